@@ -1,0 +1,224 @@
+//! Keys and values of the pinned maps. Any change of a layout here needs a new [`ABI_VERSION`].
+
+use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
+
+use crate::event::Yield;
+
+/// Changes with every change of a key or value; the agent migrates pins of another version.
+pub const ABI_VERSION: u32 = 1;
+/// Where the maps and links are pinned unless the user says otherwise.
+pub const PIN_DIR: &str = "/sys/fs/bpf/vipward";
+/// Entries of `vips_v4` unless the user says otherwise.
+pub const DEFAULT_MAX_VIPS: u32 = 65_536;
+/// VIPs with counters of their own: those whose slot is below this.
+pub const VIP_COUNTER_SLOTS: u32 = 4_096;
+/// Entries of `links`.
+pub const MAX_LINKS: u32 = 1_024;
+/// Entries of `peers`.
+pub const MAX_PEERS: u32 = 16_384;
+
+/// Names of the maps, which are also the names of their pins.
+pub mod maps {
+    /// [`crate::VipKey`] → [`crate::VipEntry`].
+    pub const VIPS_V4: &str = "vips_v4";
+    /// ifindex → [`crate::Link`].
+    pub const LINKS: &str = "links";
+    /// [`crate::PeerKey`] → [`crate::Peer`].
+    pub const PEERS: &str = "peers";
+    /// One [`crate::Fence`].
+    pub const FENCE: &str = "fence";
+    /// One [`crate::Counters`] per CPU.
+    pub const COUNTERS: &str = "counters";
+    /// slot → [`crate::VipCounters`] per CPU.
+    pub const VIP_COUNTERS: &str = "vip_counters";
+    /// slot → [`crate::VipState`], written by the program only.
+    pub const VIP_STATE: &str = "vip_state";
+    /// One [`crate::YieldTotal`], written by the program only.
+    pub const YIELDS: &str = "yields";
+    /// One bit per address that may be a VIP; see [`crate::filter_bit`].
+    pub const FILTER: &str = "filter";
+    /// Ring buffer of [`crate::Event`].
+    pub const EVENTS: &str = "events";
+    /// One [`crate::Meta`].
+    pub const META: &str = "meta";
+    /// All of them.
+    pub const ALL: &[&str] =
+        &[VIPS_V4, LINKS, PEERS, FENCE, COUNTERS, VIP_COUNTERS, VIP_STATE, YIELDS, FILTER, EVENTS, META];
+}
+
+/// Key of `vips_v4`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct VipKey {
+    /// The interface that the segment is seen through.
+    pub ifindex: u32,
+    /// VLAN ID, 0 for none.
+    pub vlan: u16,
+    /// Always zero.
+    pub _pad: u16,
+    /// The VIP, in wire order.
+    pub addr: [u8; 4],
+}
+
+const _: () = assert!(size_of::<VipKey>() == 12);
+
+impl VipKey {
+    /// The key of `addr` on the untagged segment of an interface.
+    #[inline(always)]
+    pub fn untagged(ifindex: u32, addr: [u8; 4]) -> Self {
+        Self { ifindex, vlan: 0, _pad: 0, addr }
+    }
+}
+
+/// What this node is to a VIP.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, NoUninit, CheckedBitPattern)]
+#[repr(u32)]
+pub enum Role {
+    /// Another node holds it; its MAC is the entry's, zero if unknown.
+    Foreign = 0,
+    /// We answer with the entry's MAC.
+    Held = 1,
+    /// We answer with the successor's MAC, which is the entry's.
+    Handover = 2,
+}
+
+/// Value of `vips_v4`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, NoUninit, CheckedBitPattern)]
+#[repr(C)]
+pub struct VipEntry {
+    /// The MAC that the VIP is at.
+    pub mac: [u8; 6],
+    /// Differs from that of every earlier time that this slot was taken, and is never 0: a yield counts for one generation.
+    pub generation: u16,
+    /// What this node is to the VIP.
+    pub role: Role,
+    /// Index into `vip_state`, and into `vip_counters` when below [`VIP_COUNTER_SLOTS`].
+    pub slot: u32,
+    /// When a handover ends by itself and the entry counts as foreign (`CLOCK_MONOTONIC`); 0 in other roles.
+    pub until_ns: u64,
+}
+
+const _: () = assert!(size_of::<VipEntry>() == 24);
+
+/// Value of `links`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct Link {
+    /// The interface's own MAC.
+    pub mac: [u8; 6],
+    /// Always zero.
+    pub _pad: u16,
+}
+
+const _: () = assert!(size_of::<Link>() == 8);
+
+/// Key of `peers`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct PeerKey {
+    /// The interface that the peer is seen through.
+    pub ifindex: u32,
+    /// The peer's MAC.
+    pub mac: [u8; 6],
+    /// Always zero.
+    pub _pad: u16,
+}
+
+const _: () = assert!(size_of::<PeerKey>() == 12);
+
+/// Value of `peers`: that the key is there is all that counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct Peer {
+    /// When the agent learnt of it (`CLOCK_MONOTONIC`).
+    pub since_ns: u64,
+}
+
+/// What is done between `deadline_ns` and `hold_until_ns`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, NoUninit, CheckedBitPattern)]
+#[repr(u32)]
+pub enum Policy {
+    /// Nothing is answered.
+    Stop = 0,
+    /// Answered on, until a peer announces the VIP.
+    Hold = 1,
+}
+
+/// The value of `fence`: until when this node may answer without renewing. Times are `CLOCK_MONOTONIC`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, NoUninit, CheckedBitPattern)]
+#[repr(C)]
+pub struct Fence {
+    /// The fence is valid before this.
+    pub deadline_ns: u64,
+    /// Under [`Policy::Hold`] it is held over from then until this.
+    pub hold_until_ns: u64,
+    /// The count of [`YieldTotal`] up to which the agent has rewritten the entries that yielded.
+    pub yields_settled: u64,
+    /// What is done between the two.
+    pub policy: Policy,
+    /// Always zero.
+    pub _pad: u32,
+}
+
+const _: () = assert!(size_of::<Fence>() == 32);
+
+/// Whether this node may answer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum FenceState {
+    /// The agent is alive.
+    Valid,
+    /// The agent is late, and the policy is to answer on.
+    HeldOver,
+    /// Nothing is answered.
+    Over,
+}
+
+impl Fence {
+    /// The state at `now_ns`.
+    #[inline(always)]
+    pub fn state(&self, now_ns: u64) -> FenceState {
+        if now_ns < self.deadline_ns {
+            FenceState::Valid
+        } else if matches!(self.policy, Policy::Hold) && now_ns < self.hold_until_ns {
+            FenceState::HeldOver
+        } else {
+            FenceState::Over
+        }
+    }
+}
+
+/// The value of `yields`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
+#[repr(C)]
+pub struct YieldTotal {
+    /// Entries yielded since the maps were made.
+    pub total: u64,
+}
+
+/// Counts about one VIP, of one CPU; the value of `vip_counters`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
+#[repr(C)]
+pub struct VipCounters {
+    /// Requests answered.
+    pub answered: u64,
+    /// Claims dropped as conflicts.
+    pub conflicts: u64,
+    /// Requests dropped.
+    pub suppressed: u64,
+}
+
+/// The value of `meta`: which layout the pins have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
+#[repr(C)]
+pub struct Meta {
+    /// [`ABI_VERSION`] of the agent that made the maps; 0 while it is still making them.
+    pub abi_version: u32,
+    /// Size of a key of `vips_v4`.
+    pub vip_key_bytes: u32,
+    /// Size of a value of `vips_v4`.
+    pub vip_entry_bytes: u32,
+    /// Always zero.
+    pub _pad: u32,
+}
+
+const _: () = assert!(size_of::<Yield>() == 8);

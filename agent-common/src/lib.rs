@@ -1,0 +1,23 @@
+//! What Vipward's XDP program and its userspace agent must agree on: the frames that are looked at, the
+//! values in the pinned maps, and the decision that is taken for each frame.
+//!
+//! Nothing here does I/O. The XDP program is a thin shell that hands [`decide`] its maps as [`Tables`]; tests
+//! and fuzzers hand it tables of their own.
+#![no_std]
+
+mod abi;
+mod counters;
+mod decide;
+mod event;
+mod filter;
+mod frame;
+
+pub use abi::{
+    ABI_VERSION, DEFAULT_MAX_VIPS, Fence, FenceState, Link, MAX_LINKS, MAX_PEERS, Meta, PIN_DIR, Peer,
+    PeerKey, Policy, Role, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, YieldTotal, maps,
+};
+pub use counters::{Action, Counters, Outcome};
+pub use decide::{Answer, Tables, Verdict, Vip, decide};
+pub use event::{EVENT_INTERVAL_NS, EVENTS_BYTES, Event, EventKind, Limiter, VipState, Yield};
+pub use filter::{FILTER_BITS, FILTER_WORDS, filter_bit};
+pub use frame::{ArpFrame, ETHERTYPE_ARP, FRAME_LEN, MacAddr, OPER_REPLY, OPER_REQUEST};

@@ -1,0 +1,86 @@
+//! The XDP program `vipward`: parse, look up, decide, rewrite.
+//!
+//! The decision is `vipward_common::decide`; here are the maps that it reads and the packet access.
+#![no_std]
+#![no_main]
+#![expect(
+    internal_features,
+    reason = "core has no compare_exchange for the BPF target; the intrinsic compiles"
+)]
+#![feature(core_intrinsics)]
+
+#[cfg(feature = "bench")]
+mod bench;
+mod tables;
+
+use aya_ebpf::{bindings::xdp_action, macros::xdp, programs::XdpContext};
+use vipward_common::{Action, ArpFrame, Outcome, decide};
+
+use crate::tables::Maps;
+
+/// Answers requests for held VIPs, drops conflicting claims, and passes everything else.
+#[xdp]
+pub fn vipward(ctx: XdpContext) -> u32 {
+    handle(&ctx)
+}
+
+#[inline(always)]
+fn handle(ctx: &XdpContext) -> u32 {
+    let Some(frame) = frame(ctx) else {
+        let outcome = if is_short_arp(ctx) { Outcome::ArpOther } else { Outcome::NotArp };
+        Maps::count_outcome(outcome);
+        return xdp_action::XDP_PASS;
+    };
+    if !frame.is_arp() {
+        Maps::count_outcome(Outcome::NotArp);
+        return xdp_action::XDP_PASS;
+    }
+    let maps = Maps { ifindex: ctx.ingress_ifindex() as u32 };
+    let verdict = decide(frame, &maps);
+    Maps::count(&verdict);
+    match verdict.outcome.action() {
+        Action::Pass => xdp_action::XDP_PASS,
+        Action::Drop => xdp_action::XDP_DROP,
+        Action::Answer => match verdict.answer {
+            Some(answer) => {
+                frame.turn_into_reply(answer.mac, answer.source);
+                xdp_action::XDP_TX
+            }
+            None => xdp_action::XDP_DROP,
+        },
+    }
+}
+
+/// The frame, when it is long enough to be looked at.
+#[inline(always)]
+fn frame<'a>(ctx: &'a XdpContext) -> Option<&'a mut ArpFrame> {
+    let start = ctx.data();
+    if start + size_of::<ArpFrame>() > ctx.data_end() {
+        return None;
+    }
+    // SAFETY: the bytes are within the packet, which is this program's alone until it returns; drivers align
+    // the Ethernet header to two bytes at least; every bit pattern is a frame.
+    Some(unsafe { &mut *(start as *mut ArpFrame) })
+}
+
+/// Whether a frame that is too short is ARP by its EtherType.
+#[inline(always)]
+fn is_short_arp(ctx: &XdpContext) -> bool {
+    const ETHERTYPE: usize = 12;
+    let start = ctx.data();
+    if start + ETHERTYPE + 2 > ctx.data_end() {
+        return false;
+    }
+    // SAFETY: the two bytes are within the packet; aligned as above.
+    unsafe { *((start + ETHERTYPE) as *const u16) == vipward_common::ETHERTYPE_ARP.to_be() }
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    // Never reached: nothing here can panic, or the verifier would see an endless loop and refuse the program.
+    loop {}
+}
+
+#[unsafe(link_section = "license")]
+#[unsafe(no_mangle)]
+static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";

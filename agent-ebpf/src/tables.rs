@@ -1,0 +1,294 @@
+//! The pinned maps, and what a frame sees of them.
+
+use core::{intrinsics, ptr};
+
+use aya_ebpf::{
+    btf_maps::{Array, HashMap, PerCpuArray, RingBuf},
+    helpers::generated::bpf_ktime_get_coarse_ns,
+    macros::btf_map,
+};
+use vipward_common::{
+    ArpFrame, Counters, DEFAULT_MAX_VIPS, EVENT_INTERVAL_NS, EVENTS_BYTES, Event, EventKind, FILTER_WORDS,
+    Fence, FenceState, Limiter, Link, MAX_LINKS, MAX_PEERS, MacAddr, Meta, Outcome, Peer, PeerKey, Role,
+    Tables, VIP_COUNTER_SLOTS, Verdict, Vip, VipCounters, VipEntry, VipKey, VipState, Yield, YieldTotal,
+    filter_bit,
+};
+
+#[btf_map(name = "vips_v4")]
+static VIPS_V4: HashMap<VipKey, VipEntry, { DEFAULT_MAX_VIPS as usize }> = HashMap::new();
+#[btf_map(name = "links")]
+static LINKS: HashMap<u32, Link, { MAX_LINKS as usize }> = HashMap::new();
+#[btf_map(name = "peers")]
+static PEERS: HashMap<PeerKey, Peer, { MAX_PEERS as usize }> = HashMap::new();
+#[btf_map(name = "fence")]
+static FENCE: Array<Fence, 1> = Array::new();
+#[btf_map(name = "counters")]
+static COUNTERS: PerCpuArray<Counters, 1> = PerCpuArray::new();
+#[btf_map(name = "vip_counters")]
+static VIP_COUNTERS: PerCpuArray<VipCounters, { VIP_COUNTER_SLOTS as usize }> = PerCpuArray::new();
+#[btf_map(name = "vip_state")]
+static VIP_STATE: Array<VipState, { DEFAULT_MAX_VIPS as usize }> = Array::new();
+#[btf_map(name = "yields")]
+static YIELDS: Array<YieldTotal, 1> = Array::new();
+#[btf_map(name = "filter")]
+static FILTER: Array<u64, { FILTER_WORDS as usize }> = Array::new();
+#[btf_map(name = "events")]
+static EVENTS: RingBuf<Event, { EVENTS_BYTES as usize }> = RingBuf::new();
+/// Not read here: it tells an agent which layout it finds pinned.
+#[btf_map(name = "meta")]
+static META: Array<Meta, 1> = Array::new();
+
+/// The maps as seen by one frame.
+pub(crate) struct Maps {
+    pub(crate) ifindex: u32,
+}
+
+impl Maps {
+    /// Adds a frame to the one counter of its outcome and to the VIP's own.
+    #[inline(always)]
+    pub(crate) fn count(verdict: &Verdict) {
+        Self::count_outcome(verdict.outcome);
+        let Some(slot) = verdict.slot.filter(|slot| *slot < VIP_COUNTER_SLOTS) else { return };
+        let Some(counters) = VIP_COUNTERS.get_ptr_mut(slot) else { return };
+        // SAFETY: the pointer is to this CPU's value; XDP runs to its end before another frame on this CPU.
+        let counters = unsafe { &mut *counters };
+        match verdict.outcome {
+            Outcome::Answered | Outcome::AnsweredHeldOver | Outcome::AnsweredHandover => {
+                counters.answered += 1
+            }
+            Outcome::ClaimConflict => counters.conflicts += 1,
+            Outcome::SuppressedFence
+            | Outcome::SuppressedForeign
+            | Outcome::RefusedDestination
+            | Outcome::RefusedSender
+            | Outcome::RefusedLink => counters.suppressed += 1,
+            Outcome::NotArp
+            | Outcome::ArpOther
+            | Outcome::ArpNoVip
+            | Outcome::ClaimOwn
+            | Outcome::ClaimContested
+            | Outcome::ClaimYielded
+            | Outcome::ClaimMoved
+            | Outcome::ClaimSighted
+            | Outcome::ClaimPassed => {}
+        }
+    }
+
+    /// Adds a frame to the one counter of its outcome.
+    #[inline(always)]
+    pub(crate) fn count_outcome(outcome: Outcome) {
+        if let Some(counters) = COUNTERS.get_ptr_mut(0) {
+            // SAFETY: `Counters` has one u64 per outcome, in order (asserted beside it); this CPU's value.
+            unsafe { *counters.cast::<u64>().add(outcome as usize) += 1 };
+        }
+    }
+}
+
+impl Tables for Maps {
+    #[inline(always)]
+    fn now_ns(&self) -> u64 {
+        // SAFETY: the helper takes no argument.
+        unsafe { bpf_ktime_get_coarse_ns() }
+    }
+
+    #[inline(always)]
+    fn fence(&self, now_ns: u64) -> FenceState {
+        let Some(fence) = FENCE.get_ptr(0) else { return FenceState::Over };
+        // SAFETY: valid map value; userspace may be replacing it, word by word, and each word is good by itself.
+        // `policy` is compared as a number, since memory shared with others need not hold an enum.
+        unsafe {
+            if now_ns < (*fence).deadline_ns {
+                FenceState::Valid
+            } else if ptr::addr_of!((*fence).policy).cast::<u32>().read() == 1
+                && now_ns < (*fence).hold_until_ns
+            {
+                FenceState::HeldOver
+            } else {
+                FenceState::Over
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn may_be_vip(&self, addr: [u8; 4]) -> bool {
+        let bit = filter_bit(addr);
+        FILTER.get(bit / 64).is_some_and(|word| word >> (bit % 64) & 1 != 0)
+    }
+
+    #[inline(always)]
+    fn vip(&self, addr: [u8; 4]) -> Option<Vip> {
+        let entry = VIPS_V4.get_ptr(VipKey::untagged(self.ifindex, addr))?;
+        // SAFETY: valid map value, only read here.
+        unsafe {
+            Some(Vip {
+                mac: MacAddr((*entry).mac),
+                generation: (*entry).generation,
+                role: match ptr::addr_of!((*entry).role).cast::<u32>().read() {
+                    1 => Role::Held,
+                    2 => Role::Handover,
+                    _ => Role::Foreign,
+                },
+                slot: (*entry).slot,
+                until_ns: (*entry).until_ns,
+            })
+        }
+    }
+
+    #[inline(always)]
+    fn own_mac(&self) -> Option<MacAddr> {
+        let link = LINKS.get_ptr(self.ifindex)?;
+        // SAFETY: valid map value.
+        Some(MacAddr(unsafe { (*link).mac }))
+    }
+
+    #[inline(always)]
+    fn is_peer(&self, mac: MacAddr) -> bool {
+        PEERS.get_ptr(PeerKey { ifindex: self.ifindex, mac: mac.0, _pad: 0 }).is_some()
+    }
+
+    // A yield changes what the entry counts as without touching the entry, so that nothing can be lost:
+    //
+    // * Userspace replaces whole entries and never writes `vip_state`; the program writes `vip_state` and never
+    //   an entry. Neither overwrites the other.
+    // * A yield names the generation of the entry that it ends. An update for another reason (a new MAC) keeps
+    //   the generation, so the yield stays in force, whichever came first. Taking the VIP again needs a new one,
+    //   and a CPU that still looks at the old entry can only record a yield of the old generation.
+    // * Generation and MAC are one word, set by compare-and-exchange: of two CPUs that yield to two peers, one
+    //   wins, and the other one, and every reader, sees a whole record.
+    #[inline(always)]
+    fn yielded(&self, vip: &Vip) -> Option<MacAddr> {
+        let total = YIELDS.get_ptr(0)?;
+        let fence = FENCE.get_ptr(0)?;
+        // SAFETY: valid map values; one word each.
+        if unsafe { (*total).total == (*fence).yields_settled } {
+            // Every yield there was has been written into its entry by userspace.
+            return None;
+        }
+        let state = VIP_STATE.get_ptr(vip.slot)?;
+        // SAFETY: valid map value, aligned to eight bytes; read as the one word that it is replaced as.
+        let word = unsafe { ptr::addr_of!((*state).yielded).cast::<u64>().read_volatile() };
+        Yield::of_generation(word, vip.generation)
+    }
+
+    #[inline(always)]
+    fn yield_to(&self, vip: &Vip, mac: MacAddr) -> bool {
+        let Some(state) = VIP_STATE.get_ptr_mut(vip.slot) else { return false };
+        // SAFETY: valid map value, aligned to eight bytes, and only ever touched as one word.
+        let won = unsafe {
+            let word = ptr::addr_of_mut!((*state).yielded).cast::<u64>();
+            let before = word.read_volatile();
+            Yield::of_generation(before, vip.generation).is_none()
+                && compare_exchange(word, before, Yield::to_word(mac, vip.generation))
+        };
+        if won && let Some(total) = YIELDS.get_ptr_mut(0) {
+            // SAFETY: valid map value of one word.
+            unsafe { add(ptr::addr_of_mut!((*total).total), 1) };
+        }
+        won
+    }
+
+    #[inline(always)]
+    fn tell(&self, kind: EventKind, vip: &Vip, frame: &ArpFrame, now_ns: u64) {
+        log_claim(kind, frame);
+        let Some(state) = VIP_STATE.get_ptr_mut(vip.slot) else { return };
+        // SAFETY: valid map value; its words are changed atomically below.
+        let limiter = unsafe {
+            match kind {
+                EventKind::Conflict | EventKind::Sighted => ptr::addr_of_mut!((*state).strangers),
+                EventKind::Contested | EventKind::Moved | EventKind::Yielded => {
+                    ptr::addr_of_mut!((*state).peers)
+                }
+            }
+        };
+        let Some(swallowed) = admit(limiter, kind, now_ns) else { return };
+        let event = Event {
+            at_ns: now_ns,
+            swallowed,
+            kind,
+            ifindex: self.ifindex,
+            vlan: 0,
+            oper: frame.oper(),
+            vip: frame.spa(),
+            sha: frame.sha.0,
+            source: frame.src.0,
+            holder: vip.mac.0,
+            _pad: [0; 6],
+        };
+        if EVENTS.output(event, 0).is_err() {
+            // SAFETY: a word of a valid map value; then this CPU's counters.
+            unsafe {
+                add(ptr::addr_of_mut!((*limiter).swallowed), swallowed + 1);
+                if let Some(counters) = COUNTERS.get_ptr_mut(0) {
+                    (*counters).events_lost += 1;
+                }
+            }
+        }
+    }
+}
+
+/// Lets an event through, with the number swallowed before it, or counts it as swallowed.
+///
+/// A yield is always told: there is one per generation.
+#[inline(always)]
+fn admit(limiter: *mut Limiter, kind: EventKind, now_ns: u64) -> Option<u64> {
+    // SAFETY: `limiter` points into a map value; its words are only changed atomically.
+    unsafe {
+        let next = ptr::addr_of_mut!((*limiter).next_ns);
+        let swallowed = ptr::addr_of_mut!((*limiter).swallowed);
+        let due = next.read_volatile();
+        let admitted = kind as u32 == EventKind::Yielded as u32
+            || now_ns >= due && compare_exchange(next, due, now_ns + EVENT_INTERVAL_NS);
+        if admitted {
+            Some(intrinsics::atomic_xchg::<u64, { intrinsics::AtomicOrdering::SeqCst }>(swallowed, 0))
+        } else {
+            add(swallowed, 1);
+            None
+        }
+    }
+}
+
+/// # Safety
+/// `word` points to an aligned word of a map value.
+#[inline(always)]
+unsafe fn compare_exchange(word: *mut u64, old: u64, new: u64) -> bool {
+    // SAFETY: as above. The intrinsic is used because `core` has no compare_exchange for this target.
+    unsafe {
+        intrinsics::atomic_cxchg::<
+            u64,
+            { intrinsics::AtomicOrdering::SeqCst },
+            { intrinsics::AtomicOrdering::SeqCst },
+        >(word, old, new)
+        .1
+    }
+}
+
+/// # Safety
+/// `word` points to an aligned word of a map value.
+#[inline(always)]
+unsafe fn add(word: *mut u64, n: u64) {
+    // SAFETY: as above.
+    unsafe { intrinsics::atomic_xadd::<u64, u64, { intrinsics::AtomicOrdering::SeqCst }>(word, n) };
+}
+
+#[cfg(feature = "log")]
+#[inline(always)]
+fn log_claim(kind: EventKind, frame: &ArpFrame) {
+    use aya_log_ebpf::macro_support::{Level, level_enabled};
+
+    // The level is constant once loaded, so the verifier removes what follows when it is off.
+    if !level_enabled(Level::Warn) {
+        return;
+    }
+    let spa = frame.spa();
+    match kind {
+        EventKind::Conflict | EventKind::Sighted | EventKind::Contested => {
+            aya_log_ebpf::warn!((), "claim on {:i} by {:mac} (kind {})", spa, frame.sha.0, kind as u32);
+        }
+        EventKind::Moved | EventKind::Yielded => {
+            aya_log_ebpf::warn!((), "{:i} is at {:mac} now (kind {})", spa, frame.sha.0, kind as u32);
+        }
+    }
+}
+#[cfg(not(feature = "log"))]
+#[inline(always)]
+fn log_claim(_: EventKind, _: &ArpFrame) {}

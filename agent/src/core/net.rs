@@ -1,0 +1,58 @@
+//! What is known about this host's interfaces: a snapshot that the shell observes and the core reads.
+
+use std::collections::BTreeMap;
+
+use ipnet::Ipv4Net;
+use vipward_common::MacAddr;
+
+/// One network interface, as rtnetlink describes it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Interface {
+    /// ifindex.
+    pub index: u32,
+    /// Its name, which can change.
+    pub name: String,
+    /// Its hardware address; zero when it has none of six bytes.
+    pub mac: MacAddr,
+    /// `IFLA_INFO_KIND` (`veth`, `bridge`, `bond`, `vlan`, …); empty for hardware.
+    pub kind: String,
+    /// Whether its link type is Ethernet (`ARPHRD_ETHER`).
+    pub ethernet: bool,
+    /// Whether it is a loopback interface.
+    pub loopback: bool,
+    /// Whether it is administratively up (`IFF_UP`).
+    pub up: bool,
+    /// Whether it has carrier (`IFF_LOWER_UP`).
+    pub carrier: bool,
+    /// The bond or bridge that it is a member of.
+    pub master: Option<u32>,
+    /// Its IPv4 addresses with their prefix lengths.
+    pub addresses: Vec<Ipv4Net>,
+}
+
+/// A connected route: the kernel reaches `prefix` directly through `interface`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConnectedRoute {
+    /// The subnet.
+    pub prefix: Ipv4Net,
+    /// ifindex.
+    pub interface: u32,
+    /// Lower is preferred.
+    pub metric: u32,
+}
+
+/// Everything that is known about the host's network at one moment.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NetView {
+    /// The interfaces by ifindex.
+    pub interfaces: BTreeMap<u32, Interface>,
+    /// The connected routes of the main table, in the kernel's order.
+    pub routes: Vec<ConnectedRoute>,
+}
+
+impl NetView {
+    /// The interface of that name.
+    pub fn by_name(&self, name: &str) -> Option<&Interface> {
+        self.interfaces.values().find(|interface| interface.name == name)
+    }
+}

@@ -1,0 +1,7 @@
+//! Vipward's agent: decides which VIPs this node holds, and keeps the XDP program's maps, the announcements
+//! and the operator informed.
+//!
+//! The [`core`] decides and the [`shell`] does; ARCHITECTURE.md draws the line between them.
+
+pub mod core;
+pub mod shell;

@@ -1,0 +1,1 @@
+//! The shell does: one kind of I/O a module, no decisions.
