@@ -134,49 +134,60 @@ fn in_force(mut vip: Vip, now_ns: u64, tables: &impl Tables) -> Vip {
 fn claim(frame: &ArpFrame, vip: Vip, tables: &impl Tables) -> Outcome {
     let now_ns = tables.now_ns();
     let vip = in_force(vip, now_ns, tables);
+    let (outcome, kind) = match judge(frame, &vip, now_ns, tables) {
+        Judgement::Silent(outcome) => return outcome,
+        Judgement::Told(outcome, kind) => (outcome, kind),
+        Judgement::GiveWay(outcome, kind) if tables.yield_to(&vip, frame.sha) => (outcome, kind),
+        // Another CPU gave way a moment ago: the entry is foreign already.
+        Judgement::GiveWay(..) => (Outcome::ClaimMoved, EventKind::Moved),
+    };
+    tables.tell(kind, &vip, frame, now_ns);
+    outcome
+}
+
+/// What a claim calls for.
+enum Judgement {
+    /// Nothing but counting it.
+    Silent(Outcome),
+    /// An event.
+    Told(Outcome, EventKind),
+    /// An event, and the entry becomes foreign.
+    GiveWay(Outcome, EventKind),
+}
+
+/// One arm per cell of the first table, top to bottom.
+#[inline(always)]
+fn judge(frame: &ArpFrame, vip: &Vip, now_ns: u64, tables: &impl Tables) -> Judgement {
     let announcing = frame.is_gratuitous() || !frame.is_request();
     let by_holder = frame.sha == vip.mac;
-    let tell = |kind, outcome| {
-        tables.tell(kind, &vip, frame, now_ns);
-        outcome
-    };
-    let give_way = |kind, outcome| {
-        if tables.yield_to(&vip, frame.sha) {
-            tell(kind, outcome)
-        } else {
-            // Another CPU gave way a moment ago: the entry is foreign already.
-            tell(EventKind::Moved, Outcome::ClaimMoved)
-        }
-    };
-    let conflict = || tell(EventKind::Conflict, Outcome::ClaimConflict);
 
     match vip.role {
-        Role::Held if by_holder => Outcome::ClaimOwn,
+        Role::Held if by_holder => Judgement::Silent(Outcome::ClaimOwn),
         Role::Handover if by_holder => match tables.fence(now_ns) {
-            FenceState::Valid => tell(EventKind::Moved, Outcome::ClaimMoved),
+            FenceState::Valid => Judgement::Told(Outcome::ClaimMoved, EventKind::Moved),
             FenceState::HeldOver | FenceState::Over if announcing => {
-                give_way(EventKind::Moved, Outcome::ClaimMoved)
+                Judgement::GiveWay(Outcome::ClaimMoved, EventKind::Moved)
             }
-            FenceState::HeldOver | FenceState::Over => Outcome::ClaimPassed,
+            FenceState::HeldOver | FenceState::Over => Judgement::Silent(Outcome::ClaimPassed),
         },
         Role::Held | Role::Handover if tables.is_peer(frame.sha) => match tables.fence(now_ns) {
-            FenceState::Valid => tell(EventKind::Contested, Outcome::ClaimContested),
+            FenceState::Valid => Judgement::Told(Outcome::ClaimContested, EventKind::Contested),
             FenceState::HeldOver | FenceState::Over if announcing => {
-                give_way(EventKind::Yielded, Outcome::ClaimYielded)
+                Judgement::GiveWay(Outcome::ClaimYielded, EventKind::Yielded)
             }
-            FenceState::HeldOver | FenceState::Over => Outcome::ClaimPassed,
+            FenceState::HeldOver | FenceState::Over => Judgement::Silent(Outcome::ClaimPassed),
         },
-        Role::Held | Role::Handover => conflict(),
-        Role::Foreign if by_holder && !vip.mac.is_zero() => Outcome::ClaimPassed,
+        Role::Held | Role::Handover => Judgement::Told(Outcome::ClaimConflict, EventKind::Conflict),
+        Role::Foreign if by_holder && !vip.mac.is_zero() => Judgement::Silent(Outcome::ClaimPassed),
         Role::Foreign if tables.is_peer(frame.sha) => {
             if announcing {
-                tell(EventKind::Moved, Outcome::ClaimMoved)
+                Judgement::Told(Outcome::ClaimMoved, EventKind::Moved)
             } else {
-                Outcome::ClaimPassed
+                Judgement::Silent(Outcome::ClaimPassed)
             }
         }
-        Role::Foreign if vip.mac.is_zero() => tell(EventKind::Sighted, Outcome::ClaimSighted),
-        Role::Foreign => conflict(),
+        Role::Foreign if vip.mac.is_zero() => Judgement::Told(Outcome::ClaimSighted, EventKind::Sighted),
+        Role::Foreign => Judgement::Told(Outcome::ClaimConflict, EventKind::Conflict),
     }
 }
 
@@ -199,7 +210,9 @@ fn request(frame: &ArpFrame, vip: &Vip, tables: &impl Tables) -> Verdict {
         (Role::Held, FenceState::HeldOver) => Outcome::AnsweredHeldOver,
         (Role::Handover, FenceState::Valid | FenceState::HeldOver) => Outcome::AnsweredHandover,
     };
-    let Some(source) = tables.own_mac() else {
+    // A held VIP is at this interface's own MAC, so that `links` need not be asked.
+    let own_mac = if vip.role == Role::Held { Some(vip.mac) } else { tables.own_mac() };
+    let Some(source) = own_mac else {
         return Verdict::about(Outcome::RefusedLink, &vip);
     };
     if frame.dst != source && frame.dst != MacAddr::BROADCAST {

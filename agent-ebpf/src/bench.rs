@@ -1,1 +1,119 @@
+//! Baselines, a generator and a receiver for measurements: in the same object, so that they are compiled and
+//! loaded as the program that they are compared with.
 
+use aya_ebpf::{
+    bindings::xdp_action,
+    btf_maps::PerCpuArray,
+    macros::{btf_map, xdp},
+    programs::XdpContext,
+};
+use vipward_common::{ArpFrame, MacAddr, OPER_REQUEST};
+
+use crate::{frame, handle};
+
+/// What the generators ask, and how.
+#[repr(C)]
+struct Ask {
+    /// Ethernet destination.
+    dst: MacAddr,
+    /// Ethernet source, and sha of the first asker.
+    src: MacAddr,
+    /// spa of the first asker.
+    spa: [u8; 4],
+    /// The first VIP asked for.
+    tpa: [u8; 4],
+    /// How many VIPs are asked for, in turn by a stride; a power of two.
+    vips: u32,
+    /// How many askers there are; a power of two.
+    askers: u32,
+    /// Frames made so far, on this CPU.
+    made: u64,
+}
+
+/// What the receiver saw.
+#[repr(C)]
+struct Seen {
+    replies: u64,
+    others: u64,
+}
+
+#[btf_map(name = "bench_ask")]
+static ASK: PerCpuArray<Ask, 1> = PerCpuArray::new();
+#[btf_map(name = "bench_seen")]
+static SEEN: PerCpuArray<Seen, 1> = PerCpuArray::new();
+
+/// The least an XDP program can do.
+#[xdp]
+fn bench_pass(_: XdpContext) -> u32 {
+    xdp_action::XDP_PASS
+}
+
+/// Sends every frame back as it came: the bare reflector.
+#[xdp]
+fn bench_tx(_: XdpContext) -> u32 {
+    xdp_action::XDP_TX
+}
+
+/// Sends every frame back with its Ethernet addresses exchanged: what a reflector on a wire must do.
+#[xdp]
+fn bench_reflect(ctx: XdpContext) -> u32 {
+    match frame(&ctx) {
+        Some(frame) => {
+            core::mem::swap(&mut frame.dst, &mut frame.src);
+            xdp_action::XDP_TX
+        }
+        None => xdp_action::XDP_PASS,
+    }
+}
+
+/// Writes a request into the frame, then the bare reflector: the baseline of `bench_answer`.
+#[xdp]
+fn bench_write_tx(ctx: XdpContext) -> u32 {
+    write_request(&ctx);
+    xdp_action::XDP_TX
+}
+
+/// Writes a request into the frame, then the whole of `vipward`: a repeated run measures the hit each time.
+#[xdp]
+fn bench_answer(ctx: XdpContext) -> u32 {
+    write_request(&ctx);
+    handle(&ctx)
+}
+
+/// Writes a request into the frame and sends it out of the interface that the frame is said to come from.
+#[xdp]
+fn bench_generate(ctx: XdpContext) -> u32 {
+    write_request(&ctx);
+    xdp_action::XDP_TX
+}
+
+/// Counts what comes back.
+#[xdp]
+fn bench_receive(ctx: XdpContext) -> u32 {
+    let Some(seen) = SEEN.get_ptr_mut(0) else { return xdp_action::XDP_PASS };
+    // SAFETY: this CPU's value of the map.
+    let seen = unsafe { &mut *seen };
+    match frame(&ctx) {
+        Some(frame) if frame.is_arp() && !frame.is_request() => seen.replies += 1,
+        _ => seen.others += 1,
+    }
+    xdp_action::XDP_DROP
+}
+
+#[inline(always)]
+fn write_request(ctx: &XdpContext) {
+    /// Odd, so that every VIP is met before one is met again, far from the one before.
+    const STRIDE: u32 = 40_503;
+
+    let Some(ask) = ASK.get_ptr_mut(0) else { return };
+    // SAFETY: this CPU's value of the map.
+    let ask = unsafe { &mut *ask };
+    let Some(frame) = frame(ctx) else { return };
+    let made = ask.made as u32;
+    ask.made += 1;
+    let asker = made & (ask.askers.wrapping_sub(1));
+    let vip = made.wrapping_mul(STRIDE) & (ask.vips.wrapping_sub(1));
+    let spa = (u32::from_be_bytes(ask.spa) + asker).to_be_bytes();
+    let tpa = (u32::from_be_bytes(ask.tpa) + vip).to_be_bytes();
+    *frame = ArpFrame::new(ask.dst, ask.src, OPER_REQUEST, ask.src, spa, MacAddr::ZERO, tpa);
+}

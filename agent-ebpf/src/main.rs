@@ -20,7 +20,7 @@ use crate::tables::Maps;
 
 /// Answers requests for held VIPs, drops conflicting claims, and passes everything else.
 #[xdp]
-pub fn vipward(ctx: XdpContext) -> u32 {
+fn vipward(ctx: XdpContext) -> u32 {
     handle(&ctx)
 }
 

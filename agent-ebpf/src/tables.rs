@@ -4,7 +4,7 @@ use core::{intrinsics, ptr};
 
 use aya_ebpf::{
     btf_maps::{Array, HashMap, PerCpuArray, RingBuf},
-    helpers::generated::bpf_ktime_get_coarse_ns,
+    helpers::generated::{bpf_jiffies64, bpf_ktime_get_coarse_ns},
     macros::btf_map,
 };
 use vipward_common::{
@@ -37,6 +37,17 @@ static EVENTS: RingBuf<Event, { EVENTS_BYTES as usize }> = RingBuf::new();
 /// Not read here: it tells an agent which layout it finds pinned.
 #[btf_map(name = "meta")]
 static META: Array<Meta, 1> = Array::new();
+
+/// The coarse clock as this CPU last read it.
+#[repr(C)]
+struct Clock {
+    jiffies: u64,
+    now_ns: u64,
+}
+
+/// The coarse clock moves when jiffies do (`tick_do_update_jiffies64`), and reading those costs no call.
+#[btf_map(name = "clock")]
+static CLOCK: PerCpuArray<Clock, 1> = PerCpuArray::new();
 
 /// The maps as seen by one frame.
 pub(crate) struct Maps {
@@ -87,8 +98,16 @@ impl Maps {
 impl Tables for Maps {
     #[inline(always)]
     fn now_ns(&self) -> u64 {
-        // SAFETY: the helper takes no argument.
-        unsafe { bpf_ktime_get_coarse_ns() }
+        let Some(clock) = CLOCK.get_ptr_mut(0) else { return 0 };
+        // SAFETY: this CPU's value; the helpers take no argument.
+        unsafe {
+            let jiffies = bpf_jiffies64();
+            if (*clock).jiffies != jiffies {
+                (*clock).now_ns = bpf_ktime_get_coarse_ns();
+                (*clock).jiffies = jiffies;
+            }
+            (*clock).now_ns
+        }
     }
 
     #[inline(always)]
