@@ -1,8 +1,8 @@
 //! Keys and values of the pinned maps. Any change of a layout here needs a new [`ABI_VERSION`].
 
-use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
+use core::mem::offset_of;
 
-use crate::event::Yield;
+use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 
 /// Changes with every change of a key or value; the agent migrates pins of another version.
 pub const ABI_VERSION: u32 = 1;
@@ -80,6 +80,12 @@ pub enum Role {
     Held = 1,
     /// We answer with the successor's MAC, which is the entry's.
     Handover = 2,
+}
+
+impl Role {
+    fn from_number(number: u64) -> Option<Self> {
+        [Self::Foreign, Self::Held, Self::Handover].into_iter().find(|role| *role as u64 == number)
+    }
 }
 
 /// Value of `vips_v4`.
@@ -207,18 +213,111 @@ pub struct VipCounters {
     pub suppressed: u64,
 }
 
+/// Where a field of a key or value stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
+#[repr(C)]
+pub struct Field {
+    /// Bytes before it.
+    pub offset: u16,
+    /// Its size; 0 when the layout has no such field.
+    pub bytes: u16,
+}
+
+impl Field {
+    /// The field as an unsigned number in this machine's byte order; 0 when the layout has none.
+    fn number(self, of: &[u8]) -> Option<u64> {
+        let mut number = [0; 8];
+        let bytes = self.slice(of)?;
+        let start = if cfg!(target_endian = "big") { 8_usize.checked_sub(bytes.len())? } else { 0 };
+        number.get_mut(start..)?.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(u64::from_ne_bytes(number))
+    }
+
+    fn array<const N: usize>(self, of: &[u8]) -> Option<[u8; N]> {
+        self.slice(of)?.try_into().ok()
+    }
+
+    fn slice(self, of: &[u8]) -> Option<&[u8]> {
+        of.get(usize::from(self.offset)..)?.get(..usize::from(self.bytes))
+    }
+}
+
+/// Where the fields of `vips_v4` stand, so that an agent of any version can take over the entries of any other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
+#[repr(C)]
+pub struct Layout {
+    /// In the key.
+    pub ifindex: Field,
+    /// In the key.
+    pub vlan: Field,
+    /// In the key.
+    pub addr: Field,
+    /// In the value.
+    pub mac: Field,
+    /// In the value.
+    pub generation: Field,
+    /// In the value.
+    pub role: Field,
+    /// In the value.
+    pub slot: Field,
+    /// In the value.
+    pub until_ns: Field,
+}
+
+macro_rules! field {
+    ($type:ty, $field:ident, $field_type:ty) => {
+        Field { offset: offset_of!($type, $field) as u16, bytes: size_of::<$field_type>() as u16 }
+    };
+}
+
+impl Layout {
+    /// The layout of this version.
+    #[expect(clippy::cast_possible_truncation, reason = "the structs are smaller than 64 KiB")]
+    pub const CURRENT: Self = Self {
+        ifindex: field!(VipKey, ifindex, u32),
+        vlan: field!(VipKey, vlan, u16),
+        addr: field!(VipKey, addr, [u8; 4]),
+        mac: field!(VipEntry, mac, [u8; 6]),
+        generation: field!(VipEntry, generation, u16),
+        role: field!(VipEntry, role, Role),
+        slot: field!(VipEntry, slot, u32),
+        until_ns: field!(VipEntry, until_ns, u64),
+    };
+
+    /// Reads an entry that was written in this layout; `None` when it cannot be one.
+    pub fn read(&self, key: &[u8], value: &[u8]) -> Option<(VipKey, VipEntry)> {
+        let key = VipKey {
+            ifindex: self.ifindex.number(key)?.try_into().ok()?,
+            vlan: self.vlan.number(key)?.try_into().ok()?,
+            _pad: 0,
+            addr: self.addr.array(key)?,
+        };
+        let entry = VipEntry {
+            mac: self.mac.array(value)?,
+            generation: self.generation.number(value)?.try_into().ok()?,
+            role: Role::from_number(self.role.number(value)?)?,
+            slot: self.slot.number(value)?.try_into().ok()?,
+            until_ns: self.until_ns.number(value)?,
+        };
+        Some((key, entry))
+    }
+}
+
 /// The value of `meta`: which layout the pins have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct Meta {
-    /// [`ABI_VERSION`] of the agent that made the maps; 0 while it is still making them.
+    /// [`ABI_VERSION`] of the agent that made the maps.
     pub abi_version: u32,
-    /// Size of a key of `vips_v4`.
-    pub vip_key_bytes: u32,
-    /// Size of a value of `vips_v4`.
-    pub vip_entry_bytes: u32,
     /// Always zero.
     pub _pad: u32,
+    /// Where the fields of `vips_v4` stand.
+    pub layout: Layout,
 }
 
-const _: () = assert!(size_of::<Yield>() == 8);
+const _: () = assert!(size_of::<Meta>() == 40);
+
+impl Meta {
+    /// What this version writes.
+    pub const CURRENT: Self = Self { abi_version: ABI_VERSION, _pad: 0, layout: Layout::CURRENT };
+}

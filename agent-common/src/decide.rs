@@ -85,7 +85,7 @@ impl Verdict {
     }
 }
 
-/// Decides about a frame whose EtherType is ARP.
+/// Decides about a frame that is ARP by its `EtherType`.
 #[inline(always)]
 pub fn decide(frame: &ArpFrame, tables: &impl Tables) -> Verdict {
     if !frame.is_ethernet_ipv4() {
@@ -157,6 +157,7 @@ enum Judgement {
 
 /// One arm per cell of the first table, top to bottom.
 #[inline(always)]
+#[expect(clippy::match_same_arms, reason = "the table has these cells apart")]
 fn judge(frame: &ArpFrame, vip: &Vip, now_ns: u64, tables: &impl Tables) -> Judgement {
     let announcing = frame.is_gratuitous() || !frame.is_request();
     let by_holder = frame.sha == vip.mac;

@@ -6,7 +6,7 @@ use bytemuck::{Pod, Zeroable};
 
 /// Bytes from the Ethernet destination to the end of tpa.
 pub const FRAME_LEN: usize = size_of::<ArpFrame>();
-/// EtherType of ARP, in host order.
+/// `EtherType` of ARP, in host order.
 pub const ETHERTYPE_ARP: u16 = 0x0806;
 /// oper of a request.
 pub const OPER_REQUEST: u16 = 1;
@@ -67,8 +67,9 @@ impl MacAddr {
 
 impl fmt::Display for MacAddr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, e, g] = self.0;
-        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+        let [first, rest @ ..] = self.0;
+        write!(f, "{first:02x}")?;
+        rest.iter().try_for_each(|byte| write!(f, ":{byte:02x}"))
     }
 }
 
@@ -129,7 +130,7 @@ impl ArpFrame {
         }
     }
 
-    /// Whether the EtherType says ARP.
+    /// Whether the `EtherType` says ARP.
     #[inline(always)]
     pub fn is_arp(&self) -> bool {
         self.ethertype == ETHERTYPE_ARP.to_be()

@@ -4,6 +4,8 @@
 //! Nothing here does I/O. The XDP program is a thin shell that hands [`decide`] its maps as [`Tables`]; tests
 //! and fuzzers hand it tables of their own.
 #![no_std]
+#![expect(clippy::inline_always, reason = "a BPF function call costs a frame, and cannot return a pair")]
+#![expect(clippy::pub_underscore_fields, reason = "explicit padding: every byte of a map value is written")]
 
 mod abi;
 mod counters;
@@ -13,8 +15,8 @@ mod filter;
 mod frame;
 
 pub use abi::{
-    ABI_VERSION, DEFAULT_MAX_VIPS, Fence, FenceState, Link, MAX_LINKS, MAX_PEERS, Meta, PIN_DIR, Peer,
-    PeerKey, Policy, Role, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, YieldTotal, maps,
+    ABI_VERSION, DEFAULT_MAX_VIPS, Fence, FenceState, Field, Layout, Link, MAX_LINKS, MAX_PEERS, Meta,
+    PIN_DIR, Peer, PeerKey, Policy, Role, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, YieldTotal, maps,
 };
 pub use counters::{Action, Counters, Outcome};
 pub use decide::{Answer, Tables, Verdict, Vip, decide};

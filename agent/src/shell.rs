@@ -1,1 +1,3 @@
 //! The shell does: one kind of I/O a module, no decisions.
+
+pub mod bpf;

@@ -1,0 +1,348 @@
+//! Typed access to the pinned maps, for the agent and for `vipward status`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use aya::{
+    Ebpf,
+    maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, PerCpuValues},
+};
+use bytemuck::{AnyBitPattern, CheckedBitPattern, NoUninit};
+use vipward_common::{
+    Counters, FILTER_WORDS, Fence, Link, MacAddr, Meta, Peer, PeerKey, VIP_COUNTER_SLOTS, VipCounters,
+    VipEntry, VipKey, VipState, YieldTotal, filter_bit, maps as names,
+};
+
+use super::{BpfError, Pins};
+
+const KEY: usize = size_of::<VipKey>();
+const ENTRY: usize = size_of::<VipEntry>();
+const PEER_KEY: usize = size_of::<PeerKey>();
+const PEER: usize = size_of::<Peer>();
+const LINK: usize = size_of::<Link>();
+const FENCE: usize = size_of::<Fence>();
+const STATE: usize = size_of::<VipState>();
+const META: usize = size_of::<Meta>();
+const COUNTERS: usize = size_of::<Counters>() / 8;
+const VIP_COUNTERS: usize = size_of::<VipCounters>() / 8;
+
+/// The counts about one VIP, summed over the CPUs.
+pub type VipCount = VipCounters;
+
+/// The pinned maps. Values cross as bytes and are checked when they are read: a pin may be anybody's.
+pub struct Maps {
+    vips: HashMap<MapData, [u8; KEY], [u8; ENTRY]>,
+    links: HashMap<MapData, u32, [u8; LINK]>,
+    peers: HashMap<MapData, [u8; PEER_KEY], [u8; PEER]>,
+    fence: Array<MapData, [u8; FENCE]>,
+    counters: PerCpuArray<MapData, [u64; COUNTERS]>,
+    vip_counters: PerCpuArray<MapData, [u64; VIP_COUNTERS]>,
+    states: Array<MapData, [u8; STATE]>,
+    yields: Array<MapData, u64>,
+    filter: Array<MapData, u64>,
+    meta: Array<MapData, [u8; META]>,
+    max_vips: u32,
+    /// How many entries need each bit of the filter; derived from `vips_v4` when first needed.
+    filter_users: Option<BTreeMap<u32, u32>>,
+}
+
+/// Wraps a map error with what was tried.
+pub(super) fn failed<E: Into<MapError>>(
+    operation: &'static str,
+    map: &'static str,
+) -> impl FnOnce(E) -> BpfError {
+    move |source| BpfError::Map { operation, map, source: Box::new(source.into()) }
+}
+
+fn bytes<T: NoUninit, const N: usize>(value: &T) -> [u8; N] {
+    bytemuck::bytes_of(value).try_into().expect("invariant: N is the size of T")
+}
+
+fn checked<T: CheckedBitPattern>(bytes: &[u8], map: &'static str) -> Result<T, BpfError> {
+    bytemuck::checked::try_pod_read_unaligned(bytes).map_err(|_| BpfError::Value { map })
+}
+
+fn plain<T: AnyBitPattern>(bytes: &[u8]) -> T {
+    bytemuck::pod_read_unaligned(bytes)
+}
+
+impl Maps {
+    /// Takes the maps out of a loaded object.
+    pub(super) fn take(ebpf: &mut Ebpf) -> Result<Self, BpfError> {
+        Self::build(|name| ebpf.take_map(name).ok_or(BpfError::Missing { kind: "map", name }))
+    }
+
+    /// Opens the pinned maps, without the program and without an agent.
+    pub fn open(pins: &Pins) -> Result<Self, BpfError> {
+        Self::build(|name| {
+            MapData::from_pin(pins.map(name)).and_then(Map::from_map_data).map_err(failed("open", name))
+        })
+    }
+
+    fn build(mut map: impl FnMut(&'static str) -> Result<Map, BpfError>) -> Result<Self, BpfError> {
+        let vips = map(names::VIPS_V4)?;
+        let max_vips = super::map_data(&vips)
+            .ok_or(BpfError::Missing { kind: "map", name: names::VIPS_V4 })?
+            .info()
+            .map_err(failed("read", names::VIPS_V4))?
+            .max_entries();
+        let open = |name| failed("open", name);
+        Ok(Self {
+            vips: vips.try_into().map_err(open(names::VIPS_V4))?,
+            links: map(names::LINKS)?.try_into().map_err(open(names::LINKS))?,
+            peers: map(names::PEERS)?.try_into().map_err(open(names::PEERS))?,
+            fence: map(names::FENCE)?.try_into().map_err(open(names::FENCE))?,
+            counters: map(names::COUNTERS)?.try_into().map_err(open(names::COUNTERS))?,
+            vip_counters: map(names::VIP_COUNTERS)?.try_into().map_err(open(names::VIP_COUNTERS))?,
+            states: map(names::VIP_STATE)?.try_into().map_err(open(names::VIP_STATE))?,
+            yields: map(names::YIELDS)?.try_into().map_err(open(names::YIELDS))?,
+            filter: map(names::FILTER)?.try_into().map_err(open(names::FILTER))?,
+            meta: map(names::META)?.try_into().map_err(open(names::META))?,
+            max_vips,
+            filter_users: None,
+        })
+    }
+
+    /// Entries that `vips_v4` has room for.
+    pub fn max_vips(&self) -> u32 {
+        self.max_vips
+    }
+
+    /// Every entry.
+    pub fn entries(&self) -> Result<BTreeMap<VipKey, VipEntry>, BpfError> {
+        let mut entries = BTreeMap::new();
+        for element in self.vips.iter() {
+            let (key, entry) = element.map_err(failed("read", names::VIPS_V4))?;
+            entries.insert(plain(&key), checked(&entry, names::VIPS_V4)?);
+        }
+        Ok(entries)
+    }
+
+    /// One entry.
+    pub fn entry(&self, key: &VipKey) -> Result<Option<VipEntry>, BpfError> {
+        match self.vips.get(&bytes(key), 0) {
+            Ok(entry) => checked(&entry, names::VIPS_V4).map(Some),
+            Err(MapError::KeyNotFound) => Ok(None),
+            Err(error) => Err(failed("read", names::VIPS_V4)(error)),
+        }
+    }
+
+    /// Writes an entry; its bit in the filter goes first, or the program would not see its claims.
+    pub fn put_entry(&mut self, key: &VipKey, entry: &VipEntry) -> Result<(), BpfError> {
+        let bit = filter_bit(key.addr);
+        let is_new = self.entry(key)?.is_none();
+        if is_new {
+            self.use_filter_bit(bit)?;
+        }
+        match self.vips.insert(bytes::<_, KEY>(key), bytes::<_, ENTRY>(entry), 0) {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                if is_new {
+                    self.free_filter_bit(bit)?;
+                }
+                Err(self.full_or(error))
+            }
+        }
+    }
+
+    fn full_or(&self, error: MapError) -> BpfError {
+        const NO_ROOM: Option<i32> = Some(libc::E2BIG);
+        match error {
+            MapError::SyscallError(ref call) if call.io_error.raw_os_error() == NO_ROOM => {
+                BpfError::Full { map: names::VIPS_V4, max: self.max_vips, option: "--max-vips" }
+            }
+            error => failed("write", names::VIPS_V4)(error),
+        }
+    }
+
+    /// Removes an entry, and then its bit in the filter when no other entry needs it.
+    pub fn remove_entry(&mut self, key: &VipKey) -> Result<(), BpfError> {
+        // Counted before the removal, or the index would lack this entry when it is made here.
+        self.filter_users()?;
+        match self.vips.remove(&bytes(key)) {
+            Ok(()) => self.free_filter_bit(filter_bit(key.addr)),
+            Err(MapError::KeyNotFound) => Ok(()),
+            Err(error) => Err(failed("remove from", names::VIPS_V4)(error)),
+        }
+    }
+
+    fn filter_users(&mut self) -> Result<&mut BTreeMap<u32, u32>, BpfError> {
+        if self.filter_users.is_none() {
+            let mut users = BTreeMap::new();
+            for key in self.vips.keys() {
+                let key: VipKey = plain(&key.map_err(failed("read", names::VIPS_V4))?);
+                *users.entry(filter_bit(key.addr)).or_insert(0) += 1;
+            }
+            self.filter_users = Some(users);
+        }
+        Ok(self.filter_users.as_mut().expect("invariant: set above"))
+    }
+
+    fn use_filter_bit(&mut self, bit: u32) -> Result<(), BpfError> {
+        let users = self.filter_users()?.entry(bit).or_insert(0);
+        *users += 1;
+        if *users == 1 { self.write_filter_bit(bit, true) } else { Ok(()) }
+    }
+
+    fn free_filter_bit(&mut self, bit: u32) -> Result<(), BpfError> {
+        let users = self.filter_users()?;
+        let left = users.get(&bit).map_or(0, |users| users.saturating_sub(1));
+        if left == 0 {
+            users.remove(&bit);
+            self.write_filter_bit(bit, false)
+        } else {
+            users.insert(bit, left);
+            Ok(())
+        }
+    }
+
+    fn write_filter_bit(&mut self, bit: u32, set: bool) -> Result<(), BpfError> {
+        let index = bit / 64;
+        let word = self.filter.get(&index, 0).map_err(failed("read", names::FILTER))?;
+        let mask = 1 << (bit % 64);
+        let changed = if set { word | mask } else { word & !mask };
+        if changed == word {
+            return Ok(());
+        }
+        self.filter.set(index, changed, 0).map_err(failed("write", names::FILTER))
+    }
+
+    /// Makes the filter say what the entries need: an agent may have been ended between the two.
+    pub fn repair_filter(&mut self) -> Result<(), BpfError> {
+        let mut words = vec![0_u64; FILTER_WORDS as usize];
+        for bit in self.filter_users()?.keys() {
+            words[(bit / 64) as usize] |= 1 << (bit % 64);
+        }
+        for (index, word) in (0_u32..).zip(words) {
+            if self.filter.get(&index, 0).map_err(failed("read", names::FILTER))? != word {
+                self.filter.set(index, word, 0).map_err(failed("write", names::FILTER))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Our own MAC on each interface.
+    pub fn links(&self) -> Result<BTreeMap<u32, MacAddr>, BpfError> {
+        self.links
+            .iter()
+            .map(|element| {
+                let (ifindex, link) = element.map_err(failed("read", names::LINKS))?;
+                Ok((ifindex, MacAddr(plain::<Link>(&link).mac)))
+            })
+            .collect()
+    }
+
+    /// Writes our own MAC on an interface.
+    pub fn put_link(&mut self, ifindex: u32, mac: MacAddr) -> Result<(), BpfError> {
+        let link = Link { mac: mac.0, _pad: 0 };
+        self.links.insert(ifindex, bytes::<_, LINK>(&link), 0).map_err(failed("write", names::LINKS))
+    }
+
+    /// Removes an interface.
+    pub fn remove_link(&mut self, ifindex: u32) -> Result<(), BpfError> {
+        absent_is_fine(self.links.remove(&ifindex), names::LINKS)
+    }
+
+    /// The peers' MACs by interface.
+    pub fn peers(&self) -> Result<BTreeSet<(u32, MacAddr)>, BpfError> {
+        self.peers
+            .keys()
+            .map(|key| {
+                let key: PeerKey = plain(&key.map_err(failed("read", names::PEERS))?);
+                Ok((key.ifindex, MacAddr(key.mac)))
+            })
+            .collect()
+    }
+
+    /// Makes a peer known on an interface.
+    pub fn put_peer(&mut self, ifindex: u32, mac: MacAddr, since_ns: u64) -> Result<(), BpfError> {
+        let key = PeerKey { ifindex, mac: mac.0, _pad: 0 };
+        self.peers
+            .insert(bytes::<_, PEER_KEY>(&key), bytes::<_, PEER>(&Peer { since_ns }), 0)
+            .map_err(failed("write", names::PEERS))
+    }
+
+    /// Forgets a peer.
+    pub fn remove_peer(&mut self, ifindex: u32, mac: MacAddr) -> Result<(), BpfError> {
+        let key = PeerKey { ifindex, mac: mac.0, _pad: 0 };
+        absent_is_fine(self.peers.remove(&bytes(&key)), names::PEERS)
+    }
+
+    /// The fence.
+    pub fn fence(&self) -> Result<Fence, BpfError> {
+        checked(&self.fence.get(&0, 0).map_err(failed("read", names::FENCE))?, names::FENCE)
+    }
+
+    /// Moves the fence.
+    pub fn set_fence(&mut self, fence: &Fence) -> Result<(), BpfError> {
+        self.fence.set(0, bytes::<_, FENCE>(fence), 0).map_err(failed("write", names::FENCE))
+    }
+
+    /// Frames by outcome, summed over the CPUs.
+    pub fn counters(&self) -> Result<Counters, BpfError> {
+        let values = self.counters.get(&0, 0).map_err(failed("read", names::COUNTERS))?;
+        Ok(values.iter().fold(Counters::default(), |sum, cpu| sum.plus(bytemuck::cast(*cpu))))
+    }
+
+    /// The counts about the VIP in `slot`; `None` when it has none of its own.
+    pub fn vip_count(&self, slot: u32) -> Result<Option<VipCount>, BpfError> {
+        if slot >= VIP_COUNTER_SLOTS {
+            return Ok(None);
+        }
+        let values = self.vip_counters.get(&slot, 0).map_err(failed("read", names::VIP_COUNTERS))?;
+        Ok(Some(values.iter().fold(VipCount::default(), |sum, cpu| {
+            let cpu: VipCount = bytemuck::cast(*cpu);
+            VipCount {
+                answered: sum.answered.wrapping_add(cpu.answered),
+                conflicts: sum.conflicts.wrapping_add(cpu.conflicts),
+                suppressed: sum.suppressed.wrapping_add(cpu.suppressed),
+            }
+        })))
+    }
+
+    /// Sets the counts of a slot to zero, for the VIP that gets it now.
+    pub fn reset_vip_count(&mut self, slot: u32) -> Result<(), BpfError> {
+        if slot >= VIP_COUNTER_SLOTS {
+            return Ok(());
+        }
+        let cpus = self.vip_counters.get(&slot, 0).map_err(failed("read", names::VIP_COUNTERS))?.len();
+        let zero = PerCpuValues::try_from(vec![[0; VIP_COUNTERS]; cpus])
+            .map_err(|source| BpfError::Sys { operation: "count the CPUs", source })?;
+        self.vip_counters.set(slot, zero, 0).map_err(failed("write", names::VIP_COUNTERS))
+    }
+
+    /// What the program wrote about the VIP in `slot`.
+    pub fn state(&self, slot: u32) -> Result<VipState, BpfError> {
+        Ok(plain(&self.states.get(&slot, 0).map_err(failed("read", names::VIP_STATE))?))
+    }
+
+    /// Writes what the program would have written; only into maps that no program uses yet.
+    pub(super) fn set_state(&mut self, slot: u32, state: &VipState) -> Result<(), BpfError> {
+        self.states.set(slot, bytes::<_, STATE>(state), 0).map_err(failed("write", names::VIP_STATE))
+    }
+
+    /// How many entries have yielded since the maps were made.
+    pub fn yields(&self) -> Result<YieldTotal, BpfError> {
+        Ok(YieldTotal { total: self.yields.get(&0, 0).map_err(failed("read", names::YIELDS))? })
+    }
+
+    /// Writes the total; only into maps that no program uses yet.
+    pub(super) fn set_yields(&mut self, yields: YieldTotal) -> Result<(), BpfError> {
+        self.yields.set(0, yields.total, 0).map_err(failed("write", names::YIELDS))
+    }
+
+    /// Which layout the maps have.
+    pub fn meta(&self) -> Result<Meta, BpfError> {
+        Ok(plain(&self.meta.get(&0, 0).map_err(failed("read", names::META))?))
+    }
+
+    pub(super) fn set_meta(&mut self, meta: &Meta) -> Result<(), BpfError> {
+        self.meta.set(0, bytes::<_, META>(meta), 0).map_err(failed("write", names::META))
+    }
+}
+
+fn absent_is_fine(result: Result<(), MapError>, map: &'static str) -> Result<(), BpfError> {
+    match result {
+        Ok(()) | Err(MapError::KeyNotFound) => Ok(()),
+        Err(error) => Err(failed("remove from", map)(error)),
+    }
+}

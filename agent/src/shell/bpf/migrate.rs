@@ -1,0 +1,81 @@
+//! Taking over the entries of pinned maps that have another size or another layout.
+//!
+//! The old maps stay in force, and the old program goes on answering from them, until the program on every link
+//! has been replaced by one that uses the new maps. A yield that the old program recorded meanwhile is copied after that.
+
+use std::{collections::BTreeMap, os::fd::AsFd};
+
+use aya::maps::{Map, MapData, MapInfo};
+use vipward_common::{Meta, Role, VipEntry, VipKey, VipState, Yield, YieldTotal, maps as names};
+
+use super::{BpfError, Maps, Pins, maps::failed, pins::Found, sys};
+
+/// The maps that are to be left.
+pub(super) struct Old {
+    entries: BTreeMap<VipKey, VipEntry>,
+    unreadable: usize,
+    /// The maps themselves, when they have this version's layout and differ in size only.
+    maps: Option<Maps>,
+}
+
+impl Old {
+    pub(super) fn open(pins: &Pins, found: &Found) -> Result<Self, BpfError> {
+        let path = pins.map(names::VIPS_V4);
+        let map = MapData::from_pin(&path).map_err(failed("open", names::VIPS_V4))?;
+        let info = MapInfo::from_pin(&path).map_err(failed("open", names::VIPS_V4))?;
+        let elements =
+            sys::elements(map.fd().as_fd(), info.key_size() as usize, info.value_size() as usize).map_err(
+                |source| BpfError::Sys { operation: "read the entries of the former vips_v4", source },
+            )?;
+        let mut entries = BTreeMap::new();
+        let mut unreadable = 0;
+        for (key, value) in elements {
+            match found.meta.layout.read(&key, &value) {
+                Some((key, entry)) => {
+                    entries.insert(key, entry);
+                }
+                None => unreadable += 1,
+            }
+        }
+        let maps = if found.meta == Meta::CURRENT && found.complete { Some(Maps::open(pins)?) } else { None };
+        Ok(Self { entries, unreadable, maps })
+    }
+
+    /// Copies what fits, held VIPs first, and what else the new program needs to go on; returns how many entries were left.
+    pub(super) fn copy_entries(&self, to: &mut Maps) -> Result<usize, BpfError> {
+        let mut order: Vec<_> = self.entries.iter().collect();
+        order.sort_by_key(|(_, entry)| (entry.role == Role::Foreign, entry.slot));
+        let room = to.max_vips() as usize;
+        let left = order.len().saturating_sub(room) + self.unreadable;
+        for (slot, (key, entry)) in (0..).zip(order.into_iter().take(room)) {
+            to.put_entry(key, &VipEntry { slot, ..*entry })?;
+        }
+        let Some(from) = &self.maps else { return Ok(left) };
+        for (ifindex, mac) in from.links()? {
+            to.put_link(ifindex, mac)?;
+        }
+        for (ifindex, mac) in from.peers()? {
+            to.put_peer(ifindex, mac, 0)?;
+        }
+        to.set_fence(&from.fence()?)?;
+        self.copy_yields(to)?;
+        Ok(left)
+    }
+
+    /// Copies what the old program recorded as yielded.
+    pub(super) fn copy_yields(&self, to: &mut Maps) -> Result<(), BpfError> {
+        let Some(from) = &self.maps else { return Ok(()) };
+        let total = from.yields()?;
+        if total == YieldTotal::default() {
+            return Ok(());
+        }
+        for (key, new) in to.entries()? {
+            let Some(old) = self.entries.get(&key) else { continue };
+            let state = from.state(old.slot)?;
+            if state.yielded.generation == old.generation && state.yielded != Yield::default() {
+                to.set_state(new.slot, &VipState { yielded: state.yielded, ..VipState::default() })?;
+            }
+        }
+        to.set_yields(total)
+    }
+}

@@ -1,0 +1,214 @@
+//! The pin directory: which files it has, and how a new set of maps takes the place of an old one.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use aya::{
+    Ebpf,
+    maps::{Array, MapData, MapInfo},
+    programs::links::PinnedLink,
+};
+use vipward_common::{Meta, maps as names};
+
+use super::{BpfError, attach::Mode, map_data, maps::failed};
+
+/// Suffix of a map's pin while its set is not complete. (bpffs refuses names with a dot.)
+const UNFINISHED: &str = "_new";
+const LINK_PREFIX: &str = "link_";
+
+/// A directory of pins.
+#[derive(Clone, Debug)]
+pub struct Pins {
+    dir: PathBuf,
+}
+
+/// The set of maps that is pinned.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) meta: Meta,
+    pub(super) max_vips: u32,
+    /// Whether every map of this version is there.
+    pub(super) complete: bool,
+}
+
+/// A pinned link: the file's name says which interface and mode, since the kernel tells neither to everybody.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LinkPin {
+    /// The interface that it was made for.
+    pub ifindex: u32,
+    /// The mode that it was made in.
+    pub mode: Mode,
+    /// The pin.
+    pub path: PathBuf,
+}
+
+impl LinkPin {
+    /// The ids of the link and of the program that it runs, as the kernel knows them.
+    pub fn ids(&self) -> Result<(u32, u32), BpfError> {
+        let failed = |source| BpfError::Link {
+            operation: "read",
+            interface: format!("interface {}", self.ifindex),
+            source: Box::new(source),
+        };
+        let link = aya::programs::links::FdLink::from(PinnedLink::from_pin(&self.path).map_err(failed)?);
+        let info = link.info().map_err(failed)?;
+        Ok((info.id(), info.program_id()))
+    }
+}
+
+impl Pins {
+    /// The pins under `dir`, which need not exist.
+    pub fn new(dir: &Path) -> Self {
+        Self { dir: dir.to_owned() }
+    }
+
+    /// The directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The pin of a map.
+    pub fn map(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    fn unfinished(&self, name: &str) -> PathBuf {
+        self.dir.join(format!("{name}{UNFINISHED}"))
+    }
+
+    /// What is pinned; `None` when there is no set of maps.
+    pub(super) fn inspect(&self) -> Result<Option<Found>, BpfError> {
+        let path = self.map(names::META);
+        if !exists(&path)? {
+            return Ok(None);
+        }
+        let meta = MapData::from_pin(&path).map_err(failed("open", names::META))?;
+        let info = MapInfo::from_pin(&path).map_err(failed("open", names::META))?;
+        let meta = if info.value_size() as usize == size_of::<Meta>() {
+            let meta = Array::<_, [u8; size_of::<Meta>()]>::try_from(aya::maps::Map::Array(meta))
+                .map_err(failed("open", names::META))?;
+            bytemuck::pod_read_unaligned(&meta.get(&0, 0).map_err(failed("read", names::META))?)
+        } else {
+            return Err(BpfError::Value { map: names::META });
+        };
+        let vips = MapInfo::from_pin(self.map(names::VIPS_V4)).map_err(failed("open", names::VIPS_V4))?;
+        let mut complete = true;
+        for name in names::ALL {
+            complete &= exists(&self.map(name))?;
+        }
+        Ok(Some(Found { meta, max_vips: vips.max_entries(), complete }))
+    }
+
+    /// Pins freshly made maps beside those in force.
+    pub(super) fn pin_new(&self, ebpf: &Ebpf) -> Result<(), BpfError> {
+        for name in names::ALL {
+            let map = ebpf.map(name).and_then(map_data).ok_or(BpfError::Missing { kind: "map", name })?;
+            let path = self.unfinished(name);
+            map.pin(&path).map_err(|source| BpfError::Pin { path: path.clone(), source })?;
+        }
+        Ok(())
+    }
+
+    /// Puts the freshly made maps in force. `meta` goes first and comes last: its presence says that the set is whole.
+    pub(super) fn publish(&self) -> Result<(), BpfError> {
+        remove(&self.map(names::META))?;
+        for name in names::ALL {
+            let path = self.unfinished(name);
+            fs::rename(&path, self.map(name)).map_err(|source| BpfError::PinFile {
+                operation: "publish",
+                path,
+                source,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Removes what an agent left that was ended while it made a set of maps.
+    pub(super) fn clear_unfinished(&self) -> Result<(), BpfError> {
+        for name in names::ALL {
+            remove(&self.unfinished(name))?;
+        }
+        Ok(())
+    }
+
+    /// The pinned links.
+    pub fn links(&self) -> Result<Vec<LinkPin>, BpfError> {
+        let failed = |source| BpfError::PinFile { operation: "list", path: self.dir.clone(), source };
+        let entries = match fs::read_dir(&self.dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(failed(error)),
+        };
+        let mut links = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(failed)?.path();
+            let link = path.file_name().and_then(|name| name.to_str()).and_then(|name| {
+                let (ifindex, mode) = name.strip_prefix(LINK_PREFIX)?.split_once('_')?;
+                Some((ifindex.parse().ok()?, Mode::from_name(mode)?))
+            });
+            if let Some((ifindex, mode)) = link {
+                links.push(LinkPin { ifindex, mode, path });
+            }
+        }
+        links.sort_by_key(|link| link.ifindex);
+        Ok(links)
+    }
+
+    /// Where the link of an interface is pinned.
+    pub(super) fn link(&self, ifindex: u32, mode: Mode) -> PathBuf {
+        self.dir.join(format!("{LINK_PREFIX}{ifindex}_{mode}"))
+    }
+
+    /// Detaches every pinned link.
+    pub(super) fn remove_links(&self) -> Result<(), BpfError> {
+        self.links()?.iter().try_for_each(|link| remove(&link.path).map(|_| ()))
+    }
+
+    /// Removes links, maps and the directory, links first; returns what was removed.
+    pub(super) fn remove_all(&self) -> Result<Vec<String>, BpfError> {
+        let mut removed = Vec::new();
+        for link in self.links()? {
+            if remove(&link.path)? {
+                removed.push(format!("link of interface {} ({})", link.ifindex, link.mode));
+            }
+        }
+        // `meta` first, so that what is left by an interruption is no set of maps.
+        for name in names::ALL.iter().rev() {
+            remove(&self.unfinished(name))?;
+            if remove(&self.map(name))? {
+                removed.push(format!("map {name}"));
+            }
+        }
+        match fs::remove_dir(&self.dir) {
+            Ok(()) => removed.push(format!("directory {}", self.dir.display())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => {
+                return Err(BpfError::PinFile {
+                    operation: "remove the directory of",
+                    path: self.dir.clone(),
+                    source,
+                });
+            }
+        }
+        Ok(removed)
+    }
+}
+
+fn exists(path: &Path) -> Result<bool, BpfError> {
+    path.try_exists().map_err(|source| BpfError::PinFile {
+        operation: "look for",
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Removes a pin; whether it was there.
+pub(super) fn remove(path: &Path) -> Result<bool, BpfError> {
+    match fs::remove_file(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(BpfError::PinFile { operation: "remove", path: path.to_owned(), source }),
+    }
+}
