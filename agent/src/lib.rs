@@ -3,5 +3,6 @@
 //!
 //! The [`core`] decides and the [`shell`] does; ARCHITECTURE.md draws the line between them.
 
+pub mod cli;
 pub mod core;
 pub mod shell;

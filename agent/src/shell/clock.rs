@@ -1,0 +1,25 @@
+//! The monotonic clocks that the agent and the program share.
+
+use std::time::Duration;
+
+use nix::time::{ClockId, clock_getres, clock_gettime};
+
+/// `CLOCK_MONOTONIC_COARSE` in nanoseconds: what the program compares deadlines with.
+pub fn coarse_ns() -> nix::Result<u64> {
+    read(ClockId::CLOCK_MONOTONIC_COARSE)
+}
+
+/// `CLOCK_MONOTONIC` in nanoseconds.
+pub fn monotonic_ns() -> nix::Result<u64> {
+    read(ClockId::CLOCK_MONOTONIC)
+}
+
+/// How far the coarse clock may lag behind.
+pub fn coarse_tick() -> nix::Result<Duration> {
+    Ok(Duration::from(clock_getres(ClockId::CLOCK_MONOTONIC_COARSE)?))
+}
+
+fn read(clock: ClockId) -> nix::Result<u64> {
+    let now = Duration::from(clock_gettime(clock)?);
+    u64::try_from(now.as_nanos()).map_err(|_| nix::Error::EOVERFLOW)
+}

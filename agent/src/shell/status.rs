@@ -1,0 +1,315 @@
+//! `vipward status`: what the kernel has, read back from the pins and over netlink.
+
+use std::{collections::BTreeMap, net::Ipv4Addr, path::PathBuf, time::Duration};
+
+use comfy_table::{ContentArrangement, Table, presets::UTF8_BORDERS_ONLY};
+use serde::Serialize;
+use thiserror::Error;
+use vipward_common::{Counters, Fence, FenceState, MacAddr, Outcome, Policy, Role, VipEntry, VipKey, Yield};
+
+use super::{
+    bpf::{BpfError, LinkPin, Maps, Mode, Pins},
+    clock,
+    netlink::{Netlink, NetlinkError},
+};
+use crate::core::net::NetView;
+
+/// Why there is no status.
+#[derive(Debug, Error)]
+pub enum StatusError {
+    /// Nothing is pinned.
+    #[error(
+        "nothing is pinned under {}: no agent has run with this pin directory, or it was unloaded \
+         (another directory: --pin-dir)", dir.display()
+    )]
+    NothingPinned {
+        /// Where was looked.
+        dir: PathBuf,
+    },
+    /// The pins could not be read.
+    #[error("failed to read the pinned objects")]
+    Bpf(#[from] BpfError),
+    /// The interfaces could not be read.
+    #[error("failed to read the interfaces")]
+    Netlink(#[from] NetlinkError),
+    /// The clock could not be read.
+    #[error("failed to read the clock")]
+    Clock(#[from] nix::Error),
+}
+
+/// Everything that `vipward status` says.
+#[derive(Debug, Serialize)]
+pub struct Status {
+    /// Where the pins are.
+    pub pin_dir: PathBuf,
+    /// Layout of the pinned maps.
+    pub abi_version: u32,
+    /// Until when this node may answer.
+    pub fence: FenceStatus,
+    /// Entries of `vips_v4`, and how many it has room for.
+    pub entries: usize,
+    /// Room of `vips_v4`.
+    pub max_vips: u32,
+    /// The interfaces that have a pinned link.
+    pub interfaces: Vec<InterfaceStatus>,
+    /// The entries.
+    pub vips: Vec<VipStatus>,
+    /// The MACs of the peers, by interface.
+    pub peers: Vec<PeerStatus>,
+    /// Frames by outcome.
+    pub counters: BTreeMap<&'static str, u64>,
+    /// Events that found the ring buffer full.
+    pub events_lost: u64,
+}
+
+/// The fence, as of now.
+#[derive(Debug, Serialize)]
+pub struct FenceStatus {
+    /// `valid`, `held over` or `over`.
+    pub state: &'static str,
+    /// `stop` or `hold`.
+    pub policy: &'static str,
+    /// Time until the deadline; 0 when it has passed.
+    pub left_seconds: f64,
+    /// Time until holding over ends; 0 when it has passed.
+    pub hold_left_seconds: f64,
+}
+
+/// An interface that has a pinned link.
+#[derive(Debug, Serialize)]
+pub struct InterfaceStatus {
+    /// Its name; none when it is gone.
+    pub name: Option<String>,
+    /// ifindex.
+    pub ifindex: u32,
+    /// Whether the kernel runs the link's program on it.
+    pub attached: bool,
+    /// How the program runs.
+    pub mode: Mode,
+    /// Id of the link.
+    pub link_id: u32,
+    /// Id of the program that the link runs.
+    pub program_id: u32,
+    /// Its own MAC, as the program knows it.
+    pub mac: Option<String>,
+    /// Whether it has carrier.
+    pub carrier: bool,
+}
+
+/// An entry.
+#[derive(Debug, Serialize)]
+pub struct VipStatus {
+    /// The VIP.
+    pub address: Ipv4Addr,
+    /// The interface's name; its index when it is gone.
+    pub interface: String,
+    /// `held`, `foreign` or `handover`, as the program sees it now.
+    pub role: &'static str,
+    /// The MAC that the VIP is at; none when unknown.
+    pub mac: Option<String>,
+    /// Whether it was yielded to that MAC.
+    pub yielded: bool,
+    /// Whether requests for it are answered now.
+    pub answering: bool,
+    /// Requests answered; none when the VIP has no counters of its own.
+    pub answered: Option<u64>,
+    /// Claims dropped as conflicts.
+    pub conflicts: Option<u64>,
+    /// Requests dropped.
+    pub suppressed: Option<u64>,
+}
+
+/// A peer.
+#[derive(Debug, Serialize)]
+pub struct PeerStatus {
+    /// The interface that it is seen through.
+    pub interface: String,
+    /// Its MAC.
+    pub mac: String,
+}
+
+/// Reads the status from the kernel.
+pub async fn read(pins: &Pins) -> Result<Status, StatusError> {
+    if !pins.map(vipward_common::maps::META).exists() {
+        return Err(StatusError::NothingPinned { dir: pins.dir().to_owned() });
+    }
+    let maps = Maps::open(pins)?;
+    let view = Netlink::connect()?.observe().await?;
+    let now_ns = clock::coarse_ns()?;
+    let fence = maps.fence()?;
+    let state = fence.state(now_ns);
+    let entries = maps.entries()?;
+    let counters = maps.counters()?;
+    let name = |ifindex: u32| interface_name(&view, ifindex);
+    let own = maps.links()?;
+    Ok(Status {
+        pin_dir: pins.dir().to_owned(),
+        abi_version: maps.meta()?.abi_version,
+        fence: fence_status(&fence, state, now_ns),
+        entries: entries.len(),
+        max_vips: maps.max_vips(),
+        interfaces: pins.links()?.iter().map(|link| interface_status(link, &view, &own)).collect::<Result<_, _>>()?,
+        vips: entries
+            .iter()
+            .map(|(key, entry)| vip_status(&maps, &view, key, entry, state, now_ns))
+            .collect::<Result<_, _>>()?,
+        peers: maps
+            .peers()?
+            .into_iter()
+            .map(|(ifindex, mac)| PeerStatus { interface: name(ifindex), mac: mac.to_string() })
+            .collect(),
+        counters: Outcome::ALL.iter().map(|outcome| (outcome.name(), Counters::get(&counters, *outcome))).collect(),
+        events_lost: counters.events_lost,
+    })
+}
+
+fn interface_name(view: &NetView, ifindex: u32) -> String {
+    view.interfaces.get(&ifindex).map_or_else(|| format!("#{ifindex}"), |interface| interface.name.clone())
+}
+
+fn fence_status(fence: &Fence, state: FenceState, now_ns: u64) -> FenceStatus {
+    let left = |until_ns: u64| Duration::from_nanos(until_ns.saturating_sub(now_ns)).as_secs_f64();
+    FenceStatus {
+        state: match state {
+            FenceState::Valid => "valid",
+            FenceState::HeldOver => "held over",
+            FenceState::Over => "over",
+        },
+        policy: match fence.policy {
+            Policy::Stop => "stop",
+            Policy::Hold => "hold",
+        },
+        left_seconds: left(fence.deadline_ns),
+        hold_left_seconds: left(fence.hold_until_ns),
+    }
+}
+
+fn interface_status(
+    link: &LinkPin,
+    view: &NetView,
+    own: &BTreeMap<u32, MacAddr>,
+) -> Result<InterfaceStatus, BpfError> {
+    let (link_id, program_id) = link.ids()?;
+    let interface = view.interfaces.get(&link.ifindex);
+    Ok(InterfaceStatus {
+        name: interface.map(|interface| interface.name.clone()),
+        ifindex: link.ifindex,
+        attached: interface.is_some_and(|interface| interface.xdp_programs.contains(&program_id)),
+        mode: link.mode,
+        link_id,
+        program_id,
+        mac: own.get(&link.ifindex).map(ToString::to_string),
+        carrier: interface.is_some_and(|interface| interface.carrier),
+    })
+}
+
+fn vip_status(
+    maps: &Maps,
+    view: &NetView,
+    key: &VipKey,
+    entry: &VipEntry,
+    fence: FenceState,
+    now_ns: u64,
+) -> Result<VipStatus, BpfError> {
+    let recorded = maps.state(entry.slot)?.yielded;
+    let yielded = recorded != Yield::default() && recorded.generation == entry.generation;
+    let ended = entry.role == Role::Handover && now_ns >= entry.until_ns;
+    let role = if yielded || ended { Role::Foreign } else { entry.role };
+    let mac = MacAddr(if yielded { recorded.mac } else { entry.mac });
+    let count = maps.vip_count(entry.slot)?;
+    Ok(VipStatus {
+        address: key.addr.into(),
+        interface: interface_name(view, key.ifindex),
+        role: match role {
+            Role::Foreign => "foreign",
+            Role::Held => "held",
+            Role::Handover => "handover",
+        },
+        mac: (!mac.is_zero()).then(|| mac.to_string()),
+        yielded,
+        answering: role != Role::Foreign && fence != FenceState::Over,
+        answered: count.map(|count| count.answered),
+        conflicts: count.map(|count| count.conflicts),
+        suppressed: count.map(|count| count.suppressed),
+    })
+}
+
+impl Status {
+    /// The tables for people.
+    pub fn to_tables(&self) -> String {
+        let mut text = format!(
+            "pins {}  ABI {}  entries {} of {}\nfence {}, policy {}: {:.1} s left, holding over {:.0} s\n",
+            self.pin_dir.display(),
+            self.abi_version,
+            self.entries,
+            self.max_vips,
+            self.fence.state,
+            self.fence.policy,
+            self.fence.left_seconds,
+            self.fence.hold_left_seconds,
+        );
+        let mut interfaces = table(&["INTERFACE", "ATTACHED", "MODE", "PROGRAM", "LINK", "MAC", "CARRIER"]);
+        for row in &self.interfaces {
+            interfaces.add_row([
+                row.name.clone().unwrap_or_else(|| format!("#{} (gone)", row.ifindex)),
+                yes(row.attached),
+                row.mode.to_string(),
+                row.program_id.to_string(),
+                row.link_id.to_string(),
+                or_dash(row.mac.as_ref()),
+                yes(row.carrier),
+            ]);
+        }
+        let mut vips =
+            table(&["VIP", "INTERFACE", "ROLE", "MAC", "ANSWERING", "ANSWERED", "CONFLICTS", "SUPPRESSED"]);
+        for row in &self.vips {
+            vips.add_row([
+                row.address.to_string(),
+                row.interface.clone(),
+                if row.yielded { format!("{} (yielded)", row.role) } else { row.role.to_owned() },
+                or_dash(row.mac.as_ref()),
+                yes(row.answering),
+                or_dash(row.answered.as_ref()),
+                or_dash(row.conflicts.as_ref()),
+                or_dash(row.suppressed.as_ref()),
+            ]);
+        }
+        let mut counters = table(&["OUTCOME", "FRAMES"]);
+        for outcome in Outcome::ALL {
+            counters.add_row([
+                outcome.name().to_owned(),
+                self.counters.get(outcome.name()).copied().unwrap_or_default().to_string(),
+            ]);
+        }
+        for table in [&interfaces, &vips, &counters] {
+            text.push('\n');
+            text.push_str(&table.to_string());
+            text.push('\n');
+        }
+        if !self.peers.is_empty() {
+            let mut peers = table(&["PEER", "INTERFACE"]);
+            for row in &self.peers {
+                peers.add_row([&row.mac, &row.interface]);
+            }
+            text.push_str(&format!("\n{peers}\n"));
+        }
+        if self.events_lost > 0 {
+            text.push_str(&format!("\n{} events were lost: the ring buffer was full\n", self.events_lost));
+        }
+        text
+    }
+}
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Disabled).set_header(header);
+    table
+}
+
+fn yes(yes: bool) -> String {
+    if yes { "yes" } else { "no" }.to_owned()
+}
+
+fn or_dash(value: Option<&impl ToString>) -> String {
+    value.map_or_else(|| "-".to_owned(), ToString::to_string)
+}
