@@ -1,5 +1,11 @@
 //! The shell does: one kind of I/O a module, no decisions.
 
+pub mod bind;
 pub mod bpf;
 pub mod clock;
+pub mod netlink;
+pub mod packet;
 pub mod status;
+
+#[cfg(test)]
+mod testing;

@@ -1,0 +1,202 @@
+//! rtnetlink: what this network namespace's interfaces, IPv4 addresses and connected routes are, and when they
+//! change.
+//!
+//! No notification is believed for what it says, only for that something has changed: then all is observed
+//! again. So nothing needs to be kept in step, and notifications that were lost cost nothing. There is no
+//! background task; [`Netlink::changed`] and [`Netlink::observe`] may be dropped at any await point.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
+use rtnetlink::constants::{RTMGRP_IPV4_IFADDR, RTMGRP_IPV4_ROUTE, RTMGRP_LINK};
+use rtnetlink::packet_route::address::AddressMessage;
+use rtnetlink::packet_route::link::{LinkAttribute, LinkExtentMask, LinkMessage};
+use rtnetlink::packet_route::route::{RouteHeader, RouteMessage, RouteType};
+use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
+use rtnetlink::sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::time::{Instant, sleep_until};
+
+use crate::core::net::NetView;
+
+mod exchange;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use exchange::Exchange;
+pub use exchange::ExchangeError;
+pub use wire::Malformed;
+
+/// How far apart two changes are reported at least: the first is reported at once, a burst as a few.
+const MIN_INTERVAL: Duration = Duration::from_millis(50);
+/// How often a dump is made again before a network that does not hold still is left for later.
+const MAX_ATTEMPTS: usize = 10;
+
+/// What failed, and why.
+#[derive(Debug, thiserror::Error)]
+pub enum NetlinkError {
+    /// No subscription.
+    #[error("failed to subscribe to rtnetlink notifications")]
+    Subscribe(#[source] io::Error),
+    /// The subscription broke.
+    #[error("failed to receive rtnetlink notifications")]
+    Receive(#[source] io::Error),
+    /// A dump failed.
+    #[error("failed to observe this host's {what}")]
+    Observe {
+        /// links, IPv4 addresses or IPv4 routes.
+        what: &'static str,
+        /// Why.
+        #[source]
+        source: ExchangeError,
+    },
+}
+
+/// That something has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Changed {
+    /// Whether notifications were lost. What to do is the same: observe again.
+    pub overrun: bool,
+}
+
+/// A subscription to changes of this network namespace. It exists before the first observation, so that no
+/// change falls between the two.
+pub struct Netlink {
+    notifications: AsyncFd<Socket>,
+    datagram: Vec<u8>,
+    pending: Option<Changed>,
+    not_before: Instant,
+}
+
+impl Netlink {
+    /// Subscribes to links, IPv4 addresses and IPv4 routes of the calling thread's network namespace; needs a
+    /// tokio runtime.
+    pub fn connect() -> Result<Self, NetlinkError> {
+        let subscribe = || {
+            let mut socket = Socket::new(NETLINK_ROUTE)?;
+            socket.set_non_blocking(true)?;
+            socket.bind(&SocketAddr::new(0, RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE))?;
+            // SAFETY: a Socket owns its descriptor, returns the same one always, and closes it when it is dropped.
+            let registered = unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) };
+            registered.map_err(io::Error::from)
+        };
+        Ok(Self {
+            notifications: subscribe().map_err(NetlinkError::Subscribe)?,
+            datagram: Vec::with_capacity(exchange::DATAGRAM_BYTES),
+            pending: None,
+            not_before: Instant::now(),
+        })
+    }
+
+    /// All that there is now, in the calling thread's network namespace.
+    pub async fn observe(&self) -> Result<NetView, NetlinkError> {
+        let mut view = links().await?;
+        for address in addresses().await? {
+            // One that came after the links were read has a notification pending.
+            if let Some(interface) = view.interfaces.get_mut(&address.index) {
+                interface.addresses.push(address.net);
+            }
+        }
+        routes(&mut view).await?;
+        Ok(view)
+    }
+
+    /// Resolves when something has changed since the last time it resolved. Safe to cancel.
+    pub async fn changed(&mut self) -> Result<Changed, NetlinkError> {
+        while self.pending.is_none() {
+            let mut ready = self.notifications.readable().await.map_err(NetlinkError::Receive)?;
+            ready.clear_ready();
+            drop(ready);
+            self.drain()?;
+        }
+        sleep_until(self.not_before).await;
+        self.drain()?;
+        self.not_before = Instant::now() + MIN_INTERVAL;
+        Ok(self.pending.take().expect("invariant: only this function takes it, and it has seen one"))
+    }
+
+    /// Reads what is queued, to the end.
+    ///
+    /// After an overrun the kernel drops notifications until the queue is empty, so that an observation begun
+    /// afterwards misses nothing.
+    fn drain(&mut self) -> Result<(), NetlinkError> {
+        loop {
+            self.datagram.clear();
+            let overrun = match self.notifications.get_ref().recv(&mut self.datagram, 0) {
+                Ok(_) if wire::is_relevant(&self.datagram) => false,
+                Ok(_) => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => true,
+                Err(error) => return Err(NetlinkError::Receive(error)),
+            };
+            self.pending.get_or_insert(Changed { overrun: false }).overrun |= overrun;
+        }
+    }
+}
+
+/// The IPv4 addresses of this network namespace.
+pub(super) async fn addresses() -> Result<Vec<wire::Address>, NetlinkError> {
+    let mut request = AddressMessage::default();
+    request.header.family = AddressFamily::Inet;
+    dump("IPv4 addresses", &RouteNetlinkMessage::GetAddress(request), wire::address).await
+}
+
+async fn links() -> Result<NetView, NetlinkError> {
+    let mut request = LinkMessage::default();
+    request.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
+    let links = dump("links", &RouteNetlinkMessage::GetLink(request), wire::link).await?;
+    let interfaces: BTreeMap<_, _> = links.into_iter().map(|link| (link.index, link)).collect();
+    Ok(NetView { interfaces, routes: Vec::new() })
+}
+
+async fn routes(view: &mut NetView) -> Result<(), NetlinkError> {
+    let mut request = RouteMessage::default();
+    request.header.address_family = AddressFamily::Inet;
+    request.header.table = RouteHeader::RT_TABLE_MAIN;
+    request.header.kind = RouteType::Unicast;
+    let found = dump("IPv4 routes", &RouteNetlinkMessage::GetRoute(request), wire::connected_route).await;
+    let routes = match found {
+        // A namespace that never had a route has no main table.
+        Err(NetlinkError::Observe { source, .. }) if source.refusal() == Some(libc::ENOENT) => Vec::new(),
+        found => found?,
+    };
+    // The kernel notifies first and then flushes the routes of an interface that goes down, silently.
+    let up = |index: &u32| view.interfaces.get(index).is_some_and(|interface| interface.up);
+    view.routes = routes.into_iter().flatten().filter(|route| up(&route.interface)).collect();
+    Ok(())
+}
+
+async fn dump<T>(
+    what: &'static str,
+    request: &RouteNetlinkMessage,
+    parse: fn(&[u8]) -> Result<T, Malformed>,
+) -> Result<Vec<T>, NetlinkError> {
+    let attempt = async || {
+        let mut found = Vec::new();
+        let each = |payload: &[u8]| parse(payload).map(|one| found.push(one));
+        Exchange::open()?.dump(request.clone(), each).await?;
+        Ok(found)
+    };
+    until_settled(attempt).await.map_err(|source| NetlinkError::Observe { what, source })
+}
+
+/// A dump that a change interrupts may lack what did not change: it is no observation, and is made again.
+///
+/// Where that does not help for long, the changes have left a notification, and with it a reason to come back.
+async fn until_settled<T>(
+    mut attempt: impl AsyncFnMut() -> Result<T, ExchangeError>,
+) -> Result<T, ExchangeError> {
+    let mut result = attempt().await;
+    for _ in 1..MAX_ATTEMPTS {
+        if !matches!(result, Err(ExchangeError::Interrupted)) {
+            break;
+        }
+        result = attempt().await;
+    }
+    result
+}

@@ -1,0 +1,237 @@
+//! Reads rtnetlink messages: only the attributes that the view of the network needs.
+//!
+//! Everything else in a message is stepped over unread: an attribute that a newer kernel or an odd driver
+//! brings must not make the whole host unobservable.
+
+use std::net::Ipv4Addr;
+
+use ipnet::Ipv4Net;
+use vipward_common::MacAddr;
+
+use crate::core::net::{ConnectedRoute, Interface};
+
+#[cfg(test)]
+mod tests;
+
+const LINK_HEADER_LEN: usize = 16;
+const ADDRESS_HEADER_LEN: usize = 8;
+const ROUTE_HEADER_LEN: usize = 12;
+const MESSAGE_HEADER_LEN: usize = 16;
+const ATTRIBUTE_HEADER_LEN: usize = 4;
+/// The bits of an attribute's type that are flags (`NLA_F_NESTED`, `NLA_F_NET_BYTEORDER`).
+const ATTRIBUTE_KIND: u16 = 0x3fff;
+
+/// A message that is not what the kernel's header files say it is.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Malformed {
+    /// The message ends before its fixed part does.
+    #[error("an rtnetlink {what} message of {length} bytes is too short")]
+    Short {
+        /// Which message.
+        what: &'static str,
+        /// How long its payload is.
+        length: usize,
+    },
+    /// An attribute that the kernel always sends is not there.
+    #[error("an rtnetlink {what} message about interface {index} has no {attribute}")]
+    Missing {
+        /// Which message.
+        what: &'static str,
+        /// ifindex.
+        index: u32,
+        /// The attribute's name in the kernel.
+        attribute: &'static str,
+    },
+    /// An IPv4 prefix of more than 32 bits.
+    #[error("an rtnetlink {what} message carries the IPv4 prefix length {prefix_len}")]
+    PrefixLen {
+        /// Which message.
+        what: &'static str,
+        /// The prefix length.
+        prefix_len: u8,
+    },
+}
+
+/// One netlink message of a datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Message<'a> {
+    /// `RTM_*` or `NLMSG_*`.
+    pub(super) kind: u16,
+    /// `NLM_F_*`.
+    pub(super) flags: u16,
+    /// Which request it answers.
+    pub(super) sequence: u32,
+    /// All behind the netlink header.
+    pub(super) payload: &'a [u8],
+}
+
+/// An IPv4 address on an interface.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Address {
+    /// ifindex.
+    pub(crate) index: u32,
+    /// The address itself, with its prefix length.
+    pub(crate) net: Ipv4Net,
+    /// `IFA_LABEL`: the interface's name, unless somebody chose another.
+    pub(crate) label: String,
+}
+
+/// The messages in one datagram; ends at the first that does not fit.
+pub(super) fn messages(mut datagram: &[u8]) -> impl Iterator<Item = Message<'_>> {
+    std::iter::from_fn(move || {
+        let length = usize::try_from(u32_at(datagram, 0)?).ok()?;
+        let message = Message {
+            kind: u16_at(datagram, 4)?,
+            flags: u16_at(datagram, 6)?,
+            sequence: u32_at(datagram, 8)?,
+            payload: datagram.get(MESSAGE_HEADER_LEN..length)?,
+        };
+        datagram = datagram.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some(message)
+    })
+}
+
+/// The interface that an `RTM_NEWLINK` message describes, without its addresses.
+pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
+    let short = || Malformed::Short { what: "link", length: payload.len() };
+    let link_type = u16_at(payload, 2).ok_or_else(short)?;
+    let index = u32_at(payload, 4).ok_or_else(short)?;
+    let flags = u32_at(payload, 8).ok_or_else(short)?;
+    let attributes = payload.get(LINK_HEADER_LEN..).ok_or_else(short)?;
+
+    let mut name = None;
+    let mut mac = MacAddr::ZERO;
+    let mut master = None;
+    let mut kind = String::new();
+    let mut port_kind = String::new();
+    for (attribute, value) in attributes_of(attributes) {
+        match attribute {
+            libc::IFLA_IFNAME => name = Some(text(value)),
+            libc::IFLA_ADDRESS => mac = value.try_into().map_or(MacAddr::ZERO, MacAddr),
+            libc::IFLA_MASTER => master = u32_at(value, 0),
+            libc::IFLA_LINKINFO => {
+                for (attribute, value) in attributes_of(value) {
+                    match attribute {
+                        libc::IFLA_INFO_KIND => kind = text(value),
+                        libc::IFLA_INFO_SLAVE_KIND => port_kind = text(value),
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    // A VRF is a master too, but its members keep their own addresses and speak for themselves.
+    let master = master.filter(|_| port_kind != "vrf");
+
+    Ok(Interface {
+        index,
+        name: name.ok_or(Malformed::Missing { what: "link", index, attribute: "IFLA_IFNAME" })?,
+        mac,
+        kind,
+        ethernet: link_type == libc::ARPHRD_ETHER,
+        loopback: has(flags, libc::IFF_LOOPBACK),
+        up: has(flags, libc::IFF_UP),
+        carrier: has(flags, libc::IFF_LOWER_UP),
+        master,
+        addresses: Vec::new(),
+    })
+}
+
+/// The address that an `RTM_NEWADDR` message describes.
+pub(super) fn address(payload: &[u8]) -> Result<Address, Malformed> {
+    let what = "address";
+    let short = || Malformed::Short { what, length: payload.len() };
+    let prefix_len = *payload.get(1).ok_or_else(short)?;
+    let index = u32_at(payload, 4).ok_or_else(short)?;
+    let attributes = payload.get(ADDRESS_HEADER_LEN..).ok_or_else(short)?;
+
+    let mut local = None;
+    let mut label = String::new();
+    for (attribute, value) in attributes_of(attributes) {
+        match attribute {
+            // IFA_ADDRESS is the peer's address on a point-to-point link, and the same elsewhere.
+            libc::IFA_LOCAL => local = ipv4(value),
+            libc::IFA_LABEL => label = text(value),
+            _ => {}
+        }
+    }
+    let local = local.ok_or(Malformed::Missing { what, index, attribute: "IFA_LOCAL" })?;
+    let net = Ipv4Net::new(local, prefix_len).map_err(|_| Malformed::PrefixLen { what, prefix_len })?;
+    Ok(Address { index, net, label })
+}
+
+/// The connected route that an `RTM_NEWROUTE` or `RTM_DELROUTE` message describes; `None` for every other kind
+/// of route.
+pub(super) fn connected_route(payload: &[u8]) -> Result<Option<ConnectedRoute>, Malformed> {
+    let what = "route";
+    let short = || Malformed::Short { what, length: payload.len() };
+    let attributes = payload.get(ROUTE_HEADER_LEN..).ok_or_else(short)?;
+    let [family, prefix_len, _, _, table, _, scope, kind] = payload[..8] else { return Err(short()) };
+
+    let mut prefix = Ipv4Addr::UNSPECIFIED;
+    let mut interface = None;
+    let mut metric = 0;
+    let mut table = u32::from(table);
+    let mut gateway = false;
+    for (attribute, value) in attributes_of(attributes) {
+        match attribute {
+            libc::RTA_DST => prefix = ipv4(value).unwrap_or(prefix),
+            libc::RTA_OIF => interface = u32_at(value, 0),
+            libc::RTA_PRIORITY => metric = u32_at(value, 0).unwrap_or(metric),
+            libc::RTA_TABLE => table = u32_at(value, 0).unwrap_or(table),
+            libc::RTA_GATEWAY | libc::RTA_VIA => gateway = true,
+            _ => {}
+        }
+    }
+    let connected = i32::from(family) == libc::AF_INET
+        && table == u32::from(libc::RT_TABLE_MAIN)
+        && kind == libc::RTN_UNICAST
+        && scope == libc::RT_SCOPE_LINK
+        && !gateway;
+    let Some(interface) = interface.filter(|_| connected) else { return Ok(None) };
+    let prefix = Ipv4Net::new(prefix, prefix_len).map_err(|_| Malformed::PrefixLen { what, prefix_len })?;
+    Ok(Some(ConnectedRoute { prefix, interface, metric }))
+}
+
+/// Whether a notification can change what is observed: other routes than connected ones are noise, of which a
+/// router that speaks BGP makes a lot. What cannot be read may be anything.
+pub(super) fn is_relevant(datagram: &[u8]) -> bool {
+    messages(datagram).any(|message| match message.kind {
+        libc::RTM_NEWROUTE | libc::RTM_DELROUTE => !matches!(connected_route(message.payload), Ok(None)),
+        _ => true,
+    })
+}
+
+/// The attributes of a message, or those nested in one; ends at the first that does not fit.
+fn attributes_of(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let length = usize::from(u16_at(bytes, 0)?);
+        let kind = u16_at(bytes, 2)? & ATTRIBUTE_KIND;
+        let value = bytes.get(ATTRIBUTE_HEADER_LEN..length)?;
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, value))
+    })
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn ipv4(value: &[u8]) -> Option<Ipv4Addr> {
+    <[u8; 4]>::try_from(value).ok().map(Ipv4Addr::from)
+}
+
+/// The text up to the terminating zero; a name that is not UTF-8 is still a name.
+fn text(value: &[u8]) -> String {
+    let end = value.iter().position(|&byte| byte == 0).unwrap_or(value.len());
+    String::from_utf8_lossy(&value[..end]).into_owned()
+}
+
+fn has(flags: u32, flag: libc::c_int) -> bool {
+    flags & flag.cast_unsigned() != 0
+}

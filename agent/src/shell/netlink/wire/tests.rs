@@ -1,0 +1,239 @@
+use std::iter;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(value.len() + 4).expect("a short value");
+    let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
+    bytes.extend(value);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+fn message(kind: u16, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(16 + payload.len()).expect("a short payload");
+    let mut bytes = length.to_ne_bytes().to_vec();
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(2u16.to_ne_bytes());
+    bytes.extend(7u32.to_ne_bytes());
+    bytes.extend(0u32.to_ne_bytes());
+    bytes.extend(payload);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+fn link_bytes(flags: u32, link_type: u16, attributes: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = vec![0, 0];
+    bytes.extend(link_type.to_ne_bytes());
+    bytes.extend(42u32.to_ne_bytes());
+    bytes.extend(flags.to_ne_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend(attributes.concat());
+    bytes
+}
+
+fn bridge_port() -> Vec<u8> {
+    let kinds = [attribute(1, b"veth\0"), attribute(4, b"bridge\0")].concat();
+    link_bytes(
+        0x1 | 0x1_0000,
+        1,
+        &[
+            // One that a driver of tomorrow brings.
+            attribute(0x3ff0, b"???"),
+            attribute(3, b"eth0\0"),
+            attribute(1, &[2, 0, 0, 0, 0, 1]),
+            attribute(10, &9u32.to_ne_bytes()),
+            attribute(0x12 | 0x8000, &kinds),
+        ],
+    )
+}
+
+fn address_bytes(prefix_len: u8, attributes: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = vec![2, prefix_len, 0, 0];
+    bytes.extend(3u32.to_ne_bytes());
+    bytes.extend(attributes.concat());
+    bytes
+}
+
+fn route_bytes(table: u8, scope: u8, kind: u8, attributes: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = vec![2, 24, 0, 0, table, 2, scope, kind, 0, 0, 0, 0];
+    bytes.extend(attributes.concat());
+    bytes
+}
+
+fn connected() -> Vec<u8> {
+    route_bytes(
+        254,
+        253,
+        1,
+        &[
+            attribute(1, &[192, 0, 2, 0]),
+            attribute(4, &5u32.to_ne_bytes()),
+            attribute(6, &100u32.to_ne_bytes()),
+        ],
+    )
+}
+
+#[test]
+fn a_link_is_read_and_unknown_attributes_are_stepped_over() {
+    let expected = Interface {
+        index: 42,
+        name: "eth0".to_owned(),
+        mac: MacAddr([2, 0, 0, 0, 0, 1]),
+        kind: "veth".to_owned(),
+        ethernet: true,
+        loopback: false,
+        up: true,
+        carrier: true,
+        master: Some(9),
+        addresses: Vec::new(),
+    };
+    assert_eq!(link(&bridge_port()), Ok(expected));
+}
+
+#[test]
+fn a_link_without_a_mac_of_six_bytes_has_the_zero_mac() {
+    let tunnel = link_bytes(0, 768, &[attribute(3, b"tunl0\0"), attribute(1, &[192, 0, 2, 1])]);
+    let read = link(&tunnel).expect("a link");
+    assert_eq!((read.mac, read.ethernet), (MacAddr::ZERO, false));
+}
+
+#[test]
+fn a_member_of_a_vrf_has_no_master() {
+    let kinds = attribute(4, b"vrf\0");
+    let member = link_bytes(
+        0,
+        1,
+        &[attribute(3, b"eth0\0"), attribute(10, &9u32.to_ne_bytes()), attribute(18, &kinds)],
+    );
+    assert_eq!(link(&member).expect("a link").master, None);
+}
+
+#[test]
+fn a_link_without_a_name_is_malformed() {
+    assert_eq!(
+        link(&link_bytes(0, 1, &[])).expect_err("no name").to_string(),
+        "an rtnetlink link message about interface 42 has no IFLA_IFNAME"
+    );
+}
+
+#[test]
+fn an_address_is_the_local_one_of_a_point_to_point_pair() {
+    let bytes = address_bytes(
+        32,
+        &[attribute(1, &[198, 51, 100, 9]), attribute(2, &[192, 0, 2, 1]), attribute(3, b"vipward\0")],
+    );
+    let expected =
+        Address { index: 3, net: "192.0.2.1/32".parse().expect("an address"), label: "vipward".to_owned() };
+    assert_eq!(address(&bytes), Ok(expected));
+}
+
+#[test]
+fn a_prefix_length_above_32_is_malformed() {
+    let bytes = address_bytes(33, &[attribute(2, &[192, 0, 2, 1])]);
+    assert_eq!(
+        address(&bytes).expect_err("33 bits").to_string(),
+        "an rtnetlink address message carries the IPv4 prefix length 33"
+    );
+}
+
+#[test]
+fn only_a_connected_route_of_the_main_table_counts() {
+    let oif = || attribute(4, &5u32.to_ne_bytes());
+    let table = [
+        ("connected", connected(), true),
+        ("local table", route_bytes(255, 253, 1, &[oif()]), false),
+        (
+            "a table above 255",
+            route_bytes(252, 253, 1, &[oif(), attribute(15, &1000u32.to_ne_bytes())]),
+            false,
+        ),
+        ("scope universe", route_bytes(254, 0, 1, &[oif()]), false),
+        ("scope host", route_bytes(254, 254, 1, &[oif()]), false),
+        ("blackhole", route_bytes(254, 253, 6, &[oif()]), false),
+        ("gateway", route_bytes(254, 253, 1, &[oif(), attribute(5, &[192, 0, 2, 1])]), false),
+        ("IPv6 gateway", route_bytes(254, 253, 1, &[oif(), attribute(18, &[0; 18])]), false),
+        ("no interface", route_bytes(254, 253, 1, &[]), false),
+    ];
+    for (what, bytes, expected) in table {
+        let read = connected_route(&bytes).expect("well-formed");
+        assert_eq!(read.is_some(), expected, "{what}");
+        assert_eq!(is_relevant(&message(24, &bytes)), expected, "notification: {what}");
+    }
+    let read = connected_route(&connected()).expect("well-formed").expect("connected");
+    let expected =
+        ConnectedRoute { prefix: "192.0.2.0/24".parse().expect("a prefix"), interface: 5, metric: 100 };
+    assert_eq!(read, expected);
+}
+
+#[test]
+fn a_notification_that_cannot_be_read_is_relevant() {
+    assert!(is_relevant(&message(24, &[2, 24])));
+    assert!(is_relevant(&message(16, &[])));
+}
+
+#[test]
+fn a_datagram_is_cut_into_its_messages() {
+    let datagram = [message(16, b"abcde"), message(20, b"")].concat();
+    let read: Vec<_> = messages(&datagram).collect();
+    let expected = [
+        Message { kind: 16, flags: 2, sequence: 7, payload: b"abcde" },
+        Message { kind: 20, flags: 2, sequence: 7, payload: b"" },
+    ];
+    assert_eq!(read, expected);
+}
+
+#[test]
+fn a_message_cut_at_any_length_is_read_in_part_or_refused_but_never_misread() {
+    let (whole_link, whole_route) = (bridge_port(), connected());
+    for length in 0..whole_link.len() {
+        match link(&whole_link[..length]) {
+            Ok(read) => assert_eq!((read.index, read.name.as_str()), (42, "eth0"), "cut at {length}"),
+            Err(error) => assert!(
+                matches!(error, Malformed::Short { .. } | Malformed::Missing { .. }),
+                "cut at {length}: {error}"
+            ),
+        }
+    }
+    for length in 0..whole_route.len() {
+        assert!(!matches!(connected_route(&whole_route[..length]), Ok(Some(route)) if route.interface != 5));
+        assert_eq!(connected_route(&whole_route[..length]).is_err(), length < 12, "cut at {length}");
+    }
+    let whole = address_bytes(24, &[attribute(2, &[192, 0, 2, 1])]);
+    for length in 0..whole.len() {
+        assert!(address(&whole[..length]).is_err(), "cut at {length}");
+    }
+    let whole = message(16, b"abcd");
+    for length in 0..whole.len() {
+        assert_eq!(messages(&whole[..length]).count(), 0, "cut at {length}");
+    }
+}
+
+#[test]
+fn a_message_or_attribute_that_claims_to_be_empty_ends_the_reading() {
+    assert_eq!(messages(&[0; 64]).count(), 0);
+    assert_eq!(attributes_of(&[0; 64]).count(), 0);
+    let endless = iter::repeat_n([4, 0, 1, 0], 16).flatten().collect::<Vec<u8>>();
+    assert_eq!(attributes_of(&endless).count(), 16);
+}
+
+proptest! {
+    #[test]
+    fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..256)) {
+        let _ = (link(&bytes).is_ok(), address(&bytes).is_ok(), connected_route(&bytes).is_ok());
+        prop_assert!(messages(&bytes).count() <= bytes.len() / 16);
+        prop_assert!(attributes_of(&bytes).count() <= bytes.len() / 4);
+        let _: bool = is_relevant(&bytes);
+    }
+
+    #[test]
+    fn flipped_bytes_never_panic(at in 0usize..64, value in any::<u8>()) {
+        for mut bytes in [bridge_port(), connected()] {
+            let at = at % bytes.len();
+            bytes[at] = value;
+            let _ = (link(&bytes).is_ok(), address(&bytes).is_ok(), connected_route(&bytes).is_ok());
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The packet socket: puts announcements on the wire.
+
+use std::net::Ipv4Addr;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use bytemuck::bytes_of;
+use nix::errno::Errno;
+use nix::sys::socket::{AddressFamily, LinkAddr, MsgFlags, SockFlag, SockType, SockaddrLike, sendto, socket};
+use vipward_common::{ArpFrame, ETHERTYPE_ARP, FRAME_LEN, MacAddr, OPER_REPLY, OPER_REQUEST};
+
+#[cfg(test)]
+mod tests;
+
+/// The shortest Ethernet frame, without its checksum.
+const MIN_FRAME_LEN: usize = 60;
+
+/// What failed, and why.
+#[derive(Debug, thiserror::Error)]
+pub enum PacketError {
+    /// No socket.
+    #[error("failed to open a packet socket (it needs CAP_NET_RAW)")]
+    Open(#[source] Errno),
+    /// A frame did not leave.
+    #[error("failed to announce {vip} on the interface with index {ifindex}")]
+    Send {
+        /// What was to be announced.
+        vip: Ipv4Addr,
+        /// Where.
+        ifindex: u32,
+        /// `ENETDOWN`: the interface is down; `ENXIO`, `ENODEV`: it is gone; `ENOBUFS`, `EAGAIN`: its queue is full.
+        #[source]
+        source: Errno,
+    },
+}
+
+/// How far an announcement came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Sent {
+    /// Both forms left.
+    Both,
+    /// The check failed when so many of the two frames had left.
+    Stopped {
+        /// 0 or 1.
+        frames: u8,
+    },
+}
+
+/// A packet socket that sends through every interface of its network namespace, and receives nothing.
+pub struct Announcer {
+    socket: OwnedFd,
+}
+
+impl Announcer {
+    /// Opens the socket, in the calling thread's network namespace.
+    pub fn open() -> Result<Self, PacketError> {
+        // Protocol 0 receives nothing, so no frame of the segment is ever copied for it.
+        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+        let socket = socket(AddressFamily::Packet, SockType::Raw, flags, None).map_err(PacketError::Open)?;
+        Ok(Self { socket })
+    }
+
+    /// One round: the request form and the reply form of "`vip` is at `mac`", broadcast.
+    ///
+    /// `check` is asked directly before each of the two frames whether it may still leave. Never blocks.
+    pub fn send(
+        &self,
+        ifindex: u32,
+        mac: MacAddr,
+        vip: Ipv4Addr,
+        mut check: impl FnMut() -> bool,
+    ) -> Result<Sent, PacketError> {
+        for (frames, frame) in (0..).zip(forms(mac, vip)) {
+            if !check() {
+                return Ok(Sent::Stopped { frames });
+            }
+            sendto(self.socket.as_raw_fd(), &frame, &destination(ifindex), MsgFlags::empty())
+                .map_err(|source| PacketError::Send { vip, ifindex, source })?;
+        }
+        Ok(Sent::Both)
+    }
+}
+
+/// tha = sha in the reply form: Linux ignores a gratuitous reply with any other within its lock time.
+fn forms(mac: MacAddr, vip: Ipv4Addr) -> [[u8; MIN_FRAME_LEN]; 2] {
+    let vip = vip.octets();
+    [(OPER_REQUEST, MacAddr::ZERO), (OPER_REPLY, mac)].map(|(oper, tha)| {
+        let frame = ArpFrame::new(MacAddr::BROADCAST, mac, oper, mac, vip, tha, vip);
+        let mut padded = [0; MIN_FRAME_LEN];
+        padded[..FRAME_LEN].copy_from_slice(bytes_of(&frame));
+        padded
+    })
+}
+
+fn destination(ifindex: u32) -> LinkAddr {
+    let mut sll_addr = [0; 8];
+    sll_addr[..6].copy_from_slice(&MacAddr::BROADCAST.0);
+    let address = libc::sockaddr_ll {
+        sll_family: u16::try_from(libc::AF_PACKET).expect("invariant: AF_PACKET is 17"),
+        sll_protocol: ETHERTYPE_ARP.to_be(),
+        sll_ifindex: ifindex.cast_signed(),
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 6,
+        sll_addr,
+    };
+    let length = libc::socklen_t::try_from(size_of_val(&address)).expect("invariant: 20 bytes");
+    // SAFETY: the pointer is to a whole, initialised sockaddr_ll of that length, and is only read here.
+    unsafe { LinkAddr::from_raw((&raw const address).cast(), Some(length)) }
+        .expect("invariant: the family is AF_PACKET and the length that of sockaddr_ll")
+}

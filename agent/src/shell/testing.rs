@@ -1,0 +1,92 @@
+//! A network namespace for one test, and what happens in it.
+
+use std::future::Future;
+use std::time::Duration;
+
+use futures::TryStreamExt;
+use nix::sched::{CloneFlags, unshare};
+use rtnetlink::packet_route::link::LinkMessage;
+use rtnetlink::{Handle, LinkBridge, LinkUnspec, LinkVeth, new_connection};
+use tokio::time::timeout;
+
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Runs `test` on a thread of its own, after it has left the namespaces named by `flags`. They end with it.
+pub(crate) fn in_namespaces(flags: CloneFlags, test: impl FnOnce() + Send + 'static) {
+    assert!(
+        nix::unistd::geteuid().is_root(),
+        "this test makes namespaces and needs root: run `cargo xtask test`, or the test binary with sudo"
+    );
+    let thread = std::thread::spawn(move || {
+        unshare(flags).expect("namespaces can be unshared");
+        test();
+    });
+    if let Err(panic) = thread.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// Runs `test` in a network namespace of its own, and fails it when it does not end.
+pub(crate) fn in_network<F: Future<Output = ()>>(test: impl FnOnce(Lan) -> F + Send + 'static) {
+    in_namespaces(CloneFlags::CLONE_NEWNET, move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let ended = runtime.block_on(async {
+            let (connection, handle, _) = new_connection().expect("a netlink socket");
+            tokio::spawn(connection);
+            timeout(DEADLINE, test(Lan { handle })).await
+        });
+        ended.expect("the test ends before its deadline");
+    });
+}
+
+/// What a test can do to its network namespace, by rtnetlink's own handle rather than by ours.
+#[derive(Clone)]
+pub(crate) struct Lan {
+    pub(crate) handle: Handle,
+}
+
+impl Lan {
+    pub(crate) async fn veth(&self, name: &str, peer: &str) {
+        self.handle.link().add(LinkVeth::new(name, peer).build()).execute().await.expect("a veth pair");
+    }
+
+    pub(crate) async fn bridge(&self, name: &str) {
+        self.handle.link().add(LinkBridge::new(name).build()).execute().await.expect("a bridge");
+    }
+
+    pub(crate) async fn link(&self, name: &str) -> LinkMessage {
+        let mut links = self.handle.link().get().match_name(name.to_owned()).execute();
+        links.try_next().await.expect("the link can be looked up").expect("the link exists")
+    }
+
+    pub(crate) async fn index(&self, name: &str) -> u32 {
+        self.link(name).await.header.index
+    }
+
+    pub(crate) async fn set(&self, link: LinkMessage) {
+        self.handle.link().set(link).execute().await.expect("the link can be set");
+    }
+
+    pub(crate) async fn up(&self, name: &str) {
+        let index = self.index(name).await;
+        self.set(LinkUnspec::new_with_index(index).up().build()).await;
+    }
+
+    pub(crate) async fn down(&self, name: &str) {
+        let index = self.index(name).await;
+        self.set(LinkUnspec::new_with_index(index).down().build()).await;
+    }
+
+    pub(crate) async fn delete(&self, name: &str) {
+        let index = self.index(name).await;
+        self.handle.link().del(index).execute().await.expect("the link can be deleted");
+    }
+
+    /// Adds an address such as `192.0.2.1/24`.
+    pub(crate) async fn address(&self, name: &str, net: &str) {
+        let net: ipnet::Ipv4Net = net.parse().expect("an address");
+        let index = self.index(name).await;
+        let add = self.handle.address().add(index, net.addr().into(), net.prefix_len());
+        add.execute().await.expect("the address can be added");
+    }
+}
