@@ -7,6 +7,7 @@ use vipward_common::MacAddr;
 
 /// One network interface, as rtnetlink describes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "the kernel's flags, which are independent of each other")]
 pub struct Interface {
     /// ifindex.
     pub index: u32,
@@ -26,6 +27,8 @@ pub struct Interface {
     pub carrier: bool,
     /// The bond or bridge that it is a member of.
     pub master: Option<u32>,
+    /// Ids of the XDP programs that the kernel runs on it, whoever attached them.
+    pub xdp_programs: Vec<u32>,
     /// Its IPv4 addresses with their prefix lengths.
     pub addresses: Vec<Ipv4Net>,
 }

@@ -1,8 +1,8 @@
 //! `vipward status`: what the kernel has, read back from the pins and over netlink.
 
-use std::{collections::BTreeMap, net::Ipv4Addr, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, fmt, net::Ipv4Addr, path::PathBuf, time::Duration};
 
-use comfy_table::{ContentArrangement, Table, presets::UTF8_BORDERS_ONLY};
+use comfy_table::{ContentArrangement, Table, presets::UTF8_HORIZONTAL_ONLY};
 use serde::Serialize;
 use thiserror::Error;
 use vipward_common::{Counters, Fence, FenceState, MacAddr, Outcome, Policy, Role, VipEntry, VipKey, Yield};
@@ -148,7 +148,11 @@ pub async fn read(pins: &Pins) -> Result<Status, StatusError> {
         fence: fence_status(&fence, state, now_ns),
         entries: entries.len(),
         max_vips: maps.max_vips(),
-        interfaces: pins.links()?.iter().map(|link| interface_status(link, &view, &own)).collect::<Result<_, _>>()?,
+        interfaces: pins
+            .links()?
+            .iter()
+            .map(|link| interface_status(link, &view, &own))
+            .collect::<Result<_, _>>()?,
         vips: entries
             .iter()
             .map(|(key, entry)| vip_status(&maps, &view, key, entry, state, now_ns))
@@ -158,7 +162,10 @@ pub async fn read(pins: &Pins) -> Result<Status, StatusError> {
             .into_iter()
             .map(|(ifindex, mac)| PeerStatus { interface: name(ifindex), mac: mac.to_string() })
             .collect(),
-        counters: Outcome::ALL.iter().map(|outcome| (outcome.name(), Counters::get(&counters, *outcome))).collect(),
+        counters: Outcome::ALL
+            .iter()
+            .map(|outcome| (outcome.name(), Counters::get(&counters, *outcome)))
+            .collect(),
         events_lost: counters.events_lost,
     })
 }
@@ -234,20 +241,40 @@ fn vip_status(
     })
 }
 
-impl Status {
-    /// The tables for people.
-    pub fn to_tables(&self) -> String {
-        let mut text = format!(
-            "pins {}  ABI {}  entries {} of {}\nfence {}, policy {}: {:.1} s left, holding over {:.0} s\n",
+/// The tables for people.
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "pins {}  ABI {}  entries {} of {}",
             self.pin_dir.display(),
             self.abi_version,
             self.entries,
-            self.max_vips,
-            self.fence.state,
-            self.fence.policy,
-            self.fence.left_seconds,
-            self.fence.hold_left_seconds,
-        );
+            self.max_vips
+        )?;
+        let fence = &self.fence;
+        writeln!(
+            f,
+            "fence {}, policy {}: {:.1} s left, holding over {:.0} s",
+            fence.state, fence.policy, fence.left_seconds, fence.hold_left_seconds
+        )?;
+        writeln!(f, "\n{}\n\n{}\n\n{}", self.interface_table(), self.vip_table(), self.counter_table())?;
+        if !self.peers.is_empty() {
+            let mut peers = table(&["PEER", "INTERFACE"]);
+            for row in &self.peers {
+                peers.add_row([&row.mac, &row.interface]);
+            }
+            writeln!(f, "\n{peers}")?;
+        }
+        if self.events_lost > 0 {
+            writeln!(f, "\n{} events were lost: the ring buffer was full", self.events_lost)?;
+        }
+        Ok(())
+    }
+}
+
+impl Status {
+    fn interface_table(&self) -> Table {
         let mut interfaces = table(&["INTERFACE", "ATTACHED", "MODE", "PROGRAM", "LINK", "MAC", "CARRIER"]);
         for row in &self.interfaces {
             interfaces.add_row([
@@ -260,6 +287,10 @@ impl Status {
                 yes(row.carrier),
             ]);
         }
+        interfaces
+    }
+
+    fn vip_table(&self) -> Table {
         let mut vips =
             table(&["VIP", "INTERFACE", "ROLE", "MAC", "ANSWERING", "ANSWERED", "CONFLICTS", "SUPPRESSED"]);
         for row in &self.vips {
@@ -274,35 +305,25 @@ impl Status {
                 or_dash(row.suppressed.as_ref()),
             ]);
         }
+        vips
+    }
+
+    fn counter_table(&self) -> Table {
         let mut counters = table(&["OUTCOME", "FRAMES"]);
         for outcome in Outcome::ALL {
-            counters.add_row([
-                outcome.name().to_owned(),
-                self.counters.get(outcome.name()).copied().unwrap_or_default().to_string(),
-            ]);
+            let frames = self.counters.get(outcome.name()).copied().unwrap_or_default();
+            counters.add_row([outcome.name().to_owned(), frames.to_string()]);
         }
-        for table in [&interfaces, &vips, &counters] {
-            text.push('\n');
-            text.push_str(&table.to_string());
-            text.push('\n');
-        }
-        if !self.peers.is_empty() {
-            let mut peers = table(&["PEER", "INTERFACE"]);
-            for row in &self.peers {
-                peers.add_row([&row.mac, &row.interface]);
-            }
-            text.push_str(&format!("\n{peers}\n"));
-        }
-        if self.events_lost > 0 {
-            text.push_str(&format!("\n{} events were lost: the ring buffer was full\n", self.events_lost));
-        }
-        text
+        counters
     }
 }
 
 fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_preset(UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Disabled).set_header(header);
+    table
+        .load_style(UTF8_HORIZONTAL_ONLY)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(header);
     table
 }
 

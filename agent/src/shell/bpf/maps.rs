@@ -110,7 +110,7 @@ impl Maps {
     /// Every entry.
     pub fn entries(&self) -> Result<BTreeMap<VipKey, VipEntry>, BpfError> {
         let mut entries = BTreeMap::new();
-        for element in self.vips.iter() {
+        for element in &self.vips {
             let (key, entry) = element.map_err(failed("read", names::VIPS_V4))?;
             entries.insert(plain(&key), checked(&entry, names::VIPS_V4)?);
         }

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, os::fd::AsFd};
 
-use aya::maps::{Map, MapData, MapInfo};
+use aya::maps::{MapData, MapInfo};
 use vipward_common::{Meta, Role, VipEntry, VipKey, VipState, Yield, YieldTotal, maps as names};
 
 use super::{BpfError, Maps, Pins, maps::failed, pins::Found, sys};

@@ -42,7 +42,7 @@ pub(super) fn elements(
     let mut key: Option<Vec<u8>> = None;
     loop {
         let mut next = vec![0; key_bytes];
-        let from = key.as_ref().map_or(std::ptr::null(), |key| key.as_ptr());
+        let from = key.as_ref().map_or(std::ptr::null(), Vec::as_ptr);
         match bpf(BPF_MAP_GET_NEXT_KEY, map, from, next.as_mut_ptr()) {
             Ok(()) => {}
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(elements),

@@ -101,6 +101,7 @@ fn links_are_observed_with_kind_master_carrier_mac_addresses_and_routes() {
             up: true,
             carrier: true,
             master: None,
+            xdp_programs: Vec::new(),
             addresses: ["192.0.2.1/24", "198.51.100.1/25"].map(|net| net.parse().expect("a net")).to_vec(),
         };
         assert_eq!(interface(&view, "v0"), &expected);

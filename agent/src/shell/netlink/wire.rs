@@ -21,6 +21,11 @@ const ATTRIBUTE_HEADER_LEN: usize = 4;
 /// The bits of an attribute's type that are flags (`NLA_F_NESTED`, `NLA_F_NET_BYTEORDER`).
 const ATTRIBUTE_KIND: u16 = 0x3fff;
 
+// Of <linux/if_link.h>; libc lacks them.
+const IFLA_XDP_DRV_PROG_ID: u16 = 5;
+const IFLA_XDP_SKB_PROG_ID: u16 = 6;
+const IFLA_XDP_HW_PROG_ID: u16 = 7;
+
 /// A message that is not what the kernel's header files say it is.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Malformed {
@@ -104,11 +109,19 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
     let mut master = None;
     let mut kind = String::new();
     let mut port_kind = String::new();
+    let mut xdp_programs = Vec::new();
     for (attribute, value) in attributes_of(attributes) {
         match attribute {
             libc::IFLA_IFNAME => name = Some(text(value)),
             libc::IFLA_ADDRESS => mac = value.try_into().map_or(MacAddr::ZERO, MacAddr),
             libc::IFLA_MASTER => master = u32_at(value, 0),
+            libc::IFLA_XDP => {
+                // One attribute per mode; IFLA_XDP_PROG_ID repeats one of them when there is one only.
+                xdp_programs.extend(attributes_of(value).filter_map(|(attribute, value)| match attribute {
+                    IFLA_XDP_DRV_PROG_ID | IFLA_XDP_SKB_PROG_ID | IFLA_XDP_HW_PROG_ID => u32_at(value, 0),
+                    _ => None,
+                }));
+            }
             libc::IFLA_LINKINFO => {
                 for (attribute, value) in attributes_of(value) {
                     match attribute {
@@ -134,6 +147,7 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
         up: has(flags, libc::IFF_UP),
         carrier: has(flags, libc::IFF_LOWER_UP),
         master,
+        xdp_programs,
         addresses: Vec::new(),
     })
 }

@@ -88,6 +88,7 @@ fn a_link_is_read_and_unknown_attributes_are_stepped_over() {
         up: true,
         carrier: true,
         master: Some(9),
+        xdp_programs: Vec::new(),
         addresses: Vec::new(),
     };
     assert_eq!(link(&bridge_port()), Ok(expected));
