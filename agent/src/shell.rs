@@ -5,7 +5,9 @@ pub mod bpf;
 pub mod clock;
 pub mod netlink;
 pub mod packet;
+pub mod preflight;
 pub mod status;
+pub mod watch;
 
 #[cfg(test)]
 mod testing;

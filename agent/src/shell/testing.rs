@@ -1,6 +1,8 @@
 //! A network namespace for one test, and what happens in it.
 
 use std::future::Future;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures::TryStreamExt;
@@ -88,5 +90,25 @@ impl Lan {
         let index = self.index(name).await;
         let add = self.handle.address().add(index, net.addr().into(), net.prefix_len());
         add.execute().await.expect("the address can be added");
+    }
+}
+
+/// A directory of the test's own, removed with all that is in it.
+pub(crate) struct TempDir(pub(crate) PathBuf);
+
+impl TempDir {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("vipward-test-{}-{number}", std::process::id()));
+        std::fs::create_dir(&path).expect("a directory");
+        Self(path)
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        // A panic here would hide the one that ended the test.
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,0 +1,157 @@
+//! What must be so before anything is loaded: the capabilities, the kernel, and the directory of the pins.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use caps::{CapSet, Capability, CapsHashSet};
+use nix::errno::Errno;
+use nix::sys::utsname::uname;
+
+mod pin_dir;
+
+#[cfg(test)]
+mod tests;
+
+pub use pin_dir::{PinDirError, PinDirLock, ensure_bpffs};
+
+/// All that the agent needs, root or not.
+const NEEDED: [Capability; 4] =
+    [Capability::CAP_BPF, Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW, Capability::CAP_PERFMON];
+const BTF: &str = "/sys/kernel/btf/vmlinux";
+/// What the program and its loader use, and since when Linux has it.
+const FEATURES: [(Release, &str); 3] = [
+    (Release { major: 5, minor: 8 }, "the BPF ring buffer and CAP_BPF"),
+    (Release { major: 5, minor: 9 }, "bpf_link for XDP"),
+    (Release { major: 5, minor: 11 }, "bpf_ktime_get_coarse_ns"),
+];
+
+/// What is missing, and how to get it.
+#[derive(Debug, thiserror::Error)]
+pub enum PreflightError {
+    /// The capability sets cannot be read.
+    #[error("failed to read this process's capabilities")]
+    ReadCapabilities(#[source] caps::errors::CapsError),
+    /// Not all of them are there.
+    #[error(
+        "this process lacks {missing}: run it as root (sudo), or with AmbientCapabilities={needed} in a systemd \
+         unit, or after setcap {setcap}+ep on the binary",
+        needed = Capabilities(NEEDED.to_vec()),
+        setcap = Capabilities(NEEDED.to_vec()).for_setcap(),
+    )]
+    Capabilities {
+        /// Those that are not.
+        missing: Capabilities,
+    },
+    /// `uname(2)` failed.
+    #[error("failed to ask for the kernel's release")]
+    Uname(#[source] Errno),
+    /// Older than the oldest with everything.
+    #[error("kernel {release} is too old: it lacks {missing}")]
+    KernelTooOld {
+        /// As `uname -r` prints it.
+        release: String,
+        /// What it does not have.
+        missing: Features,
+    },
+    /// No type information.
+    #[error(
+        "{path} is missing: the kernel must be built with CONFIG_DEBUG_INFO_BTF=y (those of current distributions \
+         are), and /sys must be mounted"
+    )]
+    NoBtf {
+        /// Where it was looked for.
+        path: PathBuf,
+    },
+}
+
+/// Capabilities, separated by spaces when they are shown.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Capabilities(pub Vec<Capability>);
+
+impl Capabilities {
+    fn for_setcap(&self) -> String {
+        self.to_string().to_lowercase().replace(' ', ",")
+    }
+}
+
+impl fmt::Display for Capabilities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&names.join(" "))
+    }
+}
+
+/// Features of newer kernels.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Features(Vec<(Release, &'static str)>);
+
+impl fmt::Display for Features {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let features: Vec<_> =
+            self.0.iter().map(|(since, feature)| format!("{feature} (since {since})")).collect();
+        f.write_str(&features.join(", "))
+    }
+}
+
+/// The part of a kernel's release that says what it can do.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Release {
+    /// The 6 of 6.18.
+    pub major: u32,
+    /// The 18 of 6.18.
+    pub minor: u32,
+}
+
+impl Release {
+    /// Reads what `uname -r` prints, whatever a distribution has appended; `None` if it does not begin with
+    /// two numbers.
+    pub fn parse(release: &str) -> Option<Self> {
+        let (major, rest) = release.trim().split_once('.')?;
+        let minor = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+        Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? })
+    }
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// Whether the calling thread may do all that the agent does.
+pub fn check_capabilities() -> Result<(), PreflightError> {
+    let effective = caps::read(None, CapSet::Effective).map_err(PreflightError::ReadCapabilities)?;
+    match missing_capabilities(&effective) {
+        missing if missing.0.is_empty() => Ok(()),
+        missing => Err(PreflightError::Capabilities { missing }),
+    }
+}
+
+/// Whether the running kernel has what the program needs. A release that cannot be read is given a chance.
+pub fn check_kernel() -> Result<(), PreflightError> {
+    let uname = uname().map_err(PreflightError::Uname)?;
+    check_release(&uname.release().to_string_lossy())?;
+    check_btf(Path::new(BTF))
+}
+
+/// The kernel lets `CAP_SYS_ADMIN` stand for the two that were split off it.
+fn missing_capabilities(effective: &CapsHashSet) -> Capabilities {
+    let has = |needed: &Capability| {
+        let split_off = matches!(needed, Capability::CAP_BPF | Capability::CAP_PERFMON);
+        effective.contains(needed) || split_off && effective.contains(&Capability::CAP_SYS_ADMIN)
+    };
+    Capabilities(NEEDED.into_iter().filter(|needed| !has(needed)).collect())
+}
+
+fn check_release(release: &str) -> Result<(), PreflightError> {
+    let Some(running) = Release::parse(release) else { return Ok(()) };
+    let missing: Vec<_> = FEATURES.into_iter().filter(|(since, _)| running < *since).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(PreflightError::KernelTooOld { release: release.to_owned(), missing: Features(missing) })
+}
+
+fn check_btf(path: &Path) -> Result<(), PreflightError> {
+    if path.exists() { Ok(()) } else { Err(PreflightError::NoBtf { path: path.to_owned() }) }
+}

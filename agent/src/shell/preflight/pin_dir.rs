@@ -1,0 +1,155 @@
+//! The directory of the pins: on a bpffs, ours alone, and one agent's at a time.
+
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+use nix::mount::{MsFlags, mount};
+use nix::sys::stat::{major, minor};
+use nix::sys::statfs::{BPF_FS_MAGIC, statfs};
+use tracing::info;
+
+#[cfg(test)]
+mod tests;
+
+/// Where bpffs belongs.
+const BPFFS: &str = "/sys/fs/bpf";
+const LOCKS: &str = "/proc/locks";
+
+/// What is wrong with the directory, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum PinDirError {
+    /// It cannot be looked at.
+    #[error("failed to look at the pin directory {dir}")]
+    Inspect {
+        /// The directory.
+        dir: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// It is on a filesystem that cannot hold pins.
+    #[error(
+        "{dir} is not on a bpffs: choose a --pin-dir below {BPFFS}, or mount one there: mount -t bpf bpf {at}"
+    )]
+    NotBpffs {
+        /// The directory.
+        dir: PathBuf,
+        /// The nearest directory above it that exists.
+        at: PathBuf,
+    },
+    /// bpffs is not mounted, and we may not mount it.
+    #[error(
+        "no bpffs is mounted on {BPFFS} and mounting it failed: run `mount -t bpf bpf {BPFFS}` as root, or choose \
+         a --pin-dir on a bpffs that is mounted elsewhere"
+    )]
+    Mount(#[source] Errno),
+    /// It does not exist and cannot be made.
+    #[error("failed to create the pin directory {dir}")]
+    Create {
+        /// The directory.
+        dir: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// It is in use.
+    #[error(
+        "another vipward agent{} uses {dir}: stop it, or give this one a directory of its own with --pin-dir",
+        in_brackets(*pid)
+    )]
+    InUse {
+        /// The directory.
+        dir: PathBuf,
+        /// The other agent's process, if it can be seen from here.
+        pid: Option<u32>,
+    },
+    /// It cannot be locked.
+    #[error("failed to lock the pin directory {dir}")]
+    Lock {
+        /// The directory.
+        dir: PathBuf,
+        /// Why.
+        #[source]
+        source: Errno,
+    },
+}
+
+/// Makes sure that `dir` exists and is on a bpffs, which is mounted at its usual place if need be.
+pub fn ensure_bpffs(dir: &Path) -> Result<(), PinDirError> {
+    let inspect = |source| PinDirError::Inspect { dir: dir.to_owned(), source };
+    let dir = std::path::absolute(dir).map_err(inspect)?;
+    let at = nearest_existing(&dir).map_err(inspect)?;
+    if !is_bpffs(at).map_err(inspect)? {
+        if !dir.starts_with(BPFFS) {
+            return Err(PinDirError::NotBpffs { dir: dir.clone(), at: at.to_owned() });
+        }
+        let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+        mount(Some("bpf"), BPFFS, Some("bpf"), flags, Some("mode=0700")).map_err(PinDirError::Mount)?;
+        info!(path = BPFFS, "mounted bpffs");
+    }
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&dir)
+        .map_err(|source| PinDirError::Create { dir, source })
+}
+
+fn nearest_existing(dir: &Path) -> io::Result<&Path> {
+    for ancestor in dir.ancestors() {
+        if ancestor.try_exists()? {
+            return Ok(ancestor);
+        }
+    }
+    Err(io::ErrorKind::NotFound.into())
+}
+
+fn is_bpffs(path: &Path) -> io::Result<bool> {
+    Ok(statfs(path)?.filesystem_type() == BPF_FS_MAGIC)
+}
+
+/// The right to use a pin directory, held until it is dropped or the process ends, however it ends.
+///
+/// A bpffs holds no regular files, but its directories can be locked like any other.
+#[derive(Debug)]
+pub struct PinDirLock {
+    _lock: Flock<File>,
+}
+
+impl PinDirLock {
+    /// Takes the lock, or says who has it. Does not wait.
+    pub fn acquire(dir: &Path) -> Result<Self, PinDirError> {
+        let inspect = |source| PinDirError::Inspect { dir: dir.to_owned(), source };
+        let file = File::open(dir).map_err(inspect)?;
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => Ok(Self { _lock: lock }),
+            Err((file, Errno::EWOULDBLOCK)) => {
+                let metadata = file.metadata().map_err(inspect)?;
+                // Whoever cannot read it (a hardened /proc) is still told what matters.
+                let locks = std::fs::read_to_string(LOCKS).unwrap_or_default();
+                let pid = flock_holder(&locks, metadata.dev(), metadata.ino());
+                Err(PinDirError::InUse { dir: dir.to_owned(), pid })
+            }
+            Err((_, source)) => Err(PinDirError::Lock { dir: dir.to_owned(), source }),
+        }
+    }
+}
+
+/// The process that holds a flock on an inode, in the words of `/proc/locks`
+/// (`1: FLOCK  ADVISORY  WRITE 4711 00:28:60033 0 EOF`; who waits has a `->` in the second place).
+fn flock_holder(locks: &str, device: u64, inode: u64) -> Option<u32> {
+    let file = format!("{:02x}:{:02x}:{inode}", major(device), minor(device));
+    locks.lines().find_map(|line| {
+        let mut fields = line.split_ascii_whitespace().skip(1);
+        let is_flock = fields.next()? == "FLOCK";
+        let pid = fields.nth(2)?;
+        if is_flock && fields.next()? == file { pid.parse().ok() } else { None }
+    })
+}
+
+fn in_brackets(pid: Option<u32>) -> String {
+    pid.map_or_else(String::new, |pid| format!(" (pid {pid})"))
+}
