@@ -34,7 +34,7 @@ pub use wire::Malformed;
 /// How far apart two changes are reported at least: the first is reported at once, a burst as a few.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
 /// How often a dump is made again before a network that does not hold still is left for later.
-const MAX_ATTEMPTS: usize = 10;
+const MAX_ATTEMPTS: usize = 20;
 
 /// What failed, and why.
 #[derive(Debug, thiserror::Error)]
@@ -196,6 +196,7 @@ async fn until_settled<T>(
         if !matches!(result, Err(ExchangeError::Interrupted)) {
             break;
         }
+        tokio::task::yield_now().await;
         result = attempt().await;
     }
     result

@@ -17,6 +17,9 @@ use super::wire::{self, Malformed};
 
 /// What the kernel fills at most with one part of a dump is 32 KiB (`netlink_dump`).
 pub(super) const DATAGRAM_BYTES: usize = 64 * 1024;
+/// A pause between two parts of a dump is an opportunity for a change to interrupt it, so that only tables of
+/// many thousands of entries let other tasks run in between.
+const PARTS_BETWEEN_YIELDS: usize = 64;
 const ANSWER_TIMEOUT: TimeVal = TimeVal::new(1, 0);
 const KERNEL: u32 = 0;
 
@@ -81,7 +84,7 @@ impl Exchange {
         Ok(Self { socket, sequence: 0, datagram: Vec::with_capacity(DATAGRAM_BYTES) })
     }
 
-    /// Hands every message of the answer to `each`; lets other tasks run between the parts.
+    /// Hands every message of the answer to `each`; a long answer lets other tasks run now and then.
     ///
     /// Safe to cancel when this exchange is dropped with it.
     pub(super) async fn dump(
@@ -91,8 +94,10 @@ impl Exchange {
     ) -> Result<(), ExchangeError> {
         self.send(request, NLM_F_DUMP)?;
         let mut interrupted = false;
+        let mut parts = 0;
         loop {
             self.receive()?;
+            parts += 1;
             for message in wire::messages(&self.datagram).filter(|m| m.sequence == self.sequence) {
                 interrupted |= message.flags & NLM_F_DUMP_INTR != 0;
                 match message.kind {
@@ -103,7 +108,9 @@ impl Exchange {
                     _ => each(message.payload)?,
                 }
             }
-            tokio::task::yield_now().await;
+            if parts % PARTS_BETWEEN_YIELDS == 0 {
+                tokio::task::yield_now().await;
+            }
         }
     }
 
