@@ -19,7 +19,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, sleep_until};
 
-use crate::core::net::NetView;
+use crate::core::net::{ConnectedRoute, NetView};
 
 mod exchange;
 mod wire;
@@ -165,10 +165,15 @@ async fn routes(view: &mut NetView) -> Result<(), NetlinkError> {
         Err(NetlinkError::Observe { source, .. }) if source.refusal() == Some(libc::ENOENT) => Vec::new(),
         found => found?,
     };
-    // The kernel notifies first and then flushes the routes of an interface that goes down, silently.
-    let up = |index: &u32| view.interfaces.get(index).is_some_and(|interface| interface.up);
-    view.routes = routes.into_iter().flatten().filter(|route| up(&route.interface)).collect();
+    keep_routes(view, routes.into_iter().flatten());
     Ok(())
+}
+
+/// The kernel first notifies that an interface is down and then flushes its routes, silently: those that are
+/// seen in between are not believed.
+fn keep_routes(view: &mut NetView, routes: impl Iterator<Item = ConnectedRoute>) {
+    let up = |index| view.interfaces.get(&index).is_some_and(|interface| interface.up);
+    view.routes = routes.filter(|route| up(route.interface)).collect();
 }
 
 async fn dump<T>(

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use vipward_common::MacAddr;
 
 use super::*;
-use crate::core::net::{ConnectedRoute, Interface};
+use crate::core::net::Interface;
 use crate::shell::testing::{Lan, in_network};
 
 async fn view(netlink: &Netlink) -> NetView {
@@ -188,6 +188,32 @@ fn the_routes_of_an_interface_that_is_down_are_gone() {
         assert!(now.routes.is_empty());
         assert_eq!(interface(&now, "v0").addresses.len(), 1, "the address stays");
     });
+}
+
+#[test]
+fn a_route_that_the_kernel_is_about_to_flush_is_not_believed() {
+    let link = |index, up| Interface {
+        index,
+        name: format!("eth{index}"),
+        mac: MacAddr::ZERO,
+        kind: String::new(),
+        ethernet: true,
+        loopback: false,
+        up,
+        carrier: up,
+        master: None,
+        addresses: Vec::new(),
+        xdp_programs: Vec::new(),
+    };
+    let route = |interface| ConnectedRoute {
+        prefix: "192.0.2.0/24".parse().expect("a prefix"),
+        interface,
+        metric: 0,
+    };
+    let interfaces = [(1, link(1, true)), (2, link(2, false))].into();
+    let mut view = NetView { interfaces, routes: Vec::new() };
+    keep_routes(&mut view, [1, 2, 3].map(route).into_iter());
+    assert_eq!(view.routes, [route(1)], "2 is down, 3 is gone");
 }
 
 #[test]
