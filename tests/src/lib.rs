@@ -1,1 +1,60 @@
-//! x
+//! LANs in network namespaces, and what end-to-end tests do on them.
+//!
+//! A [`Lan`](lan::Lan) is a switch and the hosts on it, each in a network namespace of its own. Nothing of it is
+//! visible outside, any number can exist side by side, and all of it is gone when the values are dropped, also
+//! when a test panics.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use vipward_tests::{arp::Arp, lan::{Lan, Nic}, wire::Wire};
+//!
+//! # fn main() -> anyhow::Result<()> {
+//! let lan = Lan::new("example")?;
+//! let client = lan.host("client", Nic::new("192.0.2.1/24".parse()?))?;
+//! let server = lan.host("server", Nic::new("192.0.2.2/24".parse()?).mac("02:00:00:00:00:02".parse()?))?;
+//!
+//! // Ask with the kernel's own resolver …
+//! assert_eq!(client.resolve("192.0.2.2".parse()?)?, server.mac("eth0")?);
+//!
+//! // … or with a frame of your own.
+//! let wire = Wire::open(&client, "eth0")?;
+//! wire.send(&Arp::request(client.mac("eth0")?, "192.0.2.1".parse()?, "192.0.2.2".parse()?).to_bytes())?;
+//! let reply = wire.expect_arp(Duration::from_secs(1), "a reply", Arp::is_reply)?;
+//! assert_eq!(reply.sha, server.mac("eth0")?);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | module | what it owns |
+//! |---|---|
+//! | [`lan`] | switches, hosts, cables, addresses, neighbour tables, sysctls |
+//! | [`process`] | child processes in a host |
+//! | [`arp`], [`wire`] | ARP frames written from RFC 826, and a raw socket to send and receive them |
+//! | [`probe`] | asking a thousand times a second, and who answered when |
+//! | [`responder`] | a user-space ARP responder, to be a rival or a victim |
+//! | [`agent`], [`bpffs`] | the program under test, and a private place for its pins |
+//! | [`tools`], [`wait`] | external tools, and waiting for a condition |
+//!
+//! Functions return [`anyhow::Result`]: in a test an error is a failure, and its chain is what gets read.
+
+pub mod agent;
+pub mod arp;
+pub mod bpffs;
+pub mod lan;
+pub mod probe;
+pub mod process;
+pub mod responder;
+pub mod tools;
+pub mod wait;
+pub mod wire;
+
+use anyhow::{Result, ensure};
+
+/// Fails with what to do when this process is not root.
+pub fn require_root() -> Result<()> {
+    ensure!(
+        nix::unistd::geteuid().is_root(),
+        "needs root for network namespaces, raw sockets and bpffs: run `cargo xtask test`, or this command with sudo"
+    );
+    Ok(())
+}

@@ -1,0 +1,302 @@
+//! The agent under test: `vipward agent` in a host, with a configuration and a pin directory of its own.
+
+mod log;
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+use std::{env, io};
+
+use anyhow::{Context, Result, ensure};
+use nix::sys::signal::Signal;
+use tempfile::TempDir;
+
+pub use log::LogLine;
+
+use crate::lan::Host;
+use crate::process::{Process, SpawnOptions, output_of};
+use crate::tools::target_dir;
+use crate::wait::wait_for;
+
+const CONFIG: &str = "vipward.yaml";
+const LOG: &str = "agent.log";
+/// How long an agent may take to end when it is asked to.
+const TERMINATE_LIMIT: Duration = Duration::from_secs(10);
+
+/// The capabilities that an agent can be left with; numbers from linux/capability.h.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Capability {
+    /// `CAP_NET_ADMIN`
+    NetAdmin = 12,
+    /// `CAP_NET_RAW`
+    NetRaw = 13,
+    /// `CAP_SYS_ADMIN`
+    SysAdmin = 21,
+    /// `CAP_PERFMON`
+    Perfmon = 38,
+    /// `CAP_BPF`
+    Bpf = 39,
+}
+
+/// How an agent is started.
+#[derive(Clone, Debug)]
+pub struct AgentOptions {
+    /// `--pin-dir`; two agents need two.
+    pub pin_dir: PathBuf,
+    /// `--max-vips`, if not the default.
+    pub max_vips: Option<u32>,
+    /// More arguments of `vipward agent`.
+    pub args: Vec<String>,
+    /// More environment.
+    pub env: Vec<(String, String)>,
+    /// Drop all capabilities but these; all are kept by default.
+    pub only_capabilities: Option<Vec<Capability>>,
+    /// The binary, if not that of [`Agent::default_binary`].
+    pub binary: Option<PathBuf>,
+    /// Start it so that [`Agent::leave`] can be used.
+    pub can_be_left: bool,
+}
+
+impl AgentOptions {
+    /// The defaults, with this pin directory.
+    pub fn new(pin_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            pin_dir: pin_dir.into(),
+            max_vips: None,
+            args: Vec::new(),
+            env: Vec::new(),
+            only_capabilities: None,
+            binary: None,
+            can_be_left: false,
+        }
+    }
+}
+
+/// An agent in a host. It may be killed and started again; when dropped it is killed and what it pinned is unloaded.
+#[derive(Debug)]
+pub struct Agent {
+    host: Host,
+    /// May be changed between two starts, for another build or other arguments.
+    pub options: AgentOptions,
+    directory: TempDir,
+    process: Option<Process>,
+}
+
+/// An agent that goes on without its test.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeftAgent {
+    /// Its process id.
+    pub pid: u32,
+    /// The directory of its configuration and its log.
+    pub directory: PathBuf,
+}
+
+impl Agent {
+    /// Starts an agent with this configuration. It has not done anything yet when this returns: wait for a log line.
+    pub fn start(host: &Host, yaml: &str, options: AgentOptions) -> Result<Self> {
+        let directory =
+            TempDir::with_prefix("vipward-agent-").context("failed to make a directory for an agent")?;
+        let mut agent = Self { host: host.clone(), options, directory, process: None };
+        agent.write_config(yaml)?;
+        agent.restart()?;
+        Ok(agent)
+    }
+
+    /// The binary under test: `VIPWARD_BIN`, else the debug build in the workspace.
+    pub fn default_binary() -> PathBuf {
+        env::var_os("VIPWARD_BIN").map_or_else(|| target_dir().join("debug/vipward"), PathBuf::from)
+    }
+
+    /// Starts it again after it has ended, with the same configuration and pins; the log goes on.
+    pub fn restart(&mut self) -> Result<()> {
+        ensure!(!self.is_running()?, "the agent on {} is still running", self.host.name());
+        let mut command = self.vipward("agent")?;
+        command.arg("--config").arg(self.config_path()).args(["--log-format", "json"]);
+        if let Some(max_vips) = self.options.max_vips {
+            command.arg("--max-vips").arg(max_vips.to_string());
+        }
+        command.args(&self.options.args).envs(self.options.env.iter().map(|(key, value)| (key, value)));
+        if let Some(kept) = self.options.only_capabilities.clone() {
+            drop_capabilities_except(&mut command, kept);
+        }
+        let spawn = SpawnOptions { output: Some(self.log_path()), can_be_left: self.options.can_be_left };
+        self.process = Some(Process::spawn(command, &spawn)?);
+        Ok(())
+    }
+
+    /// Replaces the configuration file in one step, as editors and Kubernetes do.
+    pub fn write_config(&self, yaml: &str) -> Result<()> {
+        let path = self.config_path();
+        let new = path.with_extension("new");
+        fs::write(&new, yaml)
+            .and_then(|()| fs::rename(&new, &path))
+            .with_context(|| format!("failed to write {}", path.display()))
+    }
+
+    /// Where the configuration is.
+    pub fn config_path(&self) -> PathBuf {
+        self.directory.path().join(CONFIG)
+    }
+
+    /// Where the log is.
+    pub fn log_path(&self) -> PathBuf {
+        self.directory.path().join(LOG)
+    }
+
+    /// The host that it runs on.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> Result<u32> {
+        Ok(self.process.as_ref().context("the agent was never started")?.pid())
+    }
+
+    /// Whether it runs (stopped counts as running).
+    pub fn is_running(&mut self) -> Result<bool> {
+        match &mut self.process {
+            Some(process) => Ok(process.exit_status()?.is_none()),
+            None => Ok(false),
+        }
+    }
+
+    /// All that it has logged, over all its starts.
+    pub fn logs(&self) -> Result<Vec<LogLine>> {
+        let path = self.log_path();
+        let text = fs::read(&path).with_context(|| format!("failed to read {}", path.display()))?;
+        Ok(String::from_utf8_lossy(&text).split_inclusive('\n').filter_map(LogLine::parse).collect())
+    }
+
+    /// Waits for a log line that `matches`; the failure shows the log, and comes at once when the agent has ended.
+    pub fn wait_for_log(
+        &mut self,
+        limit: Duration,
+        what: &str,
+        matches: impl Fn(&LogLine) -> bool,
+    ) -> Result<LogLine> {
+        self.wait_for_log_after(0, limit, what, matches)
+    }
+
+    /// The same, passing over the first `seen` lines: `logs()?.len()` from before the deed.
+    pub fn wait_for_log_after(
+        &mut self,
+        seen: usize,
+        limit: Duration,
+        what: &str,
+        matches: impl Fn(&LogLine) -> bool,
+    ) -> Result<LogLine> {
+        let found = wait_for(limit, &format!("the agent on {} to log {what}", self.host.name()), || {
+            // First whether it has ended, then the log: else its last words could be missed.
+            let running = self.is_running()?;
+            let line = self.logs()?.into_iter().skip(seen).find(|line| matches(line));
+            ensure!(running || line.is_some(), "the agent has ended");
+            Ok(line)
+        });
+        found.with_context(|| format!("its log:\n{}", self.transcript()))
+    }
+
+    /// The whole log as text, for failure messages.
+    pub fn transcript(&self) -> String {
+        fs::read(self.log_path())
+            .map_or_else(|error| error.to_string(), |text| String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&mut self, signal: Signal) -> Result<()> {
+        self.process.as_mut().context("the agent was never started")?.signal(signal)
+    }
+
+    /// `kill -9`, and waits until it is gone.
+    pub fn kill9(&mut self) -> Result<()> {
+        self.process.as_mut().context("the agent was never started")?.kill().map(drop)
+    }
+
+    /// SIGTERM, and waits until it has ended.
+    pub fn terminate(&mut self) -> Result<ExitStatus> {
+        self.signal(Signal::SIGTERM)?;
+        self.wait(TERMINATE_LIMIT)
+    }
+
+    /// Waits until it ends by itself.
+    pub fn wait(&mut self, limit: Duration) -> Result<ExitStatus> {
+        self.process.as_mut().context("the agent was never started")?.wait(limit)
+    }
+
+    /// What `vipward status -o json` prints.
+    pub fn status(&self) -> Result<serde_json::Value> {
+        let mut command = self.vipward("status")?;
+        command.args(["-o", "json"]);
+        let printed = output_of(command)?;
+        serde_json::from_str(&printed).with_context(|| format!("status printed no JSON: {printed}"))
+    }
+
+    /// `vipward unload`: removes all that is pinned. Returns what it prints.
+    pub fn unload(&self) -> Result<String> {
+        output_of(self.vipward("unload")?)
+    }
+
+    /// `vipward SUBCOMMAND --pin-dir DIR` on the host.
+    pub fn vipward(&self, subcommand: &str) -> Result<Command> {
+        let binary = self.options.binary.clone().unwrap_or_else(Self::default_binary);
+        ensure!(
+            binary.is_file(),
+            "there is no agent at {}: run `cargo build -p vipward`, or set VIPWARD_BIN",
+            binary.display()
+        );
+        let mut command = self.host.command(binary);
+        command.arg(subcommand).arg("--pin-dir").arg(&self.options.pin_dir);
+        Ok(command)
+    }
+
+    /// Lets it go on; whoever does so ends it by its pid and removes its directory and pins.
+    pub fn leave(mut self) -> Result<LeftAgent> {
+        ensure!(
+            self.options.can_be_left,
+            "the agent was not started to be left: set AgentOptions::can_be_left"
+        );
+        let process = self.process.take().context("the agent was never started")?;
+        let pid = process.leave();
+        self.directory.disable_cleanup(true);
+        Ok(LeftAgent { pid, directory: self.directory.path().to_owned() })
+    }
+
+    fn unload_what_is_left(&self) -> Result<()> {
+        // Without a pin directory there is nothing to unload, and a test that expects none should not hear of it.
+        if Path::new(&self.options.pin_dir).exists() { self.unload().map(drop) } else { Ok(()) }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let Some(process) = self.process.take() else { return };
+        // Kills it, before its pins are removed.
+        drop(process);
+        if let Err(error) = self.unload_what_is_left() {
+            eprintln!("failed to unload the agent on {}: {error:#}", self.host.name());
+        }
+    }
+}
+
+/// Limits what root gets at exec: the bounding set is what is left to it.
+fn drop_capabilities_except(command: &mut Command, kept: Vec<Capability>) {
+    // SAFETY: between fork and exec the closure makes system calls only and allocates nothing.
+    unsafe {
+        command.pre_exec(move || {
+            for capability in 0..=u8::MAX {
+                if kept.iter().any(|kept| *kept as u8 == capability) {
+                    continue;
+                }
+                if libc::prctl(libc::PR_CAPBSET_DROP, libc::c_ulong::from(capability), 0, 0, 0) != 0 {
+                    let error = io::Error::last_os_error();
+                    // EINVAL: past the last capability that this kernel has.
+                    return if error.raw_os_error() == Some(libc::EINVAL) { Ok(()) } else { Err(error) };
+                }
+            }
+            Ok(())
+        });
+    }
+}

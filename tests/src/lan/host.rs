@@ -1,0 +1,244 @@
+//! A host on a LAN: its interfaces, its addresses, what it believes, what runs on it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use ipnet::Ipv4Net;
+
+use super::links::Link;
+use super::neighbours::{Neighbour, NeighbourState};
+use super::netns::NetNs;
+use crate::arp::Mac;
+use crate::process::{Process, SpawnOptions};
+use crate::wait::wait_for;
+
+/// The kernel asks three times, a second apart; give it that and some more.
+const RESOLVE_LIMIT: Duration = Duration::from_secs(5);
+/// The discard port (RFC 863): nobody listens.
+const DISCARD: u16 = 9;
+
+/// An interface to be made on a host.
+#[derive(Clone, Debug)]
+pub struct Nic {
+    pub(super) name: String,
+    pub(super) mac: Option<Mac>,
+    pub(super) addresses: Vec<Ipv4Net>,
+}
+
+impl Nic {
+    /// eth0 with this address, and a hardware address of the kernel's choice.
+    pub fn new(address: Ipv4Net) -> Self {
+        Self { addresses: vec![address], ..Self::bare() }
+    }
+
+    /// eth0 without an IP address.
+    pub fn bare() -> Self {
+        Self { name: "eth0".to_owned(), mac: None, addresses: Vec::new() }
+    }
+
+    /// The same with another name.
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        Self { name: name.to_owned(), ..self }
+    }
+
+    /// The same with this hardware address.
+    #[must_use]
+    pub fn mac(self, mac: Mac) -> Self {
+        Self { mac: Some(mac), ..self }
+    }
+
+    /// The same with one more address.
+    #[must_use]
+    pub fn address(mut self, address: Ipv4Net) -> Self {
+        self.addresses.push(address);
+        self
+    }
+}
+
+/// A host: a network namespace, with cables to switches or to other hosts. Clones are the same host.
+#[derive(Clone, Debug)]
+pub struct Host(pub(super) Arc<Inner>);
+
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) name: String,
+    pub(super) namespace: NetNs,
+    /// Where the other end of each cable is: namespace and interface, by the NIC's name when it was plugged in.
+    cables: Mutex<BTreeMap<String, (NetNs, String)>>,
+}
+
+impl Host {
+    /// A host without a cable.
+    pub fn new(name: &str) -> Result<Self> {
+        let namespace = NetNs::new().with_context(|| format!("failed to make host {name}"))?;
+        Ok(Self(Arc::new(Inner { name: name.to_owned(), namespace, cables: Mutex::default() })))
+    }
+
+    /// Its name, for messages and for `ip netns`.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Its network namespace.
+    pub fn namespace(&self) -> &NetNs {
+        &self.0.namespace
+    }
+
+    /// Runs `work` on a thread inside the host's network namespace, and waits for it.
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        self.0.namespace.run(work)
+    }
+
+    /// A command whose child will run on this host.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        self.0.namespace.adopt(&mut command);
+        command
+    }
+
+    /// Starts a command of [`Host::command`]; it is killed when the value is dropped.
+    pub fn spawn(&self, command: Command) -> Result<Process> {
+        Process::spawn(command, &SpawnOptions::default()).with_context(|| format!("on host {}", self.name()))
+    }
+
+    /// What the kernel says about an interface.
+    pub fn link(&self, interface: &str) -> Result<Link> {
+        self.here(self.0.namespace.link(interface))
+    }
+
+    /// The hardware address of an interface.
+    pub fn mac(&self, interface: &str) -> Result<Mac> {
+        Ok(self.link(interface)?.mac)
+    }
+
+    /// The first IPv4 address of an interface.
+    pub fn address(&self, interface: &str) -> Result<Ipv4Addr> {
+        let addresses = self.here(self.0.namespace.addresses(interface))?;
+        let first = addresses.first().map(Ipv4Net::addr);
+        self.here(first.with_context(|| format!("{interface} has no IPv4 address")))
+    }
+
+    /// Adds an address.
+    pub fn add_address(&self, interface: &str, address: Ipv4Net) -> Result<()> {
+        self.here(self.0.namespace.add_address(interface, address))
+    }
+
+    /// Removes an address.
+    pub fn delete_address(&self, interface: &str, address: Ipv4Net) -> Result<()> {
+        self.here(self.0.namespace.delete_address(interface, address))
+    }
+
+    /// Changes the hardware address of an interface, while it is up.
+    pub fn set_mac(&self, interface: &str, mac: Mac) -> Result<()> {
+        self.here(self.0.namespace.set_mac(interface, mac))
+    }
+
+    /// Sets an interface administratively up or down.
+    pub fn set_up(&self, interface: &str, up: bool) -> Result<()> {
+        self.here(self.0.namespace.set_up(interface, up))
+    }
+
+    /// Renames an interface. [`Host::set_carrier`] goes on knowing it by its first name.
+    pub fn rename(&self, interface: &str, new: &str) -> Result<()> {
+        self.here(self.0.namespace.rename(interface, new))
+    }
+
+    /// Deletes an interface, and with it the cable and the port at its other end.
+    pub fn delete_link(&self, interface: &str) -> Result<()> {
+        self.here(self.0.namespace.delete_link(interface))
+    }
+
+    /// Gives or takes carrier by setting the other end of the cable up or down. An interface that is up is ready for
+    /// traffic again when this returns.
+    pub fn set_carrier(&self, nic: &str, carrier: bool) -> Result<()> {
+        let far = self.cables().get(nic).cloned();
+        let (namespace, port) = self.here(far.with_context(|| format!("no cable was plugged into {nic}")))?;
+        self.here(namespace.set_up(&port, carrier))?;
+        let up_again = carrier && self.0.namespace.links()?.iter().any(|link| link.name == nic && link.up);
+        if up_again { self.here(namespace.wait_until_ready(&port)) } else { Ok(()) }
+    }
+
+    /// The neighbour entries of an interface.
+    pub fn neighbours(&self, interface: &str) -> Result<Vec<Neighbour>> {
+        self.here(self.0.namespace.neighbours(interface))
+    }
+
+    /// The neighbour entry for `address`.
+    pub fn neighbour(&self, interface: &str, address: Ipv4Addr) -> Result<Option<Neighbour>> {
+        self.here(self.0.namespace.neighbour(interface, address))
+    }
+
+    /// Adds or replaces a neighbour entry.
+    pub fn set_neighbour(
+        &self,
+        interface: &str,
+        address: Ipv4Addr,
+        mac: Mac,
+        state: NeighbourState,
+    ) -> Result<()> {
+        self.here(self.0.namespace.set_neighbour(interface, address, mac, state))
+    }
+
+    /// Removes the neighbour entries of an interface.
+    pub fn flush_neighbours(&self, interface: &str) -> Result<()> {
+        self.here(self.0.namespace.flush_neighbours(interface))
+    }
+
+    /// Makes the host's kernel resolve `address`, by sending it a datagram, and returns what it believes.
+    pub fn resolve(&self, address: Ipv4Addr) -> Result<Mac> {
+        let what = format!("{} to resolve {address}", self.name());
+        let interface = self.interface_towards(address)?;
+        wait_for(RESOLVE_LIMIT, &what, || {
+            let neighbour = self.neighbour(&interface, address)?;
+            let asking = neighbour.as_ref().is_some_and(|entry| entry.state == NeighbourState::Incomplete);
+            let known = neighbour.and_then(|entry| entry.mac);
+            if known.is_none() && !asking {
+                self.run(|| UdpSocket::bind("0.0.0.0:0")?.send_to(&[0], (address, DISCARD)))
+                    .with_context(|| format!("failed to send to {address}"))?;
+            }
+            Ok(known)
+        })
+    }
+
+    /// Reads a sysctl; `key` is a path below /proc/sys, as in `net/ipv4/conf/eth0/arp_ignore`.
+    pub fn sysctl(&self, key: &str) -> Result<String> {
+        let value = self.run(|| fs::read_to_string(format!("/proc/sys/{key}")));
+        let value = self.here(value.with_context(|| format!("failed to read sysctl {key}")))?;
+        Ok(value.trim_end().to_owned())
+    }
+
+    /// Writes a sysctl.
+    pub fn set_sysctl(&self, key: &str, value: &str) -> Result<()> {
+        let written = self.run(|| fs::write(format!("/proc/sys/{key}"), value));
+        self.here(written.with_context(|| format!("failed to set sysctl {key} to {value}")))
+    }
+
+    pub(super) fn remember_cable(&self, nic: &str, far: NetNs, port: &str) {
+        self.cables().insert(nic.to_owned(), (far, port.to_owned()));
+    }
+
+    fn cables(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, (NetNs, String)>> {
+        self.0.cables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn interface_towards(&self, address: Ipv4Addr) -> Result<String> {
+        for link in self.here(self.0.namespace.links())? {
+            if self.0.namespace.addresses(&link.name)?.iter().any(|subnet| subnet.contains(&address)) {
+                return Ok(link.name);
+            }
+        }
+        self.here(Err(anyhow::anyhow!("no interface has a subnet that contains {address}")))
+    }
+
+    /// Adds the host's name to an error.
+    fn here<T>(&self, result: Result<T>) -> Result<T> {
+        result.with_context(|| format!("on host {}", self.name()))
+    }
+}

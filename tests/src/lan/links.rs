@@ -1,0 +1,219 @@
+//! Links and addresses inside one namespace, by rtnetlink.
+
+use std::net::IpAddr;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use futures::TryStreamExt;
+use ipnet::Ipv4Net;
+use rtnetlink::packet_route::address::AddressAttribute;
+use rtnetlink::packet_route::link::{
+    BridgePortState, BridgeStpState, InfoBridgePort, InfoData, InfoPortData, InfoVeth, LinkAttribute,
+    LinkFlags, LinkInfo, LinkMessage,
+};
+use rtnetlink::{LinkBridge, LinkMessageBuilder, LinkUnspec, LinkVeth};
+
+use super::netns::NetNs;
+use crate::arp::Mac;
+use crate::wait::wait_until;
+
+/// The kernel's link watcher may be a second late.
+const READY_LIMIT: Duration = Duration::from_secs(10);
+
+/// One interface as the kernel reports it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Link {
+    /// ifindex.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// Its hardware address; zero when it has none.
+    pub mac: Mac,
+    /// Whether it is administratively up.
+    pub up: bool,
+    /// Whether it has carrier.
+    pub carrier: bool,
+    /// Whether it is ready for traffic: a port of a bridge forwards, any other has carrier and its queue runs, which
+    /// the kernel sees to a little after carrier has come.
+    pub ready: bool,
+}
+
+impl From<LinkMessage> for Link {
+    fn from(message: LinkMessage) -> Self {
+        let mut link = Self {
+            index: message.header.index,
+            name: String::new(),
+            mac: Mac::ZERO,
+            up: message.header.flags.contains(LinkFlags::Up),
+            carrier: message.header.flags.contains(LinkFlags::LowerUp),
+            ready: message.header.flags.contains(LinkFlags::Running),
+        };
+        for attribute in message.attributes {
+            match attribute {
+                LinkAttribute::IfName(name) => link.name = name,
+                LinkAttribute::Address(bytes) => link.mac = bytes.try_into().map(Mac).unwrap_or_default(),
+                LinkAttribute::LinkInfo(infos) if link.ready => {
+                    link.ready = infos.iter().all(lets_traffic_pass);
+                }
+                _ => {}
+            }
+        }
+        link
+    }
+}
+
+/// Whether what is said about a link does not keep traffic from it, as the state of a bridge's port can.
+fn lets_traffic_pass(info: &LinkInfo) -> bool {
+    let LinkInfo::PortData(InfoPortData::BridgePort(attributes)) = info else { return true };
+    attributes.iter().all(|attribute| match attribute {
+        InfoBridgePort::State(state) => *state == BridgePortState::Forwarding,
+        _ => true,
+    })
+}
+
+/// The other end of a new veth.
+pub(super) struct FarEnd<'a> {
+    pub namespace: &'a NetNs,
+    pub name: &'a str,
+    pub mac: Option<Mac>,
+}
+
+impl NetNs {
+    /// All interfaces.
+    pub fn links(&self) -> Result<Vec<Link>> {
+        self.netlink(async |handle| handle.link().get().execute().map_ok(Link::from).try_collect().await)
+            .context("failed to list the interfaces")
+    }
+
+    /// The interface of that name.
+    pub fn link(&self, name: &str) -> Result<Link> {
+        self.netlink(async |handle| handle.link().get().match_name(name).execute().try_next().await)
+            .and_then(|message| message.context("the kernel's answer is empty"))
+            .map(Link::from)
+            .with_context(|| format!("failed to look up interface {name}"))
+    }
+
+    /// Sets an interface administratively up or down.
+    pub fn set_up(&self, name: &str, up: bool) -> Result<()> {
+        self.change(name, |link| if up { link.up() } else { link.down() })
+            .with_context(|| format!("failed to set {name} {}", if up { "up" } else { "down" }))
+    }
+
+    /// Waits until an interface is ready for traffic: frames sent before are lost.
+    pub fn wait_until_ready(&self, name: &str) -> Result<()> {
+        wait_until(READY_LIMIT, &format!("{name} to be ready for traffic"), || Ok(self.link(name)?.ready))
+    }
+
+    /// Gives an interface another hardware address.
+    pub fn set_mac(&self, name: &str, mac: Mac) -> Result<()> {
+        self.change(name, |link| link.address(mac.0.to_vec()))
+            .with_context(|| format!("failed to give {name} the address {mac}"))
+    }
+
+    /// Gives an interface another name.
+    pub fn rename(&self, name: &str, new: &str) -> Result<()> {
+        self.change(name, |link| link.name(new)).with_context(|| format!("failed to rename {name} to {new}"))
+    }
+
+    /// Makes an interface a port of a bridge.
+    pub fn set_master(&self, name: &str, bridge: &str) -> Result<()> {
+        let bridge_index = self.link(bridge)?.index;
+        self.change(name, |link| link.controller(bridge_index))
+            .with_context(|| format!("failed to make {name} a port of {bridge}"))
+    }
+
+    /// Deletes an interface; a veth takes its other end with it.
+    pub fn delete_link(&self, name: &str) -> Result<()> {
+        let index = self.link(name)?.index;
+        self.netlink(async |handle| handle.link().del(index).execute().await)
+            .with_context(|| format!("failed to delete {name}"))
+    }
+
+    /// Adds an address to an interface.
+    pub fn add_address(&self, name: &str, address: Ipv4Net) -> Result<()> {
+        let index = self.link(name)?.index;
+        self.netlink(async |handle| {
+            handle.address().add(index, IpAddr::V4(address.addr()), address.prefix_len()).execute().await
+        })
+        .with_context(|| format!("failed to add {address} to {name}"))
+    }
+
+    /// Removes an address from an interface.
+    pub fn delete_address(&self, name: &str, address: Ipv4Net) -> Result<()> {
+        let index = self.link(name)?.index;
+        self.netlink(async |handle| {
+            let mut found = handle
+                .address()
+                .get()
+                .set_link_index_filter(index)
+                .set_address_filter(IpAddr::V4(address.addr()))
+                .set_prefix_length_filter(address.prefix_len())
+                .execute();
+            match found.try_next().await? {
+                Some(message) => handle.address().del(message).execute().await.map(|()| true),
+                None => Ok(false),
+            }
+        })
+        .and_then(|found| found.then_some(()).context("it is not there"))
+        .with_context(|| format!("failed to remove {address} from {name}"))
+    }
+
+    /// The IPv4 addresses of an interface.
+    pub fn addresses(&self, name: &str) -> Result<Vec<Ipv4Net>> {
+        let index = self.link(name)?.index;
+        let messages: Vec<_> = self
+            .netlink(async |handle| {
+                handle.address().get().set_link_index_filter(index).execute().try_collect().await
+            })
+            .with_context(|| format!("failed to list the addresses of {name}"))?;
+        let local = |attribute: &AddressAttribute| match attribute {
+            AddressAttribute::Local(IpAddr::V4(address)) => Some(*address),
+            _ => None,
+        };
+        Ok(messages
+            .iter()
+            .filter_map(|message| {
+                let address = message.attributes.iter().find_map(local)?;
+                Ipv4Net::new(address, message.header.prefix_len).ok()
+            })
+            .collect())
+    }
+
+    /// A bridge that forwards from the first frame on: no STP, no forward delay, no multicast snooping.
+    pub(super) fn add_bridge(&self, name: &str) -> Result<()> {
+        let bridge = LinkBridge::new(name)
+            .stp_state(BridgeStpState::Disabled)
+            .forward_delay(0)
+            .mcast_snooping(false)
+            .build();
+        self.netlink(async |handle| handle.link().add(bridge).execute().await)
+            .with_context(|| format!("failed to make bridge {name}"))
+    }
+
+    /// A veth from here to `far`; both ends are made in their place, so that no name can clash on the way.
+    pub(super) fn add_veth(&self, name: &str, mac: Option<Mac>, far: &FarEnd<'_>) -> Result<()> {
+        let peer = LinkUnspec::new_with_name(far.name).setns_by_fd(far.namespace.as_fd().as_raw_fd());
+        let peer = with_mac(peer, far.mac).build();
+        let veth = LinkVeth::new(name, far.name).set_info_data(InfoData::Veth(InfoVeth::Peer(peer)));
+        let veth = with_mac(veth, mac).build();
+        self.netlink(async |handle| handle.link().add(veth).execute().await)
+            .with_context(|| format!("failed to make the veth {name} to {}", far.name))
+    }
+
+    fn change(
+        &self,
+        name: &str,
+        change: impl FnOnce(LinkMessageBuilder<LinkUnspec>) -> LinkMessageBuilder<LinkUnspec>,
+    ) -> Result<()> {
+        let message = change(LinkUnspec::new_with_index(self.link(name)?.index)).build();
+        self.netlink(async |handle| handle.link().set(message).execute().await)
+    }
+}
+
+fn with_mac<T>(link: LinkMessageBuilder<T>, mac: Option<Mac>) -> LinkMessageBuilder<T> {
+    match mac {
+        Some(mac) => link.address(mac.0.to_vec()),
+        None => link,
+    }
+}

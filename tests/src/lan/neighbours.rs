@@ -1,0 +1,99 @@
+//! The neighbour table of one namespace: what it believes about who is where.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use anyhow::{Context, Result};
+use futures::TryStreamExt;
+use rtnetlink::packet_route::AddressFamily;
+pub use rtnetlink::packet_route::neighbour::NeighbourState;
+use rtnetlink::packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage};
+
+use super::netns::NetNs;
+use crate::arp::Mac;
+
+/// One entry of a neighbour table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Neighbour {
+    /// Whose entry it is.
+    pub address: Ipv4Addr,
+    /// Where it is believed to be; none while that is being asked, or was asked in vain.
+    pub mac: Option<Mac>,
+    /// How far that is believed.
+    pub state: NeighbourState,
+}
+
+impl Neighbour {
+    fn read(message: &NeighbourMessage) -> Option<Self> {
+        let address = message.attributes.iter().find_map(|attribute| match attribute {
+            NeighbourAttribute::Destination(NeighbourAddress::Inet(address)) => Some(*address),
+            _ => None,
+        })?;
+        let mac = message.attributes.iter().find_map(|attribute| match attribute {
+            NeighbourAttribute::LinkLayerAddress(bytes) => bytes.as_slice().try_into().ok().map(Mac),
+            _ => None,
+        });
+        Some(Self { address, mac, state: message.header.state })
+    }
+}
+
+impl NetNs {
+    /// The IPv4 neighbours seen through an interface.
+    pub fn neighbours(&self, interface: &str) -> Result<Vec<Neighbour>> {
+        let messages = self.neighbour_messages(interface)?;
+        Ok(messages.iter().filter_map(Neighbour::read).collect())
+    }
+
+    /// The entry for `address`.
+    pub fn neighbour(&self, interface: &str, address: Ipv4Addr) -> Result<Option<Neighbour>> {
+        Ok(self.neighbours(interface)?.into_iter().find(|neighbour| neighbour.address == address))
+    }
+
+    /// Adds or replaces the entry for `address`.
+    pub fn set_neighbour(
+        &self,
+        interface: &str,
+        address: Ipv4Addr,
+        mac: Mac,
+        state: NeighbourState,
+    ) -> Result<()> {
+        let index = self.link(interface)?.index;
+        self.netlink(async |handle| {
+            handle
+                .neighbours()
+                .add(index, IpAddr::V4(address))
+                .link_layer_address(&mac.0)
+                .state(state)
+                .replace()
+                .execute()
+                .await
+        })
+        .with_context(|| format!("failed to set neighbour {address} on {interface} to {mac}, {state}"))
+    }
+
+    /// Removes all IPv4 entries of an interface.
+    pub fn flush_neighbours(&self, interface: &str) -> Result<()> {
+        let messages = self.neighbour_messages(interface)?;
+        self.netlink(async |handle| {
+            for message in messages {
+                handle.neighbours().del(message).execute().await?;
+            }
+            Ok(())
+        })
+        .with_context(|| format!("failed to flush the neighbours of {interface}"))
+    }
+
+    fn neighbour_messages(&self, interface: &str) -> Result<Vec<NeighbourMessage>> {
+        let index = self.link(interface)?.index;
+        self.netlink(async |handle| {
+            handle
+                .neighbours()
+                .get()
+                .set_address_family(AddressFamily::Inet)
+                .execute()
+                .try_filter(|message| futures::future::ready(message.header.ifindex == index))
+                .try_collect()
+                .await
+        })
+        .with_context(|| format!("failed to list the neighbours of {interface}"))
+    }
+}

@@ -1,0 +1,99 @@
+//! A network namespace without a name: kept alive by a file descriptor, gone with the last one.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::panic;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::thread;
+
+use anyhow::{Context, Result};
+use nix::sched::{CloneFlags, setns, unshare};
+use rtnetlink::Handle;
+
+/// The calling thread's namespace; `/proc/self` would be the main thread's.
+const OWN: &str = "/proc/thread-self/ns/net";
+
+/// A network namespace. Clones are the same namespace.
+#[derive(Clone, Debug)]
+pub struct NetNs(Arc<File>);
+
+impl NetNs {
+    /// A new namespace: lo up, IPv6 off (so that the wire is quiet), nothing else.
+    pub fn new() -> Result<Self> {
+        crate::require_root()?;
+        let file = on_own_thread(|| {
+            unshare(CloneFlags::CLONE_NEWNET).context("failed to make a network namespace")?;
+            switch_ipv6_off()?;
+            File::open(OWN).with_context(|| format!("failed to open {OWN}"))
+        })?;
+        let namespace = Self(Arc::new(file));
+        namespace.set_up("lo", true)?;
+        Ok(namespace)
+    }
+
+    /// Runs `work` on a thread inside the namespace, and waits for it; a panic comes through.
+    ///
+    /// Sockets that `work` opens, and `/proc/sys/net`, are those of the namespace. Mounts and everything else
+    /// stay what they were.
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        on_own_thread(|| {
+            setns(&self.0, CloneFlags::CLONE_NEWNET)
+                .expect("invariant: root enters a network namespace that it holds open");
+            work()
+        })
+    }
+
+    /// Runs rtnetlink requests inside the namespace.
+    pub fn netlink<T: Send>(
+        &self,
+        requests: impl AsyncFnOnce(Handle) -> Result<T, rtnetlink::Error> + Send,
+    ) -> Result<T> {
+        self.run(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+            runtime.block_on(async {
+                let (connection, handle, _) = rtnetlink::new_connection()?;
+                tokio::spawn(connection);
+                Ok(requests(handle).await?)
+            })
+        })
+    }
+
+    /// Puts the child that `command` will start into the namespace.
+    pub fn adopt(&self, command: &mut Command) {
+        let file = Arc::clone(&self.0);
+        // SAFETY: between fork and exec the closure makes one system call and allocates nothing.
+        unsafe {
+            command.pre_exec(move || setns(&file, CloneFlags::CLONE_NEWNET).map_err(io::Error::from));
+        }
+    }
+
+    /// The number by which `/proc/PID/ns/net` names the namespace.
+    pub fn inode(&self) -> Result<u64> {
+        Ok(self.0.metadata().context("failed to stat a network namespace")?.ino())
+    }
+
+    /// The descriptor that keeps the namespace.
+    pub fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Namespaces belong to threads: whatever changes its own does so on a thread that ends with it.
+fn on_own_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| scope.spawn(work).join()).unwrap_or_else(|cause| panic::resume_unwind(cause))
+}
+
+fn switch_ipv6_off() -> Result<()> {
+    for scope in ["all", "default"] {
+        let path = format!("/proc/sys/net/ipv6/conf/{scope}/disable_ipv6");
+        if Path::new(&path).exists() {
+            fs::write(&path, "1").with_context(|| format!("failed to write {path}"))?;
+        }
+    }
+    Ok(())
+}

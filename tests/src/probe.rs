@@ -1,0 +1,219 @@
+//! Asking for one address many times a second, and recording who answered which request when.
+
+mod report;
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, Result, anyhow};
+
+pub use report::{Answer, Answerer, ProbeReport, Request};
+
+use crate::arp::{Arp, Mac};
+use crate::lan::Host;
+use crate::wait::wait_until;
+use crate::wire::{Frame, Wire};
+
+/// A request is unanswered when no answer has come within this time; on a busy machine answers come late.
+pub const ANSWER_LIMIT: Duration = Duration::from_secs(1);
+
+/// Whom the requests are sent to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProbeMode {
+    /// Broadcast, as one asks who knows nothing.
+    Broadcast,
+    /// This MAC, as one asks who revalidates an entry.
+    Unicast(Mac),
+}
+
+/// A thread that asks for an address at an even pace, until it is stopped or dropped.
+///
+/// Each request has its own sha, and the answer to it goes there, so that answers and requests are matched
+/// without doubt, even when they come late or twice. The Ethernet source stays the interface's own, so that a
+/// switch learns nothing new and an asked kernel has one neighbour entry, not thousands.
+#[derive(Debug)]
+pub struct ArpProbe {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<Result<ProbeReport>>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    stop: AtomicBool,
+    sent: AtomicUsize,
+    answers: AtomicUsize,
+}
+
+impl ArpProbe {
+    /// Begins to ask for `target`, once every `interval`, from an interface with an IPv4 address.
+    pub fn start(
+        host: &Host,
+        interface: &str,
+        target: Ipv4Addr,
+        interval: Duration,
+        mode: ProbeMode,
+    ) -> Result<Self> {
+        let source = host.mac(interface)?;
+        let eth_dst = match mode {
+            ProbeMode::Broadcast => Mac::BROADCAST,
+            ProbeMode::Unicast(mac) => mac,
+        };
+        let template =
+            Arp { eth_dst, eth_src: source, ..Arp::request(source, host.address(interface)?, target) };
+        let shared = Arc::new(Shared::default());
+        let asker = Asker {
+            wire: Wire::open(host, interface)?,
+            template,
+            interval,
+            numbering: Numbering::new(),
+            shared: Arc::clone(&shared),
+            report: ProbeReport::new(interval),
+        };
+        let thread = thread::Builder::new()
+            .name("arp-probe".to_owned())
+            .spawn(move || asker.ask())
+            .context("failed to start a probe thread")?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// Requests sent so far.
+    pub fn sent(&self) -> usize {
+        self.shared.sent.load(Ordering::Relaxed)
+    }
+
+    /// Answers received so far, doubles included.
+    pub fn answers(&self) -> usize {
+        self.shared.answers.load(Ordering::Relaxed)
+    }
+
+    /// Waits until `count` more requests have been sent.
+    pub fn wait_for_requests(&self, count: usize, limit: Duration) -> Result<()> {
+        let enough = self.sent() + count;
+        wait_until(limit, &format!("{count} more requests"), || Ok(self.sent() >= enough))
+    }
+
+    /// Waits until `count` more answers have been received.
+    pub fn wait_for_answers(&self, count: usize, limit: Duration) -> Result<()> {
+        let enough = self.answers() + count;
+        wait_until(limit, &format!("{count} more answers"), || Ok(self.answers() >= enough))
+    }
+
+    /// Stops asking, waits for what is still under way, and reports.
+    pub fn stop(mut self) -> Result<ProbeReport> {
+        self.end().context("invariant: a probe is stopped once")?
+    }
+
+    fn end(&mut self) -> Option<Result<ProbeReport>> {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        let joined = self.thread.take()?.join();
+        Some(joined.unwrap_or_else(|_| Err(anyhow!("the probe thread panicked"))))
+    }
+}
+
+impl Drop for ArpProbe {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+struct Asker {
+    wire: Wire,
+    template: Arp,
+    interval: Duration,
+    numbering: Numbering,
+    shared: Arc<Shared>,
+    report: ProbeReport,
+}
+
+impl Asker {
+    fn ask(mut self) -> Result<ProbeReport> {
+        let mut due = Instant::now();
+        while !self.shared.stop.load(Ordering::Relaxed) {
+            let late = Instant::now().saturating_duration_since(due);
+            self.send_next(late)?;
+            // What this thread was too late for is left out, not made up for in a burst.
+            due = (due + self.interval).max(Instant::now());
+            while let Some(frame) = self.wire.receive(due)? {
+                self.record(&frame);
+                if Instant::now() >= due {
+                    break;
+                }
+            }
+        }
+        self.wait_for_the_last()?;
+        Ok(self.report)
+    }
+
+    fn send_next(&mut self, late: Duration) -> Result<()> {
+        let number = self.report.requests.len();
+        let sha = self.numbering.sha_of(number)?;
+        let request = Request { sent_at: SystemTime::now(), late, answers: Vec::new() };
+        self.report.requests.push(request);
+        self.wire.send(&Arp { sha, ..self.template }.to_bytes())?;
+        self.shared.sent.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn wait_for_the_last(&mut self) -> Result<()> {
+        let deadline = Instant::now() + ANSWER_LIMIT;
+        let limit_ago = |at: SystemTime| at.elapsed().is_ok_and(|age| age < ANSWER_LIMIT);
+        while self
+            .report
+            .requests
+            .iter()
+            .rev()
+            .take_while(|r| limit_ago(r.sent_at))
+            .any(|r| r.answers.is_empty())
+        {
+            match self.wire.receive(deadline)? {
+                Some(frame) => self.record(&frame),
+                None => break,
+            }
+        }
+        // Second answers to the last requests may have been received already.
+        for frame in self.wire.drain()? {
+            self.record(&frame);
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, frame: &Frame) {
+        let Some(reply) = frame.arp().filter(|arp| arp.is_reply() && arp.spa == self.template.tpa) else {
+            return;
+        };
+        let Some(number) = self.numbering.number_of(reply.tha) else { return };
+        let Some(request) = self.report.requests.get_mut(number) else { return };
+        let by = Answerer { sha: reply.sha, eth_src: reply.eth_src };
+        request.answers.push(Answer { by, at: frame.at });
+        self.shared.answers.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Request numbers written into hardware addresses: 06, the probe, the number in four bytes.
+#[derive(Clone, Copy, Debug)]
+struct Numbering {
+    probe: u8,
+}
+
+impl Numbering {
+    const PREFIX: u8 = 0x06;
+
+    fn new() -> Self {
+        static NEXT: AtomicU8 = AtomicU8::new(0);
+        Self { probe: NEXT.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    fn sha_of(self, number: usize) -> Result<Mac> {
+        let [a, b, c, d] = u32::try_from(number).context("a probe sends at most 2³² requests")?.to_be_bytes();
+        Ok(Mac([Self::PREFIX, self.probe, a, b, c, d]))
+    }
+
+    fn number_of(self, mac: Mac) -> Option<usize> {
+        let [prefix, probe, a, b, c, d] = mac.0;
+        let number = usize::try_from(u32::from_be_bytes([a, b, c, d])).ok()?;
+        (prefix == Self::PREFIX && probe == self.probe).then_some(number)
+    }
+}

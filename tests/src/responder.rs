@@ -1,0 +1,136 @@
+//! A user-space ARP responder: a rival that claims an address, or a victim whose gaps are known.
+
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, Result};
+
+use crate::arp::{Arp, Mac};
+use crate::lan::Host;
+use crate::wire::Wire;
+
+/// How often the thread looks whether it shall end.
+const STOP_POLL: Duration = Duration::from_millis(20);
+
+/// What the responder has done so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ResponderCounts {
+    /// Requests answered.
+    pub answered: usize,
+    /// Requests heard and left unanswered.
+    pub ignored: usize,
+}
+
+/// Answers requests for one address from a thread, until it is dropped.
+#[derive(Debug)]
+pub struct Responder {
+    shared: Arc<Mutex<Shared>>,
+    thread: Option<JoinHandle<Result<()>>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    address: Ipv4Addr,
+    mac: Mac,
+    answering: bool,
+    /// Requests received in this span are ignored.
+    pause: Option<(SystemTime, SystemTime)>,
+    counts: ResponderCounts,
+    stop: bool,
+}
+
+impl Responder {
+    /// Begins to answer on an interface of a host: `address` is at `mac`. Every answer leaves with the
+    /// interface's own MAC as its Ethernet source.
+    pub fn start(host: &Host, interface: &str, address: Ipv4Addr, mac: Mac) -> Result<Self> {
+        let wire = Wire::open(host, interface)?;
+        let source = host.mac(interface)?;
+        let counts = ResponderCounts::default();
+        let shared = Shared { address, mac, answering: true, pause: None, counts, stop: false };
+        let shared = Arc::new(Mutex::new(shared));
+        let for_thread = Arc::clone(&shared);
+        let thread = thread::Builder::new()
+            .name("arp-responder".to_owned())
+            .spawn(move || respond(&wire, source, &for_thread))
+            .context("failed to start a responder thread")?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// Switches answering on or off.
+    pub fn set_answering(&self, answering: bool) {
+        lock(&self.shared).answering = answering;
+    }
+
+    /// Answers with another MAC from now on.
+    pub fn set_mac(&self, mac: Mac) {
+        lock(&self.shared).mac = mac;
+    }
+
+    /// Ignores what is received from now on for that long, by the kernel's timestamps: however late the thread
+    /// comes to look at them, the gap is exact.
+    pub fn pause_for(&self, duration: Duration) {
+        let now = SystemTime::now();
+        lock(&self.shared).pause = Some((now, now + duration));
+    }
+
+    /// What it has done so far.
+    pub fn counts(&self) -> ResponderCounts {
+        lock(&self.shared).counts
+    }
+
+    /// Stops, and returns what was done; fails if the thread had failed.
+    pub fn stop(mut self) -> Result<ResponderCounts> {
+        self.end()?;
+        Ok(self.counts())
+    }
+
+    fn end(&mut self) -> Result<()> {
+        lock(&self.shared).stop = true;
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(ended)) => ended.context("the responder thread failed"),
+            Some(Err(_)) => Err(anyhow::anyhow!("the responder thread panicked")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Responder {
+    fn drop(&mut self) {
+        if let Err(error) = self.end() {
+            eprintln!("{error:#}");
+        }
+    }
+}
+
+fn respond(wire: &Wire, source: Mac, shared: &Mutex<Shared>) -> Result<()> {
+    while !lock(shared).stop {
+        let Some(frame) = wire.receive(Instant::now() + STOP_POLL)? else { continue };
+        let Some(request) = frame.arp().filter(Arp::is_request) else { continue };
+        let Some(mac) = lock(shared).decide(&request, frame.at) else { continue };
+        wire.send(&Arp { eth_src: source, ..request.answered_by(mac) }.to_bytes())?;
+    }
+    Ok(())
+}
+
+impl Shared {
+    /// The MAC to answer with, if the request is to be answered.
+    fn decide(&mut self, request: &Arp, at: SystemTime) -> Option<Mac> {
+        if request.tpa != self.address || request.spa == self.address {
+            return None;
+        }
+        let paused = self.pause.is_some_and(|(from, to)| from <= at && at < to);
+        if self.answering && !paused {
+            self.counts.answered += 1;
+            Some(self.mac)
+        } else {
+            self.counts.ignored += 1;
+            None
+        }
+    }
+}
+
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

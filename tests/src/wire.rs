@@ -1,0 +1,224 @@
+//! A raw socket on an interface of a host: what goes over the wire, with the kernel's timestamps.
+
+use std::io::IoSliceMut;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, Result, bail, ensure};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::socket::{
+    AddressFamily, ControlMessageOwned, LinkAddr, MsgFlags, SockFlag, SockType, SockaddrLike, bind, recvmsg,
+    send, setsockopt, socket, sockopt,
+};
+use nix::sys::time::TimeSpec;
+
+use crate::arp::{Arp, ETHERTYPE_ARP};
+use crate::lan::Host;
+
+/// Enough for seconds of a thousand frames a second while this thread does not run.
+const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
+const MAX_FRAME_LEN: usize = 9216;
+
+/// What a [`Wire`] hears.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Hears {
+    /// ARP frames that come in.
+    IncomingArp,
+    /// All frames in both directions.
+    All,
+}
+
+/// A frame as it was received.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Frame {
+    /// From the Ethernet destination on. A VLAN tag is missing: the kernel takes it out.
+    pub bytes: Vec<u8>,
+    /// When the kernel received it.
+    pub at: SystemTime,
+    /// Whether this host sent it.
+    pub outgoing: bool,
+}
+
+impl Frame {
+    /// The ARP frame that it is, if it is one.
+    pub fn arp(&self) -> Option<Arp> {
+        Arp::parse(&self.bytes).ok()
+    }
+}
+
+/// A raw socket, promiscuous: it hears what is addressed to others too.
+///
+/// What an XDP program on the interface drops or answers is not heard; listen at the other end of the cable.
+#[derive(Debug)]
+pub struct Wire {
+    socket: OwnedFd,
+}
+
+impl Wire {
+    /// Opens an interface to send anything and to hear the ARP frames that come in.
+    pub fn open(host: &Host, interface: &str) -> Result<Self> {
+        Self::open_hearing(host, interface, Hears::IncomingArp)
+    }
+
+    /// Opens an interface to send anything and to hear everything, in both directions; only what this very wire sends
+    /// it does not hear.
+    pub fn open_all(host: &Host, interface: &str) -> Result<Self> {
+        Self::open_hearing(host, interface, Hears::All)
+    }
+
+    fn open_hearing(host: &Host, interface: &str, hears: Hears) -> Result<Self> {
+        let index = host.link(interface)?.index;
+        let socket = host.run(|| packet_socket(index, hears));
+        let socket = socket
+            .with_context(|| format!("failed to open a packet socket on {interface} of {}", host.name()))?;
+        Ok(Self { socket })
+    }
+
+    /// Sends a frame as it is.
+    pub fn send(&self, frame: &[u8]) -> Result<()> {
+        let sent = send(self.socket.as_raw_fd(), frame, MsgFlags::empty())
+            .with_context(|| format!("failed to send a frame of {} bytes", frame.len()))?;
+        ensure!(sent == frame.len(), "only {sent} of {} bytes were sent", frame.len());
+        Ok(())
+    }
+
+    /// The next frame, or none when none comes before `deadline`; one that waits already is returned in any case.
+    pub fn receive(&self, deadline: Instant) -> Result<Option<Frame>> {
+        loop {
+            if let Some(frame) = self.take_waiting()? {
+                return Ok(Some(frame));
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            let mut polled = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
+            match ppoll(&mut polled, Some(TimeSpec::from_duration(left)), None) {
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(error) => return Err(error).context("failed to wait for a frame"),
+            }
+        }
+    }
+
+    /// Waits for an ARP frame that `matches`, passing over others; the failure says which others there were.
+    pub fn expect_arp(
+        &self,
+        limit: Duration,
+        what: &str,
+        mut matches: impl FnMut(&Arp) -> bool,
+    ) -> Result<Arp> {
+        let deadline = Instant::now() + limit;
+        let mut others = Vec::new();
+        while let Some(frame) = self.receive(deadline)? {
+            match frame.arp() {
+                Some(arp) if matches(&arp) => return Ok(arp),
+                Some(arp) => others.push(arp.to_string()),
+                None => {}
+            }
+        }
+        bail!("waited {limit:?} in vain for {what}; heard meanwhile: {others:#?}");
+    }
+
+    /// Everything that comes within `duration`.
+    pub fn capture(&self, duration: Duration) -> Result<Vec<Frame>> {
+        let deadline = Instant::now() + duration;
+        let end = SystemTime::now() + duration;
+        let mut frames = Vec::new();
+        while let Some(frame) = self.receive(deadline)?
+            && frame.at <= end
+        {
+            frames.push(frame);
+        }
+        Ok(frames)
+    }
+
+    /// Everything that has come so far and was not received yet.
+    pub fn drain(&self) -> Result<Vec<Frame>> {
+        std::iter::from_fn(|| self.take_waiting().transpose()).collect()
+    }
+
+    fn take_waiting(&self) -> Result<Option<Frame>> {
+        let mut bytes = vec![0; MAX_FRAME_LEN];
+        let mut control = nix::cmsg_space!(TimeSpec);
+        let mut slices = [IoSliceMut::new(&mut bytes)];
+        let received = recvmsg::<LinkAddr>(
+            self.socket.as_raw_fd(),
+            &mut slices,
+            Some(&mut control),
+            MsgFlags::MSG_DONTWAIT,
+        );
+        let message = match received {
+            Ok(message) => message,
+            // ENETDOWN is said once when the interface goes down; frames come again when it is up.
+            Err(Errno::EAGAIN | Errno::EINTR | Errno::ENETDOWN) => return Ok(None),
+            Err(error) => return Err(error).context("failed to receive a frame"),
+        };
+        let stamped = message.cmsgs()?.find_map(|control| match control {
+            ControlMessageOwned::ScmTimestampns(stamp) => {
+                Some(SystemTime::UNIX_EPOCH + Duration::from(stamp))
+            }
+            _ => None,
+        });
+        let at = stamped.context("a frame came without a timestamp")?;
+        let outgoing = message.address.is_some_and(|from| from.pkttype() == libc::PACKET_OUTGOING);
+        let len = message.bytes;
+        bytes.truncate(len);
+        Ok(Some(Frame { bytes, at, outgoing }))
+    }
+}
+
+fn packet_socket(index: u32, hears: Hears) -> Result<OwnedFd> {
+    let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)?;
+    setsockopt(&socket, sockopt::ReceiveTimestampns, &true).context("failed to ask for timestamps")?;
+    setsockopt(&socket, sockopt::RcvBufForce, &RECEIVE_BUFFER_BYTES)
+        .context("failed to enlarge the receive buffer")?;
+    listen_to_others(&socket, index).context("failed to listen promiscuously")?;
+    // Bound last: without a protocol the socket hears nothing, so that no frame of another interface is in it.
+    bind(socket.as_raw_fd(), &packet_address(index, hears)?).context("failed to bind")?;
+    Ok(socket)
+}
+
+fn packet_address(index: u32, hears: Hears) -> Result<LinkAddr> {
+    let protocol = match hears {
+        Hears::IncomingArp => ETHERTYPE_ARP,
+        Hears::All => u16::try_from(libc::ETH_P_ALL)?,
+    };
+    let address = libc::sockaddr_ll {
+        sll_family: u16::try_from(libc::AF_PACKET)?,
+        sll_protocol: protocol.to_be(),
+        sll_ifindex: i32::try_from(index)?,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    // SAFETY: the pointer is to a complete sockaddr_ll, and the length is its own.
+    unsafe { LinkAddr::from_raw((&raw const address).cast(), Some(len_of(&address)?)) }
+        .context("invariant: the address is a packet address")
+}
+
+fn listen_to_others(socket: &OwnedFd, index: u32) -> Result<()> {
+    let membership = libc::packet_mreq {
+        mr_ifindex: i32::try_from(index)?,
+        mr_type: u16::try_from(libc::PACKET_MR_PROMISC)?,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    // SAFETY: the option takes a packet_mreq, which the pointer and the length describe.
+    let set = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_ADD_MEMBERSHIP,
+            (&raw const membership).cast(),
+            len_of(&membership)?,
+        )
+    };
+    Errno::result(set)?;
+    Ok(())
+}
+
+fn len_of<T>(value: &T) -> Result<libc::socklen_t> {
+    Ok(libc::socklen_t::try_from(size_of_val(value))?)
+}
