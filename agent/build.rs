@@ -1,4 +1,33 @@
-//! Finds the eBPF object that the agent embeds.
-fn main() {
-    println!("cargo:rustc-env=VIPWARD_EBPF_OBJECT=target/bpf/vipward.o");
+//! Finds the XDP object that the agent embeds, and tells the crate where it is.
+
+#![expect(clippy::disallowed_methods, reason = "cargo talks to build scripts through the environment")]
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+/// Names the object when it is somewhere else.
+const VARIABLE: &str = "VIPWARD_EBPF_OBJECT";
+
+fn main() -> ExitCode {
+    println!("cargo:rerun-if-env-changed={VARIABLE}");
+    let object = env::var_os(VARIABLE).map_or_else(built_object, PathBuf::from);
+    println!("cargo:rerun-if-changed={}", object.display());
+    if !object.is_file() {
+        eprintln!("there is no XDP object at {}: run `cargo xtask build-ebpf` first", object.display());
+        return ExitCode::FAILURE;
+    }
+    println!("cargo:rustc-env={VARIABLE}={}", object.display());
+    ExitCode::SUCCESS
+}
+
+/// `bpf/vipward.o` in the target directory, which is above OUT_DIR however it was chosen; when it is not there
+/// (a build in a target directory of its own, as of the fuzz targets), that in the workspace's.
+fn built_object() -> PathBuf {
+    let object = Path::new("bpf/vipward.o");
+    let out_dir = PathBuf::from(env::var_os("OUT_DIR").expect("invariant: cargo sets OUT_DIR"));
+    let above = out_dir.ancestors().map(|dir| dir.join(object)).find(|path| path.is_file());
+    above.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target").join(object))
 }

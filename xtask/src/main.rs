@@ -1,1 +1,99 @@
-fn main() {}
+//! Vipward's build, test and lint commands: `cargo xtask COMMAND`.
+
+mod build_ebpf;
+mod compiler;
+mod fuzz;
+mod launch;
+mod lint;
+mod object;
+mod process;
+mod root;
+mod setup;
+mod table;
+mod test_run;
+mod version;
+mod workspace;
+
+use std::{ffi::OsString, process::ExitCode};
+
+use clap::{Parser, Subcommand};
+
+use crate::workspace::Workspace;
+
+/// Builds, tests, shows and measures Vipward.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Find what building and testing need, and install what is missing
+    ///
+    /// On Debian and Ubuntu the missing is installed with apt-get and cargo, after saying what. Elsewhere the
+    /// commands are printed and the exit code is 1. Running it again costs less than two seconds.
+    ///
+    /// The eBPF compiler is, in this order: the rustc named by `VIPWARD_EBPF_RUSTC`, a distribution's rustc with
+    /// `core` precompiled for bpfel-unknown-none, a rustup toolchain with rust-src.
+    Setup(setup::Args),
+    /// Build the XDP objects and check them: BTF, programs and maps
+    BuildEbpf(build_ebpf::Args),
+    /// Run all tests in this machine's kernel (needs root)
+    ///
+    /// Builds the objects and the agent, then runs unit tests, kernel fixtures, network-namespace tests and
+    /// about ten seconds of each fuzz target. The last line is `N passed, N failed`.
+    Test(test_run::Args),
+    /// Check formatting, lints, licences, unused dependencies and documentation
+    Lint,
+    /// Tell the story on a LAN in network namespaces (needs root)
+    Demo(DemoArgs),
+    /// Measure speed and memory against the kernel and bare XDP programs (needs root)
+    Bench(PassedOn),
+}
+
+#[derive(clap::Args)]
+struct DemoArgs {
+    /// Leave the LAN up and print what to try by hand
+    #[arg(long, conflicts_with = "down")]
+    keep: bool,
+    /// Remove what `--keep` left
+    #[arg(long)]
+    down: bool,
+    #[command(flatten)]
+    rest: PassedOn,
+}
+
+#[derive(clap::Args)]
+struct PassedOn {
+    /// Arguments for the program itself (`-- --help` lists them)
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    args: Vec<OsString>,
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    let workspace = Workspace::discover()?;
+    match command {
+        Command::Setup(args) => setup::run(&workspace, &args),
+        Command::BuildEbpf(args) => build_ebpf::run(&workspace, &args),
+        Command::Test(args) => test_run::run(&workspace, &args),
+        Command::Lint => lint::run(&workspace),
+        Command::Demo(args) => {
+            let flags = [(args.keep, "--keep"), (args.down, "--down")];
+            let flags = flags.into_iter().filter(|(given, _)| *given).map(|(_, flag)| flag.into());
+            launch::run(&workspace, launch::Program::Demo, flags.chain(args.rest.args).collect())
+        }
+        Command::Bench(args) => launch::run(&workspace, launch::Program::Bench, args.args),
+    }
+}

@@ -1,0 +1,98 @@
+//! `build-ebpf`: builds the XDP objects, checks them, and puts them where the agent and the tests look.
+
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+use vipward_common::maps;
+
+use crate::{
+    compiler::{TARGET, Toolchain},
+    object::Report,
+    process::{self, Stopwatch},
+    setup::{self, Need},
+    table,
+    workspace::Workspace,
+};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Build with optimisation: always on, because the verifier refuses an XDP program built without
+    #[arg(long)]
+    release: bool,
+}
+
+/// One build of the XDP program.
+struct Object {
+    file: &'static str,
+    features: &'static [&'static str],
+    about: &'static str,
+}
+
+const OBJECTS: [Object; 3] = [
+    Object { file: "vipward.o", features: &[], about: "embedded in the agent" },
+    Object {
+        file: "vipward-bench.o",
+        features: &["--features=bench"],
+        about: "with baselines and generators",
+    },
+    Object { file: "vipward-nolog.o", features: &["--no-default-features"], about: "without log lines" },
+];
+
+/// What every build must have.
+const PROGRAMS: &[&str] = &["vipward"];
+
+pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    // The flag names what is done anyway.
+    let Args { release: _ } = args;
+    setup::ensure(workspace, &[Need::Build])?;
+    let rows = build(workspace)?;
+    println!(
+        "{}",
+        table::render(["OBJECT", "PROGRAM", "SECTION", "BYTES", "INSTRUCTIONS", "WIDE"], &[3, 4, 5], &rows)
+    );
+    Ok(())
+}
+
+/// Builds and checks the objects; what is in them, a row a program.
+pub(crate) fn build(workspace: &Workspace) -> Result<Vec<[String; 6]>> {
+    let toolchain = Toolchain::find()?;
+    process::step(&format!("building XDP objects with {}", toolchain.compiler));
+    let watch = Stopwatch::start();
+    let bpf = workspace.bpf();
+    let built = bpf.join(TARGET).join("release/vipward");
+    let mut rows = Vec::new();
+    for object in &OBJECTS {
+        let mut cargo: Command = toolchain.cargo(workspace, "build");
+        process::run(cargo.arg("--target-dir").arg(&bpf).args(object.features))?;
+        let bytes = std::fs::read(&built).with_context(|| format!("failed to read {}", built.display()))?;
+        let report = Report::read(&bytes).and_then(|report| {
+            report.check(PROGRAMS, maps::ALL)?;
+            Ok(report)
+        });
+        let report = report.with_context(|| format!("{} ({}) is unusable", object.file, object.about))?;
+        process::write_if_changed(&bpf.join(object.file), &bytes)?;
+        rows.extend(describe(object, &report));
+    }
+    process::step(&format!("XDP objects are in {} ({:.1} s)", bpf.display(), watch.seconds()));
+    Ok(rows)
+}
+
+/// A row for each program, one for the functions that they call, and one for the whole.
+fn describe(object: &Object, report: &Report) -> Vec<[String; 6]> {
+    let row = |name: &str, section: &str, bytes: usize, instructions: String, wide: String| {
+        [object.file.to_owned(), name.to_owned(), section.to_owned(), bytes.to_string(), instructions, wide]
+    };
+    let (called, programs): (Vec<_>, Vec<_>) =
+        report.programs.iter().partition(|program| program.is_called());
+    let counted = |name: &str, section: &str, of: &[&crate::object::Program]| {
+        let sum = |field: fn(&crate::object::Program) -> usize| of.iter().map(|p| field(p)).sum::<usize>();
+        row(name, section, sum(|p| p.bytes), sum(|p| p.instructions).to_string(), sum(|p| p.wide).to_string())
+    };
+    let mut rows: Vec<_> = programs.iter().map(|p| counted(&p.name, &p.section, &[*p])).collect();
+    if !called.is_empty() {
+        rows.push(counted(&format!("({} functions called)", called.len()), ".text", &called));
+    }
+    let whole = format!("({}, {} maps, BTF)", object.about, report.maps.len());
+    rows.push(row(&whole, "file", report.bytes, String::new(), String::new()));
+    rows
+}

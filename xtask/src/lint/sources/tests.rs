@@ -1,0 +1,67 @@
+use super::*;
+
+#[test]
+fn unfinished_work_is_found_and_harmless_words_are_not() {
+    let table = [
+        ("a comment", format!("let a = 1; // {}: later", UNFINISHED[0]), true),
+        ("with an owner", format!("{}(someone): later", UNFINISHED[1]), true),
+        ("three crosses", format!("# {}", UNFINISHED[2]), true),
+        ("a macro", format!("    {}\"later\")", UNFINISHED_CODE[0]), true),
+        ("the other macro", format!("    {})", UNFINISHED_CODE[1]), true),
+        ("part of a word", format!("{}S and my{}", UNFINISHED[0], UNFINISHED[0]), false),
+        ("a lint's name", "todo = \"warn\"".to_owned(), false),
+        ("nothing", "let total = 1;".to_owned(), false),
+    ];
+    for (what, text, expected) in table {
+        assert_eq!(!leftover_lines(&text).is_empty(), expected, "{what}: {text}");
+    }
+    let text = format!("first\n  {} second  \n", UNFINISHED[0]);
+    assert_eq!(leftover_lines(&text), [(2, format!("{} second", UNFINISHED[0]))]);
+}
+
+#[test]
+fn a_core_module_that_does_io_is_noticed() {
+    let table = [
+        ("an import", "use tokio::time::sleep;", true),
+        ("a path", "    let text = std::fs::read(path);", true),
+        ("an import of the module", "use std::fs;", true),
+        ("the shell", "use crate::shell::netlink;", true),
+        ("a comment", "// unlike tokio::time", false),
+        ("a longer name", "use my_tokio::x; use std::fsync;", false),
+        ("a module of ours", "use crate::core::nix::Thing;", false),
+        ("addresses are values", "use std::net::Ipv4Addr;", false),
+        ("std's fmt", "use std::fmt;", false),
+    ];
+    for (what, line, expected) in table {
+        assert_eq!(!impure_lines("", line).is_empty(), expected, "{what}: {line}");
+    }
+}
+
+#[test]
+fn the_core_is_told_from_the_shell_and_from_tests() {
+    for core in ["agent/src/core.rs", "agent/src/core/net.rs", "agent/src/core/a/b.rs"] {
+        assert!(is_core(core), "{core}");
+    }
+    for other in
+        ["agent/src/shell/core.rs", "agent/src/core/net/tests.rs", "agent/src/lib.rs", "agent/src/core_x.rs"]
+    {
+        assert!(!is_core(other), "{other}");
+    }
+}
+
+#[test]
+fn scripts_are_known_by_their_first_line_or_their_name() {
+    let table = [
+        (".ci/run", "#!/usr/bin/env bash\nset -e", Some("bash")),
+        ("a", "#!/bin/bash -e\n", Some("bash")),
+        ("a", "#!/bin/sh\n", Some("sh")),
+        ("a.sh", "echo\n", Some("sh")),
+        ("a.sh", "#!/usr/bin/python3\n", None),
+        ("a.rs", "#![no_std]\n", None),
+        ("a.rs", "fn main() {}\n", None),
+        ("empty", "", None),
+    ];
+    for (file, text, expected) in table {
+        assert_eq!(shell_of(file, text), expected, "{file}: {text:?}");
+    }
+}

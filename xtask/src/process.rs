@@ -1,0 +1,116 @@
+//! Runs child processes and reports their failures with the command that was run.
+
+#![expect(clippy::disallowed_methods, reason = "commands are found on PATH, and steps are timed")]
+
+use std::{
+    env,
+    ffi::OsStr,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Instant,
+};
+
+use anyhow::{Context as _, Result, bail};
+
+/// The cargo that started us, so that its toolchain is used throughout.
+pub(crate) fn cargo() -> Command {
+    Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Says on stderr what is being done now.
+pub(crate) fn step(what: &str) {
+    eprintln!("==> {what}");
+}
+
+/// Times a step.
+pub(crate) struct Stopwatch(Instant);
+
+impl Stopwatch {
+    pub(crate) fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    pub(crate) fn seconds(&self) -> f64 {
+        self.0.elapsed().as_secs_f64()
+    }
+}
+
+/// Runs `command` with our own stdio; a failure names the command.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("failed to start `{}`", shown(command)))?;
+    if !status.success() {
+        bail!("`{}` failed: {status}", shown(command));
+    }
+    Ok(())
+}
+
+/// Runs `command` and returns its stdout; a failure carries its stderr.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("failed to start `{}`", shown(command)))?;
+    if !output.status.success() {
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        bail!("`{}` failed: {}: {}", shown(command), output.status, stderr.trim());
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("`{}` printed no UTF-8", shown(command)))
+}
+
+/// What `command` says about itself, on stdout or stderr and whatever its exit code; none when it cannot be
+/// run or prints nothing (a program whose libraries are missing).
+pub(crate) fn banner(command: &mut Command) -> Option<String> {
+    let output = command.output().ok()?;
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    (!said.trim().is_empty() && !said.contains("error while loading shared libraries")).then_some(said)
+}
+
+/// The command as one would type it.
+pub(crate) fn shown(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(OsStr::to_string_lossy).map(|word| quoted(&word)).collect::<Vec<_>>().join(" ")
+}
+
+/// `word` as a shell takes it for one word.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// The directories in which programs are looked for: PATH, then those that users' PATHs often lack.
+fn program_dirs() -> Vec<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let usual = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
+    env::split_paths(&path).chain(cargo_bin()).chain(usual).collect()
+}
+
+/// Where `cargo install` puts programs.
+fn cargo_bin() -> Option<PathBuf> {
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    Some(home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")))?.join("bin"))
+}
+
+/// The program `name`, if it is installed.
+pub(crate) fn find(name: &str) -> Option<PathBuf> {
+    program_dirs().into_iter().map(|dir| dir.join(name)).find(|path| path.is_file())
+}
+
+/// PATH for children: what [`find`] searches, then `more`.
+pub(crate) fn path_with(more: &[PathBuf]) -> Result<std::ffi::OsString> {
+    let dirs = program_dirs();
+    env::join_paths(dirs.iter().chain(more)).context("a directory on PATH has a colon in its name")
+}
+
+/// Writes `bytes` to `path` unless they are there already, so that the file's time says when it changed.
+pub(crate) fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<bool> {
+    if std::fs::read(path).is_ok_and(|old| old == bytes) {
+        return Ok(false);
+    }
+    std::fs::write(path, bytes).with_context(|| format!("failed to write {}", path.display()))?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+//! Runs single commands as root, so that what cargo builds still belongs to the user.
+
+#![expect(clippy::disallowed_methods, reason = "sudo drops variables that the command needs")]
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    process::Command,
+};
+
+use anyhow::{Result, bail};
+
+use crate::process;
+
+pub(crate) fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
+}
+
+/// The words to put before a command that needs root: none for root, sudo for others.
+///
+/// `sudo -E` alone is not enough: sudo sets its own PATH, and on some systems HOME.
+pub(crate) fn prefix(variables: &[(&str, OsString)]) -> Result<Vec<OsString>> {
+    if is_root() {
+        return Ok(Vec::new());
+    }
+    if process::find("sudo").is_none() {
+        bail!("this needs root, and there is no sudo here: run it as root");
+    }
+    let mut words: Vec<OsString> = ["sudo", "-E", "env"].map(OsString::from).into();
+    words.extend(env::var_os("HOME").map(|home| assignment("HOME", &home)));
+    words.push(assignment("PATH", &process::path_with(&[])?));
+    words.extend(variables.iter().map(|(name, value)| assignment(name, value)));
+    Ok(words)
+}
+
+/// `program` as root.
+pub(crate) fn command(program: impl AsRef<OsStr>, variables: &[(&str, OsString)]) -> Result<Command> {
+    let prefix = prefix(variables)?;
+    let mut command = match prefix.split_first() {
+        Some((sudo, rest)) => {
+            let mut command = Command::new(sudo);
+            command.args(rest).arg(program);
+            command
+        }
+        None => Command::new(program),
+    };
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
+    Ok(command)
+}
+
+fn assignment(name: &str, value: &OsStr) -> OsString {
+    let mut word = OsString::from(name);
+    word.push("=");
+    word.push(value);
+    word
+}

@@ -1,0 +1,135 @@
+//! `setup`: finds what building and testing need, and installs what is missing.
+
+mod install;
+mod probe;
+mod requirements;
+
+use std::{path::PathBuf, thread};
+
+use anyhow::{Result, bail};
+
+use self::{
+    install::{Host, Plan},
+    requirements::{REQUIREMENTS, Requirement},
+};
+use crate::{
+    process::{self, Stopwatch},
+    table,
+    workspace::Workspace,
+};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only say what is there; fail when something is missing
+    #[arg(long)]
+    check: bool,
+}
+
+/// What a requirement is needed for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Need {
+    Build,
+    Test,
+    Lint,
+    Demo,
+}
+
+impl Need {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Build => "build",
+            Self::Test => "test",
+            Self::Lint => "lint",
+            Self::Demo => "demo",
+        }
+    }
+}
+
+/// Something that is installed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Found {
+    version: String,
+    path: PathBuf,
+}
+
+type Probed = (&'static Requirement, Option<Found>);
+
+pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    let watch = Stopwatch::start();
+    let all: Vec<_> = REQUIREMENTS.iter().collect();
+    let probed = probe_all(workspace, &all);
+    println!("{}", render(&probed));
+    let missing = missing(&probed);
+    if missing.is_empty() {
+        process::step(&format!("nothing is missing ({:.1} s)", watch.seconds()));
+        return Ok(());
+    }
+    if args.check {
+        bail!("missing: {}; `cargo xtask setup` installs them", names(&missing));
+    }
+    install_and_verify(workspace, &missing)?;
+    println!("{}", render(&probe_all(workspace, &all)));
+    process::step(&format!("installed what was missing ({:.0} s)", watch.seconds()));
+    Ok(())
+}
+
+/// Makes sure that what `needs` name is there, installing it where that is possible. Silent when all is.
+pub(crate) fn ensure(workspace: &Workspace, needs: &[Need]) -> Result<()> {
+    let wanted: Vec<_> =
+        REQUIREMENTS.iter().filter(|r| r.needed_for.iter().any(|need| needs.contains(need))).collect();
+    let missing = missing(&probe_all(workspace, &wanted));
+    if missing.is_empty() { Ok(()) } else { install_and_verify(workspace, &missing) }
+}
+
+/// The clippy that belongs to the eBPF compiler.
+pub(crate) use self::probe::clippy_driver;
+
+/// A python3 that has scapy, for the tests.
+pub(crate) fn python_with_scapy() -> Option<PathBuf> {
+    probe::python_with_scapy().map(|(python, _)| python)
+}
+
+fn install_and_verify(workspace: &Workspace, missing: &[&'static Requirement]) -> Result<()> {
+    install::carry_out(workspace, &Plan::of(missing, Host::detect()))?;
+    let still = self::missing(&probe_all(workspace, missing));
+    if still.is_empty() {
+        return Ok(());
+    }
+    bail!("still missing after installing: {}", names(&still))
+}
+
+/// Asks for all of them at once: most answers are a process that starts and ends.
+fn probe_all(workspace: &Workspace, requirements: &[&'static Requirement]) -> Vec<Probed> {
+    thread::scope(|scope| {
+        let probes: Vec<_> =
+            requirements.iter().map(|r| (*r, scope.spawn(|| (r.probe)(r, workspace)))).collect();
+        let answer =
+            |probe: thread::ScopedJoinHandle<'_, _>| probe.join().expect("invariant: probes do not panic");
+        probes.into_iter().map(|(requirement, probe)| (requirement, answer(probe))).collect()
+    })
+}
+
+fn missing(probed: &[Probed]) -> Vec<&'static Requirement> {
+    probed.iter().filter(|(_, found)| found.is_none()).map(|(requirement, _)| *requirement).collect()
+}
+
+fn names(requirements: &[&Requirement]) -> String {
+    requirements.iter().map(|r| r.name).collect::<Vec<_>>().join(", ")
+}
+
+fn render(probed: &[Probed]) -> String {
+    let row = |(requirement, found): &Probed| {
+        let needed_for: Vec<_> = requirement.needed_for.iter().map(|need| need.name()).collect();
+        let (version, place) = match found {
+            Some(found) => (found.version.clone(), found.path.display().to_string()),
+            None => ("missing".to_owned(), "-".to_owned()),
+        };
+        let source = requirement.source.to_string();
+        [requirement.name.to_owned(), needed_for.join(", "), version, place, source]
+    };
+    let rows: Vec<_> = probed.iter().map(row).collect();
+    table::render(["NAME", "NEEDED FOR", "FOUND", "WHERE", "HOW TO GET IT"], &[], &rows)
+}
+
+#[cfg(test)]
+mod tests;

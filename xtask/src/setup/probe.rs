@@ -1,0 +1,111 @@
+//! Finds what is installed, by asking it: a stamp would be no proof.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use super::{
+    Found,
+    requirements::{LLVM_PREFIX, Requirement, Source},
+};
+use crate::{
+    compiler::{self, Linker, Toolchain},
+    process,
+    version::Version,
+    workspace::Workspace,
+};
+
+/// The program that has the requirement's name.
+pub(super) fn program(requirement: &Requirement, _: &Workspace) -> Option<Found> {
+    ask(process::find(requirement.name)?)
+}
+
+/// Asks a program for its version; one that does not even start is not there.
+fn ask(path: PathBuf) -> Option<Found> {
+    let flag = match path.file_name()?.to_str()? {
+        "arping" | "ip" => "-V",
+        "ucarp" => "-h",
+        _ => "--version",
+    };
+    let banner = process::banner(Command::new(&path).arg(flag))?;
+    let version = Version::find(&banner).map_or_else(|| "found".to_owned(), |version| version.to_string());
+    Some(Found { version, path })
+}
+
+pub(super) fn compiler(_: &Requirement, _: &Workspace) -> Option<Found> {
+    let compiler = compiler::choose(Linker::find().as_ref()).ok()?;
+    Some(Found { version: compiler.release.to_string(), path: compiler.rustc })
+}
+
+pub(super) fn linker(_: &Requirement, _: &Workspace) -> Option<Found> {
+    let linker = Linker::find()?;
+    compiler::choose(Some(&linker)).ok()?;
+    Some(Found { version: linker.release.to_string(), path: linker.path })
+}
+
+/// LLVM's library is enough once bpf-linker works; building bpf-linker takes LLVM's headers, too.
+pub(super) fn llvm(_: &Requirement, _: &Workspace) -> Option<Found> {
+    if let Some(Linker { path, llvm: Some(llvm), .. }) = Linker::find() {
+        return Some(Found { version: llvm.to_string(), path });
+    }
+    ask(Path::new(LLVM_PREFIX).join("bin/llvm-config")).filter(|found| found.path.is_file())
+}
+
+/// clippy-driver beside the eBPF compiler.
+pub(super) fn ebpf_clippy(_: &Requirement, _: &Workspace) -> Option<Found> {
+    ask(clippy_driver(&Toolchain::find().ok()?)?)
+}
+
+/// The clippy that belongs to a toolchain.
+pub(crate) fn clippy_driver(toolchain: &Toolchain) -> Option<PathBuf> {
+    Some(toolchain.compiler.rustc.with_file_name("clippy-driver")).filter(|path| path.is_file())
+}
+
+/// Both arpings have the same name: only iputils' says who it is by.
+pub(super) fn iputils_arping(_: &Requirement, _: &Workspace) -> Option<Found> {
+    let path = process::find("arping")?;
+    let banner = process::banner(Command::new(&path).arg("-V"))?;
+    let version = iputils_release(&banner)?.to_owned();
+    Some(Found { version, path })
+}
+
+/// iputils' releases are dates, not numbers with points.
+pub(super) fn iputils_release(banner: &str) -> Option<&str> {
+    banner.lines().next()?.strip_prefix("arping from iputils ")?.split_whitespace().next()
+}
+
+/// The program in the target directory; keepalived and ucarp may be installed as well.
+pub(super) fn unpacked(requirement: &Requirement, workspace: &Workspace) -> Option<Found> {
+    let Source::Unpacked { package, program } = requirement.source else { return None };
+    let unpacked = unpacked_dir(workspace, package).join(program);
+    if unpacked.is_file() {
+        return ask(unpacked);
+    }
+    // The arping on PATH is iputils'.
+    if package == "arping" { None } else { ask(process::find(package)?) }
+}
+
+/// Where a package is unpacked: `target/tools/habets-arping`, `target/tools/keepalived`, …
+pub(super) fn unpacked_dir(workspace: &Workspace, package: &str) -> PathBuf {
+    workspace.tools().join(unpacked_name(package))
+}
+
+pub(super) fn unpacked_name(package: &str) -> &str {
+    if package == "arping" { "habets-arping" } else { package }
+}
+
+pub(super) fn scapy(_: &Requirement, _: &Workspace) -> Option<Found> {
+    let (path, version) = python_with_scapy()?;
+    Some(Found { version: version.to_string(), path })
+}
+
+/// The first python3 that has scapy: the one on PATH may be another than Debian's.
+pub(super) fn python_with_scapy() -> Option<(PathBuf, Version)> {
+    let debian = PathBuf::from("/usr/bin/python3");
+    [Some(debian), process::find("python3")].into_iter().flatten().find_map(|python| {
+        let ask = "import importlib.metadata as m; print(m.version('scapy'))";
+        let version = Version::find(&process::output(Command::new(&python).args(["-c", ask])).ok()?)?;
+        Some((python, version))
+    })
+}

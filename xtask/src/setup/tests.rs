@@ -1,0 +1,91 @@
+use super::{
+    install::{Host, Plan, libraries},
+    probe::iputils_release,
+    requirements::{REQUIREMENTS, Source},
+    *,
+};
+
+fn requirement(name: &str) -> &'static Requirement {
+    REQUIREMENTS.iter().find(|r| r.name == name).expect("a requirement of that name")
+}
+
+#[test]
+fn debian_and_what_is_made_from_it_are_told_from_others() {
+    let table = [
+        ("Debian", "PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nID=debian\n", Host::Debian),
+        ("Ubuntu", "ID=ubuntu\nID_LIKE=debian\n", Host::Debian),
+        ("Mint", "ID=linuxmint\nID_LIKE=\"ubuntu debian\"\n", Host::Debian),
+        ("Fedora", "ID=fedora\nHOME_URL=\"https://example.org/debian\"\n", Host::Other),
+        ("no file", "", Host::Other),
+    ];
+    for (what, os_release, expected) in table {
+        assert_eq!(Host::of(os_release), expected, "{what}");
+    }
+}
+
+#[test]
+fn only_libraries_of_an_unpacked_package_are_installed() {
+    let keepalived =
+        "iproute2, libc6 (>= 2.34), libnl-3-200 (>= 3.2.7), libsystemd0 | libelogind0, libssl3:any";
+    assert_eq!(libraries(keepalived), ["libc6", "libnl-3-200", "libsystemd0", "libssl3"]);
+    assert_eq!(libraries("ifupdown | ifupdown-ng, net-tools"), [""; 0]);
+    assert_eq!(libraries(""), [""; 0]);
+}
+
+#[test]
+fn a_plan_names_every_command_in_the_order_in_which_they_work() {
+    let missing = ["bpf-linker", "LLVM", "arping (habets)", "nft"].map(requirement);
+    let commands = Plan::of(&missing, Host::Debian).commands(std::path::Path::new("/t/tools"));
+    let expected = [
+        "apt-get update",
+        "apt-get install -y --no-install-recommends libpolly-22-dev libzstd-dev llvm-22-dev nftables zlib1g-dev",
+        "mkdir -p /t/tools/habets-arping && cd /t/tools/habets-arping && apt-get download arping && \
+         dpkg-deb -x arping_*.deb .",
+        "LLVM_PREFIX=/usr/lib/llvm-22 cargo install --locked --version 0.13.0 --no-default-features \
+         --features=llvm-22 bpf-linker",
+    ];
+    assert_eq!(commands, expected);
+}
+
+#[test]
+fn a_plan_without_packages_leaves_apt_alone() {
+    let commands = Plan::of(&[requirement("cargo-fuzz")], Host::Debian).commands(std::path::Path::new("/t"));
+    assert_eq!(commands.len(), 1);
+    assert!(commands[0].contains("cargo install"), "{}", commands[0]);
+}
+
+#[test]
+fn the_two_arpings_are_told_apart() {
+    assert_eq!(iputils_release("arping from iputils 20221126\nlibcap: yes"), Some("20221126"));
+    assert_eq!(iputils_release("ARPing 2.23, by Thomas Habets <thomas@habets.se>"), None);
+}
+
+#[test]
+fn what_is_missing_is_shown_with_the_way_to_get_it() {
+    let found = Found { version: "7.1.0".to_owned(), path: "/usr/sbin/bpftool".into() };
+    let text = render(&[(requirement("bpftool"), Some(found)), (requirement("cargo-deny"), None)]);
+    let lines: Vec<_> = text.lines().collect();
+    assert!(lines[1].contains("7.1.0") && lines[1].contains("/usr/sbin/bpftool"), "{text}");
+    assert!(
+        lines[2].contains("missing") && lines[2].ends_with("cargo: cargo-deny 0.20.2 (about 60 s)"),
+        "{text}"
+    );
+}
+
+#[test]
+fn testing_and_showing_need_no_lint_tools() {
+    for requirement in REQUIREMENTS {
+        let lint_only = requirement.needed_for == [Need::Lint];
+        let is_lint_tool = ["clippy for eBPF", "cargo-deny", "cargo-machete"].contains(&requirement.name);
+        assert_eq!(lint_only, is_lint_tool, "{}", requirement.name);
+    }
+}
+
+#[test]
+fn nothing_that_would_start_a_daemon_is_installed() {
+    for requirement in REQUIREMENTS {
+        if let Source::Apt(packages) = &requirement.source {
+            assert!(!packages.iter().any(|p| ["keepalived", "ucarp", "arping"].contains(p)), "{packages:?}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! `test`: runs every test in this machine's kernel, and adds up what came of them.
+
+mod tally;
+
+use std::{
+    ffi::OsString,
+    io::{self, BufRead as _, BufReader, Write as _},
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus},
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use self::tally::Tally;
+use crate::{
+    build_ebpf, fuzz, process, root,
+    setup::{self, Need},
+    table,
+    workspace::Workspace,
+};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only unit tests and kernel fixtures: no network-namespace tests, no fuzzing
+    #[arg(long)]
+    quick: bool,
+    /// Only tests whose name contains one of these
+    filters: Vec<String>,
+}
+
+/// The test binary in `tests/` that needs a kernel but no network namespaces.
+const FIXTURES: &str = "fixtures";
+
+pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    setup::ensure(workspace, &[Need::Build, Need::Test])?;
+    build_ebpf::build(workspace)?;
+    let agent = build_agent(workspace)?;
+
+    process::step("building and running tests");
+    let (mut tally, status) = run_cargo_test(workspace, args, &agent)?;
+    if !args.quick {
+        for fuzzed in fuzz::run(workspace, &args.filters)? {
+            tally.add(&format!("fuzz {}", fuzzed.target), fuzzed.passed, fuzzed.seconds);
+        }
+    }
+
+    let header = ["SUITE", "PASSED", "FAILED", "IGNORED", "SECONDS"];
+    eprintln!("\n{}", table::render(header, &[1, 2, 3, 4], &tally.rows()));
+    for name in tally.failed_tests() {
+        eprintln!("failed: {name}");
+    }
+    println!("{tally}");
+    io::stdout().flush().context("failed to write to stdout")?;
+    verdict(&tally, status, &args.filters)
+}
+
+/// What our own exit code says: every test passed, and there was one.
+fn verdict(tally: &Tally, status: ExitStatus, filters: &[String]) -> Result<()> {
+    ensure!(tally.failed() == 0, "{} of {} tests failed", tally.failed(), tally.failed() + tally.passed());
+    ensure!(status.success(), "`cargo test` failed without a failed test: {status}");
+    ensure!(tally.passed() > 0, "no test was run: none has a name that contains {}", filters.join(" or "));
+    Ok(())
+}
+
+/// The agent's binary, which `cargo test` builds only for tests of its own package.
+fn build_agent(workspace: &Workspace) -> Result<PathBuf> {
+    process::step("building the agent");
+    process::run(
+        process::cargo().current_dir(&workspace.root).args(["build", "-p", "vipward", "--bin", "vipward"]),
+    )?;
+    Ok(workspace.target.join("debug/vipward"))
+}
+
+/// What the tests, the demo and the benchmark are told.
+pub(crate) fn variables(workspace: &Workspace, agent: &Path) -> Vec<(&'static str, OsString)> {
+    let mut variables = vec![
+        ("VIPWARD_BIN", agent.into()),
+        ("VIPWARD_EBPF_DIR", workspace.bpf().into()),
+        ("VIPWARD_TOOLS", workspace.tools().into()),
+    ];
+    variables.extend(setup::python_with_scapy().map(|python| ("VIPWARD_PYTHON", python.into())));
+    variables
+}
+
+fn run_cargo_test(workspace: &Workspace, args: &Args, agent: &Path) -> Result<(Tally, ExitStatus)> {
+    let variables = variables(workspace, agent);
+    let mut cargo = process::cargo();
+    cargo.current_dir(&workspace.root).args(["test", "--no-fail-fast"]);
+    if args.quick {
+        cargo.args(["--workspace", "--exclude=vipward-ebpf", "--lib", "--bins", "--test", FIXTURES]);
+    } else {
+        cargo.args(["--workspace", "--exclude=vipward-ebpf"]);
+    }
+    cargo.arg("--").args(&args.filters).envs(variables.iter().map(|(name, value)| (name, value)));
+    cargo.env("PATH", process::path_with(&unpacked_tools(workspace))?);
+    run_as_root(&mut cargo, &variables)?;
+    tally_while_shown(&mut cargo)
+}
+
+/// The programs of unpacked packages, except those that share a name with another (habets' arping).
+fn unpacked_tools(workspace: &Workspace) -> [PathBuf; 2] {
+    ["keepalived", "ucarp"].map(|package| workspace.tools().join(package).join("usr/sbin"))
+}
+
+/// Makes cargo start the test programs, but nothing else, with sudo.
+fn run_as_root(cargo: &mut Command, variables: &[(&str, OsString)]) -> Result<()> {
+    let prefix = root::prefix(variables)?;
+    if prefix.is_empty() {
+        return Ok(());
+    }
+    let words: Option<Vec<_>> = prefix.iter().map(|word| word.to_str()).collect();
+    let words = words.context("PATH or the workspace's path is not UTF-8")?;
+    if let Some(word) = words.iter().find(|word| word.contains(char::is_whitespace)) {
+        bail!("cargo cannot pass {word:?} to sudo because of the blank in it: run this as root");
+    }
+    let host = process::output(process::cargo().arg("-vV"))?;
+    let host =
+        host.lines().find_map(|line| line.strip_prefix("host: ")).context("`cargo -vV` names no host")?;
+    let runner = format!("CARGO_TARGET_{}_RUNNER", host.replace('-', "_").to_uppercase());
+    cargo.env(runner, words.join(" "));
+    Ok(())
+}
+
+/// Passes on what `cargo` prints as it comes, and reads the results in it.
+fn tally_while_shown(cargo: &mut Command) -> Result<(Tally, ExitStatus)> {
+    // One pipe for both: cargo names each test program on stderr, before that prints its results on stdout.
+    let (reader, writer) = io::pipe().context("failed to make a pipe")?;
+    cargo.stdout(writer.try_clone().context("failed to copy a pipe")?).stderr(writer);
+    let mut child = cargo.spawn().with_context(|| format!("failed to start `{}`", process::shown(cargo)))?;
+    cargo.stdout(io::stdout()).stderr(io::stderr()); // closes our ends of the pipe, so that it ends with the child
+
+    let mut tally = Tally::default();
+    let mut reader = BufReader::new(reader);
+    let mut line = Vec::new();
+    while reader.read_until(b'\n', &mut line).context("failed to read what the tests print")? > 0 {
+        io::stdout().write_all(&line).context("failed to write to stdout")?;
+        tally.line(String::from_utf8_lossy(&line).trim_end());
+        line.clear();
+    }
+    let status = child.wait().context("failed to wait for `cargo test`")?;
+    tally.finish();
+    Ok((tally, status))
+}

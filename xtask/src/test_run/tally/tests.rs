@@ -1,0 +1,59 @@
+use super::*;
+
+fn tally(text: &str) -> Tally {
+    let mut tally = Tally::default();
+    text.lines().for_each(|line| tally.line(line));
+    tally.finish();
+    tally
+}
+
+const TWO_SUITES: &str = "
+     Running unittests src/lib.rs (target/debug/deps/vipward-0123456789abcdef)
+
+running 3 tests
+test core::a ... ok
+test core::b ... FAILED
+test core::c ... ignored
+
+test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.25s
+
+error: test failed, to rerun pass `-p vipward --lib`
+   Doc-tests vipward
+test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s
+";
+
+#[test]
+fn suites_are_added_up_and_failures_named() {
+    let tally = tally(TWO_SUITES);
+    assert_eq!(tally.to_string(), "3 passed, 1 failed");
+    assert_eq!(tally.failed_tests(), ["vipward (src/lib.rs): core::b"]);
+    let rows =
+        [["vipward (src/lib.rs)", "1", "1", "1", "0.2"], ["vipward (documentation)", "2", "0", "0", "1.0"]];
+    assert_eq!(tally.rows(), rows.map(|row| row.map(str::to_owned)));
+}
+
+#[test]
+fn a_suite_that_crashed_counts_as_a_failure() {
+    let crashed = "     Running tests/lan.rs (target/debug/deps/lan-0123456789abcdef)\nrunning 9 tests\n";
+    let alone = tally(crashed);
+    assert_eq!(alone.to_string(), "0 passed, 1 failed");
+    assert_eq!(alone.failed_tests(), ["lan (tests/lan.rs): ended without a result"]);
+    assert_eq!(tally(&format!("{crashed}{TWO_SUITES}")).to_string(), "3 passed, 2 failed");
+}
+
+#[test]
+fn output_of_tests_is_not_taken_for_results() {
+    let tally =
+        tally("Running late (5 s)\nRunning (x)\ntest result: unknown\ntest result: ok. 1 of 2\nok. 5 passed");
+    assert_eq!(tally.to_string(), "0 passed, 0 failed");
+    assert!(tally.rows().is_empty());
+}
+
+#[test]
+fn a_fuzz_target_is_one_test() {
+    let mut tally = Tally::default();
+    tally.add("fuzz frame", true, 10.0);
+    tally.add("fuzz config", false, 0.5);
+    assert_eq!(tally.to_string(), "1 passed, 1 failed");
+    assert_eq!(tally.failed_tests(), ["fuzz config"]);
+}

@@ -1,0 +1,51 @@
+//! Where things are: the workspace's root, its members and its target directory, as cargo knows them.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+
+use crate::process;
+
+/// The workspace that this xtask belongs to.
+pub(crate) struct Workspace {
+    pub(crate) root: PathBuf,
+    pub(crate) target: PathBuf,
+    pub(crate) manifests: Vec<PathBuf>,
+}
+
+impl Workspace {
+    pub(crate) fn discover() -> Result<Self> {
+        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
+        let json = process::output(
+            process::cargo()
+                .args(["metadata", "--no-deps", "--format-version=1"])
+                .args(["--manifest-path", manifest]),
+        )?;
+        let metadata: Value = serde_json::from_str(&json).context("failed to parse `cargo metadata`")?;
+        Self::from_metadata(&metadata).context("`cargo metadata` lacks the workspace's paths")
+    }
+
+    fn from_metadata(metadata: &Value) -> Option<Self> {
+        let path = |value: &Value| value.as_str().map(PathBuf::from);
+        let packages = metadata.get("packages")?.as_array()?;
+        Some(Self {
+            root: path(metadata.get("workspace_root")?)?,
+            target: path(metadata.get("target_directory")?)?,
+            manifests: packages
+                .iter()
+                .map(|package| path(package.get("manifest_path")?))
+                .collect::<Option<_>>()?,
+        })
+    }
+
+    /// Where the XDP objects are.
+    pub(crate) fn bpf(&self) -> PathBuf {
+        self.target.join("bpf")
+    }
+
+    /// Where tools are that are unpacked for this workspace only.
+    pub(crate) fn tools(&self) -> PathBuf {
+        self.target.join("tools")
+    }
+}
