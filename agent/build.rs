@@ -23,7 +23,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// `bpf/vipward.o` in the target directory, which is above OUT_DIR however it was chosen; when it is not there
+/// `bpf/vipward.o` in the target directory, which is above `OUT_DIR` however it was chosen; when it is not there
 /// (a build in a target directory of its own, as of the fuzz targets), that in the workspace's.
 fn built_object() -> PathBuf {
     let object = Path::new("bpf/vipward.o");

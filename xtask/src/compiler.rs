@@ -144,6 +144,14 @@ pub(crate) fn choose(linker: Option<&Linker>) -> Result<Compiler> {
     pick(&distribution.into_iter().chain(toolchains).collect::<Vec<_>>(), linker_llvm)
 }
 
+/// Fails when the compiler that the user named will not do: installing another would not be what they asked for.
+pub(crate) fn check_override() -> Result<()> {
+    if env::var_os(OVERRIDE).is_none() {
+        return Ok(());
+    }
+    choose(Linker::find().as_ref()).map(drop)
+}
+
 /// The compilers of rustup's toolchains, by name.
 fn rustup_rustcs() -> Vec<PathBuf> {
     let home = env::var_os("RUSTUP_HOME").map(PathBuf::from);

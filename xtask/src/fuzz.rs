@@ -54,9 +54,14 @@ fn run_target(workspace: &Workspace, target: String) -> Result<Fuzzed> {
         command
     };
     process::run(&mut cargo("build"))?;
+    // libFuzzer adds what it finds to the first directory; the committed corpus is only read.
+    let found = workspace.target.join("fuzz").join(&target);
+    std::fs::create_dir_all(&found).with_context(|| format!("failed to create {}", found.display()))?;
+    let committed = Some(workspace.root.join("fuzz/corpus").join(&target)).filter(|dir| dir.is_dir());
     let watch = Stopwatch::start();
     let limit = format!("-max_total_time={SECONDS}");
-    let passed = process::run(cargo("run").args(["--", &limit, "-print_final_stats=1", "-verbosity=0"]));
+    let options = ["--", &limit, "-print_final_stats=1", "-verbosity=0"];
+    let passed = process::run(cargo("run").arg(found).args(committed).args(options));
     if let Err(error) = &passed {
         eprintln!("fuzzing {target} found something: {error:#}");
     }

@@ -35,6 +35,7 @@ impl Program {
 
 /// Does not return on success: the program takes our place, so that it gets Ctrl-C itself and can clean up.
 pub(crate) fn run(workspace: &Workspace, program: Program, args: Vec<OsString>) -> Result<()> {
+    root::check()?;
     setup::ensure(workspace, program.needs())?;
     build_ebpf::build(workspace)?;
     process::step(&format!("building {} and the agent", program.name()));
@@ -50,7 +51,7 @@ pub(crate) fn run(workspace: &Workspace, program: Program, args: Vec<OsString>) 
     process::run(cargo.args(["-p", "vipward", "-p", "vipward-tests"]))?;
 
     let release = workspace.target.join("release");
-    let variables = test_run::variables(workspace, &release.join("vipward"));
+    let variables = test_run::variables(workspace, &release.join("vipward"))?;
     let mut command = root::command(release.join(program.name()), &variables)?;
     let error = command.args(args).exec();
     Err(error).with_context(|| format!("failed to start `{}`", process::shown(&command)))

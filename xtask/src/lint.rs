@@ -144,7 +144,7 @@ fn clippy_host(workspace: &Workspace) -> Result<()> {
 /// `cargo clippy` would take the clippy of cargo's own toolchain; this is that of the eBPF compiler.
 fn clippy_ebpf(workspace: &Workspace) -> Result<()> {
     let toolchain = Toolchain::find()?;
-    let driver = setup::clippy_driver(&toolchain);
+    let driver = setup::clippy_driver(&toolchain.compiler);
     let driver = driver.with_context(|| format!("{} has no clippy beside it", toolchain.compiler))?;
     for features in [&[][..], &["--features=bench"], &["--no-default-features"]] {
         let mut check = toolchain.cargo(workspace, "check");

@@ -16,9 +16,14 @@ pub(crate) fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
+/// Fails when there is no way to run something as root: said before building, not after.
+pub(crate) fn check() -> Result<()> {
+    prefix(&[]).map(drop)
+}
+
 /// The words to put before a command that needs root: none for root, sudo for others.
 ///
-/// `sudo -E` alone is not enough: sudo sets its own PATH, and on some systems HOME.
+/// `sudo -E` alone is not enough: sudo sets its own PATH (which `variables` may name), and on some systems HOME.
 pub(crate) fn prefix(variables: &[(&str, OsString)]) -> Result<Vec<OsString>> {
     if is_root() {
         return Ok(Vec::new());
@@ -28,7 +33,6 @@ pub(crate) fn prefix(variables: &[(&str, OsString)]) -> Result<Vec<OsString>> {
     }
     let mut words: Vec<OsString> = ["sudo", "-E", "env"].map(OsString::from).into();
     words.extend(env::var_os("HOME").map(|home| assignment("HOME", &home)));
-    words.push(assignment("PATH", &process::path_with(&[])?));
     words.extend(variables.iter().map(|(name, value)| assignment(name, value)));
     Ok(words)
 }

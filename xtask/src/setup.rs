@@ -13,6 +13,7 @@ use self::{
     requirements::{REQUIREMENTS, Requirement},
 };
 use crate::{
+    compiler,
     process::{self, Stopwatch},
     table,
     workspace::Workspace,
@@ -56,6 +57,7 @@ type Probed = (&'static Requirement, Option<Found>);
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let watch = Stopwatch::start();
+    compiler::check_override()?;
     let all: Vec<_> = REQUIREMENTS.iter().collect();
     let probed = probe_all(workspace, &all);
     println!("{}", render(&probed));
@@ -75,6 +77,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
 
 /// Makes sure that what `needs` name is there, installing it where that is possible. Silent when all is.
 pub(crate) fn ensure(workspace: &Workspace, needs: &[Need]) -> Result<()> {
+    compiler::check_override()?;
     let wanted: Vec<_> =
         REQUIREMENTS.iter().filter(|r| r.needed_for.iter().any(|need| needs.contains(need))).collect();
     let missing = missing(&probe_all(workspace, &wanted));

@@ -32,13 +32,15 @@ pub(crate) struct Args {
 const FIXTURES: &str = "fixtures";
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    root::check()?;
     setup::ensure(workspace, &[Need::Build, Need::Test])?;
     build_ebpf::build(workspace)?;
     let agent = build_agent(workspace)?;
 
     process::step("building and running tests");
     let (mut tally, status) = run_cargo_test(workspace, args, &agent)?;
-    if !args.quick {
+    let compiled = status.success() || tally.failed() > 0;
+    if compiled && !args.quick {
         for fuzzed in fuzz::run(workspace, &args.filters)? {
             tally.add(&format!("fuzz {}", fuzzed.target), fuzzed.passed, fuzzed.seconds);
         }
@@ -72,18 +74,19 @@ fn build_agent(workspace: &Workspace) -> Result<PathBuf> {
 }
 
 /// What the tests, the demo and the benchmark are told.
-pub(crate) fn variables(workspace: &Workspace, agent: &Path) -> Vec<(&'static str, OsString)> {
+pub(crate) fn variables(workspace: &Workspace, agent: &Path) -> Result<Vec<(&'static str, OsString)>> {
     let mut variables = vec![
+        ("PATH", process::path_with(&unpacked_tools(workspace))?),
         ("VIPWARD_BIN", agent.into()),
         ("VIPWARD_EBPF_DIR", workspace.bpf().into()),
         ("VIPWARD_TOOLS", workspace.tools().into()),
     ];
     variables.extend(setup::python_with_scapy().map(|python| ("VIPWARD_PYTHON", python.into())));
-    variables
+    Ok(variables)
 }
 
 fn run_cargo_test(workspace: &Workspace, args: &Args, agent: &Path) -> Result<(Tally, ExitStatus)> {
-    let variables = variables(workspace, agent);
+    let variables = variables(workspace, agent)?;
     let mut cargo = process::cargo();
     cargo.current_dir(&workspace.root).args(["test", "--no-fail-fast"]);
     if args.quick {
@@ -92,7 +95,6 @@ fn run_cargo_test(workspace: &Workspace, args: &Args, agent: &Path) -> Result<(T
         cargo.args(["--workspace", "--exclude=vipward-ebpf"]);
     }
     cargo.arg("--").args(&args.filters).envs(variables.iter().map(|(name, value)| (name, value)));
-    cargo.env("PATH", process::path_with(&unpacked_tools(workspace))?);
     run_as_root(&mut cargo, &variables)?;
     tally_while_shown(&mut cargo)
 }

@@ -125,12 +125,19 @@ fn install_packages<'a>(more_options: &[&str], packages: impl Iterator<Item = &'
     }
     process::step(&format!("apt-get install {}", packages.join(" ")));
     let [program, options @ ..] = APT_INSTALL;
-    process::run(apt(program)?.args(options).arg("-qq").args(more_options).args(packages))
+    process::run(apt(program)?.args(options).arg("-qq").args(more_options).args(packages)).context(
+        "apt-get could not install everything; where this release has no rustc-web, get the compiler with \
+         `rustup component add rust-src` and a prebuilt bpf-linker with `cargo binstall bpf-linker`",
+    )
 }
 
 fn cargo_install(tool: &CargoTool) -> Command {
     let mut command = Command::new("cargo");
-    command.args(["install", "--locked", "--version", tool.version]).args(tool.options).arg(tool.name);
+    // Forced: one that is there but does not work (its LLVM is gone, or too old) must be built again.
+    command
+        .args(["install", "--locked", "--force", "--version", tool.version])
+        .args(tool.options)
+        .arg(tool.name);
     command.envs(tool.variables.iter().copied());
     if let Ok(path) = process::path_with(&[PathBuf::from(LLVM_PREFIX).join("bin")]) {
         command.env("PATH", path);

@@ -10,7 +10,7 @@ use super::{
     requirements::{LLVM_PREFIX, Requirement, Source},
 };
 use crate::{
-    compiler::{self, Linker, Toolchain},
+    compiler::{self, Compiler, Linker},
     process,
     version::Version,
     workspace::Workspace,
@@ -34,13 +34,21 @@ fn ask(path: PathBuf) -> Option<Found> {
 }
 
 pub(super) fn compiler(_: &Requirement, _: &Workspace) -> Option<Found> {
-    let compiler = compiler::choose(Linker::find().as_ref()).ok()?;
+    let compiler = chosen_compiler()?;
     Some(Found { version: compiler.release.to_string(), path: compiler.rustc })
 }
 
+/// The compiler that will be used; when the linker is missing or too old, that which awaits another linker.
+fn chosen_compiler() -> Option<Compiler> {
+    compiler::choose(Linker::find().as_ref()).or_else(|_| compiler::choose(None)).ok()
+}
+
+/// A linker that is too old for the one compiler that is there counts as missing.
 pub(super) fn linker(_: &Requirement, _: &Workspace) -> Option<Found> {
     let linker = Linker::find()?;
-    compiler::choose(Some(&linker)).ok()?;
+    if compiler::choose(Some(&linker)).is_err() && compiler::choose(None).is_ok() {
+        return None;
+    }
     Some(Found { version: linker.release.to_string(), path: linker.path })
 }
 
@@ -54,12 +62,12 @@ pub(super) fn llvm(_: &Requirement, _: &Workspace) -> Option<Found> {
 
 /// clippy-driver beside the eBPF compiler.
 pub(super) fn ebpf_clippy(_: &Requirement, _: &Workspace) -> Option<Found> {
-    ask(clippy_driver(&Toolchain::find().ok()?)?)
+    ask(clippy_driver(&chosen_compiler()?)?)
 }
 
-/// The clippy that belongs to a toolchain.
-pub(crate) fn clippy_driver(toolchain: &Toolchain) -> Option<PathBuf> {
-    Some(toolchain.compiler.rustc.with_file_name("clippy-driver")).filter(|path| path.is_file())
+/// The clippy that belongs to a compiler.
+pub(crate) fn clippy_driver(compiler: &Compiler) -> Option<PathBuf> {
+    Some(compiler.rustc.with_file_name("clippy-driver")).filter(|path| path.is_file())
 }
 
 /// Both arpings have the same name: only iputils' says who it is by.

@@ -41,7 +41,7 @@ fn a_plan_names_every_command_in_the_order_in_which_they_work() {
         "apt-get install -y --no-install-recommends libpolly-22-dev libzstd-dev llvm-22-dev nftables zlib1g-dev",
         "mkdir -p /t/tools/habets-arping && cd /t/tools/habets-arping && apt-get download arping && \
          dpkg-deb -x arping_*.deb .",
-        "LLVM_PREFIX=/usr/lib/llvm-22 cargo install --locked --version 0.13.0 --no-default-features \
+        "LLVM_PREFIX=/usr/lib/llvm-22 cargo install --locked --force --version 0.13.0 --no-default-features \
          --features=llvm-22 bpf-linker",
     ];
     assert_eq!(commands, expected);
