@@ -127,10 +127,12 @@ fn refusal(candidates: &[Candidate], linker_llvm: Option<Version>) -> String {
 /// The compiler to use with `linker`, if it is known yet.
 pub(crate) fn choose(linker: Option<&Linker>) -> Result<Compiler> {
     let linker_llvm = linker.and_then(|linker| linker.llvm);
-    if let Some(rustc) = env::var_os(OVERRIDE) {
-        let candidate =
-            Candidate::probe(rustc.into()).with_context(|| format!("{OVERRIDE} names no working rustc"))?;
-        return pick(&[candidate], linker_llvm);
+    if let Some(rustc) = env::var_os(OVERRIDE).map(PathBuf::from) {
+        let candidate = Candidate::probe(rustc.clone());
+        let named = || {
+            format!("{OVERRIDE} names {}, which is no working rustc: correct or unset it", rustc.display())
+        };
+        return pick(&[candidate.with_context(named)?], linker_llvm);
     }
     // Toolchains of rustup are only asked when the distribution's compiler will not do: starting each costs time.
     let distribution: Vec<_> =
