@@ -1,3 +1,11 @@
 //! The core decides: pure, synchronous, time passed in; no clocks, randomness, environment or I/O.
 
+pub mod announce;
+pub mod config;
+pub mod heartbeat;
+mod interfaces;
 pub mod net;
+pub mod placement;
+pub mod plan;
+pub mod time;
+pub mod trouble;

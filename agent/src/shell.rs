@@ -6,6 +6,7 @@ pub mod clock;
 pub mod netlink;
 pub mod packet;
 pub mod preflight;
+pub mod run;
 pub mod status;
 pub mod watch;
 

@@ -1,0 +1,351 @@
+//! The values of the file: what each may be, and what it is when it is left out.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    time::Duration,
+};
+
+use globset::{GlobBuilder, GlobMatcher};
+use serde::Serialize;
+use vipward_common::{MacAddr, Policy};
+
+use super::{
+    Config, Fault, FaultKind, Shutdown, VipConfig, XdpMode,
+    fault::Place,
+    raw::{RawAnnounce, RawConfig, RawFence, RawVip, Text},
+};
+use crate::core::{announce, heartbeat};
+
+const FENCE_DURATION: Duration = Duration::from_secs(3);
+const HEARTBEAT_LEAST: Duration = Duration::from_millis(250);
+const HEARTBEAT_MOST: Duration = Duration::from_secs(1);
+const HOLD_FOR: Duration = Duration::from_hours(1);
+const REFRESH: Duration = Duration::from_mins(1);
+const REFRESH_LEAST: Duration = Duration::from_secs(2);
+const RATE: u32 = 1_000;
+const RATE_MOST: u32 = 1_000_000;
+const LONGEST: Duration = Duration::from_hours(8760);
+const MILLISECOND: Duration = Duration::from_millis(1);
+/// `IFNAMSIZ` less the terminating zero.
+const NAME_BYTES: usize = 15;
+
+/// The name of one interface.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[serde(transparent)]
+pub struct InterfaceName(String);
+
+impl InterfaceName {
+    fn parse(name: &str) -> Result<Self, FaultKind> {
+        let fault = |reason| FaultKind::InterfaceName { name: name.to_owned(), reason };
+        if name.is_empty() {
+            Err(fault("it is empty"))
+        } else if name.len() > NAME_BYTES {
+            Err(fault("the kernel's names have 15 bytes at most"))
+        } else if name.contains(|c: char| c == '/' || c.is_whitespace()) || name == "." || name == ".." {
+            Err(fault("the kernel's names have no slash and no space"))
+        } else {
+            Ok(Self(name.to_owned()))
+        }
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The name of an interface, or a glob over names.
+#[derive(Clone, Debug, Serialize)]
+#[serde(into = "String")]
+pub struct InterfacePattern {
+    text: String,
+    matcher: Option<GlobMatcher>,
+}
+
+impl InterfacePattern {
+    fn parse(text: &str) -> Result<Self, FaultKind> {
+        let fault = |reason: String| FaultKind::Pattern { pattern: text.to_owned(), reason };
+        if !text.contains(['*', '?', '[', ']', '{', '}', '\\']) {
+            return match InterfaceName::parse(text) {
+                Ok(name) => Ok(Self { text: name.0, matcher: None }),
+                Err(FaultKind::InterfaceName { reason, .. }) => Err(fault(reason.to_owned())),
+                Err(other) => Err(other),
+            };
+        }
+        if text.contains(['{', '}', '\\', '/']) {
+            return Err(fault("it has a character that no glob over interface names needs".to_owned()));
+        }
+        let glob = GlobBuilder::new(text).build().map_err(|error| fault(error.kind().to_string()))?;
+        Ok(Self { text: text.to_owned(), matcher: Some(glob.compile_matcher()) })
+    }
+
+    /// Whether an interface of that name is meant.
+    pub fn matches(&self, name: &str) -> bool {
+        self.matcher.as_ref().map_or(self.text == name, |matcher| matcher.is_match(name))
+    }
+
+    /// The name, when it is one and no glob.
+    pub fn literal(&self) -> Option<&str> {
+        self.matcher.is_none().then_some(self.text.as_str())
+    }
+}
+
+impl PartialEq for InterfacePattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for InterfacePattern {}
+
+impl From<InterfacePattern> for String {
+    fn from(pattern: InterfacePattern) -> Self {
+        pattern.text
+    }
+}
+
+impl fmt::Display for InterfacePattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Collects faults, so that one run names them all.
+struct Validator<'a> {
+    faults: &'a mut Vec<Fault>,
+}
+
+/// The configuration that `raw` stands for; what is wrong goes to `faults`.
+pub(super) fn validate(raw: RawConfig, host: &str, faults: &mut Vec<Fault>) -> Option<Config> {
+    let mut validator = Validator { faults };
+    let node = validator.node(raw.node.as_ref(), host);
+    let interfaces = validator.interfaces(raw.interfaces);
+    let vips = validator.vips(&raw.vips);
+    let peers = raw.peers.iter().map(|peer| validator.value(peer, mac)).collect::<Vec<_>>();
+    let xdp = validator.word(raw.xdp.as_ref(), "xdp", "auto, native, generic", |word| match word {
+        "auto" => Some(XdpMode::Auto),
+        "native" => Some(XdpMode::Native),
+        "generic" => Some(XdpMode::Generic),
+        _ => None,
+    });
+    let fence = validator.fence(&raw.fence);
+    let announce = validator.announce(&raw.announce);
+    let shutdown = validator.word(raw.shutdown.as_ref(), "shutdown", "keep, withdraw", |word| match word {
+        "keep" => Some(Shutdown::Keep),
+        "withdraw" => Some(Shutdown::Withdraw),
+        _ => None,
+    });
+    Some(Config {
+        node: node?,
+        interfaces: interfaces?,
+        vips: vips?,
+        peers: peers.into_iter().collect::<Option<_>>()?,
+        xdp: xdp?.unwrap_or_default(),
+        fence: fence?,
+        announce: announce?,
+        shutdown: shutdown?.unwrap_or_default(),
+    })
+}
+
+impl Validator<'_> {
+    fn fault(&mut self, text: &Text, kind: FaultKind) {
+        self.faults.push(Fault { place: Place::from(&text.referenced), kind });
+    }
+
+    fn value<T>(&mut self, text: &Text, parse: impl FnOnce(&str) -> Result<T, FaultKind>) -> Option<T> {
+        parse(text.value.trim()).map_err(|kind| self.fault(text, kind)).ok()
+    }
+
+    /// The outer `None` is a fault, the inner one a value that was left out.
+    #[expect(clippy::option_option, reason = "a wrong value and none at all are told apart")]
+    fn optional<T>(
+        &mut self,
+        text: Option<&Text>,
+        parse: impl FnOnce(&str) -> Result<T, FaultKind>,
+    ) -> Option<Option<T>> {
+        text.map_or(Some(None), |text| self.value(text, parse).map(Some))
+    }
+
+    #[expect(clippy::option_option, reason = "a wrong value and none at all are told apart")]
+    fn word<T>(
+        &mut self,
+        text: Option<&Text>,
+        key: &'static str,
+        known: &'static str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Option<Option<T>> {
+        self.optional(text, |word| {
+            parse(word).ok_or_else(|| FaultKind::Word { key, value: word.to_owned(), known })
+        })
+    }
+
+    fn node(&mut self, text: Option<&Text>, host: &str) -> Option<String> {
+        let node = self.optional(text, |node| match node {
+            "" => Err(FaultKind::EmptyNode),
+            node => Ok(node.to_owned()),
+        })?;
+        Some(node.unwrap_or_else(|| host.to_owned()))
+    }
+
+    fn interfaces(&mut self, patterns: Option<Vec<Text>>) -> Option<Vec<InterfacePattern>> {
+        let Some(patterns) = patterns else { return Some(Vec::new()) };
+        if patterns.is_empty() {
+            // An empty list has no place of its own in what the reader gives.
+            self.faults.push(Fault { place: Place::START, kind: FaultKind::NoInterfaces });
+            return None;
+        }
+        let patterns: Vec<_> =
+            patterns.iter().map(|pattern| self.value(pattern, InterfacePattern::parse)).collect();
+        patterns.into_iter().collect()
+    }
+
+    fn vips(&mut self, raw: &[RawVip]) -> Option<Vec<VipConfig>> {
+        let mut lines = BTreeMap::new();
+        let mut vips = Vec::new();
+        for vip in raw {
+            let vip_config = self.vip(vip);
+            if let Some(VipConfig { address, .. }) = vip_config {
+                let first = *lines.entry(address).or_insert(vip.address.referenced.line());
+                if first != vip.address.referenced.line() {
+                    self.fault(&vip.address, FaultKind::Duplicate { address, first });
+                }
+            }
+            vips.push(vip_config);
+        }
+        vips.into_iter().collect()
+    }
+
+    fn vip(&mut self, raw: &RawVip) -> Option<VipConfig> {
+        let address = self.value(&raw.address, vip_address);
+        let interface = self.optional(raw.interface.as_ref(), InterfacePattern::parse);
+        let bind = self.optional(raw.bind.as_ref(), InterfaceName::parse);
+        let guarded_at = self.optional(raw.mac.as_ref(), mac);
+        if let (Some(address), Some(_), Some(bind)) = (address, &raw.mac, &raw.bind) {
+            self.fault(bind, FaultKind::GuardedAndBound { address });
+        }
+        Some(VipConfig { address: address?, interface: interface?, bind: bind?, mac: guarded_at? })
+    }
+
+    fn fence(&mut self, raw: &RawFence) -> Option<heartbeat::Settings> {
+        let duration = self.duration(raw.duration.as_ref(), "fence.duration", MILLISECOND, FENCE_DURATION);
+        let policy = self.word(raw.policy.as_ref(), "fence.policy", "stop, hold", |word| match word {
+            "stop" => Some(Policy::Stop),
+            "hold" => Some(Policy::Hold),
+            _ => None,
+        });
+        let hold_for = self.duration(raw.hold_for.as_ref(), "fence.hold_for", MILLISECOND, HOLD_FOR);
+        let duration = duration?;
+        let default = (duration / 3).clamp(HEARTBEAT_LEAST, HEARTBEAT_MOST);
+        let heartbeat = self.duration(raw.heartbeat.as_ref(), "fence.heartbeat", MILLISECOND, default)?;
+        if duration <= heartbeat * 2 {
+            let kind = FaultKind::FenceShorterThanHeartbeat { duration, heartbeat };
+            match raw.duration.as_ref().or(raw.heartbeat.as_ref()) {
+                Some(text) => self.fault(text, kind),
+                None => self.faults.push(Fault { place: Place::START, kind }),
+            }
+            return None;
+        }
+        Some(heartbeat::Settings {
+            duration,
+            heartbeat,
+            policy: policy?.unwrap_or(Policy::Hold),
+            hold_for: hold_for?,
+        })
+    }
+
+    fn announce(&mut self, raw: &RawAnnounce) -> Option<announce::Settings> {
+        let refresh = self.duration(raw.refresh.as_ref(), "announce.refresh", REFRESH_LEAST, REFRESH);
+        let rate = self.optional(raw.rate.as_ref(), |value| {
+            let fault = || FaultKind::Number {
+                key: "announce.rate",
+                value: value.to_owned(),
+                least: 2,
+                most: RATE_MOST,
+            };
+            value.parse().ok().filter(|rate| (2..=RATE_MOST).contains(rate)).ok_or_else(fault)
+        });
+        Some(announce::Settings { refresh: refresh?, rate: rate?.unwrap_or(RATE) })
+    }
+
+    fn duration(
+        &mut self,
+        text: Option<&Text>,
+        key: &'static str,
+        least: Duration,
+        default: Duration,
+    ) -> Option<Duration> {
+        let duration = self.optional(text, |value| {
+            let duration = humantime::parse_duration(value).map_err(|error| FaultKind::Duration {
+                key,
+                value: value.to_owned(),
+                reason: error.to_string(),
+            })?;
+            if duration < least || duration > LONGEST {
+                return Err(FaultKind::DurationRange { key, value: duration, least, most: LONGEST });
+            }
+            Ok(duration)
+        })?;
+        Some(duration.unwrap_or(default))
+    }
+}
+
+fn vip_address(text: &str) -> Result<Ipv4Addr, FaultKind> {
+    let address = match text.parse::<IpAddr>() {
+        Ok(IpAddr::V4(address)) => address,
+        Ok(IpAddr::V6(_)) => return Err(FaultKind::Ipv6(text.to_owned())),
+        Err(_) => {
+            return Err(match text.split_once('/') {
+                Some((address, _)) if address.parse::<Ipv4Addr>().is_ok() => {
+                    FaultKind::Prefix(text.to_owned())
+                }
+                Some((address, _)) if address.parse::<Ipv6Addr>().is_ok() => FaultKind::Ipv6(text.to_owned()),
+                Some(_) | None => FaultKind::Address(text.to_owned()),
+            });
+        }
+    };
+    let never = if address.octets()[0] == 0 {
+        Some("in 0.0.0.0/8, which means this host")
+    } else if address.is_loopback() {
+        Some("a loopback address")
+    } else if address.is_multicast() {
+        Some("a multicast address")
+    } else if address.is_broadcast() || address.octets()[0] >= 240 {
+        Some("a broadcast or reserved address")
+    } else if address.is_link_local() {
+        Some("a link-local address")
+    } else {
+        None
+    };
+    match never {
+        Some(what) => Err(FaultKind::NeverAVip { address, what }),
+        None => Ok(address),
+    }
+}
+
+fn mac(text: &str) -> Result<MacAddr, FaultKind> {
+    let mut octets = [0; 6];
+    let mut parts = text.split([':', '-']);
+    for octet in &mut octets {
+        *octet = parts
+            .next()
+            .filter(|part| part.len() == 2)
+            .and_then(|part| u8::from_str_radix(part, 16).ok())
+            .ok_or_else(|| FaultKind::Mac(text.to_owned()))?;
+    }
+    if parts.next().is_some() {
+        return Err(FaultKind::Mac(text.to_owned()));
+    }
+    let mac = MacAddr(octets);
+    let not_one = |what| Err(FaultKind::NotAnInterfacesMac { mac: text.to_owned(), what });
+    if mac == MacAddr::BROADCAST {
+        not_one("the broadcast address")
+    } else if mac.is_multicast() {
+        not_one("a multicast address")
+    } else if mac.is_zero() {
+        not_one("zero")
+    } else {
+        Ok(mac)
+    }
+}

@@ -1,0 +1,101 @@
+//! The binary: reads the command line, runs what it asks for, and prints an error chain once.
+
+use std::{io, process::ExitCode};
+
+use anyhow::Context;
+use clap::{CommandFactory, Parser};
+use tracing_subscriber::EnvFilter;
+use vipward::{
+    cli::{AgentArgs, Cli, Command, LogFormat, Output, PinArgs, StatusArgs},
+    core::config::ConfigError,
+    shell::{
+        bpf::{self, Pins},
+        preflight::{PinDirError, PreflightError},
+        run, status,
+    },
+};
+
+const FAILED: u8 = 1;
+const BAD_CONFIGURATION: u8 = 3;
+const UNFIT_HOST: u8 = 4;
+const NOT_ALONE: u8 = 5;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Command::Agent(args) if args.check => check(&args),
+        Command::Agent(args) => agent(args),
+        Command::Status(args) => show_status(&args),
+        Command::Unload(args) => unload(&args),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "vipward", &mut io::stdout());
+            Ok(())
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(exit_code(&error))
+        }
+    }
+}
+
+fn exit_code(error: &anyhow::Error) -> u8 {
+    if error.chain().any(<(dyn std::error::Error + 'static)>::is::<ConfigError>) {
+        return BAD_CONFIGURATION;
+    }
+    if error.chain().any(<(dyn std::error::Error + 'static)>::is::<PreflightError>) {
+        return UNFIT_HOST;
+    }
+    match error.chain().find_map(|cause| cause.downcast_ref::<PinDirError>()) {
+        Some(PinDirError::InUse { .. }) => NOT_ALONE,
+        Some(_) => UNFIT_HOST,
+        None => FAILED,
+    }
+}
+
+fn check(args: &AgentArgs) -> anyhow::Result<()> {
+    print!("{}", run::read_config(&args.config)?.to_yaml());
+    Ok(())
+}
+
+fn agent(args: AgentArgs) -> anyhow::Result<()> {
+    start_logging(args.log_format);
+    runtime()?.block_on(run::agent(args)).map_err(Into::into)
+}
+
+fn show_status(args: &StatusArgs) -> anyhow::Result<()> {
+    let status = runtime()?.block_on(status::read(&Pins::new(&args.pins.pin_dir)))?;
+    match args.output {
+        Output::Table => print!("{status}"),
+        Output::Json => println!("{}", serde_json::to_string_pretty(&status)?),
+        Output::Yaml => print!("{}", serde_saphyr::to_string(&status)?),
+    }
+    Ok(())
+}
+
+fn unload(args: &PinArgs) -> anyhow::Result<()> {
+    let removed = bpf::unload(&args.pin_dir)?;
+    if removed.is_empty() {
+        println!("nothing is pinned under {}", args.pin_dir.display());
+    }
+    for what in removed {
+        println!("removed {what}");
+    }
+    Ok(())
+}
+
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to start the runtime")
+}
+
+fn start_logging(format: LogFormat) {
+    // RUST_LOG overrides; aya tells more than an operator wants to know.
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,aya=warn"));
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    match format {
+        LogFormat::Text => subscriber.init(),
+        LogFormat::Json => subscriber.json().flatten_event(true).init(),
+    }
+}

@@ -1,0 +1,340 @@
+//! Bringing the kernel to what the core desires: attaching, planning against what is read back, applying, announcing.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    net::Ipv4Addr,
+};
+
+use tracing::{debug, info, warn};
+use vipward_common::{Event, EventKind, FenceState, MacAddr, Role, VipEntry, VipKey, Yield};
+
+use super::{Driver, RETRY, RunError, now, report::interface_name, system};
+use crate::{
+    core::{
+        announce,
+        config::XdpMode,
+        net::{Interface, NetView},
+        placement::{self, Desired},
+        plan::{self, Action, Observed},
+        time::Monotonic,
+    },
+    shell::{
+        bind,
+        bpf::{BpfError, Maps, Mode},
+        clock,
+        packet::Sent,
+    },
+};
+
+impl Driver {
+    /// Brings the kernel to what the configuration and the network call for. `reclaim` takes yielded VIPs back.
+    pub(super) async fn reconcile(&mut self, reclaim: bool) -> Result<(), RunError> {
+        // Read before the entries: a yield that comes in between is settled the next time.
+        let yields = self.plane.maps().yields()?.total;
+        let observed = self.observed().await?;
+        let placed =
+            placement::place(&self.config, &self.view, &held(&observed), self.plane.maps().max_vips());
+        let mut problems: BTreeSet<String> = placed.problems.iter().map(ToString::to_string).collect();
+        let mut desired = placed.desired;
+        self.attach(&placed.attach, &mut problems)?;
+        self.leave_out_unattached(&mut desired);
+        for action in plan::plan(&desired, &observed, reclaim) {
+            if let Err(problem) = self.apply(&action, &observed).await {
+                problems.insert(chain(problem));
+            }
+        }
+        self.yields_settled = yields;
+        self.retry = if problems.is_empty() { None } else { Some(now()? + RETRY) };
+        self.problems.replace(problems);
+        Ok(())
+    }
+
+    /// Takes everything back: nothing is desired.
+    pub(super) async fn withdraw(&mut self) -> Result<(), RunError> {
+        let observed = self.observed().await?;
+        for action in plan::plan(&Desired::default(), &observed, false) {
+            self.apply(&action, &observed).await?;
+        }
+        Ok(())
+    }
+
+    /// What the kernel has now.
+    async fn observed(&self) -> Result<Observed, RunError> {
+        let maps = self.plane.maps();
+        let entries = maps.entries()?;
+        let mut yields = BTreeMap::new();
+        if maps.yields()?.total > 0 {
+            for entry in entries.values() {
+                let yielded = maps.state(entry.slot)?.yielded;
+                if yielded != Yield::default() {
+                    yields.insert(entry.slot, yielded);
+                }
+            }
+        }
+        Ok(Observed {
+            entries,
+            yields,
+            links: maps.links()?,
+            peers: maps.peers()?,
+            binds: bind::observe_binds(&self.view).await?,
+            max_slots: maps.max_vips(),
+        })
+    }
+
+    /// Attaches where it should be and is not, detaches where it should not be.
+    fn attach(&mut self, wanted: &[u32], problems: &mut BTreeSet<String>) -> Result<(), RunError> {
+        let attached: Vec<(u32, Mode)> = self.plane.attached().collect();
+        for (ifindex, mode) in attached {
+            let interface = self.view.interfaces.get(&ifindex);
+            let keep = interface.is_some_and(|interface| {
+                wanted.contains(&ifindex)
+                    && modes(self.config.xdp, interface).contains(&mode)
+                    && interface.xdp_programs.contains(&self.program_id)
+            });
+            if !keep {
+                self.plane.detach(ifindex)?;
+                info!(interface = %self.name(ifindex), %mode, "detached");
+            }
+        }
+        for ifindex in wanted {
+            let Some(interface) = self.view.interfaces.get(ifindex) else { continue };
+            if self.plane.attached().all(|(attached, _)| attached != *ifindex) {
+                let interface = interface.clone();
+                if let Err(error) = self.attach_one(&interface) {
+                    problems.insert(chain(error));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Attaches in the first mode that the interface takes.
+    fn attach_one(&mut self, interface: &Interface) -> Result<(), BpfError> {
+        let mut refused = None;
+        for mode in modes(self.config.xdp, interface) {
+            let other = interface.xdp_programs.first().copied();
+            match self.plane.attach(interface.index, &interface.name, *mode, other) {
+                Ok(()) => {
+                    if let Some(error) = refused {
+                        warn!(interface = %interface.name, reason = chain(error), "attached in generic mode, which is slower");
+                    } else {
+                        info!(interface = %interface.name, %mode, mac = %interface.mac, "attached");
+                    }
+                    // What the next look at the interface will say.
+                    if let Some(interface) = self.view.interfaces.get_mut(&interface.index) {
+                        interface.xdp_programs.push(self.program_id);
+                    }
+                    return Ok(());
+                }
+                Err(error @ BpfError::Attach { .. }) if *mode == Mode::Native => refused = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        refused.map_or(Ok(()), Err)
+    }
+
+    /// Nothing is desired where no program answers: an announced VIP must be an answered one.
+    fn leave_out_unattached(&self, desired: &mut Desired) {
+        let attached: BTreeSet<u32> = self.plane.attached().map(|(ifindex, _)| ifindex).collect();
+        desired.entries.retain(|key, _| attached.contains(&key.ifindex));
+        desired.links.retain(|ifindex, _| attached.contains(ifindex));
+        desired.peers.retain(|(ifindex, _)| attached.contains(ifindex));
+        let held: BTreeSet<Ipv4Addr> = desired
+            .entries
+            .iter()
+            .filter(|(_, entry)| entry.role == Role::Held)
+            .map(|(key, _)| key.addr.into())
+            .collect();
+        desired.binds.retain(|(_, vip)| held.contains(vip));
+    }
+
+    async fn apply(&mut self, action: &Action, observed: &Observed) -> Result<(), RunError> {
+        debug!(?action, "apply");
+        let maps = self.plane.maps_mut();
+        match action {
+            Action::PutLink { ifindex, mac } => maps.put_link(*ifindex, *mac)?,
+            Action::RemoveLink { ifindex } => maps.remove_link(*ifindex)?,
+            Action::PutPeer { ifindex, mac } => {
+                maps.put_peer(
+                    *ifindex,
+                    *mac,
+                    clock::monotonic_ns().map_err(io::Error::from).map_err(system("read the clock"))?,
+                )?;
+            }
+            Action::RemovePeer { ifindex, mac } => maps.remove_peer(*ifindex, *mac)?,
+            Action::PutEntry { key, entry, reset_counters, cause } => {
+                if *reset_counters {
+                    maps.reset_vip_count(entry.slot)?;
+                }
+                maps.put_entry(key, entry)?;
+                self.entry_changed(key, observed.entries.get(key), Some(entry), &cause.to_string())?;
+            }
+            Action::RemoveEntry { key, cause } => {
+                maps.remove_entry(key)?;
+                self.entry_changed(key, observed.entries.get(key), None, &cause.to_string())?;
+            }
+            Action::AddBind { interface, vip } => bind::add(&self.view, interface, *vip).await?,
+            Action::RemoveBind { interface, vip } => bind::remove(&self.view, interface, *vip)?,
+        }
+        Ok(())
+    }
+
+    /// Logs a change of role and tells the announcer.
+    fn entry_changed(
+        &mut self,
+        key: &VipKey,
+        from: Option<&VipEntry>,
+        to: Option<&VipEntry>,
+        cause: &str,
+    ) -> Result<(), RunError> {
+        let was_held = from.filter(|entry| entry.role == Role::Held);
+        let is_held = to.filter(|entry| entry.role == Role::Held);
+        let role = |entry: Option<&VipEntry>| entry.map_or("none", |entry| role_name(entry.role));
+        if from.map(|entry| (entry.role, entry.mac)) != to.map(|entry| (entry.role, entry.mac)) {
+            info!(
+                vip = %Ipv4Addr::from(key.addr),
+                interface = %self.name(key.ifindex),
+                from = role(from),
+                to = role(to),
+                mac = to.map(|entry| MacAddr(entry.mac).to_string()),
+                cause,
+                "entry changed"
+            );
+        }
+        let event = match (was_held, is_held) {
+            (None, Some(entry)) => announce::Event::Taken { key: *key, mac: MacAddr(entry.mac) },
+            (Some(from), Some(to)) if from.mac != to.mac => {
+                announce::Event::MacChanged { key: *key, mac: MacAddr(to.mac) }
+            }
+            (Some(from), Some(to)) if from.generation != to.generation => {
+                announce::Event::Taken { key: *key, mac: MacAddr(to.mac) }
+            }
+            (Some(_), None) => announce::Event::Released { key: *key },
+            (Some(_), Some(_)) | (None, None) => return Ok(()),
+        };
+        self.tell_announcer(event)
+    }
+
+    /// Announces what is found held in the pins, so that the schedule goes on with it.
+    pub(super) fn adopt(&mut self) -> Result<(), RunError> {
+        for (key, entry) in self.plane.maps().entries()? {
+            if entry.role == Role::Held {
+                self.tell_announcer(announce::Event::Taken { key, mac: MacAddr(entry.mac) })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the announcer which interfaces have lost or found their carrier since `before`.
+    pub(super) fn note_carrier(&mut self, before: &NetView) -> Result<(), RunError> {
+        let carrier = |view: &NetView, ifindex| {
+            view.interfaces
+                .get(&ifindex)
+                .is_some_and(|interface: &Interface| interface.up && interface.carrier)
+        };
+        let indices: Vec<u32> = self.view.interfaces.keys().copied().collect();
+        for ifindex in indices {
+            match (carrier(before, ifindex), carrier(&self.view, ifindex)) {
+                (false, true) => self.tell_announcer(announce::Event::CarrierReturned { ifindex })?,
+                (true, false) => self.tell_announcer(announce::Event::CarrierLost { ifindex })?,
+                (true, true) | (false, false) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A peer claims what we hold: with no other authority than the file, we hold it still, and say so.
+    pub(super) fn note_contested(&mut self, event: &Event) -> Result<(), RunError> {
+        if event.kind != EventKind::Contested {
+            return Ok(());
+        }
+        let key = VipKey { ifindex: event.ifindex, vlan: event.vlan, _pad: 0, addr: event.vip };
+        match self.plane.maps().entry(&key)? {
+            Some(entry) if entry.role == Role::Held => {
+                self.tell_announcer(announce::Event::Contested { key })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn tell_announcer(&mut self, event: announce::Event) -> Result<(), RunError> {
+        let now = now()?;
+        let commands = self.announcer.on_event(event, now);
+        self.send(commands);
+        Ok(())
+    }
+
+    /// Sends what is due.
+    pub(super) fn announce(&mut self, now: Monotonic) {
+        let commands = self.announcer.on_event(announce::Event::Tick, now);
+        self.send(commands);
+    }
+
+    fn send(&mut self, commands: Vec<announce::Command>) {
+        for announce::Command::Send { key, mac, round } in commands {
+            let vip = Ipv4Addr::from(key.addr);
+            let maps = self.plane.maps();
+            match self.packets.send(key.ifindex, mac, vip, || may_announce(maps, &key, mac)) {
+                Ok(Sent::Both) => {
+                    debug!(%vip, interface = %self.name(key.ifindex), %mac, ?round, "announced");
+                }
+                Ok(Sent::Stopped { .. }) => {
+                    debug!(%vip, interface = %self.name(key.ifindex), "not announced: not ours, or the fence is not valid");
+                }
+                // The carrier's return, or the next refresh, announces again.
+                Err(error) => {
+                    warn!(%vip, interface = %self.name(key.ifindex), error = chain(error), "not announced");
+                }
+            }
+        }
+    }
+
+    pub(super) fn name(&self, ifindex: u32) -> String {
+        interface_name(&self.view, ifindex)
+    }
+}
+
+/// Whether the pinned maps, read now, say that this node answers for the VIP with `mac` while the fence is valid.
+fn may_announce(maps: &Maps, key: &VipKey, mac: MacAddr) -> bool {
+    let ours = || -> Result<bool, BpfError> {
+        let Some(entry) = maps.entry(key)? else { return Ok(false) };
+        let yielded = maps.state(entry.slot)?.yielded;
+        let Ok(now_ns) = clock::monotonic_ns() else { return Ok(false) };
+        Ok(entry.role == Role::Held
+            && entry.mac == mac.0
+            && yielded.generation != entry.generation
+            && maps.fence()?.state(now_ns) == FenceState::Valid)
+    };
+    ours().unwrap_or(false)
+}
+
+/// The VIPs that are held now, by address.
+fn held(observed: &Observed) -> BTreeMap<Ipv4Addr, u32> {
+    let held = observed.entries.iter().filter(|(_, entry)| entry.role == Role::Held);
+    held.map(|(key, _)| (key.addr.into(), key.ifindex)).collect()
+}
+
+/// The modes to try, in order. A veth delivers a native answer only when its peer runs an XDP program too, which
+/// no container network arranges.
+fn modes(configured: XdpMode, interface: &Interface) -> &'static [Mode] {
+    match configured {
+        XdpMode::Native => &[Mode::Native],
+        XdpMode::Generic => &[Mode::Generic],
+        XdpMode::Auto if interface.kind == "veth" => &[Mode::Generic],
+        XdpMode::Auto => &[Mode::Native, Mode::Generic],
+    }
+}
+
+fn role_name(role: Role) -> &'static str {
+    match role {
+        Role::Foreign => "foreign",
+        Role::Held => "held",
+        Role::Handover => "handover",
+    }
+}
+
+/// An error and its causes in one line.
+pub(super) fn chain(error: impl std::error::Error + Send + Sync + 'static) -> String {
+    format!("{:#}", anyhow::Error::from(error))
+}
