@@ -1,6 +1,10 @@
 //! The binary: reads the command line, runs what it asks for, and prints an error chain once.
 
-use std::{io, process::ExitCode};
+use std::{
+    error::Error,
+    io::{self, IsTerminal},
+    process::ExitCode,
+};
 
 use anyhow::Context;
 use clap::{CommandFactory, Parser};
@@ -42,10 +46,10 @@ fn main() -> ExitCode {
 }
 
 fn exit_code(error: &anyhow::Error) -> u8 {
-    if error.chain().any(<(dyn std::error::Error + 'static)>::is::<ConfigError>) {
+    if error.chain().any(<dyn Error>::is::<ConfigError>) {
         return BAD_CONFIGURATION;
     }
-    if error.chain().any(<(dyn std::error::Error + 'static)>::is::<PreflightError>) {
+    if error.chain().any(<dyn Error>::is::<PreflightError>) {
         return UNFIT_HOST;
     }
     match error.chain().find_map(|cause| cause.downcast_ref::<PinDirError>()) {
@@ -93,7 +97,11 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 fn start_logging(format: LogFormat) {
     // RUST_LOG overrides; aya tells more than an operator wants to know.
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,aya=warn"));
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_target(false)
+        .with_ansi(io::stderr().is_terminal());
     match format {
         LogFormat::Text => subscriber.init(),
         LogFormat::Json => subscriber.json().flatten_event(true).init(),

@@ -103,6 +103,11 @@ impl Config {
     }
 }
 
+#[expect(
+    clippy::ref_option,
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde calls it with a reference to the field"
+)]
 fn as_text<S: Serializer>(mac: &Option<MacAddr>, serializer: S) -> Result<S::Ok, S::Error> {
     mac.map(|mac| mac.to_string()).serialize(serializer)
 }

@@ -289,14 +289,14 @@ impl<'a> Placer<'a> {
             .filter(|(_, interface)| pattern.is_none_or(|pattern| pattern.matches(&interface.name)))
             .filter_map(|(order, interface)| {
                 let subnet = subnet_of(interface, vip)?;
-                Some((self.preference(interface.index, &subnet, order), *interface))
+                Some((self.preference(interface.index, subnet, order), *interface))
             })
             .min_by_key(|(preference, _)| *preference)
             .map(|(_, interface)| interface)
     }
 
     /// Least is best: longest prefix, lowest metric, first of the kernel's routes.
-    fn preference(&self, ifindex: u32, subnet: &Ipv4Net, order: usize) -> (u8, u32, usize, usize) {
+    fn preference(&self, ifindex: u32, subnet: Ipv4Net, order: usize) -> (u8, u32, usize, usize) {
         let found = self
             .view
             .routes

@@ -22,7 +22,7 @@ use aya::{
     programs::{ProgramError, Xdp, links::LinkError},
 };
 use thiserror::Error;
-use vipward_common::{Meta, maps as names};
+use vipward_common::{Fence, Meta, maps as names};
 
 pub use self::{
     attach::{Attached, Mode},
@@ -173,6 +173,8 @@ pub struct Options {
     pub log: bool,
     /// Another object than the embedded one.
     pub object: Option<PathBuf>,
+    /// The fence of maps that are new, so that there is no instant without one.
+    pub fence: Fence,
 }
 
 /// What was found when the data plane was opened.
@@ -219,9 +221,8 @@ impl DataPlane {
             found.meta == Meta::CURRENT && found.max_vips == options.max_vips && found.complete
         });
         let mut ebpf = load(options, if reuse { Some(&pins) } else { None })?;
-        let sizes = names::ALL.iter().any(|name| ebpf.map(name).is_none());
-        if sizes {
-            return Err(missing_map(&ebpf));
+        if let Some(name) = names::ALL.iter().find(|name| ebpf.map(name).is_none()) {
+            return Err(BpfError::Missing { kind: "map", name });
         }
         load_program(&mut ebpf)?;
 
@@ -235,6 +236,7 @@ impl DataPlane {
         pins.pin_new(&ebpf)?;
         let mut maps = Maps::take(&mut ebpf)?;
         maps.set_meta(&Meta::CURRENT)?;
+        maps.set_fence(&options.fence)?;
         let Some(found) = found else {
             pins.remove_links()?;
             pins.publish()?;
@@ -319,11 +321,6 @@ fn program_mut(ebpf: &mut Ebpf) -> Result<&mut Xdp, BpfError> {
 
 fn refused(source: ProgramError) -> BpfError {
     BpfError::Program { program: PROGRAM, source: Box::new(source) }
-}
-
-fn missing_map(ebpf: &Ebpf) -> BpfError {
-    let name = names::ALL.iter().find(|name| ebpf.map(name).is_none()).copied().unwrap_or(names::META);
-    BpfError::Missing { kind: "map", name }
 }
 
 /// The kernel's objects behind a map, whatever its kind.

@@ -40,7 +40,7 @@ use crate::{
     core::{
         announce::Announcer,
         config::{Config, ConfigError, Shutdown},
-        heartbeat::Heartbeat,
+        heartbeat::{Beat, Heartbeat},
         net::NetView,
         time::Monotonic,
         trouble::Trouble,
@@ -164,12 +164,16 @@ enum Turn {
 
 impl Driver {
     async fn start(args: &AgentArgs, config: Config, watch: Watch) -> Result<Self, RunError> {
+        let tick =
+            clock::coarse_tick().map_err(io::Error::from).map_err(system("read the clock's resolution"))?;
         let now = now()?;
+        let mut heartbeat = Heartbeat::start(&config.fence, tick, now);
         let options = Options {
             pin_dir: args.pins.pin_dir.clone(),
             max_vips: args.max_vips,
             log: args.log_claims,
             object: args.ebpf_object.clone(),
+            fence: fence(&heartbeat.beat(now), 0),
         };
         let (mut plane, opening) = DataPlane::open(&options)?;
         plane.maps_mut().repair_filter()?;
@@ -178,13 +182,11 @@ impl Driver {
         let claims = if args.log_claims { Some(claim_log(&mut plane)?) } else { None };
         let netlink = Netlink::connect()?;
         let view = netlink.observe().await?;
-        let tick =
-            clock::coarse_tick().map_err(io::Error::from).map_err(system("read the clock's resolution"))?;
         let yields_settled = if opening == Opening::Fresh { 0 } else { plane.maps().fence()?.yields_settled };
         let signal = |kind| signal(kind).map_err(system("wait for signals"));
         let mut driver = Self {
             config_path: args.config.clone(),
-            heartbeat: Heartbeat::start(&config.fence, tick, now),
+            heartbeat,
             announcer: Announcer::start(&config.announce, u64::from(std::process::id()), now),
             trouble: Trouble::start(now),
             config,
@@ -203,9 +205,10 @@ impl Driver {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
         };
+        // The fence before the announcements: none leaves while it is not valid.
+        driver.beat().await?;
         driver.adopt()?;
         driver.reconcile(false).await?;
-        driver.beat().await?;
         info!(node = %driver.config.node, config = %driver.config_path.display(), "agent is running");
         Ok(driver)
     }
@@ -277,13 +280,7 @@ impl Driver {
                 "heartbeat is late"
             );
         }
-        self.plane.maps_mut().set_fence(&Fence {
-            deadline_ns: beat.deadline.as_nanos(),
-            hold_until_ns: beat.hold_until.as_nanos(),
-            yields_settled: self.yields_settled,
-            policy: beat.policy,
-            _pad: 0,
-        })?;
+        self.plane.maps_mut().set_fence(&fence(&beat, self.yields_settled))?;
         self.settle_yields().await
     }
 
@@ -353,13 +350,23 @@ impl Driver {
     }
 }
 
+fn fence(beat: &Beat, yields_settled: u64) -> Fence {
+    Fence {
+        deadline_ns: beat.deadline.as_nanos(),
+        hold_until_ns: beat.hold_until.as_nanos(),
+        yields_settled,
+        policy: beat.policy,
+        _pad: 0,
+    }
+}
+
 fn drain(ring: &mut RingBuf<MapData>) -> Vec<Event> {
     let mut events = Vec::new();
     while let Some(record) = ring.next() {
         if let Some(event) = Event::from_bytes(&record) {
-            events.push(event)
+            events.push(event);
         } else {
-            error!(bytes = record.len(), "an event of another version was skipped")
+            error!(bytes = record.len(), "an event of another version was skipped");
         }
     }
     events

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, net::Ipv4Addr, path::PathBuf, time::Duration};
 
-use comfy_table::{ContentArrangement, Table, presets::UTF8_HORIZONTAL_ONLY};
+use comfy_table::{ContentArrangement, Table, presets::NOTHING};
 use serde::Serialize;
 use thiserror::Error;
 use vipward_common::{Counters, Fence, FenceState, MacAddr, Outcome, Policy, Role, VipEntry, VipKey, Yield};
@@ -320,10 +320,7 @@ impl Status {
 
 fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
-    table
-        .load_style(UTF8_HORIZONTAL_ONLY)
-        .set_content_arrangement(ContentArrangement::Disabled)
-        .set_header(header);
+    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(header);
     table
 }
 

@@ -237,7 +237,8 @@ impl Validator<'_> {
         });
         let hold_for = self.duration(raw.hold_for.as_ref(), "fence.hold_for", MILLISECOND, HOLD_FOR);
         let duration = duration?;
-        let default = (duration / 3).clamp(HEARTBEAT_LEAST, HEARTBEAT_MOST);
+        let third = u64::try_from(duration.as_millis() / 3).map_or(HEARTBEAT_MOST, Duration::from_millis);
+        let default = third.clamp(HEARTBEAT_LEAST, HEARTBEAT_MOST);
         let heartbeat = self.duration(raw.heartbeat.as_ref(), "fence.heartbeat", MILLISECOND, default)?;
         if duration <= heartbeat * 2 {
             let kind = FaultKind::FenceShorterThanHeartbeat { duration, heartbeat };
