@@ -260,7 +260,7 @@ impl Driver {
         let now = now()?;
         if self.retry.is_some_and(|retry| retry <= now) {
             self.retry = None;
-            self.reconcile(false).await?;
+            self.observe().await?;
         }
         self.announce(now);
         for line in self.trouble.on_tick(now) {
@@ -293,7 +293,14 @@ impl Driver {
     }
 
     async fn observe(&mut self) -> Result<(), RunError> {
-        let view = self.netlink.observe().await?;
+        let view = match self.netlink.observe().await {
+            Ok(view) => view,
+            Err(error) => {
+                warn!(error = chain(error), "the network could not be observed; trying again");
+                self.retry = Some(now()? + RETRY);
+                return Ok(());
+            }
+        };
         let before = std::mem::replace(&mut self.view, view);
         self.note_carrier(&before)?;
         self.reconcile(false).await

@@ -37,15 +37,18 @@ impl Driver {
             placement::place(&self.config, &self.view, &held(&observed), self.plane.maps().max_vips());
         let mut problems: BTreeSet<String> = placed.problems.iter().map(ToString::to_string).collect();
         let mut desired = placed.desired;
-        self.attach(&placed.attach, &mut problems)?;
+        let mut failures = self.attach(&placed.attach)?;
         self.leave_out_unattached(&mut desired);
         for action in plan::plan(&desired, &observed, reclaim) {
-            if let Err(problem) = self.apply(&action, &observed).await {
-                problems.insert(chain(problem));
+            if let Err(failure) = self.apply(&action, &observed).await {
+                failures.insert(chain(failure));
             }
         }
         self.yields_settled = yields;
-        self.retry = if problems.is_empty() { None } else { Some(now()? + RETRY) };
+        // What the placement lacks comes with a notification; what the kernel refused may work later.
+        self.retry = if failures.is_empty() { None } else { Some(now()? + RETRY) };
+        problems.extend(failures);
+        problems.extend(self.kernel_may_ask(&desired));
         self.problems.replace(problems);
         Ok(())
     }
@@ -83,7 +86,10 @@ impl Driver {
     }
 
     /// Attaches where it should be and is not, detaches where it should not be.
-    fn attach(&mut self, wanted: &[u32], problems: &mut BTreeSet<String>) -> Result<(), RunError> {
+    ///
+    /// Returns what could not be attached, and why.
+    fn attach(&mut self, wanted: &[u32]) -> Result<BTreeSet<String>, RunError> {
+        let mut failures = BTreeSet::new();
         let attached: Vec<(u32, Mode)> = self.plane.attached().collect();
         for (ifindex, mode) in attached {
             let interface = self.view.interfaces.get(&ifindex);
@@ -102,11 +108,11 @@ impl Driver {
             if self.plane.attached().all(|(attached, _)| attached != *ifindex) {
                 let interface = interface.clone();
                 if let Err(error) = self.attach_one(&interface) {
-                    problems.insert(chain(error));
+                    failures.insert(chain(error));
                 }
             }
         }
-        Ok(())
+        Ok(failures)
     }
 
     /// Attaches in the first mode that the interface takes.
@@ -147,6 +153,15 @@ impl Driver {
             .map(|(key, _)| key.addr.into())
             .collect();
         desired.binds.retain(|(_, vip)| held.contains(vip));
+    }
+
+    /// Interfaces on which the kernel may ask with a bound VIP as sender, which the program cannot see.
+    fn kernel_may_ask(&self, desired: &Desired) -> Vec<String> {
+        if desired.binds.is_empty() {
+            return Vec::new();
+        }
+        let warning = |(ifindex, _)| bind::check_arp_announce(&self.name(ifindex));
+        self.plane.attached().filter_map(warning).map(|warning| warning.to_string()).collect()
     }
 
     async fn apply(&mut self, action: &Action, observed: &Observed) -> Result<(), RunError> {
