@@ -56,8 +56,8 @@ fn bench_tx(_: XdpContext) -> u32 {
 
 /// Sends every frame back with its Ethernet addresses exchanged: what a reflector on a wire must do.
 #[xdp]
-fn bench_reflect(ctx: XdpContext) -> u32 {
-    match frame(&ctx) {
+fn bench_reflect(mut ctx: XdpContext) -> u32 {
+    match frame(&mut ctx) {
         Some(frame) => {
             core::mem::swap(&mut frame.dst, &mut frame.src);
             xdp_action::XDP_TX
@@ -68,32 +68,32 @@ fn bench_reflect(ctx: XdpContext) -> u32 {
 
 /// Writes a request into the frame, then the bare reflector: the baseline of `bench_answer`.
 #[xdp]
-fn bench_write_tx(ctx: XdpContext) -> u32 {
-    write_request(&ctx);
+fn bench_write_tx(mut ctx: XdpContext) -> u32 {
+    write_request(&mut ctx);
     xdp_action::XDP_TX
 }
 
 /// Writes a request into the frame, then the whole of `vipward`: a repeated run measures the hit each time.
 #[xdp]
-fn bench_answer(ctx: XdpContext) -> u32 {
-    write_request(&ctx);
-    handle(&ctx)
+fn bench_answer(mut ctx: XdpContext) -> u32 {
+    write_request(&mut ctx);
+    handle(&mut ctx)
 }
 
 /// Writes a request into the frame and sends it out of the interface that the frame is said to come from.
 #[xdp]
-fn bench_generate(ctx: XdpContext) -> u32 {
-    write_request(&ctx);
+fn bench_generate(mut ctx: XdpContext) -> u32 {
+    write_request(&mut ctx);
     xdp_action::XDP_TX
 }
 
 /// Counts what comes back.
 #[xdp]
-fn bench_receive(ctx: XdpContext) -> u32 {
+fn bench_receive(mut ctx: XdpContext) -> u32 {
     let Some(seen) = SEEN.get_ptr_mut(0) else { return xdp_action::XDP_PASS };
     // SAFETY: this CPU's value of the map.
     let seen = unsafe { &mut *seen };
-    match frame(&ctx) {
+    match frame(&mut ctx) {
         Some(frame) if frame.is_arp() && !frame.is_request() => seen.replies += 1,
         _ => seen.others += 1,
     }
@@ -101,7 +101,7 @@ fn bench_receive(ctx: XdpContext) -> u32 {
 }
 
 #[inline(always)]
-fn write_request(ctx: &XdpContext) {
+fn write_request(ctx: &mut XdpContext) {
     /// Odd, so that every VIP is met before one is met again, far from the one before.
     const STRIDE: u32 = 40_503;
 

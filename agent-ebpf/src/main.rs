@@ -8,6 +8,7 @@
     reason = "core has no compare_exchange for the BPF target; the intrinsic compiles"
 )]
 #![feature(core_intrinsics)]
+#![expect(clippy::inline_always, reason = "a call costs a frame of the small stack, and a return costs time")]
 
 #[cfg(feature = "bench")]
 mod bench;
@@ -20,12 +21,14 @@ use crate::tables::Maps;
 
 /// Answers requests for held VIPs, drops conflicting claims, and passes everything else.
 #[xdp]
-fn vipward(ctx: XdpContext) -> u32 {
-    handle(&ctx)
+fn vipward(mut ctx: XdpContext) -> u32 {
+    handle(&mut ctx)
 }
 
 #[inline(always)]
-fn handle(ctx: &XdpContext) -> u32 {
+fn handle(ctx: &mut XdpContext) -> u32 {
+    // SAFETY: the kernel's context is valid until the program returns.
+    let ifindex = unsafe { (*ctx.ctx).ingress_ifindex };
     let Some(frame) = frame(ctx) else {
         let outcome = if is_short_arp(ctx) { Outcome::ArpOther } else { Outcome::NotArp };
         Maps::count_outcome(outcome);
@@ -35,7 +38,7 @@ fn handle(ctx: &XdpContext) -> u32 {
         Maps::count_outcome(Outcome::NotArp);
         return xdp_action::XDP_PASS;
     }
-    let maps = Maps { ifindex: ctx.ingress_ifindex() as u32 };
+    let maps = Maps { ifindex };
     let verdict = decide(frame, &maps);
     Maps::count(&verdict);
     match verdict.outcome.action() {
@@ -53,7 +56,7 @@ fn handle(ctx: &XdpContext) -> u32 {
 
 /// The frame, when it is long enough to be looked at.
 #[inline(always)]
-fn frame<'a>(ctx: &'a XdpContext) -> Option<&'a mut ArpFrame> {
+fn frame(ctx: &mut XdpContext) -> Option<&mut ArpFrame> {
     let start = ctx.data();
     if start + size_of::<ArpFrame>() > ctx.data_end() {
         return None;
@@ -63,7 +66,7 @@ fn frame<'a>(ctx: &'a XdpContext) -> Option<&'a mut ArpFrame> {
     Some(unsafe { &mut *(start as *mut ArpFrame) })
 }
 
-/// Whether a frame that is too short is ARP by its EtherType.
+/// Whether a frame that is too short is ARP by its `EtherType`.
 #[inline(always)]
 fn is_short_arp(ctx: &XdpContext) -> bool {
     const ETHERTYPE: usize = 12;

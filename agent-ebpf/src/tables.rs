@@ -65,7 +65,7 @@ impl Maps {
         let counters = unsafe { &mut *counters };
         match verdict.outcome {
             Outcome::Answered | Outcome::AnsweredHeldOver | Outcome::AnsweredHandover => {
-                counters.answered += 1
+                counters.answered += 1;
             }
             Outcome::ClaimConflict => counters.conflicts += 1,
             Outcome::SuppressedFence

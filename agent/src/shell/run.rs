@@ -1,6 +1,6 @@
 //! The driver: waits for the next event or deadline, asks the core what to do, and does it.
 //!
-//! One task, one thread: everything that the agent does is between two waits of [`Driver::turn`], so no two things
+//! One task, one thread: everything that the agent does is between two waits of `Driver::turn`, so no two things
 //! ever change the maps at the same time. What waits longer than a heartbeat is not done here.
 
 mod apply;
