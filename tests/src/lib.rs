@@ -1,4 +1,5 @@
-//! LANs in network namespaces, and what end-to-end tests do on them.
+//! LANs in network namespaces, and what end-to-end tests do on them; the program in the kernel without a LAN, and
+//! an oracle for what it must do.
 //!
 //! A [`Lan`](lan::Lan) is a switch and the hosts on it, each in a network namespace of its own. Nothing of it is
 //! visible outside, any number can exist side by side, and all of it is gone when the values are dropped, also
@@ -33,6 +34,7 @@
 //! | [`probe`] | asking a thousand times a second, and who answered when |
 //! | [`responder`] | a user-space ARP responder, to be a rival or a victim |
 //! | [`agent`], [`bpffs`] | the program under test, and a private place for its pins |
+//! | [`kernel`], [`oracle`] | the program run frame by frame, and what it must do with each |
 //! | [`tools`], [`wait`] | external tools, and waiting for a condition |
 //!
 //! Functions return [`anyhow::Result`]: in a test an error is a failure, and its chain is what gets read.
@@ -40,7 +42,9 @@
 pub mod agent;
 pub mod arp;
 pub mod bpffs;
+pub mod kernel;
 pub mod lan;
+pub mod oracle;
 pub mod probe;
 pub mod process;
 pub mod responder;

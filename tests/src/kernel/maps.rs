@@ -1,0 +1,233 @@
+//! Typed access to the maps of a loaded program.
+
+use anyhow::{Context as _, Result};
+use aya::{
+    Ebpf,
+    maps::{Array, HashMap, MapData, MapError, PerCpuArray, PerCpuValues, RingBuf},
+    util::nr_cpus,
+};
+use bytemuck::{NoUninit, bytes_of, pod_read_unaligned};
+use vipward_common::{
+    Counters, Event, Fence, Link, MacAddr, Outcome, PeerKey, Policy, VIP_COUNTER_SLOTS, VipCounters,
+    VipEntry, VipKey, VipState, YieldTotal, filter_bit, maps,
+};
+
+/// aya wants its own marker trait on keys and values, which byte arrays have.
+type Bytes<T> = <T as AsBytes>::Bytes;
+
+trait AsBytes: Sized {
+    type Bytes: aya::Pod;
+}
+
+macro_rules! as_bytes {
+    ($($type:ty),+) => { $(impl AsBytes for $type { type Bytes = [u8; size_of::<$type>()]; })+ };
+}
+
+as_bytes!(VipKey, VipEntry, Link, PeerKey, Fence, Counters, VipCounters, VipState, YieldTotal);
+
+/// The maps of a loaded program, and what [`Maps::reset`] has to take back.
+pub struct Maps {
+    vips: HashMap<MapData, Bytes<VipKey>, Bytes<VipEntry>>,
+    links: HashMap<MapData, u32, Bytes<Link>>,
+    peers: HashMap<MapData, Bytes<PeerKey>, u64>,
+    fence: Array<MapData, Bytes<Fence>>,
+    counters: PerCpuArray<MapData, Bytes<Counters>>,
+    vip_counters: PerCpuArray<MapData, Bytes<VipCounters>>,
+    vip_state: Array<MapData, Bytes<VipState>>,
+    yields: Array<MapData, Bytes<YieldTotal>>,
+    filter: Array<MapData, u64>,
+    events: RingBuf<MapData>,
+    cpus: usize,
+    used: Used,
+}
+
+#[derive(Default)]
+struct Used {
+    keys: Vec<VipKey>,
+    links: Vec<u32>,
+    peers: Vec<PeerKey>,
+    slots: Vec<u32>,
+    words: Vec<u32>,
+}
+
+fn take<M: TryFrom<aya::maps::Map, Error = MapError>>(ebpf: &mut Ebpf, name: &str) -> Result<M> {
+    let map = ebpf.take_map(name).with_context(|| format!("the object has no map {name}"))?;
+    map.try_into().with_context(|| format!("map {name} has another layout"))
+}
+
+impl Maps {
+    pub(super) fn take(ebpf: &mut Ebpf) -> Result<Self> {
+        let cpus = nr_cpus().map_err(|(_, error)| error).context("failed to count the CPUs")?;
+        let mut maps = Self {
+            vips: take(ebpf, maps::VIPS_V4)?,
+            links: take(ebpf, maps::LINKS)?,
+            peers: take(ebpf, maps::PEERS)?,
+            fence: take(ebpf, maps::FENCE)?,
+            counters: take(ebpf, maps::COUNTERS)?,
+            vip_counters: take(ebpf, maps::VIP_COUNTERS)?,
+            vip_state: take(ebpf, maps::VIP_STATE)?,
+            yields: take(ebpf, maps::YIELDS)?,
+            filter: take(ebpf, maps::FILTER)?,
+            events: take(ebpf, maps::EVENTS)?,
+            cpus,
+            used: Used::default(),
+        };
+        maps.reset()?;
+        Ok(maps)
+    }
+
+    /// Empties everything that was set since the last time; frames run meanwhile stay counted in `counters`.
+    pub fn reset(&mut self) -> Result<()> {
+        let used = std::mem::take(&mut self.used);
+        for key in used.keys {
+            absent_is_fine(self.vips.remove(&raw(&key)))?;
+        }
+        for ifindex in used.links {
+            absent_is_fine(self.links.remove(&ifindex))?;
+        }
+        for key in used.peers {
+            absent_is_fine(self.peers.remove(&raw(&key)))?;
+        }
+        for slot in used.slots {
+            self.vip_state.set(slot, raw(&VipState::default()), 0)?;
+            if slot < VIP_COUNTER_SLOTS {
+                let zero = vec![[0; size_of::<VipCounters>()]; self.cpus];
+                self.vip_counters.set(slot, PerCpuValues::try_from(zero)?, 0)?;
+            }
+        }
+        for word in used.words {
+            self.filter.set(word, 0, 0)?;
+        }
+        self.set_yields(0)?;
+        self.set_fence(Fence {
+            deadline_ns: 0,
+            hold_until_ns: 0,
+            yields_settled: 0,
+            policy: Policy::Stop,
+            _pad: 0,
+        })?;
+        self.events()?;
+        Ok(())
+    }
+
+    /// Sets an entry, and the address's bit in the filter.
+    pub fn set_entry(&mut self, key: VipKey, entry: &VipEntry) -> Result<()> {
+        self.used.keys.push(key);
+        self.used.slots.push(entry.slot);
+        self.set_filter(key.addr, true)?;
+        self.replace_entry(key, entry)
+    }
+
+    /// Sets an entry that is there already: one system call.
+    pub fn replace_entry(&mut self, key: VipKey, entry: &VipEntry) -> Result<()> {
+        Ok(self.vips.insert(raw(&key), raw(entry), 0)?)
+    }
+
+    /// Sets or clears an address's bit in the filter, which it may share with others.
+    pub fn set_filter(&mut self, addr: [u8; 4], set: bool) -> Result<()> {
+        let bit = filter_bit(addr);
+        let (word, mask) = (bit / 64, 1 << (bit % 64));
+        self.used.words.push(word);
+        let before = self.filter.get(&word, 0)?;
+        Ok(self.filter.set(word, if set { before | mask } else { before & !mask }, 0)?)
+    }
+
+    /// Sets an interface's own MAC.
+    pub fn set_link(&mut self, ifindex: u32, mac: MacAddr) -> Result<()> {
+        self.used.links.push(ifindex);
+        Ok(self.links.insert(ifindex, raw(&Link { mac: mac.0, _pad: 0 }), 0)?)
+    }
+
+    /// Makes a MAC a peer's on the segment of an interface.
+    pub fn set_peer(&mut self, ifindex: u32, mac: MacAddr) -> Result<()> {
+        let key = PeerKey { ifindex, mac: mac.0, _pad: 0 };
+        self.used.peers.push(key);
+        Ok(self.peers.insert(raw(&key), 0, 0)?)
+    }
+
+    /// Sets the fence.
+    pub fn set_fence(&mut self, fence: Fence) -> Result<()> {
+        Ok(self.fence.set(0, raw(&fence), 0)?)
+    }
+
+    /// The frames counted by outcome, on all CPUs.
+    pub fn counters(&self) -> Result<Counters> {
+        let values = self.counters.get(&0, 0)?;
+        Ok(values.iter().map(|bytes| pod_read_unaligned(bytes)).fold(Counters::default(), Counters::plus))
+    }
+
+    /// What was counted about the VIP of one slot, on all CPUs; nothing for slots without counters.
+    pub fn vip_counters(&self, slot: u32) -> Result<VipCounters> {
+        if slot >= VIP_COUNTER_SLOTS {
+            return Ok(VipCounters::default());
+        }
+        let values = self.vip_counters.get(&slot, 0)?;
+        Ok(values.iter().fold(VipCounters::default(), |sum, bytes| {
+            let one: VipCounters = pod_read_unaligned(bytes);
+            VipCounters {
+                answered: sum.answered + one.answered,
+                conflicts: sum.conflicts + one.conflicts,
+                suppressed: sum.suppressed + one.suppressed,
+            }
+        }))
+    }
+
+    /// The state of one slot.
+    pub fn vip_state(&self, slot: u32) -> Result<VipState> {
+        Ok(pod_read_unaligned(&self.vip_state.get(&slot, 0)?))
+    }
+
+    /// Writes the state of one slot, which only the program does outside of tests.
+    pub fn set_vip_state(&mut self, slot: u32, state: VipState) -> Result<()> {
+        self.used.slots.push(slot);
+        Ok(self.vip_state.set(slot, raw(&state), 0)?)
+    }
+
+    /// How many entries have yielded.
+    pub fn yields(&self) -> Result<u64> {
+        let total: YieldTotal = pod_read_unaligned(&self.yields.get(&0, 0)?);
+        Ok(total.total)
+    }
+
+    /// Sets how many entries have yielded, which only the program does outside of tests.
+    pub fn set_yields(&mut self, total: u64) -> Result<()> {
+        Ok(self.yields.set(0, raw(&YieldTotal { total }), 0)?)
+    }
+
+    /// The events told since the last call.
+    pub fn events(&mut self) -> Result<Vec<Event>> {
+        let mut events = Vec::new();
+        while let Some(record) = self.events.next() {
+            let event = Event::from_bytes(&record);
+            events.push(event.with_context(|| format!("not an event: {:02x?}", &*record))?);
+        }
+        Ok(events)
+    }
+}
+
+fn raw<T: NoUninit, const N: usize>(value: &T) -> [u8; N] {
+    const { assert!(size_of::<T>() == N) };
+    let mut bytes = [0; N];
+    bytes.copy_from_slice(bytes_of(value));
+    bytes
+}
+
+/// A key may have been set twice, or have been refused.
+fn absent_is_fine(removed: Result<(), MapError>) -> Result<()> {
+    match removed {
+        Ok(()) | Err(MapError::KeyNotFound) => Ok(()),
+        Err(MapError::SyscallError(error)) if error.io_error.raw_os_error() == Some(2) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The counters that differ, by name, and by how much.
+pub fn moved(before: &Counters, after: &Counters) -> Vec<(&'static str, u64)> {
+    let by_outcome =
+        Outcome::ALL.iter().map(|outcome| (outcome.name(), before.get(*outcome), after.get(*outcome)));
+    by_outcome
+        .chain([("events_lost", before.events_lost, after.events_lost)])
+        .filter(|(_, before, after)| before != after)
+        .map(|(name, before, after)| (name, after.wrapping_sub(before)))
+        .collect()
+}

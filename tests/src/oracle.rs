@@ -1,0 +1,285 @@
+//! What the program must do with a frame, written from the frame tables of docs/DATAPLANE.md and nothing else.
+//!
+//! It shares no code with the program: frames are read byte by byte here, and the tables are data
+//! ([`table::expect`]) of which any cell can be flipped, so that a test can show that it would be noticed.
+
+pub mod generate;
+pub mod replay;
+pub mod table;
+pub mod world;
+
+use std::collections::BTreeMap;
+
+use crate::kernel::XdpAction;
+use table::{Ask, By, Cell, Effect, EventName, Flip, Row, expect};
+use world::{Addr, Entry, Fence, Mac, Role, World};
+
+/// What must become of one frame.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// The cells that it met: at most one of each table.
+    pub cells: Vec<Cell>,
+    /// What the program must return.
+    pub action: XdpAction,
+    /// The frame afterwards.
+    pub bytes: Vec<u8>,
+    /// The one counter that must move.
+    pub counter: &'static str,
+}
+
+/// An event that must be told, or counted as swallowed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Told {
+    /// What it says.
+    pub name: EventName,
+    /// The VIP.
+    pub vip: Addr,
+    /// The entry's slot.
+    pub slot: u32,
+    /// The frame's oper.
+    pub oper: u16,
+    /// The frame's sha.
+    pub sha: Mac,
+    /// The frame's Ethernet source.
+    pub source: Mac,
+    /// The entry's MAC before.
+    pub holder: Mac,
+}
+
+/// What must have been counted about one VIP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    /// Requests answered.
+    pub answered: u64,
+    /// Conflicts dropped.
+    pub conflicts: u64,
+    /// Requests dropped.
+    pub suppressed: u64,
+}
+
+/// The oracle, which remembers what earlier frames have changed.
+pub struct Oracle<'w> {
+    world: &'w World,
+    flip: Option<(Cell, Flip)>,
+    /// To whom entries were yielded, by slot: a record and the generation that it ends.
+    pub records: BTreeMap<u32, (Mac, u16)>,
+    /// How many entries have yielded.
+    pub yields: u64,
+    /// The events, in order.
+    pub told: Vec<Told>,
+    /// The counters of single VIPs, by slot.
+    pub tallies: BTreeMap<u32, Tally>,
+}
+
+/// The fields of an ARP frame that matter.
+struct Arp {
+    dst: Mac,
+    source: Mac,
+    oper: u16,
+    sha: Mac,
+    spa: Addr,
+    tpa: Addr,
+}
+
+enum Parsed {
+    NotArp,
+    Other,
+    Arp(Arp),
+}
+
+fn parse(frame: &[u8]) -> Parsed {
+    let mac = |at: usize| -> Mac { std::array::from_fn(|i| frame[at + i]) };
+    let addr = |at: usize| -> Addr { std::array::from_fn(|i| frame[at + i]) };
+    if frame[12..14] != [0x08, 0x06] {
+        return Parsed::NotArp;
+    }
+    if frame.len() < 42 || frame[14..20] != [0, 1, 8, 0, 6, 4] {
+        return Parsed::Other;
+    }
+    match frame[20..22] {
+        [0, oper @ (1 | 2)] => Parsed::Arp(Arp {
+            dst: mac(0),
+            source: mac(6),
+            oper: u16::from(oper),
+            sha: mac(22),
+            spa: addr(28),
+            tpa: addr(38),
+        }),
+        _ => Parsed::Other,
+    }
+}
+
+/// RFC 826: the reply to a request, in the same frame.
+fn reply(request: &[u8], vip_mac: Mac, source: Mac) -> Vec<u8> {
+    let asker = &request[22..28];
+    let mut reply = Vec::with_capacity(request.len());
+    reply.extend_from_slice(asker);
+    reply.extend_from_slice(&source);
+    reply.extend_from_slice(&[8, 6, 0, 1, 8, 0, 6, 4, 0, 2]);
+    reply.extend_from_slice(&vip_mac);
+    reply.extend_from_slice(&request[38..42]);
+    reply.extend_from_slice(asker);
+    reply.extend_from_slice(&request[28..32]);
+    reply.extend_from_slice(&request[42..]);
+    reply
+}
+
+impl<'w> Oracle<'w> {
+    /// An oracle that sees what `world` says, with at most one cell flipped.
+    pub fn new(world: &'w World, flip: Option<(Cell, Flip)>) -> Self {
+        let entries = world.entries.values().chain(world.elsewhere.iter().map(|(.., entry)| entry));
+        let records = entries.filter_map(|entry| entry.record.map(|record| (entry.slot, record))).collect();
+        Self { world, flip, records, yields: world.yields, told: Vec::new(), tallies: BTreeMap::new() }
+    }
+
+    /// What must become of the next frame.
+    pub fn step(&mut self, frame: &[u8]) -> Step {
+        let arp = match parse(frame) {
+            Parsed::NotArp => return self.end(vec![Cell::NotArp], frame, None),
+            Parsed::Other => return self.end(vec![Cell::ArpOther], frame, None),
+            Parsed::Arp(arp) => arp,
+        };
+        let world = self.world;
+        let mut cells = Vec::with_capacity(2);
+        let mut about = None;
+        if let Some(entry) = world.entries.get(&arp.spa) {
+            let cell = self.claim(&arp, entry);
+            cells.push(cell);
+            about = Some(entry);
+            if self.expect(cell).effect == Effect::Drop || arp.spa == arp.tpa {
+                return self.end(cells, frame, about);
+            }
+        }
+        if arp.oper == 1
+            && let Some(entry) = world.entries.get(&arp.tpa)
+        {
+            cells.push(self.request(&arp, entry));
+            about = Some(entry);
+        }
+        if cells.is_empty() {
+            cells.push(Cell::NoVip);
+        }
+        self.end(cells, frame, about)
+    }
+
+    /// The entry as it counts now.
+    fn in_force(&self, entry: &Entry) -> (Role, Mac) {
+        let record = self.records.get(&entry.slot).filter(|_| self.yields != self.world.settled);
+        match (entry.role, record) {
+            (Role::Held | Role::Handover, Some((mac, generation))) if *generation == entry.generation => {
+                (Role::Foreign, *mac)
+            }
+            (Role::Handover, _) if entry.ended => (Role::Foreign, entry.mac),
+            (role, _) => (role, entry.mac),
+        }
+    }
+
+    fn row(&self, role: Role, mac: Mac) -> Row {
+        match role {
+            Role::Held => Row::Held(self.world.fence()),
+            Role::Handover => Row::Handover(self.world.fence()),
+            Role::Foreign if mac == [0; 6] => Row::ForeignUnknown,
+            Role::Foreign => Row::ForeignKnown,
+        }
+    }
+
+    fn claim(&mut self, arp: &Arp, entry: &Entry) -> Cell {
+        let (role, mac) = self.in_force(entry);
+        let row = self.row(role, mac);
+        let by = if arp.sha == mac && row != Row::ForeignUnknown {
+            By::Holder
+        } else if self.world.peers.contains(&arp.sha) {
+            By::Peer
+        } else {
+            By::Other
+        };
+        let cell = Cell::Claim { row, by, announcing: arp.oper == 2 || arp.spa == arp.tpa };
+        let expected = self.expect(cell);
+        if let Some(name) = expected.event {
+            self.told.push(Told {
+                name,
+                vip: arp.spa,
+                slot: entry.slot,
+                oper: arp.oper,
+                sha: arp.sha,
+                source: arp.source,
+                holder: mac,
+            });
+        }
+        if expected.yields {
+            self.records.insert(entry.slot, (arp.sha, entry.generation));
+            self.yields += 1;
+        }
+        cell
+    }
+
+    fn request(&self, arp: &Arp, entry: &Entry) -> Cell {
+        let (role, mac) = self.in_force(entry);
+        let row = self.row(role, mac);
+        let own = match (row, self.world.own) {
+            (
+                Row::Held(Fence::Over) | Row::Handover(Fence::Over) | Row::ForeignKnown | Row::ForeignUnknown,
+                _,
+            ) => {
+                return Cell::Request { row, ask: Ask::Any };
+            }
+            (Row::Held(Fence::Valid | Fence::HeldOver), _) => mac,
+            (Row::Handover(Fence::Valid | Fence::HeldOver), Some(own)) => own,
+            (Row::Handover(Fence::Valid | Fence::HeldOver), None) => {
+                return Cell::Request { row, ask: Ask::NoLink };
+            }
+        };
+        let ask = if arp.dst != own && arp.dst != [0xff; 6] {
+            Ask::Elsewhere
+        } else if arp.sha == [0; 6] {
+            Ask::FromZero
+        } else if arp.sha[0] & 1 == 1 {
+            Ask::FromGroup
+        } else if arp.sha == own {
+            Ask::FromUs
+        } else if arp.dst == own {
+            Ask::Unicast
+        } else {
+            Ask::Broadcast
+        };
+        Cell::Request { row, ask }
+    }
+
+    /// The frame's fate is that of the last cell it met.
+    fn end(&mut self, cells: Vec<Cell>, frame: &[u8], about: Option<&Entry>) -> Step {
+        let last = *cells.last().expect("invariant: every frame meets a cell");
+        let expected = self.expect(last);
+        if let Some(entry) = about {
+            let tally = self.tallies.entry(entry.slot).or_default();
+            match expected.counter.split_once('_').map_or(expected.counter, |(first, _)| first) {
+                "answered" => tally.answered += 1,
+                "suppressed" | "refused" => tally.suppressed += 1,
+                _ if expected.counter == "claim_conflict" => tally.conflicts += 1,
+                _ => {}
+            }
+        }
+        let (action, bytes) = match (expected.effect, about) {
+            (Effect::Drop, _) => (XdpAction::Drop, frame.to_vec()),
+            (Effect::Answer, Some(entry)) => (XdpAction::Tx, self.answer(frame, entry, last)),
+            (Effect::Pass | Effect::Answer, _) => (XdpAction::Pass, frame.to_vec()),
+        };
+        Step { cells, action, bytes, counter: expected.counter }
+    }
+
+    fn answer(&self, frame: &[u8], entry: &Entry, cell: Cell) -> Vec<u8> {
+        let (role, mac) = self.in_force(entry);
+        let source = match role {
+            Role::Held => mac,
+            Role::Handover | Role::Foreign => self.world.own.unwrap_or_default(),
+        };
+        let wrong = self.flip == Some((cell, Flip::Bytes));
+        reply(frame, if wrong { [0; 6] } else { mac }, source)
+    }
+
+    fn expect(&self, cell: Cell) -> table::Expect {
+        match self.flip {
+            Some((flipped, flip)) if flipped == cell => flip.of(expect(cell)),
+            _ => expect(cell),
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Running frames through the kernel, and comparing what it did with the oracle.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt::{self, Write as _},
+};
+
+use anyhow::Result;
+use vipward_common::{
+    Event, EventKind, Fence, MacAddr, Policy, Role, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey,
+    VipState, Yield,
+};
+
+use super::{
+    Oracle, Tally, Told,
+    table::{Cell, EventName, Flip},
+    world::{self, Addr, Entry, World},
+};
+use crate::kernel::{IFINDEX, Kernel, Maps, Ran, moved};
+
+/// Another interface, which no frame comes from.
+pub const OTHER_IFINDEX: u32 = 2;
+
+/// What the kernel did with a run of frames over one world.
+pub struct Recording {
+    world: World,
+    frames: Vec<Vec<u8>>,
+    ran: Vec<(Ran, Vec<(&'static str, u64)>)>,
+    events: Vec<Event>,
+    states: BTreeMap<u32, VipState>,
+    tallies: BTreeMap<u32, VipCounters>,
+    yields: u64,
+}
+
+/// Where program and oracle differ.
+#[derive(Debug)]
+pub struct Mismatch {
+    /// The index of the frame; none when it showed at the end only.
+    pub frame: Option<usize>,
+    /// The difference in words.
+    pub what: String,
+}
+
+impl Recording {
+    /// Runs `frames` in the kernel, with maps that say what `world` says.
+    pub fn make(kernel: &mut Kernel, world: World, frames: Vec<Vec<u8>>) -> Result<Self> {
+        kernel.maps.reset()?;
+        install(&world, &mut kernel.maps)?;
+        let mut ran = Vec::with_capacity(frames.len());
+        let mut before = kernel.maps.counters()?;
+        for frame in &frames {
+            let result = kernel.program.run(frame)?;
+            let after = kernel.maps.counters()?;
+            ran.push((result, moved(&before, &after)));
+            before = after;
+        }
+        let events = kernel.maps.events()?;
+        let slots = slots(&world);
+        let states =
+            slots.iter().map(|slot| Ok((*slot, kernel.maps.vip_state(*slot)?))).collect::<Result<_>>()?;
+        let tallies =
+            slots.iter().map(|slot| Ok((*slot, kernel.maps.vip_counters(*slot)?))).collect::<Result<_>>()?;
+        let yields = kernel.maps.yields()?;
+        Ok(Self { world, frames, ran, events, states, tallies, yields })
+    }
+
+    /// Compares with the oracle; tells how many frames met each cell.
+    pub fn compare(&self, flip: Option<(Cell, Flip)>) -> Result<BTreeMap<Cell, u64>, Mismatch> {
+        let mut oracle = Oracle::new(&self.world, flip);
+        let mut cells = BTreeMap::new();
+        for (index, (frame, (ran, counters))) in self.frames.iter().zip(&self.ran).enumerate() {
+            let step = oracle.step(frame);
+            if (ran.action, &ran.bytes, counters.as_slice())
+                != (step.action, &step.bytes, &[(step.counter, 1)])
+            {
+                return Err(Mismatch {
+                    frame: Some(index),
+                    what: format!("expected {step:02x?}\nbut got  {ran:02x?}\ncounted  {counters:?}"),
+                });
+            }
+            for cell in step.cells {
+                *cells.entry(cell).or_insert(0) += 1;
+            }
+        }
+        self.compare_rest(&oracle).map_err(|what| Mismatch { frame: None, what })?;
+        Ok(cells)
+    }
+
+    /// What shows in the maps after the last frame only.
+    fn compare_rest(&self, oracle: &Oracle<'_>) -> Result<(), String> {
+        same("yields", &self.yields, &oracle.yields)?;
+        for (slot, state) in &self.states {
+            let record = oracle.records.get(slot).copied().unwrap_or_default();
+            same(&format!("record of slot {slot}"), &(state.yielded.mac, state.yielded.generation), &record)?;
+        }
+        for (slot, seen) in &self.tallies {
+            let counted = *slot < VIP_COUNTER_SLOTS;
+            let expected = oracle.tallies.get(slot).copied().filter(|_| counted).unwrap_or_default();
+            let seen =
+                Tally { answered: seen.answered, conflicts: seen.conflicts, suppressed: seen.suppressed };
+            same(&format!("counters of slot {slot}"), &seen, &expected)?;
+        }
+        self.compare_events(&oracle.told)
+    }
+
+    /// Each event was either told, in order, or counted as swallowed in the next one told or in the state.
+    fn compare_events(&self, told: &[Told]) -> Result<(), String> {
+        let mut expected: BTreeMap<(u32, bool), VecDeque<&Told>> = BTreeMap::new();
+        for event in told {
+            expected.entry((event.slot, by_stranger(event.name))).or_default().push_back(event);
+        }
+        for seen in &self.events {
+            let name = name_of(seen.kind);
+            let slot = self.slot_of(seen);
+            let slot = slot.ok_or_else(|| format!("an event about no VIP of the segment: {seen:?}"))?;
+            let queue = expected.entry((slot, by_stranger(name))).or_default();
+            for _ in 0..seen.swallowed {
+                queue.pop_front().ok_or_else(|| format!("too many swallowed before {seen:?}"))?;
+            }
+            let next = queue.pop_front().ok_or_else(|| format!("an event too many: {seen:?}"))?;
+            same("event", &told_of(seen, slot), next)?;
+            same("ifindex and VLAN of the event", &(seen.ifindex, seen.vlan), &(IFINDEX, 0))?;
+        }
+        // The limiters were clear at first, so the first event of each must have been told.
+        for ((slot, strangers), queue) in expected {
+            let mut seen = self.events.iter().filter(|event| by_stranger(name_of(event.kind)) == strangers);
+            if !queue.is_empty() && !seen.any(|event| self.slot_of(event) == Some(slot)) {
+                return Err(format!("no event of slot {slot} was told, strangers: {strangers}"));
+            }
+            let state = self.states.get(&slot).copied().unwrap_or_default();
+            let limiter = if strangers { state.strangers } else { state.peers };
+            let left = u64::try_from(queue.len()).expect("invariant: a length fits");
+            same(&format!("swallowed of slot {slot}, strangers: {strangers}"), &limiter.swallowed, &left)?;
+        }
+        Ok(())
+    }
+
+    fn slot_of(&self, event: &Event) -> Option<u32> {
+        self.world.entries.get(&event.vip).map(|entry| entry.slot)
+    }
+
+    /// All that is needed to see what happened.
+    pub fn explain(&self, mismatch: &Mismatch) -> String {
+        let mut text =
+            format!("{}\nmaps: {:02x?}\nevents: {:02x?}\n", mismatch.what, self.world, self.events);
+        if let Some(index) = mismatch.frame {
+            let _ = write!(text, "frame {index}: {}", Hex(&self.frames[index]));
+        }
+        text
+    }
+}
+
+fn same<T: PartialEq + fmt::Debug>(what: &str, seen: &T, expected: &T) -> Result<(), String> {
+    if seen == expected {
+        Ok(())
+    } else {
+        Err(format!("{what}: expected {expected:02x?} but got {seen:02x?}"))
+    }
+}
+
+struct Hex<'a>(&'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+fn name_of(kind: EventKind) -> EventName {
+    match kind {
+        EventKind::Conflict => EventName::Conflict,
+        EventKind::Contested => EventName::Contested,
+        EventKind::Moved => EventName::Moved,
+        EventKind::Yielded => EventName::Yielded,
+        EventKind::Sighted => EventName::Sighted,
+    }
+}
+
+/// The kernel limits what strangers cause apart from what peers cause.
+fn by_stranger(name: EventName) -> bool {
+    match name {
+        EventName::Conflict | EventName::Sighted => true,
+        EventName::Contested | EventName::Moved | EventName::Yielded => false,
+    }
+}
+
+fn told_of(event: &Event, slot: u32) -> Told {
+    Told {
+        name: name_of(event.kind),
+        vip: event.vip,
+        slot,
+        oper: event.oper,
+        sha: event.sha,
+        source: event.source,
+        holder: event.holder,
+    }
+}
+
+fn slots(world: &World) -> Vec<u32> {
+    let here = world.entries.values();
+    here.chain(world.elsewhere.iter().map(|(_, _, _, entry)| entry)).map(|entry| entry.slot).collect()
+}
+
+/// Makes the maps say what `world` says.
+fn install(world: &World, maps: &mut Maps) -> Result<()> {
+    const PAST: u64 = 1;
+    const FUTURE: u64 = u64::MAX - 1;
+
+    let when = |passed| if passed { PAST } else { FUTURE };
+    maps.set_fence(Fence {
+        deadline_ns: when(world.deadline_passed),
+        hold_until_ns: when(world.hold_passed),
+        yields_settled: world.settled,
+        policy: if world.hold { Policy::Hold } else { Policy::Stop },
+        _pad: 0,
+    })?;
+    maps.set_yields(world.yields)?;
+    if let Some(own) = world.own {
+        maps.set_link(IFINDEX, MacAddr(own))?;
+    }
+    for peer in &world.peers {
+        maps.set_peer(IFINDEX, MacAddr(*peer))?;
+    }
+    for peer in &world.peers_elsewhere {
+        maps.set_peer(OTHER_IFINDEX, MacAddr(*peer))?;
+    }
+    for (addr, entry) in &world.entries {
+        install_entry(maps, VipKey::untagged(IFINDEX, *addr), entry, when)?;
+    }
+    for (ifindex, vlan, addr, entry) in &world.elsewhere {
+        let key = VipKey { vlan: *vlan, ..VipKey::untagged(*ifindex, *addr as Addr) };
+        install_entry(maps, key, entry, when)?;
+    }
+    Ok(())
+}
+
+fn install_entry(maps: &mut Maps, key: VipKey, entry: &Entry, when: impl Fn(bool) -> u64) -> Result<()> {
+    let role = match entry.role {
+        world::Role::Held => Role::Held,
+        world::Role::Handover => Role::Handover,
+        world::Role::Foreign => Role::Foreign,
+    };
+    let until_ns = if role == Role::Handover { when(entry.ended) } else { 0 };
+    let value = VipEntry { mac: entry.mac, generation: entry.generation, role, slot: entry.slot, until_ns };
+    maps.set_entry(key, &value)?;
+    if let Some((mac, generation)) = entry.record {
+        let yielded = Yield { mac, generation };
+        maps.set_vip_state(entry.slot, VipState { yielded, ..VipState::default() })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,287 @@
+//! The two frame tables as data: every cell, and what is expected in it.
+
+use super::world::Fence;
+
+/// A row of a table: what counts when the frame comes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Row {
+    /// We answer with our MAC.
+    Held(Fence),
+    /// We answer with the successor's MAC.
+    Handover(Fence),
+    /// Another node holds it, at a MAC that we know.
+    ForeignKnown,
+    /// Another node holds it, we do not know where.
+    ForeignUnknown,
+}
+
+/// A column of the first table: whose the claim's sha is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum By {
+    /// The entry's MAC.
+    Holder,
+    /// A peer's.
+    Peer,
+    /// Anyone else's.
+    Other,
+}
+
+/// A column of the second table: how the request was sent.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Ask {
+    /// However it was sent.
+    Any,
+    /// Properly, to broadcast.
+    Broadcast,
+    /// Properly, to our own MAC.
+    Unicast,
+    /// To another MAC.
+    Elsewhere,
+    /// With a zero sha.
+    FromZero,
+    /// With a group address as sha.
+    FromGroup,
+    /// With our own MAC as sha.
+    FromUs,
+    /// On an interface whose own MAC is not known.
+    NoLink,
+}
+
+/// A cell of the tables, or one of the ways to be in none.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Cell {
+    /// Not ARP.
+    NotArp,
+    /// ARP that is not looked at.
+    ArpOther,
+    /// ARP about no VIP.
+    NoVip,
+    /// The first table.
+    Claim {
+        /// Its row.
+        row: Row,
+        /// Its column.
+        by: By,
+        /// Gratuitous, or a reply.
+        announcing: bool,
+    },
+    /// The second table.
+    Request {
+        /// Its row.
+        row: Row,
+        /// Its column.
+        ask: Ask,
+    },
+}
+
+/// What happens to the frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// It passes; a claim that is a request goes on to the second table.
+    Pass,
+    /// It is dropped.
+    Drop,
+    /// It is answered.
+    Answer,
+}
+
+/// The events, by name.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum EventName {
+    /// `conflict`
+    Conflict,
+    /// `contested`
+    Contested,
+    /// `moved`
+    Moved,
+    /// `yielded`
+    Yielded,
+    /// `sighted`
+    Sighted,
+}
+
+/// The content of a cell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Expect {
+    /// What happens to the frame.
+    pub effect: Effect,
+    /// What it is counted as.
+    pub counter: &'static str,
+    /// What is told.
+    pub event: Option<EventName>,
+    /// Whether the entry becomes foreign.
+    pub yields: bool,
+}
+
+const fn pass(counter: &'static str) -> Expect {
+    Expect { effect: Effect::Pass, counter, event: None, yields: false }
+}
+
+const fn drop(counter: &'static str) -> Expect {
+    Expect { effect: Effect::Drop, counter, event: None, yields: false }
+}
+
+const fn answer(counter: &'static str) -> Expect {
+    Expect { effect: Effect::Answer, counter, event: None, yields: false }
+}
+
+impl Expect {
+    const fn tell(self, event: EventName) -> Self {
+        Self { event: Some(event), ..self }
+    }
+
+    const fn yielding(self) -> Self {
+        Self { yields: true, ..self }
+    }
+}
+
+/// The tables.
+pub fn expect(cell: Cell) -> Expect {
+    match cell {
+        Cell::NotArp => pass("not_arp"),
+        Cell::ArpOther => pass("arp_other"),
+        Cell::NoVip => pass("arp_no_vip"),
+        Cell::Claim { row, by, announcing } => claim(row, by, announcing),
+        Cell::Request { row, ask } => request(row, ask),
+    }
+}
+
+#[expect(clippy::match_same_arms, reason = "one arm per cell, in the order of the document")]
+fn claim(row: Row, by: By, announcing: bool) -> Expect {
+    use By::{Holder, Other, Peer};
+    use EventName::{Conflict, Contested, Moved, Sighted, Yielded};
+    use Fence::{HeldOver, Over, Valid};
+    use Row::{ForeignKnown, ForeignUnknown, Handover, Held};
+
+    match (row, by, announcing) {
+        (Held(Valid), Holder, _) => drop("claim_own"),
+        (Held(Valid), Peer, _) => drop("claim_contested").tell(Contested),
+        (Held(Valid), Other, _) => drop("claim_conflict").tell(Conflict),
+
+        (Held(HeldOver | Over), Holder, _) => drop("claim_own"),
+        (Held(HeldOver | Over), Peer, true) => pass("claim_yielded").tell(Yielded).yielding(),
+        (Held(HeldOver | Over), Peer, false) => pass("claim_passed"),
+        (Held(HeldOver | Over), Other, _) => drop("claim_conflict").tell(Conflict),
+
+        (Handover(Valid), Holder, _) => pass("claim_moved").tell(Moved),
+        (Handover(Valid), Peer, _) => drop("claim_contested").tell(Contested),
+        (Handover(Valid), Other, _) => drop("claim_conflict").tell(Conflict),
+
+        (Handover(HeldOver | Over), Holder, true) => pass("claim_moved").tell(Moved).yielding(),
+        (Handover(HeldOver | Over), Holder, false) => pass("claim_passed"),
+        (Handover(HeldOver | Over), Peer, true) => pass("claim_yielded").tell(Yielded).yielding(),
+        (Handover(HeldOver | Over), Peer, false) => pass("claim_passed"),
+        (Handover(HeldOver | Over), Other, _) => drop("claim_conflict").tell(Conflict),
+
+        (ForeignKnown, Holder, _) => pass("claim_passed"),
+        (ForeignKnown, Peer, true) => pass("claim_moved").tell(Moved),
+        (ForeignKnown, Peer, false) => pass("claim_passed"),
+        (ForeignKnown, Other, _) => drop("claim_conflict").tell(Conflict),
+
+        (ForeignUnknown, Peer, true) => pass("claim_moved").tell(Moved),
+        (ForeignUnknown, Peer, false) => pass("claim_passed"),
+        (ForeignUnknown, Holder | Other, _) => pass("claim_sighted").tell(Sighted),
+    }
+}
+
+fn request(row: Row, ask: Ask) -> Expect {
+    use Ask::{Any, Broadcast, Elsewhere, FromGroup, FromUs, FromZero, NoLink, Unicast};
+    use Fence::{HeldOver, Over, Valid};
+    use Row::{ForeignKnown, ForeignUnknown, Handover, Held};
+
+    match (row, ask) {
+        (ForeignKnown | ForeignUnknown, _) => drop("suppressed_foreign"),
+        (Held(Over) | Handover(Over), _) => drop("suppressed_fence"),
+        (Held(_) | Handover(_), NoLink) => drop("refused_link"),
+        (Held(_) | Handover(_), Elsewhere) => drop("refused_destination"),
+        (Held(_) | Handover(_), FromZero | FromGroup | FromUs) => drop("refused_sender"),
+        (Held(Valid), Broadcast | Unicast | Any) => answer("answered"),
+        (Held(HeldOver), Broadcast | Unicast | Any) => answer("answered_held_over"),
+        (Handover(Valid | HeldOver), Broadcast | Unicast | Any) => answer("answered_handover"),
+    }
+}
+
+impl Cell {
+    /// Every cell that a frame can be in.
+    pub fn all() -> Vec<Self> {
+        use Fence::{HeldOver, Over, Valid};
+
+        let mut cells = vec![Self::NotArp, Self::ArpOther, Self::NoVip];
+        for row in [Row::Held, Row::Handover].iter().flat_map(|role| [Valid, HeldOver, Over].map(role)) {
+            cells.extend(Self::claims(row, &[By::Holder, By::Peer, By::Other]));
+        }
+        cells.extend(Self::claims(Row::ForeignKnown, &[By::Holder, By::Peer, By::Other]));
+        cells.extend(Self::claims(Row::ForeignUnknown, &[By::Peer, By::Other]));
+
+        let asks = [Ask::Broadcast, Ask::Unicast, Ask::Elsewhere, Ask::FromZero, Ask::FromGroup, Ask::FromUs];
+        for row in [Row::Held, Row::Handover].iter().flat_map(|role| [Valid, HeldOver].map(role)) {
+            cells.extend(asks.map(|ask| Self::Request { row, ask }));
+        }
+        for row in [Valid, HeldOver].map(Row::Handover) {
+            cells.push(Self::Request { row, ask: Ask::NoLink });
+        }
+        for row in [Row::Held(Over), Row::Handover(Over), Row::ForeignKnown, Row::ForeignUnknown] {
+            cells.push(Self::Request { row, ask: Ask::Any });
+        }
+        cells
+    }
+
+    fn claims(row: Row, bys: &[By]) -> impl Iterator<Item = Self> {
+        bys.iter()
+            .flat_map(move |by| [false, true].map(|announcing| Self::Claim { row, by: *by, announcing }))
+    }
+
+    /// The ways in which the cell can be got wrong.
+    pub fn flips(self) -> Vec<Flip> {
+        let mut flips = vec![Flip::Effect, Flip::Counter];
+        match self {
+            Self::NotArp | Self::ArpOther | Self::NoVip => {}
+            Self::Claim { row: Row::Held(_) | Row::Handover(_), .. } => {
+                flips.extend([Flip::Event, Flip::Yields]);
+            }
+            Self::Claim { row: Row::ForeignKnown | Row::ForeignUnknown, .. } => flips.push(Flip::Event),
+            Self::Request { .. } if expect(self).effect == Effect::Answer => flips.push(Flip::Bytes),
+            Self::Request { .. } => {}
+        }
+        flips
+    }
+}
+
+/// One thing to get wrong in a cell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flip {
+    /// Drop what passes or is answered, and pass what is dropped.
+    Effect,
+    /// Count it as something else.
+    Counter,
+    /// Tell what is not told, and the other way round.
+    Event,
+    /// Yield where it is not called for, and the other way round.
+    Yields,
+    /// Answer with a wrong MAC.
+    Bytes,
+}
+
+impl Flip {
+    pub(super) fn of(self, expected: Expect) -> Expect {
+        match self {
+            Self::Effect => Expect {
+                effect: match expected.effect {
+                    Effect::Pass | Effect::Answer => Effect::Drop,
+                    Effect::Drop => Effect::Pass,
+                },
+                ..expected
+            },
+            Self::Counter => Expect {
+                counter: if expected.counter == "not_arp" { "arp_other" } else { "not_arp" },
+                ..expected
+            },
+            Self::Event => Expect {
+                event: if expected.event.is_some() { None } else { Some(EventName::Moved) },
+                ..expected
+            },
+            Self::Yields => Expect { yields: !expected.yields, ..expected },
+            Self::Bytes => expected,
+        }
+    }
+}
