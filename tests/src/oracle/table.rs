@@ -234,14 +234,14 @@ impl Cell {
     /// The ways in which the cell can be got wrong.
     pub fn flips(self) -> Vec<Flip> {
         let mut flips = vec![Flip::Effect, Flip::Counter];
-        match self {
-            Self::NotArp | Self::ArpOther | Self::NoVip => {}
-            Self::Claim { row: Row::Held(_) | Row::Handover(_), .. } => {
-                flips.extend([Flip::Event, Flip::Yields]);
+        if let Self::Claim { row, .. } = self {
+            flips.push(Flip::Event);
+            if matches!(row, Row::Held(_) | Row::Handover(_)) {
+                flips.push(Flip::Yields);
             }
-            Self::Claim { row: Row::ForeignKnown | Row::ForeignUnknown, .. } => flips.push(Flip::Event),
-            Self::Request { .. } if expect(self).effect == Effect::Answer => flips.push(Flip::Bytes),
-            Self::Request { .. } => {}
+        }
+        if expect(self).effect == Effect::Answer {
+            flips.push(Flip::Bytes);
         }
         flips
     }
