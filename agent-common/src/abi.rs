@@ -321,3 +321,6 @@ impl Meta {
     /// What this version writes.
     pub const CURRENT: Self = Self { abi_version: ABI_VERSION, _pad: 0, layout: Layout::CURRENT };
 }
+
+#[cfg(test)]
+mod tests;

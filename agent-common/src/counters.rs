@@ -103,3 +103,6 @@ outcomes! {
     /// A request for a held or handed-over VIP on an interface whose own MAC is not in `links`.
     RefusedLink = refused_link: Drop,
 }
+
+#[cfg(test)]
+mod tests;

@@ -114,3 +114,6 @@ pub struct VipState {
 }
 
 const _: () = assert!(size_of::<VipState>() == 40);
+
+#[cfg(test)]
+mod tests;

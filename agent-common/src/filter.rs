@@ -13,3 +13,6 @@ pub fn filter_bit(addr: [u8; 4]) -> u32 {
     let addr = u32::from_be_bytes(addr);
     (addr ^ (addr >> 20).wrapping_mul(0x9e37_79b1) >> 12) & (FILTER_BITS - 1)
 }
+
+#[cfg(test)]
+mod tests;

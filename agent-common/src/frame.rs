@@ -189,3 +189,6 @@ impl ArpFrame {
         core::mem::swap(&mut self.spa, &mut self.tpa);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,9 @@
 #![expect(clippy::inline_always, reason = "a BPF function call costs a frame, and cannot return a pair")]
 #![expect(clippy::pub_underscore_fields, reason = "explicit padding: every byte of a map value is written")]
 
+#[cfg(test)]
+extern crate std;
+
 mod abi;
 mod counters;
 mod decide;

@@ -1,0 +1,123 @@
+use std::{format, vec, vec::Vec};
+
+use proptest::prelude::*;
+
+use super::*;
+
+const VIP_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+const OUR: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+const ASKER: MacAddr = MacAddr([2, 0, 0, 0, 0, 3]);
+const FORGED: MacAddr = MacAddr([2, 0, 0, 0, 0, 4]);
+
+/// RFC 826's example in the order of the wire.
+const REQUEST: [u8; FRAME_LEN] = [
+    0xff, 0xff, 0xff, 0xff, 0xff, 0xff, // destination
+    2, 0, 0, 0, 0, 3, // source
+    0x08, 0x06, // EtherType
+    0, 1, 8, 0, 6, 4, // htype, ptype, hlen, plen
+    0, 1, // oper
+    2, 0, 0, 0, 0, 3, 192, 0, 2, 99, // sha, spa
+    0, 0, 0, 0, 0, 0, 192, 0, 2, 10, // tha, tpa
+];
+
+fn request() -> ArpFrame {
+    bytemuck::pod_read_unaligned(&REQUEST)
+}
+
+fn bytes(frame: &ArpFrame) -> &[u8] {
+    bytemuck::bytes_of(frame)
+}
+
+#[test]
+fn a_new_frame_has_every_field_in_its_place() {
+    let dst = MacAddr::BROADCAST;
+    let new = ArpFrame::new(dst, ASKER, OPER_REQUEST, ASKER, [192, 0, 2, 99], MacAddr::ZERO, [192, 0, 2, 10]);
+    assert_eq!(bytes(&new), REQUEST);
+    assert_eq!((new.oper(), new.spa(), new.tpa()), (1, [192, 0, 2, 99], [192, 0, 2, 10]));
+    assert!(new.is_arp() && new.is_ethernet_ipv4() && new.is_request() && !new.is_gratuitous());
+}
+
+#[test]
+fn any_other_byte_in_the_header_makes_it_another_frame() {
+    for at in 12..22 {
+        for value in 0..=u8::MAX {
+            let mut frame = REQUEST;
+            frame[at] = value;
+            let frame: ArpFrame = bytemuck::pod_read_unaligned(&frame);
+            let unchanged = value == REQUEST[at];
+            let is_reply = at == 21 && value == 2;
+            let looked_at = frame.is_arp() && frame.is_ethernet_ipv4();
+            assert_eq!(looked_at, unchanged || is_reply, "byte {at} = {value}");
+        }
+    }
+}
+
+#[test]
+fn a_reply_is_written_byte_by_byte_as_rfc_826_says() {
+    let mut frame = request();
+    frame.src = FORGED;
+    frame.turn_into_reply(VIP_MAC, OUR);
+    let expected: [&[u8]; 8] = [
+        &[2, 0, 0, 0, 0, 3],       // to sha, whatever the Ethernet source was
+        &[2, 0, 0, 0, 0, 2],       // from us
+        &[8, 6, 0, 1, 8, 0, 6, 4], // the same header
+        &[0, 2],                   // a reply
+        &[2, 0, 0, 0, 0, 1],       // sha
+        &[192, 0, 2, 10],          // spa
+        &[2, 0, 0, 0, 0, 3],       // tha
+        &[192, 0, 2, 99],          // tpa
+    ];
+    assert_eq!(bytes(&frame), expected.concat());
+}
+
+#[test]
+fn addresses_are_told_apart() {
+    let rows: [(&str, [u8; 6], bool, bool, bool); 6] = [
+        ("zero", [0; 6], true, false, false),
+        ("broadcast", [0xff; 6], false, true, false),
+        ("multicast", [0x01, 0, 0x5e, 0, 0, 1], false, true, false),
+        ("local unicast", [0x02, 0, 0, 0, 0, 1], false, false, true),
+        ("only the last byte", [0, 0, 0, 0, 0, 1], false, false, true),
+        ("only the first byte", [0x10, 0, 0, 0, 0, 0], false, false, true),
+    ];
+    for (what, mac, zero, multicast, unicast) in rows {
+        let mac = MacAddr(mac);
+        assert_eq!(
+            (mac.is_zero(), mac.is_multicast(), mac.is_unicast()),
+            (zero, multicast, unicast),
+            "{what}"
+        );
+    }
+}
+
+#[test]
+fn addresses_are_printed_as_people_write_them() {
+    let mac = MacAddr([0x02, 0, 0x5e, 0x0a, 0xb0, 0xff]);
+    assert_eq!(format!("{mac} {mac:?}"), "02:00:5e:0a:b0:ff 02:00:5e:0a:b0:ff");
+}
+
+proptest! {
+    #[test]
+    fn bits_and_address_are_each_others_inverse(mac: [u8; 6], rest: u16) {
+        let mac = MacAddr(mac);
+        prop_assert_eq!(mac.to_bits() >> 48, 0);
+        prop_assert_eq!(MacAddr::from_bits(mac.to_bits()), mac);
+        prop_assert_eq!(MacAddr::from_bits(mac.to_bits() | u64::from(rest) << 48), mac);
+        prop_assert_eq!(mac.to_bits() == 0, mac.0 == [0; 6]);
+    }
+
+    #[test]
+    fn a_reply_to_any_request_swaps_who_asks_and_what_is_asked_for(
+        frame in proptest::collection::vec(any::<u8>(), FRAME_LEN),
+        mac: [u8; 6],
+        source: [u8; 6],
+    ) {
+        let before: ArpFrame = bytemuck::pod_read_unaligned(&frame);
+        let mut after = before;
+        after.turn_into_reply(MacAddr(mac), MacAddr(source));
+        let parts: Vec<&[u8]> =
+            vec![&frame[22..28], &source, &frame[12..20], &[0, 2], &mac, &frame[38..42], &frame[22..28], &frame[28..32]];
+        prop_assert_eq!(bytes(&after), parts.concat());
+        prop_assert_eq!((after.spa(), after.tpa()), (before.tpa(), before.spa()));
+    }
+}
