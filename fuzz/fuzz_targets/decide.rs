@@ -1,0 +1,201 @@
+//! Any frame meets any maps: what the frame tables promise in every cell must hold.
+#![no_main]
+
+use std::cell::RefCell;
+
+use arbitrary::Arbitrary;
+use libfuzzer_sys::fuzz_target;
+use vipward_common::{
+    Action, ArpFrame, EventKind, FRAME_LEN, FenceState, MacAddr, OPER_REPLY, Outcome, Role, Tables, Vip,
+    decide,
+};
+
+/// Bytes for everything, so that the fuzzer can make addresses of the frame meet those of the maps.
+#[derive(Arbitrary, Debug)]
+struct Input {
+    frame: [u8; FRAME_LEN],
+    /// Most random bytes are no ARP; this makes them so.
+    well_formed: bool,
+    /// 0 valid, 1 held over, else over.
+    fence: u8,
+    now_ns: u64,
+    /// Whether spa and tpa are VIPs.
+    vips: [Option<Entry>; 2],
+    own: Option<[u8; 6]>,
+    peer: [u8; 6],
+    /// Copies sha over one of the MACs above, so that they meet.
+    meet: u8,
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+struct Entry {
+    mac: [u8; 6],
+    generation: u16,
+    role: u8,
+    slot: u32,
+    until_ns: u64,
+    yielded: Option<[u8; 6]>,
+    /// Another CPU yields it at the same time.
+    lost: bool,
+}
+
+impl Entry {
+    fn vip(&self) -> Vip {
+        Vip {
+            mac: MacAddr(self.mac),
+            generation: self.generation,
+            role: [Role::Foreign, Role::Held, Role::Handover][usize::from(self.role % 3)],
+            slot: self.slot,
+            until_ns: self.until_ns,
+        }
+    }
+}
+
+/// What the decision did to the maps.
+#[derive(Default)]
+struct Deeds {
+    yielded: Vec<MacAddr>,
+    told: Vec<EventKind>,
+}
+
+struct Memory<'a> {
+    input: &'a Input,
+    entries: [([u8; 4], Option<Entry>); 2],
+    deeds: RefCell<Deeds>,
+}
+
+impl Memory<'_> {
+    fn entry(&self, addr: [u8; 4]) -> Option<Entry> {
+        self.entries.iter().find(|(vip, entry)| *vip == addr && entry.is_some()).and_then(|(_, entry)| *entry)
+    }
+
+    fn entry_of(&self, vip: &Vip) -> Option<Entry> {
+        self.entries.iter().filter_map(|(_, entry)| *entry).find(|entry| entry.vip().slot == vip.slot)
+    }
+}
+
+impl Tables for Memory<'_> {
+    fn now_ns(&self) -> u64 {
+        self.input.now_ns
+    }
+
+    fn fence(&self, _: u64) -> FenceState {
+        match self.input.fence {
+            0 => FenceState::Valid,
+            1 => FenceState::HeldOver,
+            _ => FenceState::Over,
+        }
+    }
+
+    fn may_be_vip(&self, addr: [u8; 4]) -> bool {
+        self.entry(addr).is_some()
+    }
+
+    fn vip(&self, addr: [u8; 4]) -> Option<Vip> {
+        self.entry(addr).map(|entry| entry.vip())
+    }
+
+    fn own_mac(&self) -> Option<MacAddr> {
+        self.input.own.map(MacAddr)
+    }
+
+    fn is_peer(&self, mac: MacAddr) -> bool {
+        mac.0 == self.input.peer
+    }
+
+    fn yielded(&self, vip: &Vip) -> Option<MacAddr> {
+        self.entry_of(vip).and_then(|entry| entry.yielded).map(MacAddr)
+    }
+
+    fn yield_to(&self, vip: &Vip, mac: MacAddr) -> bool {
+        let won = !self.entry_of(vip).is_some_and(|entry| entry.lost);
+        if won {
+            self.deeds.borrow_mut().yielded.push(mac);
+        }
+        won
+    }
+
+    fn tell(&self, kind: EventKind, _: &Vip, _: &ArpFrame, _: u64) {
+        self.deeds.borrow_mut().told.push(kind);
+    }
+}
+
+/// The frame, bent so that it is likely to meet what the maps say.
+fn prepare(input: &mut Input) -> ArpFrame {
+    if input.well_formed {
+        let oper = 1 + input.frame[21] % 2;
+        input.frame[12..22].copy_from_slice(&[8, 6, 0, 1, 8, 0, 6, 4, 0, oper]);
+    }
+    let sha: [u8; 6] = std::array::from_fn(|i| input.frame[22 + i]);
+    let [spa, tpa] = &mut input.vips;
+    match input.meet % 8 {
+        0 => input.peer = sha,
+        1 => input.own = Some(sha),
+        2 => spa.iter_mut().for_each(|entry| entry.mac = sha),
+        3 => tpa.iter_mut().for_each(|entry| entry.mac = sha),
+        4 => input.frame[..6].fill(0xff),
+        5 => input.frame.copy_within(28..32, 38),
+        6 => input.frame[..6].copy_from_slice(&input.own.unwrap_or(sha)),
+        _ => {}
+    }
+    bytemuck::pod_read_unaligned(&input.frame)
+}
+
+fuzz_target!(|input: Input| {
+    let mut input = input;
+    let frame = prepare(&mut input);
+    let entries = [(frame.spa(), input.vips[0]), (frame.tpa(), input.vips[1])];
+    let memory = Memory { input: &input, entries, deeds: RefCell::default() };
+    let verdict = decide(&frame, &memory);
+    let deeds = memory.deeds.take();
+
+    assert_eq!(verdict.answer.is_some(), verdict.outcome.action() == Action::Answer, "{verdict:?}");
+    if !frame.is_ethernet_ipv4() {
+        assert_eq!(verdict.outcome, Outcome::ArpOther);
+    }
+    let (by_spa, by_tpa) = (memory.entry(frame.spa()), memory.entry(frame.tpa()));
+    if by_spa.is_none() && by_tpa.is_none() {
+        assert!(matches!(verdict.outcome, Outcome::ArpOther | Outcome::ArpNoVip), "{verdict:?}");
+        assert_eq!(verdict.slot, None);
+    }
+    if let Some(slot) = verdict.slot {
+        assert!([by_spa, by_tpa].iter().flatten().any(|entry| entry.slot == slot), "{verdict:?}");
+    }
+    check_deeds(&frame, &memory, &deeds);
+    if let Some(answer) = verdict.answer {
+        let entry = by_tpa.expect("an answer is about the VIP that was asked for").vip();
+        assert!(frame.is_request() && !(frame.is_gratuitous() && by_spa.is_some()));
+        assert_ne!(memory.fence(0), FenceState::Over, "answered when the fence was over");
+        assert_ne!(entry.role, Role::Foreign, "answered for a VIP of another node");
+        assert!(memory.yielded(&entry).is_none(), "answered for a yielded VIP");
+        assert!(entry.role == Role::Held || input.now_ns < entry.until_ns, "answered after the handover");
+        assert!(frame.dst == answer.source || frame.dst == MacAddr::BROADCAST, "not asked of us");
+        assert_eq!(answer.mac, entry.mac);
+        assert!(entry.role == Role::Held || Some(answer.source) == memory.own_mac());
+        check_reply(&frame, answer.mac, answer.source);
+    }
+});
+
+/// Events and yields happen to claims alone, and yields only when the fence has lapsed and to nodes of ours.
+fn check_deeds(frame: &ArpFrame, memory: &Memory<'_>, deeds: &Deeds) {
+    let claimed = memory.entry(frame.spa()).map(|entry| entry.vip());
+    assert!(deeds.told.len() <= 1 && deeds.yielded.len() <= 1);
+    assert!(claimed.is_some() || deeds.told.is_empty());
+    if let [mac] = deeds.yielded[..] {
+        let entry = claimed.expect("only a claim makes us yield");
+        assert_ne!(memory.fence(0), FenceState::Valid, "yielded while the fence was valid");
+        assert_eq!(mac, frame.sha);
+        assert!(memory.is_peer(mac) || mac == entry.mac, "yielded to a stranger");
+        assert!(frame.is_gratuitous() || !frame.is_request(), "yielded to no announcement");
+        assert!(matches!(deeds.told[..], [EventKind::Yielded | EventKind::Moved]), "yielded silently");
+    }
+}
+
+fn check_reply(request: &ArpFrame, mac: MacAddr, source: MacAddr) {
+    assert!(request.sha.is_unicast() && request.sha != source, "an answer to {}", request.sha);
+    let mut reply = *request;
+    reply.turn_into_reply(mac, source);
+    let expected =
+        ArpFrame::new(request.sha, source, OPER_REPLY, mac, request.tpa(), request.sha, request.spa());
+    assert!(!request.is_arp() || reply == expected, "{reply:?}");
+}

@@ -1,0 +1,12 @@
+//! Any bytes are a record of the `events` ring buffer or none; a record is written back as it was read.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use vipward_common::Event;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Some(event) = Event::from_bytes(bytes) {
+        assert_eq!(bytemuck::bytes_of(&event), bytes);
+        assert!(!format!("{event:?}").is_empty());
+    }
+});
