@@ -1,8 +1,15 @@
 //! The program in the kernel against the oracle: random frames over random maps, and every cell flipped.
 //!
 //! `VIPWARD_SEED=<n> cargo test -p vipward-tests --test differential` repeats a run, from its first batch on.
+#![expect(clippy::disallowed_methods, reason = "the seed comes from the environment, and the run is timed")]
 
-use std::{collections::BTreeMap, env, time::Instant};
+use std::{
+    collections::BTreeMap,
+    env,
+    fmt::Write as _,
+    io::{self, Write as _},
+    time::Instant,
+};
 
 use anyhow::{Context as _, Result};
 use fastrand::Rng;
@@ -48,10 +55,12 @@ fn a_million_random_frames_end_as_the_oracle_says() -> Result<()> {
             *met.get_mut(&cell).with_context(|| format!("{cell:?} is not listed in Cell::all"))? += count;
         }
     }
-    println!("seed {seed}: {} frames in {:?}", BATCHES * BATCH as u64, started.elapsed());
+    let mut table = format!("seed {seed}: {} frames in {:?}\n", BATCHES * BATCH as u64, started.elapsed());
     for (cell, count) in &met {
-        println!("{count:>8}  {cell:?}");
+        writeln!(table, "{count:>8}  {cell:?}")?;
     }
+    // Not by a macro: those are only shown when the test fails.
+    io::stderr().lock().write_all(table.as_bytes())?;
     let rare: Vec<_> = met.iter().filter(|(_, count)| **count < LEAST_PER_CELL).collect();
     assert!(rare.is_empty(), "the generator misses cells (seed {seed}): {rare:?}");
     Ok(())
