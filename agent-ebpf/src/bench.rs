@@ -27,7 +27,8 @@ struct Ask {
     /// How many askers there are; a power of two.
     askers: u32,
     /// Frames made so far, on this CPU.
-    made: u64,
+    made: u32,
+    _pad: u32,
 }
 
 /// What the receiver saw.
@@ -109,8 +110,8 @@ fn write_request(ctx: &mut XdpContext) {
     // SAFETY: this CPU's value of the map.
     let ask = unsafe { &mut *ask };
     let Some(frame) = frame(ctx) else { return };
-    let made = ask.made as u32;
-    ask.made += 1;
+    let made = ask.made;
+    ask.made = made.wrapping_add(1);
     let asker = made & (ask.askers.wrapping_sub(1));
     let vip = made.wrapping_mul(STRIDE) & (ask.vips.wrapping_sub(1));
     let spa = (u32::from_be_bytes(ask.spa) + asker).to_be_bytes();

@@ -2,7 +2,6 @@
 //!
 //! Nothing is attached and nothing is pinned: dropping a [`Kernel`] leaves no trace. Needs root, or `CAP_BPF`,
 //! `CAP_NET_ADMIN`, `CAP_PERFMON` and `CAP_SYS_ADMIN` (for the network namespace).
-#![expect(clippy::disallowed_methods, reason = "where the object lies is told by the environment")]
 
 mod maps;
 

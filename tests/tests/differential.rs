@@ -1,7 +1,6 @@
 //! The program in the kernel against the oracle: random frames over random maps, and every cell flipped.
 //!
 //! `VIPWARD_SEED=<n> cargo test -p vipward-tests --test differential` repeats a run, from its first batch on.
-#![expect(clippy::disallowed_methods, reason = "the seed comes from the environment, and the run is timed")]
 
 use std::{
     collections::BTreeMap,

@@ -9,7 +9,7 @@ const SETTINGS: Settings = Settings {
     duration: Duration::from_secs(3),
     heartbeat: Duration::from_secs(1),
     policy: Policy::Hold,
-    hold_for: Duration::from_secs(3600),
+    hold_for: Duration::from_hours(1),
 };
 const TICK: Duration = Duration::from_millis(4);
 
