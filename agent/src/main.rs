@@ -13,8 +13,10 @@ use vipward::{
     cli::{AgentArgs, Cli, Command, LogFormat, Output, PinArgs, StatusArgs},
     core::config::ConfigError,
     shell::{
+        bind,
         bpf::{self, Pins},
-        preflight::{PinDirError, PreflightError},
+        netlink::Netlink,
+        preflight::{PinDirError, PinDirLock, PreflightError},
         run, status,
     },
 };
@@ -30,7 +32,7 @@ fn main() -> ExitCode {
         Command::Agent(args) if args.check => check(&args),
         Command::Agent(args) => agent(args),
         Command::Status(args) => show_status(&args),
-        Command::Unload(args) => unload(&args),
+        Command::Unload(args) => runtime().and_then(|runtime| runtime.block_on(unload(&args))),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "vipward", &mut io::stdout());
             Ok(())
@@ -79,8 +81,20 @@ fn show_status(args: &StatusArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn unload(args: &PinArgs) -> anyhow::Result<()> {
-    let removed = bpf::unload(&args.pin_dir)?;
+/// Removes what an agent leaves when it ends: links, maps and bound addresses. An agent that runs would go on with
+/// what it has open, unseen, so that it must be stopped first.
+async fn unload(args: &PinArgs) -> anyhow::Result<()> {
+    let mut removed = Vec::new();
+    if args.pin_dir.try_exists().unwrap_or(true) {
+        let _lock = PinDirLock::acquire(&args.pin_dir)?;
+        // The addresses first: the kernel must not answer for them when the program has gone.
+        let view = Netlink::connect()?.observe().await?;
+        for (interface, vip) in bind::observe_binds(&view).await? {
+            bind::remove(&view, &interface, vip)?;
+            removed.push(format!("address {vip} from {interface}"));
+        }
+        removed.extend(bpf::unload(&args.pin_dir)?);
+    }
     if removed.is_empty() {
         println!("nothing is pinned under {}", args.pin_dir.display());
     }

@@ -25,7 +25,10 @@ use tokio::{
 use tracing::{error, info, warn};
 use vipward_common::{Event, Fence};
 
-use self::{apply::chain, report::Problems};
+use self::{
+    apply::{Settled, chain},
+    report::Problems,
+};
 use super::{
     bind::BindError,
     bpf::{BpfError, DataPlane, Opening, Options},
@@ -49,6 +52,8 @@ use crate::{
 
 /// How soon an interface that could not be attached is tried again.
 const RETRY: Duration = Duration::from_secs(5);
+/// How often everything is read back although nothing was heard of: not every change in the kernel is told.
+const VERIFY: Duration = Duration::from_secs(30);
 
 /// Why the agent could not start, or ended by itself.
 #[derive(Debug, Error)]
@@ -150,8 +155,12 @@ struct Driver {
     problems: Problems,
     /// Yields up to this count have been written into their entries.
     yields_settled: u64,
-    /// When to try again what failed.
-    retry: Option<Monotonic>,
+    /// Whether the changes under way are few enough for a line each.
+    log_each_entry: bool,
+    /// What was brought about last, when all of it was.
+    settled: Option<Settled>,
+    /// When everything is read back again; sooner after a failure.
+    verify: Monotonic,
     hangup: Signal,
     terminate: Signal,
     interrupt: Signal,
@@ -200,7 +209,9 @@ impl Driver {
             claims,
             problems: Problems::default(),
             yields_settled,
-            retry: None,
+            log_each_entry: true,
+            settled: None,
+            verify: now + VERIFY,
             hangup: signal(SignalKind::hangup())?,
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
@@ -247,7 +258,7 @@ impl Driver {
 
     /// The earliest thing that time alone brings about.
     fn next_deadline(&self) -> Monotonic {
-        [self.announcer.next_deadline(), self.trouble.next_deadline(), self.retry]
+        [self.announcer.next_deadline(), self.trouble.next_deadline(), Some(self.verify)]
             .into_iter()
             .flatten()
             .fold(self.heartbeat.next_deadline(), Ord::min)
@@ -258,8 +269,9 @@ impl Driver {
             self.beat().await?;
         }
         let now = now()?;
-        if self.retry.is_some_and(|retry| retry <= now) {
-            self.retry = None;
+        if self.verify <= now {
+            self.verify = now + VERIFY;
+            self.settled = None;
             self.observe().await?;
         }
         self.announce(now);
@@ -297,13 +309,14 @@ impl Driver {
             Ok(view) => view,
             Err(error) => {
                 warn!(error = chain(error), "the network could not be observed; trying again");
-                self.retry = Some(now()? + RETRY);
+                self.verify = now()? + RETRY;
                 return Ok(());
             }
         };
         let before = std::mem::replace(&mut self.view, view);
         self.note_carrier(&before)?;
-        self.reconcile(false).await
+        // Containers come and go: what concerns no VIP must not cost a reading of all maps.
+        if self.is_settled() { Ok(()) } else { self.reconcile(false).await }
     }
 
     async fn on_events(&mut self, events: &[Event]) -> Result<(), RunError> {

@@ -1,6 +1,6 @@
 //! `vipward status`: what the kernel has, read back from the pins and over netlink.
 
-use std::{collections::BTreeMap, fmt, net::Ipv4Addr, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, fmt, io, net::Ipv4Addr, path::PathBuf, time::Duration};
 
 use comfy_table::{ContentArrangement, Table, presets::NOTHING};
 use serde::Serialize;
@@ -25,6 +25,15 @@ pub enum StatusError {
     NothingPinned {
         /// Where was looked.
         dir: PathBuf,
+    },
+    /// The directory may not be looked at.
+    #[error("failed to look into {}; run as root, or with the capabilities of the agent", dir.display())]
+    Unreadable {
+        /// The directory.
+        dir: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
     },
     /// The pins could not be read.
     #[error("failed to read the pinned objects")]
@@ -130,8 +139,10 @@ pub struct PeerStatus {
 
 /// Reads the status from the kernel.
 pub async fn read(pins: &Pins) -> Result<Status, StatusError> {
-    if !pins.map(vipward_common::maps::META).exists() {
-        return Err(StatusError::NothingPinned { dir: pins.dir().to_owned() });
+    match pins.map(vipward_common::maps::META).try_exists() {
+        Ok(true) => {}
+        Ok(false) => return Err(StatusError::NothingPinned { dir: pins.dir().to_owned() }),
+        Err(source) => return Err(StatusError::Unreadable { dir: pins.dir().to_owned(), source }),
     }
     let maps = Maps::open(pins)?;
     let view = Netlink::connect()?.observe().await?;

@@ -15,7 +15,7 @@ use crate::{
         announce,
         config::XdpMode,
         net::{Interface, NetView},
-        placement::{self, Desired},
+        placement::{self, Desired, Placement},
         plan::{self, Action, Observed},
         time::Monotonic,
     },
@@ -27,30 +27,66 @@ use crate::{
     },
 };
 
+/// A change of more entries than this is logged as one line.
+const MOST_LINES: usize = 64;
+
+/// What was brought about.
+pub(super) struct Settled {
+    placement: Placement,
+    /// Where VIPs were held before it.
+    held: BTreeMap<Ipv4Addr, u32>,
+}
+
 impl Driver {
     /// Brings the kernel to what the configuration and the network call for. `reclaim` takes yielded VIPs back.
     pub(super) async fn reconcile(&mut self, reclaim: bool) -> Result<(), RunError> {
         // Read before the entries: a yield that comes in between is settled the next time.
         let yields = self.plane.maps().yields()?.total;
         let observed = self.observed().await?;
-        let placed =
-            placement::place(&self.config, &self.view, &held(&observed), self.plane.maps().max_vips());
-        let mut problems: BTreeSet<String> = placed.problems.iter().map(ToString::to_string).collect();
-        let mut desired = placed.desired;
-        let mut failures = self.attach(&placed.attach)?;
+        let held = held(&observed);
+        let placement = placement::place(&self.config, &self.view, &held, self.plane.maps().max_vips());
+        let mut problems: BTreeSet<String> = placement.problems.iter().map(ToString::to_string).collect();
+        let mut desired = placement.desired.clone();
+        let mut failures = self.attach(&placement.attach)?;
         self.leave_out_unattached(&mut desired);
-        for action in plan::plan(&desired, &observed, reclaim) {
-            if let Err(failure) = self.apply(&action, &observed).await {
+        let actions = plan::plan(&desired, &observed, reclaim);
+        self.log_each_entry = actions.len() <= MOST_LINES;
+        for action in &actions {
+            if let Err(failure) = self.apply(action, &observed).await {
                 failures.insert(chain(failure));
             }
         }
+        if !self.log_each_entry {
+            let held = desired.entries.values().filter(|entry| entry.role == Role::Held).count();
+            info!(changes = actions.len(), entries = desired.entries.len(), held, "entries changed");
+        }
         self.yields_settled = yields;
-        // What the placement lacks comes with a notification; what the kernel refused may work later.
-        self.retry = if failures.is_empty() { None } else { Some(now()? + RETRY) };
+        if failures.is_empty() {
+            self.settled = Some(Settled { placement, held });
+        } else {
+            self.settled = None;
+            self.verify = now()? + RETRY;
+        }
         problems.extend(failures);
         problems.extend(self.kernel_may_ask(&desired));
         self.problems.replace(problems);
         Ok(())
+    }
+
+    /// Whether the network, as it is now, calls for nothing but what was brought about last.
+    pub(super) fn is_settled(&self) -> bool {
+        let Some(Settled { placement, held }) = &self.settled else { return false };
+        let attached = self.plane.attached().all(|(ifindex, _)| {
+            let interface = self.view.interfaces.get(&ifindex);
+            interface.is_some_and(|interface| interface.xdp_programs.contains(&self.program_id))
+        });
+        let bound = placement.desired.binds.iter().all(|(interface, vip)| {
+            let interface = self.view.by_name(interface);
+            interface.is_some_and(|interface| interface.addresses.iter().any(|net| net.addr() == *vip))
+        });
+        attached
+            && bound
+            && placement::place(&self.config, &self.view, held, self.plane.maps().max_vips()) == *placement
     }
 
     /// Takes everything back: nothing is desired.
@@ -206,7 +242,8 @@ impl Driver {
         let was_held = from.filter(|entry| entry.role == Role::Held);
         let is_held = to.filter(|entry| entry.role == Role::Held);
         let role = |entry: Option<&VipEntry>| entry.map_or("none", |entry| role_name(entry.role));
-        if from.map(|entry| (entry.role, entry.mac)) != to.map(|entry| (entry.role, entry.mac)) {
+        let changed = from.map(|entry| (entry.role, entry.mac)) != to.map(|entry| (entry.role, entry.mac));
+        if self.log_each_entry && changed {
             info!(
                 vip = %Ipv4Addr::from(key.addr),
                 interface = %self.name(key.ifindex),
