@@ -2,7 +2,7 @@
 
 use std::{
     error::Error,
-    io::{self, IsTerminal},
+    io::{self, IsTerminal, Write},
     process::ExitCode,
 };
 
@@ -17,7 +17,8 @@ use vipward::{
         bpf::{self, Pins},
         netlink::Netlink,
         preflight::{PinDirError, PinDirLock, PreflightError},
-        run, status,
+        run::{self, RunError},
+        status,
     },
 };
 
@@ -48,7 +49,8 @@ fn main() -> ExitCode {
 }
 
 fn exit_code(error: &anyhow::Error) -> u8 {
-    if error.chain().any(<dyn Error>::is::<ConfigError>) {
+    let unread = |cause: &RunError| matches!(cause, RunError::ReadConfig { .. });
+    if error.chain().any(<dyn Error>::is::<ConfigError>) || error.downcast_ref().is_some_and(unread) {
         return BAD_CONFIGURATION;
     }
     if error.chain().any(<dyn Error>::is::<PreflightError>) {
@@ -62,8 +64,7 @@ fn exit_code(error: &anyhow::Error) -> u8 {
 }
 
 fn check(args: &AgentArgs) -> anyhow::Result<()> {
-    print!("{}", run::read_config(&args.config)?.to_yaml());
-    Ok(())
+    show(&run::read_config(&args.config)?.to_yaml())
 }
 
 fn agent(args: AgentArgs) -> anyhow::Result<()> {
@@ -74,11 +75,18 @@ fn agent(args: AgentArgs) -> anyhow::Result<()> {
 fn show_status(args: &StatusArgs) -> anyhow::Result<()> {
     let status = runtime()?.block_on(status::read(&Pins::new(&args.pins.pin_dir)))?;
     match args.output {
-        Output::Table => print!("{status}"),
-        Output::Json => println!("{}", serde_json::to_string_pretty(&status)?),
-        Output::Yaml => print!("{}", serde_saphyr::to_string(&status)?),
+        Output::Table => show(&status.to_string()),
+        Output::Json => show(&(serde_json::to_string_pretty(&status)? + "\n")),
+        Output::Yaml => show(&serde_saphyr::to_string(&status)?),
     }
-    Ok(())
+}
+
+/// Prints to a reader that may have enough before the end (`vipward status | head`).
+fn show(text: &str) -> anyhow::Result<()> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("failed to print"),
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 /// Removes what an agent leaves when it ends: links, maps and bound addresses. An agent that runs would go on with

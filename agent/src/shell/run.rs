@@ -216,6 +216,8 @@ impl Driver {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
         };
+        // Loading took its time; that is no late heartbeat.
+        driver.heartbeat.configure(&driver.config.fence, self::now()?);
         // The fence before the announcements: none leaves while it is not valid.
         driver.beat().await?;
         driver.adopt()?;

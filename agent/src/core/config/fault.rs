@@ -46,9 +46,9 @@ fn list(file: &str, faults: &[Fault]) -> String {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
     /// The line.
-    pub line: u64,
+    pub line: u32,
     /// The column.
-    pub column: u64,
+    pub column: u32,
 }
 
 impl Place {
@@ -58,7 +58,8 @@ impl Place {
 
 impl From<&Location> for Place {
     fn from(location: &Location) -> Self {
-        Self { line: location.line(), column: location.column() }
+        let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        Self { line: number(location.line()), column: number(location.column()) }
     }
 }
 
@@ -103,7 +104,7 @@ pub enum FaultKind {
         /// The VIP.
         address: Ipv4Addr,
         /// The line of the first.
-        first: u64,
+        first: u32,
     },
     /// Not a MAC.
     #[error("`{0}` is no MAC; write it as 02:00:00:00:00:01")]

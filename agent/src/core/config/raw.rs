@@ -1,12 +1,22 @@
 //! The file as YAML: which keys there are, and where each value stands.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_saphyr::Spanned;
 
 use super::{ConfigError, fault::Place};
 
-/// A text and where it stands.
-pub(super) type Text = Spanned<String>;
+/// A text and where it stands, in little room: there may be a hundred thousand VIPs.
+pub(super) struct Text {
+    pub(super) value: Box<str>,
+    pub(super) place: Place,
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Spanned { value, referenced, defined: _ } = Spanned::<Box<str>>::deserialize(deserializer)?;
+        Ok(Self { value, place: Place::from(&referenced) })
+    }
+}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -26,7 +26,7 @@ const REFRESH: Duration = Duration::from_mins(1);
 const REFRESH_LEAST: Duration = Duration::from_secs(2);
 const RATE: u32 = 1_000;
 const RATE_MOST: u32 = 1_000_000;
-const LONGEST: Duration = Duration::from_hours(8760);
+const LONGEST: Duration = Duration::from_hours(30 * 24);
 const MILLISECOND: Duration = Duration::from_millis(1);
 /// `IFNAMSIZ` less the terminating zero.
 const NAME_BYTES: usize = 15;
@@ -61,7 +61,7 @@ impl InterfaceName {
 #[serde(into = "String")]
 pub struct InterfacePattern {
     text: String,
-    matcher: Option<GlobMatcher>,
+    matcher: Option<Box<GlobMatcher>>,
 }
 
 impl InterfacePattern {
@@ -78,7 +78,7 @@ impl InterfacePattern {
             return Err(fault("it has a character that no glob over interface names needs".to_owned()));
         }
         let glob = GlobBuilder::new(text).build().map_err(|error| fault(error.kind().to_string()))?;
-        Ok(Self { text: text.to_owned(), matcher: Some(glob.compile_matcher()) })
+        Ok(Self { text: text.to_owned(), matcher: Some(Box::new(glob.compile_matcher())) })
     }
 
     /// Whether an interface of that name is meant.
@@ -151,7 +151,7 @@ pub(super) fn validate(raw: RawConfig, host: &str, faults: &mut Vec<Fault>) -> O
 
 impl Validator<'_> {
     fn fault(&mut self, text: &Text, kind: FaultKind) {
-        self.faults.push(Fault { place: Place::from(&text.referenced), kind });
+        self.faults.push(Fault { place: text.place, kind });
     }
 
     fn value<T>(&mut self, text: &Text, parse: impl FnOnce(&str) -> Result<T, FaultKind>) -> Option<T> {
@@ -207,8 +207,8 @@ impl Validator<'_> {
         for vip in raw {
             let vip_config = self.vip(vip);
             if let Some(VipConfig { address, .. }) = vip_config {
-                let first = *lines.entry(address).or_insert(vip.address.referenced.line());
-                if first != vip.address.referenced.line() {
+                let first = *lines.entry(address).or_insert(vip.address.place.line);
+                if first != vip.address.place.line {
                     self.fault(&vip.address, FaultKind::Duplicate { address, first });
                 }
             }
@@ -235,7 +235,8 @@ impl Validator<'_> {
             "hold" => Some(Policy::Hold),
             _ => None,
         });
-        let hold_for = self.duration(raw.hold_for.as_ref(), "fence.hold_for", MILLISECOND, HOLD_FOR);
+        let least = if matches!(policy, Some(Some(Policy::Stop))) { Duration::ZERO } else { MILLISECOND };
+        let hold_for = self.duration(raw.hold_for.as_ref(), "fence.hold_for", least, HOLD_FOR);
         let duration = duration?;
         let third = u64::try_from(duration.as_millis() / 3).map_or(HEARTBEAT_MOST, Duration::from_millis);
         let default = third.clamp(HEARTBEAT_LEAST, HEARTBEAT_MOST);

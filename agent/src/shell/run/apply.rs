@@ -42,17 +42,21 @@ impl Driver {
     pub(super) async fn reconcile(&mut self, reclaim: bool) -> Result<(), RunError> {
         // Read before the entries: a yield that comes in between is settled the next time.
         let yields = self.plane.maps().yields()?.total;
-        let observed = self.observed().await?;
-        let held = held(&observed);
+        let entries = self.plane.maps().entries()?;
+        let held = held(&entries);
         let placement = placement::place(&self.config, &self.view, &held, self.plane.maps().max_vips());
+        let observed = self.observed(entries, placement.desired.entries.len()).await?;
         let mut problems: BTreeSet<String> = placement.problems.iter().map(ToString::to_string).collect();
         let mut desired = placement.desired.clone();
         let mut failures = self.attach(&placement.attach)?;
         self.leave_out_unattached(&mut desired);
         let actions = plan::plan(&desired, &observed, reclaim);
         self.log_each_entry = actions.len() <= MOST_LINES;
+        let mut every_entry_written = true;
         for action in &actions {
             if let Err(failure) = self.apply(action, &observed).await {
+                every_entry_written &=
+                    !matches!(action, Action::PutEntry { .. } | Action::RemoveEntry { .. });
                 failures.insert(chain(failure));
             }
         }
@@ -60,7 +64,9 @@ impl Driver {
             let held = desired.entries.values().filter(|entry| entry.role == Role::Held).count();
             info!(changes = actions.len(), entries = desired.entries.len(), held, "entries changed");
         }
-        self.yields_settled = yields;
+        if every_entry_written {
+            self.yields_settled = yields;
+        }
         if failures.is_empty() {
             self.settled = Some(Settled { placement, held });
         } else {
@@ -91,23 +97,26 @@ impl Driver {
 
     /// Takes everything back: nothing is desired.
     pub(super) async fn withdraw(&mut self) -> Result<(), RunError> {
-        let observed = self.observed().await?;
+        let observed = self.observed(self.plane.maps().entries()?, 0).await?;
         for action in plan::plan(&Desired::default(), &observed, false) {
             self.apply(&action, &observed).await?;
         }
         Ok(())
     }
 
-    /// What the kernel has now.
-    async fn observed(&self) -> Result<Observed, RunError> {
+    /// What the kernel has now: the entries, as just read, and everything else. `new` entries at most will need a
+    /// slot, so that the records of the lowest free ones are read too: they may be of a VIP that had the slot before.
+    async fn observed(&self, entries: BTreeMap<VipKey, VipEntry>, new: usize) -> Result<Observed, RunError> {
         let maps = self.plane.maps();
-        let entries = maps.entries()?;
         let mut yields = BTreeMap::new();
         if maps.yields()?.total > 0 {
-            for entry in entries.values() {
-                let yielded = maps.state(entry.slot)?.yielded;
+            let reach = u32::try_from(entries.len() + new).unwrap_or(u32::MAX).min(maps.max_vips());
+            let mut slots: BTreeSet<u32> = entries.values().map(|entry| entry.slot).collect();
+            slots.extend(0..reach);
+            for slot in slots {
+                let yielded = maps.state(slot)?.yielded;
                 if yielded != Yield::default() {
-                    yields.insert(entry.slot, yielded);
+                    yields.insert(slot, yielded);
                 }
             }
         }
@@ -362,8 +371,8 @@ fn may_announce(maps: &Maps, key: &VipKey, mac: MacAddr) -> bool {
 }
 
 /// The VIPs that are held now, by address.
-fn held(observed: &Observed) -> BTreeMap<Ipv4Addr, u32> {
-    let held = observed.entries.iter().filter(|(_, entry)| entry.role == Role::Held);
+fn held(entries: &BTreeMap<VipKey, VipEntry>) -> BTreeMap<Ipv4Addr, u32> {
+    let held = entries.iter().filter(|(_, entry)| entry.role == Role::Held);
     held.map(|(key, _)| (key.addr.into(), key.ifindex)).collect()
 }
 
