@@ -131,7 +131,8 @@ pub fn plan(desired: &Desired, observed: &Observed, reclaim: bool) -> Vec<Action
             && observed.entries.get(key).is_none_or(|observed| observed.role != Role::Held)
     });
 
-    let mut actions = Vec::new();
+    // A start with very many VIPs is where the agent needs most memory: nothing here grows by doubling.
+    let mut actions = Vec::with_capacity(desired.entries.len() + desired.links.len() + desired.peers.len());
     actions.extend(changed_links(desired, observed));
     actions.extend(new_peers(desired, observed));
     actions.extend(stale_binds(desired, observed));

@@ -177,6 +177,25 @@ pub struct Options {
     pub fence: Fence,
 }
 
+/// A loader, to be made while the agent has little else in memory: aya reads the kernel's own BTF for it, which
+/// takes 15 MiB for a moment and is of no use here, since the program reads no kernel structure.
+pub struct Loader(EbpfLoader<'static>);
+
+impl Loader {
+    /// Makes the loader.
+    pub fn new() -> Self {
+        let mut loader = EbpfLoader::new();
+        loader.btf(None);
+        Self(loader)
+    }
+}
+
+impl Default for Loader {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// What was found when the data plane was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Opening {
@@ -214,13 +233,13 @@ pub struct DataPlane {
 
 impl DataPlane {
     /// Opens what is pinned, or makes it; a program that is attached already is replaced atomically by this one.
-    pub fn open(options: &Options) -> Result<(Self, Opening), BpfError> {
+    pub fn open(loader: Loader, options: &Options) -> Result<(Self, Opening), BpfError> {
         let pins = Pins::new(&options.pin_dir);
         let found = pins.inspect()?;
         let reuse = found.as_ref().is_some_and(|found| {
             found.meta == Meta::CURRENT && found.max_vips == options.max_vips && found.complete
         });
-        let mut ebpf = load(options, if reuse { Some(&pins) } else { None })?;
+        let mut ebpf = load(loader, options, if reuse { Some(&pins) } else { None })?;
         if let Some(name) = names::ALL.iter().find(|name| ebpf.map(name).is_none()) {
             return Err(BpfError::Missing { kind: "map", name });
         }
@@ -289,14 +308,15 @@ impl DataPlane {
 }
 
 /// Reads the object and creates the maps, or opens the pinned ones.
-fn load(options: &Options, reuse: Option<&Pins>) -> Result<Ebpf, BpfError> {
-    let level = if options.log { u8::MAX } else { 0 };
-    let mut loader = EbpfLoader::new();
+fn load(loader: Loader, options: &Options, reuse: Option<&Pins>) -> Result<Ebpf, BpfError> {
+    const OFF: &u8 = &0;
+    const ON: &u8 = &u8::MAX;
+    let Loader(mut loader) = loader;
     loader
         .map_max_entries(names::VIPS_V4, options.max_vips)
         .map_max_entries(names::VIP_STATE, options.max_vips)
         // An object that was built without log lines has no such level.
-        .override_global("AYA_LOG_LEVEL", &level, false);
+        .override_global("AYA_LOG_LEVEL", if options.log { ON } else { OFF }, false);
     if let Some(pins) = reuse {
         for name in names::ALL {
             loader.map_pin_path(name, pins.map(name));

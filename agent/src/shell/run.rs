@@ -31,7 +31,7 @@ use self::{
 };
 use super::{
     bind::BindError,
-    bpf::{BpfError, DataPlane, Opening, Options},
+    bpf::{BpfError, DataPlane, Loader, Opening, Options},
     clock,
     netlink::{Netlink, NetlinkError},
     packet::{Announcer as Packets, PacketError},
@@ -121,6 +121,7 @@ pub fn read_config(path: &Path) -> Result<Config, RunError> {
 
 /// Runs the agent until it is told to stop.
 pub async fn agent(args: AgentArgs) -> Result<(), RunError> {
+    let loader = Loader::new();
     let watch = Watch::new(&args.config)?;
     let config = read_config(&args.config)?;
     preflight::check_capabilities()?;
@@ -128,7 +129,7 @@ pub async fn agent(args: AgentArgs) -> Result<(), RunError> {
     let pin_dir = &args.pins.pin_dir;
     preflight::ensure_bpffs(pin_dir)?;
     let _lock = PinDirLock::acquire(pin_dir)?;
-    let mut driver = Driver::start(&args, config, watch).await?;
+    let mut driver = Driver::start(&args, loader, config, watch).await?;
     loop {
         if let Turn::Stop(cause) = driver.turn().await? {
             return driver.stop(cause).await;
@@ -172,7 +173,7 @@ enum Turn {
 }
 
 impl Driver {
-    async fn start(args: &AgentArgs, config: Config, watch: Watch) -> Result<Self, RunError> {
+    async fn start(args: &AgentArgs, loader: Loader, config: Config, watch: Watch) -> Result<Self, RunError> {
         let tick =
             clock::coarse_tick().map_err(io::Error::from).map_err(system("read the clock's resolution"))?;
         let now = now()?;
@@ -184,7 +185,7 @@ impl Driver {
             object: args.ebpf_object.clone(),
             fence: fence(&heartbeat.beat(now), 0),
         };
-        let (mut plane, opening) = DataPlane::open(&options)?;
+        let (mut plane, opening) = DataPlane::open(loader, &options)?;
         plane.maps_mut().repair_filter()?;
         report::opening(opening, &options.pin_dir);
         let events = registered(plane.take_events()?).map_err(system("wait for events"))?;

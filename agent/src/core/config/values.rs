@@ -34,7 +34,7 @@ const NAME_BYTES: usize = 15;
 /// The name of one interface.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(transparent)]
-pub struct InterfaceName(String);
+pub struct InterfaceName(Box<str>);
 
 impl InterfaceName {
     fn parse(name: &str) -> Result<Self, FaultKind> {
@@ -46,7 +46,7 @@ impl InterfaceName {
         } else if name.contains(|c: char| c == '/' || c.is_whitespace()) || name == "." || name == ".." {
             Err(fault("the kernel's names have no slash and no space"))
         } else {
-            Ok(Self(name.to_owned()))
+            Ok(Self(name.into()))
         }
     }
 
@@ -60,7 +60,7 @@ impl InterfaceName {
 #[derive(Clone, Debug, Serialize)]
 #[serde(into = "String")]
 pub struct InterfacePattern {
-    text: String,
+    text: Box<str>,
     matcher: Option<Box<GlobMatcher>>,
 }
 
@@ -78,17 +78,17 @@ impl InterfacePattern {
             return Err(fault("it has a character that no glob over interface names needs".to_owned()));
         }
         let glob = GlobBuilder::new(text).build().map_err(|error| fault(error.kind().to_string()))?;
-        Ok(Self { text: text.to_owned(), matcher: Some(Box::new(glob.compile_matcher())) })
+        Ok(Self { text: text.into(), matcher: Some(Box::new(glob.compile_matcher())) })
     }
 
     /// Whether an interface of that name is meant.
     pub fn matches(&self, name: &str) -> bool {
-        self.matcher.as_ref().map_or(self.text == name, |matcher| matcher.is_match(name))
+        self.matcher.as_ref().map_or(&*self.text == name, |matcher| matcher.is_match(name))
     }
 
     /// The name, when it is one and no glob.
     pub fn literal(&self) -> Option<&str> {
-        self.matcher.is_none().then_some(self.text.as_str())
+        self.matcher.is_none().then_some(&*self.text)
     }
 }
 
@@ -102,7 +102,7 @@ impl Eq for InterfacePattern {}
 
 impl From<InterfacePattern> for String {
     fn from(pattern: InterfacePattern) -> Self {
-        pattern.text
+        pattern.text.into()
     }
 }
 
@@ -203,7 +203,7 @@ impl Validator<'_> {
 
     fn vips(&mut self, raw: &[RawVip]) -> Option<Vec<VipConfig>> {
         let mut lines = BTreeMap::new();
-        let mut vips = Vec::new();
+        let mut vips = Vec::with_capacity(raw.len());
         for vip in raw {
             let vip_config = self.vip(vip);
             if let Some(VipConfig { address, .. }) = vip_config {
