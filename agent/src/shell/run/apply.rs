@@ -32,6 +32,7 @@ const MOST_LINES: usize = 64;
 
 /// What was brought about.
 pub(super) struct Settled {
+    /// Without what no program is attached for.
     placement: Placement,
     /// Where VIPs were held before it.
     held: BTreeMap<Ipv4Addr, u32>,
@@ -44,13 +45,13 @@ impl Driver {
         let yields = self.plane.maps().yields()?.total;
         let entries = self.plane.maps().entries()?;
         let held = held(&entries);
-        let placement = placement::place(&self.config, &self.view, &held, self.plane.maps().max_vips());
+        let mut placement = placement::place(&self.config, &self.view, &held, self.plane.maps().max_vips());
         let observed = self.observed(entries, placement.desired.entries.len()).await?;
         let mut problems: BTreeSet<String> = placement.problems.iter().map(ToString::to_string).collect();
-        let mut desired = placement.desired.clone();
         let mut failures = self.attach(&placement.attach)?;
-        self.leave_out_unattached(&mut desired);
-        let actions = plan::plan(&desired, &observed, reclaim);
+        let desired = &mut placement.desired;
+        self.leave_out_unattached(desired);
+        let actions = plan::plan(desired, &observed, reclaim);
         self.log_each_entry = actions.len() <= MOST_LINES;
         let mut every_entry_written = true;
         for action in &actions {
@@ -67,6 +68,7 @@ impl Driver {
         if every_entry_written {
             self.yields_settled = yields;
         }
+        problems.extend(self.kernel_may_ask(desired));
         if failures.is_empty() {
             self.settled = Some(Settled { placement, held });
         } else {
@@ -74,7 +76,6 @@ impl Driver {
             self.verify = now()? + RETRY;
         }
         problems.extend(failures);
-        problems.extend(self.kernel_may_ask(&desired));
         self.problems.replace(problems);
         Ok(())
     }
@@ -90,9 +91,9 @@ impl Driver {
             let interface = self.view.by_name(interface);
             interface.is_some_and(|interface| interface.addresses.iter().any(|net| net.addr() == *vip))
         });
-        attached
-            && bound
-            && placement::place(&self.config, &self.view, held, self.plane.maps().max_vips()) == *placement
+        let mut now = placement::place(&self.config, &self.view, held, self.plane.maps().max_vips());
+        self.leave_out_unattached(&mut now.desired);
+        attached && bound && now == *placement
     }
 
     /// Takes everything back: nothing is desired.
