@@ -35,6 +35,7 @@
 //! | [`responder`] | a user-space ARP responder, to be a rival or a victim |
 //! | [`agent`], [`bpffs`] | the program under test, and a private place for its pins |
 //! | [`kernel`], [`oracle`] | the program run frame by frame, and what it must do with each |
+//! | [`scene`], [`xdp_pass`] | ready scenes with an agent, and what native XDP on a veth needs |
 //! | [`tools`], [`wait`] | external tools, and waiting for a condition |
 //!
 //! Functions return [`anyhow::Result`]: in a test an error is a failure, and its chain is what gets read.
@@ -48,9 +49,11 @@ pub mod oracle;
 pub mod probe;
 pub mod process;
 pub mod responder;
+pub mod scene;
 pub mod tools;
 pub mod wait;
 pub mod wire;
+pub mod xdp_pass;
 
 use anyhow::{Result, ensure};
 
