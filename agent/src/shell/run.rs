@@ -289,8 +289,8 @@ impl Driver {
         let beat = self.heartbeat.beat(now()?);
         if let Some(late) = beat.late {
             warn!(
-                late_by_ms = late.by.as_millis(),
-                fence_ms = self.config.fence.duration.as_millis(),
+                late_by_ms = millis(late.by),
+                fence_ms = millis(self.config.fence.duration),
                 lapsed = late.lapsed,
                 "heartbeat is late"
             );
@@ -371,6 +371,11 @@ impl Driver {
         }
         Ok(())
     }
+}
+
+/// For a log: a number of 128 bits would be written as text.
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn fence(beat: &Beat, yields_settled: u64) -> Fence {
