@@ -35,6 +35,7 @@
 //! | [`responder`] | a user-space ARP responder, to be a rival or a victim |
 //! | [`agent`], [`bpffs`] | the program under test, and a private place for its pins |
 //! | [`kernel`], [`oracle`] | the program run frame by frame, and what it must do with each |
+//! | [`node`] | a host with an agent that holds VIPs, and a client that asks for them |
 //! | [`scene`], [`xdp_pass`] | ready scenes with an agent, and what native XDP on a veth needs |
 //! | [`tools`], [`wait`] | external tools, and waiting for a condition |
 //!
@@ -45,6 +46,7 @@ pub mod arp;
 pub mod bpffs;
 pub mod kernel;
 pub mod lan;
+pub mod node;
 pub mod oracle;
 pub mod probe;
 pub mod process;

@@ -1,0 +1,218 @@
+//! A node under test: a host with an agent that holds VIPs, and a client that asks for them.
+
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::agent::{Agent, AgentOptions, LogLine};
+use crate::arp::{Arp, Mac};
+use crate::bpffs::Bpffs;
+use crate::lan::{Host, Lan, Nic};
+use crate::probe::{Answerer, ArpProbe, ProbeMode, ProbeReport};
+use crate::process::output_of;
+use crate::scene::{self, CLIENT, NODE, PATIENCE, net};
+use crate::tools::bpftool;
+use crate::wait::{wait_for, wait_until};
+use crate::wire::Wire;
+use crate::xdp_pass::XdpPass;
+
+/// How often a probe of [`Node::probe`] asks.
+pub const PROBE_INTERVAL: Duration = Duration::from_millis(1);
+/// A configuration that holds [`VIP`].
+pub const HOLDS_ONE: &str = "vips: [{address: 192.0.2.10}]\n";
+
+/// How the program runs on the node's interface, and what that takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Attachment {
+    /// In the network stack: client and node are on a switch.
+    Generic,
+    /// In the driver: client and node share a cable, with an XDP program at the client's end.
+    Native,
+}
+
+/// The node and what belongs to it. What is dropped first comes first.
+#[derive(Debug)]
+pub struct Node {
+    /// The agent on the node.
+    pub agent: Agent,
+    /// Who asks.
+    pub client: Host,
+    /// The host that the agent runs on.
+    pub host: Host,
+    /// The switch that both are on, when there is one.
+    pub lan: Option<Lan>,
+    /// Where the agent's pins are.
+    pub bpffs: Bpffs,
+    _at_client: Option<XdpPass>,
+}
+
+impl Node {
+    /// A node on a switch, whose agent runs with this configuration when this returns.
+    pub fn start(name: &str, yaml: &str) -> Result<Self> {
+        Self::start_with(name, Attachment::Generic, yaml, |_| {})
+    }
+
+    /// The same, with `change` made to how the agent is started.
+    pub fn start_with(
+        name: &str,
+        attachment: Attachment,
+        yaml: &str,
+        change: impl FnOnce(&mut AgentOptions),
+    ) -> Result<Self> {
+        let mut node = Self::launch(name, attachment, yaml, change)?;
+        node.wait_until_running(0)?;
+        Ok(node)
+    }
+
+    /// The same, without waiting for the agent: it may be about to refuse.
+    pub fn launch(
+        name: &str,
+        attachment: Attachment,
+        yaml: &str,
+        change: impl FnOnce(&mut AgentOptions),
+    ) -> Result<Self> {
+        let at_client = Nic::new(net(1)).mac(CLIENT);
+        let at_node = Nic::new(net(2)).mac(NODE);
+        let (lan, client, host, at_client, xdp) = match attachment {
+            Attachment::Generic => {
+                let lan = Lan::new(name)?;
+                let (client, host) = (lan.host("client", at_client)?, lan.host("node", at_node)?);
+                (Some(lan), client, host, None, "generic")
+            }
+            Attachment::Native => {
+                let (client, host) = Lan::pair(("client", at_client), ("node", at_node))?;
+                let at_client = XdpPass::attach(&client, "eth0")?;
+                (None, client, host, Some(at_client), "native")
+            }
+        };
+        let bpffs = Bpffs::mount()?;
+        let mut options = AgentOptions::new(bpffs.pin_dir("node"));
+        change(&mut options);
+        let agent = Agent::start(&host, &format!("xdp: {xdp}\n{yaml}"), options)?;
+        Ok(Self { agent, client, host, lan, bpffs, _at_client: at_client })
+    }
+
+    /// The switch, of a node that is on one.
+    pub fn lan(&self) -> Result<&Lan> {
+        self.lan.as_ref().context("client and node share a cable")
+    }
+
+    /// Another configuration, with the line that [`Node::launch`] put before the first.
+    pub fn write_config(&self, yaml: &str) -> Result<()> {
+        let xdp = if self.lan.is_some() { "generic" } else { "native" };
+        self.agent.write_config(&format!("xdp: {xdp}\n{yaml}"))
+    }
+
+    /// Waits until the agent says that it runs, after the first `seen` lines of its log.
+    pub fn wait_until_running(&mut self, seen: usize) -> Result<()> {
+        scene::wait_until_running(&mut self.agent, seen)
+    }
+
+    /// Starts the agent again, and waits until it runs.
+    pub fn restart_agent(&mut self) -> Result<()> {
+        let seen = self.agent.logs()?.len();
+        self.agent.restart()?;
+        self.wait_until_running(seen)
+    }
+
+    /// Waits for a problem whose text has all of `parts` in it, and returns the text.
+    pub fn wait_for_problem(&mut self, seen: usize, parts: &[&str]) -> Result<String> {
+        self.wait_for_problem_line(seen, "problem", parts)
+    }
+
+    /// Waits until such a problem is over.
+    pub fn wait_for_end_of_problem(&mut self, seen: usize, parts: &[&str]) -> Result<String> {
+        self.wait_for_problem_line(seen, "problem is over", parts)
+    }
+
+    fn wait_for_problem_line(&mut self, seen: usize, message: &str, parts: &[&str]) -> Result<String> {
+        let text =
+            |line: &LogLine| line.field("problem").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let found =
+            |line: &LogLine| line.message() == message && parts.iter().all(|part| text(line).contains(part));
+        let what = format!("{message}: {parts:?}");
+        Ok(text(&self.agent.wait_for_log_after(seen, PATIENCE, &what, found)?))
+    }
+
+    /// Asks for `vip` a thousand times a second from the client.
+    pub fn probe(&self, vip: Ipv4Addr) -> Result<ArpProbe> {
+        ArpProbe::start(&self.client, "eth0", vip, PROBE_INTERVAL, ProbeMode::Broadcast)
+    }
+
+    /// Asks once, and says which MAC the answer names; none when none comes in 200 ms, which is a hundred times
+    /// what an answer takes.
+    pub fn ask(&self, vip: Ipv4Addr) -> Result<Option<Mac>> {
+        ask(&self.client, "eth0", vip)
+    }
+
+    /// Waits until `vip` is answered with `mac`.
+    pub fn wait_until_answered(&self, vip: Ipv4Addr, mac: Mac) -> Result<()> {
+        let what = format!("an answer that {vip} is at {mac}");
+        wait_until(PATIENCE, &what, || Ok(self.ask(vip)? == Some(mac)))
+            .with_context(|| format!("the agent's log:\n{}", self.agent.transcript()))
+    }
+
+    /// The row of `status` about a VIP on eth0.
+    pub fn vip_status(&self, vip: Ipv4Addr) -> Result<Value> {
+        scene::vip_status(&self.agent, vip, "eth0")
+    }
+
+    /// Waits until the row about a VIP on eth0 `matches`.
+    pub fn wait_for_vip(&self, vip: Ipv4Addr, what: &str, matches: impl Fn(&Value) -> bool) -> Result<Value> {
+        let look = || Ok(self.vip_status(vip).ok().filter(|row| matches(row)));
+        wait_for(PATIENCE, &format!("status of {vip}: {what}"), look)
+            .with_context(|| format!("the agent's log:\n{}", self.agent.transcript()))
+    }
+
+    /// When a time of the fence passes, read back from the kernel (`left_seconds` or `hold_left_seconds`): between
+    /// these two instants, and not at all any more when it has passed.
+    pub fn fence_passes(&self, left: &str) -> Result<(SystemTime, SystemTime)> {
+        let before = SystemTime::now();
+        let status = self.agent.status()?;
+        let after = SystemTime::now();
+        let seconds = status["fence"][left].as_f64().context("status has no such time of the fence")?;
+        ensure!(seconds > 0.0, "{left} has passed already");
+        let left = Duration::from_secs_f64(seconds);
+        Ok((before + left, after + left))
+    }
+
+    /// Fails unless every request of `report` was answered, and by the node alone.
+    pub fn assert_answered_throughout(&self, report: &ProbeReport) {
+        assert_eq!(report.unanswered(), [], "{report}\nthe agent's log:\n{}", self.agent.transcript());
+        let node = Answerer { sha: NODE, eth_src: NODE };
+        assert!(report.answers_by().keys().eq([&node]), "{report}");
+        assert_eq!(report.doubles(), 0, "{report}");
+    }
+
+    /// The ids of the XDP programs on the host, by `bpftool net`.
+    pub fn xdp_programs(&self) -> Result<Vec<u64>> {
+        let mut command = self.host.command(bpftool()?);
+        command.args(["-j", "net", "show"]);
+        let printed = output_of(command)?;
+        let net: Value = serde_json::from_str(&printed).context("bpftool printed no JSON")?;
+        let programs = net[0]["xdp"].as_array().context("bpftool lists no XDP programs")?;
+        Ok(programs.iter().filter_map(|program| program["id"].as_u64()).collect())
+    }
+}
+
+/// Asks once for `address` from an interface, and says which MAC the first answer names; none when none comes in
+/// 200 ms.
+pub fn ask(host: &Host, interface: &str, address: Ipv4Addr) -> Result<Option<Mac>> {
+    const LIMIT: Duration = Duration::from_millis(200);
+    let wire = Wire::open(host, interface)?;
+    let sender = host.mac(interface)?;
+    // A sender without an address probes.
+    let spa = host.address(interface).unwrap_or(Ipv4Addr::UNSPECIFIED);
+    wire.send(&Arp::request(sender, spa, address).to_bytes())?;
+    let deadline = Instant::now() + LIMIT;
+    while let Some(frame) = wire.receive(deadline)? {
+        if let Some(reply) =
+            frame.arp().filter(|arp| arp.is_reply() && arp.spa == address && arp.tha == sender)
+        {
+            return Ok(Some(reply.sha));
+        }
+    }
+    Ok(None)
+}
