@@ -1,0 +1,88 @@
+//! Two hundred interfaces.
+
+use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use ipnet::Ipv4Net;
+use vipward_tests::agent::{Agent, AgentOptions};
+use vipward_tests::arp::Mac;
+use vipward_tests::bpffs::Bpffs;
+use vipward_tests::lan::{Host, Nic, connect};
+use vipward_tests::node::ask;
+use vipward_tests::scene::{PATIENCE, wait_until_running};
+use vipward_tests::wait::wait_until;
+
+const INTERFACES: u8 = 200;
+/// From the agent's start until the program is on all of them, on a busy machine.
+const ATTACH_LIMIT: Duration = Duration::from_secs(20);
+
+fn name(number: u8) -> String {
+    format!("lan{number}")
+}
+
+fn address(number: u8, last: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 99, number, last)
+}
+
+fn mac(number: u8, last: u8) -> Mac {
+    Mac([2, 0, 0, 0, number, last])
+}
+
+fn nic(number: u8, last: u8) -> Result<Nic> {
+    let subnet = Ipv4Net::new(address(number, last), 24)?;
+    Ok(Nic::new(subnet).named(&name(number)).mac(mac(number, last)))
+}
+
+/// Two hosts with that many cables between them, each a segment of its own, and a configuration with a VIP on each.
+fn cables() -> Result<(Host, Host, String)> {
+    let (far, host) = (Host::new("far")?, Host::new("node")?);
+    let mut yaml = String::from("vips:\n");
+    for number in 0..INTERFACES {
+        connect((&far, nic(number, 1)?), (&host, nic(number, 2)?))?;
+        writeln!(yaml, "  - address: {}", address(number, 10))?;
+    }
+    Ok((far, host, yaml))
+}
+
+fn attached(agent: &Agent) -> Result<usize> {
+    let status = agent.status()?;
+    let rows = status["interfaces"].as_array().context("status has no list of interfaces")?;
+    Ok(rows.iter().filter(|row| row["attached"] == true).count())
+}
+
+#[test]
+fn two_hundred_interfaces_are_attached_and_answered_on() -> Result<()> {
+    let (far, host, yaml) = cables()?;
+    let bpffs = Bpffs::mount()?;
+    let started = Instant::now();
+    let mut agent = Agent::start(&host, &yaml, AgentOptions::new(bpffs.pin_dir("node")))?;
+    wait_until_running(&mut agent, 0)?;
+    let took = started.elapsed();
+    assert!(took < ATTACH_LIMIT, "{took:?} for {INTERFACES} interfaces");
+    assert_eq!(attached(&agent)?, usize::from(INTERFACES));
+    // Every VIP has an entry on every interface, and is held on its own only.
+    let status = agent.status()?;
+    let vips = status["vips"].as_array().context("status has no list of VIPs")?;
+    assert_eq!(vips.len(), usize::from(INTERFACES) * usize::from(INTERFACES));
+    assert_eq!(vips.iter().filter(|row| row["role"] == "held").count(), usize::from(INTERFACES));
+
+    for number in (0..INTERFACES).step_by(25).chain([INTERFACES - 1]) {
+        let asked = ask(&far, &name(number), address(number, 10))?;
+        assert_eq!(asked, Some(mac(number, 2)), "the VIP on {}", name(number));
+        let elsewhere = name((number + 1) % INTERFACES);
+        assert_eq!(ask(&far, &elsewhere, address(number, 10))?, None, "it is not on {elsewhere}");
+    }
+
+    // One of them goes, and comes back with another MAC: the others do not mind.
+    host.delete_link(&name(7))?;
+    wait_until(PATIENCE, "one interface less", || Ok(attached(&agent)? == usize::from(INTERFACES) - 1))?;
+    connect((&far, nic(7, 1)?), (&host, nic(7, 3)?))?;
+    wait_until(PATIENCE, "an answer on the new one", || {
+        Ok(ask(&far, &name(7), address(7, 10))? == Some(mac(7, 3)))
+    })?;
+    assert_eq!(ask(&far, &name(8), address(8, 10))?, Some(mac(8, 2)));
+    assert!(agent.is_running()?);
+    Ok(())
+}
