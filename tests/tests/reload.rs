@@ -1,5 +1,6 @@
 //! The configuration changes while the agent is asked: what is not concerned is not touched.
 
+use std::fmt::Write as _;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
@@ -105,15 +106,14 @@ fn sighup_reads_the_file_again_and_no_answer_is_lost() -> Result<()> {
 fn a_thousand_other_vips_come_and_go_and_no_answer_is_lost() -> Result<()> {
     let mut node = Node::start("many", HOLDS_ONE)?;
     // In no subnet of the node: where they belong is said.
-    let many: String = (0..1_000_u32)
-        .map(|number| {
-            let [_, _, high, low] = number.to_be_bytes();
-            format!("  - {{address: 10.1.{high}.{low}, interface: eth0}}\n")
-        })
-        .collect();
+    let mut many = format!("vips:\n  - address: {VIP}\n");
+    for number in 0..1_000_u32 {
+        let [_, _, high, low] = number.to_be_bytes();
+        writeln!(many, "  - {{address: 10.1.{high}.{low}, interface: eth0}}")?;
+    }
     untouched(&mut node, |node| {
         let entries = |node: &Node| Ok(node.agent.status()?["entries"] == 1_001);
-        node.write_config(&format!("vips:\n  - address: 192.0.2.10\n{many}"))?;
+        node.write_config(&many)?;
         wait_until(PATIENCE, "all to be there", || entries(node))?;
         node.write_config(HOLDS_ONE)?;
         wait_until(PATIENCE, "all to be gone", || Ok(node.agent.status()?["entries"] == 1))

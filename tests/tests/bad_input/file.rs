@@ -1,0 +1,200 @@
+//! Configurations that are none.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+
+use anyhow::Result;
+use vipward_tests::agent::{Agent, AgentOptions, Capability};
+use vipward_tests::bpffs::Bpffs;
+use vipward_tests::lan::Host;
+use vipward_tests::process::output_of;
+use vipward_tests::scene::PATIENCE;
+
+/// Exit code: the configuration is wrong.
+const BAD_CONFIGURATION: i32 = 3;
+/// Exit code: failed.
+const FAILED: i32 = 1;
+
+/// What it is, the file, and what is said: after the file's path, where it stands and what is wrong.
+const ROWS: &[(&str, &str, &[&str])] = &[
+    ("nothing", "", &[" is empty; the least is `vips: []`"]),
+    ("a comment", "# later\n", &[" is empty; the least is `vips: []`"]),
+    ("no YAML", "vips: [\n", &[":1:7: unclosed bracket"]),
+    ("no VIPs", "node: a\n", &[":1:1: missing field `vips`"]),
+    (
+        "an unknown key",
+        "vips: []\nfences: {duration: 3s}\n",
+        &[
+            ":2:1: unknown field `fences`, expected one of node, interfaces, vips, peers, xdp, fence, announce, shutdown",
+        ],
+    ),
+    (
+        "an unknown key of a VIP",
+        "vips:\n  - adress: 192.0.2.10\n",
+        &[":2:5: unknown field `adress`, expected one of address, interface, bind, mac"],
+    ),
+    (
+        "a bad address",
+        "vips:\n  - address: 192.0.2.300\n",
+        &[":2:14: `192.0.2.300` is no IPv4 address; write it as 192.0.2.10"],
+    ),
+    ("a subnet", "vips: [{address: 192.0.2.0/24}]\n", &[":1:18: `192.0.2.0/24` has a prefix length"]),
+    (
+        "an IPv6 address",
+        "vips: [{address: '2001:db8::1'}]\n",
+        &[":1:18: `2001:db8::1` is an IPv6 address; IPv6 VIPs are not supported yet, only IPv4"],
+    ),
+    (
+        "a multicast VIP",
+        "vips: [{address: 224.0.0.1}]\n",
+        &[":1:18: 224.0.0.1 is a multicast address, which cannot be a VIP"],
+    ),
+    (
+        "a duplicate",
+        "vips:\n  - address: 192.0.2.10\n  - address: 192.0.2.11\n  - address: 192.0.2.10\n",
+        &[":4:14: VIP 192.0.2.10 is listed twice; it stands in line 2 already: remove one of the two"],
+    ),
+    (
+        "a bad glob",
+        "vips: []\ninterfaces: ['eth[0']\n",
+        &[":2:14: `eth[0` is no interface pattern: ", "use a name, or a glob"],
+    ),
+    (
+        "a zero MAC",
+        "vips: [{address: 192.0.2.10, mac: '00:00:00:00:00:00'}]\n",
+        &[":1:35: `00:00:00:00:00:00` is zero; give the MAC of one interface"],
+    ),
+    (
+        "a multicast MAC",
+        "vips: [{address: 192.0.2.10, mac: '01:00:5e:00:00:01'}]\n",
+        &[":1:35: `01:00:5e:00:00:01` is a multicast address; give the MAC of one interface"],
+    ),
+    (
+        "a broadcast peer",
+        "vips: []\npeers: ['ff:ff:ff:ff:ff:ff']\n",
+        &[":2:9: `ff:ff:ff:ff:ff:ff` is the broadcast address; give the MAC of one interface"],
+    ),
+    (
+        "half a MAC",
+        "vips: [{address: 192.0.2.10, mac: '02:00:00'}]\n",
+        &[":1:35: `02:00:00` is no MAC; write it as 02:00:00:00:00:01"],
+    ),
+    (
+        "a bad duration",
+        "vips: []\nfence: {duration: soon}\n",
+        &[":2:19: `soon` is no duration for `fence.duration`: ", "write it as 3s, 500ms or 1h"],
+    ),
+    (
+        "a duration without a unit",
+        "vips: []\nannounce: {refresh: 60}\n",
+        &[":2:21: `60` is no duration for `announce.refresh`: ", "write it as 3s, 500ms or 1h"],
+    ),
+    (
+        "a fence shorter than the heartbeat",
+        "vips: []\nfence: {duration: 1s, heartbeat: 3s}\n",
+        &[
+            ":2:19: `fence.duration: 1s` is too short for a heartbeat every 3s",
+            "longer than two heartbeats, 6s",
+        ],
+    ),
+    (
+        "a policy that is none",
+        "vips: []\nfence: {policy: halt}\n",
+        &[":2:17: `halt` is not known for `fence.policy`; it is one of stop, hold"],
+    ),
+    (
+        "guarded and bound",
+        "vips: [{address: 192.0.2.10, bind: lo, mac: '02:00:00:00:00:01'}]\n",
+        &[":1:36: VIP 192.0.2.10 has both `mac` and `bind`"],
+    ),
+];
+
+fn start(host: &Host, bpffs: &Bpffs, yaml: &str) -> Result<Agent> {
+    Agent::start(host, yaml, AgentOptions::new(bpffs.pin_dir("node")))
+}
+
+#[test]
+fn a_configuration_that_is_wrong_is_refused_and_nothing_is_touched() -> Result<()> {
+    let (host, bpffs) = (Host::new("node")?, Bpffs::mount()?);
+    for (what, yaml, parts) in ROWS {
+        let mut agent = start(&host, &bpffs, yaml)?;
+        let status = agent.wait(PATIENCE)?;
+        let said = agent.transcript();
+        assert_eq!(status.code(), Some(BAD_CONFIGURATION), "{what}: {said}");
+        assert!(said.starts_with("error: the configuration is wrong: "), "{what}: {said}");
+        let (first, others) = parts.split_first().unwrap_or((&"", &[]));
+        let expected = format!("{}{first}", agent.config_path().display());
+        assert!(said.contains(&expected), "{what}: {expected} in: {said}");
+        assert!(others.iter().all(|part| said.contains(part)), "{what}: {others:?} in: {said}");
+        assert!(!bpffs.pin_dir("node").exists(), "{what}: something was pinned");
+
+        // --check says the same.
+        let mut check = agent.vipward("agent")?;
+        check.arg("--check").arg("--config").arg(agent.config_path());
+        let output = check.output()?;
+        assert_eq!(output.status.code(), Some(BAD_CONFIGURATION), "{what}: --check");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), said, "{what}: --check");
+        assert!(output.stdout.is_empty(), "{what}: --check prints no configuration");
+    }
+    Ok(())
+}
+
+#[test]
+fn everything_that_is_wrong_is_said_at_once() -> Result<()> {
+    let (host, bpffs) = (Host::new("node")?, Bpffs::mount()?);
+    let mut agent = start(&host, &bpffs, "xdp: fast\nvips: [{address: one}, {address: fe80::1}]\n")?;
+    assert_eq!(agent.wait(PATIENCE)?.code(), Some(BAD_CONFIGURATION));
+    let said = agent.transcript();
+    for part in ["vipward.yaml:1:6: `fast`", "vipward.yaml:2:18: `one`", "vipward.yaml:2:34: `fe80::1`"] {
+        assert!(said.contains(part), "{part} in: {said}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_file_that_is_not_there_or_may_not_be_read_is_named() -> Result<()> {
+    let (host, bpffs) = (Host::new("node")?, Bpffs::mount()?);
+    let mut agent = start(&host, &bpffs, "vips: [one]\n")?;
+    agent.wait(PATIENCE)?;
+    let path = agent.config_path();
+
+    let said_by_next = |agent: &mut Agent| -> Result<String> {
+        let before = agent.transcript().len();
+        agent.restart()?;
+        assert_eq!(agent.wait(PATIENCE)?.code(), Some(FAILED));
+        Ok(agent.transcript().split_off(before))
+    };
+    let refused = |said: &str, cause: &str| {
+        let expected = format!("error: failed to read the configuration {}: {cause}", path.display());
+        assert!(said.starts_with(&expected), "{expected} in: {said}");
+    };
+    fs::set_permissions(&path, Permissions::from_mode(0))?;
+    agent.options.only_capabilities =
+        Some(vec![Capability::Bpf, Capability::NetAdmin, Capability::NetRaw, Capability::Perfmon]);
+    refused(&said_by_next(&mut agent)?, "Permission denied");
+    fs::remove_file(&path)?;
+    refused(&said_by_next(&mut agent)?, "No such file or directory");
+    assert!(!bpffs.pin_dir("node").exists(), "something was pinned");
+    Ok(())
+}
+
+#[test]
+fn a_wrong_command_line_is_told_apart_from_a_wrong_configuration() -> Result<()> {
+    let host = Host::new("node")?;
+    for (args, part) in [
+        (&["agent"][..], "--config <FILE>"),
+        (&["agent", "--config", "x.yaml", "--max-vips", "0"], "--max-vips"),
+        (&["agent", "--config", "x.yaml", "--xdp", "native"], "--xdp"),
+        (&["status", "-o", "xml"], "table, json, yaml"),
+        (&["start"], "start"),
+    ] {
+        let output = host.command(Agent::default_binary()).args(args).output()?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains(part), "{args:?}: {said}");
+    }
+    let mut right = host.command(Agent::default_binary());
+    right.arg("--version");
+    assert!(output_of(right)?.starts_with("vipward "));
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! Others on the same host: another agent, and somebody else's XDP program.
+
+use anyhow::{Context, Result, ensure};
+use aya::programs::{Xdp, XdpMode};
+use aya::{Ebpf, EbpfLoader};
+use vipward_tests::agent::{Agent, AgentOptions, Capability};
+use vipward_tests::arp::Mac;
+use vipward_tests::lan::{Host, Nic, connect};
+use vipward_tests::node::{HOLDS_ONE, Node, ask};
+use vipward_tests::scene::{NODE, PATIENCE, VIP, ip, net, start_agent};
+use vipward_tests::tools::target_dir;
+use vipward_tests::wait::wait_until;
+
+/// Exit code: another agent uses the pin directory.
+const NOT_ALONE: i32 = 5;
+/// A program of the object that is for measurements; it passes every frame.
+const PASS: &str = "bench_pass";
+
+/// Somebody else's program on an interface, by a link that goes when this is dropped.
+struct Foreign {
+    _object: Ebpf,
+    id: u32,
+}
+
+impl Foreign {
+    fn attach(host: &Host, interface: &str) -> Result<Self> {
+        let path = target_dir().join("bpf/vipward-bench.o");
+        ensure!(path.is_file(), "there is no {}: run `cargo xtask build-ebpf`", path.display());
+        let index = host.link(interface)?.index;
+        let mut object = EbpfLoader::new().load_file(&path)?;
+        let program: &mut Xdp =
+            object.program_mut(PASS).with_context(|| format!("the object has no {PASS}"))?.try_into()?;
+        program.load()?;
+        let id = program.info()?.id();
+        // An index means an interface of the calling thread's namespace.
+        host.run(|| program.attach_to_if_index(index, XdpMode::Skb))?;
+        Ok(Self { _object: object, id })
+    }
+}
+
+/// A node with a second interface, whose first one somebody else's program was on before the agent came.
+fn occupied(name: &str, kept: Option<Vec<Capability>>) -> Result<(Node, Host, Foreign)> {
+    let mut node = Node::start(name, "vips: []\n")?;
+    node.agent.terminate()?;
+    node.agent.unload()?;
+    let far = Host::new("far")?;
+    let nic = Nic::new("198.51.100.2/24".parse()?).named("eth1").mac(NODE);
+    connect((&node.host, nic), (&far, Nic::new("198.51.100.1/24".parse()?)))?;
+    let foreign = Foreign::attach(&node.host, "eth0")?;
+    node.write_config("vips: [{address: 192.0.2.10}, {address: 198.51.100.10}]\n")?;
+    node.agent.options.only_capabilities = kept;
+    node.restart_agent()?;
+    Ok((node, far, foreign))
+}
+
+#[test]
+fn somebody_elses_program_is_named_and_left_alone_until_it_goes() -> Result<()> {
+    let (mut node, far, foreign) = occupied("occupied", None)?;
+    let named = format!("interface eth0 has another XDP program already: id {}, name {PASS};", foreign.id);
+    let way_out = "Detach it, or leave the interface out of `interfaces:`";
+    node.wait_for_problem(0, &[&named, way_out])?;
+    assert_eq!(ask(&far, "eth0", "198.51.100.10".parse()?)?, Some(NODE), "the other interface works");
+    assert_eq!(node.ask(VIP)?, None, "and nothing is claimed where nobody would answer");
+    assert!(node.xdp_programs()?.contains(&foreign.id.into()), "it is still there");
+
+    drop(foreign);
+    node.wait_until_answered(VIP, NODE)?;
+    node.wait_for_end_of_problem(0, &[&named])?;
+    Ok(())
+}
+
+#[test]
+fn somebody_elses_program_is_named_by_its_id_where_the_kernel_tells_no_more() -> Result<()> {
+    let kept = vec![Capability::Bpf, Capability::NetAdmin, Capability::NetRaw, Capability::Perfmon];
+    let (mut node, _far, foreign) = occupied("occupied-caps", Some(kept))?;
+    let named = format!("interface eth0 has another XDP program already: id {};", foreign.id);
+    node.wait_for_problem(0, &[&named])?;
+    Ok(())
+}
+
+#[test]
+fn a_second_agent_is_refused_with_the_pid_of_the_first() -> Result<()> {
+    let node = Node::start("second", HOLDS_ONE)?;
+    node.wait_until_answered(VIP, NODE)?;
+    let probe = node.probe(VIP)?;
+    let options = AgentOptions::new(&node.agent.options.pin_dir);
+    let mut second = Agent::start(&node.host, "vips: [{address: 192.0.2.11}]\n", options)?;
+    assert_eq!(second.wait(PATIENCE)?.code(), Some(NOT_ALONE));
+    let said = second.transcript();
+    let expected = format!(
+        "another vipward agent (pid {}) uses {}: stop it, or give this one a directory of its own with --pin-dir",
+        node.agent.pid()?,
+        node.agent.options.pin_dir.display()
+    );
+    assert!(said.contains(&expected), "{expected} in: {said}");
+    assert_eq!(node.agent.status()?["entries"], 1);
+    node.assert_answered_throughout(&probe.stop()?);
+    // Its pins are the first one's, which goes on: not to be unloaded when it is dropped.
+    second.options.pin_dir = node.bpffs.pin_dir("nothing");
+    Ok(())
+}
+
+#[test]
+fn a_second_agent_with_pins_of_its_own_works_beside_the_first_in_another_namespace() -> Result<()> {
+    let other_mac = Mac([2, 0, 0, 0, 0, 0x33]);
+    let node = Node::start("two", HOLDS_ONE)?;
+    let other = node.lan()?.host("other", Nic::new(net(5)).mac(other_mac))?;
+    let options = AgentOptions::new(node.bpffs.pin_dir("other"));
+    let agent = start_agent(&other, "vips: [{address: 192.0.2.11}]\n", options)?;
+    node.wait_until_answered(VIP, NODE)?;
+    wait_until(PATIENCE, "an answer of the second", || Ok(node.ask(ip(11))? == Some(other_mac)))?;
+    assert_eq!(
+        (node.agent.status()?["entries"].as_u64(), agent.status()?["entries"].as_u64()),
+        (Some(1), Some(1))
+    );
+    Ok(())
+}
