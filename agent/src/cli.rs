@@ -40,6 +40,9 @@ pub enum Command {
     /// Show what the kernel has: interfaces, VIPs, counters, the fence. Works without a running agent.
     Status(StatusArgs),
     /// Detach the program from every interface and remove everything that is pinned. VIPs are no longer answered.
+    ///
+    /// Addresses that `bind:` put on interfaces are taken away too. Refused while an agent uses the pin directory:
+    /// stop it first.
     Unload(PinArgs),
     /// Print a completion script for a shell.
     #[command(after_help = "For bash: vipward completions bash > /etc/bash_completion.d/vipward")]
