@@ -180,7 +180,7 @@ fn a_file_that_may_not_be_read_changes_nothing_and_is_picked_up_when_it_may() ->
     untouched(&mut node, |node| {
         let seen = node.agent.logs()?.len();
         let path = node.agent.config_path();
-        fs::set_permissions(&path, Permissions::from_mode(0))?;
+        fs::set_permissions(&path, Permissions::from_mode(0o000))?;
         // A change of its mode says that what can be read of the file may have changed.
         wait_for_refusal(node, seen, &[&path.display().to_string(), "Permission denied"])?;
         fs::write(&path, "vips: [{address: 192.0.2.10}, {address: 192.0.2.11}]\n")?;

@@ -168,7 +168,7 @@ fn a_file_that_is_not_there_or_may_not_be_read_is_named() -> Result<()> {
         let expected = format!("error: failed to read the configuration {}: {cause}", path.display());
         assert!(said.starts_with(&expected), "{expected} in: {said}");
     };
-    fs::set_permissions(&path, Permissions::from_mode(0))?;
+    fs::set_permissions(&path, Permissions::from_mode(0o000))?;
     agent.options.only_capabilities =
         Some(vec![Capability::Bpf, Capability::NetAdmin, Capability::NetRaw, Capability::Perfmon]);
     refused(&said_by_next(&mut agent)?, "Permission denied");

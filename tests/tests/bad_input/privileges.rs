@@ -195,7 +195,7 @@ fn a_bpffs_that_is_not_mounted_is_mounted() -> Result<()> {
     })?;
     node.wait_until_answered(VIP, NODE)?;
     let seen_by_agent =
-        PathBuf::from(format!("/proc/{}/root", node.agent.pid()?)).join(&pin_dir.strip_prefix("/")?);
+        PathBuf::from(format!("/proc/{}/root", node.agent.pid()?)).join(pin_dir.strip_prefix("/")?);
     assert!(seen_by_agent.join("vips_v4").exists(), "{}", seen_by_agent.display());
     assert!(!pin_dir.exists(), "it is mounted for the agent only");
     assert_eq!(fs::read_to_string("/proc/self/mounts")?.matches(BPFFS).count(), mounts_before);

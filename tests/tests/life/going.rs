@@ -7,7 +7,10 @@ use vipward_tests::scene::{NODE, PATIENCE, VIP, ip};
 use vipward_tests::tools::bpftool;
 use vipward_tests::wait::wait_until;
 
+/// Enough to show that nobody answers.
 const SOME: usize = 300;
+/// Exit code: an agent uses the pin directory.
+const NOT_ALONE: i32 = 5;
 
 fn assert_silent(node: &Node) -> Result<()> {
     let probe = node.probe(VIP)?;
@@ -79,4 +82,31 @@ fn unload_leaves_nothing() -> Result<()> {
 
     node.restart_agent()?;
     node.wait_until_answered(VIP, NODE)
+}
+
+#[test]
+fn unload_takes_the_addresses_away_that_a_killed_agent_left() -> Result<()> {
+    let mut node = Node::start("unload-bound", "vips: [{address: 192.0.2.10, bind: lo}]\n")?;
+    wait_until(PATIENCE, "the VIP on lo", || bound(&node))?;
+    node.agent.kill9()?;
+    let removed = node.agent.unload()?;
+    assert!(removed.contains("address 192.0.2.10 from lo"), "{removed}");
+    assert!(!bound(&node)?);
+    // The kernel does not answer for it either.
+    assert_silent(&node)
+}
+
+#[test]
+fn unload_is_refused_while_an_agent_runs() -> Result<()> {
+    let node = Node::start("unload-running", "vips: [{address: 192.0.2.10}]\n")?;
+    node.wait_until_answered(VIP, NODE)?;
+    let probe = node.probe(VIP)?;
+    let output = node.agent.vipward("unload")?.output()?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(NOT_ALONE), "{said}");
+    let pid = format!("(pid {})", node.agent.pid()?);
+    assert!(said.contains(&pid), "{pid} in: {said}");
+    assert_eq!(node.xdp_programs()?.len(), 1);
+    node.assert_answered_throughout(&probe.stop()?);
+    Ok(())
 }
