@@ -12,8 +12,6 @@ use vipward_tests::scene::PATIENCE;
 
 /// Exit code: the configuration is wrong.
 const BAD_CONFIGURATION: i32 = 3;
-/// Exit code: failed.
-const FAILED: i32 = 1;
 
 /// What it is, the file, and what is said: after the file's path, where it stands and what is wrong.
 const ROWS: &[(&str, &str, &[&str])] = &[
@@ -161,7 +159,7 @@ fn a_file_that_is_not_there_or_may_not_be_read_is_named() -> Result<()> {
     let said_by_next = |agent: &mut Agent| -> Result<String> {
         let before = agent.transcript().len();
         agent.restart()?;
-        assert_eq!(agent.wait(PATIENCE)?.code(), Some(FAILED));
+        assert_eq!(agent.wait(PATIENCE)?.code(), Some(BAD_CONFIGURATION));
         Ok(agent.transcript().split_off(before))
     };
     let refused = |said: &str, cause: &str| {
