@@ -20,7 +20,7 @@ use crate::xdp_pass::XdpPass;
 
 /// How often a probe of [`Node::probe`] asks.
 pub const PROBE_INTERVAL: Duration = Duration::from_millis(1);
-/// A configuration that holds [`VIP`].
+/// A configuration that holds [`scene::VIP`].
 pub const HOLDS_ONE: &str = "vips: [{address: 192.0.2.10}]\n";
 
 /// How the program runs on the node's interface, and what that takes.
