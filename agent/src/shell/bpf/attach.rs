@@ -92,7 +92,7 @@ impl DataPlane {
     /// Detaches from an interface, or forgets a link whose interface is gone.
     pub fn detach(&mut self, ifindex: u32) -> Result<(), BpfError> {
         for link in self.pins.links()?.into_iter().filter(|link| link.ifindex == ifindex) {
-            pins::remove(&link.path)?;
+            link.remove()?;
         }
         self.links.remove(&ifindex);
         Ok(())

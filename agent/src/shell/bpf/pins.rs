@@ -12,7 +12,7 @@ use aya::{
 };
 use vipward_common::{Meta, maps as names};
 
-use super::{BpfError, attach::Mode, map_data, maps::failed};
+use super::{BpfError, attach::Mode, map_data, maps::failed, sys};
 
 /// Suffix of a map's pin while its set is not complete. (bpffs refuses names with a dot.)
 const UNFINISHED: &str = "_new";
@@ -45,6 +45,16 @@ pub struct LinkPin {
 }
 
 impl LinkPin {
+    /// Detaches the program and removes the pin.
+    pub(super) fn remove(&self) -> Result<(), BpfError> {
+        sys::detach_link(&self.path).map_err(|source| BpfError::PinFile {
+            operation: "detach the link of",
+            path: self.path.clone(),
+            source,
+        })?;
+        remove(&self.path).map(|_| ())
+    }
+
     /// The ids of the link and of the program that it runs, as the kernel knows them.
     pub fn ids(&self) -> Result<(u32, u32), BpfError> {
         let failed = |source| BpfError::Link {
@@ -163,16 +173,15 @@ impl Pins {
 
     /// Detaches every pinned link.
     pub(super) fn remove_links(&self) -> Result<(), BpfError> {
-        self.links()?.iter().try_for_each(|link| remove(&link.path).map(|_| ()))
+        self.links()?.iter().try_for_each(LinkPin::remove)
     }
 
     /// Removes links, maps and the directory, links first; returns what was removed.
     pub(super) fn remove_all(&self) -> Result<Vec<String>, BpfError> {
         let mut removed = Vec::new();
         for link in self.links()? {
-            if remove(&link.path)? {
-                removed.push(format!("link of interface {} ({})", link.ifindex, link.mode));
-            }
+            link.remove()?;
+            removed.push(format!("link of interface {} ({})", link.ifindex, link.mode));
         }
         // `meta` first, so that what is left by an interruption is no set of maps.
         for name in names::ALL.iter().rev() {
