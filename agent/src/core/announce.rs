@@ -19,6 +19,8 @@ mod tests;
 const ROUNDS: u8 = 6;
 /// Least time between two rounds.
 const ROUND_INTERVAL: Duration = Duration::from_millis(1_100);
+/// RFC 5227: least time between two announcements that defend an address.
+const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
 /// Frames of one round: a request and a reply.
 const FRAMES_PER_ROUND: u32 = 2;
 /// How far a refresh may be from its period, in per cent, either way.
@@ -93,6 +95,8 @@ pub enum Command {
 /// Which announcement it is. Earlier ones go first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Round {
+    /// One that a peer's claim asked for.
+    Defence,
     /// One of the rounds after the VIP was taken, from 0.
     Taking(u8),
     /// A later one.
@@ -103,8 +107,10 @@ struct Vip {
     mac: MacAddr,
     round: Round,
     due: Monotonic,
+    /// No defence before this: the last round is too near, or the last defence.
+    defended_until: Monotonic,
     /// How many refreshes there were, for the jitter.
-    refreshes: u64,
+    refreshes: u32,
 }
 
 /// The schedule of all VIPs.
@@ -155,11 +161,7 @@ impl Announcer {
         match event {
             Event::Taken { key, mac } | Event::MacChanged { key, mac } => self.begin(key, mac, now),
             Event::Released { key } => self.forget(&key),
-            Event::Contested { key } => {
-                if let Some(mac) = self.vips.get(&key).map(|vip| vip.mac) {
-                    self.begin(key, mac, now);
-                }
-            }
+            Event::Contested { key } => self.defend(key, now),
             Event::CarrierLost { ifindex } => {
                 self.silent.insert(ifindex);
                 for key in self.keys_on(ifindex) {
@@ -194,8 +196,19 @@ impl Announcer {
 
     fn begin(&mut self, key: VipKey, mac: MacAddr, now: Monotonic) {
         self.forget(&key);
-        self.vips.insert(key, Vip { mac, round: Round::Taking(0), due: now, refreshes: 0 });
+        self.vips
+            .insert(key, Vip { mac, round: Round::Taking(0), due: now, defended_until: now, refreshes: 0 });
         self.schedule(key, Round::Taking(0), now);
+    }
+
+    /// Claims may come ten times a second: the rounds under way are an answer too, and one defence is one round.
+    fn defend(&mut self, key: VipKey, now: Monotonic) {
+        let Some(vip) = self.vips.get(&key) else { return };
+        let due = vip.defended_until.max(now);
+        match vip.round {
+            Round::Refresh if due < vip.due => self.schedule(key, Round::Defence, due),
+            Round::Refresh | Round::Taking(_) | Round::Defence => {}
+        }
     }
 
     fn forget(&mut self, key: &VipKey) {
@@ -222,7 +235,7 @@ impl Announcer {
 
     fn schedule_refresh(&mut self, key: VipKey, now: Monotonic) {
         let Some(vip) = self.vips.get_mut(&key) else { return };
-        vip.refreshes += 1;
+        vip.refreshes = vip.refreshes.wrapping_add(1);
         let period = jittered(self.settings.refresh, self.seed, key, vip.refreshes);
         self.schedule(key, Round::Refresh, now + period);
     }
@@ -241,14 +254,16 @@ impl Announcer {
         let mut commands = Vec::new();
         while self.next_slot <= now {
             let Some((round, _, key)) = self.ready.pop_first() else { break };
-            let Some(vip) = self.vips.get(&key) else { continue };
+            let Some(vip) = self.vips.get_mut(&key) else { continue };
+            let pause = if round == Round::Defence { DEFEND_INTERVAL } else { ROUND_INTERVAL };
+            vip.defended_until = vip.defended_until.max(now + pause);
             commands.push(Command::Send { key, mac: vip.mac, round });
             self.next_slot = self.next_slot + slot;
             match round {
                 Round::Taking(number) if number + 1 < ROUNDS => {
                     self.schedule(key, Round::Taking(number + 1), now + ROUND_INTERVAL);
                 }
-                Round::Taking(_) | Round::Refresh => self.schedule_refresh(key, now),
+                Round::Taking(_) | Round::Refresh | Round::Defence => self.schedule_refresh(key, now),
             }
         }
         commands
@@ -256,11 +271,11 @@ impl Announcer {
 }
 
 /// The period, longer or shorter by up to [`JITTER_PER_CENT`]; the same for the same arguments.
-fn jittered(period: Duration, seed: u64, key: VipKey, number: u64) -> Duration {
+fn jittered(period: Duration, seed: u64, key: VipKey, number: u32) -> Duration {
     let [a, b, c, d] = key.addr;
     let key = u64::from(u32::from_be_bytes([a, b, c, d])) | u64::from(key.ifindex) << 32;
     // SplitMix64's finisher: neighbouring VIPs must not be refreshed together.
-    let mut mixed = seed.wrapping_add(number).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ key;
+    let mut mixed = seed.wrapping_add(u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ key;
     mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^= mixed >> 31;
