@@ -23,6 +23,9 @@ fn taken(ifindex: u32, host: u16) -> Event {
     Event::Taken { key: key(ifindex, host), mac: OWN }
 }
 
+/// What is shown, what happens when, and when announcements leave.
+type Row<'a> = (&'a str, &'a [(u64, Event)], &'a [u64]);
+
 /// One announcement, and when it left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Sent {
@@ -110,7 +113,6 @@ fn what_happens_to_a_vip_changes_its_rounds() {
     let back = Event::CarrierReturned { ifindex: 1 };
     let again = [2_000, 3_100, 4_200, 5_300, 6_400, 7_500];
     let whole = [0, 1_100, 2_200, 3_300, 4_400, 5_500];
-    type Row<'a> = (&'a str, &'a [(u64, Event)], &'a [u64]);
     let table: [Row<'_>; 9] = [
         ("nothing", &[], &whole),
         ("released", &[(2_000, gone)], &whole[..2]),
@@ -197,6 +199,19 @@ fn a_contested_vip_is_refreshed_all_the_same() {
     let refreshes = run.until(100_000).into_iter().filter(|sent| sent.round == Round::Refresh);
     let times: Vec<_> = refreshes.map(|sent| sent.millis).collect();
     assert!(matches!(times[..], [time] if (74_000..=86_000).contains(&time)), "{times:?}");
+}
+
+#[test]
+fn a_defence_that_must_wait_puts_off_no_refresh() {
+    let often = Settings { refresh: Duration::from_secs(4), ..SETTINGS };
+    let mut run = Run::start(&often, 7);
+    run.tell(taken(1, 1));
+    run.until(20_000);
+    run.tell(Event::Contested { key: key(1, 1) });
+    run.until(20_100);
+    run.tell(Event::Contested { key: key(1, 1) });
+    let times = run.times(29_000);
+    assert!(times.len() >= 2 && times[0] <= 24_400, "{times:?}");
 }
 
 #[test]

@@ -68,6 +68,7 @@ fn a_conflict_is_told_at_its_start_once_a_minute_and_at_its_end() {
         ("another MAC", 80, Step::Claim(second, 2), vec![Line::NewOffender(claim(kind, 1, second, 3))]),
         ("the same again", 90, Step::Claim(second, 0), vec![]),
         ("and the first again", 120, Step::Claim(first, 11), vec![]),
+        ("almost a minute after the last summary", 129, Step::Tick, vec![]),
         ("a minute after the last summary", 130, Step::Tick, goes_on(13, &[first, second])),
         ("a minute in which nothing came", 190, Step::Tick, vec![]),
         ("almost five quiet minutes", 419, Step::Tick, vec![]),
