@@ -2,7 +2,7 @@
 //!
 //! An agent of a scene is dropped before its scene, as locals are: its pins are in the scene's bpffs.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::process::Command;
 use std::time::Duration;
 
@@ -156,4 +156,34 @@ pub fn wait_until_heard(wire: &Wire, address: Ipv4Addr) -> Result<()> {
     let reply = wire.expect_arp(PATIENCE, "an answer to what was sent last", |arp| arp.tha == request.sha)?;
     ensure!(reply.spa == address, "another answer than for {address}: {reply}");
     Ok(())
+}
+
+/// Sends a request, and returns every answer to it that has come when the kernel of the host at `address` has answered
+/// what was sent after it. Whoever answers on the way of a frame has answered by then, so that no answer is proof of
+/// silence and takes no time.
+pub fn answers_to(wire: &Wire, request: &Arp, address: Ipv4Addr) -> Result<Vec<Arp>> {
+    wire.drain()?;
+    wire.send(&request.to_bytes())?;
+    let last = Arp::probe(Mac::local(0xff02), address);
+    wire.send(&last.to_bytes())?;
+    let mut answers = Vec::new();
+    wire.expect_arp(PATIENCE, "an answer to what was sent last", |arp| {
+        if arp.is_reply() && arp.spa == request.tpa && arp.tha == request.sha {
+            answers.push(*arp);
+        }
+        arp.is_reply() && arp.tha == last.sha
+    })?;
+    Ok(answers)
+}
+
+/// A broadcast request of the client for an address.
+pub fn clients_request(address: Ipv4Addr) -> Arp {
+    Arp::request(CLIENT, ip(1), address)
+}
+
+/// Makes the kernel of a host send a datagram, and so ask for whom it does not know.
+pub fn send_datagram(host: &Host, from: Ipv4Addr, to: Ipv4Addr) -> Result<()> {
+    // The discard port (RFC 863): nobody listens.
+    let sent = host.run(|| UdpSocket::bind((from, 0))?.send_to(&[0], (to, 9)));
+    sent.map(drop).with_context(|| format!("failed to send from {from} to {to} on {}", host.name()))
 }
