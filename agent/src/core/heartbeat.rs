@@ -21,7 +21,7 @@ pub struct Settings {
     pub heartbeat: Duration,
     /// What is done when there is none.
     pub policy: Policy,
-    /// How long it is held over then, counted from the last beat.
+    /// How long it is held over then, counted from the deadline.
     pub hold_for: Duration,
 }
 
@@ -85,6 +85,6 @@ impl Heartbeat {
         let deadline = now + self.settings.duration.saturating_sub(self.early);
         self.due = now + self.settings.heartbeat;
         self.deadline = Some(deadline);
-        Beat { deadline, hold_until: now + self.settings.hold_for, policy: self.settings.policy, late }
+        Beat { deadline, hold_until: deadline + self.settings.hold_for, policy: self.settings.policy, late }
     }
 }
