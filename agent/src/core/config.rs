@@ -93,7 +93,10 @@ impl Config {
         let config = values::validate(raw, host, &mut faults);
         match config {
             Some(config) if faults.is_empty() => Ok(config),
-            Some(_) | None => Err(ConfigError::Values { file: source.to_owned(), faults }),
+            Some(_) | None => {
+                faults.sort_by_key(|fault| fault.place);
+                Err(ConfigError::Values { file: source.to_owned(), faults })
+            }
         }
     }
 

@@ -18,18 +18,18 @@ const ROWS: &[(&str, &str, &[&str])] = &[
     ("nothing", "", &[" is empty; the least is `vips: []`"]),
     ("a comment", "# later\n", &[" is empty; the least is `vips: []`"]),
     ("no YAML", "vips: [\n", &[":1:7: unclosed bracket"]),
-    ("no VIPs", "node: a\n", &[":1:1: missing field `vips`"]),
+    ("no VIPs", "node: a\n", &[":1:1: the key `vips` is missing; write `vips: []` for none"]),
     (
         "an unknown key",
         "vips: []\nfences: {duration: 3s}\n",
         &[
-            ":2:1: unknown field `fences`, expected one of node, interfaces, vips, peers, xdp, fence, announce, shutdown",
+            ":2:1: unknown key `fences`; the keys here are node, interfaces, vips, peers, xdp, fence, announce, shutdown",
         ],
     ),
     (
         "an unknown key of a VIP",
         "vips:\n  - adress: 192.0.2.10\n",
-        &[":2:5: unknown field `adress`, expected one of address, interface, bind, mac"],
+        &[":2:5: unknown key `adress`; the keys here are address, interface, bind, mac"],
     ),
     (
         "a bad address",

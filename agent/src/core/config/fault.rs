@@ -5,6 +5,8 @@ use std::{fmt, net::Ipv4Addr, time::Duration};
 use serde_saphyr::Location;
 use thiserror::Error;
 
+use super::raw::printable;
+
 /// Why a file is no configuration.
 #[derive(Debug, Error)]
 pub enum ConfigError {
@@ -29,7 +31,7 @@ pub enum ConfigError {
     Values {
         /// The file.
         file: String,
-        /// Each of them.
+        /// Each of them, in the file's order.
         faults: Vec<Fault>,
     },
 }
@@ -37,13 +39,13 @@ pub enum ConfigError {
 fn list(file: &str, faults: &[Fault]) -> String {
     faults
         .iter()
-        .map(|fault| format!("{file}:{}: {}", fault.place, fault.kind))
+        .map(|fault| format!("{file}:{}: {}", fault.place, printable(&fault.kind.to_string())))
         .collect::<Vec<_>>()
         .join("\n")
 }
 
 /// A line and column, both from 1.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Place {
     /// The line.
     pub line: u32,
@@ -133,6 +135,9 @@ pub enum FaultKind {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// `vips:` with nothing after it.
+    #[error("`vips` has no value; write `vips: []` for none")]
+    NoVips,
     /// An empty list of interfaces.
     #[error("`interfaces` is empty, so nothing would be attached; leave it out to have the default")]
     NoInterfaces,
@@ -178,6 +183,18 @@ pub enum FaultKind {
         /// The heartbeat.
         heartbeat: Duration,
     },
+    /// Holding over would be past when the fence lapses.
+    #[error(
+        "`fence.hold_for: {}` is not longer than `fence.duration: {}`, so holding over would end before it begins; make \
+         it longer, or set `fence.policy` to stop",
+        show(.hold_for), show(.duration)
+    )]
+    HoldShorterThanFence {
+        /// How long is held over, from the last beat.
+        hold_for: Duration,
+        /// The fence.
+        duration: Duration,
+    },
     /// Not one of the words.
     #[error("`{value}` is not known for `{key}`; it is one of {known}")]
     Word {
@@ -203,6 +220,9 @@ pub enum FaultKind {
     /// An empty node name.
     #[error("`node` is empty; leave it out to have the host name")]
     EmptyNode,
+    /// A node name that is no line.
+    #[error("`{0}` is no name for `node`: it has a control character; leave it out")]
+    NodeName(String),
 }
 
 fn show(duration: &Duration) -> String {

@@ -1,19 +1,22 @@
 //! The file as YAML: which keys there are, and where each value stands.
 
 use serde::{Deserialize, Deserializer};
-use serde_saphyr::Spanned;
+use serde_saphyr::{DefaultMessageFormatter, Error, MessageFormatter as _, Spanned};
 
 use super::{ConfigError, fault::Place};
 
-/// A text and where it stands, in little room: there may be a hundred thousand VIPs.
-pub(super) struct Text {
-    pub(super) value: Box<str>,
+/// A value and where it stands.
+pub(super) struct At<T> {
+    pub(super) value: T,
     pub(super) place: Place,
 }
 
-impl<'de> Deserialize<'de> for Text {
+/// A text, in little room: there may be a hundred thousand VIPs.
+pub(super) type Text = At<Box<str>>;
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for At<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Spanned { value, referenced, defined: _ } = Spanned::<Box<str>>::deserialize(deserializer)?;
+        let Spanned { value, referenced, defined: _ } = Spanned::<T>::deserialize(deserializer)?;
         Ok(Self { value, place: Place::from(&referenced) })
     }
 }
@@ -22,8 +25,9 @@ impl<'de> Deserialize<'de> for Text {
 #[serde(deny_unknown_fields)]
 pub(super) struct RawConfig {
     pub(super) node: Option<Text>,
-    pub(super) interfaces: Option<Vec<Text>>,
-    pub(super) vips: Vec<RawVip>,
+    pub(super) interfaces: Option<At<Vec<Text>>>,
+    /// `None` for a bare `vips:`, which a file that was cut short has.
+    pub(super) vips: At<Option<Vec<RawVip>>>,
     #[serde(default)]
     pub(super) peers: Vec<Text>,
     pub(super) xdp: Option<Text>,
@@ -61,19 +65,52 @@ pub(super) struct RawAnnounce {
 
 /// Reads the YAML; what is wrong here ends the reading, so it is told alone.
 pub(super) fn read(text: &str, file: &str) -> Result<RawConfig, ConfigError> {
-    if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
+    let is_blank = |line: &str| {
+        let line = line.trim();
+        line.is_empty() || line.starts_with('#') || line == "---" || line == "..."
+    };
+    if text.lines().all(is_blank) {
         return Err(ConfigError::Empty { file: file.to_owned() });
     }
     serde_saphyr::from_str(text).map_err(|error| ConfigError::Yaml {
         file: file.to_owned(),
         place: error.location().map_or(Place::START, |location| Place::from(&location)),
-        reason: reason(&error),
+        reason: printable(&reason(error.without_snippet())),
     })
 }
 
-/// What the reader says, without the place that it repeats and the hint that is for programmers.
-fn reason(error: &serde_saphyr::Error) -> String {
-    let text = error.without_snippet().to_string();
-    let text = text.split(" at line ").next().unwrap_or_default();
-    text.split(", set DuplicateKeyPolicy").next().unwrap_or_default().to_owned()
+/// What is wrong, in the words of who writes the file; the reader's own are for programmers.
+fn reason(error: &Error) -> String {
+    match error {
+        Error::SerdeUnknownField { field, expected, .. } => {
+            format!("unknown key `{field}`; the keys here are {}", expected.join(", "))
+        }
+        Error::SerdeMissingField { field: "vips", .. } => {
+            "the key `vips` is missing; write `vips: []` for none".to_owned()
+        }
+        Error::SerdeMissingField { field, .. } => format!("the key `{field}` is missing"),
+        Error::DuplicateMappingKey { key, .. } => {
+            let key = key.as_deref().unwrap_or("<<");
+            format!("the key `{key}` is given twice; remove one of the two")
+        }
+        Error::Unexpected { expected, .. } => format!("this should be {}", shape(expected)),
+        Error::NullIntoString { .. } => "there is no value; write one, or leave the key out".to_owned(),
+        Error::MultipleDocuments { .. } => "there is a second YAML document; a file has one".to_owned(),
+        other => DefaultMessageFormatter.format_message(other).into_owned(),
+    }
+}
+
+/// The reader's name for a shape, as it looks in a file.
+fn shape(expected: &str) -> &str {
+    let words = [
+        ("sequence", "a list: lines that begin with `- `, or [a, b]"),
+        ("mapping", "`key: value` lines, or {key: value}"),
+        ("scalar", "one value"),
+    ];
+    words.into_iter().find_map(|(name, words)| expected.contains(name).then_some(words)).unwrap_or(expected)
+}
+
+/// Without what a terminal or a log would obey.
+pub(super) fn printable(text: &str) -> String {
+    text.replace(char::is_control, "\u{fffd}")
 }

@@ -1,7 +1,7 @@
 //! The values of the file: what each may be, and what it is when it is left out.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map::Entry},
     fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     time::Duration,
@@ -13,8 +13,7 @@ use vipward_common::{MacAddr, Policy};
 
 use super::{
     Config, Fault, FaultKind, Shutdown, VipConfig, XdpMode,
-    fault::Place,
-    raw::{RawAnnounce, RawConfig, RawFence, RawVip, Text},
+    raw::{At, RawAnnounce, RawConfig, RawFence, RawVip, Text},
 };
 use crate::core::{announce, heartbeat};
 
@@ -43,8 +42,11 @@ impl InterfaceName {
             Err(fault("it is empty"))
         } else if name.len() > NAME_BYTES {
             Err(fault("the kernel's names have 15 bytes at most"))
-        } else if name.contains(|c: char| c == '/' || c.is_whitespace()) || name == "." || name == ".." {
-            Err(fault("the kernel's names have no slash and no space"))
+        } else if name.contains(|c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control())
+            || name == "."
+            || name == ".."
+        {
+            Err(fault("the kernel's names have no slash, colon or space"))
         } else {
             Ok(Self(name.into()))
         }
@@ -150,7 +152,7 @@ pub(super) fn validate(raw: RawConfig, host: &str, faults: &mut Vec<Fault>) -> O
 }
 
 impl Validator<'_> {
-    fn fault(&mut self, text: &Text, kind: FaultKind) {
+    fn fault<T>(&mut self, text: &At<T>, kind: FaultKind) {
         self.faults.push(Fault { place: text.place, kind });
     }
 
@@ -184,77 +186,93 @@ impl Validator<'_> {
     fn node(&mut self, text: Option<&Text>, host: &str) -> Option<String> {
         let node = self.optional(text, |node| match node {
             "" => Err(FaultKind::EmptyNode),
+            node if node.contains(char::is_control) => Err(FaultKind::NodeName(node.to_owned())),
             node => Ok(node.to_owned()),
         })?;
         Some(node.unwrap_or_else(|| host.to_owned()))
     }
 
-    fn interfaces(&mut self, patterns: Option<Vec<Text>>) -> Option<Vec<InterfacePattern>> {
+    fn interfaces(&mut self, patterns: Option<At<Vec<Text>>>) -> Option<Vec<InterfacePattern>> {
         let Some(patterns) = patterns else { return Some(Vec::new()) };
-        if patterns.is_empty() {
-            // An empty list has no place of its own in what the reader gives.
-            self.faults.push(Fault { place: Place::START, kind: FaultKind::NoInterfaces });
+        if patterns.value.is_empty() {
+            self.fault(&patterns, FaultKind::NoInterfaces);
             return None;
         }
         let patterns: Vec<_> =
-            patterns.iter().map(|pattern| self.value(pattern, InterfacePattern::parse)).collect();
+            patterns.value.iter().map(|pattern| self.value(pattern, InterfacePattern::parse)).collect();
         patterns.into_iter().collect()
     }
 
-    fn vips(&mut self, raw: &[RawVip]) -> Option<Vec<VipConfig>> {
-        let mut lines = BTreeMap::new();
-        let mut vips = Vec::with_capacity(raw.len());
-        for vip in raw {
-            let vip_config = self.vip(vip);
-            if let Some(VipConfig { address, .. }) = vip_config {
-                let first = *lines.entry(address).or_insert(vip.address.place.line);
-                if first != vip.address.place.line {
-                    self.fault(&vip.address, FaultKind::Duplicate { address, first });
-                }
-            }
-            vips.push(vip_config);
+    fn vips(&mut self, raw: &At<Option<Vec<RawVip>>>) -> Option<Vec<VipConfig>> {
+        let Some(vips) = &raw.value else {
+            self.fault(raw, FaultKind::NoVips);
+            return None;
+        };
+        let mut first_lines = BTreeMap::new();
+        let mut found = Vec::with_capacity(vips.len());
+        for vip in vips {
+            found.push(self.vip(vip, &mut first_lines));
         }
-        vips.into_iter().collect()
+        found.into_iter().collect()
     }
 
-    fn vip(&mut self, raw: &RawVip) -> Option<VipConfig> {
+    fn vip(&mut self, raw: &RawVip, first_lines: &mut BTreeMap<Ipv4Addr, u32>) -> Option<VipConfig> {
         let address = self.value(&raw.address, vip_address);
         let interface = self.optional(raw.interface.as_ref(), InterfacePattern::parse);
         let bind = self.optional(raw.bind.as_ref(), InterfaceName::parse);
         let guarded_at = self.optional(raw.mac.as_ref(), mac);
-        if let (Some(address), Some(_), Some(bind)) = (address, &raw.mac, &raw.bind) {
+        let address = address?;
+        match first_lines.entry(address) {
+            Entry::Vacant(entry) => _ = entry.insert(raw.address.place.line),
+            Entry::Occupied(entry) => {
+                self.fault(&raw.address, FaultKind::Duplicate { address, first: *entry.get() });
+            }
+        }
+        if let (Some(_), Some(bind)) = (&raw.mac, &raw.bind) {
             self.fault(bind, FaultKind::GuardedAndBound { address });
         }
-        Some(VipConfig { address: address?, interface: interface?, bind: bind?, mac: guarded_at? })
+        Some(VipConfig { address, interface: interface?, bind: bind?, mac: guarded_at? })
     }
 
     fn fence(&mut self, raw: &RawFence) -> Option<heartbeat::Settings> {
         let duration = self.duration(raw.duration.as_ref(), "fence.duration", MILLISECOND, FENCE_DURATION);
+        let third = duration.unwrap_or(FENCE_DURATION).as_millis() / 3;
+        let third = u64::try_from(third).map_or(HEARTBEAT_MOST, Duration::from_millis);
+        let default = third.clamp(HEARTBEAT_LEAST, HEARTBEAT_MOST);
+        let heartbeat = self.duration(raw.heartbeat.as_ref(), "fence.heartbeat", MILLISECOND, default);
         let policy = self.word(raw.policy.as_ref(), "fence.policy", "stop, hold", |word| match word {
             "stop" => Some(Policy::Stop),
             "hold" => Some(Policy::Hold),
             _ => None,
         });
-        let least = if matches!(policy, Some(Some(Policy::Stop))) { Duration::ZERO } else { MILLISECOND };
-        let hold_for = self.duration(raw.hold_for.as_ref(), "fence.hold_for", least, HOLD_FOR);
-        let duration = duration?;
-        let third = u64::try_from(duration.as_millis() / 3).map_or(HEARTBEAT_MOST, Duration::from_millis);
-        let default = third.clamp(HEARTBEAT_LEAST, HEARTBEAT_MOST);
-        let heartbeat = self.duration(raw.heartbeat.as_ref(), "fence.heartbeat", MILLISECOND, default)?;
-        if duration <= heartbeat * 2 {
-            let kind = FaultKind::FenceShorterThanHeartbeat { duration, heartbeat };
-            match raw.duration.as_ref().or(raw.heartbeat.as_ref()) {
-                Some(text) => self.fault(text, kind),
-                None => self.faults.push(Fault { place: Place::START, kind }),
-            }
-            return None;
-        }
-        Some(heartbeat::Settings {
-            duration,
-            heartbeat,
+        let hold_for = self.duration(raw.hold_for.as_ref(), "fence.hold_for", Duration::ZERO, HOLD_FOR);
+        let settings = heartbeat::Settings {
+            duration: duration?,
+            heartbeat: heartbeat?,
             policy: policy?.unwrap_or(Policy::Hold),
             hold_for: hold_for?,
-        })
+        };
+        self.goes_together(raw, &settings).then_some(settings)
+    }
+
+    /// Values may be good each, and not go together.
+    fn goes_together(&mut self, raw: &RawFence, settings: &heartbeat::Settings) -> bool {
+        let heartbeat::Settings { duration, heartbeat, policy, hold_for } = *settings;
+        let (text, kind) = if duration <= heartbeat * 2 {
+            (
+                raw.duration.as_ref().or(raw.heartbeat.as_ref()),
+                FaultKind::FenceShorterThanHeartbeat { duration, heartbeat },
+            )
+        } else if policy == Policy::Hold && hold_for <= duration {
+            (
+                raw.hold_for.as_ref().or(raw.duration.as_ref()),
+                FaultKind::HoldShorterThanFence { hold_for, duration },
+            )
+        } else {
+            return true;
+        };
+        self.fault(text.expect("invariant: the defaults go together"), kind);
+        false
     }
 
     fn announce(&mut self, raw: &RawAnnounce) -> Option<announce::Settings> {
@@ -332,7 +350,7 @@ fn mac(text: &str) -> Result<MacAddr, FaultKind> {
     for octet in &mut octets {
         *octet = parts
             .next()
-            .filter(|part| part.len() == 2)
+            .filter(|part| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_hexdigit()))
             .and_then(|part| u8::from_str_radix(part, 16).ok())
             .ok_or_else(|| FaultKind::Mac(text.to_owned()))?;
     }
