@@ -1,7 +1,8 @@
 //! The smallest difference between what is observed in the kernel and what is desired, as actions in a safe order.
 //!
 //! The order is: what is needed first (links, peers), then releases, then takes, then binds; and a bound address is
-//! taken away before its entry goes, or the kernel would answer for it.
+//! taken away before its entry goes, or the kernel would answer for it. A VIP that was yielded stays so, on every
+//! interface of this node, until it is reclaimed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +22,7 @@ mod tests;
 pub struct Observed {
     /// The entries of `vips_v4`.
     pub entries: BTreeMap<VipKey, VipEntry>,
-    /// What the program recorded, by slot.
+    /// What the program recorded, by slot: of every slot that an entry has or a new one could get.
     pub yields: BTreeMap<u32, Yield>,
     /// Our own MAC on each interface.
     pub links: BTreeMap<u32, MacAddr>,
@@ -31,6 +32,23 @@ pub struct Observed {
     pub binds: BTreeSet<(String, Ipv4Addr)>,
     /// How many slots there are.
     pub max_slots: u32,
+}
+
+impl Observed {
+    /// To whom an entry, in its generation, was yielded.
+    fn yielded_to(&self, entry: &VipEntry) -> Option<MacAddr> {
+        let recorded = self.yields.get(&entry.slot)?;
+        (recorded.generation != 0 && recorded.generation == entry.generation).then_some(MacAddr(recorded.mac))
+    }
+}
+
+/// The interface that each VIP is on: where it is held or guarded, or was when it was yielded.
+pub fn placed(entries: &BTreeMap<VipKey, VipEntry>) -> BTreeMap<Ipv4Addr, u32> {
+    let here = entries.iter().filter(|(_, entry)| match entry.role {
+        Role::Held | Role::Handover => true,
+        Role::Foreign => entry.mac != MacAddr::ZERO.0,
+    });
+    here.map(|(key, _)| (key.addr.into(), key.ifindex)).collect()
 }
 
 /// Why an entry changes.
@@ -46,6 +64,8 @@ pub enum Cause {
     Yielded,
     /// The operator took it back from the peer that it was yielded to.
     Reclaimed,
+    /// Its slot does not exist, or is another entry's too.
+    Repaired,
 }
 
 impl fmt::Display for Cause {
@@ -56,6 +76,7 @@ impl fmt::Display for Cause {
             Self::MacChanged => "MAC changed",
             Self::Yielded => "yielded to a peer",
             Self::Reclaimed => "taken back by the operator",
+            Self::Repaired => "repaired",
         })
     }
 }
@@ -125,47 +146,22 @@ pub enum Action {
 
 /// The actions that turn `observed` into `desired`. `reclaim` takes back what was yielded.
 pub fn plan(desired: &Desired, observed: &Observed, reclaim: bool) -> Vec<Action> {
-    let mut planner = Planner::new(desired, observed, reclaim);
-    let (takes, others): (Vec<_>, Vec<_>) = desired.entries.iter().partition(|(key, entry)| {
-        entry.role == Role::Held
-            && observed.entries.get(key).is_none_or(|observed| observed.role != Role::Held)
-    });
+    let planner = Planner::new(desired, observed, reclaim);
+    let binds: BTreeSet<_> =
+        desired.binds.iter().filter(|(_, vip)| !planner.gives_way(vip.octets())).cloned().collect();
 
     // A start with very many VIPs is where the agent needs most memory: nothing here grows by doubling.
     let mut actions = Vec::with_capacity(desired.entries.len() + desired.links.len() + desired.peers.len());
     actions.extend(changed_links(desired, observed));
     actions.extend(new_peers(desired, observed));
-    actions.extend(stale_binds(desired, observed));
-    actions.extend(
-        observed
-            .entries
-            .keys()
-            .filter(|key| !desired.entries.contains_key(key))
-            .map(|key| Action::RemoveEntry { key: *key, cause: Cause::NotConfigured }),
-    );
-    // Slots are given to takes first: the low ones have counters. Written last: a release comes before a take.
-    let takes: Vec<_> = takes.into_iter().filter_map(|(key, entry)| planner.entry(key, entry)).collect();
-    actions.extend(others.into_iter().filter_map(|(key, entry)| planner.entry(key, entry)));
-    actions.extend(takes);
-    actions.extend(
-        desired
-            .binds
-            .difference(&observed.binds)
-            .map(|(interface, vip)| Action::AddBind { interface: interface.clone(), vip: *vip }),
-    );
-    actions.extend(
-        observed
-            .peers
-            .difference(&desired.peers)
-            .map(|(ifindex, mac)| Action::RemovePeer { ifindex: *ifindex, mac: *mac }),
-    );
-    actions.extend(
-        observed
-            .links
-            .keys()
-            .filter(|ifindex| !desired.links.contains_key(ifindex))
-            .map(|ifindex| Action::RemoveLink { ifindex: *ifindex }),
-    );
+    let stale_binds = observed.binds.difference(&binds).cloned();
+    actions.extend(stale_binds.map(|(interface, vip)| Action::RemoveBind { interface, vip }));
+    actions.extend(stale_entries(desired, observed));
+    planner.put_entries(&mut actions);
+    let new_binds = binds.difference(&observed.binds).cloned();
+    actions.extend(new_binds.map(|(interface, vip)| Action::AddBind { interface, vip }));
+    actions.extend(stale_peers(desired, observed));
+    actions.extend(stale_links(desired, observed));
     actions
 }
 
@@ -184,86 +180,163 @@ fn new_peers<'a>(desired: &'a Desired, observed: &'a Observed) -> impl Iterator<
         .map(|(ifindex, mac)| Action::PutPeer { ifindex: *ifindex, mac: *mac })
 }
 
-fn stale_binds<'a>(desired: &'a Desired, observed: &'a Observed) -> impl Iterator<Item = Action> + 'a {
+fn stale_entries<'a>(desired: &'a Desired, observed: &'a Observed) -> impl Iterator<Item = Action> + 'a {
     observed
-        .binds
-        .difference(&desired.binds)
-        .map(|(interface, vip)| Action::RemoveBind { interface: interface.clone(), vip: *vip })
+        .entries
+        .keys()
+        .filter(|key| !desired.entries.contains_key(key))
+        .map(|key| Action::RemoveEntry { key: *key, cause: Cause::NotConfigured })
+}
+
+fn stale_peers<'a>(desired: &'a Desired, observed: &'a Observed) -> impl Iterator<Item = Action> + 'a {
+    observed
+        .peers
+        .difference(&desired.peers)
+        .map(|(ifindex, mac)| Action::RemovePeer { ifindex: *ifindex, mac: *mac })
+}
+
+fn stale_links<'a>(desired: &'a Desired, observed: &'a Observed) -> impl Iterator<Item = Action> + 'a {
+    observed
+        .links
+        .keys()
+        .filter(|ifindex| !desired.links.contains_key(ifindex))
+        .map(|ifindex| Action::RemoveLink { ifindex: *ifindex })
+}
+
+/// What a VIP is to be on an interface, before it has a slot.
+struct Target {
+    role: Role,
+    mac: MacAddr,
+    /// Whether it needs a generation that no yield can be of.
+    renewed: bool,
+    cause: Cause,
+}
+
+impl Target {
+    fn rank(&self) -> Rank {
+        match self.role {
+            Role::Held => Rank::Held,
+            Role::Handover | Role::Foreign if self.mac.is_zero() => Rank::Shadow,
+            Role::Handover | Role::Foreign => Rank::Elsewhere,
+        }
+    }
+}
+
+/// The low slots have counters: who gets them first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Rank {
+    /// Held here.
+    Held,
+    /// At a MAC that is known.
+    Elsewhere,
+    /// Not on this interface.
+    Shadow,
 }
 
 struct Planner<'a> {
+    desired: &'a Desired,
     observed: &'a Observed,
     reclaim: bool,
-    /// Free slots, lowest first.
-    free: std::vec::IntoIter<u32>,
+    /// Whose each slot is.
+    owners: BTreeMap<u32, VipKey>,
+    /// The VIPs that the program gave away on some interface: a peer has them, whichever interface they are seen through.
+    yielded: BTreeSet<[u8; 4]>,
 }
 
 impl<'a> Planner<'a> {
-    fn new(desired: &Desired, observed: &'a Observed, reclaim: bool) -> Self {
-        let kept: BTreeSet<u32> = observed
+    fn new(desired: &'a Desired, observed: &'a Observed, reclaim: bool) -> Self {
+        let mut owners = BTreeMap::new();
+        for (key, entry) in observed.entries.iter().filter(|(_, entry)| entry.slot < observed.max_slots) {
+            owners.entry(entry.slot).or_insert(*key);
+        }
+        let yielded = observed
             .entries
             .iter()
-            .filter(|(key, _)| desired.entries.contains_key(key))
-            .map(|(_, entry)| entry.slot)
+            .filter(|(key, entry)| desired.entries.contains_key(key) && observed.yielded_to(entry).is_some())
+            .map(|(key, _)| key.addr)
             .collect();
-        let new = desired.entries.keys().filter(|key| !observed.entries.contains_key(key)).count();
-        let free: Vec<u32> = (0..observed.max_slots).filter(|slot| !kept.contains(slot)).take(new).collect();
-        Self { observed, reclaim, free: free.into_iter() }
+        Self { desired, observed, reclaim, owners, yielded }
     }
 
-    /// What an entry needs; `None` when it is right, or when there is no slot for it.
-    fn entry(&mut self, key: &VipKey, desired: &DesiredEntry) -> Option<Action> {
-        match self.observed.entries.get(key) {
-            None => self.new_entry(key, desired),
-            Some(observed) => self.change(key, *observed, desired),
+    /// Whether the VIP is left to the peer that the program gave it to.
+    fn gives_way(&self, addr: [u8; 4]) -> bool {
+        !self.reclaim && self.yielded.contains(&addr)
+    }
+
+    /// Writes what is not as it is to be: what is not held first, since a release comes before a take.
+    fn put_entries(&self, actions: &mut Vec<Action>) {
+        let needs_slot =
+            |(key, target): &(VipKey, Target)| self.sound(key).is_none() && target.rank() == Rank::Held;
+        let for_held = self.targets().filter(needs_slot).count();
+        let mut free = self.free_slots().skip(for_held);
+        self.put_ranked(Rank::Elsewhere, &mut free, actions);
+        self.put_ranked(Rank::Shadow, &mut free, actions);
+        self.put_ranked(Rank::Held, &mut self.free_slots().take(for_held), actions);
+    }
+
+    /// What there is no slot for is left out.
+    fn put_ranked(&self, rank: Rank, free: &mut impl Iterator<Item = u32>, actions: &mut Vec<Action>) {
+        for (key, target) in self.targets().filter(|(_, target)| target.rank() == rank) {
+            let found = self.sound(&key);
+            let Some(slot) = found.map(|entry| entry.slot).or_else(|| free.next()) else { continue };
+            let generation = match found {
+                Some(entry) if !target.renewed => entry.generation,
+                Some(_) | None => self.next_generation(slot),
+            };
+            let Target { role, mac, renewed: _, cause } = target;
+            let entry = VipEntry { mac: mac.0, generation, role, slot, until_ns: 0 };
+            if self.observed.entries.get(&key) != Some(&entry) {
+                actions.push(Action::PutEntry { key, entry, reset_counters: found.is_none(), cause });
+            }
         }
     }
 
-    fn new_entry(&mut self, key: &VipKey, desired: &DesiredEntry) -> Option<Action> {
-        let slot = self.free.next()?;
-        let entry = VipEntry {
-            mac: desired.mac.0,
-            generation: self.next_generation(slot, 0),
-            role: desired.role,
-            slot,
-            until_ns: 0,
-        };
-        Some(Action::PutEntry { key: *key, entry, reset_counters: true, cause: Cause::Configured })
+    fn targets(&self) -> impl Iterator<Item = (VipKey, Target)> {
+        self.desired.entries.iter().map(|(key, desired)| (*key, self.target(key, desired)))
     }
 
-    fn change(&self, key: &VipKey, observed: VipEntry, desired: &DesiredEntry) -> Option<Action> {
-        let mut entry = VipEntry { mac: desired.mac.0, role: desired.role, until_ns: 0, ..observed };
-        let mut cause = if observed.role == desired.role { Cause::MacChanged } else { Cause::Configured };
-        let yielded = self.yielded(&observed);
-        match (desired.role, yielded) {
-            (Role::Held, Some(_)) if self.reclaim => {
-                entry.generation = self.next_generation(observed.slot, observed.generation);
-                cause = Cause::Reclaimed;
+    /// The slots that are free once the removals are done, lowest first.
+    fn free_slots(&self) -> impl Iterator<Item = u32> {
+        let stays =
+            |slot: &u32| self.owners.get(slot).is_some_and(|owner| self.desired.entries.contains_key(owner));
+        (0..self.observed.max_slots).filter(move |slot| !stays(slot))
+    }
+
+    /// The observed entry, when its slot is there and its own.
+    fn sound(&self, key: &VipKey) -> Option<&'a VipEntry> {
+        self.observed.entries.get(key).filter(|entry| self.owners.get(&entry.slot) == Some(key))
+    }
+
+    fn target(&self, key: &VipKey, desired: &DesiredEntry) -> Target {
+        let DesiredEntry { role, mac } = *desired;
+        let found = self.sound(key);
+        let yielded_to = found.and_then(|entry| self.observed.yielded_to(entry));
+        match role {
+            Role::Held if self.gives_way(key.addr) => {
+                let mac = yielded_to.unwrap_or(MacAddr::ZERO);
+                Target { role: Role::Foreign, mac, renewed: false, cause: Cause::Yielded }
             }
-            (Role::Held, Some(to)) => {
-                entry.role = Role::Foreign;
-                entry.mac = to.0;
-                cause = Cause::Yielded;
+            Role::Held | Role::Handover | Role::Foreign if yielded_to.is_some() && self.reclaim => {
+                Target { role, mac, renewed: true, cause: Cause::Reclaimed }
             }
-            (Role::Held, None) if observed.role != Role::Held => {
-                entry.generation = self.next_generation(observed.slot, observed.generation);
+            Role::Held | Role::Handover | Role::Foreign => {
+                let was = found.map(|entry| entry.role);
+                let cause = match was {
+                    None if self.observed.entries.contains_key(key) => Cause::Repaired,
+                    Some(was) if was == role => Cause::MacChanged,
+                    Some(_) | None => Cause::Configured,
+                };
+                Target { role, mac, renewed: role == Role::Held && was != Some(Role::Held), cause }
             }
-            (Role::Held | Role::Handover | Role::Foreign, _) => {}
         }
-        (entry != observed).then_some(Action::PutEntry { key: *key, entry, reset_counters: false, cause })
     }
 
-    /// To whom the entry, in its generation, was yielded.
-    fn yielded(&self, entry: &VipEntry) -> Option<MacAddr> {
-        let recorded = self.observed.yields.get(&entry.slot)?;
-        (recorded.generation != 0 && recorded.generation == entry.generation).then_some(MacAddr(recorded.mac))
-    }
-
-    /// A generation that neither the entry has had nor the slot's record names.
-    fn next_generation(&self, slot: u32, before: u16) -> u16 {
+    /// A generation that the slot has not had as far as is known, and that its record does not name.
+    fn next_generation(&self, slot: u32) -> u16 {
         let recorded = self.observed.yields.get(&slot).map_or(0, |recorded| recorded.generation);
+        let owner = self.owners.get(&slot).and_then(|owner| self.observed.entries.get(owner));
         let after = |generation: u16| generation.checked_add(1).unwrap_or(1);
-        let next = after(before.max(1));
+        let next = after(owner.map_or(recorded, |entry| entry.generation));
         if next == recorded { after(next) } else { next }
     }
 }
