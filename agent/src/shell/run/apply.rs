@@ -34,8 +34,8 @@ const MOST_LINES: usize = 64;
 pub(super) struct Settled {
     /// Without what no program is attached for.
     placement: Placement,
-    /// Where VIPs were held before it.
-    held: BTreeMap<Ipv4Addr, u32>,
+    /// Where VIPs were placed before it.
+    placed: BTreeMap<Ipv4Addr, u32>,
 }
 
 impl Driver {
@@ -44,8 +44,8 @@ impl Driver {
         // Read before the entries: a yield that comes in between is settled the next time.
         let yields = self.plane.maps().yields()?.total;
         let entries = self.plane.maps().entries()?;
-        let held = held(&entries);
-        let mut placement = placement::place(&self.config, &self.view, &held, self.plane.maps().max_vips());
+        let placed = plan::placed(&entries);
+        let mut placement = placement::place(&self.config, &self.view, &placed, self.plane.maps().max_vips());
         let observed = self.observed(entries, placement.desired.entries.len()).await?;
         let mut problems: BTreeSet<String> = placement.problems.iter().map(ToString::to_string).collect();
         let mut failures = self.attach(&placement.attach)?;
@@ -70,7 +70,7 @@ impl Driver {
         }
         problems.extend(self.kernel_may_ask(desired));
         if failures.is_empty() {
-            self.settled = Some(Settled { placement, held });
+            self.settled = Some(Settled { placement, placed });
         } else {
             self.settled = None;
             self.verify = now()? + RETRY;
@@ -82,7 +82,7 @@ impl Driver {
 
     /// Whether the network, as it is now, calls for nothing but what was brought about last.
     pub(super) fn is_settled(&self) -> bool {
-        let Some(Settled { placement, held }) = &self.settled else { return false };
+        let Some(Settled { placement, placed }) = &self.settled else { return false };
         let attached = self.plane.attached().all(|(ifindex, _)| {
             let interface = self.view.interfaces.get(&ifindex);
             interface.is_some_and(|interface| interface.xdp_programs.contains(&self.program_id))
@@ -91,7 +91,7 @@ impl Driver {
             let interface = self.view.by_name(interface);
             interface.is_some_and(|interface| interface.addresses.iter().any(|net| net.addr() == *vip))
         });
-        let mut now = placement::place(&self.config, &self.view, held, self.plane.maps().max_vips());
+        let mut now = placement::place(&self.config, &self.view, placed, self.plane.maps().max_vips());
         self.leave_out_unattached(&mut now.desired);
         attached && bound && now == *placement
     }
@@ -369,12 +369,6 @@ fn may_announce(maps: &Maps, key: &VipKey, mac: MacAddr) -> bool {
             && maps.fence()?.state(now_ns) == FenceState::Valid)
     };
     ours().unwrap_or(false)
-}
-
-/// The VIPs that are held now, by address.
-fn held(entries: &BTreeMap<VipKey, VipEntry>) -> BTreeMap<Ipv4Addr, u32> {
-    let held = entries.iter().filter(|(_, entry)| entry.role == Role::Held);
-    held.map(|(key, _)| (key.addr.into(), key.ifindex)).collect()
 }
 
 /// The modes to try, in order. A veth delivers a native answer only when its peer runs an XDP program too, which
