@@ -104,6 +104,17 @@ pub enum Problem {
         /// The globs.
         patterns: Vec<String>,
     },
+    /// The globs match members of bonds or bridges only.
+    #[error(
+        "{} matches members of {} only, which speak through it; name it in `interfaces`",
+        join(.patterns), join(.masters)
+    )]
+    OnlyMembers {
+        /// The globs.
+        patterns: Vec<String>,
+        /// The bonds and bridges.
+        masters: Vec<String>,
+    },
     /// No subnet contains the VIP.
     #[error(
         "VIP {vip} is in the subnet of no attached interface; looked at: {}. Name one with `interface:`, or give an \
@@ -175,8 +186,8 @@ pub enum Problem {
     },
 }
 
-/// Places every VIP. `held` says where VIPs are held now: a VIP whose subnet has gone stays there.
-pub fn place(config: &Config, view: &NetView, held: &BTreeMap<Ipv4Addr, u32>, max_vips: u32) -> Placement {
+/// Places every VIP. `placed` says where VIPs are now: one whose subnet has gone stays there.
+pub fn place(config: &Config, view: &NetView, placed: &BTreeMap<Ipv4Addr, u32>, max_vips: u32) -> Placement {
     let (attached, problems) = interfaces::choose(config, view);
     let mut placement = Placement {
         attach: attached.iter().map(|interface| interface.index).collect(),
@@ -184,25 +195,40 @@ pub fn place(config: &Config, view: &NetView, held: &BTreeMap<Ipv4Addr, u32>, ma
             links: attached.iter().map(|interface| (interface.index, interface.mac)).collect(),
             peers: attached
                 .iter()
-                .flat_map(|interface| config.peers.iter().map(|peer| (interface.index, *peer)))
+                .flat_map(|interface| {
+                    // All nodes may have the same list: this node's own interface is no peer of itself.
+                    let peers = config.peers.iter().filter(|peer| **peer != interface.mac);
+                    peers.map(|peer| (interface.index, *peer))
+                })
                 .collect(),
             ..Desired::default()
         },
         problems,
     };
     let room = max_vips as usize / attached.len().max(1);
-    let mut placed = 0;
+    let mut count = 0;
     let mut left_out = Vec::new();
-    let placer = Placer { view, attached: &attached, held };
+    let placer = Placer::new(view, &attached, placed);
     for vip in &config.vips {
-        match placer.interface_of(vip) {
-            Ok(_) if placed == room => left_out.push(vip.address),
+        let home = match placer.interface_of(vip) {
             Ok((interface, warning)) => {
-                placed += 1;
                 placement.problems.extend(warning);
-                placement.put(vip, interface, &attached, view);
+                Some(interface)
             }
-            Err(problem) => placement.problems.push(problem),
+            Err(problem @ Problem::NetworkAddress { .. }) => {
+                placement.problems.push(problem);
+                continue;
+            }
+            Err(problem) => {
+                placement.problems.push(problem);
+                None
+            }
+        };
+        if count == room {
+            left_out.push(vip.address);
+        } else {
+            count += 1;
+            placement.put(vip, home, &attached, view);
         }
     }
     if let Some(first) = left_out.first() {
@@ -217,17 +243,20 @@ pub fn place(config: &Config, view: &NetView, held: &BTreeMap<Ipv4Addr, u32>, ma
 }
 
 impl Placement {
-    /// An entry on every attached interface: a bound address must leak nowhere.
-    fn put(&mut self, vip: &VipConfig, on: &Interface, attached: &[&Interface], view: &NetView) {
+    /// An entry on every attached interface, also when the VIP is on none: a bound address must leak nowhere.
+    fn put(&mut self, vip: &VipConfig, home: Option<&Interface>, attached: &[&Interface], view: &NetView) {
+        let home_index = home.map(|interface| interface.index);
         for interface in attached {
             let entry = match vip.mac {
-                _ if interface.index != on.index => DesiredEntry { role: Role::Foreign, mac: MacAddr::ZERO },
+                _ if Some(interface.index) != home_index => {
+                    DesiredEntry { role: Role::Foreign, mac: MacAddr::ZERO }
+                }
                 Some(mac) => DesiredEntry { role: Role::Foreign, mac },
                 None => DesiredEntry { role: Role::Held, mac: interface.mac },
             };
             self.desired.entries.insert(VipKey::untagged(interface.index, vip.address.octets()), entry);
         }
-        let Some(bind) = &vip.bind else { return };
+        let (Some(_), Some(bind)) = (home, &vip.bind) else { return };
         if view.by_name(bind.as_str()).is_some() {
             self.desired.binds.insert((bind.as_str().to_owned(), vip.address));
         } else {
@@ -237,98 +266,120 @@ impl Placement {
     }
 }
 
+/// A subnet that is reached through an attached interface. Least is best: the longest prefix, the lowest metric, the
+/// first of the kernel's routes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Reached {
+    host_bits: u8,
+    metric: u32,
+    position: usize,
+    ifindex: u32,
+    prefix: Ipv4Net,
+}
+
 struct Placer<'a> {
-    view: &'a NetView,
     attached: &'a [&'a Interface],
-    held: &'a BTreeMap<Ipv4Addr, u32>,
+    placed: &'a BTreeMap<Ipv4Addr, u32>,
+    /// The best first.
+    reached: Vec<Reached>,
 }
 
 impl<'a> Placer<'a> {
+    fn new(view: &NetView, attached: &'a [&'a Interface], placed: &'a BTreeMap<Ipv4Addr, u32>) -> Self {
+        let is_attached = |ifindex| attached.iter().any(|interface| interface.index == ifindex);
+        // A default route is no subnet.
+        let routes =
+            view.routes.iter().filter(|route| route.prefix.prefix_len() > 0 && is_attached(route.interface));
+        let by_route = routes.enumerate().map(|(position, route)| Reached {
+            host_bits: 32 - route.prefix.prefix_len(),
+            metric: route.metric,
+            position,
+            ifindex: route.interface,
+            prefix: route.prefix,
+        });
+        // Addresses count where there is no route (noprefixroute).
+        let by_address = attached.iter().flat_map(|interface| {
+            subnets(interface).map(|subnet| Reached {
+                host_bits: 32 - subnet.prefix_len(),
+                metric: u32::MAX,
+                position: usize::MAX,
+                ifindex: interface.index,
+                prefix: subnet,
+            })
+        });
+        let mut reached: Vec<_> = by_route.chain(by_address).collect();
+        reached.sort_unstable();
+        Self { attached, placed, reached }
+    }
+
     fn interface_of(&self, vip: &VipConfig) -> Result<(&'a Interface, Option<Problem>), Problem> {
+        let pattern = vip.interface.as_ref();
         let address = vip.address;
-        if let Some(interface) = self.by_subnet(vip.interface.as_ref(), address) {
+        if let Some(interface) = self.by_subnet(pattern, address) {
             check_address(interface, address)?;
             return Ok((interface, None));
         }
-        if let Some(pattern) = &vip.interface {
+        let stays =
+            self.matching(pattern).find(|interface| self.placed.get(&address) == Some(&interface.index));
+        match (pattern, stays) {
             // Named: it need not have an address in the VIP's subnet.
-            return match self.attached.iter().find(|interface| pattern.matches(&interface.name)) {
-                Some(interface) => Ok((*interface, None)),
+            (Some(pattern), _) => match stays.or_else(|| self.matching(Some(pattern)).next()) {
+                Some(interface) => Ok((interface, None)),
                 None => Err(Problem::NoInterface {
                     vip: address,
                     interface: pattern.to_string(),
                     attached: self.attached.iter().map(|interface| interface.name.clone()).collect(),
                 }),
-            };
-        }
-        let held_at = self.held.get(&address).copied();
-        match self.attached.iter().find(|interface| Some(interface.index) == held_at && vip.mac.is_none()) {
-            Some(interface) => {
+            },
+            (None, Some(interface)) => {
                 let problem = Problem::Stays { vip: address, interface: interface.name.clone() };
-                Ok((*interface, Some(problem)))
+                Ok((interface, Some(problem)))
             }
-            None => Err(Problem::NoSubnet {
-                vip: address,
-                looked_at: self
-                    .attached
-                    .iter()
-                    .map(|interface| LookedAt {
-                        name: interface.name.clone(),
-                        addresses: interface.addresses.clone(),
-                    })
-                    .collect(),
-            }),
+            (None, None) => {
+                let looked_at = |interface: &&Interface| LookedAt {
+                    name: interface.name.clone(),
+                    addresses: interface.addresses.clone(),
+                };
+                Err(Problem::NoSubnet {
+                    vip: address,
+                    looked_at: self.attached.iter().map(looked_at).collect(),
+                })
+            }
         }
+    }
+
+    fn matching(&self, pattern: Option<&InterfacePattern>) -> impl Iterator<Item = &'a Interface> {
+        self.attached
+            .iter()
+            .copied()
+            .filter(move |interface| pattern.is_none_or(|pattern| pattern.matches(&interface.name)))
     }
 
     /// Where several interfaces have the subnet, the one that the kernel's own route prefers.
     fn by_subnet(&self, pattern: Option<&InterfacePattern>, vip: Ipv4Addr) -> Option<&'a Interface> {
-        self.attached
+        self.reached
             .iter()
-            .enumerate()
-            .filter(|(_, interface)| pattern.is_none_or(|pattern| pattern.matches(&interface.name)))
-            .filter_map(|(order, interface)| {
-                let subnet = subnet_of(interface, vip)?;
-                Some((self.preference(interface.index, subnet, order), *interface))
-            })
-            .min_by_key(|(preference, _)| *preference)
-            .map(|(_, interface)| interface)
-    }
-
-    /// Least is best: longest prefix, lowest metric, first of the kernel's routes.
-    fn preference(&self, ifindex: u32, subnet: Ipv4Net, order: usize) -> (u8, u32, usize, usize) {
-        let found = self
-            .view
-            .routes
-            .iter()
-            .enumerate()
-            .find(|(_, route)| route.interface == ifindex && route.prefix == subnet.trunc());
-        let (position, metric) =
-            found.map_or((usize::MAX, u32::MAX), |(position, route)| (position, route.metric));
-        (32 - subnet.prefix_len(), metric, position, order)
+            .filter(|reached| reached.prefix.contains(&vip))
+            .find_map(|reached| self.matching(pattern).find(|interface| interface.index == reached.ifindex))
     }
 }
 
-/// The subnet of the interface that contains the VIP; a /32 is an address and no subnet.
-fn subnet_of(interface: &Interface, vip: Ipv4Addr) -> Option<Ipv4Net> {
-    interface
-        .addresses
-        .iter()
-        .filter(|address| address.prefix_len() < 32 && address.contains(&vip))
-        .max_by_key(|address| address.prefix_len())
-        .copied()
+/// The subnets of an interface's addresses; a /32 is an address and no subnet.
+fn subnets(interface: &Interface) -> impl Iterator<Item = Ipv4Net> {
+    interface.addresses.iter().filter(|address| address.prefix_len() < 32).map(Ipv4Net::trunc)
 }
 
+/// The first and last address of a subnet are no host's; point-to-point subnets (RFC 3021) have neither.
 fn check_address(interface: &Interface, vip: Ipv4Addr) -> Result<(), Problem> {
-    let Some(subnet) = subnet_of(interface, vip).filter(|subnet| subnet.prefix_len() < 31) else {
-        return Ok(());
-    };
-    let what = if vip == subnet.network() {
-        "network"
-    } else if vip == subnet.broadcast() {
-        "broadcast"
-    } else {
-        return Ok(());
-    };
-    Err(Problem::NetworkAddress { vip, what, subnet: subnet.trunc(), interface: interface.name.clone() })
+    for subnet in subnets(interface).filter(|subnet| subnet.prefix_len() < 31) {
+        let what = if vip == subnet.network() {
+            "network"
+        } else if vip == subnet.broadcast() {
+            "broadcast"
+        } else {
+            continue;
+        };
+        return Err(Problem::NetworkAddress { vip, what, subnet, interface: interface.name.clone() });
+    }
+    Ok(())
 }

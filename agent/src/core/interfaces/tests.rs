@@ -1,0 +1,154 @@
+use ipnet::Ipv4Net;
+use vipward_common::MacAddr;
+
+use super::*;
+
+struct Host(NetView);
+
+impl Host {
+    /// A NIC, one that is down, a bond of two, a bridge over a NIC, containers, a tunnel, a VRF, and one without a MAC.
+    fn new() -> Self {
+        let mut host = Self(NetView::default());
+        host.add(1, "lo", |it| {
+            it.loopback = true;
+            it.ethernet = false;
+            it.mac = MacAddr::ZERO;
+        });
+        host.add(2, "eth0", |_| {});
+        host.add(3, "eth1", |it| it.up = false);
+        host.add(4, "ens1", |it| it.master = Some(6));
+        host.add(5, "ens2", |it| it.master = Some(6));
+        host.add(6, "bond0", |it| it.kind = "bond".to_owned());
+        host.add(7, "docker0", |it| it.kind = "bridge".to_owned());
+        host.add(8, "veth12ab", |it| it.master = Some(7));
+        host.add(9, "br-lan", |it| it.kind = "bridge".to_owned());
+        host.add(10, "enp3s0", |it| it.master = Some(9));
+        host.add(11, "wg0", |it| it.ethernet = false);
+        host.add(12, "blue", |it| it.kind = "vrf".to_owned());
+        host.add(14, "ib0", |it| it.mac = MacAddr::ZERO);
+        host.add(13, "eth2", |it| it.master = Some(12));
+        host
+    }
+
+    fn add(&mut self, index: u32, name: &str, change: impl FnOnce(&mut Interface)) {
+        let mut interface = Interface {
+            index,
+            name: name.to_owned(),
+            mac: MacAddr([2, 0, 0, 0, 0, u8::try_from(index).expect("few interfaces")]),
+            kind: String::new(),
+            ethernet: true,
+            loopback: false,
+            up: true,
+            carrier: true,
+            master: None,
+            xdp_programs: Vec::new(),
+            addresses: Vec::<Ipv4Net>::new(),
+        };
+        change(&mut interface);
+        self.0.interfaces.insert(index, interface);
+    }
+
+    /// The names that are chosen with these `interfaces` and with VIPs that name these, and the problems in words.
+    fn choose(&self, patterns: &[&str], named: &[&str]) -> (Vec<String>, Vec<String>) {
+        let list = |patterns: &[&str]| {
+            patterns.iter().map(|pattern| format!("'{pattern}'")).collect::<Vec<_>>().join(", ")
+        };
+        let interfaces =
+            if patterns.is_empty() { String::new() } else { format!("interfaces: [{}]", list(patterns)) };
+        let vip = |(last, name): (usize, &&str)| format!("{{address: 192.0.2.{last}, interface: '{name}'}}");
+        let vips = (1..).zip(named).map(vip).collect::<Vec<_>>().join(", ");
+        let text = format!("vips: [{vips}]\n{interfaces}\n");
+        let config = Config::parse(&text, "vipward.yaml", "host").expect("a good configuration");
+        let (chosen, problems) = choose(&config, &self.0);
+        let names = chosen.iter().map(|interface| interface.name.clone()).collect();
+        (names, problems.iter().map(Problem::to_string).collect())
+    }
+}
+
+#[test]
+fn the_default_is_every_interface_that_leads_to_a_segment() {
+    let usual = vec!["eth0", "bond0", "br-lan", "eth2"];
+    let table = [
+        ("nothing is named", &[][..], usual.clone()),
+        ("a VIP names an excluded one", &["docker0"], vec!["eth0", "bond0", "docker0", "br-lan", "eth2"]),
+        ("a VIP names a member of a bond", &["ens1"], vec!["eth0", "ens1", "bond0", "br-lan", "eth2"]),
+        ("a VIP's glob adds nothing", &["docker*"], usual.clone()),
+        ("a VIP names one that does not exist", &["eth9"], usual.clone()),
+        ("a VIP names one that is down", &["eth1"], usual.clone()),
+        ("VIPs name some without ARP", &["wg0", "lo", "blue", "ib0"], usual),
+    ];
+    for (what, named, expected) in table {
+        let (names, problems) = Host::new().choose(&[], named);
+        assert_eq!(names, expected, "{what}");
+        assert_eq!(problems, Vec::<String>::new(), "{what}");
+    }
+}
+
+#[test]
+fn patterns_choose_by_name_alone_but_for_members() {
+    let not_ethernet =
+        |name: &str| format!("interface {name} is no Ethernet interface; there is no ARP on it");
+    let down = "interface eth1 is down; waiting for it to be set up".to_owned();
+    let members = |patterns: &str, masters: &str| {
+        format!(
+            "{patterns} matches members of {masters} only, which speak through it; name it in `interfaces`"
+        )
+    };
+    let table = [
+        (vec!["eth0"], vec!["eth0"], vec![]),
+        (vec!["eth*"], vec!["eth0", "eth2"], vec![]),
+        (vec!["docker*", "eth0"], vec!["eth0", "docker0"], vec![]),
+        (vec!["ens1"], vec!["ens1"], vec![]),
+        (vec!["ens*"], vec![], vec![members("ens*", "bond0")]),
+        (vec!["en*", "wg*"], vec![], vec![members("en*, wg*", "bond0, br-lan")]),
+        (vec!["en*", "e*[12]"], vec!["eth2"], vec![]),
+        (vec!["eth1"], vec![], vec![down.clone()]),
+        (vec!["eth1", "eth0"], vec!["eth0"], vec![down]),
+        (vec!["eth9"], vec![], vec!["interface eth9 does not exist; waiting for it".to_owned()]),
+        (vec!["lo"], vec![], vec![not_ethernet("lo")]),
+        (vec!["wg0"], vec![], vec![not_ethernet("wg0")]),
+        (vec!["ib0"], vec![], vec![not_ethernet("ib0")]),
+        (vec!["blue"], vec![], vec![not_ethernet("blue")]),
+        (
+            vec!["wg*", "tun*"],
+            vec![],
+            vec!["no up Ethernet interface matches wg*, tun*; waiting for one".to_owned()],
+        ),
+        (vec!["eth0", "wg*"], vec!["eth0"], vec![]),
+    ];
+    for (patterns, expected, expected_problems) in table {
+        // With a list, a VIP's own `interface` adds nothing to it.
+        let (names, problems) = Host::new().choose(&patterns, &["br-lan"]);
+        assert_eq!(names, expected, "{patterns:?}");
+        assert_eq!(problems, expected_problems, "{patterns:?}");
+    }
+}
+
+#[test]
+fn container_side_names_are_excluded() {
+    let excluded = [
+        "veth0",
+        "cali1a2b",
+        "lxc_health",
+        "cilium_host",
+        "cni0",
+        "flannel.1",
+        "docker0",
+        "virbr0",
+        "kube-ipvs0",
+        "br-1a2b3c4d5e6f",
+        "podman0",
+        "weave",
+        "tunl0",
+        "wg0",
+        "nodelocaldns",
+        "dummy0",
+        "vnet3",
+    ];
+    for name in excluded {
+        assert!(is_excluded(name), "{name}");
+    }
+    for name in ["eth0", "ens1f0", "enp3s0", "eno1", "bond0", "br0", "vlan10", "wlan0", "vmbr0", "uplink"] {
+        assert!(!is_excluded(name), "{name}");
+    }
+}
