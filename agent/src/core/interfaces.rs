@@ -44,11 +44,21 @@ const EXCLUDED: &[&str] = &[
 ];
 
 /// The interfaces to attach to, by index, and what stands in the way of others that were asked for.
-pub(super) fn choose<'a>(config: &Config, view: &'a NetView) -> (Vec<&'a Interface>, Vec<Problem>) {
+///
+/// An interface that is down is none of them, unless it has VIPs already (`in_use`): setting it down and up again,
+/// as for a new MAC, is no reason to give them up.
+pub(super) fn choose<'a>(
+    config: &Config,
+    view: &'a NetView,
+    in_use: &BTreeSet<u32>,
+) -> (Vec<&'a Interface>, Vec<Problem>) {
+    let is_usable =
+        |interface: &Interface| speaks_arp(interface) && (interface.up || in_use.contains(&interface.index));
+    let usable: Vec<&Interface> = view.interfaces.values().filter(|interface| is_usable(interface)).collect();
     if config.interfaces.is_empty() {
-        return (choose_default(config, view), Vec::new());
+        return (choose_default(config, view, &usable), Vec::new());
     }
-    let usable = || view.interfaces.values().filter(|interface| is_usable(interface));
+    let usable = || usable.iter().copied();
     let chosen: Vec<_> = usable().filter(|interface| is_named(&config.interfaces, view, interface)).collect();
     let mut problems: Vec<_> =
         config.interfaces.iter().filter_map(|pattern| why_not(pattern.literal()?, view)).collect();
@@ -69,8 +79,8 @@ pub(super) fn choose<'a>(config: &Config, view: &'a NetView) -> (Vec<&'a Interfa
 }
 
 /// What leads to a segment, and what a VIP names.
-fn choose_default<'a>(config: &Config, view: &'a NetView) -> Vec<&'a Interface> {
-    let usable = || view.interfaces.values().filter(|interface| is_usable(interface));
+fn choose_default<'a>(config: &Config, view: &NetView, usable: &[&'a Interface]) -> Vec<&'a Interface> {
+    let usable = || usable.iter().copied();
     let named: BTreeSet<&str> =
         config.vips.iter().filter_map(|vip| vip.interface.as_ref()?.literal()).collect();
     // A bridge may have any name: one that an interface of the host is a member of stands for it.
@@ -99,10 +109,6 @@ fn why_not(name: &str, view: &NetView) -> Option<Problem> {
 /// A VRF looks like Ethernet, and only routes.
 fn speaks_arp(interface: &Interface) -> bool {
     interface.ethernet && !interface.loopback && interface.kind != "vrf" && interface.mac.is_unicast()
-}
-
-fn is_usable(interface: &Interface) -> bool {
-    interface.up && speaks_arp(interface)
 }
 
 fn is_excluded(name: &str) -> bool {

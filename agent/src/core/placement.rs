@@ -188,7 +188,8 @@ pub enum Problem {
 
 /// Places every VIP. `placed` says where VIPs are now: one whose subnet has gone stays there.
 pub fn place(config: &Config, view: &NetView, placed: &BTreeMap<Ipv4Addr, u32>, max_vips: u32) -> Placement {
-    let (attached, problems) = interfaces::choose(config, view);
+    let in_use = placed.values().copied().collect();
+    let (attached, problems) = interfaces::choose(config, view, &in_use);
     let mut placement = Placement {
         attach: attached.iter().map(|interface| interface.index).collect(),
         desired: Desired {

@@ -183,18 +183,11 @@ pub enum FaultKind {
         /// The heartbeat.
         heartbeat: Duration,
     },
-    /// Holding over would be past when the fence lapses.
+    /// Nothing would be held over.
     #[error(
-        "`fence.hold_for: {}` is not longer than `fence.duration: {}`, so holding over would end before it begins; make \
-         it longer, or set `fence.policy` to stop",
-        show(.hold_for), show(.duration)
+        "`fence.hold_for` is zero, so nothing would be held over; make it longer, or set `fence.policy` to stop"
     )]
-    HoldShorterThanFence {
-        /// How long is held over, from the last beat.
-        hold_for: Duration,
-        /// The fence.
-        duration: Duration,
-    },
+    HoldForNothing,
     /// Not one of the words.
     #[error("`{value}` is not known for `{key}`; it is one of {known}")]
     Word {

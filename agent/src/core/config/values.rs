@@ -263,11 +263,8 @@ impl Validator<'_> {
                 raw.duration.as_ref().or(raw.heartbeat.as_ref()),
                 FaultKind::FenceShorterThanHeartbeat { duration, heartbeat },
             )
-        } else if policy == Policy::Hold && hold_for <= duration {
-            (
-                raw.hold_for.as_ref().or(raw.duration.as_ref()),
-                FaultKind::HoldShorterThanFence { hold_for, duration },
-            )
+        } else if policy == Policy::Hold && hold_for.is_zero() {
+            (raw.hold_for.as_ref(), FaultKind::HoldForNothing)
         } else {
             return true;
         };

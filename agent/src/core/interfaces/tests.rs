@@ -59,7 +59,7 @@ impl Host {
         let vips = (1..).zip(named).map(vip).collect::<Vec<_>>().join(", ");
         let text = format!("vips: [{vips}]\n{interfaces}\n");
         let config = Config::parse(&text, "vipward.yaml", "host").expect("a good configuration");
-        let (chosen, problems) = choose(&config, &self.0);
+        let (chosen, problems) = choose(&config, &self.0, &BTreeSet::new());
         let names = chosen.iter().map(|interface| interface.name.clone()).collect();
         (names, problems.iter().map(Problem::to_string).collect())
     }
@@ -150,5 +150,17 @@ fn container_side_names_are_excluded() {
     }
     for name in ["eth0", "ens1f0", "enp3s0", "eno1", "bond0", "br0", "vlan10", "wlan0", "vmbr0", "uplink"] {
         assert!(!is_excluded(name), "{name}");
+    }
+}
+
+#[test]
+fn an_interface_that_has_vips_stays_when_it_is_set_down() {
+    let host = Host::new();
+    for (rest, problems) in [("", 0), ("interfaces: [eth1]\n", 1), ("interfaces: ['eth1*']\n", 0)] {
+        let text = format!("vips: []\n{rest}");
+        let config = Config::parse(&text, "vipward.yaml", "host").expect("a good configuration");
+        let (chosen, found) = choose(&config, &host.0, &BTreeSet::from([3]));
+        assert!(chosen.iter().any(|interface| interface.name == "eth1"), "{rest}");
+        assert_eq!(found.len(), problems, "{rest}: {found:?}");
     }
 }
