@@ -250,7 +250,7 @@ impl Announcer {
         if self.next_slot.saturating_since(now).is_zero() && now.saturating_since(self.next_slot) > BURST {
             self.next_slot = now.saturating_sub(BURST);
         }
-        let slot = Duration::from_secs(1) * FRAMES_PER_ROUND / self.settings.rate.max(FRAMES_PER_ROUND);
+        let slot = slot(self.settings.rate);
         let mut commands = Vec::new();
         while self.next_slot <= now {
             let Some((round, _, key)) = self.ready.pop_first() else { break };
@@ -268,6 +268,13 @@ impl Announcer {
         }
         commands
     }
+}
+
+/// The time that one round takes up: so much that no second has more than `rate` frames, even one that begins with a
+/// burst.
+fn slot(rate: u32) -> Duration {
+    let rounds = (rate / FRAMES_PER_ROUND).max(1);
+    (Duration::from_secs(1) + BURST) / rounds + Duration::from_nanos(1)
 }
 
 /// The period, longer or shorter by up to [`JITTER_PER_CENT`]; the same for the same arguments.
