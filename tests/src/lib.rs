@@ -37,13 +37,17 @@
 //! | [`kernel`], [`oracle`] | the program run frame by frame, and what it must do with each |
 //! | [`node`] | a host with an agent that holds VIPs, and a client that asks for them |
 //! | [`scene`], [`xdp_pass`] | ready scenes with an agent, and what native XDP on a veth needs |
-//! | [`tools`], [`wait`] | external tools, and waiting for a condition |
+//! | [`tools`], [`wait`], [`interrupt`] | external tools, waiting for a condition, and Ctrl-C |
+//! | [`bench`], [`demo`] | the programs behind `cargo xtask bench` and `cargo xtask demo` |
 //!
 //! Functions return [`anyhow::Result`]: in a test an error is a failure, and its chain is what gets read.
 
 pub mod agent;
 pub mod arp;
+pub mod bench;
 pub mod bpffs;
+pub mod demo;
+pub mod interrupt;
 pub mod kernel;
 pub mod lan;
 pub mod node;

@@ -1,0 +1,78 @@
+//! What the story has measured, as a table.
+
+use std::time::Duration;
+
+use super::voice::Voice;
+use crate::arp::Mac;
+use crate::probe::ProbeReport;
+
+/// Who answered the requests for the VIP and for an ordinary address.
+pub(super) struct Answers {
+    /// Counted by the XDP program.
+    pub(super) in_xdp: u64,
+    /// Requests for the VIP that came through to the kernel beneath it.
+    pub(super) heard_by_kernel: usize,
+    /// Requests for the ordinary address that came to the other node's kernel.
+    pub(super) other_kernel: usize,
+}
+
+/// The time without an agent.
+pub(super) struct Outage {
+    pub(super) probe: ProbeReport,
+    pub(super) dead_for: Duration,
+    pub(super) asked_while_dead: usize,
+}
+
+/// Everything that was measured.
+pub(super) struct Findings {
+    pub(super) answers: Answers,
+    /// Where the gateway was believed to be after a claim, without Vipward and with it.
+    pub(super) stolen_without: Mac,
+    pub(super) kept_with: Mac,
+    /// Whom the agent named.
+    pub(super) named: Mac,
+    pub(super) outage: Outage,
+    pub(super) askers: usize,
+    /// Askers answered by Vipward, and by a kernel.
+    pub(super) crowd: (usize, usize),
+}
+
+impl Findings {
+    pub(super) fn show(&self, voice: Voice) {
+        let Self { answers, stolen_without, kept_with, named, outage, askers, crowd } = self;
+        let probe = &outage.probe;
+        let unanswered = probe.sent() - probe.answered();
+        let rows = [
+            ["", "Vipward (node-a)", "without"].map(str::to_owned),
+            [
+                "answered in XDP, heard by the kernel".to_owned(),
+                format!("{}, {}", answers.in_xdp, answers.heard_by_kernel),
+                format!("-, {} (node-b)", answers.other_kernel),
+            ],
+            [
+                "after a claim, the gateway is at".to_owned(),
+                kept_with.to_string(),
+                format!("{stolen_without} (the rogue)"),
+            ],
+            ["named as the impostor".to_owned(), named.to_string(), "nobody".to_owned()],
+            [
+                format!("unanswered of {}, no agent for {:.1?}", probe.sent(), outage.dead_for),
+                format!("{unanswered} ({} came meanwhile)", outage.asked_while_dead),
+                String::new(),
+            ],
+            [
+                format!("answered of {askers} new askers"),
+                crowd.0.to_string(),
+                format!("{} (node-b)", crowd.1),
+            ],
+        ];
+        let width =
+            |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+        let (first, second) = (width(0), width(1));
+        voice.chapter("What was measured");
+        for [what, ours, without] in &rows {
+            voice.say(format!("{what:first$}   {ours:second$}   {without}").trim_end());
+        }
+        println!();
+    }
+}

@@ -1,0 +1,123 @@
+//! The LAN of the story, and the agent on it.
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use super::kept::{self, Kept};
+use crate::agent::{Agent, AgentOptions, LogLine};
+use crate::arp::Mac;
+use crate::bpffs::Bpffs;
+use crate::interrupt;
+use crate::lan::{Host, Lan, Nic};
+
+/// The LAN's name, which its namespaces carry when it is kept.
+pub(super) const LAN: &str = "demo";
+pub(super) const NIC: &str = "eth0";
+/// Held by the agent on node A.
+pub(super) const VIP: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 10);
+/// An ordinary address of node B, whose kernel answers for it.
+pub(super) const ORDINARY: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 20);
+/// Guarded by the agent on node A.
+pub(super) const GATEWAY: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 254);
+/// Generous: an agent is ready in a fraction of a second on an idle machine.
+const READY_LIMIT: Duration = Duration::from_secs(15);
+
+/// The hosts, each in a network namespace, on one switch.
+pub(super) struct Stage {
+    pub(super) client: Host,
+    pub(super) node_a: Host,
+    pub(super) node_b: Host,
+    pub(super) gateway: Host,
+    pub(super) rogue: Host,
+    /// None until the story comes to it.
+    agent: Option<Agent>,
+    bpffs: Bpffs,
+    lan: Lan,
+    keep: bool,
+}
+
+impl Stage {
+    pub(super) fn new(keep: bool) -> Result<Self> {
+        let lan = Lan::new(LAN)?;
+        let nic = |last: u16| -> Result<Nic> {
+            Ok(Nic::new(format!("198.18.0.{last}/16").parse()?).mac(Mac::local(last)))
+        };
+        let client = lan.host("client", nic(1)?)?;
+        let node_a = lan.host("node-a", nic(2)?)?;
+        let node_b = lan.host("node-b", nic(3)?.address(format!("{ORDINARY}/32").parse()?))?;
+        let gateway = lan.host("gateway", nic(254)?)?;
+        // It has what it claims, as `arping -U` wants it; but it answers nobody, so that only its claims are seen.
+        let rogue = lan.host("rogue", nic(66)?)?;
+        rogue.set_sysctl("net/ipv4/conf/all/arp_ignore", "8")?;
+        for claimed in [VIP, GATEWAY] {
+            rogue.add_address(NIC, format!("{claimed}/32").parse()?)?;
+        }
+        Ok(Self { client, node_a, node_b, gateway, rogue, agent: None, bpffs: Bpffs::mount()?, lan, keep })
+    }
+
+    /// Starts the agent on node A, and waits until it runs.
+    pub(super) fn start_agent(&mut self) -> Result<()> {
+        let yaml = format!(
+            "vips:\n  - address: {VIP}    # held: answered in XDP\n  - address: {GATEWAY}   # guarded: lives \
+             elsewhere\n    mac: {}\n",
+            self.gateway.mac(NIC)?
+        );
+        let mut options = AgentOptions::new(self.bpffs.pin_dir("node-a"));
+        options.can_be_left = self.keep;
+        self.agent = Some(Agent::start(&self.node_a, &yaml, options)?);
+        self.wait_for_log(0, "that it runs", |line| line.message() == "agent is running").map(drop)
+    }
+
+    pub(super) fn agent(&mut self) -> Result<&mut Agent> {
+        self.agent.as_mut().context("invariant: the story starts the agent before it speaks of it")
+    }
+
+    /// Waits for a line of the agent's log after the first `seen`.
+    pub(super) fn wait_for_log(
+        &mut self,
+        seen: usize,
+        what: &str,
+        matches: impl Fn(&LogLine) -> bool,
+    ) -> Result<LogLine> {
+        let agent = self.agent()?;
+        let found = interrupt::wait(READY_LIMIT, &format!("the agent to log {what}"), || {
+            let running = agent.is_running()?;
+            let line = agent.logs()?.into_iter().skip(seen).find(|line| matches(line));
+            ensure!(running || line.is_some(), "the agent has ended");
+            Ok(line)
+        });
+        found.with_context(|| format!("the agent's log:\n{}", agent.transcript()))
+    }
+
+    /// How many frames the XDP program on node A has counted under `outcome`.
+    pub(super) fn counter(&mut self, outcome: &str) -> Result<u64> {
+        let status = self.agent()?.status()?;
+        let count = status.get("counters").and_then(|counters| counters.get(outcome)?.as_u64());
+        count.with_context(|| format!("`vipward status` has no counter {outcome}: {status}"))
+    }
+
+    /// Leaves everything up, and writes down what that is.
+    pub(super) fn keep(mut self) -> Result<Kept> {
+        let agent = self.agent.take().context("invariant: the story has started the agent")?;
+        let named = self.lan.keep_named()?;
+        let log = agent.log_path();
+        let kept = Kept {
+            lan: LAN.to_owned(),
+            namespaces: named.names().to_vec(),
+            agent_pid: agent.pid()?,
+            agent_directory: log.parent().map_or_else(PathBuf::new, Path::to_owned),
+            vipward: agent.options.binary.clone().unwrap_or_else(Agent::default_binary),
+            pin_dir: agent.options.pin_dir.clone(),
+            bpffs: self.bpffs.path().to_owned(),
+            log,
+        };
+        kept::write(&kept)?;
+        agent.leave()?;
+        self.bpffs.leave();
+        named.leave();
+        Ok(kept)
+    }
+}
