@@ -18,6 +18,8 @@ pub(super) struct Machine {
     cpus: usize,
     memory_mib: u64,
     jit: String,
+    /// Of the last minute: others on the machine make figures worse, and ratios less so.
+    load: String,
     mitigations: Vec<(String, String)>,
 }
 
@@ -46,6 +48,8 @@ impl Machine {
             memory_mib: memory.unwrap_or_default() / 1024,
             jit: fs::read_to_string("/proc/sys/net/core/bpf_jit_enable")
                 .map_or_else(|_| unknown(), |text| text.trim().to_owned()),
+            load: fs::read_to_string("/proc/loadavg")
+                .map_or_else(|_| unknown(), |text| text.split(' ').take(1).collect()),
             mitigations: mitigations.collect(),
         })
     }
@@ -53,8 +57,8 @@ impl Machine {
 
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kernel, cpu, cpus, memory_mib, jit, mitigations } = self;
-        write!(f, "Linux {kernel}, {cpus} × {cpu}, {memory_mib} MiB, bpf_jit_enable={jit}")?;
+        let Self { kernel, cpu, cpus, memory_mib, jit, load, mitigations } = self;
+        write!(f, "Linux {kernel}, {cpus} × {cpu}, {memory_mib} MiB, bpf_jit_enable={jit}, load {load}")?;
         for (name, state) in mitigations {
             write!(f, "\n{name}: {state}")?;
         }
