@@ -43,6 +43,8 @@ struct Effort {
     cost: (usize, u32),
     /// Repetitions of a generator's run, its frames towards us, and its frames towards the kernel's own ARP.
     rates: (usize, u32, u32),
+    /// How often each configuration is loaded.
+    loads: usize,
     /// Sizes of the configurations that are loaded.
     vips: &'static [u32],
     /// VIPs that are announced, and the configured frames a second.
@@ -53,12 +55,14 @@ impl Effort {
     const WHOLE: Self = Self {
         cost: (21, 1_000_000),
         rates: (9, 2_000_000, 500_000),
+        loads: 3,
         vips: &[1, 4_096, 65_536],
         announced: (10_000, 5_000),
     };
     const QUICK: Self = Self {
         cost: (7, 200_000),
         rates: (3, 500_000, 200_000),
+        loads: 1,
         vips: &[1, 65_536],
         announced: (1_000, 1_000),
     };

@@ -30,10 +30,9 @@ const MIB: f64 = 1_048_576.0;
 pub(super) fn measure(effort: &Effort, report: &mut Report) -> Result<()> {
     raw(report)?;
     for count in effort.vips {
-        interrupt::check()?;
-        agent(*count, report)?;
+        agent(*count, effort.loads, report)?;
     }
-    reload(report)
+    reload(effort.loads, report)
 }
 
 /// System calls alone, one an entry.
@@ -50,39 +49,41 @@ fn raw(report: &mut Report) -> Result<()> {
 }
 
 /// From the start of the agent's process on.
-fn agent(count: u32, report: &mut Report) -> Result<()> {
-    let place = Place::new()?;
-    let start = Instant::now();
-    let mut agent = place.start(&config(count, "")?)?;
-    wait_until_held(&mut agent, count)?;
-    let taken = start.elapsed().as_secs_f64();
-    let item = Item::new(
-        Group::Load,
-        format!("{} from the agent's start", vips(count)),
-        Unit::Seconds,
-        &taken.into(),
-    );
+fn agent(count: u32, repetitions: usize, report: &mut Report) -> Result<()> {
+    let yaml = config(count, "")?;
+    let (mut taken, mut peak) = (Samples::default(), Samples::default());
+    for _ in 0..repetitions {
+        let place = Place::new()?;
+        let start = Instant::now();
+        let mut agent = place.start(&yaml)?;
+        wait_until_held(&mut agent, count)?;
+        taken.push(start.elapsed().as_secs_f64());
+        interrupt::pass(SETTLING)?;
+        peak.push(peak_resident_bytes(agent.pid()?)?);
+    }
+    let name = format!("{} from the agent's start", vips(count));
+    let item = Item::new(Group::Load, name, Unit::Seconds, &taken);
     report.push(if count == ALL { item.bar(Limit::AtMost(1.0)) } else { item });
-
-    interrupt::pass(SETTLING)?;
-    let peak = peak_resident_bytes(agent.pid()?)?;
-    let item = Item::new(Group::Memory, vips(count), Unit::Bytes, &peak.into());
+    let item = Item::new(Group::Memory, vips(count), Unit::Bytes, &peak);
     report.push(item.bar(Limit::AtMost(30.0 * MIB)));
     Ok(())
 }
 
 /// From the replacement of the file of an agent that runs.
-fn reload(report: &mut Report) -> Result<()> {
-    let place = Place::new()?;
-    let mut agent = place.start(&config(1, "")?)?;
-    wait_until_held(&mut agent, 1)?;
-    let yaml = config(ALL, "")?;
-    let start = Instant::now();
-    agent.write_config(&yaml)?;
-    wait_until_held(&mut agent, ALL)?;
-    let taken = start.elapsed().as_secs_f64();
+fn reload(repetitions: usize, report: &mut Report) -> Result<()> {
+    let (one, all) = (config(1, "")?, config(ALL, "")?);
+    let mut taken = Samples::default();
+    for _ in 0..repetitions {
+        let place = Place::new()?;
+        let mut agent = place.start(&one)?;
+        wait_until_held(&mut agent, 1)?;
+        let start = Instant::now();
+        agent.write_config(&all)?;
+        wait_until_held(&mut agent, ALL)?;
+        taken.push(start.elapsed().as_secs_f64());
+    }
     let name = "from 1 to 65,536 VIPs, from the change of the file";
-    report.push(Item::new(Group::Load, name, Unit::Seconds, &taken.into()).bar(Limit::AtMost(1.0)));
+    report.push(Item::new(Group::Load, name, Unit::Seconds, &taken).bar(Limit::AtMost(1.0)));
     Ok(())
 }
 
