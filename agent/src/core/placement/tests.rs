@@ -182,6 +182,8 @@ fn a_vip_whose_glob_matches_several_stays_on_the_one_it_is_on() {
 fn a_vip_without_a_subnet_says_what_was_looked_at_and_leaks_nowhere() {
     let mut host = Host::new();
     host.drop_addresses(3);
+    // Everything is behind a default route, also one without a gateway; no segment is.
+    host.route("0.0.0.0/0", 3, 0);
     let got = host.place("vips: [{address: 192.0.2.10, bind: lo}]");
     let expected = "VIP 192.0.2.10 is in the subnet of no attached interface; looked at: eth0 (10.0.0.5/24), eth1 (no \
                     IPv4 address). Name one with `interface:`, or give an interface an address in its subnet";
