@@ -27,8 +27,7 @@ fn vipward(mut ctx: XdpContext) -> u32 {
 
 #[inline(always)]
 fn handle(ctx: &mut XdpContext) -> u32 {
-    // SAFETY: the kernel's context is valid until the program returns.
-    let ifindex = unsafe { (*ctx.ctx).ingress_ifindex };
+    let maps = Maps { ctx: ctx.ctx };
     let Some(frame) = frame(ctx) else {
         let outcome = if is_short_arp(ctx) { Outcome::ArpOther } else { Outcome::NotArp };
         Maps::count_outcome(outcome);
@@ -38,7 +37,6 @@ fn handle(ctx: &mut XdpContext) -> u32 {
         Maps::count_outcome(Outcome::NotArp);
         return xdp_action::XDP_PASS;
     }
-    let maps = Maps { ifindex };
     let verdict = decide(frame, &maps);
     Maps::count(&verdict);
     match verdict.outcome.action() {

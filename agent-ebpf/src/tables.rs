@@ -3,6 +3,7 @@
 use core::{intrinsics, ptr};
 
 use aya_ebpf::{
+    bindings::xdp_md,
     btf_maps::{Array, HashMap, PerCpuArray, RingBuf},
     helpers::generated::{bpf_jiffies64, bpf_ktime_get_coarse_ns},
     macros::btf_map,
@@ -51,10 +52,17 @@ static CLOCK: PerCpuArray<Clock, 1> = PerCpuArray::new();
 
 /// The maps as seen by one frame.
 pub(crate) struct Maps {
-    pub(crate) ifindex: u32,
+    pub(crate) ctx: *const xdp_md,
 }
 
 impl Maps {
+    /// The interface that the frame came in through; three loads, so that only ARP pays for it.
+    #[inline(always)]
+    fn ifindex(&self) -> u32 {
+        // SAFETY: the kernel's context is valid until the program returns.
+        unsafe { (*self.ctx).ingress_ifindex }
+    }
+
     /// Adds a frame to the one counter of its outcome and to the VIP's own.
     #[inline(always)]
     pub(crate) fn count(verdict: &Verdict) {
@@ -136,7 +144,7 @@ impl Tables for Maps {
 
     #[inline(always)]
     fn vip(&self, addr: [u8; 4]) -> Option<Vip> {
-        let entry = VIPS_V4.get_ptr(VipKey::untagged(self.ifindex, addr))?;
+        let entry = VIPS_V4.get_ptr(VipKey::untagged(self.ifindex(), addr))?;
         // SAFETY: valid map value, only read here.
         unsafe {
             Some(Vip {
@@ -155,14 +163,14 @@ impl Tables for Maps {
 
     #[inline(always)]
     fn own_mac(&self) -> Option<MacAddr> {
-        let link = LINKS.get_ptr(self.ifindex)?;
+        let link = LINKS.get_ptr(self.ifindex())?;
         // SAFETY: valid map value.
         Some(MacAddr(unsafe { (*link).mac }))
     }
 
     #[inline(always)]
     fn is_peer(&self, mac: MacAddr) -> bool {
-        PEERS.get_ptr(PeerKey { ifindex: self.ifindex, mac: mac.0, _pad: 0 }).is_some()
+        PEERS.get_ptr(PeerKey { ifindex: self.ifindex(), mac: mac.0, _pad: 0 }).is_some()
     }
 
     // A yield changes what the entry counts as without touching the entry, so that nothing can be lost:
@@ -224,7 +232,7 @@ impl Tables for Maps {
             at_ns: now_ns,
             swallowed,
             kind,
-            ifindex: self.ifindex,
+            ifindex: self.ifindex(),
             vlan: 0,
             oper: frame.oper(),
             vip: frame.spa(),
