@@ -83,6 +83,15 @@ pub enum Role {
 }
 
 impl Role {
+    /// The name by which people know it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Foreign => "foreign",
+            Self::Held => "held",
+            Self::Handover => "handover",
+        }
+    }
+
     fn from_number(number: u64) -> Option<Self> {
         [Self::Foreign, Self::Held, Self::Handover].into_iter().find(|role| *role as u64 == number)
     }

@@ -27,8 +27,7 @@ struct Ask {
     /// How many askers there are; a power of two.
     askers: u32,
     /// Frames made so far, on this CPU.
-    made: u32,
-    _pad: u32,
+    made: u64,
 }
 
 /// What the receiver saw.
@@ -110,8 +109,9 @@ fn write_request(ctx: &mut XdpContext) {
     // SAFETY: this CPU's value of the map.
     let ask = unsafe { &mut *ask };
     let Some(frame) = frame(ctx) else { return };
-    let made = ask.made;
-    ask.made = made.wrapping_add(1);
+    #[expect(clippy::cast_possible_truncation, reason = "only the low bits choose")]
+    let made = ask.made as u32;
+    ask.made += 1;
     let asker = made & (ask.askers.wrapping_sub(1));
     let vip = made.wrapping_mul(STRIDE) & (ask.vips.wrapping_sub(1));
     let spa = (u32::from_be_bytes(ask.spa) + asker).to_be_bytes();

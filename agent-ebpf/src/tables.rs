@@ -216,7 +216,6 @@ impl Tables for Maps {
 
     #[inline(always)]
     fn tell(&self, kind: EventKind, vip: &Vip, frame: &ArpFrame, now_ns: u64) {
-        log_claim(kind, frame);
         let Some(state) = VIP_STATE.get_ptr_mut(vip.slot) else { return };
         // SAFETY: valid map value; its words are changed atomically below.
         let limiter = unsafe {
@@ -228,6 +227,7 @@ impl Tables for Maps {
             }
         };
         let Some(swallowed) = admit(limiter, kind, now_ns) else { return };
+        log_claim(kind, frame);
         let event = Event {
             at_ns: now_ns,
             swallowed,

@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::Context;
 use clap::{CommandFactory, Parser};
+use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 use vipward::{
     cli::{AgentArgs, Cli, Command, LogFormat, Output, PinArgs, StatusArgs},
@@ -68,7 +69,7 @@ fn check(args: &AgentArgs) -> anyhow::Result<()> {
 }
 
 fn agent(args: AgentArgs) -> anyhow::Result<()> {
-    start_logging(args.log_format);
+    let _writer = start_logging(args.log_format);
     runtime()?.block_on(run::agent(args)).map_err(Into::into)
 }
 
@@ -116,16 +117,23 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to start the runtime")
 }
 
-fn start_logging(format: LogFormat) {
+/// Log lines are written by a thread of their own, which drops some rather than make the heartbeat wait for whoever
+/// reads them. It writes what is left when the guard is dropped.
+fn start_logging(format: LogFormat) -> WorkerGuard {
+    const LINES: usize = 8_192;
+
     // RUST_LOG overrides; aya tells more than an operator wants to know.
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,aya=warn"));
+    let (writer, guard) =
+        NonBlockingBuilder::default().lossy(true).buffered_lines_limit(LINES).finish(io::stderr());
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(io::stderr)
+        .with_writer(writer)
         .with_target(false)
         .with_ansi(io::stderr().is_terminal());
     match format {
         LogFormat::Text => subscriber.init(),
         LogFormat::Json => subscriber.json().flatten_event(true).init(),
     }
+    guard
 }

@@ -74,6 +74,11 @@ pub enum Event {
         /// Which.
         ifindex: u32,
     },
+    /// The interface is gone, and with it its VIPs.
+    InterfaceGone {
+        /// Which.
+        ifindex: u32,
+    },
     /// Time has passed.
     Tick,
 }
@@ -175,6 +180,12 @@ impl Announcer {
                     self.begin(key, mac, now);
                 }
             }
+            Event::InterfaceGone { ifindex } => {
+                self.silent.remove(&ifindex);
+                for key in self.keys_on(ifindex) {
+                    self.forget(&key);
+                }
+            }
             Event::Tick => {}
         }
         self.send_what_is_due(now)
@@ -191,7 +202,8 @@ impl Announcer {
     }
 
     fn keys_on(&self, ifindex: u32) -> Vec<VipKey> {
-        self.vips.keys().filter(|key| key.ifindex == ifindex).copied().collect()
+        let first = VipKey { ifindex, vlan: 0, _pad: 0, addr: [0; 4] };
+        self.vips.range(first..).map(|(key, _)| *key).take_while(|key| key.ifindex == ifindex).collect()
     }
 
     fn begin(&mut self, key: VipKey, mac: MacAddr, now: Monotonic) {

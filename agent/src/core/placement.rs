@@ -168,10 +168,34 @@ pub enum Problem {
         /// The interface.
         interface: String,
     },
+    /// The guarded VIP is this host's own.
+    #[error(
+        "VIP {vip} is guarded at {mac}, which is this host's own {interface}: it is not guarded here, or its kernel \
+         could not answer for it"
+    )]
+    GuardsItself {
+        /// The VIP.
+        vip: Ipv4Addr,
+        /// Where it is said to be.
+        mac: MacAddr,
+        /// The interface that has this MAC.
+        interface: String,
+    },
+    /// The map has no room for entries on the interfaces where VIPs are not.
+    #[error(
+        "the map holds {max} entries: {missing} entries are missing on interfaces where VIPs are not held, so that an \
+         address bound there may leak; start the agent with a larger --max-vips"
+    )]
+    NoRoomForShadows {
+        /// How many.
+        missing: usize,
+        /// Entries of the map.
+        max: u32,
+    },
     /// The map has no room.
     #[error(
-        "{} does not fit: {left_out} VIPs are left out, since the map holds {max} entries and each VIP takes one on \
-         each of {interfaces} interfaces; start the agent with a larger --max-vips",
+        "{} does not fit: {left_out} VIPs are left out, since the map holds {max} entries; start the agent with a \
+         larger --max-vips",
         .first
     )]
     NoRoom {
@@ -181,8 +205,6 @@ pub enum Problem {
         left_out: usize,
         /// Entries of the map.
         max: u32,
-        /// Attached interfaces.
-        interfaces: usize,
     },
 }
 
@@ -206,11 +228,15 @@ pub fn place(config: &Config, view: &NetView, placed: &BTreeMap<Ipv4Addr, u32>, 
         },
         problems,
     };
-    let room = max_vips as usize / attached.len().max(1);
-    let mut count = 0;
+    let room = max_vips as usize;
     let mut left_out = Vec::new();
+    let mut homes = Vec::with_capacity(config.vips.len());
     let placer = Placer::new(view, &attached, placed);
     for vip in &config.vips {
+        if let Some(problem) = guards_itself(vip, view) {
+            placement.problems.push(problem);
+            continue;
+        }
         let home = match placer.interface_of(vip) {
             Ok((interface, warning)) => {
                 placement.problems.extend(warning);
@@ -225,44 +251,61 @@ pub fn place(config: &Config, view: &NetView, placed: &BTreeMap<Ipv4Addr, u32>, 
                 None
             }
         };
-        if count == room {
+        if home.is_some() && placement.desired.entries.len() == room {
             left_out.push(vip.address);
-        } else {
-            count += 1;
-            placement.put(vip, home, &attached, view);
+            continue;
         }
+        placement.put_home(vip, home, view);
+        homes.push((vip.address, home.map(|interface| interface.index)));
     }
+    // Last, so that an interface that comes up takes no held VIP's room.
+    placement.put_shadows(&homes, &attached, max_vips);
     if let Some(first) = left_out.first() {
-        placement.problems.push(Problem::NoRoom {
-            first: *first,
-            left_out: left_out.len(),
-            max: max_vips,
-            interfaces: attached.len(),
-        });
+        placement.problems.push(Problem::NoRoom { first: *first, left_out: left_out.len(), max: max_vips });
     }
     placement
 }
 
+/// One file may serve all hosts: the one where a guarded VIP lives must not silence itself.
+fn guards_itself(vip: &VipConfig, view: &NetView) -> Option<Problem> {
+    let mac = vip.mac?;
+    let own = view.interfaces.values().find(|interface| interface.mac == mac)?;
+    Some(Problem::GuardsItself { vip: vip.address, mac, interface: own.name.clone() })
+}
+
 impl Placement {
-    /// An entry on every attached interface, also when the VIP is on none: a bound address must leak nowhere.
-    fn put(&mut self, vip: &VipConfig, home: Option<&Interface>, attached: &[&Interface], view: &NetView) {
-        let home_index = home.map(|interface| interface.index);
-        for interface in attached {
-            let entry = match vip.mac {
-                _ if Some(interface.index) != home_index => {
-                    DesiredEntry { role: Role::Foreign, mac: MacAddr::ZERO }
-                }
-                Some(mac) => DesiredEntry { role: Role::Foreign, mac },
-                None => DesiredEntry { role: Role::Held, mac: interface.mac },
-            };
-            self.desired.entries.insert(VipKey::untagged(interface.index, vip.address.octets()), entry);
-        }
-        let (Some(_), Some(bind)) = (home, &vip.bind) else { return };
+    /// The entry where the VIP is held or guarded, and its binding.
+    fn put_home(&mut self, vip: &VipConfig, home: Option<&Interface>, view: &NetView) {
+        let Some(home) = home else { return };
+        let entry = match vip.mac {
+            Some(mac) => DesiredEntry { role: Role::Foreign, mac },
+            None => DesiredEntry { role: Role::Held, mac: home.mac },
+        };
+        self.desired.entries.insert(VipKey::untagged(home.index, vip.address.octets()), entry);
+        let Some(bind) = &vip.bind else { return };
         if view.by_name(bind.as_str()).is_some() {
             self.desired.binds.insert((bind.as_str().to_owned(), vip.address));
         } else {
             let problem = Problem::NoBindInterface { vip: vip.address, interface: bind.as_str().to_owned() };
             self.problems.push(problem);
+        }
+    }
+
+    /// An entry on every other attached interface, also when the VIP is on none: a bound address must leak nowhere.
+    fn put_shadows(&mut self, homes: &[(Ipv4Addr, Option<u32>)], attached: &[&Interface], max_vips: u32) {
+        let shadow = DesiredEntry { role: Role::Foreign, mac: MacAddr::ZERO };
+        let mut missing = 0;
+        for (vip, home) in homes {
+            for interface in attached.iter().filter(|interface| Some(interface.index) != *home) {
+                if self.desired.entries.len() == max_vips as usize {
+                    missing += 1;
+                } else {
+                    self.desired.entries.insert(VipKey::untagged(interface.index, vip.octets()), shadow);
+                }
+            }
+        }
+        if missing > 0 {
+            self.problems.push(Problem::NoRoomForShadows { missing, max: max_vips });
         }
     }
 }

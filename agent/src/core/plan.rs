@@ -30,6 +30,9 @@ pub struct Observed {
     pub peers: BTreeSet<(u32, MacAddr)>,
     /// The addresses that carry our label.
     pub binds: BTreeSet<(String, Ipv4Addr)>,
+    /// VIPs that were yielded earlier, and to whom: an entry and its record go with their interface, and the peer
+    /// has the VIP all the same.
+    pub remembered: BTreeMap<Ipv4Addr, MacAddr>,
     /// How many slots there are.
     pub max_slots: u32,
 }
@@ -144,6 +147,15 @@ pub enum Action {
     },
 }
 
+/// The VIPs that are yielded, and to whom: those whose entries say so, and those that are remembered.
+pub fn yielded(observed: &Observed) -> BTreeMap<Ipv4Addr, MacAddr> {
+    let now = observed
+        .entries
+        .iter()
+        .filter_map(|(key, entry)| Some((key.addr.into(), observed.yielded_to(entry)?)));
+    observed.remembered.iter().map(|(vip, mac)| (*vip, *mac)).chain(now).collect()
+}
+
 /// The actions that turn `observed` into `desired`. `reclaim` takes back what was yielded.
 pub fn plan(desired: &Desired, observed: &Observed, reclaim: bool) -> Vec<Action> {
     let planner = Planner::new(desired, observed, reclaim);
@@ -254,6 +266,7 @@ impl<'a> Planner<'a> {
             .iter()
             .filter(|(key, entry)| desired.entries.contains_key(key) && observed.yielded_to(entry).is_some())
             .map(|(key, _)| key.addr)
+            .chain(observed.remembered.keys().map(Ipv4Addr::octets))
             .collect();
         Self { desired, observed, reclaim, owners, yielded }
     }
@@ -313,7 +326,8 @@ impl<'a> Planner<'a> {
         let yielded_to = found.and_then(|entry| self.observed.yielded_to(entry));
         match role {
             Role::Held if self.gives_way(key.addr) => {
-                let mac = yielded_to.unwrap_or(MacAddr::ZERO);
+                let remembered = self.observed.remembered.get(&Ipv4Addr::from(key.addr)).copied();
+                let mac = yielded_to.or(remembered).unwrap_or(MacAddr::ZERO);
                 Target { role: Role::Foreign, mac, renewed: false, cause: Cause::Yielded }
             }
             Role::Held | Role::Handover | Role::Foreign if yielded_to.is_some() && self.reclaim => {

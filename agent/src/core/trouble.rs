@@ -20,6 +20,8 @@ const QUIET: Duration = Duration::from_mins(5);
 const MAX_OFFENDERS: usize = 16;
 /// Cases that are told apart.
 const MAX_CASES: usize = 4_096;
+/// So many more for what peers do: no flood of strangers' claims may hide that a VIP was given up.
+const PEER_CASES: usize = 1_024;
 
 /// A claim, as the first event about it describes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -143,7 +145,7 @@ impl Trouble {
             times: event.swallowed.saturating_add(1),
         };
         let key = (claim.key, claim.kind as EventKindKey);
-        if !self.cases.contains_key(&key) && self.cases.len() == MAX_CASES {
+        if !self.cases.contains_key(&key) && self.cases.len() >= most_cases(claim.kind) {
             self.caseless = self.caseless.saturating_add(claim.times);
             self.caseless_due = self.caseless_due.max(now);
             return Vec::new();
@@ -216,5 +218,13 @@ impl Trouble {
     pub fn next_deadline(&self) -> Option<Monotonic> {
         let caseless = (self.caseless > 0).then_some(self.caseless_due);
         self.cases.values().map(Case::next_deadline).chain(caseless).min()
+    }
+}
+
+/// How many cases there may be for one of `kind` to be added.
+fn most_cases(kind: EventKind) -> usize {
+    match kind {
+        EventKind::Conflict | EventKind::Sighted => MAX_CASES,
+        EventKind::Contested | EventKind::Moved | EventKind::Yielded => MAX_CASES + PEER_CASES,
     }
 }

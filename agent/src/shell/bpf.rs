@@ -286,6 +286,17 @@ impl DataPlane {
         &mut self.maps
     }
 
+    /// Whether everything is still pinned; what is not ends with this process.
+    pub fn is_pinned(&self) -> Result<bool, BpfError> {
+        let links = self.links.iter().map(|(ifindex, attached)| self.pins.link(*ifindex, attached.mode));
+        for pin in names::ALL.iter().map(|name| self.pins.map(name)).chain(links) {
+            if !pins::exists(&pin)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// The loaded program's id.
     pub fn program_id(&mut self) -> Result<u32, BpfError> {
         let program = program_mut(&mut self.ebpf)?;

@@ -19,10 +19,11 @@ const NEEDED: [Capability; 4] =
     [Capability::CAP_BPF, Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW, Capability::CAP_PERFMON];
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 /// What the program and its loader use, and since when Linux has it.
-const FEATURES: [(Release, &str); 3] = [
+const FEATURES: [(Release, &str); 4] = [
     (Release { major: 5, minor: 8 }, "the BPF ring buffer and CAP_BPF"),
     (Release { major: 5, minor: 9 }, "bpf_link for XDP"),
     (Release { major: 5, minor: 11 }, "bpf_ktime_get_coarse_ns"),
+    (Release { major: 5, minor: 12 }, "BPF compare-and-exchange"),
 ];
 
 /// What is missing, and how to get it.

@@ -7,7 +7,9 @@ mod apply;
 mod report;
 
 use std::{
+    collections::BTreeMap,
     fs, io,
+    net::Ipv4Addr,
     os::fd::AsRawFd,
     path::{Path, PathBuf},
     time::Duration,
@@ -23,7 +25,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use tracing::{error, info, warn};
-use vipward_common::{Event, Fence};
+use vipward_common::{Event, Fence, MacAddr};
 
 use self::{
     apply::{Settled, chain},
@@ -154,8 +156,12 @@ struct Driver {
     announcer: Announcer,
     trouble: Trouble,
     problems: Problems,
+    /// The VIPs that were yielded, and to whom: their entries may go with an interface and come back.
+    yielded: BTreeMap<Ipv4Addr, MacAddr>,
     /// Yields up to this count have been written into their entries.
     yields_settled: u64,
+    /// Whether the fence is this agent's: before, nothing is announced.
+    started: bool,
     /// Whether the changes under way are few enough for a line each.
     log_each_entry: bool,
     /// What was brought about last, when all of it was.
@@ -209,7 +215,9 @@ impl Driver {
             events,
             claims,
             problems: Problems::default(),
+            yielded: BTreeMap::new(),
             yields_settled,
+            started: false,
             log_each_entry: true,
             settled: None,
             verify: now + VERIFY,
@@ -217,12 +225,15 @@ impl Driver {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
         };
+        // The entries first: what the pins have may be another node's by now. Then the fence, and only then, since
+        // none leaves while it is not valid, the announcements.
+        driver.reconcile(false).await;
         // Loading took its time; that is no late heartbeat.
         driver.heartbeat.configure(&driver.config.fence, self::now()?);
-        // The fence before the announcements: none leaves while it is not valid.
         driver.beat().await?;
+        driver.started = true;
+        driver.note_carrier(&NetView::default())?;
         driver.adopt()?;
-        driver.reconcile(false).await?;
         info!(node = %driver.config.node, config = %driver.config_path.display(), "agent is running");
         Ok(driver)
     }
@@ -286,6 +297,12 @@ impl Driver {
 
     /// Moves the fence, and settles what was yielded while it had lapsed.
     async fn beat(&mut self) -> Result<(), RunError> {
+        self.move_fence()?;
+        self.settle_yields().await
+    }
+
+    /// Moves the fence. That this fails ends the agent: nothing else would keep it from lapsing.
+    fn move_fence(&mut self) -> Result<(), RunError> {
         let beat = self.heartbeat.beat(now()?);
         if let Some(late) = beat.late {
             warn!(
@@ -295,8 +312,7 @@ impl Driver {
                 "heartbeat is late"
             );
         }
-        self.plane.maps_mut().set_fence(&fence(&beat, self.yields_settled))?;
-        self.settle_yields().await
+        Ok(self.plane.maps_mut().set_fence(&fence(&beat, self.yields_settled))?)
     }
 
     /// Writes what the program yielded into the entries.
@@ -304,7 +320,8 @@ impl Driver {
         if self.plane.maps().yields()?.total == self.yields_settled {
             return Ok(());
         }
-        self.reconcile(false).await
+        self.reconcile(false).await;
+        Ok(())
     }
 
     async fn observe(&mut self) -> Result<(), RunError> {
@@ -319,7 +336,10 @@ impl Driver {
         let before = std::mem::replace(&mut self.view, view);
         self.note_carrier(&before)?;
         // Containers come and go: what concerns no VIP must not cost a reading of all maps.
-        if self.is_settled() { Ok(()) } else { self.reconcile(false).await }
+        if !self.is_settled() {
+            self.reconcile(false).await;
+        }
+        Ok(())
     }
 
     async fn on_events(&mut self, events: &[Event]) -> Result<(), RunError> {
@@ -354,7 +374,8 @@ impl Driver {
                 }
             }
         }
-        self.reconcile(reclaim).await?;
+        self.move_fence()?;
+        self.reconcile(reclaim).await;
         self.beat().await
     }
 

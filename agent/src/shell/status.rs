@@ -120,6 +120,8 @@ pub struct VipStatus {
     pub yielded: bool,
     /// Whether requests for it are answered now.
     pub answering: bool,
+    /// Why not, when this node has the VIP and does not answer.
+    pub silent_because: Option<&'static str>,
     /// Requests answered; none when the VIP has no counters of its own.
     pub answered: Option<u64>,
     /// Claims dropped as conflicts.
@@ -153,21 +155,21 @@ pub async fn read(pins: &Pins) -> Result<Status, StatusError> {
     let counters = maps.counters()?;
     let name = |ifindex: u32| interface_name(&view, ifindex);
     let own = maps.links()?;
+    let interfaces: Vec<InterfaceStatus> =
+        pins.links()?.iter().map(|link| interface_status(link, &view, &own)).collect::<Result<_, _>>()?;
+    let silent = |ifindex: u32, mac: MacAddr| why_silent(&interfaces, &view, ifindex, mac);
+    let vips = entries
+        .iter()
+        .map(|(key, entry)| vip_status(&maps, key, entry, state, now_ns, (&name, &silent)))
+        .collect::<Result<_, _>>()?;
     Ok(Status {
         pin_dir: pins.dir().to_owned(),
         abi_version: maps.meta()?.abi_version,
         fence: fence_status(&fence, state, now_ns),
         entries: entries.len(),
         max_vips: maps.max_vips(),
-        interfaces: pins
-            .links()?
-            .iter()
-            .map(|link| interface_status(link, &view, &own))
-            .collect::<Result<_, _>>()?,
-        vips: entries
-            .iter()
-            .map(|(key, entry)| vip_status(&maps, &view, key, entry, state, now_ns))
-            .collect::<Result<_, _>>()?,
+        interfaces,
+        vips,
         peers: maps
             .peers()?
             .into_iter()
@@ -221,13 +223,34 @@ fn interface_status(
     })
 }
 
+/// What keeps an interface from answering with `mac`, whatever the maps say.
+fn why_silent(
+    interfaces: &[InterfaceStatus],
+    view: &NetView,
+    ifindex: u32,
+    mac: MacAddr,
+) -> Option<&'static str> {
+    let attached = interfaces.iter().any(|interface| interface.ifindex == ifindex && interface.attached);
+    match view.interfaces.get(&ifindex) {
+        None => Some("the interface is gone"),
+        Some(_) if !attached => Some("the program is not attached"),
+        Some(interface) if !interface.up => Some("the interface is down"),
+        Some(interface) if !interface.carrier => Some("no carrier"),
+        Some(interface) if interface.mac != mac => Some("the interface has another MAC"),
+        Some(_) => None,
+    }
+}
+
+/// What an interface is called, and why it would not answer with a MAC.
+type Lookups<'a> = (&'a dyn Fn(u32) -> String, &'a dyn Fn(u32, MacAddr) -> Option<&'static str>);
+
 fn vip_status(
     maps: &Maps,
-    view: &NetView,
     key: &VipKey,
     entry: &VipEntry,
     fence: FenceState,
     now_ns: u64,
+    (name, silent): Lookups<'_>,
 ) -> Result<VipStatus, BpfError> {
     let recorded = maps.state(entry.slot)?.yielded;
     let yielded = recorded != Yield::default() && recorded.generation == entry.generation;
@@ -235,17 +258,21 @@ fn vip_status(
     let role = if yielded || ended { Role::Foreign } else { entry.role };
     let mac = MacAddr(if yielded { recorded.mac } else { entry.mac });
     let count = maps.vip_count(entry.slot)?;
+    let silent_because = match role {
+        Role::Foreign => None,
+        Role::Held | Role::Handover if fence == FenceState::Over => Some("the fence is over"),
+        Role::Held => silent(key.ifindex, mac),
+        // It is the successor's MAC.
+        Role::Handover => silent(key.ifindex, mac).filter(|why| *why != "the interface has another MAC"),
+    };
     Ok(VipStatus {
         address: key.addr.into(),
-        interface: interface_name(view, key.ifindex),
-        role: match role {
-            Role::Foreign => "foreign",
-            Role::Held => "held",
-            Role::Handover => "handover",
-        },
+        interface: name(key.ifindex),
+        role: role.name(),
         mac: (!mac.is_zero()).then(|| mac.to_string()),
         yielded,
-        answering: role != Role::Foreign && fence != FenceState::Over,
+        answering: role != Role::Foreign && silent_because.is_none(),
+        silent_because,
         answered: count.map(|count| count.answered),
         conflicts: count.map(|count| count.conflicts),
         suppressed: count.map(|count| count.suppressed),
@@ -310,7 +337,7 @@ impl Status {
                 row.interface.clone(),
                 if row.yielded { format!("{} (yielded)", row.role) } else { row.role.to_owned() },
                 or_dash(row.mac.as_ref()),
-                yes(row.answering),
+                row.silent_because.map_or_else(|| yes(row.answering), |why| format!("no: {why}")),
                 or_dash(row.answered.as_ref()),
                 or_dash(row.conflicts.as_ref()),
                 or_dash(row.suppressed.as_ref()),

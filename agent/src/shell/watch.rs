@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
@@ -138,7 +139,16 @@ impl Watch {
         let Some(names) = self.names.get(&event.wd) else { return false };
         let directory_itself =
             AddWatchFlags::IN_DELETE_SELF | AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_IGNORED;
-        event.name.as_ref().map_or(event.mask.intersects(directory_itself), |name| names.contains(name))
+        let Some(name) = &event.name else { return event.mask.intersects(directory_itself) };
+        let being_written = event.mask.contains(AddWatchFlags::IN_CREATE) && self.is_being_written();
+        names.contains(name) && !being_written
+    }
+
+    /// Whether the file, which has just appeared, will be closed by its writer, which is the time to read it: what
+    /// there is until then may be half of it. One that was linked or moved here is whole.
+    fn is_being_written(&self) -> bool {
+        std::fs::symlink_metadata(&self.path)
+            .is_ok_and(|metadata| metadata.is_file() && metadata.nlink() == 1)
     }
 
     /// Watches what decides now, and nothing else.

@@ -302,6 +302,7 @@ fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
         3 => key.prop_map(|key| Event::Contested { key }),
         1 => (1_u32..=2).prop_map(|ifindex| Event::CarrierLost { ifindex }),
         1 => (1_u32..=2).prop_map(|ifindex| Event::CarrierReturned { ifindex }),
+        1 => (1_u32..=2).prop_map(|ifindex| Event::InterfaceGone { ifindex }),
         1 => Just(Event::Tick),
     ];
     proptest::collection::vec((0_u64..5_000, event), 1..40)
@@ -328,6 +329,10 @@ impl Truth {
             Event::CarrierReturned { ifindex } => {
                 self.silent.remove(&ifindex);
                 self.last.retain(|key, _| key.ifindex != ifindex);
+            }
+            Event::InterfaceGone { ifindex } => {
+                self.silent.remove(&ifindex);
+                self.macs.retain(|key, _| key.ifindex != ifindex);
             }
             Event::Contested { .. } | Event::Tick => {}
         }

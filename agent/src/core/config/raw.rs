@@ -72,7 +72,15 @@ pub(super) fn read(text: &str, file: &str) -> Result<RawConfig, ConfigError> {
     if text.lines().all(is_blank) {
         return Err(ConfigError::Empty { file: file.to_owned() });
     }
-    serde_saphyr::from_str(text).map_err(|error| ConfigError::Yaml {
+    // The reader's limits guard against a small text that unfolds to a large one, not against a long list.
+    let length = text.len();
+    let mut options = serde_saphyr::options! {};
+    if let Some(budget) = &mut options.budget {
+        budget.max_nodes = budget.max_nodes.max(length);
+        budget.max_events = budget.max_events.max(length);
+        budget.max_total_scalar_bytes = budget.max_total_scalar_bytes.max(length);
+    }
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| ConfigError::Yaml {
         file: file.to_owned(),
         place: error.location().map_or(Place::START, |location| Place::from(&location)),
         reason: printable(&reason(error.without_snippet())),

@@ -292,22 +292,52 @@ fn a_held_vip_is_bound_where_that_is_possible() {
 #[test]
 fn vips_that_do_not_fit_are_left_out_and_the_others_work() {
     let mut host = Host::new();
-    host.max_vips = 5;
+    host.max_vips = 3;
     let got = host.place(
         "vips: [{address: 10.0.0.12}, {address: 10.0.0.255}, {address: 10.0.0.11}, {address: 10.0.0.10}, {address: 10.0.0.9}]",
     );
     let held: Vec<_> = homes(&got).into_iter().map(|(address, _)| address).collect();
-    assert_eq!(held, ["10.0.0.11", "10.0.0.12"], "the first two of the file that can be held");
+    assert_eq!(held, ["10.0.0.10", "10.0.0.11", "10.0.0.12"], "the first three of the file that can be held");
     assert_eq!(
-        words(&got)[1],
-        "10.0.0.10 does not fit: 2 VIPs are left out, since the map holds 5 entries and each VIP takes one on each of 2 \
-         interfaces; start the agent with a larger --max-vips"
+        words(&got)[1..],
+        [
+            "the map holds 3 entries: 3 entries are missing on interfaces where VIPs are not held, so that an address \
+             bound there may leak; start the agent with a larger --max-vips",
+            "10.0.0.9 does not fit: 1 VIPs are left out, since the map holds 3 entries; start the agent with a larger \
+             --max-vips",
+        ]
+    );
+}
+
+#[test]
+fn an_interface_that_comes_up_takes_no_held_vips_room() {
+    let mut host = Host::new();
+    host.max_vips = 6;
+    let vips = "vips: [{address: 10.0.0.10}, {address: 10.0.0.11}, {address: 10.0.0.12}]";
+    let before = homes(&host.place(vips));
+    host.add(4, "eth2", &["10.7.0.1/24"]);
+    let got = host.place(vips);
+    assert_eq!(homes(&got), before);
+    assert_eq!(got.desired.entries.len(), 6);
+    assert!(words(&got)[0].contains("3 entries are missing"), "{:?}", words(&got));
+}
+
+#[test]
+fn a_host_does_not_guard_an_address_at_its_own_mac() {
+    let got = Host::new().place("vips: [{address: 10.0.0.10, mac: '02:00:00:00:00:02'}]");
+    assert_eq!(got.desired.entries.len(), 0);
+    assert_eq!(
+        words(&got),
+        [
+            "VIP 10.0.0.10 is guarded at 02:00:00:00:00:02, which is this host's own eth0: it is not guarded here, or its \
+          kernel could not answer for it"
+        ]
     );
 }
 
 proptest! {
     #[test]
-    fn every_vip_has_one_home_at_most_and_an_entry_everywhere_or_nowhere(
+    fn every_vip_has_one_home_at_most_and_with_room_an_entry_everywhere_or_nowhere(
         hosts in proptest::collection::btree_set(0_u8..=255, 0..20),
         nets in proptest::collection::vec((0_u8..4, 20_u8..=32), 0..4),
         max_vips in 0_u32..60,
@@ -323,7 +353,8 @@ proptest! {
         for last in hosts {
             let of_vip = |(key, _): &(&VipKey, &DesiredEntry)| key.addr == [10, 0, 0, last];
             let entries: Vec<_> = got.desired.entries.iter().filter(of_vip).collect();
-            prop_assert!(entries.is_empty() || entries.len() == got.attach.len(), "{:?}", entries);
+            let full = got.desired.entries.len() == max_vips as usize;
+            prop_assert!(full || entries.is_empty() || entries.len() == got.attach.len(), "{:?}", entries);
             let held: Vec<_> = entries.iter().filter(|(_, entry)| entry.role == Role::Held).collect();
             prop_assert!(held.len() <= 1, "{:?}", held);
             for (key, entry) in held {

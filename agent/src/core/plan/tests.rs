@@ -459,3 +459,24 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_vip_that_was_yielded_stays_yielded_when_its_interface_has_come_back() {
+    let key = VipKey::untagged(9, [10, 0, 0, 10]);
+    let desired = Desired {
+        entries: [(key, DesiredEntry { role: Role::Held, mac: OWN })].into(),
+        binds: [("lo".to_owned(), key.addr.into())].into(),
+        ..Desired::default()
+    };
+    let peer = MacAddr([2, 0, 0, 0, 9, 9]);
+    let remembered = BTreeMap::from([(Ipv4Addr::from(key.addr), peer)]);
+    let observed = Observed { remembered: remembered.clone(), max_slots: 8, ..Observed::default() };
+    let entry = |actions: Vec<Action>| match actions.as_slice() {
+        [Action::PutEntry { entry, .. }] | [Action::PutEntry { entry, .. }, Action::AddBind { .. }] => *entry,
+        other => panic!("{other:?}"),
+    };
+    let kept = entry(plan(&desired, &observed, false));
+    assert_eq!((kept.role, MacAddr(kept.mac)), (Role::Foreign, peer));
+    assert_eq!(super::yielded(&observed), remembered);
+    assert_eq!(entry(plan(&desired, &observed, true)).role, Role::Held, "the operator takes it back");
+}

@@ -171,6 +171,29 @@ fn a_flood_over_ever_new_vips_is_bounded_and_counted() {
 }
 
 #[test]
+fn a_flood_of_strangers_hides_nothing_that_peers_do() {
+    let table = [
+        (EventKind::Conflict, false),
+        (EventKind::Sighted, false),
+        (EventKind::Contested, true),
+        (EventKind::Moved, true),
+        (EventKind::Yielded, true),
+    ];
+    for (kind, told) in table {
+        let mut trouble = Trouble::start(at(0));
+        let claim_all = |trouble: &mut Trouble, kind, from: usize, hosts: usize| -> usize {
+            (from..from + hosts)
+                .map(|host| u16::try_from(host).expect("few hosts"))
+                .map(|host| trouble.on_event(&event(kind, host, stranger(1), 0), at(1)).len())
+                .sum()
+        };
+        assert_eq!(claim_all(&mut trouble, EventKind::Conflict, 0, MAX_CASES + 10), MAX_CASES);
+        let lines = claim_all(&mut trouble, kind, 10_000, PEER_CASES + 10);
+        assert_eq!(lines, if told { PEER_CASES } else { 0 }, "{kind:?}");
+    }
+}
+
+#[test]
 fn the_next_tick_is_asked_for_when_something_will_be_due() {
     let mut trouble = Trouble::start(at(0));
     assert_eq!(trouble.next_deadline(), None, "nothing happened");

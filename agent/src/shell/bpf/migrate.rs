@@ -76,6 +76,8 @@ impl Old {
                 to.set_state(new.slot, &VipState { yielded: state.yielded, ..VipState::default() })?;
             }
         }
-        to.set_yields(total)
+        // One more than both have counted: a yield that the new program has recorded already must not look settled.
+        let counted = total.total.saturating_add(to.yields()?.total);
+        to.set_yields(YieldTotal { total: counted.saturating_add(1) })
     }
 }

@@ -205,7 +205,7 @@ impl Pins {
     }
 }
 
-fn exists(path: &Path) -> Result<bool, BpfError> {
+pub(super) fn exists(path: &Path) -> Result<bool, BpfError> {
     path.try_exists().map_err(|source| BpfError::PinFile {
         operation: "look for",
         path: path.to_owned(),

@@ -10,6 +10,7 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::mount::{MsFlags, mount};
 use nix::sys::stat::{major, minor};
 use nix::sys::statfs::{BPF_FS_MAGIC, statfs};
+use nix::unistd::geteuid;
 use tracing::info;
 
 #[cfg(test)]
@@ -56,6 +57,21 @@ pub enum PinDirError {
         #[source]
         source: io::Error,
     },
+    /// Others can change it.
+    #[error(
+        "the pin directory {dir} belongs to user {owner} with mode {mode:o}, so that others than this user ({user}) can \
+         take the pins away: chown {user} {dir} && chmod 0700 {dir}, or name another one with --pin-dir"
+    )]
+    NotOurs {
+        /// The directory.
+        dir: PathBuf,
+        /// Its owner.
+        owner: u32,
+        /// Its permissions.
+        mode: u32,
+        /// Who runs the agent.
+        user: u32,
+    },
     /// It is in use.
     #[error(
         "another vipward agent{} uses {dir}: stop it, or give this one a directory of its own with --pin-dir",
@@ -95,7 +111,22 @@ pub fn ensure_bpffs(dir: &Path) -> Result<(), PinDirError> {
         .recursive(true)
         .mode(0o700)
         .create(&dir)
-        .map_err(|source| PinDirError::Create { dir, source })
+        .map_err(|source| PinDirError::Create { dir: dir.clone(), source })?;
+    check_owner(dir)
+}
+
+/// Whoever may write the directory can take the pins away, and with them the answers.
+fn check_owner(dir: PathBuf) -> Result<(), PinDirError> {
+    const GROUP_OR_OTHERS_WRITE: u32 = 0o022;
+
+    let metadata =
+        std::fs::metadata(&dir).map_err(|source| PinDirError::Inspect { dir: dir.clone(), source })?;
+    let (owner, mode, user) = (metadata.uid(), metadata.mode() & 0o7777, geteuid().as_raw());
+    if owner == user && mode & GROUP_OR_OTHERS_WRITE == 0 {
+        Ok(())
+    } else {
+        Err(PinDirError::NotOurs { dir, owner, mode, user })
+    }
 }
 
 fn nearest_existing(dir: &Path) -> io::Result<&Path> {

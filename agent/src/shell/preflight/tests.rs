@@ -33,16 +33,18 @@ fn a_release_is_read_whatever_a_distribution_has_appended() {
 
 #[test]
 fn a_kernel_that_is_too_old_is_told_what_it_lacks() {
+    let swap = "BPF compare-and-exchange (since 5.12)";
     let coarse = "bpf_ktime_get_coarse_ns (since 5.11)";
     let link = "bpf_link for XDP (since 5.9)";
     let ring = "the BPF ring buffer and CAP_BPF (since 5.8)";
     let table = [
         ("6.1.0", None),
-        ("5.11.0", None),
+        ("5.12.0", None),
+        ("5.11.0", Some(format!("kernel 5.11.0 is too old: it lacks {swap}"))),
         ("unknown", None),
-        ("5.10.0-28-amd64", Some(format!("kernel 5.10.0-28-amd64 is too old: it lacks {coarse}"))),
-        ("5.8.1", Some(format!("kernel 5.8.1 is too old: it lacks {link}, {coarse}"))),
-        ("4.19.0", Some(format!("kernel 4.19.0 is too old: it lacks {ring}, {link}, {coarse}"))),
+        ("5.10.0-28-amd64", Some(format!("kernel 5.10.0-28-amd64 is too old: it lacks {coarse}, {swap}"))),
+        ("5.8.1", Some(format!("kernel 5.8.1 is too old: it lacks {link}, {coarse}, {swap}"))),
+        ("4.19.0", Some(format!("kernel 4.19.0 is too old: it lacks {ring}, {link}, {coarse}, {swap}"))),
     ];
     for (release, expected) in table {
         let error = check_release(release).err().map(|error| error.to_string());

@@ -6,8 +6,8 @@ use std::{
     net::Ipv4Addr,
 };
 
-use tracing::{debug, info, warn};
-use vipward_common::{Event, EventKind, FenceState, MacAddr, Role, VipEntry, VipKey, Yield};
+use tracing::{debug, error, info, warn};
+use vipward_common::{Event, EventKind, Fence, FenceState, MacAddr, Role, VipEntry, VipKey, Yield};
 
 use super::{Driver, RETRY, RunError, now, report::interface_name, system};
 use crate::{
@@ -30,6 +30,9 @@ use crate::{
 /// A change of more entries than this is logged as one line.
 const MOST_LINES: usize = 64;
 
+/// How many changes are made between two looks at the clock.
+const CHANGES_PER_LOOK: usize = 256;
+
 /// What was brought about.
 pub(super) struct Settled {
     /// Without what no program is attached for.
@@ -40,7 +43,21 @@ pub(super) struct Settled {
 
 impl Driver {
     /// Brings the kernel to what the configuration and the network call for. `reclaim` takes yielded VIPs back.
-    pub(super) async fn reconcile(&mut self, reclaim: bool) -> Result<(), RunError> {
+    ///
+    /// What fails is told and tried again: an agent that ended for it would do nobody's VIP any good.
+    pub(super) async fn reconcile(&mut self, reclaim: bool) {
+        if let Err(error) = self.try_reconcile(reclaim).await {
+            error!(error = chain(error), "failed to read the kernel's state back; trying again");
+            self.try_again_soon();
+        }
+    }
+
+    fn try_again_soon(&mut self) {
+        self.settled = None;
+        self.verify = self.verify.min(now().map_or(self.verify, |now| now + RETRY));
+    }
+
+    async fn try_reconcile(&mut self, reclaim: bool) -> Result<(), RunError> {
         // Read before the entries: a yield that comes in between is settled the next time.
         let yields = self.plane.maps().yields()?.total;
         let entries = self.plane.maps().entries()?;
@@ -52,9 +69,15 @@ impl Driver {
         let desired = &mut placement.desired;
         self.leave_out_unattached(desired);
         let actions = plan::plan(desired, &observed, reclaim);
+        self.yielded = if reclaim { BTreeMap::new() } else { plan::yielded(&observed) };
+        self.yielded.retain(|yielded, _| self.config.vips.iter().any(|vip| vip.address == *yielded));
         self.log_each_entry = actions.len() <= MOST_LINES;
         let mut every_entry_written = true;
-        for action in &actions {
+        for (number, action) in actions.iter().enumerate() {
+            // Very many changes must not let the fence lapse.
+            if number % CHANGES_PER_LOOK == 0 && self.started && self.heartbeat.next_deadline() <= now()? {
+                self.move_fence()?;
+            }
             if let Err(failure) = self.apply(action, &observed).await {
                 every_entry_written &=
                     !matches!(action, Action::PutEntry { .. } | Action::RemoveEntry { .. });
@@ -69,11 +92,17 @@ impl Driver {
             self.yields_settled = yields;
         }
         problems.extend(self.kernel_may_ask(desired));
+        if !self.plane.is_pinned()? {
+            problems.insert(
+                "pins are missing in the pin directory, so that what answers now ends with this agent; restart it to \
+                 pin everything again"
+                    .to_owned(),
+            );
+        }
         if failures.is_empty() {
             self.settled = Some(Settled { placement, placed });
         } else {
-            self.settled = None;
-            self.verify = now()? + RETRY;
+            self.try_again_soon();
         }
         problems.extend(failures);
         self.problems.replace(problems);
@@ -96,13 +125,20 @@ impl Driver {
         attached && bound && now == *placement
     }
 
-    /// Takes everything back: nothing is desired.
+    /// Takes everything back: nothing is desired. The fence goes first, which silences all at once, whatever fails.
     pub(super) async fn withdraw(&mut self) -> Result<(), RunError> {
+        let over = Fence { deadline_ns: 0, hold_until_ns: 0, ..self.plane.maps().fence()? };
+        self.plane.maps_mut().set_fence(&over)?;
+        self.started = false;
         let observed = self.observed(self.plane.maps().entries()?, 0).await?;
+        let mut first_failure = Ok(());
         for action in plan::plan(&Desired::default(), &observed, false) {
-            self.apply(&action, &observed).await?;
+            if let Err(failure) = self.apply(&action, &observed).await {
+                error!(?action, "not taken back");
+                first_failure = first_failure.and(Err(failure));
+            }
         }
-        Ok(())
+        first_failure
     }
 
     /// What the kernel has now: the entries, as just read, and everything else. `new` entries at most will need a
@@ -127,6 +163,7 @@ impl Driver {
             links: maps.links()?,
             peers: maps.peers()?,
             binds: bind::observe_binds(&self.view).await?,
+            remembered: self.yielded.clone(),
             max_slots: maps.max_vips(),
         })
     }
@@ -251,7 +288,7 @@ impl Driver {
     ) -> Result<(), RunError> {
         let was_held = from.filter(|entry| entry.role == Role::Held);
         let is_held = to.filter(|entry| entry.role == Role::Held);
-        let role = |entry: Option<&VipEntry>| entry.map_or("none", |entry| role_name(entry.role));
+        let role = |entry: Option<&VipEntry>| entry.map_or("none", |entry| entry.role.name());
         let changed = from.map(|entry| (entry.role, entry.mac)) != to.map(|entry| (entry.role, entry.mac));
         if self.log_each_entry && changed {
             info!(
@@ -288,19 +325,23 @@ impl Driver {
         Ok(())
     }
 
-    /// Tells the announcer which interfaces have lost or found their carrier since `before`.
+    /// Tells the announcer which interfaces have lost or found their carrier, or have gone, since `before`.
     pub(super) fn note_carrier(&mut self, before: &NetView) -> Result<(), RunError> {
         let carrier = |view: &NetView, ifindex| {
-            view.interfaces
-                .get(&ifindex)
-                .is_some_and(|interface: &Interface| interface.up && interface.carrier)
+            view.interfaces.get(&ifindex).map(|interface: &Interface| interface.up && interface.carrier)
         };
-        let indices: Vec<u32> = self.view.interfaces.keys().copied().collect();
-        for ifindex in indices {
+        let all: BTreeSet<u32> =
+            before.interfaces.keys().chain(self.view.interfaces.keys()).copied().collect();
+        for ifindex in all {
             match (carrier(before, ifindex), carrier(&self.view, ifindex)) {
-                (false, true) => self.tell_announcer(announce::Event::CarrierReturned { ifindex })?,
-                (true, false) => self.tell_announcer(announce::Event::CarrierLost { ifindex })?,
-                (true, true) | (false, false) => {}
+                (None | Some(false), Some(true)) => {
+                    self.tell_announcer(announce::Event::CarrierReturned { ifindex })?;
+                }
+                (None | Some(true), Some(false)) => {
+                    self.tell_announcer(announce::Event::CarrierLost { ifindex })?;
+                }
+                (Some(_), None) => self.tell_announcer(announce::Event::InterfaceGone { ifindex })?,
+                (None, None) | (Some(true), Some(true)) | (Some(false), Some(false)) => {}
             }
         }
         Ok(())
@@ -321,6 +362,9 @@ impl Driver {
     }
 
     fn tell_announcer(&mut self, event: announce::Event) -> Result<(), RunError> {
+        if !self.started {
+            return Ok(());
+        }
         let now = now()?;
         let commands = self.announcer.on_event(event, now);
         self.send(commands);
@@ -379,14 +423,6 @@ fn modes(configured: XdpMode, interface: &Interface) -> &'static [Mode] {
         XdpMode::Generic => &[Mode::Generic],
         XdpMode::Auto if interface.kind == "veth" => &[Mode::Generic],
         XdpMode::Auto => &[Mode::Native, Mode::Generic],
-    }
-}
-
-fn role_name(role: Role) -> &'static str {
-    match role {
-        Role::Foreign => "foreign",
-        Role::Held => "held",
-        Role::Handover => "handover",
     }
 }
 

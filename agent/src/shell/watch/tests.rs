@@ -1,4 +1,5 @@
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use tokio::time::timeout;
@@ -44,6 +45,25 @@ async fn a_file_that_is_written_replaced_deleted_or_made_again_is_noticed_and_it
     noticed(&mut watch, "made readable").await;
     fs::read(&path).expect("read");
     not_noticed(&mut watch, "read").await;
+}
+
+#[tokio::test]
+async fn a_file_that_is_made_again_is_noticed_when_its_writer_closes_it() {
+    let temp = TempDir::new();
+    let path = temp.0.join("vipward.yaml");
+    let mut watch = Watch::new(&path).expect("a watch");
+    let mut file = fs::File::create(&path).expect("created");
+    file.write_all(b"half").expect("written");
+    not_noticed(&mut watch, "half written").await;
+    file.write_all(b" and half").expect("written");
+    drop(file);
+    noticed(&mut watch, "closed").await;
+
+    fs::remove_file(&path).expect("removed");
+    noticed(&mut watch, "deleted").await;
+    fs::write(temp.0.join("other"), "whole").expect("written");
+    fs::hard_link(temp.0.join("other"), &path).expect("linked");
+    noticed(&mut watch, "linked").await;
 }
 
 #[tokio::test]

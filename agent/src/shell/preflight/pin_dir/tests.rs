@@ -141,3 +141,18 @@ fn the_holder_of_a_lock_is_found_by_device_and_inode() {
         assert_eq!(flock_holder(locks, ours, 60033), expected, "{what}");
     }
 }
+
+#[test]
+fn a_directory_that_others_can_change_is_refused() {
+    let temp = TempDir::new();
+    let set =
+        |mode| std::fs::set_permissions(&temp.0, std::fs::Permissions::from_mode(mode)).expect("changed");
+    set(0o755);
+    check_owner(temp.0.clone()).expect("others may look");
+    for mode in [0o770, 0o707, 0o1777] {
+        set(mode);
+        let error = check_owner(temp.0.clone()).expect_err("others may write").to_string();
+        assert!(error.contains(&format!("with mode {mode:o}")), "{error}");
+        assert!(error.contains("chmod 0700"), "{error}");
+    }
+}
