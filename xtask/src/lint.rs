@@ -25,7 +25,7 @@ type Check = (&'static str, fn(&Workspace) -> Result<()>);
 
 const CHECKS: &[Check] = &[
     ("formatting", formatting),
-    ("members inherit the lints", inherited_lints),
+    ("every crate has the lints", lints_everywhere),
     ("the core does no I/O", pure_core),
     ("no leftovers", leftovers),
     ("shell scripts parse", shell_scripts),
@@ -33,8 +33,12 @@ const CHECKS: &[Check] = &[
     ("unused dependencies", unused_dependencies),
     ("clippy, eBPF", clippy_ebpf),
     ("clippy, host", clippy_host),
+    ("clippy, fuzz targets", clippy_fuzz),
     ("documentation", documentation),
 ];
+
+/// The fuzz targets are a workspace of their own, which `--workspace` and `--all` do not reach.
+const FUZZ: &str = "fuzz/Cargo.toml";
 
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     setup::ensure(workspace, &[Need::Build, Need::Lint])?;
@@ -63,10 +67,12 @@ fn cargo(workspace: &Workspace, args: &[&str]) -> Command {
 }
 
 fn formatting(workspace: &Workspace) -> Result<()> {
-    process::run(&mut cargo(workspace, &["fmt", "--all", "--check"]))
+    process::run(&mut cargo(workspace, &["fmt", "--all", "--check"]))?;
+    // Not `--all`, which formats the path dependencies again.
+    process::run(&mut cargo(workspace, &["fmt", "--manifest-path", FUZZ, "--check"]))
 }
 
-fn inherited_lints(workspace: &Workspace) -> Result<()> {
+fn lints_everywhere(workspace: &Workspace) -> Result<()> {
     let mut exempt = Vec::new();
     for path in &workspace.manifests {
         let text = fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
@@ -75,10 +81,17 @@ fn inherited_lints(workspace: &Workspace) -> Result<()> {
             exempt.push(path.display().to_string());
         }
     }
-    if exempt.is_empty() {
+    if !exempt.is_empty() {
+        bail!("`[lints] workspace = true` is missing in {}", exempt.join(", "));
+    }
+    let read = |manifest: &str| {
+        fs::read_to_string(workspace.root.join(manifest))
+            .with_context(|| format!("failed to read {manifest}"))
+    };
+    if members::same_lints(&read("Cargo.toml")?, &read(FUZZ)?)? {
         return Ok(());
     }
-    bail!("`[lints] workspace = true` is missing in {}", exempt.join(", "))
+    bail!("`[lints]` of {FUZZ} is not `[workspace.lints]` of Cargo.toml: copy it")
 }
 
 fn pure_core(workspace: &Workspace) -> Result<()> {
@@ -139,6 +152,13 @@ fn installed(program: &str) -> Result<PathBuf> {
 fn clippy_host(workspace: &Workspace) -> Result<()> {
     let scope = ["clippy", "--quiet", "--workspace", "--exclude=vipward-ebpf", "--all-targets"];
     process::run(cargo(workspace, &scope).args(["--", "-D", "warnings"]))
+}
+
+fn clippy_fuzz(workspace: &Workspace) -> Result<()> {
+    let mut clippy = cargo(workspace, &["clippy", "--quiet", "--manifest-path", FUZZ, "--all-targets"]);
+    clippy.arg("--target-dir").arg(workspace.target.join("fuzz-clippy"));
+    clippy.env("VIPWARD_EBPF_OBJECT", workspace.bpf().join("vipward.o"));
+    process::run(clippy.args(["--", "-D", "warnings"]))
 }
 
 /// `cargo clippy` would take the clippy of cargo's own toolchain; this is that of the eBPF compiler.

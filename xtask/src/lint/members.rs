@@ -1,4 +1,4 @@
-//! Reads whether a workspace member takes the workspace's lints.
+//! Reads whether a crate has the workspace's lints.
 
 use anyhow::{Context as _, Result};
 
@@ -7,6 +7,15 @@ pub(super) fn inherits_lints(manifest: &str) -> Result<bool> {
     let manifest: toml::Table = manifest.parse().context("it is no TOML")?;
     Ok(manifest.get("lints").and_then(|lints| lints.get("workspace")).and_then(toml::Value::as_bool)
         == Some(true))
+}
+
+/// Whether a crate outside the workspace has the same table of lints as the members inherit.
+pub(super) fn same_lints(workspace: &str, outsider: &str) -> Result<bool> {
+    let workspace: toml::Table = workspace.parse().context("the workspace's manifest is no TOML")?;
+    let outsider: toml::Table = outsider.parse().context("the manifest outside the workspace is no TOML")?;
+    let inherited = workspace.get("workspace").and_then(|workspace| workspace.get("lints"));
+    let inherited = inherited.context("the workspace's manifest has no `[workspace.lints]`")?;
+    Ok(outsider.get("lints") == Some(inherited))
 }
 
 #[cfg(test)]
@@ -29,6 +38,22 @@ mod tests {
         for (what, manifest, expected) in table {
             assert_eq!(inherits_lints(manifest).expect("valid TOML"), expected, "{what}");
         }
+    }
+
+    #[test]
+    fn an_outsider_with_other_lints_is_noticed() {
+        let workspace = "[workspace.lints.rust]\na = \"warn\"\n[workspace.lints.clippy]\nb = \"warn\"\n";
+        let table = [
+            ("the same", "[lints.clippy]\nb = \"warn\" # why\n[lints.rust]\na = \"warn\"\n", true),
+            ("one is missing", "[lints.rust]\na = \"warn\"\n[lints.clippy]\n", false),
+            ("another level", "[lints.rust]\na = \"allow\"\n[lints.clippy]\nb = \"warn\"\n", false),
+            ("one more", "[lints.rust]\na = \"warn\"\nc = \"allow\"\n[lints.clippy]\nb = \"warn\"\n", false),
+            ("none", "[package]\nname = \"a\"\n", false),
+        ];
+        for (what, outsider, expected) in table {
+            assert_eq!(same_lints(workspace, outsider).expect("valid TOML"), expected, "{what}");
+        }
+        assert!(same_lints("[workspace]\n", "").is_err());
     }
 
     #[test]

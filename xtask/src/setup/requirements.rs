@@ -111,7 +111,7 @@ pub(super) const REQUIREMENTS: &[Requirement] = &[
     unpacked("ucarp", "ucarp", "usr/sbin/ucarp"),
     apt("scapy", &[Test], probe::scapy, &["python3-scapy"]),
     apt("nft", &[Test], probe::program, &["nftables"]),
-    apt("g++", &[Test], probe::program, &["g++"]),
+    apt("g++", &[Test, Lint], probe::program, &["g++"]),
     Requirement {
         name: "cargo-fuzz",
         needed_for: &[Test],
