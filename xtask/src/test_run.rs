@@ -76,7 +76,7 @@ fn build_agent(workspace: &Workspace) -> Result<PathBuf> {
 /// What the tests, the demo and the benchmark are told.
 pub(crate) fn variables(workspace: &Workspace, agent: &Path) -> Result<Vec<(&'static str, OsString)>> {
     let mut variables = vec![
-        ("PATH", process::path_with(&unpacked_tools(workspace))?),
+        ("PATH", process::path_with(&[])?),
         ("VIPWARD_BIN", agent.into()),
         ("VIPWARD_EBPF_DIR", workspace.bpf().into()),
         ("VIPWARD_TOOLS", workspace.tools().into()),
@@ -97,11 +97,6 @@ fn run_cargo_test(workspace: &Workspace, args: &Args, agent: &Path) -> Result<(T
     cargo.arg("--").args(&args.filters).envs(variables.iter().map(|(name, value)| (name, value)));
     run_as_root(&mut cargo, &variables)?;
     tally_while_shown(&mut cargo)
-}
-
-/// The programs of unpacked packages, except those that share a name with another (habets' arping).
-fn unpacked_tools(workspace: &Workspace) -> [PathBuf; 2] {
-    ["keepalived", "ucarp"].map(|package| workspace.tools().join(package).join("usr/sbin"))
 }
 
 /// Makes cargo start the test programs, but nothing else, with sudo.

@@ -25,7 +25,6 @@ pub(super) fn program(requirement: &Requirement, _: &Workspace) -> Option<Found>
 fn ask(path: PathBuf) -> Option<Found> {
     let flag = match path.file_name()?.to_str()? {
         "arping" | "ip" => "-V",
-        "ucarp" => "-h",
         _ => "--version",
     };
     let banner = process::banner(Command::new(&path).arg(flag))?;
@@ -83,18 +82,13 @@ pub(super) fn iputils_release(banner: &str) -> Option<&str> {
     banner.lines().next()?.strip_prefix("arping from iputils ")?.split_whitespace().next()
 }
 
-/// The program in the target directory; keepalived and ucarp may be installed as well.
+/// The program in the target directory. One of its name on PATH is another: that is why it is unpacked.
 pub(super) fn unpacked(requirement: &Requirement, workspace: &Workspace) -> Option<Found> {
     let Source::Unpacked { package, program } = requirement.source else { return None };
-    let unpacked = unpacked_dir(workspace, package).join(program);
-    if unpacked.is_file() {
-        return ask(unpacked);
-    }
-    // The arping on PATH is iputils'.
-    if package == "arping" { None } else { ask(process::find(package)?) }
+    Some(unpacked_dir(workspace, package).join(program)).filter(|path| path.is_file()).and_then(ask)
 }
 
-/// Where a package is unpacked: `target/tools/habets-arping`, `target/tools/keepalived`, …
+/// Where a package is unpacked: `target/tools/habets-arping`.
 pub(super) fn unpacked_dir(workspace: &Workspace, package: &str) -> PathBuf {
     workspace.tools().join(unpacked_name(package))
 }

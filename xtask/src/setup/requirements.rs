@@ -24,8 +24,7 @@ pub(super) enum Source {
     /// One program from a Debian package that is unpacked into the target directory instead of installed, with
     /// the libraries that it needs installed.
     ///
-    /// habets' arping conflicts with iputils'; keepalived would bring a daemon that starts at boot, and ucarp
-    /// a second ifupdown. What is not installed needs no guard against its maintainer scripts.
+    /// habets' arping conflicts with iputils', which has the same name.
     Unpacked { package: &'static str, program: &'static str },
     /// A crate with a program in it.
     Cargo(&'static CargoTool),
@@ -107,10 +106,7 @@ pub(super) const REQUIREMENTS: &[Requirement] = &[
     unpacked("arping (habets)", "arping", "usr/sbin/arping"),
     apt("arp-scan", &[Test], probe::program, &["arp-scan"]),
     apt("tcpdump", &[Test], probe::program, &["tcpdump"]),
-    unpacked("keepalived", "keepalived", "usr/sbin/keepalived"),
-    unpacked("ucarp", "ucarp", "usr/sbin/ucarp"),
     apt("scapy", &[Test], probe::scapy, &["python3-scapy"]),
-    apt("nft", &[Test], probe::program, &["nftables"]),
     apt("g++", &[Test, Lint], probe::program, &["g++"]),
     Requirement {
         name: "cargo-fuzz",
