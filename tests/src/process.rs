@@ -93,13 +93,6 @@ impl Process {
         ended.with_context(|| format!("it printed:{}", self.transcript()))
     }
 
-    /// Waits until it ends, fails unless it succeeds, and returns what it printed to stdout.
-    pub fn finish(mut self, limit: Duration) -> Result<String> {
-        let status = self.wait(limit)?;
-        ensure!(status.success(), "{} failed: {status}{}", self.name, self.transcript());
-        Ok(self.stdout())
-    }
-
     /// Kills it, by its own pid, and reaps it.
     pub fn kill(&mut self) -> Result<ExitStatus> {
         let name = &self.name;

@@ -47,17 +47,27 @@ pub fn bpftool() -> Result<PathBuf> {
     find("bpftool")
 }
 
-/// A Python that can import scapy.
+/// A Python that can import scapy: `VIPWARD_PYTHON` when it is set, else the first `python3` that can.
 pub fn scapy_python() -> Result<PathBuf> {
-    let has_scapy = |python: &PathBuf| {
-        let mut command = Command::new(python);
-        command.args(["-c", "import scapy"]);
-        output_of(command).is_ok()
-    };
+    if let Some(python) = env::var_os("VIPWARD_PYTHON") {
+        let python = PathBuf::from(python);
+        ensure!(
+            has_scapy(&python),
+            "VIPWARD_PYTHON is {}, which cannot import scapy: {GET_IT}",
+            python.display()
+        );
+        return Ok(python);
+    }
     // The first python3 on the PATH need not be the one that the distribution installs scapy for.
     let pythons = search_path().into_iter().map(|directory| directory.join("python3"));
-    let found = pythons.filter(|python| python.is_file()).find(has_scapy);
+    let found = pythons.filter(|python| python.is_file()).find(|python| has_scapy(python));
     found.with_context(|| format!("no python3 with scapy is installed: {GET_IT}"))
+}
+
+fn has_scapy(python: &Path) -> bool {
+    let mut command = Command::new(python);
+    command.args(["-c", "import scapy"]);
+    output_of(command).is_ok()
 }
 
 /// Cargo's target directory.

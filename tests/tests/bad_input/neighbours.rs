@@ -59,7 +59,9 @@ fn somebody_elses_program_is_named_and_left_alone_until_it_goes() -> Result<()> 
     let named = format!("interface eth0 has another XDP program already: id {}, name {PASS};", foreign.id);
     let way_out = "Detach it, or leave the interface out of `interfaces:`";
     node.wait_for_problem(0, &[&named, way_out])?;
-    assert_eq!(ask(&far, "eth0", "198.51.100.10".parse()?)?, Some(NODE), "the other interface works");
+    wait_until(PATIENCE, "an answer on the other interface", || {
+        Ok(ask(&far, "eth0", "198.51.100.10".parse()?)? == Some(NODE))
+    })?;
     assert_eq!(node.ask(VIP)?, None, "and nothing is claimed where nobody would answer");
     assert!(node.xdp_programs()?.contains(&foreign.id.into()), "it is still there");
 

@@ -172,7 +172,8 @@ fn a_held_over_vip_is_yielded_to_a_peer_without_userspace_and_taken_back_on_sigh
     assert_eq!(report.between(yielded, SystemTime::now()).answered(), 0, "{report}");
     assert!(is_stopped(&scene.node)?, "without userspace");
     scene.assert_silent()?;
-    assert_eq!(scene.node.ask(ip(11))?, Some(NODE), "the peer announced the other VIP only");
+    // The peer announced the other VIP only.
+    scene.node.wait_until_answered(ip(11), NODE)?;
 
     // Going on, it stays as it is …
     scene.node.agent.signal(Signal::SIGCONT)?;
@@ -189,7 +190,7 @@ fn a_held_over_vip_is_yielded_to_a_peer_without_userspace_and_taken_back_on_sigh
     scene.node.agent.kill9()?;
     scene.node.restart_agent()?;
     scene.assert_silent()?;
-    assert_eq!(scene.node.ask(ip(11))?, Some(NODE));
+    scene.node.wait_until_answered(ip(11), NODE)?;
 
     // … and through a change of the file …
     let seen = scene.node.agent.logs()?.len();

@@ -11,12 +11,12 @@ use vipward_tests::arp::Mac;
 use vipward_tests::bpffs::Bpffs;
 use vipward_tests::lan::{Host, Nic, connect};
 use vipward_tests::node::ask;
-use vipward_tests::scene::{PATIENCE, wait_until_running};
+use vipward_tests::scene::PATIENCE;
 use vipward_tests::wait::wait_until;
 
 const INTERFACES: u8 = 200;
-/// From the agent's start until the program is on all of them, on a busy machine.
-const ATTACH_LIMIT: Duration = Duration::from_secs(20);
+/// From the agent's start until the program is on all of them; many times what it takes on an idle machine.
+const ATTACH_LIMIT: Duration = Duration::from_mins(1);
 
 fn name(number: u8) -> String {
     format!("lan{number}")
@@ -52,15 +52,19 @@ fn attached(agent: &Agent) -> Result<usize> {
     Ok(rows.iter().filter(|row| row["attached"] == true).count())
 }
 
+fn wait_until_answered(far: &Host, number: u8, mac: Mac) -> Result<()> {
+    let what = format!("an answer on {} that the VIP is at {mac}", name(number));
+    wait_until(PATIENCE, &what, || Ok(ask(far, &name(number), address(number, 10))? == Some(mac)))
+}
+
 #[test]
 fn two_hundred_interfaces_are_attached_and_answered_on() -> Result<()> {
     let (far, host, yaml) = cables()?;
     let bpffs = Bpffs::mount()?;
     let started = Instant::now();
     let mut agent = Agent::start(&host, &yaml, AgentOptions::new(bpffs.pin_dir("node")))?;
-    wait_until_running(&mut agent, 0)?;
-    let took = started.elapsed();
-    assert!(took < ATTACH_LIMIT, "{took:?} for {INTERFACES} interfaces");
+    agent.wait_for_log(ATTACH_LIMIT, "that it runs", |line| line.message() == "agent is running")?;
+    println!("{INTERFACES} interfaces in {:?}", started.elapsed());
     assert_eq!(attached(&agent)?, usize::from(INTERFACES));
     // Every VIP has an entry on every interface, and is held on its own only.
     let status = agent.status()?;
@@ -69,8 +73,7 @@ fn two_hundred_interfaces_are_attached_and_answered_on() -> Result<()> {
     assert_eq!(vips.iter().filter(|row| row["role"] == "held").count(), usize::from(INTERFACES));
 
     for number in (0..INTERFACES).step_by(25).chain([INTERFACES - 1]) {
-        let asked = ask(&far, &name(number), address(number, 10))?;
-        assert_eq!(asked, Some(mac(number, 2)), "the VIP on {}", name(number));
+        wait_until_answered(&far, number, mac(number, 2))?;
         let elsewhere = name((number + 1) % INTERFACES);
         assert_eq!(ask(&far, &elsewhere, address(number, 10))?, None, "it is not on {elsewhere}");
     }
@@ -79,10 +82,8 @@ fn two_hundred_interfaces_are_attached_and_answered_on() -> Result<()> {
     host.delete_link(&name(7))?;
     wait_until(PATIENCE, "one interface less", || Ok(attached(&agent)? == usize::from(INTERFACES) - 1))?;
     connect((&far, nic(7, 1)?), (&host, nic(7, 3)?))?;
-    wait_until(PATIENCE, "an answer on the new one", || {
-        Ok(ask(&far, &name(7), address(7, 10))? == Some(mac(7, 3)))
-    })?;
-    assert_eq!(ask(&far, &name(8), address(8, 10))?, Some(mac(8, 2)));
+    wait_until_answered(&far, 7, mac(7, 3))?;
+    wait_until_answered(&far, 8, mac(8, 2))?;
     assert!(agent.is_running()?);
     Ok(())
 }
