@@ -38,7 +38,7 @@
 //! | [`node`] | a host with an agent that holds VIPs, and a client that asks for them |
 //! | [`scene`], [`xdp_pass`] | ready scenes with an agent, and what native XDP on a veth needs |
 //! | [`tools`], [`wait`], [`interrupt`] | external tools, waiting for a condition, and Ctrl-C |
-//! | [`bench`], [`demo`] | the programs behind `cargo xtask bench` and `cargo xtask demo` |
+//! | [`mod@bench`], [`demo`] | the programs behind `cargo xtask bench` and `cargo xtask demo` |
 //!
 //! Functions return [`anyhow::Result`]: in a test an error is a failure, and its chain is what gets read.
 
