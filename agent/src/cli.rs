@@ -23,7 +23,7 @@ Exit codes:
   0  done
   1  failed while running
   2  the command line is wrong
-  3  the configuration is wrong (nothing was changed)
+  3  the configuration is wrong or cannot be read (nothing was changed)
   4  this host cannot run it: not root or capabilities missing, kernel too old, no bpffs
   5  another agent uses the pin directory";
 
@@ -84,7 +84,8 @@ pub struct AgentArgs {
     /// Where the pins are.
     #[command(flatten)]
     pub pins: PinArgs,
-    /// Entries of the VIP map: each VIP takes one on every attached interface. Changing it keeps the entries.
+    /// Entries of the VIP map: each VIP takes one on every attached interface, the held ones first. Changing it keeps
+    /// the entries.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_VIPS, value_parser = clap::value_parser!(u32).range(1..=1 << 22))]
     pub max_vips: u32,
     /// How log lines look.
