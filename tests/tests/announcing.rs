@@ -297,3 +297,26 @@ fn an_agent_that_was_stopped_does_not_steal_a_vip_back() -> Result<()> {
     assert_eq!(belief(&scene.client, VIP)?, Some(ROGUE));
     Ok(())
 }
+
+#[test]
+fn an_agent_that_starts_again_announces_only_what_its_file_lists_by_then() -> Result<()> {
+    let scene = Scene::new("restarted")?;
+    let wire = Wire::open(&scene.client, "eth0")?;
+    let kept = ip(11);
+    let config = |vips: &str| format!("{{vips: [{vips}], fence: {{duration: 2s, policy: stop}}}}");
+    let both = config(&format!("{{address: {VIP}}}, {{address: {kept}}}"));
+    let mut agent = start_agent(&scene.node, &both, AgentOptions::new(scene.bpffs.pin_dir("node")))?;
+    expect_round(&wire)?;
+    agent.kill9()?;
+    wait_until(PATIENCE, "the fence to be over", || Ok(agent.status()?["fence"]["state"] == "over"))?;
+
+    // The pins say still that it is held; by the file it lives elsewhere now.
+    agent.write_config(&config(&format!("{{address: {kept}}}")))?;
+    wire.drain()?;
+    agent.restart()?;
+    // The first round of either would have left at once, long before the second one of the VIP that is kept.
+    for _ in 0..2 {
+        assert_eq!(expect_round(&wire)?.vip, kept);
+    }
+    Ok(())
+}
