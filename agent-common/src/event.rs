@@ -75,6 +75,11 @@ pub struct Yield {
 }
 
 impl Yield {
+    /// To whom an entry of `generation` was yielded, if this records that.
+    pub fn yielded_to(self, generation: u16) -> Option<MacAddr> {
+        (self.generation != 0 && self.generation == generation).then_some(MacAddr(self.mac))
+    }
+
     /// The word that the program reads and replaces atomically.
     #[inline(always)]
     pub fn to_word(mac: MacAddr, generation: u16) -> u64 {

@@ -54,6 +54,13 @@ pub struct NetView {
 }
 
 impl NetView {
+    /// The interface's name, or its index when it is gone: for people.
+    pub fn name_of(&self, ifindex: u32) -> String {
+        self.interfaces
+            .get(&ifindex)
+            .map_or_else(|| format!("#{ifindex}"), |interface| interface.name.clone())
+    }
+
     /// The interface of that name.
     pub fn by_name(&self, name: &str) -> Option<&Interface> {
         self.interfaces.values().find(|interface| interface.name == name)

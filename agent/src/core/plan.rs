@@ -40,8 +40,7 @@ pub struct Observed {
 impl Observed {
     /// To whom an entry, in its generation, was yielded.
     fn yielded_to(&self, entry: &VipEntry) -> Option<MacAddr> {
-        let recorded = self.yields.get(&entry.slot)?;
-        (recorded.generation != 0 && recorded.generation == entry.generation).then_some(MacAddr(recorded.mac))
+        self.yields.get(&entry.slot)?.yielded_to(entry.generation)
     }
 }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, io, net::Ipv4Addr, path::PathBuf, time::Du
 use comfy_table::{ContentArrangement, Table, presets::NOTHING};
 use serde::Serialize;
 use thiserror::Error;
-use vipward_common::{Counters, Fence, FenceState, MacAddr, Outcome, Policy, Role, VipEntry, VipKey, Yield};
+use vipward_common::{Counters, Fence, FenceState, MacAddr, Outcome, Policy, Role, VipEntry, VipKey};
 
 use super::{
     bpf::{BpfError, LinkPin, Maps, Mode, Pins},
@@ -153,7 +153,7 @@ pub async fn read(pins: &Pins) -> Result<Status, StatusError> {
     let state = fence.state(now_ns);
     let entries = maps.entries()?;
     let counters = maps.counters()?;
-    let name = |ifindex: u32| interface_name(&view, ifindex);
+    let name = |ifindex: u32| view.name_of(ifindex);
     let own = maps.links()?;
     let interfaces: Vec<InterfaceStatus> =
         pins.links()?.iter().map(|link| interface_status(link, &view, &own)).collect::<Result<_, _>>()?;
@@ -181,10 +181,6 @@ pub async fn read(pins: &Pins) -> Result<Status, StatusError> {
             .collect(),
         events_lost: counters.events_lost,
     })
-}
-
-fn interface_name(view: &NetView, ifindex: u32) -> String {
-    view.interfaces.get(&ifindex).map_or_else(|| format!("#{ifindex}"), |interface| interface.name.clone())
 }
 
 fn fence_status(fence: &Fence, state: FenceState, now_ns: u64) -> FenceStatus {
@@ -253,10 +249,11 @@ fn vip_status(
     (name, silent): Lookups<'_>,
 ) -> Result<VipStatus, BpfError> {
     let recorded = maps.state(entry.slot)?.yielded;
-    let yielded = recorded != Yield::default() && recorded.generation == entry.generation;
+    let yielded_to = recorded.yielded_to(entry.generation);
+    let yielded = yielded_to.is_some();
     let ended = entry.role == Role::Handover && now_ns >= entry.until_ns;
     let role = if yielded || ended { Role::Foreign } else { entry.role };
-    let mac = MacAddr(if yielded { recorded.mac } else { entry.mac });
+    let mac = yielded_to.unwrap_or(MacAddr(entry.mac));
     let count = maps.vip_count(entry.slot)?;
     let silent_because = match role {
         Role::Foreign => None,

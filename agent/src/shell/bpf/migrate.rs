@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, os::fd::AsFd};
 
 use aya::maps::{MapData, MapInfo};
-use vipward_common::{Meta, Role, VipEntry, VipKey, VipState, Yield, YieldTotal, maps as names};
+use vipward_common::{Meta, Role, VipEntry, VipKey, VipState, YieldTotal, maps as names};
 
 use super::{BpfError, Maps, Pins, maps::failed, pins::Found, sys};
 
@@ -72,7 +72,7 @@ impl Old {
         for (key, new) in to.entries()? {
             let Some(old) = self.entries.get(&key) else { continue };
             let state = from.state(old.slot)?;
-            if state.yielded.generation == old.generation && state.yielded != Yield::default() {
+            if state.yielded.yielded_to(old.generation).is_some() {
                 to.set_state(new.slot, &VipState { yielded: state.yielded, ..VipState::default() })?;
             }
         }

@@ -2,14 +2,13 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io,
     net::Ipv4Addr,
 };
 
 use tracing::{debug, error, info, warn};
 use vipward_common::{Event, EventKind, Fence, FenceState, MacAddr, Role, VipEntry, VipKey, Yield};
 
-use super::{Driver, RETRY, RunError, now, report::interface_name, system};
+use super::{Driver, RETRY, RunError, now};
 use crate::{
     core::{
         announce,
@@ -70,7 +69,10 @@ impl Driver {
         self.leave_out_unattached(desired);
         let actions = plan::plan(desired, &observed, reclaim);
         self.yielded = if reclaim { BTreeMap::new() } else { plan::yielded(&observed) };
-        self.yielded.retain(|yielded, _| self.config.vips.iter().any(|vip| vip.address == *yielded));
+        if !self.yielded.is_empty() {
+            let listed: BTreeSet<Ipv4Addr> = self.config.vips.iter().map(|vip| vip.address).collect();
+            self.yielded.retain(|vip, _| listed.contains(vip));
+        }
         self.log_each_entry = actions.len() <= MOST_LINES;
         let mut every_entry_written = true;
         for (number, action) in actions.iter().enumerate() {
@@ -254,11 +256,7 @@ impl Driver {
             Action::PutLink { ifindex, mac } => maps.put_link(*ifindex, *mac)?,
             Action::RemoveLink { ifindex } => maps.remove_link(*ifindex)?,
             Action::PutPeer { ifindex, mac } => {
-                maps.put_peer(
-                    *ifindex,
-                    *mac,
-                    clock::monotonic_ns().map_err(io::Error::from).map_err(system("read the clock"))?,
-                )?;
+                maps.put_peer(*ifindex, *mac, now()?.as_nanos())?;
             }
             Action::RemovePeer { ifindex, mac } => maps.remove_peer(*ifindex, *mac)?,
             Action::PutEntry { key, entry, reset_counters, cause } => {
@@ -397,7 +395,7 @@ impl Driver {
     }
 
     pub(super) fn name(&self, ifindex: u32) -> String {
-        interface_name(&self.view, ifindex)
+        self.view.name_of(ifindex)
     }
 }
 
@@ -409,7 +407,7 @@ fn may_announce(maps: &Maps, key: &VipKey, mac: MacAddr) -> bool {
         let Ok(now_ns) = clock::monotonic_ns() else { return Ok(false) };
         Ok(entry.role == Role::Held
             && entry.mac == mac.0
-            && yielded.generation != entry.generation
+            && yielded.yielded_to(entry.generation).is_none()
             && maps.fence()?.state(now_ns) == FenceState::Valid)
     };
     ours().unwrap_or(false)

@@ -43,11 +43,6 @@ pub(super) fn opening(opening: Opening, pin_dir: &Path) {
     }
 }
 
-/// An interface's name, or its index when it is gone.
-pub(crate) fn interface_name(view: &NetView, ifindex: u32) -> String {
-    view.interfaces.get(&ifindex).map_or_else(|| format!("#{ifindex}"), |interface| interface.name.clone())
-}
-
 /// One line of a case.
 pub(super) fn trouble(line: &Line, view: &NetView) {
     match line {
@@ -55,7 +50,7 @@ pub(super) fn trouble(line: &Line, view: &NetView) {
         Line::NewOffender(claim) => warn!(
             kind = kind_name(claim.kind),
             vip = %vip(&claim.key),
-            interface = %interface_name(view, claim.key.ifindex),
+            interface = %view.name_of(claim.key.ifindex),
             mac = %claim.offender,
             eth_source = %claim.source,
             oper = oper_name(claim.oper),
@@ -65,7 +60,7 @@ pub(super) fn trouble(line: &Line, view: &NetView) {
         Line::GoesOn { kind, key, times, offenders, more } => warn!(
             kind = kind_name(*kind),
             vip = %vip(key),
-            interface = %interface_name(view, key.ifindex),
+            interface = %view.name_of(key.ifindex),
             times,
             macs = macs(offenders),
             more_macs = more,
@@ -74,7 +69,7 @@ pub(super) fn trouble(line: &Line, view: &NetView) {
         Line::Ended { kind, key, times, lasted, offenders } => info!(
             kind = kind_name(*kind),
             vip = %vip(key),
-            interface = %interface_name(view, key.ifindex),
+            interface = %view.name_of(key.ifindex),
             times,
             lasted_seconds = lasted.as_secs(),
             macs = macs(offenders),
@@ -97,7 +92,7 @@ fn started(claim: &Claim, view: &NetView) {
     warn!(
         kind = kind_name(claim.kind),
         vip = %vip(&claim.key),
-        interface = %interface_name(view, claim.key.ifindex),
+        interface = %view.name_of(claim.key.ifindex),
         mac = %claim.offender,
         eth_source = %claim.source,
         oper = oper_name(claim.oper),
