@@ -404,6 +404,8 @@ pub enum Disqualified {
     NotSelected,
     /// Its MAC is so new that others may not know it yet.
     NewMac,
+    /// Its agent is about to end.
+    Leaving,
     /// It is not ready, and others are.
     NotReady,
     /// It is cordoned, and others are not.
@@ -426,6 +428,7 @@ impl fmt::Display for Disqualified {
             }
             Self::NotSelected => f.write_str("annotation vipward.io/nodes leaves it out"),
             Self::NewMac => f.write_str("its MAC is too new to be known to all"),
+            Self::Leaving => f.write_str("its agent is about to end"),
             Self::NotReady => f.write_str("not ready"),
             Self::Cordoned => f.write_str("cordoned"),
         }
