@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, btree_map::Entry},
     fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    str::FromStr,
     time::Duration,
 };
 
@@ -91,6 +92,14 @@ impl InterfacePattern {
     /// The name, when it is one and no glob.
     pub fn literal(&self) -> Option<&str> {
         self.matcher.is_none().then_some(&*self.text)
+    }
+}
+
+impl FromStr for InterfacePattern {
+    type Err = FaultKind;
+
+    fn from_str(text: &str) -> Result<Self, FaultKind> {
+        Self::parse(text)
     }
 }
 
