@@ -5,7 +5,7 @@
 //! others stay without being remembered here; a field that is to go is `null`. One list cannot be patched in part:
 //! the finalizers. [`Known`] has them where they are not just ours.
 
-use std::{collections::BTreeMap, net::Ipv4Addr, sync::Arc, sync::Mutex};
+use std::{collections::BTreeMap, net::Ipv4Addr, sync::Mutex};
 
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
@@ -60,7 +60,7 @@ struct Object {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Known {
     pub(super) version: Version,
-    pub(super) uid: Option<Arc<str>>,
+    pub(super) uid: Option<Box<str>>,
     epoch: Epoch,
     /// Those of others and ours, when they are not just ours.
     finalizers: Option<Box<[String]>>,

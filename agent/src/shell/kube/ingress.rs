@@ -78,7 +78,7 @@ pub(super) fn call(service: &ServiceName, addresses: Option<&[Ipv4Addr]>) -> Cal
     let mut object = json!({
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": name, "namespace": namespace},
+        "metadata": {"name": &**name, "namespace": &**namespace},
     });
     if let Some(addresses) = addresses {
         let ingress: Vec<_> = addresses.iter().map(|address| json!({"ip": address})).collect();

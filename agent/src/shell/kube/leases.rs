@@ -3,7 +3,7 @@
 //! A node's Lease has the node's name, and is in the agents' namespace. As for claims, a write is a merge patch with
 //! the `resourceVersion` that it rests on.
 
-use std::{collections::BTreeMap, sync::Arc, sync::Mutex, time::Duration};
+use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -38,9 +38,9 @@ struct Object {
 /// An interface in the annotation.
 #[derive(Serialize, Deserialize)]
 struct LinkText {
-    name: Arc<str>,
+    name: String,
     mac: String,
-    subnets: Vec<ipnet::Ipv4Net>,
+    subnets: Vec<String>,
     carrier: bool,
 }
 
@@ -122,7 +122,8 @@ fn rounded_up(duration: Duration) -> u64 {
 fn links(text: &str) -> Option<Vec<NodeLink>> {
     let links: Vec<LinkText> = serde_json::from_str(text).ok()?;
     let link = |LinkText { name, mac, subnets, carrier }: LinkText| {
-        Some(NodeLink { name, mac: text::mac(&mac)?, subnets, carrier })
+        let subnets = subnets.iter().filter_map(|subnet| subnet.parse().ok()).collect();
+        Some(NodeLink { name: name.into(), mac: text::mac(&mac)?, subnets, carrier })
     };
     Some(links.into_iter().filter_map(link).collect())
 }
@@ -152,9 +153,9 @@ fn contents(write: &LeaseWrite, known: Option<&Known>, now: Timestamp) -> Value 
     let links: Vec<LinkText> = links
         .iter()
         .map(|NodeLink { name, mac, subnets, carrier }| LinkText {
-            name: Arc::clone(name),
+            name: name.to_string(),
             mac: mac.to_string(),
-            subnets: subnets.clone(),
+            subnets: subnets.iter().map(ToString::to_string).collect(),
             carrier: *carrier,
         })
         .collect();

@@ -1,6 +1,6 @@
 //! What is read of any object's metadata, and of a list of objects: all else is skipped while it is parsed.
 
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Meta {
     pub(super) name: String,
-    pub(super) namespace: Option<Arc<str>>,
-    pub(super) uid: Option<Arc<str>>,
+    pub(super) namespace: Option<Box<str>>,
+    pub(super) uid: Option<Box<str>>,
     pub(super) resource_version: String,
     pub(super) labels: Option<BTreeMap<String, String>>,
     pub(super) annotations: Option<BTreeMap<String, String>>,
@@ -40,7 +40,7 @@ impl Meta {
 #[derive(Deserialize, Debug)]
 pub(super) struct ManagedFields {
     #[serde(default)]
-    pub(super) manager: Option<Arc<str>>,
+    pub(super) manager: Option<Box<str>>,
     #[serde(rename = "fieldsV1", default)]
     fields: ManagedRoot,
 }

@@ -72,6 +72,10 @@ fn full_name(metadata: &Meta) -> Box<str> {
     }
 }
 
+fn namespace_of(metadata: &Meta) -> Arc<str> {
+    metadata.namespace.as_deref().unwrap_or_default().into()
+}
+
 /// Reads an object, and takes note of what a later write needs to know of it.
 pub(super) fn parse(resource: Resource, object: &str, kube: &Kube, reading: Reading) -> Result<Parsed, ObjectError> {
     match resource {
@@ -145,7 +149,7 @@ struct Service {
 struct ServiceSpec {
     #[serde(rename = "type")]
     kind: String,
-    load_balancer_class: Option<Arc<str>>,
+    load_balancer_class: Option<Box<str>>,
     #[serde(rename = "loadBalancerIP")]
     load_balancer_ip: Option<Box<str>>,
     #[serde(rename = "externalIPs")]
@@ -184,7 +188,7 @@ struct ServiceIngress {
 
 fn service(Service { metadata, spec, status }: Service, reading: Reading) -> Parsed {
     let name = ServiceName {
-        namespace: metadata.namespace.clone().unwrap_or_default(),
+        namespace: namespace_of(&metadata),
         name: metadata.name.as_str().into(),
     };
     let managers = metadata.managed_fields.iter().flatten();
@@ -192,13 +196,14 @@ fn service(Service { metadata, spec, status }: Service, reading: Reading) -> Par
     // Where several agree, one that is not us.
     let status_manager = owners
         .filter_map(|entry| entry.manager.clone())
-        .min_by_key(|manager| **manager == *FIELD_MANAGER);
+        .min_by_key(|manager| **manager == *FIELD_MANAGER)
+        .map(Into::into);
     let record = ServiceRecord {
-        uid: metadata.uid.clone().unwrap_or_default(),
+        uid: metadata.uid.as_deref().unwrap_or_default().into(),
         version: Version::from(metadata.resource_version.as_str()),
         annotations: Annotations::read(|name| metadata.annotation(name)),
         load_balancer: spec.kind == "LoadBalancer",
-        class: spec.load_balancer_class,
+        class: spec.load_balancer_class.map(Into::into),
         load_balancer_ip: spec.load_balancer_ip.filter(|ip| !ip.is_empty()),
         external_ips: spec.external_ips.iter().flatten().filter_map(|ip| ip.parse().ok()).collect(),
         ingress: status.load_balancer.ingress.iter().flatten().map(ingress).collect(),
@@ -266,7 +271,7 @@ fn slice(EndpointSlice { metadata, address_type, endpoints }: EndpointSlice) -> 
     let of = metadata.label(SERVICE_NAME).unwrap_or_default();
     let is_ours = address_type == "IPv4" && !of.is_empty();
     let service =
-        ServiceName { namespace: metadata.namespace.clone().unwrap_or_default(), name: of.into() };
+        ServiceName { namespace: namespace_of(&metadata), name: of.into() };
     let is_api = is_ours && *service.namespace == *"default" && *service.name == *"kubernetes";
     let mut record = EndpointsRecord {
         slice: metadata.name.as_str().into(),

@@ -197,7 +197,7 @@ fn event(message: &Message, name: &str, kube: &Kube, now: Timestamp) -> Value {
     let Message { regarding, kind, reason, note } = message;
     let regarding = match regarding {
         Regarding::Service { name: ServiceName { namespace, name }, uid } => json!({
-            "apiVersion": "v1", "kind": "Service", "namespace": namespace, "name": name, "uid": uid,
+            "apiVersion": "v1", "kind": "Service", "namespace": &**namespace, "name": &**name, "uid": uid.as_deref(),
         }),
         Regarding::VirtualIp(vip) => json!({
             "apiVersion": "vipward.io/v1alpha1",

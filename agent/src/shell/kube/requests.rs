@@ -16,10 +16,7 @@
 
 use std::{
     net::Ipv4Addr,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
@@ -266,7 +263,7 @@ impl Worker {
     }
 
     /// The uid of a Node, if it can be had in a part of the time.
-    async fn node_uid(&self, node: &NodeName, deadline: Instant) -> Option<Arc<str>> {
+    async fn node_uid(&self, node: &NodeName, deadline: Instant) -> Option<Box<str>> {
         let path = format!("{}/{}", self.kube.path(Resource::Nodes), super::escaped(node.as_str()));
         let half = deadline.saturating_duration_since(Instant::now()) / 2;
         let object = self.connections.ask(Call::get(path), half).await.ok()?;

@@ -1,5 +1,7 @@
 //! The `VirtualIP` type: what a claim looks like in the API server, and its definition there.
 
+#![expect(unreachable_pub, reason = "the derived schema has a copy of its type inside a function")]
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{CustomResource, CustomResourceExt as _, KubeSchema};
 use schemars::JsonSchema;
