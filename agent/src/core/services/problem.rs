@@ -86,7 +86,7 @@ pub enum Problem {
     #[error(
         "{place} asks for {}, but {} has written {} into the status, which is left alone and goes first; let only one \
          controller serve this Service (spec.loadBalancerClass), or make both name the same addresses",
-        join(.wanted), manager(.manager.as_deref()), join(.status)
+        join(.wanted), writer(.manager.as_deref()), join(.status)
     )]
     OtherManager {
         /// Its field manager.
@@ -168,7 +168,7 @@ pub enum Malformed {
     Flag,
 }
 
-fn manager(name: Option<&str>) -> String {
+fn writer(name: Option<&str>) -> String {
     name.map_or_else(|| "an unknown field manager".to_owned(), |name| format!("field manager {name:?}"))
 }
 
