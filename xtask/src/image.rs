@@ -74,8 +74,7 @@ fn save(engine: &Engine, tag: &str, archive: &Path) -> Result<()> {
         Ok(()) | Err(_) => {}
     }
     engine.save(tag, archive)?;
-    let bytes =
-        fs::metadata(archive).with_context(|| format!("failed to read {}", archive.display()))?.len();
+    let bytes = fs::metadata(archive).with_context(|| format!("failed to read {}", archive.display()))?.len();
     println!("{} has {}", archive.display(), mebibytes(bytes));
     Ok(())
 }

@@ -26,8 +26,10 @@ impl Target {
     pub(super) fn find() -> Result<Self> {
         let rustc = process::find("rustc").context("rustc is not installed")?;
         let about = process::output(Command::new(&rustc).arg("-vV"))?;
-        let host =
-            about.lines().find_map(|line| line.strip_prefix("host: ")).context("`rustc -vV` names no host")?;
+        let host = about
+            .lines()
+            .find_map(|line| line.strip_prefix("host: "))
+            .context("`rustc -vV` names no host")?;
         Ok(Self::choose(host, |triple| {
             let libraries =
                 process::output(Command::new(&rustc).args(["--print=target-libdir", "--target", triple]));
@@ -36,7 +38,7 @@ impl Target {
         }))
     }
 
-    fn choose(host: &str, usable: impl Fn(&str) -> bool) -> Self {
+    pub(super) fn choose(host: &str, usable: impl Fn(&str) -> bool) -> Self {
         let musl = host.replace("-gnu", "-musl");
         if usable(&musl) {
             Self { triple: musl, flags: "" }
@@ -85,7 +87,5 @@ pub(super) fn is_static(bytes: &[u8]) -> Result<bool> {
 pub(super) fn version(binary: &Path) -> Result<String> {
     let said = process::output(Command::new(binary).arg("--version"))?;
     let version = said.trim().strip_prefix("vipward ");
-    Ok(version
-        .with_context(|| format!("{} --version says {:?}", binary.display(), said.trim()))?
-        .to_owned())
+    Ok(version.with_context(|| format!("{} --version says {:?}", binary.display(), said.trim()))?.to_owned())
 }

@@ -63,13 +63,7 @@ impl Engine {
     }
 
     /// Builds the image `tag` from `context`.
-    pub(super) fn build(
-        &self,
-        containerfile: &Path,
-        context: &Path,
-        version: &str,
-        tag: &str,
-    ) -> Result<()> {
+    pub(super) fn build(&self, containerfile: &Path, context: &Path, version: &str, tag: &str) -> Result<()> {
         let mut command = self.command();
         command.arg("build");
         command.arg("--build-arg").arg(format!("VERSION={version}")).args(["--tag", tag]);

@@ -27,11 +27,12 @@ fn sizes_are_rounded_to_a_tenth() {
 
 #[test]
 fn this_test_program_is_not_static_and_what_is_no_program_is_an_error() {
-    let own = std::fs::read("/proc/self/exe").expect("a process can read its program");
+    let own = fs::read("/proc/self/exe").expect("a process can read its program");
     assert!(!is_static(&own).expect("it is a program"));
     let object = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
     assert!(is_static(&object.write().expect("a valid object")).expect("it asks for no loader"));
-    for (what, bytes) in [("nothing", &b""[..]), ("a script", b"#!/bin/sh\n"), ("half a header", b"\x7fELF\x02")]
+    for (what, bytes) in
+        [("nothing", &b""[..]), ("a script", b"#!/bin/sh\n"), ("half a header", b"\x7fELF\x02")]
     {
         assert!(is_static(bytes).is_err(), "{what}");
     }
