@@ -54,10 +54,14 @@ pub(crate) struct Api {
     pub(crate) demands: BTreeMap<Ipv4Addr, Demand>,
     /// Per kind, in the order in which it happened.
     changes: [Vec<Event>; 4],
-    pub(crate) sabotage: Option<Sabotage>,
+    sabotage: Option<Sabotage>,
 }
 
 impl Api {
+    pub(crate) fn new(sabotage: Option<Sabotage>) -> Self {
+        Self { sabotage, ..Self::default() }
+    }
+
     fn version(&mut self) -> Version {
         self.revision += 1;
         Version::from(self.revision.to_string().as_str())

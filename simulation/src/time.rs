@@ -10,16 +10,16 @@ use vipward::core::time::Monotonic;
 
 /// True time: nanoseconds since the run began.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct At(u64);
+pub(crate) struct At(u64);
 
 impl At {
     /// So many milliseconds after the beginning.
-    pub const fn from_millis(millis: u64) -> Self {
+    pub(crate) const fn from_millis(millis: u64) -> Self {
         Self(millis * 1_000_000)
     }
 
     /// The time since `earlier`; zero when that is later.
-    pub const fn since(self, earlier: Self) -> Duration {
+    pub(crate) const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }

@@ -1,24 +1,69 @@
 //! What happened in a run, line by line, for people.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use vipward::core::{
-    cluster::{ClaimRecord, ClaimState, LeaseRecord},
+    cluster::{ClaimRecord, ClaimState, LeaseRecord, NodeName, Session},
     ownership::{ClaimWrite, Command, Entry, Event, Expected, LeaseWrite, Outcome},
     time::Monotonic,
 };
 
-use crate::time::At;
+use crate::{names, time::At};
+
+/// What a Lease says but for its version.
+type Said = (Option<Session>, Vec<Session>, Duration);
 
 /// The lines, when they are wanted.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
     lines: Option<Vec<String>>,
+    /// What each node was last told of each Lease: heartbeats that say nothing new are left out.
+    heard: BTreeMap<(usize, NodeName), Said>,
 }
 
 impl Trace {
     pub(crate) fn new(wanted: bool) -> Self {
-        Self { lines: wanted.then(Vec::new) }
+        Self { lines: wanted.then(Vec::new), heard: BTreeMap::new() }
+    }
+
+    /// An event that a node's engine is told, unless it is but a heartbeat.
+    pub(crate) fn event(&mut self, at: At, node: usize, told: &Event) {
+        if self.lines.is_some() && !self.is_heartbeat(node, told) {
+            self.line(at, names::node(node), || event(told));
+        }
+    }
+
+    fn is_heartbeat(&mut self, node: usize, told: &Event) -> bool {
+        match told {
+            Event::Lease(record) | Event::LeaseWritten { outcome: Outcome::Done(record), .. } => {
+                let said = (record.session, record.ended.clone(), record.duration);
+                self.heard.insert((node, record.node.clone()), said.clone()) == Some(said)
+            }
+            told => matches!(told, Event::Tick),
+        }
+    }
+
+    /// A command, unless it is but a heartbeat.
+    pub(crate) fn command(&mut self, at: At, node: usize, said: &Command, local: Monotonic) {
+        let is_heartbeat = match said {
+            Command::SetFence(_) => true,
+            Command::WriteLease(write) => {
+                let known = self.heard.get(&(node, write.node.clone()));
+                known == Some(&(write.session, write.ended.clone(), write.duration))
+            }
+            Command::SetEntry { .. }
+            | Command::SetPeers(_)
+            | Command::Announce { .. }
+            | Command::ReadLease(_)
+            | Command::WriteClaim(_)
+            | Command::DeleteClaim { .. }
+            | Command::ReadClaim(_)
+            | Command::Notify(_)
+            | Command::Stopped => false,
+        };
+        if !is_heartbeat {
+            self.line(at, names::node(node), || command(said, local));
+        }
     }
 
     pub(crate) fn line(&mut self, at: At, who: impl fmt::Display, what: impl FnOnce() -> String) {
@@ -50,11 +95,11 @@ fn state(state: &ClaimState) -> String {
     }
 }
 
-fn short(session: vipward::core::cluster::Session) -> String {
+fn short(session: Session) -> String {
     session.to_string()[..4].to_owned()
 }
 
-fn session(session: Option<vipward::core::cluster::Session>) -> String {
+fn session(session: Option<Session>) -> String {
     session.map_or_else(|| "no session".to_owned(), |session| format!("session {}", short(session)))
 }
 

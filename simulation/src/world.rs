@@ -170,7 +170,7 @@ impl World {
             now: At::default(),
             queue: BinaryHeap::new(),
             queued: 0,
-            api: Api { sabotage: options.sabotage, ..Api::default() },
+            api: Api::new(options.sabotage),
             api_down: Times::default(),
             api_refuses: Times::default(),
             slow: Vec::new(),

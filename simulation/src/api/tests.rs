@@ -65,7 +65,7 @@ fn sabotage_is_of_the_one_write_that_it_names() {
     for (sabotage, writer, is_stored) in
         [(Sabotage::NoDeposing, 0, true), (Sabotage::NoDeposing, 1, false), (Sabotage::NoSessionCheck, 1, true)]
     {
-        let mut api = Api { sabotage: Some(sabotage), ..Api::default() };
+        let mut api = Api::new(Some(sabotage));
         let outcome = written(api.carry_out(writer, &lease(0, Expected::Absent)));
         assert!(matches!(outcome, Outcome::Done(_)), "{sabotage:?} by {writer}");
         assert_eq!(api.leases.contains_key(&names::node(0)), is_stored, "{sabotage:?} by {writer}");

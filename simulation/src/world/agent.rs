@@ -14,7 +14,6 @@ use crate::{
     program::{Program, Role},
     sabotage::Sabotage,
     schedule::{Ending, KINDS, Step},
-    trace,
 };
 
 /// The time between an event or deadline and the agent's step, in microseconds.
@@ -189,9 +188,7 @@ impl World {
         }
         let now = self.now;
         let local = self.nodes[node].clock.read(now);
-        if !matches!(event, Event::Tick) {
-            self.say(node, || trace::event(&event));
-        }
+        self.trace.event(now, node, &event);
         let Some(process) = &mut self.nodes[node].process else { return };
         let commands = process.engine.on_event(event, local);
         if now.since(process.steps_since) > STEPS_IN {
@@ -247,15 +244,11 @@ impl World {
         let life = self.nodes[node].life;
         while let Some(command) = commands.pop_front() {
             let local = self.nodes[node].clock.read(self.now);
-            let is_beat = matches!(&command, Command::SetFence(_));
-            let is_renewal =
-                matches!(&command, Command::WriteLease(write) if write.node == names::node(node));
-            if !is_beat && !is_renewal {
-                self.say(node, || trace::command(&command, local));
-                self.checks.noise(self.now, node, &command);
-            } else if is_renewal {
-                self.say(node, || trace::command(&command, local));
-                self.checks.renewal(node);
+            self.trace.command(self.now, node, &command, local);
+            match &command {
+                Command::SetFence(_) => {}
+                Command::WriteLease(write) if write.node == names::node(node) => self.checks.renewal(node),
+                other => self.checks.noise(self.now, node, other),
             }
             self.carry_out_one(node, command);
             let it = &mut self.nodes[node];
