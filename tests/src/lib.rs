@@ -32,6 +32,8 @@
 //! | [`process`] | child processes in a host |
 //! | [`arp`], [`wire`] | ARP frames written from RFC 826, and a raw socket to send and receive them |
 //! | [`probe`] | asking a thousand times a second, and who answered when |
+//! | [`monitor`] | several VIPs on the wire: gaps, double answers, moves and announcements of each |
+//! | [`datagrams`] | what a user feels: datagrams of a client's kernel, and which node received them |
 //! | [`responder`] | a user-space ARP responder, to be a rival or a victim |
 //! | [`agent`], [`bpffs`] | the program under test, and a private place for its pins |
 //! | [`kernel`], [`oracle`] | the program run frame by frame, and what it must do with each |
@@ -46,10 +48,12 @@ pub mod agent;
 pub mod arp;
 pub mod bench;
 pub mod bpffs;
+pub mod datagrams;
 pub mod demo;
 pub mod interrupt;
 pub mod kernel;
 pub mod lan;
+pub mod monitor;
 pub mod node;
 pub mod oracle;
 pub mod probe;
