@@ -17,7 +17,10 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result, anyhow, ensure};
 use ipnet::Ipv4Net;
 use nix::errno::Errno;
-use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrIn, recvmsg, setsockopt, sockopt};
+use nix::sys::socket::{
+    AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockType, SockaddrIn, bind, recvmsg, setsockopt,
+    socket, sockopt,
+};
 use nix::sys::time::TimeSpec;
 
 pub use report::{DatagramReport, Interruption, Received};
@@ -42,6 +45,11 @@ pub fn bind_locally(host: &Host, vip: Ipv4Addr) -> Result<()> {
     host.add_address("lo", Ipv4Net::from(vip))
 }
 
+/// Takes it away again.
+pub fn unbind_locally(host: &Host, vip: Ipv4Addr) -> Result<()> {
+    host.delete_address("lo", Ipv4Net::from(vip))
+}
+
 /// A client that sends and nodes that receive, until it is stopped or dropped.
 #[derive(Debug)]
 pub struct Datagrams {
@@ -59,7 +67,7 @@ struct Shared {
 }
 
 impl Datagrams {
-    /// Begins to receive on `nodes`, each of which should have the address bound, and then to send from `client`.
+    /// Begins to receive on `nodes`, whose kernels deliver while they have the address bound, and then to send from `client`.
     pub fn start(client: &Host, target: SocketAddrV4, nodes: &[&Host]) -> Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let shared = Arc::new(Shared {
@@ -200,12 +208,9 @@ fn is_loss(kind: ErrorKind) -> bool {
 }
 
 fn start_receiver(node: &Host, target: SocketAddrV4, shared: &Arc<Shared>) -> Result<JoinHandle<Result<()>>> {
-    let socket = node.run(|| UdpSocket::bind(target));
+    let socket = node.run(|| receiving_socket(target));
     let socket = socket.with_context(|| format!("failed to receive at {target} on {}", node.name()))?;
     socket.set_read_timeout(Some(STOP_POLL)).context("failed to limit the wait for a datagram")?;
-    setsockopt(&socket, sockopt::ReceiveTimestampns, &true).context("failed to ask for timestamps")?;
-    setsockopt(&socket, sockopt::RcvBufForce, &RECEIVE_BUFFER_BYTES)
-        .context("failed to enlarge the receive buffer")?;
     let (shared, name) = (Arc::clone(shared), node.name().to_owned());
     thread::Builder::new()
         .name("datagram-receiver".to_owned())
@@ -221,6 +226,18 @@ fn start_receiver(node: &Host, target: SocketAddrV4, shared: &Arc<Shared>) -> Re
             Ok(())
         })
         .context("failed to start a receiver thread")
+}
+
+/// A socket for an address that the node may get only later, and may lose and get again.
+fn receiving_socket(target: SocketAddrV4) -> Result<UdpSocket> {
+    let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
+    setsockopt(&socket, sockopt::IpFreebind, &true)
+        .context("failed to allow an address that is not there yet")?;
+    setsockopt(&socket, sockopt::ReceiveTimestampns, &true).context("failed to ask for timestamps")?;
+    setsockopt(&socket, sockopt::RcvBufForce, &RECEIVE_BUFFER_BYTES)
+        .context("failed to enlarge the receive buffer")?;
+    bind(socket.as_raw_fd(), &SockaddrIn::from(target)).context("failed to bind")?;
+    Ok(UdpSocket::from(socket))
 }
 
 /// Flow, number and time of the next datagram; none when none comes in a while, or it is not ours.

@@ -37,6 +37,7 @@
 //! | [`responder`] | a user-space ARP responder, to be a rival or a victim |
 //! | [`agent`], [`bpffs`] | the program under test, and a private place for its pins |
 //! | [`kernel`], [`oracle`] | the program run frame by frame, and what it must do with each |
+//! | [`mod@cluster`] | three nodes whose agents share an API server, and who watches them |
 //! | [`node`] | a host with an agent that holds VIPs, and a client that asks for them |
 //! | [`scene`], [`xdp_pass`] | ready scenes with an agent, and what native XDP on a veth needs |
 //! | [`tools`], [`wait`], [`interrupt`] | external tools, waiting for a condition, and Ctrl-C |
@@ -48,6 +49,7 @@ pub mod agent;
 pub mod arp;
 pub mod bench;
 pub mod bpffs;
+pub mod cluster;
 pub mod datagrams;
 pub mod demo;
 pub mod interrupt;

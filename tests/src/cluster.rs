@@ -1,0 +1,3 @@
+//! A cluster.
+
+pub mod forwarder;
