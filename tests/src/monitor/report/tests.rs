@@ -5,6 +5,9 @@ const A: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const B: Mac = Mac([2, 0, 0, 0, 0, 2]);
 const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
 
+/// What is told, the requests, and the doubles that they show.
+type Row<'a> = (&'a str, &'a [(u64, &'a [Mac])], &'a [(u64, DoubleKind)]);
+
 fn at(ms: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(ms)
 }
@@ -45,7 +48,6 @@ fn time_in_which_nothing_was_asked_is_no_gap() {
 fn doubles_are_two_answers_to_one_request_or_an_old_answer_after_a_new_one() {
     let same = |first, second| DoubleKind::SameRequest { first, second };
     let overlap = |again, after| DoubleKind::Overlap { again, after };
-    type Row<'a> = (&'a str, &'a [(u64, &'a [Mac])], &'a [(u64, DoubleKind)]);
     let rows: [Row<'_>; 7] = [
         ("one answers throughout", &[(0, &[A]), (1, &[A])], &[]),
         ("a plain move", &[(0, &[A]), (1, &[A]), (2, &[B]), (3, &[B])], &[]),
