@@ -108,7 +108,7 @@ use crate::scene::{ip, net};
 use admin::{Admin, Kind, Object};
 use api::ClusterApi;
 use forwarder::{Cut, Forwarder};
-use install::Installation;
+use install::{ACCOUNT, Installation};
 
 /// The interface on the segment of the VIPs.
 pub const SEGMENT: &str = "eth0";
@@ -123,6 +123,8 @@ pub const N2: NodeId = NodeId(2);
 /// The third.
 pub const N3: NodeId = NodeId(3);
 
+/// Their addresses are .11 to .19.
+const MOST_NODES: u8 = 9;
 const API_PORT: u16 = 6443;
 const CONTROL: Ipv4Addr = management_ip(1);
 /// How many of an agent's last lines a failure shows.
@@ -224,6 +226,7 @@ pub struct Cluster {
     namespace: String,
     /// Put before the names of the Nodes.
     node_prefix: String,
+    /// What is removed from an API server that others use too.
     made: Vec<Object>,
     vips_before: Vec<Object>,
     api: ClusterApi,
@@ -247,7 +250,11 @@ pub fn scenario(
 impl Cluster {
     /// A cluster whose agents run, unless the options say otherwise.
     pub fn start(name: &str, options: ClusterOptions) -> Result<Self> {
-        ensure!((1..=9).contains(&options.nodes), "a cluster has 1 to 9 nodes, not {}", options.nodes);
+        ensure!(
+            (1..=MOST_NODES).contains(&options.nodes),
+            "a cluster has 1 to {MOST_NODES} nodes, not {}",
+            options.nodes
+        );
         let segment = Lan::new(name)?;
         let client = segment.host("client", Nic::new(net(1)).mac(Mac::local(1)))?;
         let observer = segment.host("observer", Nic::new(net(2)).mac(Mac::local(2)))?;
@@ -261,7 +268,8 @@ impl Cluster {
             let prefix = format!("vw-{name}-{}", std::process::id());
             (Installation::apart(&prefix), prefix.clone(), format!("{prefix}-"))
         } else {
-            (Installation::plain(), "apps".to_owned(), String::new())
+            let users = (1..=MOST_NODES).map(|number| api.user("", ACCOUNT, &NodeId(number).to_string()));
+            (Installation::plain(users.collect()), "apps".to_owned(), String::new())
         };
         let mut cluster = Self {
             members: Vec::new(),
@@ -324,6 +332,11 @@ impl Cluster {
         &self.api
     }
 
+    /// The API server, to stop it or to make trouble there.
+    pub fn api_mut(&mut self) -> &mut ClusterApi {
+        &mut self.api
+    }
+
     /// Who may do all at the API server, without the way over the forwarder.
     pub fn admin(&self) -> &Admin {
         self.api.admin()
@@ -342,6 +355,12 @@ impl Cluster {
     /// The name of a node's Node object.
     pub fn node_name(&self, id: NodeId) -> String {
         format!("{}{id}", self.node_prefix)
+    }
+
+    /// The name that a node's agent has at the API server: at one in this process each has its own, so that trouble can
+    /// be made for one of them.
+    pub fn user_of(&self, id: NodeId) -> String {
+        self.api.user(&self.installation.namespace, ACCOUNT, &id.to_string())
     }
 
     /// All nodes.
@@ -387,10 +406,19 @@ impl Cluster {
     pub fn describe(&self) -> String {
         let mut text = String::new();
         for member in &self.members {
-            text += &format!("=== log of {}\n", member.id);
-            text +=
-                &member.agent().map_or("it was never started".to_owned(), |agent| agent.log_tail(LOG_TAIL));
-            text.push('\n');
+            let log = member.agent().map(|agent| agent.log_tail(LOG_TAIL));
+            let log = log.unwrap_or_else(|| "it was never started".to_owned());
+            text.extend([
+                format!(
+                    "=== log of {}
+",
+                    member.id
+                ),
+                log,
+                "
+"
+                .to_owned(),
+            ]);
         }
         for (what, listed) in [("VirtualIPs", self.virtual_ips()), ("Leases", self.leases())] {
             text.extend(["=== ", what, "\n"]);

@@ -259,8 +259,8 @@ fn receive(socket: &UdpSocket) -> Result<Option<(u32, u32, SystemTime)>> {
     if message.bytes != PAYLOAD_LEN {
         return Ok(None);
     }
-    let [a, b, c, d, e, f, g, h] = bytes;
-    Ok(Some((u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]), at)))
+    let word = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().expect("invariant: four bytes"));
+    Ok(Some((word(0), word(4), at)))
 }
 
 fn lock(shared: &Shared) -> MutexGuard<'_, DatagramReport> {

@@ -18,7 +18,7 @@ use crate::wait::wait_for;
 
 /// Longer than any request takes that is answered at all.
 const REQUEST_LIMIT: Duration = Duration::from_secs(20);
-const TOKEN_LIFETIME: Duration = Duration::from_secs(2 * 3600);
+const TOKEN_LIFETIME: Duration = Duration::from_hours(2);
 /// The field manager of what the administrator writes.
 pub const MANAGER: &str = "vipward-tests";
 
@@ -27,7 +27,7 @@ pub const MANAGER: &str = "vipward-tests";
 pub struct Kind {
     group: &'static str,
     version: &'static str,
-    kind: &'static str,
+    name: &'static str,
     plural: &'static str,
     namespaced: bool,
 }
@@ -95,28 +95,28 @@ impl Kind {
     const fn new(
         group: &'static str,
         version: &'static str,
-        kind: &'static str,
+        name: &'static str,
         plural: &'static str,
         namespaced: bool,
     ) -> Self {
-        Self { group, version, kind, plural, namespaced }
+        Self { group, version, name, plural, namespaced }
     }
 
-    const fn rbac(kind: &'static str, plural: &'static str, namespaced: bool) -> Self {
-        Self::new("rbac.authorization.k8s.io", "v1", kind, plural, namespaced)
+    const fn rbac(name: &'static str, plural: &'static str, namespaced: bool) -> Self {
+        Self::new("rbac.authorization.k8s.io", "v1", name, plural, namespaced)
     }
 
     /// The kind that a manifest states.
     pub fn of(manifest: &Value) -> Result<Self> {
         let (version, kind) = (&manifest["apiVersion"], &manifest["kind"]);
         let found =
-            Self::ALL.into_iter().find(|known| *version == known.api_version() && *kind == known.kind);
+            Self::ALL.into_iter().find(|known| *version == known.api_version() && *kind == known.name);
         found.with_context(|| format!("{version} {kind} is not a kind that the tests know"))
     }
 
     /// Its name, as in a manifest.
     pub fn name(self) -> &'static str {
-        self.kind
+        self.name
     }
 
     /// Group and version, as in a manifest.
@@ -133,7 +133,7 @@ impl Kind {
             group: self.group.to_owned(),
             version: self.version.to_owned(),
             api_version: self.api_version(),
-            kind: self.kind.to_owned(),
+            kind: self.name.to_owned(),
             plural: self.plural.to_owned(),
         }
     }
@@ -171,7 +171,7 @@ impl Object {
 
 impl fmt::Display for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ", self.kind.kind)?;
+        write!(f, "{} ", self.kind.name)?;
         if let Some(namespace) = &self.namespace {
             write!(f, "{namespace}/")?;
         }

@@ -1,7 +1,10 @@
 //! The API server of a cluster: one in this process, or the real one that `KUBECONFIG` names.
 
+#[cfg(test)]
+mod tests;
+
 use std::env;
-use std::net::{SocketAddr, SocketAddrV4, ToSocketAddrs};
+use std::net::{SocketAddr, SocketAddrV4, TcpListener, ToSocketAddrs};
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
@@ -9,10 +12,16 @@ use kube::config::{Kubeconfig, NamedCluster};
 use serde_json::{Value, json};
 
 use super::admin::Admin;
+use crate::apiserver::{ApiServer, Options};
+
+/// The token of the administrator of an API server in this process.
+const ADMIN: &str = "admin";
 
 /// Where a cluster's objects are.
 #[derive(Debug)]
 pub enum Backend {
+    /// One in this process, with nothing in it but what this test puts there.
+    InProcess(Box<ApiServer>),
     /// The real one that `KUBECONFIG` names.
     Real,
 }
@@ -31,7 +40,7 @@ impl ClusterApi {
     pub fn start() -> Result<Self> {
         match env::var_os("KUBECONFIG") {
             Some(path) => Self::real(Path::new(&path)),
-            None => anyhow::bail!("set KUBECONFIG"),
+            None => Self::in_process(),
         }
     }
 
@@ -39,6 +48,16 @@ impl ClusterApi {
         let kubeconfig =
             Kubeconfig::read_from(path).with_context(|| format!("failed to read {}", path.display()))?;
         Self::new(Backend::Real, kubeconfig)
+    }
+
+    fn in_process() -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").context("failed to listen for an API server")?;
+        let server =
+            ApiServer::start(listener, Options { admin_token: ADMIN.to_owned(), ..Options::default() })?;
+        let kubeconfig = kubeconfig(&json!({"server": server.url()}), ADMIN, "default");
+        let kubeconfig =
+            serde_json::from_value(kubeconfig).context("invariant: a kubeconfig is read back")?;
+        Self::new(Backend::InProcess(Box::new(server)), kubeconfig)
     }
 
     fn new(backend: Backend, kubeconfig: Kubeconfig) -> Result<Self> {
@@ -67,26 +86,58 @@ impl ClusterApi {
     /// Whether other things than this test's may be there.
     pub fn is_shared(&self) -> bool {
         match self.backend {
+            Backend::InProcess(_) => false,
             Backend::Real => true,
         }
     }
 
-    /// A kubeconfig for a service account that reaches the API server at `address`.
-    pub fn kubeconfig(&self, address: SocketAddrV4, namespace: &str, account: &str) -> Result<String> {
-        let token = match self.backend {
+    /// The one in this process, to make trouble there and to count; none when a real one is used.
+    pub fn in_this_process(&mut self) -> Option<&mut ApiServer> {
+        match &mut self.backend {
+            Backend::InProcess(server) => Some(server),
+            Backend::Real => None,
+        }
+    }
+
+    /// The name that a node's agent has here.
+    pub(super) fn user(&self, namespace: &str, account: &str, node: &str) -> String {
+        match self.backend {
+            Backend::InProcess(_) => format!("{account}@{node}"),
+            Backend::Real => format!("system:serviceaccount:{namespace}:{account}"),
+        }
+    }
+
+    /// A kubeconfig for a node's agent that reaches the API server at `address`.
+    pub(super) fn kubeconfig(
+        &self,
+        address: SocketAddrV4,
+        namespace: &str,
+        account: &str,
+        node: &str,
+    ) -> Result<String> {
+        let token = match &self.backend {
+            Backend::InProcess(server) => {
+                let token = format!("token-of-{node}");
+                server.add_user(&token, &self.user(namespace, account, node));
+                token
+            }
             Backend::Real => self.admin.token_of(namespace, account)?,
         };
-        let cluster = through(&self.cluster, address)?;
-        let kubeconfig = json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "cluster", "cluster": cluster}],
-            "users": [{"name": "vipward", "user": {"token": token}}],
-            "contexts": [{"name": "cluster", "context": {"cluster": "cluster", "user": "vipward", "namespace": namespace}}],
-            "current-context": "cluster",
-        });
-        Ok(format!("{kubeconfig:#}\n"))
+        Ok(format!("{:#}\n", kubeconfig(&through(&self.cluster, address)?, &token, namespace)))
     }
+}
+
+fn kubeconfig(cluster: &Value, token: &str, namespace: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "cluster", "cluster": cluster}],
+        "users": [{"name": "user", "user": {"token": token}}],
+        "contexts": [
+            {"name": "cluster", "context": {"cluster": "cluster", "user": "user", "namespace": namespace}},
+        ],
+        "current-context": "cluster",
+    })
 }
 
 fn current_cluster(kubeconfig: &Kubeconfig) -> Result<NamedCluster> {
@@ -129,6 +180,3 @@ fn through(cluster: &NamedCluster, address: SocketAddrV4) -> Result<Value> {
     }
     Ok(described)
 }
-
-#[cfg(test)]
-mod tests;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::admin::{Admin, Kind, Object};
 
@@ -16,6 +16,7 @@ use super::admin::{Admin, Kind, Object};
 const NAMESPACE: &str = "vipward-system";
 /// The service account of the agents.
 pub(super) const ACCOUNT: &str = "vipward";
+const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 /// How long a definition may take to be served.
 const ESTABLISHED_LIMIT: Duration = Duration::from_secs(20);
 
@@ -26,17 +27,19 @@ pub(super) struct Installation {
     pub namespace: String,
     /// Put before the names of cluster-wide roles and their bindings, where others may have the plain ones.
     pub prefix: Option<String>,
+    /// Who has the rights of the service account besides.
+    pub users: Vec<String>,
 }
 
 impl Installation {
     /// As the manifests have it.
-    pub(super) fn plain() -> Self {
-        Self { namespace: NAMESPACE.to_owned(), prefix: None }
+    pub(super) fn plain(users: Vec<String>) -> Self {
+        Self { namespace: NAMESPACE.to_owned(), prefix: None, users }
     }
 
     /// Apart from everything else that may be installed.
     pub(super) fn apart(prefix: &str) -> Self {
-        Self { namespace: format!("{prefix}-system"), prefix: Some(format!("{prefix}-")) }
+        Self { namespace: format!("{prefix}-system"), prefix: Some(format!("{prefix}-")), users: Vec::new() }
     }
 
     /// Puts everything but the agents themselves into the cluster, and returns what is to be removed again; the
@@ -91,7 +94,19 @@ impl Installation {
                 }
             }
         }
+        self.add_users(&mut manifest);
         manifest
+    }
+
+    /// Whoever a manifest gives the service account rights for is joined by the users.
+    fn add_users(&self, manifest: &mut Value) {
+        let account = json!({"kind": "ServiceAccount", "name": ACCOUNT, "namespace": self.namespace});
+        if let Some(Value::Array(subjects)) = manifest.get_mut("subjects")
+            && subjects.contains(&account)
+        {
+            let users = self.users.iter();
+            subjects.extend(users.map(|user| json!({"apiGroup": RBAC_GROUP, "kind": "User", "name": user})));
+        }
     }
 }
 

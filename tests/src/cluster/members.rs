@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::admin::Object;
 use super::install::ACCOUNT;
-use super::{Cluster, MANAGEMENT, NodeId, PATIENCE, SEGMENT, management_net};
+use super::{Cluster, MANAGEMENT, MOST_NODES, NodeId, PATIENCE, SEGMENT, management_net};
 use crate::agent::{Agent, AgentOptions, ClusterMember};
 use crate::datagrams::{bind_locally, unbind_locally};
 use crate::lan::{Host, Nic};
@@ -59,8 +59,8 @@ impl Member {
 impl Cluster {
     /// Adds a node without an agent, and returns which.
     pub fn add_node(&mut self) -> Result<NodeId> {
-        let number = u8::try_from(self.members.len() + 1).context("a cluster has at most nine nodes")?;
-        ensure!(number <= 9, "a cluster has at most nine nodes");
+        let number = u8::try_from(self.members.len() + 1).unwrap_or(u8::MAX);
+        ensure!(number <= MOST_NODES, "a cluster has at most {MOST_NODES} nodes");
         let id = NodeId(number);
         let host = self.segment.host(&id.to_string(), Nic::new(net(10 + number)).mac(id.mac()))?;
         self.management.plug(&host, Nic::new(management_net(id.management_address())).named(MANAGEMENT))?;
@@ -74,7 +74,8 @@ impl Cluster {
         let args = self.options.agent_args();
         let pod_name = Some(self.make_pod(id)?);
         let (namespace, node_name) = (self.installation.namespace.clone(), self.node_name(id));
-        let kubeconfig = self.api.kubeconfig(self.forwarder.address(), &namespace, ACCOUNT)?;
+        let kubeconfig =
+            self.api.kubeconfig(self.forwarder.address(), &namespace, ACCOUNT, &id.to_string())?;
         let pin_dir = self.bpffs.pin_dir(&id.to_string());
         let member = self.member_mut(id)?;
         ensure!(member.powered, "{id} has no power");

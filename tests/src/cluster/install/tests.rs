@@ -24,7 +24,7 @@ fn manifests() -> Vec<Value> {
 
 #[test]
 fn everything_but_the_agents_is_installed_in_an_order_that_works() -> Result<()> {
-    let adapted = Installation::plain().adapted(&manifests())?;
+    let adapted = Installation::plain(Vec::new()).adapted(&manifests())?;
     let kinds: Vec<_> =
         adapted.iter().map(|manifest| manifest["kind"].as_str().unwrap_or_default()).collect();
     assert_eq!(
@@ -34,7 +34,7 @@ fn everything_but_the_agents_is_installed_in_an_order_that_works() -> Result<()>
     assert!(adapted.iter().all(|manifest| manifests().contains(manifest)), "nothing is renamed");
     let without_role: Vec<_> =
         manifests().into_iter().filter(|manifest| manifest["kind"] != "ClusterRole").collect();
-    assert!(Installation::plain().adapted(&without_role).is_err());
+    assert!(Installation::plain(Vec::new()).adapted(&without_role).is_err());
     Ok(())
 }
 
@@ -50,5 +50,19 @@ fn beside_other_installations_everything_has_names_of_its_own() -> Result<()> {
         adapted[4]["subjects"][0],
         json!({"kind": "ServiceAccount", "name": "vipward", "namespace": "t1-system"})
     );
+    Ok(())
+}
+
+#[test]
+fn users_join_the_service_account_and_nobody_else() -> Result<()> {
+    let installation = Installation::plain(vec!["vipward@n1".to_owned()]);
+    let adapted = installation.adapted(&manifests())?;
+    let user = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "vipward@n1"});
+    assert_eq!(adapted[4]["subjects"][1], user);
+
+    let mut others = manifests();
+    others[0]["subjects"][0]["name"] = json!("another");
+    let adapted = installation.adapted(&others)?;
+    assert_eq!(adapted[4]["subjects"].as_array().map(Vec::len), Some(1), "a wrong binding stays wrong");
     Ok(())
 }
