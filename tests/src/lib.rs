@@ -36,6 +36,7 @@
 //! | [`datagrams`] | what a user feels: datagrams of a client's kernel, and which node received them |
 //! | [`responder`] | a user-space ARP responder, to be a rival or a victim |
 //! | [`agent`], [`bpffs`] | the program under test, and a private place for its pins |
+//! | [`apiserver`] | a Kubernetes API server that makes trouble on demand |
 //! | [`kernel`], [`oracle`] | the program run frame by frame, and what it must do with each |
 //! | [`mod@cluster`] | three nodes whose agents share an API server, and who watches them |
 //! | [`node`] | a host with an agent that holds VIPs, and a client that asks for them |
@@ -46,6 +47,7 @@
 //! Functions return [`anyhow::Result`]: in a test an error is a failure, and its chain is what gets read.
 
 pub mod agent;
+pub mod apiserver;
 pub mod arp;
 pub mod bench;
 pub mod bpffs;
