@@ -164,7 +164,7 @@ impl Agent {
         if let Some(max_vips) = self.options.max_vips {
             command.arg("--max-vips").arg(max_vips.to_string());
         }
-        command.args(&self.options.args).envs(self.options.env.iter().map(|(key, value)| (key, value)));
+        command.args(&self.options.args);
         if let Some(kept) = self.options.only_capabilities.clone() {
             drop_capabilities_except(&mut command, kept);
         }
@@ -319,6 +319,7 @@ impl Agent {
         );
         let mut command = self.host.command(binary);
         command.arg(subcommand).arg("--pin-dir").arg(&self.options.pin_dir);
+        command.envs(self.options.env.iter().map(|(key, value)| (key, value)));
         Ok(command)
     }
 

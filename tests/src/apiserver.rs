@@ -114,7 +114,8 @@ impl ApiServer {
         let shared = Arc::new(Shared::new(options));
         shared.add_user(&admin_token, User { is_admin: true, ..User::new("admin", &["system:masters"]) });
 
-        let runtime = Builder::new_current_thread().enable_all().build().context("failed to build a runtime")?;
+        let runtime =
+            Builder::new_current_thread().enable_all().build().context("failed to build a runtime")?;
         let handle = runtime.handle().clone();
         let (end, ended) = oneshot::channel();
         let thread = thread::Builder::new()

@@ -90,6 +90,7 @@ mod watch;
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -100,6 +101,7 @@ pub use members::Member;
 pub use objects::{Endpoint, EventNote, ServiceSpec};
 pub use watch::{Seen, Watch};
 
+use crate::agent::AgentOptions;
 use crate::arp::Mac;
 use crate::bpffs::Bpffs;
 use crate::lan::{Host, Lan, Nic};
@@ -167,6 +169,10 @@ pub struct ClusterOptions {
     pub start_agents: bool,
     /// More arguments of every agent, beside those of the times below.
     pub args: Vec<String>,
+    /// More environment of every agent.
+    pub env: Vec<(String, String)>,
+    /// The agents' binary, if not the default.
+    pub binary: Option<PathBuf>,
     /// `--lease-duration`
     pub lease: Duration,
     /// `--lease-renewal`
@@ -181,6 +187,8 @@ impl Default for ClusterOptions {
             nodes: 3,
             start_agents: true,
             args: Vec::new(),
+            env: Vec::new(),
+            binary: None,
             lease: Duration::from_secs(4),
             renewal: Duration::from_secs(1),
             margin: Duration::from_millis(500),
@@ -194,7 +202,12 @@ impl ClusterOptions {
         self.lease + self.margin + Duration::from_secs(1)
     }
 
-    /// The arguments of every agent.
+    /// How every agent is started.
+    fn of_agent(&self, pin_dir: PathBuf) -> AgentOptions {
+        let (env, binary) = (self.env.clone(), self.binary.clone());
+        AgentOptions { args: self.agent_args(), env, binary, ..AgentOptions::new(pin_dir) }
+    }
+
     fn agent_args(&self) -> Vec<String> {
         let times =
             [("--lease-duration", self.lease), ("--lease-renewal", self.renewal), ("--margin", self.margin)];
@@ -363,6 +376,11 @@ impl Cluster {
         self.api.user(&self.installation.namespace, ACCOUNT, &id.to_string())
     }
 
+    /// A kubeconfig with a node's rights, which reaches the API server over the forwarder.
+    pub fn kubeconfig_of(&self, id: NodeId) -> Result<String> {
+        self.api.kubeconfig(self.forwarder.address(), &self.installation.namespace, ACCOUNT, &id.to_string())
+    }
+
     /// All nodes.
     pub fn ids(&self) -> Vec<NodeId> {
         self.members.iter().map(|member| member.id).collect()
@@ -373,7 +391,8 @@ impl Cluster {
         self.members.iter().find(|member| member.id == id).with_context(|| format!("there is no node {id}"))
     }
 
-    fn member_mut(&mut self, id: NodeId) -> Result<&mut Member> {
+    /// A node, to do something with that the cluster has no word for.
+    pub fn member_mut(&mut self, id: NodeId) -> Result<&mut Member> {
         self.members
             .iter_mut()
             .find(|member| member.id == id)

@@ -1,5 +1,8 @@
-//! What watches VIPs notices gaps, doubles and moves, and makes nothing up; datagrams are counted exactly.
+//! What watches VIPs notices gaps, doubles and moves, and makes nothing up; datagrams are counted exactly; a cluster
+//! does to its nodes what it says.
 
+#[path = "monitor/cluster.rs"]
+mod cluster;
 #[path = "monitor/datagrams.rs"]
 mod datagrams;
 #[path = "monitor/wire.rs"]

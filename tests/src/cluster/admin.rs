@@ -9,7 +9,7 @@ use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::core::{ApiResource, DynamicObject};
+use kube::core::{ApiResource, DynamicObject, TypeMeta};
 use kube::{Api, Client, Config};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -229,7 +229,10 @@ impl Admin {
             None => Api::all_with(self.client.clone(), &kind.resource()),
         };
         let listed = self.call("list", kind.plural, api.list(&ListParams::default()))?;
-        listed.items.iter().map(to_json).collect()
+        // The items of a list do not say what they are.
+        let types = TypeMeta { api_version: kind.api_version(), kind: kind.name.to_owned() };
+        let items = listed.items.into_iter();
+        items.map(|item| to_json(&DynamicObject { types: Some(types.clone()), ..item })).collect()
     }
 
     /// Creates what a manifest describes; fails if it is there.

@@ -9,9 +9,8 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use super::admin::Object;
-use super::install::ACCOUNT;
 use super::{Cluster, MANAGEMENT, MOST_NODES, NodeId, PATIENCE, SEGMENT, management_net};
-use crate::agent::{Agent, AgentOptions, ClusterMember};
+use crate::agent::{Agent, ClusterMember};
 use crate::datagrams::{bind_locally, unbind_locally};
 use crate::lan::{Host, Nic};
 use crate::scene::{net, vip_status};
@@ -71,20 +70,19 @@ impl Cluster {
 
     /// Starts a node's agent, for the first time or again after it has ended, with the pins that are there.
     pub fn start_agent(&mut self, id: NodeId) -> Result<()> {
-        let args = self.options.agent_args();
-        let pod_name = Some(self.make_pod(id)?);
-        let (namespace, node_name) = (self.installation.namespace.clone(), self.node_name(id));
-        let kubeconfig =
-            self.api.kubeconfig(self.forwarder.address(), &namespace, ACCOUNT, &id.to_string())?;
-        let pin_dir = self.bpffs.pin_dir(&id.to_string());
-        let member = self.member_mut(id)?;
-        ensure!(member.powered, "{id} has no power");
-        if let Some(agent) = &mut member.agent {
+        let member = ClusterMember {
+            node_name: self.node_name(id),
+            lease_namespace: self.installation.namespace.clone(),
+            pod_name: Some(self.make_pod(id)?),
+            kubeconfig: self.kubeconfig_of(id)?,
+        };
+        let options = self.options.of_agent(self.bpffs.pin_dir(&id.to_string()));
+        let node = self.member_mut(id)?;
+        ensure!(node.powered, "{id} has no power");
+        if let Some(agent) = &mut node.agent {
             return agent.restart();
         }
-        let joined = ClusterMember { node_name, lease_namespace: namespace, pod_name, kubeconfig };
-        let options = AgentOptions { args, ..AgentOptions::new(pin_dir) };
-        member.agent = Some(Agent::start_in_cluster(&member.host, joined, options)?);
+        node.agent = Some(Agent::start_in_cluster(&node.host, member, options)?);
         Ok(())
     }
 
