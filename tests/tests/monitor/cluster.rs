@@ -220,6 +220,9 @@ fn a_failover_is_seen_on_the_wire_and_felt_by_a_client() -> Result<()> {
         let watch = cluster.watch(&[VIP])?;
         let off = watch.step("power off");
         cluster.power_off(N1)?;
+        assert!(!cluster.member_mut(N1)?.agent_runs()?);
+        let pins = &cluster.member(N1)?.agent().context("it was started")?.options.pin_dir;
+        assert!(!pins.exists(), "its program is gone");
         watch.monitor().wait_until_silent(VIP, Duration::from_millis(50), PATIENCE)?;
         stand_ins.give(cluster, N2)?;
         assert_eq!(cluster.wait_until_held_by_another(VIP, N1)?, N2);
