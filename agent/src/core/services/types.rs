@@ -110,8 +110,7 @@ pub enum Event {
         here: bool,
     },
     /// Everything has been listed, and this host looked at. Before the first of these, nothing is commanded; it is told
-    /// again after each list
-    /// that began anew.
+    /// again after each list that began anew.
     Synced,
 }
 
