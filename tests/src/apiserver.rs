@@ -57,6 +57,7 @@ mod watch;
 mod write;
 
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -64,7 +65,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use nix::sys::socket::{Backlog, Shutdown, listen, shutdown};
 use serde_json::Value;
-use std::os::fd::AsRawFd as _;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch as channel};
 
@@ -265,7 +265,7 @@ impl Drop for ApiServer {
     fn drop(&mut self) {
         if let Some(end) = self.end.take() {
             // Whoever does not hear it has ended.
-            drop(end.send(()));
+            end.send(()).unwrap_or_default();
         }
         if let Some(thread) = self.thread.take() {
             // A panic in there is printed in there, and dropping is no place for another.

@@ -88,13 +88,11 @@ pub(super) struct FieldFault {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Fault {
     Required,
-    RequiredBecause(&'static str),
     WrongType { value: Value, expected: String },
     Unsupported { value: Value, supported: Vec<Value> },
     Unmatched { value: String, pattern: String },
     OutOfBounds { value: Value, bound: &'static str, limit: f64 },
     BadName { value: String },
-    Unchangeable { value: Value },
     Version,
     Forbidden(&'static str),
 }
@@ -102,13 +100,12 @@ pub(super) enum Fault {
 impl Fault {
     const fn reason(&self) -> &'static str {
         match self {
-            Self::Required | Self::RequiredBecause(_) => "FieldValueRequired",
+            Self::Required => "FieldValueRequired",
             Self::WrongType { .. } => "FieldValueTypeInvalid",
             Self::Unsupported { .. } => "FieldValueNotSupported",
             Self::Unmatched { .. }
             | Self::OutOfBounds { .. }
             | Self::BadName { .. }
-            | Self::Unchangeable { .. }
             | Self::Version => "FieldValueInvalid",
             Self::Forbidden(_) => "FieldValueForbidden",
         }
@@ -119,7 +116,6 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Required => f.write_str("Required value"),
-            Self::RequiredBecause(why) => write!(f, "Required value: {why}"),
             Self::WrongType { value, expected } => {
                 write!(f, "Invalid value: {value}: must be of type {expected}: {:?}", type_name(value))
             }
@@ -138,7 +134,6 @@ impl fmt::Display for Fault {
                 "Invalid value: {value:?}: a lowercase RFC 1123 subdomain must consist of lower case alphanumeric \
                  characters, '-' or '.', and must start and end with an alphanumeric character"
             ),
-            Self::Unchangeable { value } => write!(f, "Invalid value: {value}: field is immutable"),
             Self::Version => f.write_str("Invalid value: 0x0: must be specified for an update"),
             Self::Forbidden(why) => write!(f, "Forbidden: {why}"),
         }

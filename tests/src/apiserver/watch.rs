@@ -247,7 +247,6 @@ impl Lines {
     }
 
     fn line(&mut self, value: &serde_json::Value) {
-        // Writing to memory does not fail.
-        drop(writeln!(self.text, "{value}"));
+        writeln!(self.text, "{value}").expect("invariant: memory can be written to");
     }
 }
