@@ -91,6 +91,7 @@ mod watch;
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -106,6 +107,7 @@ use crate::arp::Mac;
 use crate::bpffs::Bpffs;
 use crate::lan::{Host, Lan, Nic};
 use crate::scene::{ip, net};
+use crate::wait::wait_for;
 
 use admin::{Admin, Kind, Object};
 use api::ClusterApi;
@@ -129,6 +131,8 @@ pub const N3: NodeId = NodeId(3);
 const MOST_NODES: u8 = 9;
 const API_PORT: u16 = 6443;
 const CONTROL: Ipv4Addr = management_ip(1);
+/// What is asked of the API server, or of a process, takes it milliseconds.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How many of an agent's last lines a failure shows.
 const LOG_TAIL: usize = 60;
 
@@ -464,7 +468,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        if thread::panicking() {
             eprintln!("{}", self.describe());
         }
         // Agents first: they would put back what is removed.
@@ -475,6 +479,17 @@ impl Drop for Cluster {
             eprintln!("failed to remove the objects of a test: {error:#}");
         }
     }
+}
+
+/// [`wait_for`], with pauses that leave the machine to those who are waited for.
+fn poll<T>(limit: Duration, what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    wait_for(limit, what, || {
+        let found = look()?;
+        if found.is_none() {
+            thread::sleep(POLL_INTERVAL);
+        }
+        Ok(found)
+    })
 }
 
 /// An object in one line, without what only the API server cares for.

@@ -14,7 +14,7 @@ use kube::{Api, Client, Config};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use crate::wait::wait_for;
+use super::poll;
 
 /// Longer than any request takes that is answered at all.
 const REQUEST_LIMIT: Duration = Duration::from_secs(20);
@@ -316,7 +316,7 @@ impl Admin {
         matches: impl Fn(Option<&Value>) -> bool,
     ) -> Result<Option<Value>> {
         let mut last = None;
-        let found = wait_for(limit, &format!("{object} {what}"), || {
+        let found = poll(limit, &format!("{object} {what}"), || {
             last = self.get(object)?;
             Ok(matches(last.as_ref()).then(|| last.clone()))
         });

@@ -9,12 +9,11 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use super::admin::Object;
-use super::{Cluster, MANAGEMENT, MOST_NODES, NodeId, PATIENCE, SEGMENT, management_net};
+use super::{Cluster, MANAGEMENT, MOST_NODES, NodeId, PATIENCE, SEGMENT, management_net, poll};
 use crate::agent::{Agent, ClusterMember};
 use crate::datagrams::{bind_locally, unbind_locally};
 use crate::lan::{Host, Nic};
 use crate::scene::{net, vip_status};
-use crate::wait::wait_until;
 
 /// A node: its host, and its agent once that was started.
 #[derive(Debug)]
@@ -168,7 +167,7 @@ impl Cluster {
     pub fn wait_until_renewing(&self, id: NodeId) -> Result<()> {
         let holder = format!("{}/", self.node_name(id));
         let mut versions = BTreeSet::new();
-        let renewed = wait_until(PATIENCE, &format!("{id} to renew its Lease"), || {
+        let renewed = poll(PATIENCE, &format!("{id} to renew its Lease"), || {
             for lease in self.leases()? {
                 let of_node =
                     lease["spec"]["holderIdentity"].as_str().is_some_and(|it| it.starts_with(&holder));
@@ -177,7 +176,7 @@ impl Cluster {
                 }
             }
             // The first one may be from before.
-            Ok(versions.len() >= 3)
+            Ok((versions.len() >= 3).then_some(()))
         });
         renewed.with_context(|| format!("{} versions of it were seen", versions.len()))
     }
@@ -188,7 +187,7 @@ impl Cluster {
         for member in &mut self.members {
             let Some(agent) = member.agent.as_ref().filter(|_| member.powered) else { continue };
             let what = format!("the program on {} to know {vip}", member.id);
-            wait_until(PATIENCE, &what, || Ok(vip_status(agent, vip, SEGMENT).is_ok()))?;
+            poll(PATIENCE, &what, || Ok(vip_status(agent, vip, SEGMENT).ok()))?;
             member.bind(vip)?;
         }
         Ok(())

@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 
 use super::admin::{Kind, Object};
 use super::install::ACCOUNT;
-use super::{Cluster, NodeId, PATIENCE};
-use crate::wait::wait_for;
+use super::{Cluster, NodeId, PATIENCE, poll};
 
 /// The annotation that names a Service's VIPs.
 const ADDRESSES: &str = "vipward.io/addresses";
@@ -173,7 +172,7 @@ impl Cluster {
     /// Waits until a Service's status has just this VIP.
     pub fn wait_for_ingress(&self, name: &str, vip: Ipv4Addr) -> Result<()> {
         let what = format!("the status of Service {name} to be {vip}");
-        wait_for(PATIENCE, &what, || Ok((self.ingress(name)? == [vip.to_string()]).then_some(())))
+        poll(PATIENCE, &what, || Ok((self.ingress(name)? == [vip.to_string()]).then_some(())))
     }
 
     /// Replaces the endpoints of a Service; none leaves it an empty `EndpointSlice`.
@@ -298,7 +297,7 @@ impl Cluster {
     /// Waits for an Event about an object of that name whose note has all of `parts` in it.
     pub fn wait_for_event(&self, name: &str, parts: &[&str]) -> Result<EventNote> {
         let mut last = Vec::new();
-        let found = wait_for(PATIENCE, &format!("an Event about {name}: {parts:?}"), || {
+        let found = poll(PATIENCE, &format!("an Event about {name}: {parts:?}"), || {
             last = self.events_about(name)?;
             Ok(last.iter().find(|event| parts.iter().all(|part| event.note.contains(part))).cloned())
         });

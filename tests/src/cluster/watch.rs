@@ -7,13 +7,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Cluster, NodeId, PATIENCE, SEGMENT};
+use super::{Cluster, NodeId, PATIENCE, SEGMENT, poll};
 use crate::datagrams::{DatagramReport, Datagrams};
 use crate::interrupt;
 use crate::lan::Host;
 use crate::monitor::{Double, Monitor, MonitorReport};
 use crate::node;
-use crate::wait::wait_for;
 
 /// Where the datagrams go.
 const PORT: u16 = 5000;
@@ -88,12 +87,12 @@ impl Cluster {
     pub fn wait_until_gone(&self, vip: Ipv4Addr) -> Result<()> {
         self.admin().wait_for(PATIENCE, &self.virtual_ip(vip), "to be gone", |claim| claim.is_none())?;
         let silent = || Ok(node::ask(&self.observer, SEGMENT, vip)?.is_none().then_some(()));
-        wait_for(PATIENCE, &format!("silence about {vip}"), silent)
+        poll(PATIENCE, &format!("silence about {vip}"), silent)
     }
 
     fn wait_for_holder(&self, vip: Ipv4Addr, what: &str, is_it: impl Fn(NodeId) -> bool) -> Result<NodeId> {
         let (mut claimed, mut answered) = (None, None);
-        let found = wait_for(PATIENCE, &format!("{vip} {what}"), || {
+        let found = poll(PATIENCE, &format!("{vip} {what}"), || {
             claimed = self.holder(vip)?;
             let Some(holder) = claimed.filter(|holder| is_it(*holder)) else { return Ok(None) };
             answered = self.answered_by(vip)?;
