@@ -63,7 +63,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use nix::sys::socket::{Backlog, Shutdown, listen, shutdown};
+use nix::sys::socket::{Backlog, Shutdown, SockaddrStorage, bind, listen, shutdown};
 use serde_json::Value;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch as channel};
@@ -222,6 +222,11 @@ impl ApiServer {
         accepting.send_replace(true);
         // A listening socket that is shut down refuses connections and keeps its address.
         shutdown(self.listener.as_raw_fd(), Shutdown::Both).context("failed to stop listening")?;
+        // … unless the kernel had chosen the port: then it is given back, and has to be taken again.
+        if self.listener.local_addr()?.port() != self.addr.port() {
+            bind(self.listener.as_raw_fd(), &SockaddrStorage::from(self.addr))
+                .with_context(|| format!("failed to keep the address {}", self.addr))?;
+        }
         self.shared.connections.drop_all();
         Ok(())
     }

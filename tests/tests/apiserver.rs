@@ -48,6 +48,8 @@ fn server_with(options: Options) -> Result<ApiServer> {
 fn client(server: &ApiServer, token: &str) -> Result<Client> {
     let mut config = Config::new(server.url().parse()?);
     config.auth_info.token = Some(token.to_owned().into());
+    // What is refused is to be seen.
+    config.default_retry = false;
     Ok(Client::try_from(config)?)
 }
 

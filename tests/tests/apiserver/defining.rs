@@ -52,6 +52,7 @@ async fn unknown_fields_are_dropped_and_defaults_filled_in() -> Result<()> {
     assert_eq!(created.data["spec"], json!({"size": "small", "count": 1}));
     assert_eq!(created.data.get("x"), None);
 
+    let wanted = widget(&json!({"metadata": {"name": "v"}, "spec": {"size": "small", "colour": "red"}, "x": 1}))?;
     let strict = hyper::Request::post("/apis/example.org/v1/namespaces/default/widgets?fieldValidation=Strict")
         .header("content-type", "application/json")
         .body(serde_json::to_vec(&wanted)?)?;
