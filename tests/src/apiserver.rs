@@ -63,6 +63,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use nix::errno::Errno;
 use nix::sys::socket::{Backlog, Shutdown, SockaddrStorage, bind, listen, shutdown};
 use serde_json::Value;
 use tokio::runtime::{Builder, Handle};
@@ -114,7 +115,8 @@ impl ApiServer {
         let shared = Arc::new(Shared::new(options));
         shared.add_user(&admin_token, User { is_admin: true, ..User::new("admin", &["system:masters"]) });
 
-        let runtime = Builder::new_current_thread().enable_all().build().context("failed to build a runtime")?;
+        let runtime =
+            Builder::new_current_thread().enable_all().build().context("failed to build a runtime")?;
         let handle = runtime.handle().clone();
         let (end, ended) = oneshot::channel();
         let thread = thread::Builder::new()
@@ -223,9 +225,11 @@ impl ApiServer {
         // A listening socket that is shut down refuses connections and keeps its address.
         shutdown(self.listener.as_raw_fd(), Shutdown::Both).context("failed to stop listening")?;
         // … unless the kernel had chosen the port: then it is given back, and has to be taken again.
-        if self.listener.local_addr()?.port() != self.addr.port() {
-            bind(self.listener.as_raw_fd(), &SockaddrStorage::from(self.addr))
-                .with_context(|| format!("failed to keep the address {}", self.addr))?;
+        match bind(self.listener.as_raw_fd(), &SockaddrStorage::from(self.addr)) {
+            Ok(()) | Err(Errno::EINVAL) => {}
+            Err(error) => {
+                return Err(error).with_context(|| format!("failed to keep the address {}", self.addr));
+            }
         }
         self.shared.connections.drop_all();
         Ok(())

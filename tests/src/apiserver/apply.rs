@@ -95,7 +95,9 @@ impl Entry {
         }
         match self.author.operation {
             Operation::Apply => {}
-            Operation::Update => text.push_str(&format!(" using {} at {}", self.author.api_version, self.time)),
+            Operation::Update => {
+                text.push_str(&format!(" using {} at {}", self.author.api_version, self.time))
+            }
         }
         text
     }
@@ -113,7 +115,8 @@ impl Owners {
         let mut entries = self.0.clone();
         entries.retain(|entry| !entry.fields.is_empty());
         entries.sort_by(|a, b| {
-            let order = |entry: &Entry| (entry.author.operation, entry.time.clone(), entry.author.manager.clone());
+            let order =
+                |entry: &Entry| (entry.author.operation, entry.time.clone(), entry.author.manager.clone());
             order(a).cmp(&order(b))
         });
         let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
@@ -145,7 +148,13 @@ impl Owners {
     }
 
     /// Notes that `author`, who applies, owns just `fields`; `difference` is what that did to the object.
-    pub(super) fn record_applied(&mut self, author: &Author, fields: FieldSet, difference: &Difference, time: &str) {
+    pub(super) fn record_applied(
+        &mut self,
+        author: &Author,
+        fields: FieldSet,
+        difference: &Difference,
+        time: &str,
+    ) {
         self.take_from_others(author, difference);
         let place = self.0.iter().position(|entry| entry.author.is_same_entry(author));
         let old = place.map(|place| self.0.remove(place));

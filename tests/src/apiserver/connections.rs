@@ -153,7 +153,8 @@ async fn serve(shared: Arc<Shared>, stream: TcpStream, id: ConnectionId) {
     // Without it small answers may wait for an acknowledgement; where it cannot be had, they do.
     drop(stream.set_nodelay(true));
     let service = service_fn(|request| answer::answer(Arc::clone(&shared), id, request));
-    let connection = http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service);
+    let connection =
+        http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service);
     // A client that goes away, or that we drop on purpose, is no news.
     drop(connection.await);
     shared.connections.remove(id);

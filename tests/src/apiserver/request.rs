@@ -86,7 +86,10 @@ pub(super) enum Target {
     /// `/apis/GROUP`.
     Group(String),
     /// `/api/v1`, `/apis/GROUP/VERSION`.
-    Resources { group: String, version: String },
+    Resources {
+        group: String,
+        version: String,
+    },
 }
 
 /// The parameters of a request.

@@ -153,7 +153,9 @@ impl Resources {
 
     /// The resource of the objects of this kind.
     pub(super) fn find_kind(&self, api_version: &str, kind: &str) -> Option<Arc<Resource>> {
-        self.list().into_iter().find(|resource| resource.kind == kind && resource.api_version() == api_version)
+        self.list()
+            .into_iter()
+            .find(|resource| resource.kind == kind && resource.api_version() == api_version)
     }
 
     /// All of them.
@@ -219,7 +221,13 @@ struct Row {
     shape: Shape,
 }
 
-fn row(group: &'static str, plural: &'static str, kind: &'static str, namespaced: bool, builtin: Builtin) -> Row {
+fn row(
+    group: &'static str,
+    plural: &'static str,
+    kind: &'static str,
+    namespaced: bool,
+    builtin: Builtin,
+) -> Row {
     Row {
         group,
         version: "v1",
@@ -258,10 +266,13 @@ fn core_rows() -> Vec<Row> {
             short: &["ns"],
             has_status: true,
             shape: Shape::Open.with("status.conditions", conditions()),
-            ..row("", "namespaces", "Namespace", false, Builtin {
-                fields: &["status.phase"],
-                ..builtin::<core::v1::Namespace>()
-            })
+            ..row(
+                "",
+                "namespaces",
+                "Namespace",
+                false,
+                Builtin { fields: &["status.phase"], ..builtin::<core::v1::Namespace>() },
+            )
         },
         Row {
             short: &["svc"],
@@ -271,11 +282,17 @@ fn core_rows() -> Vec<Row> {
                 .with("spec.selector", Shape::Whole)
                 .with("status.conditions", conditions())
                 .with("status.loadBalancer.ingress", Shape::Whole),
-            ..row("", "services", "Service", true, Builtin {
-                create_on_update: CREATES,
-                fields: &["spec.clusterIP", "spec.type"],
-                ..builtin::<core::v1::Service>()
-            })
+            ..row(
+                "",
+                "services",
+                "Service",
+                true,
+                Builtin {
+                    create_on_update: CREATES,
+                    fields: &["spec.clusterIP", "spec.type"],
+                    ..builtin::<core::v1::Service>()
+                },
+            )
         },
         Row {
             short: &["no"],
@@ -284,11 +301,17 @@ fn core_rows() -> Vec<Row> {
                 .with("spec.podCIDRs", Shape::Set)
                 .with("status.conditions", conditions())
                 .with("status.addresses", Shape::list_by(&["type"], Shape::Open)),
-            ..row("", "nodes", "Node", false, Builtin {
-                status_at_creation: true,
-                fields: &["spec.unschedulable"],
-                ..builtin::<core::v1::Node>()
-            })
+            ..row(
+                "",
+                "nodes",
+                "Node",
+                false,
+                Builtin {
+                    status_at_creation: true,
+                    fields: &["spec.unschedulable"],
+                    ..builtin::<core::v1::Node>()
+                },
+            )
         },
         Row {
             short: &["po"],
@@ -299,28 +322,42 @@ fn core_rows() -> Vec<Row> {
                 .with("spec.volumes", Shape::list_by(&["name"], Shape::Open))
                 .with("spec.nodeSelector", Shape::Whole)
                 .with("status.conditions", conditions()),
-            ..row("", "pods", "Pod", true, Builtin {
-                fields: &["spec.nodeName", "spec.restartPolicy", "status.phase", "status.podIP"],
-                ..builtin::<core::v1::Pod>()
-            })
+            ..row(
+                "",
+                "pods",
+                "Pod",
+                true,
+                Builtin {
+                    fields: &["spec.nodeName", "spec.restartPolicy", "status.phase", "status.podIP"],
+                    ..builtin::<core::v1::Pod>()
+                },
+            )
         },
         Row {
             short: &["ev"],
-            ..row("", "events", "Event", true, Builtin {
-                create_on_update: CREATES,
-                fields: EVENT_FIELDS,
-                ..builtin::<core::v1::Event>()
-            })
+            ..row(
+                "",
+                "events",
+                "Event",
+                true,
+                Builtin { create_on_update: CREATES, fields: EVENT_FIELDS, ..builtin::<core::v1::Event>() },
+            )
         },
         Row {
             short: &["ep"],
-            ..row("", "endpoints", "Endpoints", true, Builtin {
-                create_on_update: CREATES,
-                ..builtin::<core::v1::Endpoints>()
-            })
+            ..row(
+                "",
+                "endpoints",
+                "Endpoints",
+                true,
+                Builtin { create_on_update: CREATES, ..builtin::<core::v1::Endpoints>() },
+            )
         },
         Row { short: &["cm"], ..row("", "configmaps", "ConfigMap", true, builtin::<core::v1::ConfigMap>()) },
-        Row { short: &["sa"], ..row("", "serviceaccounts", "ServiceAccount", true, builtin::<core::v1::ServiceAccount>()) },
+        Row {
+            short: &["sa"],
+            ..row("", "serviceaccounts", "ServiceAccount", true, builtin::<core::v1::ServiceAccount>())
+        },
     ]
 }
 
@@ -340,45 +377,73 @@ const EVENT_FIELDS: &[&str] = &[
 
 fn other_rows() -> Vec<Row> {
     vec![
-        row("discovery.k8s.io", "endpointslices", "EndpointSlice", true, Builtin {
-            create_on_update: true,
-            counts_generations: true,
-            ..builtin::<discovery::v1::EndpointSlice>()
-        }),
+        row(
+            "discovery.k8s.io",
+            "endpointslices",
+            "EndpointSlice",
+            true,
+            Builtin {
+                create_on_update: true,
+                counts_generations: true,
+                ..builtin::<discovery::v1::EndpointSlice>()
+            },
+        ),
         // The one built-in type here whose PUT must say which version it replaces.
-        row("coordination.k8s.io", "leases", "Lease", true, Builtin {
-            create_on_update: true,
-            unconditional: false,
-            ..builtin::<coordination::v1::Lease>()
-        }),
+        row(
+            "coordination.k8s.io",
+            "leases",
+            "Lease",
+            true,
+            Builtin { create_on_update: true, unconditional: false, ..builtin::<coordination::v1::Lease>() },
+        ),
         Row {
             short: &["ds"],
             has_status: true,
             shape: Shape::Open.with("spec.selector", Shape::Whole).with("status.conditions", conditions()),
-            ..row("apps", "daemonsets", "DaemonSet", true, Builtin {
-                counts_generations: true,
-                ..builtin::<apps::v1::DaemonSet>()
-            })
+            ..row(
+                "apps",
+                "daemonsets",
+                "DaemonSet",
+                true,
+                Builtin { counts_generations: true, ..builtin::<apps::v1::DaemonSet>() },
+            )
         },
         Row {
             short: &["ev"],
-            ..row("events.k8s.io", "events", "Event", true, Builtin {
-                create_on_update: true,
-                fields: &["reason", "type", "regarding.kind", "regarding.name", "regarding.namespace", "regarding.uid"],
-                ..builtin::<events::v1::Event>()
-            })
+            ..row(
+                "events.k8s.io",
+                "events",
+                "Event",
+                true,
+                Builtin {
+                    create_on_update: true,
+                    fields: &[
+                        "reason",
+                        "type",
+                        "regarding.kind",
+                        "regarding.name",
+                        "regarding.namespace",
+                        "regarding.uid",
+                    ],
+                    ..builtin::<events::v1::Event>()
+                },
+            )
         },
         Row {
             short: &["crd", "crds"],
             has_status: true,
-            shape: Shape::Open
-                .with("spec.versions", Shape::Whole)
-                .with("status.conditions", conditions()),
-            ..row("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition", false, Builtin {
-                unconditional: false,
-                counts_generations: true,
-                ..builtin::<apiextensions::v1::CustomResourceDefinition>()
-            })
+            shape: Shape::Open.with("spec.versions", Shape::Whole).with("status.conditions", conditions()),
+            ..row(
+                "apiextensions.k8s.io",
+                "customresourcedefinitions",
+                "CustomResourceDefinition",
+                false,
+                Builtin {
+                    unconditional: false,
+                    counts_generations: true,
+                    ..builtin::<apiextensions::v1::CustomResourceDefinition>()
+                },
+            )
         },
     ]
 }
@@ -389,6 +454,12 @@ fn rbac_rows() -> Vec<Row> {
         row(GROUP, "roles", "Role", true, builtin::<rbac::v1::Role>()),
         row(GROUP, "clusterroles", "ClusterRole", false, builtin::<rbac::v1::ClusterRole>()),
         row(GROUP, "rolebindings", "RoleBinding", true, builtin::<rbac::v1::RoleBinding>()),
-        row(GROUP, "clusterrolebindings", "ClusterRoleBinding", false, builtin::<rbac::v1::ClusterRoleBinding>()),
+        row(
+            GROUP,
+            "clusterrolebindings",
+            "ClusterRoleBinding",
+            false,
+            builtin::<rbac::v1::ClusterRoleBinding>(),
+        ),
     ]
 }

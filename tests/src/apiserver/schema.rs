@@ -107,9 +107,9 @@ impl Schema {
             Some("object") => match &self.rest {
                 Some(item) => Shape::Map(Box::new(item.shape())),
                 None if self.properties.is_empty() => Shape::Open,
-                None => {
-                    Shape::Struct(self.properties.iter().map(|(name, field)| (name.clone(), field.shape())).collect())
-                }
+                None => Shape::Struct(
+                    self.properties.iter().map(|(name, field)| (name.clone(), field.shape())).collect(),
+                ),
             },
             Some("array") => match (&self.list, &self.items) {
                 (ListKind::Set, _) => Shape::Set,
@@ -145,7 +145,8 @@ impl Schema {
                     }
                 }
                 if let Some(rest) = &self.rest {
-                    for (_, value) in map.iter_mut().filter(|(name, _)| !self.properties.contains_key(*name)) {
+                    for (_, value) in map.iter_mut().filter(|(name, _)| !self.properties.contains_key(*name))
+                    {
                         rest.fill_in(value);
                     }
                 }
