@@ -31,6 +31,7 @@
 
 mod answer;
 mod apply;
+mod builtins;
 mod cluster;
 mod columns;
 mod connections;
@@ -90,7 +91,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { admin_token: "admin".to_owned(), history: 20_000, bookmark_interval: Duration::from_secs(60) }
+        Self { admin_token: "admin".to_owned(), history: 20_000, bookmark_interval: Duration::from_mins(1) }
     }
 }
 
