@@ -31,6 +31,7 @@
 
 mod answer;
 mod apply;
+mod builtins;
 mod cluster;
 mod columns;
 mod connections;
@@ -63,7 +64,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use nix::sys::socket::{Backlog, Shutdown, listen, shutdown};
+use nix::errno::Errno;
+use nix::sys::socket::{Backlog, Shutdown, SockaddrStorage, bind, listen, shutdown};
 use serde_json::Value;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch as channel};
@@ -89,7 +91,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { admin_token: "admin".to_owned(), history: 20_000, bookmark_interval: Duration::from_secs(60) }
+        Self { admin_token: "admin".to_owned(), history: 20_000, bookmark_interval: Duration::from_mins(1) }
     }
 }
 
@@ -223,6 +225,13 @@ impl ApiServer {
         accepting.send_replace(true);
         // A listening socket that is shut down refuses connections and keeps its address.
         shutdown(self.listener.as_raw_fd(), Shutdown::Both).context("failed to stop listening")?;
+        // … unless the kernel had chosen the port: then it is given back, and has to be taken again.
+        match bind(self.listener.as_raw_fd(), &SockaddrStorage::from(self.addr)) {
+            Ok(()) | Err(Errno::EINVAL) => {}
+            Err(error) => {
+                return Err(error).with_context(|| format!("failed to keep the address {}", self.addr));
+            }
+        }
         self.shared.connections.drop_all();
         Ok(())
     }

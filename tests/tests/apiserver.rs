@@ -48,6 +48,8 @@ fn server_with(options: Options) -> Result<ApiServer> {
 fn client(server: &ApiServer, token: &str) -> Result<Client> {
     let mut config = Config::new(server.url().parse()?);
     config.auth_info.token = Some(token.to_owned().into());
+    // What is refused is to be seen.
+    config.default_retry = false;
     Ok(Client::try_from(config)?)
 }
 
@@ -92,7 +94,9 @@ fn refusal<T>(result: kube::Result<T>) -> Result<Status> {
 }
 
 /// The next event of a watch.
-async fn next<T>(watch: &mut (impl Stream<Item = kube::Result<WatchEvent<T>>> + Unpin)) -> Result<WatchEvent<T>> {
+async fn next<T>(
+    watch: &mut (impl Stream<Item = kube::Result<WatchEvent<T>>> + Unpin),
+) -> Result<WatchEvent<T>> {
     let event = tokio::time::timeout(PATIENCE, watch.next()).await.context("waited in vain for an event")?;
     Ok(event.context("the watch is over")??)
 }

@@ -26,7 +26,7 @@ use super::shared::Shared;
 use super::store::{Key, Object, Written};
 use super::trouble::Effect;
 use super::watch::Watch;
-use super::write::{Part, Preconditions, is_ending};
+use super::write::{Part, Preconditions, is_ending, metadata_text};
 use super::{discovery, reading};
 
 /// What an answer carries: all of it at once, or the lines of a watch.
@@ -288,8 +288,7 @@ impl Call<'_> {
         let all = self.resource.table.all(self.resource.namespaced.then_some(namespace.as_str()));
         for object in all.iter().filter(|object| selector.matches(&object.value)) {
             let mut change = self.change(Operation::Update);
-            change.key.name =
-                super::write::metadata_text(&object.value, "name").unwrap_or_default().to_owned();
+            metadata_text(&object.value, "name").unwrap_or_default().clone_into(&mut change.key.name);
             match self.shared.cluster.delete(&change, &Preconditions::default()) {
                 Ok(_) | Err(Refusal::NotFound(_)) => {}
                 Err(refusal) => return Err(refusal),
@@ -336,7 +335,7 @@ impl Call<'_> {
                 "name": self.action.name,
                 "group": self.resource.group,
                 "kind": self.resource.plural,
-                "uid": super::write::metadata_text(&written.object.value, "uid"),
+                "uid": metadata_text(&written.object.value, "uid"),
             },
         });
         json_answer(StatusCode::OK, &status)
@@ -348,7 +347,9 @@ fn decode_any(body: &[u8]) -> Result<Value, Refusal> {
     if let Ok(value) = serde_json::from_slice(body) {
         return Ok(value);
     }
-    serde_saphyr::from_slice(body).map_err(|error| Refusal::UndecodableYaml(Box::new(error)))
+    let options = serde_saphyr::options! { strict_booleans: true };
+    serde_saphyr::from_slice_with_options(body, options)
+        .map_err(|error| Refusal::UndecodableYaml(Box::new(error)))
 }
 
 fn preconditions(body: &[u8]) -> Result<Preconditions, Refusal> {

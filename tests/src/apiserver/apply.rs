@@ -89,17 +89,12 @@ impl Entry {
 
     /// The owner as the messages about conflicts write it.
     fn readable(&self) -> String {
-        let mut text = format!("{:?}", self.author.manager);
-        if let Some(subresource) = self.author.subresource {
-            text.push_str(&format!(" with subresource {subresource:?}"));
+        let Author { manager, operation, api_version, subresource } = &self.author;
+        let subresource = subresource.map(|name| format!(" with subresource {name:?}")).unwrap_or_default();
+        match operation {
+            Operation::Apply => format!("{manager:?}{subresource}"),
+            Operation::Update => format!("{manager:?}{subresource} using {api_version} at {}", self.time),
         }
-        match self.author.operation {
-            Operation::Apply => {}
-            Operation::Update => {
-                text.push_str(&format!(" using {} at {}", self.author.api_version, self.time))
-            }
-        }
-        text
     }
 }
 

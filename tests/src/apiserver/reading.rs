@@ -13,7 +13,7 @@ use super::store::{Key, Page};
 use super::watch::{Beginning, Watch};
 
 /// How long a watch lasts when its client does not say.
-const LONGEST_WATCH: Duration = Duration::from_secs(3600);
+const LONGEST_WATCH: Duration = Duration::from_hours(1);
 
 /// Where a paged list goes on: at which version, and from where.
 struct Continuation {

@@ -103,10 +103,9 @@ impl Fault {
             Self::Required => "FieldValueRequired",
             Self::WrongType { .. } => "FieldValueTypeInvalid",
             Self::Unsupported { .. } => "FieldValueNotSupported",
-            Self::Unmatched { .. }
-            | Self::OutOfBounds { .. }
-            | Self::BadName { .. }
-            | Self::Version => "FieldValueInvalid",
+            Self::Unmatched { .. } | Self::OutOfBounds { .. } | Self::BadName { .. } | Self::Version => {
+                "FieldValueInvalid"
+            }
             Self::Forbidden(_) => "FieldValueForbidden",
         }
     }
@@ -166,7 +165,7 @@ pub(super) enum Refusal {
     #[error("Unauthorized")]
     Unauthorized,
     #[error("{object} is forbidden: {denied}")]
-    Denied { object: Named, denied: Denied },
+    Denied { object: Named, denied: Box<Denied> },
     #[error(
         "{object} is forbidden: unable to create new content in namespace {namespace} because it is being terminated"
     )]

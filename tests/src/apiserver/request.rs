@@ -152,13 +152,13 @@ impl Action {
 
     /// That `user` may not do it.
     pub(super) fn denied_to(&self, user: &str) -> Refusal {
-        let denied = Denied {
+        let denied = Box::new(Denied {
             user: user.to_owned(),
             verb: self.verb.as_str(),
             resource: self.qualified_resource(),
             group: self.group.clone(),
             namespace: self.namespace.clone(),
-        };
+        });
         Refusal::Denied { object: self.object(), denied }
     }
 }

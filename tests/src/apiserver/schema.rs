@@ -15,6 +15,7 @@ use super::shape::{ListKey, Shape};
 
 /// What one value must look like.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "they are the flags of the specification")]
 pub(super) struct Schema {
     kind: Option<String>,
     int_or_string: bool,
@@ -153,7 +154,9 @@ impl Schema {
             }
             Value::Array(items) => {
                 if let Some(schema) = &self.items {
-                    items.iter_mut().for_each(|item| schema.fill_in(item));
+                    for item in items {
+                        schema.fill_in(item);
+                    }
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
@@ -223,7 +226,9 @@ impl Schema {
             }
             Value::Array(items) => {
                 if let Some(schema) = &self.items {
-                    items.iter_mut().for_each(|item| schema.drop_nulls(item));
+                    for item in items {
+                        schema.drop_nulls(item);
+                    }
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}

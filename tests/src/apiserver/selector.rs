@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 use super::refusal::Refusal;
 
@@ -70,7 +70,10 @@ impl Selector {
             let found = object.pointer(&term.pointer);
             let is_it = match found {
                 Some(Value::String(text)) => *text == term.value,
-                Some(other @ (Value::Bool(_) | Value::Number(_))) => other.to_string() == term.value,
+                Some(Value::Bool(flag)) => term.value.parse() == Ok(*flag),
+                Some(Value::Number(number)) => {
+                    term.value.parse().is_ok_and(|wanted: Number| wanted == *number)
+                }
                 Some(Value::Null | Value::Array(_) | Value::Object(_)) | None => term.value.is_empty(),
             };
             is_it == term.equal
