@@ -56,17 +56,19 @@ impl World {
     pub(super) fn check_dark(&mut self, vip: usize) {
         let now = self.now;
         if !self.is_wanted(vip) || self.is_bright(vip) {
-            if let Some(since) = self.checks.dark[vip].take()
+            if let Some((since, _)) = self.checks.dark[vip].take()
                 && now.since(since.max(self.checks.disturbed)) > RANK
             {
                 self.facts.brightened += 1;
             }
             return;
         }
-        let dark = *self.checks.dark[vip].get_or_insert(now);
+        // Whoever the claim names meanwhile, the one that it named first had to be waited for.
+        let (since, longest) = self.checks.dark[vip].unwrap_or((now, Duration::ZERO));
+        let longest = longest.max(self.longest_dark(vip));
+        self.checks.dark[vip] = Some((since, longest));
         let Some(takable) = self.takable_since(vip) else { return };
-        let since = dark.max(takable).max(self.checks.disturbed);
-        let longest = self.longest_dark(vip);
+        let since = since.max(takable).max(self.checks.disturbed);
         if now.since(since) > longest {
             let what = format!("nobody answers for {}, and could since {since}: {longest:?}", names::vip(vip));
             self.violate("L1", what);
