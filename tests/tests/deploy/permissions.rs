@@ -55,11 +55,8 @@ fn only_its_own_objects_are_deleted_and_only_a_services_status_is_written() -> R
         Ok(granted)
     };
     let words = |words: &str| words.split(' ').map(str::to_owned).collect::<BTreeSet<_>>();
-    let expected = [
-        ("events", "create patch"),
-        ("services/status", "patch"),
-        ("virtualips", "create patch delete"),
-    ];
+    let expected =
+        [("events", "create patch"), ("services/status", "patch"), ("virtualips", "create patch delete")];
     assert_eq!(
         writes(&cluster)?,
         expected.map(|(resource, verbs)| (resource.to_owned(), words(verbs))).into()
