@@ -48,6 +48,15 @@ shared_text! {
     Version
 }
 
+impl Version {
+    /// Whether it is certainly older: resource versions of one kind are growing numbers (Kubernetes 1.35, KEP-5504).
+    /// Where they are none, nothing is known.
+    pub fn is_older_than(&self, other: &Self) -> bool {
+        let number = |version: &Self| version.as_str().parse::<u64>().ok();
+        number(self).zip(number(other)).is_some_and(|(this, other)| this < other)
+    }
+}
+
 /// A Service.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ServiceName {

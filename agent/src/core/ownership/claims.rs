@@ -1,0 +1,213 @@
+//! What is read of claims, what became of the requests about them, and what the wire says.
+
+use std::net::Ipv4Addr;
+
+use super::{
+    ClaimWrite, Command, Engine, Entry, FoundEntry, Notice, Outcome, REFUSED_RETRY, RETRY, Wire,
+    handover::Handing,
+    vip::{Busy, Vip},
+};
+use crate::core::{
+    cluster::{ClaimRecord, ClaimState, NodeName, Session},
+    time::Monotonic,
+};
+
+fn named(state: &ClaimState) -> Option<(NodeName, Session)> {
+    state.holder().map(|holder| (holder.node.clone(), holder.session))
+}
+
+impl Engine {
+    /// A watch may be behind what this process has read or written itself.
+    pub(super) fn on_claim(&mut self, record: ClaimRecord, now: Monotonic) {
+        let known = self.vips.get(&record.vip).and_then(|vip| vip.claim.as_ref());
+        if known.is_some_and(|known| {
+            record.version == known.version || record.version.is_older_than(&known.version)
+        }) {
+            return;
+        }
+        self.take_claim(record, now);
+    }
+
+    fn take_claim(&mut self, record: ClaimRecord, now: Monotonic) {
+        let address = record.vip;
+        let vip = self.vips.entry(address).or_insert_with(|| Vip::new(now));
+        let before = vip.claim.as_ref().and_then(|claim| named(&claim.state));
+        let after = named(&record.state);
+        let is_changed = after.is_some()
+            && (after != before || vip.claim.as_ref().is_some_and(|claim| claim.epoch != record.epoch));
+        if is_changed || vip.claim.is_none() {
+            vip.changed = now;
+            vip.free = None;
+        }
+        vip.unclear = (record.state == ClaimState::Blank).then(|| vip.unclear.unwrap_or(now));
+        vip.claim = Some(record);
+        self.dirty.insert(address);
+        self.index_claim(address, before, after, now);
+    }
+
+    pub(super) fn on_claim_gone(&mut self, address: Ipv4Addr, now: Monotonic) {
+        let Some(vip) = self.vips.get_mut(&address) else { return };
+        let Some(claim) = vip.claim.take() else { return };
+        // Properly deleted objects are seen to be deleted first, since a finalizer keeps them.
+        let is_clear = claim.deleting || claim.state == ClaimState::Released;
+        vip.unclear = (!is_clear).then_some(now);
+        vip.free = None;
+        self.dirty.insert(address);
+        self.index_claim(address, named(&claim.state), None, now);
+    }
+
+    pub(super) fn on_claim_read(&mut self, address: Ipv4Addr, outcome: Outcome<ClaimRecord>, now: Monotonic) {
+        let Some(vip) = self.vips.get_mut(&address) else { return };
+        if vip.busy == Some(Busy::Read) {
+            vip.busy = None;
+        }
+        self.dirty.insert(address);
+        match outcome {
+            Outcome::Done(record) => self.take_claim(record, now),
+            Outcome::Missing => self.on_claim_gone(address, now),
+            Outcome::Unknown | Outcome::Conflict => {
+                vip.unread = true;
+                vip.retry = now + RETRY;
+            }
+            Outcome::Refused(message) => {
+                vip.unread = true;
+                self.refused(address, "reading", message, now);
+            }
+        }
+    }
+
+    fn refused(&mut self, address: Ipv4Addr, doing: &str, message: std::sync::Arc<str>, now: Monotonic) {
+        self.vip(address).retry = now + REFUSED_RETRY;
+        let what = format!("{doing} VirtualIP {address}");
+        self.command(Command::Notify(Notice::Refused { what, message }));
+    }
+
+    pub(super) fn on_claim_written(
+        &mut self,
+        address: Ipv4Addr,
+        outcome: Outcome<ClaimRecord>,
+        now: Monotonic,
+    ) {
+        let Some(vip) = self.vips.get_mut(&address) else { return };
+        let Some(busy) = vip.busy.take() else { return };
+        self.dirty.insert(address);
+        match outcome {
+            Outcome::Done(record) => {
+                let from = vip.claim.as_ref().and_then(|claim| named(&claim.state)).map(|(name, _)| name);
+                self.take_claim(record, now);
+                match busy {
+                    Busy::Hold(write) => self.on_held(&write, from, now),
+                    Busy::Offer => self.vip(address).held = None,
+                    Busy::Update | Busy::Free | Busy::Delete | Busy::Read => {}
+                }
+            }
+            Outcome::Conflict | Outcome::Missing | Outcome::Refused(_) => {
+                // An offer that was not written: it is held on.
+                if busy == Busy::Offer && vip.is_held() {
+                    vip.handing = None;
+                    self.set_entry(address, Some(Entry::Held));
+                }
+                if let Outcome::Refused(message) = outcome {
+                    self.refused(address, "writing", message, now);
+                } else {
+                    self.vip(address).unread = true;
+                }
+            }
+            Outcome::Unknown => vip.unread = true,
+        }
+    }
+
+    /// A claim that makes this node the holder has been written by this process.
+    fn on_held(&mut self, write: &ClaimWrite, from: Option<NodeName>, now: Monotonic) {
+        let session = write.state.holder().map(|holder| holder.session);
+        if !self.own.is_valid(now) || session != self.own.session() {
+            // It counts only if the fence is valid: it is written again when that is so.
+            return;
+        }
+        let vip = self.vip(write.vip);
+        let was_held = vip.held.replace(write.epoch).is_some() || vip.handing.take().is_some();
+        vip.handing = None;
+        vip.free = None;
+        vip.nobody = None;
+        vip.better = None;
+        self.set_entry(write.vip, Some(Entry::Held));
+        if !was_held {
+            self.command(Command::Notify(Notice::Holds {
+                vip: write.vip,
+                services: write.note.services.clone(),
+                from: from.filter(|from| *from != self.settings.node),
+                cause: write.note.cause.clone(),
+            }));
+        }
+    }
+
+    pub(super) fn on_claim_deleted(&mut self, address: Ipv4Addr, outcome: Outcome<()>, now: Monotonic) {
+        let Some(vip) = self.vips.get_mut(&address) else { return };
+        if vip.busy == Some(Busy::Delete) {
+            vip.busy = None;
+        }
+        self.dirty.insert(address);
+        match outcome {
+            Outcome::Done(()) | Outcome::Missing => {
+                self.on_claim_gone(address, now);
+                self.vip(address).unclear = None;
+            }
+            Outcome::Conflict | Outcome::Unknown => vip.unread = true,
+            Outcome::Refused(message) => self.refused(address, "deleting", message, now),
+        }
+    }
+
+    pub(super) fn on_wire(&mut self, address: Ipv4Addr, heard: Wire, now: Monotonic) {
+        let Some(vip) = self.vips.get_mut(&address) else { return };
+        match heard {
+            Wire::Moved { mac } => {
+                if let Some(handing) = &mut vip.handing {
+                    handing.hear(mac, now);
+                    self.dirty.insert(address);
+                }
+            }
+            Wire::Contested { mac: _ } | Wire::Yielded { mac: _ } => {
+                if vip.is_held() || vip.handing.is_some() {
+                    vip.disputed = vip.is_held();
+                    vip.unread = true;
+                    self.dirty.insert(address);
+                }
+            }
+        }
+    }
+
+    /// Goes on with what is pinned, in the session that it is of.
+    pub(super) fn adopt_found(&mut self, now: Monotonic) {
+        for (address, entry) in std::mem::take(&mut self.found.entries) {
+            let Some(vip) = self.vips.get_mut(&address) else {
+                self.set_entry(address, None);
+                continue;
+            };
+            let claim = vip.claim.as_ref();
+            match entry {
+                FoundEntry::Held => {
+                    let session = self.own.session();
+                    let node = &self.settings.node;
+                    // Ours, or edited by hand while nobody was here to see it.
+                    let is_ours = claim.is_none_or(|claim| match &claim.state {
+                        ClaimState::Held(holder) => holder.node == *node && Some(holder.session) == session,
+                        ClaimState::Blank => true,
+                        ClaimState::Offered { .. } | ClaimState::Released => false,
+                    });
+                    if is_ours {
+                        vip.held = Some(vip.epoch());
+                        self.set_entry(address, Some(Entry::Held));
+                    }
+                }
+                FoundEntry::Handover { mac, until } => {
+                    let named = claim.and_then(|claim| claim.state.holder());
+                    if let Some(to) = named.filter(|holder| holder.mac == mac) {
+                        vip.handing = Some(Handing::new(to.clone(), now));
+                        self.set_entry(address, Some(Entry::Handover { mac, until }));
+                    }
+                }
+            }
+            self.dirty.insert(address);
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! Moving a VIP that this node holds: to whom, when, and make before break.
+
+use std::{net::Ipv4Addr, time::Duration};
+
+use vipward_common::MacAddr;
+
+use super::{
+    Command, Demand, Disqualified, Engine, Entry, Notice,
+    standing::Candidate,
+    vip::{Again, Busy},
+};
+use crate::core::{
+    cluster::{ClaimNote, ClaimRecord, ClaimState, Holder},
+    time::Monotonic,
+};
+
+/// How long a successor may take to say that it knows; then the VIP is taken back.
+const TAKE_BACK: Duration = Duration::from_secs(2);
+/// How long the old holder answers with the successor's MAC after the move was seen, for those who missed it.
+const AFTERGLOW: Duration = Duration::from_secs(10);
+/// How long a handover entry lasts by itself, whatever becomes of this process.
+const LASTS: Duration = Duration::from_secs(15);
+/// Time between two handovers that are urgent, so that very many do not come at once.
+const URGENT_PACE: Duration = Duration::from_millis(2);
+
+/// A handover under way, as its old holder sees it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Handing {
+    to: Holder,
+    offered: Monotonic,
+    /// When the successor's announcement was heard.
+    moved: Option<Monotonic>,
+    /// When the successor's own claim was seen.
+    accepted: Option<Monotonic>,
+    until: Monotonic,
+}
+
+impl Handing {
+    pub(super) fn new(to: Holder, now: Monotonic) -> Self {
+        Self { to, offered: now, moved: None, accepted: None, until: now + LASTS }
+    }
+
+    fn entry(&self) -> Entry {
+        Entry::Handover { mac: self.to.mac, until: self.until }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.moved.is_none() && self.accepted.is_none()
+    }
+
+    pub(super) fn hear(&mut self, mac: MacAddr, now: Monotonic) {
+        if self.to.mac == mac {
+            self.moved.get_or_insert(now);
+        }
+    }
+}
+
+impl Engine {
+    /// What becomes of a VIP that this node holds, as its claim says too.
+    pub(super) fn keep_or_leave(
+        &mut self,
+        address: Ipv4Addr,
+        claim: &ClaimRecord,
+        demand: &Demand,
+        now: Monotonic,
+    ) -> Again {
+        if self.vips[&address].handing.is_some() {
+            // Offered, and the offer was not written; it could be yet, unless another write comes before it.
+            let cause = claim.note.cause.clone();
+            self.hold(address, claim.epoch, &cause);
+            return self.keep_handing(address, now);
+        }
+        let us = self.settings.node.clone();
+        let standing = self.standing(&us, address, demand, now);
+        let others: Vec<Candidate> = self
+            .candidates(address, demand, now)
+            .into_iter()
+            .filter(|candidate| candidate.holder.node != us)
+            .collect();
+        let rested = self.vips[&address].changed + self.rest();
+        match standing {
+            // The fence has lapsed: there is nothing to decide until it is valid again.
+            Err(Disqualified::Silent | Disqualified::NoAgent) => None,
+            Err(why @ (Disqualified::NoInterface | Disqualified::NoCarrier { .. })) => {
+                // With nobody to take it, letting go of it would only be two more writes when the carrier returns.
+                if others.is_empty() {
+                    return None;
+                }
+                self.release(address, claim, &why);
+                None
+            }
+            Err(why) => match others.iter().min_by_key(|candidate| candidate.known_at.max(now)) {
+                None => {
+                    self.release(address, claim, &why);
+                    None
+                }
+                Some(soonest) => {
+                    let from = soonest.known_at.max(rested);
+                    let best = others.iter().find(|candidate| candidate.known_at <= now);
+                    self.offer_urgently(address, claim, best, from, &format!("{us}: {why}"), now)
+                }
+            },
+            Ok(ours) => self.keep(address, claim, demand, &ours, &others, now),
+        }
+    }
+
+    /// This node can hold it: is there a reason to move it all the same?
+    fn keep(
+        &mut self,
+        address: Ipv4Addr,
+        claim: &ClaimRecord,
+        demand: &Demand,
+        ours: &Candidate,
+        others: &[Candidate],
+        now: Monotonic,
+    ) -> Again {
+        let us = self.settings.node.clone();
+        let rested = self.vips[&address].changed + self.rest();
+        if let Some(wanted) = claim.move_to.clone().filter(|wanted| *wanted != us) {
+            let why = match self.standing(&wanted, address, demand, now) {
+                Ok(candidate) if candidate.known_at <= now => {
+                    let cause = "an operator asked for it";
+                    return self.offer_urgently(address, claim, Some(&candidate), rested, cause, now);
+                }
+                Ok(_) => Disqualified::NewMac,
+                Err(why) => why,
+            };
+            return self.refuse_to_move(address, claim, demand, wanted, &why);
+        }
+        let best = others.iter().find(|candidate| candidate.known_at <= now && candidate.soft.is_none());
+        if let (Some(soft), Some(best)) = (&ours.soft, best) {
+            return self.offer_urgently(address, claim, Some(best), rested, &format!("{us}: {soft}"), now);
+        }
+        if claim.note.services != demand.services
+            || claim.move_to.is_some()
+            || claim.state != ClaimState::Held(ours.holder.clone())
+        {
+            self.update(address, claim, demand, ours, claim.note.trouble.clone());
+            return None;
+        }
+        let first = self.candidates(address, demand, now).into_iter().next();
+        let Some(better) = first.filter(|first| first.holder.node != us) else {
+            self.vip(address).better = None;
+            return others.iter().map(|candidate| candidate.known_at).filter(|at| *at > now).min();
+        };
+        let name = better.holder.node.clone();
+        let vip = self.vip(address);
+        if vip.better.as_ref().is_none_or(|(known, _)| *known != name) {
+            vip.better = Some((name.clone(), now));
+        }
+        let since = vip.better.as_ref().map_or(now, |(_, since)| *since);
+        let from = (since + self.settings.stable_for).max(rested).max(better.known_at);
+        if from > now {
+            return Some(from);
+        }
+        if self.next_handover > now {
+            return Some(self.next_handover);
+        }
+        self.next_handover = now + self.settings.handover_pace;
+        self.offer(address, claim, &better.holder, &format!("{name} comes first for it"), now);
+        None
+    }
+
+    fn refuse_to_move(
+        &mut self,
+        address: Ipv4Addr,
+        claim: &ClaimRecord,
+        demand: &Demand,
+        to: crate::core::cluster::NodeName,
+        why: &Disqualified,
+    ) -> Again {
+        let why = why.to_string();
+        let trouble = Some(format!("cannot be moved to {to}: {why}"));
+        let note = ClaimNote { services: demand.services.clone(), cause: claim.note.cause.clone(), trouble };
+        let services = demand.services.clone();
+        self.command(Command::Notify(Notice::CannotMove { vip: address, services, to, why }));
+        self.write(address, Busy::Update, claim.epoch, claim.state.clone(), note);
+        None
+    }
+
+    fn update(
+        &mut self,
+        address: Ipv4Addr,
+        claim: &ClaimRecord,
+        demand: &Demand,
+        ours: &Candidate,
+        trouble: Option<String>,
+    ) {
+        let note = ClaimNote { services: demand.services.clone(), cause: claim.note.cause.clone(), trouble };
+        self.write(address, Busy::Update, claim.epoch, ClaimState::Held(ours.holder.clone()), note);
+    }
+
+    fn offer_urgently(
+        &mut self,
+        address: Ipv4Addr,
+        claim: &ClaimRecord,
+        to: Option<&Candidate>,
+        from: Monotonic,
+        cause: &str,
+        now: Monotonic,
+    ) -> Again {
+        let Some(to) = to.filter(|_| from <= now) else { return Some(from.max(now + super::RETRY)) };
+        if self.next_urgent > now {
+            return Some(self.next_urgent);
+        }
+        self.next_urgent = now + URGENT_PACE;
+        self.offer(address, claim, &to.holder, cause, now);
+        None
+    }
+
+    /// Answers with the successor's MAC, then names the successor.
+    fn offer(&mut self, address: Ipv4Addr, claim: &ClaimRecord, to: &Holder, cause: &str, now: Monotonic) {
+        let Some(session) = self.own.session().filter(|_| self.own.is_valid(now)) else { return };
+        let handing = Handing::new(to.clone(), now);
+        let entry = handing.entry();
+        let vip = self.vip(address);
+        vip.handing = Some(handing);
+        vip.better = None;
+        let note =
+            ClaimNote { services: claim.note.services.clone(), cause: cause.to_owned(), trouble: None };
+        self.set_entry(address, Some(entry));
+        let state = ClaimState::Offered { to: to.clone(), from: (self.settings.node.clone(), session) };
+        self.write(address, Busy::Offer, claim.epoch.next(), state, note);
+    }
+
+    /// The claim names a successor, at our word.
+    pub(super) fn offered(
+        &mut self,
+        address: Ipv4Addr,
+        claim: &ClaimRecord,
+        to: &Holder,
+        now: Monotonic,
+    ) -> Again {
+        let vip = self.vip(address);
+        vip.held = None;
+        if vip.handing.as_ref().is_none_or(|handing| handing.to != *to) {
+            vip.handing = Some(Handing::new(to.clone(), now));
+        }
+        let handing = vip.handing.clone()?;
+        self.set_entry(address, Some(handing.entry()));
+        if let Some(moved) = handing.moved {
+            // It answers already, so that its claim is written, and only not seen here yet.
+            if moved + TAKE_BACK <= now {
+                self.vip(address).handing.iter_mut().for_each(|handing| handing.moved = Some(now));
+                self.read_claim(address);
+                return self.keep_handing(address, now);
+            }
+            return Some(moved + TAKE_BACK);
+        }
+        let limit = handing.offered + TAKE_BACK;
+        if limit > now {
+            return Some(limit);
+        }
+        if self.own.is_valid(now) {
+            self.hold(address, claim.epoch.next(), &format!("{} did not take it", to.node));
+        }
+        self.keep_handing(address, now)
+    }
+
+    /// This node is named as the successor.
+    pub(super) fn accept(
+        &mut self,
+        address: Ipv4Addr,
+        claim: &ClaimRecord,
+        to: &Holder,
+        now: Monotonic,
+    ) -> Again {
+        self.set_entry(address, Some(Entry::Foreign { mac: to.mac }));
+        let demand = self.vips[&address].demand.clone()?;
+        let us = self.settings.node.clone();
+        let can = self.standing(&us, address, &demand, now);
+        if can.is_ok_and(|ours| ours.holder == *to) {
+            let cause = claim.note.cause.clone();
+            self.hold(address, claim.epoch, &cause);
+        }
+        // Else the one who offers it takes it back.
+        None
+    }
+
+    /// Another node has it: for a while this one answers with its MAC, if it has handed it over.
+    pub(super) fn finish_handing(&mut self, address: Ipv4Addr, holder: &Holder, now: Monotonic) -> Again {
+        let has_ended = self.has_ended(&holder.node, holder.session, now).is_ok();
+        let vip = self.vip(address);
+        let handing = vip.handing.as_mut()?;
+        if has_ended || handing.to.node != holder.node || handing.to.mac != holder.mac {
+            vip.handing = None;
+            return None;
+        }
+        let accepted = *handing.accepted.get_or_insert(now);
+        let end = handing.moved.unwrap_or(accepted) + AFTERGLOW;
+        if end <= now {
+            vip.handing = None;
+            return None;
+        }
+        handing.until = end;
+        let entry = handing.entry();
+        self.set_entry(address, Some(entry));
+        Some(end)
+    }
+
+    /// While it is not known what became of an offer, the successor's MAC is answered: it is a node that forwards.
+    pub(super) fn keep_handing(&mut self, address: Ipv4Addr, now: Monotonic) -> Again {
+        let handing = self.vip(address).handing.as_mut().filter(|handing| handing.is_open())?;
+        if handing.until < now + LASTS / 2 {
+            handing.until = now + LASTS;
+            let entry = handing.entry();
+            self.set_entry(address, Some(entry));
+            return Some(now + LASTS / 2);
+        }
+        Some(handing.until.saturating_sub(LASTS / 2).max(now + super::RETRY))
+    }
+}

@@ -1,0 +1,332 @@
+//! The nodes: their Leases, what Kubernetes says about them, and ending the sessions of the dead.
+
+use std::{collections::BTreeMap, net::Ipv4Addr};
+
+use vipward_common::MacAddr;
+
+use super::{
+    Command, Engine, Expected, LeaseWrite, Notice, Outcome, RANK_DELAY, REFUSED_RETRY, RETRY, standing,
+};
+use crate::core::{
+    cluster::{LeaseRecord, NodeName, NodeRecord, Session, Version},
+    time::Monotonic,
+};
+
+/// A node, as this one has seen it.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) lease: Option<LeaseRecord>,
+    pub(super) node: Option<NodeRecord>,
+    /// When the Lease's version, or that there is none, was first seen.
+    seen: Monotonic,
+    /// When the Lease's session was first seen.
+    session_seen: Monotonic,
+    /// When each of its MACs was first seen, in an unbroken row.
+    macs: BTreeMap<MacAddr, Monotonic>,
+    /// Whether a write of ours to its Lease is under way.
+    deposing: bool,
+    /// Not before this.
+    retry: Monotonic,
+}
+
+impl Member {
+    fn new(now: Monotonic) -> Self {
+        Self {
+            lease: None,
+            node: None,
+            seen: now,
+            session_seen: now,
+            macs: BTreeMap::new(),
+            deposing: false,
+            retry: now,
+        }
+    }
+
+    /// Since when it has had this MAC.
+    pub(super) fn mac_since(&self, mac: MacAddr) -> Option<Monotonic> {
+        self.macs.get(&mac).copied()
+    }
+
+    pub(super) fn session(&self) -> Option<Session> {
+        let lease = self.lease.as_ref()?;
+        lease.session.filter(|session| !lease.ended.contains(session))
+    }
+
+    fn version(&self) -> Option<&Version> {
+        self.lease.as_ref().map(|lease| &lease.version)
+    }
+
+    fn take_in(&mut self, record: LeaseRecord, now: Monotonic) {
+        if self.version() == Some(&record.version) {
+            return;
+        }
+        self.seen = now;
+        if self.lease.as_ref().and_then(|lease| lease.session) != record.session {
+            self.session_seen = now;
+        }
+        self.macs.retain(|mac, _| record.links.iter().any(|link| link.mac == *mac));
+        for link in &record.links {
+            self.macs.entry(link.mac).or_insert(now);
+        }
+        self.lease = Some(record);
+    }
+}
+
+impl Engine {
+    pub(super) fn on_lease(&mut self, record: LeaseRecord, now: Monotonic) {
+        let name = record.node.clone();
+        if name == self.settings.node {
+            self.on_own_lease_seen(&record);
+        }
+        let member = self.members.entry(name).or_insert_with(|| Member::new(now));
+        if member.version().is_some_and(|known| record.version.is_older_than(known)) {
+            return;
+        }
+        self.take_lease(record, now);
+    }
+
+    fn take_lease(&mut self, record: LeaseRecord, now: Monotonic) {
+        let member = self.members.entry(record.node.clone()).or_insert_with(|| Member::new(now));
+        let matters = member.lease.as_ref().is_none_or(|known| {
+            known.session != record.session || known.ended != record.ended || known.links != record.links
+        });
+        member.take_in(record, now);
+        if matters {
+            self.peers_may_have_changed();
+            self.all_dirty();
+        }
+    }
+
+    pub(super) fn on_lease_gone(&mut self, name: &NodeName, now: Monotonic) {
+        if *name == self.settings.node {
+            self.on_own_lease_gone();
+        }
+        let Some(member) = self.members.get_mut(name) else { return };
+        if member.lease.take().is_some() {
+            member.seen = now;
+            member.session_seen = now;
+            member.macs.clear();
+            self.forget_if_unknown(name);
+            self.peers_may_have_changed();
+            self.all_dirty();
+        }
+    }
+
+    pub(super) fn on_node(&mut self, record: NodeRecord, now: Monotonic) {
+        let member = self.members.entry(record.name.clone()).or_insert_with(|| Member::new(now));
+        if member.node.as_ref() != Some(&record) {
+            member.node = Some(record);
+            self.all_dirty();
+        }
+    }
+
+    pub(super) fn on_node_gone(&mut self, name: &NodeName) {
+        if self.members.get_mut(name).and_then(|member| member.node.take()).is_some() {
+            self.forget_if_unknown(name);
+            self.all_dirty();
+        }
+    }
+
+    fn forget_if_unknown(&mut self, name: &NodeName) {
+        let is_claimed = self.sessions_claimed_of(name).next().is_some();
+        let nothing_is_known =
+            |member: &Member| member.lease.is_none() && member.node.is_none() && !member.deposing;
+        if !is_claimed && self.members.get(name).is_some_and(nothing_is_known) {
+            self.members.remove(name);
+        }
+    }
+
+    /// The sessions of a node that claims name.
+    fn sessions_claimed_of(&self, name: &NodeName) -> impl Iterator<Item = Session> {
+        let first = Session::from_number(1).expect("invariant: 1 is not zero");
+        let last = Session::from_number(u64::MAX).expect("invariant: this is not zero");
+        self.claimed.range((name.clone(), first)..=(name.clone(), last)).map(|((_, session), _)| *session)
+    }
+
+    fn peers_may_have_changed(&mut self) {
+        let others = self.members.iter().filter(|(name, _)| **name != self.settings.node);
+        let links = others.filter_map(|(_, member)| member.lease.as_ref()).flat_map(|lease| &lease.links);
+        let peers = links.map(|link| link.mac).collect();
+        if self.peers != peers {
+            self.peers.clone_from(&peers);
+            self.command(Command::SetPeers(peers));
+        }
+    }
+
+    /// Whether a session of a node is over for good, and if not, when time alone may tell.
+    pub(super) fn has_ended(
+        &self,
+        name: &NodeName,
+        session: Session,
+        now: Monotonic,
+    ) -> Result<(), Option<Monotonic>> {
+        if *name == self.settings.node && self.own.has_ended(session) {
+            return Ok(());
+        }
+        let Some(lease) = self.members.get(name).and_then(|member| member.lease.as_ref()) else {
+            return Err(None);
+        };
+        if lease.ended.contains(&session) {
+            return Ok(());
+        }
+        // The node lives in another session, or somebody has edited the Lease and the node will put it right.
+        if lease.session.is_some_and(|carried| carried != session) && *name != self.settings.node {
+            let member = &self.members[name];
+            let ended = member.session_seen + self.patience(lease);
+            return if ended <= now { Ok(()) } else { Err(Some(ended)) };
+        }
+        Err(None)
+    }
+
+    /// How long a Lease must have been unchanged for its node to be dead.
+    fn patience(&self, lease: &LeaseRecord) -> std::time::Duration {
+        lease.duration.max(self.settings.lease) + self.settings.margin
+    }
+
+    /// When a node has been silent for so long, seen by a living one, that its session may be ended.
+    pub(super) fn silent_at(&self, name: &NodeName, now: Monotonic) -> Option<Monotonic> {
+        let member = self.members.get(name)?;
+        let since = member.seen.max(self.own.valid_since(now)?);
+        let patience = member
+            .lease
+            .as_ref()
+            .map_or(self.settings.lease + self.settings.margin, |lease| self.patience(lease));
+        Some(since + patience)
+    }
+
+    /// Whether a node has a session and renews it, as far as can be seen.
+    pub(super) fn is_alive(&self, name: &NodeName, now: Monotonic) -> bool {
+        if *name == self.settings.node {
+            return self.own.is_valid(now);
+        }
+        self.members.get(name).is_some_and(|member| member.session().is_some())
+            && self.silent_at(name, now).is_none_or(|silent| now < silent)
+    }
+
+    /// When this node would depose another; none while there is no reason to.
+    fn deposing_at(&self, name: &NodeName, now: Monotonic) -> Option<Monotonic> {
+        if *name == self.settings.node {
+            return None;
+        }
+        let member = self.members.get(name)?;
+        let is_needed =
+            self.sessions_claimed_of(name).any(|session| self.has_ended(name, session, now) == Err(None));
+        if member.deposing || !is_needed {
+            return None;
+        }
+        let silent = self.silent_at(name, now)?;
+        Some((silent + RANK_DELAY * self.rank_as_deposer(name, now)).max(member.retry))
+    }
+
+    /// How many living nodes come before this one in deposing another.
+    fn rank_as_deposer(&self, dead: &NodeName, now: Monotonic) -> u32 {
+        let weight =
+            |name: &NodeName| (standing::weight(name.as_str(), dead.as_str().as_bytes()), name.clone());
+        let ours = weight(&self.settings.node);
+        let before = self
+            .members
+            .keys()
+            .filter(|name| **name != self.settings.node && *name != dead && self.is_alive(name, now))
+            .filter(|name| weight(name) > ours);
+        u32::try_from(before.count()).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn next_deposing(&self) -> Option<Monotonic> {
+        self.claimed_nodes().filter_map(|name| self.deposing_at(name, self.now)).min()
+    }
+
+    fn claimed_nodes(&self) -> impl Iterator<Item = &NodeName> {
+        let mut last = None;
+        self.claimed.keys().map(|(name, _)| name).filter(move |name| last.replace(*name) != Some(*name))
+    }
+
+    pub(super) fn depose_the_silent(&mut self, now: Monotonic) {
+        if !self.own.is_valid(now) {
+            return;
+        }
+        let due: Vec<NodeName> = self
+            .claimed_nodes()
+            .filter(|name| self.deposing_at(name, now).is_some_and(|due| due <= now))
+            .cloned()
+            .collect();
+        for name in due {
+            self.depose(&name);
+        }
+    }
+
+    /// Ends the sessions of a dead node with one write to its Lease, at the version that was seen.
+    fn depose(&mut self, name: &NodeName) {
+        let claimed: Vec<Session> = self.sessions_claimed_of(name).collect();
+        let Some(member) = self.members.get_mut(name) else { return };
+        member.deposing = true;
+        let lease = member.lease.as_ref();
+        let mut ended = lease.map(|lease| lease.ended.clone()).unwrap_or_default();
+        for session in claimed.into_iter().chain(lease.and_then(|lease| lease.session)) {
+            if !ended.contains(&session) {
+                ended.push(session);
+            }
+        }
+        let write = LeaseWrite {
+            node: name.clone(),
+            expected: lease.map_or(Expected::Absent, |lease| Expected::At(lease.version.clone())),
+            session: None,
+            ended,
+            duration: lease.map_or(self.settings.lease, |lease| lease.duration),
+            links: lease.map(|lease| lease.links.clone()).unwrap_or_default(),
+        };
+        self.command(Command::WriteLease(write));
+    }
+
+    pub(super) fn on_deposed(&mut self, name: &NodeName, outcome: Outcome<LeaseRecord>, now: Monotonic) {
+        let Some(member) = self.members.get_mut(name) else { return };
+        member.deposing = false;
+        match outcome {
+            Outcome::Done(record) => self.take_lease(record, now),
+            // It lives: what the watch shows is old, and the clock starts again.
+            Outcome::Conflict | Outcome::Missing => {
+                member.seen = now;
+                self.command(Command::ReadLease(name.clone()));
+            }
+            Outcome::Unknown => member.retry = now + RETRY,
+            Outcome::Refused(message) => {
+                member.retry = now + REFUSED_RETRY;
+                let what = format!("ending the session of {name}");
+                self.command(Command::Notify(Notice::Refused { what, message }));
+            }
+        }
+    }
+
+    pub(super) fn on_lease_read(&mut self, name: &NodeName, outcome: Outcome<LeaseRecord>, now: Monotonic) {
+        match outcome {
+            Outcome::Done(record) => self.take_lease(record, now),
+            Outcome::Missing => self.on_lease_gone(name, now),
+            Outcome::Conflict | Outcome::Unknown | Outcome::Refused(_) => {}
+        }
+    }
+
+    /// A claim names another session now.
+    pub(super) fn index_claim(
+        &mut self,
+        vip: Ipv4Addr,
+        before: Option<(NodeName, Session)>,
+        after: Option<(NodeName, Session)>,
+        now: Monotonic,
+    ) {
+        if before == after {
+            return;
+        }
+        if let Some(before) = before
+            && let Some(vips) = self.claimed.get_mut(&before)
+        {
+            vips.remove(&vip);
+            if vips.is_empty() {
+                self.claimed.remove(&before);
+                self.forget_if_unknown(&before.0);
+            }
+        }
+        if let Some(after) = after {
+            self.members.entry(after.0.clone()).or_insert_with(|| Member::new(now));
+            self.claimed.entry(after).or_default().insert(vip);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Ending: for a restart everything stays, a node that goes away gives everything away, an uninstall leaves nothing.
+
+use std::{net::Ipv4Addr, time::Duration};
+
+use super::{Command, Engine, StopReason, vip::Again};
+use crate::core::time::Monotonic;
+
+/// How long a restart waits for its last renewal.
+const RESTART_LIMIT: Duration = Duration::from_secs(3);
+/// How long a node that goes away waits for others to take its VIPs.
+const LEAVE_LIMIT: Duration = Duration::from_secs(20);
+
+/// An end that has begun.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Stopping {
+    reason: StopReason,
+    limit: Monotonic,
+    /// Whether the last write of the Lease has been made.
+    last_written: bool,
+    /// Whether the end has been told.
+    told: bool,
+}
+
+impl Engine {
+    pub(super) fn on_stop(&mut self, reason: StopReason, now: Monotonic) {
+        if self.stopping.is_some() {
+            return;
+        }
+        let limit = now
+            + match reason {
+                StopReason::Restart => RESTART_LIMIT,
+                StopReason::Leave | StopReason::Uninstall => LEAVE_LIMIT,
+            };
+        self.stopping = Some(Stopping { reason, limit, last_written: !self.own.lives(), told: false });
+        self.own.renew_now(now);
+        self.all_dirty();
+    }
+
+    pub(super) fn stop_reason(&self) -> Option<StopReason> {
+        self.stopping.as_ref().map(|stopping| stopping.reason)
+    }
+
+    pub(super) fn stop_deadline(&self) -> Option<Monotonic> {
+        self.stopping.as_ref().filter(|stopping| !stopping.told).map(|stopping| stopping.limit)
+    }
+
+    /// Whether others are to have this node's VIPs.
+    pub(super) fn is_leaving(&self) -> bool {
+        matches!(self.stop_reason(), Some(StopReason::Leave | StopReason::Uninstall))
+    }
+
+    /// Whether the next write of the Lease ends the session: nothing is held in it any more.
+    pub(super) fn gives_up_session(&self) -> bool {
+        self.is_leaving()
+            && self.vips.values().all(|vip| {
+                !vip.is_held()
+                    && vip.busy.is_none()
+                    && vip.handing.as_ref().is_none_or(|handing| !handing.is_open())
+            })
+    }
+
+    /// The Lease has been written for the last time.
+    pub(super) fn on_last_lease(&mut self) {
+        if let Some(stopping) = &mut self.stopping {
+            stopping.last_written = true;
+        }
+    }
+
+    /// What Vipward holds is withdrawn and its object deleted, without a successor.
+    pub(super) fn uninstall(&mut self, address: Ipv4Addr) -> Again {
+        let claim = self.vips[&address].claim.clone()?;
+        let is_ours = claim.state.holder().is_none_or(|holder| self.is_us(&holder.node, holder.session));
+        self.set_entry(address, None);
+        let vip = self.vip(address);
+        vip.held = None;
+        vip.handing = None;
+        if is_ours {
+            self.delete(address, &claim);
+        }
+        None
+    }
+
+    pub(super) fn tick_stopping(&mut self, now: Monotonic) {
+        let gives_up = self.gives_up_session();
+        let Some(stopping) = &mut self.stopping else { return };
+        if stopping.told {
+            return;
+        }
+        if stopping.last_written || stopping.limit <= now {
+            stopping.told = true;
+            self.command(Command::Stopped);
+        } else if gives_up && !self.own.is_renewing() {
+            self.own.renew_now(now);
+            self.tick_lease(now);
+        }
+    }
+}

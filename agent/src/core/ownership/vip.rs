@@ -1,0 +1,517 @@
+//! One VIP: what its claim, its Services and the time call for on this node.
+
+use std::{net::Ipv4Addr, sync::Arc};
+
+use vipward_common::MacAddr;
+
+use super::{
+    ClaimWrite, Command, Demand, Disqualified, Engine, Entry, Expected, Notice, RANK_DELAY, StopReason,
+    handover::Handing, standing::Candidate,
+};
+use crate::core::{
+    cluster::{ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, NodeName},
+    time::Monotonic,
+};
+
+/// A request about a claim that is under way.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Busy {
+    /// It makes us hold the VIP: a take, an acceptance, a take-back, a repair.
+    Hold(ClaimWrite),
+    /// It names a successor.
+    Offer,
+    /// It changes neither holder nor epoch of a claim of ours.
+    Update,
+    /// It says that nobody has it, and why.
+    Free,
+    Delete,
+    Read,
+}
+
+/// A VIP, as this node sees it.
+#[derive(Debug)]
+pub(super) struct Vip {
+    pub(super) demand: Option<Demand>,
+    pub(super) claim: Option<ClaimRecord>,
+    /// When the holder was first seen to have changed.
+    pub(super) changed: Monotonic,
+    /// Since when the claim is blank, or missing, without anybody of ours having written so.
+    pub(super) unclear: Option<Monotonic>,
+    /// The epoch in which this node holds it, by its own write or by what it found.
+    pub(super) held: Option<Epoch>,
+    /// What its entry was last said to be; none before anything was said.
+    #[expect(clippy::option_option, reason = "nothing said, no entry, and an entry are three things")]
+    pub(super) entry: Option<Option<Entry>>,
+    /// What was last said to be our interface on its segment.
+    pub(super) home: Option<Arc<str>>,
+    pub(super) busy: Option<Busy>,
+    /// The claim must be read before anything is decided.
+    pub(super) unread: bool,
+    /// Nothing is asked for before this.
+    pub(super) retry: Monotonic,
+    pub(super) handing: Option<Handing>,
+    /// Since when this node could take it.
+    pub(super) free: Option<Monotonic>,
+    /// Since when nobody has it and nobody can.
+    pub(super) nobody: Option<Monotonic>,
+    /// The better candidate, and since when it is one.
+    pub(super) better: Option<(NodeName, Monotonic)>,
+    /// The program gave way, or a peer claims it: the claim says who is right.
+    pub(super) disputed: bool,
+    pub(super) due: Option<Monotonic>,
+}
+
+impl Vip {
+    pub(super) fn new(now: Monotonic) -> Self {
+        Self {
+            demand: None,
+            claim: None,
+            changed: now,
+            unclear: None,
+            held: None,
+            entry: None,
+            home: None,
+            busy: None,
+            unread: false,
+            retry: now,
+            handing: None,
+            free: None,
+            nobody: None,
+            better: None,
+            disputed: false,
+            due: None,
+        }
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        self.held.is_some()
+    }
+
+    pub(super) fn epoch(&self) -> Epoch {
+        let claimed = self.claim.as_ref().map(|claim| claim.epoch);
+        claimed.max(self.held).unwrap_or_default()
+    }
+
+    pub(super) fn expected(&self) -> Expected {
+        self.claim.as_ref().map_or(Expected::Absent, |claim| Expected::At(claim.version.clone()))
+    }
+
+    fn services(&self) -> Vec<super::super::cluster::ServiceName> {
+        self.demand.as_ref().map(|demand| demand.services.clone()).unwrap_or_default()
+    }
+}
+
+/// When a VIP is to be looked at again.
+pub(super) type Again = Option<Monotonic>;
+
+impl Engine {
+    /// How long a claim rests after a change of holder, and how long the owner has to put something right.
+    pub(super) fn rest(&self) -> std::time::Duration {
+        self.settings.lease + self.settings.margin
+    }
+
+    pub(super) fn vip(&mut self, address: Ipv4Addr) -> &mut Vip {
+        self.vips.get_mut(&address).expect("invariant: a VIP that is looked at is known")
+    }
+
+    /// Looks at everything that is known about a VIP, and takes the next step; says when to look again.
+    pub(super) fn evaluate(&mut self, address: Ipv4Addr, now: Monotonic) -> Again {
+        let vip = self.vips.get(&address)?;
+        if vip.busy.is_some() {
+            return self.keep_handing(address, now);
+        }
+        if vip.retry > now {
+            return Some(vip.retry).into_iter().chain(self.keep_handing(address, now)).min();
+        }
+        if vip.unread {
+            self.read_claim(address);
+            return None;
+        }
+        if self.stop_reason() == Some(StopReason::Uninstall) {
+            return self.uninstall(address);
+        }
+        let Some(claim) = vip.claim.clone() else { return self.without_claim(address, now) };
+        let is_ours = self.is_ours(&claim.state);
+        if claim.deleting {
+            return self.deleting(address, &claim, is_ours, now);
+        }
+        match &claim.state {
+            ClaimState::Held(_) if is_ours => self.ours(address, &claim, now),
+            ClaimState::Offered { to, .. } if is_ours => self.accept(address, &claim, to, now),
+            ClaimState::Offered { to, from } if self.is_us(&from.0, from.1) => {
+                self.offered(address, &claim, to, now)
+            }
+            ClaimState::Held(_) | ClaimState::Offered { .. } | ClaimState::Released | ClaimState::Blank
+                if vip.is_held() && vip.handing.is_none() =>
+            {
+                // While the fence is valid nobody can have taken it: somebody has edited the claim. If it has lapsed, the
+                // next renewal tells whether the session has been ended.
+                if !self.own.is_valid(now) {
+                    return None;
+                }
+                let epoch = claim.epoch.max(vip.epoch());
+                self.repaired(&address.to_string());
+                self.hold(address, epoch, "the claim was edited by hand");
+                None
+            }
+            ClaimState::Held(holder) | ClaimState::Offered { to: holder, .. } => {
+                self.others(address, &claim, holder, now)
+            }
+            ClaimState::Released => {
+                self.is_nowhere(address);
+                self.free(address, &claim, now, now)
+            }
+            ClaimState::Blank => {
+                self.is_nowhere(address);
+                let rest = self.rest();
+                let vip = self.vip(address);
+                let since = *vip.unclear.get_or_insert(now);
+                self.free(address, &claim, since + rest, now)
+            }
+        }
+    }
+
+    pub(super) fn is_us(&self, name: &NodeName, session: crate::core::cluster::Session) -> bool {
+        *name == self.settings.node && self.own.session() == Some(session)
+    }
+
+    fn is_ours(&self, state: &ClaimState) -> bool {
+        state.holder().is_some_and(|holder| self.is_us(&holder.node, holder.session))
+    }
+
+    /// There is no object for it.
+    fn without_claim(&mut self, address: Ipv4Addr, now: Monotonic) -> Again {
+        let rest = self.rest();
+        let vip = &self.vips[&address];
+        if vip.demand.is_none() {
+            self.set_entry(address, None);
+            self.forget(address);
+            return None;
+        }
+        if vip.is_held() {
+            let epoch = vip.epoch();
+            self.repaired(&address.to_string());
+            self.hold(address, epoch, "the claim was deleted by hand");
+            return None;
+        }
+        self.is_nowhere(address);
+        let may_take = self.vips[&address].unclear.map_or(now, |since| since + rest);
+        self.take(address, None, may_take, now)
+    }
+
+    /// Somebody has asked to delete the object.
+    fn deleting(&mut self, address: Ipv4Addr, claim: &ClaimRecord, is_ours: bool, now: Monotonic) -> Again {
+        let vip = &self.vips[&address];
+        let holder_is_gone = match claim.state.holder() {
+            Some(holder) => self.has_ended(&holder.node, holder.session, now).is_ok(),
+            None => true,
+        };
+        if !(is_ours || vip.is_held() || holder_is_gone && self.is_reporter(address, now)) {
+            let mac = claim.state.holder().map_or(MacAddr::ZERO, |holder| holder.mac);
+            self.set_entry(address, Some(Entry::Foreign { mac }));
+            return Some(now + self.rest());
+        }
+        if vip.demand.is_none() {
+            self.set_entry(address, None);
+            self.vip(address).held = None;
+        }
+        // What is still wanted is answered on, and gets a new object when this one has gone.
+        self.delete(address, claim);
+        None
+    }
+
+    /// The claim says that this node holds it.
+    fn ours(&mut self, address: Ipv4Addr, claim: &ClaimRecord, now: Monotonic) -> Again {
+        let vip = &self.vips[&address];
+        let Some(demand) = vip.demand.clone() else {
+            self.set_entry(address, None);
+            self.vip(address).held = None;
+            self.delete(address, claim);
+            return None;
+        };
+        if vip.is_held() {
+            self.settle_dispute(address, now);
+            return self.keep_or_leave(address, claim, &demand, now);
+        }
+        // Said to be ours, but not by a write that this process knows to have succeeded: only such a one will do.
+        if !self.own.is_valid(now) {
+            return None;
+        }
+        let us = self.settings.node.clone();
+        match self.standing(&us, address, &demand, now) {
+            Ok(_) => {
+                let cause = claim.note.cause.clone();
+                self.hold(address, claim.epoch, &cause);
+            }
+            Err(disqualified) => self.release(address, claim, &disqualified),
+        }
+        None
+    }
+
+    /// What the program gave away is ours after all.
+    fn settle_dispute(&mut self, address: Ipv4Addr, now: Monotonic) {
+        let is_valid = self.own.is_valid(now);
+        let vip = self.vip(address);
+        if vip.disputed && !is_valid {
+            return;
+        }
+        if std::mem::take(&mut vip.disputed) {
+            vip.entry = None;
+            self.set_entry(address, Some(Entry::Held));
+            self.command(Command::Announce { vip: address });
+        } else if vip.handing.is_none() {
+            self.set_entry(address, Some(Entry::Held));
+        }
+    }
+
+    /// Another node has it.
+    fn others(&mut self, address: Ipv4Addr, claim: &ClaimRecord, holder: &Holder, now: Monotonic) -> Again {
+        let vip = self.vip(address);
+        vip.held = None;
+        vip.disputed = false;
+        if let Some(again) = self.finish_handing(address, holder, now) {
+            return Some(again);
+        }
+        self.set_entry(address, Some(Entry::Foreign { mac: holder.mac }));
+        match self.has_ended(&holder.node, holder.session, now) {
+            Ok(()) => self.free(address, claim, now, now),
+            Err(again) => {
+                self.vip(address).free = None;
+                again
+            }
+        }
+    }
+
+    fn is_nowhere(&mut self, address: Ipv4Addr) {
+        let vip = self.vip(address);
+        vip.held = None;
+        vip.disputed = false;
+        vip.handing = None;
+        self.set_entry(address, Some(Entry::Foreign { mac: MacAddr::ZERO }));
+    }
+
+    /// Nobody has it from `from` on.
+    fn free(&mut self, address: Ipv4Addr, claim: &ClaimRecord, from: Monotonic, now: Monotonic) -> Again {
+        let vip = &self.vips[&address];
+        if vip.demand.is_none() {
+            if from <= now && self.is_reporter(address, now) {
+                self.delete(address, claim);
+            }
+            return Some(from.max(now + self.rest()));
+        }
+        let was_ours = claim.state.holder().is_some_and(|holder| holder.node == self.settings.node);
+        let rests = claim.epoch > Epoch(0) && !was_ours;
+        let rested = if rests { vip.changed + self.rest() } else { now };
+        self.take(address, Some(claim), from.max(rested), now)
+    }
+
+    /// Takes a VIP that nobody has, when it is this node's turn.
+    fn take(
+        &mut self,
+        address: Ipv4Addr,
+        claim: Option<&ClaimRecord>,
+        from: Monotonic,
+        now: Monotonic,
+    ) -> Again {
+        let demand = self.vips[&address].demand.clone()?;
+        let epoch = claim.map(|claim| claim.epoch).unwrap_or_default();
+        let candidates = self.candidates(address, &demand, now);
+        if candidates.is_empty() {
+            self.vip(address).free = None;
+            return self.tell_nobody(address, claim, &demand, now);
+        }
+        self.vip(address).nobody = None;
+        if from > now {
+            self.vip(address).free = None;
+            return Some(from);
+        }
+        let us = self.settings.node.clone();
+        let was_ours = claim.and_then(|claim| claim.state.holder()).filter(|holder| holder.node == us);
+        // A VIP that nobody has had yet is in nobody's way, and what was ours is known to be at our MAC.
+        let is_known = |candidate: &Candidate| {
+            epoch == Epoch(0)
+                || candidate.known_at <= now
+                || was_ours.is_some_and(|holder| holder.mac == candidate.holder.mac)
+        };
+        let ready: Vec<&Candidate> = candidates.iter().filter(|candidate| is_known(candidate)).collect();
+        let Some(rank) = ready.iter().position(|candidate| candidate.holder.node == us) else {
+            self.vip(address).free = None;
+            return candidates.iter().map(|candidate| candidate.known_at).filter(|at| *at > now).min();
+        };
+        let since = *self.vip(address).free.get_or_insert(now);
+        let turn = since + RANK_DELAY * u32::try_from(rank).unwrap_or(u32::MAX);
+        if turn > now {
+            return Some(turn);
+        }
+        let cause = match claim.and_then(|claim| claim.state.holder()) {
+            Some(holder) if holder.node != us => format!("{} is gone", holder.node),
+            Some(_) => "its agent has started again".to_owned(),
+            None if epoch == Epoch(0) => "it is new".to_owned(),
+            None => "nobody held it".to_owned(),
+        };
+        self.hold(address, epoch.next(), &cause);
+        None
+    }
+
+    /// Says why nobody can hold it, when it is on this node to say.
+    fn tell_nobody(
+        &mut self,
+        address: Ipv4Addr,
+        claim: Option<&ClaimRecord>,
+        demand: &Demand,
+        now: Monotonic,
+    ) -> Again {
+        const AFTER: std::time::Duration = std::time::Duration::from_secs(1);
+        let since = *self.vip(address).nobody.get_or_insert(now);
+        if !self.is_reporter(address, now) {
+            return Some(now + self.rest());
+        }
+        if since + AFTER > now {
+            return Some(since + AFTER);
+        }
+        let why = self.explain(address, demand, now);
+        let said = claim.map(|claim| &claim.note);
+        let is_said = said
+            .is_some_and(|note| note.trouble.as_ref() == Some(&why) && note.services == demand.services)
+            && claim.is_some_and(|claim| claim.state == ClaimState::Released);
+        if is_said {
+            return Some(now + self.rest());
+        }
+        let note = ClaimNote {
+            services: demand.services.clone(),
+            cause: "no node can hold it".to_owned(),
+            trouble: Some(why.clone()),
+        };
+        self.command(Command::Notify(Notice::Nobody {
+            vip: address,
+            services: demand.services.clone(),
+            why,
+        }));
+        let epoch = claim.map(|claim| claim.epoch).unwrap_or_default();
+        self.vip(address).nobody = Some(now + REPEAT);
+        self.write(address, Busy::Free, epoch, ClaimState::Released, note);
+        None
+    }
+
+    /// Writes a claim that makes this node the holder; it is one when the write has succeeded.
+    pub(super) fn hold(&mut self, address: Ipv4Addr, epoch: Epoch, cause: &str) {
+        let vip = &self.vips[&address];
+        let demand = vip.demand.clone().unwrap_or_default();
+        let Some(session) = self.own.session() else { return };
+        let Some(link) = self.home(address, Some(&demand)) else {
+            // It was held here, and its interface is gone: nobody else would free it.
+            if let Some(claim) = vip.claim.clone() {
+                self.release(address, &claim, &Disqualified::NoInterface);
+            } else {
+                self.set_entry(address, Some(Entry::Foreign { mac: MacAddr::ZERO }));
+                self.vip(address).held = None;
+            }
+            return;
+        };
+        let holder = Holder {
+            node: self.settings.node.clone(),
+            session,
+            mac: link.mac,
+            interface: Arc::clone(&link.name),
+        };
+        let note = ClaimNote { services: demand.services.clone(), cause: cause.to_owned(), trouble: None };
+        let write = ClaimWrite {
+            vip: address,
+            expected: vip.expected(),
+            epoch,
+            state: ClaimState::Held(holder),
+            note,
+        };
+        self.vip(address).busy = Some(Busy::Hold(write.clone()));
+        self.command(Command::WriteClaim(write));
+    }
+
+    pub(super) fn write(
+        &mut self,
+        address: Ipv4Addr,
+        busy: Busy,
+        epoch: Epoch,
+        state: ClaimState,
+        note: ClaimNote,
+    ) {
+        let vip = self.vip(address);
+        let expected = vip.expected();
+        vip.busy = Some(busy);
+        self.command(Command::WriteClaim(ClaimWrite { vip: address, expected, epoch, state, note }));
+    }
+
+    /// Stops answering, then says so.
+    pub(super) fn release(&mut self, address: Ipv4Addr, claim: &ClaimRecord, why: &Disqualified) {
+        self.set_entry(address, Some(Entry::Foreign { mac: MacAddr::ZERO }));
+        let vip = self.vip(address);
+        vip.held = None;
+        vip.handing = None;
+        let note = ClaimNote {
+            services: vip.services(),
+            cause: format!("{} has let go of it: {why}", self.settings.node),
+            trouble: None,
+        };
+        self.write(address, Busy::Free, claim.epoch, ClaimState::Released, note);
+    }
+
+    pub(super) fn delete(&mut self, address: Ipv4Addr, claim: &ClaimRecord) {
+        self.vip(address).busy = Some(Busy::Delete);
+        self.command(Command::DeleteClaim { vip: address, expected: claim.version.clone() });
+    }
+
+    pub(super) fn read_claim(&mut self, address: Ipv4Addr) {
+        let vip = self.vip(address);
+        vip.busy = Some(Busy::Read);
+        vip.unread = false;
+        self.command(Command::ReadClaim(address));
+    }
+
+    /// Makes the entry so, if it is not.
+    pub(super) fn set_entry(&mut self, address: Ipv4Addr, mut entry: Option<Entry>) {
+        let demand = self.vips.get(&address).and_then(|vip| vip.demand.as_ref());
+        let home = self.home(address, demand).map(|link| Arc::clone(&link.name));
+        if let Some(vip) = self.vips.get_mut(&address) {
+            // Without a Service that wants it, an address is not guarded either: it may be anybody's.
+            if vip.demand.is_none() && matches!(entry, Some(Entry::Foreign { .. })) {
+                entry = None;
+            }
+            if vip.entry == Some(entry) && vip.home == home {
+                return;
+            }
+            vip.entry = Some(entry);
+            vip.home.clone_from(&home);
+        }
+        self.command(Command::SetEntry { vip: address, entry, home });
+    }
+
+    /// The session is over: what this node answered for is others' to take.
+    pub(super) fn let_go_of_all(&mut self) {
+        let answered: Vec<Ipv4Addr> = self
+            .vips
+            .iter()
+            .filter(|(_, vip)| matches!(vip.entry, Some(Some(Entry::Held | Entry::Handover { .. }))))
+            .map(|(address, _)| *address)
+            .collect();
+        for address in answered {
+            self.vip(address).handing = None;
+            let claim = self.vips[&address].claim.as_ref();
+            let holder = claim.and_then(|claim| claim.state.holder());
+            let mac = holder.filter(|holder| holder.node != self.settings.node).map(|holder| holder.mac);
+            self.set_entry(address, Some(Entry::Foreign { mac: mac.unwrap_or(MacAddr::ZERO) }));
+        }
+        for vip in self.vips.values_mut() {
+            vip.held = None;
+            vip.free = None;
+            vip.disputed = false;
+        }
+    }
+
+    fn forget(&mut self, address: Ipv4Addr) {
+        if let Some(due) = self.vips.remove(&address).and_then(|vip| vip.due) {
+            self.due.remove(&(due, address));
+        }
+    }
+}
+
+/// How soon people may be told something else about a VIP that nobody holds.
+const REPEAT: std::time::Duration = std::time::Duration::from_secs(10);
