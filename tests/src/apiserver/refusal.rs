@@ -103,10 +103,9 @@ impl Fault {
             Self::Required => "FieldValueRequired",
             Self::WrongType { .. } => "FieldValueTypeInvalid",
             Self::Unsupported { .. } => "FieldValueNotSupported",
-            Self::Unmatched { .. }
-            | Self::OutOfBounds { .. }
-            | Self::BadName { .. }
-            | Self::Version => "FieldValueInvalid",
+            Self::Unmatched { .. } | Self::OutOfBounds { .. } | Self::BadName { .. } | Self::Version => {
+                "FieldValueInvalid"
+            }
             Self::Forbidden(_) => "FieldValueForbidden",
         }
     }

@@ -166,6 +166,8 @@ fn each_of_the_charts_values_becomes_a_flag_that_the_agent_takes() -> Result<()>
         ("stableFor: 2m", &["--stable-for=2m"]),
         ("handoverPace: 1s", &["--handover-pace=1s"]),
         ("announceRefresh: 30s", &["--announce-refresh=30s"]),
+        ("announceRate: 1000000", &["--announce-rate=1000000"]),
+        ("logClaims: true", &["--log-claims"]),
     ];
     let values: Vec<_> = rows.iter().map(|(value, _)| *value).collect();
     let rendered = objects(&helm.template(&format!("agent:\n  {}", values.join("\n  ")))?)?;
