@@ -156,7 +156,8 @@ impl ApiServer {
         format!("http://{}", self.addr)
     }
 
-    /// Knows whoever has `token` as `user`. A service account is in its groups by its name.
+    /// Knows whoever has `token` as `user`. A service account is in its groups by its name. The empty token is that of
+    /// whoever shows none (`kubectl` shows none without TLS); until it is added they are refused.
     pub fn add_user(&self, token: &str, user: &str) {
         self.add_user_in_groups(token, user, &[]);
     }

@@ -72,7 +72,7 @@ async fn answer_or_refuse(
         Ok(target) => target,
         Err(refusal) => return Ok(Err(refusal)),
     };
-    let Some(user) = request::bearer(&head.headers).and_then(|token| shared.user(token)) else {
+    let Some(user) = shared.user(request::bearer(&head.headers)) else {
         return Ok(match target {
             Target::Health => Ok(text(StatusCode::OK, "ok")),
             Target::Resource(_)

@@ -236,9 +236,10 @@ fn action(
     Ok(action)
 }
 
-/// The token of a request.
-pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
-    headers.get(header::AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ")
+/// The token of a request; empty when it shows none.
+pub(super) fn bearer(headers: &HeaderMap) -> &str {
+    let header = headers.get(header::AUTHORIZATION).and_then(|header| header.to_str().ok());
+    header.and_then(|header| header.strip_prefix("Bearer ")).unwrap_or_default()
 }
 
 /// Who manages the fields that a request writes.
