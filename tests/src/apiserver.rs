@@ -7,7 +7,8 @@
 //!
 //! What a real cluster does beside its API server, nobody does here: no controller, no garbage collector, no
 //! allocation of addresses; `propagationPolicy` is accepted and changes nothing. Of admission there are the defaults
-//! of Services and the rules about namespaces. CEL rules of definitions, dry runs and protobuf are not known.
+//! of Services and the rules about namespaces. CEL rules of definitions, dry runs, protobuf and OpenAPI are not known
+//! (`kubectl apply` needs `--validate=false`).
 //!
 //! It can be told to make [trouble](ApiServer::trouble), and it [counts](ApiServer::stats) what it is asked and what
 //! it delivers. It speaks HTTP/1.1 without TLS, on a thread and a runtime of its own; all of it ends when the value
@@ -156,7 +157,8 @@ impl ApiServer {
         format!("http://{}", self.addr)
     }
 
-    /// Knows whoever has `token` as `user`. A service account is in its groups by its name.
+    /// Knows whoever has `token` as `user`. A service account is in its groups by its name. The empty token is that of
+    /// whoever shows none (`kubectl` shows none without TLS); until it is added they are refused.
     pub fn add_user(&self, token: &str, user: &str) {
         self.add_user_in_groups(token, user, &[]);
     }

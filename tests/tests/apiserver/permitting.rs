@@ -63,6 +63,15 @@ async fn whoever_has_no_token_or_a_wrong_one_is_not_known() -> Result<()> {
 }
 
 #[tokio::test]
+async fn whoever_shows_no_token_has_the_empty_one_if_somebody_does() -> Result<()> {
+    let server = with_roles()?;
+    server.add_user("", "system:serviceaccount:vip:agent");
+    let api: Api<Service> = Api::all(kube::Client::try_from(kube::Config::new(server.url().parse()?))?);
+    api.list(&ListParams::default()).await?;
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_refusal_names_the_user_the_verb_the_resource_and_where() -> Result<()> {
     let server = with_roles()?;
     let client = client(&server, "token")?;
