@@ -13,6 +13,8 @@ mod members;
 mod session;
 mod standing;
 mod stopping;
+#[cfg(test)]
+mod tests;
 mod types;
 mod vip;
 
