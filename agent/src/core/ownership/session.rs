@@ -88,6 +88,13 @@ impl Own {
         self.life == Life::Living
     }
 
+    pub(super) fn has_begun(&self) -> bool {
+        match self.life {
+            Life::Waiting | Life::Doubtful { .. } => false,
+            Life::Living | Life::Over => true,
+        }
+    }
+
     pub(super) fn session(&self) -> Option<Session> {
         self.session.filter(|_| self.lives())
     }
