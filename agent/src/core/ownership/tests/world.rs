@@ -152,6 +152,7 @@ pub(super) struct World {
     entries: BTreeMap<Ipv4Addr, Option<Entry>>,
     /// Sessions that the engine has made up, the oldest first.
     made_up: Vec<Session>,
+    is_over: bool,
 }
 
 impl World {
@@ -177,6 +178,7 @@ impl World {
             peers: BTreeSet::new(),
             entries: BTreeMap::new(),
             made_up: Vec::new(),
+            is_over: false,
         }
     }
 
@@ -239,6 +241,12 @@ impl World {
         self
     }
 
+    /// Renewals succeed by themselves again.
+    pub(super) fn automatic(mut self) -> Self {
+        self.by_hand = false;
+        self
+    }
+
     pub(super) fn holds(&self) -> bool {
         self.engine.holds(VIP)
     }
@@ -258,6 +266,15 @@ impl World {
 
     pub(super) fn claimed(&self) -> &ClaimRecord {
         &self.claims[&VIP]
+    }
+
+    pub(super) fn has_claim(&self) -> bool {
+        self.claims.contains_key(&VIP)
+    }
+
+    /// Whether the engine keeps out, since another agent has its name.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
     }
 
     /// Whether nothing is waiting for an answer.
@@ -317,6 +334,22 @@ impl World {
     pub(super) fn end(&mut self, node: &str) -> Vec<String> {
         self.renewing.remove(&node.into());
         self.lease(lease(node, None, &[session(node, 1)]))
+    }
+
+    /// A node dies, and nothing but its Lease is left of it.
+    pub(super) fn bury(&mut self, node: &'static str) {
+        self.renewing.remove(&node.into());
+        self.tell(Event::NodeGone(node.into()));
+        self.see_lease(node);
+    }
+
+    /// Somebody deletes a Lease; the watch has not shown it yet.
+    pub(super) fn forget_lease(&mut self, node: &str) {
+        self.leases.remove(&node.into());
+    }
+
+    pub(super) fn cordon(&mut self, name: &str, cordoned: bool) -> Vec<String> {
+        self.tell(Event::Node(NodeRecord { cordoned, ..node(name) }))
     }
 
     pub(super) fn store_claim(&mut self, state: ClaimState, epoch: u64) {
@@ -409,6 +442,29 @@ impl World {
         self.fail(Failed::Refused)
     }
 
+    /// The API server knows no such object, nor how to make one.
+    pub(super) fn miss(&mut self) -> Vec<String> {
+        self.fail(Failed::Missing)
+    }
+
+    /// The same for all that are open.
+    pub(super) fn miss_all(&mut self) -> Vec<String> {
+        let mut lines = Vec::new();
+        while !self.is_idle() {
+            lines.extend(self.miss());
+        }
+        lines
+    }
+
+    /// Keeps the oldest open request back, to answer it later.
+    pub(super) fn take_request(&mut self) -> Command {
+        self.oldest()
+    }
+
+    pub(super) fn put_back(&mut self, request: Command) {
+        self.asked.push_front(request);
+    }
+
     fn fail(&mut self, failed: Failed) -> Vec<String> {
         let request = self.oldest();
         self.tell(Self::outcome_for(&request, failed))
@@ -422,6 +478,7 @@ impl World {
         fn outcome<T>(failed: Failed) -> Outcome<T> {
             match failed {
                 Failed::Unknown => Outcome::Unknown,
+                Failed::Missing => Outcome::Missing,
                 Failed::Refused => Outcome::Refused("forbidden".into()),
             }
         }
@@ -586,6 +643,7 @@ impl World {
                 assert!(!is_open, "{command:?} while {:?} are open", self.asked);
                 self.asked.push_back(command.clone());
             }
+            Command::Notify(Notice::NotAlone { .. }) => self.is_over = true,
             Command::Announce { .. } | Command::Notify(_) | Command::Stopped => {}
         }
     }
@@ -595,6 +653,7 @@ impl World {
 #[derive(Clone, Copy)]
 enum Failed {
     Unknown,
+    Missing,
     Refused,
 }
 
