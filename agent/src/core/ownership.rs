@@ -14,6 +14,8 @@ mod session;
 mod settings;
 mod standing;
 mod stopping;
+#[cfg(test)]
+mod tests;
 mod types;
 mod vip;
 
