@@ -217,12 +217,18 @@ pub(super) fn is_kept_by_others(known: &Known) -> bool {
 }
 
 /// The patch that tells of a conflict on the segment, or that it is over.
-pub(super) fn conflict(known: &Known, object: &str, conflict: Option<&str>, now: Timestamp) -> Result<Value, ClaimError> {
+pub(super) fn conflict(
+    known: &Known,
+    object: &str,
+    conflict: Option<&str>,
+    now: Timestamp,
+) -> Result<Value, ClaimError> {
     let Object { status, .. } = serde_json::from_str(object)?;
     let mut conditions = serde_json::from_value::<VirtualIpStatus>(status).unwrap_or_default().conditions;
-    let before = known.conflict.as_ref().and_then(|condition| {
-        Some((condition.status, condition.last_transition_time.parse().ok()?))
-    });
+    let before = known
+        .conflict
+        .as_ref()
+        .and_then(|condition| Some((condition.status, condition.last_transition_time.parse().ok()?)));
     conditions.retain(|condition| condition.kind != CONFLICT);
     conditions.push(match conflict {
         Some(message) => condition(CONFLICT, Truth::True, "ClaimedByOther", message, before, now),

@@ -49,10 +49,14 @@ pub enum ConnectError {
         source: KubeconfigError,
     },
     /// There is neither a kubeconfig nor a Pod's service account.
-    #[error("found no way to the API server: not in a Pod with a service account, and no --kubeconfig (or KUBECONFIG) is given")]
+    #[error(
+        "found no way to the API server: not in a Pod with a service account, and no --kubeconfig (or KUBECONFIG) is given"
+    )]
     NotInCluster(#[source] InClusterError),
     /// Proxies are for people's machines, and hide dead connections.
-    #[error("the API server is to be reached through the proxy {proxy}, which is not supported: remove proxy-url from the kubeconfig")]
+    #[error(
+        "the API server is to be reached through the proxy {proxy}, which is not supported: remove proxy-url from the kubeconfig"
+    )]
     Proxy {
         /// The proxy.
         proxy: String,
@@ -134,6 +138,11 @@ impl Server {
         Ok(server)
     }
 
+    #[cfg(test)]
+    pub(super) fn with_config(config: Config, limits: Limits) -> Self {
+        Self { config, limits }
+    }
+
     /// Its URL.
     pub fn url(&self) -> String {
         self.config.cluster_url.to_string()
@@ -147,8 +156,7 @@ impl Server {
     /// A client with connections of its own, made when they are needed.
     pub fn connect(&self) -> Result<Client, ConnectError> {
         let config = &self.config;
-        let failed =
-            |source| ConnectError::Client { server: self.url(), source: Box::new(source) };
+        let failed = |source| ConnectError::Client { server: self.url(), source: Box::new(source) };
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
@@ -180,7 +188,7 @@ async fn kubeconfig(paths: &PathBuf, context: Option<&String>) -> Result<Config,
         });
     }
     let options = KubeConfigOptions { context: context.cloned(), ..KubeConfigOptions::default() };
-    Config::from_custom_kubeconfig(merged.unwrap_or_default(), &options).await.map_err(|source| {
-        ConnectError::Context { path: paths.clone(), context: context.cloned(), source }
-    })
+    Config::from_custom_kubeconfig(merged.unwrap_or_default(), &options)
+        .await
+        .map_err(|source| ConnectError::Context { path: paths.clone(), context: context.cloned(), source })
 }

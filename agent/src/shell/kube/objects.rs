@@ -1,10 +1,6 @@
 //! What is used of each object that is read: parsed into just that, and into the words of the core.
 
-use std::{
-    collections::BTreeSet,
-    net::IpAddr,
-    sync::Arc,
-};
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use serde::Deserialize;
 use thiserror::Error;
@@ -35,6 +31,9 @@ pub(super) enum ObjectError {
     /// It is not of the form that its type has.
     #[error("it is not of the form that its type has")]
     Json(#[from] serde_json::Error),
+    /// It has no name.
+    #[error("it has no name")]
+    Nameless,
     /// It is no claim.
     #[error("it is no claim")]
     Claim(#[from] ClaimError),
@@ -77,17 +76,22 @@ fn namespace_of(metadata: &Meta) -> Arc<str> {
 }
 
 /// Reads an object, and takes note of what a later write needs to know of it.
-pub(super) fn parse(resource: Resource, object: &str, kube: &Kube, reading: Reading) -> Result<Parsed, ObjectError> {
-    match resource {
-        Resource::Services => Ok(service(serde_json::from_str(object)?, reading)),
-        Resource::EndpointSlices => Ok(slice(serde_json::from_str(object)?)),
-        Resource::Nodes => Ok(node(serde_json::from_str(object)?)),
-        Resource::Namespaces => Ok(namespace(serde_json::from_str(object)?)),
+pub(super) fn parse(
+    resource: Resource,
+    object: &str,
+    kube: &Kube,
+    reading: Reading,
+) -> Result<Parsed, ObjectError> {
+    let parsed = match resource {
+        Resource::Services => service(serde_json::from_str(object)?, reading),
+        Resource::EndpointSlices => slice(serde_json::from_str(object)?),
+        Resource::Nodes => node(serde_json::from_str(object)?),
+        Resource::Namespaces => namespace(serde_json::from_str(object)?),
         Resource::VirtualIps => {
             let (record, known) = claims::read(object)?;
             kube.claims.learn(record.vip, known);
             let version = record.version.to_string();
-            Ok(Parsed::new(record.vip.to_string().into(), version, Seen::Claim(record)))
+            Parsed::new(record.vip.to_string().into(), version, Seen::Claim(record))
         }
         Resource::Leases => {
             let leases::Read { record, known, is_ours } = leases::read(object)?;
@@ -96,9 +100,11 @@ pub(super) fn parse(resource: Resource, object: &str, kube: &Kube, reading: Read
             }
             let name = format!("{}/{}", kube.namespace, record.node).into();
             let version = record.version.to_string();
-            Ok(Parsed { is_ours, ..Parsed::new(name, version, Seen::Lease(record)) })
+            Parsed { is_ours, ..Parsed::new(name, version, Seen::Lease(record)) }
         }
-    }
+    };
+    let is_nameless = parsed.name.is_empty() || parsed.name.ends_with('/');
+    if is_nameless { Err(ObjectError::Nameless) } else { Ok(parsed) }
 }
 
 /// How it is told that the object of that name is gone.
@@ -187,10 +193,7 @@ struct ServiceIngress {
 }
 
 fn service(Service { metadata, spec, status }: Service, reading: Reading) -> Parsed {
-    let name = ServiceName {
-        namespace: namespace_of(&metadata),
-        name: metadata.name.as_str().into(),
-    };
+    let name = ServiceName { namespace: namespace_of(&metadata), name: metadata.name.as_str().into() };
     let managers = metadata.managed_fields.iter().flatten();
     let owners = managers.filter(|entry| entry.has_written_ingress());
     // Where several agree, one that is not us.
@@ -270,8 +273,7 @@ fn slice(EndpointSlice { metadata, address_type, endpoints }: EndpointSlice) -> 
     let full_name = full_name(&metadata);
     let of = metadata.label(SERVICE_NAME).unwrap_or_default();
     let is_ours = address_type == "IPv4" && !of.is_empty();
-    let service =
-        ServiceName { namespace: namespace_of(&metadata), name: of.into() };
+    let service = ServiceName { namespace: namespace_of(&metadata), name: of.into() };
     let is_api = is_ours && *service.namespace == *"default" && *service.name == *"kubernetes";
     let mut record = EndpointsRecord {
         slice: metadata.name.as_str().into(),
@@ -345,9 +347,8 @@ struct NodeAddress {
 
 fn node(Node { metadata, spec, status }: Node) -> Parsed {
     let conditions = status.conditions.unwrap_or_default();
-    let is_true = |kind: &str| {
-        conditions.iter().any(|condition| condition.kind == kind && condition.status == "True")
-    };
+    let is_true =
+        |kind: &str| conditions.iter().any(|condition| condition.kind == kind && condition.status == "True");
     let record = NodeRecord {
         name: metadata.name.as_str().into(),
         labels: metadata.labels.unwrap_or_default(),

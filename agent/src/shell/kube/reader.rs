@@ -213,9 +213,7 @@ impl One {
         let mut next = String::new();
         loop {
             let text = self.list_page(&next).await?;
-            let failed = |source| {
-                Problem::of(Verb::List, self.resource, RequestError::Unreadable(source))
-            };
+            let failed = |source| Problem::of(Verb::List, self.resource, RequestError::Unreadable(source));
             let Page { metadata, items } = serde_json::from_str(&text).map_err(failed)?;
             for item in items.unwrap_or_default() {
                 if let Some(name) = self.pass_on(item.get()).await?.name {
@@ -320,8 +318,7 @@ impl One {
         if text.iter().all(u8::is_ascii_whitespace) {
             return Ok(None);
         }
-        let unreadable =
-            |source| Problem::of(Verb::Watch, self.resource, RequestError::Unreadable(source));
+        let unreadable = |source| Problem::of(Verb::Watch, self.resource, RequestError::Unreadable(source));
         let Line { kind, object } = serde_json::from_slice(text).map_err(unreadable)?;
         match &*kind {
             "ERROR" => {

@@ -213,9 +213,9 @@ impl Worker {
     async fn renewal(&self, job: LeaseJob) -> Option<Reply> {
         let reply = self.lease(job).await;
         let answered = match &reply {
-            Reply::Ownership(
-                Event::LeaseWritten { outcome, .. } | Event::LeaseRead { outcome, .. },
-            ) => *outcome != Outcome::Unknown,
+            Reply::Ownership(Event::LeaseWritten { outcome, .. } | Event::LeaseRead { outcome, .. }) => {
+                *outcome != Outcome::Unknown
+            }
             Reply::Ownership(_) | Reply::Ingress { .. } => true,
         };
         // The way to the API server is broken, or works again.
@@ -312,7 +312,11 @@ impl Worker {
         Some(Reply::Ownership(event))
     }
 
-    async fn write_claim(&self, write: &ClaimWrite, deadline: Instant) -> Result<Outcome<ClaimRecord>, Failure> {
+    async fn write_claim(
+        &self,
+        write: &ClaimWrite,
+        deadline: Instant,
+    ) -> Result<Outcome<ClaimRecord>, Failure> {
         let (call, creating) = match &write.expected {
             Expected::Absent => {
                 let object = claims::creation(write, text::wall_clock());
@@ -328,7 +332,12 @@ impl Worker {
         Ok(Outcome::Done(self.learn(&object)?.0))
     }
 
-    async fn delete_claim(&self, vip: Ipv4Addr, expected: &Version, deadline: Instant) -> Result<(), Failure> {
+    async fn delete_claim(
+        &self,
+        vip: Ipv4Addr,
+        expected: &Version,
+        deadline: Instant,
+    ) -> Result<(), Failure> {
         let known = self.known_at(vip, expected, deadline).await?;
         let patch = Call::patch(managed(&self.claim_path(vip)), MERGE, &claims::letting_go(&known));
         let object = self.ask(patch, deadline).await.map_err(Failure::of)?;
@@ -351,7 +360,12 @@ impl Worker {
     }
 
     /// What a write at that version needs to know of the object.
-    async fn known_at(&self, vip: Ipv4Addr, version: &Version, deadline: Instant) -> Result<claims::Known, Failure> {
+    async fn known_at(
+        &self,
+        vip: Ipv4Addr,
+        version: &Version,
+        deadline: Instant,
+    ) -> Result<claims::Known, Failure> {
         if let Some(known) = self.kube.claims.at(vip, version) {
             return Ok(known);
         }
@@ -379,7 +393,12 @@ impl Worker {
         format!("{}/{vip}", self.kube.path(Resource::VirtualIps))
     }
 
-    async fn tell_conflict(&self, vip: Ipv4Addr, conflict: Option<&str>, deadline: Instant) -> Option<ClaimRecord> {
+    async fn tell_conflict(
+        &self,
+        vip: Ipv4Addr,
+        conflict: Option<&str>,
+        deadline: Instant,
+    ) -> Option<ClaimRecord> {
         let mut failed = Failure::Conflict;
         for _ in 0..CONFLICT_ATTEMPTS {
             match self.try_tell_conflict(vip, conflict, deadline).await {
@@ -462,7 +481,8 @@ fn outcome<T>(error: &RequestError, resource: Resource, creating: bool) -> Outco
     match error {
         RequestError::Status { code: 409, .. } => Outcome::Conflict,
         RequestError::Status { code: 404, .. } if unknown_type && resource == Resource::VirtualIps => {
-            let text = format!("the API server does not know {resource}: kubectl apply -f {}", super::CRD_MANIFEST);
+            let text =
+                format!("the API server does not know {resource}: kubectl apply -f {}", super::CRD_MANIFEST);
             Outcome::Refused(text.into())
         }
         RequestError::Status { code: 404, .. } if !creating && !unknown_type => Outcome::Missing,

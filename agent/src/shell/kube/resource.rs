@@ -21,14 +21,8 @@ pub enum Resource {
 
 impl Resource {
     /// All of them.
-    pub const ALL: [Self; 6] = [
-        Self::Leases,
-        Self::VirtualIps,
-        Self::Nodes,
-        Self::Namespaces,
-        Self::Services,
-        Self::EndpointSlices,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Leases, Self::VirtualIps, Self::Nodes, Self::Namespaces, Self::Services, Self::EndpointSlices];
 
     /// The path of their list; Leases are those of `namespace`.
     pub(super) fn path(self, namespace: &str) -> String {

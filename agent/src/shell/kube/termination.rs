@@ -105,7 +105,11 @@ impl Termination {
                 DaemonSetState::Stays | DaemonSetState::Unknown,
                 PodState::Stays | PodState::Deleted | PodState::Unknown,
             ) => {
-                if leaves { StopReason::Leave } else { StopReason::Restart }
+                if leaves {
+                    StopReason::Leave
+                } else {
+                    StopReason::Restart
+                }
             }
         }
     }

@@ -99,7 +99,10 @@ pub const MOVE_TO: &str = "vipward.io/move-to";
 #[serde(rename_all = "camelCase")]
 pub struct VirtualIpSpec {
     /// The virtual IP address, in dotted form.
-    #[schemars(regex(pattern = r"^((25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])(\.|$)){4}$"), length(max = 15))]
+    #[schemars(
+        regex(pattern = r"^((25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])(\.|$)){4}$"),
+        length(max = 15)
+    )]
     pub address: String,
     /// How many times its holder has changed; it only grows.
     #[schemars(range(min = 0))]

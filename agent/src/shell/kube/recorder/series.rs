@@ -90,9 +90,8 @@ impl Series {
 
     /// The counts that are due to be written: of messages that were said again, and not since.
     pub(super) fn due(&mut self, now: Duration) -> Vec<(Message, String, u32)> {
-        let waits = |told: &Told| {
-            told.count > told.written_count && now.saturating_sub(told.written) >= REPEAT
-        };
+        let waits =
+            |told: &Told| told.count > told.written_count && now.saturating_sub(told.written) >= REPEAT;
         let due: Vec<Message> =
             self.told.iter().filter(|(_, told)| waits(told)).map(|(message, _)| message.clone()).collect();
         due.into_iter()
