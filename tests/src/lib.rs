@@ -34,6 +34,7 @@
 //! | [`probe`] | asking a thousand times a second, and who answered when |
 //! | [`responder`] | a user-space ARP responder, to be a rival or a victim |
 //! | [`agent`], [`bpffs`] | the program under test, and a private place for its pins |
+//! | [`apiserver`] | a Kubernetes API server that makes trouble on demand |
 //! | [`kernel`], [`oracle`] | the program run frame by frame, and what it must do with each |
 //! | [`node`] | a host with an agent that holds VIPs, and a client that asks for them |
 //! | [`scene`], [`xdp_pass`] | ready scenes with an agent, and what native XDP on a veth needs |
@@ -43,6 +44,7 @@
 //! Functions return [`anyhow::Result`]: in a test an error is a failure, and its chain is what gets read.
 
 pub mod agent;
+pub mod apiserver;
 pub mod arp;
 pub mod bench;
 pub mod bpffs;
