@@ -14,14 +14,13 @@ mod selection;
 mod sharing;
 #[cfg(test)]
 mod tests;
+mod types;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::{IpAddr, Ipv4Addr},
+    net::Ipv4Addr,
     sync::Arc,
 };
-
-use ipnet::Ipv4Net;
 
 use self::{
     endpoints::Endpoints,
@@ -38,147 +37,9 @@ pub use self::{
         Protocol, ServiceRecord, StatusOwner,
     },
     refusal::Refusal,
+    types::{Command, DEFAULT_CLASS, Event, Settings},
 };
-use crate::core::{
-    cluster::{NodeName, Selector, ServiceName},
-    ownership::Demand,
-};
-
-/// The class of Services that is served when none is configured.
-pub const DEFAULT_CLASS: &str = "vipward.io/l2";
-
-/// Which Services are served, and which addresses they may have.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Settings {
-    /// Services of this class are served; never those of another.
-    pub class: Arc<str>,
-    /// Whether those without a class are not.
-    pub class_only: bool,
-    /// Only in these namespaces; in all when empty.
-    pub namespaces: BTreeSet<Arc<str>>,
-    /// Only in namespaces with such labels.
-    pub namespace_selector: Option<Selector>,
-    /// Only Services with such labels.
-    pub service_selector: Option<Selector>,
-    /// Whether `spec.externalIPs` are VIPs too.
-    pub external_ips: bool,
-    /// VIPs may be in these networks only; anywhere when empty.
-    pub allow: Vec<Ipv4Net>,
-    /// Whether a VIP that has no endpoint at all is withdrawn, also without `externalTrafficPolicy: Local`.
-    pub withdraw_without_endpoints: bool,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            class: DEFAULT_CLASS.into(),
-            class_only: false,
-            namespaces: BTreeSet::new(),
-            namespace_selector: None,
-            service_selector: None,
-            external_ips: false,
-            allow: Vec::new(),
-            withdraw_without_endpoints: false,
-        }
-    }
-}
-
-/// What happened.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Event {
-    /// A Service was listed or changed.
-    Service(Box<ServiceRecord>),
-    /// A Service is gone.
-    ServiceGone(ServiceName),
-    /// An `EndpointSlice` was listed or changed.
-    Slice(EndpointsRecord),
-    /// An `EndpointSlice` is gone.
-    SliceGone {
-        /// Its namespace.
-        namespace: Arc<str>,
-        /// Its name there.
-        slice: Arc<str>,
-    },
-    /// A Namespace was listed or changed; needed with [`Settings::namespace_selector`] only.
-    Namespace {
-        /// Its name.
-        name: Arc<str>,
-        /// Its labels.
-        labels: BTreeMap<String, String>,
-    },
-    /// A Namespace is gone.
-    NamespaceGone(Arc<str>),
-    /// The addresses of a Node object.
-    NodeAddresses {
-        /// Its name.
-        node: NodeName,
-        /// `status.addresses`, those that are addresses.
-        addresses: Vec<IpAddr>,
-    },
-    /// The addresses or subnets of a node's interfaces, as its Lease has them: what one node must not take, no node
-    /// may.
-    NodeLinks {
-        /// Its name.
-        node: NodeName,
-        /// Addresses with prefix lengths. One without host bits stands for its subnet; one of 32 bits says nothing.
-        nets: Vec<Ipv4Net>,
-    },
-    /// A node is gone, with its addresses and links.
-    NodeGone(NodeName),
-    /// This host's network, all of it.
-    HostNetwork(HostNetwork),
-    /// Where the API server is, all of it: the endpoints of `default/kubernetes`, and what the client connects to.
-    ApiEndpoints(BTreeSet<IpAddr>),
-    /// Whether this node holds a VIP.
-    Held {
-        /// The VIP.
-        vip: Ipv4Addr,
-        /// Whether this node does.
-        here: bool,
-    },
-    /// Everything has been listed. Before the first of these, nothing is commanded; it is told again after each list
-    /// that began anew.
-    Synced,
-}
-
-/// What is to be done.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Command {
-    /// Services want this of a VIP; none: they do not want it any more. Only told when it changes.
-    Demand(Ipv4Addr, Option<Demand>),
-    /// Make these the addresses in a Service's status, in this order: try until it is done or refused, or until
-    /// another command about the same status comes.
-    WriteIngress {
-        /// Whose status.
-        service: ServiceName,
-        /// All its addresses.
-        addresses: Vec<Ipv4Addr>,
-    },
-    /// Remove what [`FIELD_MANAGER`] has written into a Service's status; tried likewise.
-    ClearIngress {
-        /// Whose status.
-        service: ServiceName,
-    },
-    /// Nothing is to be done about a Service's status any more: it is as it should be, or another node's task.
-    LeaveIngress {
-        /// Whose status.
-        service: ServiceName,
-    },
-    /// A Service has this problem now.
-    Report {
-        /// Whose.
-        service: ServiceName,
-        /// What.
-        problem: Problem,
-    },
-    /// It has this problem no longer.
-    ProblemOver {
-        /// Whose.
-        service: ServiceName,
-        /// What.
-        problem: Problem,
-    },
-}
+use crate::core::{cluster::ServiceName, ownership::Demand};
 
 /// A Service that is kept, and what it comes to.
 #[derive(Debug)]
@@ -215,7 +76,7 @@ struct Touched {
 pub struct Services {
     settings: Settings,
     synced: bool,
-    services: BTreeMap<ServiceName, Entry>,
+    entries: BTreeMap<ServiceName, Entry>,
     vips: BTreeMap<Ipv4Addr, Vip>,
     endpoints: Endpoints,
     /// Those with the labels that are asked for.
@@ -232,7 +93,7 @@ impl Services {
         Self {
             settings,
             synced: false,
-            services: BTreeMap::new(),
+            entries: BTreeMap::new(),
             vips: BTreeMap::new(),
             endpoints: Endpoints::default(),
             namespaces: BTreeSet::new(),
@@ -251,11 +112,11 @@ impl Services {
             Event::ServiceGone(name) => self.forget(&name, &mut commands),
             Event::Slice(record) => {
                 let changed = self.endpoints.put(record);
-                self.touch_vips_of(changed);
+                self.touch_vips_of(&changed);
             }
             Event::SliceGone { namespace, slice } => {
                 let changed = self.endpoints.remove(namespace, slice);
-                self.touch_vips_of(changed);
+                self.touch_vips_of(&changed);
             }
             Event::Namespace { name, labels } => {
                 let selector = self.settings.namespace_selector.as_ref();
@@ -287,7 +148,7 @@ impl Services {
             Event::Synced => {
                 self.synced = true;
                 listed = true;
-                self.touched.statuses.extend(self.services.keys().cloned());
+                self.touched.statuses.extend(self.entries.keys().cloned());
             }
         }
         if self.synced {
@@ -298,7 +159,7 @@ impl Services {
 
     /// The uid of a Service that is kept: what Events about it refer to.
     pub fn uid(&self, service: &ServiceName) -> Option<&Arc<str>> {
-        self.services.get(service).map(|entry| &entry.record.uid)
+        self.entries.get(service).map(|entry| &entry.record.uid)
     }
 
     fn put_service(&mut self, record: Box<ServiceRecord>, commands: &mut Vec<Command>) {
@@ -306,7 +167,7 @@ impl Services {
             return self.forget(&record.name, commands);
         }
         let name = record.name.clone();
-        match self.services.get_mut(&name) {
+        match self.entries.get_mut(&name) {
             Some(entry) if entry.record == record => return,
             Some(entry) => {
                 if entry.record.uid != record.uid {
@@ -324,14 +185,14 @@ impl Services {
                     problems: Vec::new(),
                     duty: None,
                 };
-                self.services.insert(name.clone(), entry);
+                self.entries.insert(name.clone(), entry);
             }
         }
         self.touched.services.insert(name);
     }
 
     fn forget(&mut self, name: &ServiceName, commands: &mut Vec<Command>) {
-        let Some(entry) = self.services.remove(name) else { return };
+        let Some(entry) = self.entries.remove(name) else { return };
         for wanted in &entry.wanted {
             self.leave(name, wanted.vip);
         }
@@ -352,7 +213,7 @@ impl Services {
             return;
         }
         let first = ServiceName { namespace: Arc::clone(&name), name: "".into() };
-        let inside = self.services.range(first..).take_while(|(service, _)| service.namespace == name);
+        let inside = self.entries.range(first..).take_while(|(service, _)| service.namespace == name);
         self.touched.services.extend(inside.map(|(service, _)| service.clone()));
         if matches {
             self.namespaces.insert(name);
@@ -372,8 +233,8 @@ impl Services {
         }
     }
 
-    fn touch_vips_of(&mut self, services: Vec<ServiceName>) {
-        let known = services.iter().filter_map(|service| self.services.get(service));
+    fn touch_vips_of(&mut self, services: &[ServiceName]) {
+        let known = services.iter().filter_map(|service| self.entries.get(service));
         self.touched.vips.extend(known.flat_map(|entry| &entry.wanted).map(|wanted| wanted.vip));
     }
 
@@ -408,19 +269,18 @@ impl Services {
     /// What a Service wants.
     fn assess(&mut self, name: &ServiceName, commands: &mut Vec<Command>) {
         // One that was touched may be gone by now.
-        let Some(entry) = self.services.get_mut(name) else { return };
+        let Some(entry) = self.entries.get_mut(name) else { return };
         let mut problems = entry.reading.update(&entry.record);
         let namespace =
             self.settings.namespace_selector.is_none() || self.namespaces.contains(&name.namespace);
         entry.selection =
             selection::select(&entry.record, entry.reading.is_ignored(), namespace, &self.settings);
-        let wish = match entry.selection {
-            Ok(()) => entry.reading.wish(&entry.record, self.settings.external_ips),
-            // A Service of others is not ours to complain about.
-            Err(_) => {
-                problems.clear();
-                reading::Wish::default()
-            }
+        let wish = if entry.selection.is_ok() {
+            entry.reading.wish(&entry.record, self.settings.external_ips)
+        } else {
+            // A Service that is not served is not ours to complain about.
+            problems.clear();
+            reading::Wish::default()
         };
         problems.extend(wish.problems);
         entry.for_status = wish.for_status;
@@ -447,7 +307,7 @@ impl Services {
             (None, vip.services.iter().map(|(name, place)| (name.clone(), refused(*place))).collect())
         } else {
             let members = vip.services.keys().map(|name| {
-                let entry = self.services.get(name).expect("invariant: the index has Services that are kept");
+                let entry = self.entries.get(name).expect("invariant: the index has Services that are kept");
                 Member {
                     name,
                     record: &entry.record,
@@ -476,7 +336,7 @@ impl Services {
 
     /// What this node is to do about a Service's status. What it has begun, it ends.
     fn settle(&mut self, name: &ServiceName, listed: bool, commands: &mut Vec<Command>) {
-        let Some(entry) = self.services.get_mut(name) else { return };
+        let Some(entry) = self.entries.get_mut(name) else { return };
         let acceptance = |address: &Ipv4Addr| {
             let refusal = self.vips.get(address).and_then(|vip| vip.refusal.as_ref());
             match refusal {

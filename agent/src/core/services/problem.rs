@@ -53,7 +53,9 @@ impl fmt::Display for Place {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum Problem {
     /// A value cannot be read.
-    #[error("{place} is {value:?}: {why}. Until it is put right, what was last read there stays in effect")]
+    #[error(
+        "{place} is {value:?}: {why}. Until it is put right, what was last read there, if anything, stays in effect"
+    )]
     Malformed {
         /// Where.
         place: Place,
@@ -86,7 +88,7 @@ pub enum Problem {
     #[error(
         "{place} asks for {}, but {} has written {} into the status, which is left alone and goes first; let only one \
          controller serve this Service (spec.loadBalancerClass), or make both name the same addresses",
-        join(.wanted), manager(.manager.as_deref()), join(.status)
+        join(.wanted), writer(.manager.as_deref()), join(.status)
     )]
     OtherManager {
         /// Its field manager.
@@ -168,7 +170,7 @@ pub enum Malformed {
     Flag,
 }
 
-fn manager(name: Option<&str>) -> String {
+fn writer(name: Option<&str>) -> String {
     name.map_or_else(|| "an unknown field manager".to_owned(), |name| format!("field manager {name:?}"))
 }
 

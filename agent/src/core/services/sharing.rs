@@ -101,7 +101,7 @@ fn local(
 }
 
 /// The value of the first Service, by name, that has one; those that have another are told.
-fn first<'a, T: Clone + PartialEq>(
+fn first<'a, T: Clone + PartialEq + 'a>(
     vip: Ipv4Addr,
     members: &[Member<'a>],
     place: Place,
