@@ -297,7 +297,6 @@ impl Services {
                 Ok(known) => services[known].1 = place,
                 Err(gap) => {
                     services.reserve_exact(1);
-                    services.reserve_exact(1);
                     services.insert(gap, (name.clone(), place));
                 }
             }
