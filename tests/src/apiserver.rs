@@ -7,8 +7,8 @@
 //!
 //! What a real cluster does beside its API server, nobody does here: no controller, no garbage collector, no
 //! allocation of addresses; `propagationPolicy` is accepted and changes nothing. Of admission there are the defaults
-//! of Services and the rules about namespaces. CEL rules of definitions, dry runs, protobuf and OpenAPI are not known
-//! (`kubectl apply` needs `--validate=false`).
+//! of Services and the rules about namespaces. CEL rules of definitions, dry runs, protobuf and schemas to download
+//! are not known (`kubectl apply` needs `--validate=false`).
 //!
 //! It can be told to make [trouble](ApiServer::trouble), and it [counts](ApiServer::stats) what it is asked and what
 //! it delivers. It speaks HTTP/1.1 without TLS, on a thread and a runtime of its own; all of it ends when the value
