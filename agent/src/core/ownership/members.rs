@@ -305,29 +305,25 @@ impl Engine {
         }
     }
 
-    /// A claim names another session now.
+    /// A claim names other sessions now.
     pub(super) fn index_claim(
         &mut self,
         vip: Ipv4Addr,
-        before: Option<(NodeName, Session)>,
-        after: Option<(NodeName, Session)>,
+        before: &[(NodeName, Session)],
+        after: Vec<(NodeName, Session)>,
         now: Monotonic,
     ) {
-        if before == after {
-            return;
-        }
-        if let Some(before) = before
-            && let Some(vips) = self.claimed.get_mut(&before)
-        {
+        for gone in before.iter().filter(|session| !after.contains(session)) {
+            let Some(vips) = self.claimed.get_mut(gone) else { continue };
             vips.remove(&vip);
             if vips.is_empty() {
-                self.claimed.remove(&before);
-                self.forget_if_unknown(&before.0);
+                self.claimed.remove(gone);
+                self.forget_if_unknown(&gone.0);
             }
         }
-        if let Some(after) = after {
-            self.members.entry(after.0.clone()).or_insert_with(|| Member::new(now));
-            self.claimed.entry(after).or_default().insert(vip);
+        for session in after {
+            self.members.entry(session.0.clone()).or_insert_with(|| Member::new(now));
+            self.claimed.entry(session).or_default().insert(vip);
         }
     }
 }

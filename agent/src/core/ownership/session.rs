@@ -295,11 +295,12 @@ impl Engine {
         match outcome {
             Outcome::Done(record) => self.on_renewed(&renewal, record, now),
             Outcome::Conflict => self.read_own_lease(),
-            Outcome::Missing => {
+            Outcome::Missing if self.own.record.take().is_some() => {
                 self.repaired(&self.settings.node.to_string());
-                self.own.record = None;
                 self.own.next = now;
             }
+            // Leases cannot be made at all: the namespace is missing.
+            Outcome::Missing => self.own.next = now + self.settings.renewal,
             Outcome::Unknown => self.own.next = now + RETRY,
             Outcome::Refused(message) => {
                 let what = format!("writing the Lease of {}", self.settings.node);

@@ -74,8 +74,9 @@ fn a_holder_that_is_cut_off_from_the_segment_lets_go_at_once() {
     for (description, happens) in CUT_OFF {
         let mut world = World::holding(&["b"]);
         let lines = happens(&mut world, "a");
-        assert!(lines[0].starts_with("entry foreign ?"), "{description}: {lines:?}");
-        assert_eq!(lines[1..], ["write claim: released, epoch 1"], "{description}");
+        let entry = lines.iter().position(|line| line.starts_with("entry foreign ?"));
+        let write = lines.iter().position(|line| line == "write claim: released, epoch 1");
+        assert!(entry.is_some() && entry < write, "{description}: {lines:?}");
         assert!(!world.holds(), "{description}");
     }
 }

@@ -170,6 +170,22 @@ fn an_answer_that_comes_too_late_leaves_the_fence_lapsed() {
 }
 
 #[test]
+fn leases_that_cannot_be_made_at_all_are_asked_for_at_a_calm_pace() {
+    let mut world = World::start("a", World::pinned("a", &[])).by_hand();
+    world.introduce(&[]);
+    world.sync();
+    let mut requests = 0;
+    for _ in 0..100 {
+        world.after(ms(100));
+        while !world.is_idle() && requests < 1_000 {
+            world.miss();
+            requests += 1;
+        }
+    }
+    assert!((2..=20).contains(&requests), "{requests} requests in 10 s");
+}
+
+#[test]
 fn a_fence_is_shortened_before_the_lease_is() {
     // The last process has left a lease and a fence of a minute.
     let mut found = World::pinned("a", &[]);

@@ -579,13 +579,17 @@ impl World {
         let begin = self.now;
         let end = begin + duration;
         let mut lines = Vec::new();
+        let mut steps = 0;
         loop {
+            steps += 1;
+            assert!(steps < 100_000, "it wakes and wakes: {:?}", self.engine);
             let next = self.engine.next_deadline().map_or(end, |deadline| deadline.min(end));
             self.now = next.min(self.next_renewals).max(self.now);
             let mut said = Vec::new();
             if self.now >= self.next_renewals {
                 self.next_renewals = self.now + RENEWAL;
-                for node in self.renewing.clone() {
+                let renewing = self.renewing.iter().filter(|node| self.leases.contains_key(*node));
+                for node in renewing.cloned().collect::<Vec<_>>() {
                     said.extend(self.renew(node.as_str()));
                 }
             }
@@ -605,15 +609,19 @@ impl World {
             assert!(deadline > self.now, "woken at {:?} for {deadline:?}", self.now);
         }
         let mut lines = Vec::new();
+        let mut renewal = None;
         for command in commands {
             self.take_note(&command);
             if self.is_renewal(&command) && !self.by_hand {
                 self.asked.retain(|open| *open != command);
-                let event = self.serve(command);
-                lines.extend(self.tell(event));
+                renewal = Some(command);
             } else if let Some(line) = self.line(&command) {
                 lines.push(line);
             }
+        }
+        if let Some(renewal) = renewal {
+            let event = self.serve(renewal);
+            lines.extend(self.tell(event));
         }
         lines
     }
