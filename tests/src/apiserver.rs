@@ -7,7 +7,8 @@
 //!
 //! What a real cluster does beside its API server, nobody does here: no controller, no garbage collector, no
 //! allocation of addresses; `propagationPolicy` is accepted and changes nothing. Of admission there are the defaults
-//! of Services and the rules about namespaces. CEL rules of definitions, dry runs and protobuf are not known.
+//! of Services and the rules about namespaces. CEL rules of definitions, dry runs, protobuf and OpenAPI are not known
+//! (`kubectl apply` needs `--validate=false`).
 //!
 //! It can be told to make [trouble](ApiServer::trouble), and it [counts](ApiServer::stats) what it is asked and what
 //! it delivers. It speaks HTTP/1.1 without TLS, on a thread and a runtime of its own; all of it ends when the value
@@ -31,6 +32,7 @@
 
 mod answer;
 mod apply;
+mod builtins;
 mod cluster;
 mod columns;
 mod connections;
@@ -63,6 +65,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use nix::errno::Errno;
 use nix::sys::socket::{Backlog, Shutdown, SockaddrStorage, bind, listen, shutdown};
 use serde_json::Value;
 use tokio::runtime::{Builder, Handle};
@@ -89,7 +92,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { admin_token: "admin".to_owned(), history: 20_000, bookmark_interval: Duration::from_secs(60) }
+        Self { admin_token: "admin".to_owned(), history: 20_000, bookmark_interval: Duration::from_mins(1) }
     }
 }
 
@@ -114,7 +117,8 @@ impl ApiServer {
         let shared = Arc::new(Shared::new(options));
         shared.add_user(&admin_token, User { is_admin: true, ..User::new("admin", &["system:masters"]) });
 
-        let runtime = Builder::new_current_thread().enable_all().build().context("failed to build a runtime")?;
+        let runtime =
+            Builder::new_current_thread().enable_all().build().context("failed to build a runtime")?;
         let handle = runtime.handle().clone();
         let (end, ended) = oneshot::channel();
         let thread = thread::Builder::new()
@@ -153,7 +157,8 @@ impl ApiServer {
         format!("http://{}", self.addr)
     }
 
-    /// Knows whoever has `token` as `user`. A service account is in its groups by its name.
+    /// Knows whoever has `token` as `user`. A service account is in its groups by its name. The empty token is that of
+    /// whoever shows none (`kubectl` shows none without TLS); until it is added they are refused.
     pub fn add_user(&self, token: &str, user: &str) {
         self.add_user_in_groups(token, user, &[]);
     }
@@ -223,9 +228,11 @@ impl ApiServer {
         // A listening socket that is shut down refuses connections and keeps its address.
         shutdown(self.listener.as_raw_fd(), Shutdown::Both).context("failed to stop listening")?;
         // … unless the kernel had chosen the port: then it is given back, and has to be taken again.
-        if self.listener.local_addr()?.port() != self.addr.port() {
-            bind(self.listener.as_raw_fd(), &SockaddrStorage::from(self.addr))
-                .with_context(|| format!("failed to keep the address {}", self.addr))?;
+        match bind(self.listener.as_raw_fd(), &SockaddrStorage::from(self.addr)) {
+            Ok(()) | Err(Errno::EINVAL) => {}
+            Err(error) => {
+                return Err(error).with_context(|| format!("failed to keep the address {}", self.addr));
+            }
         }
         self.shared.connections.drop_all();
         Ok(())

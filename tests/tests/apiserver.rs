@@ -94,7 +94,9 @@ fn refusal<T>(result: kube::Result<T>) -> Result<Status> {
 }
 
 /// The next event of a watch.
-async fn next<T>(watch: &mut (impl Stream<Item = kube::Result<WatchEvent<T>>> + Unpin)) -> Result<WatchEvent<T>> {
+async fn next<T>(
+    watch: &mut (impl Stream<Item = kube::Result<WatchEvent<T>>> + Unpin),
+) -> Result<WatchEvent<T>> {
     let event = tokio::time::timeout(PATIENCE, watch.next()).await.context("waited in vain for an event")?;
     Ok(event.context("the watch is over")??)
 }

@@ -26,7 +26,7 @@ use super::shared::Shared;
 use super::store::{Key, Object, Written};
 use super::trouble::Effect;
 use super::watch::Watch;
-use super::write::{Part, Preconditions, is_ending};
+use super::write::{Part, Preconditions, is_ending, metadata_text};
 use super::{discovery, reading};
 
 /// What an answer carries: all of it at once, or the lines of a watch.
@@ -72,7 +72,7 @@ async fn answer_or_refuse(
         Ok(target) => target,
         Err(refusal) => return Ok(Err(refusal)),
     };
-    let Some(user) = request::bearer(&head.headers).and_then(|token| shared.user(token)) else {
+    let Some(user) = shared.user(request::bearer(&head.headers)) else {
         return Ok(match target {
             Target::Health => Ok(text(StatusCode::OK, "ok")),
             Target::Resource(_)
@@ -91,8 +91,13 @@ async fn answer_or_refuse(
     let action = match target {
         Target::Resource(action) => action,
         Target::Health => return Ok(Ok(text(StatusCode::OK, "ok"))),
-        Target::Version | Target::CoreVersions | Target::Groups | Target::Group(_) | Target::Resources { .. } => {
-            return Ok(discovery::describe(&shared.cluster.resources, &target).map(|value| json_answer(StatusCode::OK, &value)));
+        Target::Version
+        | Target::CoreVersions
+        | Target::Groups
+        | Target::Group(_)
+        | Target::Resources { .. } => {
+            return Ok(discovery::describe(&shared.cluster.resources, &target)
+                .map(|value| json_answer(StatusCode::OK, &value)));
         }
     };
     shared.counters.request(&user.name, &action);
@@ -172,7 +177,11 @@ impl Call<'_> {
         }
         let needs_namespace = !self.action.name.is_empty() || self.action.verb.is_write();
         let is_collection_read = matches!(self.action.verb, Verb::List | Verb::Watch);
-        if self.resource.namespaced && self.action.namespace.is_none() && needs_namespace && !is_collection_read {
+        if self.resource.namespaced
+            && self.action.namespace.is_none()
+            && needs_namespace
+            && !is_collection_read
+        {
             return Err(Refusal::NoSuchPath);
         }
         Ok(())
@@ -186,7 +195,8 @@ impl Call<'_> {
 
     /// Whether the answer is to be a table.
     pub(super) fn wants_table(&self) -> bool {
-        let accept = self.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+        let accept =
+            self.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
         accept.contains("as=Table")
     }
 
@@ -196,11 +206,8 @@ impl Call<'_> {
     }
 
     fn get(&self) -> Result<Response<Body>, Refusal> {
-        let object = self
-            .resource
-            .table
-            .get(&self.key())
-            .ok_or_else(|| Refusal::NotFound(self.action.object()))?;
+        let object =
+            self.resource.table.get(&self.key()).ok_or_else(|| Refusal::NotFound(self.action.object()))?;
         if self.wants_table() {
             let metadata = json!({"resourceVersion": object.version.to_string()});
             let table = super::columns::table(&self.resource, &[object], &metadata);
@@ -281,7 +288,7 @@ impl Call<'_> {
         let all = self.resource.table.all(self.resource.namespaced.then_some(namespace.as_str()));
         for object in all.iter().filter(|object| selector.matches(&object.value)) {
             let mut change = self.change(Operation::Update);
-            change.key.name = super::write::metadata_text(&object.value, "name").unwrap_or_default().to_owned();
+            metadata_text(&object.value, "name").unwrap_or_default().clone_into(&mut change.key.name);
             match self.shared.cluster.delete(&change, &Preconditions::default()) {
                 Ok(_) | Err(Refusal::NotFound(_)) => {}
                 Err(refusal) => return Err(refusal),
@@ -328,7 +335,7 @@ impl Call<'_> {
                 "name": self.action.name,
                 "group": self.resource.group,
                 "kind": self.resource.plural,
-                "uid": super::write::metadata_text(&written.object.value, "uid"),
+                "uid": metadata_text(&written.object.value, "uid"),
             },
         });
         json_answer(StatusCode::OK, &status)
@@ -340,7 +347,9 @@ fn decode_any(body: &[u8]) -> Result<Value, Refusal> {
     if let Ok(value) = serde_json::from_slice(body) {
         return Ok(value);
     }
-    serde_saphyr::from_slice(body).map_err(|error| Refusal::UndecodableYaml(Box::new(error)))
+    let options = serde_saphyr::options! { strict_booleans: true };
+    serde_saphyr::from_slice_with_options(body, options)
+        .map_err(|error| Refusal::UndecodableYaml(Box::new(error)))
 }
 
 fn preconditions(body: &[u8]) -> Result<Preconditions, Refusal> {
@@ -391,8 +400,6 @@ fn stream_answer(watch: Watch) -> Response<Body> {
         Some((Ok(Frame::data(lines)), watch))
     });
     let mut response = Response::new(Either::Right(StreamBody::new(lines.boxed())));
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
     response
 }

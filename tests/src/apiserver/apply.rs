@@ -89,15 +89,12 @@ impl Entry {
 
     /// The owner as the messages about conflicts write it.
     fn readable(&self) -> String {
-        let mut text = format!("{:?}", self.author.manager);
-        if let Some(subresource) = self.author.subresource {
-            text.push_str(&format!(" with subresource {subresource:?}"));
+        let Author { manager, operation, api_version, subresource } = &self.author;
+        let subresource = subresource.map(|name| format!(" with subresource {name:?}")).unwrap_or_default();
+        match operation {
+            Operation::Apply => format!("{manager:?}{subresource}"),
+            Operation::Update => format!("{manager:?}{subresource} using {api_version} at {}", self.time),
         }
-        match self.author.operation {
-            Operation::Apply => {}
-            Operation::Update => text.push_str(&format!(" using {} at {}", self.author.api_version, self.time)),
-        }
-        text
     }
 }
 
@@ -113,7 +110,8 @@ impl Owners {
         let mut entries = self.0.clone();
         entries.retain(|entry| !entry.fields.is_empty());
         entries.sort_by(|a, b| {
-            let order = |entry: &Entry| (entry.author.operation, entry.time.clone(), entry.author.manager.clone());
+            let order =
+                |entry: &Entry| (entry.author.operation, entry.time.clone(), entry.author.manager.clone());
             order(a).cmp(&order(b))
         });
         let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
@@ -145,7 +143,13 @@ impl Owners {
     }
 
     /// Notes that `author`, who applies, owns just `fields`; `difference` is what that did to the object.
-    pub(super) fn record_applied(&mut self, author: &Author, fields: FieldSet, difference: &Difference, time: &str) {
+    pub(super) fn record_applied(
+        &mut self,
+        author: &Author,
+        fields: FieldSet,
+        difference: &Difference,
+        time: &str,
+    ) {
         self.take_from_others(author, difference);
         let place = self.0.iter().position(|entry| entry.author.is_same_entry(author));
         let old = place.map(|place| self.0.remove(place));

@@ -159,7 +159,11 @@ impl Cluster {
     }
 
     /// Deletes an object, or marks it when it has finalizers.
-    pub(super) fn delete(&self, change: &Change<'_>, preconditions: &Preconditions) -> Result<Written, Refusal> {
+    pub(super) fn delete(
+        &self,
+        change: &Change<'_>,
+        preconditions: &Preconditions,
+    ) -> Result<Written, Refusal> {
         let written = self.commit(change, |before| {
             let before = before.ok_or_else(|| change.not_found())?;
             change.write().delete(before, preconditions)

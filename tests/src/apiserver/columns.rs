@@ -55,7 +55,8 @@ pub(super) fn table(resource: &Resource, objects: &[impl AsRef<Object>], metadat
         priority: 0,
         path: ".metadata.creationTimestamp".to_owned(),
     };
-    let extra = if resource.columns.is_empty() { std::slice::from_ref(&age) } else { resource.columns.as_slice() };
+    let extra =
+        if resource.columns.is_empty() { std::slice::from_ref(&age) } else { resource.columns.as_slice() };
     columns.extend(extra.iter().map(|column| {
         json!({
             "name": column.name, "type": column.kind, "format": column.format,

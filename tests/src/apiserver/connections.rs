@@ -131,16 +131,14 @@ pub(super) fn accept(
     let shared = Arc::clone(shared);
     runtime.spawn(async move {
         loop {
-            let stream = tokio::select! {
+            let accepted = tokio::select! {
                 _ = stopped.changed() => return,
-                accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => stream,
-                    // The client is gone again, or the listener is about to be stopped.
-                    Err(_) => {
-                        tokio::task::yield_now().await;
-                        continue;
-                    }
-                },
+                accepted = listener.accept() => accepted,
+            };
+            let Ok((stream, _)) = accepted else {
+                // The client is gone again, or the listener is about to be stopped.
+                tokio::task::yield_now().await;
+                continue;
             };
             let serving = Arc::clone(&shared);
             shared.connections.add(|id| tokio::spawn(serve(serving, stream, id)).abort_handle());
@@ -153,7 +151,8 @@ async fn serve(shared: Arc<Shared>, stream: TcpStream, id: ConnectionId) {
     // Without it small answers may wait for an acknowledgement; where it cannot be had, they do.
     drop(stream.set_nodelay(true));
     let service = service_fn(|request| answer::answer(Arc::clone(&shared), id, request));
-    let connection = http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service);
+    let connection =
+        http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service);
     // A client that goes away, or that we drop on purpose, is no news.
     drop(connection.await);
     shared.connections.remove(id);

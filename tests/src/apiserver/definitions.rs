@@ -17,7 +17,8 @@ pub(super) const PLURAL: &str = "customresourcedefinitions";
 pub(super) fn establish(definition: &mut Value) {
     let now = time::now();
     let names = definition.pointer("/spec/names").cloned().unwrap_or_default();
-    let versions = definition.pointer("/spec/versions").and_then(Value::as_array).cloned().unwrap_or_default();
+    let versions =
+        definition.pointer("/spec/versions").and_then(Value::as_array).cloned().unwrap_or_default();
     let stored: Vec<Value> = versions
         .iter()
         .filter(|version| version.get("storage").and_then(Value::as_bool) == Some(true))
@@ -62,7 +63,9 @@ pub(super) fn register(resources: &Resources, definition: &Object) {
             plural: plural.clone(),
             singular: spec["names"]["singular"].as_str().map_or_else(|| kind.to_lowercase(), str::to_owned),
             short_names: strings(&spec["names"]["shortNames"]),
-            list_kind: spec["names"]["listKind"].as_str().map_or_else(|| format!("{kind}List"), str::to_owned),
+            list_kind: spec["names"]["listKind"]
+                .as_str()
+                .map_or_else(|| format!("{kind}List"), str::to_owned),
             kind,
             namespaced: spec["scope"].as_str() == Some("Namespaced"),
             has_status: version["subresources"]["status"].is_object(),

@@ -28,7 +28,8 @@ pub(super) fn describe(resources: &Resources, target: &Target) -> Result<Value, 
             "serverAddressByClientCIDRs": [],
         })),
         Target::Groups => {
-            let groups: Vec<Value> = versions(resources).iter().map(|(name, versions)| group(name, versions)).collect();
+            let groups: Vec<Value> =
+                versions(resources).iter().map(|(name, versions)| group(name, versions)).collect();
             Ok(json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
         }
         Target::Group(name) => {

@@ -204,8 +204,12 @@ impl Difference {
     pub(super) fn between(before: Option<&Value>, after: Option<&Value>, shape: &Shape) -> Self {
         match (before, after) {
             (None, None) => Self::default(),
-            (None, Some(after)) => Self { changed: FieldSet::all(after, shape), removed: FieldSet::default() },
-            (Some(before), None) => Self { changed: FieldSet::default(), removed: FieldSet::all(before, shape) },
+            (None, Some(after)) => {
+                Self { changed: FieldSet::all(after, shape), removed: FieldSet::default() }
+            }
+            (Some(before), None) => {
+                Self { changed: FieldSet::default(), removed: FieldSet::all(before, shape) }
+            }
             (Some(before), Some(after)) if before == after => Self::default(),
             (Some(before), Some(after)) => Self::of_values(before, after, shape),
         }

@@ -17,7 +17,10 @@ const MANAGER: &str = "manifest";
 
 /// Creates or replaces every object of a manifest.
 pub(super) fn load(cluster: &Cluster, yaml: &str) -> Result<()> {
-    let documents: Vec<Value> = serde_saphyr::from_multiple(yaml).context("failed to read the manifest")?;
+    // Of YAML 1.1's many booleans Kubernetes knows two: a node may be called `n`.
+    let options = serde_saphyr::options! { strict_booleans: true };
+    let documents: Vec<Value> =
+        serde_saphyr::from_multiple_with_options(yaml, options).context("failed to read the manifest")?;
     for document in documents.into_iter().filter(|document| !document.is_null()) {
         load_object(cluster, document)?;
     }

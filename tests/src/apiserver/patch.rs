@@ -71,7 +71,11 @@ pub(super) fn strategic(mut object: Value, patch: &Value) -> Result<Value, Refus
 fn strategic_map(map: &mut Map<String, Value>, patch: &Map<String, Value>) -> Result<(), Refusal> {
     match patch.get("$patch").and_then(Value::as_str) {
         Some("replace") => {
-            *map = patch.iter().filter(|(name, _)| *name != "$patch").map(|(n, v)| (n.clone(), v.clone())).collect();
+            *map = patch
+                .iter()
+                .filter(|(name, _)| *name != "$patch")
+                .map(|(n, v)| (n.clone(), v.clone()))
+                .collect();
             return Ok(());
         }
         Some("delete") => {

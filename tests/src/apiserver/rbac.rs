@@ -25,7 +25,8 @@ impl User {
     pub(super) fn new(name: &str, groups: &[&str]) -> Self {
         let mut groups: Vec<String> = groups.iter().map(|&group| group.to_owned()).collect();
         groups.push("system:authenticated".to_owned());
-        if let Some((namespace, _)) = name.strip_prefix(SERVICE_ACCOUNT).and_then(|rest| rest.split_once(':')) {
+        if let Some((namespace, _)) = name.strip_prefix(SERVICE_ACCOUNT).and_then(|rest| rest.split_once(':'))
+        {
             groups.push("system:serviceaccounts".to_owned());
             groups.push(format!("system:serviceaccounts:{namespace}"));
         }
@@ -39,7 +40,9 @@ pub(super) fn allows(resources: &Resources, user: &User, action: &Action) -> boo
     if user.is_admin {
         return true;
     }
-    let table = |plural: &str| resources.find(GROUP, "v1", plural).map(|resource| std::sync::Arc::clone(&resource.table));
+    let table = |plural: &str| {
+        resources.find(GROUP, "v1", plural).map(|resource| std::sync::Arc::clone(&resource.table))
+    };
     let (Some(roles), Some(cluster_roles)) = (table("roles"), table("clusterroles")) else { return false };
     let grants = |binding: &Value, namespace: &str| {
         let bound = binding["subjects"].as_array().map(Vec::as_slice).unwrap_or_default();

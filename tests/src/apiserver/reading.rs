@@ -13,7 +13,7 @@ use super::store::{Key, Page};
 use super::watch::{Beginning, Watch};
 
 /// How long a watch lasts when its client does not say.
-const LONGEST_WATCH: Duration = Duration::from_secs(3600);
+const LONGEST_WATCH: Duration = Duration::from_hours(1);
 
 /// Where a paged list goes on: at which version, and from where.
 struct Continuation {
@@ -58,7 +58,8 @@ pub(super) fn list(call: &Call<'_>) -> Result<Response<Body>, Refusal> {
     let mut text = Vec::with_capacity(length + 256);
     let (kind, version) = (&call.resource.list_kind, call.resource.api_version());
     text.extend_from_slice(
-        format!("{{\"kind\":{kind:?},\"apiVersion\":{version:?},\"metadata\":{metadata},\"items\":[").as_bytes(),
+        format!("{{\"kind\":{kind:?},\"apiVersion\":{version:?},\"metadata\":{metadata},\"items\":[")
+            .as_bytes(),
     );
     // The items of a built-in type do not repeat what they are.
     let head = if call.resource.is_custom() { head.as_str() } else { "{" };
@@ -128,15 +129,18 @@ pub(super) fn watch(call: &Call<'_>) -> Result<Watch, Refusal> {
         (if version == 0 { table.version() } else { version }, Vec::new())
     };
     let timeout = parameters.number("timeoutSeconds")?.map_or(LONGEST_WATCH, Duration::from_secs);
-    let mut watch = Watch::new(call, Beginning {
-        namespace,
-        selector,
-        from,
-        initial: objects,
-        marks_initial: sends_initial == Some(true) && parameters.flag("allowWatchBookmarks"),
-        bookmarks: parameters.flag("allowWatchBookmarks"),
-        timeout,
-    });
+    let mut watch = Watch::new(
+        call,
+        Beginning {
+            namespace,
+            selector,
+            from,
+            initial: objects,
+            marks_initial: sends_initial == Some(true) && parameters.flag("allowWatchBookmarks"),
+            bookmarks: parameters.flag("allowWatchBookmarks"),
+            timeout,
+        },
+    );
     // It is in the stream, not in the answer, that a watch is told that it comes too late.
     if let Err(refusal) = table.check_start(from) {
         watch.refuse(refusal);

@@ -103,10 +103,9 @@ impl Fault {
             Self::Required => "FieldValueRequired",
             Self::WrongType { .. } => "FieldValueTypeInvalid",
             Self::Unsupported { .. } => "FieldValueNotSupported",
-            Self::Unmatched { .. }
-            | Self::OutOfBounds { .. }
-            | Self::BadName { .. }
-            | Self::Version => "FieldValueInvalid",
+            Self::Unmatched { .. } | Self::OutOfBounds { .. } | Self::BadName { .. } | Self::Version => {
+                "FieldValueInvalid"
+            }
             Self::Forbidden(_) => "FieldValueForbidden",
         }
     }
@@ -126,7 +125,9 @@ impl fmt::Display for Fault {
             Self::Unmatched { value, pattern } => {
                 write!(f, "Invalid value: {value:?}: should match '{pattern}'")
             }
-            Self::OutOfBounds { value, bound, limit } => write!(f, "Invalid value: {value}: should be {bound} {limit}"),
+            Self::OutOfBounds { value, bound, limit } => {
+                write!(f, "Invalid value: {value}: should be {bound} {limit}")
+            }
             Self::BadName { value } => write!(
                 f,
                 "Invalid value: {value:?}: a lowercase RFC 1123 subdomain must consist of lower case alphanumeric \
@@ -164,7 +165,7 @@ pub(super) enum Refusal {
     #[error("Unauthorized")]
     Unauthorized,
     #[error("{object} is forbidden: {denied}")]
-    Denied { object: Named, denied: Denied },
+    Denied { object: Named, denied: Box<Denied> },
     #[error(
         "{object} is forbidden: unable to create new content in namespace {namespace} because it is being terminated"
     )]
@@ -220,7 +221,9 @@ pub(super) enum Refusal {
     FieldSelector(String),
     #[error("{parameter}: invalid value {value:?}")]
     Parameter { parameter: &'static str, value: String },
-    #[error("PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch")]
+    #[error(
+        "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch"
+    )]
     NoManager,
     #[error("continue key is not valid: {0:?}")]
     Continue(String),

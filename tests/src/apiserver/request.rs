@@ -86,7 +86,10 @@ pub(super) enum Target {
     /// `/apis/GROUP`.
     Group(String),
     /// `/api/v1`, `/apis/GROUP/VERSION`.
-    Resources { group: String, version: String },
+    Resources {
+        group: String,
+        version: String,
+    },
 }
 
 /// The parameters of a request.
@@ -149,13 +152,13 @@ impl Action {
 
     /// That `user` may not do it.
     pub(super) fn denied_to(&self, user: &str) -> Refusal {
-        let denied = Denied {
+        let denied = Box::new(Denied {
             user: user.to_owned(),
             verb: self.verb.as_str(),
             resource: self.qualified_resource(),
             group: self.group.clone(),
             namespace: self.namespace.clone(),
-        };
+        });
         Refusal::Denied { object: self.object(), denied }
     }
 }
@@ -233,9 +236,10 @@ fn action(
     Ok(action)
 }
 
-/// The token of a request.
-pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
-    headers.get(header::AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ")
+/// The token of a request; empty when it shows none.
+pub(super) fn bearer(headers: &HeaderMap) -> &str {
+    let header = headers.get(header::AUTHORIZATION).and_then(|header| header.to_str().ok());
+    header.and_then(|header| header.strip_prefix("Bearer ")).unwrap_or_default()
 }
 
 /// Who manages the fields that a request writes.

@@ -15,6 +15,7 @@ use super::shape::{ListKey, Shape};
 
 /// What one value must look like.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "they are the flags of the specification")]
 pub(super) struct Schema {
     kind: Option<String>,
     int_or_string: bool,
@@ -107,9 +108,9 @@ impl Schema {
             Some("object") => match &self.rest {
                 Some(item) => Shape::Map(Box::new(item.shape())),
                 None if self.properties.is_empty() => Shape::Open,
-                None => {
-                    Shape::Struct(self.properties.iter().map(|(name, field)| (name.clone(), field.shape())).collect())
-                }
+                None => Shape::Struct(
+                    self.properties.iter().map(|(name, field)| (name.clone(), field.shape())).collect(),
+                ),
             },
             Some("array") => match (&self.list, &self.items) {
                 (ListKind::Set, _) => Shape::Set,
@@ -145,14 +146,17 @@ impl Schema {
                     }
                 }
                 if let Some(rest) = &self.rest {
-                    for (_, value) in map.iter_mut().filter(|(name, _)| !self.properties.contains_key(*name)) {
+                    for (_, value) in map.iter_mut().filter(|(name, _)| !self.properties.contains_key(*name))
+                    {
                         rest.fill_in(value);
                     }
                 }
             }
             Value::Array(items) => {
                 if let Some(schema) = &self.items {
-                    items.iter_mut().for_each(|item| schema.fill_in(item));
+                    for item in items {
+                        schema.fill_in(item);
+                    }
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
@@ -222,7 +226,9 @@ impl Schema {
             }
             Value::Array(items) => {
                 if let Some(schema) = &self.items {
-                    items.iter_mut().for_each(|item| schema.drop_nulls(item));
+                    for item in items {
+                        schema.drop_nulls(item);
+                    }
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}

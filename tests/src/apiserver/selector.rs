@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 use super::refusal::Refusal;
 
@@ -32,7 +32,8 @@ struct FieldTerm {
 impl Selector {
     /// Reads both selectors; `fields` are the paths that this resource can be selected by.
     pub(super) fn parse(labels: &str, field_terms: &str, fields: &[&str]) -> Result<Self, Refusal> {
-        let labels = split_outside_brackets(labels).into_iter().map(parse_requirement).collect::<Result<_, _>>()?;
+        let labels =
+            split_outside_brackets(labels).into_iter().map(parse_requirement).collect::<Result<_, _>>()?;
         let fields = field_terms
             .split(',')
             .filter(|term| !term.is_empty())
@@ -57,7 +58,9 @@ impl Selector {
     pub(super) fn matches(&self, object: &Value) -> bool {
         let label = |key: &str| object.get("metadata")?.get("labels")?.get(key)?.as_str();
         self.labels.iter().all(|requirement| match requirement {
-            Requirement::In(key, values) => label(key).is_some_and(|label| values.iter().any(|value| value == label)),
+            Requirement::In(key, values) => {
+                label(key).is_some_and(|label| values.iter().any(|value| value == label))
+            }
             Requirement::NotIn(key, values) => {
                 label(key).is_none_or(|label| values.iter().all(|value| value != label))
             }
@@ -67,7 +70,10 @@ impl Selector {
             let found = object.pointer(&term.pointer);
             let is_it = match found {
                 Some(Value::String(text)) => *text == term.value,
-                Some(other @ (Value::Bool(_) | Value::Number(_))) => other.to_string() == term.value,
+                Some(Value::Bool(flag)) => term.value.parse() == Ok(*flag),
+                Some(Value::Number(number)) => {
+                    term.value.parse().is_ok_and(|wanted: Number| wanted == *number)
+                }
                 Some(Value::Null | Value::Array(_) | Value::Object(_)) | None => term.value.is_empty(),
             };
             is_it == term.equal

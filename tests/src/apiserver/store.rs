@@ -165,7 +165,13 @@ impl Table {
             content.objects.insert(key.clone(), Arc::clone(&now));
         }
         let created = before.is_none();
-        content.changes.push_back(Arc::new(Change { version, key: key.clone(), before, now: Arc::clone(&now), gone }));
+        content.changes.push_back(Arc::new(Change {
+            version,
+            key: key.clone(),
+            before,
+            now: Arc::clone(&now),
+            gone,
+        }));
         if content.changes.len() > self.history
             && let Some(oldest) = content.changes.pop_front()
         {
@@ -197,7 +203,11 @@ impl Table {
     }
 
     /// Up to `limit` changes after `version`, and the version up to which that is all there was.
-    pub(super) fn changes_after(&self, version: u64, limit: usize) -> Result<(Vec<Arc<Change>>, u64), Refusal> {
+    pub(super) fn changes_after(
+        &self,
+        version: u64,
+        limit: usize,
+    ) -> Result<(Vec<Arc<Change>>, u64), Refusal> {
         let content = self.read();
         if version < content.forgotten {
             return Err(Refusal::VersionExpired { wanted: version, oldest: content.compacted });
@@ -241,7 +251,8 @@ impl Table {
             namespace: namespace.unwrap_or_default().to_owned(),
             name: String::new(),
         });
-        let inside = |key: &Key| *key >= start && namespace.is_none_or(|namespace| key.namespace == namespace);
+        let inside =
+            |key: &Key| *key >= start && namespace.is_none_or(|namespace| key.namespace == namespace);
 
         // What was different then: the first change since says what was there before it.
         let mut then: BTreeMap<&Key, Option<&Arc<Object>>> = BTreeMap::new();
@@ -249,9 +260,10 @@ impl Table {
         for change in content.changes.range(first..).filter(|change| inside(&change.key)) {
             then.entry(&change.key).or_insert(change.before.as_ref());
         }
-        let now = content.objects.range(&start..).take_while(|(key, _)| {
-            namespace.is_none_or(|namespace| key.namespace == namespace)
-        });
+        let now = content
+            .objects
+            .range(&start..)
+            .take_while(|(key, _)| namespace.is_none_or(|namespace| key.namespace == namespace));
         let mut selected: Vec<(&Key, &Arc<Object>)> = if then.is_empty() {
             now.collect()
         } else {

@@ -64,10 +64,7 @@ pub(super) struct Beginning {
 }
 
 impl Watch {
-    pub(super) fn new(
-        call: &Call<'_>,
-        beginning: Beginning,
-    ) -> Self {
+    pub(super) fn new(call: &Call<'_>, beginning: Beginning) -> Self {
         let now = Instant::now();
         Self {
             next_bookmark: now + call.shared.options.bookmark_interval,
@@ -121,7 +118,8 @@ impl Watch {
     }
 
     fn is_stalled(&self) -> bool {
-        self.shared.troubles.is_stalled(&self.user, &self.action) || self.shared.connections.is_silent(&self.user)
+        self.shared.troubles.is_stalled(&self.user, &self.action)
+            || self.shared.connections.is_silent(&self.user)
     }
 
     /// What can be sent without waiting.

@@ -80,7 +80,13 @@ impl Write<'_> {
     ) -> Result<Outcome, Refusal> {
         let now = time::now();
         let metadata = metadata_mut(&mut value)?;
-        for system in ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink"] {
+        for system in [
+            "resourceVersion",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "managedFields",
+            "selfLink",
+        ] {
             metadata.remove(system);
         }
         metadata.retain(|_, value| !value.is_null());
@@ -148,10 +154,10 @@ impl Write<'_> {
         mut value: Value,
         own: impl FnOnce(&mut Owners, &Difference, &str) -> Result<(), Refusal>,
     ) -> Result<Outcome, Refusal> {
-        self.check_preconditions(before, &Preconditions {
-            uid: metadata_text(&value, "uid").map(str::to_owned),
-            version: None,
-        })?;
+        self.check_preconditions(
+            before,
+            &Preconditions { uid: metadata_text(&value, "uid").map(str::to_owned), version: None },
+        )?;
         let found = before.version.to_string();
         if metadata_text(&value, "resourceVersion").is_some_and(|wanted| wanted != found) {
             return Err(Refusal::Modified(self.named()));
@@ -159,7 +165,8 @@ impl Write<'_> {
         let forgets_owners = metadata_mut(&mut value)?.get("managedFields") == Some(&json!([{}]));
         let value = self.only_my_part(&before.value, value)?;
         let mut value = self.normalise(value)?;
-        if is_ending(&value) && finalizers(&value).iter().any(|new| !finalizers(&before.value).contains(new)) {
+        if is_ending(&value) && finalizers(&value).iter().any(|new| !finalizers(&before.value).contains(new))
+        {
             let why = "no new finalizers can be added if the object is being deleted";
             return Err(self.fault("metadata.finalizers", Fault::Forbidden(why)));
         }
@@ -178,7 +185,12 @@ impl Write<'_> {
     }
 
     /// Server-side apply of `config`, which has no `apiVersion` and `kind`.
-    pub(super) fn apply(&self, before: Option<&Object>, mut config: Value, force: bool) -> Result<Outcome, Refusal> {
+    pub(super) fn apply(
+        &self,
+        before: Option<&Object>,
+        mut config: Value,
+        force: bool,
+    ) -> Result<Outcome, Refusal> {
         drop_nulls(&mut config);
         if let Some(map) = config.as_object_mut() {
             match self.part {
@@ -250,7 +262,11 @@ impl Write<'_> {
         if let Some(wanted) = &preconditions.version
             && *wanted != version
         {
-            return Err(Refusal::OtherVersion { object: self.named(), wanted: wanted.clone(), found: version });
+            return Err(Refusal::OtherVersion {
+                object: self.named(),
+                wanted: wanted.clone(),
+                found: version,
+            });
         }
         Ok(())
     }
@@ -274,7 +290,9 @@ impl Write<'_> {
         let name = &self.key.name;
         let is_edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
         let is_label = |label: &str| {
-            label.starts_with(is_edge) && label.ends_with(is_edge) && label.chars().all(|c| is_edge(c) || c == '-')
+            label.starts_with(is_edge)
+                && label.ends_with(is_edge)
+                && label.chars().all(|c| is_edge(c) || c == '-')
         };
         if name.len() > 253 || !name.split('.').all(is_label) {
             return Err(self.fault("metadata.name", Fault::BadName { value: name.clone() }));
@@ -388,7 +406,8 @@ impl Write<'_> {
         let (old, new) = (fields(before), fields(after));
         let changed = old.keys().chain(new.keys()).any(|name| counts(name) && old.get(name) != new.get(name));
         if changed {
-            let generation = before.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
+            let generation =
+                before.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
             after["metadata"]["generation"] = Value::from(generation + 1);
         }
     }

@@ -32,10 +32,13 @@ async fn who_applies_owns_just_what_was_applied() -> Result<()> {
     let api = config_maps(&server)?;
     apply(&api, "one", &json!({"x": "1"})).await?;
     let object = apply(&api, "two", &json!({"y": "2"})).await?;
-    assert_eq!(owners(&object)?, [
-        ("one".to_owned(), json!({"f:data": {"f:x": {}}})),
-        ("two".to_owned(), json!({"f:data": {"f:y": {}}})),
-    ]);
+    assert_eq!(
+        owners(&object)?,
+        [
+            ("one".to_owned(), json!({"f:data": {"f:x": {}}})),
+            ("two".to_owned(), json!({"f:data": {"f:y": {}}})),
+        ]
+    );
     Ok(())
 }
 
@@ -140,11 +143,10 @@ async fn applying_the_same_again_writes_nothing() -> Result<()> {
 #[tokio::test]
 async fn the_ingress_of_a_service_is_one_field_that_goes_when_its_owner_lets_go() -> Result<()> {
     let server = server()?;
-    server.load_manifest("{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {type: LoadBalancer}}")?;
+    server
+        .load_manifest("{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {type: LoadBalancer}}")?;
     let api: Api<Service> = Api::namespaced(admin(&server)?, "default");
-    let status = |status: &Value| {
-        json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "status": status})
-    };
+    let status = |status: &Value| json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "status": status});
     let ours = status(&json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}, {"ip": "192.0.2.2"}]}}));
     let written = api.patch_status("s", &PatchParams::apply("ours"), &Patch::Apply(&ours)).await?;
     let entry = written
@@ -155,7 +157,10 @@ async fn the_ingress_of_a_service_is_one_field_that_goes_when_its_owner_lets_go(
         .find(|entry| entry.manager.as_deref() == Some("ours"))
         .context("the applier is an owner")?;
     assert_eq!(entry.subresource.as_deref(), Some("status"));
-    assert_eq!(serde_json::to_value(&entry.fields_v1)?, json!({"f:status": {"f:loadBalancer": {"f:ingress": {}}}}));
+    assert_eq!(
+        serde_json::to_value(&entry.fields_v1)?,
+        json!({"f:status": {"f:loadBalancer": {"f:ingress": {}}}})
+    );
 
     let theirs = status(&json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.9"}]}}));
     let refused = api.patch_status("s", &PatchParams::apply("theirs"), &Patch::Apply(&theirs)).await;
@@ -166,7 +171,8 @@ async fn the_ingress_of_a_service_is_one_field_that_goes_when_its_owner_lets_go(
 
     let nothing = status(&json!({}));
     let cleared = api.patch_status("s", &PatchParams::apply("ours"), &Patch::Apply(&nothing)).await?;
-    let ingress = cleared.status.and_then(|status| status.load_balancer).and_then(|balancer| balancer.ingress);
+    let ingress =
+        cleared.status.and_then(|status| status.load_balancer).and_then(|balancer| balancer.ingress);
     assert_eq!(ingress, None);
     Ok(())
 }

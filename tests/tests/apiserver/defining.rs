@@ -23,7 +23,8 @@ async fn a_definition_is_established_and_ends_with_its_objects() -> Result<()> {
     let server = server()?;
     let definitions: Api<CustomResourceDefinition> = Api::all(admin(&server)?);
     server.load_manifest(WIDGETS)?;
-    let conditions = definitions.get("widgets.example.org").await?.status.and_then(|status| status.conditions);
+    let conditions =
+        definitions.get("widgets.example.org").await?.status.and_then(|status| status.conditions);
     let established = conditions.into_iter().flatten().find(|condition| condition.type_ == "Established");
     assert_eq!(established.map(|condition| condition.status).as_deref(), Some("True"));
 
@@ -47,15 +48,18 @@ async fn unknown_fields_are_dropped_and_defaults_filled_in() -> Result<()> {
     let server = server()?;
     server.load_manifest(WIDGETS)?;
     let api = widgets(&server)?;
-    let wanted = widget(&json!({"metadata": {"name": "w"}, "spec": {"size": "small", "colour": "red"}, "x": 1}))?;
+    let wanted =
+        widget(&json!({"metadata": {"name": "w"}, "spec": {"size": "small", "colour": "red"}, "x": 1}))?;
     let created = api.create(&PostParams::default(), &wanted).await?;
     assert_eq!(created.data["spec"], json!({"size": "small", "count": 1}));
     assert_eq!(created.data.get("x"), None);
 
-    let wanted = widget(&json!({"metadata": {"name": "v"}, "spec": {"size": "small", "colour": "red"}, "x": 1}))?;
-    let strict = hyper::Request::post("/apis/example.org/v1/namespaces/default/widgets?fieldValidation=Strict")
-        .header("content-type", "application/json")
-        .body(serde_json::to_vec(&wanted)?)?;
+    let wanted =
+        widget(&json!({"metadata": {"name": "v"}, "spec": {"size": "small", "colour": "red"}, "x": 1}))?;
+    let strict =
+        hyper::Request::post("/apis/example.org/v1/namespaces/default/widgets?fieldValidation=Strict")
+            .header("content-type", "application/json")
+            .body(serde_json::to_vec(&wanted)?)?;
     let status = refusal(admin(&server)?.request::<kube::api::DynamicObject>(strict).await)?;
     assert_eq!(status.code, 400);
     assert_eq!(status.message, "strict decoding error: unknown field \"spec.colour\", unknown field \"x\"");
@@ -86,10 +90,7 @@ async fn what_the_schema_forbids_is_refused_with_the_field() -> Result<()> {
             json!({"spec": {"size": "small", "code": "A1"}}),
             "spec.code: Invalid value: \"A1\": should match '^[a-z]+$'",
         ),
-        (
-            json!({"spec": {"size": "small", "parts": [{"weight": 1}]}}),
-            "spec.parts[0].name: Required value",
-        ),
+        (json!({"spec": {"size": "small", "parts": [{"weight": 1}]}}), "spec.parts[0].name: Required value"),
     ];
     for (mut object, expected) in table {
         object["metadata"] = json!({"name": "w"});
@@ -105,7 +106,8 @@ async fn the_generation_counts_changes_outside_metadata_and_status() -> Result<(
     let server = server()?;
     server.load_manifest(WIDGETS)?;
     let api = widgets(&server)?;
-    let small = widget(&json!({"metadata": {"name": "w"}, "spec": {"size": "small"}, "status": {"phase": "x"}}))?;
+    let small =
+        widget(&json!({"metadata": {"name": "w"}, "spec": {"size": "small"}, "status": {"phase": "x"}}))?;
     let created = api.create(&PostParams::default(), &small).await?;
     assert_eq!((created.metadata.generation, created.data.get("status")), (Some(1), None));
     let with = PatchParams::default();
@@ -133,7 +135,8 @@ async fn get_shows_the_columns_of_the_definition() -> Result<()> {
         .header("accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json")
         .body(Vec::new())?;
     let table: serde_json::Value = admin(&server)?.request(request).await?;
-    let columns: Vec<_> = table["columnDefinitions"].as_array().into_iter().flatten().map(|c| &c["name"]).collect();
+    let columns: Vec<_> =
+        table["columnDefinitions"].as_array().into_iter().flatten().map(|c| &c["name"]).collect();
     assert_eq!(columns, ["Name", "Size", "Ready"]);
     assert_eq!(table["rows"][0]["cells"], json!(["w", "large", "True"]));
     Ok(())
@@ -150,7 +153,10 @@ async fn discovery_names_every_resource_and_its_short_names() -> Result<()> {
     assert!(core.resources.iter().any(|resource| resource.name == "services/status"));
     let ours = client.list_api_group_resources("example.org/v1").await?;
     let widget = &ours.resources[0];
-    assert_eq!((widget.name.as_str(), widget.short_names.as_deref()), ("widgets", Some(&["wd".to_owned()][..])));
+    assert_eq!(
+        (widget.name.as_str(), widget.short_names.as_deref()),
+        ("widgets", Some(&["wd".to_owned()][..]))
+    );
     assert_eq!(client.apiserver_version().await?.minor, "33");
     Ok(())
 }

@@ -14,9 +14,12 @@ fn names(list: &kube::api::ObjectList<ConfigMap>) -> Vec<&str> {
 async fn labels_select_by_equality_and_by_sets() -> Result<()> {
     let server = server()?;
     let api = config_maps(&server)?;
-    for (name, labels) in [("a", vec![("tier", "web")]), ("b", vec![("tier", "db"), ("old", "")]), ("c", vec![])] {
+    for (name, labels) in
+        [("a", vec![("tier", "web")]), ("b", vec![("tier", "db"), ("old", "")]), ("c", vec![])]
+    {
         let mut object = config_map(name, "first")?;
-        object.metadata.labels = Some(labels.into_iter().map(|(key, value)| (key.into(), value.into())).collect());
+        object.metadata.labels =
+            Some(labels.into_iter().map(|(key, value)| (key.into(), value.into())).collect());
         api.create(&PostParams::default(), &object).await?;
     }
     let table: [(&str, &[&str]); 8] = [
@@ -46,14 +49,19 @@ async fn fields_select_what_a_type_can_be_selected_by() -> Result<()> {
          {apiVersion: v1, kind: Event, metadata: {name: e}, involvedObject: {kind: Service, name: s}}",
     )?;
     let pods: Api<Pod> = Api::all(admin(&server)?);
-    let found = pods.list(&ListParams::default().fields("spec.nodeName=b,metadata.namespace=default")).await?;
+    let found =
+        pods.list(&ListParams::default().fields("spec.nodeName=b,metadata.namespace=default")).await?;
     assert_eq!(found.items.len(), 1);
     assert_eq!(found.items[0].metadata.name.as_deref(), Some("q"));
     let status = refusal(pods.list(&ListParams::default().fields("spec.color=red")).await)?;
     assert_eq!((status.code, status.message.as_str()), (400, "field label not supported: spec.color"));
     let events: Api<Event> = Api::all(admin(&server)?);
     for (selector, count) in [("involvedObject.name=s", 1), ("involvedObject.name!=s", 0)] {
-        assert_eq!(events.list(&ListParams::default().fields(selector)).await?.items.len(), count, "{selector}");
+        assert_eq!(
+            events.list(&ListParams::default().fields(selector)).await?.items.len(),
+            count,
+            "{selector}"
+        );
     }
     Ok(())
 }
@@ -116,7 +124,9 @@ async fn a_list_may_ask_for_any_state_but_not_for_the_future() -> Result<()> {
     put(&api, "a").await?;
     let any = api.list(&ListParams::default().match_any()).await?;
     assert_eq!(names(&any), ["a"]);
-    let status = refusal(api.list(&ListParams::default().at("999999").matching(kube::api::VersionMatch::NotOlderThan)).await)?;
+    let status = refusal(
+        api.list(&ListParams::default().at("999999").matching(kube::api::VersionMatch::NotOlderThan)).await,
+    )?;
     assert_eq!((status.code, status.reason.as_str()), (504, "Timeout"));
     Ok(())
 }

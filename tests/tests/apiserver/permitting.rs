@@ -54,8 +54,20 @@ async fn whoever_has_no_token_or_a_wrong_one_is_not_known() -> Result<()> {
     for client in [nobody, client(&server, "wrong")?] {
         let api: Api<Service> = Api::all(client);
         let status = refusal(api.list(&ListParams::default()).await)?;
-        assert_eq!((status.code, status.reason.as_str(), status.message.as_str()), (401, "Unauthorized", "Unauthorized"));
+        assert_eq!(
+            (status.code, status.reason.as_str(), status.message.as_str()),
+            (401, "Unauthorized", "Unauthorized")
+        );
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn whoever_shows_no_token_has_the_empty_one_if_somebody_does() -> Result<()> {
+    let server = with_roles()?;
+    server.add_user("", "system:serviceaccount:vip:agent");
+    let api: Api<Service> = Api::all(kube::Client::try_from(kube::Config::new(server.url().parse()?))?);
+    api.list(&ListParams::default()).await?;
     Ok(())
 }
 
@@ -91,7 +103,8 @@ async fn roles_allow_what_they_say_and_no_more() -> Result<()> {
     services.get("s").await?;
     let with = PatchParams::default();
     services.patch_status("s", &with, &Patch::Merge(json!({"status": {"loadBalancer": {}}}))).await?;
-    let status = refusal(services.patch("s", &with, &Patch::Merge(json!({"metadata": {"labels": {}}}))).await)?;
+    let status =
+        refusal(services.patch("s", &with, &Patch::Merge(json!({"metadata": {"labels": {}}}))).await)?;
     assert!(status.message.contains("cannot patch resource \"services\" in"), "{}", status.message);
 
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
@@ -107,6 +120,8 @@ async fn roles_allow_what_they_say_and_no_more() -> Result<()> {
     assert!(status.message.contains("cannot create resource \"configmaps\""), "{}", status.message);
 
     let leases: Api<Lease> = Api::namespaced(client, "vip");
-    leases.create(&PostParams::default(), &serde_json::from_value(json!({"metadata": {"name": "l"}}))?).await?;
+    leases
+        .create(&PostParams::default(), &serde_json::from_value(json!({"metadata": {"name": "l"}}))?)
+        .await?;
     Ok(())
 }

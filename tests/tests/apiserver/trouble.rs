@@ -29,7 +29,7 @@ fn config_maps_of(server: &ApiServer, user: &str) -> Result<Api<ConfigMap>> {
 }
 
 /// Whether the request found no answer at all, rather than a refusal.
-fn is_broken<T>(result: kube::Result<T>) -> bool {
+fn is_broken<T>(result: &kube::Result<T>) -> bool {
     matches!(result, Err(kube::Error::Service(_) | kube::Error::HyperError(_)))
 }
 
@@ -106,7 +106,7 @@ async fn a_write_whose_answer_is_lost_is_done_and_one_that_is_lost_is_not() -> R
         wanted.metadata.resource_version = read.metadata.resource_version;
         server.trouble(Matching::any().verb(Verb::Update), effect, Often::Next(1));
         let result = api.replace("a", &PostParams::default(), &wanted).await;
-        assert!(is_broken(result), "{effect:?} had an answer");
+        assert!(is_broken(&result), "{effect:?} had an answer");
         assert_eq!(api.get("a").await?.data.context("it has data")?["key"], expected, "{effect:?}");
     }
     Ok(())
@@ -154,7 +154,7 @@ async fn who_is_cut_off_gets_no_answer_until_let_in_again() -> Result<()> {
     server.cut_off("them", Cut::Closed);
     let end = timeout(PATIENCE, watch.next()).await.context("the watch stays open")?;
     assert!(!matches!(end, Some(Ok(_))), "{end:?}");
-    assert!(is_broken(theirs.get("a").await));
+    assert!(is_broken(&theirs.get("a").await));
     mine.get("a").await?;
     server.let_in("them");
     theirs.get("a").await?;
@@ -207,7 +207,7 @@ async fn a_server_that_went_away_comes_back_with_its_objects() -> Result<()> {
         server.stop()?;
         let error = std::net::TcpStream::connect(server.addr()).expect_err("the server is away");
         assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
-        assert!(is_broken(api.get("a").await));
+        assert!(is_broken(&api.get("a").await));
         server.start_again()?;
         api.get("a").await?;
     }

@@ -65,13 +65,17 @@ async fn of_two_writers_who_read_the_same_version_one_is_too_late() -> Result<()
         "Operation cannot be fulfilled on configmaps \"a\": the object has been modified; please apply your changes \
          to the latest version and try again"
     );
-    assert_eq!(status.details.map(|details| (details.name, details.kind)), Some(("a".into(), "configmaps".into())));
+    assert_eq!(
+        status.details.map(|details| (details.name, details.kind)),
+        Some(("a".into(), "configmaps".into()))
+    );
     assert_eq!(api.get("a").await?.data.unwrap_or_default()["key"], "mine");
     Ok(())
 }
 
 #[tokio::test]
-async fn a_put_without_a_version_overwrites_a_config_map_and_not_a_lease_or_a_custom_resource() -> Result<()> {
+async fn a_put_without_a_version_overwrites_a_config_map_and_not_a_lease_or_a_custom_resource() -> Result<()>
+{
     let server = server()?;
     let api = config_maps(&server)?;
     put(&api, "a").await?;
@@ -79,7 +83,8 @@ async fn a_put_without_a_version_overwrites_a_config_map_and_not_a_lease_or_a_cu
     assert_eq!(api.get("a").await?.data.unwrap_or_default()["key"], "second");
 
     let leases: Api<Lease> = Api::namespaced(admin(&server)?, "default");
-    let lease: Lease = serde_json::from_value(json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "a"}}))?;
+    let lease: Lease =
+        serde_json::from_value(json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "a"}}))?;
     leases.create(&PostParams::default(), &lease).await?;
     let status = refusal(leases.replace("l", &PostParams::default(), &lease).await)?;
     assert_eq!(status.code, 422);
@@ -96,7 +101,8 @@ async fn a_put_without_a_version_overwrites_a_config_map_and_not_a_lease_or_a_cu
 async fn a_put_of_a_lease_that_was_deleted_creates_it_unless_it_names_the_old_one() -> Result<()> {
     let server = server()?;
     let leases: Api<Lease> = Api::namespaced(admin(&server)?, "default");
-    let lease: Lease = serde_json::from_value(json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "a"}}))?;
+    let lease: Lease =
+        serde_json::from_value(json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "a"}}))?;
     let created = leases.replace("l", &PostParams::default(), &lease).await?;
     leases.delete("l", &DeleteParams::default()).await?;
     let status = refusal(leases.replace("l", &PostParams::default(), &created).await)?;
@@ -166,7 +172,8 @@ async fn a_version_in_a_patch_is_a_condition() -> Result<()> {
 #[tokio::test]
 async fn the_status_is_written_through_its_subresource_only() -> Result<()> {
     let server = server()?;
-    server.load_manifest("{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {type: LoadBalancer}}")?;
+    server
+        .load_manifest("{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {type: LoadBalancer}}")?;
     let api: Api<Service> = Api::namespaced(admin(&server)?, "default");
     let both = json!({
         "spec": {"sessionAffinity": "ClientIP"},
@@ -223,7 +230,10 @@ async fn a_delete_can_say_which_object_and_which_version_it_means() -> Result<()
     assert_eq!(refusal(api.delete("a", &only(Some("other"), None)).await)?.code, 409);
     assert_eq!(refusal(api.delete("a", &only(None, Some("1"))).await)?.code, 409);
     api.delete("a", &only(metadata.uid.as_deref(), metadata.resource_version.as_deref())).await?;
-    assert_eq!(refusal(api.delete("a", &DeleteParams::default()).await)?.message, "configmaps \"a\" not found");
+    assert_eq!(
+        refusal(api.delete("a", &DeleteParams::default()).await)?.message,
+        "configmaps \"a\" not found"
+    );
     Ok(())
 }
 
@@ -237,7 +247,8 @@ async fn a_collection_is_deleted_by_its_labels() -> Result<()> {
         api.create(&PostParams::default(), &object).await?;
     }
     api.delete_collection(&DeleteParams::default(), &ListParams::default().labels("color=red")).await?;
-    let left: Vec<_> = api.list(&ListParams::default()).await?.into_iter().filter_map(|map| map.metadata.name).collect();
+    let left: Vec<_> =
+        api.list(&ListParams::default()).await?.into_iter().filter_map(|map| map.metadata.name).collect();
     assert_eq!(left, ["b"]);
     Ok(())
 }

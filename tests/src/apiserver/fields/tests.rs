@@ -33,7 +33,8 @@ fn an_applied_object_owns_its_leaves_and_the_items_of_its_lists() {
 #[test]
 fn what_an_update_adds_is_owned_with_the_map_that_it_made() {
     let before = json!({"spec": {"ports": [{"port": 80}]}});
-    let after = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"ports": [{"port": 80, "name": "http"}]}});
+    let after =
+        json!({"metadata": {"labels": {"a": "b"}}, "spec": {"ports": [{"port": 80, "name": "http"}]}});
     let mut difference = Difference::between(Some(&before), Some(&after), &service());
     difference.changed.leave_out_system();
     assert_eq!(
@@ -58,9 +59,12 @@ fn a_list_that_is_one_value_changes_as_one() {
 fn paths_read_as_in_conflicts() {
     let object = json!({"spec": {"ports": [{"port": 80, "name": "http"}]}});
     let set = FieldSet::applied(&object, &service());
-    assert_eq!(set.common_paths(&set), [
-        ".spec.ports[port=80,protocol=\"TCP\"]",
-        ".spec.ports[port=80,protocol=\"TCP\"].name",
-        ".spec.ports[port=80,protocol=\"TCP\"].port",
-    ]);
+    assert_eq!(
+        set.common_paths(&set),
+        [
+            ".spec.ports[port=80,protocol=\"TCP\"]",
+            ".spec.ports[port=80,protocol=\"TCP\"].name",
+            ".spec.ports[port=80,protocol=\"TCP\"].port",
+        ]
+    );
 }

@@ -13,7 +13,8 @@ fn what_preserves_unknown_fields_keeps_them_below_and_nothing_beside() {
             "map": {"type": "object", "additionalProperties": {"type": "object", "properties": {"a": {"type": "string"}}}},
         },
     }));
-    let mut object = json!({"metadata": {"x": 1}, "open": {"x": {"y": 1}}, "map": {"k": {"a": "b", "c": 1}}, "z": 1});
+    let mut object =
+        json!({"metadata": {"x": 1}, "open": {"x": {"y": 1}}, "map": {"k": {"a": "b", "c": 1}}, "z": 1});
     let mut unknown = Vec::new();
     schema.prune(&mut object, &mut unknown);
     assert_eq!(object, json!({"metadata": {"x": 1}, "open": {"x": {"y": 1}}, "map": {"k": {"a": "b"}}}));
