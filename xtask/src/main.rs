@@ -3,12 +3,14 @@
 mod build_ebpf;
 mod compiler;
 mod fuzz;
+mod image;
 mod launch;
 mod lint;
 mod object;
 mod process;
 mod root;
 mod setup;
+mod simulate;
 mod table;
 mod test_run;
 mod version;
@@ -42,15 +44,23 @@ enum Command {
     BuildEbpf(build_ebpf::Args),
     /// Run all tests in this machine's kernel (needs root)
     ///
-    /// Builds the objects and the agent, then runs unit tests, kernel fixtures, network-namespace tests and
-    /// about ten seconds of each fuzz target. The last line is `N passed, N failed`.
+    /// Builds the objects and the agent, then runs unit tests, kernel fixtures, network-namespace tests, 20,000
+    /// simulated schedules and about ten seconds of each fuzz target. The last line is `N passed, N failed`.
     Test(test_run::Args),
+    /// Play random schedules of crashes, pauses and partitions against the ownership engine
+    ///
+    /// `--seeds N` says how many, `--seed S` the first; `--trace --seed S` shows one; docs/SIMULATION.md has the rest.
+    Simulate(PassedOn),
     /// Check formatting, lints, licences, unused dependencies and documentation
     Lint,
     /// Tell the story on a LAN in network namespaces (needs root)
     Demo(DemoArgs),
     /// Measure speed and memory against the kernel and bare XDP programs (needs root)
     Bench(PassedOn),
+    /// Build the agent as a static binary, and an image that has it and nothing else
+    ///
+    /// With whichever of buildah, podman and docker works here, in this order.
+    Image(image::Args),
 }
 
 #[derive(clap::Args)]
@@ -88,12 +98,14 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Setup(args) => setup::run(&workspace, &args),
         Command::BuildEbpf(args) => build_ebpf::run(&workspace, &args),
         Command::Test(args) => test_run::run(&workspace, &args),
+        Command::Simulate(args) => simulate::run(&workspace, &args.args),
         Command::Lint => lint::run(&workspace),
         Command::Demo(args) => {
             let flags = [(args.keep, "--keep"), (args.down, "--down")];
             let flags = flags.into_iter().filter(|(given, _)| *given).map(|(_, flag)| flag.into());
             launch::run(&workspace, launch::Program::Demo, flags.chain(args.rest.args).collect())
         }
+        Command::Image(args) => image::run(&workspace, &args),
         Command::Bench(args) => launch::run(&workspace, launch::Program::Bench, args.args),
     }
 }

@@ -13,6 +13,7 @@ mod ingress;
 mod lane;
 mod leases;
 mod meta;
+mod mover;
 mod objects;
 mod problem;
 mod reader;
@@ -35,9 +36,11 @@ use std::{
 
 use self::{alarm::Alarm, claims::KnownClaims, leases::KnownLeases};
 pub use self::{
+    claims::ClaimError,
     connect::{Access, ConnectError, Limits, Server},
     http::RequestError,
     ingress::IngressError,
+    mover::{MoveError, Moved, Mover},
     problem::{Problem, Verb},
     reader::{Reader, Reading},
     recorder::{Kind, Message, Recorder, Regarding},

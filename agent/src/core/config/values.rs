@@ -84,6 +84,11 @@ impl InterfacePattern {
         Ok(Self { text: text.into(), matcher: Some(Box::new(glob.compile_matcher())) })
     }
 
+    /// This name and no other.
+    pub fn exactly(name: &str) -> Self {
+        Self { text: name.into(), matcher: None }
+    }
+
     /// Whether an interface of that name is meant.
     pub fn matches(&self, name: &str) -> bool {
         self.matcher.as_ref().map_or(&*self.text == name, |matcher| matcher.is_match(name))

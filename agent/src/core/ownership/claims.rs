@@ -196,14 +196,14 @@ impl Engine {
                     });
                     if is_ours {
                         vip.held = Some(vip.epoch());
-                        vip.entry = Some(Some(Entry::Held));
+                        self.set_entry(address, Some(Entry::Held));
                     }
                 }
                 FoundEntry::Handover { mac, until } => {
                     let named = claim.and_then(|claim| claim.state.holder());
                     if let Some(to) = named.filter(|holder| holder.mac == mac) {
                         vip.handing = Some(Handing::new(to.clone(), now));
-                        vip.entry = Some(Some(Entry::Handover { mac, until }));
+                        self.set_entry(address, Some(Entry::Handover { mac, until }));
                     }
                 }
             }

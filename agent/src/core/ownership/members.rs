@@ -170,7 +170,8 @@ impl Engine {
             return Ok(());
         }
         // The node lives in another session, or somebody has edited the Lease and the node will put it right.
-        if lease.session.is_some_and(|carried| carried != session) && *name != self.settings.node {
+        let is_current = *name == self.settings.node && self.own.session() == Some(session);
+        if lease.session.is_some_and(|carried| carried != session) && !is_current {
             let member = &self.members[name];
             let ended = member.session_seen + self.patience(lease);
             return if ended <= now { Ok(()) } else { Err(Some(ended)) };

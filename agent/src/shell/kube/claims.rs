@@ -34,7 +34,7 @@ const CONFLICT: &str = "Conflict";
 
 /// Why an object is no claim.
 #[derive(Debug, Error)]
-pub(super) enum ClaimError {
+pub enum ClaimError {
     /// It is not even an object.
     #[error("it is no VirtualIP")]
     Json(#[from] serde_json::Error),

@@ -1,4 +1,5 @@
 use super::*;
+use crate::core::cluster::Selector;
 
 #[test]
 fn the_first_place_that_has_addresses_is_the_one() {
@@ -101,8 +102,8 @@ fn what_cannot_be_read_is_named_and_what_was_there_stays() {
         let mut world = World::new();
         world.put(service("default/web").annotated(&good));
         let before = world.demand("192.0.2.7").clone();
-        assert_eq!(before.nodes.as_ref().map(|nodes| nodes.as_str()), Some("zone=a"));
-        assert_eq!(before.preferred.as_ref().map(|nodes| nodes.as_str()), Some("rack=1"));
+        assert_eq!(before.nodes.as_ref().map(Selector::as_str), Some("zone=a"));
+        assert_eq!(before.preferred.as_ref().map(Selector::as_str), Some("rack=1"));
         assert!(before.interfaces[1].matches("ens3"));
         let mut annotations: Vec<_> = good.into_iter().filter(|(name, _)| *name != bad.0).collect();
         if bad.0.ends_with("IPs") {

@@ -42,7 +42,7 @@ impl Cluster {
     }
 
     /// An agent that starts now.
-    fn from_scratch(&self, settings: &Settings) -> World {
+    fn start_now(&self, settings: &Settings) -> World {
         let mut world = World::unsynced(settings.clone());
         for event in self.others.values() {
             world.tell(event.clone());
@@ -189,7 +189,7 @@ proptest! {
             cluster.note(&Event::ServiceGone(name.clone()));
             world.tell(Event::ServiceGone(name));
         }
-        let fresh = cluster.from_scratch(&settings);
+        let fresh = cluster.start_now(&settings);
         prop_assert_eq!(&world.demands, &fresh.demands);
         prop_assert_eq!(world.words(), fresh.words());
         // Once everything is listed again, what is due is what an agent that starts now does; one that held VIPs in

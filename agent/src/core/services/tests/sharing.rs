@@ -1,4 +1,5 @@
 use super::*;
+use crate::core::cluster::Selector;
 
 const VIP: &str = "192.0.2.7";
 
@@ -8,8 +9,9 @@ fn on_vip(name: &str) -> ServiceRecord {
 
 #[test]
 fn local_traffic_goes_to_nodes_with_endpoints() {
+    type Row = (&'static str, bool, bool, Vec<EndpointsRecord>, Option<Vec<&'static str>>);
     let elsewhere = EndpointsRecord { ready_elsewhere: true, ..slice("a/web", "1", &[], &["node-c"]) };
-    let table: [(&str, bool, bool, Vec<EndpointsRecord>, Option<Vec<&str>>); 12] = [
+    let table: [Row; 12] = [
         ("policy Cluster", false, false, vec![slice("a/web", "1", &["node-a"], &[])], None),
         ("policy Cluster, no endpoint", false, false, vec![], None),
         ("policy Cluster, no endpoint, withdrawn", false, true, vec![], Some(vec![])),
@@ -200,8 +202,8 @@ fn the_first_service_that_says_where_a_vip_may_be_is_followed() {
     world.put(limited("x/b", 2, [(nodes, "zone=a"), (preferred, "rack=1"), (interface, "eth0")]));
     world.put(limited("x/c", 3, [(nodes, "zone=b"), (preferred, "rack=1"), (interface, "eth1,eth2")]));
     let demand = world.demand(VIP);
-    assert_eq!(demand.nodes.as_ref().map(|nodes| nodes.as_str()), Some("zone=a"));
-    assert_eq!(demand.preferred.as_ref().map(|nodes| nodes.as_str()), Some("rack=1"));
+    assert_eq!(demand.nodes.as_ref().map(Selector::as_str), Some("zone=a"));
+    assert_eq!(demand.preferred.as_ref().map(Selector::as_str), Some("rack=1"));
     assert_eq!(demand.interfaces.iter().map(ToString::to_string).collect::<Vec<_>>(), ["eth0"]);
     let disagrees = |key: &str, value: &str, used: &str| {
         format!(
@@ -215,7 +217,7 @@ fn the_first_service_that_says_where_a_vip_may_be_is_followed() {
     );
     world.tell(Event::ServiceGone(named("x/b")));
     assert_eq!(world.problems, []);
-    assert_eq!(world.demand(VIP).nodes.as_ref().map(|nodes| nodes.as_str()), Some("zone=b"));
+    assert_eq!(world.demand(VIP).nodes.as_ref().map(Selector::as_str), Some("zone=b"));
 }
 
 #[test]

@@ -1,0 +1,73 @@
+use std::time::Duration;
+
+use vipward::core::{
+    cluster::{ClaimNote, ClaimState, Epoch, LeaseRecord, Version},
+    ownership::{ClaimWrite, Event, Expected, LeaseWrite, Outcome},
+};
+
+use super::{Api, Request};
+use crate::{names, sabotage::Sabotage, schedule::Kind};
+
+fn lease(node: usize, expected: Expected) -> Request {
+    Request::WriteLease(LeaseWrite {
+        node: names::node(node),
+        expected,
+        session: None,
+        ended: Vec::new(),
+        duration: Duration::from_secs(4),
+        links: Vec::new(),
+    })
+}
+
+fn written(event: Event) -> Outcome<LeaseRecord> {
+    match event {
+        Event::LeaseWritten { outcome, .. } => outcome,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn only_who_knows_the_version_writes() {
+    let mut api = Api::default();
+    assert_eq!(written(api.carry_out(0, &lease(0, Expected::At(Version::from("1"))))), Outcome::Missing);
+    let Outcome::Done(first) = written(api.carry_out(0, &lease(0, Expected::Absent))) else { panic!() };
+    assert_eq!(written(api.carry_out(1, &lease(0, Expected::Absent))), Outcome::Conflict);
+    let Outcome::Done(second) = written(api.carry_out(1, &lease(0, Expected::At(first.version.clone())))) else {
+        panic!()
+    };
+    assert_ne!(first.version, second.version);
+    assert_eq!(written(api.carry_out(0, &lease(0, Expected::At(first.version)))), Outcome::Conflict);
+    assert_eq!(api.changes(Kind::Lease).len(), 2);
+}
+
+#[test]
+fn a_claim_that_is_being_deleted_stays_so_when_it_is_written() {
+    let mut api = Api::default();
+    let vip = names::vip(0);
+    let write = |expected| {
+        let state = ClaimState::Released;
+        Request::WriteClaim(ClaimWrite { vip, expected, epoch: Epoch(1), state, note: ClaimNote::default() })
+    };
+    api.carry_out(0, &write(Expected::Absent));
+    let mut record = api.claims[&vip].clone();
+    record.deleting = true;
+    let record = api.put_claim(record);
+    api.carry_out(0, &write(Expected::At(record.version)));
+    assert!(api.claims[&vip].deleting);
+    let expected = api.claims[&vip].version.clone();
+    let answer = api.carry_out(0, &Request::DeleteClaim { vip, expected });
+    assert_eq!(answer, Event::ClaimDeleted { vip, outcome: Outcome::Done(()) });
+    assert_eq!(api.changes(Kind::Claim).last(), Some(&Event::ClaimGone(vip)));
+}
+
+#[test]
+fn sabotage_is_of_the_one_write_that_it_names() {
+    for (sabotage, writer, is_stored) in
+        [(Sabotage::NoDeposing, 0, true), (Sabotage::NoDeposing, 1, false), (Sabotage::NoSessionCheck, 1, true)]
+    {
+        let mut api = Api::new(Some(sabotage));
+        let outcome = written(api.carry_out(writer, &lease(0, Expected::Absent)));
+        assert!(matches!(outcome, Outcome::Done(_)), "{sabotage:?} by {writer}");
+        assert_eq!(api.leases.contains_key(&names::node(0)), is_stored, "{sabotage:?} by {writer}");
+    }
+}

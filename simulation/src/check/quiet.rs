@@ -1,0 +1,102 @@
+//! Convergence: one holder each, and then nothing but heartbeats.
+
+use std::time::Duration;
+
+use vipward::core::cluster::ClaimState;
+use vipward_common::MacAddr;
+
+use crate::{names, program::Role, trace, world::World, world::REFRESH};
+
+/// How long there must be nothing but heartbeats.
+const QUIET: Duration = Duration::from_secs(10);
+/// What an end may take, what a giver lingers, and what all else takes.
+const ENDS: Duration = Duration::from_secs(30);
+const LINGERS: Duration = Duration::from_secs(15);
+
+impl World {
+    /// What is not yet as it should be with a VIP.
+    pub(crate) fn unsettled(&self, vip: usize) -> Option<String> {
+        let segment = self.segment_of(vip);
+        let could = |node: usize| self.nodes[node].fit_since.is_some() && self.may_hold(node, vip);
+        if !(0..self.nodes.len()).any(could) {
+            return None;
+        }
+        let Some(claim) = self.api.claims.get(&names::vip(vip)) else { return Some("it has no claim".to_owned()) };
+        let ClaimState::Held(holder) = &claim.state else { return Some(format!("its claim says {:?}", claim.state)) };
+        let lease = self.api.leases.get(&holder.node).and_then(|lease| lease.session);
+        if lease != Some(holder.session) {
+            return Some(format!("its claim names {} in a session that is over", holder.node));
+        }
+        let Some(index) = names::node_index(&holder.node).filter(|node| could(*node)) else {
+            return Some(format!("its claim names {}, which cannot hold it", holder.node));
+        };
+        if self.nodes[index].links[segment].mac != holder.mac {
+            return Some(format!("its claim names {} at an old MAC", holder.node));
+        }
+        (0..self.nodes.len()).find_map(|node| self.unsettled_on(node, vip, index, holder.mac))
+    }
+
+    fn unsettled_on(&self, node: usize, vip: usize, holder: usize, mac: MacAddr) -> Option<String> {
+        let it = &self.nodes[node];
+        let answer = it.answer(vip, self.segment_of(vip), self.now);
+        let name = names::node(node);
+        if node == holder {
+            return (answer != Some(mac)).then(|| format!("{name} holds it and answers with {answer:?}"));
+        }
+        if let Some(answer) = answer {
+            return Some(format!("{name} does not hold it and answers with {answer}"));
+        }
+        let role = it.program.slot(vip).map(|slot| slot.role);
+        (it.fit_since.is_some() && role != Some(Role::Foreign { mac }))
+            .then(|| format!("{name} does not hold it, and its entry is {role:?}"))
+    }
+
+    fn converges_in(&self) -> Duration {
+        let timing = self.plan.timing;
+        let ms = |millis: u32| Duration::from_millis(millis.into());
+        let longest = ms(timing.lease_ms.max(timing.restart_lease_ms) + timing.margin_ms) * 2;
+        let handovers = (LINGERS + ms(timing.lease_ms)) * u32::try_from(self.plan.vips.len()).unwrap_or(1);
+        longest + ms(timing.lease_ms) * 4 + ms(timing.hold_for_ms) + ENDS + REFRESH + handovers + QUIET
+    }
+
+    /// After all disturbances the cluster settles, and goes quiet.
+    pub(super) fn check_quiet(&mut self) {
+        let unsettled = match self.open {
+            0 => (0..self.plan.vips.len()).find_map(|vip| Some((vip, self.unsettled(vip)?))),
+            _ => None,
+        };
+        if self.open > 0 || unsettled.is_some() || self.checks.quiet_from <= self.checks.disturbed {
+            self.checks.quiet_from = self.now;
+            self.checks.renewals.fill(0);
+        }
+        if self.open > 0 {
+            return;
+        }
+        if self.now.since(self.checks.quiet_from) >= QUIET {
+            self.check_renewals();
+            self.checks.done = true;
+        } else if self.now.since(self.checks.disturbed) > self.converges_in() {
+            let what = match (unsettled, &self.checks.last_noise) {
+                (Some((vip, what)), _) => format!("{}: {what}", names::vip(vip)),
+                (None, Some((node, command))) => {
+                    format!("{} goes on: {}", names::node(*node), trace::command(command, Default::default()).trim())
+                }
+                (None, None) => "there is no end to the heartbeats".to_owned(),
+            };
+            self.violate("convergence", what);
+        }
+    }
+
+    /// One write per node and renewal.
+    fn check_renewals(&mut self) {
+        let wanted = QUIET.as_millis() / u128::from(self.plan.timing.renewal_ms);
+        let many = u32::try_from(wanted).unwrap_or(u32::MAX) + 2;
+        for node in 0..self.nodes.len() {
+            let renewals = self.checks.renewals[node];
+            if renewals > many {
+                let what = format!("{} renewed {renewals} times in {QUIET:?}", names::node(node));
+                self.violate("quiet", what);
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! `vipward-simulate`: plays schedules, and shows in the shortest way what broke a promise.
+
+use std::{
+    io::{self, IsTerminal as _, Write as _},
+    num::NonZeroUsize,
+    path::PathBuf,
+    process::ExitCode,
+    thread,
+};
+
+use anyhow::{Context as _, Result};
+use clap::Parser;
+use vipward_simulation::{
+    Options, Schedule,
+    campaign::{Campaign, Outcome, Progress},
+    run, shrink,
+};
+
+/// Plays random schedules of crashes, pauses, partitions and the like against the ownership engine.
+#[derive(Parser)]
+#[command(name = "vipward-simulate")]
+struct Args {
+    /// How many schedules
+    #[arg(long, default_value_t = 20_000, conflicts_with_all = ["trace", "schedule"])]
+    seeds: u64,
+    /// The first of their seeds
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How many threads; the result is the same (default: one for each processor)
+    #[arg(long)]
+    threads: Option<NonZeroUsize>,
+    /// How many failures are shown with their traces
+    #[arg(long, default_value_t = 1)]
+    show: usize,
+    /// Play the one schedule of `--seed` and print what happens
+    #[arg(long)]
+    trace: bool,
+    /// Do not shorten what fails
+    #[arg(long)]
+    whole: bool,
+    /// Play the schedule in this file (JSON, the first line) and print what happens
+    #[arg(long)]
+    schedule: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    match simulate(&Args::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn simulate(args: &Args) -> Result<bool> {
+    if let Some(path) = &args.schedule {
+        let text = std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
+        let line = text.lines().next().unwrap_or_default();
+        let schedule = serde_json::from_str(line).with_context(|| format!("{} has no schedule", path.display()))?;
+        return show(&schedule);
+    }
+    if args.trace {
+        return show(&Schedule::generate(args.seed));
+    }
+    let threads = args.threads.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+    let campaign = Campaign { first: args.seed, seeds: args.seeds, threads, options: Options::default() };
+    let outcome = campaign.play(|progress| tell(progress, args.seeds));
+    conclude(args, &outcome)
+}
+
+fn tell(progress: Progress, seeds: u64) {
+    let Progress { played, failed, elapsed } = progress;
+    let line = format!("{played} of {seeds} schedules, {failed} failed, {} s", elapsed.as_secs());
+    if io::stderr().is_terminal() {
+        eprint!("\r{line}");
+    } else {
+        eprintln!("{line}");
+    }
+}
+
+/// Says what came of all; whether all is well.
+fn conclude(args: &Args, outcome: &Outcome) -> Result<bool> {
+    if io::stderr().is_terminal() {
+        eprintln!();
+    }
+    for (seed, _) in outcome.failures.iter().take(args.show) {
+        let whole = Schedule::generate(*seed);
+        let schedule = if args.whole { whole.clone() } else { shrink(&whole, Options::default()) };
+        println!("seed {seed}: {} of {} disturbances are enough", schedule.len(), whole.len());
+        show(&schedule)?;
+        println!("whole: cargo xtask simulate --trace --seed {seed}\n");
+    }
+    for (seed, violation) in outcome.failures.iter().take(2_000) {
+        println!("seed {seed}: {violation}");
+    }
+    let tally = &outcome.tally;
+    for (what, seen) in tally.shares() {
+        println!("{seen} of {} schedules had a {what}", tally.runs);
+    }
+    println!(
+        "{} VIPs were watched through planned changes, {} were dark and answered again in time",
+        tally.guarded, tally.brightened
+    );
+    let rare = if tally.runs >= 1_000 { tally.too_rare() } else { Vec::new() };
+    for what in &rare {
+        println!("too few: less than a tenth of the schedules had a {what}");
+    }
+    println!("{} schedules, {} failed", tally.runs, outcome.failures.len());
+    io::stdout().flush().context("failed to write to stdout")?;
+    Ok(outcome.failures.is_empty() && rare.is_empty())
+}
+
+/// Plays one schedule and prints what happens.
+fn show(schedule: &Schedule) -> Result<bool> {
+    let report = run(schedule, Options { trace: true, ..Options::default() });
+    for line in &report.trace {
+        println!("{line}");
+    }
+    println!("again: cargo xtask simulate --schedule FILE, with this line in it:");
+    println!("{}", serde_json::to_string(schedule).context("failed to write the schedule as JSON")?);
+    if let Some(violation) = &report.violation {
+        println!("{violation}");
+    }
+    Ok(report.violation.is_none())
+}

@@ -1,0 +1,59 @@
+//! What the nodes, VIPs and interfaces of a run are called.
+
+use std::{net::Ipv4Addr, sync::Arc};
+
+use ipnet::Ipv4Net;
+use vipward::core::cluster::{NodeName, ServiceName};
+use vipward_common::MacAddr;
+
+/// The first VIP's last byte; the others follow.
+const FIRST_VIP: u8 = 10;
+
+pub(crate) fn node(index: usize) -> NodeName {
+    const NAMES: [&str; 5] = ["node-a", "node-b", "node-c", "node-d", "node-e"];
+    NodeName::from(NAMES[index])
+}
+
+/// The node of this name; none when no node has it.
+pub(crate) fn node_index(name: &NodeName) -> Option<usize> {
+    let last = name.as_str().strip_prefix("node-")?.bytes().next()?;
+    last.checked_sub(b'a').map(usize::from)
+}
+
+/// VIPs of even and of odd numbers are in different subnets, which are on one segment or on two.
+pub(crate) fn vip(index: usize) -> Ipv4Addr {
+    let index = byte(index);
+    Ipv4Addr::new(10, 0, index % 2, FIRST_VIP + index)
+}
+
+pub(crate) fn vip_index(vip: Ipv4Addr) -> usize {
+    usize::from(vip.octets()[3] - FIRST_VIP)
+}
+
+/// The subnets of a segment.
+pub(crate) fn subnets(segment: usize, segments: usize) -> Vec<Ipv4Net> {
+    let subnet = |third| Ipv4Net::new_assert(Ipv4Addr::new(10, 0, third, 0), 24);
+    if segments == 1 { vec![subnet(0), subnet(1)] } else { vec![subnet(byte(segment))] }
+}
+
+pub(crate) fn service(vip: usize) -> ServiceName {
+    ServiceName { namespace: "default".into(), name: format!("service-{vip}").into() }
+}
+
+pub(crate) fn interface(segment: usize) -> Arc<str> {
+    ["eth0", "eth1"][segment].into()
+}
+
+/// The MAC of a node's interface; each change gives it another.
+pub(crate) fn mac(node: usize, segment: usize, change: u8) -> MacAddr {
+    MacAddr([2, 0, 0, change, byte(segment), byte(node)])
+}
+
+/// Whose interface has, or had, a MAC.
+pub(crate) fn mac_node(mac: MacAddr) -> usize {
+    usize::from(mac.0[5])
+}
+
+fn byte(index: usize) -> u8 {
+    u8::try_from(index).expect("invariant: runs are small")
+}

@@ -1,0 +1,174 @@
+//! The program in the kernel and its maps, as docs/DATAPLANE.md has them: a second writing of the tables, made from the page
+//! and not from the program.
+
+use std::collections::BTreeSet;
+
+use vipward::core::{
+    cluster::Session,
+    ownership::{Entry, Fenced, Found, FoundEntry, Wire},
+    time::Monotonic,
+};
+use vipward_common::MacAddr;
+
+use crate::{names, sabotage::Sabotage};
+
+#[cfg(test)]
+mod tests;
+
+/// What an entry does with a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Role {
+    Held,
+    Foreign { mac: MacAddr },
+    Handover { mac: MacAddr, until: Monotonic },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Slot {
+    pub(crate) role: Role,
+    /// To whom the program gave way: it is foreign since, whatever the role.
+    pub(crate) yielded: Option<MacAddr>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FenceState {
+    Valid,
+    HeldOver,
+    Over,
+}
+
+/// What is pinned: it lives as long as the kernel does.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) session: Option<Session>,
+    pub(crate) deadline: Monotonic,
+    pub(crate) hold_until: Monotonic,
+    pub(crate) peers: BTreeSet<MacAddr>,
+    slots: Vec<Option<Slot>>,
+    hold: bool,
+    sabotage: Option<Sabotage>,
+}
+
+impl Program {
+    pub(crate) fn new(vips: usize, hold: bool, sabotage: Option<Sabotage>) -> Self {
+        Self {
+            session: None,
+            deadline: Monotonic::default(),
+            hold_until: Monotonic::default(),
+            peers: BTreeSet::new(),
+            slots: vec![None; vips],
+            hold,
+            sabotage,
+        }
+    }
+
+    pub(crate) fn slot(&self, vip: usize) -> Option<Slot> {
+        self.slots[vip]
+    }
+
+    pub(crate) fn move_fence(&mut self, fence: Fenced) {
+        self.session = fence.session;
+        self.deadline = fence.deadline;
+        self.hold_until = fence.hold_until;
+    }
+
+    /// Writing an entry again takes back what was yielded.
+    pub(crate) fn set(&mut self, vip: usize, entry: Option<Entry>, has_home: bool) {
+        let role = entry.map(|entry| match entry {
+            Entry::Held if has_home => Role::Held,
+            Entry::Held => Role::Foreign { mac: MacAddr::ZERO },
+            Entry::Foreign { mac } => Role::Foreign { mac },
+            Entry::Handover { mac, .. } if self.sabotage == Some(Sabotage::BreakBeforeMake) => {
+                Role::Foreign { mac }
+            }
+            Entry::Handover { mac, until } => Role::Handover { mac, until },
+        });
+        self.slots[vip] = role.map(|role| Slot { role, yielded: None });
+    }
+
+    pub(crate) fn fence(&self, now: Monotonic) -> FenceState {
+        if now < self.deadline {
+            FenceState::Valid
+        } else if self.hold && now < self.hold_until {
+            FenceState::HeldOver
+        } else if self.sabotage == Some(Sabotage::NoFence) {
+            FenceState::Valid
+        } else {
+            FenceState::Over
+        }
+    }
+
+    /// What the entry is now, all said and done.
+    fn role(&self, vip: usize, now: Monotonic) -> Option<Role> {
+        let slot = self.slots[vip]?;
+        let ended = match slot.role {
+            Role::Handover { mac, until } if until <= now => Some(mac),
+            Role::Handover { .. } | Role::Held | Role::Foreign { .. } => None,
+        };
+        Some(slot.yielded.or(ended).map_or(slot.role, |mac| Role::Foreign { mac }))
+    }
+
+    /// With which MAC a request is answered, if it is.
+    pub(crate) fn answer(&self, vip: usize, own: MacAddr, now: Monotonic) -> Option<MacAddr> {
+        let mac = match self.role(vip, now)? {
+            Role::Held => own,
+            Role::Handover { mac, .. } => mac,
+            Role::Foreign { .. } => return None,
+        };
+        match self.fence(now) {
+            FenceState::Valid | FenceState::HeldOver => Some(mac),
+            FenceState::Over => None,
+        }
+    }
+
+    /// Whether an announcement may leave.
+    pub(crate) fn may_announce(&self, vip: usize, now: Monotonic) -> bool {
+        self.role(vip, now) == Some(Role::Held) && self.fence(now) == FenceState::Valid
+    }
+
+    /// What a gratuitous frame of `sha` does here, and what the agent is told of it.
+    pub(crate) fn hear(&mut self, vip: usize, sha: MacAddr, own: MacAddr, now: Monotonic) -> Option<Wire> {
+        let is_peer = self.peers.contains(&sha);
+        let is_valid = self.fence(now) == FenceState::Valid;
+        match self.role(vip, now)? {
+            Role::Held if sha == own => None,
+            Role::Held if is_peer && is_valid => Some(Wire::Contested { mac: sha }),
+            Role::Held if is_peer => self.give_way(vip, sha).then_some(Wire::Yielded { mac: sha }),
+            Role::Handover { mac, .. } if sha == mac && is_valid => Some(Wire::Moved { mac: sha }),
+            Role::Handover { mac, .. } if sha == mac => {
+                self.give_way(vip, sha).then_some(Wire::Moved { mac: sha })
+            }
+            Role::Handover { .. } if is_peer && is_valid => Some(Wire::Contested { mac: sha }),
+            Role::Handover { .. } if is_peer => {
+                self.give_way(vip, sha).then_some(Wire::Yielded { mac: sha })
+            }
+            Role::Foreign { mac } if is_peer && sha != mac => Some(Wire::Moved { mac: sha }),
+            Role::Held | Role::Handover { .. } | Role::Foreign { .. } => None,
+        }
+    }
+
+    fn give_way(&mut self, vip: usize, to: MacAddr) -> bool {
+        if self.sabotage == Some(Sabotage::NoYield) {
+            return false;
+        }
+        if let Some(slot) = &mut self.slots[vip] {
+            slot.yielded = Some(to);
+        }
+        true
+    }
+
+    /// What a new agent finds.
+    pub(crate) fn found(&self, now: Monotonic) -> Found {
+        let entries = (0..self.slots.len()).filter_map(|vip| {
+            let entry = match self.role(vip, now)? {
+                Role::Held => FoundEntry::Held,
+                Role::Handover { mac, until } => FoundEntry::Handover { mac, until },
+                Role::Foreign { .. } => return None,
+            };
+            Some((names::vip(vip), entry))
+        });
+        let mut found = Found { session: self.session, deadline: self.deadline, ..Found::default() };
+        found.entries = entries.collect();
+        found
+    }
+}

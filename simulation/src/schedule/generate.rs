@@ -1,0 +1,314 @@
+//! Makes a schedule from a seed, so that each kind of trouble is frequent.
+
+use fastrand::Rng;
+
+use super::{
+    Disturbance, Ending, KINDS, Mark, NodePlan, STEPS, Schedule, Timing, VipPlan, What, When, Who,
+};
+
+/// From when on anything befalls the cluster: it has settled by then, mostly.
+const FIRST_MS: u32 = 7_000;
+
+/// What a schedule is about.
+enum Theme {
+    /// What operators do on a good day.
+    Planned,
+    /// Handovers, and something that comes between.
+    Interrupted,
+    /// A few faults, each with time to get over it.
+    Sparse,
+    /// Everything at once.
+    Dense,
+}
+
+struct Generator {
+    rng: Rng,
+    nodes: u8,
+    vips: u8,
+    segments: u8,
+    timing: Timing,
+}
+
+/// The schedule of a seed.
+pub(super) fn generate(seed: u64) -> Schedule {
+    let mut rng = Rng::with_seed(seed);
+    let timing = timing(&mut rng);
+    let nodes = rng.u8(2..=5);
+    let vips = rng.u8(1..=4);
+    let segments = if rng.u8(0..4) == 0 { 2 } else { 1 };
+    let mut generator = Generator { rng, nodes, vips, segments, timing };
+    let node_plans = generator.nodes();
+    let vip_plans = generator.vips();
+    let disturbances = generator.disturbances();
+    Schedule {
+        seed,
+        hold: generator.rng.bool(),
+        timing,
+        segments,
+        nodes: node_plans,
+        vips: vip_plans,
+        disturbances,
+    }
+}
+
+fn timing(rng: &mut Rng) -> Timing {
+    let (lease_ms, renewal_ms, margin_ms) = match rng.u8(0..4) {
+        0 => (2_000, 500, 250),
+        1..=3 => (4_000, 1_000, 500),
+        _ => unreachable!("four cases"),
+    };
+    Timing {
+        lease_ms,
+        renewal_ms,
+        margin_ms,
+        restart_lease_ms: if rng.u8(0..8) == 0 { 60_000 } else { 15_000 },
+        hold_for_ms: if rng.bool() { 10_000 } else { 30_000 },
+    }
+}
+
+impl Generator {
+    /// Mostly 0.
+    fn rarely(&mut self, most: u32) -> u32 {
+        if self.rng.u8(0..6) == 0 { self.rng.u32(0..=most) } else { 0 }
+    }
+
+    fn nodes(&mut self) -> Vec<NodePlan> {
+        let plan = |generator: &mut Self| NodePlan {
+            clock_ppm: match generator.rng.u8(0..4) {
+                0 => 0,
+                1 => 10_000,
+                2 => -10_000,
+                _ => generator.rng.i32(-10_000..=10_000),
+            },
+            clock_ms: generator.rng.u32(1..2_000_000),
+            joins_ms: generator.rarely(30_000),
+        };
+        let mut nodes: Vec<NodePlan> = (0..self.nodes).map(|_| plan(self)).collect();
+        nodes[0].joins_ms = 0;
+        nodes
+    }
+
+    fn vips(&mut self) -> Vec<VipPlan> {
+        (0..self.vips).map(|_| VipPlan { wanted_ms: self.rarely(25_000) }).collect()
+    }
+
+    fn who(&mut self) -> Who {
+        Who::Node(self.rng.u8(0..self.nodes))
+    }
+
+    fn vip(&mut self) -> u8 {
+        self.rng.u8(0..self.vips)
+    }
+
+    fn segment(&mut self) -> u8 {
+        self.rng.u8(0..self.segments)
+    }
+
+    /// Shorter than the lease as often as longer.
+    fn a_while(&mut self) -> u32 {
+        let lease = self.timing.lease_ms;
+        match self.rng.u8(0..3) {
+            0 => self.rng.u32(50..lease),
+            1 => self.rng.u32(lease / 2..lease * 2),
+            _ => self.rng.u32(lease..lease * 5),
+        }
+    }
+
+    fn back(&mut self) -> Option<u32> {
+        match self.rng.u8(0..6) {
+            0 => None,
+            1 | 2 => Some(self.rng.u32(20..2_000)),
+            _ => Some(self.a_while()),
+        }
+    }
+
+    fn disturbances(&mut self) -> Vec<Disturbance> {
+        match self.theme() {
+            Theme::Planned => self.planned_only(),
+            Theme::Interrupted => self.interrupted(),
+            Theme::Sparse => self.sparse(),
+            Theme::Dense => self.dense(),
+        }
+    }
+
+    fn theme(&mut self) -> Theme {
+        match self.rng.u8(0..20) {
+            0..4 => Theme::Planned,
+            4..10 => Theme::Interrupted,
+            10..14 => Theme::Sparse,
+            _ => Theme::Dense,
+        }
+    }
+
+    fn planned_only(&mut self) -> Vec<Disturbance> {
+        let mut at = FIRST_MS;
+        let many = self.rng.u32(2..10);
+        (0..many)
+            .map(|_| {
+                at += if self.rng.bool() { self.rng.u32(1..1_500) } else { self.rng.u32(1_000..9_000) };
+                Disturbance { when: When::Ms(at), what: self.planned() }
+            })
+            .collect()
+    }
+
+    /// A handover at a time, and a fault at one of its steps.
+    fn interrupted(&mut self) -> Vec<Disturbance> {
+        let mut disturbances = Vec::new();
+        let mut at = FIRST_MS;
+        for _ in 0..self.rng.u8(1..4) {
+            at += self.rng.u32(0..3_000);
+            // Whoever has it has it no more, or somebody else is wanted.
+            for vip in 0..self.vips {
+                if self.rng.u8(0..3) == 0 {
+                    let what = What::Move { vip, to: self.who() };
+                    disturbances.push(Disturbance { when: When::Ms(at + self.rng.u32(0..500)), what });
+                }
+            }
+            let what = self.hand_over();
+            disturbances.push(Disturbance { when: When::Ms(at), what });
+            for _ in 0..self.rng.u8(1..3) {
+                let step = STEPS[self.rng.usize(0..STEPS.len())];
+                let after_us = match self.rng.u8(0..3) {
+                    0 => 0,
+                    1 => self.rng.u32(1..20_000),
+                    _ => self.rng.u32(1..2_000_000),
+                };
+                let who = if self.rng.bool() { Who::Giver } else { Who::Taker };
+                let what = self.fault().with(|_| who);
+                disturbances
+                    .push(Disturbance { when: When::Step { step, from_ms: at - 1, after_us }, what });
+            }
+            at += self.rng.u32(8_000..16_000);
+        }
+        disturbances
+    }
+
+    fn sparse(&mut self) -> Vec<Disturbance> {
+        let mut at = FIRST_MS + self.rng.u32(0..2_000);
+        let many = self.rng.u32(1..5);
+        (0..many)
+            .map(|_| {
+                let what = self.fault();
+                let disturbance = Disturbance { when: When::Ms(at), what };
+                at += self.rng.u32(9_000..18_000);
+                disturbance
+            })
+            .collect()
+    }
+
+    fn dense(&mut self) -> Vec<Disturbance> {
+        let end = FIRST_MS + self.rng.u32(5_000..30_000);
+        let many = self.rng.u32(3..18);
+        (0..many)
+            .map(|_| {
+                let when = When::Ms(self.rng.u32(1_000..end));
+                let what = match self.rng.u8(0..10) {
+                    0..3 => self.planned(),
+                    3..5 => self.hand_over(),
+                    5 => self.edited(),
+                    _ => self.fault(),
+                };
+                Disturbance { when, what }
+            })
+            .collect()
+    }
+
+    /// Something that moves a VIP, if it is where it is thought to be.
+    fn hand_over(&mut self) -> What {
+        match self.rng.u8(0..4) {
+            0 => What::Marked { who: self.who(), mark: Mark::Cordoned, for_ms: self.rng.u32(2_000..20_000) },
+            1 => What::Marked { who: self.who(), mark: Mark::Excluded, for_ms: self.rng.u32(2_000..20_000) },
+            _ => What::Move { vip: self.vip(), to: self.who() },
+        }
+    }
+
+    fn planned(&mut self) -> What {
+        let who = self.who();
+        let for_ms = self.rng.u32(20..15_000);
+        match self.rng.u8(0..12) {
+            0 | 1 => {
+                let back = self.rng.u32(50..self.timing.restart_lease_ms / 2);
+                What::End { who, how: Ending::Restart, back_ms: Some(back) }
+            }
+            2 => What::End { who, how: Ending::Leave, back_ms: Some(self.rng.u32(500..20_000)) },
+            3 => What::Marked { who, mark: Mark::Cordoned, for_ms },
+            4 => What::Marked { who, mark: Mark::NotReady, for_ms },
+            5 => What::Marked { who, mark: Mark::Excluded, for_ms },
+            6 => {
+                let mark = if self.rng.bool() { Mark::OutOfService } else { Mark::NetworkUnavailable };
+                What::Marked { who, mark, for_ms }
+            }
+            7..9 => What::Local { vip: self.vip(), on: self.rng.u8(0..1 << self.nodes), for_ms },
+            9 => What::Unwanted { vip: self.vip(), for_ms },
+            _ => What::Move { vip: self.vip(), to: who },
+        }
+    }
+
+    fn edited(&mut self) -> What {
+        let (who, vip) = (self.who(), self.vip());
+        match self.rng.u8(0..7) {
+            0 => What::LeaseDeleted { who },
+            1 => What::LeaseBlanked { who },
+            2 => What::LeaseEdited { who },
+            3 => What::ClaimDeleted { vip, finalized: true },
+            4 => What::ClaimDeleted { vip, finalized: false },
+            5 => What::ClaimBlanked { vip },
+            _ => What::ClaimEdited { vip, to: who },
+        }
+    }
+
+    fn fault(&mut self) -> What {
+        match self.rng.u8(0..10) {
+            0..3 => self.fault_of_an_agent(),
+            3 | 4 => self.fault_of_a_node(),
+            5 => self.fault_of_a_segment(),
+            6..9 => self.fault_of_the_api(),
+            _ => self.edited(),
+        }
+    }
+
+    fn fault_of_an_agent(&mut self) -> What {
+        let (who, back_ms) = (self.who(), self.back());
+        match self.rng.u8(0..8) {
+            0..3 => What::Kill { who, back_ms },
+            3..6 => What::Pause { who, for_ms: self.a_while() },
+            6 => What::End { who, how: Ending::Restart, back_ms },
+            _ => What::End { who, how: Ending::Uninstall, back_ms },
+        }
+    }
+
+    fn fault_of_a_node(&mut self) -> What {
+        let (who, segment, for_ms) = (self.who(), self.segment(), self.a_while());
+        match self.rng.u8(0..8) {
+            0..3 => What::PowerOff { who, back_ms: self.back() },
+            3 => What::Freeze { who, for_ms, clock_too: self.rng.bool() },
+            4 => What::ChangeMac { who, segment },
+            5 | 6 => What::NoCarrier { who, segment, for_ms },
+            _ => What::NodeGone { who, for_ms },
+        }
+    }
+
+    fn fault_of_a_segment(&mut self) -> What {
+        let (segment, for_ms) = (self.segment(), self.a_while());
+        match self.rng.u8(0..4) {
+            0 => What::Partition { segment, side: self.rng.u8(1..1 << self.nodes), for_ms },
+            1 => What::Deaf { segment, from: self.who(), to: self.who(), for_ms },
+            2 => What::Lossy { segment, percent: self.rng.u8(20..=100), for_ms },
+            _ => What::LateFrames { segment, by_ms: self.rng.u32(5..3_000), for_ms },
+        }
+    }
+
+    fn fault_of_the_api(&mut self) -> What {
+        let (who, for_ms) = (self.who(), self.a_while());
+        let kind = KINDS[self.rng.usize(0..KINDS.len())];
+        match self.rng.u8(0..11) {
+            0..4 => What::CutOff { who, refused: self.rng.bool(), for_ms },
+            4 => What::ApiDown { refused: self.rng.bool(), for_ms },
+            5 => What::ApiRestart,
+            6 => What::SlowApi { by_ms: self.rng.u32(50..6_000), for_ms },
+            7 => What::NoAnswers { who, for_ms },
+            8 | 9 => What::Stall { who, kind, for_ms },
+            _ => What::Reset { who, kind },
+        }
+    }
+}

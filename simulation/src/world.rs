@@ -1,0 +1,302 @@
+//! The whole of one run: what is due when, and the state that it changes.
+
+mod agent;
+mod disturb;
+mod marks;
+mod requests;
+mod steps;
+mod watches;
+mod wire;
+
+use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
+
+use fastrand::Rng;
+use vipward::core::{
+    cluster::NodeName,
+    ownership::{Event, Wire},
+};
+use vipward_common::{MacAddr, Policy};
+
+pub(crate) use self::{
+    requests::Flight,
+    wire::{REFRESH, Segment},
+};
+use crate::{
+    Options,
+    api::{Api, Key},
+    check::{Checks, Violation},
+    facts::Facts,
+    names,
+    node::{Node, Times},
+    program::Program,
+    sabotage::Sabotage,
+    schedule::{Kind, Schedule, What, When},
+    time::At,
+    trace::Trace,
+};
+
+/// How often everything is looked at that time alone changes.
+const SWEEP: Duration = Duration::from_millis(200);
+
+/// Something that is due.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Happening {
+    /// A disturbance begins.
+    Begin(usize),
+    /// A disturbance is over.
+    End(usize),
+    /// A disturbance has waited in vain for its step.
+    Disarm(usize),
+    /// A node is there for the first time.
+    Join(usize),
+    /// Services begin to want a VIP.
+    Wanted(usize),
+    /// An agent is started, unless one runs.
+    Boot { node: usize },
+    /// An agent's list reaches the API server.
+    List { node: usize, life: u32, kind: Kind, watch: u32 },
+    /// Its answer reaches the agent.
+    Listed { node: usize, life: u32, kind: Kind, watch: u32, list: usize },
+    /// An agent's watch tells of changes.
+    Deliver { node: usize, life: u32, kind: Kind, watch: u32, upto: usize },
+    /// An engine's deadline.
+    Tick { node: usize, life: u32 },
+    /// A request reaches the API server.
+    Arrive(usize),
+    /// Its answer reaches the agent.
+    Answer(usize),
+    /// The agent waits for it no more.
+    Timeout(usize),
+    /// A frame reaches a node.
+    Frame { segment: usize, to: usize, vip: usize, sha: MacAddr },
+    /// An announcement is due.
+    Announce { node: usize, vip: usize, life: u32, round: u8 },
+    /// The program's event reaches the agent.
+    Heard { node: usize, life: u32, vip: usize, wire: HeardWire },
+    /// The agent notices its interfaces.
+    Links { node: usize, life: u32 },
+    /// An agent that ends has had its time.
+    Grace { node: usize, life: u32 },
+    /// A fence or an entry may have lapsed.
+    Lapse { node: usize },
+    /// It is time to look at everything.
+    Sweep,
+}
+
+/// [`Wire`], which has no order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum HeardWire {
+    Contested(MacAddr),
+    Moved(MacAddr),
+    Yielded(MacAddr),
+}
+
+impl From<Wire> for HeardWire {
+    fn from(wire: Wire) -> Self {
+        match wire {
+            Wire::Contested { mac } => Self::Contested(mac),
+            Wire::Moved { mac } => Self::Moved(mac),
+            Wire::Yielded { mac } => Self::Yielded(mac),
+        }
+    }
+}
+
+impl From<HeardWire> for Wire {
+    fn from(heard: HeardWire) -> Self {
+        match heard {
+            HeardWire::Contested(mac) => Self::Contested { mac },
+            HeardWire::Moved(mac) => Self::Moved { mac },
+            HeardWire::Yielded(mac) => Self::Yielded { mac },
+        }
+    }
+}
+
+/// What Services say about a VIP.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wish {
+    pub(crate) begun: bool,
+    pub(crate) unwanted: Times,
+    /// What limits it to the nodes with endpoints; the latest counts.
+    pub(crate) local: Vec<(usize, u8)>,
+}
+
+/// One run.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) plan: Schedule,
+    pub(crate) sabotage: Option<Sabotage>,
+    pub(crate) now: At,
+    queue: BinaryHeap<Reverse<(At, u64, Happening)>>,
+    queued: u64,
+    pub(crate) api: Api,
+    pub(crate) api_down: Times,
+    pub(crate) api_refuses: Times,
+    pub(crate) slow: Vec<(usize, u32)>,
+    /// How many changes of each kind the watches were told of.
+    told: [usize; 4],
+    flights: Vec<Flight>,
+    lists: Vec<Vec<(Key, Event)>>,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) wishes: Vec<Wish>,
+    /// What each disturbance has become, once it has begun.
+    pub(crate) begun: Vec<Option<What>>,
+    /// Those that wait for a step.
+    pub(crate) armed: Vec<usize>,
+    /// How many disturbances have not ended.
+    pub(crate) open: usize,
+    /// Who hands over each VIP, and to whom.
+    pub(crate) handing: Vec<Option<(usize, usize)>>,
+    /// Whether anything that answers may have changed.
+    pub(crate) stirred: bool,
+    pub(crate) checks: Checks,
+    pub(crate) facts: Facts,
+    pub(crate) trace: Trace,
+    pub(crate) violation: Option<Violation>,
+    /// Of what is no node's.
+    noise: Rng,
+}
+
+impl World {
+    pub(crate) fn new(plan: &Schedule, options: Options) -> Self {
+        let mut seeds = Rng::with_seed(plan.seed);
+        let program = || Program::new(plan.vips.len(), plan.hold, options.sabotage);
+        let nodes = plan.nodes.iter().enumerate().map(|(index, node)| {
+            Node::new(index, node, (plan.segments.into(), plan.vips.len()), program(), seeds.u64(..))
+        });
+        let mut world = Self {
+            nodes: nodes.collect(),
+            sabotage: options.sabotage,
+            now: At::default(),
+            queue: BinaryHeap::new(),
+            queued: 0,
+            api: Api::new(options.sabotage),
+            api_down: Times::default(),
+            api_refuses: Times::default(),
+            slow: Vec::new(),
+            told: [0; 4],
+            flights: Vec::new(),
+            lists: Vec::new(),
+            segments: vec![Segment::default(); plan.segments.into()],
+            wishes: vec![Wish::default(); plan.vips.len()],
+            begun: vec![None; plan.disturbances.len()],
+            armed: Vec::new(),
+            open: plan.disturbances.len(),
+            handing: vec![None; plan.vips.len()],
+            stirred: false,
+            checks: Checks::new(plan),
+            facts: Facts::default(),
+            trace: Trace::new(options.trace),
+            violation: None,
+            noise: seeds.fork(),
+            plan: plan.clone(),
+        };
+        world.queue_the_plan();
+        world
+    }
+
+    fn queue_the_plan(&mut self) {
+        let plan = self.plan.clone();
+        for (index, node) in plan.nodes.iter().enumerate() {
+            self.at(At::from_millis(node.joins_ms.into()), Happening::Join(index));
+        }
+        for (index, vip) in plan.vips.iter().enumerate() {
+            self.at(At::from_millis(vip.wanted_ms.into()), Happening::Wanted(index));
+        }
+        for (index, disturbance) in plan.disturbances.iter().enumerate() {
+            let ms = match disturbance.when {
+                When::Ms(ms) => ms,
+                When::Step { from_ms, .. } => from_ms,
+            };
+            self.at(At::from_millis(ms.into()), Happening::Begin(index));
+        }
+        self.after(SWEEP, Happening::Sweep);
+    }
+
+    /// Goes on until the cluster is quiet, or something is wrong.
+    pub(crate) fn run(&mut self) {
+        while let Some(Reverse((at, _, happening))) = self.queue.pop() {
+            self.now = self.now.max(at);
+            self.happen(happening);
+            if self.stirred {
+                self.stirred = false;
+                self.check();
+            }
+            if self.violation.is_some() || self.checks.is_done() {
+                break;
+            }
+        }
+    }
+
+    pub(crate) fn at(&mut self, at: At, happening: Happening) {
+        self.queued += 1;
+        self.queue.push(Reverse((at, self.queued, happening)));
+    }
+
+    pub(crate) fn after(&mut self, delay: Duration, happening: Happening) {
+        self.at(self.now + delay, happening);
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        match happening {
+            Happening::Begin(index) => self.begin_or_arm(index),
+            Happening::End(index) => self.end(index),
+            Happening::Disarm(index) => self.disarm(index),
+            Happening::Join(node) => self.join(node),
+            Happening::Wanted(vip) => {
+                self.wishes[vip].begun = true;
+                self.checks.disturbed(self.now);
+                self.tell_wish(vip);
+            }
+            Happening::Boot { node } => self.boot(node),
+            Happening::List { node, life, kind, watch } => self.list(node, life, kind, watch),
+            Happening::Listed { node, life, kind, watch, list } => {
+                self.listed(node, life, kind, watch, list);
+            }
+            Happening::Deliver { node, life, kind, watch, upto } => {
+                self.deliver(node, life, kind, watch, upto);
+            }
+            Happening::Tick { node, life } => self.tick(node, life),
+            Happening::Arrive(flight) => self.arrive(flight),
+            Happening::Answer(flight) => self.answered(flight),
+            Happening::Timeout(flight) => self.timed_out(flight),
+            Happening::Frame { segment, to, vip, sha } => self.frame(segment, to, vip, sha),
+            Happening::Announce { node, vip, life, round } => self.announce(node, vip, life, round),
+            Happening::Heard { node, life, vip, wire } => self.heard(node, life, vip, wire.into()),
+            Happening::Links { node, life } => self.notice_links(node, life),
+            Happening::Grace { node, life } => {
+                if self.nodes[node].life == life && self.nodes[node].process.is_some() {
+                    self.exit(node);
+                }
+            }
+            Happening::Lapse { node } => self.lapse(node),
+            Happening::Sweep => {
+                self.sweep();
+                self.after(SWEEP, Happening::Sweep);
+            }
+        }
+    }
+
+    pub(crate) fn segment_of(&self, vip: usize) -> usize {
+        vip % self.segments.len()
+    }
+
+    pub(crate) fn policy(&self) -> Policy {
+        if self.plan.hold { Policy::Hold } else { Policy::Stop }
+    }
+
+    pub(crate) fn violate(&mut self, rule: &'static str, what: String) {
+        if self.violation.is_none() {
+            self.trace.line(self.now, "", || format!("VIOLATION of {rule}: {what}"));
+            self.violation = Some(Violation { rule, what });
+        }
+    }
+
+    pub(crate) fn say(&mut self, node: usize, what: impl FnOnce() -> String) {
+        self.trace.line(self.now, node_name(node), what);
+    }
+}
+
+fn node_name(node: usize) -> NodeName {
+    names::node(node)
+}

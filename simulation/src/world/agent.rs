@@ -1,0 +1,370 @@
+//! Starting agents, letting them take steps, and doing what they say.
+
+use std::{collections::VecDeque, time::Duration};
+
+use vipward::core::{
+    ownership::{Command, Engine, Entry, Event, Notice, Settings, StopReason},
+};
+
+use super::{Happening, World};
+use crate::{
+    api::Request,
+    names,
+    node::{Incoming, Process, Times},
+    program::{Program, Role},
+    sabotage::Sabotage,
+    schedule::{Ending, KINDS, Step},
+};
+
+/// The time between an event or deadline and the agent's step, in microseconds.
+const STEP_US: std::ops::Range<u64> = 10..400;
+/// No engine needs so many steps in [`STEPS_IN`].
+const MANY_STEPS: u32 = 5_000;
+const STEPS_IN: Duration = Duration::from_secs(1);
+/// What an agent that is told to end is given.
+const GRACE: Duration = Duration::from_secs(30);
+/// After how long an agent that ended with an error is started again, in milliseconds.
+const BACK_OFF: std::ops::Range<u64> = 1_000..10_000;
+/// What the program's clock may be late.
+const CLOCK_LATE: Duration = Duration::from_millis(8);
+
+const fn ms(millis: u32) -> Duration {
+    Duration::from_millis(millis as u64)
+}
+
+impl World {
+    fn settings(&mut self, node: usize) -> Settings {
+        let timing = self.plan.timing;
+        let no_margin = self.sabotage == Some(Sabotage::NoMargin);
+        Settings {
+            node: names::node(node),
+            lease: ms(timing.lease_ms),
+            renewal: ms(timing.renewal_ms),
+            margin: if no_margin { Duration::ZERO } else { ms(timing.margin_ms) },
+            policy: self.policy(),
+            hold_for: ms(timing.hold_for_ms),
+            restart_lease: ms(timing.restart_lease_ms),
+            stable_for: ms(timing.lease_ms),
+            handover_pace: ms(timing.renewal_ms),
+            honour_exclude_label: true,
+            clock_late: if no_margin { Duration::ZERO } else { CLOCK_LATE },
+            seed: self.nodes[node].noise.u64(..),
+        }
+    }
+
+    /// Starts an agent, unless one runs.
+    pub(super) fn boot(&mut self, node: usize) {
+        if !self.nodes[node].powered || self.nodes[node].process.is_some() {
+            return;
+        }
+        let settings = self.settings(node);
+        let now = self.now;
+        let it = &mut self.nodes[node];
+        it.life += 1;
+        it.paused = Times::default();
+        it.leaves = false;
+        let local = it.clock.read(now);
+        let found = it.program.found(local);
+        it.process = Some(Process::new(Engine::start(settings, found.clone(), local), now));
+        self.say(node, || format!("starts, and finds {:?}", found.entries));
+        for vip in 0..self.plan.vips.len() {
+            self.nodes[node].rounds[vip].is_running = false;
+            let slot = self.nodes[node].program.slot(vip);
+            if slot.is_some_and(|slot| slot.role == Role::Held) {
+                self.begin_refreshing(node, vip);
+            }
+        }
+        self.feed_links(node);
+        for kind in KINDS {
+            self.begin_list(node, kind);
+        }
+        self.update_fitness();
+    }
+
+    /// The agent is no more, whatever it was doing.
+    pub(super) fn kill(&mut self, node: usize) {
+        let it = &mut self.nodes[node];
+        it.process = None;
+        it.paused = Times::default();
+        for rounds in &mut it.rounds {
+            rounds.life += 1;
+        }
+        self.update_fitness();
+    }
+
+    /// An agent that was told to end does.
+    pub(super) fn exit(&mut self, node: usize) {
+        let ending = self.nodes[node].process.as_ref().and_then(|process| process.ending);
+        self.say(node, || "its agent ends".to_owned());
+        self.kill(node);
+        if let Some((how, back)) = ending {
+            if how == Ending::Uninstall {
+                self.nodes[node].program =
+                    Program::new(self.plan.vips.len(), self.plan.hold, self.sabotage);
+                self.stirred = true;
+            }
+            if let Some(back) = back {
+                self.after(back, Happening::Boot { node });
+            }
+        }
+    }
+
+    pub(super) fn tell_to_end(&mut self, node: usize, how: Ending, back: Option<Duration>) {
+        let life = self.nodes[node].life;
+        let Some(process) = &mut self.nodes[node].process else { return };
+        if process.ending.is_some() {
+            return;
+        }
+        process.ending = Some((how, back));
+        self.nodes[node].leaves = how != Ending::Restart;
+        self.after(GRACE, Happening::Grace { node, life });
+        self.update_fitness();
+        let reason = match how {
+            Ending::Restart => StopReason::Restart,
+            Ending::Leave => StopReason::Leave,
+            Ending::Uninstall => StopReason::Uninstall,
+        };
+        self.incoming(node, life, Incoming::Event(Event::Stop(reason)));
+    }
+
+    /// Tells the agent, or keeps it for when the agent runs again.
+    pub(super) fn incoming(&mut self, node: usize, life: u32, incoming: Incoming) {
+        let it = &mut self.nodes[node];
+        if it.life != life {
+            return;
+        }
+        let runs = it.agent_runs();
+        let Some(process) = &mut it.process else { return };
+        if !runs || !process.unfinished.is_empty() {
+            process.inbox.push_back(incoming);
+            return;
+        }
+        self.take_in(node, incoming);
+    }
+
+    fn take_in(&mut self, node: usize, incoming: Incoming) {
+        match incoming {
+            Incoming::Event(event) => self.feed(node, event),
+            Incoming::Listed(kind, list) => self.take_list(node, kind, list),
+        }
+    }
+
+    /// An agent that did not run does.
+    pub(super) fn resume(&mut self, node: usize) {
+        if !self.nodes[node].agent_runs() {
+            return;
+        }
+        self.feed_links(node);
+        self.drain(node);
+        self.feed(node, Event::Tick);
+    }
+
+    /// Takes in what waits for the agent, as long as it runs.
+    pub(super) fn drain(&mut self, node: usize) {
+        let life = self.nodes[node].life;
+        loop {
+            let it = &mut self.nodes[node];
+            if it.life != life || !it.agent_runs() {
+                return;
+            }
+            let Some(process) = &mut it.process else { return };
+            if !process.unfinished.is_empty() {
+                let commands = std::mem::take(&mut process.unfinished);
+                self.carry_out(node, commands);
+            } else if let Some(incoming) = process.inbox.pop_front() {
+                self.take_in(node, incoming);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// One step of the engine.
+    pub(super) fn feed(&mut self, node: usize, event: Event) {
+        let life = self.nodes[node].life;
+        self.steps_of_event(node, &event);
+        if !self.nodes[node].agent_runs() || self.nodes[node].life != life {
+            // A disturbance has come between.
+            self.incoming(node, life, Incoming::Event(event));
+            return;
+        }
+        let now = self.now;
+        let local = self.nodes[node].clock.read(now);
+        self.trace.event(now, node, &event);
+        let Some(process) = &mut self.nodes[node].process else { return };
+        let commands = process.engine.on_event(event, local);
+        if now.since(process.steps_since) > STEPS_IN {
+            (process.steps, process.steps_since) = (0, now);
+        }
+        process.steps += 1;
+        if process.steps > MANY_STEPS {
+            self.violate("quiet", format!("the engine of {} never rests", names::node(node)));
+            return;
+        }
+        self.carry_out(node, commands.into());
+        self.schedule_tick(node);
+    }
+
+    pub(super) fn schedule_tick(&mut self, node: usize) {
+        let now = self.now;
+        let it = &mut self.nodes[node];
+        let Some(process) = &mut it.process else { return };
+        let due = process.engine.next_deadline().and_then(|deadline| it.clock.when(deadline));
+        let Some(due) = due else { return };
+        let due = due.max(now);
+        if process.tick.is_some_and(|tick| tick <= due) {
+            return;
+        }
+        process.tick = Some(due);
+        let at = due + Duration::from_micros(it.noise.u64(STEP_US));
+        let life = it.life;
+        self.at(at, Happening::Tick { node, life });
+    }
+
+    pub(super) fn tick(&mut self, node: usize, life: u32) {
+        let now = self.now;
+        let it = &mut self.nodes[node];
+        if it.life != life {
+            return;
+        }
+        let runs = it.agent_runs();
+        let local = it.clock.read(now);
+        let Some(process) = &mut it.process else { return };
+        process.tick = None;
+        if !runs || !process.unfinished.is_empty() {
+            return;
+        }
+        if process.engine.next_deadline().is_some_and(|deadline| deadline <= local) {
+            self.feed(node, Event::Tick);
+        } else {
+            self.schedule_tick(node);
+        }
+    }
+
+    /// Does what the engine says, in order, until something comes between.
+    fn carry_out(&mut self, node: usize, mut commands: VecDeque<Command>) {
+        let life = self.nodes[node].life;
+        while let Some(command) = commands.pop_front() {
+            let local = self.nodes[node].clock.read(self.now);
+            self.trace.command(self.now, node, &command, local);
+            match &command {
+                Command::SetFence(_) => {}
+                Command::WriteLease(write) if write.node == names::node(node) => self.checks.renewal(node),
+                other => self.checks.noise(self.now, node, other),
+            }
+            self.carry_out_one(node, command);
+            let it = &mut self.nodes[node];
+            if it.life != life || it.process.is_none() {
+                return;
+            }
+            if !it.agent_runs() {
+                if let Some(process) = &mut it.process {
+                    process.unfinished.extend(commands);
+                }
+                return;
+            }
+        }
+    }
+
+    fn carry_out_one(&mut self, node: usize, command: Command) {
+        match command {
+            Command::SetFence(fence) => {
+                let now = self.now;
+                let it = &mut self.nodes[node];
+                it.program.move_fence(fence);
+                it.last_alive = now;
+                self.stirred = true;
+                self.watch_fence(node);
+            }
+            Command::SetEntry { vip, entry, home } => {
+                self.set_entry(node, names::vip_index(vip), entry, home.is_some());
+            }
+            Command::SetPeers(peers) => {
+                self.nodes[node].program.peers = peers;
+                self.stirred = true;
+            }
+            Command::Announce { vip } => self.send_announcement(node, names::vip_index(vip)),
+            Command::WriteLease(write) => self.send(node, Request::WriteLease(write)),
+            Command::ReadLease(name) => self.send(node, Request::ReadLease(name)),
+            Command::WriteClaim(write) => {
+                let steps = self.steps_of_write(node, &write);
+                self.send(node, Request::WriteClaim(write));
+                if let Some((step, giver, taker)) = steps {
+                    self.step(step, giver, taker);
+                }
+            }
+            Command::DeleteClaim { vip, expected } => self.send(node, Request::DeleteClaim { vip, expected }),
+            Command::ReadClaim(vip) => self.send(node, Request::ReadClaim(vip)),
+            // The agent ends with an error, and is started again like all that do.
+            Command::Notify(Notice::NotAlone { .. }) => {
+                let delay = Duration::from_millis(self.nodes[node].noise.u64(BACK_OFF));
+                self.kill(node);
+                self.after(delay, Happening::Boot { node });
+            }
+            Command::Notify(_) => {}
+            Command::Stopped => self.exit(node),
+        }
+    }
+
+    fn set_entry(&mut self, node: usize, vip: usize, entry: Option<Entry>, has_home: bool) {
+        let before = self.nodes[node].program.slot(vip);
+        self.nodes[node].program.set(vip, entry, has_home);
+        self.stirred = true;
+        let was_held = before.is_some_and(|slot| slot.role == Role::Held && slot.yielded.is_none());
+        match entry {
+            Some(Entry::Held) => {
+                if !has_home {
+                    self.violate(
+                        "sense",
+                        format!("{} is to hold {} without an interface", names::node(node), names::vip(vip)),
+                    );
+                }
+                if !was_held || !self.nodes[node].rounds[vip].is_running {
+                    self.begin_rounds(node, vip);
+                }
+                self.step_of_holding(node, vip);
+            }
+            Some(Entry::Handover { mac, until }) => {
+                let taker = names::mac_node(mac);
+                let began = self.handing[vip] != Some((node, taker));
+                self.handing[vip] = Some((node, taker));
+                if let Some(at) = self.nodes[node].clock.when(until + CLOCK_LATE) {
+                    self.at(at, Happening::Lapse { node });
+                }
+                if began {
+                    self.step(Step::Switched, node, taker);
+                }
+            }
+            Some(Entry::Foreign { .. }) | None => {
+                if let Some((giver, taker)) = self.handing[vip].filter(|(giver, _)| *giver == node) {
+                    self.step(Step::LetGo, giver, taker);
+                    self.handing[vip] = None;
+                }
+            }
+        }
+    }
+
+    /// What the agent knows of its interfaces is what they are.
+    fn feed_links(&mut self, node: usize) {
+        for link in &mut self.nodes[node].links {
+            link.known_mac = link.mac;
+        }
+        self.stirred = true;
+        let links = self.nodes[node].node_links();
+        self.feed(node, Event::Links(links));
+    }
+
+    /// Interfaces have changed.
+    pub(super) fn notice_links(&mut self, node: usize, life: u32) {
+        if self.nodes[node].life != life || !self.nodes[node].agent_runs() {
+            return;
+        }
+        self.feed_links(node);
+        for vip in 0..self.plan.vips.len() {
+            let slot = self.nodes[node].program.slot(vip);
+            if slot.is_some_and(|slot| slot.role == Role::Held) {
+                self.begin_rounds(node, vip);
+            }
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! What befalls the cluster: how each disturbance begins and ends.
+
+use std::time::Duration;
+
+use vipward::core::{
+    cluster::{ClaimState, Holder, Session},
+    ownership::Found,
+};
+
+use super::{Happening, World};
+use crate::{
+    names,
+    node::{Marks, Times},
+    program::Program,
+    schedule::{KINDS, Mark, What, When, Who},
+};
+
+/// How long a step is waited for.
+const ARMED: Duration = Duration::from_secs(20);
+/// From power to a running agent.
+const BOOT: std::ops::Range<u64> = 500..3_000;
+/// Until an agent notices what became of its interfaces, in milliseconds.
+const NOTICE: std::ops::Range<u64> = 1..40;
+
+fn index(who: Who) -> usize {
+    match who {
+        Who::Node(node) => node.into(),
+        Who::Giver | Who::Taker => unreachable!("who takes part is named when the step happens"),
+    }
+}
+
+impl World {
+    pub(super) fn begin_or_arm(&mut self, index: usize) {
+        let disturbance = self.plan.disturbances[index];
+        match disturbance.when {
+            When::Ms(_) => self.begun[index] = Some(disturbance.what),
+            When::Step { .. } if self.begun[index].is_none() => {
+                self.armed.push(index);
+                self.after(ARMED, Happening::Disarm(index));
+                return;
+            }
+            When::Step { .. } => {}
+        }
+        self.begin(index);
+    }
+
+    pub(super) fn disarm(&mut self, index: usize) {
+        let before = self.armed.len();
+        self.armed.retain(|armed| *armed != index);
+        self.open -= before - self.armed.len();
+    }
+
+    pub(super) fn begin(&mut self, index: usize) {
+        let Some(what) = self.begun[index] else { return };
+        self.trace.line(self.now, "", || format!("*** {what:?}"));
+        let is_planned = what.is_planned(&self.plan.timing);
+        self.checks.disturbed(self.now);
+        if !is_planned {
+            self.checks.faulted(self.now, what.lasts());
+            if self.handing.iter().flatten().any(|(giver, taker)| what.befalls([*giver, *taker])) {
+                self.facts.interrupted = true;
+            }
+        }
+        match what.lasts() {
+            Some(lasts) => self.after(lasts, Happening::End(index)),
+            None => self.open -= 1,
+        }
+        self.apply(index, what, true);
+        self.stirred = true;
+        self.update_fitness();
+    }
+
+    pub(super) fn end(&mut self, index: usize) {
+        let Some(what) = self.begun[index] else { return };
+        self.trace.line(self.now, "", || format!("*** over: {what:?}"));
+        self.open -= 1;
+        self.checks.disturbed(self.now);
+        if !what.is_planned(&self.plan.timing) {
+            self.checks.faulted(self.now, None);
+        }
+        self.apply(index, what, false);
+        self.stirred = true;
+        self.update_fitness();
+    }
+
+    pub(super) fn join(&mut self, node: usize) {
+        self.checks.disturbed(self.now);
+        self.nodes[node].powered = true;
+        self.tell_node(node);
+        self.boot(node);
+    }
+
+    fn apply(&mut self, number: usize, what: What, begins: bool) {
+        match what {
+            What::Kill { who, .. } if begins => self.kill(index(who)),
+            What::Kill { who, .. } => self.boot(index(who)),
+            What::PowerOff { who, .. } => self.power(index(who), !begins),
+            What::Pause { who, .. } => self.pause(index(who), begins),
+            What::Freeze { who, clock_too, .. } => self.freeze(index(who), clock_too, begins),
+            What::End { who, how, back_ms } if begins => {
+                self.tell_to_end(index(who), how, back_ms.map(|back| Duration::from_millis(back.into())));
+            }
+            What::ChangeMac { who, segment } => self.change_mac(index(who), segment.into()),
+            What::NoCarrier { who, segment, .. } => {
+                let link = segment_index(segment, self.segments.len());
+                self.nodes[index(who)].links[link].no_carrier.change(begins);
+                self.links_changed(index(who));
+            }
+            What::Partition { .. } | What::Deaf { .. } | What::Lossy { .. } | What::LateFrames { .. } => {
+                self.change_segment(number, what, begins);
+            }
+            What::CutOff { .. }
+            | What::ApiDown { .. }
+            | What::ApiRestart
+            | What::SlowApi { .. }
+            | What::NoAnswers { .. }
+            | What::Stall { .. }
+            | What::Reset { .. } => self.change_api(number, what, begins),
+            What::Marked { who, mark, .. } => self.mark(index(who), mark, begins),
+            What::NodeGone { who, .. } => {
+                self.nodes[index(who)].marks.gone.change(begins);
+                self.tell_node(index(who));
+            }
+            What::Local { vip, on, .. } => {
+                let local = &mut self.wishes[usize::from(vip)].local;
+                if begins {
+                    local.push((number, on));
+                } else {
+                    local.retain(|(of, _)| *of != number);
+                }
+                self.tell_wish(vip.into());
+            }
+            What::Unwanted { vip, .. } => {
+                self.wishes[usize::from(vip)].unwanted.change(begins);
+                self.tell_wish(vip.into());
+            }
+            What::LeaseDeleted { .. }
+            | What::LeaseBlanked { .. }
+            | What::LeaseEdited { .. }
+            | What::Move { .. }
+            | What::ClaimDeleted { .. }
+            | What::ClaimBlanked { .. }
+            | What::ClaimEdited { .. } => self.edit(what),
+            // Its agent is started again so long after it has ended, not after it was told to.
+            What::End { .. } => {}
+        }
+    }
+
+    fn power(&mut self, node: usize, on: bool) {
+        let it = &mut self.nodes[node];
+        it.powered = on;
+        if on {
+            let delay = Duration::from_millis(it.noise.u64(BOOT));
+            self.after(delay, Happening::Boot { node });
+            return;
+        }
+        self.kill(node);
+        self.nodes[node].program = Program::new(self.plan.vips.len(), self.plan.hold, self.sabotage);
+        debug_assert_eq!(self.nodes[node].program.found(Default::default()), Found::default());
+        for handing in self.handing.iter_mut().filter(|of| of.is_some_and(|(giver, _)| giver == node)) {
+            *handing = None;
+        }
+    }
+
+    fn pause(&mut self, node: usize, begins: bool) {
+        if begins && self.nodes[node].process.is_none() {
+            return;
+        }
+        self.nodes[node].paused.change(begins);
+        if !begins {
+            self.resume(node);
+        }
+    }
+
+    fn freeze(&mut self, node: usize, clock_too: bool, begins: bool) {
+        let now = self.now;
+        let longest = self.plan.timing.restart_lease_ms.max(self.plan.timing.lease_ms);
+        let it = &mut self.nodes[node];
+        it.frozen.change(begins);
+        if clock_too && begins {
+            it.clock.stop(now);
+        } else if clock_too {
+            it.clock.go_on(now);
+            it.dazed_until = now + Duration::from_millis(longest.into()) * 102 / 100;
+        }
+        if begins && clock_too {
+            // What it answers when it wakes up is outside of what is promised.
+            self.nodes[node].dazed_until = now + Duration::from_secs(3_600);
+        }
+        if !begins {
+            self.watch_fence(node);
+            self.resume(node);
+        }
+    }
+
+    fn change_mac(&mut self, node: usize, segment: usize) {
+        let now = self.now;
+        let segment = segment.min(self.segments.len() - 1);
+        let link = &mut self.nodes[node].links[segment];
+        link.changes += 1;
+        link.mac = names::mac(node, segment, link.changes);
+        link.since = now;
+        self.links_changed(node);
+    }
+
+    fn links_changed(&mut self, node: usize) {
+        let it = &mut self.nodes[node];
+        let delay = Duration::from_millis(it.noise.u64(NOTICE));
+        let life = it.life;
+        self.after(delay, Happening::Links { node, life });
+    }
+
+    fn change_segment(&mut self, number: usize, what: What, begins: bool) {
+        let segments = self.segments.len();
+        match what {
+            What::Partition { segment, side, .. } => {
+                keep(&mut self.segments[segment_index(segment, segments)].partitions, number, side, begins);
+            }
+            What::Deaf { segment, from, to, .. } => {
+                let pair = (index(from), index(to));
+                keep(&mut self.segments[segment_index(segment, segments)].deaf, number, pair, begins);
+            }
+            What::Lossy { segment, percent, .. } => {
+                keep(&mut self.segments[segment_index(segment, segments)].lossy, number, percent, begins);
+            }
+            What::LateFrames { segment, by_ms, .. } => {
+                keep(&mut self.segments[segment_index(segment, segments)].late, number, by_ms, begins);
+            }
+            other => unreachable!("{other:?} is nothing of a segment"),
+        }
+    }
+
+    fn change_api(&mut self, number: usize, what: What, begins: bool) {
+        match what {
+            What::CutOff { who, refused, .. } => {
+                let it = &mut self.nodes[index(who)];
+                it.cut_off.change(begins);
+                if refused {
+                    it.refused.change(begins);
+                }
+                if !begins {
+                    self.revive(index(who));
+                }
+            }
+            What::ApiDown { refused, .. } => {
+                self.api_down.change(begins);
+                if refused {
+                    self.api_refuses.change(begins);
+                }
+                if !begins {
+                    (0..self.nodes.len()).for_each(|node| self.revive(node));
+                }
+            }
+            What::ApiRestart => {
+                for node in 0..self.nodes.len() {
+                    KINDS.into_iter().for_each(|kind| self.begin_list(node, kind));
+                }
+            }
+            What::SlowApi { by_ms, .. } => keep(&mut self.slow, number, by_ms, begins),
+            What::NoAnswers { who, .. } => self.nodes[index(who)].no_answers.change(begins),
+            What::Stall { who, kind, .. } => {
+                self.nodes[index(who)].stalled[kind as usize].change(begins);
+                if !begins {
+                    self.revive_watch(index(who), kind);
+                }
+            }
+            What::Reset { who, kind } => self.begin_list(index(who), kind),
+            other => unreachable!("{other:?} is nothing of the API server"),
+        }
+    }
+
+    fn revive(&mut self, node: usize) {
+        KINDS.into_iter().for_each(|kind| self.revive_watch(node, kind));
+    }
+
+    fn mark(&mut self, node: usize, mark: Mark, begins: bool) {
+        let marks: &mut Marks = &mut self.nodes[node].marks;
+        let times: &mut Times = match mark {
+            Mark::Cordoned => &mut marks.cordoned,
+            Mark::NotReady => &mut marks.not_ready,
+            Mark::Excluded => &mut marks.excluded,
+            Mark::OutOfService => &mut marks.out_of_service,
+            Mark::NetworkUnavailable => &mut marks.network_unavailable,
+        };
+        times.change(begins);
+        self.tell_node(node);
+    }
+
+    /// Somebody edits an object by hand.
+    fn edit(&mut self, what: What) {
+        match what {
+            What::LeaseDeleted { who } => self.api.remove_lease(&names::node(index(who))),
+            What::LeaseBlanked { who } => self.edit_lease(index(who), None),
+            What::LeaseEdited { who } => {
+                let other = Session::from_number(self.noise.u64(1..));
+                self.edit_lease(index(who), other);
+            }
+            What::Move { vip, to } => {
+                let to = names::node(index(to));
+                self.edit_claim(vip.into(), |claim| claim.move_to = Some(to));
+            }
+            What::ClaimDeleted { vip, finalized: true } => {
+                self.edit_claim(vip.into(), |claim| claim.deleting = true);
+            }
+            What::ClaimDeleted { vip, finalized: false } => self.api.remove_claim(names::vip(vip.into())),
+            What::ClaimBlanked { vip } => {
+                self.edit_claim(vip.into(), |claim| claim.state = ClaimState::Blank);
+            }
+            What::ClaimEdited { vip, to } => {
+                let node = names::node(index(to));
+                let segment = self.segment_of(vip.into());
+                let session = self.api.leases.get(&node).and_then(|lease| lease.session);
+                let mac = self.nodes[index(to)].links[segment].mac;
+                let interface = names::interface(segment);
+                if let Some(session) = session {
+                    let state = ClaimState::Held(Holder { node, session, mac, interface });
+                    self.edit_claim(vip.into(), |claim| claim.state = state);
+                }
+            }
+            other => unreachable!("{other:?} edits nothing"),
+        }
+        self.spread();
+    }
+
+    fn edit_lease(&mut self, node: usize, session: Option<Session>) {
+        if let Some(mut lease) = self.api.leases.get(&names::node(node)).cloned() {
+            lease.session = session;
+            self.api.put_lease(lease);
+        }
+    }
+
+    fn edit_claim(&mut self, vip: usize, edit: impl FnOnce(&mut vipward::core::cluster::ClaimRecord)) {
+        if let Some(mut claim) = self.api.claims.get(&names::vip(vip)).cloned() {
+            edit(&mut claim);
+            self.api.put_claim(claim);
+        }
+    }
+}
+
+fn keep<T>(list: &mut Vec<(usize, T)>, number: usize, value: T, begins: bool) {
+    if begins {
+        list.push((number, value));
+    } else {
+        list.retain(|(of, _)| *of != number);
+    }
+}
+
+fn segment_index(segment: u8, segments: usize) -> usize {
+    usize::from(segment).min(segments - 1)
+}

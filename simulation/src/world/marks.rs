@@ -1,0 +1,108 @@
+//! What Kubernetes says about nodes and VIPs, and what follows from it.
+
+use std::collections::BTreeMap;
+
+use vipward::core::{cluster::NodeRecord, ownership::Demand};
+
+use super::{Happening, World};
+use crate::{
+    names,
+    program::{FenceState, Role},
+};
+
+/// Keeps a node from holding VIPs.
+const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+
+impl World {
+    pub(super) fn tell_node(&mut self, node: usize) {
+        let marks = self.nodes[node].marks;
+        let name = names::node(node);
+        if marks.gone.any() {
+            self.api.remove_node(&name);
+        } else {
+            let excluded = marks.excluded.any().then(|| (EXCLUDE.to_owned(), String::new()));
+            self.api.put_node(NodeRecord {
+                name,
+                labels: excluded.into_iter().collect::<BTreeMap<_, _>>(),
+                cordoned: marks.cordoned.any(),
+                ready: !marks.not_ready.any(),
+                network_unavailable: marks.network_unavailable.any(),
+                out_of_service: marks.out_of_service.any(),
+            });
+        }
+        self.spread();
+    }
+
+    pub(super) fn tell_wish(&mut self, vip: usize) {
+        let wish = &self.wishes[vip];
+        let is_wanted = wish.begun && !wish.unwanted.any();
+        let nodes = 0..self.nodes.len();
+        let on = |bits: u8| nodes.filter(|node| bits >> node & 1 == 1).map(names::node).collect();
+        let local = wish.local.last().map(|(_, bits)| on(*bits));
+        let demand = is_wanted.then(|| Demand { services: vec![names::service(vip)], local, ..Demand::default() });
+        self.api.put_demand(names::vip(vip), demand);
+        self.spread();
+    }
+
+    pub(crate) fn is_wanted(&self, vip: usize) -> bool {
+        self.wishes[vip].begun && !self.wishes[vip].unwanted.any()
+    }
+
+    /// Whether Kubernetes and its interface let a node hold a VIP.
+    pub(crate) fn may_hold(&self, node: usize, vip: usize) -> bool {
+        let it = &self.nodes[node];
+        let marks = it.marks;
+        let local = self.wishes[vip].local.last().is_none_or(|(_, bits)| bits >> node & 1 == 1);
+        local
+            && !(marks.excluded.any()
+                || marks.out_of_service.any()
+                || marks.network_unavailable.any()
+                || marks.gone.any())
+            && !it.links[self.segment_of(vip)].no_carrier.any()
+    }
+
+    /// Since when each agent could do everything is known again.
+    pub(super) fn update_fitness(&mut self) {
+        let api_works = !self.api_down.any() && self.slow.is_empty();
+        for node in &mut self.nodes {
+            if !node.is_fit(api_works) {
+                node.fit_since = None;
+            } else if node.fit_since.is_none() {
+                node.fit_since = Some(self.now);
+            }
+        }
+    }
+
+    /// Looks at the program when its fence lapses.
+    pub(super) fn watch_fence(&mut self, node: usize) {
+        let now = self.now;
+        let it = &mut self.nodes[node];
+        let next = match it.program.fence(it.program_now(now)) {
+            FenceState::Valid => it.program.deadline,
+            FenceState::HeldOver => it.program.hold_until,
+            FenceState::Over => return,
+        };
+        let Some(at) = it.clock.when(next + it.late) else { return };
+        if at <= now || it.look.is_some_and(|look| look <= at) {
+            return;
+        }
+        it.look = Some(at);
+        self.at(at, Happening::Lapse { node });
+    }
+
+    pub(super) fn lapse(&mut self, node: usize) {
+        let now = self.now;
+        let it = &mut self.nodes[node];
+        if it.look.is_some_and(|look| look <= now) {
+            it.look = None;
+        }
+        let answers = |role: Role| matches!(role, Role::Held | Role::Handover { .. });
+        let any = (0..self.plan.vips.len())
+            .any(|vip| it.program.slot(vip).is_some_and(|slot| answers(slot.role)));
+        if it.kernel_runs() && any && it.program.fence(it.program_now(now)) != FenceState::Valid {
+            self.facts.lapsed = true;
+        }
+        self.stirred = true;
+        self.watch_fence(node);
+    }
+}

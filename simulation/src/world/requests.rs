@@ -1,0 +1,115 @@
+//! Requests on their way to the API server and back.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use vipward::core::ownership::{Event, Outcome};
+
+use super::{Happening, World};
+use crate::{
+    api::Request,
+    node::Incoming,
+};
+
+/// A request on its way.
+#[derive(Debug)]
+pub(crate) struct Flight {
+    node: usize,
+    /// Of the agent that sent it: no other hears of it.
+    life: u32,
+    request: Request,
+    answer: Option<Event>,
+    /// The agent waits for it no more.
+    settled: bool,
+}
+
+/// Half of how long a request takes on an ordinary day.
+fn latency(noise: &mut Rng) -> Duration {
+    Duration::from_micros(match noise.u8(0..100) {
+        0..90 => noise.u64(300..6_000),
+        90..99 => noise.u64(6_000..25_000),
+        _ => noise.u64(25_000..70_000),
+    })
+}
+
+impl World {
+    /// How long the agent waits for an answer.
+    pub(crate) fn request_timeout(&self) -> Duration {
+        Duration::from_millis(self.plan.timing.lease_ms.into()) * 3 / 8
+    }
+
+    pub(super) fn latency(&mut self, node: usize) -> Duration {
+        let slow = self.slow.iter().map(|(_, by)| *by).max();
+        let noise = &mut self.nodes[node].noise;
+        let slowness = slow.map_or(0, |by| noise.u32(0..=by));
+        latency(noise) + Duration::from_millis(slowness.into())
+    }
+
+    /// Whether a node reaches the API server now.
+    pub(super) fn reaches_api(&self, node: usize) -> bool {
+        !self.api_down.any() && !self.nodes[node].cut_off.any()
+    }
+
+    pub(super) fn send(&mut self, node: usize, request: Request) {
+        let life = self.nodes[node].life;
+        let flight = self.flights.len();
+        self.flights.push(Flight { node, life, request, answer: None, settled: false });
+        if self.reaches_api(node) {
+            let delay = self.latency(node);
+            self.after(delay, Happening::Arrive(flight));
+        } else if self.api_refuses.any() || self.nodes[node].refused.any() {
+            let delay = self.latency(node);
+            self.after(delay, Happening::Timeout(flight));
+        }
+        let timeout = self.request_timeout();
+        self.after(timeout, Happening::Timeout(flight));
+    }
+
+    pub(super) fn arrive(&mut self, index: usize) {
+        let node = self.flights[index].node;
+        if !self.reaches_api(node) {
+            return;
+        }
+        let request = self.flights[index].request.clone();
+        let before = match &request {
+            Request::WriteClaim(write) => self.api.claims.get(&write.vip).map(|claim| claim.state.clone()),
+            Request::WriteLease(_)
+            | Request::ReadLease(_)
+            | Request::DeleteClaim { .. }
+            | Request::ReadClaim(_) => None,
+        };
+        let answer = self.api.carry_out(node, &request);
+        self.flights[index].answer = Some(answer.clone());
+        self.spread();
+        let delay = self.latency(node);
+        if !self.nodes[node].no_answers.any() {
+            self.after(delay, Happening::Answer(index));
+        }
+        if let Event::ClaimWritten { outcome: Outcome::Done(record), .. } = answer {
+            self.on_claim_stored(before.as_ref(), &record);
+        }
+    }
+
+    pub(super) fn answered(&mut self, index: usize) {
+        let flight = &mut self.flights[index];
+        let (node, life) = (flight.node, flight.life);
+        let answer = flight.answer.take();
+        if flight.settled || !self.reaches_api(node) {
+            return;
+        }
+        self.flights[index].settled = true;
+        if let Some(event) = answer {
+            self.incoming(node, life, Incoming::Event(event));
+        }
+    }
+
+    pub(super) fn timed_out(&mut self, index: usize) {
+        let flight = &mut self.flights[index];
+        if flight.settled {
+            return;
+        }
+        flight.settled = true;
+        let (node, life, event) = (flight.node, flight.life, flight.request.unknown());
+        self.incoming(node, life, Incoming::Event(event));
+    }
+}

@@ -1,0 +1,205 @@
+//! Lists and watches: when each agent is told what.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use vipward::core::ownership::Event;
+
+use super::{Happening, World};
+use crate::{
+    api::Key,
+    node::Incoming,
+    schedule::{KINDS, Kind},
+};
+
+/// What an event says exists, or does not any more.
+fn key_of(event: &Event) -> Option<(Key, bool)> {
+    match event {
+        Event::Lease(record) => Some((Key::Node(record.node.clone()), true)),
+        Event::LeaseGone(node) | Event::NodeGone(node) => Some((Key::Node(node.clone()), false)),
+        Event::Node(record) => Some((Key::Node(record.name.clone()), true)),
+        Event::Claim(record) => Some((Key::Vip(record.vip), true)),
+        Event::ClaimGone(vip) => Some((Key::Vip(*vip), false)),
+        Event::Demand(vip, demand) => Some((Key::Vip(*vip), demand.is_some())),
+        Event::Synced
+        | Event::Links(_)
+        | Event::LeaseWritten { .. }
+        | Event::LeaseRead { .. }
+        | Event::ClaimWritten { .. }
+        | Event::ClaimDeleted { .. }
+        | Event::ClaimRead { .. }
+        | Event::Wire { .. }
+        | Event::Stop(_)
+        | Event::Tick => None,
+    }
+}
+
+/// The event that says that something is gone.
+fn gone(kind: Kind, key: Key) -> Event {
+    match (kind, key) {
+        (Kind::Lease, Key::Node(node)) => Event::LeaseGone(node),
+        (Kind::Node, Key::Node(node)) => Event::NodeGone(node),
+        (Kind::Claim, Key::Vip(vip)) => Event::ClaimGone(vip),
+        (Kind::Demand, Key::Vip(vip)) => Event::Demand(vip, None),
+        (Kind::Lease | Kind::Node, Key::Vip(_)) | (Kind::Claim | Kind::Demand, Key::Node(_)) => {
+            unreachable!("a kind has keys of its own kind")
+        }
+    }
+}
+
+impl World {
+    /// Begins to list and then to watch objects of a kind anew.
+    pub(super) fn begin_list(&mut self, node: usize, kind: Kind) {
+        let delay = self.latency(node);
+        let life = self.nodes[node].life;
+        let Some(process) = &mut self.nodes[node].process else { return };
+        let watch = process.watch(kind);
+        watch.life += 1;
+        watch.is_live = false;
+        watch.listed = false;
+        let watch = watch.life;
+        self.after(delay, Happening::List { node, life, kind, watch });
+    }
+
+    pub(super) fn list(&mut self, node: usize, life: u32, kind: Kind, watch: u32) {
+        if self.nodes[node].life != life {
+            return;
+        }
+        let delay = self.latency(node);
+        let arrives = self.now + delay;
+        let reaches = self.reaches_api(node) && !self.nodes[node].stalled[kind as usize].any();
+        let Some(process) = &mut self.nodes[node].process else { return };
+        let it = process.watch(kind);
+        if it.life != watch {
+            return;
+        }
+        if !reaches {
+            self.after(delay + Duration::from_millis(250), Happening::List { node, life, kind, watch });
+            return;
+        }
+        it.is_live = true;
+        it.position = self.api.changes(kind).len();
+        it.last = arrives;
+        let list = self.lists.len();
+        self.lists.push(self.api.list(kind));
+        self.at(arrives, Happening::Listed { node, life, kind, watch, list });
+    }
+
+    pub(super) fn listed(&mut self, node: usize, life: u32, kind: Kind, watch: u32, list: usize) {
+        if self.nodes[node].life != life {
+            return;
+        }
+        let reaches = self.reaches_api(node);
+        let Some(process) = &mut self.nodes[node].process else { return };
+        if process.watch(kind).life != watch {
+            return;
+        }
+        if !reaches {
+            self.begin_list(node, kind);
+            return;
+        }
+        let list = std::mem::take(&mut self.lists[list]);
+        self.incoming(node, life, Incoming::Listed(kind, list));
+    }
+
+    pub(super) fn take_list(&mut self, node: usize, kind: Kind, list: Vec<(Key, Event)>) {
+        let Some(process) = &mut self.nodes[node].process else { return };
+        let watch = process.watch(kind);
+        let keys: BTreeSet<Key> = list.iter().map(|(key, _)| key.clone()).collect();
+        let known = std::mem::replace(&mut watch.known, keys.clone());
+        watch.listed = true;
+        let all = process.watches.iter().all(|watch| watch.listed);
+        let newly_synced = all && !process.synced;
+        process.synced |= all;
+        let goners = known.into_iter().filter(|key| !keys.contains(key)).map(|key| gone(kind, key));
+        let synced = newly_synced.then_some(Event::Synced);
+        let events: Vec<Event> =
+            list.into_iter().map(|(_, event)| event).chain(goners).chain(synced).collect();
+        for event in events.into_iter().rev() {
+            process.inbox.push_front(Incoming::Event(event));
+        }
+        self.drain(node);
+        self.update_fitness();
+    }
+
+    /// Has the watches tell what has changed since.
+    pub(super) fn spread(&mut self) {
+        for kind in KINDS {
+            let upto = self.api.changes(kind).len();
+            for change in self.told[kind as usize]..upto {
+                for node in 0..self.nodes.len() {
+                    self.spread_to(node, kind, change + 1);
+                }
+            }
+            self.told[kind as usize] = upto;
+        }
+    }
+
+    fn spread_to(&mut self, node: usize, kind: Kind, upto: usize) {
+        let now = self.now;
+        let it = &mut self.nodes[node];
+        let delay = Duration::from_micros(match it.watch_noise.u8(0..100) {
+            0..90 => it.watch_noise.u64(500..15_000),
+            90..99 => it.watch_noise.u64(15_000..60_000),
+            _ => it.watch_noise.u64(60_000..200_000),
+        });
+        let life = it.life;
+        let Some(process) = &mut it.process else { return };
+        let watch = process.watch(kind);
+        if !watch.is_live {
+            return;
+        }
+        let at = watch.last.max(now + delay);
+        watch.last = at;
+        let watch = watch.life;
+        self.at(at, Happening::Deliver { node, life, kind, watch, upto });
+    }
+
+    pub(super) fn deliver(&mut self, node: usize, life: u32, kind: Kind, watch: u32, upto: usize) {
+        if self.nodes[node].life != life || !self.reaches_api(node) {
+            return;
+        }
+        if self.nodes[node].stalled[kind as usize].any() {
+            return;
+        }
+        loop {
+            if self.nodes[node].life != life {
+                return;
+            }
+            let Some(process) = &mut self.nodes[node].process else { return };
+            let it = process.watch(kind);
+            if it.life != watch || it.position >= upto {
+                return;
+            }
+            let event = self.api.changes(kind)[it.position].clone();
+            it.position += 1;
+            if let Some((key, exists)) = key_of(&event) {
+                if exists {
+                    it.known.insert(key);
+                } else {
+                    it.known.remove(&key);
+                }
+            }
+            self.incoming(node, life, Incoming::Event(event));
+        }
+    }
+
+    /// What was silent is heard again: the watch goes on where it was, or begins anew.
+    pub(super) fn revive_watch(&mut self, node: usize, kind: Kind) {
+        let upto = self.api.changes(kind).len();
+        let it = &mut self.nodes[node];
+        let life = it.life;
+        let goes_on = it.watch_noise.bool();
+        let delay = Duration::from_millis(it.watch_noise.u64(1..700));
+        let now = self.now;
+        let Some(process) = &mut it.process else { return };
+        let watch = process.watch(kind);
+        if goes_on && watch.is_live {
+            let at = watch.last.max(now + delay);
+            watch.last = at;
+            let watch = watch.life;
+            self.at(at, Happening::Deliver { node, life, kind, watch, upto });
+        } else {
+            self.begin_list(node, kind);
+        }
+    }
+}

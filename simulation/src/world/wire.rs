@@ -1,0 +1,147 @@
+//! The segments: who hears whose announcements, and when.
+
+use std::time::Duration;
+
+use vipward::core::ownership::{Event, Wire};
+use vipward_common::MacAddr;
+
+use super::{Happening, World};
+use crate::{
+    names,
+    node::Incoming,
+    program::{FenceState, Role},
+    schedule::Step,
+};
+
+/// Rounds after a VIP was taken, the first included.
+const ROUNDS: u8 = 6;
+const ROUND_INTERVAL: Duration = Duration::from_millis(1_100);
+/// Time between two refreshes; shorter than the default, so that runs are short.
+pub(crate) const REFRESH: Duration = Duration::from_secs(15);
+/// How soon an agent that was stopped finds out that it may send.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// What is wrong with a segment; each with the number of its disturbance.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Segment {
+    pub(crate) partitions: Vec<(usize, u8)>,
+    pub(crate) deaf: Vec<(usize, (usize, usize))>,
+    pub(crate) lossy: Vec<(usize, u8)>,
+    pub(crate) late: Vec<(usize, u32)>,
+}
+
+impl Segment {
+    /// Whether frames pass between two nodes as far as the segment is concerned.
+    fn passes(&self, from: usize, to: usize) -> bool {
+        let side = |bits: u8, node: usize| bits >> node & 1;
+        self.partitions.iter().all(|(_, bits)| side(*bits, from) == side(*bits, to))
+            && !self.deaf.iter().any(|(_, pair)| *pair == (from, to))
+    }
+}
+
+impl World {
+    pub(super) fn begin_rounds(&mut self, node: usize, vip: usize) {
+        let rounds = &mut self.nodes[node].rounds[vip];
+        rounds.life += 1;
+        rounds.is_running = true;
+        let life = rounds.life;
+        let delay = Duration::from_micros(self.nodes[node].wire_noise.u64(20..300));
+        self.after(delay, Happening::Announce { node, vip, life, round: 0 });
+    }
+
+    /// A new agent refreshes what it finds held.
+    pub(super) fn begin_refreshing(&mut self, node: usize, vip: usize) {
+        let rounds = &mut self.nodes[node].rounds[vip];
+        rounds.life += 1;
+        rounds.is_running = true;
+        let life = rounds.life;
+        let delay = Duration::from_millis(self.nodes[node].wire_noise.u64(1..15_000));
+        self.after(delay, Happening::Announce { node, vip, life, round: ROUNDS });
+    }
+
+    pub(super) fn announce(&mut self, node: usize, vip: usize, life: u32, round: u8) {
+        let it = &mut self.nodes[node];
+        if it.rounds[vip].life != life || it.process.is_none() {
+            return;
+        }
+        if !it.program.slot(vip).is_some_and(|slot| slot.role == Role::Held) {
+            it.rounds[vip].is_running = false;
+            return;
+        }
+        if !it.agent_runs() {
+            self.after(AGAIN, Happening::Announce { node, vip, life, round });
+            return;
+        }
+        let next = if round + 1 < ROUNDS { ROUND_INTERVAL } else { REFRESH };
+        let round = (round + 1).min(ROUNDS);
+        self.after(next, Happening::Announce { node, vip, life, round });
+        self.send_announcement(node, vip);
+    }
+
+    pub(super) fn send_announcement(&mut self, node: usize, vip: usize) {
+        let segment = self.segment_of(vip);
+        let it = &self.nodes[node];
+        let link = &it.links[segment];
+        if !it.program.may_announce(vip, it.program_now(self.now)) || link.no_carrier.any() {
+            return;
+        }
+        let sha = link.known_mac;
+        self.say(node, || format!("announces {} at {sha}", names::vip(vip)));
+        for to in (0..self.nodes.len()).filter(|to| *to != node) {
+            self.send_frame(segment, node, to, vip, sha);
+        }
+        if let Some((giver, taker)) = self.handing[vip].filter(|(_, taker)| *taker == node) {
+            self.step(Step::Announced, giver, taker);
+        }
+    }
+
+    fn send_frame(&mut self, segment: usize, from: usize, to: usize, vip: usize, sha: MacAddr) {
+        let wire = &self.segments[segment];
+        if !wire.passes(from, to) {
+            return;
+        }
+        let lossy = wire.lossy.iter().map(|(_, percent)| *percent).max();
+        let late = wire.late.iter().map(|(_, by)| *by).max();
+        let noise = &mut self.nodes[from].wire_noise;
+        let lost = lossy.is_some_and(|percent| noise.u8(0..100) < percent);
+        let lateness = late.map_or(0, |by| noise.u32(0..=by));
+        let delay = Duration::from_micros(noise.u64(30..1_000)) + Duration::from_millis(lateness.into());
+        if !lost {
+            self.after(delay, Happening::Frame { segment, to, vip, sha });
+        }
+    }
+
+    pub(super) fn frame(&mut self, segment: usize, to: usize, vip: usize, sha: MacAddr) {
+        let now = self.now;
+        let it = &mut self.nodes[to];
+        let link = &it.links[segment];
+        if !it.kernel_runs() || link.no_carrier.any() {
+            return;
+        }
+        let (own, local) = (link.known_mac, it.program_now(now));
+        let knows = it.program.peers.contains(&sha);
+        let lapsed = it.program.fence(local) != FenceState::Valid;
+        let told = it.program.hear(vip, sha, own, local);
+        let life = it.life;
+        let delay = Duration::from_micros(it.wire_noise.u64(50..3_000));
+        if knows && lapsed {
+            self.announcement_reached(vip, to, names::mac_node(sha));
+        }
+        let Some(wire) = told else { return };
+        self.stirred = true;
+        self.say(to, || format!("its program hears {sha} announce {}: {wire:?}", names::vip(vip)));
+        if matches!(wire, Wire::Yielded { .. }) {
+            self.facts.yielded = true;
+        }
+        self.after(delay, Happening::Heard { node: to, life, vip, wire: wire.into() });
+    }
+
+    pub(super) fn heard(&mut self, node: usize, life: u32, vip: usize, wire: Wire) {
+        if matches!(wire, Wire::Moved { .. })
+            && let Some((giver, taker)) = self.handing[vip].filter(|(giver, _)| *giver == node)
+        {
+            self.step(Step::Heard, giver, taker);
+        }
+        self.incoming(node, life, Incoming::Event(Event::Wire { vip: names::vip(vip), heard: wire }));
+    }
+}
