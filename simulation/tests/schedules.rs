@@ -1,10 +1,6 @@
 //! Schedules that broke a promise once, and that a run depends on its schedule alone.
 
-use vipward_simulation::{
-    Options, Schedule,
-    campaign::Campaign,
-    run,
-};
+use vipward_simulation::{Options, Schedule, campaign::Campaign, run};
 
 /// One schedule a line, after lines that say what it showed.
 const KEPT: &str = include_str!("../schedules.txt");
@@ -34,7 +30,11 @@ fn the_same_schedule_gives_the_same_run_to_the_byte() {
         let (once, again) = (run(&schedule, traced), run(&schedule, traced));
         assert!(once.trace.len() > 20, "seed {seed} has a trace");
         assert_eq!(once, again, "seed {seed}");
-        assert_eq!(once.violation, run(&schedule, Options::default()).violation, "seed {seed} without a trace");
+        assert_eq!(
+            once.violation,
+            run(&schedule, Options::default()).violation,
+            "seed {seed} without a trace"
+        );
     }
 }
 

@@ -4,18 +4,12 @@ use std::time::Duration;
 
 use vipward::core::cluster::{ClaimState, NodeName};
 
-use crate::{
-    names,
-    time::At,
-    world::World,
-};
+use crate::{names, time::At, world::World};
 
 /// The wait of each rank, and of a retry, and what a few latencies come to (docs/SIMULATION.md has the sum).
 const RANK: Duration = Duration::from_millis(500);
 const RETRY: Duration = Duration::from_millis(250);
 const LATENCIES: Duration = Duration::from_millis(1_000);
-/// How long nothing must have befallen a cluster before its VIPs are guarded.
-const CALM: Duration = Duration::from_secs(1);
 
 impl World {
     fn is_bright(&self, vip: usize) -> bool {
@@ -70,7 +64,8 @@ impl World {
         let Some(takable) = self.takable_since(vip) else { return };
         let since = since.max(takable).max(self.checks.disturbed);
         if now.since(since) > longest {
-            let what = format!("nobody answers for {}, and could since {since}: {longest:?}", names::vip(vip));
+            let what =
+                format!("nobody answers for {}, and could since {since}: {longest:?}", names::vip(vip));
             self.violate("L1", what);
         }
     }
@@ -93,7 +88,11 @@ impl World {
             let Some(mac) = self.nodes[node].answer(vip, segment, self.now) else { continue };
             let owner = &self.nodes[names::mac_node(mac)];
             if !owner.kernel_runs() || owner.links[segment].mac != mac {
-                let what = format!("{} answers for {} with {mac}, which is nobody's", names::node(node), names::vip(vip));
+                let what = format!(
+                    "{} answers for {} with {mac}, which is nobody's",
+                    names::node(node),
+                    names::vip(vip)
+                );
                 self.violate("L2", what);
             }
         }
@@ -112,9 +111,18 @@ impl World {
         })
     }
 
+    /// How long nothing unplanned must have befallen a cluster before its VIPs are guarded: until then a node may be
+    /// dead without anybody being able to know.
+    fn calm(&self) -> Duration {
+        let timing = self.plan.timing;
+        let longest = self.api.leases.values().map(|lease| lease.duration).max().unwrap_or_default();
+        let longest = longest.max(Duration::from_millis(timing.lease_ms.into()));
+        (longest + Duration::from_millis(timing.margin_ms.into())) * 102 / 100 + LATENCIES
+    }
+
     /// Guards a VIP from when it is settled and nothing unplanned is in force.
     pub(super) fn guard(&mut self, vip: usize) {
-        if self.checks.guarded[vip] || self.now.since(self.checks.faults_until) <= CALM {
+        if self.checks.guarded[vip] || self.now.since(self.checks.faults_until) <= self.calm() {
             return;
         }
         let has_holder = self.is_wanted(vip) && self.unsettled(vip).is_none();
