@@ -3,6 +3,7 @@
 mod tally;
 
 use std::{
+    env,
     ffi::OsString,
     io::{self, BufRead as _, BufReader, Write as _},
     path::{Path, PathBuf},
@@ -38,6 +39,29 @@ pub(crate) struct Step {
 /// The test binary in `tests/` that needs a kernel but no network namespaces.
 const FIXTURES: &str = "fixtures";
 
+const ALL: &[&str] = &["--workspace", "--exclude=vipward-ebpf"];
+const QUICK: &[&str] = &["--workspace", "--exclude=vipward-ebpf", "--lib", "--bins", "--test", FIXTURES];
+/// Three nodes, and an API server.
+const CLUSTER: &[&str] = &["-p", "vipward-tests", "--test", "kubernetes"];
+
+#[derive(clap::Args)]
+pub(crate) struct ClusterArgs {
+    /// Only scenarios whose name contains one of these
+    filters: Vec<String>,
+}
+
+/// Plays the scenarios of a cluster, and nothing else.
+pub(crate) fn e2e(workspace: &Workspace, args: &ClusterArgs) -> Result<()> {
+    root::check()?;
+    setup::ensure(workspace, &[Need::Build, Need::Test])?;
+    build_ebpf::build(workspace)?;
+    let agent = build_agent(workspace)?;
+    process::step("building and playing the scenarios of a cluster");
+    let (tally, status) = run_cargo_test(workspace, CLUSTER, &args.filters, &agent)?;
+    println!("{tally}");
+    verdict(&tally, status, &args.filters)
+}
+
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     root::check()?;
     setup::ensure(workspace, &[Need::Build, Need::Test])?;
@@ -45,7 +69,8 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let agent = build_agent(workspace)?;
 
     process::step("building and running tests");
-    let (mut tally, status) = run_cargo_test(workspace, args, &agent)?;
+    let (mut tally, status) =
+        run_cargo_test(workspace, if args.quick { QUICK } else { ALL }, &args.filters, &agent)?;
     let compiled = status.success() || tally.failed() > 0;
     if compiled && !args.quick {
         if let Some(simulated) = simulate::test(workspace, &args.filters)? {
@@ -95,16 +120,22 @@ pub(crate) fn variables(workspace: &Workspace, agent: &Path) -> Result<Vec<(&'st
     Ok(variables)
 }
 
-fn run_cargo_test(workspace: &Workspace, args: &Args, agent: &Path) -> Result<(Tally, ExitStatus)> {
-    let variables = variables(workspace, agent)?;
+fn run_cargo_test(
+    workspace: &Workspace,
+    scope: &[&str],
+    filters: &[String],
+    agent: &Path,
+) -> Result<(Tally, ExitStatus)> {
+    let mut variables = variables(workspace, agent)?;
+    // Scenarios of a cluster run against the API server that it names.
+    variables.extend(env::var_os("KUBECONFIG").map(|kubeconfig| ("KUBECONFIG", kubeconfig)));
     let mut cargo = process::cargo();
-    cargo.current_dir(&workspace.root).args(["test", "--no-fail-fast"]);
-    if args.quick {
-        cargo.args(["--workspace", "--exclude=vipward-ebpf", "--lib", "--bins", "--test", FIXTURES]);
-    } else {
-        cargo.args(["--workspace", "--exclude=vipward-ebpf"]);
+    cargo.current_dir(&workspace.root).args(["test", "--no-fail-fast"]).args(scope);
+    cargo.arg("--").args(filters).envs(variables.iter().map(|(name, value)| (name, value)));
+    if variables.iter().any(|(name, _)| *name == "KUBECONFIG") {
+        // There is one such server, and VIPs have cluster-wide names.
+        cargo.arg("--test-threads=1");
     }
-    cargo.arg("--").args(&args.filters).envs(variables.iter().map(|(name, value)| (name, value)));
     run_as_root(&mut cargo, &variables)?;
     tally_while_shown(&mut cargo)
 }
