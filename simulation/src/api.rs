@@ -127,15 +127,21 @@ impl Api {
     pub(crate) fn list(&self, kind: Kind) -> Vec<(Key, Event)> {
         let by_node = |node: &NodeName| Key::Node(node.clone());
         match kind {
-            Kind::Lease => {
-                self.leases.values().map(|record| (by_node(&record.node), Event::Lease(record.clone()))).collect()
-            }
-            Kind::Claim => {
-                self.claims.values().map(|record| (Key::Vip(record.vip), Event::Claim(record.clone()))).collect()
-            }
-            Kind::Node => {
-                self.nodes.values().map(|record| (by_node(&record.name), Event::Node(record.clone()))).collect()
-            }
+            Kind::Lease => self
+                .leases
+                .values()
+                .map(|record| (by_node(&record.node), Event::Lease(record.clone())))
+                .collect(),
+            Kind::Claim => self
+                .claims
+                .values()
+                .map(|record| (Key::Vip(record.vip), Event::Claim(record.clone())))
+                .collect(),
+            Kind::Node => self
+                .nodes
+                .values()
+                .map(|record| (by_node(&record.name), Event::Node(record.clone())))
+                .collect(),
             Kind::Demand => self
                 .demands
                 .iter()

@@ -56,9 +56,11 @@ fn main() -> ExitCode {
 
 fn simulate(args: &Args) -> Result<bool> {
     if let Some(path) = &args.schedule {
-        let text = std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
         let line = text.lines().next().unwrap_or_default();
-        let schedule = serde_json::from_str(line).with_context(|| format!("{} has no schedule", path.display()))?;
+        let schedule =
+            serde_json::from_str(line).with_context(|| format!("{} has no schedule", path.display()))?;
         return show(&schedule);
     }
     if args.trace {

@@ -167,7 +167,13 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    pub(crate) fn new(index: usize, plan: &NodePlan, (segments, vips): (usize, usize), program: Program, seed: u64) -> Self {
+    pub(crate) fn new(
+        index: usize,
+        plan: &NodePlan,
+        (segments, vips): (usize, usize),
+        program: Program,
+        seed: u64,
+    ) -> Self {
         let mut seeds = Rng::with_seed(seed);
         let link = |segment| {
             let mac = names::mac(index, segment, 0);

@@ -139,9 +139,7 @@ impl Program {
                 self.give_way(vip, sha).then_some(Wire::Moved { mac: sha })
             }
             Role::Handover { .. } if is_peer && is_valid => Some(Wire::Contested { mac: sha }),
-            Role::Handover { .. } if is_peer => {
-                self.give_way(vip, sha).then_some(Wire::Yielded { mac: sha })
-            }
+            Role::Handover { .. } if is_peer => self.give_way(vip, sha).then_some(Wire::Yielded { mac: sha }),
             Role::Foreign { mac } if is_peer && sha != mac => Some(Wire::Moved { mac: sha }),
             Role::Held | Role::Handover { .. } | Role::Foreign { .. } => None,
         }

@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-
-
 /// One run, whole: the same schedule gives the same run, byte for byte.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -282,7 +280,9 @@ impl What {
             | Self::NodeGone { for_ms, .. }
             | Self::Local { for_ms, .. }
             | Self::Unwanted { for_ms, .. } => for_ms,
-            Self::Kill { back_ms, .. } | Self::PowerOff { back_ms, .. } | Self::End { back_ms, .. } => back_ms?,
+            Self::Kill { back_ms, .. } | Self::PowerOff { back_ms, .. } | Self::End { back_ms, .. } => {
+                back_ms?
+            }
             Self::ChangeMac { .. }
             | Self::ApiRestart
             | Self::Reset { .. }

@@ -32,7 +32,8 @@ fn only_who_knows_the_version_writes() {
     assert_eq!(written(api.carry_out(0, &lease(0, Expected::At(Version::from("1"))))), Outcome::Missing);
     let Outcome::Done(first) = written(api.carry_out(0, &lease(0, Expected::Absent))) else { panic!() };
     assert_eq!(written(api.carry_out(1, &lease(0, Expected::Absent))), Outcome::Conflict);
-    let Outcome::Done(second) = written(api.carry_out(1, &lease(0, Expected::At(first.version.clone())))) else {
+    let Outcome::Done(second) = written(api.carry_out(1, &lease(0, Expected::At(first.version.clone()))))
+    else {
         panic!()
     };
     assert_ne!(first.version, second.version);
@@ -62,9 +63,11 @@ fn a_claim_that_is_being_deleted_stays_so_when_it_is_written() {
 
 #[test]
 fn sabotage_is_of_the_one_write_that_it_names() {
-    for (sabotage, writer, is_stored) in
-        [(Sabotage::NoDeposing, 0, true), (Sabotage::NoDeposing, 1, false), (Sabotage::NoSessionCheck, 1, true)]
-    {
+    for (sabotage, writer, is_stored) in [
+        (Sabotage::NoDeposing, 0, true),
+        (Sabotage::NoDeposing, 1, false),
+        (Sabotage::NoSessionCheck, 1, true),
+    ] {
         let mut api = Api::new(Some(sabotage));
         let outcome = written(api.carry_out(writer, &lease(0, Expected::Absent)));
         assert!(matches!(outcome, Outcome::Done(_)), "{sabotage:?} by {writer}");

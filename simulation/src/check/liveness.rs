@@ -4,11 +4,7 @@ use std::time::Duration;
 
 use vipward::core::cluster::{ClaimState, NodeName};
 
-use crate::{
-    names,
-    time::At,
-    world::World,
-};
+use crate::{names, time::At, world::World};
 
 /// The wait of each rank, and of a retry, and what a few latencies come to (docs/SIMULATION.md has the sum).
 const RANK: Duration = Duration::from_millis(500);
@@ -68,7 +64,8 @@ impl World {
         let since = dark.max(takable).max(self.checks.disturbed);
         let longest = self.longest_dark(vip);
         if now.since(since) > longest {
-            let what = format!("nobody answers for {}, and could since {since}: {longest:?}", names::vip(vip));
+            let what =
+                format!("nobody answers for {}, and could since {since}: {longest:?}", names::vip(vip));
             self.violate("L1", what);
         }
     }
@@ -91,7 +88,11 @@ impl World {
             let Some(mac) = self.nodes[node].answer(vip, segment, self.now) else { continue };
             let owner = &self.nodes[names::mac_node(mac)];
             if !owner.kernel_runs() || owner.links[segment].mac != mac {
-                let what = format!("{} answers for {} with {mac}, which is nobody's", names::node(node), names::vip(vip));
+                let what = format!(
+                    "{} answers for {} with {mac}, which is nobody's",
+                    names::node(node),
+                    names::vip(vip)
+                );
                 self.violate("L2", what);
             }
         }

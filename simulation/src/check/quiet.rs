@@ -5,7 +5,7 @@ use std::time::Duration;
 use vipward::core::cluster::ClaimState;
 use vipward_common::MacAddr;
 
-use crate::{names, program::Role, trace, world::World, world::REFRESH};
+use crate::{names, program::Role, trace, world::REFRESH, world::World};
 
 /// How long there must be nothing but heartbeats.
 const QUIET: Duration = Duration::from_secs(10);
@@ -21,8 +21,12 @@ impl World {
         if !(0..self.nodes.len()).any(could) {
             return None;
         }
-        let Some(claim) = self.api.claims.get(&names::vip(vip)) else { return Some("it has no claim".to_owned()) };
-        let ClaimState::Held(holder) = &claim.state else { return Some(format!("its claim says {:?}", claim.state)) };
+        let Some(claim) = self.api.claims.get(&names::vip(vip)) else {
+            return Some("it has no claim".to_owned());
+        };
+        let ClaimState::Held(holder) = &claim.state else {
+            return Some(format!("its claim says {:?}", claim.state));
+        };
         let lease = self.api.leases.get(&holder.node).and_then(|lease| lease.session);
         if lease != Some(holder.session) {
             return Some(format!("its claim names {} in a session that is over", holder.node));
@@ -76,7 +80,11 @@ impl World {
             let what = match (unsettled, &self.checks.last_noise) {
                 (Some((vip, what)), _) => format!("{}: {what}", names::vip(vip)),
                 (None, Some((node, command))) => {
-                    format!("{} goes on: {}", names::node(*node), trace::command(command, Default::default()).trim())
+                    format!(
+                        "{} goes on: {}",
+                        names::node(*node),
+                        trace::command(command, Default::default()).trim()
+                    )
                 }
                 (None, None) => "there is no end to the heartbeats".to_owned(),
             };

@@ -33,7 +33,8 @@ impl World {
             let it = &self.nodes[node];
             it.program.fence(it.program_now(now)) == FenceState::Valid
         };
-        let what = || format!("{} and {} answer for {}", names::node(one), names::node(other), names::vip(vip));
+        let what =
+            || format!("{} and {} answer for {}", names::node(one), names::node(other), names::vip(vip));
         if !self.plan.hold || is_valid(one) && is_valid(other) {
             let what = what();
             self.violate("S1", what);
@@ -41,7 +42,11 @@ impl World {
         }
         for (earlier, later) in [(one, other), (other, one)] {
             if !is_valid(earlier) && self.checks.reached[vip][earlier][later] {
-                let what = format!("{}, although the announcement of the latter has reached {}", what(), names::node(earlier));
+                let what = format!(
+                    "{}, although the announcement of the latter has reached {}",
+                    what(),
+                    names::node(earlier)
+                );
                 self.violate("S2", what);
                 return;
             }

@@ -2,9 +2,7 @@
 
 use fastrand::Rng;
 
-use super::{
-    Disturbance, Ending, KINDS, Mark, NodePlan, STEPS, Schedule, Timing, VipPlan, What, When, Who,
-};
+use super::{Disturbance, Ending, KINDS, Mark, NodePlan, STEPS, Schedule, Timing, VipPlan, What, When, Who};
 
 /// From when on anything befalls the cluster: it has settled by then, mostly.
 const FIRST_MS: u32 = 7_000;
@@ -175,8 +173,7 @@ impl Generator {
                 };
                 let who = if self.rng.bool() { Who::Giver } else { Who::Taker };
                 let what = self.fault().with(|_| who);
-                disturbances
-                    .push(Disturbance { when: When::Step { step, from_ms: at - 1, after_us }, what });
+                disturbances.push(Disturbance { when: When::Step { step, from_ms: at - 1, after_us }, what });
             }
             at += self.rng.u32(8_000..16_000);
         }

@@ -2,9 +2,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use vipward::core::{
-    ownership::{Command, Engine, Entry, Event, Settings, StopReason},
-};
+use vipward::core::ownership::{Command, Engine, Entry, Event, Settings, StopReason};
 
 use super::{Happening, World};
 use crate::{
@@ -97,8 +95,7 @@ impl World {
         self.kill(node);
         if let Some((how, back)) = ending {
             if how == Ending::Uninstall {
-                self.nodes[node].program =
-                    Program::new(self.plan.vips.len(), self.plan.hold, self.sabotage);
+                self.nodes[node].program = Program::new(self.plan.vips.len(), self.plan.hold, self.sabotage);
                 self.stirred = true;
             }
             if let Some(back) = back {

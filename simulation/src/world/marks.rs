@@ -39,7 +39,8 @@ impl World {
         let nodes = 0..self.nodes.len();
         let on = |bits: u8| nodes.filter(|node| bits >> node & 1 == 1).map(names::node).collect();
         let local = wish.local.last().map(|(_, bits)| on(*bits));
-        let demand = is_wanted.then(|| Demand { services: vec![names::service(vip)], local, ..Demand::default() });
+        let demand =
+            is_wanted.then(|| Demand { services: vec![names::service(vip)], local, ..Demand::default() });
         self.api.put_demand(names::vip(vip), demand);
         self.spread();
     }
@@ -97,8 +98,8 @@ impl World {
             it.look = None;
         }
         let answers = |role: Role| matches!(role, Role::Held | Role::Handover { .. });
-        let any = (0..self.plan.vips.len())
-            .any(|vip| it.program.slot(vip).is_some_and(|slot| answers(slot.role)));
+        let any =
+            (0..self.plan.vips.len()).any(|vip| it.program.slot(vip).is_some_and(|slot| answers(slot.role)));
         if it.kernel_runs() && any && it.program.fence(it.program_now(now)) != FenceState::Valid {
             self.facts.lapsed = true;
         }

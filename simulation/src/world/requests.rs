@@ -6,10 +6,7 @@ use fastrand::Rng;
 use vipward::core::ownership::{Event, Outcome};
 
 use super::{Happening, World};
-use crate::{
-    api::Request,
-    node::Incoming,
-};
+use crate::{api::Request, node::Incoming};
 
 /// A request on its way.
 #[derive(Debug)]

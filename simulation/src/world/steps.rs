@@ -17,7 +17,8 @@ impl World {
     /// A step of a handover has happened.
     pub(super) fn step(&mut self, step: Step, giver: usize, taker: usize) {
         let plan = &self.plan.disturbances;
-        let waits = |index: &usize| matches!(plan[*index].when, When::Step { step: wanted, .. } if wanted == step);
+        let waits =
+            |index: &usize| matches!(plan[*index].when, When::Step { step: wanted, .. } if wanted == step);
         let due: Vec<usize> = self.armed.iter().copied().filter(waits).collect();
         self.armed.retain(|index| !due.contains(index));
         for index in due {
@@ -57,7 +58,8 @@ impl World {
         let vip = names::vip_index(after.vip);
         match &after.state {
             ClaimState::Offered { to, from } => {
-                if let (Some(giver), Some(taker)) = (names::node_index(&from.0), names::node_index(&to.node)) {
+                if let (Some(giver), Some(taker)) = (names::node_index(&from.0), names::node_index(&to.node))
+                {
                     self.step(Step::Offered, giver, taker);
                 }
             }

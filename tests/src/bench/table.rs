@@ -72,7 +72,8 @@ impl Tables {
         let fence = Fence {
             deadline_ns: u64::MAX,
             hold_until_ns: u64::MAX,
-            yields_settled: 0, session: 0,
+            yields_settled: 0,
+            session: 0,
             policy: Policy::Stop,
             _pad: 0,
         };

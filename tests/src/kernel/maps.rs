@@ -102,7 +102,8 @@ impl Maps {
         self.set_fence(Fence {
             deadline_ns: 0,
             hold_until_ns: 0,
-            yields_settled: 0, session: 0,
+            yields_settled: 0,
+            session: 0,
             policy: Policy::Stop,
             _pad: 0,
         })?;

@@ -210,7 +210,8 @@ fn install(world: &World, maps: &mut Maps) -> Result<()> {
     maps.set_fence(Fence {
         deadline_ns: when(world.deadline_passed),
         hold_until_ns: when(world.hold_passed),
-        yields_settled: world.settled, session: 0,
+        yields_settled: world.settled,
+        session: 0,
         policy: if world.hold { Policy::Hold } else { Policy::Stop },
         _pad: 0,
     })?;
