@@ -30,8 +30,8 @@ impl fmt::Display for Violation {
 pub(crate) struct Checks {
     /// Per VIP: whose announcement has reached whom, since both took it for the last time.
     reached: Vec<Vec<Vec<bool>>>,
-    /// Per VIP: since when nobody answers although somebody should.
-    dark: Vec<Option<At>>,
+    /// Per VIP: since when nobody answers although somebody should, and for how long that may be.
+    dark: Vec<Option<(At, Duration)>>,
     /// The last time that anything befell the cluster.
     disturbed: At,
     /// Until when something unplanned is in force.

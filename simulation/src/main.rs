@@ -94,7 +94,7 @@ fn conclude(args: &Args, outcome: &Outcome) -> Result<bool> {
         show(&schedule)?;
         println!("whole: cargo xtask simulate --trace --seed {seed}\n");
     }
-    for (seed, violation) in outcome.failures.iter().take(20) {
+    for (seed, violation) in outcome.failures.iter().take(2_000) {
         println!("seed {seed}: {violation}");
     }
     let tally = &outcome.tally;

@@ -10,6 +10,7 @@ mod object;
 mod process;
 mod root;
 mod setup;
+mod simulate;
 mod table;
 mod test_run;
 mod version;
@@ -43,9 +44,13 @@ enum Command {
     BuildEbpf(build_ebpf::Args),
     /// Run all tests in this machine's kernel (needs root)
     ///
-    /// Builds the objects and the agent, then runs unit tests, kernel fixtures, network-namespace tests and
-    /// about ten seconds of each fuzz target. The last line is `N passed, N failed`.
+    /// Builds the objects and the agent, then runs unit tests, kernel fixtures, network-namespace tests, 20,000
+    /// simulated schedules and about ten seconds of each fuzz target. The last line is `N passed, N failed`.
     Test(test_run::Args),
+    /// Play random schedules of crashes, pauses and partitions against the ownership engine
+    ///
+    /// `--seeds N` says how many, `--seed S` the first; `--trace --seed S` shows one; docs/SIMULATION.md has the rest.
+    Simulate(PassedOn),
     /// Check formatting, lints, licences, unused dependencies and documentation
     Lint,
     /// Tell the story on a LAN in network namespaces (needs root)
@@ -93,6 +98,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Setup(args) => setup::run(&workspace, &args),
         Command::BuildEbpf(args) => build_ebpf::run(&workspace, &args),
         Command::Test(args) => test_run::run(&workspace, &args),
+        Command::Simulate(args) => simulate::run(&workspace, &args.args),
         Command::Lint => lint::run(&workspace),
         Command::Demo(args) => {
             let flags = [(args.keep, "--keep"), (args.down, "--down")];

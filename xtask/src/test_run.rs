@@ -15,17 +15,24 @@ use self::tally::Tally;
 use crate::{
     build_ebpf, fuzz, process, root,
     setup::{self, Need},
-    table,
+    simulate, table,
     workspace::Workspace,
 };
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only unit tests and kernel fixtures: no network-namespace tests, no fuzzing
+    /// Only unit tests and kernel fixtures: no network-namespace tests, no simulation, no fuzzing
     #[arg(long)]
     quick: bool,
     /// Only tests whose name contains one of these
     filters: Vec<String>,
+}
+
+/// What came of a step that is no test program.
+pub(crate) struct Step {
+    pub(crate) name: String,
+    pub(crate) passed: bool,
+    pub(crate) seconds: f64,
 }
 
 /// The test binary in `tests/` that needs a kernel but no network namespaces.
@@ -41,6 +48,9 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let (mut tally, status) = run_cargo_test(workspace, args, &agent)?;
     let compiled = status.success() || tally.failed() > 0;
     if compiled && !args.quick {
+        if let Some(simulated) = simulate::test(workspace, &args.filters)? {
+            tally.add(&simulated.name, simulated.passed, simulated.seconds);
+        }
         for fuzzed in fuzz::run(workspace, &args.filters)? {
             tally.add(&format!("fuzz {}", fuzzed.target), fuzzed.passed, fuzzed.seconds);
         }

@@ -73,6 +73,7 @@ pub struct ApiArgs {
 /// Which Services have VIPs here.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Which Services")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct ServiceArgs {
     /// The class of Services that are ours, as their spec.loadBalancerClass says.
     #[arg(long, value_name = "NAME", default_value = "vipward.io/l2")]

@@ -57,7 +57,8 @@ struct Entry {
 /// An address that a Service wants.
 #[derive(Debug, Default)]
 struct Vip {
-    services: BTreeMap<ServiceName, Place>,
+    /// Sorted; a list, since most have one.
+    services: Vec<(ServiceName, Place)>,
     refusal: Option<Refusal>,
     demand: Option<Demand>,
     problems: Vec<(ServiceName, Problem)>,
@@ -204,7 +205,7 @@ impl Services {
 
     fn leave(&mut self, name: &ServiceName, vip: Ipv4Addr) {
         let known = self.vips.get_mut(&vip).expect("invariant: each wanted address is in the index");
-        known.services.remove(name);
+        known.services.retain(|(service, _)| service != name);
         self.touched.vips.insert(vip);
     }
 
@@ -229,7 +230,7 @@ impl Services {
             self.held.remove(&vip);
         }
         if let Some(known) = self.vips.get(&vip) {
-            self.touched.statuses.extend(known.services.keys().cloned());
+            self.touched.statuses.extend(known.services.iter().map(|(service, _)| service.clone()));
         }
     }
 
@@ -291,7 +292,14 @@ impl Services {
             self.leave(name, wanted.vip);
         }
         for Wanted { vip, place } in wish.wanted {
-            self.vips.entry(vip).or_default().services.insert(name.clone(), place);
+            let services = &mut self.vips.entry(vip).or_default().services;
+            match services.binary_search_by(|(service, _)| service.cmp(name)) {
+                Ok(known) => services[known].1 = place,
+                Err(gap) => {
+                    services.reserve_exact(1);
+                    services.insert(gap, (name.clone(), place));
+                }
+            }
             self.touched.vips.insert(vip);
         }
     }
@@ -306,7 +314,7 @@ impl Services {
             let refused = |place| Problem::Refused { address, place, why: why.clone() };
             (None, vip.services.iter().map(|(name, place)| (name.clone(), refused(*place))).collect())
         } else {
-            let members = vip.services.keys().map(|name| {
+            let members = vip.services.iter().map(|(name, _)| {
                 let entry = self.entries.get(name).expect("invariant: the index has Services that are kept");
                 Member {
                     name,
@@ -327,7 +335,7 @@ impl Services {
         }
         if vip.refusal != refusal {
             vip.refusal = refusal;
-            self.touched.statuses.extend(vip.services.keys().cloned());
+            self.touched.statuses.extend(vip.services.iter().map(|(service, _)| service.clone()));
         }
         if vip.services.is_empty() {
             self.vips.remove(&address);

@@ -21,6 +21,8 @@ mod recorder;
 mod requests;
 mod resource;
 mod termination;
+#[cfg(test)]
+mod testing;
 mod text;
 mod virtual_ip;
 

@@ -10,8 +10,6 @@ use crate::{names, time::At, world::World};
 const RANK: Duration = Duration::from_millis(500);
 const RETRY: Duration = Duration::from_millis(250);
 const LATENCIES: Duration = Duration::from_millis(1_000);
-/// How long nothing must have befallen a cluster before its VIPs are guarded.
-const CALM: Duration = Duration::from_secs(1);
 
 impl World {
     fn is_bright(&self, vip: usize) -> bool {
@@ -52,17 +50,19 @@ impl World {
     pub(super) fn check_dark(&mut self, vip: usize) {
         let now = self.now;
         if !self.is_wanted(vip) || self.is_bright(vip) {
-            if let Some(since) = self.checks.dark[vip].take()
+            if let Some((since, _)) = self.checks.dark[vip].take()
                 && now.since(since.max(self.checks.disturbed)) > RANK
             {
                 self.facts.brightened += 1;
             }
             return;
         }
-        let dark = *self.checks.dark[vip].get_or_insert(now);
+        // Whoever the claim names meanwhile, the one that it named first had to be waited for.
+        let (since, longest) = self.checks.dark[vip].unwrap_or((now, Duration::ZERO));
+        let longest = longest.max(self.longest_dark(vip));
+        self.checks.dark[vip] = Some((since, longest));
         let Some(takable) = self.takable_since(vip) else { return };
-        let since = dark.max(takable).max(self.checks.disturbed);
-        let longest = self.longest_dark(vip);
+        let since = since.max(takable).max(self.checks.disturbed);
         if now.since(since) > longest {
             let what =
                 format!("nobody answers for {}, and could since {since}: {longest:?}", names::vip(vip));
@@ -111,9 +111,18 @@ impl World {
         })
     }
 
+    /// How long nothing unplanned must have befallen a cluster before its VIPs are guarded: until then a node may be
+    /// dead without anybody being able to know.
+    fn calm(&self) -> Duration {
+        let timing = self.plan.timing;
+        let longest = self.api.leases.values().map(|lease| lease.duration).max().unwrap_or_default();
+        let longest = longest.max(Duration::from_millis(timing.lease_ms.into()));
+        (longest + Duration::from_millis(timing.margin_ms.into())) * 102 / 100 + LATENCIES
+    }
+
     /// Guards a VIP from when it is settled and nothing unplanned is in force.
     pub(super) fn guard(&mut self, vip: usize) {
-        if self.checks.guarded[vip] || self.now.since(self.checks.faults_until) <= CALM {
+        if self.checks.guarded[vip] || self.now.since(self.checks.faults_until) <= self.calm() {
             return;
         }
         let has_holder = self.is_wanted(vip) && self.unsettled(vip).is_none();

@@ -65,13 +65,16 @@ impl World {
 
     /// After all disturbances the cluster settles, and goes quiet.
     pub(super) fn check_quiet(&mut self) {
-        if self.open > 0 {
-            return;
-        }
-        let unsettled = (0..self.plan.vips.len()).find_map(|vip| Some((vip, self.unsettled(vip)?)));
-        if unsettled.is_some() || self.checks.quiet_from < self.checks.disturbed {
+        let unsettled = match self.open {
+            0 => (0..self.plan.vips.len()).find_map(|vip| Some((vip, self.unsettled(vip)?))),
+            _ => None,
+        };
+        if self.open > 0 || unsettled.is_some() || self.checks.quiet_from <= self.checks.disturbed {
             self.checks.quiet_from = self.now;
             self.checks.renewals.fill(0);
+        }
+        if self.open > 0 {
+            return;
         }
         if self.now.since(self.checks.quiet_from) >= QUIET {
             self.check_renewals();

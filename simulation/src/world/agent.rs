@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use vipward::core::ownership::{Command, Engine, Entry, Event, Settings, StopReason};
+use vipward::core::ownership::{Command, Engine, Entry, Event, Notice, Settings, StopReason};
 
 use super::{Happening, World};
 use crate::{
@@ -21,6 +21,8 @@ const MANY_STEPS: u32 = 5_000;
 const STEPS_IN: Duration = Duration::from_secs(1);
 /// What an agent that is told to end is given.
 const GRACE: Duration = Duration::from_secs(30);
+/// After how long an agent that ended with an error is started again, in milliseconds.
+const BACK_OFF: std::ops::Range<u64> = 1_000..10_000;
 /// What the program's clock may be late.
 const CLOCK_LATE: Duration = Duration::from_millis(8);
 
@@ -290,6 +292,12 @@ impl World {
             }
             Command::DeleteClaim { vip, expected } => self.send(node, Request::DeleteClaim { vip, expected }),
             Command::ReadClaim(vip) => self.send(node, Request::ReadClaim(vip)),
+            // The agent ends with an error, and is started again like all that do.
+            Command::Notify(Notice::NotAlone { .. }) => {
+                let delay = Duration::from_millis(self.nodes[node].noise.u64(BACK_OFF));
+                self.kill(node);
+                self.after(delay, Happening::Boot { node });
+            }
             Command::Notify(_) => {}
             Command::Stopped => self.exit(node),
         }

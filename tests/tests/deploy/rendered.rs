@@ -85,6 +85,26 @@ fn without_helms_labels(value: &mut Value) {
     }
 }
 
+/// Where two objects differ, and how.
+fn differences(chart: &Value, base: &Value, path: &str) -> Vec<String> {
+    match (chart, base) {
+        (Value::Object(left), Value::Object(right)) => {
+            let keys: BTreeSet<_> = left.keys().chain(right.keys()).collect();
+            keys.into_iter()
+                .flat_map(|key| differences(&chart[key], &base[key], &format!("{path}.{key}")))
+                .collect()
+        }
+        (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
+            let pairs = left.iter().zip(right).enumerate();
+            pairs.flat_map(|(i, (left, right))| differences(left, right, &format!("{path}[{i}]"))).collect()
+        }
+        // 0 and 0.0 are one number.
+        (Value::Number(left), Value::Number(right)) if left.as_f64() == right.as_f64() => Vec::new(),
+        _ if chart == base => Vec::new(),
+        _ => vec![format!("{path}: {chart} in the chart, {base} by kustomize")],
+    }
+}
+
 /// The objects by kind and name. A namespace is made by `helm install --create-namespace`, not by a chart.
 fn objects(yaml: &str) -> Result<BTreeMap<String, Value>> {
     let documents = parse(yaml)?.into_iter().filter(|object| !object.is_null());
@@ -113,7 +133,8 @@ fn helm_and_kustomize_render_the_same_objects() -> Result<()> {
         let names = |of: &BTreeMap<String, Value>| of.keys().cloned().collect::<Vec<_>>();
         assert_eq!(names(&charted), names(&kustomized), "{directory}");
         for (name, object) in &kustomized {
-            assert_eq!(&charted[name], object, "{directory}: {name}, the chart's on the left");
+            let differences = differences(&charted[name], object, "");
+            assert!(differences.is_empty(), "{directory}: {name}: {differences:#?}");
         }
     }
     Ok(())
@@ -145,6 +166,8 @@ fn each_of_the_charts_values_becomes_a_flag_that_the_agent_takes() -> Result<()>
         ("stableFor: 2m", &["--stable-for=2m"]),
         ("handoverPace: 1s", &["--handover-pace=1s"]),
         ("announceRefresh: 30s", &["--announce-refresh=30s"]),
+        ("announceRate: 1000000", &["--announce-rate=1000000"]),
+        ("logClaims: true", &["--log-claims"]),
     ];
     let values: Vec<_> = rows.iter().map(|(value, _)| *value).collect();
     let rendered = objects(&helm.template(&format!("agent:\n  {}", values.join("\n  ")))?)?;

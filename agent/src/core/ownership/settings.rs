@@ -105,7 +105,7 @@ impl Settings {
     /// Refuses what cannot work.
     pub fn check(&self) -> Result<(), SettingsError> {
         let Self { lease, renewal, margin, hold_for, restart_lease, .. } = *self;
-        if !(Duration::from_secs(1)..=Duration::from_secs(3600)).contains(&lease) {
+        if !(Duration::from_secs(1)..=Duration::from_hours(1)).contains(&lease) {
             return Err(SettingsError::Lease { lease });
         }
         if renewal < Duration::from_millis(100) {

@@ -28,10 +28,12 @@ pub(super) enum Duty {
 
 /// What is to be done about a status, by whichever node.
 pub(super) fn due(record: &ServiceRecord, wanted: &[(Ipv4Addr, Acceptance)]) -> Option<Duty> {
-    match record.status_owner() {
-        _ if record.deleting => return None,
-        StatusOwner::Other(_) => return None,
-        StatusOwner::Nobody | StatusOwner::Vipward => {}
+    let is_anothers = match record.status_owner() {
+        StatusOwner::Other(_) => true,
+        StatusOwner::Nobody | StatusOwner::Vipward => false,
+    };
+    if is_anothers || record.deleting {
+        return None;
     }
     let present = present(record);
     let belongs = |(address, acceptance): &(Ipv4Addr, Acceptance)| match acceptance {

@@ -53,7 +53,9 @@ impl fmt::Display for Place {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum Problem {
     /// A value cannot be read.
-    #[error("{place} is {value:?}: {why}. Until it is put right, what was last read there stays in effect")]
+    #[error(
+        "{place} is {value:?}: {why}. Until it is put right, what was last read there, if anything, stays in effect"
+    )]
     Malformed {
         /// Where.
         place: Place,

@@ -53,8 +53,10 @@ pub struct ServiceRecord {
 impl ServiceRecord {
     /// Whose the addresses in its status are.
     pub fn status_owner(&self) -> StatusOwner<'_> {
+        if self.ingress.is_empty() {
+            return StatusOwner::Nobody;
+        }
         match self.status_manager.as_deref() {
-            Some(_) | None if self.ingress.is_empty() => StatusOwner::Nobody,
             Some(FIELD_MANAGER) => StatusOwner::Vipward,
             manager => StatusOwner::Other(manager),
         }

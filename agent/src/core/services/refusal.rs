@@ -9,7 +9,7 @@ use std::{
 use ipnet::Ipv4Net;
 use thiserror::Error;
 
-use super::records::HostNetwork;
+use super::records::{HostAddress, HostNetwork};
 use crate::core::cluster::NodeName;
 
 /// Why an address is not announced, and what to do.
@@ -180,9 +180,7 @@ impl Reserved {
         for found in network.addresses.iter().filter(|found| found.segment) {
             put_ends(&mut taken, found.net);
         }
-        for found in
-            network.addresses.iter().filter(|found| !found.ours && is_a_hosts_own(network, found.net))
-        {
+        for found in network.addresses.iter().filter(|found| !found.ours && is_a_hosts_own(network, found)) {
             let own = Refusal::OwnAddress { net: found.net, interface: Arc::clone(&found.interface) };
             taken.insert(found.net.addr(), own);
         }
@@ -247,16 +245,9 @@ fn never(address: Ipv4Addr) -> Option<Refusal> {
 ///
 /// kube-proxy (IPVS) and operators bind VIPs as /32. So do some clouds with a host's own addresses: that is one where
 /// the interface leads to a segment and has no other kind of address.
-fn is_a_hosts_own(network: &HostNetwork, net: Ipv4Net) -> bool {
-    let is_host_route = |net: Ipv4Net| net.prefix_len() == 32;
-    if !is_host_route(net) {
-        return true;
-    }
-    let mut places = network.addresses.iter().filter(|found| found.net == net && !found.ours);
-    places.any(|place| {
-        let mut beside = network.addresses.iter().filter(|found| found.interface == place.interface);
-        place.segment && beside.all(|found| is_host_route(found.net))
-    })
+fn is_a_hosts_own(network: &HostNetwork, found: &HostAddress) -> bool {
+    let mut beside = network.addresses.iter().filter(|other| other.interface == found.interface);
+    found.net.prefix_len() < 32 || found.segment && beside.all(|other| other.net.prefix_len() == 32)
 }
 
 /// The first and last address of a subnet; point-to-point subnets (RFC 3021) have neither.

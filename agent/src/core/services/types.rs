@@ -102,15 +102,15 @@ pub enum Event {
     HostNetwork(HostNetwork),
     /// Where the API server is, all of it: the endpoints of `default/kubernetes`, and what the client connects to.
     ApiEndpoints(BTreeSet<IpAddr>),
-    /// Whether this node holds a VIP.
+    /// Whether this node holds a VIP; one that nobody has told of is not held.
     Held {
         /// The VIP.
         vip: Ipv4Addr,
         /// Whether this node does.
         here: bool,
     },
-    /// Everything has been listed. Before the first of these, nothing is commanded; it is told again after each list
-    /// that began anew.
+    /// Everything has been listed, and this host looked at. Before the first of these, nothing is commanded; it is told
+    /// again after each list that began anew.
     Synced,
 }
 

@@ -138,6 +138,11 @@ impl Server {
         Ok(server)
     }
 
+    #[cfg(test)]
+    pub(super) fn with_config(config: Config, limits: Limits) -> Self {
+        Self { config, limits }
+    }
+
     /// Its URL.
     pub fn url(&self) -> String {
         self.config.cluster_url.to_string()

@@ -36,12 +36,11 @@ pub(super) async fn run<K, J, R, W>(
         }
         tokio::select! {
             job = jobs.recv(), if open => match job {
-                Some((key, job)) => match behind.get_mut(&key) {
-                    Some(queue) => queue.push_back(job),
-                    None => {
-                        behind.insert(key.clone(), VecDeque::new());
-                        ready.push_back((key, job));
-                    }
+                Some((key, job)) => if let Some(queue) = behind.get_mut(&key) {
+                    queue.push_back(job);
+                } else {
+                    behind.insert(key.clone(), VecDeque::new());
+                    ready.push_back((key, job));
                 },
                 None => open = false,
             },

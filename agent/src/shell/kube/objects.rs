@@ -31,6 +31,9 @@ pub(super) enum ObjectError {
     /// It is not of the form that its type has.
     #[error("it is not of the form that its type has")]
     Json(#[from] serde_json::Error),
+    /// It has no name.
+    #[error("it has no name")]
+    Nameless,
     /// It is no claim.
     #[error("it is no claim")]
     Claim(#[from] ClaimError),
@@ -79,16 +82,16 @@ pub(super) fn parse(
     kube: &Kube,
     reading: Reading,
 ) -> Result<Parsed, ObjectError> {
-    match resource {
-        Resource::Services => Ok(service(serde_json::from_str(object)?, reading)),
-        Resource::EndpointSlices => Ok(slice(serde_json::from_str(object)?)),
-        Resource::Nodes => Ok(node(serde_json::from_str(object)?)),
-        Resource::Namespaces => Ok(namespace(serde_json::from_str(object)?)),
+    let parsed = match resource {
+        Resource::Services => service(serde_json::from_str(object)?, reading),
+        Resource::EndpointSlices => slice(serde_json::from_str(object)?),
+        Resource::Nodes => node(serde_json::from_str(object)?),
+        Resource::Namespaces => namespace(serde_json::from_str(object)?),
         Resource::VirtualIps => {
             let (record, known) = claims::read(object)?;
             kube.claims.learn(record.vip, known);
             let version = record.version.to_string();
-            Ok(Parsed::new(record.vip.to_string().into(), version, Seen::Claim(record)))
+            Parsed::new(record.vip.to_string().into(), version, Seen::Claim(record))
         }
         Resource::Leases => {
             let leases::Read { record, known, is_ours } = leases::read(object)?;
@@ -97,9 +100,11 @@ pub(super) fn parse(
             }
             let name = format!("{}/{}", kube.namespace, record.node).into();
             let version = record.version.to_string();
-            Ok(Parsed { is_ours, ..Parsed::new(name, version, Seen::Lease(record)) })
+            Parsed { is_ours, ..Parsed::new(name, version, Seen::Lease(record)) }
         }
-    }
+    };
+    let is_nameless = parsed.name.is_empty() || parsed.name.ends_with('/');
+    if is_nameless { Err(ObjectError::Nameless) } else { Ok(parsed) }
 }
 
 /// How it is told that the object of that name is gone.

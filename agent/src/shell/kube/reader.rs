@@ -162,10 +162,7 @@ struct One {
 
 impl One {
     async fn run(mut self) {
-        match self.read_on().await {
-            Ok(never) => match never {},
-            Err(Closed) => {}
-        }
+        let Err(Closed) = self.read_on().await;
     }
 
     async fn read_on(&mut self) -> Result<Infallible, Closed> {
@@ -435,5 +432,5 @@ struct Passed {
 fn pause(failures: u32, random: f64) -> Duration {
     let (shortest, longest) = PAUSE;
     let most = shortest.saturating_mul(2_u32.saturating_pow(failures.saturating_add(1))).min(longest);
-    shortest + (most - shortest).mul_f64(random)
+    shortest + most.saturating_sub(shortest).mul_f64(random)
 }

@@ -234,7 +234,7 @@ impl Worker {
             LeaseJob::Read(node) => {
                 let outcome = match self.ask(Call::get(self.lease_path(&node)), self.deadline()).await {
                     Ok(object) => self.lease_record(&object),
-                    Err(error) => outcome(error, Resource::Leases, false),
+                    Err(error) => outcome(&error, Resource::Leases, false),
                 };
                 Event::LeaseRead { node, outcome }
             }
@@ -258,7 +258,7 @@ impl Worker {
         };
         match self.ask(call, deadline).await {
             Ok(object) => self.lease_record(&object),
-            Err(error) => outcome(error, Resource::Leases, creating),
+            Err(error) => outcome(&error, Resource::Leases, creating),
         }
     }
 
@@ -470,13 +470,13 @@ impl<T> From<Failure> for Outcome<T> {
         match failure {
             Failure::Conflict => Self::Conflict,
             Failure::Unreadable => Self::Unknown,
-            Failure::Request { error, creating } => outcome(error, Resource::VirtualIps, creating),
+            Failure::Request { error, creating } => outcome(&error, Resource::VirtualIps, creating),
         }
     }
 }
 
 /// The table at the top.
-fn outcome<T>(error: RequestError, resource: Resource, creating: bool) -> Outcome<T> {
+fn outcome<T>(error: &RequestError, resource: Resource, creating: bool) -> Outcome<T> {
     let unknown_type = error.is_unknown_type();
     match error {
         RequestError::Status { code: 409, .. } => Outcome::Conflict,
@@ -487,7 +487,7 @@ fn outcome<T>(error: RequestError, resource: Resource, creating: bool) -> Outcom
         }
         RequestError::Status { code: 404, .. } if !creating && !unknown_type => Outcome::Missing,
         RequestError::Status { code: 408 | 429, .. } => Outcome::Unknown,
-        RequestError::Status { code: 400..500, ref message, .. } => Outcome::Refused(message.as_str().into()),
+        RequestError::Status { code: 400..500, message, .. } => Outcome::Refused(message.as_str().into()),
         RequestError::Status { .. }
         | RequestError::Deadline { .. }
         | RequestError::Connection(_)

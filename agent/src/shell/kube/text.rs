@@ -5,6 +5,9 @@ use vipward_common::MacAddr;
 
 use crate::core::cluster::ServiceName;
 
+#[cfg(test)]
+mod tests;
+
 /// The longest message that a condition may have, in characters.
 const MAX_MESSAGE: usize = 32_768;
 

@@ -146,7 +146,9 @@ impl<S: Source> Driver<S> {
             placement::place(&self.config, wanted.into_iter(), &self.view, &placed, maps.max_vips()).desired;
         self.leave_out_unattached(&mut desired);
         let mut reserved = self.slots.clone();
-        entries.values().for_each(|entry| reserved.remove(entry.slot));
+        for entry in entries.values() {
+            reserved.remove(entry.slot);
+        }
         let mut yields = BTreeMap::new();
         if maps.yields()?.total > 0 {
             let new =

@@ -120,7 +120,7 @@ pub async fn agent(args: KubernetesArgs) -> Result<(), RunError> {
     let node = args.node_name.clone().unwrap_or_else(|| host.to_string_lossy().into_owned());
     let settings = ownership_settings(&args.ownership, &node, !args.services.ignore_exclude_label)?;
     let _lock = check_host(&args.plane.pins)?;
-    let mut driver = start(&args, loader, settings).await?;
+    let mut driver = Box::pin(start(&args, loader, settings)).await?;
     while !driver.source.stopped {
         driver.turn().await?;
     }

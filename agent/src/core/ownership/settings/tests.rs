@@ -7,7 +7,7 @@ fn settings() -> Settings {
         renewal: Duration::from_secs(1),
         margin: Duration::from_millis(500),
         policy: Policy::Hold,
-        hold_for: Duration::from_secs(3600),
+        hold_for: Duration::from_hours(1),
         restart_lease: Duration::from_secs(60),
         stable_for: Duration::from_secs(60),
         handover_pace: Duration::from_millis(500),

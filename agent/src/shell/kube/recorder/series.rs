@@ -69,7 +69,9 @@ impl Default for Series {
 impl Series {
     /// Takes a message; `random` makes the name of its Event.
     pub(super) fn on_message(&mut self, message: &Message, random: u64, now: Duration) -> Step {
-        if let Some(told) = self.told.get_mut(message) {
+        if let Some(told) = self.told.get_mut(message)
+            && is_remembered(told, now)
+        {
             told.count = told.count.saturating_add(1);
             told.said = now;
             if now.saturating_sub(told.written) < REPEAT {
@@ -77,8 +79,15 @@ impl Series {
             }
             return self.write_count(message, now).unwrap_or(Step::Nothing);
         }
-        self.told.retain(|_, told| now.saturating_sub(told.said) < FORGET);
-        if self.told.len() >= MAX_REMEMBERED || !self.take_token(now) {
+        if !self.take_token(now) {
+            self.swallowed += 1;
+            return Step::Nothing;
+        }
+        self.told.remove(message);
+        if self.told.len() >= MAX_REMEMBERED {
+            self.told.retain(|_, told| is_remembered(told, now));
+        }
+        if self.told.len() >= MAX_REMEMBERED {
             self.swallowed += 1;
             return Step::Nothing;
         }
@@ -133,6 +142,10 @@ impl Series {
         self.tokens -= 1;
         true
     }
+}
+
+fn is_remembered(told: &Told, now: Duration) -> bool {
+    now.saturating_sub(told.said) < FORGET
 }
 
 fn name_of(regarding: &Regarding) -> String {

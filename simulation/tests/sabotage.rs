@@ -1,0 +1,50 @@
+//! The simulator bites: without one part of the protocol it finds a violation, in a schedule that is harmless with it.
+
+use vipward_simulation::{Options, Sabotage, Schedule, run};
+
+/// So many schedules may be needed.
+const SEEDS: u64 = 3_000;
+
+/// Plays schedules until one breaks one of the `rules` because of the sabotage alone.
+fn is_noticed(sabotage: Sabotage, rules: &[&str]) {
+    let sabotaged = Options { sabotage: Some(sabotage), ..Options::default() };
+    for seed in 1..=SEEDS {
+        let schedule = Schedule::generate(seed);
+        let Some(violation) = run(&schedule, sabotaged).violation else { continue };
+        if rules.contains(&violation.rule) && run(&schedule, Options::default()).violation.is_none() {
+            println!("{sabotage:?} was noticed by schedule {seed}: {violation}");
+            return;
+        }
+    }
+    panic!("{sabotage:?} was not noticed in {SEEDS} schedules");
+}
+
+#[test]
+fn a_program_that_ignores_the_fence_is_noticed() {
+    is_noticed(Sabotage::NoFence, &["S1"]);
+}
+
+#[test]
+fn waiting_without_a_margin_is_noticed() {
+    is_noticed(Sabotage::NoMargin, &["S1"]);
+}
+
+#[test]
+fn taking_over_without_the_deposing_write_is_noticed() {
+    is_noticed(Sabotage::NoDeposing, &["S1", "S2"]);
+}
+
+#[test]
+fn renewing_over_an_ended_session_is_noticed() {
+    is_noticed(Sabotage::NoSessionCheck, &["S1", "S2"]);
+}
+
+#[test]
+fn a_program_that_does_not_give_way_is_noticed() {
+    is_noticed(Sabotage::NoYield, &["S2"]);
+}
+
+#[test]
+fn breaking_before_making_is_noticed() {
+    is_noticed(Sabotage::BreakBeforeMake, &["L2"]);
+}

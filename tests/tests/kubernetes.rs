@@ -1,0 +1,5 @@
+//! Three nodes in network namespaces, real frames, real processes: who answers for a Service's VIP, and when.
+//!
+//! They run against an API server in this process, and with `KUBECONFIG` set against the one that it names.
+
+mod services;
