@@ -2,4 +2,5 @@
 //!
 //! They run against an API server in this process, and with `KUBECONFIG` set against the one that it names.
 
+#[path = "kubernetes/services.rs"]
 mod services;
