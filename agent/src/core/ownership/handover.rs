@@ -243,9 +243,10 @@ impl Engine {
         let handing = vip.handing.clone()?;
         self.set_entry(address, Some(handing.entry()));
         if let Some(moved) = handing.moved {
-            // It answers already, so that its claim is written, and only not seen here yet.
+            // It answers already, so that its claim is written, and only not seen here yet. If it is not written, what was
+            // heard was something else.
             if moved + TAKE_BACK <= now {
-                self.vip(address).handing.iter_mut().for_each(|handing| handing.moved = Some(now));
+                self.vip(address).handing.iter_mut().for_each(|handing| handing.moved = None);
                 self.read_claim(address);
                 return self.keep_handing(address, now);
             }

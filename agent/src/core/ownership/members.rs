@@ -23,7 +23,7 @@ pub(super) struct Member {
     session_seen: Monotonic,
     /// When each of its MACs was first seen, in an unbroken row.
     macs: BTreeMap<MacAddr, Monotonic>,
-    /// Whether a write of ours to its Lease is under way.
+    /// Whether a request of ours about its Lease is under way.
     deposing: bool,
     /// Not before this.
     retry: Monotonic,
@@ -286,6 +286,7 @@ impl Engine {
             // It lives: what the watch shows is old, and the clock starts again.
             Outcome::Conflict | Outcome::Missing => {
                 member.seen = now;
+                member.deposing = true;
                 self.command(Command::ReadLease(name.clone()));
             }
             Outcome::Unknown => member.retry = now + RETRY,
@@ -298,6 +299,9 @@ impl Engine {
     }
 
     pub(super) fn on_lease_read(&mut self, name: &NodeName, outcome: Outcome<LeaseRecord>, now: Monotonic) {
+        if let Some(member) = self.members.get_mut(name) {
+            member.deposing = false;
+        }
         match outcome {
             Outcome::Done(record) => self.take_lease(record, now),
             Outcome::Missing => self.on_lease_gone(name, now),
