@@ -5,7 +5,7 @@ use core::mem::offset_of;
 use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 
 /// Changes with every change of a key or value; the agent migrates pins of another version.
-pub const ABI_VERSION: u32 = 1;
+pub const ABI_VERSION: u32 = 2;
 /// Where the maps and links are pinned unless the user says otherwise.
 pub const PIN_DIR: &str = "/sys/fs/bpf/vipward";
 /// Entries of `vips_v4` unless the user says otherwise.
@@ -169,13 +169,15 @@ pub struct Fence {
     pub hold_until_ns: u64,
     /// The count of [`YieldTotal`] up to which the agent has rewritten the entries that yielded.
     pub yields_settled: u64,
+    /// The session of this node that the fence belongs to; 0 without a cluster.
+    pub session: u64,
     /// What is done between the two.
     pub policy: Policy,
     /// Always zero.
     pub _pad: u32,
 }
 
-const _: () = assert!(size_of::<Fence>() == 32);
+const _: () = assert!(size_of::<Fence>() == 40);
 
 /// Whether this node may answer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

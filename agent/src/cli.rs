@@ -1,10 +1,16 @@
 //! The command line: what can be asked, and what it teaches.
 
+mod kubernetes;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use vipward_common::{DEFAULT_MAX_VIPS, PIN_DIR};
+
+pub use self::kubernetes::{
+    ApiArgs, KubernetesArgs, MoveArgs, OwnershipArgs, PolicyArg, ServiceArgs, XdpArg,
+};
 
 /// Layer-2 VIP agent: answers ARP for the VIPs of this node in XDP, and guards them.
 ///
@@ -23,9 +29,9 @@ Exit codes:
   0  done
   1  failed while running
   2  the command line is wrong
-  3  the configuration is wrong or cannot be read (nothing was changed)
+  3  the configuration, the settings or the kubeconfig are wrong or cannot be read (nothing was changed)
   4  this host cannot run it: not root or capabilities missing, kernel too old, no bpffs
-  5  another agent uses the pin directory";
+  5  another agent uses the pin directory, or runs under this node's name";
 
 /// The subcommands.
 #[derive(Subcommand, Debug)]
@@ -37,6 +43,17 @@ pub enum Command {
     /// fence's policy; with `shutdown: withdraw` it stops at once.
     #[command(after_long_help = AGENT_EXAMPLE)]
     Agent(AgentArgs),
+    /// Hold the VIPs of a cluster's LoadBalancer Services, in agreement with the other nodes, until told to stop.
+    ///
+    /// The nodes agree through the API server alone: one Lease a node, one VirtualIP object a VIP. SIGTERM and SIGINT end
+    /// the agent: when it is restarted or rolled out, nothing moves; when its node is cordoned or goes away, its VIPs are
+    /// handed over; when its DaemonSet is deleted, everything is withdrawn and unpinned.
+    #[command(after_long_help = kubernetes::HELP)]
+    Kubernetes(Box<KubernetesArgs>),
+    /// Move a VIP of a cluster to another node, by handover: no request goes unanswered.
+    Move(MoveArgs),
+    /// Print the definition of VirtualIP objects, for `kubectl apply`.
+    Crd,
     /// Show what the kernel has: interfaces, VIPs, counters, the fence. Works without a running agent.
     Status(StatusArgs),
     /// Detach the program from every interface and remove everything that is pinned. VIPs are no longer answered.
@@ -81,6 +98,14 @@ pub struct AgentArgs {
     /// Only validate the file, and print the effective configuration with every default.
     #[arg(long)]
     pub check: bool,
+    /// The data plane and the log.
+    #[command(flatten)]
+    pub plane: PlaneArgs,
+}
+
+/// What every agent is told about its data plane and its log.
+#[derive(Args, Debug)]
+pub struct PlaneArgs {
     /// Where the pins are.
     #[command(flatten)]
     pub pins: PinArgs,

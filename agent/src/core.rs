@@ -9,5 +9,6 @@ pub mod net;
 pub mod ownership;
 pub mod placement;
 pub mod plan;
+pub mod services;
 pub mod time;
 pub mod trouble;

@@ -1,21 +1,23 @@
 //! The binary: reads the command line, runs what it asks for, and prints an error chain once.
 
 use std::{
+    env,
     error::Error,
     io::{self, IsTerminal, Write},
     process::ExitCode,
 };
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{CommandFactory, Parser};
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 use vipward::{
-    cli::{AgentArgs, Cli, Command, LogFormat, Output, PinArgs, StatusArgs},
-    core::config::ConfigError,
+    cli::{AgentArgs, Cli, Command, KubernetesArgs, LogFormat, MoveArgs, Output, PinArgs, StatusArgs},
+    core::{config::ConfigError, ownership::SettingsError},
     shell::{
         bind,
         bpf::{self, Pins},
+        kube::{Access, ConnectError, Moved, Mover, crd_yaml},
         netlink::Netlink,
         preflight::{PinDirError, PinDirLock, PreflightError},
         run::{self, RunError},
@@ -33,6 +35,9 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Agent(args) if args.check => check(&args),
         Command::Agent(args) => agent(args),
+        Command::Kubernetes(args) => kubernetes(*args),
+        Command::Move(args) => runtime().and_then(|runtime| runtime.block_on(move_vip(&args))),
+        Command::Crd => show(&crd_yaml()),
         Command::Status(args) => show_status(&args),
         Command::Unload(args) => runtime().and_then(|runtime| runtime.block_on(unload(&args))),
         Command::Completions { shell } => {
@@ -51,8 +56,15 @@ fn main() -> ExitCode {
 
 fn exit_code(error: &anyhow::Error) -> u8 {
     let unread = |cause: &RunError| matches!(cause, RunError::ReadConfig { .. });
-    if error.chain().any(<dyn Error>::is::<ConfigError>) || error.downcast_ref().is_some_and(unread) {
+    let alone = |cause: &RunError| !matches!(cause, RunError::NotAlone { .. });
+    let wrong = |cause: &(dyn Error + 'static)| {
+        cause.is::<ConfigError>() || cause.is::<SettingsError>() || cause.is::<ConnectError>()
+    };
+    if error.chain().any(wrong) || error.downcast_ref().is_some_and(unread) {
         return BAD_CONFIGURATION;
+    }
+    if !error.downcast_ref().is_none_or(alone) {
+        return NOT_ALONE;
     }
     if error.chain().any(<dyn Error>::is::<PreflightError>) {
         return UNFIT_HOST;
@@ -69,8 +81,33 @@ fn check(args: &AgentArgs) -> anyhow::Result<()> {
 }
 
 fn agent(args: AgentArgs) -> anyhow::Result<()> {
-    let _writer = start_logging(args.log_format);
+    let _writer = start_logging(args.plane.log_format);
     runtime()?.block_on(run::agent(args)).map_err(Into::into)
+}
+
+fn kubernetes(args: KubernetesArgs) -> anyhow::Result<()> {
+    let _writer = start_logging(args.plane.log_format);
+    runtime()?.block_on(run::kubernetes(args)).map_err(Into::into)
+}
+
+/// Asks for a handover, and tells how it goes until the VIP is where it is wanted.
+async fn move_vip(args: &MoveArgs) -> anyhow::Result<()> {
+    let home = || Some(env::home_dir()?.join(".kube/config")).filter(|path| path.exists());
+    let access = Access { kubeconfig: args.kubeconfig.clone().or_else(home), context: None };
+    let mover = Mover::connect(&access).await?;
+    let from = mover.ask(args.address, &args.to).await?;
+    println!("{} is held by {from}; asked for a move to {}", args.address, args.to);
+    match mover.wait(args.address, &args.to, args.timeout).await? {
+        Moved::There { mac } => println!("{} is held by {} now, at {mac}", args.address, args.to),
+        Moved::Refused { why } => bail!("{} stays where it is: {why}", args.address),
+        Moved::NotYet { holder } => bail!(
+            "{} is still held by {holder} after {}; see `kubectl describe vip {}`",
+            args.address,
+            humantime::format_duration(args.timeout),
+            args.address
+        ),
+    }
+    Ok(())
 }
 
 fn show_status(args: &StatusArgs) -> anyhow::Result<()> {

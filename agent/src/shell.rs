@@ -3,6 +3,7 @@
 pub mod bind;
 pub mod bpf;
 pub mod clock;
+pub mod kube;
 pub mod netlink;
 pub mod packet;
 pub mod preflight;

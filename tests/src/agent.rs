@@ -1,4 +1,5 @@
-//! The agent under test: `vipward agent` in a host, with a configuration and a pin directory of its own.
+//! The agent under test: `vipward agent` or `vipward kubernetes` in a host, with a configuration and a pin directory of
+//! its own.
 
 mod log;
 
@@ -21,6 +22,7 @@ use crate::tools::target_dir;
 use crate::wait::wait_for;
 
 const CONFIG: &str = "vipward.yaml";
+const KUBECONFIG: &str = "kubeconfig.yaml";
 const LOG: &str = "agent.log";
 /// How long an agent may take to end when it is asked to.
 const TERMINATE_LIMIT: Duration = Duration::from_secs(10);
@@ -48,7 +50,7 @@ pub struct AgentOptions {
     pub pin_dir: PathBuf,
     /// `--max-vips`, if not the default.
     pub max_vips: Option<u32>,
-    /// More arguments of `vipward agent`.
+    /// More arguments of the subcommand that runs.
     pub args: Vec<String>,
     /// More environment.
     pub env: Vec<(String, String)>,
@@ -75,10 +77,33 @@ impl AgentOptions {
     }
 }
 
+/// A node's agent in a cluster: who it is, and how it reaches the API server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClusterMember {
+    /// `--node-name`
+    pub node_name: String,
+    /// `--lease-namespace`: the agent's own namespace.
+    pub lease_namespace: String,
+    /// `--pod-name`: where it looks why it is to end.
+    pub pod_name: Option<String>,
+    /// What its kubeconfig says.
+    pub kubeconfig: String,
+}
+
+/// Which agent runs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Mode {
+    /// `vipward agent`
+    Standalone,
+    /// `vipward kubernetes`
+    Kubernetes(ClusterMember),
+}
+
 /// An agent in a host. It may be killed and started again; when dropped it is killed and what it pinned is unloaded.
 #[derive(Debug)]
 pub struct Agent {
     host: Host,
+    mode: Mode,
     /// May be changed between two starts, for another build or other arguments.
     pub options: AgentOptions,
     directory: TempDir,
@@ -97,12 +122,33 @@ pub struct LeftAgent {
 impl Agent {
     /// Starts an agent with this configuration. It has not done anything yet when this returns: wait for a log line.
     pub fn start(host: &Host, yaml: &str, options: AgentOptions) -> Result<Self> {
-        let directory =
-            TempDir::with_prefix("vipward-agent-").context("failed to make a directory for an agent")?;
-        let mut agent = Self { host: host.clone(), options, directory, process: None };
+        let mut agent = Self::new(host, Mode::Standalone, options)?;
         agent.write_config(yaml)?;
         agent.restart()?;
         Ok(agent)
+    }
+
+    /// Starts an agent as a member of a cluster. It has not done anything yet when this returns.
+    pub fn start_in_cluster(host: &Host, member: ClusterMember, options: AgentOptions) -> Result<Self> {
+        let mut agent = Self::new(host, Mode::Kubernetes(member.clone()), options)?;
+        agent.set_member(member)?;
+        agent.restart()?;
+        Ok(agent)
+    }
+
+    /// Makes it another member of the cluster, from its next start on.
+    pub fn set_member(&mut self, member: ClusterMember) -> Result<()> {
+        let path = self.directory.path().join(KUBECONFIG);
+        fs::write(&path, &member.kubeconfig)
+            .with_context(|| format!("failed to write {}", path.display()))?;
+        self.mode = Mode::Kubernetes(member);
+        Ok(())
+    }
+
+    fn new(host: &Host, mode: Mode, options: AgentOptions) -> Result<Self> {
+        let directory =
+            TempDir::with_prefix("vipward-agent-").context("failed to make a directory for an agent")?;
+        Ok(Self { host: host.clone(), mode, options, directory, process: None })
     }
 
     /// The binary under test: `VIPWARD_BIN`, else the debug build in the workspace.
@@ -113,18 +159,35 @@ impl Agent {
     /// Starts it again after it has ended, with the same configuration and pins; the log goes on.
     pub fn restart(&mut self) -> Result<()> {
         ensure!(!self.is_running()?, "the agent on {} is still running", self.host.name());
-        let mut command = self.vipward("agent")?;
-        command.arg("--config").arg(self.config_path()).args(["--log-format", "json"]);
+        let mut command = self.command_of_mode()?;
+        command.args(["--log-format", "json"]);
         if let Some(max_vips) = self.options.max_vips {
             command.arg("--max-vips").arg(max_vips.to_string());
         }
-        command.args(&self.options.args).envs(self.options.env.iter().map(|(key, value)| (key, value)));
+        command.args(&self.options.args);
         if let Some(kept) = self.options.only_capabilities.clone() {
             drop_capabilities_except(&mut command, kept);
         }
         let spawn = SpawnOptions { output: Some(self.log_path()), can_be_left: self.options.can_be_left };
         self.process = Some(Process::spawn(command, &spawn)?);
         Ok(())
+    }
+
+    fn command_of_mode(&self) -> Result<Command> {
+        match &self.mode {
+            Mode::Standalone => {
+                let mut command = self.vipward("agent")?;
+                command.arg("--config").arg(self.config_path());
+                Ok(command)
+            }
+            Mode::Kubernetes(ClusterMember { node_name, lease_namespace, pod_name, kubeconfig: _ }) => {
+                let mut command = self.vipward("kubernetes")?;
+                command.arg("--kubeconfig").arg(self.directory.path().join(KUBECONFIG));
+                command.args(["--node-name", node_name, "--lease-namespace", lease_namespace]);
+                command.args(pod_name.iter().flat_map(|name| ["--pod-name", name]));
+                Ok(command)
+            }
+        }
     }
 
     /// Replaces the configuration file in one step, as editors and Kubernetes do.
@@ -205,6 +268,13 @@ impl Agent {
             .map_or_else(|error| error.to_string(), |text| String::from_utf8_lossy(&text).into_owned())
     }
 
+    /// The last lines of the log, for failure messages.
+    pub fn log_tail(&self, lines: usize) -> String {
+        let transcript = self.transcript();
+        let all: Vec<_> = transcript.lines().collect();
+        all[all.len().saturating_sub(lines)..].join("\n")
+    }
+
     /// Sends it a signal.
     pub fn signal(&mut self, signal: Signal) -> Result<()> {
         self.process.as_mut().context("the agent was never started")?.signal(signal)
@@ -249,6 +319,7 @@ impl Agent {
         );
         let mut command = self.host.command(binary);
         command.arg(subcommand).arg("--pin-dir").arg(&self.options.pin_dir);
+        command.envs(self.options.env.iter().map(|(key, value)| (key, value)));
         Ok(command)
     }
 

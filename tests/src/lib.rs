@@ -32,9 +32,13 @@
 //! | [`process`] | child processes in a host |
 //! | [`arp`], [`wire`] | ARP frames written from RFC 826, and a raw socket to send and receive them |
 //! | [`probe`] | asking a thousand times a second, and who answered when |
+//! | [`monitor`] | several VIPs on the wire: gaps, double answers, moves and announcements of each |
+//! | [`datagrams`] | what a user feels: datagrams of a client's kernel, and which node received them |
 //! | [`responder`] | a user-space ARP responder, to be a rival or a victim |
 //! | [`agent`], [`bpffs`] | the program under test, and a private place for its pins |
+//! | [`apiserver`] | a Kubernetes API server that makes trouble on demand |
 //! | [`kernel`], [`oracle`] | the program run frame by frame, and what it must do with each |
+//! | [`mod@cluster`] | three nodes whose agents share an API server, and who watches them |
 //! | [`node`] | a host with an agent that holds VIPs, and a client that asks for them |
 //! | [`scene`], [`xdp_pass`] | ready scenes with an agent, and what native XDP on a veth needs |
 //! | [`tools`], [`wait`], [`interrupt`] | external tools, waiting for a condition, and Ctrl-C |
@@ -43,13 +47,17 @@
 //! Functions return [`anyhow::Result`]: in a test an error is a failure, and its chain is what gets read.
 
 pub mod agent;
+pub mod apiserver;
 pub mod arp;
 pub mod bench;
 pub mod bpffs;
+pub mod cluster;
+pub mod datagrams;
 pub mod demo;
 pub mod interrupt;
 pub mod kernel;
 pub mod lan;
+pub mod monitor;
 pub mod node;
 pub mod oracle;
 pub mod probe;

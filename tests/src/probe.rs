@@ -194,24 +194,24 @@ impl Asker {
 
 /// Request numbers written into hardware addresses: 06, the probe, the number in four bytes.
 #[derive(Clone, Copy, Debug)]
-struct Numbering {
+pub(crate) struct Numbering {
     probe: u8,
 }
 
 impl Numbering {
     const PREFIX: u8 = 0x06;
 
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static NEXT: AtomicU8 = AtomicU8::new(0);
         Self { probe: NEXT.fetch_add(1, Ordering::Relaxed) }
     }
 
-    fn sha_of(self, number: usize) -> Result<Mac> {
+    pub(crate) fn sha_of(self, number: usize) -> Result<Mac> {
         let [a, b, c, d] = u32::try_from(number).context("a probe sends at most 2³² requests")?.to_be_bytes();
         Ok(Mac([Self::PREFIX, self.probe, a, b, c, d]))
     }
 
-    fn number_of(self, mac: Mac) -> Option<usize> {
+    pub(crate) fn number_of(self, mac: Mac) -> Option<usize> {
         let [prefix, probe, a, b, c, d] = mac.0;
         let number = usize::try_from(u32::from_be_bytes([a, b, c, d])).ok()?;
         (prefix == Self::PREFIX && probe == self.probe).then_some(number)

@@ -41,8 +41,14 @@ fn held(generation: u16) -> VipEntry {
 /// A held VIP, two peers, and a fence that is held over.
 fn kernel() -> Result<Kernel> {
     let mut kernel = Kernel::load()?;
-    let fence =
-        Fence { deadline_ns: 1, hold_until_ns: u64::MAX, yields_settled: 0, policy: Policy::Hold, _pad: 0 };
+    let fence = Fence {
+        deadline_ns: 1,
+        hold_until_ns: u64::MAX,
+        yields_settled: 0,
+        session: 0,
+        policy: Policy::Hold,
+        _pad: 0,
+    };
     kernel.maps.set_fence(fence)?;
     for peer in PEERS {
         kernel.maps.set_peer(IFINDEX, peer)?;

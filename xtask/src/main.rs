@@ -3,6 +3,7 @@
 mod build_ebpf;
 mod compiler;
 mod fuzz;
+mod image;
 mod launch;
 mod lint;
 mod object;
@@ -56,6 +57,10 @@ enum Command {
     Demo(DemoArgs),
     /// Measure speed and memory against the kernel and bare XDP programs (needs root)
     Bench(PassedOn),
+    /// Build the agent as a static binary, and an image that has it and nothing else
+    ///
+    /// With whichever of buildah, podman and docker works here, in this order.
+    Image(image::Args),
 }
 
 #[derive(clap::Args)]
@@ -100,6 +105,7 @@ fn run(command: Command) -> anyhow::Result<()> {
             let flags = flags.into_iter().filter(|(given, _)| *given).map(|(_, flag)| flag.into());
             launch::run(&workspace, launch::Program::Demo, flags.chain(args.rest.args).collect())
         }
+        Command::Image(args) => image::run(&workspace, &args),
         Command::Bench(args) => launch::run(&workspace, launch::Program::Bench, args.args),
     }
 }

@@ -1,6 +1,9 @@
 //! What is known about this host's interfaces: a snapshot that the shell observes and the core reads.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::Ipv4Addr,
+};
 
 use ipnet::Ipv4Net;
 use vipward_common::MacAddr;
@@ -51,6 +54,9 @@ pub struct NetView {
     pub interfaces: BTreeMap<u32, Interface>,
     /// The connected routes of the main table, in the kernel's order.
     pub routes: Vec<ConnectedRoute>,
+    /// The next hops of all other routes of the main table, as of the last observation: their changes alone are no
+    /// reason for one.
+    pub next_hops: BTreeSet<Ipv4Addr>,
 }
 
 impl NetView {

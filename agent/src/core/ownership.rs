@@ -11,8 +11,11 @@ mod claims;
 mod handover;
 mod members;
 mod session;
+mod settings;
 mod standing;
 mod stopping;
+#[cfg(test)]
+mod tests;
 mod types;
 mod vip;
 
@@ -30,9 +33,10 @@ use super::{
     time::Monotonic,
 };
 
+pub use self::settings::{Settings, SettingsError};
 pub use self::types::{
     ClaimWrite, Command, Demand, Disqualified, Entry, Event, Expected, Fenced, Found, FoundEntry, LeaseWrite,
-    Notice, Outcome, Settings, StopReason, Wire,
+    Notice, Outcome, StopReason, Wire,
 };
 
 /// How long the candidate of the next rank waits for the one before it.
@@ -137,6 +141,11 @@ impl Engine {
     /// Whether this node holds a VIP: by its own write, or by what it found.
     pub fn holds(&self, vip: Ipv4Addr) -> bool {
         self.vips.get(&vip).is_some_and(Vip::is_held)
+    }
+
+    /// Whether it has begun to say what entries are to be; before, what is pinned stays as it is.
+    pub fn has_begun(&self) -> bool {
+        self.synced && self.own.has_begun()
     }
 
     /// Carries on with everything whose time has come.

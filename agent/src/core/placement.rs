@@ -11,9 +11,10 @@ use thiserror::Error;
 use vipward_common::{MacAddr, Role, VipKey};
 
 use super::{
-    config::{Config, InterfacePattern, VipConfig},
+    config::{Config, InterfaceName, InterfacePattern, VipConfig},
     interfaces,
     net::{Interface, NetView},
+    time::Monotonic,
 };
 
 #[cfg(test)]
@@ -39,6 +40,57 @@ pub struct DesiredEntry {
     pub role: Role,
     /// Where the VIP is; zero if unknown.
     pub mac: MacAddr,
+    /// When a handover ends by itself, in nanoseconds on the monotonic clock; 0 in other roles.
+    pub until_ns: u64,
+}
+
+impl DesiredEntry {
+    /// An entry that ends by itself at no time.
+    pub const fn new(role: Role, mac: MacAddr) -> Self {
+        Self { role, mac, until_ns: 0 }
+    }
+}
+
+/// What this node is to be to a VIP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stance {
+    /// It answers with its own MAC.
+    Held,
+    /// It knows that the VIP is at this MAC.
+    At(MacAddr),
+    /// It answers with the successor's MAC.
+    Handover {
+        /// The successor's.
+        mac: MacAddr,
+        /// When it ends by itself.
+        until: Monotonic,
+    },
+    /// It keeps silent, and does not know where the VIP is.
+    Elsewhere,
+}
+
+/// A VIP that is to be placed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wanted<'a> {
+    /// The VIP.
+    pub address: Ipv4Addr,
+    /// The interface that it belongs to; none means the one whose subnet contains it.
+    pub interface: Option<&'a InterfacePattern>,
+    /// The interface that the address is put on for local delivery.
+    pub bind: Option<&'a InterfaceName>,
+    /// What this node is to it.
+    pub stance: Stance,
+}
+
+impl<'a> From<&'a VipConfig> for Wanted<'a> {
+    fn from(vip: &'a VipConfig) -> Self {
+        Self {
+            address: vip.address,
+            interface: vip.interface.as_ref(),
+            bind: vip.bind.as_ref(),
+            stance: vip.mac.map_or(Stance::Held, Stance::At),
+        }
+    }
 }
 
 /// The result of placing.
@@ -209,7 +261,13 @@ pub enum Problem {
 }
 
 /// Places every VIP. `placed` says where VIPs are now: one whose subnet has gone stays there.
-pub fn place(config: &Config, view: &NetView, placed: &BTreeMap<Ipv4Addr, u32>, max_vips: u32) -> Placement {
+pub fn place<'a>(
+    config: &Config,
+    vips: impl ExactSizeIterator<Item = Wanted<'a>>,
+    view: &NetView,
+    placed: &BTreeMap<Ipv4Addr, u32>,
+    max_vips: u32,
+) -> Placement {
     let in_use = placed.values().copied().collect();
     let (attached, problems) = interfaces::choose(config, view, &in_use);
     let mut placement = Placement {
@@ -230,14 +288,14 @@ pub fn place(config: &Config, view: &NetView, placed: &BTreeMap<Ipv4Addr, u32>, 
     };
     let room = max_vips as usize;
     let mut left_out = Vec::new();
-    let mut homes = Vec::with_capacity(config.vips.len());
+    let mut homes = Vec::with_capacity(vips.len());
     let placer = Placer::new(view, &attached, placed);
-    for vip in &config.vips {
-        if let Some(problem) = guards_itself(vip, view) {
+    for vip in vips {
+        if let Some(problem) = guards_itself(&vip, view) {
             placement.problems.push(problem);
             continue;
         }
-        let home = match placer.interface_of(vip) {
+        let home = match placer.interface_of(&vip) {
             Ok((interface, warning)) => {
                 placement.problems.extend(warning);
                 Some(interface)
@@ -255,7 +313,7 @@ pub fn place(config: &Config, view: &NetView, placed: &BTreeMap<Ipv4Addr, u32>, 
             left_out.push(vip.address);
             continue;
         }
-        placement.put_home(vip, home, view);
+        placement.put_home(&vip, home, view);
         homes.push((vip.address, home.map(|interface| interface.index)));
     }
     // Last, so that an interface that comes up takes no held VIP's room.
@@ -267,22 +325,26 @@ pub fn place(config: &Config, view: &NetView, placed: &BTreeMap<Ipv4Addr, u32>, 
 }
 
 /// One file may serve all hosts: the one where a guarded VIP lives must not silence itself.
-fn guards_itself(vip: &VipConfig, view: &NetView) -> Option<Problem> {
-    let mac = vip.mac?;
+fn guards_itself(vip: &Wanted, view: &NetView) -> Option<Problem> {
+    let Stance::At(mac) = vip.stance else { return None };
     let own = view.interfaces.values().find(|interface| interface.mac == mac)?;
     Some(Problem::GuardsItself { vip: vip.address, mac, interface: own.name.clone() })
 }
 
 impl Placement {
     /// The entry where the VIP is held or guarded, and its binding.
-    fn put_home(&mut self, vip: &VipConfig, home: Option<&Interface>, view: &NetView) {
+    fn put_home(&mut self, vip: &Wanted, home: Option<&Interface>, view: &NetView) {
         let Some(home) = home else { return };
-        let entry = match vip.mac {
-            Some(mac) => DesiredEntry { role: Role::Foreign, mac },
-            None => DesiredEntry { role: Role::Held, mac: home.mac },
+        let entry = match vip.stance {
+            Stance::Held => DesiredEntry::new(Role::Held, home.mac),
+            Stance::At(mac) => DesiredEntry::new(Role::Foreign, mac),
+            Stance::Handover { mac, until } => {
+                DesiredEntry { role: Role::Handover, mac, until_ns: until.as_nanos() }
+            }
+            Stance::Elsewhere => DesiredEntry::new(Role::Foreign, MacAddr::ZERO),
         };
         self.desired.entries.insert(VipKey::untagged(home.index, vip.address.octets()), entry);
-        let Some(bind) = &vip.bind else { return };
+        let Some(bind) = vip.bind else { return };
         if view.by_name(bind.as_str()).is_some() {
             self.desired.binds.insert((bind.as_str().to_owned(), vip.address));
         } else {
@@ -293,7 +355,7 @@ impl Placement {
 
     /// An entry on every other attached interface, also when the VIP is on none: a bound address must leak nowhere.
     fn put_shadows(&mut self, homes: &[(Ipv4Addr, Option<u32>)], attached: &[&Interface], max_vips: u32) {
-        let shadow = DesiredEntry { role: Role::Foreign, mac: MacAddr::ZERO };
+        let shadow = DesiredEntry::new(Role::Foreign, MacAddr::ZERO);
         let mut missing = 0;
         for (vip, home) in homes {
             for interface in attached.iter().filter(|interface| Some(interface.index) != *home) {
@@ -356,8 +418,8 @@ impl<'a> Placer<'a> {
         Self { attached, placed, reached }
     }
 
-    fn interface_of(&self, vip: &VipConfig) -> Result<(&'a Interface, Option<Problem>), Problem> {
-        let pattern = vip.interface.as_ref();
+    fn interface_of(&self, vip: &Wanted) -> Result<(&'a Interface, Option<Problem>), Problem> {
+        let pattern = vip.interface;
         let address = vip.address;
         if let Some(interface) = self.by_subnet(pattern, address) {
             check_address(interface, address)?;

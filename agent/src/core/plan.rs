@@ -35,6 +35,49 @@ pub struct Observed {
     pub remembered: BTreeMap<Ipv4Addr, MacAddr>,
     /// How many slots there are.
     pub max_slots: u32,
+    /// The slots of entries that are not among `entries`, when those are not all.
+    pub reserved: Slots,
+}
+
+/// A set of slots.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Slots(Vec<u64>);
+
+impl FromIterator<u32> for Slots {
+    fn from_iter<I: IntoIterator<Item = u32>>(slots: I) -> Self {
+        let mut set = Self::default();
+        slots.into_iter().for_each(|slot| set.insert(slot));
+        set
+    }
+}
+
+impl Slots {
+    const fn place(slot: u32) -> (usize, u64) {
+        ((slot / u64::BITS) as usize, 1 << (slot % u64::BITS))
+    }
+
+    /// Adds one.
+    pub fn insert(&mut self, slot: u32) {
+        let (word, bit) = Self::place(slot);
+        if self.0.len() <= word {
+            self.0.resize(word + 1, 0);
+        }
+        self.0[word] |= bit;
+    }
+
+    /// Takes one out.
+    pub fn remove(&mut self, slot: u32) {
+        let (word, bit) = Self::place(slot);
+        if let Some(word) = self.0.get_mut(word) {
+            *word &= !bit;
+        }
+    }
+
+    /// Whether it is one of them.
+    pub fn contains(&self, slot: u32) -> bool {
+        let (word, bit) = Self::place(slot);
+        self.0.get(word).is_some_and(|word| word & bit != 0)
+    }
 }
 
 impl Observed {
@@ -218,6 +261,7 @@ fn stale_links<'a>(desired: &'a Desired, observed: &'a Observed) -> impl Iterato
 struct Target {
     role: Role,
     mac: MacAddr,
+    until_ns: u64,
     /// Whether it needs a generation that no yield can be of.
     renewed: bool,
     cause: Cause,
@@ -295,8 +339,8 @@ impl<'a> Planner<'a> {
                 Some(entry) if !target.renewed => entry.generation,
                 Some(_) | None => self.next_generation(slot),
             };
-            let Target { role, mac, renewed: _, cause } = target;
-            let entry = VipEntry { mac: mac.0, generation, role, slot, until_ns: 0 };
+            let Target { role, mac, until_ns, renewed: _, cause } = target;
+            let entry = VipEntry { mac: mac.0, generation, role, slot, until_ns };
             if self.observed.entries.get(&key) != Some(&entry) {
                 actions.push(Action::PutEntry { key, entry, reset_counters: found.is_none(), cause });
             }
@@ -311,7 +355,8 @@ impl<'a> Planner<'a> {
     fn free_slots(&self) -> impl Iterator<Item = u32> {
         let stays =
             |slot: &u32| self.owners.get(slot).is_some_and(|owner| self.desired.entries.contains_key(owner));
-        (0..self.observed.max_slots).filter(move |slot| !stays(slot))
+        let is_free = move |slot: &u32| !self.observed.reserved.contains(*slot) && !stays(slot);
+        (0..self.observed.max_slots).filter(is_free)
     }
 
     /// The observed entry, when its slot is there and its own.
@@ -320,17 +365,17 @@ impl<'a> Planner<'a> {
     }
 
     fn target(&self, key: &VipKey, desired: &DesiredEntry) -> Target {
-        let DesiredEntry { role, mac } = *desired;
+        let DesiredEntry { role, mac, until_ns } = *desired;
         let found = self.sound(key);
         let yielded_to = found.and_then(|entry| self.observed.yielded_to(entry));
         match role {
             Role::Held if self.gives_way(key.addr) => {
                 let remembered = self.observed.remembered.get(&Ipv4Addr::from(key.addr)).copied();
                 let mac = yielded_to.or(remembered).unwrap_or(MacAddr::ZERO);
-                Target { role: Role::Foreign, mac, renewed: false, cause: Cause::Yielded }
+                Target { role: Role::Foreign, mac, until_ns: 0, renewed: false, cause: Cause::Yielded }
             }
             Role::Held | Role::Handover | Role::Foreign if yielded_to.is_some() && self.reclaim => {
-                Target { role, mac, renewed: true, cause: Cause::Reclaimed }
+                Target { role, mac, until_ns, renewed: true, cause: Cause::Reclaimed }
             }
             Role::Held | Role::Handover | Role::Foreign => {
                 let was = found.map(|entry| entry.role);
@@ -339,7 +384,12 @@ impl<'a> Planner<'a> {
                     Some(was) if was == role => Cause::MacChanged,
                     Some(_) | None => Cause::Configured,
                 };
-                Target { role, mac, renewed: role == Role::Held && was != Some(Role::Held), cause }
+                let renewed = match role {
+                    Role::Held => was != Some(Role::Held),
+                    Role::Handover => was.is_none_or(|was| was == Role::Foreign),
+                    Role::Foreign => false,
+                };
+                Target { role, mac, until_ns, renewed, cause }
             }
         }
     }

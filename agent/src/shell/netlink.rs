@@ -151,7 +151,7 @@ async fn links() -> Result<NetView, NetlinkError> {
     request.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
     let links = dump("links", &RouteNetlinkMessage::GetLink(request), wire::link).await?;
     let interfaces: BTreeMap<_, _> = links.into_iter().map(|link| (link.index, link)).collect();
-    Ok(NetView { interfaces, routes: Vec::new() })
+    Ok(NetView { interfaces, ..NetView::default() })
 }
 
 async fn routes(view: &mut NetView) -> Result<(), NetlinkError> {
@@ -159,13 +159,15 @@ async fn routes(view: &mut NetView) -> Result<(), NetlinkError> {
     request.header.address_family = AddressFamily::Inet;
     request.header.table = RouteHeader::RT_TABLE_MAIN;
     request.header.kind = RouteType::Unicast;
-    let found = dump("IPv4 routes", &RouteNetlinkMessage::GetRoute(request), wire::connected_route).await;
+    let parse = |payload: &[u8]| Ok((wire::connected_route(payload)?, wire::next_hops(payload)));
+    let found = dump("IPv4 routes", &RouteNetlinkMessage::GetRoute(request), parse).await;
     let routes = match found {
         // A namespace that never had a route has no main table.
         Err(NetlinkError::Observe { source, .. }) if source.refusal() == Some(libc::ENOENT) => Vec::new(),
         found => found?,
     };
-    keep_routes(view, routes.into_iter().flatten());
+    view.next_hops = routes.iter().flat_map(|(_, hops)| hops).copied().collect();
+    keep_routes(view, routes.into_iter().filter_map(|(connected, _)| connected));
     Ok(())
 }
 

@@ -51,7 +51,7 @@ pub(super) struct Tables {
     vips: HashMap<MapData, [u8; 12], [u8; 24]>,
     filter: Array<MapData, u64>,
     links: HashMap<MapData, u32, [u8; 8]>,
-    fence: Array<MapData, [u8; 32]>,
+    fence: Array<MapData, [u8; 40]>,
     ask: PerCpuArray<MapData, [u8; ASK_BYTES]>,
     seen: PerCpuArray<MapData, [u64; 2]>,
     cpus: usize,
@@ -73,6 +73,7 @@ impl Tables {
             deadline_ns: u64::MAX,
             hold_until_ns: u64::MAX,
             yields_settled: 0,
+            session: 0,
             policy: Policy::Stop,
             _pad: 0,
         };

@@ -103,6 +103,7 @@ impl Maps {
             deadline_ns: 0,
             hold_until_ns: 0,
             yields_settled: 0,
+            session: 0,
             policy: Policy::Stop,
             _pad: 0,
         })?;

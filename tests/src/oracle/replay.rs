@@ -211,6 +211,7 @@ fn install(world: &World, maps: &mut Maps) -> Result<()> {
         deadline_ns: when(world.deadline_passed),
         hold_until_ns: when(world.hold_passed),
         yields_settled: world.settled,
+        session: 0,
         policy: if world.hold { Policy::Hold } else { Policy::Stop },
         _pad: 0,
     })?;

@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, btree_map::Entry},
     fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    str::FromStr,
     time::Duration,
 };
 
@@ -83,6 +84,11 @@ impl InterfacePattern {
         Ok(Self { text: text.into(), matcher: Some(Box::new(glob.compile_matcher())) })
     }
 
+    /// This name and no other.
+    pub fn exactly(name: &str) -> Self {
+        Self { text: name.into(), matcher: None }
+    }
+
     /// Whether an interface of that name is meant.
     pub fn matches(&self, name: &str) -> bool {
         self.matcher.as_ref().map_or(&*self.text == name, |matcher| matcher.is_match(name))
@@ -91,6 +97,14 @@ impl InterfacePattern {
     /// The name, when it is one and no glob.
     pub fn literal(&self) -> Option<&str> {
         self.matcher.is_none().then_some(&*self.text)
+    }
+}
+
+impl FromStr for InterfacePattern {
+    type Err = FaultKind;
+
+    fn from_str(text: &str) -> Result<Self, FaultKind> {
+        Self::parse(text)
     }
 }
 

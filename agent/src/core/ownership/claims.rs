@@ -16,6 +16,24 @@ fn named(state: &ClaimState) -> Option<(NodeName, Session)> {
     state.holder().map(|holder| (holder.node.clone(), holder.session))
 }
 
+/// The sessions that a claim depends on: while one of them may live, the VIP may be answered for by it.
+fn sessions(state: &ClaimState) -> Vec<(NodeName, Session)> {
+    let from = match state {
+        ClaimState::Offered { to: _, from } => Some(from.clone()),
+        ClaimState::Held(_) | ClaimState::Released | ClaimState::Blank => None,
+    };
+    named(state).into_iter().chain(from).collect()
+}
+
+/// Who has answered for it until now, as the claim says.
+fn answering(state: &ClaimState) -> Option<NodeName> {
+    match state {
+        ClaimState::Held(holder) => Some(holder.node.clone()),
+        ClaimState::Offered { to: _, from: (node, _) } => Some(node.clone()),
+        ClaimState::Released | ClaimState::Blank => None,
+    }
+}
+
 impl Engine {
     /// A watch may be behind what this process has read or written itself.
     pub(super) fn on_claim(&mut self, record: ClaimRecord, now: Monotonic) {
@@ -40,9 +58,10 @@ impl Engine {
             vip.free = None;
         }
         vip.unclear = (record.state == ClaimState::Blank).then(|| vip.unclear.unwrap_or(now));
-        vip.claim = Some(record);
+        let after = sessions(&record.state);
+        let before = vip.claim.replace(record).map(|claim| sessions(&claim.state)).unwrap_or_default();
         self.dirty.insert(address);
-        self.index_claim(address, before, after, now);
+        self.index_claim(address, &before, after, now);
     }
 
     pub(super) fn on_claim_gone(&mut self, address: Ipv4Addr, now: Monotonic) {
@@ -53,7 +72,7 @@ impl Engine {
         vip.unclear = (!is_clear).then_some(now);
         vip.free = None;
         self.dirty.insert(address);
-        self.index_claim(address, named(&claim.state), None, now);
+        self.index_claim(address, &sessions(&claim.state), Vec::new(), now);
     }
 
     pub(super) fn on_claim_read(&mut self, address: Ipv4Addr, outcome: Outcome<ClaimRecord>, now: Monotonic) {
@@ -93,7 +112,7 @@ impl Engine {
         self.dirty.insert(address);
         match outcome {
             Outcome::Done(record) => {
-                let from = vip.claim.as_ref().and_then(|claim| named(&claim.state)).map(|(name, _)| name);
+                let from = vip.claim.as_ref().and_then(|claim| answering(&claim.state));
                 self.take_claim(record, now);
                 match busy {
                     Busy::Hold(write) => self.on_held(&write, from, now),
@@ -107,13 +126,23 @@ impl Engine {
                     vip.handing = None;
                     self.set_entry(address, Some(Entry::Held));
                 }
-                if let Outcome::Refused(message) = outcome {
-                    self.refused(address, "writing", message, now);
-                } else {
-                    self.vip(address).unread = true;
+                let vip = self.vip(address);
+                match outcome {
+                    Outcome::Refused(message) => self.refused(address, "writing", message, now),
+                    // Objects of this kind cannot be made at all.
+                    Outcome::Missing if vip.claim.is_none() => {
+                        vip.unread = true;
+                        vip.retry = now + REFUSED_RETRY;
+                    }
+                    Outcome::Done(_) | Outcome::Conflict | Outcome::Missing | Outcome::Unknown => {
+                        vip.unread = true;
+                    }
                 }
             }
-            Outcome::Unknown => vip.unread = true,
+            Outcome::Unknown => {
+                vip.unread = true;
+                vip.attempted |= matches!(busy, Busy::Hold(_));
+            }
         }
     }
 
@@ -122,15 +151,25 @@ impl Engine {
         let session = write.state.holder().map(|holder| holder.session);
         if !self.own.is_valid(now) || session != self.own.session() {
             // It counts only if the fence is valid: it is written again when that is so.
+            self.vip(write.vip).attempted = true;
             return;
         }
         let vip = self.vip(write.vip);
         let was_held = vip.held.replace(write.epoch).is_some() || vip.handing.take().is_some();
         vip.handing = None;
+        vip.attempted = false;
         vip.free = None;
         vip.nobody = None;
         vip.better = None;
+        let is_disputed = std::mem::take(&mut vip.disputed);
+        if is_disputed {
+            // The program may have given it away.
+            vip.entry = None;
+        }
         self.set_entry(write.vip, Some(Entry::Held));
+        if is_disputed {
+            self.command(Command::Announce { vip: write.vip });
+        }
         if !was_held {
             self.command(Command::Notify(Notice::Holds {
                 vip: write.vip,
@@ -196,14 +235,18 @@ impl Engine {
                     });
                     if is_ours {
                         vip.held = Some(vip.epoch());
-                        vip.entry = Some(Some(Entry::Held));
+                        self.set_entry(address, Some(Entry::Held));
                     }
                 }
                 FoundEntry::Handover { mac, until } => {
                     let named = claim.and_then(|claim| claim.state.holder());
+                    // Held until an offer was begun that was never written.
+                    vip.attempted = named.is_some_and(|holder| {
+                        holder.node == self.settings.node && Some(holder.session) == self.own.session()
+                    });
                     if let Some(to) = named.filter(|holder| holder.mac == mac) {
                         vip.handing = Some(Handing::new(to.clone(), now));
-                        vip.entry = Some(Some(Entry::Handover { mac, until }));
+                        self.set_entry(address, Some(Entry::Handover { mac, until }));
                     }
                 }
             }

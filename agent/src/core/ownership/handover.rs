@@ -10,7 +10,7 @@ use super::{
     vip::{Again, Busy},
 };
 use crate::core::{
-    cluster::{ClaimNote, ClaimRecord, ClaimState, Holder},
+    cluster::{ClaimNote, ClaimRecord, ClaimState, Holder, NodeName, Session},
     time::Monotonic,
 };
 
@@ -143,6 +143,10 @@ impl Engine {
             self.vip(address).better = None;
             return others.iter().map(|candidate| candidate.known_at).filter(|at| *at > now).min();
         };
+        if ours.soft.is_some() && better.soft.is_none() {
+            // It is only not known to all yet.
+            return Some(better.known_at.max(now + super::RETRY));
+        }
         let name = better.holder.node.clone();
         let vip = self.vip(address);
         if vip.better.as_ref().is_none_or(|(known, _)| *known != name) {
@@ -166,7 +170,7 @@ impl Engine {
         address: Ipv4Addr,
         claim: &ClaimRecord,
         demand: &Demand,
-        to: crate::core::cluster::NodeName,
+        to: NodeName,
         why: &Disqualified,
     ) -> Again {
         let why = why.to_string();
@@ -263,17 +267,31 @@ impl Engine {
         address: Ipv4Addr,
         claim: &ClaimRecord,
         to: &Holder,
+        from: &(NodeName, Session),
         now: Monotonic,
     ) -> Again {
         self.set_entry(address, Some(Entry::Foreign { mac: to.mac }));
-        let demand = self.vips[&address].demand.clone()?;
-        let us = self.settings.node.clone();
-        let can = self.standing(&us, address, &demand, now);
-        if can.is_ok_and(|ours| ours.holder == *to) {
-            let cause = claim.note.cause.clone();
-            self.hold(address, claim.epoch, &cause);
+        let vip = self.vip(address);
+        vip.held = None;
+        vip.disputed = false;
+        let demand = vip.demand.clone();
+        let why = match demand.map(|demand| self.standing(&to.node, address, &demand, now)) {
+            Some(Ok(ours)) if ours.holder == *to => {
+                let cause = claim.note.cause.clone();
+                self.hold(address, claim.epoch, &cause);
+                return None;
+            }
+            Some(Ok(_)) => Some(Disqualified::NewMac),
+            Some(Err(why)) => Some(why),
+            None => None,
+        };
+        // The one who offers it takes it back; if that is over, nobody else would free it.
+        match (self.has_ended(&from.0, from.1, now), why) {
+            (Err(again), _) => return again,
+            (Ok(()), _) if !self.own.is_valid(now) => {}
+            (Ok(()), Some(why)) => self.release(address, claim, &why),
+            (Ok(()), None) => self.delete(address, claim),
         }
-        // Else the one who offers it takes it back.
         None
     }
 

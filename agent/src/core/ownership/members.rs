@@ -170,7 +170,8 @@ impl Engine {
             return Ok(());
         }
         // The node lives in another session, or somebody has edited the Lease and the node will put it right.
-        if lease.session.is_some_and(|carried| carried != session) && *name != self.settings.node {
+        let is_current = *name == self.settings.node && self.own.session() == Some(session);
+        if lease.session.is_some_and(|carried| carried != session) && !is_current {
             let member = &self.members[name];
             let ended = member.session_seen + self.patience(lease);
             return if ended <= now { Ok(()) } else { Err(Some(ended)) };
@@ -304,29 +305,25 @@ impl Engine {
         }
     }
 
-    /// A claim names another session now.
+    /// A claim names other sessions now.
     pub(super) fn index_claim(
         &mut self,
         vip: Ipv4Addr,
-        before: Option<(NodeName, Session)>,
-        after: Option<(NodeName, Session)>,
+        before: &[(NodeName, Session)],
+        after: Vec<(NodeName, Session)>,
         now: Monotonic,
     ) {
-        if before == after {
-            return;
-        }
-        if let Some(before) = before
-            && let Some(vips) = self.claimed.get_mut(&before)
-        {
+        for gone in before.iter().filter(|session| !after.contains(session)) {
+            let Some(vips) = self.claimed.get_mut(gone) else { continue };
             vips.remove(&vip);
             if vips.is_empty() {
-                self.claimed.remove(&before);
-                self.forget_if_unknown(&before.0);
+                self.claimed.remove(gone);
+                self.forget_if_unknown(&gone.0);
             }
         }
-        if let Some(after) = after {
-            self.members.entry(after.0.clone()).or_insert_with(|| Member::new(now));
-            self.claimed.entry(after).or_default().insert(vip);
+        for session in after {
+            self.members.entry(session.0.clone()).or_insert_with(|| Member::new(now));
+            self.claimed.entry(session).or_default().insert(vip);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! This node's own Lease: its session, its renewals, and the fence that they move.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use vipward_common::MacAddr;
 
@@ -15,6 +15,8 @@ use crate::core::{
 
 /// How many ended sessions a Lease remembers.
 const MOST_ENDED: usize = 8;
+/// The fence lapses at least this fraction of the lease before the lease does: the clocks of two nodes differ by less.
+const CLOCKS_DIFFER: u32 = 20;
 
 /// How far this process is with its session.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,7 +36,7 @@ enum Life {
 struct Renewal {
     sent: Monotonic,
     session: Session,
-    duration: std::time::Duration,
+    duration: Duration,
     links: Vec<NodeLink>,
 }
 
@@ -84,6 +86,13 @@ impl Own {
     /// Whether there is a session that VIPs can be held in.
     pub(super) fn lives(&self) -> bool {
         self.life == Life::Living
+    }
+
+    pub(super) fn has_begun(&self) -> bool {
+        match self.life {
+            Life::Waiting | Life::Doubtful { .. } => false,
+            Life::Living | Life::Over => true,
+        }
     }
 
     pub(super) fn session(&self) -> Option<Session> {
@@ -235,6 +244,12 @@ impl Engine {
             Some(StopReason::Restart) => self.settings.restart_lease,
             Some(StopReason::Leave | StopReason::Uninstall) | None => self.settings.lease,
         };
+        // Others count from a shorter lease as soon as it is written, whether that is known here or not.
+        let deadline = self.fence_deadline(now, duration);
+        if deadline < self.own.deadline {
+            self.own.deadline = deadline;
+            self.set_fence(now);
+        }
         let is_last = self.gives_up_session();
         let write = LeaseWrite {
             node: self.settings.node.clone(),
@@ -258,6 +273,12 @@ impl Engine {
         self.command(Command::WriteLease(write));
     }
 
+    /// Until when a renewal that was sent then is good.
+    fn fence_deadline(&self, sent: Monotonic, duration: Duration) -> Monotonic {
+        let margin = self.settings.margin.max(duration / CLOCKS_DIFFER);
+        sent + duration.saturating_sub(margin + self.settings.clock_late)
+    }
+
     fn set_fence(&mut self, now: Monotonic) {
         self.own.beat = now + self.settings.renewal;
         // Before anything is known, what is pinned is kept as it is, and kept alive.
@@ -274,11 +295,12 @@ impl Engine {
         match outcome {
             Outcome::Done(record) => self.on_renewed(&renewal, record, now),
             Outcome::Conflict => self.read_own_lease(),
-            Outcome::Missing => {
+            Outcome::Missing if self.own.record.take().is_some() => {
                 self.repaired(&self.settings.node.to_string());
-                self.own.record = None;
                 self.own.next = now;
             }
+            // Leases cannot be made at all: the namespace is missing.
+            Outcome::Missing => self.own.next = now + self.settings.renewal,
             Outcome::Unknown => self.own.next = now + RETRY,
             Outcome::Refused(message) => {
                 let what = format!("writing the Lease of {}", self.settings.node);
@@ -302,9 +324,7 @@ impl Engine {
             self.on_last_lease();
         }
         let was_valid = self.own.is_valid(now);
-        let before = self.settings.margin + self.settings.clock_late;
-        let deadline = renewal.sent + renewal.duration.saturating_sub(before);
-        self.own.deadline = deadline;
+        self.own.deadline = self.fence_deadline(renewal.sent, renewal.duration);
         self.own.renewed = true;
         if !was_valid {
             self.own.valid_since = Some(now);
@@ -349,7 +369,8 @@ impl Engine {
     /// Somebody else has written our Lease.
     fn judge_own_lease(&mut self, record: LeaseRecord, now: Monotonic) {
         let Some(session) = self.own.session.filter(|_| self.own.lives()) else { return };
-        let carries = record.session;
+        let carries = record.session.filter(|session| !record.ended.contains(session));
+        let is_blank = record.session.is_none();
         for ended in &record.ended {
             self.own.end(*ended);
         }
@@ -364,9 +385,10 @@ impl Engine {
         }
         match carries {
             Some(carried) if carried == session => {}
-            Some(other) if !self.own.has_ended(other) => self.not_alone(other),
-            Some(_) => {}
-            None => self.repaired(&self.settings.node.to_string()),
+            // It lives, even if this process was about to end it.
+            Some(other) => self.not_alone(other),
+            None if is_blank => self.repaired(&self.settings.node.to_string()),
+            None => {}
         }
     }
 

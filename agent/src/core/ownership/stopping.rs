@@ -52,6 +52,7 @@ impl Engine {
     /// Whether the next write of the Lease ends the session: nothing is held in it any more.
     pub(super) fn gives_up_session(&self) -> bool {
         self.is_leaving()
+            && self.dirty.is_empty()
             && self.vips.values().all(|vip| {
                 !vip.is_held()
                     && vip.busy.is_none()
@@ -66,15 +67,19 @@ impl Engine {
         }
     }
 
-    /// What Vipward holds is withdrawn and its object deleted, without a successor.
+    /// Nothing is answered any more, whatever becomes of the object.
+    pub(super) fn withdraw(&mut self, address: Ipv4Addr) {
+        self.set_entry(address, None);
+        if let Some(vip) = self.vips.get_mut(&address) {
+            vip.held = None;
+            vip.handing = None;
+        }
+    }
+
+    /// The object of what Vipward held is deleted, without a successor.
     pub(super) fn uninstall(&mut self, address: Ipv4Addr) -> Again {
         let claim = self.vips[&address].claim.clone()?;
-        let is_ours = claim.state.holder().is_none_or(|holder| self.is_us(&holder.node, holder.session));
-        self.set_entry(address, None);
-        let vip = self.vip(address);
-        vip.held = None;
-        vip.handing = None;
-        if is_ours {
+        if claim.state.holder().is_none_or(|holder| self.is_us(&holder.node, holder.session)) {
             self.delete(address, &claim);
         }
         None

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use vipward_common::{MacAddr, Policy};
+use vipward_common::MacAddr;
 
 use crate::core::{
     cluster::{
@@ -18,35 +18,6 @@ use crate::core::{
     config::InterfacePattern,
     time::Monotonic,
 };
-
-/// How ownership works on this node.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Settings {
-    /// This node.
-    pub node: NodeName,
-    /// How long one renewal is good for.
-    pub lease: Duration,
-    /// How often the Lease is renewed.
-    pub renewal: Duration,
-    /// The fence lapses this much before the lease, and others wait this much longer than it.
-    pub margin: Duration,
-    /// What the program does when the fence has lapsed.
-    pub policy: Policy,
-    /// How long it is held over then, counted from the last sign of life.
-    pub hold_for: Duration,
-    /// What the lease is lengthened to for a restart.
-    pub restart_lease: Duration,
-    /// How long a better candidate must have been one before it gets the VIP.
-    pub stable_for: Duration,
-    /// The time between two handovers that are not urgent.
-    pub handover_pace: Duration,
-    /// Whether nodes that are excluded from external load balancers are excluded here.
-    pub honour_exclude_label: bool,
-    /// How much earlier than meant the fence's deadline is written: what the program's clock may be late.
-    pub clock_late: Duration,
-    /// Makes the sessions of this process different from all others.
-    pub seed: u64,
-}
 
 /// What is pinned when the agent starts.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -56,6 +56,8 @@ pub(super) struct Vip {
     pub(super) nobody: Option<Monotonic>,
     /// The better candidate, and since when it is one.
     pub(super) better: Option<(NodeName, Monotonic)>,
+    /// A write of this process may have made it the holder, without its knowing so.
+    pub(super) attempted: bool,
     /// The program gave way, or a peer claims it: the claim says who is right.
     pub(super) disputed: bool,
     pub(super) due: Option<Monotonic>,
@@ -78,6 +80,7 @@ impl Vip {
             free: None,
             nobody: None,
             better: None,
+            attempted: false,
             disputed: false,
             due: None,
         }
@@ -116,6 +119,9 @@ impl Engine {
 
     /// Looks at everything that is known about a VIP, and takes the next step; says when to look again.
     pub(super) fn evaluate(&mut self, address: Ipv4Addr, now: Monotonic) -> Again {
+        if self.stop_reason() == Some(StopReason::Uninstall) {
+            self.withdraw(address);
+        }
         let vip = self.vips.get(&address)?;
         if vip.busy.is_some() {
             return self.keep_handing(address, now);
@@ -132,17 +138,21 @@ impl Engine {
         }
         let Some(claim) = vip.claim.clone() else { return self.without_claim(address, now) };
         let is_ours = self.is_ours(&claim.state);
+        // When the wire says otherwise, the claim is believed, whatever it says.
+        let is_settled = vip.is_held() && vip.handing.is_none() && !vip.disputed;
         if claim.deleting {
             return self.deleting(address, &claim, is_ours, now);
         }
         match &claim.state {
             ClaimState::Held(_) if is_ours => self.ours(address, &claim, now),
-            ClaimState::Offered { to, .. } if is_ours => self.accept(address, &claim, to, now),
+            ClaimState::Offered { to, from } if is_ours && !is_settled => {
+                self.accept(address, &claim, to, from, now)
+            }
             ClaimState::Offered { to, from } if self.is_us(&from.0, from.1) => {
                 self.offered(address, &claim, to, now)
             }
             ClaimState::Held(_) | ClaimState::Offered { .. } | ClaimState::Released | ClaimState::Blank
-                if vip.is_held() && vip.handing.is_none() =>
+                if is_settled =>
             {
                 // While the fence is valid nobody can have taken it: somebody has edited the claim. If it has lapsed, the
                 // next renewal tells whether the session has been ended.
@@ -237,6 +247,12 @@ impl Engine {
         if !self.own.is_valid(now) {
             return None;
         }
+        // And if this process has not even tried, somebody may have edited it: its holder puts that right.
+        let vip = &self.vips[&address];
+        let believed = vip.changed + self.rest();
+        if !vip.attempted && believed > now {
+            return Some(believed);
+        }
         let us = self.settings.node.clone();
         match self.standing(&us, address, &demand, now) {
             Ok(_) => {
@@ -268,6 +284,7 @@ impl Engine {
     fn others(&mut self, address: Ipv4Addr, claim: &ClaimRecord, holder: &Holder, now: Monotonic) -> Again {
         let vip = self.vip(address);
         vip.held = None;
+        vip.attempted = false;
         vip.disputed = false;
         if let Some(again) = self.finish_handing(address, holder, now) {
             return Some(again);
@@ -285,6 +302,7 @@ impl Engine {
     fn is_nowhere(&mut self, address: Ipv4Addr) {
         let vip = self.vip(address);
         vip.held = None;
+        vip.attempted = false;
         vip.disputed = false;
         vip.handing = None;
         self.set_entry(address, Some(Entry::Foreign { mac: MacAddr::ZERO }));
@@ -501,6 +519,7 @@ impl Engine {
         }
         for vip in self.vips.values_mut() {
             vip.held = None;
+            vip.attempted = false;
             vip.free = None;
             vip.disputed = false;
         }

@@ -55,7 +55,7 @@ impl Host {
 
     fn place(&self, config: &str) -> Placement {
         let config = Config::parse(config, "vipward.yaml", "host").expect("a good configuration");
-        place(&config, &self.view, &self.placed, self.max_vips)
+        place(&config, config.vips.iter().map(Wanted::from), &self.view, &self.placed, self.max_vips)
     }
 }
 
@@ -79,7 +79,7 @@ fn a_vip_is_held_on_one_interface_and_foreign_on_the_others() {
         "vips: [{address: 10.0.0.10}, {address: 10.0.1.1, mac: '02:00:00:00:01:01'}]\n\
          peers: ['02:00:00:00:0a:02', '02:00:00:00:00:03']\n",
     );
-    let entry = |role, mac| DesiredEntry { role, mac };
+    let entry = |role, mac| DesiredEntry::new(role, mac);
     let at = |ifindex, addr| VipKey::untagged(ifindex, addr);
     let peer = MacAddr([2, 0, 0, 0, 10, 2]);
     let expected = Placement {
@@ -188,7 +188,7 @@ fn a_vip_without_a_subnet_says_what_was_looked_at_and_leaks_nowhere() {
     let expected = "VIP 192.0.2.10 is in the subnet of no attached interface; looked at: eth0 (10.0.0.5/24), eth1 (no \
                     IPv4 address). Name one with `interface:`, or give an interface an address in its subnet";
     assert_eq!(words(&got), [expected]);
-    let shadow = DesiredEntry { role: Role::Foreign, mac: MacAddr::ZERO };
+    let shadow = DesiredEntry::new(Role::Foreign, MacAddr::ZERO);
     let entries = [2, 3].map(|ifindex| (VipKey::untagged(ifindex, [192, 0, 2, 10]), shadow));
     assert_eq!(got.desired.entries, entries.into());
     assert_eq!(got.desired.binds, BTreeSet::new());

@@ -5,8 +5,8 @@ use super::*;
 const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const NEW: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 const PEER: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
-const HELD: DesiredEntry = DesiredEntry { role: Role::Held, mac: OWN };
-const SHADOW: DesiredEntry = DesiredEntry { role: Role::Foreign, mac: MacAddr::ZERO };
+const HELD: DesiredEntry = DesiredEntry::new(Role::Held, OWN);
+const SHADOW: DesiredEntry = DesiredEntry::new(Role::Foreign, MacAddr::ZERO);
 
 fn key(ifindex: u32, host: u8) -> VipKey {
     VipKey::untagged(ifindex, [192, 0, 2, host])
@@ -40,7 +40,7 @@ fn only_put(actions: &[Action]) -> (VipEntry, Cause, bool) {
 #[test]
 fn a_new_entry_gets_a_slot_and_a_generation_of_its_own() {
     let at = key(1, 10);
-    let guard = DesiredEntry { role: Role::Foreign, mac: PEER };
+    let guard = DesiredEntry::new(Role::Foreign, PEER);
     let none = || observed([]);
     let table = [
         ("absent, to be held", none(), HELD, entry(Role::Held, OWN, 0, 1), Cause::Configured),
@@ -86,8 +86,8 @@ fn a_new_entry_gets_a_slot_and_a_generation_of_its_own() {
 #[test]
 fn an_entry_that_is_there_keeps_its_slot_and_changes_for_one_reason() {
     let at = key(1, 10);
-    let guard = DesiredEntry { role: Role::Foreign, mac: PEER };
-    let moved = DesiredEntry { role: Role::Held, mac: NEW };
+    let guard = DesiredEntry::new(Role::Foreign, PEER);
+    let moved = DesiredEntry::new(Role::Held, NEW);
     let with = |role, mac| observed([(at, entry(role, mac, 3, 7))]);
     let table = [
         (
@@ -201,7 +201,7 @@ fn a_yielded_vip_is_not_taken_on_another_interface_of_this_node() {
 
 #[test]
 fn held_vips_get_the_slots_with_counters_first() {
-    let guard = DesiredEntry { role: Role::Foreign, mac: PEER };
+    let guard = DesiredEntry::new(Role::Foreign, PEER);
     let wanted = desired([(key(1, 1), SHADOW), (key(1, 2), guard), (key(1, 3), HELD)]);
     let slots: BTreeMap<_, _> = plan(&wanted, &observed([]), false)
         .into_iter()
@@ -368,8 +368,8 @@ fn desired_states() -> impl Strategy<Value = Desired> {
                 for ifindex in 1..=3 {
                     let entry = match (ifindex == home, guarded) {
                         (false, _) => SHADOW,
-                        (true, true) => DesiredEntry { role: Role::Foreign, mac: PEER },
-                        (true, false) => DesiredEntry { role: Role::Held, mac: state.links[&ifindex] },
+                        (true, true) => DesiredEntry::new(Role::Foreign, PEER),
+                        (true, false) => DesiredEntry::new(Role::Held, state.links[&ifindex]),
                     };
                     state.entries.insert(key(ifindex, host), entry);
                 }
@@ -464,7 +464,7 @@ proptest! {
 fn a_vip_that_was_yielded_stays_yielded_when_its_interface_has_come_back() {
     let key = VipKey::untagged(9, [10, 0, 0, 10]);
     let desired = Desired {
-        entries: [(key, DesiredEntry { role: Role::Held, mac: OWN })].into(),
+        entries: [(key, DesiredEntry::new(Role::Held, OWN))].into(),
         binds: [("lo".to_owned(), key.addr.into())].into(),
         ..Desired::default()
     };

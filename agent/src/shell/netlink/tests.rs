@@ -211,7 +211,7 @@ fn a_route_that_the_kernel_is_about_to_flush_is_not_believed() {
         metric: 0,
     };
     let interfaces = [(1, link(1, true)), (2, link(2, false))].into();
-    let mut view = NetView { interfaces, routes: Vec::new() };
+    let mut view = NetView { interfaces, ..NetView::default() };
     keep_routes(&mut view, [1, 2, 3].map(route).into_iter());
     assert_eq!(view.routes, [route(1)], "2 is down, 3 is gone");
 }

@@ -208,6 +208,27 @@ pub(super) fn connected_route(payload: &[u8]) -> Result<Option<ConnectedRoute>, 
     Ok(Some(ConnectedRoute { prefix, interface, metric }))
 }
 
+/// The next hops of the route that an `RTM_NEWROUTE` message describes; none when it is connected.
+pub(super) fn next_hops(payload: &[u8]) -> Vec<Ipv4Addr> {
+    /// `struct rtnexthop`, before its attributes.
+    const NEXT_HOP_LEN: usize = 8;
+    let Some(attributes) = payload.get(ROUTE_HEADER_LEN..) else { return Vec::new() };
+    let gateways = |attributes| {
+        attributes_of(attributes)
+            .filter(|(attribute, _)| *attribute == libc::RTA_GATEWAY)
+            .filter_map(|(_, value)| ipv4(value))
+    };
+    let mut hops: Vec<Ipv4Addr> = gateways(attributes).collect();
+    for (_, mut rest) in attributes_of(attributes).filter(|(attribute, _)| *attribute == libc::RTA_MULTIPATH)
+    {
+        while let Some(length) = u16_at(rest, 0).map(usize::from).filter(|length| *length >= NEXT_HOP_LEN) {
+            hops.extend(rest.get(NEXT_HOP_LEN..length).into_iter().flat_map(gateways));
+            rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+        }
+    }
+    hops
+}
+
 /// Whether a notification can change what is observed: other routes than connected ones are noise, of which a
 /// router that speaks BGP makes a lot. What cannot be read may be anything.
 pub(super) fn is_relevant(datagram: &[u8]) -> bool {

@@ -8,14 +8,14 @@ use std::{
 use tracing::{debug, error, info, warn};
 use vipward_common::{Event, EventKind, Fence, FenceState, MacAddr, Role, VipEntry, VipKey, Yield};
 
-use super::{Driver, RETRY, RunError, now};
+use super::{Driver, RETRY, RunError, now, source::Source};
 use crate::{
     core::{
         announce,
         config::XdpMode,
         net::{Interface, NetView},
-        placement::{self, Desired, Placement},
-        plan::{self, Action, Observed},
+        placement::{self, Desired, DesiredEntry, Placement},
+        plan::{self, Action, Observed, Slots},
         time::Monotonic,
     },
     shell::{
@@ -40,7 +40,7 @@ pub(super) struct Settled {
     placed: BTreeMap<Ipv4Addr, u32>,
 }
 
-impl Driver {
+impl<S: Source> Driver<S> {
     /// Brings the kernel to what the configuration and the network call for. `reclaim` takes yielded VIPs back.
     ///
     /// What fails is told and tried again: an agent that ended for it would do nobody's VIP any good.
@@ -60,8 +60,12 @@ impl Driver {
         // Read before the entries: a yield that comes in between is settled the next time.
         let yields = self.plane.maps().yields()?.total;
         let entries = self.plane.maps().entries()?;
+        self.slots = entries.values().map(|entry| entry.slot).collect();
         let placed = plan::placed(&entries);
-        let mut placement = placement::place(&self.config, &self.view, &placed, self.plane.maps().max_vips());
+        let mut placement = self.place(&placed);
+        if !self.source.is_known() {
+            placement.desired.entries = entries.iter().map(|(key, entry)| (*key, as_found(entry))).collect();
+        }
         let observed = self.observed(entries, placement.desired.entries.len()).await?;
         let mut problems: BTreeSet<String> = placement.problems.iter().map(ToString::to_string).collect();
         let mut failures = self.attach(&placement.attach)?;
@@ -70,15 +74,16 @@ impl Driver {
         let actions = plan::plan(desired, &observed, reclaim);
         self.yielded = if reclaim { BTreeMap::new() } else { plan::yielded(&observed) };
         if !self.yielded.is_empty() {
-            let listed: BTreeSet<Ipv4Addr> = self.config.vips.iter().map(|vip| vip.address).collect();
+            let listed: BTreeSet<Ipv4Addr> =
+                self.source.wanted(&self.config).map(|vip| vip.address).collect();
             self.yielded.retain(|vip, _| listed.contains(vip));
         }
         self.log_each_entry = actions.len() <= MOST_LINES;
         let mut every_entry_written = true;
         for (number, action) in actions.iter().enumerate() {
             // Very many changes must not let the fence lapse.
-            if number % CHANGES_PER_LOOK == 0 && self.started && self.heartbeat.next_deadline() <= now()? {
-                self.move_fence()?;
+            if number % CHANGES_PER_LOOK == 0 && self.started {
+                self.source.beat_if_due(self.plane.maps_mut(), self.yields_settled, now()?)?;
             }
             if let Err(failure) = self.apply(action, &observed).await {
                 every_entry_written &=
@@ -111,6 +116,71 @@ impl Driver {
         Ok(())
     }
 
+    /// Brings the entries of some VIPs to what is wanted of them, and leaves everything else as it is. What was yielded is
+    /// taken back: whoever asks for this has found out whose it is.
+    ///
+    /// What fails is told, and put right with everything else soon.
+    pub(super) async fn reconcile_some(&mut self, vips: &BTreeSet<Ipv4Addr>) {
+        self.settled = None;
+        if let Err(error) = self.try_reconcile_some(vips).await {
+            error!(error = chain(error), vips = vips.len(), "failed to change entries; trying again");
+            self.try_again_soon();
+        }
+    }
+
+    async fn try_reconcile_some(&mut self, vips: &BTreeSet<Ipv4Addr>) -> Result<(), RunError> {
+        let maps = self.plane.maps();
+        let mut entries = BTreeMap::new();
+        for (ifindex, _) in self.plane.attached() {
+            for vip in vips {
+                let key = VipKey::untagged(ifindex, vip.octets());
+                if let Some(entry) = maps.entry(&key)? {
+                    entries.insert(key, entry);
+                }
+            }
+        }
+        let placed = plan::placed(&entries);
+        let wanted: Vec<_> =
+            self.source.wanted(&self.config).filter(|wanted| vips.contains(&wanted.address)).collect();
+        let mut desired =
+            placement::place(&self.config, wanted.into_iter(), &self.view, &placed, maps.max_vips()).desired;
+        self.leave_out_unattached(&mut desired);
+        let mut reserved = self.slots.clone();
+        for entry in entries.values() {
+            reserved.remove(entry.slot);
+        }
+        let mut yields = BTreeMap::new();
+        if maps.yields()?.total > 0 {
+            let new =
+                (0..maps.max_vips()).filter(|slot| !reserved.contains(*slot)).take(desired.entries.len());
+            for slot in entries.values().map(|entry| entry.slot).chain(new) {
+                yields.insert(slot, maps.state(slot)?.yielded);
+            }
+        }
+        let observed = Observed {
+            entries,
+            yields,
+            links: desired.links.clone(),
+            peers: desired.peers.clone(),
+            binds: desired.binds.clone(),
+            remembered: BTreeMap::new(),
+            max_slots: maps.max_vips(),
+            reserved,
+        };
+        self.yielded.retain(|vip, _| !vips.contains(vip));
+        self.log_each_entry = vips.len() <= MOST_LINES;
+        for action in plan::plan(&desired, &observed, true) {
+            self.apply(&action, &observed).await?;
+        }
+        Ok(())
+    }
+
+    /// Where everything is to be, when VIPs are where `placed` says.
+    fn place(&self, placed: &BTreeMap<Ipv4Addr, u32>) -> Placement {
+        let vips = self.source.wanted(&self.config);
+        placement::place(&self.config, vips, &self.view, placed, self.plane.maps().max_vips())
+    }
+
     /// Whether the network, as it is now, calls for nothing but what was brought about last.
     pub(super) fn is_settled(&self) -> bool {
         let Some(Settled { placement, placed }) = &self.settled else { return false };
@@ -122,7 +192,7 @@ impl Driver {
             let interface = self.view.by_name(interface);
             interface.is_some_and(|interface| interface.addresses.iter().any(|net| net.addr() == *vip))
         });
-        let mut now = placement::place(&self.config, &self.view, placed, self.plane.maps().max_vips());
+        let mut now = self.place(placed);
         self.leave_out_unattached(&mut now.desired);
         attached && bound && now == *placement
     }
@@ -167,6 +237,7 @@ impl Driver {
             binds: bind::observe_binds(&self.view).await?,
             remembered: self.yielded.clone(),
             max_slots: maps.max_vips(),
+            reserved: Slots::default(),
         })
     }
 
@@ -264,10 +335,14 @@ impl Driver {
                     maps.reset_vip_count(entry.slot)?;
                 }
                 maps.put_entry(key, entry)?;
+                self.slots.insert(entry.slot);
                 self.entry_changed(key, observed.entries.get(key), Some(entry), &cause.to_string())?;
             }
             Action::RemoveEntry { key, cause } => {
                 maps.remove_entry(key)?;
+                if let Some(entry) = observed.entries.get(key) {
+                    self.slots.remove(entry.slot);
+                }
                 self.entry_changed(key, observed.entries.get(key), None, &cause.to_string())?;
             }
             Action::AddBind { interface, vip } => bind::add(&self.view, interface, *vip).await?,
@@ -359,7 +434,7 @@ impl Driver {
         }
     }
 
-    fn tell_announcer(&mut self, event: announce::Event) -> Result<(), RunError> {
+    pub(super) fn tell_announcer(&mut self, event: announce::Event) -> Result<(), RunError> {
         if !self.started {
             return Ok(());
         }
@@ -397,6 +472,11 @@ impl Driver {
     pub(super) fn name(&self, ifindex: u32) -> String {
         self.view.name_of(ifindex)
     }
+}
+
+/// An entry as it was found, to be left so.
+fn as_found(entry: &VipEntry) -> DesiredEntry {
+    DesiredEntry { role: entry.role, mac: MacAddr(entry.mac), until_ns: entry.until_ns }
 }
 
 /// Whether the pinned maps, read now, say that this node answers for the VIP with `mac` while the fence is valid.

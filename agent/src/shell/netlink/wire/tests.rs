@@ -170,6 +170,29 @@ fn only_a_connected_route_of_the_main_table_counts() {
 }
 
 #[test]
+fn the_next_hops_of_a_route_are_read_wherever_it_has_them() {
+    let gateway = |last| attribute(5, &[192, 0, 2, last]);
+    // struct rtnexthop: length, flags, hops, interface; then attributes.
+    let hop = |last| {
+        let attributes = gateway(last);
+        let length = u16::try_from(8 + attributes.len()).expect("short");
+        [&length.to_ne_bytes()[..], &[0, 0], &5u32.to_ne_bytes(), &attributes].concat()
+    };
+    let table = [
+        ("connected", connected(), vec![]),
+        ("a gateway", route_bytes(254, 0, 1, &[gateway(1)]), vec![1]),
+        ("two next hops", route_bytes(254, 0, 1, &[attribute(9, &[hop(1), hop(2)].concat())]), vec![1, 2]),
+        ("a next hop that is cut short", route_bytes(254, 0, 1, &[attribute(9, &hop(1)[..10])]), vec![]),
+        ("a header that is cut short", vec![2, 0, 0], vec![]),
+    ];
+    for (what, bytes, expected) in table {
+        let expected: Vec<Ipv4Addr> =
+            expected.into_iter().map(|last| Ipv4Addr::new(192, 0, 2, last)).collect();
+        assert_eq!(next_hops(&bytes), expected, "{what}");
+    }
+}
+
+#[test]
 fn a_notification_that_cannot_be_read_is_relevant() {
     assert!(is_relevant(&message(24, &[2, 24])));
     assert!(is_relevant(&message(16, &[])));

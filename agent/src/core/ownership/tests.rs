@@ -1,0 +1,15 @@
+//! The rules of docs/OWNERSHIP.md, as tables: what happens, and what one node does about it.
+
+mod choosing;
+mod deposing;
+mod disputes;
+mod eligibility;
+mod handing_over;
+mod nobody;
+mod properties;
+mod renewing;
+mod repairing;
+mod start;
+mod stopping;
+mod taking;
+mod world;

@@ -1,0 +1,164 @@
+//! Which candidate gets a VIP: preferences first, sticky, and what an operator asks for.
+
+use super::world::*;
+use crate::core::{
+    cluster::NodeRecord,
+    ownership::{Demand, Event},
+};
+
+const HANDED_OVER: [&str; 2] = ["entry handover b for 15s", "write claim: offered to b1 by a1, epoch 2"];
+
+/// Makes b the preferred node, and nobody else.
+fn prefer_b() -> Demand {
+    Demand { preferred: selector("best"), ..demand() }
+}
+
+fn best(name: &str) -> Event {
+    Event::Node(NodeRecord { labels: [("best".to_owned(), String::new())].into(), ..node(name) })
+}
+
+#[test]
+fn a_better_candidate_gets_the_vip_only_after_it_has_been_one_for_a_while() {
+    let mut world = World::holding(&["b"]);
+    world.tell(best("b"));
+    assert_eq!(world.want_so(prefer_b()), [""; 0]);
+    let lines = world.timeline(STABLE_FOR);
+    assert_eq!(lines, HANDED_OVER.map(|line| format!("30.000 {line}")));
+}
+
+#[test]
+fn a_better_candidate_that_does_not_last_gets_nothing() {
+    let mut world = World::holding(&["b"]);
+    world.want_so(prefer_b());
+    for _ in 0..5 {
+        world.tell(best("b"));
+        assert_eq!(world.after(STABLE_FOR - ms(1)), [""; 0]);
+        // Now both are alike to the Service, or a is better.
+        world.tell(best("a"));
+        world.tell(Event::Node(node("b")));
+        world.after(ms(1));
+    }
+    assert!(world.holds());
+}
+
+#[test]
+fn a_better_candidate_that_dies_meanwhile_gets_nothing() {
+    let mut world = World::holding(&["b"]);
+    world.tell(best("b"));
+    world.want_so(prefer_b());
+    world.after(ms(10_000));
+    world.kill("b");
+    assert_eq!(world.after(ms(60_000)), [""; 0]);
+}
+
+#[test]
+fn handovers_that_are_not_urgent_come_one_by_one() {
+    let mut world = World::holding_all(&["b"], &[VIP, VIP_2, VIP_3]);
+    world.tell(best("b"));
+    for vip in [VIP, VIP_2, VIP_3] {
+        world.tell(Event::Demand(vip, Some(prefer_b())));
+    }
+    let lines = world.timeline(STABLE_FOR + HANDOVER_PACE * 3);
+    let offers: Vec<&str> =
+        lines.iter().filter(|line| line.contains("offered")).map(|line| &line[..6]).collect();
+    assert_eq!(offers, ["30.000", "31.000", "32.000"], "{lines:?}");
+}
+
+#[test]
+fn a_node_that_is_uncordoned_gets_its_vip_back_only_after_a_while() {
+    let mut world = World::holding(&["b"]);
+    world.tell(best("b"));
+    world.cordon_best("b", true);
+    world.want_so(prefer_b());
+    assert_eq!(world.after(ms(60_000)), [""; 0]);
+    assert_eq!(world.cordon_best("b", false), [""; 0]);
+    let lines = world.timeline(STABLE_FOR);
+    assert_eq!(lines, HANDED_OVER.map(|line| format!("30.000 {line}")));
+}
+
+impl World {
+    fn cordon_best(&mut self, name: &str, cordoned: bool) -> Vec<String> {
+        let labels = [("best".to_owned(), String::new())].into();
+        self.tell(Event::Node(NodeRecord { labels, cordoned, ..node(name) }))
+    }
+}
+
+#[test]
+fn a_preferred_node_takes_a_free_vip_first() {
+    let mut world = World::living("a", &["b"]);
+    world.tell(best("b"));
+    let lines = world.want_so(prefer_b());
+    assert_eq!(lines, ["entry foreign ?"]);
+    assert_eq!(world.timeline(ms(1_000)), ["0.500 create claim: held by a1, epoch 1"]);
+}
+
+#[test]
+fn a_better_node_that_has_left_no_doubt_is_preferred_by_everybody_alike() {
+    // Whoever asks, the same node comes first: exactly one of the two acts at once.
+    let at_once: Vec<bool> = [("a", "b"), ("b", "a")]
+        .into_iter()
+        .map(|(us, other)| {
+            let mut world = World::living(us, &[other]);
+            world.tell(Event::Node(node(us)));
+            let lines = world.want_so(Demand { preferred: None, ..demand() });
+            lines.iter().any(|line| line.starts_with("create"))
+        })
+        .collect();
+    assert_eq!(at_once.iter().filter(|acts| **acts).count(), 1, "{at_once:?}");
+}
+
+#[test]
+fn what_an_operator_asks_for_is_done_at_once() {
+    let mut world = World::holding(&["b"]);
+    assert_eq!(world.wish("b"), HANDED_OVER);
+    world.answer();
+    assert_eq!(world.claimed().move_to, None, "the wish is fulfilled");
+}
+
+#[test]
+fn what_an_operator_asks_for_in_vain_is_told_once_and_noted() {
+    let mut world = World::holding(&["b"]);
+    world.cordon("b", false);
+    world.tell(Event::Node(NodeRecord { out_of_service: true, ..node("b") }));
+    assert_eq!(
+        world.wish("b"),
+        [
+            "tell: cannot move to b, taint node.kubernetes.io/out-of-service",
+            "write claim: held by a1, epoch 1"
+        ]
+    );
+    world.answer();
+    assert_eq!(world.claimed().move_to, None);
+    let trouble = world.claimed().note.trouble.clone().expect("it is noted");
+    assert!(trouble.contains('b') && trouble.contains("out-of-service"), "{trouble}");
+    assert_eq!(world.after(ms(60_000)), [""; 0]);
+    assert!(world.holds());
+}
+
+#[test]
+fn a_move_to_an_unknown_node_is_told() {
+    let mut world = World::holding(&["b"]);
+    let lines = world.wish("nobody");
+    assert!(lines[0].starts_with("tell: cannot move to nobody"), "{lines:?}");
+    assert!(world.holds());
+}
+
+#[test]
+fn a_move_to_where_it_is_clears_the_wish_and_nothing_else() {
+    let mut world = World::holding(&["b"]);
+    assert_eq!(world.wish("a"), ["write claim: held by a1, epoch 1"]);
+    world.answer();
+    assert_eq!(world.claimed().move_to, None);
+    assert_eq!(world.after(ms(20_000)), [""; 0]);
+}
+
+#[test]
+fn services_that_change_are_noted_in_the_claim() {
+    let mut world = World::holding(&["b"]);
+    let service = crate::core::cluster::ServiceName { namespace: named("default"), name: named("api") };
+    let lines = world.want_so(Demand { services: vec![service.clone()], ..demand() });
+    assert_eq!(lines, ["write claim: held by a1, epoch 1"]);
+    world.answer();
+    assert_eq!(world.claimed().note.services, [service]);
+    assert_eq!(world.after(ms(20_000)), [""; 0]);
+}

@@ -1,0 +1,119 @@
+//! What is edited by hand: its owner puts it right at once, and everybody else waits for that.
+
+use super::world::*;
+use crate::core::{
+    cluster::ClaimState,
+    ownership::Entry,
+};
+
+const REPAIRED: [&str; 2] = ["tell: repaired 192.0.2.10", "write claim: held by a1, epoch 1"];
+
+#[test]
+fn a_claim_that_was_edited_is_put_right_by_its_holder_at_once() {
+    let edits = [
+        ("blanked", ClaimState::Blank),
+        ("released", ClaimState::Released),
+        ("given to another", held("b")),
+        ("given to nobody that lives", ClaimState::Held(holder("x", 1))),
+        ("given to our next life", ClaimState::Held(holder("a", 2))),
+        ("offered by another", offered("b", "c")),
+    ];
+    for (description, state) in edits {
+        let mut world = World::holding(&["b"]);
+        assert_eq!(world.claim(state, 1), REPAIRED, "{description}");
+        assert_eq!(world.answer(), [""; 0], "{description}: the entry has never changed");
+        assert!(world.holds(), "{description}");
+        assert_eq!(world.entry(), Some(Entry::Held), "{description}");
+        assert_eq!(world.after(ms(20_000)), [""; 0], "{description}");
+    }
+}
+
+#[test]
+fn the_epoch_only_grows_whatever_somebody_has_edited() {
+    let mut world = World::holding(&["b"]);
+    assert_eq!(world.claim(ClaimState::Blank, 7), ["tell: repaired 192.0.2.10", "write claim: held by a1, epoch 7"]);
+    world.answer();
+    let lines = world.claim(ClaimState::Blank, 0);
+    assert_eq!(lines, ["tell: repaired 192.0.2.10", "write claim: held by a1, epoch 7"]);
+}
+
+#[test]
+fn a_claim_that_somebody_asks_to_delete_is_deleted_and_made_again_while_it_is_answered_on() {
+    let mut world = World::holding(&["b"]);
+    assert_eq!(world.ask_to_delete(), ["delete claim"]);
+    assert_eq!(world.answer(), ["tell: repaired 192.0.2.10", "create claim: held by a1, epoch 1"]);
+    assert_eq!(world.answer(), [""; 0]);
+    assert_eq!(world.entry(), Some(Entry::Held));
+    assert!(world.holds());
+}
+
+#[test]
+fn a_claim_that_somebody_asks_to_delete_is_left_to_its_holder() {
+    let mut world = World::living("a", &["b"]);
+    world.claim(held("b"), 1);
+    world.want();
+    world.after(REST);
+    assert_eq!(world.ask_to_delete(), [""; 0]);
+    assert_eq!(world.after(ms(60_000)), [""; 0]);
+    assert_eq!(world.entry(), Some(Entry::Foreign { mac: mac("b") }));
+}
+
+#[test]
+fn a_claim_that_is_gone_at_once_is_made_again_while_it_is_answered_on() {
+    let mut world = World::holding(&["b"]);
+    world.erase_claim();
+    assert_eq!(world.see_claim(), ["tell: repaired 192.0.2.10", "create claim: held by a1, epoch 1"]);
+    assert_eq!(world.answer(), [""; 0]);
+    assert_eq!(world.entry(), Some(Entry::Held));
+}
+
+#[test]
+fn a_lease_that_somebody_has_deleted_is_made_again_and_nothing_moves() {
+    let mut world = World::holding(&["b"]).by_hand();
+    let fence = world.fence();
+    assert_eq!(world.delete_lease("a"), ["read lease of a"]);
+    let lines = world.answer();
+    assert_eq!(lines, ["tell: repaired a", "create lease of a: a1, ended none, 4s"]);
+    world.answer();
+    assert!(world.fence().deadline > fence.deadline);
+    assert!(world.holds());
+    assert_eq!(world.entry(), Some(Entry::Held));
+}
+
+#[test]
+fn a_deletion_of_the_lease_that_only_a_renewal_shows_is_repaired_too() {
+    let mut world = World::holding(&["b"]).by_hand();
+    world.forget_lease("a");
+    while world.is_idle() {
+        world.after(ms(50));
+    }
+    let lines = world.answer();
+    assert_eq!(lines, ["tell: repaired a", "create lease of a: a1, ended none, 4s"]);
+    world.answer();
+    assert!(world.holds());
+}
+
+#[test]
+fn a_lease_that_somebody_has_blanked_is_put_right_and_nothing_moves() {
+    let mut world = World::holding(&["b"]).by_hand();
+    assert_eq!(world.lease(lease("a", None, &[])), ["read lease of a"]);
+    assert_eq!(world.answer(), ["tell: repaired a", "write lease of a: a1, ended none, 4s"]);
+    world.answer();
+    assert!(world.holds());
+    assert_eq!(world.entry(), Some(Entry::Held));
+}
+
+#[test]
+fn a_claim_that_somebody_has_edited_to_name_this_node_is_not_believed_before_its_holder_could_repair_it() {
+    // Not a word of it is a write of ours: b answers on until it sees this.
+    let mut world = World::living("a", &["b"]);
+    world.claim(held("b"), 1);
+    world.want();
+    world.after(REST * 2);
+    let lines = world.claim(held("a"), 1);
+    assert!(!lines.iter().any(|line| line.contains("write")), "{lines:?}");
+    assert!(!world.holds());
+    let lines = world.after(REST - ms(1));
+    assert!(!lines.iter().any(|line| line.contains("write")), "{lines:?}");
+    assert_eq!(world.after(ms(1)), ["write claim: held by a1, epoch 1"], "nobody has");
+}

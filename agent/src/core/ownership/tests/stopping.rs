@@ -1,0 +1,139 @@
+//! The end of a process: a restart moves nothing, a node that leaves gives everything away, an uninstall leaves nothing.
+
+use super::world::*;
+use crate::core::ownership::{Entry, Event, Found, FoundEntry, StopReason};
+
+#[test]
+fn a_restart_writes_a_longer_lease_then_moves_the_fence_and_nothing_else() {
+    let mut world = World::holding(&["b"]).by_hand();
+    let lines = world.tell(Event::Stop(StopReason::Restart));
+    assert_eq!(lines, ["write lease of a: a1, ended none, 60s"]);
+    let sent = world.now;
+    let lines = world.answer();
+    assert_eq!(lines.last().map(String::as_str), Some("stopped"));
+    assert!(lines.iter().all(|line| line.starts_with("fence") || line == "stopped"), "{lines:?}");
+    assert_eq!(world.entry(), Some(Entry::Held));
+    // Two clocks that differ by 1 % each way: the fence lapses before others may depose.
+    let fence = world.fence().deadline.saturating_since(sent);
+    assert!(fence > RESTART_LEASE * 9 / 10, "{fence:?}");
+    assert!(fence * 101 / 100 < (RESTART_LEASE + MARGIN) * 99 / 100, "{fence:?}");
+}
+
+#[test]
+fn a_restart_with_a_renewal_under_way_waits_for_it() {
+    let mut world = World::holding(&["b"]).by_hand();
+    while world.is_idle() {
+        world.after(ms(50));
+    }
+    assert_eq!(world.tell(Event::Stop(StopReason::Restart)), [""; 0]);
+    let lines = world.answer();
+    assert_eq!(lines.last().map(String::as_str), Some("write lease of a: a1, ended none, 60s"));
+    assert_eq!(world.answer().last().map(String::as_str), Some("stopped"));
+}
+
+#[test]
+fn a_restart_does_not_wait_long_for_an_api_server_that_is_away() {
+    let mut world = World::holding(&["b"]).by_hand();
+    world.tell(Event::Stop(StopReason::Restart));
+    let mut lines = Vec::new();
+    for _ in 0..80 {
+        lines.extend(world.after(ms(50)));
+        while !world.is_idle() {
+            world.lose();
+        }
+    }
+    assert!(lines.contains(&"stopped".to_owned()), "{lines:?}");
+    assert_eq!(world.entry(), Some(Entry::Held));
+}
+
+#[test]
+fn a_node_that_leaves_hands_over_then_ends_its_session() {
+    let mut world = World::holding(&["b"]);
+    assert_eq!(
+        world.tell(Event::Stop(StopReason::Leave)),
+        ["entry handover b for 15s", "write claim: offered to b1 by a1, epoch 2"]
+    );
+    assert_eq!(world.answer(), [""; 0]);
+    assert_eq!(world.after(ms(500)), [""; 0], "the session lives until the successor has accepted");
+    let lines = world.claim(held("b"), 2);
+    assert_eq!(lines, ["entry handover b for 10s", "write lease of a: no session, ended a1, 4s"]);
+    assert_eq!(world.answer(), ["stopped"]);
+}
+
+#[test]
+fn a_node_that_leaves_hands_over_all_of_its_vips() {
+    let mut world = World::holding_all(&["b"], &[VIP, VIP_2, VIP_3]);
+    let lines = [world.tell(Event::Stop(StopReason::Leave)), world.after(ms(100))].concat();
+    assert_eq!(lines.iter().filter(|line| line.contains("offered to b1")).count(), 3, "{lines:?}");
+}
+
+#[test]
+fn a_node_that_leaves_with_nobody_to_take_its_vips_lets_go_of_them() {
+    let mut world = World::holding(&[]);
+    let lines = world.tell(Event::Stop(StopReason::Leave));
+    assert_eq!(lines, ["entry foreign ?", "write claim: released, epoch 1"]);
+    assert_eq!(world.answer(), ["write lease of a: no session, ended a1, 4s"]);
+    assert_eq!(world.answer(), ["stopped"]);
+}
+
+#[test]
+fn a_node_that_leaves_takes_nothing_and_accepts_nothing() {
+    let mut world = World::living("b", &["a"]);
+    world.claim(held("a"), 1);
+    world.want();
+    world.after(REST * 2);
+    world.tell(Event::Stop(StopReason::Leave));
+    let lines = [world.claim(offered("a", "b"), 2), world.after(ms(1_500))].concat();
+    assert!(!lines.iter().any(|line| line.contains("held by b1")), "{lines:?}");
+}
+
+#[test]
+fn a_node_that_leaves_does_not_wait_for_ever() {
+    let mut world = World::holding(&["b"]);
+    world.tell(Event::Stop(StopReason::Leave));
+    let lines = world.timeline(ms(60_000));
+    assert_eq!(lines.iter().filter(|line| line.ends_with("stopped")).count(), 1, "{lines:?}");
+    assert_eq!(lines.last().map(String::as_str), Some("20.000 stopped"));
+}
+
+#[test]
+fn an_uninstall_withdraws_then_deletes_then_ends_the_session() {
+    let mut world = World::holding(&["b"]);
+    assert_eq!(world.tell(Event::Stop(StopReason::Uninstall)), ["no entry", "delete claim"]);
+    assert_eq!(world.answer(), ["write lease of a: no session, ended a1, 4s"]);
+    assert_eq!(world.answer(), ["stopped"]);
+}
+
+#[test]
+fn an_uninstall_leaves_the_claims_of_others_and_no_entry_for_them() {
+    let mut world = World::living("a", &["b"]);
+    world.claim(held("b"), 1);
+    world.want();
+    world.after(REST);
+    let lines = world.tell(Event::Stop(StopReason::Uninstall));
+    assert!(lines.contains(&"no entry".to_owned()), "{lines:?}");
+    assert!(!lines.contains(&"delete claim".to_owned()), "{lines:?}");
+}
+
+#[test]
+fn an_uninstall_withdraws_even_what_has_no_object_any_more() {
+    let mut world = World::holding(&["b"]);
+    // The resource definition was deleted first, and every object with it.
+    world.erase_claim();
+    world.see_claim();
+    world.miss();
+    let lines = world.tell(Event::Stop(StopReason::Uninstall));
+    let lines = [lines, world.miss_all()].concat();
+    assert!(lines.contains(&"no entry".to_owned()), "{lines:?}");
+    assert_eq!(world.entry(), None);
+}
+
+#[test]
+fn a_process_that_has_decided_nothing_yet_ends_at_once() {
+    for reason in [StopReason::Restart, StopReason::Leave, StopReason::Uninstall] {
+        let mut world = World::start("a", World::pinned("a", &[(VIP, FoundEntry::Held)]));
+        assert_eq!(world.tell(Event::Stop(reason)), ["stopped"], "{reason:?}");
+        let mut world = World::start("a", Found::default());
+        assert_eq!(world.tell(Event::Stop(reason)), ["stopped"], "{reason:?}");
+    }
+}

@@ -1,0 +1,216 @@
+//! What a Service's own fields say: its addresses by precedence, its limits, and whether it wants to be left alone.
+//!
+//! A value that cannot be read is reported, and the one before it stays in effect: a typing error takes no VIP away.
+
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, Ipv4Addr},
+};
+
+use super::{
+    problem::{Malformed, Place, Problem},
+    records::{IpMode, ServiceRecord, StatusOwner},
+};
+use crate::core::{cluster::Selector, config::InterfacePattern};
+
+/// An address that a Service wants, and where that stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Wanted {
+    pub(super) vip: Ipv4Addr,
+    pub(super) place: Place,
+}
+
+/// What a Service wants.
+#[derive(Debug, Default)]
+pub(super) struct Wish {
+    /// Each address once, in the Service's order.
+    pub(super) wanted: Vec<Wanted>,
+    /// Those of them that are to be in its status.
+    pub(super) for_status: Vec<Ipv4Addr>,
+    pub(super) problems: Vec<Problem>,
+}
+
+/// Where the VIPs of a Service may be.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Limits {
+    pub(super) nodes: Option<Selector>,
+    pub(super) preferred: Option<Selector>,
+    pub(super) interfaces: Option<Vec<InterfacePattern>>,
+}
+
+/// The addresses that an annotation or the spec asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Asked {
+    place: Place,
+    addresses: Vec<IpAddr>,
+}
+
+/// The values that are in effect.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Reading {
+    ignore: Option<bool>,
+    ignore_kube_vip: Option<bool>,
+    asked: Option<Asked>,
+    limits: Limits,
+}
+
+impl Reading {
+    /// Reads the Service again.
+    pub(super) fn update(&mut self, record: &ServiceRecord) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let annotations = &record.annotations;
+        read(&mut self.ignore, annotations.ignore.as_deref(), Place::Ignore, flag, &mut problems);
+        let ignore = annotations.kube_vip_ignore.as_deref();
+        read(&mut self.ignore_kube_vip, ignore, Place::KubeVipIgnore, flag, &mut problems);
+        let limits = &mut self.limits;
+        read(&mut limits.nodes, annotations.nodes.as_deref(), Place::Nodes, selector, &mut problems);
+        let preferred = annotations.preferred_nodes.as_deref();
+        read(&mut limits.preferred, preferred, Place::PreferredNodes, selector, &mut problems);
+        let interface = annotations.interface.as_deref();
+        read(&mut limits.interfaces, interface, Place::Interface, patterns, &mut problems);
+        self.update_asked(record, &mut problems);
+        problems
+    }
+
+    fn update_asked(&mut self, record: &ServiceRecord, problems: &mut Vec<Problem>) {
+        let Some((place, value)) = asking(record) else {
+            self.asked = None;
+            return;
+        };
+        // What was in effect before this process began is in the status, if it was ever held.
+        if self.asked.is_none() && record.status_owner() == StatusOwner::Vipward {
+            let addresses = record.ingress.iter().filter_map(|ingress| ingress.ip).collect();
+            self.asked = Some(Asked { place, addresses });
+        }
+        let parse = |text: &str| Ok(Asked { place, addresses: addresses(text)? });
+        read(&mut self.asked, Some(value), place, parse, problems);
+    }
+
+    /// Whether the Service wants to be left alone.
+    pub(super) fn is_ignored(&self) -> bool {
+        self.ignore == Some(true) || self.ignore_kube_vip == Some(true)
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// What the Service wants, if it is served.
+    pub(super) fn wish(&self, record: &ServiceRecord, external_ips: bool) -> Wish {
+        let mut wish = Wish::default();
+        match record.status_owner() {
+            StatusOwner::Nobody | StatusOwner::Vipward => {
+                if let Some(Asked { place, addresses }) = &self.asked {
+                    wish.add(addresses, *place);
+                    wish.for_status = wish.wanted.iter().map(|wanted| wanted.vip).collect();
+                }
+            }
+            StatusOwner::Other(_) => {
+                wish.add(&status_vips(record), Place::Status);
+                wish.problems.extend(self.disagreement(record));
+            }
+        }
+        if external_ips {
+            wish.add(&record.external_ips, Place::ExternalIps);
+        }
+        wish
+    }
+
+    /// Another controller's status, and an annotation or spec that asks for something else.
+    fn disagreement(&self, record: &ServiceRecord) -> Option<Problem> {
+        let Asked { place, addresses } = self.asked.as_ref()?;
+        // 0.0.0.0 leaves the choice to the controller.
+        let wanted: Vec<_> = addresses.iter().filter(|address| !address.is_unspecified()).copied().collect();
+        let status = status_vips(record);
+        let set = |addresses: &[IpAddr]| addresses.iter().copied().collect::<BTreeSet<_>>();
+        (!wanted.is_empty() && set(&wanted) != set(&status)).then(|| Problem::OtherManager {
+            manager: record.status_manager.clone(),
+            status,
+            place: *place,
+            wanted,
+        })
+    }
+}
+
+impl Wish {
+    fn add(&mut self, addresses: &[IpAddr], place: Place) {
+        for address in addresses {
+            match *address {
+                IpAddr::V4(vip) => {
+                    if self.wanted.iter().all(|wanted| wanted.vip != vip) {
+                        self.wanted.push(Wanted { vip, place });
+                    }
+                }
+                IpAddr::V6(address) => {
+                    let problem = Problem::Ipv6 { address, place };
+                    if !self.problems.contains(&problem) {
+                        self.problems.push(problem);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The addresses in the status that traffic arrives for as it is.
+fn status_vips(record: &ServiceRecord) -> Vec<IpAddr> {
+    let vips = record.ingress.iter().filter(|ingress| match ingress.mode {
+        IpMode::Vip => true,
+        IpMode::Proxy => false,
+    });
+    vips.filter_map(|ingress| ingress.ip).collect()
+}
+
+/// The first place that asks for addresses.
+fn asking(record: &ServiceRecord) -> Option<(Place, &str)> {
+    let annotations = &record.annotations;
+    let places = [
+        (Place::Addresses, &annotations.addresses),
+        (Place::KubeVipAddresses, &annotations.kube_vip_addresses),
+        (Place::MetallbAddresses, &annotations.metallb_addresses),
+        (Place::LoadBalancerIp, &record.load_balancer_ip),
+    ];
+    places.into_iter().find_map(|(place, value)| Some((place, is_set(value.as_deref())?)))
+}
+
+fn is_set(value: Option<&str>) -> Option<&str> {
+    value.filter(|value| !value.trim().is_empty())
+}
+
+/// Puts what `value` says into effect, if it can be read.
+fn read<T>(
+    in_effect: &mut Option<T>,
+    value: Option<&str>,
+    place: Place,
+    parse: impl FnOnce(&str) -> Result<T, Malformed>,
+    problems: &mut Vec<Problem>,
+) {
+    match is_set(value).map(|value| (value, parse(value))) {
+        None => *in_effect = None,
+        Some((_, Ok(read))) => *in_effect = Some(read),
+        Some((value, Err(why))) => problems.push(Problem::Malformed { place, value: value.into(), why }),
+    }
+}
+
+fn flag(text: &str) -> Result<bool, Malformed> {
+    text.trim().parse().map_err(|_| Malformed::Flag)
+}
+
+fn selector(text: &str) -> Result<Selector, Malformed> {
+    Ok(text.parse()?)
+}
+
+fn patterns(text: &str) -> Result<Vec<InterfacePattern>, Malformed> {
+    text.split(',').map(|part| part.trim().parse().map_err(Malformed::Pattern)).collect()
+}
+
+fn addresses(text: &str) -> Result<Vec<IpAddr>, Malformed> {
+    text.split(',').map(str::trim).map(address).collect()
+}
+
+fn address(part: &str) -> Result<IpAddr, Malformed> {
+    part.parse().map_err(|_| match part.split_once('/') {
+        Some((address, _)) if address.parse::<IpAddr>().is_ok() => Malformed::Prefix { part: part.into() },
+        Some(_) | None => Malformed::Address { part: part.into() },
+    })
+}

@@ -1,0 +1,198 @@
+//! What is kept of the API server's objects, and of this host's network: as little as the decisions need.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+};
+
+use ipnet::Ipv4Net;
+
+use crate::core::cluster::{NodeName, ServiceName, Version};
+
+/// The field manager of what this agent writes into Services.
+pub const FIELD_MANAGER: &str = "vipward";
+
+/// A Service, whatever its type.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServiceRecord {
+    /// Its name.
+    pub name: ServiceName,
+    /// Its uid: another Service of the same name has another one.
+    pub uid: Arc<str>,
+    /// Changes with every write.
+    pub version: Version,
+    /// Its labels; may be left empty unless [`Settings::service_selector`](super::Settings::service_selector) is
+    /// set.
+    pub labels: BTreeMap<String, String>,
+    /// Whether `spec.type` is `LoadBalancer`.
+    pub load_balancer: bool,
+    /// `spec.loadBalancerClass`.
+    pub class: Option<Arc<str>>,
+    /// Those of its annotations that matter here.
+    pub annotations: Annotations,
+    /// `spec.loadBalancerIP`.
+    pub load_balancer_ip: Option<Box<str>>,
+    /// `spec.externalIPs`; may be left empty unless [`Settings::external_ips`](super::Settings::external_ips) is
+    /// set.
+    pub external_ips: Vec<IpAddr>,
+    /// `status.loadBalancer.ingress`, entries without an address included.
+    pub ingress: Vec<Ingress>,
+    /// The field manager that owns `status.loadBalancer`, from `metadata.managedFields`; where several do, one that
+    /// is not [`FIELD_MANAGER`].
+    pub status_manager: Option<Arc<str>>,
+    /// Whether `spec.externalTrafficPolicy` is `Local`.
+    pub local: bool,
+    /// `spec.ports`.
+    pub ports: Vec<Port>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+}
+
+impl ServiceRecord {
+    /// Whose the addresses in its status are.
+    pub fn status_owner(&self) -> StatusOwner<'_> {
+        if self.ingress.is_empty() {
+            return StatusOwner::Nobody;
+        }
+        match self.status_manager.as_deref() {
+            Some(FIELD_MANAGER) => StatusOwner::Vipward,
+            manager => StatusOwner::Other(manager),
+        }
+    }
+}
+
+/// Who has written the addresses in a Service's status.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StatusOwner<'a> {
+    /// There are none.
+    Nobody,
+    /// An agent of ours.
+    Vipward,
+    /// Another controller; its field manager, if it is known.
+    Other(Option<&'a str>),
+}
+
+/// An entry of `status.loadBalancer.ingress`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ingress {
+    /// Its `ip`; none when it has a host name only.
+    pub ip: Option<IpAddr>,
+    /// Its `ipMode`.
+    pub mode: IpMode,
+}
+
+/// How the traffic for an address arrives at a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IpMode {
+    /// With the address as its destination. Also when the field is absent.
+    Vip,
+    /// With another destination: the address is at a load balancer elsewhere. Also for modes that are unknown.
+    Proxy,
+}
+
+/// A port of a Service.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Port {
+    /// The port.
+    pub port: u16,
+    /// Of which protocol.
+    pub protocol: Protocol,
+}
+
+impl fmt::Display for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let protocol = match self.protocol {
+            Protocol::Tcp => "TCP",
+            Protocol::Udp => "UDP",
+            Protocol::Sctp => "SCTP",
+        };
+        write!(f, "{}/{protocol}", self.port)
+    }
+}
+
+/// A port's protocol.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Protocol {
+    Tcp,
+    Udp,
+    Sctp,
+}
+
+macro_rules! annotations {
+    ($($(#[$doc:meta])* $field:ident = $name:literal,)*) => {
+        /// The annotations of a Service that say something to us, as they are written there.
+        #[derive(Clone, PartialEq, Eq, Debug, Default)]
+        pub struct Annotations {
+            $($(#[$doc])* pub $field: Option<Box<str>>,)*
+        }
+
+        impl Annotations {
+            /// Their names.
+            pub const NAMES: &[&str] = &[$($name),*];
+
+            /// Takes what is of use; `value` gives an annotation's value by its name.
+            pub fn read<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Self {
+                Self { $($field: value($name).map(Into::into),)* }
+            }
+        }
+    };
+}
+
+annotations! {
+    /// Addresses, comma separated.
+    addresses = "vipward.io/addresses",
+    /// The same, as kube-vip has it.
+    kube_vip_addresses = "kube-vip.io/loadbalancerIPs",
+    /// The same, as `MetalLB` has it.
+    metallb_addresses = "metallb.io/loadBalancerIPs",
+    /// A label selector: nodes that come first.
+    preferred_nodes = "vipward.io/preferred-nodes",
+    /// A label selector: the only nodes that may hold the VIPs.
+    nodes = "vipward.io/nodes",
+    /// Globs over interface names, comma separated.
+    interface = "vipward.io/interface",
+    /// `true`: the Service is none of ours.
+    ignore = "vipward.io/ignore",
+    /// The same, as kube-vip has it.
+    kube_vip_ignore = "kube-vip.io/ignore",
+}
+
+/// An `EndpointSlice`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EndpointsRecord {
+    /// Its name, in the namespace of its Service.
+    pub slice: Arc<str>,
+    /// Whose endpoints are in it.
+    pub service: ServiceName,
+    /// The nodes with a ready endpoint.
+    pub ready: BTreeSet<NodeName>,
+    /// The nodes with an endpoint that is terminating and still serving.
+    pub serving_terminating: BTreeSet<NodeName>,
+    /// Whether there is a ready endpoint that is on no node.
+    pub ready_elsewhere: bool,
+}
+
+/// This host's network, as far as it says which addresses are taken.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct HostNetwork {
+    /// The addresses of all its interfaces.
+    pub addresses: Vec<HostAddress>,
+    /// The next hops of its routes, default routes included.
+    pub next_hops: BTreeSet<Ipv4Addr>,
+}
+
+/// An address on one of this host's interfaces.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HostAddress {
+    /// The interface's name.
+    pub interface: Arc<str>,
+    /// Whether VIPs can be on that interface: it leads to a segment.
+    pub segment: bool,
+    /// The address, with its prefix length.
+    pub net: Ipv4Net,
+    /// Whether this agent has put it there.
+    pub ours: bool,
+}

@@ -1,0 +1,234 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const NAMES: [&str; 4] = ["x/a", "x/b", "y/a", "y/c"];
+const NODES: [&str; 3] = ["node-a", "node-b", "node-c"];
+
+/// What exists: the last word about everything.
+#[derive(Clone, Debug, Default)]
+struct Cluster {
+    services: BTreeMap<ServiceName, ServiceRecord>,
+    others: BTreeMap<String, Event>,
+}
+
+impl Cluster {
+    fn note(&mut self, event: &Event) {
+        let key = match event {
+            Event::Service(record) => {
+                self.services.insert(record.name.clone(), (**record).clone());
+                return;
+            }
+            Event::ServiceGone(name) => {
+                self.services.remove(name);
+                return;
+            }
+            Event::Synced => return,
+            Event::NodeGone(node) => {
+                self.others.remove(&format!("node {node}"));
+                self.others.remove(&format!("links {node}"));
+                return;
+            }
+            Event::Slice(record) => format!("slice {} {}", record.service.namespace, record.slice),
+            Event::SliceGone { namespace, slice } => format!("slice {namespace} {slice}"),
+            Event::Namespace { name, .. } | Event::NamespaceGone(name) => format!("namespace {name}"),
+            Event::NodeAddresses { node, .. } => format!("node {node}"),
+            Event::NodeLinks { node, .. } => format!("links {node}"),
+            Event::HostNetwork(_) => "host".to_owned(),
+            Event::ApiEndpoints(_) => "api".to_owned(),
+            Event::Held { vip, .. } => format!("held {vip}"),
+        };
+        self.others.insert(key, event.clone());
+    }
+
+    /// An agent that starts now.
+    fn start_now(&self, settings: &Settings) -> World {
+        let mut world = World::unsynced(settings.clone());
+        for event in self.others.values() {
+            world.tell(event.clone());
+        }
+        for record in self.services.values().rev() {
+            world.put(record.clone());
+        }
+        world.tell(Event::Synced);
+        world
+    }
+}
+
+fn vip() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(&["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"][..])
+}
+
+/// Lists and limits that can be read.
+fn good() -> impl Strategy<Value = ServiceRecord> {
+    let addresses = prop::sample::select(
+        &["", "192.0.2.1", "192.0.2.2,192.0.2.1", "192.0.2.3,192.0.2.4,192.0.2.1", "2001:db8::1,192.0.2.2"][..],
+    );
+    let limit = || prop::sample::select(&["", "zone=a", "zone=b"][..]);
+    let manager = prop::sample::select(&["vipward", "controller"][..]);
+    let status = prop::collection::vec(vip(), 0..3);
+    let flags = prop::array::uniform5(any::<bool>());
+    (prop::sample::select(&NAMES[..]), addresses, limit(), limit(), manager, status, flags, 1_u16..4)
+        .prop_map(|(name, addresses, nodes, preferred, manager, status, flags, port)| {
+            let [local, foreign, ignore, other_type, spec] = flags;
+            let record = service(name).status(manager, &status).ports(&[port, 443]).annotated(&[
+                (if spec { "metallb.io/loadBalancerIPs" } else { "vipward.io/addresses" }, addresses),
+                ("vipward.io/nodes", nodes),
+                ("vipward.io/preferred-nodes", preferred),
+                ("vipward.io/ignore", if ignore && foreign { "true" } else { "false" }),
+            ]);
+            ServiceRecord {
+                local,
+                class: (foreign && spec).then(|| "f5".into()),
+                load_balancer: !(other_type && ignore),
+                ..record
+            }
+        })
+}
+
+fn any_service() -> impl Strategy<Value = ServiceRecord> {
+    (good(), prop::bool::weighted(0.2)).prop_map(|(mut record, broken)| {
+        if broken {
+            record.annotations.addresses = Some("192.0.2.".into());
+            record.annotations.nodes = Some("in in in".into());
+        }
+        record
+    })
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let name = || prop::sample::select(&NAMES[..]);
+    let node = || prop::sample::select(&NODES[..]);
+    let nodes = || prop::collection::btree_set(node().prop_map(NodeName::from), 0..3);
+    let namespace = || prop::sample::select(&["x", "y"][..]);
+    let slice_name = || prop::sample::select(&["1", "2", "3"][..]);
+    let slice = (name(), slice_name(), nodes(), nodes(), any::<bool>()).prop_map(
+        |(service, slice, ready, serving_terminating, ready_elsewhere)| {
+            Event::Slice(EndpointsRecord {
+                slice: slice.into(),
+                service: named(service),
+                ready,
+                serving_terminating,
+                ready_elsewhere,
+            })
+        },
+    );
+    let bound = (vip(), prop::sample::select(&["24", "30", "32"][..]), any::<bool>(), any::<bool>())
+        .prop_map(|(address, length, segment, ours)| HostAddress {
+            interface: if segment { "eth0".into() } else { "lo".into() },
+            segment,
+            net: format!("{address}/{length}").parse().expect("an address with a prefix length"),
+            ours,
+        });
+    let network =
+        (prop::collection::vec(bound, 0..3), prop::option::of(vip())).prop_map(|(addresses, hop)| {
+            Event::HostNetwork(HostNetwork { addresses, next_hops: hop.map(v4).into_iter().collect() })
+        });
+    let links = (node(), vip(), 24_u8..33).prop_map(|(node, address, length)| Event::NodeLinks {
+        node: node.into(),
+        nets: vec![format!("{address}/{length}").parse().expect("an address with a prefix length")],
+    });
+    prop_oneof![
+        6 => any_service().prop_map(|record| Event::Service(Box::new(record))),
+        2 => name().prop_map(|name| Event::ServiceGone(named(name))),
+        4 => slice,
+        1 => (namespace(), slice_name()).prop_map(|(namespace, slice)| Event::SliceGone {
+            namespace: namespace.into(),
+            slice: slice.into(),
+        }),
+        1 => (namespace(), any::<bool>()).prop_map(|(name, edge)| Event::Namespace {
+            name: name.into(),
+            labels: labels(if edge { &[("team", "edge")] } else { &[] }),
+        }),
+        1 => namespace().prop_map(|name| Event::NamespaceGone(name.into())),
+        1 => (node(), vip()).prop_map(|(node, vip)| Event::NodeAddresses {
+            node: node.into(),
+            addresses: vec![ip(vip)],
+        }),
+        1 => node().prop_map(|node| Event::NodeGone(node.into())),
+        1 => network,
+        1 => links,
+        1 => prop::option::of(vip()).prop_map(|vip| Event::ApiEndpoints(vip.map(ip).into_iter().collect())),
+        2 => (vip(), any::<bool>()).prop_map(|(vip, here)| Event::Held { vip: v4(vip), here }),
+        1 => Just(Event::Synced),
+    ]
+}
+
+fn settings() -> impl Strategy<Value = Settings> {
+    (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(|(by_namespace, withdraw, allow)| Settings {
+        namespace_selector: by_namespace.then(|| "team=edge".parse().expect("a selector")),
+        withdraw_without_endpoints: withdraw,
+        allow: if allow { vec!["192.0.2.0/30".parse().expect("a network")] } else { Vec::new() },
+        ..Settings::default()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// `World::tell` also checks on the way that nothing is told twice, and nothing is over that was not told.
+    #[test]
+    fn whatever_came_before_the_demands_are_those_of_an_agent_that_starts_now(
+        settings in settings(),
+        events in prop::collection::vec(event(), 0..60),
+        last in prop::collection::vec(good(), 0..3),
+    ) {
+        let mut cluster = Cluster::default();
+        let mut world = World::unsynced(settings.clone());
+        // What cannot be read makes the past matter: in the end, everything can.
+        let broken = |record: &&ServiceRecord| record.annotations.nodes.as_deref() == Some("in in in");
+        let mut all = events;
+        all.push(Event::Synced);
+        all.extend(last.into_iter().map(|record| Event::Service(Box::new(record))));
+        for event in all {
+            cluster.note(&event);
+            world.tell(event);
+        }
+        let left: Vec<_> = cluster.services.values().filter(broken).map(|record| record.name.clone()).collect();
+        for name in left {
+            cluster.note(&Event::ServiceGone(name.clone()));
+            world.tell(Event::ServiceGone(name));
+        }
+        let fresh = cluster.start_now(&settings);
+        prop_assert_eq!(&world.demands, &fresh.demands);
+        prop_assert_eq!(world.words(), fresh.words());
+        // Once everything is listed again, what is due is what an agent that starts now does; one that held VIPs in
+        // the past may do more.
+        world.tell(Event::Synced);
+        for (service, due) in &fresh.duties {
+            prop_assert_eq!(world.duties.get(service), Some(due));
+        }
+    }
+
+    #[test]
+    fn demands_are_for_addresses_that_are_wanted_and_name_those_that_want_them(
+        events in prop::collection::vec(event(), 0..60),
+    ) {
+        let mut cluster = Cluster::default();
+        let mut world = World::new();
+        for event in events {
+            cluster.note(&event);
+            world.tell(event);
+        }
+        for (vip, demand) in &world.demands {
+            prop_assert!(!demand.services.is_empty());
+            prop_assert!(demand.services.is_sorted());
+            for service in &demand.services {
+                let record = &cluster.services[service];
+                prop_assert!(record.load_balancer && record.class.is_none(), "{}: {:?}", vip, record);
+            }
+        }
+        for duty in world.duties.values() {
+            match duty {
+                Command::WriteIngress { service, .. } | Command::ClearIngress { service } => {
+                    let foreign = matches!(cluster.services[service].status_owner(), StatusOwner::Other(_));
+                    prop_assert!(!foreign, "another controller's status would be overwritten");
+                }
+                Command::Demand(..)
+                | Command::LeaveIngress { .. }
+                | Command::Report { .. }
+                | Command::ProblemOver { .. } => prop_assert!(false, "no duty: {:?}", duty),
+            }
+        }
+    }
+}

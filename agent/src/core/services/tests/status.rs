@@ -1,0 +1,202 @@
+use super::*;
+
+fn write(service: &str, addresses: &[&str]) -> Command {
+    let addresses = addresses.iter().map(|address| v4(address)).collect();
+    Command::WriteIngress { service: named(service), addresses }
+}
+
+fn clear(service: &str) -> Command {
+    Command::ClearIngress { service: named(service) }
+}
+
+fn leave(service: &str) -> Command {
+    Command::LeaveIngress { service: named(service) }
+}
+
+fn duty(world: &World) -> Option<&Command> {
+    world.duties.get(&named("a/web"))
+}
+
+#[test]
+fn the_holder_writes_the_status_and_nobody_else() {
+    let mut world = World::new();
+    world.put(service("a/web").addressed("192.0.2.8,192.0.2.7"));
+    assert_eq!(duty(&world), None);
+    assert_eq!(world.hold("192.0.2.9", true), [], "another VIP");
+    let all = write("a/web", &["192.0.2.8", "192.0.2.7"]);
+    assert_eq!(world.hold("192.0.2.7", true), [all], "all addresses, in the Service's order");
+    assert_eq!(world.hold("192.0.2.8", true), [], "it is under way");
+    let written =
+        service("a/web").addressed("192.0.2.8,192.0.2.7").status("vipward", &["192.0.2.7", "192.0.2.8"]);
+    assert_eq!(world.put(written), [leave("a/web")], "done");
+}
+
+#[test]
+fn what_is_held_before_the_service_is_known_counts() {
+    let mut world = World::unsynced(Settings::default());
+    world.hold("192.0.2.7", true);
+    world.put(service("a/web").addressed("192.0.2.7"));
+    world.tell(Event::Synced);
+    assert_eq!(duty(&world), Some(&write("a/web", &["192.0.2.7"])));
+}
+
+#[test]
+fn a_status_of_ours_follows_what_the_service_asks_for() {
+    let ours = |record: ServiceRecord| record.status("vipward", &["192.0.2.7"]);
+    let mut foreign = service("a/web").addressed("192.0.2.7");
+    foreign.class = Some("f5".into());
+    let mut elsewhere = service("a/web").addressed("192.0.2.7");
+    elsewhere.load_balancer = false;
+    let mut deleting = service("a/web");
+    deleting.deleting = true;
+    let ignored =
+        service("a/web").annotated(&[("vipward.io/addresses", "192.0.2.7"), ("vipward.io/ignore", "true")]);
+    let table = [
+        ("as it is", service("a/web").addressed("192.0.2.7"), None),
+        ("it moves", service("a/web").addressed("192.0.2.8"), Some(write("a/web", &["192.0.2.8"]))),
+        (
+            "one more",
+            service("a/web").addressed("192.0.2.7,192.0.2.8"),
+            Some(write("a/web", &["192.0.2.7", "192.0.2.8"])),
+        ),
+        ("one more that is refused", service("a/web").addressed("192.0.2.7,127.0.0.1"), None),
+        ("only refused ones", service("a/web").addressed("127.0.0.1"), Some(clear("a/web"))),
+        ("only IPv6 ones", service("a/web").addressed("2001:db8::7"), Some(clear("a/web"))),
+        ("none", service("a/web"), Some(clear("a/web"))),
+        ("it cannot be read", service("a/web").addressed("192.0.2.7."), None),
+        ("ignored", ignored, Some(clear("a/web"))),
+        ("of another class", foreign, Some(clear("a/web"))),
+        ("of another type", elsewhere, Some(clear("a/web"))),
+        ("being deleted", deleting, None),
+    ];
+    for (description, record, expected) in table {
+        let mut world = World::new();
+        world.hold("192.0.2.7", true);
+        world.put(ours(service("a/web").addressed("192.0.2.7")));
+        assert_eq!(duty(&world), None, "{description}");
+        world.put(ours(record.clone()));
+        assert_eq!(duty(&world), expected.as_ref(), "{description}");
+        // The claim goes, and other news come, before the write is done.
+        world.hold("192.0.2.7", false);
+        world.put(ours(ServiceRecord { version: Version::from("2"), ..record.clone() }));
+        assert_eq!(duty(&world), expected.as_ref(), "{description}: what was begun is ended");
+
+        let mut follower = World::new();
+        follower.put(ours(service("a/web").addressed("192.0.2.7")));
+        follower.put(ours(record));
+        assert_eq!(duty(&follower), None, "{description}: not on a node that never held it");
+    }
+}
+
+#[test]
+fn a_status_that_is_as_it_should_be_is_left() {
+    let mut world = World::new();
+    world.hold("192.0.2.7", true);
+    world.put(service("a/web").status("vipward", &["192.0.2.7"]));
+    assert_eq!(duty(&world), Some(&clear("a/web")));
+    assert_eq!(world.put(service("a/web")), [leave("a/web")], "cleared");
+    world.put(service("a/web").status("vipward", &["192.0.2.7"]));
+    assert_eq!(world.tell(Event::ServiceGone(named("a/web"))), [leave("a/web")], "the Service is gone");
+}
+
+#[test]
+fn a_node_that_held_a_vip_before_still_clears_what_is_left() {
+    let mut world = World::new();
+    let record = service("a/web").addressed("192.0.2.7").status("vipward", &["192.0.2.7"]);
+    world.put(record.clone());
+    world.hold("192.0.2.7", true);
+    world.hold("192.0.2.7", false);
+    world.put(service("a/web").status("vipward", &["192.0.2.7"]));
+    assert_eq!(duty(&world), Some(&clear("a/web")));
+    world.put(service("a/web"));
+    assert!(world.services.held.is_empty(), "and then forgets it");
+}
+
+#[test]
+fn left_overs_are_cleared_by_any_node_that_lists_everything() {
+    let ours = |record: ServiceRecord| record.status("vipward", &["192.0.2.7"]);
+    let mut foreign = service("a/web").addressed("192.0.2.7");
+    foreign.class = Some("f5".into());
+    let table = [
+        ("no address is asked for", ours(service("a/web")), Some(clear("a/web"))),
+        ("asked for: its holder sees to it", ours(service("a/web").addressed("192.0.2.7")), None),
+        ("another one: its holder sees to it", ours(service("a/web").addressed("192.0.2.8")), None),
+        ("of another class, maybe another installation's", ours(foreign), None),
+        ("another controller's", service("a/web").status("controller", &["192.0.2.7"]), None),
+    ];
+    for (description, record, expected) in table {
+        let mut world = World::unsynced(Settings::default());
+        world.put(record.clone());
+        world.tell(Event::Synced);
+        assert_eq!(duty(&world), expected.as_ref(), "{description}");
+        let mut world = World::new();
+        world.put(record);
+        assert_eq!(duty(&world), None, "{description}, not at the first news");
+        world.tell(Event::Synced);
+        assert_eq!(duty(&world), expected.as_ref(), "{description}, listed again");
+    }
+}
+
+#[test]
+fn what_another_controller_wrote_is_never_touched_and_told_when_it_disagrees() {
+    let mut world = World::new();
+    world.hold("192.0.2.7", true);
+    world.hold("192.0.2.8", true);
+    let rival =
+        |addresses: &'static str| service("a/web").addressed(addresses).status("controller", &["192.0.2.8"]);
+    world.put(rival("192.0.2.7"));
+    assert_eq!((world.vips(), duty(&world)), (vec!["192.0.2.8".to_owned()], None));
+    assert_eq!(
+        world.words(),
+        [
+            "a/web: annotation vipward.io/addresses asks for 192.0.2.7, but field manager \"controller\" has written 192.0.2.8 \
+             into the status, which is left alone and goes first; let only one controller serve this Service \
+             (spec.loadBalancerClass), or make both name the same addresses"
+        ]
+    );
+    world.put(rival("192.0.2.8"));
+    assert_eq!((world.problems.len(), duty(&world)), (0, None), "they agree");
+    world.put(rival("0.0.0.0"));
+    assert_eq!(world.problems, [], "the choice was left to the controller");
+    let mut unknown = rival("192.0.2.7");
+    unknown.status_manager = None;
+    unknown.ingress[0].mode = IpMode::Proxy;
+    world.put(unknown);
+    assert_eq!((world.vips().len(), duty(&world)), (0, None), "the address is at a load balancer elsewhere");
+    let told = &world.words()[0];
+    assert!(told.contains("an unknown field manager has written no such address into the status"), "{told}");
+    world.put(service("a/web").addressed("192.0.2.7"));
+    assert_eq!(duty(&world), Some(&write("a/web", &["192.0.2.7"])), "it has gone");
+    assert_eq!(world.problems, []);
+}
+
+#[test]
+fn external_addresses_are_not_written_into_the_status() {
+    let mut world = World::with(Settings { external_ips: true, ..Settings::default() });
+    world.hold("192.0.2.8", true);
+    let mut record = service("a/web").addressed("192.0.2.7");
+    record.external_ips = vec![ip("192.0.2.8"), ip("192.0.2.7")];
+    world.put(record);
+    assert_eq!((world.vips().len(), duty(&world)), (2, None));
+    world.hold("192.0.2.7", true);
+    assert_eq!(duty(&world), Some(&write("a/web", &["192.0.2.7"])));
+}
+
+#[test]
+fn nodes_that_see_another_network_do_not_undo_each_others_status() {
+    let gateway = HostNetwork { addresses: Vec::new(), next_hops: [v4("192.0.2.7")].into() };
+    let record = || service("a/web").addressed("192.0.2.7,198.51.100.7");
+    let mut world = World::new();
+    world.tell(Event::HostNetwork(gateway));
+    world.hold("198.51.100.7", true);
+    world.put(record());
+    assert_eq!(
+        duty(&world),
+        Some(&write("a/web", &["198.51.100.7"])),
+        "what this node refuses it does not write"
+    );
+    world.put(record().status("vipward", &["192.0.2.7", "198.51.100.7"]));
+    assert_eq!(duty(&world), None, "another node does not refuse it");
+    world.node("node-a", &["192.0.2.7"]);
+    assert_eq!(duty(&world), Some(&write("a/web", &["198.51.100.7"])), "all refuse it");
+}

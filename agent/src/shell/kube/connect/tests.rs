@@ -1,0 +1,81 @@
+use std::fs;
+
+use super::*;
+use crate::shell::kube::{chain, testing::LIMITS};
+
+const GOOD: &str = "
+apiVersion: v1
+kind: Config
+current-context: one
+clusters: [{name: c, cluster: {server: 'http://192.0.2.99:6443'}}]
+users: [{name: u, user: {token: secret}}]
+contexts: [{name: one, context: {cluster: c, user: u}}, {name: broken, context: {cluster: none, user: u}}]
+";
+
+async fn find(text: &str, context: Option<&str>) -> Result<Server, ConnectError> {
+    let directory = Directory::new(text);
+    let access =
+        Access { kubeconfig: Some(directory.0.join("kubeconfig")), context: context.map(ToOwned::to_owned) };
+    Server::find(&access, LIMITS).await
+}
+
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(kubeconfig: &str) -> Self {
+        #[expect(clippy::disallowed_methods, reason = "a test needs some place for its file")]
+        let path = std::env::temp_dir().join(format!("vipward-connect-{:016x}", fastrand::u64(..)));
+        fs::create_dir(&path).expect("a directory");
+        fs::write(path.join("kubeconfig"), kubeconfig).expect("a file");
+        Self(path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[tokio::test]
+async fn a_kubeconfig_says_where_the_api_server_is() {
+    let server = find(GOOD, None).await.expect("it is good");
+    assert_eq!(server.url(), "http://192.0.2.99:6443/");
+    find(GOOD, Some("one")).await.expect("the context is there");
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_kubeconfig_is_told_with_its_name() {
+    let proxied = GOOD.replace("server:", "proxy-url: 'http://192.0.2.98:3128', server:");
+    let bad_ca = GOOD.replace("server: 'http", "certificate-authority: /nowhere/ca.pem, server: 'https");
+    let rows = [
+        ("{", None, "failed to read the kubeconfig", "no YAML"),
+        ("a: [}", None, "failed to read the kubeconfig", "no YAML either"),
+        (GOOD, Some("two"), "context \"two\"", "no such context"),
+        (GOOD, Some("broken"), "context \"broken\"", "a context without a cluster"),
+        (&GOOD.replace("current-context: one", ""), None, "the current context", "no current context"),
+        (&proxied, None, "http://192.0.2.98:3128", "a proxy"),
+        (&bad_ca, None, "/nowhere/ca.pem", "a file that it names"),
+    ];
+    for (text, context, expected, description) in rows {
+        let error = find(text, context).await.expect_err(description);
+        assert!(chain(&error).contains(expected), "{description}: {}", chain(&error));
+    }
+}
+
+#[tokio::test]
+async fn a_kubeconfig_that_is_not_there_is_named() {
+    let access = Access { kubeconfig: Some("/nowhere/kubeconfig".into()), context: None };
+    let error = Server::find(&access, LIMITS).await.expect_err("there is none");
+    assert!(error.to_string().contains("/nowhere/kubeconfig"), "{error}");
+}
+
+#[test]
+fn every_deadline_is_below_the_lease_duration_and_a_renewal_can_be_tried_twice() {
+    for lease_ms in [2_000, 4_000, 15_000] {
+        let limits = Limits { lease: Duration::from_millis(lease_ms), margin: Duration::from_millis(500) };
+        assert!(limits.request() < limits.lease);
+        assert!(limits.renewal() * 2 <= limits.lease.saturating_sub(limits.margin));
+        assert!(limits.silence() < limits.lease);
+    }
+}

@@ -1,0 +1,79 @@
+use std::cell::{Cell, RefCell};
+
+use tokio::sync::Semaphore;
+
+use super::*;
+
+/// Runs `jobs` in one lane, each waiting for a permit of `gate`.
+async fn results(jobs: &[(u8, u8)], limit: usize, work: impl AsyncFn(u8) -> Option<u8>) -> Vec<u8> {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    for job in jobs {
+        sender.send(*job).expect("the lane is there");
+    }
+    drop(sender);
+    let (replies, mut results) = mpsc::channel(jobs.len().max(1));
+    run(receiver, limit, work, replies).await;
+    let mut all = Vec::new();
+    while let Some(result) = results.recv().await {
+        all.push(result);
+    }
+    all
+}
+
+#[tokio::test]
+async fn what_is_about_one_thing_is_done_one_by_one_in_order() {
+    let running = Cell::new(0);
+    let all = results(&[(1, 1), (1, 2), (1, 3)], 8, async |job| {
+        assert_eq!(running.replace(1), 0, "two at once");
+        tokio::task::yield_now().await;
+        running.set(0);
+        Some(job)
+    })
+    .await;
+    assert_eq!(all, [1, 2, 3]);
+}
+
+#[tokio::test]
+async fn things_do_not_wait_for_each_other() {
+    let gate = Semaphore::new(0);
+    let all = results(&[(1, 1), (1, 2), (2, 3)], 8, async |job| {
+        match job {
+            // The first ends only after the other thing's.
+            1 => gate.acquire().await.expect("it is open").forget(),
+            3 => gate.add_permits(1),
+            _ => {}
+        }
+        Some(job)
+    })
+    .await;
+    assert_eq!(all, [3, 1, 2]);
+}
+
+#[tokio::test]
+async fn no_more_than_the_limit_are_done_at_a_time() {
+    let (running, most) = (Cell::new(0), Cell::new(0));
+    let jobs: Vec<_> = (0..20).map(|number| (number, number)).collect();
+    let all = results(&jobs, 3, async |job| {
+        running.set(running.get() + 1);
+        most.set(most.get().max(running.get()));
+        for _ in 0..5 {
+            tokio::task::yield_now().await;
+        }
+        running.set(running.get() - 1);
+        Some(job)
+    })
+    .await;
+    assert_eq!((all.len(), most.get()), (20, 3));
+}
+
+#[tokio::test]
+async fn a_job_without_a_result_holds_up_nothing() {
+    let done = RefCell::new(Vec::new());
+    let all = results(&[(1, 1), (1, 2), (2, 3)], 1, async |job| {
+        done.borrow_mut().push(job);
+        (job != 1).then_some(job)
+    })
+    .await;
+    assert_eq!(all.len(), 2);
+    assert_eq!(done.into_inner().len(), 3);
+}

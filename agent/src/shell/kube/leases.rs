@@ -1,0 +1,191 @@
+//! Leases as objects: a node's Lease read as a [`LeaseRecord`], and a [`LeaseWrite`] as what is sent.
+//!
+//! A node's Lease has the node's name, and is in the agents' namespace. As for claims, a write is a merge patch with
+//! the `resourceVersion` that it rests on.
+
+use std::{collections::BTreeMap, sync::Mutex, time::Duration};
+
+use k8s_openapi::jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{meta::Meta, text};
+use crate::core::{
+    cluster::{LeaseRecord, NodeLink, NodeName, Session, Version},
+    ownership::LeaseWrite,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// Annotation: how long one renewal is good for, exactly; `leaseDurationSeconds` has it rounded up.
+const DURATION: &str = "vipward.io/duration";
+/// Annotation: the last sessions that have ended, separated by commas.
+const ENDED: &str = "vipward.io/ended";
+/// Annotation: the node's interfaces.
+const LINKS: &str = "vipward.io/links";
+/// So many sessions that have ended are kept.
+const MAX_ENDED: usize = 8;
+
+#[derive(Deserialize)]
+struct Object {
+    #[serde(default)]
+    metadata: Meta,
+    #[serde(default)]
+    spec: Value,
+}
+
+/// An interface in the annotation.
+#[derive(Serialize, Deserialize)]
+struct LinkText {
+    name: String,
+    mac: String,
+    subnets: Vec<String>,
+    carrier: bool,
+}
+
+/// What is remembered of a Lease, for the fields that only people read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Known {
+    session: Option<Session>,
+    transitions: i64,
+}
+
+/// What was last seen of each Lease.
+#[derive(Debug, Default)]
+pub(super) struct KnownLeases(Mutex<BTreeMap<NodeName, Known>>);
+
+impl KnownLeases {
+    pub(super) fn learn(&self, node: &NodeName, known: Known) {
+        self.0.lock().expect("invariant: nobody panics with this lock").insert(node.clone(), known);
+    }
+
+    pub(super) fn forget(&self, node: &NodeName) {
+        self.0.lock().expect("invariant: nobody panics with this lock").remove(node);
+    }
+
+    pub(super) fn latest(&self, node: &NodeName) -> Option<Known> {
+        self.0.lock().expect("invariant: nobody panics with this lock").get(node).cloned()
+    }
+}
+
+/// A Lease as it was read.
+#[derive(Debug)]
+pub(super) struct Read {
+    pub(super) record: LeaseRecord,
+    pub(super) known: Known,
+    /// Whether something in it shows that an agent has written it: other Leases may be in the namespace.
+    pub(super) is_ours: bool,
+}
+
+/// Reads an object.
+///
+/// One that names no session of this node, or does not say for how long it is good, is blank: its owner is to put it
+/// right, and nobody may take it for renewed.
+pub(super) fn read(object: &str) -> Result<Read, serde_json::Error> {
+    let Object { metadata, spec } = serde_json::from_str(object)?;
+    let node = NodeName::from(metadata.name.as_str());
+    let duration = duration(&metadata, &spec);
+    let session = spec["holderIdentity"]
+        .as_str()
+        .and_then(|identity| identity.rsplit_once('/'))
+        .filter(|(holder, _)| *holder == metadata.name)
+        .and_then(|(_, session)| Session::parse(session))
+        .filter(|_| duration.is_some());
+    let ended = metadata.annotation(ENDED).unwrap_or_default();
+    let is_ours = metadata.label(super::MANAGED_BY) == Some(super::MANAGER)
+        || metadata.annotation(DURATION).is_some()
+        || session.is_some();
+    let record = LeaseRecord {
+        node,
+        version: Version::from(metadata.resource_version.as_str()),
+        session,
+        ended: ended.split(',').filter_map(|session| Session::parse(session.trim())).collect(),
+        duration: duration.unwrap_or_default(),
+        links: metadata.annotation(LINKS).and_then(links).unwrap_or_default(),
+    };
+    let known = Known { session, transitions: spec["leaseTransitions"].as_i64().unwrap_or_default() };
+    Ok(Read { record, known, is_ours })
+}
+
+fn duration(metadata: &Meta, spec: &Value) -> Option<Duration> {
+    let seconds = spec["leaseDurationSeconds"].as_u64().map(Duration::from_secs)?;
+    let exact = humantime::parse_duration(metadata.annotation(DURATION)?).ok()?;
+    // When somebody has edited one of the two, neither is to be believed.
+    (!exact.is_zero() && rounded_up(exact) == seconds.as_secs()).then_some(exact)
+}
+
+fn rounded_up(duration: Duration) -> u64 {
+    duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
+}
+
+fn links(text: &str) -> Option<Vec<NodeLink>> {
+    let links: Vec<LinkText> = serde_json::from_str(text).ok()?;
+    let link = |LinkText { name, mac, subnets, carrier }: LinkText| {
+        let subnets = subnets.iter().filter_map(|subnet| subnet.parse().ok()).collect();
+        Some(NodeLink { name: name.into(), mac: text::mac(&mac)?, subnets, carrier })
+    };
+    Some(links.into_iter().filter_map(link).collect())
+}
+
+/// The object that makes a Lease. With `node_uid`, it goes when the Node does.
+pub(super) fn creation(write: &LeaseWrite, node_uid: Option<&str>, now: Timestamp) -> Value {
+    let mut object = contents(write, None, now);
+    object["apiVersion"] = "coordination.k8s.io/v1".into();
+    object["kind"] = "Lease".into();
+    object["metadata"]["name"] = write.node.as_str().into();
+    if let Some(uid) = node_uid {
+        object["metadata"]["ownerReferences"] =
+            json!([{"apiVersion": "v1", "kind": "Node", "name": write.node.as_str(), "uid": uid}]);
+    }
+    object
+}
+
+/// The patch that writes a Lease over the one at `version`, of which `known` was seen last.
+pub(super) fn patch(write: &LeaseWrite, version: &Version, known: Option<&Known>, now: Timestamp) -> Value {
+    let mut patch = contents(write, known, now);
+    patch["metadata"]["resourceVersion"] = version.as_str().into();
+    patch
+}
+
+fn contents(write: &LeaseWrite, known: Option<&Known>, now: Timestamp) -> Value {
+    let LeaseWrite { node, expected: _, session, ended, duration, links } = write;
+    let links: Vec<LinkText> = links
+        .iter()
+        .map(|NodeLink { name, mac, subnets, carrier }| LinkText {
+            name: name.to_string(),
+            mac: mac.to_string(),
+            subnets: subnets.iter().map(ToString::to_string).collect(),
+            carrier: *carrier,
+        })
+        .collect();
+    let links = serde_json::to_string(&links).expect("invariant: names, numbers and texts are JSON");
+    let latest = &ended[ended.len().saturating_sub(MAX_ENDED)..];
+    let ended = latest.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    let mut spec = json!({
+        // Not an empty text, which the API server refuses.
+        "holderIdentity": session.map(|session| format!("{node}/{session}")),
+        "leaseDurationSeconds": rounded_up(*duration).max(1),
+    });
+    if session.is_some() {
+        spec["renewTime"] = text::micro_time(now).into();
+    }
+    let before = known.map(|known| known.session);
+    if before != Some(*session) {
+        if session.is_some() {
+            spec["acquireTime"] = text::micro_time(now).into();
+        }
+        spec["leaseTransitions"] = known.map_or(0, |known| known.transitions.saturating_add(1)).into();
+    }
+    json!({
+        "metadata": {
+            "labels": {super::MANAGED_BY: super::MANAGER},
+            "annotations": {
+                DURATION: humantime::format_duration(*duration).to_string(),
+                ENDED: ended,
+                LINKS: links,
+            },
+        },
+        "spec": spec,
+    })
+}

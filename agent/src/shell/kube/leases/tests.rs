@@ -1,0 +1,220 @@
+use ipnet::Ipv4Net;
+use proptest::prelude::*;
+use vipward_common::MacAddr;
+
+use super::*;
+use crate::{core::ownership::Expected, shell::kube::testing::merge};
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_700_000_000 + seconds).expect("in range")
+}
+
+fn session(number: u64) -> Session {
+    Session::from_number(number).expect("not zero")
+}
+
+fn write(number: Option<u64>) -> LeaseWrite {
+    LeaseWrite {
+        node: "node-a".into(),
+        expected: Expected::Absent,
+        session: number.map(session),
+        ended: Vec::new(),
+        duration: Duration::from_millis(4_500),
+        links: vec![NodeLink {
+            name: "eth0".into(),
+            mac: MacAddr([2, 0, 0, 0, 1, 1]),
+            subnets: vec!["192.0.2.0/24".parse().expect("a subnet")],
+            carrier: true,
+        }],
+    }
+}
+
+fn created(write: &LeaseWrite) -> Value {
+    let mut object = creation(write, Some("u-7"), at(0));
+    object["metadata"]["resourceVersion"] = "1".into();
+    object
+}
+
+fn parsed(object: &Value) -> Read {
+    read(&object.to_string()).expect("a Lease")
+}
+
+#[test]
+fn a_lease_is_what_other_tools_expect_of_one() {
+    let object = created(&write(Some(0x1d)));
+    assert_eq!(object["metadata"]["name"], "node-a");
+    assert_eq!(object["spec"]["holderIdentity"], "node-a/000000000000001d");
+    assert_eq!(object["spec"]["leaseDurationSeconds"], 5, "4.5 s, rounded up");
+    assert_eq!(object["spec"]["leaseTransitions"], 0);
+    assert_eq!(object["spec"]["renewTime"], text::micro_time(at(0)));
+    assert_eq!(object["spec"]["acquireTime"], text::micro_time(at(0)));
+    assert_eq!(object["metadata"]["ownerReferences"][0]["uid"], "u-7");
+    let typed: k8s_openapi::api::coordination::v1::Lease =
+        serde_json::from_value(object).expect("it is a Lease");
+    assert_eq!(typed.metadata.labels.expect("labels")["app.kubernetes.io/managed-by"], "vipward");
+}
+
+#[test]
+fn a_renewal_changes_the_time_and_nothing_else() {
+    let mut object = created(&write(Some(0x1d)));
+    let before = object.clone();
+    let known = parsed(&object).known;
+    merge(&mut object, &patch(&write(Some(0x1d)), &"1".into(), Some(&known), at(9)));
+    assert_eq!(object["spec"]["renewTime"], text::micro_time(at(9)));
+    object["spec"]["renewTime"] = before["spec"]["renewTime"].clone();
+    assert_eq!(object, before);
+}
+
+#[test]
+fn a_new_session_is_a_transition_and_so_is_the_end_of_one() {
+    let mut object = created(&write(Some(1)));
+    let known = parsed(&object).known;
+    merge(&mut object, &patch(&write(None), &"1".into(), Some(&known), at(5)));
+    assert_eq!(object["spec"]["holderIdentity"], Value::Null);
+    assert_eq!(object["spec"]["leaseTransitions"], 1);
+    assert_eq!(object["spec"]["renewTime"], text::micro_time(at(0)), "whoever deposes does not renew");
+
+    let known = parsed(&object).known;
+    merge(&mut object, &patch(&write(Some(2)), &"1".into(), Some(&known), at(9)));
+    assert_eq!(object["spec"]["leaseTransitions"], 2);
+    assert_eq!(object["spec"]["acquireTime"], text::micro_time(at(9)));
+}
+
+#[test]
+fn every_patch_is_a_compare_and_swap() {
+    let patch = patch(&write(Some(1)), &"41".into(), None, at(0));
+    assert_eq!(patch["metadata"]["resourceVersion"], "41");
+}
+
+#[test]
+fn what_names_no_session_or_no_duration_is_blank() {
+    let rows = [
+        ("/spec/holderIdentity", Value::Null, "blanked"),
+        ("/spec/holderIdentity", "".into(), "empty"),
+        ("/spec/holderIdentity", "node-a".into(), "no session"),
+        ("/spec/holderIdentity", "node-b/000000000000001d".into(), "another node's"),
+        ("/spec/holderIdentity", "node-a/0000000000000000".into(), "session zero"),
+        ("/spec/holderIdentity", "node-a/x".into(), "no number"),
+        ("/spec/holderIdentity", 5.into(), "a number"),
+        ("/spec/leaseDurationSeconds", 60.into(), "another duration than the exact one"),
+        ("/spec/leaseDurationSeconds", Value::Null, "no duration"),
+        ("/metadata/annotations/vipward.io~1duration", "1m".into(), "another exact duration"),
+        ("/metadata/annotations/vipward.io~1duration", "soon".into(), "no duration in words"),
+        ("/metadata/annotations", Value::Null, "no annotations"),
+        ("/spec", Value::Null, "nothing at all"),
+    ];
+    assert_eq!(parsed(&created(&write(Some(0x1d)))).record.session, Some(session(0x1d)));
+    for (path, value, description) in rows {
+        let mut object = created(&write(Some(0x1d)));
+        *object.pointer_mut(path).expect("there is such a field") = value;
+        assert_eq!(parsed(&object).record.session, None, "{description}");
+        assert_eq!(parsed(&object).record.node, "node-a".into(), "{description}");
+    }
+}
+
+#[test]
+fn leases_of_others_are_told_by_what_is_in_them() {
+    let other = serde_json::json!({
+        "metadata": {"name": "some-controller", "resourceVersion": "3"},
+        "spec": {"holderIdentity": "some-controller-7f/1", "leaseDurationSeconds": 15},
+    });
+    assert!(!parsed(&other).is_ours);
+    let ours = created(&write(None));
+    assert!(parsed(&ours).is_ours);
+    for path in ["/metadata/labels", "/metadata/annotations", "/spec"] {
+        let mut edited = ours.clone();
+        *edited.pointer_mut(path).expect("there is such a field") = Value::Null;
+        assert!(parsed(&edited).is_ours, "without {path}");
+    }
+}
+
+#[test]
+fn interfaces_that_make_no_sense_are_left_out() {
+    let mut object = created(&write(Some(1)));
+    let links = r#"[{"name":"eth0","mac":"zz","subnets":[],"carrier":true},
+        {"name":"eth1","mac":"02:00:00:00:01:02","subnets":["192.0.2.0/24","?"],"carrier":false}]"#;
+    object["metadata"]["annotations"]["vipward.io/links"] = links.into();
+    let record = parsed(&object).record;
+    assert_eq!(record.links.len(), 1);
+    assert_eq!(*record.links[0].name, *"eth1");
+    assert_eq!(record.links[0].subnets, ["192.0.2.0/24".parse::<Ipv4Net>().expect("a subnet")]);
+
+    object["metadata"]["annotations"]["vipward.io/links"] = "{".into();
+    assert_eq!(parsed(&object).record.links, []);
+    assert_eq!(parsed(&object).record.session, Some(session(1)));
+}
+
+#[test]
+fn the_last_eight_ended_sessions_are_kept() {
+    let mut lease = write(None);
+    lease.ended = (1..=10).map(session).collect();
+    assert_eq!(parsed(&created(&lease)).record.ended, (3..=10).map(session).collect::<Vec<_>>());
+
+    let mut object = created(&lease);
+    object["metadata"]["annotations"]["vipward.io/ended"] = "x,0000000000000009, 000000000000000a,".into();
+    assert_eq!(parsed(&object).record.ended, [session(9), session(10)]);
+}
+
+fn any_link() -> impl Strategy<Value = NodeLink> {
+    let subnet = (any::<[u8; 4]>(), 0..=32_u8)
+        .prop_map(|(address, len)| Ipv4Net::new(address.into(), len).expect("at most 32"));
+    ("[a-z][a-z0-9.]{0,14}", any::<[u8; 5]>(), proptest::collection::vec(subnet, 0..3), any::<bool>())
+        .prop_map(|(name, [b, c, d, e, f], subnets, carrier)| NodeLink {
+            name: name.into(),
+            mac: MacAddr([2, b, c, d, e, f]),
+            subnets,
+            carrier,
+        })
+}
+
+fn any_write() -> impl Strategy<Value = LeaseWrite> {
+    (
+        proptest::option::of(1..=u64::MAX),
+        proptest::collection::vec(1..=u64::MAX, 0..=8),
+        1..=100_000_u64,
+        proptest::collection::vec(any_link(), 0..4),
+    )
+        .prop_map(|(number, ended, millis, links)| LeaseWrite {
+            node: "node-a".into(),
+            expected: Expected::Absent,
+            session: number.map(session),
+            ended: ended.into_iter().map(session).collect(),
+            duration: Duration::from_millis(millis),
+            links,
+        })
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read_back_whatever_stood_there(first in any_write(), second in any_write()) {
+        let as_read = |write: &LeaseWrite, version: &str| LeaseRecord {
+            node: write.node.clone(),
+            version: version.into(),
+            session: write.session,
+            ended: write.ended.clone(),
+            duration: write.duration,
+            links: write.links.clone(),
+        };
+        let mut object = created(&first);
+        let Read { record, known, .. } = parsed(&object);
+        prop_assert_eq!(record, as_read(&first, "1"));
+
+        merge(&mut object, &patch(&second, &"1".into(), Some(&known), at(1)));
+        prop_assert_eq!(parsed(&object).record, as_read(&second, "1"));
+    }
+
+    #[test]
+    fn any_bytes_can_be_read(text in ".{0,200}") {
+        prop_assert!(read(&text).is_err());
+    }
+
+    #[test]
+    fn any_holder_and_annotation_can_be_read(holder in ".{0,40}", annotation in ".{0,60}") {
+        let mut object = created(&write(Some(1)));
+        object["spec"]["holderIdentity"] = holder.into();
+        for name in ["duration", "ended", "links"] {
+            object["metadata"]["annotations"][format!("vipward.io/{name}")] = annotation.clone().into();
+        }
+        let _ = parsed(&object);
+    }
+}

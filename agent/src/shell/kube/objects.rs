@@ -1,0 +1,369 @@
+//! What is used of each object that is read: parsed into just that, and into the words of the core.
+
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
+
+use serde::Deserialize;
+use thiserror::Error;
+
+use super::{
+    Kube, Resource, Seen,
+    claims::{self, ClaimError},
+    leases,
+    meta::{Bare, Meta},
+    reader::Reading,
+};
+use crate::core::{
+    cluster::{NodeName, NodeRecord, ServiceName, Version},
+    services::{Annotations, EndpointsRecord, FIELD_MANAGER, Ingress, IpMode, Port, Protocol, ServiceRecord},
+};
+
+#[cfg(test)]
+mod tests;
+
+/// The label of an `EndpointSlice` that names its Service.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+/// The taint of a node that an operator has declared dead.
+const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+
+/// Why an object cannot be used.
+#[derive(Debug, Error)]
+pub(super) enum ObjectError {
+    /// It is not of the form that its type has.
+    #[error("it is not of the form that its type has")]
+    Json(#[from] serde_json::Error),
+    /// It has no name.
+    #[error("it has no name")]
+    Nameless,
+    /// It is no claim.
+    #[error("it is no claim")]
+    Claim(#[from] ClaimError),
+}
+
+/// An object.
+pub(super) struct Parsed {
+    /// `namespace/name`, or the name.
+    pub(super) name: Box<str>,
+    pub(super) version: String,
+    pub(super) seen: Seen,
+    /// Whether it is of use to us; if not, it is told only when it was before.
+    pub(super) is_ours: bool,
+    /// The API servers that it names.
+    pub(super) api_servers: Option<BTreeSet<IpAddr>>,
+}
+
+/// Which object it is.
+#[derive(Debug, Default)]
+pub(super) struct Identity {
+    pub(super) name: Box<str>,
+    pub(super) version: String,
+}
+
+/// Reads which object `object` is, and no more.
+pub(super) fn identity(object: &str) -> Result<Identity, serde_json::Error> {
+    let Bare { metadata } = serde_json::from_str(object)?;
+    Ok(Identity { name: full_name(&metadata), version: metadata.resource_version })
+}
+
+fn full_name(metadata: &Meta) -> Box<str> {
+    match &metadata.namespace {
+        Some(namespace) => format!("{namespace}/{}", metadata.name).into(),
+        None => metadata.name.as_str().into(),
+    }
+}
+
+fn namespace_of(metadata: &Meta) -> Arc<str> {
+    metadata.namespace.as_deref().unwrap_or_default().into()
+}
+
+/// Reads an object, and takes note of what a later write needs to know of it.
+pub(super) fn parse(
+    resource: Resource,
+    object: &str,
+    kube: &Kube,
+    reading: Reading,
+) -> Result<Parsed, ObjectError> {
+    let parsed = match resource {
+        Resource::Services => service(serde_json::from_str(object)?, reading),
+        Resource::EndpointSlices => slice(serde_json::from_str(object)?),
+        Resource::Nodes => node(serde_json::from_str(object)?),
+        Resource::Namespaces => namespace(serde_json::from_str(object)?),
+        Resource::VirtualIps => {
+            let (record, known) = claims::read(object)?;
+            kube.claims.learn(record.vip, known);
+            let version = record.version.to_string();
+            Parsed::new(record.vip.to_string().into(), version, Seen::Claim(record))
+        }
+        Resource::Leases => {
+            let leases::Read { record, known, is_ours } = leases::read(object)?;
+            if is_ours {
+                kube.leases.learn(&record.node, known);
+            }
+            let name = format!("{}/{}", kube.namespace, record.node).into();
+            let version = record.version.to_string();
+            Parsed { is_ours, ..Parsed::new(name, version, Seen::Lease(record)) }
+        }
+    };
+    let is_nameless = parsed.name.is_empty() || parsed.name.ends_with('/');
+    if is_nameless { Err(ObjectError::Nameless) } else { Ok(parsed) }
+}
+
+/// How it is told that the object of that name is gone.
+pub(super) fn gone(resource: Resource, name: &str, kube: &Kube) -> Option<Seen> {
+    let in_namespace = || name.split_once('/');
+    Some(match resource {
+        Resource::Services => {
+            let (namespace, name) = in_namespace()?;
+            Seen::ServiceGone(ServiceName { namespace: namespace.into(), name: name.into() })
+        }
+        Resource::EndpointSlices => {
+            let (namespace, slice) = in_namespace()?;
+            Seen::SliceGone { namespace: namespace.into(), slice: slice.into() }
+        }
+        Resource::Nodes => Seen::NodeGone(name.into()),
+        Resource::Namespaces => Seen::NamespaceGone(name.into()),
+        Resource::VirtualIps => {
+            let vip = name.parse().ok()?;
+            kube.claims.forget(vip);
+            Seen::ClaimGone(vip)
+        }
+        Resource::Leases => {
+            let node = NodeName::from(in_namespace()?.1);
+            kube.leases.forget(&node);
+            Seen::LeaseGone(node)
+        }
+    })
+}
+
+impl Parsed {
+    fn new(name: Box<str>, version: String, seen: Seen) -> Self {
+        Self { name, version, seen, is_ours: true, api_servers: None }
+    }
+}
+
+#[derive(Deserialize)]
+struct Service {
+    #[serde(default)]
+    metadata: Meta,
+    #[serde(default)]
+    spec: ServiceSpec,
+    #[serde(default)]
+    status: ServiceStatus,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct ServiceSpec {
+    #[serde(rename = "type")]
+    kind: String,
+    load_balancer_class: Option<Box<str>>,
+    #[serde(rename = "loadBalancerIP")]
+    load_balancer_ip: Option<Box<str>>,
+    #[serde(rename = "externalIPs")]
+    external_ips: Option<Vec<String>>,
+    external_traffic_policy: Option<String>,
+    ports: Option<Vec<ServicePort>>,
+}
+
+#[derive(Deserialize)]
+struct ServicePort {
+    port: u16,
+    #[serde(default)]
+    protocol: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct ServiceStatus {
+    load_balancer: LoadBalancerStatus,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct LoadBalancerStatus {
+    ingress: Option<Vec<ServiceIngress>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ServiceIngress {
+    #[serde(default)]
+    ip: Option<String>,
+    #[serde(default)]
+    ip_mode: Option<String>,
+}
+
+fn service(Service { metadata, spec, status }: Service, reading: Reading) -> Parsed {
+    let name = ServiceName { namespace: namespace_of(&metadata), name: metadata.name.as_str().into() };
+    let managers = metadata.managed_fields.iter().flatten();
+    let owners = managers.filter(|entry| entry.has_written_ingress());
+    // Where several agree, one that is not us.
+    let status_manager = owners
+        .filter_map(|entry| entry.manager.clone())
+        .min_by_key(|manager| **manager == *FIELD_MANAGER)
+        .map(Into::into);
+    let record = ServiceRecord {
+        uid: metadata.uid.as_deref().unwrap_or_default().into(),
+        version: Version::from(metadata.resource_version.as_str()),
+        annotations: Annotations::read(|name| metadata.annotation(name)),
+        load_balancer: spec.kind == "LoadBalancer",
+        class: spec.load_balancer_class.map(Into::into),
+        load_balancer_ip: spec.load_balancer_ip.filter(|ip| !ip.is_empty()),
+        external_ips: spec.external_ips.iter().flatten().filter_map(|ip| ip.parse().ok()).collect(),
+        ingress: status.load_balancer.ingress.iter().flatten().map(ingress).collect(),
+        status_manager,
+        local: spec.external_traffic_policy.as_deref() == Some("Local"),
+        ports: spec.ports.iter().flatten().filter_map(port).collect(),
+        deleting: metadata.is_deleting(),
+        name,
+        labels: metadata.labels.filter(|_| reading.service_labels).unwrap_or_default(),
+    };
+    let name = record.name.to_string().into();
+    Parsed::new(name, metadata.resource_version, Seen::Service(Box::new(record)))
+}
+
+fn ingress(ServiceIngress { ip, ip_mode }: &ServiceIngress) -> Ingress {
+    let mode = match ip_mode.as_deref() {
+        None | Some("VIP" | "") => IpMode::Vip,
+        Some(_) => IpMode::Proxy,
+    };
+    Ingress { ip: ip.as_deref().and_then(|ip| ip.parse().ok()), mode }
+}
+
+fn port(ServicePort { port, protocol }: &ServicePort) -> Option<Port> {
+    let protocol = match protocol.as_deref() {
+        None | Some("TCP") => Protocol::Tcp,
+        Some("UDP") => Protocol::Udp,
+        Some("SCTP") => Protocol::Sctp,
+        Some(_) => return None,
+    };
+    Some(Port { port: *port, protocol })
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct EndpointSlice {
+    #[serde(default)]
+    metadata: Meta,
+    #[serde(default)]
+    address_type: String,
+    #[serde(default)]
+    endpoints: Option<Vec<Endpoint>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Endpoint {
+    #[serde(default)]
+    addresses: Vec<String>,
+    #[serde(default)]
+    node_name: Option<String>,
+    #[serde(default)]
+    conditions: EndpointConditions,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct EndpointConditions {
+    ready: Option<bool>,
+    serving: Option<bool>,
+    terminating: Option<bool>,
+}
+
+fn slice(EndpointSlice { metadata, address_type, endpoints }: EndpointSlice) -> Parsed {
+    let full_name = full_name(&metadata);
+    let of = metadata.label(SERVICE_NAME).unwrap_or_default();
+    let is_ours = address_type == "IPv4" && !of.is_empty();
+    let service = ServiceName { namespace: namespace_of(&metadata), name: of.into() };
+    let is_api = is_ours && *service.namespace == *"default" && *service.name == *"kubernetes";
+    let mut record = EndpointsRecord {
+        slice: metadata.name.as_str().into(),
+        service,
+        ready: BTreeSet::new(),
+        serving_terminating: BTreeSet::new(),
+        ready_elsewhere: false,
+    };
+    let mut api_servers = BTreeSet::new();
+    for Endpoint { addresses, node_name, conditions } in endpoints.unwrap_or_default() {
+        if is_api {
+            api_servers.extend(addresses.iter().filter_map(|address| address.parse::<IpAddr>().ok()));
+        }
+        // Each absent condition is as the API has it: unknown readiness is readiness, and serving is as ready is.
+        let ready = conditions.ready.unwrap_or(true);
+        let lingers = conditions.terminating.unwrap_or(false) && conditions.serving.unwrap_or(ready);
+        match node_name {
+            Some(node) if ready => drop(record.ready.insert(node.as_str().into())),
+            Some(node) if lingers => drop(record.serving_terminating.insert(node.as_str().into())),
+            None if ready => record.ready_elsewhere = true,
+            Some(_) | None => {}
+        }
+    }
+    Parsed {
+        is_ours,
+        api_servers: is_api.then_some(api_servers),
+        ..Parsed::new(full_name, metadata.resource_version, Seen::Slice(record))
+    }
+}
+
+#[derive(Deserialize)]
+struct Node {
+    #[serde(default)]
+    metadata: Meta,
+    #[serde(default)]
+    spec: NodeSpec,
+    #[serde(default)]
+    status: NodeStatus,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct NodeSpec {
+    unschedulable: Option<bool>,
+    taints: Option<Vec<Taint>>,
+}
+
+#[derive(Deserialize)]
+struct Taint {
+    key: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct NodeStatus {
+    conditions: Option<Vec<NodeCondition>>,
+    addresses: Option<Vec<NodeAddress>>,
+}
+
+#[derive(Deserialize)]
+struct NodeCondition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+}
+
+#[derive(Deserialize)]
+struct NodeAddress {
+    address: String,
+}
+
+fn node(Node { metadata, spec, status }: Node) -> Parsed {
+    let conditions = status.conditions.unwrap_or_default();
+    let is_true =
+        |kind: &str| conditions.iter().any(|condition| condition.kind == kind && condition.status == "True");
+    let record = NodeRecord {
+        name: metadata.name.as_str().into(),
+        labels: metadata.labels.unwrap_or_default(),
+        cordoned: spec.unschedulable.unwrap_or(false),
+        ready: is_true("Ready"),
+        network_unavailable: is_true("NetworkUnavailable"),
+        out_of_service: spec.taints.iter().flatten().any(|taint| taint.key == OUT_OF_SERVICE),
+    };
+    let addresses = status.addresses.iter().flatten().filter_map(|entry| entry.address.parse().ok());
+    let seen = Seen::Node { record, addresses: addresses.collect() };
+    Parsed::new(metadata.name.into(), metadata.resource_version, seen)
+}
+
+fn namespace(Bare { metadata }: Bare) -> Parsed {
+    let name: Arc<str> = metadata.name.as_str().into();
+    let seen = Seen::Namespace { name, labels: metadata.labels.unwrap_or_default() };
+    Parsed::new(metadata.name.into(), metadata.resource_version, seen)
+}

@@ -1,0 +1,291 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::shell::kube::testing;
+
+fn parsed(resource: Resource, object: &Value, reading: Reading) -> Parsed {
+    parse(resource, &object.to_string(), &testing::kube(), reading).expect("an object")
+}
+
+fn service_of(object: &Value) -> ServiceRecord {
+    match parsed(Resource::Services, object, Reading::default()).seen {
+        Seen::Service(record) => *record,
+        other => panic!("no Service: {other:?}"),
+    }
+}
+
+fn slice_of(object: &Value) -> EndpointsRecord {
+    match parsed(Resource::EndpointSlices, object, Reading::default()).seen {
+        Seen::Slice(record) => record,
+        other => panic!("no EndpointSlice: {other:?}"),
+    }
+}
+
+fn node_of(object: &Value) -> NodeRecord {
+    match parsed(Resource::Nodes, object, Reading::default()).seen {
+        Seen::Node { record, .. } => record,
+        other => panic!("no Node: {other:?}"),
+    }
+}
+
+fn names(nodes: &BTreeSet<NodeName>) -> Vec<&str> {
+    nodes.iter().map(NodeName::as_str).collect()
+}
+
+#[test]
+fn a_service_is_read_as_far_as_it_is_used() {
+    let object = json!({
+        "metadata": {
+            "name": "web", "namespace": "shop", "uid": "u-1", "resourceVersion": "12",
+            "labels": {"app": "web"},
+            "annotations": {"vipward.io/addresses": "192.0.2.10", "example.com/long": "x"},
+        },
+        "spec": {
+            "type": "LoadBalancer", "loadBalancerClass": "vipward.io/l2", "loadBalancerIP": "192.0.2.9",
+            "externalIPs": ["198.51.100.7", "nonsense"], "externalTrafficPolicy": "Local",
+            "ports": [{"port": 80}, {"port": 53, "protocol": "UDP"}, {"port": 9, "protocol": "QUIC"}],
+            "selector": {"app": "web"},
+        },
+        "status": {"loadBalancer": {"ingress": [
+            {"ip": "192.0.2.10"}, {"ip": "192.0.2.11", "ipMode": "VIP"}, {"ip": "192.0.2.12", "ipMode": "Proxy"},
+            {"hostname": "web.example.com"},
+        ]}},
+    });
+    let record = service_of(&object);
+    assert_eq!(record.name.to_string(), "shop/web");
+    assert_eq!((&*record.uid, record.version.as_str()), ("u-1", "12"));
+    assert!(record.load_balancer && record.local && !record.deleting);
+    assert_eq!(record.class.as_deref(), Some("vipward.io/l2"));
+    assert_eq!(record.load_balancer_ip.as_deref(), Some("192.0.2.9"));
+    assert_eq!(record.external_ips, ["198.51.100.7".parse::<IpAddr>().expect("an address")]);
+    assert_eq!(record.annotations.addresses.as_deref(), Some("192.0.2.10"));
+    let ingress = |ip: Option<&str>, mode| Ingress { ip: ip.map(|ip| ip.parse().expect("an address")), mode };
+    assert_eq!(
+        record.ingress,
+        [
+            ingress(Some("192.0.2.10"), IpMode::Vip),
+            ingress(Some("192.0.2.11"), IpMode::Vip),
+            ingress(Some("192.0.2.12"), IpMode::Proxy),
+            ingress(None, IpMode::Vip),
+        ]
+    );
+    assert_eq!(
+        record.ports,
+        [Port { port: 80, protocol: Protocol::Tcp }, Port { port: 53, protocol: Protocol::Udp }]
+    );
+    assert!(record.labels.is_empty(), "nobody asked for labels");
+
+    let reading = Reading { service_labels: true, ..Reading::default() };
+    let Seen::Service(record) = parsed(Resource::Services, &object, reading).seen else {
+        panic!("no Service")
+    };
+    assert_eq!(record.labels["app"], "web");
+}
+
+#[test]
+fn who_has_written_the_addresses_is_read_from_the_managed_fields() {
+    let ingress = json!({"f:status": {"f:loadBalancer": {"f:ingress": {}}}});
+    let rows = [
+        (json!(null), None, "no managed fields"),
+        (json!([{"manager": "kubectl", "fieldsV1": {"f:spec": {"f:type": {}}}}]), None, "another field"),
+        (
+            json!([{"manager": "x", "fieldsV1": {"f:status": {"f:conditions": {}}}}]),
+            None,
+            "another part of the status",
+        ),
+        (json!([{"manager": "x", "fieldsV1": {"f:status": {"f:loadBalancer": {}}}}]), None, "no addresses"),
+        (json!([{"manager": "x"}, {"manager": "vipward", "fieldsV1": ingress}]), Some("vipward"), "us"),
+        (
+            json!([{"manager": "vipward", "fieldsV1": ingress}, {"manager": "metallb", "fieldsV1": ingress}]),
+            Some("metallb"),
+            "both",
+        ),
+        (json!([{"fieldsV1": ingress}]), None, "somebody without a name"),
+    ];
+    for (managed_fields, expected, description) in rows {
+        let object =
+            json!({"metadata": {"name": "web", "namespace": "shop", "managedFields": managed_fields}});
+        assert_eq!(service_of(&object).status_manager.as_deref(), expected, "{description}");
+    }
+}
+
+#[test]
+fn a_service_of_another_type_is_told_as_such() {
+    let object = json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": {"type": "ClusterIP"}});
+    assert!(!service_of(&object).load_balancer);
+    let object = json!({"metadata": {"name": "web", "namespace": "shop", "deletionTimestamp": "2026-01-01T00:00:00Z"}});
+    assert!(service_of(&object).deleting);
+}
+
+#[test]
+fn endpoints_count_by_their_conditions() {
+    let endpoint = |node: Option<&str>, conditions: Value| json!({"addresses": ["10.0.0.1"], "nodeName": node, "conditions": conditions});
+    let rows = [
+        (endpoint(Some("a"), json!({})), (vec!["a"], vec![], false), "no conditions: ready"),
+        (endpoint(Some("a"), json!({"ready": true})), (vec!["a"], vec![], false), "ready"),
+        (endpoint(Some("a"), json!({"ready": false})), (vec![], vec![], false), "not ready"),
+        (
+            endpoint(Some("a"), json!({"ready": false, "serving": true, "terminating": true})),
+            (vec![], vec!["a"], false),
+            "serving while it ends",
+        ),
+        (
+            endpoint(Some("a"), json!({"ready": false, "serving": false, "terminating": true})),
+            (vec![], vec![], false),
+            "ending, and not serving",
+        ),
+        (
+            endpoint(Some("a"), json!({"ready": false, "serving": true})),
+            (vec![], vec![], false),
+            "serving, not ready, not ending",
+        ),
+        (endpoint(None, json!({"ready": true})), (vec![], vec![], true), "ready on no node"),
+        (
+            endpoint(None, json!({"ready": false, "serving": true, "terminating": true})),
+            (vec![], vec![], false),
+            "ending on no node",
+        ),
+    ];
+    for (endpoint, (ready, terminating, elsewhere), description) in rows {
+        let record = slice_of(&json!({
+            "metadata": {"name": "web-1", "namespace": "shop", "labels": {"kubernetes.io/service-name": "web"}},
+            "addressType": "IPv4", "endpoints": [endpoint],
+        }));
+        assert_eq!(names(&record.ready), ready, "{description}");
+        assert_eq!(names(&record.serving_terminating), terminating, "{description}");
+        assert_eq!(record.ready_elsewhere, elsewhere, "{description}");
+        assert_eq!(record.service.to_string(), "shop/web");
+    }
+}
+
+#[test]
+fn slices_that_say_nothing_about_ipv4_endpoints_of_a_service_are_not_ours() {
+    let slice = |kind: &str, labels: Value| json!({"metadata": {"name": "web-1", "namespace": "shop", "labels": labels}, "addressType": kind, "endpoints": null});
+    let of_web = json!({"kubernetes.io/service-name": "web"});
+    for (object, expected) in [
+        (slice("IPv4", of_web.clone()), true),
+        (slice("IPv6", of_web.clone()), false),
+        (slice("FQDN", of_web), false),
+        (slice("IPv4", json!({})), false),
+    ] {
+        assert_eq!(
+            parsed(Resource::EndpointSlices, &object, Reading::default()).is_ours,
+            expected,
+            "{object}"
+        );
+    }
+}
+
+#[test]
+fn the_api_servers_are_the_endpoints_of_the_service_kubernetes_in_default_only() {
+    let slice = |namespace: &str| {
+        json!({
+            "metadata": {"name": "kubernetes", "namespace": namespace, "labels": {"kubernetes.io/service-name": "kubernetes"}},
+            "addressType": "IPv4", "endpoints": [{"addresses": ["192.0.2.1"]}, {"addresses": ["192.0.2.2"], "conditions": {"ready": false}}],
+        })
+    };
+    let servers = parsed(Resource::EndpointSlices, &slice("default"), Reading::default()).api_servers;
+    let expected = ["192.0.2.1", "192.0.2.2"].map(|address| address.parse().expect("an address"));
+    assert_eq!(servers, Some(expected.into()), "one that is not ready now is one all the same");
+    assert_eq!(parsed(Resource::EndpointSlices, &slice("shop"), Reading::default()).api_servers, None);
+}
+
+#[test]
+fn a_node_is_what_its_conditions_and_taints_say() {
+    let rows: [(Value, fn(&NodeRecord) -> bool, &str); 8] = [
+        (
+            json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}),
+            |node| node.ready,
+            "ready",
+        ),
+        (
+            json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}),
+            |node| !node.ready,
+            "unknown",
+        ),
+        (json!({}), |node| !node.ready && !node.cordoned, "new"),
+        (
+            json!({"status": {"conditions": [{"type": "NetworkUnavailable", "status": "True"}]}}),
+            |node| node.network_unavailable,
+            "no network",
+        ),
+        (
+            json!({"status": {"conditions": [{"type": "NetworkUnavailable", "status": "False"}]}}),
+            |node| !node.network_unavailable,
+            "network",
+        ),
+        (json!({"spec": {"unschedulable": true}}), |node| node.cordoned, "cordoned"),
+        (
+            json!({"spec": {"taints": [{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]}}),
+            |node| node.out_of_service,
+            "dead",
+        ),
+        (
+            json!({"spec": {"taints": [{"key": "example.com/x", "effect": "NoExecute"}]}}),
+            |node| !node.out_of_service,
+            "tainted",
+        ),
+    ];
+    for (mut object, expected, description) in rows {
+        object["metadata"] = json!({"name": "a", "labels": {"zone": "1"}});
+        let record = node_of(&object);
+        assert!(expected(&record), "{description}: {record:?}");
+        assert_eq!((record.name.as_str(), &*record.labels["zone"]), ("a", "1"));
+    }
+}
+
+#[test]
+fn a_nodes_addresses_are_those_that_are_addresses() {
+    let object = json!({"metadata": {"name": "a"}, "status": {"addresses": [
+        {"type": "Hostname", "address": "a"}, {"type": "InternalIP", "address": "192.0.2.11"},
+        {"type": "InternalIP", "address": "2001:db8::1"},
+    ]}});
+    let Seen::Node { addresses, .. } = parsed(Resource::Nodes, &object, Reading::default()).seen else {
+        panic!("no Node")
+    };
+    assert_eq!(
+        addresses,
+        ["192.0.2.11", "2001:db8::1"].map(|address| address.parse::<IpAddr>().expect("one"))
+    );
+}
+
+#[test]
+fn what_is_gone_has_the_name_that_it_was_told_by() {
+    let kube = testing::kube();
+    let labels = json!({"kubernetes.io/service-name": "web"});
+    let rows = [
+        (Resource::Services, json!({"name": "web", "namespace": "shop"})),
+        (Resource::EndpointSlices, json!({"name": "web-1", "namespace": "shop", "labels": labels})),
+        (Resource::Nodes, json!({"name": "a"})),
+        (Resource::Namespaces, json!({"name": "shop"})),
+        (Resource::VirtualIps, json!({"name": "192.0.2.10"})),
+        (Resource::Leases, json!({"name": "a", "namespace": "vipward-system"})),
+    ];
+    for (resource, metadata) in rows {
+        let object = json!({"metadata": metadata});
+        let name = parsed(resource, &object, Reading::default()).name;
+        assert_eq!(identity(&object.to_string()).expect("an object").name, name, "{resource}");
+        let gone = gone(resource, &name, &kube).expect("a name that was told");
+        let as_expected = match gone {
+            Seen::ServiceGone(service) => service.to_string() == "shop/web",
+            Seen::SliceGone { namespace, slice } => (&*namespace, &*slice) == ("shop", "web-1"),
+            Seen::NodeGone(node) | Seen::LeaseGone(node) => node.as_str() == "a",
+            Seen::NamespaceGone(name) => *name == *"shop",
+            Seen::ClaimGone(vip) => vip.to_string() == "192.0.2.10",
+            other => panic!("{resource}: {other:?}"),
+        };
+        assert!(as_expected, "{resource}");
+    }
+}
+
+#[test]
+fn what_is_no_object_is_an_error() {
+    for resource in Resource::ALL {
+        for text in ["", "{", "[]", "5", r#"{"metadata": 5}"#] {
+            assert!(
+                parse(resource, text, &testing::kube(), Reading::default()).is_err(),
+                "{resource}: {text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,503 @@
+//! Writing: carries out what ownership asks of the API server, and says what became of it.
+//!
+//! Each request has one deadline, below the lease duration, and one result. This node's own Lease has a lane and
+//! connections of its own, so that no number of claims can delay a renewal. Requests about one VIP (one Lease, one
+//! Service) are sent in the order in which they were asked for, each after the result of the one before; for
+//! different VIPs up to 32 at a time.
+//!
+//! | answer | outcome |
+//! |---|---|
+//! | 2xx | done |
+//! | 409 | conflict |
+//! | 404 | missing; refused where the type itself is unknown, or where a namespace is missing at a creation |
+//! | 429 | certainly not done: asked again when the API server says so, if that is before the deadline; else unknown, which costs ownership at most a read |
+//! | 5xx, 408, no answer in time, a connection that fails, an answer that cannot be read | unknown |
+//! | any other | refused, with the API server's words |
+
+use std::{
+    net::Ipv4Addr,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use serde_json::json;
+use tokio::{
+    sync::mpsc,
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+use tracing::warn;
+
+use super::{
+    Kube, Resource, claims,
+    connect::ConnectError,
+    http::{Call, Connections, MERGE, RequestError},
+    ingress::{self, IngressError},
+    lane, leases,
+    meta::Bare,
+    text,
+};
+use crate::core::{
+    cluster::{ClaimRecord, LeaseRecord, NodeName, ServiceName, Version},
+    ownership::{ClaimWrite, Event, Expected, LeaseWrite, Outcome},
+};
+
+#[cfg(test)]
+mod tests;
+
+/// Claims that are written at a time.
+const CLAIMS: usize = 32;
+/// Leases of others that are written or read at a time.
+const LEASES: usize = 16;
+/// Services whose status is written at a time.
+const INGRESSES: usize = 8;
+/// Replies that may wait to be taken.
+const REPLIES: usize = 256;
+/// When a request that was turned away with 429 is sent again, unless the API server says.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// How often telling of a conflict is tried when the claim changes under it.
+const CONFLICT_ATTEMPTS: usize = 3;
+
+/// What became of a request.
+#[derive(Debug)]
+pub enum Reply {
+    /// For the ownership engine.
+    Ownership(Event),
+    /// Of writing or clearing the status of a Service.
+    Ingress {
+        /// Which.
+        service: ServiceName,
+        /// Its result.
+        result: Result<(), IngressError>,
+    },
+}
+
+enum LeaseJob {
+    Write(LeaseWrite),
+    Read(NodeName),
+}
+
+enum ClaimJob {
+    Write(ClaimWrite),
+    Delete { vip: Ipv4Addr, expected: Version },
+    Read(Ipv4Addr),
+    Conflict { vip: Ipv4Addr, conflict: Option<String> },
+}
+
+/// The addresses to write; none: clear.
+type IngressJob = (ServiceName, Option<Vec<Ipv4Addr>>);
+
+/// Sends requests until it is dropped; what was not sent or answered by then is not.
+pub struct Requests {
+    node: NodeName,
+    own: mpsc::UnboundedSender<((), LeaseJob)>,
+    leases: mpsc::UnboundedSender<(NodeName, LeaseJob)>,
+    claims: mpsc::UnboundedSender<(Ipv4Addr, ClaimJob)>,
+    ingresses: mpsc::UnboundedSender<(ServiceName, IngressJob)>,
+    _tasks: JoinSet<()>,
+}
+
+impl Requests {
+    /// Opens connections as they are needed; needs a tokio runtime.
+    ///
+    /// What became of the requests comes out of the receiver. None of the methods waits: what cannot be sent yet is
+    /// queued, and ownership asks for no more than one thing of each VIP at a time.
+    pub fn start(kube: &Kube) -> Result<(Self, mpsc::Receiver<Reply>), ConnectError> {
+        let (replies, receiver) = mpsc::channel(REPLIES);
+        let mut tasks = JoinSet::new();
+        let limits = kube.server.limits();
+
+        let worker = |limit| -> Result<Worker, ConnectError> {
+            let connections = Connections::open(&kube.server)?;
+            Ok(Worker { kube: kube.clone(), connections, limit, answered: AtomicBool::new(true) })
+        };
+        let (own, jobs) = mpsc::unbounded_channel();
+        let at = worker(limits.renewal())?;
+        tasks.spawn(lane::run(jobs, 1, async move |job| at.renewal(job).await, replies.clone()));
+        let (leases, jobs) = mpsc::unbounded_channel();
+        let at = worker(limits.renewal())?;
+        tasks.spawn(lane::run(jobs, LEASES, async move |job| Some(at.lease(job).await), replies.clone()));
+        let (claims, jobs) = mpsc::unbounded_channel();
+        let at = worker(limits.request())?;
+        tasks.spawn(lane::run(jobs, CLAIMS, async move |job| at.claim(job).await, replies.clone()));
+        let (ingresses, jobs) = mpsc::unbounded_channel();
+        let at = worker(limits.request())?;
+        tasks.spawn(lane::run(jobs, INGRESSES, async move |job| Some(at.ingress(job).await), replies));
+
+        let node = kube.node.clone();
+        Ok((Self { node, own, leases, claims, ingresses, _tasks: tasks }, receiver))
+    }
+
+    /// Writes a Lease; [`Event::LeaseWritten`] follows.
+    pub fn write_lease(&self, write: LeaseWrite) {
+        self.lease(write.node.clone(), LeaseJob::Write(write));
+    }
+
+    /// Reads a Lease from etcd; [`Event::LeaseRead`] follows.
+    pub fn read_lease(&self, node: NodeName) {
+        self.lease(node.clone(), LeaseJob::Read(node));
+    }
+
+    fn lease(&self, node: NodeName, job: LeaseJob) {
+        // A lane ends only when the replies have no taker any more.
+        if node == self.node {
+            let _ = self.own.send(((), job));
+        } else {
+            let _ = self.leases.send((node, job));
+        }
+    }
+
+    /// Writes a claim; [`Event::ClaimWritten`] follows.
+    pub fn write_claim(&self, write: ClaimWrite) {
+        let _ = self.claims.send((write.vip, ClaimJob::Write(write)));
+    }
+
+    /// Takes our finalizer from the claim's object at this version, and deletes it; [`Event::ClaimDeleted`] follows.
+    pub fn delete_claim(&self, vip: Ipv4Addr, expected: Version) {
+        let _ = self.claims.send((vip, ClaimJob::Delete { vip, expected }));
+    }
+
+    /// Reads a claim from etcd; [`Event::ClaimRead`] follows.
+    pub fn read_claim(&self, vip: Ipv4Addr) {
+        let _ = self.claims.send((vip, ClaimJob::Read(vip)));
+    }
+
+    /// Shows on the VIP's claim who else claims it on the segment, or that nobody does any more. Nothing else of the
+    /// claim changes but its version, so [`Event::Claim`] follows when it was written, and nothing otherwise.
+    pub fn report_conflict(&self, vip: Ipv4Addr, conflict: Option<String>) {
+        let _ = self.claims.send((vip, ClaimJob::Conflict { vip, conflict }));
+    }
+
+    /// Writes these addresses, as the field manager `vipward`, to the status of a Service; [`Reply::Ingress`] follows.
+    pub fn write_ingress(&self, service: ServiceName, addresses: Vec<Ipv4Addr>) {
+        let _ = self.ingresses.send((service.clone(), (service, Some(addresses))));
+    }
+
+    /// Takes back from the status of a Service what [`Requests::write_ingress`] wrote there; [`Reply::Ingress`]
+    /// follows.
+    pub fn clear_ingress(&self, service: ServiceName) {
+        let _ = self.ingresses.send((service.clone(), (service, None)));
+    }
+}
+
+/// Sends the requests of one lane.
+struct Worker {
+    kube: Kube,
+    connections: Connections,
+    /// The deadline of one job.
+    limit: Duration,
+    /// Whether the last renewal had an answer.
+    answered: AtomicBool,
+}
+
+impl Worker {
+    /// Asks, and asks again after a 429 if there is time.
+    async fn ask(&self, call: Call, deadline: Instant) -> Result<String, RequestError> {
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let answer = self.connections.ask(call.clone(), left).await;
+            let Err(RequestError::Status { code: 429, retry_after, .. }) = &answer else { return answer };
+            let pause = retry_after.unwrap_or(RETRY_AFTER).mul_f64(1.0 + fastrand::f64() / 4.0);
+            if Instant::now() + pause >= deadline {
+                return answer;
+            }
+            sleep(pause).await;
+        }
+    }
+
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.limit
+    }
+
+    /// As [`Worker::lease`], for this node's own.
+    async fn renewal(&self, job: LeaseJob) -> Option<Reply> {
+        let reply = self.lease(job).await;
+        let answered = match &reply {
+            Reply::Ownership(Event::LeaseWritten { outcome, .. } | Event::LeaseRead { outcome, .. }) => {
+                *outcome != Outcome::Unknown
+            }
+            Reply::Ownership(_) | Reply::Ingress { .. } => true,
+        };
+        // The way to the API server is broken, or works again.
+        if self.answered.swap(answered, Ordering::Relaxed) != answered {
+            self.kube.alarm.raise();
+        }
+        Some(reply)
+    }
+
+    async fn lease(&self, job: LeaseJob) -> Reply {
+        Reply::Ownership(match job {
+            LeaseJob::Write(write) => {
+                let outcome = self.write_lease(&write).await;
+                Event::LeaseWritten { node: write.node, outcome }
+            }
+            LeaseJob::Read(node) => {
+                let outcome = match self.ask(Call::get(self.lease_path(&node)), self.deadline()).await {
+                    Ok(object) => self.lease_record(&object),
+                    Err(error) => outcome(&error, Resource::Leases, false),
+                };
+                Event::LeaseRead { node, outcome }
+            }
+        })
+    }
+
+    async fn write_lease(&self, write: &LeaseWrite) -> Outcome<LeaseRecord> {
+        let deadline = self.deadline();
+        let creating = write.expected == Expected::Absent;
+        let call = match &write.expected {
+            Expected::Absent => {
+                let uid = self.node_uid(&write.node, deadline).await;
+                let object = leases::creation(write, uid.as_deref(), text::wall_clock());
+                Call::post(managed(&self.kube.path(Resource::Leases)), &object)
+            }
+            Expected::At(version) => {
+                let known = self.kube.leases.latest(&write.node);
+                let patch = leases::patch(write, version, known.as_ref(), text::wall_clock());
+                Call::patch(managed(&self.lease_path(&write.node)), MERGE, &patch)
+            }
+        };
+        match self.ask(call, deadline).await {
+            Ok(object) => self.lease_record(&object),
+            Err(error) => outcome(&error, Resource::Leases, creating),
+        }
+    }
+
+    /// The uid of a Node, if it can be had in a part of the time.
+    async fn node_uid(&self, node: &NodeName, deadline: Instant) -> Option<Box<str>> {
+        let path = format!("{}/{}", self.kube.path(Resource::Nodes), super::escaped(node.as_str()));
+        let half = deadline.saturating_duration_since(Instant::now()) / 2;
+        let object = self.connections.ask(Call::get(path), half).await.ok()?;
+        serde_json::from_str::<Bare>(&object).ok()?.metadata.uid
+    }
+
+    fn lease_record(&self, object: &str) -> Outcome<LeaseRecord> {
+        match leases::read(object) {
+            Ok(leases::Read { record, known, .. }) => {
+                self.kube.leases.learn(&record.node, known);
+                Outcome::Done(record)
+            }
+            Err(_) => Outcome::Unknown,
+        }
+    }
+
+    fn lease_path(&self, node: &NodeName) -> String {
+        format!("{}/{}", self.kube.path(Resource::Leases), super::escaped(node.as_str()))
+    }
+
+    async fn claim(&self, job: ClaimJob) -> Option<Reply> {
+        let deadline = self.deadline();
+        let event = match job {
+            ClaimJob::Write(write) => {
+                let outcome = self.write_claim(&write, deadline).await.unwrap_or_else(Into::into);
+                Event::ClaimWritten { vip: write.vip, outcome }
+            }
+            ClaimJob::Delete { vip, expected } => {
+                let outcome = match self.delete_claim(vip, &expected, deadline).await {
+                    Ok(()) => Outcome::Done(()),
+                    Err(failure) => failure.into(),
+                };
+                Event::ClaimDeleted { vip, outcome }
+            }
+            ClaimJob::Read(vip) => {
+                let outcome = match self.read_claim(vip, deadline).await {
+                    Ok((record, _, _)) => Outcome::Done(record),
+                    Err(failure) => failure.into(),
+                };
+                Event::ClaimRead { vip, outcome }
+            }
+            ClaimJob::Conflict { vip, conflict } => {
+                Event::Claim(self.tell_conflict(vip, conflict.as_deref(), deadline).await?)
+            }
+        };
+        Some(Reply::Ownership(event))
+    }
+
+    async fn write_claim(
+        &self,
+        write: &ClaimWrite,
+        deadline: Instant,
+    ) -> Result<Outcome<ClaimRecord>, Failure> {
+        let (call, creating) = match &write.expected {
+            Expected::Absent => {
+                let object = claims::creation(write, text::wall_clock());
+                (Call::post(managed(&self.kube.path(Resource::VirtualIps)), &object), true)
+            }
+            Expected::At(version) => {
+                let known = self.known_at(write.vip, version, deadline).await?;
+                let patch = claims::patch(write, &known, text::wall_clock());
+                (Call::patch(managed(&self.claim_path(write.vip)), MERGE, &patch), false)
+            }
+        };
+        let object = self.ask(call, deadline).await.map_err(|error| Failure::Request { error, creating })?;
+        Ok(Outcome::Done(self.learn(&object)?.0))
+    }
+
+    async fn delete_claim(
+        &self,
+        vip: Ipv4Addr,
+        expected: &Version,
+        deadline: Instant,
+    ) -> Result<(), Failure> {
+        let known = self.known_at(vip, expected, deadline).await?;
+        let patch = Call::patch(managed(&self.claim_path(vip)), MERGE, &claims::letting_go(&known));
+        let object = self.ask(patch, deadline).await.map_err(Failure::of)?;
+        let (_, known) = self.learn(&object)?;
+        let options = json!({
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": known.uid, "resourceVersion": known.version.as_str()},
+        });
+        match self.ask(Call::delete(self.claim_path(vip), &options), deadline).await {
+            Ok(_) => {}
+            // Somebody had asked for it already, and only our finalizer was in the way.
+            Err(error) if error.is_status(404) => {}
+            Err(error) => return Err(Failure::of(error)),
+        }
+        if !claims::is_kept_by_others(&known) {
+            self.kube.claims.forget(vip);
+        }
+        Ok(())
+    }
+
+    /// What a write at that version needs to know of the object.
+    async fn known_at(
+        &self,
+        vip: Ipv4Addr,
+        version: &Version,
+        deadline: Instant,
+    ) -> Result<claims::Known, Failure> {
+        if let Some(known) = self.kube.claims.at(vip, version) {
+            return Ok(known);
+        }
+        let (_, known, _) = self.read_claim(vip, deadline).await?;
+        if known.version == *version { Ok(known) } else { Err(Failure::Conflict) }
+    }
+
+    async fn read_claim(
+        &self,
+        vip: Ipv4Addr,
+        deadline: Instant,
+    ) -> Result<(ClaimRecord, claims::Known, String), Failure> {
+        let object = self.ask(Call::get(self.claim_path(vip)), deadline).await.map_err(Failure::of)?;
+        let (record, known) = self.learn(&object)?;
+        Ok((record, known, object))
+    }
+
+    fn learn(&self, object: &str) -> Result<(ClaimRecord, claims::Known), Failure> {
+        let (record, known) = claims::read(object).map_err(|_| Failure::Unreadable)?;
+        self.kube.claims.learn(record.vip, known.clone());
+        Ok((record, known))
+    }
+
+    fn claim_path(&self, vip: Ipv4Addr) -> String {
+        format!("{}/{vip}", self.kube.path(Resource::VirtualIps))
+    }
+
+    async fn tell_conflict(
+        &self,
+        vip: Ipv4Addr,
+        conflict: Option<&str>,
+        deadline: Instant,
+    ) -> Option<ClaimRecord> {
+        let mut failed = Failure::Conflict;
+        for _ in 0..CONFLICT_ATTEMPTS {
+            match self.try_tell_conflict(vip, conflict, deadline).await {
+                Ok(record) => return Some(record),
+                Err(Failure::Request { error, .. }) if error.is_status(404) => return None,
+                Err(failure) => failed = failure,
+            }
+            if !failed.is_conflict() {
+                break;
+            }
+        }
+        warn!(%vip, outcome = ?Outcome::<()>::from(failed), "a conflict could not be shown on the claim");
+        None
+    }
+
+    async fn try_tell_conflict(
+        &self,
+        vip: Ipv4Addr,
+        conflict: Option<&str>,
+        deadline: Instant,
+    ) -> Result<ClaimRecord, Failure> {
+        let (_, known, object) = self.read_claim(vip, deadline).await?;
+        let patch = claims::conflict(&known, &object, conflict, text::wall_clock())
+            .map_err(|_| Failure::Unreadable)?;
+        let call = Call::patch(managed(&self.claim_path(vip)), MERGE, &patch);
+        let object = self.ask(call, deadline).await.map_err(Failure::of)?;
+        Ok(self.learn(&object)?.0)
+    }
+
+    async fn ingress(&self, (service, addresses): IngressJob) -> Reply {
+        let call = ingress::call(&service, addresses.as_deref());
+        let result = match self.ask(call, self.deadline()).await {
+            Ok(_) => Ok(()),
+            // Its status went with it.
+            Err(error) if error.is_status(404) && addresses.is_none() => Ok(()),
+            Err(error) => Err(IngressError::of(error, &service)),
+        };
+        Reply::Ingress { service, result }
+    }
+}
+
+/// Why there is nothing to show for a request about a claim.
+enum Failure {
+    Conflict,
+    /// The answer says that it was done, but not what.
+    Unreadable,
+    Request {
+        error: RequestError,
+        creating: bool,
+    },
+}
+
+impl Failure {
+    fn of(error: RequestError) -> Self {
+        Self::Request { error, creating: false }
+    }
+
+    fn is_conflict(&self) -> bool {
+        match self {
+            Self::Conflict => true,
+            Self::Unreadable => false,
+            Self::Request { error, .. } => error.is_status(409),
+        }
+    }
+}
+
+impl<T> From<Failure> for Outcome<T> {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Conflict => Self::Conflict,
+            Failure::Unreadable => Self::Unknown,
+            Failure::Request { error, creating } => outcome(&error, Resource::VirtualIps, creating),
+        }
+    }
+}
+
+/// The table at the top.
+fn outcome<T>(error: &RequestError, resource: Resource, creating: bool) -> Outcome<T> {
+    let unknown_type = error.is_unknown_type();
+    match error {
+        RequestError::Status { code: 409, .. } => Outcome::Conflict,
+        RequestError::Status { code: 404, .. } if unknown_type && resource == Resource::VirtualIps => {
+            let text =
+                format!("the API server does not know {resource}: kubectl apply -f {}", super::CRD_MANIFEST);
+            Outcome::Refused(text.into())
+        }
+        RequestError::Status { code: 404, .. } if !creating && !unknown_type => Outcome::Missing,
+        RequestError::Status { code: 408 | 429, .. } => Outcome::Unknown,
+        RequestError::Status { code: 400..500, message, .. } => Outcome::Refused(message.as_str().into()),
+        RequestError::Status { .. }
+        | RequestError::Deadline { .. }
+        | RequestError::Connection(_)
+        | RequestError::Unreadable(_)
+        | RequestError::NotText(_)
+        | RequestError::TooLong { .. }
+        | RequestError::Connect(_) => Outcome::Unknown,
+    }
+}
+
+fn managed(path: &str) -> String {
+    format!("{path}?fieldManager={}", super::MANAGER)
+}

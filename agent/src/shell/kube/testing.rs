@@ -1,0 +1,39 @@
+//! What several tests of this module need.
+
+use std::time::Duration;
+
+use kube::Config;
+use serde_json::Value;
+
+use super::{Kube, Limits, Server};
+
+pub(super) const LIMITS: Limits =
+    Limits { lease: Duration::from_secs(4), margin: Duration::from_millis(500) };
+
+/// RFC 7386, section 2.
+pub(super) fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(serde_json::Map::new());
+    }
+    let fields = target.as_object_mut().expect("it is one now");
+    for (name, value) in patch {
+        if value.is_null() {
+            fields.remove(name);
+        } else {
+            merge(fields.entry(name).or_insert(Value::Null), value);
+        }
+    }
+}
+
+/// The agent of node `a`, with an API server that is never asked.
+pub(super) fn kube() -> Kube {
+    Kube::new(
+        Server::with_config(Config::new("http://192.0.2.99:1".parse().expect("a URL")), LIMITS),
+        "a".into(),
+        "vipward-system",
+    )
+}

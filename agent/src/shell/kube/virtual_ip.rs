@@ -1,0 +1,215 @@
+//! The `VirtualIP` type: what a claim looks like in the API server, and its definition there.
+
+#![expect(unreachable_pub, reason = "the derived schema has a copy of its type inside a function")]
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{CustomResource, CustomResourceExt as _, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[cfg(test)]
+mod tests;
+
+/// Keeps a claim from vanishing while somebody holds its VIP.
+pub const FINALIZER: &str = "vipward.io/claim";
+/// The annotation by which an operator asks for a VIP to be moved to a node.
+pub const MOVE_TO: &str = "vipward.io/move-to";
+
+/// What the nodes agree on about a VIP: its claim.
+#[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, PartialEq, Eq, Debug, Default)]
+#[kube(
+    group = "vipward.io",
+    version = "v1alpha1",
+    kind = "VirtualIP",
+    plural = "virtualips",
+    singular = "virtualip",
+    shortname = "vip",
+    status = "VirtualIpStatus",
+    derive = "PartialEq",
+    doc = "Which node holds a virtual IP address (VIP), since when, and why. The object's name is the address. Vipward's agents write it, and put right what is edited by hand; to move a VIP, annotate it with vipward.io/move-to: NODE.",
+    label("app.kubernetes.io/name", "vipward"),
+    label("app.kubernetes.io/component", "agent"),
+    printcolumn(
+        name = "ADDRESS",
+        type_ = "string",
+        json_path = ".spec.address",
+        description = "The virtual IP address"
+    ),
+    printcolumn(
+        name = "HOLDER",
+        type_ = "string",
+        json_path = ".spec.holder",
+        description = "The node that answers for it"
+    ),
+    printcolumn(
+        name = "MAC",
+        type_ = "string",
+        json_path = ".spec.mac",
+        description = "The MAC that it is answered with"
+    ),
+    printcolumn(
+        name = "INTERFACE",
+        type_ = "string",
+        json_path = ".spec.interface",
+        description = "The holder's interface"
+    ),
+    printcolumn(
+        name = "EPOCH",
+        type_ = "integer",
+        json_path = ".spec.epoch",
+        description = "How many times its holder has changed"
+    ),
+    printcolumn(
+        name = "SERVICES",
+        type_ = "string",
+        json_path = ".spec.services",
+        description = "The Services that have it"
+    ),
+    printcolumn(
+        name = "CONFLICT",
+        type_ = "string",
+        json_path = ".status.conflict",
+        description = "Who else claims it on the segment"
+    ),
+    printcolumn(name = "AGE", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(
+        name = "SINCE",
+        type_ = "date",
+        json_path = ".spec.since",
+        description = "How long its holder has had it",
+        priority = 1
+    ),
+    printcolumn(
+        name = "CAUSE",
+        type_ = "string",
+        json_path = ".spec.cause",
+        description = "Why it is where it is",
+        priority = 1
+    ),
+    printcolumn(
+        name = "TROUBLE",
+        type_ = "string",
+        json_path = ".status.trouble",
+        description = "Why it is not where it is wanted, node by node",
+        priority = 1
+    ),
+    validation = Rule::new("self.metadata.name == self.spec.address")
+        .message("the object's name must be its address")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct VirtualIpSpec {
+    /// The virtual IP address, in dotted form.
+    #[schemars(
+        regex(pattern = r"^((25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])(\.|$)){4}$"),
+        length(max = 15)
+    )]
+    pub address: String,
+    /// How many times its holder has changed; it only grows.
+    #[schemars(range(min = 0))]
+    #[serde(default)]
+    pub epoch: i64,
+    /// The node that holds it, or that is to have it while `offeredBy` is set.
+    #[schemars(length(min = 1, max = 253))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
+    /// The holder's session, as its Lease carries it: the claim is good while it does.
+    #[schemars(regex(pattern = r"^[0-9a-f]{16}$"))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The MAC that it is answered with.
+    #[schemars(regex(pattern = r"^([0-9a-f]{2}:){5}[0-9a-f]{2}$"))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mac: Option<String>,
+    /// The name of the holder's interface.
+    #[schemars(length(min = 1, max = 15))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+    /// Set when its last holder let go of it, or nobody has had it yet: any candidate may take it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub released: Option<bool>,
+    /// Who hands it over: set until the successor, which `holder` names, has taken it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered_by: Option<OfferedBy>,
+    /// When its holder last changed, by the clock of the node that wrote it. Nothing is decided by it.
+    #[schemars(with = "Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// The Services that have it: `namespace/name`, separated by commas.
+    #[serde(default)]
+    pub services: String,
+    /// Why it is where it is.
+    #[serde(default)]
+    pub cause: String,
+}
+
+/// The node that hands a VIP over.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, PartialEq, Eq, Debug, Default)]
+pub struct OfferedBy {
+    /// Its name.
+    #[schemars(length(min = 1, max = 253))]
+    pub node: String,
+    /// Its session.
+    #[schemars(regex(pattern = r"^[0-9a-f]{16}$"))]
+    pub session: String,
+}
+
+/// What is wrong with a VIP, if anything. It is a plain part of the object, since a claim is one object and one write.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, PartialEq, Eq, Debug, Default)]
+pub struct VirtualIpStatus {
+    /// Who else claims it on the segment, as the holder hears it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conflict: Option<String>,
+    /// Why it is not where it is wanted, or nowhere: node by node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+    /// The same for programs: `Held`, `Trouble` and `Conflict`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}
+
+/// One aspect of a VIP's state, of the same form as the conditions of built-in types.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, PartialEq, Eq, Debug)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    /// Which aspect: `Held`, `Trouble` or `Conflict`.
+    #[serde(rename = "type")]
+    #[schemars(length(min = 1, max = 316))]
+    pub kind: String,
+    /// Whether it is so.
+    pub status: Truth,
+    /// Why, in one word.
+    #[schemars(regex(pattern = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"), length(max = 1024))]
+    pub reason: String,
+    /// Why, in words.
+    #[schemars(length(max = 32768))]
+    pub message: String,
+    /// When `status` last changed.
+    #[schemars(with = "k8s_openapi::apimachinery::pkg::apis::meta::v1::Time")]
+    pub last_transition_time: String,
+}
+
+/// A condition's status.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Truth {
+    /// It is so.
+    True,
+    /// It is not.
+    False,
+    /// Nobody knows.
+    Unknown,
+}
+
+/// The definition of the type, for the API server.
+pub fn definition() -> CustomResourceDefinition {
+    let mut definition = VirtualIP::crd();
+    for version in &mut definition.spec.versions {
+        // With the subresource, a claim would be two writes, and no compare-and-swap would cover both.
+        version.subresources = None;
+    }
+    definition
+}
+
+/// [`definition`] as YAML: the same text for the same type, ready for `kubectl apply -f`.
+pub fn crd_yaml() -> String {
+    serde_saphyr::to_string(&definition()).expect("invariant: nothing in a definition is beyond YAML")
+}

@@ -1,0 +1,150 @@
+//! What people are told about a cluster's VIPs: in the log, and as Events on Services and VIPs.
+
+use std::{collections::BTreeSet, net::Ipv4Addr};
+
+use tracing::{error, info, warn};
+
+use crate::{
+    core::{
+        cluster::{NodeName, ServiceName},
+        ownership::{Notice, StopReason},
+        services::{Problem, Services},
+    },
+    shell::kube::{ConnectError, IngressError, Kind, Kube, Message, Recorder, Regarding},
+};
+
+/// Tells people.
+pub(super) struct Messages {
+    node: NodeName,
+    recorder: Recorder,
+    /// Services whose status could not be written.
+    unwritten: BTreeSet<ServiceName>,
+    /// What the API server refuses, so that it is logged when it begins and when it changes.
+    refused: BTreeSet<(String, String)>,
+}
+
+impl Messages {
+    pub(super) fn start(kube: &Kube, node: NodeName) -> Result<Self, ConnectError> {
+        let recorder = Recorder::start(kube)?;
+        Ok(Self { node, recorder, unwritten: BTreeSet::new(), refused: BTreeSet::new() })
+    }
+
+    fn tell(&self, regarding: Regarding, kind: Kind, reason: &'static str, note: &str) {
+        self.recorder.tell(Message { regarding, kind, reason, note: note.to_owned() });
+    }
+
+    fn tell_services(
+        &self,
+        services: &Services,
+        names: &[ServiceName],
+        kind: Kind,
+        reason: &'static str,
+        note: &str,
+    ) {
+        for name in names {
+            let regarding = Regarding::Service { name: name.clone(), uid: services.uid(name).cloned() };
+            self.tell(regarding, kind, reason, note);
+        }
+    }
+
+    /// Of the engine.
+    pub(super) fn notice(&mut self, services: &Services, notice: &Notice) {
+        match notice {
+            Notice::Holds { vip, services: names, from, cause } => {
+                self.holds(services, *vip, names, from.as_ref().map(ToString::to_string), cause);
+            }
+            Notice::Nobody { vip, services: names, why } => {
+                warn!(%vip, why, "nobody can hold the VIP");
+                let note = format!("nobody can hold {vip}: {why}");
+                self.tell(Regarding::VirtualIp(*vip), Kind::Warning, "Nobody", &note);
+                self.tell_services(services, names, Kind::Warning, "Nobody", &note);
+            }
+            Notice::CannotMove { vip, services: names, to, why } => {
+                warn!(%vip, %to, why, "the VIP cannot be moved");
+                let note = format!("{vip} cannot be moved to {to}: {why}");
+                self.tell(Regarding::VirtualIp(*vip), Kind::Warning, "CannotMove", &note);
+                self.tell_services(services, names, Kind::Warning, "CannotMove", &note);
+            }
+            Notice::Repaired { what } => warn!(what, "edited by hand, and put right"),
+            Notice::SessionEnded { session } => {
+                warn!(%session, "other nodes have ended this node's session, since it was silent for too long");
+            }
+            Notice::NotAlone { session } => {
+                error!(%session, "another agent runs under this node's name");
+            }
+            Notice::Refused { what, message } => {
+                if self.refused.insert((what.clone(), message.to_string())) {
+                    error!(what, message = %message, "refused by the API server; trying again");
+                }
+            }
+        }
+    }
+
+    fn holds(
+        &self,
+        services: &Services,
+        vip: Ipv4Addr,
+        names: &[ServiceName],
+        from: Option<String>,
+        cause: &str,
+    ) {
+        info!(%vip, from = from.as_deref(), cause, "this node holds the VIP");
+        let node = &self.node;
+        let (reason, note) = match from {
+            Some(from) => ("Moved", format!("{vip} moved from {from} to {node}, because {cause}")),
+            None => ("Announced", format!("{vip} is announced from {node}: {cause}")),
+        };
+        self.tell(Regarding::VirtualIp(vip), Kind::Normal, reason, &note);
+        self.tell_services(services, names, Kind::Normal, reason, &note);
+    }
+
+    /// A Service has a problem.
+    pub(super) fn problem(&self, services: &Services, service: &ServiceName, problem: &Problem) {
+        warn!(%service, problem = %problem, "problem");
+        self.tell_services(
+            services,
+            std::slice::from_ref(service),
+            Kind::Warning,
+            "Problem",
+            &problem.to_string(),
+        );
+    }
+
+    /// It has it no longer.
+    #[expect(
+        clippy::unused_self,
+        reason = "the counterpart of a method that tells people more than the log does"
+    )]
+    pub(super) fn problem_over(&self, service: &ServiceName, problem: &Problem) {
+        info!(%service, problem = %problem, "problem is over");
+    }
+
+    /// The status of a Service was written, or not.
+    pub(super) fn ingress(&mut self, service: &ServiceName, result: &Result<(), IngressError>) {
+        match result {
+            Ok(()) => {
+                if self.unwritten.remove(service) {
+                    info!(%service, "the Service's status is written again");
+                }
+            }
+            Err(error) => {
+                if self.unwritten.insert(service.clone()) {
+                    warn!(%service, error = %error, "the Service's status is not written");
+                }
+            }
+        }
+    }
+
+    /// The status of a Service is nothing to this node any more.
+    pub(super) fn ingress_left(&mut self, service: &ServiceName) {
+        self.unwritten.remove(service);
+    }
+}
+
+pub(super) fn reason_name(reason: StopReason) -> &'static str {
+    match reason {
+        StopReason::Restart => "restart",
+        StopReason::Leave => "the node goes away",
+        StopReason::Uninstall => "Vipward is being removed",
+    }
+}

@@ -1,0 +1,120 @@
+//! Everything that a driver listens to, whatever the VIPs come from.
+
+use std::{io, os::fd::AsRawFd};
+
+use aya::maps::{MapData, RingBuf};
+use aya_log::EbpfLogger;
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    signal::unix::{Signal, SignalKind, signal},
+    time::{Instant, sleep_until},
+};
+use tracing::error;
+use vipward_common::Event;
+
+use super::{RunError, now, system};
+use crate::{
+    core::time::Monotonic,
+    shell::{bpf::DataPlane, netlink::Netlink},
+};
+
+type Logger = EbpfLogger<&'static dyn log::Log>;
+
+/// What was heard.
+pub(super) enum Heard {
+    /// The time has come that was waited for.
+    Deadline,
+    /// A signal to end; its name.
+    Stop(&'static str),
+    /// SIGHUP.
+    Hangup,
+    /// The network has changed.
+    Network {
+        /// Whether notifications were lost.
+        overrun: bool,
+    },
+    /// The program tells.
+    Events(Vec<Event>),
+    /// Nothing that anybody must act on.
+    Nothing,
+}
+
+pub(super) struct Inputs {
+    pub(super) netlink: Netlink,
+    events: AsyncFd<RingBuf<MapData>>,
+    claims: Option<AsyncFd<Logger>>,
+    hangup: Signal,
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Inputs {
+    pub(super) fn open(plane: &mut DataPlane, log_claims: bool) -> Result<Self, RunError> {
+        let signal = |kind| signal(kind).map_err(system("wait for signals"));
+        Ok(Self {
+            events: registered(plane.take_events()?).map_err(system("wait for events"))?,
+            claims: if log_claims { Some(claim_log(plane)?) } else { None },
+            netlink: Netlink::connect()?,
+            hangup: signal(SignalKind::hangup())?,
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Waits for one thing, until the deadline. Nothing is lost when it is dropped before it has ended.
+    pub(super) async fn hear(&mut self, deadline: Monotonic) -> Result<Heard, RunError> {
+        let wait = deadline.saturating_since(now()?);
+        tokio::select! {
+            // A late heartbeat costs answers; everything else can wait.
+            biased;
+            () = sleep_until(Instant::now() + wait) => Ok(Heard::Deadline),
+            _ = self.terminate.recv() => Ok(Heard::Stop("SIGTERM")),
+            _ = self.interrupt.recv() => Ok(Heard::Stop("SIGINT")),
+            _ = self.hangup.recv() => Ok(Heard::Hangup),
+            changed = self.netlink.changed() => Ok(Heard::Network { overrun: changed?.overrun }),
+            ready = self.events.readable_mut() => {
+                let mut ready = ready.map_err(system("wait for events"))?;
+                let events = drain(ready.get_inner_mut());
+                ready.clear_ready();
+                Ok(Heard::Events(events))
+            }
+            ready = readable(&mut self.claims) => ready.map(|()| Heard::Nothing),
+        }
+    }
+}
+
+fn drain(ring: &mut RingBuf<MapData>) -> Vec<Event> {
+    let mut events = Vec::new();
+    while let Some(record) = ring.next() {
+        if let Some(event) = Event::from_bytes(&record) {
+            events.push(event);
+        } else {
+            error!(bytes = record.len(), "an event of another version was skipped");
+        }
+    }
+    events
+}
+
+/// Makes tokio wait for a ring buffer.
+fn registered<T: AsRawFd>(ring: T) -> io::Result<AsyncFd<T>> {
+    // SAFETY: both kinds of ring own their map's descriptor, give the same one always, and close it when dropped.
+    let registered = unsafe { AsyncFd::register_with_interest(ring, Interest::READABLE) };
+    registered.map_err(io::Error::from)
+}
+
+fn claim_log(plane: &mut DataPlane) -> Result<AsyncFd<Logger>, RunError> {
+    let logger = EbpfLogger::init(plane.object_mut()).map_err(|error| RunError::System {
+        operation: "open the program's log",
+        source: io::Error::other(error),
+    })?;
+    registered(logger).map_err(system("wait for the program's log"))
+}
+
+/// Passes on what the program has logged; never resolves when it logs nothing.
+async fn readable(claims: &mut Option<AsyncFd<Logger>>) -> Result<(), RunError> {
+    let Some(claims) = claims else { return std::future::pending().await };
+    let mut ready = claims.readable_mut().await.map_err(system("wait for the program's log"))?;
+    ready.get_inner_mut().flush();
+    ready.clear_ready();
+    Ok(())
+}

@@ -1,0 +1,19 @@
+//! Where the VIPs come from: a file, or a cluster.
+
+use super::RunError;
+use crate::{
+    core::{config::Config, placement::Wanted, time::Monotonic},
+    shell::bpf::Maps,
+};
+
+/// What tells a driver which VIPs there are.
+pub(super) trait Source {
+    /// The VIPs, and what this node is to each.
+    fn wanted<'a>(&'a self, config: &'a Config) -> impl ExactSizeIterator<Item = Wanted<'a>>;
+
+    /// Whether it is known which VIPs there are; before, the entries that were found stay as they are.
+    fn is_known(&self) -> bool;
+
+    /// Moves the fence if that is due, in the middle of something that takes long.
+    fn beat_if_due(&mut self, maps: &mut Maps, yields_settled: u64, now: Monotonic) -> Result<(), RunError>;
+}

@@ -1,0 +1,32 @@
+{{- define "vipward.labels" -}}
+app.kubernetes.io/name: vipward
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- /* A flag with a value, unless that is null. */}}
+{{- define "vipward.flag" -}}
+{{- $flag := index . 0 }}
+{{- $value := index . 1 }}
+{{- /* Numbers of a values file are floating-point here, and would be written with an exponent. */}}
+{{- if kindIs "float64" $value }}{{ $value = int64 $value }}{{ end }}
+{{- if not (kindIs "invalid" $value) }}
+- {{ printf "--%s=%v" $flag $value | quote }}
+{{- end }}
+{{- end }}
+
+{{- /* A flag for each of a list's values. */}}
+{{- define "vipward.flags" -}}
+{{- $flag := index . 0 }}
+{{- range index . 1 }}
+- {{ printf "--%s=%s" $flag . | quote }}
+{{- end }}
+{{- end }}
+
+{{- /* A flag without a value, if it is switched on. */}}
+{{- define "vipward.switch" -}}
+{{- if index . 1 }}
+- {{ printf "--%s" (index . 0) | quote }}
+{{- end }}
+{{- end }}

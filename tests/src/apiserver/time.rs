@@ -1,0 +1,20 @@
+//! The wall clock, as objects record it.
+
+use k8s_openapi::jiff::Timestamp;
+
+/// The current time in whole seconds, as `creationTimestamp` has it.
+pub(super) fn now() -> String {
+    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// How long ago `time` was, as `kubectl` writes it: `5s`, `3m`, `2h`, `4d`.
+pub(super) fn age_since(time: &str) -> String {
+    let Ok(time) = time.parse::<Timestamp>() else { return "<invalid>".to_owned() };
+    let seconds = Timestamp::now().duration_since(time).as_secs().max(0);
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7_200 => format!("{}m", seconds / 60),
+        7_200..172_800 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}

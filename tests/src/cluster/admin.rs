@@ -1,0 +1,354 @@
+//! The administrator of a cluster: objects are read and written as JSON, each call waits for its result.
+
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::{ApiResource, DynamicObject, TypeMeta};
+use kube::{Api, Client, Config};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use super::poll;
+
+/// Longer than any request takes that is answered at all.
+const REQUEST_LIMIT: Duration = Duration::from_secs(20);
+const TOKEN_LIFETIME: Duration = Duration::from_hours(2);
+/// The field manager of what the administrator writes.
+pub const MANAGER: &str = "vipward-tests";
+
+/// A kind of object.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Kind {
+    group: &'static str,
+    version: &'static str,
+    name: &'static str,
+    plural: &'static str,
+    namespaced: bool,
+}
+
+impl Kind {
+    /// v1
+    pub const NAMESPACE: Self = Self::new("", "v1", "Namespace", "namespaces", false);
+    /// v1
+    pub const NODE: Self = Self::new("", "v1", "Node", "nodes", false);
+    /// v1
+    pub const POD: Self = Self::new("", "v1", "Pod", "pods", true);
+    /// v1
+    pub const SERVICE: Self = Self::new("", "v1", "Service", "services", true);
+    /// v1
+    pub const SERVICE_ACCOUNT: Self = Self::new("", "v1", "ServiceAccount", "serviceaccounts", true);
+    /// v1
+    pub const CORE_EVENT: Self = Self::new("", "v1", "Event", "events", true);
+    /// events.k8s.io/v1
+    pub const EVENT: Self = Self::new("events.k8s.io", "v1", "Event", "events", true);
+    /// discovery.k8s.io/v1
+    pub const ENDPOINT_SLICE: Self =
+        Self::new("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", true);
+    /// coordination.k8s.io/v1
+    pub const LEASE: Self = Self::new("coordination.k8s.io", "v1", "Lease", "leases", true);
+    /// apps/v1
+    pub const DAEMON_SET: Self = Self::new("apps", "v1", "DaemonSet", "daemonsets", true);
+    /// apiextensions.k8s.io/v1
+    pub const DEFINITION: Self = Self::new(
+        "apiextensions.k8s.io",
+        "v1",
+        "CustomResourceDefinition",
+        "customresourcedefinitions",
+        false,
+    );
+    /// rbac.authorization.k8s.io/v1
+    pub const CLUSTER_ROLE: Self = Self::rbac("ClusterRole", "clusterroles", false);
+    /// rbac.authorization.k8s.io/v1
+    pub const CLUSTER_ROLE_BINDING: Self = Self::rbac("ClusterRoleBinding", "clusterrolebindings", false);
+    /// rbac.authorization.k8s.io/v1
+    pub const ROLE: Self = Self::rbac("Role", "roles", true);
+    /// rbac.authorization.k8s.io/v1
+    pub const ROLE_BINDING: Self = Self::rbac("RoleBinding", "rolebindings", true);
+    /// vipward.io/v1alpha1
+    pub const VIRTUAL_IP: Self = Self::new("vipward.io", "v1alpha1", "VirtualIP", "virtualips", false);
+
+    const ALL: [Self; 16] = [
+        Self::NAMESPACE,
+        Self::NODE,
+        Self::POD,
+        Self::SERVICE,
+        Self::SERVICE_ACCOUNT,
+        Self::CORE_EVENT,
+        Self::EVENT,
+        Self::ENDPOINT_SLICE,
+        Self::LEASE,
+        Self::DAEMON_SET,
+        Self::DEFINITION,
+        Self::CLUSTER_ROLE,
+        Self::CLUSTER_ROLE_BINDING,
+        Self::ROLE,
+        Self::ROLE_BINDING,
+        Self::VIRTUAL_IP,
+    ];
+
+    const fn new(
+        group: &'static str,
+        version: &'static str,
+        name: &'static str,
+        plural: &'static str,
+        namespaced: bool,
+    ) -> Self {
+        Self { group, version, name, plural, namespaced }
+    }
+
+    const fn rbac(name: &'static str, plural: &'static str, namespaced: bool) -> Self {
+        Self::new("rbac.authorization.k8s.io", "v1", name, plural, namespaced)
+    }
+
+    /// The kind that a manifest states.
+    pub fn of(manifest: &Value) -> Result<Self> {
+        let (version, kind) = (&manifest["apiVersion"], &manifest["kind"]);
+        let found =
+            Self::ALL.into_iter().find(|known| *version == known.api_version() && *kind == known.name);
+        found.with_context(|| format!("{version} {kind} is not a kind that the tests know"))
+    }
+
+    /// Its name, as in a manifest.
+    pub fn name(self) -> &'static str {
+        self.name
+    }
+
+    /// Group and version, as in a manifest.
+    pub fn api_version(self) -> String {
+        if self.group.is_empty() {
+            self.version.to_owned()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    fn resource(self) -> ApiResource {
+        ApiResource {
+            group: self.group.to_owned(),
+            version: self.version.to_owned(),
+            api_version: self.api_version(),
+            kind: self.name.to_owned(),
+            plural: self.plural.to_owned(),
+        }
+    }
+}
+
+/// Which object.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Object {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its namespace, if its kind has one.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+}
+
+impl Object {
+    /// An object without a namespace.
+    pub fn cluster_scoped(kind: Kind, name: impl Into<String>) -> Self {
+        Self { kind, namespace: None, name: name.into() }
+    }
+
+    /// An object in a namespace.
+    pub fn within(kind: Kind, namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { kind, namespace: Some(namespace.into()), name: name.into() }
+    }
+
+    /// The object that a manifest describes.
+    pub fn of(manifest: &Value) -> Result<Self> {
+        let text = |key: &str| manifest["metadata"][key].as_str().map(str::to_owned);
+        let name = text("name").with_context(|| format!("a manifest without a name: {manifest}"))?;
+        Ok(Self { kind: Kind::of(manifest)?, namespace: text("namespace"), name })
+    }
+}
+
+impl fmt::Display for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.kind.name)?;
+        if let Some(namespace) = &self.namespace {
+            write!(f, "{namespace}/")?;
+        }
+        f.write_str(&self.name)
+    }
+}
+
+/// Which part of an object a patch is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Part {
+    Main,
+    Status,
+}
+
+/// A client with all rights.
+pub struct Admin {
+    client: Client,
+    /// Last: the client works on it.
+    runtime: Runtime,
+}
+
+impl fmt::Debug for Admin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Admin").finish_non_exhaustive()
+    }
+}
+
+impl Admin {
+    /// A client as the current context of a kubeconfig says.
+    pub fn new(kubeconfig: Kubeconfig) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("cluster-admin")
+            .enable_all()
+            .build()
+            .context("failed to make a runtime for an administrator")?;
+        let client = runtime.block_on(async {
+            let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+            anyhow::Ok(Client::try_from(config)?)
+        });
+        Ok(Self { client: client.context("failed to make a client of the API server")?, runtime })
+    }
+
+    /// The object, or none.
+    pub fn get(&self, object: &Object) -> Result<Option<Value>> {
+        let api = self.api(object)?;
+        let found = self.call("get", object, api.get_opt(&object.name))?;
+        found.as_ref().map(to_json).transpose()
+    }
+
+    /// All objects of a kind, of one namespace or of all.
+    pub fn list(&self, kind: Kind, namespace: Option<&str>) -> Result<Vec<Value>> {
+        let api: Api<DynamicObject> = match namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &kind.resource()),
+            None => Api::all_with(self.client.clone(), &kind.resource()),
+        };
+        let listed = self.call("list", kind.plural, api.list(&ListParams::default()))?;
+        // The items of a list do not say what they are.
+        let types = TypeMeta { api_version: kind.api_version(), kind: kind.name.to_owned() };
+        let items = listed.items.into_iter();
+        items.map(|item| to_json(&DynamicObject { types: Some(types.clone()), ..item })).collect()
+    }
+
+    /// Creates what a manifest describes; fails if it is there.
+    pub fn create(&self, manifest: &Value) -> Result<Value> {
+        let object = Object::of(manifest)?;
+        let new: DynamicObject = serde_json::from_value(manifest.clone())?;
+        let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+        let api = self.api(&object)?;
+        to_json(&self.call("create", &object, api.create(&params, &new))?)
+    }
+
+    /// Creates what a manifest describes, or merges it into what is there.
+    pub fn put(&self, manifest: &Value) -> Result<Value> {
+        let object = Object::of(manifest)?;
+        if self.get(&object)?.is_some() { self.merge(&object, manifest) } else { self.create(manifest) }
+    }
+
+    /// A merge patch.
+    pub fn merge(&self, object: &Object, patch: &Value) -> Result<Value> {
+        self.patch(object, Part::Main, MANAGER, patch)
+    }
+
+    /// A merge patch of the status, by any field manager.
+    pub fn merge_status(&self, object: &Object, manager: &str, patch: &Value) -> Result<Value> {
+        self.patch(object, Part::Status, manager, patch)
+    }
+
+    fn patch(&self, object: &Object, part: Part, manager: &str, patch: &Value) -> Result<Value> {
+        let api = self.api(object)?;
+        let params = PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
+        let merge = Patch::Merge(patch);
+        let patched = match part {
+            Part::Main => self.call("patch", object, api.patch(&object.name, &params, &merge)),
+            Part::Status => {
+                self.call("patch the status of", object, api.patch_status(&object.name, &params, &merge))
+            }
+        };
+        to_json(&patched?)
+    }
+
+    /// Asks for an object to be deleted, and says whether there was one. Finalizers may keep it.
+    pub fn delete(&self, object: &Object) -> Result<bool> {
+        let api = self.api(object)?;
+        let deleted = async {
+            match api.delete(&object.name, &DeleteParams::default()).await {
+                Ok(_) => Ok(true),
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
+                Err(error) => Err(error),
+            }
+        };
+        self.call("delete", object, deleted)
+    }
+
+    /// Deletes an object whatever its finalizers are there for.
+    pub fn delete_for_good(&self, object: &Object) -> Result<()> {
+        if self.delete(object)? && self.get(object)?.is_some() {
+            self.merge(object, &json!({"metadata": {"finalizers": null}}))?;
+        }
+        Ok(())
+    }
+
+    /// A token of a service account.
+    pub fn token_of(&self, namespace: &str, account: &str) -> Result<String> {
+        let api: Api<ServiceAccount> = Api::namespaced(self.client.clone(), namespace);
+        let lifetime = i64::try_from(TOKEN_LIFETIME.as_secs()).context("invariant: hours fit")?;
+        let spec = TokenRequestSpec { expiration_seconds: Some(lifetime), ..TokenRequestSpec::default() };
+        let request = TokenRequest { spec, ..TokenRequest::default() };
+        let what = format!("service account {namespace}/{account}");
+        let params = PostParams::default();
+        let made =
+            self.call("make a token of", what, api.create_token_request(account, &params, &request))?;
+        Ok(made.status.context("a token request came back without a token")?.token)
+    }
+
+    /// Waits until an object, or its absence, `matches`; the failure shows it as it was last.
+    pub fn wait_for(
+        &self,
+        limit: Duration,
+        object: &Object,
+        what: &str,
+        matches: impl Fn(Option<&Value>) -> bool,
+    ) -> Result<Option<Value>> {
+        let mut last = None;
+        let found = poll(limit, &format!("{object} {what}"), || {
+            last = self.get(object)?;
+            Ok(matches(last.as_ref()).then(|| last.clone()))
+        });
+        found.with_context(|| match &last {
+            Some(last) => format!("it was last: {last:#}"),
+            None => "it was not there".to_owned(),
+        })
+    }
+
+    fn api(&self, object: &Object) -> Result<Api<DynamicObject>> {
+        let resource = object.kind.resource();
+        Ok(match (object.kind.namespaced, &object.namespace) {
+            (true, Some(namespace)) => Api::namespaced_with(self.client.clone(), namespace, &resource),
+            (false, None) => Api::all_with(self.client.clone(), &resource),
+            (true, None) => anyhow::bail!("{object} needs a namespace"),
+            (false, Some(_)) => anyhow::bail!("{object} cannot have a namespace"),
+        })
+    }
+
+    fn call<T>(
+        &self,
+        verb: &str,
+        what: impl fmt::Display,
+        request: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T> {
+        let failed = || format!("failed to {verb} {what}");
+        // The timer of the limit is the runtime's: it is made inside.
+        let answered = self.runtime.block_on(async { tokio::time::timeout(REQUEST_LIMIT, request).await });
+        answered.context("the API server does not answer").with_context(failed)?.with_context(failed)
+    }
+}
+
+fn to_json(object: &DynamicObject) -> Result<Value> {
+    serde_json::to_value(object).context("invariant: an object is JSON")
+}

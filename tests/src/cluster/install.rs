@@ -1,0 +1,152 @@
+//! What the agents need in the cluster: the manifests under `deploy/`, as an operator applies them.
+
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use super::admin::{Admin, Kind, Object};
+
+/// The namespace of the manifests.
+const NAMESPACE: &str = "vipward-system";
+/// The service account of the agents.
+pub(super) const ACCOUNT: &str = "vipward";
+const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
+/// How long a definition may take to be served.
+const ESTABLISHED_LIMIT: Duration = Duration::from_secs(20);
+
+/// Under which names the manifests are installed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Installation {
+    /// The agents' own namespace.
+    pub namespace: String,
+    /// Put before the names of cluster-wide roles and their bindings, where others may have the plain ones.
+    pub prefix: Option<String>,
+    /// Who has the rights of the service account besides.
+    pub users: Vec<String>,
+}
+
+impl Installation {
+    /// As the manifests have it.
+    pub(super) fn plain(users: Vec<String>) -> Self {
+        Self { namespace: NAMESPACE.to_owned(), prefix: None, users }
+    }
+
+    /// Apart from everything else that may be installed.
+    pub(super) fn apart(prefix: &str) -> Self {
+        Self { namespace: format!("{prefix}-system"), prefix: Some(format!("{prefix}-")), users: Vec::new() }
+    }
+
+    /// Puts everything but the agents themselves into the cluster, and returns what is to be removed again; the
+    /// definition of `VirtualIP` stays.
+    pub(super) fn apply(&self, admin: &Admin) -> Result<Vec<Object>> {
+        let mut made = Vec::new();
+        for manifest in self.adapted(&base_manifests()?)? {
+            let object = Object::of(&manifest)?;
+            admin.put(&manifest)?;
+            if object.kind == Kind::DEFINITION {
+                admin.wait_for(ESTABLISHED_LIMIT, &object, "to be established", is_established)?;
+            } else {
+                made.push(object);
+            }
+        }
+        Ok(made)
+    }
+
+    /// The manifests that are installed, in an order in which each finds what it needs, under this installation's
+    /// names.
+    fn adapted(&self, manifests: &[Value]) -> Result<Vec<Value>> {
+        const ORDER: [Kind; 7] = [
+            Kind::NAMESPACE,
+            Kind::DEFINITION,
+            Kind::SERVICE_ACCOUNT,
+            Kind::CLUSTER_ROLE,
+            Kind::CLUSTER_ROLE_BINDING,
+            Kind::ROLE,
+            Kind::ROLE_BINDING,
+        ];
+        let mut adapted = Vec::new();
+        for kind in ORDER {
+            let before = adapted.len();
+            for manifest in manifests.iter().filter(|manifest| Kind::of(manifest).ok() == Some(kind)) {
+                adapted.push(self.renamed(kind, manifest));
+            }
+            let needed = ![Kind::ROLE, Kind::ROLE_BINDING].contains(&kind);
+            ensure!(!needed || adapted.len() > before, "no {} is among the manifests", kind.name());
+        }
+        Ok(adapted)
+    }
+
+    fn renamed(&self, kind: Kind, manifest: &Value) -> Value {
+        let mut manifest = manifest.clone();
+        replace_text(&mut manifest, NAMESPACE, &self.namespace);
+        if let Some(prefix) = &self.prefix
+            && [Kind::CLUSTER_ROLE, Kind::CLUSTER_ROLE_BINDING].contains(&kind)
+        {
+            for name in ["/metadata/name", "/roleRef/name"] {
+                if let Some(Value::String(name)) = manifest.pointer_mut(name) {
+                    name.insert_str(0, prefix);
+                }
+            }
+        }
+        self.add_users(&mut manifest);
+        manifest
+    }
+
+    /// Whoever a manifest gives the service account rights for is joined by the users.
+    fn add_users(&self, manifest: &mut Value) {
+        let account = json!({"kind": "ServiceAccount", "name": ACCOUNT, "namespace": self.namespace});
+        if let Some(Value::Array(subjects)) = manifest.get_mut("subjects")
+            && subjects.contains(&account)
+        {
+            let users = self.users.iter();
+            subjects.extend(users.map(|user| json!({"apiGroup": RBAC_GROUP, "kind": "User", "name": user})));
+        }
+    }
+}
+
+/// Every document of the base's manifests.
+fn base_manifests() -> Result<Vec<Value>> {
+    let directory = base_directory();
+    let mut files = Vec::new();
+    let listed =
+        fs::read_dir(&directory).with_context(|| format!("failed to list {}", directory.display()))?;
+    for entry in listed {
+        files.push(entry?.path());
+    }
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "yaml"));
+    files.sort();
+    let mut manifests = Vec::new();
+    for file in files {
+        let text = fs::read_to_string(&file).with_context(|| format!("failed to read {}", file.display()))?;
+        let documents: Vec<Value> = serde_saphyr::from_multiple(&text)
+            .with_context(|| format!("failed to parse {}", file.display()))?;
+        manifests.extend(documents);
+    }
+    Ok(manifests)
+}
+
+fn base_directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/kubernetes/base")
+}
+
+fn replace_text(value: &mut Value, from: &str, to: &str) {
+    match value {
+        Value::String(text) if text == from => to.clone_into(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| replace_text(item, from, to)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| replace_text(field, from, to)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn is_established(definition: Option<&Value>) -> bool {
+    let conditions = definition.and_then(|definition| definition["status"]["conditions"].as_array());
+    conditions.is_some_and(|conditions| {
+        conditions.iter().any(|condition| condition["type"] == "Established" && condition["status"] == "True")
+    })
+}

@@ -1,0 +1,321 @@
+//! Watching several VIPs on the wire: each is asked for every millisecond, and what is announced is heard.
+//!
+//! Requests alternate between broadcast, as one asks who knows nothing, and unicast to the MAC that answered last, as
+//! one asks who revalidates an entry. One thread asks for all VIPs: what it was too late for is left out and never
+//! counts as silence of a VIP.
+
+mod report;
+mod timeline;
+
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, Result, anyhow, ensure};
+
+pub use report::{
+    Announcement, AnnouncementForm, Double, DoubleKind, Gap, MonitorReport, Move, Note, VipReport,
+};
+
+use crate::arp::{Arp, Mac};
+use crate::lan::Host;
+use crate::probe::{ANSWER_LIMIT, Answer, Answerer, Numbering, Request};
+use crate::wait::{wait_for, wait_until};
+use crate::wire::{Frame, Wire};
+
+/// How often each VIP is asked for.
+pub const INTERVAL: Duration = Duration::from_millis(1);
+
+/// A thread that watches VIPs until it is stopped or dropped.
+#[derive(Debug)]
+pub struct Monitor {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<Result<()>>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    stop: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    started: SystemTime,
+    /// In the order in which they are asked for, which the numbers of the requests rest on.
+    vips: Vec<Watched>,
+    notes: Vec<Note>,
+}
+
+#[derive(Debug)]
+struct Watched {
+    report: VipReport,
+    latest: Option<Latest>,
+}
+
+/// The answer to the latest request that has one.
+#[derive(Clone, Copy, Debug)]
+struct Latest {
+    mac: Mac,
+    request: usize,
+}
+
+impl Monitor {
+    /// Begins to watch `vips` from an interface with an IPv4 address.
+    ///
+    /// The host should have nothing else to do with the VIPs: the sender of each request has a MAC of its own, which
+    /// a kernel that is asked may write down as the host's.
+    pub fn start(host: &Host, interface: &str, vips: &[Ipv4Addr]) -> Result<Self> {
+        ensure!(!vips.is_empty(), "a monitor needs a VIP to watch");
+        let source = host.mac(interface)?;
+        let started = SystemTime::now();
+        let watched = vips.iter().map(|vip| Watched { report: VipReport::new(*vip, started), latest: None });
+        let state = State { started, vips: watched.collect(), notes: Vec::new() };
+        let shared = Arc::new(Shared { stop: AtomicBool::new(false), state: Mutex::new(state) });
+        let asker = Asker {
+            wire: Wire::open(host, interface)?,
+            source,
+            spa: host.address(interface)?,
+            numbering: Numbering::new(),
+            shared: Arc::clone(&shared),
+        };
+        let thread = thread::Builder::new()
+            .name("vip-monitor".to_owned())
+            .spawn(move || asker.watch())
+            .context("failed to start a monitor thread")?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// Notes in the timeline that something is done now, and returns the instant.
+    pub fn note(&self, text: impl Into<String>) -> SystemTime {
+        let at = SystemTime::now();
+        self.state().notes.push(Note { at, text: text.into() });
+        at
+    }
+
+    /// What was seen so far, without the last requests that may yet be answered.
+    pub fn report(&self) -> MonitorReport {
+        let mut report = self.state().report();
+        let still_open = |request: &Request| {
+            !request.is_answered() && request.sent_at.elapsed().is_ok_and(|age| age < ANSWER_LIMIT)
+        };
+        for vip in report.vips.values_mut() {
+            let decided =
+                vip.requests.iter().rposition(|request| !still_open(request)).map_or(0, |last| last + 1);
+            vip.requests.truncate(decided);
+        }
+        report
+    }
+
+    /// Stops asking, waits for what is still under way, and reports.
+    pub fn stop(mut self) -> Result<MonitorReport> {
+        self.end().context("invariant: a monitor is stopped once")??;
+        Ok(self.state().report())
+    }
+
+    /// Waits until every VIP has been asked for `count` times more.
+    pub fn wait_for_requests(&self, count: usize, limit: Duration) -> Result<()> {
+        let enough = self.fewest_requests() + count;
+        let what = format!("{count} more requests for each VIP");
+        wait_until(limit, &what, || self.alive().map(|()| self.fewest_requests() >= enough))
+    }
+
+    /// Waits until a request for `vip` that is sent from now on is answered with `mac`.
+    pub fn wait_until_answered_by(&self, vip: Ipv4Addr, mac: Mac, limit: Duration) -> Result<()> {
+        self.wait_for_answer(vip, limit, &format!("an answer that {vip} is at {mac}"), |by| by == mac)
+            .map(drop)
+    }
+
+    /// Waits until a request for `vip` that is sent from now on is answered, and returns the MAC.
+    pub fn wait_until_answered(&self, vip: Ipv4Addr, limit: Duration) -> Result<Mac> {
+        self.wait_for_answer(vip, limit, &format!("an answer for {vip}"), |_| true)
+    }
+
+    /// Waits until `vip` has not been answered for `silence`, proven by requests.
+    pub fn wait_until_silent(&self, vip: Ipv4Addr, silence: Duration, limit: Duration) -> Result<()> {
+        let from = SystemTime::now();
+        wait_until(limit, &format!("silence about {vip} for {silence:?}"), || {
+            self.alive()?;
+            let state = self.state();
+            let requests = &state.watched(vip)?.report.requests;
+            let unanswered = requests.iter().rev().take_while(|r| r.answers.is_empty() && r.sent_at >= from);
+            let count = u32::try_from(unanswered.count()).context("a monitor sends at most 2³² requests")?;
+            Ok(INTERVAL * count >= silence)
+        })
+    }
+
+    /// Waits until `mac` announces `vip` from now on, and returns when it did.
+    pub fn wait_until_announced_by(&self, vip: Ipv4Addr, mac: Mac, limit: Duration) -> Result<SystemTime> {
+        let from = SystemTime::now();
+        wait_for(limit, &format!("an announcement that {vip} is at {mac}"), || {
+            self.alive()?;
+            let state = self.state();
+            let heard = state.watched(vip)?.report.announcements.iter().rev();
+            Ok(heard
+                .take_while(|heard| heard.at >= from)
+                .find(|heard| heard.by.sha == mac)
+                .map(|heard| heard.at))
+        })
+    }
+
+    fn wait_for_answer(
+        &self,
+        vip: Ipv4Addr,
+        limit: Duration,
+        what: &str,
+        is_it: impl Fn(Mac) -> bool,
+    ) -> Result<Mac> {
+        let first = self.state().watched(vip)?.report.requests.len();
+        let found = wait_for(limit, what, || {
+            self.alive()?;
+            let latest = self.state().watched(vip)?.latest;
+            Ok(latest.filter(|latest| latest.request >= first && is_it(latest.mac)).map(|latest| latest.mac))
+        });
+        found.with_context(|| format!("what was seen:\n{}", self.report()))
+    }
+
+    /// Fails when the thread has ended: then nothing more will be seen.
+    fn alive(&self) -> Result<()> {
+        let ended = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
+        ensure!(!ended, "the monitor has ended by itself; stopping it says why");
+        Ok(())
+    }
+
+    fn fewest_requests(&self) -> usize {
+        self.state().vips.iter().map(|watched| watched.report.requests.len()).min().unwrap_or_default()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.shared)
+    }
+
+    fn end(&mut self) -> Option<Result<()>> {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        let joined = self.thread.take()?.join();
+        Some(joined.unwrap_or_else(|_| Err(anyhow!("the monitor thread panicked"))))
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        if let Some(Err(error)) = self.end() {
+            eprintln!("{error:#}");
+        }
+    }
+}
+
+impl State {
+    fn watched(&self, vip: Ipv4Addr) -> Result<&Watched> {
+        self.vips
+            .iter()
+            .find(|watched| watched.report.vip == vip)
+            .with_context(|| format!("{vip} is not watched"))
+    }
+
+    fn report(&self) -> MonitorReport {
+        let vips = self.vips.iter().map(|watched| (watched.report.vip, watched.report.clone()));
+        MonitorReport { started: self.started, vips: vips.collect(), notes: self.notes.clone() }
+    }
+
+    /// Whether a request for some VIP may yet be answered.
+    fn awaits_answers(&self) -> bool {
+        let fresh = |request: &&Request| request.sent_at.elapsed().is_ok_and(|age| age < ANSWER_LIMIT);
+        self.vips.iter().any(|watched| {
+            watched.report.requests.iter().rev().take_while(fresh).any(|request| request.answers.is_empty())
+        })
+    }
+}
+
+struct Asker {
+    wire: Wire,
+    source: Mac,
+    spa: Ipv4Addr,
+    numbering: Numbering,
+    shared: Arc<Shared>,
+}
+
+impl Asker {
+    fn watch(self) -> Result<()> {
+        let mut due = Instant::now();
+        let mut round = 0;
+        while !self.shared.stop.load(Ordering::Relaxed) {
+            self.ask_for_all(round, due)?;
+            round += 1;
+            // What this thread was too late for is left out, not made up for in a burst.
+            due = (due + INTERVAL).max(Instant::now());
+            while let Some(frame) = self.wire.receive(due)? {
+                self.record(&frame);
+                if Instant::now() >= due {
+                    break;
+                }
+            }
+        }
+        self.wait_for_the_last()
+    }
+
+    fn ask_for_all(&self, round: usize, due: Instant) -> Result<()> {
+        let mut state = lock(&self.shared);
+        let count = state.vips.len();
+        for (index, watched) in state.vips.iter_mut().enumerate() {
+            let known = watched.latest.filter(|_| round % 2 == 1).map(|latest| latest.mac);
+            let sha = self.numbering.sha_of(round * count + index)?;
+            let request = Arp {
+                eth_dst: known.unwrap_or(Mac::BROADCAST),
+                eth_src: self.source,
+                ..Arp::request(sha, self.spa, watched.report.vip)
+            };
+            let late = Instant::now().saturating_duration_since(due);
+            let sent_at = SystemTime::now();
+            watched.report.requests.push(Request { sent_at, late, answers: Vec::new() });
+            self.wire.send(&request.to_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn record(&self, frame: &Frame) {
+        let Some(arp) = frame.arp() else { return };
+        let mut state = lock(&self.shared);
+        let by = Answerer { sha: arp.sha, eth_src: arp.eth_src };
+        if arp.is_gratuitous() {
+            let form = if arp.is_reply() { AnnouncementForm::Reply } else { AnnouncementForm::Request };
+            if let Some(watched) = state.vips.iter_mut().find(|watched| watched.report.vip == arp.spa) {
+                watched.report.announcements.push(Announcement { at: frame.at, by, form });
+            }
+        } else if arp.is_reply()
+            && let Some(number) = self.numbering.number_of(arp.tha)
+        {
+            let count = state.vips.len();
+            let watched = &mut state.vips[number % count];
+            let number = number / count;
+            if watched.report.vip == arp.spa
+                && let Some(request) = watched.report.requests.get_mut(number)
+            {
+                request.answers.push(Answer { by, at: frame.at });
+                if watched.latest.is_none_or(|latest| latest.request <= number) {
+                    watched.latest = Some(Latest { mac: arp.sha, request: number });
+                }
+            }
+        }
+    }
+
+    fn wait_for_the_last(&self) -> Result<()> {
+        let deadline = Instant::now() + ANSWER_LIMIT;
+        while lock(&self.shared).awaits_answers() {
+            match self.wire.receive(deadline)? {
+                Some(frame) => self.record(&frame),
+                None => break,
+            }
+        }
+        // Second answers to the last requests may have been received already.
+        for frame in self.wire.drain()? {
+            self.record(&frame);
+        }
+        Ok(())
+    }
+}
+
+fn lock(shared: &Shared) -> MutexGuard<'_, State> {
+    shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+}

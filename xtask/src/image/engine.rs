@@ -1,0 +1,93 @@
+//! What builds images: buildah, podman or docker, whichever works here.
+
+use std::{fmt, path::Path, path::PathBuf, process::Command};
+
+use anyhow::{Context as _, Result, bail};
+use clap::ValueEnum;
+
+use crate::process;
+
+/// The programs that can, in the order in which they are tried: those without a daemon first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum EngineKind {
+    Buildah,
+    Podman,
+    Docker,
+}
+
+impl EngineKind {
+    const fn program(self) -> &'static str {
+        match self {
+            Self::Buildah => "buildah",
+            Self::Podman => "podman",
+            Self::Docker => "docker",
+        }
+    }
+}
+
+/// One that works.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Engine {
+    kind: EngineKind,
+    program: PathBuf,
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind.program())
+    }
+}
+
+impl Engine {
+    /// The one that is wanted, or else the first that works.
+    pub(super) fn find(wanted: Option<EngineKind>) -> Result<Self> {
+        let mut why = Vec::new();
+        for &kind in EngineKind::value_variants().iter().filter(|kind| wanted.is_none_or(|it| it == **kind)) {
+            match Self::try_one(kind) {
+                Ok(engine) => return Ok(engine),
+                Err(error) => why.push(format!("{}: {error:#}", kind.program())),
+            }
+        }
+        bail!("nothing here can build an image ({}): on Debian, `apt-get install buildah`", why.join("; "))
+    }
+
+    fn try_one(kind: EngineKind) -> Result<Self> {
+        let program = process::find(kind.program()).context("not installed")?;
+        // It asks docker's daemon, and looks for a storage driver that works here.
+        process::output(Command::new(&program).arg("info"))?;
+        Ok(Self { kind, program })
+    }
+
+    fn command(&self) -> Command {
+        Command::new(&self.program)
+    }
+
+    /// Builds the image `tag` from `context`.
+    pub(super) fn build(&self, containerfile: &Path, context: &Path, version: &str, tag: &str) -> Result<()> {
+        let mut command = self.command();
+        command.arg("build");
+        command.arg("--build-arg").arg(format!("VERSION={version}")).args(["--tag", tag]);
+        process::run(command.arg("--file").arg(containerfile).arg(context))
+    }
+
+    /// The image's size, as the engine states it.
+    pub(super) fn size(&self, tag: &str) -> Result<String> {
+        let said = process::output(self.command().args(["images", "--format", "{{.Size}}", tag]))?;
+        Ok(said.lines().next().with_context(|| format!("{self} does not list {tag}"))?.trim().to_owned())
+    }
+
+    /// Saves the image as an archive in docker's format, which every runtime imports.
+    pub(super) fn save(&self, tag: &str, archive: &Path) -> Result<()> {
+        let mut command = self.command();
+        match self.kind {
+            EngineKind::Buildah => {
+                command.arg("push").arg(tag).arg(format!("docker-archive:{}:{tag}", archive.display()))
+            }
+            EngineKind::Podman => {
+                command.args(["save", "--format=docker-archive", "--output"]).arg(archive).arg(tag)
+            }
+            EngineKind::Docker => command.args(["save", "--output"]).arg(archive).arg(tag),
+        };
+        process::run(&mut command)
+    }
+}
