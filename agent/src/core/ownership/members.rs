@@ -160,7 +160,11 @@ impl Engine {
         session: Session,
         now: Monotonic,
     ) -> Result<(), Option<Monotonic>> {
-        if *name == self.settings.node && self.own.has_ended(session) {
+        // While this node lives in a session that it renews, every other one of its own is over.
+        let is_ours = *name == self.settings.node;
+        if is_ours
+            && (self.own.has_ended(session) || self.own.is_valid(now) && self.own.session() != Some(session))
+        {
             return Ok(());
         }
         let Some(lease) = self.members.get(name).and_then(|member| member.lease.as_ref()) else {
@@ -170,7 +174,7 @@ impl Engine {
             return Ok(());
         }
         // The node lives in another session, or somebody has edited the Lease and the node will put it right.
-        let is_current = *name == self.settings.node && self.own.session() == Some(session);
+        let is_current = is_ours && self.own.session() == Some(session);
         if lease.session.is_some_and(|carried| carried != session) && !is_current {
             let member = &self.members[name];
             let ended = member.session_seen + self.patience(lease);
