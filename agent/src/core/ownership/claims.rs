@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use super::{
-    ClaimWrite, Command, Engine, Entry, FoundEntry, Notice, Outcome, REFUSED_RETRY, RETRY, Wire,
+    ClaimWrite, Command, Engine, Entry, Expected, FoundEntry, Notice, Outcome, REFUSED_RETRY, RETRY, Wire,
     handover::Handing,
     vip::{Busy, Vip},
 };
@@ -114,6 +114,11 @@ impl Engine {
     ) {
         let Some(vip) = self.vips.get_mut(&address) else { return };
         let Some(busy) = vip.busy.take() else { return };
+        let is_creation = match &busy {
+            Busy::Hold(write) => write.expected == Expected::Absent,
+            Busy::Free => vip.claim.is_none(),
+            Busy::Offer | Busy::Update | Busy::Delete | Busy::Read => false,
+        };
         self.dirty.insert(address);
         match outcome {
             Outcome::Done(record) => {
@@ -135,7 +140,7 @@ impl Engine {
                 match outcome {
                     Outcome::Refused(message) => self.refused(address, "writing", message, now),
                     // Objects of this kind cannot be made at all.
-                    Outcome::Missing if vip.claim.is_none() => {
+                    Outcome::Missing if is_creation => {
                         vip.unread = true;
                         vip.retry = now + REFUSED_RETRY;
                     }

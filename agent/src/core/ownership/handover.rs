@@ -14,8 +14,6 @@ use crate::core::{
     time::Monotonic,
 };
 
-/// How long a successor may take to say that it knows; then the VIP is taken back.
-const TAKE_BACK: Duration = Duration::from_secs(2);
 /// Time between two handovers that are urgent, so that very many do not come at once.
 const URGENT_PACE: Duration = Duration::from_millis(2);
 
@@ -27,8 +25,10 @@ const URGENT_PACE: Duration = Duration::from_millis(2);
 pub(super) struct Handing {
     to: Holder,
     offered: Monotonic,
-    /// When the successor's announcement was heard.
+    /// When the successor's announcement was heard, and not yet found to be something else.
     moved: Option<Monotonic>,
+    /// Whether any was heard.
+    heard: bool,
     /// Whether the successor's own claim was seen.
     accepted: bool,
     until: Monotonic,
@@ -36,7 +36,7 @@ pub(super) struct Handing {
 
 impl Handing {
     pub(super) fn new(to: Holder, offered: Monotonic, until: Monotonic) -> Self {
-        Self { to, offered, moved: None, accepted: false, until }
+        Self { to, offered, moved: None, heard: false, accepted: false, until }
     }
 
     fn entry(&self) -> Entry {
@@ -49,12 +49,18 @@ impl Handing {
 
     pub(super) fn hear(&mut self, mac: MacAddr, now: Monotonic) {
         if self.to.mac == mac {
+            self.heard = true;
             self.moved.get_or_insert(now);
         }
     }
 }
 
 impl Engine {
+    /// How long a successor may take to say that it knows; then the VIP is taken back, in time before the entry ends.
+    fn take_back(&self) -> Duration {
+        self.settings.lease / 2
+    }
+
     /// What becomes of a VIP that this node holds, as its claim says too.
     pub(super) fn keep_or_leave(
         &mut self,
@@ -74,7 +80,7 @@ impl Engine {
         let others: Vec<Candidate> = self
             .candidates(address, demand, now)
             .into_iter()
-            .filter(|candidate| candidate.holder.node != us)
+            .filter(|candidate| candidate.holder.node != us && self.renews(&candidate.holder.node, now))
             .collect();
         let rested = self.vips[&address].changed + self.rest();
         match standing {
@@ -246,14 +252,14 @@ impl Engine {
         if let Some(moved) = handing.moved {
             // It answers already, so that its claim is written, and only not seen here yet. If it is not written, what was
             // heard was something else.
-            if moved + TAKE_BACK <= now {
+            if moved + self.take_back() <= now {
                 self.vip(address).handing.iter_mut().for_each(|handing| handing.moved = None);
                 self.read_claim(address);
                 return self.keep_handing(address, now);
             }
-            return Some(moved + TAKE_BACK);
+            return Some(moved + self.take_back());
         }
-        let limit = handing.offered + TAKE_BACK;
+        let limit = handing.offered + self.take_back();
         if limit > now {
             return Some(limit);
         }
@@ -320,13 +326,22 @@ impl Engine {
     /// ends and the API server is away still, the VIP is held over, if that is the policy: it is given way to the
     /// successor when that announces.
     pub(super) fn keep_handing(&mut self, address: Ipv4Addr, now: Monotonic) -> Again {
-        let until = self.vips[&address].handing.as_ref().filter(|handing| handing.is_open())?.until;
-        if until > now {
-            return Some(until);
+        let handing = self.vips[&address].handing.as_ref().filter(|handing| handing.is_open())?;
+        if handing.until > now {
+            return Some(handing.until);
         }
+        // After a pause, what was announced meanwhile may not have been heard yet.
+        let is_prompt = now < handing.until + super::RETRY;
         let holds_over = self.settings.policy == Policy::Hold && !self.own.is_valid(now);
-        let mac = self.vips[&address].handing.as_ref().map(|handing| handing.to.mac).unwrap_or(MacAddr::ZERO);
-        self.set_entry(address, Some(if holds_over { Entry::Held } else { Entry::Foreign { mac } }));
+        let entry = if holds_over && is_prompt && !handing.heard {
+            Entry::Held
+        } else {
+            Entry::Foreign { mac: handing.to.mac }
+        };
+        let is_held_over = self.vips[&address].entry == Some(Some(Entry::Held));
+        if !(holds_over && is_held_over) {
+            self.set_entry(address, Some(entry));
+        }
         None
     }
 }

@@ -208,6 +208,11 @@ impl Engine {
             && self.silent_at(name, now).is_none_or(|silent| now < silent)
     }
 
+    /// Whether a node has renewed lately: one that is being restarted lives, and yet cannot take anything over.
+    pub(super) fn renews(&self, name: &NodeName, now: Monotonic) -> bool {
+        self.members.get(name).is_some_and(|member| now < member.seen + self.settings.lease)
+    }
+
     /// When this node would depose another; none while there is no reason to.
     fn deposing_at(&self, name: &NodeName, now: Monotonic) -> Option<Monotonic> {
         if *name == self.settings.node {
