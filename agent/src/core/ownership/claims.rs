@@ -130,7 +130,7 @@ impl Engine {
                 match outcome {
                     Outcome::Refused(message) => self.refused(address, "writing", message, now),
                     // Objects of this kind cannot be made at all.
-                    Outcome::Missing if vip.claim.is_none() => {
+                    Outcome::Missing if vip.creating => {
                         vip.unread = true;
                         vip.retry = now + REFUSED_RETRY;
                     }
@@ -217,6 +217,7 @@ impl Engine {
 
     /// Goes on with what is pinned, in the session that it is of.
     pub(super) fn adopt_found(&mut self, now: Monotonic) {
+        let lasts = self.handover_lasts();
         for (address, entry) in std::mem::take(&mut self.found.entries) {
             let Some(vip) = self.vips.get_mut(&address) else {
                 self.set_entry(address, None);
@@ -245,7 +246,7 @@ impl Engine {
                         holder.node == self.settings.node && Some(holder.session) == self.own.session()
                     });
                     if let Some(to) = named.filter(|holder| holder.mac == mac) {
-                        vip.handing = Some(Handing::new(to.clone(), now));
+                        vip.handing = Some(Handing::found(to.clone(), until, now, lasts));
                         self.set_entry(address, Some(Entry::Handover { mac, until }));
                     }
                 }

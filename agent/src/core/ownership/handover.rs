@@ -5,7 +5,7 @@ use std::{net::Ipv4Addr, time::Duration};
 use vipward_common::MacAddr;
 
 use super::{
-    Command, Demand, Disqualified, Engine, Entry, Notice,
+    CLOCKS_DIFFER, Command, Demand, Disqualified, Engine, Entry, Notice,
     standing::Candidate,
     vip::{Again, Busy},
 };
@@ -16,10 +16,8 @@ use crate::core::{
 
 /// How long a successor may take to say that it knows; then the VIP is taken back.
 const TAKE_BACK: Duration = Duration::from_secs(2);
-/// How long the old holder answers with the successor's MAC after the move was seen, for those who missed it.
+/// How long the old holder answers with the successor's MAC at most after the move was seen, for those who missed it.
 const AFTERGLOW: Duration = Duration::from_secs(10);
-/// How long a handover entry lasts by itself, whatever becomes of this process.
-const LASTS: Duration = Duration::from_secs(15);
 /// Time between two handovers that are urgent, so that very many do not come at once.
 const URGENT_PACE: Duration = Duration::from_millis(2);
 
@@ -36,8 +34,14 @@ pub(super) struct Handing {
 }
 
 impl Handing {
-    pub(super) fn new(to: Holder, now: Monotonic) -> Self {
-        Self { to, offered: now, moved: None, accepted: None, until: now + LASTS }
+    pub(super) fn new(to: Holder, now: Monotonic, lasts: Duration) -> Self {
+        Self { to, offered: now, moved: None, accepted: None, until: now + lasts }
+    }
+
+    /// One that another process has begun.
+    pub(super) fn found(to: Holder, until: Monotonic, now: Monotonic, lasts: Duration) -> Self {
+        let offered = until.saturating_sub(lasts).min(now);
+        Self { to, offered, moved: None, accepted: None, until }
     }
 
     fn entry(&self) -> Entry {
@@ -56,6 +60,12 @@ impl Handing {
 }
 
 impl Engine {
+    /// How long a handover entry lasts by itself, whatever becomes of this process. It is less than what a claim rests
+    /// after the successor's acceptance, on anybody's clock: whoever has it next answers alone.
+    pub(super) fn handover_lasts(&self) -> Duration {
+        self.rest() - self.rest() / CLOCKS_DIFFER
+    }
+
     /// What becomes of a VIP that this node holds, as its claim says too.
     pub(super) fn keep_or_leave(
         &mut self,
@@ -215,7 +225,7 @@ impl Engine {
     /// Answers with the successor's MAC, then names the successor.
     fn offer(&mut self, address: Ipv4Addr, claim: &ClaimRecord, to: &Holder, cause: &str, now: Monotonic) {
         let Some(session) = self.own.session().filter(|_| self.own.is_valid(now)) else { return };
-        let handing = Handing::new(to.clone(), now);
+        let handing = Handing::new(to.clone(), now, self.handover_lasts());
         let entry = handing.entry();
         let vip = self.vip(address);
         vip.handing = Some(handing);
@@ -235,10 +245,11 @@ impl Engine {
         to: &Holder,
         now: Monotonic,
     ) -> Again {
+        let lasts = self.handover_lasts();
         let vip = self.vip(address);
         vip.held = None;
         if vip.handing.as_ref().is_none_or(|handing| handing.to != *to) {
-            vip.handing = Some(Handing::new(to.clone(), now));
+            vip.handing = Some(Handing::new(to.clone(), now, lasts));
         }
         let handing = vip.handing.clone()?;
         self.set_entry(address, Some(handing.entry()));
@@ -254,7 +265,7 @@ impl Engine {
         }
         let limit = handing.offered + TAKE_BACK;
         if limit > now {
-            return Some(limit);
+            return Some(limit).into_iter().chain(self.keep_handing(address, now)).min();
         }
         if self.own.is_valid(now) {
             self.hold(address, claim.epoch.next(), &format!("{} did not take it", to.node));
@@ -299,6 +310,7 @@ impl Engine {
     /// Another node has it: for a while this one answers with its MAC, if it has handed it over.
     pub(super) fn finish_handing(&mut self, address: Ipv4Addr, holder: &Holder, now: Monotonic) -> Again {
         let has_ended = self.has_ended(&holder.node, holder.session, now).is_ok();
+        let lasts = self.handover_lasts();
         let vip = self.vip(address);
         let handing = vip.handing.as_mut()?;
         if has_ended || handing.to.node != holder.node || handing.to.mac != holder.mac {
@@ -306,7 +318,7 @@ impl Engine {
             return None;
         }
         let accepted = *handing.accepted.get_or_insert(now);
-        let end = handing.moved.unwrap_or(accepted) + AFTERGLOW;
+        let end = (handing.moved.unwrap_or(accepted) + AFTERGLOW).min(handing.offered + lasts);
         if end <= now {
             vip.handing = None;
             return None;
@@ -319,13 +331,14 @@ impl Engine {
 
     /// While it is not known what became of an offer, the successor's MAC is answered: it is a node that forwards.
     pub(super) fn keep_handing(&mut self, address: Ipv4Addr, now: Monotonic) -> Again {
+        let lasts = self.handover_lasts();
         let handing = self.vip(address).handing.as_mut().filter(|handing| handing.is_open())?;
-        if handing.until < now + LASTS / 2 {
-            handing.until = now + LASTS;
+        if handing.until < now + lasts / 2 {
+            handing.until = now + lasts;
             let entry = handing.entry();
             self.set_entry(address, Some(entry));
-            return Some(now + LASTS / 2);
+            return Some(now + lasts / 2);
         }
-        Some(handing.until.saturating_sub(LASTS / 2).max(now + super::RETRY))
+        Some(handing.until.saturating_sub(lasts / 2).max(now + super::RETRY))
     }
 }

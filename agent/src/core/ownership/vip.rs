@@ -45,6 +45,8 @@ pub(super) struct Vip {
     /// What was last said to be our interface on its segment.
     pub(super) home: Option<Arc<str>>,
     pub(super) busy: Option<Busy>,
+    /// Whether the write that is under way, or was last, makes a new object.
+    pub(super) creating: bool,
     /// The claim must be read before anything is decided.
     pub(super) unread: bool,
     /// Nothing is asked for before this.
@@ -74,6 +76,7 @@ impl Vip {
             entry: None,
             home: None,
             busy: None,
+            creating: false,
             unread: false,
             retry: now,
             handing: None,
@@ -440,7 +443,9 @@ impl Engine {
             state: ClaimState::Held(holder),
             note,
         };
-        self.vip(address).busy = Some(Busy::Hold(write.clone()));
+        let vip = self.vip(address);
+        vip.creating = write.expected == Expected::Absent;
+        vip.busy = Some(Busy::Hold(write.clone()));
         self.command(Command::WriteClaim(write));
     }
 
@@ -454,6 +459,7 @@ impl Engine {
     ) {
         let vip = self.vip(address);
         let expected = vip.expected();
+        vip.creating = expected == Expected::Absent;
         vip.busy = Some(busy);
         self.command(Command::WriteClaim(ClaimWrite { vip: address, expected, epoch, state, note }));
     }

@@ -68,6 +68,16 @@ fn a_claim_that_is_gone_at_once_is_made_again_while_it_is_answered_on() {
 }
 
 #[test]
+fn a_claim_that_vanishes_under_a_write_is_made_again_at_once() {
+    let mut world = World::holding(&["b"]);
+    world.wish("b");
+    world.erase_claim();
+    world.see_claim();
+    assert_eq!(world.answer(), ["entry held", "read claim"], "the offer has missed");
+    assert_eq!(world.answer(), ["tell: repaired 192.0.2.10", "create claim: held by a1, epoch 1"]);
+}
+
+#[test]
 fn a_lease_that_somebody_has_deleted_is_made_again_and_nothing_moves() {
     let mut world = World::holding(&["b"]).by_hand();
     let fence = world.fence();
@@ -113,7 +123,7 @@ fn a_claim_that_somebody_has_edited_to_name_this_node_is_not_believed_before_its
     let lines = world.claim(held("a"), 1);
     assert!(!lines.iter().any(|line| line.contains("write")), "{lines:?}");
     assert!(!world.holds());
-    let lines = world.after(REST - ms(1));
+    let lines = world.after(just_before(REST));
     assert!(!lines.iter().any(|line| line.contains("write")), "{lines:?}");
     assert_eq!(world.after(ms(1)), ["write claim: held by a1, epoch 1"], "nobody has");
 }

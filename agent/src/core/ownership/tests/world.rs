@@ -47,6 +47,11 @@ pub(super) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
+/// One millisecond less.
+pub(super) const fn just_before(duration: Duration) -> Duration {
+    duration.saturating_sub(ms(1))
+}
+
 /// A number for a node of one letter.
 fn number(node: &str) -> u8 {
     node.as_bytes()[0]
