@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use super::{
-    ClaimWrite, Command, Engine, Entry, FoundEntry, Notice, Outcome, REFUSED_RETRY, RETRY, Wire,
+    ClaimWrite, Command, Engine, Entry, Expected, FoundEntry, Notice, Outcome, REFUSED_RETRY, RETRY, Wire,
     handover::Handing,
     vip::{Busy, Vip},
 };
@@ -67,8 +67,8 @@ impl Engine {
     pub(super) fn on_claim_gone(&mut self, address: Ipv4Addr, now: Monotonic) {
         let Some(vip) = self.vips.get_mut(&address) else { return };
         let Some(claim) = vip.claim.take() else { return };
-        // Properly deleted objects are seen to be deleted first, since a finalizer keeps them.
-        let is_clear = claim.deleting || claim.state == ClaimState::Released;
+        // Its holder may answer on, and make it again at once.
+        let is_clear = claim.state == ClaimState::Released;
         vip.unclear = (!is_clear).then_some(now);
         vip.free = None;
         self.dirty.insert(address);
@@ -130,7 +130,7 @@ impl Engine {
                 match outcome {
                     Outcome::Refused(message) => self.refused(address, "writing", message, now),
                     // Objects of this kind cannot be made at all.
-                    Outcome::Missing if vip.creating => {
+                    Outcome::Missing if vip.rested_on == Some(Expected::Absent) => {
                         vip.unread = true;
                         vip.retry = now + REFUSED_RETRY;
                     }

@@ -63,7 +63,7 @@ impl Engine {
     /// How long a handover entry lasts by itself, whatever becomes of this process. It is less than what a claim rests
     /// after the successor's acceptance, on anybody's clock: whoever has it next answers alone.
     pub(super) fn handover_lasts(&self) -> Duration {
-        self.rest() - self.rest() / CLOCKS_DIFFER
+        self.rest().saturating_sub(self.rest() / CLOCKS_DIFFER)
     }
 
     /// What becomes of a VIP that this node holds, as its claim says too.

@@ -45,8 +45,8 @@ pub(super) struct Vip {
     /// What was last said to be our interface on its segment.
     pub(super) home: Option<Arc<str>>,
     pub(super) busy: Option<Busy>,
-    /// Whether the write that is under way, or was last, makes a new object.
-    pub(super) creating: bool,
+    /// What the write that is under way, or was last, rests on.
+    pub(super) rested_on: Option<Expected>,
     /// The claim must be read before anything is decided.
     pub(super) unread: bool,
     /// Nothing is asked for before this.
@@ -76,7 +76,7 @@ impl Vip {
             entry: None,
             home: None,
             busy: None,
-            creating: false,
+            rested_on: None,
             unread: false,
             retry: now,
             handing: None,
@@ -444,7 +444,7 @@ impl Engine {
             note,
         };
         let vip = self.vip(address);
-        vip.creating = write.expected == Expected::Absent;
+        vip.rested_on = Some(write.expected.clone());
         vip.busy = Some(Busy::Hold(write.clone()));
         self.command(Command::WriteClaim(write));
     }
@@ -459,7 +459,7 @@ impl Engine {
     ) {
         let vip = self.vip(address);
         let expected = vip.expected();
-        vip.creating = expected == Expected::Absent;
+        vip.rested_on = Some(expected.clone());
         vip.busy = Some(busy);
         self.command(Command::WriteClaim(ClaimWrite { vip: address, expected, epoch, state, note }));
     }

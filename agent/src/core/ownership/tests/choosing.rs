@@ -10,7 +10,7 @@ const HANDED_OVER: [&str; 2] = ["entry handover b for 4.275s", "write claim: off
 
 /// Makes b the preferred node, and nobody else.
 fn prefer_b() -> Demand {
-    Demand { preferred: selector("best"), ..demand() }
+    Demand { preferred: Some(selector("best")), ..demand() }
 }
 
 fn best(name: &str) -> Event {

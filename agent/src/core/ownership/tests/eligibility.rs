@@ -37,7 +37,7 @@ const HARD: [Reason; 5] = [
         world.tell(Event::Node(NodeRecord { labels: BTreeMap::new(), ..node(name) }));
         let labels = [("zone".to_owned(), "z".to_owned())].into();
         world.tell(Event::Node(NodeRecord { labels, ..node(other) }));
-        world.want_so(Demand { nodes: selector("zone=z"), ..demand() })
+        world.want_so(Demand { nodes: Some(selector("zone=z")), ..demand() })
     }),
 ];
 

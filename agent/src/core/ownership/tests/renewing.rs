@@ -13,6 +13,9 @@ fn renewing() -> World {
     world
 }
 
+/// A way for a request to fail.
+type Failure = fn(&mut World) -> Vec<String>;
+
 fn without_fence(lines: &[String]) -> Vec<&str> {
     lines.iter().map(String::as_str).filter(|line| !line.starts_with("fence")).collect()
 }
@@ -52,7 +55,7 @@ fn the_next_renewal_leaves_one_renewal_after_the_last_one() {
 
 #[test]
 fn a_renewal_that_has_not_succeeded_does_not_move_the_fence() {
-    let failures: [(&str, fn(&mut World) -> Vec<String>); 4] = [
+    let failures: [(&str, Failure); 4] = [
         ("the request got lost", World::lose),
         ("the answer got lost", World::lose_answer),
         ("it was refused", World::refuse),

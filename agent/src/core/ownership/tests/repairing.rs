@@ -59,6 +59,18 @@ fn a_claim_that_somebody_asks_to_delete_is_left_to_its_holder() {
 }
 
 #[test]
+fn a_claim_that_its_holder_has_deleted_as_it_was_asked_to_is_left_to_it_to_make_again() {
+    let mut world = World::living("a", &["b"]);
+    world.claim(held("b"), 1);
+    world.want();
+    world.after(REST);
+    world.ask_to_delete();
+    world.erase_claim();
+    assert_eq!(world.see_claim(), ["entry foreign ?"]);
+    assert_eq!(world.timeline(REST), ["4.500 create claim: held by a1, epoch 1"]);
+}
+
+#[test]
 fn a_claim_that_is_gone_at_once_is_made_again_while_it_is_answered_on() {
     let mut world = World::holding(&["b"]);
     world.erase_claim();

@@ -111,13 +111,13 @@ pub(super) fn node(name: &str) -> NodeRecord {
     }
 }
 
-pub(super) fn selector(text: &str) -> Option<Selector> {
-    Some(text.parse().expect("a selector"))
+pub(super) fn selector(text: &str) -> Selector {
+    text.parse().expect("a selector")
 }
 
 pub(super) fn demand() -> Demand {
     let service = ServiceName { namespace: "default".into(), name: "web".into() };
-    Demand { services: vec![service], preferred: selector(FIRST), ..Demand::default() }
+    Demand { services: vec![service], preferred: Some(selector(FIRST)), ..Demand::default() }
 }
 
 pub(super) fn settings(node: &str) -> Settings {
