@@ -114,11 +114,6 @@ impl Engine {
     ) {
         let Some(vip) = self.vips.get_mut(&address) else { return };
         let Some(busy) = vip.busy.take() else { return };
-        let is_creation = match &busy {
-            Busy::Hold(write) => write.expected == Expected::Absent,
-            Busy::Free => vip.claim.is_none(),
-            Busy::Offer | Busy::Update | Busy::Delete | Busy::Read => false,
-        };
         self.dirty.insert(address);
         match outcome {
             Outcome::Done(record) => {
@@ -140,7 +135,7 @@ impl Engine {
                 match outcome {
                     Outcome::Refused(message) => self.refused(address, "writing", message, now),
                     // Objects of this kind cannot be made at all.
-                    Outcome::Missing if is_creation => {
+                    Outcome::Missing if vip.rested_on == Some(Expected::Absent) => {
                         vip.unread = true;
                         vip.retry = now + REFUSED_RETRY;
                     }
@@ -256,7 +251,8 @@ impl Engine {
                         holder.node == self.settings.node && Some(holder.session) == self.own.session()
                     });
                     if let Some(to) = named.filter(|holder| holder.mac == mac) {
-                        vip.handing = Some(Handing::new(to.clone(), now, until));
+                        let offered = until.saturating_sub(lasts).min(now);
+                        vip.handing = Some(Handing::new(to.clone(), offered, until));
                         self.set_entry(address, Some(Entry::Handover { mac, until }));
                     }
                 }
