@@ -304,6 +304,16 @@ impl Cluster {
         found.with_context(|| format!("its Events: {last:#?}"))
     }
 
+    /// How many writes the agents have asked for, those of Leases aside; none when that is not counted: a real API
+    /// server is used.
+    pub fn writes_beside_leases(&mut self) -> Option<u64> {
+        let stats = self.api_mut().in_this_process()?.stats();
+        let of_agent = format!("{ACCOUNT}@");
+        Some(stats.count(|kind| {
+            kind.verb.is_write() && kind.resource != "leases" && kind.user.starts_with(&of_agent)
+        }))
+    }
+
     /// Deletes the `DaemonSet`, as an uninstall begins. The agents' processes are the test's to end.
     pub fn delete_daemon_set(&self) -> Result<bool> {
         self.admin().delete(&self.daemon_set())
