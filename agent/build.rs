@@ -12,6 +12,9 @@ use std::{
 const VARIABLE: &str = "VIPWARD_EBPF_OBJECT";
 
 fn main() -> ExitCode {
+    if env::var_os("CARGO_FEATURE_SHELL").is_none() {
+        return ExitCode::SUCCESS;
+    }
     println!("cargo:rerun-if-env-changed={VARIABLE}");
     let object = env::var_os(VARIABLE).map_or_else(built_object, PathBuf::from);
     println!("cargo:rerun-if-changed={}", object.display());

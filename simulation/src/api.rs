@@ -233,10 +233,9 @@ enum Refusal {
 
 fn allowed(expected: &Expected, current: Option<&Version>) -> Result<(), Refusal> {
     match (expected, current) {
-        (Expected::Absent, None) => Ok(()),
-        (Expected::Absent, Some(_)) => Err(Refusal::Conflict),
         (Expected::At(_), None) => Err(Refusal::Missing),
+        (Expected::Absent, None) => Ok(()),
         (Expected::At(expected), Some(current)) if expected == current => Ok(()),
-        (Expected::At(_), Some(_)) => Err(Refusal::Conflict),
+        (Expected::Absent | Expected::At(_), Some(_)) => Err(Refusal::Conflict),
     }
 }

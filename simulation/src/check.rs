@@ -36,6 +36,8 @@ pub(crate) struct Checks {
     disturbed: At,
     /// Until when something unplanned is in force.
     faults_until: At,
+    /// The last time that an agent started to which the dead may look alive.
+    booted: At,
     /// Per VIP: whether it must be answered at every instant.
     guarded: Vec<bool>,
     /// Since when there was nothing but heartbeats.
@@ -54,6 +56,7 @@ impl Checks {
             dark: vec![None; vips],
             disturbed: At::default(),
             faults_until: At::default(),
+            booted: At::default(),
             guarded: vec![false; vips],
             quiet_from: At::default(),
             last_noise: None,
@@ -74,6 +77,12 @@ impl Checks {
     /// Something unplanned befell it, for so long.
     pub(crate) fn faulted(&mut self, now: At, lasts: Option<Duration>) {
         self.faults_until = self.faults_until.max(now + lasts.unwrap_or_default());
+        self.guarded.fill(false);
+    }
+
+    /// An agent has started while some Lease is of a node that is dead: it cannot know yet.
+    pub(crate) fn booted_among_ghosts(&mut self, now: At) {
+        self.booted = now;
         self.guarded.fill(false);
     }
 

@@ -4,6 +4,7 @@ use std::ops::AddAssign;
 
 /// What happened in one run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "what was seen, each independent of the others")]
 pub struct Facts {
     /// A VIP was taken over from a node whose session was ended.
     pub taken_over: bool,

@@ -130,18 +130,18 @@ impl Program {
     pub(crate) fn hear(&mut self, vip: usize, sha: MacAddr, own: MacAddr, now: Monotonic) -> Option<Wire> {
         let is_peer = self.peers.contains(&sha);
         let is_valid = self.fence(now) == FenceState::Valid;
-        match self.role(vip, now)? {
-            Role::Held if sha == own => None,
-            Role::Held if is_peer && is_valid => Some(Wire::Contested { mac: sha }),
-            Role::Held if is_peer => self.give_way(vip, sha).then_some(Wire::Yielded { mac: sha }),
-            Role::Handover { mac, .. } if sha == mac && is_valid => Some(Wire::Moved { mac: sha }),
+        let role = self.role(vip, now)?;
+        match role {
+            Role::Foreign { mac } => (is_peer && sha != mac).then_some(Wire::Moved { mac: sha }),
             Role::Handover { mac, .. } if sha == mac => {
-                self.give_way(vip, sha).then_some(Wire::Moved { mac: sha })
+                (is_valid || self.give_way(vip, sha)).then_some(Wire::Moved { mac: sha })
             }
-            Role::Handover { .. } if is_peer && is_valid => Some(Wire::Contested { mac: sha }),
-            Role::Handover { .. } if is_peer => self.give_way(vip, sha).then_some(Wire::Yielded { mac: sha }),
-            Role::Foreign { mac } if is_peer && sha != mac => Some(Wire::Moved { mac: sha }),
-            Role::Held | Role::Handover { .. } | Role::Foreign { .. } => None,
+            // A stranger's claim is dropped, and so is our own that came back.
+            Role::Held | Role::Handover { .. } if !is_peer || role == Role::Held && sha == own => None,
+            Role::Held | Role::Handover { .. } if is_valid => Some(Wire::Contested { mac: sha }),
+            Role::Held | Role::Handover { .. } => {
+                self.give_way(vip, sha).then_some(Wire::Yielded { mac: sha })
+            }
         }
     }
 

@@ -46,6 +46,7 @@ impl Schedule {
 /// The settings that all engines share, in milliseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(clippy::struct_field_names, reason = "a scalar that is written down carries its unit")]
 pub(crate) struct Timing {
     /// How long one renewal is good for.
     pub(crate) lease_ms: u32,

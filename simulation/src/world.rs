@@ -217,7 +217,7 @@ impl World {
     pub(crate) fn run(&mut self) {
         while let Some(Reverse((at, _, happening))) = self.queue.pop() {
             self.now = self.now.max(at);
-            self.happen(happening);
+            self.happen(&happening);
             if self.stirred {
                 self.stirred = false;
                 self.check();
@@ -237,8 +237,8 @@ impl World {
         self.at(self.now + delay, happening);
     }
 
-    fn happen(&mut self, happening: Happening) {
-        match happening {
+    fn happen(&mut self, happening: &Happening) {
+        match *happening {
             Happening::Begin(index) => self.begin_or_arm(index),
             Happening::End(index) => self.end(index),
             Happening::Disarm(index) => self.disarm(index),

@@ -29,6 +29,7 @@ use vipward::{
     },
     shell::kube::{Access, Kube, Limits, Reader, Reading, Reply, Requests, Resource, Seen, Server, crd_yaml},
 };
+use vipward_common::MacAddr;
 use vipward_tests::apiserver::{ApiServer, Options, RequestKind, Verb};
 
 /// Longer than anything takes on a busy machine.
@@ -163,10 +164,7 @@ fn holder(node: &str) -> Holder {
     Holder {
         node: node.into(),
         session: session(1),
-        mac: "02:00:00:00:01:01".split(':').enumerate().fold(Default::default(), |mut mac, (at, octet)| {
-            mac.0[at] = u8::from_str_radix(octet, 16).expect("an octet");
-            mac
-        }),
+        mac: MacAddr([2, 0, 0, 0, 1, 1]),
         interface: "eth0".into(),
     }
 }

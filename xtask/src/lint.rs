@@ -35,7 +35,11 @@ const CHECKS: &[Check] = &[
     ("clippy, host", clippy_host),
     ("clippy, fuzz targets", clippy_fuzz),
     ("documentation", documentation),
+    ("the CRD is the Rust type's", crd),
 ];
+
+/// What `kubectl apply` is given, which the agent's type defines.
+const CRD: &str = "deploy/kubernetes/base/crd.yaml";
 
 /// The fuzz targets are a workspace of their own, which `--workspace` and `--all` do not reach.
 const FUZZ: &str = "fuzz/Cargo.toml";
@@ -58,6 +62,21 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     }
     println!("\n{}", table::render(["CHECK", "RESULT", "SECONDS"], &[2], &rows));
     if failed.is_empty() { Ok(()) } else { bail!("{} failed: {}", failed.len(), failed.join("; ")) }
+}
+
+/// The committed definition is what the agent prints.
+fn crd(workspace: &Workspace) -> Result<()> {
+    let printed = process::output(&mut cargo(
+        workspace,
+        &["run", "--quiet", "-p", "vipward", "--bin", "vipward", "--", "crd"],
+    ))?;
+    let path = workspace.root.join(CRD);
+    let committed =
+        fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
+    if printed == committed {
+        return Ok(());
+    }
+    bail!("{CRD} is not what the agent's type says: `cargo run -p vipward -- crd > {CRD}`")
 }
 
 fn cargo(workspace: &Workspace, args: &[&str]) -> Command {

@@ -47,6 +47,11 @@ enum Command {
     /// Builds the objects and the agent, then runs unit tests, kernel fixtures, network-namespace tests, 20,000
     /// simulated schedules and about ten seconds of each fuzz target. The last line is `N passed, N failed`.
     Test(test_run::Args),
+    /// Play the scenarios of a cluster: three nodes, a client, an API server (needs root)
+    ///
+    /// They are part of `test` too. With `KUBECONFIG` set they run against the API server that it names, which should be
+    /// one for tests: Nodes, Services and `VirtualIP` objects are made there, and removed.
+    E2e(test_run::ClusterArgs),
     /// Play random schedules of crashes, pauses and partitions against the ownership engine
     ///
     /// `--seeds N` says how many, `--seed S` the first; `--trace --seed S` shows one; docs/SIMULATION.md has the rest.
@@ -98,6 +103,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Setup(args) => setup::run(&workspace, &args),
         Command::BuildEbpf(args) => build_ebpf::run(&workspace, &args),
         Command::Test(args) => test_run::run(&workspace, &args),
+        Command::E2e(args) => test_run::e2e(&workspace, &args),
         Command::Simulate(args) => simulate::run(&workspace, &args.args),
         Command::Lint => lint::run(&workspace),
         Command::Demo(args) => {

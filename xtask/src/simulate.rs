@@ -10,6 +10,8 @@ use crate::{
     workspace::Workspace,
 };
 
+/// The simulator, optimised.
+pub(crate) const SCOPE: &[&str] = &["--profile=simulation", "-p", "vipward-simulation"];
 /// How many schedules are part of every test run.
 const SEEDS: &str = "20000";
 
@@ -39,6 +41,6 @@ fn build(workspace: &Workspace) -> Result<Command> {
     process::step("building the simulator");
     let mut cargo = process::cargo();
     cargo.current_dir(&workspace.root);
-    process::run(cargo.args(["build", "-p", "vipward-simulation", "--bin", "vipward-simulate"]))?;
-    Ok(Command::new(workspace.target.join("debug/vipward-simulate")))
+    process::run(cargo.args(["build"]).args(SCOPE).args(["--bin", "vipward-simulate"]))?;
+    Ok(Command::new(workspace.target.join("simulation/vipward-simulate")))
 }

@@ -3,6 +3,7 @@
 mod tally;
 
 use std::{
+    env,
     ffi::OsString,
     io::{self, BufRead as _, BufReader, Write as _},
     path::{Path, PathBuf},
@@ -38,6 +39,38 @@ pub(crate) struct Step {
 /// The test binary in `tests/` that needs a kernel but no network namespaces.
 const FIXTURES: &str = "fixtures";
 
+const ALL: &[&str] = &["--workspace", "--exclude=vipward-ebpf", "--exclude=vipward-simulation"];
+const QUICK: &[&str] = &[
+    "--workspace",
+    "--exclude=vipward-ebpf",
+    "--exclude=vipward-simulation",
+    "--lib",
+    "--bins",
+    "--test",
+    FIXTURES,
+];
+/// Three nodes, and an API server.
+const CLUSTER: &[&str] = &["-p", "vipward-tests", "--test", "kubernetes"];
+
+#[derive(clap::Args)]
+pub(crate) struct ClusterArgs {
+    /// Only scenarios whose name contains one of these
+    filters: Vec<String>,
+}
+
+/// Plays the scenarios of a cluster, and nothing else.
+pub(crate) fn e2e(workspace: &Workspace, args: &ClusterArgs) -> Result<()> {
+    root::check()?;
+    setup::ensure(workspace, &[Need::Build, Need::Test])?;
+    build_ebpf::build(workspace)?;
+    let agent = build_agent(workspace)?;
+    process::step("building and playing the scenarios of a cluster");
+    let mut tally = Tally::default();
+    let status = run_cargo_test(workspace, CLUSTER, &args.filters, &agent, &mut tally)?;
+    println!("{tally}");
+    verdict(&tally, status, &args.filters)
+}
+
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     root::check()?;
     setup::ensure(workspace, &[Need::Build, Need::Test])?;
@@ -45,7 +78,12 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let agent = build_agent(workspace)?;
 
     process::step("building and running tests");
-    let (mut tally, status) = run_cargo_test(workspace, args, &agent)?;
+    let mut tally = Tally::default();
+    let scope = if args.quick { QUICK } else { ALL };
+    let mut status = run_cargo_test(workspace, scope, &args.filters, &agent, &mut tally)?;
+    if status.success() && !args.quick {
+        status = run_cargo_test(workspace, simulate::SCOPE, &args.filters, &agent, &mut tally)?;
+    }
     let compiled = status.success() || tally.failed() > 0;
     if compiled && !args.quick {
         if let Some(simulated) = simulate::test(workspace, &args.filters)? {
@@ -95,18 +133,25 @@ pub(crate) fn variables(workspace: &Workspace, agent: &Path) -> Result<Vec<(&'st
     Ok(variables)
 }
 
-fn run_cargo_test(workspace: &Workspace, args: &Args, agent: &Path) -> Result<(Tally, ExitStatus)> {
-    let variables = variables(workspace, agent)?;
+fn run_cargo_test(
+    workspace: &Workspace,
+    scope: &[&str],
+    filters: &[String],
+    agent: &Path,
+    tally: &mut Tally,
+) -> Result<ExitStatus> {
+    let mut variables = variables(workspace, agent)?;
+    // Scenarios of a cluster run against the API server that it names.
+    variables.extend(env::var_os("KUBECONFIG").map(|kubeconfig| ("KUBECONFIG", kubeconfig)));
     let mut cargo = process::cargo();
-    cargo.current_dir(&workspace.root).args(["test", "--no-fail-fast"]);
-    if args.quick {
-        cargo.args(["--workspace", "--exclude=vipward-ebpf", "--lib", "--bins", "--test", FIXTURES]);
-    } else {
-        cargo.args(["--workspace", "--exclude=vipward-ebpf"]);
+    cargo.current_dir(&workspace.root).args(["test", "--no-fail-fast"]).args(scope);
+    cargo.arg("--").args(filters).envs(variables.iter().map(|(name, value)| (name, value)));
+    if variables.iter().any(|(name, _)| *name == "KUBECONFIG") {
+        // There is one such server, and VIPs have cluster-wide names.
+        cargo.arg("--test-threads=1");
     }
-    cargo.arg("--").args(&args.filters).envs(variables.iter().map(|(name, value)| (name, value)));
     run_as_root(&mut cargo, &variables)?;
-    tally_while_shown(&mut cargo)
+    tally_while_shown(&mut cargo, tally)
 }
 
 /// Makes cargo start the test programs, but nothing else, with sudo.
@@ -129,14 +174,13 @@ fn run_as_root(cargo: &mut Command, variables: &[(&str, OsString)]) -> Result<()
 }
 
 /// Passes on what `cargo` prints as it comes, and reads the results in it.
-fn tally_while_shown(cargo: &mut Command) -> Result<(Tally, ExitStatus)> {
+fn tally_while_shown(cargo: &mut Command, tally: &mut Tally) -> Result<ExitStatus> {
     // One pipe for both: cargo names each test program on stderr, before that prints its results on stdout.
     let (reader, writer) = io::pipe().context("failed to make a pipe")?;
     cargo.stdout(writer.try_clone().context("failed to copy a pipe")?).stderr(writer);
     let mut child = cargo.spawn().with_context(|| format!("failed to start `{}`", process::shown(cargo)))?;
     cargo.stdout(io::stdout()).stderr(io::stderr()); // closes our ends of the pipe, so that it ends with the child
 
-    let mut tally = Tally::default();
     let mut reader = BufReader::new(reader);
     let mut line = Vec::new();
     while reader.read_until(b'\n', &mut line).context("failed to read what the tests print")? > 0 {
@@ -146,5 +190,5 @@ fn tally_while_shown(cargo: &mut Command) -> Result<(Tally, ExitStatus)> {
     }
     let status = child.wait().context("failed to wait for `cargo test`")?;
     tally.finish();
-    Ok((tally, status))
+    Ok(status)
 }

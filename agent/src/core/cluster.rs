@@ -124,7 +124,7 @@ pub struct NodeLink {
     pub name: Arc<str>,
     /// Its MAC.
     pub mac: MacAddr,
-    /// The subnets of its segment.
+    /// The subnets of its segment; where it has an address in one, that address with its prefix length.
     pub subnets: Vec<Ipv4Net>,
     /// Whether it is up and has carrier.
     pub carrier: bool,

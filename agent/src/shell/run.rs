@@ -256,6 +256,7 @@ impl<S: Source> Driver<S> {
         self.announce(now);
         for line in self.trouble.on_tick(now) {
             report::trouble(&line, &self.view);
+            self.source.note_trouble(&line);
         }
         Ok(())
     }
@@ -300,6 +301,7 @@ impl<S: Source> Driver<S> {
         for event in events {
             for line in self.trouble.on_event(event, now) {
                 report::trouble(&line, &self.view);
+                self.source.note_trouble(&line);
             }
         }
         Ok(())

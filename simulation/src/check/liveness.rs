@@ -9,7 +9,7 @@ use crate::{names, time::At, world::World};
 /// The wait of each rank, and of a retry, and what a few latencies come to (docs/SIMULATION.md has the sum).
 const RANK: Duration = Duration::from_millis(500);
 const RETRY: Duration = Duration::from_millis(250);
-const LATENCIES: Duration = Duration::from_millis(1_000);
+const LATENCIES: Duration = Duration::from_secs(1);
 
 impl World {
     fn is_bright(&self, vip: usize) -> bool {
@@ -33,7 +33,9 @@ impl World {
         let named = match self.api.claims.get(&names::vip(vip)).map(|claim| &claim.state) {
             Some(ClaimState::Held(holder)) => of(&holder.node),
             Some(ClaimState::Offered { to, from }) => of(&to.node).max(of(&from.0)),
-            Some(ClaimState::Released | ClaimState::Blank) | None => None,
+            // It may have been anybody's.
+            Some(ClaimState::Blank) | None => self.api.leases.values().map(|lease| lease.duration).max(),
+            Some(ClaimState::Released) => None,
         };
         let lease = Duration::from_millis(timing.lease_ms.into());
         let patience = named.unwrap_or(lease).max(lease) + Duration::from_millis(timing.margin_ms.into());
@@ -122,7 +124,9 @@ impl World {
 
     /// Guards a VIP from when it is settled and nothing unplanned is in force.
     pub(super) fn guard(&mut self, vip: usize) {
-        if self.checks.guarded[vip] || self.now.since(self.checks.faults_until) <= self.calm() {
+        if self.checks.guarded[vip]
+            || self.now.since(self.checks.faults_until.max(self.checks.booted)) <= self.calm()
+        {
             return;
         }
         let has_holder = self.is_wanted(vip) && self.unsettled(vip).is_none();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vipward::core::cluster::ClaimState;
+use vipward::core::{cluster::ClaimState, time::Monotonic};
 use vipward_common::MacAddr;
 
 use crate::{names, program::Role, trace, world::REFRESH, world::World};
@@ -86,7 +86,7 @@ impl World {
                     format!(
                         "{} goes on: {}",
                         names::node(*node),
-                        trace::command(command, Default::default()).trim()
+                        trace::command(command, Monotonic::default()).trim()
                     )
                 }
                 (None, None) => "there is no end to the heartbeats".to_owned(),

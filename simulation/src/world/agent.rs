@@ -8,7 +8,7 @@ use super::{Happening, World};
 use crate::{
     api::Request,
     names,
-    node::{Incoming, Process, Times},
+    node::{Incoming, Node, Process, Times},
     program::{Program, Role},
     sabotage::Sabotage,
     schedule::{Ending, KINDS, Step},
@@ -65,6 +65,13 @@ impl World {
         let found = it.program.found(local);
         it.process = Some(Process::new(Engine::start(settings, found.clone(), local), now));
         self.say(node, || format!("starts, and finds {:?}", found.entries));
+        let is_ghost = |it: &Node| {
+            !it.kernel_runs()
+                && self.api.leases.get(&names::node(it.index)).is_some_and(|lease| lease.session.is_some())
+        };
+        if self.nodes.iter().any(is_ghost) {
+            self.checks.booted_among_ghosts(now);
+        }
         for vip in 0..self.plan.vips.len() {
             self.nodes[node].rounds[vip].is_running = false;
             let slot = self.nodes[node].program.slot(vip);

@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use vipward::core::{
-    cluster::{ClaimState, Holder, Session},
-    ownership::Found,
-};
+use vipward::core::cluster::{ClaimState, Holder, Session};
 
 use super::{Happening, World};
 use crate::{
@@ -156,7 +153,6 @@ impl World {
         }
         self.kill(node);
         self.nodes[node].program = Program::new(self.plan.vips.len(), self.plan.hold, self.sabotage);
-        debug_assert_eq!(self.nodes[node].program.found(Default::default()), Found::default());
         for handing in self.handing.iter_mut().filter(|of| of.is_some_and(|(giver, _)| giver == node)) {
             *handing = None;
         }
@@ -185,7 +181,7 @@ impl World {
         }
         if begins && clock_too {
             // What it answers when it wakes up is outside of what is promised.
-            self.nodes[node].dazed_until = now + Duration::from_secs(3_600);
+            self.nodes[node].dazed_until = now + Duration::from_hours(1);
         }
         if !begins {
             self.watch_fence(node);
@@ -248,12 +244,16 @@ impl World {
                     self.api_refuses.change(begins);
                 }
                 if !begins {
-                    (0..self.nodes.len()).for_each(|node| self.revive(node));
+                    for node in 0..self.nodes.len() {
+                        self.revive(node);
+                    }
                 }
             }
             What::ApiRestart => {
                 for node in 0..self.nodes.len() {
-                    KINDS.into_iter().for_each(|kind| self.begin_list(node, kind));
+                    for kind in KINDS {
+                        self.begin_list(node, kind);
+                    }
                 }
             }
             What::SlowApi { by_ms, .. } => keep(&mut self.slow, number, by_ms, begins),
@@ -270,7 +270,9 @@ impl World {
     }
 
     fn revive(&mut self, node: usize) {
-        KINDS.into_iter().for_each(|kind| self.revive_watch(node, kind));
+        for kind in KINDS {
+            self.revive_watch(node, kind);
+        }
     }
 
     fn mark(&mut self, node: usize, mark: Mark, begins: bool) {

@@ -51,8 +51,12 @@ impl Engine {
         let vip = self.vips.entry(address).or_insert_with(|| Vip::new(now));
         let before = vip.claim.as_ref().and_then(|claim| named(&claim.state));
         let after = named(&record.state);
+        let is_offered = |claim: &ClaimRecord| matches!(claim.state, ClaimState::Offered { .. });
         let is_changed = after.is_some()
-            && (after != before || vip.claim.as_ref().is_some_and(|claim| claim.epoch != record.epoch));
+            && (after != before
+                || vip.claim.as_ref().is_some_and(|claim| {
+                    claim.epoch != record.epoch || is_offered(claim) != is_offered(&record)
+                }));
         if is_changed || vip.claim.is_none() {
             vip.changed = now;
             vip.free = None;
@@ -68,7 +72,8 @@ impl Engine {
         let Some(vip) = self.vips.get_mut(&address) else { return };
         let Some(claim) = vip.claim.take() else { return };
         // Properly deleted objects are seen to be deleted first, since a finalizer keeps them.
-        let is_clear = claim.deleting || claim.state == ClaimState::Released;
+        // But anybody can delete one that is still wanted, and its holder answers on.
+        let is_clear = claim.state == ClaimState::Released || claim.deleting && vip.demand.is_none();
         vip.unclear = (!is_clear).then_some(now);
         vip.free = None;
         self.dirty.insert(address);
@@ -122,7 +127,7 @@ impl Engine {
             }
             Outcome::Conflict | Outcome::Missing | Outcome::Refused(_) => {
                 // An offer that was not written: it is held on.
-                if busy == Busy::Offer && vip.is_held() {
+                if busy == Busy::Offer && vip.is_held() && self.own.is_valid(now) {
                     vip.handing = None;
                     self.set_entry(address, Some(Entry::Held));
                 }
@@ -245,7 +250,7 @@ impl Engine {
                         holder.node == self.settings.node && Some(holder.session) == self.own.session()
                     });
                     if let Some(to) = named.filter(|holder| holder.mac == mac) {
-                        vip.handing = Some(Handing::new(to.clone(), now));
+                        vip.handing = Some(Handing::new(to.clone(), now, until));
                         self.set_entry(address, Some(Entry::Handover { mac, until }));
                     }
                 }

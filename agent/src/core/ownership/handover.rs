@@ -2,7 +2,7 @@
 
 use std::{net::Ipv4Addr, time::Duration};
 
-use vipward_common::MacAddr;
+use vipward_common::{MacAddr, Policy};
 
 use super::{
     Command, Demand, Disqualified, Engine, Entry, Notice,
@@ -16,28 +16,27 @@ use crate::core::{
 
 /// How long a successor may take to say that it knows; then the VIP is taken back.
 const TAKE_BACK: Duration = Duration::from_secs(2);
-/// How long the old holder answers with the successor's MAC after the move was seen, for those who missed it.
-const AFTERGLOW: Duration = Duration::from_secs(10);
-/// How long a handover entry lasts by itself, whatever becomes of this process.
-const LASTS: Duration = Duration::from_secs(15);
 /// Time between two handovers that are urgent, so that very many do not come at once.
 const URGENT_PACE: Duration = Duration::from_millis(2);
 
 /// A handover under way, as its old holder sees it.
+///
+/// It answers with the successor's MAC until `until`, which is fixed when the VIP is offered: one lease later, before the
+/// claim has rested and anybody else can have it, whatever becomes of this process or of what it reads.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Handing {
     to: Holder,
     offered: Monotonic,
     /// When the successor's announcement was heard.
     moved: Option<Monotonic>,
-    /// When the successor's own claim was seen.
-    accepted: Option<Monotonic>,
+    /// Whether the successor's own claim was seen.
+    accepted: bool,
     until: Monotonic,
 }
 
 impl Handing {
-    pub(super) fn new(to: Holder, now: Monotonic) -> Self {
-        Self { to, offered: now, moved: None, accepted: None, until: now + LASTS }
+    pub(super) fn new(to: Holder, offered: Monotonic, until: Monotonic) -> Self {
+        Self { to, offered, moved: None, accepted: false, until }
     }
 
     fn entry(&self) -> Entry {
@@ -45,7 +44,7 @@ impl Handing {
     }
 
     pub(super) fn is_open(&self) -> bool {
-        self.moved.is_none() && self.accepted.is_none()
+        self.moved.is_none() && !self.accepted
     }
 
     pub(super) fn hear(&mut self, mac: MacAddr, now: Monotonic) {
@@ -215,7 +214,7 @@ impl Engine {
     /// Answers with the successor's MAC, then names the successor.
     fn offer(&mut self, address: Ipv4Addr, claim: &ClaimRecord, to: &Holder, cause: &str, now: Monotonic) {
         let Some(session) = self.own.session().filter(|_| self.own.is_valid(now)) else { return };
-        let handing = Handing::new(to.clone(), now);
+        let handing = Handing::new(to.clone(), now, now + self.settings.lease);
         let entry = handing.entry();
         let vip = self.vip(address);
         vip.handing = Some(handing);
@@ -238,14 +237,17 @@ impl Engine {
         let vip = self.vip(address);
         vip.held = None;
         if vip.handing.as_ref().is_none_or(|handing| handing.to != *to) {
-            vip.handing = Some(Handing::new(to.clone(), now));
+            // Of an offer that this process has not made it is not known when it was: it answers no more.
+            vip.handing = Some(Handing::new(to.clone(), now, now));
         }
         let handing = vip.handing.clone()?;
-        self.set_entry(address, Some(handing.entry()));
+        let entry = if handing.until > now { handing.entry() } else { Entry::Foreign { mac: to.mac } };
+        self.set_entry(address, Some(entry));
         if let Some(moved) = handing.moved {
-            // It answers already, so that its claim is written, and only not seen here yet.
+            // It answers already, so that its claim is written, and only not seen here yet. If it is not written, what was
+            // heard was something else.
             if moved + TAKE_BACK <= now {
-                self.vip(address).handing.iter_mut().for_each(|handing| handing.moved = Some(now));
+                self.vip(address).handing.iter_mut().for_each(|handing| handing.moved = None);
                 self.read_claim(address);
                 return self.keep_handing(address, now);
             }
@@ -304,27 +306,27 @@ impl Engine {
             vip.handing = None;
             return None;
         }
-        let accepted = *handing.accepted.get_or_insert(now);
-        let end = handing.moved.unwrap_or(accepted) + AFTERGLOW;
-        if end <= now {
+        handing.accepted = true;
+        if handing.until <= now {
             vip.handing = None;
             return None;
         }
-        handing.until = end;
-        let entry = handing.entry();
+        let (end, entry) = (handing.until, handing.entry());
         self.set_entry(address, Some(entry));
         Some(end)
     }
 
-    /// While it is not known what became of an offer, the successor's MAC is answered: it is a node that forwards.
+    /// While it is not known what became of an offer, the successor's MAC is answered: it is a node that forwards. When that
+    /// ends and the API server is away still, the VIP is held over, if that is the policy: it is given way to the
+    /// successor when that announces.
     pub(super) fn keep_handing(&mut self, address: Ipv4Addr, now: Monotonic) -> Again {
-        let handing = self.vip(address).handing.as_mut().filter(|handing| handing.is_open())?;
-        if handing.until < now + LASTS / 2 {
-            handing.until = now + LASTS;
-            let entry = handing.entry();
-            self.set_entry(address, Some(entry));
-            return Some(now + LASTS / 2);
+        let until = self.vips[&address].handing.as_ref().filter(|handing| handing.is_open())?.until;
+        if until > now {
+            return Some(until);
         }
-        Some(handing.until.saturating_sub(LASTS / 2).max(now + super::RETRY))
+        let holds_over = self.settings.policy == Policy::Hold && !self.own.is_valid(now);
+        let mac = self.vips[&address].handing.as_ref().map(|handing| handing.to.mac).unwrap_or(MacAddr::ZERO);
+        self.set_entry(address, Some(if holds_over { Entry::Held } else { Entry::Foreign { mac } }));
+        None
     }
 }

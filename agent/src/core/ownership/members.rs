@@ -23,7 +23,7 @@ pub(super) struct Member {
     session_seen: Monotonic,
     /// When each of its MACs was first seen, in an unbroken row.
     macs: BTreeMap<MacAddr, Monotonic>,
-    /// Whether a write of ours to its Lease is under way.
+    /// Whether a request of ours about its Lease is under way.
     deposing: bool,
     /// Not before this.
     retry: Monotonic,
@@ -160,7 +160,11 @@ impl Engine {
         session: Session,
         now: Monotonic,
     ) -> Result<(), Option<Monotonic>> {
-        if *name == self.settings.node && self.own.has_ended(session) {
+        // While this node lives in a session that it renews, every other one of its own is over.
+        let is_ours = *name == self.settings.node;
+        if is_ours
+            && (self.own.has_ended(session) || self.own.is_valid(now) && self.own.session() != Some(session))
+        {
             return Ok(());
         }
         let Some(lease) = self.members.get(name).and_then(|member| member.lease.as_ref()) else {
@@ -170,7 +174,7 @@ impl Engine {
             return Ok(());
         }
         // The node lives in another session, or somebody has edited the Lease and the node will put it right.
-        let is_current = *name == self.settings.node && self.own.session() == Some(session);
+        let is_current = is_ours && self.own.session() == Some(session);
         if lease.session.is_some_and(|carried| carried != session) && !is_current {
             let member = &self.members[name];
             let ended = member.session_seen + self.patience(lease);
@@ -286,6 +290,7 @@ impl Engine {
             // It lives: what the watch shows is old, and the clock starts again.
             Outcome::Conflict | Outcome::Missing => {
                 member.seen = now;
+                member.deposing = true;
                 self.command(Command::ReadLease(name.clone()));
             }
             Outcome::Unknown => member.retry = now + RETRY,
@@ -298,6 +303,9 @@ impl Engine {
     }
 
     pub(super) fn on_lease_read(&mut self, name: &NodeName, outcome: Outcome<LeaseRecord>, now: Monotonic) {
+        if let Some(member) = self.members.get_mut(name) {
+            member.deposing = false;
+        }
         match outcome {
             Outcome::Done(record) => self.take_lease(record, now),
             Outcome::Missing => self.on_lease_gone(name, now),

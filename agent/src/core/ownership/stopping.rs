@@ -15,6 +15,8 @@ const LEAVE_LIMIT: Duration = Duration::from_secs(20);
 pub(super) struct Stopping {
     reason: StopReason,
     limit: Monotonic,
+    /// Whether the Lease may be written for the last time; then it is not waited for the next renewal.
+    gave_up: bool,
     /// Whether the last write of the Lease has been made.
     last_written: bool,
     /// Whether the end has been told.
@@ -31,7 +33,8 @@ impl Engine {
                 StopReason::Restart => RESTART_LIMIT,
                 StopReason::Leave | StopReason::Uninstall => LEAVE_LIMIT,
             };
-        self.stopping = Some(Stopping { reason, limit, last_written: !self.own.lives(), told: false });
+        let last_written = !self.own.lives();
+        self.stopping = Some(Stopping { reason, limit, gave_up: false, last_written, told: false });
         self.own.renew_now(now);
         self.all_dirty();
     }
@@ -94,7 +97,8 @@ impl Engine {
         if stopping.last_written || stopping.limit <= now {
             stopping.told = true;
             self.command(Command::Stopped);
-        } else if gives_up && !self.own.is_renewing() {
+        } else if gives_up && !stopping.gave_up && !self.own.is_renewing() {
+            stopping.gave_up = true;
             self.own.renew_now(now);
             self.tick_lease(now);
         }

@@ -113,6 +113,13 @@ impl Engine {
         self.settings.lease + self.settings.margin
     }
 
+    /// How long the owner of a claim that is blank or missing has to put it right: an agent that is restarted has longer.
+    fn grace(&self) -> std::time::Duration {
+        let leases = self.members.values().filter_map(|member| member.lease.as_ref());
+        let longest = leases.map(|lease| lease.duration).max().unwrap_or_default();
+        longest.max(self.settings.lease) + self.settings.margin
+    }
+
     pub(super) fn vip(&mut self, address: Ipv4Addr) -> &mut Vip {
         self.vips.get_mut(&address).expect("invariant: a VIP that is looked at is known")
     }
@@ -138,8 +145,9 @@ impl Engine {
         }
         let Some(claim) = vip.claim.clone() else { return self.without_claim(address, now) };
         let is_ours = self.is_ours(&claim.state);
-        // When the wire says otherwise, the claim is believed, whatever it says.
-        let is_settled = vip.is_held() && vip.handing.is_none() && !vip.disputed;
+        // When the wire says otherwise, the claim is believed, whatever it says; and so is one that is ahead of ours: a host
+        // whose clock has stood still does not know what it has missed.
+        let is_settled = vip.held >= Some(claim.epoch) && vip.handing.is_none() && !vip.disputed;
         if claim.deleting {
             return self.deleting(address, &claim, is_ours, now);
         }
@@ -173,10 +181,9 @@ impl Engine {
             }
             ClaimState::Blank => {
                 self.is_nowhere(address);
-                let rest = self.rest();
-                let vip = self.vip(address);
-                let since = *vip.unclear.get_or_insert(now);
-                self.free(address, &claim, since + rest, now)
+                let grace = self.grace();
+                let since = *self.vip(address).unclear.get_or_insert(now);
+                self.free(address, &claim, since + grace, now)
             }
         }
     }
@@ -191,7 +198,7 @@ impl Engine {
 
     /// There is no object for it.
     fn without_claim(&mut self, address: Ipv4Addr, now: Monotonic) -> Again {
-        let rest = self.rest();
+        let grace = self.grace();
         let vip = &self.vips[&address];
         if vip.demand.is_none() {
             self.set_entry(address, None);
@@ -205,7 +212,7 @@ impl Engine {
             return None;
         }
         self.is_nowhere(address);
-        let may_take = self.vips[&address].unclear.map_or(now, |since| since + rest);
+        let may_take = self.vips[&address].unclear.map_or(now, |since| since + grace);
         self.take(address, None, may_take, now)
     }
 

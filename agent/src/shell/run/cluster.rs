@@ -42,6 +42,7 @@ use crate::{
         placement::{Stance, Wanted},
         services::{self, Services},
         time::Monotonic,
+        trouble::Line,
     },
     shell::{
         bpf::{self, Loader, Maps},
@@ -105,6 +106,25 @@ impl Source for Cluster {
 
     fn is_known(&self) -> bool {
         self.engine.has_begun()
+    }
+
+    /// The claim of a VIP that this node holds shows who else claims it.
+    fn note_trouble(&mut self, line: &Line) {
+        let (key, conflict) = match line {
+            Line::Started(claim) | Line::NewOffender(claim) if claim.kind == EventKind::Conflict => {
+                (claim.key, Some(format!("{} claims it", claim.offender)))
+            }
+            Line::Ended { kind: EventKind::Conflict, key, .. } => (*key, None),
+            Line::Started(_)
+            | Line::NewOffender(_)
+            | Line::GoesOn { .. }
+            | Line::Ended { .. }
+            | Line::TooMany { .. } => return,
+        };
+        let vip = key.addr.into();
+        if self.engine.holds(vip) {
+            self.requests.report_conflict(vip, conflict);
+        }
     }
 
     fn beat_if_due(&mut self, _: &mut Maps, _: u64, _: Monotonic) -> Result<(), RunError> {

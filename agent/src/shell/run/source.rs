@@ -2,7 +2,7 @@
 
 use super::RunError;
 use crate::{
-    core::{config::Config, placement::Wanted, time::Monotonic},
+    core::{config::Config, placement::Wanted, time::Monotonic, trouble::Line},
     shell::bpf::Maps,
 };
 
@@ -13,6 +13,9 @@ pub(super) trait Source {
 
     /// Whether it is known which VIPs there are; before, the entries that were found stay as they are.
     fn is_known(&self) -> bool;
+
+    /// Takes note of trouble on the wire, which has been logged.
+    fn note_trouble(&mut self, line: &Line);
 
     /// Moves the fence if that is due, in the middle of something that takes long.
     fn beat_if_due(&mut self, maps: &mut Maps, yields_settled: u64, now: Monotonic) -> Result<(), RunError>;

@@ -17,6 +17,7 @@ use crate::{
         net::NetView,
         placement::Wanted,
         time::Monotonic,
+        trouble::Line,
     },
     shell::{
         bpf::{Loader, Maps},
@@ -38,6 +39,10 @@ impl Source for FileSource {
 
     fn is_known(&self) -> bool {
         true
+    }
+
+    fn note_trouble(&mut self, _line: &Line) {
+        // The log is all that a standalone agent tells it to.
     }
 
     fn beat_if_due(&mut self, maps: &mut Maps, yields_settled: u64, now: Monotonic) -> Result<(), RunError> {

@@ -87,6 +87,16 @@ fn an_announcement_by_a_third_is_no_sign_of_the_successor() {
 }
 
 #[test]
+fn an_announcement_without_an_acceptance_is_not_waited_on_for_ever() {
+    let mut world = offered_to_b();
+    world.after(ms(500));
+    world.tell(moved("b"));
+    assert_eq!(world.timeline(ms(2_000)), ["2.000 read claim"]);
+    assert_eq!(world.answer(), ["write claim: held by a1, epoch 3"]);
+    assert_eq!(world.answer()[0], "entry held");
+}
+
+#[test]
 fn what_a_successor_does_not_take_in_time_is_taken_back_and_answered_by_itself_only_then() {
     let mut world = offered_to_b();
     assert_eq!(world.timeline(ms(2_000)), ["2.000 write claim: held by a1, epoch 3"]);

@@ -53,10 +53,11 @@ fn node_links(view: &NetView, attached: &[u32]) -> Vec<NodeLink> {
     let mut links = Vec::new();
     for interface in attached.iter().filter_map(|ifindex| view.interfaces.get(ifindex)) {
         let (position, mut nets) = subnets.remove(&interface.index).unwrap_or((usize::MAX, Vec::new()));
-        // Addresses count where there is no route (noprefixroute); a /32 is an address and no subnet.
-        for net in interface.addresses.iter().filter(|net| net.prefix_len() < 32).map(Ipv4Net::trunc) {
-            if !nets.contains(&net) {
-                nets.push(net);
+        // Addresses say more than the subnets that routes name: no node may take another's. A /32 is no subnet.
+        for address in interface.addresses.iter().filter(|net| net.prefix_len() < 32) {
+            match nets.iter_mut().find(|net| **net == address.trunc()) {
+                Some(net) => *net = *address,
+                None => nets.push(*address),
             }
         }
         let link = NodeLink {
