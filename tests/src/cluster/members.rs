@@ -191,7 +191,8 @@ impl Cluster {
     /// Waits until no node's program has an entry for an address.
     pub fn wait_until_forgotten(&self, address: Ipv4Addr) -> Result<()> {
         for id in self.ids() {
-            let forgotten = || Ok((!self.knows(id, address)?).then_some(()));
+            // An agent that has only begun has no status yet.
+            let forgotten = || Ok(self.knows(id, address).is_ok_and(|knows| !knows).then_some(()));
             poll(PATIENCE, &format!("the program on {id} to forget {address}"), forgotten)?;
         }
         Ok(())

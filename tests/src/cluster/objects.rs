@@ -157,6 +157,8 @@ impl Cluster {
     /// Writes a Service's status as another controller does.
     pub fn set_ingress(&self, name: &str, manager: &str, vips: &[Ipv4Addr]) -> Result<()> {
         let ingress: Vec<_> = vips.iter().map(|vip| json!({"ip": vip.to_string()})).collect();
+        // Controllers leave an empty list out.
+        let ingress = Some(ingress).filter(|ingress| !ingress.is_empty());
         let patch = json!({"status": {"loadBalancer": {"ingress": ingress}}});
         self.admin().merge_status(&self.service(name), manager, &patch).map(drop)
     }

@@ -274,7 +274,8 @@ fn a_vip_is_announced_on_the_interfaces_that_its_service_names_and_nowhere_else(
         let holder = cluster.wait_until_held(VIP)?;
         cluster.annotate_service("web", "vipward.io/interface", Some("bond*,ens1"))?;
         let nobody = format!("nobody can hold {VIP}");
-        cluster.wait_for_event("web", &[&nobody, &cluster.node_name(holder)])?;
+        let why = "annotation vipward.io/interface leaves out eth0";
+        cluster.wait_for_event("web", &[&nobody, &cluster.node_name(holder), why])?;
         let monitor = cluster.monitor(&[VIP])?;
         monitor.wait_until_silent(VIP, A_WHILE, PATIENCE)?;
         drop(monitor);

@@ -72,11 +72,13 @@ fn a_pod_that_terminates_and_serves_keeps_the_vip_while_no_other_is_ready() -> R
 #[test]
 fn a_policy_that_is_flipped_both_ways_moves_the_vip_without_a_gap() -> Result<()> {
     scenario("flip", impatient(), |cluster| {
-        cluster.create_service(&ServiceSpec::new("web", VIP))?;
-        let first = cluster.wait_until_held(VIP)?;
-        let pod = cluster.ids().into_iter().find(|id| *id != first).unwrap_or(N2);
-        cluster.set_endpoints("web", &[Endpoint::ready(pod)])?;
+        let (best, pod) = (N1, N2);
+        let prefer = format!("kubernetes.io/hostname={}", cluster.node_name(best));
         cluster.wait_until_all_renew()?;
+        cluster.set_endpoints("web", &[Endpoint::ready(pod)])?;
+        let service = ServiceSpec::new("web", VIP).annotation("vipward.io/preferred-nodes", &prefer);
+        cluster.create_service(&service)?;
+        cluster.wait_until_held_by(VIP, best)?;
         let watch = cluster.watch(&[VIP])?;
         for _ in 0..2 {
             watch.step(format!("Local, with the pod on {pod}"));
@@ -86,8 +88,8 @@ fn a_policy_that_is_flipped_both_ways_moves_the_vip_without_a_gap() -> Result<()
             watch.step("Cluster");
             cluster.set_policy("web", "Cluster")?;
             // Every node may have it again, the best one once that has been so for a while.
-            cluster.wait_until_held_by(VIP, first)?;
-            watch.wait_until_received_by(VIP, first)?;
+            cluster.wait_until_held_by(VIP, best)?;
+            watch.wait_until_received_by(VIP, best)?;
         }
         watch.stop()?.assert_seamless(VIP);
         Ok(())
