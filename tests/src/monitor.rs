@@ -1,7 +1,8 @@
 //! Watching several VIPs on the wire: each is asked for every millisecond, and what is announced is heard.
 //!
-//! Requests alternate between broadcast, as one asks who knows nothing, and unicast to the MAC that answered last, as
-//! one asks who revalidates an entry. One thread asks for all VIPs: what it was too late for is left out and never
+//! Requests alternate between broadcast, as one asks who knows nothing, and unicast to the MAC that answered for itself
+//! last, as one asks who revalidates an entry. A MAC that another has answered with is not asked yet: an entry is
+//! revalidated when it is old, seconds after the answer that made it, and a handover is over in milliseconds. One thread asks for all VIPs: what it was too late for is left out and never
 //! counts as silence of a VIP.
 
 mod report;
@@ -53,6 +54,8 @@ struct State {
 struct Watched {
     report: VipReport,
     latest: Option<Latest>,
+    /// The same of those that came from the MAC that they name.
+    latest_own: Option<Latest>,
 }
 
 /// The answer to the latest request that has one.
@@ -71,7 +74,11 @@ impl Monitor {
         ensure!(!vips.is_empty(), "a monitor needs a VIP to watch");
         let source = host.mac(interface)?;
         let started = SystemTime::now();
-        let watched = vips.iter().map(|vip| Watched { report: VipReport::new(*vip, started), latest: None });
+        let watched = vips.iter().map(|vip| Watched {
+            report: VipReport::new(*vip, started),
+            latest: None,
+            latest_own: None,
+        });
         let state = State { started, vips: watched.collect(), notes: Vec::new() };
         let shared = Arc::new(Shared { stop: AtomicBool::new(false), state: Mutex::new(state) });
         let asker = Asker {
@@ -259,7 +266,7 @@ impl Asker {
         let mut state = lock(&self.shared);
         let count = state.vips.len();
         for (index, watched) in state.vips.iter_mut().enumerate() {
-            let known = watched.latest.filter(|_| round % 2 == 1).map(|latest| latest.mac);
+            let known = watched.latest_own.filter(|_| round % 2 == 1).map(|latest| latest.mac);
             let sha = self.numbering.sha_of(round * count + index)?;
             let request = Arp {
                 eth_dst: known.unwrap_or(Mac::BROADCAST),
@@ -293,8 +300,13 @@ impl Asker {
                 && let Some(request) = watched.report.requests.get_mut(number)
             {
                 request.answers.push(Answer { by, at: frame.at });
-                if watched.latest.is_none_or(|latest| latest.request <= number) {
-                    watched.latest = Some(Latest { mac: arp.sha, request: number });
+                let is_later = |latest: Option<Latest>| latest.is_none_or(|latest| latest.request <= number);
+                let answer = Some(Latest { mac: arp.sha, request: number });
+                if is_later(watched.latest) {
+                    watched.latest = answer;
+                }
+                if by.eth_src == by.sha && is_later(watched.latest_own) {
+                    watched.latest_own = answer;
                 }
             }
         }

@@ -181,6 +181,43 @@ impl Cluster {
         renewed.with_context(|| format!("{} versions of it were seen", versions.len()))
     }
 
+    /// Whether a node's program has an entry for an address, held or guarded, on whatever interface.
+    pub fn knows(&self, id: NodeId, address: Ipv4Addr) -> Result<bool> {
+        let status = self.status(id)?;
+        let vips = status["vips"].as_array().with_context(|| format!("no VIPs in {status:#}"))?;
+        Ok(vips.iter().any(|entry| entry["address"] == address.to_string()))
+    }
+
+    /// Waits until no node's program has an entry for an address.
+    pub fn wait_until_forgotten(&self, address: Ipv4Addr) -> Result<()> {
+        for id in self.ids() {
+            // An agent that has only begun has no status yet.
+            let forgotten = || Ok(self.knows(id, address).is_ok_and(|knows| !knows).then_some(()));
+            poll(PATIENCE, &format!("the program on {id} to forget {address}"), forgotten)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until every node's agent renews its Lease.
+    pub fn wait_until_all_renew(&self) -> Result<()> {
+        self.ids().into_iter().try_for_each(|id| self.wait_until_renewing(id))
+    }
+
+    /// The lines that the agents have logged as errors, and how many as warnings.
+    pub fn complaints(&self) -> Result<(Vec<String>, usize)> {
+        let (mut errors, mut warnings) = (Vec::new(), 0);
+        for agent in self.members.iter().filter_map(Member::agent) {
+            for line in agent.logs()? {
+                match line.level() {
+                    "ERROR" => errors.push(format!("{line:?}")),
+                    "WARN" => warnings += 1,
+                    _ => {}
+                }
+            }
+        }
+        Ok((errors, warnings))
+    }
+
     /// Has every node's kernel deliver a VIP, once its program knows of the VIP: a kernel that has the address answers
     /// for it where no program keeps it from that. Nodes without power, or without an agent, are left out.
     pub fn deliver(&mut self, vip: Ipv4Addr) -> Result<()> {

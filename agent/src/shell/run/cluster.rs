@@ -9,7 +9,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     future::pending,
     io,
-    net::Ipv4Addr,
+    net::{IpAddr, Ipv4Addr},
 };
 
 use nix::unistd::gethostname;
@@ -86,6 +86,8 @@ struct Cluster {
     questions: mpsc::Receiver<Question>,
     _health: Health,
     kube: Kube,
+    /// Where this agent reaches the API server, whatever the cluster says about that.
+    api_address: Option<IpAddr>,
     pod: Option<String>,
     /// Finding out why the agent is to end.
     why: Option<JoinHandle<Result<StopReason, ConnectError>>>,
@@ -213,7 +215,7 @@ async fn start(
     let access = Access { kubeconfig: args.api.kubeconfig.clone(), context: None };
     let limits = Limits { lease: settings.lease, margin: settings.margin };
     let server = Server::find(&access, limits).await?;
-    let api = server.url();
+    let (api, api_address) = (server.url(), server.address());
     let kube = Kube::new(server, settings.node.clone(), &args.api.lease_namespace);
     let with_namespaces = args.services.namespace_selector.is_some();
     let reading =
@@ -232,9 +234,12 @@ async fn start(
         _pad: 0,
     };
     let now = now()?;
+    let mut served = Services::start(service_settings(args));
+    let told = served.on_event(services::Event::ApiEndpoints(api_address.into_iter().collect()));
+    debug_assert!(told.is_empty(), "nothing follows before the Services have been listed");
     let source = Cluster {
         engine: Engine::start(settings.clone(), Found::default(), now),
-        services: Services::start(service_settings(args)),
+        services: served,
         assigned: BTreeMap::new(),
         listed: BTreeSet::new(),
         to_list: Resource::ALL.len() - usize::from(!with_namespaces),
@@ -250,6 +255,7 @@ async fn start(
         questions,
         _health: health,
         kube,
+        api_address,
         pod: args.pod_name.clone(),
         why: None,
         stopping: None,
@@ -403,7 +409,10 @@ impl Driver<Cluster> {
             Seen::ServiceGone(name) => (None, Some(Served::ServiceGone(name))),
             Seen::Slice(record) => (None, Some(Served::Slice(record))),
             Seen::SliceGone { namespace, slice } => (None, Some(Served::SliceGone { namespace, slice })),
-            Seen::ApiEndpoints(addresses) => (None, Some(Served::ApiEndpoints(addresses))),
+            Seen::ApiEndpoints(mut addresses) => {
+                addresses.extend(source.api_address);
+                (None, Some(Served::ApiEndpoints(addresses)))
+            }
             Seen::Synced(resource) => return Ok(self.on_listed(resource, now)),
             Seen::Trouble { resource, problem } => {
                 warn!(%resource, problem = chain(problem), "not read from the API server; trying again");
