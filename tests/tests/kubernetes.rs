@@ -2,5 +2,9 @@
 //!
 //! They run against an API server in this process, and with `KUBECONFIG` set against the one that it names.
 
+#[path = "kubernetes/crashes.rs"]
+mod crashes;
+#[path = "kubernetes/restarts.rs"]
+mod restarts;
 #[path = "kubernetes/services.rs"]
 mod services;
