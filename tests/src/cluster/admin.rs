@@ -414,9 +414,9 @@ async fn pass_on(mut events: Events, sender: Sender<Result<Change>>) {
     while let Some(event) = events.next().await {
         let at = SystemTime::now();
         let change = match event {
-            Ok(
-                WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object),
-            ) => to_json(&object).map(|object| Change { at, object }),
+            Ok(WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object)) => {
+                to_json(&object).map(|object| Change { at, object })
+            }
             Ok(WatchEvent::Bookmark(_)) => continue,
             Ok(WatchEvent::Error(status)) => Err(kube::Error::Api(status).into()),
             Err(error) => Err(error.into()),

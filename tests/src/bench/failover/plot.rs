@@ -27,12 +27,8 @@ pub(super) fn draw(crashes: &[Crash], limit: Duration, machine: &str) -> String 
     let mut svg = String::new();
     for (row, crash) in sorted.iter().enumerate() {
         let y = TOP + ROW * f64::from(u32::try_from(row).unwrap_or(u32::MAX));
-        let parts = [
-            crash.deposing_seconds,
-            crash.taking_seconds,
-            crash.announcing_seconds,
-            crash.following_seconds,
-        ];
+        let parts =
+            [crash.deposing_seconds, crash.taking_seconds, crash.announcing_seconds, crash.following_seconds];
         let mut from = 0.0;
         for ((class, _), part) in PARTS.iter().zip(parts) {
             let width = (x(from + part) - x(from)).max(0.0);
