@@ -378,7 +378,7 @@ mod tests {
             watched.learn(number, mac, start + Duration::from_millis(millis));
             assert_eq!(watched.known, Some(known), "{what}");
         }
-        watched.learn(1, old, start + Duration::from_secs(60));
+        watched.learn(1, old, start + Duration::from_mins(1));
         assert_eq!(watched.known, Some(new), "a late answer to an early request");
         assert_eq!(watched.new, None);
     }

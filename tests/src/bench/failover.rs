@@ -44,6 +44,8 @@ struct Crash {
     seconds: f64,
 }
 
+type Part = fn(&Crash) -> f64;
+
 #[derive(Serialize)]
 struct Output<'a> {
     #[serde(flatten)]
@@ -163,14 +165,14 @@ fn heard(watch: Watch, new: NodeId, killed: SystemTime) -> Result<(SystemTime, S
 }
 
 fn summarize(crashes: &[Crash], limit: Duration, report: &mut Report) {
-    let samples = |part: fn(&Crash) -> f64| crashes.iter().map(part).collect::<Samples>();
+    let samples = |part: Part| crashes.iter().map(part).collect::<Samples>();
     let item = |name: &str, samples: &Samples| Item::new(Group::Failover, name, Unit::Seconds, samples);
     let all = samples(|crash| crash.seconds);
     let bar = Limit::AtMost(limit.as_secs_f64());
     report.push(item("kill -9 to the first datagram at the new holder", &all));
     report.push(item("the same, p99", &all.quantile(0.99).into()).bar(bar));
     report.push(item("the same, the longest", &all.max().into()));
-    let parts: [(&str, fn(&Crash) -> f64); 4] = [
+    let parts: [(&str, Part); 4] = [
         ("of it deposing: kill -9 to the end of the session", |crash| crash.deposing_seconds),
         ("of it taking: from there to the claim", |crash| crash.taking_seconds),
         ("of it announcing: from there to the wire", |crash| crash.announcing_seconds),
