@@ -75,6 +75,7 @@ pub(super) enum Group {
     Load,
     Memory,
     Pace,
+    Failover,
 }
 
 impl Group {
@@ -87,6 +88,7 @@ impl Group {
             Self::Load => "time until every VIP is in the map",
             Self::Memory => "peak resident memory of the agent (VmHWM)",
             Self::Pace => "announcing, as captured at the client",
+            Self::Failover => "fail-over after kill -9 of the holder's agent (three nodes, policy hold)",
         }
     }
 }

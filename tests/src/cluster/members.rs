@@ -163,6 +163,23 @@ impl Cluster {
         self.member(id)?.agent().with_context(|| format!("no agent was started on {id}"))?.status()
     }
 
+    /// Waits until a node's entry for a VIP, as its kernel has it, `matches`; the failure shows it as it was last.
+    pub fn wait_for_entry(
+        &self,
+        id: NodeId,
+        vip: Ipv4Addr,
+        what: &str,
+        matches: impl Fn(&Value) -> bool,
+    ) -> Result<Value> {
+        let agent = self.member(id)?.agent().with_context(|| format!("no agent was started on {id}"))?;
+        let mut last = None;
+        let found = poll(PATIENCE, &format!("the entry of {id} for {vip} {what}"), || {
+            last = vip_status(agent, vip, SEGMENT).ok();
+            Ok(last.clone().filter(|entry| matches(entry)))
+        });
+        found.with_context(|| format!("it was last: {last:#?}"))
+    }
+
     /// Waits until a node's agent renews its Lease: until the Lease changes twice.
     pub fn wait_until_renewing(&self, id: NodeId) -> Result<()> {
         let holder = format!("{}/", self.node_name(id));

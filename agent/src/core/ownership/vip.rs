@@ -144,7 +144,7 @@ impl Engine {
             return None;
         }
         if self.stop_reason() == Some(StopReason::Uninstall) {
-            return self.uninstall(address);
+            return self.uninstall(address, now);
         }
         let Some(claim) = vip.claim.clone() else { return self.without_claim(address, now) };
         let is_ours = self.is_ours(&claim.state);

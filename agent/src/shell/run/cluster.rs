@@ -69,6 +69,9 @@ struct Cluster {
     engine: Engine,
     services: Services,
     assigned: BTreeMap<Ipv4Addr, Assigned>,
+    /// Whether everything that the engine said when it began is in there. It has begun before that: what it says is
+    /// carried out step by step, and a step that looks at all entries must not take one away that comes later.
+    known: bool,
     /// What has been listed at least once.
     listed: BTreeSet<Resource>,
     /// How much must be.
@@ -107,7 +110,7 @@ impl Source for Cluster {
     }
 
     fn is_known(&self) -> bool {
-        self.engine.has_begun()
+        self.known
     }
 
     /// The claim of a VIP that this node holds shows who else claims it.
@@ -241,6 +244,7 @@ async fn start(
         engine: Engine::start(settings.clone(), Found::default(), now),
         services: served,
         assigned: BTreeMap::new(),
+        known: false,
         listed: BTreeSet::new(),
         to_list: Resource::ALL.len() - usize::from(!with_namespaces),
         synced: false,
@@ -554,6 +558,7 @@ impl Driver<Cluster> {
             return Ok(());
         }
         self.started = true;
+        self.source.known = true;
         self.reconcile(false).await;
         self.note_carrier(&NetView::default())?;
         self.adopt()
