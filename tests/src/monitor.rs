@@ -1,7 +1,8 @@
 //! Watching several VIPs on the wire: each is asked for every millisecond, and what is announced is heard.
 //!
-//! Requests alternate between broadcast, as one asks who knows nothing, and unicast to the MAC that answered last, as
-//! one asks who revalidates an entry. One thread asks for all VIPs: what it was too late for is left out and never
+//! Requests alternate between broadcast, as one asks who knows nothing, and unicast to the MAC that is known, as one asks
+//! who revalidates an entry. Entries are revalidated when they are old: a MAC is known once answers have named it for a
+//! while, and until then it is the one before that is asked. One thread asks for all VIPs: what it was too late for is left out and never
 //! counts as silence of a VIP.
 
 mod report;
@@ -27,6 +28,8 @@ use crate::wire::{Frame, Wire};
 
 /// How often each VIP is asked for.
 pub const INTERVAL: Duration = Duration::from_millis(1);
+/// How old an entry is at least that is revalidated. Linux lets 15 s pass.
+const REVALIDATED_AFTER: Duration = Duration::from_secs(1);
 
 /// A thread that watches VIPs until it is stopped or dropped.
 #[derive(Debug)]
@@ -53,6 +56,10 @@ struct State {
 struct Watched {
     report: VipReport,
     latest: Option<Latest>,
+    /// What one who revalidates an entry asks.
+    known: Option<Mac>,
+    /// Another MAC that has answered since, and from when on.
+    new: Option<(Mac, SystemTime)>,
 }
 
 /// The answer to the latest request that has one.
@@ -71,7 +78,7 @@ impl Monitor {
         ensure!(!vips.is_empty(), "a monitor needs a VIP to watch");
         let source = host.mac(interface)?;
         let started = SystemTime::now();
-        let watched = vips.iter().map(|vip| Watched { report: VipReport::new(*vip, started), latest: None });
+        let watched = vips.iter().map(|vip| Watched::new(*vip, started));
         let state = State { started, vips: watched.collect(), notes: Vec::new() };
         let shared = Arc::new(Shared { stop: AtomicBool::new(false), state: Mutex::new(state) });
         let asker = Asker {
@@ -206,6 +213,33 @@ impl Drop for Monitor {
     }
 }
 
+impl Watched {
+    fn new(vip: Ipv4Addr, started: SystemTime) -> Self {
+        Self { report: VipReport::new(vip, started), latest: None, known: None, new: None }
+    }
+
+    /// A request has been answered.
+    fn learn(&mut self, number: usize, mac: Mac, at: SystemTime) {
+        if self.latest.is_some_and(|latest| number < latest.request) {
+            return;
+        }
+        self.latest = Some(Latest { mac, request: number });
+        let known = *self.known.get_or_insert(mac);
+        if known == mac {
+            self.new = None;
+            return;
+        }
+        match self.new {
+            Some((new, since)) if new == mac => {
+                if at.duration_since(since).is_ok_and(|age| age >= REVALIDATED_AFTER) {
+                    (self.known, self.new) = (Some(mac), None);
+                }
+            }
+            Some(_) | None => self.new = Some((mac, at)),
+        }
+    }
+}
+
 impl State {
     fn watched(&self, vip: Ipv4Addr) -> Result<&Watched> {
         self.vips
@@ -259,7 +293,7 @@ impl Asker {
         let mut state = lock(&self.shared);
         let count = state.vips.len();
         for (index, watched) in state.vips.iter_mut().enumerate() {
-            let known = watched.latest.filter(|_| round % 2 == 1).map(|latest| latest.mac);
+            let known = watched.known.filter(|_| round % 2 == 1);
             let sha = self.numbering.sha_of(round * count + index)?;
             let request = Arp {
                 eth_dst: known.unwrap_or(Mac::BROADCAST),
@@ -293,9 +327,7 @@ impl Asker {
                 && let Some(request) = watched.report.requests.get_mut(number)
             {
                 request.answers.push(Answer { by, at: frame.at });
-                if watched.latest.is_none_or(|latest| latest.request <= number) {
-                    watched.latest = Some(Latest { mac: arp.sha, request: number });
-                }
+                watched.learn(number, arp.sha, frame.at);
             }
         }
     }
@@ -318,4 +350,36 @@ impl Asker {
 
 fn lock(shared: &Shared) -> MutexGuard<'_, State> {
     shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::Watched;
+    use crate::arp::Mac;
+    use crate::scene::VIP;
+
+    #[test]
+    fn a_mac_is_revalidated_when_it_has_answered_for_a_second() {
+        let (old, new) = (Mac::local(1), Mac::local(2));
+        let start = SystemTime::UNIX_EPOCH;
+        let mut watched = Watched::new(VIP, start);
+        let table = [
+            (0, old, old, "the first answer"),
+            (10, new, old, "another one answers"),
+            (900, new, old, "for less than a second"),
+            (950, old, old, "the old one again"),
+            (1_000, new, old, "and the new one"),
+            (1_999, new, old, "whose time begins anew"),
+            (2_000, new, new, "until it is over"),
+        ];
+        for (number, (millis, mac, known, what)) in table.into_iter().enumerate() {
+            watched.learn(number, mac, start + Duration::from_millis(millis));
+            assert_eq!(watched.known, Some(known), "{what}");
+        }
+        watched.learn(1, old, start + Duration::from_secs(60));
+        assert_eq!(watched.known, Some(new), "a late answer to an early request");
+        assert_eq!(watched.new, None);
+    }
 }

@@ -263,6 +263,19 @@ impl Cluster {
         self.leases()?.iter().find(of_node).map(Object::of).transpose()
     }
 
+    /// The session that a node's Lease carries; none when it was ended, or there is no Lease.
+    pub fn session(&self, id: NodeId) -> Result<Option<String>> {
+        let Some(object) = self.lease_of(id)? else { return Ok(None) };
+        let lease = self.admin().get(&object)?;
+        Ok(lease.and_then(|lease| lease["spec"]["holderIdentity"].as_str().map(str::to_owned)))
+    }
+
+    /// How often a VIP's claim has changed its holder.
+    pub fn epoch(&self, vip: Ipv4Addr) -> Result<Option<i64>> {
+        let claim = self.admin().get(&self.virtual_ip(vip))?;
+        Ok(claim.and_then(|claim| claim["spec"]["epoch"].as_i64()))
+    }
+
     /// Whom a VIP's claim names.
     pub fn holder(&self, vip: Ipv4Addr) -> Result<Option<NodeId>> {
         let claim = self.admin().get(&self.virtual_ip(vip))?;
