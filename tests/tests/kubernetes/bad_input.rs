@@ -1,0 +1,270 @@
+//! What is wrong at the start, or goes wrong later, is said in words that help, and harms nobody.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::process::ExitStatusExt as _;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::json;
+use vipward_tests::{
+    agent::{AgentOptions, Capability, ClusterMember},
+    cluster::{
+        Cluster, ClusterOptions, N1, NodeId, PATIENCE, ServiceSpec,
+        admin::{Kind, Object},
+        scenario,
+    },
+    process::{Process, SpawnOptions},
+    scene::VIP,
+};
+
+/// The codes with which the agent ends.
+const BAD_CONFIGURATION: i32 = 3;
+const NOT_ALONE: i32 = 5;
+/// Where `/livez` and `/readyz` are.
+const HEALTH: &str = "127.0.0.1:9647";
+
+fn one_node() -> ClusterOptions {
+    ClusterOptions { nodes: 1, ..ClusterOptions::default() }
+}
+
+/// What `vipward kubernetes` says that ends at once on the first node, and its exit code.
+fn ends_with(cluster: &mut Cluster, kubeconfig: &str, args: &[&str]) -> Result<(Option<i32>, String)> {
+    let directory = tempfile::tempdir().context("failed to make a directory")?;
+    let mut command = cluster.member(N1)?.host.command(vipward_tests::agent::Agent::default_binary());
+    command.args(["kubernetes", "--kubeconfig", kubeconfig, "--pin-dir"]).arg(directory.path());
+    command.args(["--node-name", "n1"]).args(args);
+    let mut process = Process::spawn(command, &SpawnOptions::default())?;
+    let status = process.wait(PATIENCE)?;
+    assert_eq!(status.signal(), None, "{}", process.transcript());
+    Ok((status.code(), process.transcript()))
+}
+
+/// The status of a health page of a node, and its text.
+fn health(cluster: &Cluster, id: NodeId, page: &str) -> Result<(u16, String)> {
+    let answer = cluster.member(id)?.host.run(|| -> Result<String> {
+        let mut stream = TcpStream::connect(HEALTH)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        write!(stream, "GET {page} HTTP/1.1\r\nHost: health\r\nConnection: close\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    })?;
+    let code = answer.split(' ').nth(1).with_context(|| format!("no answer: {answer}"))?;
+    Ok((code.parse()?, answer))
+}
+
+fn wait_for_health(cluster: &Cluster, id: NodeId, page: &str, code: u16) -> Result<String> {
+    let what = format!("{page} of {id} to be {code}");
+    vipward_tests::wait::wait_for(PATIENCE, &what, || {
+        // Until it listens, nothing is answered.
+        Ok(health(cluster, id, page).ok().filter(|(now, _)| *now == code).map(|(_, text)| text))
+    })
+}
+
+#[test]
+fn without_an_api_server_at_its_start_an_agent_keeps_what_is_pinned_and_goes_on_with_it_later() -> Result<()>
+{
+    scenario("noapi", one_node(), |cluster| {
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        cluster.wait_until_held_by(VIP, N1)?;
+        let (session, epoch) = (cluster.session(N1)?, cluster.epoch(VIP)?);
+        let watch = cluster.watch(&[VIP])?;
+
+        watch.step("its agent ends, and the API server goes away");
+        cluster.terminate(N1)?;
+        cluster.forwarder.refuse_all();
+        watch.step("its agent is started");
+        let seen = cluster.member_mut(N1)?.agent_mut()?.logs()?.len();
+        cluster.start_agent(N1)?;
+        let said = cluster.member_mut(N1)?.agent_mut()?.wait_for_log_after(
+            seen,
+            PATIENCE,
+            "that it cannot read",
+            |line| line.level() == "WARN" && line.message().contains("not read from the API server"),
+        )?;
+        assert!(said.field("problem").is_some(), "{said}");
+        watch.let_pass(cluster.options().failover_limit())?;
+        let (code, text) = health(cluster, N1, "/readyz")?;
+        assert_eq!(code, 503, "{text}");
+        assert!(text.contains("the cluster has not been read yet"), "{text}");
+        assert_eq!(health(cluster, N1, "/livez")?.0, 200);
+
+        watch.step("the API server is back");
+        cluster.heal()?;
+        cluster.wait_until_renewing(N1)?;
+        watch.let_pass(cluster.options().lease)?;
+
+        watch.stop()?.assert_seamless(VIP);
+        assert_eq!((cluster.session(N1)?, cluster.epoch(VIP)?), (session, epoch));
+        wait_for_health(cluster, N1, "/readyz", 200).map(drop)
+    })
+}
+
+#[test]
+fn a_kubeconfig_that_is_missing_or_wrong_is_named() -> Result<()> {
+    scenario("kubeconf", ClusterOptions { start_agents: false, ..one_node() }, |cluster| {
+        let (code, said) = ends_with(cluster, "/nonexistent/kubeconfig", &[])?;
+        assert_eq!(code, Some(BAD_CONFIGURATION), "{said}");
+        assert!(said.contains("/nonexistent/kubeconfig"), "{said}");
+
+        let file = tempfile::NamedTempFile::new()?;
+        let path = file.path().to_str().context("a path that is no text")?;
+        std::fs::write(path, "{apiVersion: v1, kind: Config, current-context: gone}")?;
+        let (code, said) = ends_with(cluster, path, &[])?;
+        assert_eq!(code, Some(BAD_CONFIGURATION), "{said}");
+        assert!(said.contains(path), "{said}");
+        Ok(())
+    })
+}
+
+#[test]
+fn times_that_cannot_work_are_refused_with_the_reason() -> Result<()> {
+    scenario("silly", ClusterOptions { start_agents: false, ..one_node() }, |cluster| {
+        let kubeconfig = tempfile::NamedTempFile::new()?;
+        std::fs::write(kubeconfig.path(), cluster.kubeconfig_of(N1)?)?;
+        let path = kubeconfig.path().to_str().context("a path that is no text")?;
+        let table: [(&[&str], &str); 5] = [
+            (&["--lease-duration", "500ms"], "a lease of 500ms is out of range"),
+            (&["--lease-renewal", "10ms"], "a renewal every 10ms is too often"),
+            (&["--lease-renewal", "4s"], "a renewal every 4s is too rare"),
+            (&["--margin", "1ms"], "a margin of 1ms is too small"),
+            (&["--restart-lease", "1s"], "a restart lease of 1s is shorter than the lease"),
+        ];
+        for (args, reason) in table {
+            let (code, said) = ends_with(cluster, path, args)?;
+            assert_eq!(code, Some(BAD_CONFIGURATION), "{args:?}: {said}");
+            assert!(said.contains(reason), "{args:?}: {said}");
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_right_that_is_missing_is_named_and_nothing_else_is_needed_when_it_is_given() -> Result<()> {
+    scenario("norights", ClusterOptions { start_agents: false, ..one_node() }, |cluster| {
+        let role = Object::cluster_scoped(Kind::CLUSTER_ROLE, "vipward");
+        let complete = cluster.admin().get(&role)?.context("the ClusterRole is installed")?;
+        let rules = complete["rules"].as_array().context("it has rules")?;
+        let without: Vec<_> = rules
+            .iter()
+            .filter(|rule| !rule["resources"].to_string().contains("\"services\""))
+            .cloned()
+            .collect();
+        assert!(without.len() < rules.len(), "Services are among {rules:?}");
+        cluster.admin().merge(&role, &json!({"rules": without}))?;
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        cluster.start_agent(N1)?;
+        cluster.member_mut(N1)?.agent_mut()?.wait_for_log(PATIENCE, "what it may not", |line| {
+            let said = line.to_string();
+            said.contains("not allowed to list services") && said.contains("rbac.yaml")
+        })?;
+
+        cluster.admin().merge(&role, &json!({"rules": rules}))?;
+        cluster.wait_until_held_by(VIP, N1)
+    })
+}
+
+#[test]
+fn without_the_definition_of_virtualip_its_manifest_is_named() -> Result<()> {
+    scenario("nocrd", ClusterOptions { start_agents: false, ..one_node() }, |cluster| {
+        if cluster.api().is_shared() {
+            // The definition is others' too.
+            return Ok(());
+        }
+        let definition = Object::cluster_scoped(Kind::DEFINITION, "virtualips.vipward.io");
+        let manifest = cluster.admin().get(&definition)?.context("the definition is installed")?;
+        cluster.admin().delete(&definition)?;
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        cluster.start_agent(N1)?;
+        cluster.member_mut(N1)?.agent_mut()?.wait_for_log(PATIENCE, "which manifest", |line| {
+            line.to_string().contains("does not know virtualips.vipward.io: kubectl apply -f deploy/")
+        })?;
+
+        let fresh = json!({
+            "apiVersion": manifest["apiVersion"],
+            "kind": manifest["kind"],
+            "metadata": {"name": manifest["metadata"]["name"]},
+            "spec": manifest["spec"],
+        });
+        cluster.admin().create(&fresh)?;
+        cluster.wait_until_held_by(VIP, N1)
+    })
+}
+
+#[test]
+fn the_second_of_two_agents_with_one_name_ends_and_the_first_goes_on() -> Result<()> {
+    let options = ClusterOptions { nodes: 2, start_agents: false, ..ClusterOptions::default() };
+    scenario("twins", options, |cluster| {
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        cluster.start_agent(N1)?;
+        cluster.wait_until_held_by(VIP, N1)?;
+        let session = cluster.session(N1)?;
+        let watch = cluster.watch(&[VIP])?;
+
+        watch.step("another agent is started under its name");
+        let twin = vipward_tests::cluster::N2;
+        let member = ClusterMember {
+            node_name: cluster.node_name(N1),
+            lease_namespace: cluster.system_namespace().to_owned(),
+            pod_name: None,
+            kubeconfig: cluster.kubeconfig_of(twin)?,
+        };
+        let bpffs = vipward_tests::bpffs::Bpffs::mount()?;
+        let host = cluster.member(twin)?.host.clone();
+        let options = AgentOptions::new(bpffs.pin_dir("twin"));
+        let mut agent = vipward_tests::agent::Agent::start_in_cluster(&host, member, options)?;
+        let ended = agent.wait(PATIENCE)?;
+        assert_eq!(ended.code(), Some(NOT_ALONE), "{}", agent.transcript());
+        let said = agent.transcript();
+        assert!(
+            said.contains("another agent runs under the node name") && said.contains("--node-name"),
+            "{said}"
+        );
+        watch.let_pass(cluster.options().failover_limit())?;
+
+        watch.stop()?.assert_seamless(VIP);
+        assert_eq!((cluster.holder(VIP)?, cluster.session(N1)?), (Some(N1), session));
+        Ok(())
+    })
+}
+
+#[test]
+fn four_capabilities_are_all_that_an_agent_needs() -> Result<()> {
+    const NEEDED: [Capability; 4] =
+        [Capability::Bpf, Capability::NetAdmin, Capability::NetRaw, Capability::Perfmon];
+    scenario("leastpriv", one_node(), |cluster| {
+        cluster.wait_until_renewing(N1)?;
+        cluster.kill9(N1)?;
+        cluster.unload(N1)?;
+        cluster.member_mut(N1)?.agent_mut()?.options.only_capabilities = Some(NEEDED.to_vec());
+        cluster.restart_agent(N1)?;
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        cluster.wait_until_held_by(VIP, N1)?;
+        let watch = cluster.watch(&[VIP])?;
+        watch.let_pass(Duration::from_secs(1))?;
+        watch.stop()?.assert_seamless(VIP);
+        wait_for_health(cluster, N1, "/readyz", 200).map(drop)
+    })
+}
+
+#[test]
+fn readiness_goes_with_the_fence_and_liveness_does_not() -> Result<()> {
+    scenario("health", one_node(), |cluster| {
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        cluster.wait_until_held_by(VIP, N1)?;
+        wait_for_health(cluster, N1, "/readyz", 200)?;
+        assert_eq!(health(cluster, N1, "/livez")?.0, 200);
+
+        cluster.cut_everyone_off();
+        let text = wait_for_health(cluster, N1, "/readyz", 503)?;
+        assert!(text.contains("the fence is not valid"), "{text}");
+        // Longer than a heartbeat may stand still.
+        std::thread::sleep(cluster.options().renewal * 12);
+        let (code, text) = health(cluster, N1, "/livez")?;
+        assert_eq!(code, 200, "an outage is no reason to start it again: {text}");
+
+        cluster.heal()?;
+        wait_for_health(cluster, N1, "/readyz", 200).map(drop)
+    })
+}

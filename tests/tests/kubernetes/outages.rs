@@ -1,0 +1,187 @@
+//! The API server is out of reach: for one node, for all, or it is there and of no help.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use vipward_tests::{
+    apiserver::{Effect, Matching, Often},
+    cluster::{Cluster, ClusterOptions, NodeId, ServiceSpec, Watch, forwarder::Cut, scenario},
+    scene::VIP,
+};
+
+/// Time in which a VIP would move if anything made it.
+fn long_enough(cluster: &Cluster) -> Duration {
+    cluster.options().failover_limit() + cluster.options().lease
+}
+
+fn with_args(args: &[&str]) -> ClusterOptions {
+    ClusterOptions { args: args.iter().map(|arg| (*arg).to_owned()).collect(), ..ClusterOptions::default() }
+}
+
+/// The VIP stays with its holder and is answered throughout while `trouble` is made and has been ended.
+fn nothing_changes(
+    name: &str,
+    trouble: impl FnOnce(&mut Cluster, &Watch, NodeId) -> Result<()>,
+) -> Result<()> {
+    scenario(name, ClusterOptions::default(), |cluster| {
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        let holder = cluster.wait_until_held(VIP)?;
+        let epoch = cluster.epoch(VIP)?;
+        let watch = cluster.watch(&[VIP])?;
+
+        trouble(cluster, &watch, holder)?;
+        for id in cluster.ids() {
+            cluster.wait_until_renewing(id)?;
+        }
+        watch.let_pass(cluster.options().failover_limit())?;
+
+        watch.stop()?.assert_seamless(VIP);
+        assert_eq!((cluster.holder(VIP)?, cluster.epoch(VIP)?), (Some(holder), epoch));
+        Ok(())
+    })
+}
+
+/// Under `hold` the holder answers on until another has announced the VIP. When it is back it leaves that one alone.
+fn holder_cut_off(name: &str, cut: Cut) -> Result<()> {
+    scenario(name, ClusterOptions::default(), |cluster| {
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        let old = cluster.wait_until_held(VIP)?;
+        let watch = cluster.watch(&[VIP])?;
+
+        let begun = watch.step(format!("{old} is cut off from the API server"));
+        cluster.cut_off(old, cut);
+        let new = cluster.wait_until_held_by_another(VIP, old)?;
+        watch.wait_until_received_by(VIP, new)?;
+        let back = watch.step(format!("{old} is back"));
+        cluster.reconnect(old);
+        cluster.wait_until_renewing(old)?;
+        watch.let_pass(cluster.options().lease)?;
+
+        let seen = watch.stop()?;
+        let wire = seen.wire.vip(VIP)?;
+        assert!(wire.gaps().is_empty(), "it answers on until another does: {seen}");
+        seen.assert_flows_again(VIP, begun, cluster.options().failover_limit());
+        seen.assert_no_doubles_after_announcement(VIP, new, begun);
+        assert!(wire.moves().iter().all(|moved| moved.at < back), "nothing moves when it is back: {seen}");
+        assert_eq!(cluster.holder(VIP)?, Some(new));
+        Ok(())
+    })
+}
+
+#[test]
+fn a_holder_that_loses_the_api_server_answers_until_another_announces_the_vip() -> Result<()> {
+    holder_cut_off("cutsilent", Cut::Silent)
+}
+
+#[test]
+fn a_holder_whose_connections_are_reset_answers_until_another_announces_the_vip() -> Result<()> {
+    holder_cut_off("cutreset", Cut::Reset)
+}
+
+#[test]
+fn under_stop_a_holder_that_loses_the_api_server_is_silent_before_another_answers() -> Result<()> {
+    scenario("cutstop", with_args(&["--policy", "stop"]), |cluster| {
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        let old = cluster.wait_until_held(VIP)?;
+        let watch = cluster.watch(&[VIP])?;
+
+        let begun = watch.step(format!("{old} is cut off from the API server"));
+        cluster.cut_off(old, Cut::Silent);
+        let new = cluster.wait_until_held_by_another(VIP, old)?;
+        watch.wait_until_received_by(VIP, new)?;
+        watch.step(format!("{old} is back"));
+        cluster.reconnect(old);
+        cluster.wait_until_renewing(old)?;
+        watch.let_pass(cluster.options().lease)?;
+
+        let seen = watch.stop()?;
+        seen.assert_no_doubles(VIP);
+        seen.assert_flows_again(VIP, begun, cluster.options().failover_limit());
+        let silent = seen.wire.vip(VIP)?.longest_gap();
+        assert!(silent > Duration::ZERO, "the old holder is silent before the new one answers: {seen}");
+        assert_eq!(cluster.holder(VIP)?, Some(new));
+        Ok(())
+    })
+}
+
+#[test]
+fn a_follower_that_loses_the_api_server_for_a_while_disturbs_nobody() -> Result<()> {
+    nothing_changes("follower", |cluster, watch, holder| {
+        let follower = another(cluster, holder)?;
+        watch.step(format!("{follower} is cut off from the API server"));
+        cluster.cut_off(follower, Cut::Silent);
+        watch.let_pass(long_enough(cluster))?;
+        watch.step(format!("{follower} is back"));
+        cluster.reconnect(follower);
+        Ok(())
+    })
+}
+
+#[test]
+fn nothing_changes_while_nobody_reaches_the_api_server_nor_when_all_do_again() -> Result<()> {
+    nothing_changes("outage", |cluster, watch, _| {
+        watch.step("nobody reaches the API server");
+        cluster.cut_everyone_off();
+        watch.let_pass(Duration::from_secs(30))?;
+        watch.step("everybody does again");
+        cluster.heal()
+    })
+}
+
+#[test]
+fn nothing_moves_when_the_api_server_comes_back_without_its_history() -> Result<()> {
+    nothing_changes("history", |cluster, watch, _| {
+        let Some(server) = cluster.api_mut().in_this_process() else { return Ok(()) };
+        watch.step("the API server stops");
+        server.stop()?;
+        watch.let_pass(Duration::from_secs(3))?;
+        let server = cluster.api_mut().in_this_process().context("it was there a moment ago")?;
+        server.compact();
+        watch.step("it is back, and remembers nothing that happened before");
+        server.start_again()
+    })
+}
+
+#[test]
+fn a_watch_that_stalls_while_writes_go_on_moves_nothing() -> Result<()> {
+    nothing_changes("stall", |cluster, watch, holder| {
+        let follower = cluster.user_of(another(cluster, holder)?);
+        let length = long_enough(cluster);
+        let Some(server) = cluster.api_mut().in_this_process() else { return Ok(()) };
+        watch.step(format!("{follower} hears of no Lease any more"));
+        let stall = server.stall_watches(Matching::any().user(follower).resource("leases"));
+        watch.let_pass(length)?;
+        let server = cluster.api_mut().in_this_process().context("it was there a moment ago")?;
+        watch.step("it does again");
+        server.end_trouble(stall);
+        Ok(())
+    })
+}
+
+/// An API server that refuses some requests, and is slow with others.
+#[test]
+fn nothing_moves_while_the_api_server_is_slow_and_refuses_some_requests() -> Result<()> {
+    nothing_changes("slow", |cluster, watch, _| {
+        let length = long_enough(cluster);
+        let Some(server) = cluster.api_mut().in_this_process() else { return Ok(()) };
+        watch.step("the API server is in trouble");
+        for (effect, fraction) in [
+            (Effect::Delay(Duration::from_millis(300)), 0.5),
+            (Effect::Answer(500), 0.1),
+            (Effect::Answer(429), 0.1),
+            (Effect::Answer(503), 0.1),
+        ] {
+            server.trouble(Matching::any(), effect, Often::Fraction(fraction));
+        }
+        // What this test itself asks meets it too: nothing is asked meanwhile.
+        watch.let_pass(length)?;
+        let server = cluster.api_mut().in_this_process().context("it was there a moment ago")?;
+        server.end_all_trouble();
+        watch.step("it is well again");
+        Ok(())
+    })
+}
+
+fn another(cluster: &Cluster, than: NodeId) -> Result<NodeId> {
+    cluster.ids().into_iter().find(|id| *id != than).context("there is but one node")
+}

@@ -1,0 +1,255 @@
+//! Moves that somebody means: no request goes unanswered and no datagram is lost.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use vipward_tests::{
+    arp::Mac,
+    cluster::{Cluster, ClusterOptions, N1, NodeId, SEGMENT, ServiceSpec, Watch, scenario},
+    process::{Process, SpawnOptions},
+    scene::VIP,
+};
+
+const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+
+fn with_args(args: &[&str]) -> ClusterOptions {
+    ClusterOptions { args: args.iter().map(|arg| (*arg).to_owned()).collect(), ..ClusterOptions::default() }
+}
+
+/// The VIP is with its holder, and all who may take it are known to the others.
+fn begin(cluster: &mut Cluster) -> Result<(NodeId, Watch)> {
+    cluster.create_service(&ServiceSpec::new("web", VIP))?;
+    let holder = cluster.wait_until_held(VIP)?;
+    Ok((holder, cluster.watch(&[VIP])?))
+}
+
+/// Something is done to the holder's node, and the VIP moves without anybody's noticing.
+fn moves_away(name: &str, what: &str, deed: impl FnOnce(&Cluster, NodeId) -> Result<()>) -> Result<()> {
+    scenario(name, ClusterOptions::default(), |cluster| {
+        let (old, watch) = begin(cluster)?;
+        watch.step(format!("{old}: {what}"));
+        deed(cluster, old)?;
+        let new = cluster.wait_until_held_by_another(VIP, old)?;
+        watch.wait_until_received_by(VIP, new)?;
+        watch.let_pass(cluster.options().lease)?;
+        watch.stop()?.assert_seamless(VIP);
+        assert_eq!(cluster.holder(VIP)?, Some(new));
+        Ok(())
+    })
+}
+
+/// Something is done that moves nothing.
+fn stays(
+    name: &str,
+    options: ClusterOptions,
+    what: &str,
+    deed: impl FnOnce(&Cluster, NodeId) -> Result<()>,
+) -> Result<()> {
+    scenario(name, options, |cluster| {
+        let (holder, watch) = begin(cluster)?;
+        let epoch = cluster.epoch(VIP)?;
+        watch.step(what);
+        deed(cluster, holder)?;
+        watch.let_pass(cluster.options().failover_limit() + cluster.options().lease)?;
+        watch.stop()?.assert_seamless(VIP);
+        assert_eq!((cluster.holder(VIP)?, cluster.epoch(VIP)?), (Some(holder), epoch));
+        Ok(())
+    })
+}
+
+#[test]
+fn a_cordoned_holder_hands_over() -> Result<()> {
+    moves_away("cordon", "cordoned", Cluster::cordon)
+}
+
+#[test]
+fn a_holder_that_is_excluded_by_its_label_hands_over() -> Result<()> {
+    moves_away("exclude", "labelled", |cluster, id| cluster.label_node(id, EXCLUDE, Some("true")))
+}
+
+#[test]
+fn a_holder_that_is_out_of_service_hands_over() -> Result<()> {
+    moves_away("oos", "tainted", |cluster, id| cluster.set_taints(id, &[(OUT_OF_SERVICE, "NoExecute")]))
+}
+
+#[test]
+fn a_holder_that_is_not_ready_hands_over_when_another_can_take_it() -> Result<()> {
+    moves_away("notready", "not ready", |cluster, id| cluster.set_conditions(id, false, false))
+}
+
+#[test]
+fn a_holder_whose_network_is_unavailable_hands_over() -> Result<()> {
+    moves_away("nonet", "network unavailable", |cluster, id| cluster.set_conditions(id, true, true))
+}
+
+#[test]
+fn when_every_node_is_not_ready_nothing_moves() -> Result<()> {
+    stays("allbad", ClusterOptions::default(), "no node is ready", |cluster, holder| {
+        // The holder last: until then it is the best there is.
+        let others = cluster.ids().into_iter().filter(|id| *id != holder);
+        for id in others.chain([holder]) {
+            cluster.set_conditions(id, false, false)?;
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn the_only_node_keeps_its_vip_when_it_is_cordoned() -> Result<()> {
+    let options = ClusterOptions { nodes: 1, ..ClusterOptions::default() };
+    stays("onenode", options, "the only node is cordoned", Cluster::cordon)
+}
+
+#[test]
+fn a_drain_of_the_holder_hands_over_and_the_end_of_its_agent_is_not_noticed() -> Result<()> {
+    scenario("drain", ClusterOptions::default(), |cluster| {
+        let (old, watch) = begin(cluster)?;
+        watch.step(format!("drain of {old}: cordoned"));
+        cluster.cordon(old)?;
+        watch.step(format!("drain of {old}: its agent is told to end"));
+        let ended = cluster.terminate(old)?;
+        ensure!(ended.success(), "the agent on {old} ended with {ended}");
+        let new = cluster.wait_until_held_by_another(VIP, old)?;
+        watch.wait_until_received_by(VIP, new)?;
+        watch.let_pass(cluster.options().failover_limit())?;
+        watch.stop()?.assert_seamless(VIP);
+        Ok(())
+    })
+}
+
+#[test]
+fn an_uncordoned_node_gets_its_vip_back_only_when_it_has_been_good_for_a_while() -> Result<()> {
+    const STABLE: Duration = Duration::from_secs(6);
+    scenario("uncordon", with_args(&["--stable-for", "6s"]), |cluster| {
+        // The first holder of a VIP is the one that comes first for it.
+        let (old, watch) = begin(cluster)?;
+        watch.step(format!("{old} is cordoned"));
+        cluster.cordon(old)?;
+        let new = cluster.wait_until_held_by_another(VIP, old)?;
+        watch.wait_until_received_by(VIP, new)?;
+
+        let uncordoned = watch.step(format!("{old} is uncordoned"));
+        cluster.uncordon(old)?;
+        cluster.wait_until_held_by(VIP, old)?;
+        watch.wait_until_received_by(VIP, old)?;
+        watch.let_pass(cluster.options().lease)?;
+
+        let seen = watch.stop()?;
+        seen.assert_seamless(VIP);
+        let moves = seen.wire.vip(VIP)?.moves();
+        let back = moves.iter().find(|moved| moved.at > uncordoned).context("it moved back")?;
+        let after = back.at.duration_since(uncordoned)?;
+        assert!(after >= STABLE, "it moved back after {after:?}: {seen}");
+        Ok(())
+    })
+}
+
+/// `vipward move VIP --to NODE`, from a node.
+fn vipward_move(cluster: &mut Cluster, to: &str) -> Result<(Option<i32>, String)> {
+    let kubeconfig = tempfile::NamedTempFile::new().context("failed to make a kubeconfig")?;
+    std::fs::write(kubeconfig.path(), cluster.kubeconfig_of(N1)?)?;
+    let member = cluster.member(N1)?;
+    let binary = vipward_tests::agent::Agent::default_binary();
+    let mut command = member.host.command(binary);
+    command.args(["move", &VIP.to_string(), "--to", to, "--timeout", "15s", "--kubeconfig"]);
+    command.arg(kubeconfig.path());
+    let mut process = Process::spawn(command, &SpawnOptions::default())?;
+    let status = process.wait(vipward_tests::cluster::PATIENCE)?;
+    Ok((status.code(), process.transcript()))
+}
+
+#[test]
+fn vipward_move_hands_over_to_the_node_that_is_named() -> Result<()> {
+    scenario("move", ClusterOptions::default(), |cluster| {
+        let (old, watch) = begin(cluster)?;
+        let to = cluster.ids().into_iter().rfind(|id| *id != old).context("there is but one node")?;
+        watch.step(format!("vipward move --to {to}"));
+        let name = cluster.node_name(to);
+        let (code, printed) = vipward_move(cluster, &name)?;
+        assert_eq!(code, Some(0), "{printed}");
+        assert!(printed.contains(&format!("{VIP} is held by {name} now, at {}", to.mac())), "{printed}");
+        watch.wait_until_received_by(VIP, to)?;
+
+        watch.step(format!("vipward move --to {to}, which has it"));
+        let epoch = cluster.epoch(VIP)?;
+        let (code, printed) = vipward_move(cluster, &name)?;
+        assert_eq!(code, Some(0), "{printed}");
+        watch.let_pass(cluster.options().lease)?;
+
+        watch.stop()?.assert_seamless(VIP);
+        assert_eq!((cluster.holder(VIP)?, cluster.epoch(VIP)?), (Some(to), epoch));
+        Ok(())
+    })
+}
+
+#[test]
+fn vipward_move_to_a_node_that_cannot_hold_the_vip_says_why_and_moves_nothing() -> Result<()> {
+    scenario("refused", ClusterOptions::default(), |cluster| {
+        let (holder, watch) = begin(cluster)?;
+        let to = cluster.ids().into_iter().find(|id| *id != holder).context("there is but one node")?;
+        cluster.label_node(to, EXCLUDE, Some("true"))?;
+        watch.let_pass(Duration::from_secs(1))?;
+        watch.step(format!("vipward move --to {to}, which is excluded"));
+        let name = cluster.node_name(to);
+        let (code, printed) = vipward_move(cluster, &name)?;
+        assert_eq!(code, Some(1), "{printed}");
+        assert!(printed.contains("stays where it is") && printed.contains("label"), "{printed}");
+
+        watch.step("vipward move to no node");
+        let (code, printed) = vipward_move(cluster, "nowhere")?;
+        assert_eq!(code, Some(1), "{printed}");
+        assert!(printed.contains("nowhere"), "{printed}");
+
+        watch.stop()?.assert_seamless(VIP);
+        cluster.wait_for_event("web", &["cannot be moved to", "nowhere"])?;
+        assert_eq!(cluster.holder(VIP)?, Some(holder));
+        Ok(())
+    })
+}
+
+#[test]
+fn the_annotation_moves_a_vip_and_is_taken_off() -> Result<()> {
+    scenario("annotate", ClusterOptions::default(), |cluster| {
+        let (old, watch) = begin(cluster)?;
+        let to = cluster.ids().into_iter().rfind(|id| *id != old).context("there is but one node")?;
+        watch.step(format!("vipward.io/move-to: {to}"));
+        let claim = cluster.virtual_ip(VIP);
+        let wish = json!({"metadata": {"annotations": {"vipward.io/move-to": cluster.node_name(to)}}});
+        cluster.admin().merge(&claim, &wish)?;
+        cluster.wait_until_held_by(VIP, to)?;
+        watch.wait_until_received_by(VIP, to)?;
+        let limit = cluster.options().lease;
+        cluster.admin().wait_for(limit, &claim, "to be without the wish", |claim| {
+            claim.is_some_and(|claim| claim["metadata"]["annotations"]["vipward.io/move-to"].is_null())
+        })?;
+        watch.let_pass(limit)?;
+        watch.stop()?.assert_seamless(VIP);
+        Ok(())
+    })
+}
+
+#[test]
+fn when_the_holders_mac_changes_the_new_one_is_answered_and_the_claim_says_so() -> Result<()> {
+    const NEW: Mac = Mac([2, 0, 0, 0, 0x09, 0x09]);
+    scenario("newmac", ClusterOptions::default(), |cluster| {
+        let (holder, watch) = begin(cluster)?;
+        let changed = watch.step(format!("the MAC of {holder} changes"));
+        cluster.member(holder)?.host.set_mac(SEGMENT, NEW)?;
+        watch.monitor().wait_until_answered_by(VIP, NEW, cluster.options().failover_limit())?;
+        let limit = cluster.options().failover_limit();
+        cluster.admin().wait_for(limit, &cluster.virtual_ip(VIP), "to have the new MAC", |claim| {
+            claim.is_some_and(|claim| claim["spec"]["mac"] == NEW.to_string())
+        })?;
+        watch.wait_until_received_by(VIP, holder)?;
+        watch.let_pass(limit)?;
+
+        let seen = watch.stop()?;
+        // A client whose cache has the old one is told at once.
+        seen.assert_flows_again(VIP, changed, Duration::from_secs(2));
+        seen.assert_no_doubles(VIP);
+        assert_eq!(cluster.holder(VIP)?, Some(holder));
+        Ok(())
+    })
+}
