@@ -5,6 +5,7 @@
 
 mod askers;
 mod cost;
+pub mod kubernetes;
 mod load;
 mod machine;
 mod memory;
@@ -32,8 +33,10 @@ use crate::tools::target_dir;
 pub struct Options {
     /// Fewer repetitions and fewer sizes.
     pub quick: bool,
-    /// For bench.json and replies.svg; `target/bench` unless given.
+    /// For what is written; `target/bench` unless given.
     pub out: Option<PathBuf>,
+    /// How many Services there are in a cluster, unless as many as usual.
+    pub services: Option<u32>,
 }
 
 /// How often and how long things are measured.

@@ -75,6 +75,14 @@ pub(super) enum Group {
     Load,
     Memory,
     Pace,
+    Cluster,
+    ColdStart,
+    Calm,
+    Changes,
+    WarmStart,
+    LostPins,
+    Death,
+    AgentMemory,
 }
 
 impl Group {
@@ -87,6 +95,14 @@ impl Group {
             Self::Load => "time until every VIP is in the map",
             Self::Memory => "peak resident memory of the agent (VmHWM)",
             Self::Pace => "announcing, as captured at the client",
+            Self::Cluster => "the cluster",
+            Self::ColdStart => "cold start of all agents: Services exist, and nothing of ours",
+            Self::Calm => "calm: nothing happens",
+            Self::Changes => "one Service gets another VIP, from before the write until the first answer",
+            Self::WarmStart => "warm start of all agents: claims and pins exist",
+            Self::LostPins => "warm start of all agents: claims exist, and the pins are lost",
+            Self::Death => "death of a node that holds a third",
+            Self::AgentMemory => "peak resident memory of an agent (VmHWM), the largest of all agents and lives",
         }
     }
 }
@@ -99,6 +115,7 @@ pub(super) enum Unit {
     Seconds,
     Bytes,
     Count,
+    Ratio,
 }
 
 impl Unit {
@@ -112,6 +129,7 @@ impl Unit {
             Self::Bytes if value >= f64::from(1 << 20) => format!("{:.1} MiB", value / f64::from(1 << 20)),
             Self::Bytes => format!("{:.1} KiB", value / 1024.0),
             Self::Count => format!("{value:.0}"),
+            Self::Ratio => format!("{value:.2}"),
         }
     }
 }

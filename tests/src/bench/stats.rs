@@ -15,6 +15,12 @@ impl Samples {
         self.0.get(self.0.len().saturating_sub(1) / 2).copied().unwrap_or(f64::NAN)
     }
 
+    /// The least value that so many of a hundred are not above.
+    pub(super) fn percentile(&self, percent: usize) -> f64 {
+        let rank = (self.0.len() * percent).div_ceil(100);
+        self.0.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+    }
+
     pub(super) fn min(&self) -> f64 {
         self.0.first().copied().unwrap_or(f64::NAN)
     }
@@ -57,6 +63,15 @@ mod tests {
             samples.push(value);
         }
         assert!((samples.median() - 4.0).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn a_percentile_is_the_least_value_that_enough_are_not_above() {
+        let samples: Samples = (1..=200).map(f64::from).collect();
+        for (percent, value) in [(1, 2.0), (50, 100.0), (99, 198.0), (100, 200.0)] {
+            assert!((samples.percentile(percent) - value).abs() < f64::EPSILON, "{percent}");
+        }
+        assert!(Samples::default().percentile(99).is_nan());
     }
 
     #[test]
