@@ -205,7 +205,7 @@ impl Scene {
     /// Waits until the agents have written nothing but renewals for a while.
     pub(super) fn wait_until_calm(&mut self) -> Result<()> {
         const CALM: Duration = Duration::from_secs(3);
-        let but_renewals = |scene: &mut Self| Ok(Writes { leases: 0, ..scene.writes()? });
+        let but_renewals = |scene: &mut Self| -> Result<_> { Ok(Writes { leases: 0, ..scene.writes()? }) };
         let mut last = (but_renewals(self)?, Instant::now());
         interrupt::wait(LIMIT, "the agents to write nothing but renewals", || {
             let now = but_renewals(self)?;
