@@ -102,7 +102,9 @@ impl Group {
             Self::WarmStart => "warm start of all agents: claims and pins exist",
             Self::LostPins => "warm start of all agents: claims exist, and the pins are lost",
             Self::Death => "death of a node that holds a third",
-            Self::AgentMemory => "peak resident memory of an agent (VmHWM), the largest of all agents and lives",
+            Self::AgentMemory => {
+                "peak resident memory of an agent (VmHWM), the largest of all agents and lives"
+            }
         }
     }
 }

@@ -51,12 +51,18 @@ pub(super) fn measure(scene: &mut Scene, report: &mut Report) -> Result<()> {
     };
     let (all, leases) = (stats.delivered(), of("leases"));
     let per_second = |number: u64| Ok::<_, anyhow::Error>(count(number)? / seconds);
-    let item = Item::new(GROUP, "Leases delivered to all nodes", Unit::PerSecond, &per_second(leases.objects)?.into());
+    let item = Item::new(
+        GROUP,
+        "Leases delivered to all nodes",
+        Unit::PerSecond,
+        &per_second(leases.objects)?.into(),
+    );
     report.push(item);
     let others = all.objects - leases.objects;
     push(report, GROUP, "other objects delivered", count(others)?, None);
     push(report, GROUP, "bookmarks delivered", count(all.bookmarks)?, None);
-    let item = Item::new(GROUP, "delivered to all nodes, a second", Unit::Bytes, &per_second(all.bytes)?.into());
+    let item =
+        Item::new(GROUP, "delivered to all nodes, a second", Unit::Bytes, &per_second(all.bytes)?.into());
     report.push(item);
     if leases.objects > 0 {
         let each = count(leases.bytes)? / count(leases.objects)?;

@@ -47,7 +47,12 @@ pub(super) fn measure(scene: &mut Scene, report: &mut Report) -> Result<()> {
     let writes = scene.writes()?;
     let changes = f64::from(scene.effort.changes);
     let claims = count(writes.new_claims + writes.changed_claims)? / changes;
-    let item = Item::new(GROUP, "claim writes a change: one new, one let go and deleted", Unit::Ratio, &claims.into());
+    let item = Item::new(
+        GROUP,
+        "claim writes a change: one new, one let go and deleted",
+        Unit::Ratio,
+        &claims.into(),
+    );
     report.push(item.bar(Limit::AtMost(3.0)));
     push(report, GROUP, "statuses written", count(writes.statuses)?, Some(Limit::AtMost(changes / 2.0)));
     push_answers(scene, report, GROUP)?;

@@ -54,8 +54,15 @@ pub(super) fn measure(scene: &mut Scene, report: &mut Report) -> Result<()> {
     push(report, GROUP, "claims written: one a VIP", claims, Some(Limit::AtMost(count(lost.len())?)));
     push(report, GROUP, "statuses written", count(writes.statuses)?, Some(Limit::AtMost(0.0)));
     push(report, GROUP, "Events written", count(writes.events)?, None);
-    let held: usize = scene.claims()?.into_iter().filter(|(node, _)| *node != N1.to_string()).map(|(_, n)| n).sum();
-    push(report, GROUP, "claims that name a node that lives", count(held)?, Some(Limit::AtLeast(scene.effort.services.into())));
+    let held: usize =
+        scene.claims()?.into_iter().filter(|(node, _)| *node != N1.to_string()).map(|(_, n)| n).sum();
+    push(
+        report,
+        GROUP,
+        "claims that name a node that lives",
+        count(held)?,
+        Some(Limit::AtLeast(scene.effort.services.into())),
+    );
 
     scene.note_memory()?;
     let peak = Item::new(Group::AgentMemory, "3 agents", Unit::Bytes, &scene.peak().into());

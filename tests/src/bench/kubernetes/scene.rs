@@ -271,8 +271,7 @@ impl Writes {
             other: 0,
         };
         let Self { new_claims, changed_claims, statuses, leases, events, other: _ } = writes;
-        writes.other =
-            stats.writes() - new_claims - changed_claims - statuses - leases - events;
+        writes.other = stats.writes() - new_claims - changed_claims - statuses - leases - events;
         writes
     }
 }

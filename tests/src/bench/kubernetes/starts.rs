@@ -14,8 +14,15 @@ pub(super) fn cold(scene: &mut Scene, report: &mut Report) -> Result<()> {
     const GROUP: Group = Group::ColdStart;
     let services = scene.effort.services;
     let bytes = scene.service_bytes(0)?.min(scene.service_bytes(1)?);
-    push(report, Group::Cluster, "Services, of which an annotation names the VIP of every other", services.into(), None);
-    let item = Item::new(Group::Cluster, "a Service with its managed fields", Unit::Bytes, &count(bytes)?.into());
+    push(
+        report,
+        Group::Cluster,
+        "Services, of which an annotation names the VIP of every other",
+        services.into(),
+        None,
+    );
+    let item =
+        Item::new(Group::Cluster, "a Service with its managed fields", Unit::Bytes, &count(bytes)?.into());
     report.push(item.bar(Limit::AtLeast(2_048.0)));
 
     scene.server()?.reset_stats();
@@ -32,7 +39,8 @@ pub(super) fn cold(scene: &mut Scene, report: &mut Report) -> Result<()> {
     let first = first.context("VIPs are held, and no claim was ever written")?;
     push_time(report, GROUP, "all answered, from the agents' start", held - begin, None);
     let rate = f64::from(services) / (held - first).as_secs_f64();
-    let item = Item::new(GROUP, "new claims, from the first until all are answered", Unit::PerSecond, &rate.into());
+    let item =
+        Item::new(GROUP, "new claims, from the first until all are answered", Unit::PerSecond, &rate.into());
     report.push(item.bar(Limit::AtLeast(1_000.0)));
     push_answers(scene, report, GROUP)?;
 
@@ -98,7 +106,13 @@ pub(super) fn without_pins(scene: &mut Scene, report: &mut Report) -> Result<()>
 fn push_claims(report: &mut Report, group: Group, writes: Writes, must: f64) -> Result<()> {
     let Writes { new_claims, changed_claims, statuses, leases: _, events, other } = writes;
     push(report, group, "claims written", count(new_claims + changed_claims)?, Some(Limit::AtMost(must)));
-    push(report, group, "statuses and other things written", count(statuses + other)?, Some(Limit::AtMost(0.0)));
+    push(
+        report,
+        group,
+        "statuses and other things written",
+        count(statuses + other)?,
+        Some(Limit::AtMost(0.0)),
+    );
     push(report, group, "Events written, of all nodes", count(events)?, None);
     Ok(())
 }

@@ -200,5 +200,8 @@ fn candidates_depose_one_after_the_other() {
         })
         .collect();
     turns.sort();
-    assert_eq!(turns, [format!("4.500 {DEPOSE_B}"), format!("5.000 {DEPOSE_B}"), format!("5.500 {DEPOSE_B}")]);
+    assert_eq!(
+        turns,
+        [format!("4.500 {DEPOSE_B}"), format!("5.000 {DEPOSE_B}"), format!("5.500 {DEPOSE_B}")]
+    );
 }

@@ -170,10 +170,8 @@ fn a_node_without_a_node_object_takes_nothing() {
 #[test]
 fn a_service_that_names_interfaces_gets_no_other() {
     let mut world = World::living("a", &["b"]);
-    let links = vec![
-        crate::core::cluster::NodeLink { name: named("eth1"), mac: mac("z"), ..link("a") },
-        link("a"),
-    ];
+    let links =
+        vec![crate::core::cluster::NodeLink { name: named("eth1"), mac: mac("z"), ..link("a") }, link("a")];
     world.tell(Event::Links(links));
     world.after(REST);
     let interfaces = vec!["eth1".parse().expect("a pattern")];
@@ -201,4 +199,3 @@ fn a_mac_that_changes_is_told_in_the_claim_and_the_holder_stays() {
     assert!(lines.contains(&"write claim: held by a1 at z, epoch 1".to_owned()), "{lines:?}");
     assert!(world.holds());
 }
-

@@ -195,7 +195,8 @@ fn a_fence_is_shortened_before_the_lease_is() {
     world.lease(crate::core::cluster::LeaseRecord { duration: RESTART_LEASE, ..left });
     world.introduce(&["b"]);
     let lines = world.sync();
-    let write = lines.iter().position(|line| line == "write lease of a: a1, ended none, 4s").expect("a renewal");
+    let write =
+        lines.iter().position(|line| line == "write lease of a: a1, ended none, 4s").expect("a renewal");
     let fence = lines[..write].iter().rposition(|line| line == "fence for 3.496s");
     assert!(fence.is_some(), "{lines:?}");
     // Done or not: others count from a lease of 4 s now.

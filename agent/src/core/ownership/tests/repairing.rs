@@ -1,10 +1,7 @@
 //! What is edited by hand: its owner puts it right at once, and everybody else waits for that.
 
 use super::world::*;
-use crate::core::{
-    cluster::ClaimState,
-    ownership::Entry,
-};
+use crate::core::{cluster::ClaimState, ownership::Entry};
 
 const REPAIRED: [&str; 2] = ["tell: repaired 192.0.2.10", "write claim: held by a1, epoch 1"];
 
@@ -31,7 +28,10 @@ fn a_claim_that_was_edited_is_put_right_by_its_holder_at_once() {
 #[test]
 fn the_epoch_only_grows_whatever_somebody_has_edited() {
     let mut world = World::holding(&["b"]);
-    assert_eq!(world.claim(ClaimState::Blank, 7), ["tell: repaired 192.0.2.10", "write claim: held by a1, epoch 7"]);
+    assert_eq!(
+        world.claim(ClaimState::Blank, 7),
+        ["tell: repaired 192.0.2.10", "write claim: held by a1, epoch 7"]
+    );
     world.answer();
     let lines = world.claim(ClaimState::Blank, 0);
     assert_eq!(lines, ["tell: repaired 192.0.2.10", "write claim: held by a1, epoch 7"]);

@@ -23,7 +23,10 @@ fn changes_something(lines: &[String]) -> bool {
 }
 
 fn position(lines: &[String], beginning: &str) -> usize {
-    lines.iter().position(|line| line.starts_with(beginning)).unwrap_or_else(|| panic!("{beginning} in {lines:?}"))
+    lines
+        .iter()
+        .position(|line| line.starts_with(beginning))
+        .unwrap_or_else(|| panic!("{beginning} in {lines:?}"))
 }
 
 #[test]
@@ -43,7 +46,12 @@ fn before_everything_has_been_listed_the_found_fence_is_neither_moved_nor_left_t
     let found = World::pinned("a", &[]);
     assert_eq!(world.after(ms(10_000)), [""; 0]);
     assert_eq!((world.fence().session, world.fence().deadline), (found.session, found.deadline));
-    assert!(world.fence().hold_until + RENEWAL >= world.now + HOLD_FOR, "{:?} at {:?}", world.fence(), world.now);
+    assert!(
+        world.fence().hold_until + RENEWAL >= world.now + HOLD_FOR,
+        "{:?} at {:?}",
+        world.fence(),
+        world.now
+    );
 }
 
 #[test]

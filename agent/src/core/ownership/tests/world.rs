@@ -629,9 +629,7 @@ impl World {
     /// A renewal that goes on in the session as usual.
     fn is_renewal(&self, command: &Command) -> bool {
         let Command::WriteLease(write) = command else { return false };
-        write.node.as_str() == self.us
-            && write.session.is_some()
-            && write.duration == LEASE
+        write.node.as_str() == self.us && write.session.is_some() && write.duration == LEASE
     }
 
     fn take_note(&mut self, command: &Command) {
