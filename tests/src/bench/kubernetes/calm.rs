@@ -6,8 +6,8 @@ use anyhow::Result;
 
 use super::health::cpu_time;
 use super::scene::{Scene, Writes};
-use super::starts::{count, push};
-use crate::apiserver::{Delivered, Verb};
+use super::starts::{count, delivered, push};
+use crate::apiserver::Verb;
 use crate::bench::report::{Group, Item, Limit, Report, Unit};
 use crate::interrupt;
 
@@ -41,15 +41,7 @@ pub(super) fn measure(scene: &mut Scene, report: &mut Report) -> Result<()> {
     push(report, GROUP, "lists", count(stats.verb(Verb::List))?, Some(Limit::AtMost(0.0)));
     push(report, GROUP, "reads of one object", count(stats.verb(Verb::Get))?, None);
 
-    let of = |resource: &str| {
-        let all = stats.delivered.iter().filter(|((_, what), _)| what == resource);
-        all.fold(Delivered::default(), |sum, (_, one)| Delivered {
-            objects: sum.objects + one.objects,
-            bookmarks: sum.bookmarks + one.bookmarks,
-            bytes: sum.bytes + one.bytes,
-        })
-    };
-    let (all, leases) = (stats.delivered(), of("leases"));
+    let (all, leases) = (stats.delivered(), delivered(&stats, "leases"));
     let per_second = |number: u64| Ok::<_, anyhow::Error>(count(number)? / seconds);
     let item = Item::new(
         GROUP,

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use super::objects::Source;
 use super::scene::{Scene, Writes};
 use super::survey::Sweeping;
+use crate::apiserver::{Delivered, Stats};
 use crate::bench::report::{Group, Item, Limit, Report, Unit};
 
 /// Nothing of ours is there.
@@ -56,6 +57,11 @@ pub(super) fn cold(scene: &mut Scene, report: &mut Report) -> Result<()> {
     ];
     for (name, written, must) in exactly {
         push(report, GROUP, name, count(written)?, Some(Limit::AtMost(must)));
+    }
+    let claims = delivered(&stats, "virtualips");
+    if claims.objects > 0 {
+        let each = count(claims.bytes)? / count(claims.objects)?;
+        report.push(Item::new(GROUP, "a claim, as delivered", Unit::Bytes, &each.into()));
     }
     push(report, GROUP, "Lease writes meanwhile, of all nodes", count(leases)?, None);
     push(report, GROUP, "Events written, of all nodes", count(events)?, None);
@@ -148,6 +154,16 @@ pub(super) fn push_time(
         Some(most) => item.bar(Limit::AtMost(most)),
         None => item,
     });
+}
+
+/// What all nodes were told about a resource.
+pub(super) fn delivered(stats: &Stats, resource: &str) -> Delivered {
+    let all = stats.delivered.iter().filter(|((_, what), _)| what == resource);
+    all.fold(Delivered::default(), |sum, (_, one)| Delivered {
+        objects: sum.objects + one.objects,
+        bookmarks: sum.bookmarks + one.bookmarks,
+        bytes: sum.bytes + one.bytes,
+    })
 }
 
 /// As a figure.

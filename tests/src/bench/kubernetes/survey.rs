@@ -14,10 +14,14 @@ use crate::cluster::{Cluster, SEGMENT};
 use crate::interrupt;
 use crate::wire::Wire;
 
-/// Requests a second: a thousandth of what the program answers, so that nothing is lost on the way.
+/// Requests a second: few enough that neither a switch in software nor a busy machine loses any.
 const PACE: u32 = 4_000;
+/// Where asking goes on beside what is measured.
+const SLOW_PACE: u32 = 500;
 /// How many requests are sent at once.
-const BURST: usize = 20;
+const BURST: usize = 10;
+/// VIPs that are asked for between two looks whether to end.
+const PART: usize = 100;
 /// How long an answer may take; on a busy machine it comes late.
 const LATE: Duration = Duration::from_secs(1);
 /// How often somebody who listens looks whether to end.
@@ -67,12 +71,16 @@ impl Surveyor {
 
     /// Asks for every VIP once, at an even pace.
     pub(super) fn sweep(&self, vips: &[Ipv4Addr]) -> Result<Answers> {
+        self.sweep_at(PACE, vips)
+    }
+
+    fn sweep_at(&self, pace: u32, vips: &[Ipv4Addr]) -> Result<Answers> {
         let mut by = BTreeMap::new();
         self.wire.drain()?;
         let begin = Instant::now();
         for (burst, number) in vips.chunks(BURST).zip(0..) {
             interrupt::check()?;
-            let due = begin + Duration::from_secs(1) * number * u32::try_from(BURST)? / PACE;
+            let due = begin + Duration::from_secs(1) * number * u32::try_from(BURST)? / pace;
             thread::sleep(due.saturating_duration_since(Instant::now()));
             burst.iter().try_for_each(|vip| self.ask(*vip))?;
             self.take_answers(&mut by)?;
@@ -140,9 +148,13 @@ pub(super) struct Sweeping(Background<(usize, Vec<Ipv4Addr>)>);
 impl Sweeping {
     /// Begins.
     pub(super) fn start(surveyor: Surveyor, vips: Vec<Ipv4Addr>) -> Result<Self> {
+        // A part at a time, so that it can be stopped.
+        let mut parts = (0..vips.len()).step_by(PART).cycle();
         Ok(Self(Background::start("sweeping", move |(asked, unanswered): &mut (usize, Vec<Ipv4Addr>)| {
-            *asked += vips.len();
-            unanswered.extend(surveyor.sweep(&vips)?.unanswered);
+            let Some(from) = parts.next() else { return Ok(()) };
+            let part = &vips[from..vips.len().min(from + PART)];
+            *asked += part.len();
+            unanswered.extend(surveyor.sweep_at(SLOW_PACE, part)?.unanswered);
             Ok(())
         })?))
     }
