@@ -35,6 +35,8 @@ pub struct Options {
     pub quick: bool,
     /// For tables and plots; `target/bench` unless given.
     pub out: Option<PathBuf>,
+    /// How many Services there are in a cluster, unless as many as usual.
+    pub services: Option<u32>,
 }
 
 /// How often and how long things are measured.

@@ -101,6 +101,7 @@ pub(super) enum Unit {
     Seconds,
     Bytes,
     Count,
+    Ratio,
 }
 
 impl Unit {
@@ -114,6 +115,7 @@ impl Unit {
             Self::Bytes if value >= f64::from(1 << 20) => format!("{:.1} MiB", value / f64::from(1 << 20)),
             Self::Bytes => format!("{:.1} KiB", value / 1024.0),
             Self::Count => format!("{value:.0}"),
+            Self::Ratio => format!("{value:.2}"),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use vipward_tests::{bench, interrupt};
 
-/// Measures speed and memory on this machine, in about two minutes; needs root.
+/// Measures speed and memory on this machine, in a few minutes; needs root.
 ///
 /// Everything happens in network namespaces of its own and is removed at the end, also on Ctrl-C. The exit code is 1
 /// when a bar is missed.

@@ -34,6 +34,14 @@ fn answering(state: &ClaimState) -> Option<NodeName> {
     }
 }
 
+/// Whether the claim that is known is another than the one that a write expected.
+fn is_explained(busy: &Busy, vip: &Vip) -> bool {
+    match busy {
+        Busy::Hold(write) => write.expected != vip.expected(),
+        Busy::Offer | Busy::Update | Busy::Free | Busy::Delete | Busy::Read => false,
+    }
+}
+
 impl Engine {
     /// A watch may be behind what this process has read or written itself.
     pub(super) fn on_claim(&mut self, record: ClaimRecord, now: Monotonic) {
@@ -139,6 +147,8 @@ impl Engine {
                         vip.unread = true;
                         vip.retry = now + REFUSED_RETRY;
                     }
+                    // What it met is known by now: somebody else's write has been seen meanwhile.
+                    Outcome::Conflict if is_explained(&busy, vip) => {}
                     Outcome::Done(_) | Outcome::Conflict | Outcome::Missing | Outcome::Unknown => {
                         vip.unread = true;
                     }
