@@ -5,7 +5,7 @@ use std::{net::Ipv4Addr, time::Duration};
 use vipward_common::{MacAddr, Policy};
 
 use super::{
-    Command, Demand, Disqualified, Engine, Entry, Notice,
+    CLOCKS_DIFFER, Command, Demand, Disqualified, Engine, Entry, Notice,
     standing::Candidate,
     vip::{Again, Busy},
 };
