@@ -6,7 +6,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use vipward_tests::{
-    cluster::{Cluster, ClusterOptions, MANAGEMENT, N1, N2, N3, PATIENCE, SEGMENT, ServiceSpec, scenario},
+    cluster::{
+        Cluster, ClusterOptions, MANAGEMENT, N1, N2, N3, NodeId, PATIENCE, SEGMENT, ServiceSpec, scenario,
+    },
     process::output_of,
     scene::{VIP, ip},
 };
@@ -163,7 +165,7 @@ fn addresses_that_others_need_are_refused_with_the_reason_and_never_answered_nor
 fn an_address_of_a_status_full_of_node_addresses_is_refused() -> Result<()> {
     scenario("lent", ClusterOptions::default(), |cluster| {
         cluster.create_service(&ServiceSpec::without_address("web"))?;
-        let addresses: Vec<_> = cluster.ids().into_iter().map(|id| id.address()).collect();
+        let addresses: Vec<_> = cluster.ids().into_iter().map(NodeId::address).collect();
         cluster.set_ingress("web", "lender", &addresses)?;
         for id in cluster.ids() {
             let part = format!("{} (status.loadBalancer.ingress) is not announced", id.address());
