@@ -41,6 +41,8 @@ pub use self::types::{
 
 /// How long the candidate of the next rank waits for the one before it.
 const RANK_DELAY: Duration = Duration::from_millis(500);
+/// What one node waits for another by its own clock is longer by this fraction at least: their clocks differ by less.
+const CLOCKS_DIFFER: u32 = 20;
 /// How soon something that failed for no known reason is tried again.
 const RETRY: Duration = Duration::from_millis(250);
 /// How soon something that was refused is tried again.

@@ -33,6 +33,13 @@ async fn a_claim_is_created_changed_and_deleted_by_compare_and_swap() -> Result<
     assert_eq!(writing.delete_claim(VIP, first.version).await?, Outcome::Conflict);
     assert_eq!(writing.read_claim(VIP).await?, Outcome::Done(second.clone()), "nothing was changed");
 
+    // Somebody has changed it, and we have not heard of that yet.
+    merge(&scene.claims(), &VIP.to_string(), json!({"spec": {"cause": "edited"}})).await?;
+    let unaware = claim(VIP, Expected::At(second.version.clone()), 3);
+    assert_eq!(writing.write_claim(unaware).await?, Outcome::Conflict);
+    let second = done(writing.read_claim(VIP).await?)?;
+    assert_eq!((second.note.cause.as_str(), second.epoch), ("edited", Epoch(2)));
+
     assert_eq!(writing.delete_claim(VIP, second.version.clone()).await?, Outcome::Done(()));
     assert_eq!(writing.read_claim(VIP).await?, Outcome::Missing);
     assert_eq!(writing.delete_claim(VIP, second.version).await?, Outcome::Missing);
@@ -239,10 +246,15 @@ async fn claims_are_written_side_by_side_and_each_in_order() -> Result<()> {
 }
 
 #[tokio::test]
-async fn no_number_of_claims_delays_a_renewal() -> Result<()> {
+async fn no_number_of_claims_or_of_others_leases_delays_a_renewal() -> Result<()> {
     let scene = Scene::new().await?;
     let mut writing = Writing::start(&scene.kube)?;
     scene.server.trouble(writes("virtualips"), Effect::Hang, Often::Always);
+    let reads = Matching::any().user(USER).verb(Verb::Get).resource("leases");
+    scene.server.trouble(reads, Effect::Hang, Often::Always);
+    for number in 0..64 {
+        writing.requests.read_lease(format!("node-{number}").as_str().into());
+    }
     for number in 0..255 {
         writing.requests.write_claim(claim(Ipv4Addr::new(192, 0, 2, number), Expected::Absent, 1));
     }

@@ -227,6 +227,7 @@ impl Engine {
 
     /// Goes on with what is pinned, in the session that it is of.
     pub(super) fn adopt_found(&mut self, now: Monotonic) {
+        let lasts = self.handover_lasts();
         for (address, entry) in std::mem::take(&mut self.found.entries) {
             let Some(vip) = self.vips.get_mut(&address) else {
                 self.set_entry(address, None);

@@ -5,7 +5,7 @@ use std::{net::Ipv4Addr, time::Duration};
 use vipward_common::{MacAddr, Policy};
 
 use super::{
-    Command, Demand, Disqualified, Engine, Entry, Notice,
+    CLOCKS_DIFFER, Command, Demand, Disqualified, Engine, Entry, Notice,
     standing::Candidate,
     vip::{Again, Busy},
 };
@@ -240,6 +240,7 @@ impl Engine {
         to: &Holder,
         now: Monotonic,
     ) -> Again {
+        let lasts = self.handover_lasts();
         let vip = self.vip(address);
         vip.held = None;
         if vip.handing.as_ref().is_none_or(|handing| handing.to != *to) {
@@ -261,7 +262,7 @@ impl Engine {
         }
         let limit = handing.offered + self.take_back();
         if limit > now {
-            return Some(limit);
+            return Some(limit).into_iter().chain(self.keep_handing(address, now)).min();
         }
         if self.own.is_valid(now) {
             self.hold(address, claim.epoch.next(), &format!("{} did not take it", to.node));
@@ -306,6 +307,7 @@ impl Engine {
     /// Another node has it: for a while this one answers with its MAC, if it has handed it over.
     pub(super) fn finish_handing(&mut self, address: Ipv4Addr, holder: &Holder, now: Monotonic) -> Again {
         let has_ended = self.has_ended(&holder.node, holder.session, now).is_ok();
+        let lasts = self.handover_lasts();
         let vip = self.vip(address);
         let handing = vip.handing.as_mut()?;
         if has_ended || handing.to.node != holder.node || handing.to.mac != holder.mac {

@@ -1,6 +1,6 @@
 //! The nodes: their Leases, what Kubernetes says about them, and ending the sessions of the dead.
 
-use std::{collections::BTreeMap, net::Ipv4Addr};
+use std::{collections::BTreeMap, net::Ipv4Addr, time::Duration};
 
 use vipward_common::MacAddr;
 
@@ -19,6 +19,8 @@ pub(super) struct Member {
     pub(super) node: Option<NodeRecord>,
     /// When the Lease's version, or that there is none, was first seen.
     seen: Monotonic,
+    /// How long the last renewal that was seen is good for, also when the Lease has gone since.
+    duration: Duration,
     /// When the Lease's session was first seen.
     session_seen: Monotonic,
     /// When each of its MACs was first seen, in an unbroken row.
@@ -35,6 +37,7 @@ impl Member {
             lease: None,
             node: None,
             seen: now,
+            duration: Duration::ZERO,
             session_seen: now,
             macs: BTreeMap::new(),
             deposing: false,
@@ -68,6 +71,7 @@ impl Member {
         for link in &record.links {
             self.macs.entry(link.mac).or_insert(now);
         }
+        self.duration = record.duration;
         self.lease = Some(record);
     }
 }
@@ -177,26 +181,22 @@ impl Engine {
         let is_current = is_ours && self.own.session() == Some(session);
         if lease.session.is_some_and(|carried| carried != session) && !is_current {
             let member = &self.members[name];
-            let ended = member.session_seen + self.patience(lease);
+            let ended = member.session_seen + self.patience(member);
             return if ended <= now { Ok(()) } else { Err(Some(ended)) };
         }
         Err(None)
     }
 
     /// How long a Lease must have been unchanged for its node to be dead.
-    fn patience(&self, lease: &LeaseRecord) -> std::time::Duration {
-        lease.duration.max(self.settings.lease) + self.settings.margin
+    fn patience(&self, member: &Member) -> Duration {
+        member.duration.max(self.settings.lease) + self.settings.margin
     }
 
     /// When a node has been silent for so long, seen by a living one, that its session may be ended.
     pub(super) fn silent_at(&self, name: &NodeName, now: Monotonic) -> Option<Monotonic> {
         let member = self.members.get(name)?;
         let since = member.seen.max(self.own.valid_since(now)?);
-        let patience = member
-            .lease
-            .as_ref()
-            .map_or(self.settings.lease + self.settings.margin, |lease| self.patience(lease));
-        Some(since + patience)
+        Some(since + self.patience(member))
     }
 
     /// Whether a node has a session and renews it, as far as can be seen.

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 use vipward_common::MacAddr;
 
 use super::{
-    Command, Engine, Entry, Expected, Fenced, Found, LeaseWrite, Notice, Outcome, REFUSED_RETRY, RETRY,
-    Settings, StopReason,
+    CLOCKS_DIFFER, Command, Engine, Entry, Expected, Fenced, Found, LeaseWrite, Notice, Outcome,
+    REFUSED_RETRY, RETRY, Settings, StopReason,
 };
 use crate::core::{
     cluster::{LeaseRecord, NodeLink, Session},
@@ -15,8 +15,6 @@ use crate::core::{
 
 /// How many ended sessions a Lease remembers.
 const MOST_ENDED: usize = 8;
-/// The fence lapses at least this fraction of the lease before the lease does: the clocks of two nodes differ by less.
-const CLOCKS_DIFFER: u32 = 20;
 
 /// How far this process is with its session.
 #[derive(Clone, PartialEq, Eq, Debug)]

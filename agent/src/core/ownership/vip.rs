@@ -45,6 +45,8 @@ pub(super) struct Vip {
     /// What was last said to be our interface on its segment.
     pub(super) home: Option<Arc<str>>,
     pub(super) busy: Option<Busy>,
+    /// What the write that is under way, or was last, rests on.
+    pub(super) rested_on: Option<Expected>,
     /// The claim must be read before anything is decided.
     pub(super) unread: bool,
     /// Nothing is asked for before this.
@@ -74,6 +76,7 @@ impl Vip {
             entry: None,
             home: None,
             busy: None,
+            rested_on: None,
             unread: false,
             retry: now,
             handing: None,
@@ -447,7 +450,9 @@ impl Engine {
             state: ClaimState::Held(holder),
             note,
         };
-        self.vip(address).busy = Some(Busy::Hold(write.clone()));
+        let vip = self.vip(address);
+        vip.rested_on = Some(write.expected.clone());
+        vip.busy = Some(Busy::Hold(write.clone()));
         self.command(Command::WriteClaim(write));
     }
 
@@ -461,6 +466,7 @@ impl Engine {
     ) {
         let vip = self.vip(address);
         let expected = vip.expected();
+        vip.rested_on = Some(expected.clone());
         vip.busy = Some(busy);
         self.command(Command::WriteClaim(ClaimWrite { vip: address, expected, epoch, state, note }));
     }

@@ -8,7 +8,7 @@ use crate::core::{
     ownership::{Demand, Event, Settings},
 };
 
-const HANDED_OVER: [&str; 2] = ["entry handover b for 15s", "write claim: offered to b1 by a1, epoch 2"];
+const HANDED_OVER: [&str; 2] = ["entry handover b for 4.275s", "write claim: offered to b1 by a1, epoch 2"];
 const LET_GO_OF: [&str; 2] = ["entry foreign ?", "write claim: released, epoch 1"];
 
 /// Something that makes a node unfit, or less fit.
@@ -37,7 +37,7 @@ const HARD: [Reason; 5] = [
         world.tell(Event::Node(NodeRecord { labels: BTreeMap::new(), ..node(name) }));
         let labels = [("zone".to_owned(), "z".to_owned())].into();
         world.tell(Event::Node(NodeRecord { labels, ..node(other) }));
-        world.want_so(Demand { nodes: selector("zone=z"), ..demand() })
+        world.want_so(Demand { nodes: Some(selector("zone=z")), ..demand() })
     }),
 ];
 
@@ -105,7 +105,7 @@ fn a_holder_with_a_soft_reason_keeps_the_vip_when_all_have_one() {
         let mut world = World::holding(&["b"]);
         world.tell(Event::Node(NodeRecord { ready: false, ..node("b") }));
         assert_eq!(happens(&mut world, "a"), [""; 0], "{description}");
-        assert_eq!(world.after(STABLE_FOR - ms(1)), [""; 0], "{description}");
+        assert_eq!(world.after(just_before(STABLE_FOR)), [""; 0], "{description}");
         assert!(world.holds(), "{description}");
     }
 }

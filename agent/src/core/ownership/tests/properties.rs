@@ -40,7 +40,7 @@ enum Happens {
 fn happens() -> impl Strategy<Value = Happens> {
     let node = 0..NODES.len();
     prop_oneof![
-        8 => (1_u64..6_000).prop_map(Happens::Wait),
+        8 => (1_u64..6_001).prop_map(Happens::Wait),
         12 => Just(Happens::Answer),
         2 => Just(Happens::LoseAnswer),
         2 => Just(Happens::Lose),

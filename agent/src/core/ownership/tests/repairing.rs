@@ -59,12 +59,34 @@ fn a_claim_that_somebody_asks_to_delete_is_left_to_its_holder() {
 }
 
 #[test]
+fn a_claim_that_its_holder_has_deleted_as_it_was_asked_to_is_left_to_it_to_make_again() {
+    let mut world = World::living("a", &["b"]);
+    world.claim(held("b"), 1);
+    world.want();
+    world.after(REST);
+    world.ask_to_delete();
+    world.erase_claim();
+    assert_eq!(world.see_claim(), ["entry foreign ?"]);
+    assert_eq!(world.timeline(REST), ["4.500 create claim: held by a1, epoch 1"]);
+}
+
+#[test]
 fn a_claim_that_is_gone_at_once_is_made_again_while_it_is_answered_on() {
     let mut world = World::holding(&["b"]);
     world.erase_claim();
     assert_eq!(world.see_claim(), ["tell: repaired 192.0.2.10", "create claim: held by a1, epoch 1"]);
     assert_eq!(world.answer(), [""; 0]);
     assert_eq!(world.entry(), Some(Entry::Held));
+}
+
+#[test]
+fn a_claim_that_vanishes_under_a_write_is_made_again_at_once() {
+    let mut world = World::holding(&["b"]);
+    world.wish("b");
+    world.erase_claim();
+    world.see_claim();
+    assert_eq!(world.answer(), ["entry held", "read claim"], "the offer has missed");
+    assert_eq!(world.answer(), ["tell: repaired 192.0.2.10", "create claim: held by a1, epoch 1"]);
 }
 
 #[test]
@@ -113,7 +135,7 @@ fn a_claim_that_somebody_has_edited_to_name_this_node_is_not_believed_before_its
     let lines = world.claim(held("a"), 1);
     assert!(!lines.iter().any(|line| line.contains("write")), "{lines:?}");
     assert!(!world.holds());
-    let lines = world.after(REST - ms(1));
+    let lines = world.after(just_before(REST));
     assert!(!lines.iter().any(|line| line.contains("write")), "{lines:?}");
     assert_eq!(world.after(ms(1)), ["write claim: held by a1, epoch 1"], "nobody has");
 }

@@ -65,7 +65,7 @@ fn a_blank_claim_is_taken_only_after_its_owner_has_had_lease_and_margin() {
 fn a_blank_claim_that_is_put_right_in_time_is_left_alone() {
     let mut world = facing(held("b"), 3);
     world.claim(ClaimState::Blank, 3);
-    world.after(REST - ms(1));
+    world.after(just_before(REST));
     assert_eq!(world.claim(held("b"), 3), ["entry foreign b"]);
     assert_eq!(world.after(ms(60_000)), [""; 0]);
 }

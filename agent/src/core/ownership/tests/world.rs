@@ -47,6 +47,11 @@ pub(super) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
+/// One millisecond less.
+pub(super) const fn just_before(duration: Duration) -> Duration {
+    duration.saturating_sub(ms(1))
+}
+
 /// A number for a node of one letter.
 fn number(node: &str) -> u8 {
     node.as_bytes()[0]
@@ -106,13 +111,13 @@ pub(super) fn node(name: &str) -> NodeRecord {
     }
 }
 
-pub(super) fn selector(text: &str) -> Option<Selector> {
-    Some(text.parse().expect("a selector"))
+pub(super) fn selector(text: &str) -> Selector {
+    text.parse().expect("a selector")
 }
 
 pub(super) fn demand() -> Demand {
     let service = ServiceName { namespace: "default".into(), name: "web".into() };
-    Demand { services: vec![service], preferred: selector(FIRST), ..Demand::default() }
+    Demand { services: vec![service], preferred: Some(selector(FIRST)), ..Demand::default() }
 }
 
 pub(super) fn settings(node: &str) -> Settings {
