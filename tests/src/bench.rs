@@ -6,6 +6,7 @@
 mod askers;
 mod cost;
 pub mod failover;
+pub mod kubernetes;
 mod load;
 mod machine;
 mod memory;

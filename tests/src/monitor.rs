@@ -28,8 +28,6 @@ use crate::wire::{Frame, Wire};
 
 /// How often each VIP is asked for.
 pub const INTERVAL: Duration = Duration::from_millis(1);
-/// How old an entry is at least that is revalidated. Linux lets 15 s pass.
-const REVALIDATED_AFTER: Duration = Duration::from_secs(1);
 
 /// A thread that watches VIPs until it is stopped or dropped.
 #[derive(Debug)]
@@ -215,33 +213,6 @@ impl Drop for Monitor {
     }
 }
 
-impl Watched {
-    fn new(vip: Ipv4Addr, started: SystemTime) -> Self {
-        Self { report: VipReport::new(vip, started), latest: None, known: None, new: None }
-    }
-
-    /// A request has been answered.
-    fn learn(&mut self, number: usize, mac: Mac, at: SystemTime) {
-        if self.latest.is_some_and(|latest| number < latest.request) {
-            return;
-        }
-        self.latest = Some(Latest { mac, request: number });
-        let known = *self.known.get_or_insert(mac);
-        if known == mac {
-            self.new = None;
-            return;
-        }
-        match self.new {
-            Some((new, since)) if new == mac => {
-                if at.duration_since(since).is_ok_and(|age| age >= REVALIDATED_AFTER) {
-                    (self.known, self.new) = (Some(mac), None);
-                }
-            }
-            Some(_) | None => self.new = Some((mac, at)),
-        }
-    }
-}
-
 impl State {
     fn watched(&self, vip: Ipv4Addr) -> Result<&Watched> {
         self.vips
@@ -359,36 +330,4 @@ impl Asker {
 
 fn lock(shared: &Shared) -> MutexGuard<'_, State> {
     shared.state.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::{Duration, SystemTime};
-
-    use super::Watched;
-    use crate::arp::Mac;
-    use crate::scene::VIP;
-
-    #[test]
-    fn a_mac_is_revalidated_when_it_has_answered_for_a_second() {
-        let (old, new) = (Mac::local(1), Mac::local(2));
-        let start = SystemTime::UNIX_EPOCH;
-        let mut watched = Watched::new(VIP, start);
-        let table = [
-            (0, old, old, "the first answer"),
-            (10, new, old, "another one answers"),
-            (900, new, old, "for less than a second"),
-            (950, old, old, "the old one again"),
-            (1_000, new, old, "and the new one"),
-            (1_999, new, old, "whose time begins anew"),
-            (2_000, new, new, "until it is over"),
-        ];
-        for (number, (millis, mac, known, what)) in table.into_iter().enumerate() {
-            watched.learn(number, mac, start + Duration::from_millis(millis));
-            assert_eq!(watched.known, Some(known), "{what}");
-        }
-        watched.learn(1, old, start + Duration::from_mins(1));
-        assert_eq!(watched.known, Some(new), "a late answer to an early request");
-        assert_eq!(watched.new, None);
-    }
 }

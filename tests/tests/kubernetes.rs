@@ -4,7 +4,19 @@
 
 #[path = "kubernetes/addresses.rs"]
 mod addresses;
+#[path = "kubernetes/bad_input.rs"]
+mod bad_input;
+#[path = "kubernetes/crashes.rs"]
+mod crashes;
+#[path = "kubernetes/edits.rs"]
+mod edits;
 #[path = "kubernetes/local.rs"]
 mod local;
+#[path = "kubernetes/outages.rs"]
+mod outages;
+#[path = "kubernetes/planned.rs"]
+mod planned;
+#[path = "kubernetes/restarts.rs"]
+mod restarts;
 #[path = "kubernetes/services.rs"]
 mod services;

@@ -170,7 +170,7 @@ fn summarize(crashes: &[Crash], limit: Duration, report: &mut Report) {
     let all = samples(|crash| crash.seconds);
     let bar = Limit::AtMost(limit.as_secs_f64());
     report.push(item("kill -9 to the first datagram at the new holder", &all));
-    report.push(item("the same, p99", &all.quantile(0.99).into()).bar(bar));
+    report.push(item("the same, p99", &all.percentile(99).into()).bar(bar));
     report.push(item("the same, the longest", &all.max().into()));
     let parts: [(&str, Part); 4] = [
         ("of it deposing: kill -9 to the end of the session", |crash| crash.deposing_seconds),

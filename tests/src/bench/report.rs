@@ -76,6 +76,14 @@ pub(super) enum Group {
     Memory,
     Pace,
     Failover,
+    Cluster,
+    ColdStart,
+    Calm,
+    Changes,
+    WarmStart,
+    LostPins,
+    Death,
+    AgentMemory,
 }
 
 impl Group {
@@ -89,6 +97,16 @@ impl Group {
             Self::Memory => "peak resident memory of the agent (VmHWM)",
             Self::Pace => "announcing, as captured at the client",
             Self::Failover => "fail-over after kill -9 of the holder's agent (three nodes, policy hold)",
+            Self::Cluster => "the cluster",
+            Self::ColdStart => "cold start of all agents: Services exist, and nothing of ours",
+            Self::Calm => "calm: nothing happens",
+            Self::Changes => "one Service gets another VIP, from before the write until the first answer",
+            Self::WarmStart => "warm start of all agents: claims and pins exist",
+            Self::LostPins => "warm start of all agents: claims exist, and the pins are lost",
+            Self::Death => "death of a node that holds a third",
+            Self::AgentMemory => {
+                "peak resident memory of an agent (VmHWM), the largest of all agents and lives"
+            }
         }
     }
 }

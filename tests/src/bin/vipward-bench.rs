@@ -32,14 +32,25 @@ enum What {
     /// Kill the agent that holds a VIP fifty times, and measure how long it is until another node has the client's
     /// datagrams; takes about eight minutes
     Failover,
+    /// Ten thousand Services on three agents: starts, changes, memory, calm, and the death of a node
+    Kubernetes {
+        /// How many Services
+        #[arg(long)]
+        services: Option<u32>,
+    },
 }
 
 fn main() -> ExitCode {
     let Args { quick, no_bars, out, what } = Args::parse();
-    let options = bench::Options { quick, out };
+    let services = match &what {
+        Some(What::Kubernetes { services }) => *services,
+        Some(What::Failover) | None => None,
+    };
+    let options = bench::Options { quick, out, services };
     let measured = interrupt::install().and_then(|()| match what {
         None => bench::run(&options),
         Some(What::Failover) => bench::failover::run(&options),
+        Some(What::Kubernetes { .. }) => bench::kubernetes::run(&options),
     });
     match measured {
         Ok(0) => ExitCode::SUCCESS,

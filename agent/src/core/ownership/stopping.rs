@@ -6,7 +6,7 @@ use super::{
     Command, Engine, StopReason,
     vip::{Again, Vip},
 };
-use crate::core::time::Monotonic;
+use crate::core::{cluster::ClaimState, time::Monotonic};
 
 /// How long a restart waits for its last renewal.
 const RESTART_LIMIT: Duration = Duration::from_secs(3);
@@ -67,8 +67,7 @@ impl Engine {
             Some(StopReason::Leave) => self.dirty.is_empty() && self.vips.values().all(is_done),
             // Every other agent deletes its claims too; those of a dead one, nobody but the last living ones can.
             Some(StopReason::Uninstall) => {
-                self.dirty.is_empty()
-                    && self.vips.values().all(|vip| is_done(vip) && vip.claim.is_none())
+                self.dirty.is_empty() && self.vips.values().all(|vip| is_done(vip) && vip.claim.is_none())
             }
             Some(StopReason::Restart) | None => false,
         }
@@ -93,13 +92,22 @@ impl Engine {
     /// The object of what this node held, or a dead one, is deleted, without a successor.
     pub(super) fn uninstall(&mut self, address: Ipv4Addr, now: Monotonic) -> Again {
         let claim = self.vips[&address].claim.clone()?;
-        if let Some(holder) = claim.state.holder()
-            && !self.is_us(&holder.node, holder.session)
-        {
-            // A holder that lives deletes it itself.
-            if let Err(again) = self.has_ended(&holder.node, holder.session, now) {
-                return again;
+        match &claim.state {
+            // Who offers it to this node takes it back.
+            ClaimState::Offered { to, from } if self.is_us(&to.node, to.session) => {
+                if let Err(again) = self.has_ended(&from.0, from.1, now) {
+                    return again;
+                }
             }
+            ClaimState::Held(holder) | ClaimState::Offered { to: holder, .. }
+                if !self.is_us(&holder.node, holder.session) =>
+            {
+                // A holder that lives deletes it itself.
+                if let Err(again) = self.has_ended(&holder.node, holder.session, now) {
+                    return again;
+                }
+            }
+            ClaimState::Held(_) | ClaimState::Offered { .. } | ClaimState::Released | ClaimState::Blank => {}
         }
         self.delete(address, &claim);
         None
