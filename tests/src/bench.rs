@@ -5,6 +5,7 @@
 
 mod askers;
 mod cost;
+pub mod failover;
 mod load;
 mod machine;
 mod memory;
@@ -32,8 +33,10 @@ use crate::tools::target_dir;
 pub struct Options {
     /// Fewer repetitions and fewer sizes.
     pub quick: bool,
-    /// For bench.json and replies.svg; `target/bench` unless given.
+    /// For tables and plots; `target/bench` unless given.
     pub out: Option<PathBuf>,
+    /// How many Services there are in a cluster, unless as many as usual.
+    pub services: Option<u32>,
 }
 
 /// How often and how long things are measured.
@@ -85,15 +88,20 @@ pub fn run(options: &Options) -> Result<usize> {
     report.seconds = started.elapsed().as_secs();
     println!("{report}");
 
+    let json = serde_json::to_string_pretty(&report)? + "\n";
+    write_files(options, &[("bench.json", json), ("replies.svg", plot::replies(&report))])?;
+    Ok(report.missed())
+}
+
+fn write_files(options: &Options, files: &[(&str, String)]) -> Result<()> {
     let out = options.out.clone().unwrap_or_else(|| target_dir().join("bench"));
     fs::create_dir_all(&out).with_context(|| format!("failed to make {}", out.display()))?;
-    let json = serde_json::to_string_pretty(&report)? + "\n";
-    for (name, content) in [("bench.json", json), ("replies.svg", plot::replies(&report))] {
+    for (name, content) in files {
         let path = out.join(name);
         fs::write(&path, content).with_context(|| format!("failed to write {}", path.display()))?;
         println!("wrote {}", path.display());
     }
-    Ok(report.missed())
+    Ok(())
 }
 
 type Measure = fn(&Effort, &mut Report) -> Result<()>;

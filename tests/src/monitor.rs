@@ -1,8 +1,8 @@
 //! Watching several VIPs on the wire: each is asked for every millisecond, and what is announced is heard.
 //!
-//! Requests alternate between broadcast, as one asks who knows nothing, and unicast to the MAC that is known, as one asks
-//! who revalidates an entry. Entries are revalidated when they are old: a MAC is known once answers have named it for a
-//! while, and until then it is the one before that is asked. One thread asks for all VIPs: what it was too late for is left out and never
+//! Requests alternate between broadcast, as one asks who knows nothing, and unicast to the MAC that answered for itself
+//! last, as one asks who revalidates an entry. A MAC that another has answered with is not asked yet: an entry is
+//! revalidated when it is old, seconds after the answer that made it, and a handover is over in milliseconds. One thread asks for all VIPs: what it was too late for is left out and never
 //! counts as silence of a VIP.
 
 mod report;
@@ -56,10 +56,8 @@ struct State {
 struct Watched {
     report: VipReport,
     latest: Option<Latest>,
-    /// What one who revalidates an entry asks.
-    known: Option<Mac>,
-    /// Another MAC that has answered since, and from when on.
-    new: Option<(Mac, SystemTime)>,
+    /// The same of those that came from the MAC that they name.
+    latest_own: Option<Latest>,
 }
 
 /// The answer to the latest request that has one.
@@ -78,7 +76,11 @@ impl Monitor {
         ensure!(!vips.is_empty(), "a monitor needs a VIP to watch");
         let source = host.mac(interface)?;
         let started = SystemTime::now();
-        let watched = vips.iter().map(|vip| Watched::new(*vip, started));
+        let watched = vips.iter().map(|vip| Watched {
+            report: VipReport::new(*vip, started),
+            latest: None,
+            latest_own: None,
+        });
         let state = State { started, vips: watched.collect(), notes: Vec::new() };
         let shared = Arc::new(Shared { stop: AtomicBool::new(false), state: Mutex::new(state) });
         let asker = Asker {
@@ -293,7 +295,7 @@ impl Asker {
         let mut state = lock(&self.shared);
         let count = state.vips.len();
         for (index, watched) in state.vips.iter_mut().enumerate() {
-            let known = watched.known.filter(|_| round % 2 == 1);
+            let known = watched.latest_own.filter(|_| round % 2 == 1).map(|latest| latest.mac);
             let sha = self.numbering.sha_of(round * count + index)?;
             let request = Arp {
                 eth_dst: known.unwrap_or(Mac::BROADCAST),
@@ -327,7 +329,14 @@ impl Asker {
                 && let Some(request) = watched.report.requests.get_mut(number)
             {
                 request.answers.push(Answer { by, at: frame.at });
-                watched.learn(number, arp.sha, frame.at);
+                let is_later = |latest: Option<Latest>| latest.is_none_or(|latest| latest.request <= number);
+                let answer = Some(Latest { mac: arp.sha, request: number });
+                if is_later(watched.latest) {
+                    watched.latest = answer;
+                }
+                if by.eth_src == by.sha && is_later(watched.latest_own) {
+                    watched.latest_own = answer;
+                }
             }
         }
     }
@@ -378,7 +387,7 @@ mod tests {
             watched.learn(number, mac, start + Duration::from_millis(millis));
             assert_eq!(watched.known, Some(known), "{what}");
         }
-        watched.learn(1, old, start + Duration::from_secs(60));
+        watched.learn(1, old, start + Duration::from_mins(1));
         assert_eq!(watched.known, Some(new), "a late answer to an early request");
         assert_eq!(watched.new, None);
     }

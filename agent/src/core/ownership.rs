@@ -163,6 +163,8 @@ impl Engine {
                 self.look_at(vip, now);
             }
         }
+        // A claim may be a reason to renew at once.
+        self.tick_lease(now);
         self.tick_stopping(now);
     }
 

@@ -25,7 +25,7 @@ const REPETITIONS: usize = 3;
 const SETTLING: Duration = Duration::from_secs(2);
 const LOADING_LIMIT: Duration = Duration::from_mins(1);
 const NIC: &str = "eth0";
-const MIB: f64 = 1_048_576.0;
+pub(super) const MIB: f64 = 1_048_576.0;
 
 pub(super) fn measure(effort: &Effort, report: &mut Report) -> Result<()> {
     raw(report)?;
@@ -148,7 +148,7 @@ fn entries_with(path: &Path, last: VipKey, count: u32) -> Result<Option<()>> {
     Ok((map.keys().count() == usize::try_from(count)?).then_some(()))
 }
 
-fn peak_resident_bytes(pid: u32) -> Result<f64> {
+pub(super) fn peak_resident_bytes(pid: u32) -> Result<f64> {
     let path = format!("/proc/{pid}/status");
     let status = fs::read_to_string(&path).with_context(|| format!("failed to read {path}"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -75,6 +75,7 @@ pub(super) enum Group {
     Load,
     Memory,
     Pace,
+    Failover,
 }
 
 impl Group {
@@ -87,6 +88,7 @@ impl Group {
             Self::Load => "time until every VIP is in the map",
             Self::Memory => "peak resident memory of the agent (VmHWM)",
             Self::Pace => "announcing, as captured at the client",
+            Self::Failover => "fail-over after kill -9 of the holder's agent (three nodes, policy hold)",
         }
     }
 }
@@ -99,6 +101,7 @@ pub(super) enum Unit {
     Seconds,
     Bytes,
     Count,
+    Ratio,
 }
 
 impl Unit {
@@ -112,6 +115,7 @@ impl Unit {
             Self::Bytes if value >= f64::from(1 << 20) => format!("{:.1} MiB", value / f64::from(1 << 20)),
             Self::Bytes => format!("{:.1} KiB", value / 1024.0),
             Self::Count => format!("{value:.0}"),
+            Self::Ratio => format!("{value:.2}"),
         }
     }
 }

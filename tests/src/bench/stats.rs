@@ -15,6 +15,13 @@ impl Samples {
         self.0.get(self.0.len().saturating_sub(1) / 2).copied().unwrap_or(f64::NAN)
     }
 
+    /// The least value that this part of all values do not exceed.
+    pub(super) fn quantile(&self, part: f64) -> f64 {
+        let count = f64::from(u32::try_from(self.0.len()).unwrap_or(u32::MAX));
+        let enough = |index: usize| f64::from(u32::try_from(index + 1).unwrap_or(u32::MAX)) >= part * count;
+        self.0.iter().enumerate().find(|(index, _)| enough(*index)).map_or(f64::NAN, |(_, value)| *value)
+    }
+
     pub(super) fn min(&self) -> f64 {
         self.0.first().copied().unwrap_or(f64::NAN)
     }
@@ -57,6 +64,17 @@ mod tests {
             samples.push(value);
         }
         assert!((samples.median() - 4.0).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn a_quantile_is_the_least_value_that_so_many_do_not_exceed() {
+        let samples: Samples = (1_u8..=100).map(f64::from).collect();
+        for (part, value) in [(0.5, 50.0), (0.99, 99.0), (1.0, 100.0), (0.0, 1.0)] {
+            assert!((samples.quantile(part) - value).abs() < f64::EPSILON, "{part}");
+        }
+        let few: Samples = (1_u8..=50).map(f64::from).collect();
+        assert!((few.quantile(0.99) - 50.0).abs() < f64::EPSILON);
+        assert!(Samples::default().quantile(0.99).is_nan());
     }
 
     #[test]

@@ -2,17 +2,21 @@
 
 use std::fmt;
 use std::future::Future;
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
+use futures::StreamExt;
+use futures::stream::BoxStream;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::{ApiResource, DynamicObject, TypeMeta};
 use kube::{Api, Client, Config};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
 
 use super::poll;
 
@@ -224,10 +228,7 @@ impl Admin {
 
     /// All objects of a kind, of one namespace or of all.
     pub fn list(&self, kind: Kind, namespace: Option<&str>) -> Result<Vec<Value>> {
-        let api: Api<DynamicObject> = match namespace {
-            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &kind.resource()),
-            None => Api::all_with(self.client.clone(), &kind.resource()),
-        };
+        let api = self.api_of(kind, namespace);
         let listed = self.call("list", kind.plural, api.list(&ListParams::default()))?;
         // The items of a list do not say what they are.
         let types = TypeMeta { api_version: kind.api_version(), kind: kind.name.to_owned() };
@@ -326,6 +327,26 @@ impl Admin {
         })
     }
 
+    /// What becomes of the objects of a kind from now on, of one namespace or of all.
+    pub fn changes(&self, kind: Kind, namespace: Option<&str>) -> Result<Changes> {
+        let api = self.api_of(kind, namespace);
+        let listed = self.call("list", kind.plural, api.list(&ListParams::default()))?;
+        let version = listed.metadata.resource_version.context("a list without a version")?;
+        let params = WatchParams::default();
+        let begun = async { Ok(api.watch(&params, &version).await?.boxed()) };
+        let stream = self.call("watch", kind.plural, begun)?;
+        let (sender, receiver) = channel();
+        let task = self.runtime.spawn(pass_on(stream, sender));
+        Ok(Changes { receiver, task })
+    }
+
+    fn api_of(&self, kind: Kind, namespace: Option<&str>) -> Api<DynamicObject> {
+        match namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &kind.resource()),
+            None => Api::all_with(self.client.clone(), &kind.resource()),
+        }
+    }
+
     fn api(&self, object: &Object) -> Result<Api<DynamicObject>> {
         let resource = object.kind.resource();
         Ok(match (object.kind.namespaced, &object.namespace) {
@@ -346,6 +367,64 @@ impl Admin {
         // The timer of the limit is the runtime's: it is made inside.
         let answered = self.runtime.block_on(async { tokio::time::timeout(REQUEST_LIMIT, request).await });
         answered.context("the API server does not answer").with_context(failed)?.with_context(failed)
+    }
+}
+
+/// A change of an object.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Change {
+    /// When it was heard of.
+    pub at: SystemTime,
+    /// What the object is then, or was when it was deleted.
+    pub object: Value,
+}
+
+/// The changes of objects, until it is dropped.
+#[derive(Debug)]
+pub struct Changes {
+    receiver: Receiver<Result<Change>>,
+    task: JoinHandle<()>,
+}
+
+impl Changes {
+    /// Passes over changes until one `matches`.
+    pub fn wait_for(&self, limit: Duration, what: &str, matches: impl Fn(&Value) -> bool) -> Result<Change> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let change = self.receiver.recv_timeout(left);
+            let change = change.with_context(|| format!("waited {limit:?} in vain for {what}"))??;
+            if matches(&change.object) {
+                return Ok(change);
+            }
+        }
+    }
+}
+
+impl Drop for Changes {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+type Events = BoxStream<'static, kube::Result<WatchEvent<DynamicObject>>>;
+
+/// Ends when nobody listens any more, or with a failure that is passed on too.
+async fn pass_on(mut events: Events, sender: Sender<Result<Change>>) {
+    while let Some(event) = events.next().await {
+        let at = SystemTime::now();
+        let change = match event {
+            Ok(WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object)) => {
+                to_json(&object).map(|object| Change { at, object })
+            }
+            Ok(WatchEvent::Bookmark(_)) => continue,
+            Ok(WatchEvent::Error(status)) => Err(kube::Error::Api(status).into()),
+            Err(error) => Err(error.into()),
+        };
+        let failed = change.is_err();
+        if sender.send(change).is_err() || failed {
+            return;
+        }
     }
 }
 

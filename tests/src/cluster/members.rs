@@ -163,6 +163,23 @@ impl Cluster {
         self.member(id)?.agent().with_context(|| format!("no agent was started on {id}"))?.status()
     }
 
+    /// Waits until a node's entry for a VIP, as its kernel has it, `matches`; the failure shows it as it was last.
+    pub fn wait_for_entry(
+        &self,
+        id: NodeId,
+        vip: Ipv4Addr,
+        what: &str,
+        matches: impl Fn(&Value) -> bool,
+    ) -> Result<Value> {
+        let agent = self.member(id)?.agent().with_context(|| format!("no agent was started on {id}"))?;
+        let mut last = None;
+        let found = poll(PATIENCE, &format!("the entry of {id} for {vip} {what}"), || {
+            last = vip_status(agent, vip, SEGMENT).ok();
+            Ok(last.clone().filter(|entry| matches(entry)))
+        });
+        found.with_context(|| format!("it was last: {last:#?}"))
+    }
+
     /// Waits until a node's agent renews its Lease: until the Lease changes twice.
     pub fn wait_until_renewing(&self, id: NodeId) -> Result<()> {
         let holder = format!("{}/", self.node_name(id));
@@ -179,6 +196,43 @@ impl Cluster {
             Ok((versions.len() >= 3).then_some(()))
         });
         renewed.with_context(|| format!("{} versions of it were seen", versions.len()))
+    }
+
+    /// Whether a node's program has an entry for an address, held or guarded, on whatever interface.
+    pub fn knows(&self, id: NodeId, address: Ipv4Addr) -> Result<bool> {
+        let status = self.status(id)?;
+        let vips = status["vips"].as_array().with_context(|| format!("no VIPs in {status:#}"))?;
+        Ok(vips.iter().any(|entry| entry["address"] == address.to_string()))
+    }
+
+    /// Waits until no node's program has an entry for an address.
+    pub fn wait_until_forgotten(&self, address: Ipv4Addr) -> Result<()> {
+        for id in self.ids() {
+            // An agent that has only begun has no status yet.
+            let forgotten = || Ok(self.knows(id, address).is_ok_and(|knows| !knows).then_some(()));
+            poll(PATIENCE, &format!("the program on {id} to forget {address}"), forgotten)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until every node's agent renews its Lease.
+    pub fn wait_until_all_renew(&self) -> Result<()> {
+        self.ids().into_iter().try_for_each(|id| self.wait_until_renewing(id))
+    }
+
+    /// The lines that the agents have logged as errors, and how many as warnings.
+    pub fn complaints(&self) -> Result<(Vec<String>, usize)> {
+        let (mut errors, mut warnings) = (Vec::new(), 0);
+        for agent in self.members.iter().filter_map(Member::agent) {
+            for line in agent.logs()? {
+                match line.level() {
+                    "ERROR" => errors.push(format!("{line:?}")),
+                    "WARN" => warnings += 1,
+                    _ => {}
+                }
+            }
+        }
+        Ok((errors, warnings))
     }
 
     /// Has every node's kernel deliver a VIP, once its program knows of the VIP: a kernel that has the address answers

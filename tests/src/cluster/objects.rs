@@ -157,6 +157,8 @@ impl Cluster {
     /// Writes a Service's status as another controller does.
     pub fn set_ingress(&self, name: &str, manager: &str, vips: &[Ipv4Addr]) -> Result<()> {
         let ingress: Vec<_> = vips.iter().map(|vip| json!({"ip": vip.to_string()})).collect();
+        // Controllers leave an empty list out.
+        let ingress = Some(ingress).filter(|ingress| !ingress.is_empty());
         let patch = json!({"status": {"loadBalancer": {"ingress": ingress}}});
         self.admin().merge_status(&self.service(name), manager, &patch).map(drop)
     }
@@ -315,6 +317,16 @@ impl Cluster {
             Ok(last.iter().find(|event| parts.iter().all(|part| event.note.contains(part))).cloned())
         });
         found.with_context(|| format!("its Events: {last:#?}"))
+    }
+
+    /// How many writes the agents have asked for, those of Leases aside; none when that is not counted: a real API
+    /// server is used.
+    pub fn writes_beside_leases(&mut self) -> Option<u64> {
+        let stats = self.api_mut().in_this_process()?.stats();
+        let of_agent = format!("{ACCOUNT}@");
+        Some(stats.count(|kind| {
+            kind.verb.is_write() && kind.resource != "leases" && kind.user.starts_with(&of_agent)
+        }))
     }
 
     /// Deletes the `DaemonSet`, as an uninstall begins. The agents' processes are the test's to end.

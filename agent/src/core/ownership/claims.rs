@@ -34,6 +34,14 @@ fn answering(state: &ClaimState) -> Option<NodeName> {
     }
 }
 
+/// Whether the claim that is known is another than the one that a write expected.
+fn is_explained(busy: &Busy, vip: &Vip) -> bool {
+    match busy {
+        Busy::Hold(write) => write.expected != vip.expected(),
+        Busy::Offer | Busy::Update | Busy::Free | Busy::Delete | Busy::Read => false,
+    }
+}
+
 impl Engine {
     /// A watch may be behind what this process has read or written itself.
     pub(super) fn on_claim(&mut self, record: ClaimRecord, now: Monotonic) {
@@ -114,11 +122,6 @@ impl Engine {
     ) {
         let Some(vip) = self.vips.get_mut(&address) else { return };
         let Some(busy) = vip.busy.take() else { return };
-        let is_creation = match &busy {
-            Busy::Hold(write) => write.expected == Expected::Absent,
-            Busy::Free => vip.claim.is_none(),
-            Busy::Offer | Busy::Update | Busy::Delete | Busy::Read => false,
-        };
         self.dirty.insert(address);
         match outcome {
             Outcome::Done(record) => {
@@ -140,10 +143,12 @@ impl Engine {
                 match outcome {
                     Outcome::Refused(message) => self.refused(address, "writing", message, now),
                     // Objects of this kind cannot be made at all.
-                    Outcome::Missing if is_creation => {
+                    Outcome::Missing if vip.rested_on == Some(Expected::Absent) => {
                         vip.unread = true;
                         vip.retry = now + REFUSED_RETRY;
                     }
+                    // What it met is known by now: somebody else's write has been seen meanwhile.
+                    Outcome::Conflict if is_explained(&busy, vip) => {}
                     Outcome::Done(_) | Outcome::Conflict | Outcome::Missing | Outcome::Unknown => {
                         vip.unread = true;
                     }
@@ -227,6 +232,7 @@ impl Engine {
 
     /// Goes on with what is pinned, in the session that it is of.
     pub(super) fn adopt_found(&mut self, now: Monotonic) {
+        let lasts = self.handover_lasts();
         for (address, entry) in std::mem::take(&mut self.found.entries) {
             let Some(vip) = self.vips.get_mut(&address) else {
                 self.set_entry(address, None);
@@ -255,7 +261,8 @@ impl Engine {
                         holder.node == self.settings.node && Some(holder.session) == self.own.session()
                     });
                     if let Some(to) = named.filter(|holder| holder.mac == mac) {
-                        vip.handing = Some(Handing::new(to.clone(), now, until));
+                        let offered = until.saturating_sub(lasts).min(now);
+                        vip.handing = Some(Handing::new(to.clone(), offered, until));
                         self.set_entry(address, Some(Entry::Handover { mac, until }));
                     }
                 }

@@ -5,7 +5,7 @@ use std::{net::Ipv4Addr, time::Duration};
 use vipward_common::{MacAddr, Policy};
 
 use super::{
-    Command, Demand, Disqualified, Engine, Entry, Notice,
+    CLOCKS_DIFFER, Command, Demand, Disqualified, Engine, Entry, Notice,
     standing::Candidate,
     vip::{Again, Busy},
 };
@@ -19,8 +19,8 @@ const URGENT_PACE: Duration = Duration::from_millis(2);
 
 /// A handover under way, as its old holder sees it.
 ///
-/// It answers with the successor's MAC until `until`, which is fixed when the VIP is offered: one lease later, before the
-/// claim has rested and anybody else can have it, whatever becomes of this process or of what it reads.
+/// It answers with the successor's MAC until `until`, which is fixed when the VIP is offered: before the claim has rested and
+/// anybody else can have it, whatever becomes of this process or of what it reads.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Handing {
     to: Holder,
@@ -56,6 +56,12 @@ impl Handing {
 }
 
 impl Engine {
+    /// How long a handover entry lasts by itself, whatever becomes of this process. It is less than what a claim rests after
+    /// the offer, on anybody's clock: whoever has it next answers alone.
+    pub(super) fn handover_lasts(&self) -> Duration {
+        self.rest().saturating_sub(self.rest() / CLOCKS_DIFFER)
+    }
+
     /// How long a successor may take to say that it knows; then the VIP is taken back, in time before the entry ends.
     fn take_back(&self) -> Duration {
         self.settings.lease / 2
@@ -220,7 +226,7 @@ impl Engine {
     /// Answers with the successor's MAC, then names the successor.
     fn offer(&mut self, address: Ipv4Addr, claim: &ClaimRecord, to: &Holder, cause: &str, now: Monotonic) {
         let Some(session) = self.own.session().filter(|_| self.own.is_valid(now)) else { return };
-        let handing = Handing::new(to.clone(), now, now + self.settings.lease);
+        let handing = Handing::new(to.clone(), now, now + self.handover_lasts());
         let entry = handing.entry();
         let vip = self.vip(address);
         vip.handing = Some(handing);
@@ -341,6 +347,11 @@ impl Engine {
         let is_held_over = self.vips[&address].entry == Some(Some(Entry::Held));
         if !(holds_over && is_held_over) {
             self.set_entry(address, Some(entry));
+        }
+        if entry != Entry::Held {
+            // If the offer turns out not to have been written, it takes another write to hold it again.
+            let vip = self.vip(address);
+            vip.attempted |= vip.held.take().is_some();
         }
         None
     }

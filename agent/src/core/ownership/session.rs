@@ -49,6 +49,8 @@ pub(super) struct Own {
     record: Option<LeaseRecord>,
     /// Whether the session has been renewed in this life.
     renewed: bool,
+    /// When the last renewal that succeeded was sent.
+    last_sent: Monotonic,
     renewal: Option<Renewal>,
     reading: bool,
     next: Monotonic,
@@ -70,6 +72,7 @@ impl Own {
             ended: Vec::new(),
             record: None,
             renewed: false,
+            last_sent: Monotonic::default(),
             renewal: None,
             reading: false,
             next: now,
@@ -104,6 +107,11 @@ impl Own {
 
     pub(super) fn is_valid(&self, now: Monotonic) -> bool {
         self.valid_since(now).is_some()
+    }
+
+    /// Whether a renewal that was sent after `at` has succeeded: the session had not been ended by then.
+    pub(super) fn is_renewed_since(&self, at: Monotonic) -> bool {
+        self.last_sent > at
     }
 
     pub(super) fn has_ended(&self, session: Session) -> bool {
@@ -324,6 +332,7 @@ impl Engine {
         let was_valid = self.own.is_valid(now);
         self.own.deadline = self.fence_deadline(renewal.sent, renewal.duration);
         self.own.renewed = true;
+        self.own.last_sent = renewal.sent;
         if !was_valid {
             self.own.valid_since = Some(now);
         }

@@ -94,7 +94,12 @@ impl Engine {
         } else {
             lease.map(|lease| &lease.links).ok_or(Disqualified::NoAgent)?
         };
-        let link = link_for(links, vip, &demand.interfaces).ok_or(Disqualified::NoInterface)?;
+        let Some(link) = link_for(links, vip, &demand.interfaces) else {
+            return Err(match link_for(links, vip, &[]) {
+                Some(link) => Disqualified::InterfaceNotNamed { interface: Arc::clone(&link.name) },
+                None => Disqualified::NoInterface,
+            });
+        };
         if !link.carrier {
             return Err(Disqualified::NoCarrier { interface: Arc::clone(&link.name) });
         }

@@ -2,12 +2,15 @@
 
 use std::{net::Ipv4Addr, time::Duration};
 
-use super::{Command, Engine, StopReason, vip::Again};
+use super::{
+    Command, Engine, StopReason,
+    vip::{Again, Vip},
+};
 use crate::core::time::Monotonic;
 
 /// How long a restart waits for its last renewal.
 const RESTART_LIMIT: Duration = Duration::from_secs(3);
-/// How long a node that goes away waits for others to take its VIPs.
+/// How long a node that goes away waits for others to take its VIPs, or for the last claim to be deleted.
 const LEAVE_LIMIT: Duration = Duration::from_secs(20);
 
 /// An end that has begun.
@@ -52,15 +55,23 @@ impl Engine {
         matches!(self.stop_reason(), Some(StopReason::Leave | StopReason::Uninstall))
     }
 
-    /// Whether the next write of the Lease ends the session: nothing is held in it any more.
+    /// Whether the next write of the Lease ends the session: nothing is held in it any more, and nothing else is to be
+    /// done in it.
     pub(super) fn gives_up_session(&self) -> bool {
-        self.is_leaving()
-            && self.dirty.is_empty()
-            && self.vips.values().all(|vip| {
-                !vip.is_held()
-                    && vip.busy.is_none()
-                    && vip.handing.as_ref().is_none_or(|handing| !handing.is_open())
-            })
+        let is_done = |vip: &Vip| {
+            !vip.is_held()
+                && vip.busy.is_none()
+                && vip.handing.as_ref().is_none_or(|handing| !handing.is_open())
+        };
+        match self.stop_reason() {
+            Some(StopReason::Leave) => self.dirty.is_empty() && self.vips.values().all(is_done),
+            // Every other agent deletes its claims too; those of a dead one, nobody but the last living ones can.
+            Some(StopReason::Uninstall) => {
+                self.dirty.is_empty()
+                    && self.vips.values().all(|vip| is_done(vip) && vip.claim.is_none())
+            }
+            Some(StopReason::Restart) | None => false,
+        }
     }
 
     /// The Lease has been written for the last time.
@@ -79,12 +90,18 @@ impl Engine {
         }
     }
 
-    /// The object of what Vipward held is deleted, without a successor.
-    pub(super) fn uninstall(&mut self, address: Ipv4Addr) -> Again {
+    /// The object of what this node held, or a dead one, is deleted, without a successor.
+    pub(super) fn uninstall(&mut self, address: Ipv4Addr, now: Monotonic) -> Again {
         let claim = self.vips[&address].claim.clone()?;
-        if claim.state.holder().is_none_or(|holder| self.is_us(&holder.node, holder.session)) {
-            self.delete(address, &claim);
+        if let Some(holder) = claim.state.holder()
+            && !self.is_us(&holder.node, holder.session)
+        {
+            // A holder that lives deletes it itself.
+            if let Err(again) = self.has_ended(&holder.node, holder.session, now) {
+                return again;
+            }
         }
+        self.delete(address, &claim);
         None
     }
 

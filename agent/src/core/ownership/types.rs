@@ -356,6 +356,11 @@ pub enum Disqualified {
     Silent,
     /// None of its interfaces is on the VIP's segment.
     NoInterface,
+    /// One is, and the Services want others.
+    InterfaceNotNamed {
+        /// Its name.
+        interface: Arc<str>,
+    },
     /// The interface on the VIP's segment has no carrier.
     NoCarrier {
         /// Its name.
@@ -389,6 +394,12 @@ impl fmt::Display for Disqualified {
             Self::NoAgent => f.write_str("no agent is running"),
             Self::Silent => f.write_str("its agent has not renewed its Lease"),
             Self::NoInterface => f.write_str("no interface is in the VIP's subnet"),
+            Self::InterfaceNotNamed { interface } => {
+                write!(
+                    f,
+                    "annotation vipward.io/interface leaves out {interface}, which is in the VIP's subnet"
+                )
+            }
             Self::NoCarrier { interface } => write!(f, "{interface} has no carrier"),
             Self::NoNode => f.write_str("there is no such Node"),
             Self::Excluded => f.write_str("label node.kubernetes.io/exclude-from-external-load-balancers"),

@@ -144,13 +144,15 @@ impl Engine {
             return None;
         }
         if self.stop_reason() == Some(StopReason::Uninstall) {
-            return self.uninstall(address);
+            return self.uninstall(address, now);
         }
         let Some(claim) = vip.claim.clone() else { return self.without_claim(address, now) };
         let is_ours = self.is_ours(&claim.state);
-        // When the wire says otherwise, the claim is believed, whatever it says; and so is one that is ahead of ours: a host
-        // whose clock has stood still does not know what it has missed.
-        let is_settled = vip.held >= Some(claim.epoch) && vip.handing.is_none() && !vip.disputed;
+        // When the wire says otherwise, the claim is believed, whatever it says.
+        let is_settled = vip.is_held() && vip.handing.is_none() && !vip.disputed;
+        // A host whose clock has stood still does not know what it has missed.
+        let is_ahead = claim.state.holder().is_some() && vip.held < Some(claim.epoch);
+        let is_doubtful = is_ahead && !self.own.is_renewed_since(vip.changed);
         if claim.deleting {
             return self.deleting(address, &claim, is_ours, now);
         }
@@ -169,6 +171,10 @@ impl Engine {
                 // next renewal tells whether the session has been ended.
                 if !self.own.is_valid(now) {
                     return None;
+                }
+                if is_doubtful {
+                    self.own.renew_now(now);
+                    return Some(now + super::RETRY / 5);
                 }
                 let epoch = claim.epoch.max(vip.epoch());
                 self.repaired(&address.to_string());

@@ -87,11 +87,6 @@ impl KnownClaims {
         self.0.lock().expect("invariant: nobody panics with this lock").remove(&vip);
     }
 
-    /// The object at that very version.
-    pub(super) fn at(&self, vip: Ipv4Addr, version: &Version) -> Option<Known> {
-        self.latest(vip).filter(|known| known.version == *version)
-    }
-
     /// The object as it was seen last.
     pub(super) fn latest(&self, vip: Ipv4Addr) -> Option<Known> {
         self.0.lock().expect("invariant: nobody panics with this lock").get(&vip).cloned()
@@ -100,7 +95,7 @@ impl KnownClaims {
 
 /// Whether version `a` is certainly older than `b`. Only what is remembered here hangs on that, never a decision: a
 /// write is compared with what the API server has.
-fn is_older(a: &Version, b: &Version) -> bool {
+pub(super) fn is_older(a: &Version, b: &Version) -> bool {
     match (a.as_str().parse::<u128>(), b.as_str().parse::<u128>()) {
         (Ok(a), Ok(b)) => a < b,
         (Ok(_) | Err(_), Ok(_) | Err(_)) => false,

@@ -7,7 +7,7 @@
 //!
 //! The client library's own retries are off: a request has one deadline, and its result goes to those who decide.
 
-use std::{path::PathBuf, time::Duration};
+use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use hyper_timeout::TimeoutConnector;
 use hyper_util::{
@@ -146,6 +146,11 @@ impl Server {
     /// Its URL.
     pub fn url(&self) -> String {
         self.config.cluster_url.to_string()
+    }
+
+    /// Its address, if its URL has one and no name.
+    pub fn address(&self) -> Option<IpAddr> {
+        self.config.cluster_url.host()?.trim_matches(['[', ']']).parse().ok()
     }
 
     /// How long things may take.

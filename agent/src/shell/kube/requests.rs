@@ -318,6 +318,10 @@ impl Worker {
         deadline: Instant,
     ) -> Result<Outcome<ClaimRecord>, Failure> {
         let (call, creating) = match &write.expected {
+            // It has waited for its turn, and somebody was faster: asking would only cost the API server its answer.
+            Expected::Absent if self.kube.claims.latest(write.vip).is_some() => {
+                return Err(Failure::Conflict);
+            }
             Expected::Absent => {
                 let object = claims::creation(write, text::wall_clock());
                 (Call::post(managed(&self.kube.path(Resource::VirtualIps)), &object), true)
@@ -366,8 +370,11 @@ impl Worker {
         version: &Version,
         deadline: Instant,
     ) -> Result<claims::Known, Failure> {
-        if let Some(known) = self.kube.claims.at(vip, version) {
-            return Ok(known);
+        match self.kube.claims.latest(vip) {
+            Some(known) if known.version == *version => return Ok(known),
+            // Somebody has been faster: the API server would say no more than that.
+            Some(known) if claims::is_older(version, &known.version) => return Err(Failure::Conflict),
+            Some(_) | None => {}
         }
         let (_, known, _) = self.read_claim(vip, deadline).await?;
         if known.version == *version { Ok(known) } else { Err(Failure::Conflict) }
@@ -378,7 +385,15 @@ impl Worker {
         vip: Ipv4Addr,
         deadline: Instant,
     ) -> Result<(ClaimRecord, claims::Known, String), Failure> {
-        let object = self.ask(Call::get(self.claim_path(vip)), deadline).await.map_err(Failure::of)?;
+        let object = match self.ask(Call::get(self.claim_path(vip)), deadline).await {
+            Ok(object) => object,
+            Err(error) => {
+                if error.is_status(404) {
+                    self.kube.claims.forget(vip);
+                }
+                return Err(Failure::of(error));
+            }
+        };
         let (record, known) = self.learn(&object)?;
         Ok((record, known, object))
     }

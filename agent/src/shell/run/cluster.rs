@@ -4,12 +4,13 @@
 
 mod links;
 mod messages;
+mod statuses;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     future::pending,
     io,
-    net::Ipv4Addr,
+    net::{IpAddr, Ipv4Addr},
 };
 
 use nix::unistd::gethostname;
@@ -20,7 +21,7 @@ use tokio::{
 use tracing::{error, info, warn};
 use vipward_common::{EventKind, Fence, FenceState, MacAddr, Role, VipKey};
 
-use self::messages::Messages;
+use self::{messages::Messages, statuses::Statuses};
 use super::{
     Driver, RunError,
     apply::chain,
@@ -35,10 +36,11 @@ use crate::{
     cli::{KubernetesArgs, OwnershipArgs},
     core::{
         announce,
+        cluster::Version,
         config::{Config, InterfacePattern, Shutdown},
         heartbeat,
         net::NetView,
-        ownership::{self, Engine, Entry, Found, FoundEntry, Settings, StopReason, Wire},
+        ownership::{self, ClaimWrite, Engine, Entry, Found, FoundEntry, Settings, StopReason, Wire},
         placement::{Stance, Wanted},
         services::{self, Services},
         time::Monotonic,
@@ -64,11 +66,30 @@ struct Assigned {
     home: Option<InterfacePattern>,
 }
 
+/// What the engine has asked for and is not done yet.
+#[derive(Default)]
+struct Waiting {
+    /// VIPs whose entries have changed.
+    entries: BTreeSet<Ipv4Addr>,
+    /// In the order in which it was asked for.
+    claims: Vec<Claiming>,
+}
+
+/// A request about a claim.
+enum Claiming {
+    Write(ClaimWrite),
+    Delete { vip: Ipv4Addr, expected: Version },
+    Read(Ipv4Addr),
+}
+
 /// What a cluster's agent has open.
 struct Cluster {
     engine: Engine,
     services: Services,
     assigned: BTreeMap<Ipv4Addr, Assigned>,
+    /// Whether everything that the engine said when it began is in there. It has begun before that: what it says is
+    /// carried out step by step, and a step that looks at all entries must not take one away that comes later.
+    known: bool,
     /// What has been listed at least once.
     listed: BTreeSet<Resource>,
     /// How much must be.
@@ -79,6 +100,7 @@ struct Cluster {
     /// When the engine last moved the fence.
     beaten: Monotonic,
     messages: Messages,
+    statuses: Statuses,
     requests: Requests,
     replies: mpsc::Receiver<Reply>,
     seen: mpsc::Receiver<Seen>,
@@ -86,6 +108,8 @@ struct Cluster {
     questions: mpsc::Receiver<Question>,
     _health: Health,
     kube: Kube,
+    /// Where this agent reaches the API server, whatever the cluster says about that.
+    api_address: Option<IpAddr>,
     pod: Option<String>,
     /// Finding out why the agent is to end.
     why: Option<JoinHandle<Result<StopReason, ConnectError>>>,
@@ -105,7 +129,7 @@ impl Source for Cluster {
     }
 
     fn is_known(&self) -> bool {
-        self.engine.has_begun()
+        self.known
     }
 
     /// The claim of a VIP that this node holds shows who else claims it.
@@ -213,7 +237,7 @@ async fn start(
     let access = Access { kubeconfig: args.api.kubeconfig.clone(), context: None };
     let limits = Limits { lease: settings.lease, margin: settings.margin };
     let server = Server::find(&access, limits).await?;
-    let api = server.url();
+    let (api, api_address) = (server.url(), server.address());
     let kube = Kube::new(server, settings.node.clone(), &args.api.lease_namespace);
     let with_namespaces = args.services.namespace_selector.is_some();
     let reading =
@@ -232,10 +256,14 @@ async fn start(
         _pad: 0,
     };
     let now = now()?;
+    let mut served = Services::start(service_settings(args));
+    let told = served.on_event(services::Event::ApiEndpoints(api_address.into_iter().collect()));
+    debug_assert!(told.is_empty(), "nothing follows before the Services have been listed");
     let source = Cluster {
         engine: Engine::start(settings.clone(), Found::default(), now),
-        services: Services::start(service_settings(args)),
+        services: served,
         assigned: BTreeMap::new(),
+        known: false,
         listed: BTreeSet::new(),
         to_list: Resource::ALL.len() - usize::from(!with_namespaces),
         synced: false,
@@ -243,6 +271,7 @@ async fn start(
         pin_dir: args.plane.pins.pin_dir.clone(),
         beaten: now,
         messages,
+        statuses: Statuses::default(),
         requests,
         replies,
         seen,
@@ -250,6 +279,7 @@ async fn start(
         questions,
         _health: health,
         kube,
+        api_address,
         pod: args.pod_name.clone(),
         why: None,
         stopping: None,
@@ -291,7 +321,8 @@ impl Driver<Cluster> {
     /// Waits for one thing and handles it.
     async fn turn(&mut self) -> Result<(), RunError> {
         let deadline = self.next_deadline();
-        let deadline = self.source.engine.next_deadline().map_or(deadline, |engine| deadline.min(engine));
+        let others = [self.source.engine.next_deadline(), self.source.statuses.next_deadline()];
+        let deadline = others.into_iter().flatten().fold(deadline, Ord::min);
         let source = &mut self.source;
         tokio::select! {
             biased;
@@ -310,6 +341,7 @@ impl Driver<Cluster> {
         match heard {
             Heard::Deadline => {
                 self.decide(ownership::Event::Tick).await?;
+                self.write_statuses_again()?;
                 self.on_deadline().await?;
                 self.tell_links().await?;
             }
@@ -368,12 +400,27 @@ impl Driver<Cluster> {
         for _ in 0..BATCH {
             match next {
                 Some(Reply::Ownership(event)) => commands.extend(self.source.engine.on_event(event, now)),
-                Some(Reply::Ingress { service, result }) => self.source.messages.ingress(&service, &result),
+                Some(Reply::Ingress { service, result }) => {
+                    let source = &mut self.source;
+                    source.statuses.on_result(&service, result.is_ok(), fastrand::f64(), now);
+                    source.messages.ingress(&service, &result);
+                }
                 None => break,
             }
             next = self.source.replies.try_recv().ok();
         }
         self.execute(commands).await
+    }
+
+    /// What failed is tried again when it is due.
+    fn write_statuses_again(&mut self) -> Result<(), RunError> {
+        for (service, addresses) in self.source.statuses.due(now()?) {
+            match addresses {
+                Some(addresses) => self.source.requests.write_ingress(service, addresses),
+                None => self.source.requests.clear_ingress(service),
+            }
+        }
+        Ok(())
     }
 
     /// Gives what was read to the core.
@@ -403,7 +450,10 @@ impl Driver<Cluster> {
             Seen::ServiceGone(name) => (None, Some(Served::ServiceGone(name))),
             Seen::Slice(record) => (None, Some(Served::Slice(record))),
             Seen::SliceGone { namespace, slice } => (None, Some(Served::SliceGone { namespace, slice })),
-            Seen::ApiEndpoints(addresses) => (None, Some(Served::ApiEndpoints(addresses))),
+            Seen::ApiEndpoints(mut addresses) => {
+                addresses.extend(source.api_address);
+                (None, Some(Served::ApiEndpoints(addresses)))
+            }
             Seen::Synced(resource) => return Ok(self.on_listed(resource, now)),
             Seen::Trouble { resource, problem } => {
                 warn!(%resource, problem = chain(problem), "not read from the API server; trying again");
@@ -448,10 +498,17 @@ impl Driver<Cluster> {
                     owned.extend(source.engine.on_event(ownership::Event::Demand(vip, demand), now));
                 }
                 services::Command::WriteIngress { service, addresses } => {
+                    source.statuses.begin(service.clone(), Some(addresses.clone()));
                     source.requests.write_ingress(service, addresses);
                 }
-                services::Command::ClearIngress { service } => source.requests.clear_ingress(service),
-                services::Command::LeaveIngress { service } => source.messages.ingress_left(&service),
+                services::Command::ClearIngress { service } => {
+                    source.statuses.begin(service.clone(), None);
+                    source.requests.clear_ingress(service);
+                }
+                services::Command::LeaveIngress { service } => {
+                    source.statuses.leave(&service);
+                    source.messages.ingress_left(&service);
+                }
                 services::Command::Report { service, problem } => {
                     source.messages.problem(&source.services, &service, &problem);
                 }
@@ -468,33 +525,43 @@ impl Driver<Cluster> {
         self.execute(commands).await
     }
 
-    /// Carries out what the engine asks for, in its order.
+    /// Carries out what the engine asks for, in its order, with one exception: entries are changed together, and what
+    /// is to be written about claims waits for that. Many VIPs at once cost little more than one.
     async fn execute(&mut self, commands: Vec<ownership::Command>) -> Result<(), RunError> {
         use ownership::Command;
 
-        let mut changed = BTreeSet::new();
+        let mut waiting = Waiting::default();
         for command in commands {
-            if let Command::SetEntry { vip, entry, home } = command {
-                self.assign(vip, entry, home.as_deref());
-                changed.insert(vip);
-                continue;
-            }
-            // What follows rests on the entries.
-            self.change_entries(&mut changed).await;
             match command {
-                Command::SetEntry { .. } => {}
-                Command::SetFence(fence) => self.set_fence(fence)?,
+                Command::SetEntry { vip, entry, home } => {
+                    self.assign(vip, entry, home.as_deref());
+                    waiting.entries.insert(vip);
+                }
+                Command::WriteClaim(write) => waiting.claims.push(Claiming::Write(write)),
+                Command::DeleteClaim { vip, expected } => {
+                    waiting.claims.push(Claiming::Delete { vip, expected });
+                }
+                Command::ReadClaim(vip) => waiting.claims.push(Claiming::Read(vip)),
+                Command::ReadLease(node) => self.source.requests.read_lease(node),
+                Command::SetFence(fence) => {
+                    self.catch_up(&mut waiting).await;
+                    self.set_fence(fence)?;
+                }
                 Command::SetPeers(peers) => {
+                    self.catch_up(&mut waiting).await;
                     self.config.peers = peers.into_iter().collect();
                     self.reconcile(false).await;
                 }
-                Command::Announce { vip } => self.announce_again(vip)?,
-                Command::WriteLease(write) => self.source.requests.write_lease(write),
-                Command::ReadLease(node) => self.source.requests.read_lease(node),
-                Command::WriteClaim(write) => self.source.requests.write_claim(write),
-                Command::DeleteClaim { vip, expected } => self.source.requests.delete_claim(vip, expected),
-                Command::ReadClaim(vip) => self.source.requests.read_claim(vip),
+                Command::Announce { vip } => {
+                    self.catch_up(&mut waiting).await;
+                    self.announce_again(vip)?;
+                }
+                Command::WriteLease(write) => {
+                    self.catch_up(&mut waiting).await;
+                    self.source.requests.write_lease(write);
+                }
                 Command::Notify(ownership::Notice::NotAlone { session }) => {
+                    self.catch_up(&mut waiting).await;
                     self.reconcile(false).await;
                     let node = self.source.settings.node.clone();
                     return Err(RunError::NotAlone { node, session });
@@ -503,8 +570,20 @@ impl Driver<Cluster> {
                 Command::Stopped => self.source.stopped = true,
             }
         }
-        self.change_entries(&mut changed).await;
+        self.catch_up(&mut waiting).await;
         self.begin_if_known().await
+    }
+
+    /// Changes entries, and then asks for what rests on them.
+    async fn catch_up(&mut self, waiting: &mut Waiting) {
+        self.change_entries(&mut waiting.entries).await;
+        for claiming in waiting.claims.drain(..) {
+            match claiming {
+                Claiming::Write(write) => self.source.requests.write_claim(write),
+                Claiming::Delete { vip, expected } => self.source.requests.delete_claim(vip, expected),
+                Claiming::Read(vip) => self.source.requests.read_claim(vip),
+            }
+        }
     }
 
     fn assign(&mut self, vip: Ipv4Addr, entry: Option<Entry>, home: Option<&str>) {
@@ -545,6 +624,7 @@ impl Driver<Cluster> {
             return Ok(());
         }
         self.started = true;
+        self.source.known = true;
         self.reconcile(false).await;
         self.note_carrier(&NetView::default())?;
         self.adopt()

@@ -180,6 +180,13 @@ fn a_service_that_names_interfaces_gets_no_other() {
 }
 
 #[test]
+fn a_holder_whose_interface_is_not_named_any_more_lets_go_of_the_vip() {
+    let mut world = World::holding(&[]);
+    let interfaces = vec!["eth1".parse().expect("a pattern")];
+    assert_eq!(world.want_so(Demand { interfaces, ..demand() }), LET_GO_OF);
+}
+
+#[test]
 fn a_local_service_without_any_endpoint_is_held_by_nobody_and_comes_back_with_its_endpoint() {
     let mut world = World::holding(&["b"]);
     let nowhere = Demand { local: Some([].into()), ..demand() };

@@ -104,15 +104,39 @@ fn an_uninstall_withdraws_then_deletes_then_ends_the_session() {
     assert_eq!(world.answer(), ["stopped"]);
 }
 
-#[test]
-fn an_uninstall_leaves_the_claims_of_others_and_no_entry_for_them() {
+/// Vipward is removed from everywhere; the VIP is held by node b.
+fn removing() -> World {
     let mut world = World::living("a", &["b"]);
     world.claim(held("b"), 1);
     world.want();
     world.after(REST);
-    let lines = world.tell(Event::Stop(StopReason::Uninstall));
-    assert!(lines.contains(&"no entry".to_owned()), "{lines:?}");
-    assert!(!lines.contains(&"delete claim".to_owned()), "{lines:?}");
+    assert_eq!(world.tell(Event::Stop(StopReason::Uninstall)), ["no entry"]);
+    world
+}
+
+#[test]
+fn an_uninstall_leaves_a_claim_to_its_holder_and_ends_when_it_is_gone() {
+    let mut world = removing();
+    assert_eq!(world.after(ms(500)), [""; 0]);
+    world.erase_claim();
+    assert_eq!(world.see_claim(), ["write lease of a: no session, ended a1, 4s"]);
+    assert_eq!(world.answer(), ["stopped"]);
+}
+
+#[test]
+fn an_uninstall_deletes_the_claims_of_the_dead() {
+    let mut world = removing();
+    world.kill("b");
+    assert_eq!(world.after(REST), ["write lease of b: no session, ended b1, 4s"]);
+    assert_eq!(world.answer(), ["delete claim"]);
+    assert_eq!(world.answer(), ["write lease of a: no session, ended a1, 4s"]);
+    assert_eq!(world.answer(), ["stopped"]);
+}
+
+#[test]
+fn an_uninstall_does_not_wait_for_ever_for_a_node_that_lives() {
+    let lines = removing().timeline(ms(60_000));
+    assert_eq!(lines, ["20.000 stopped"]);
 }
 
 #[test]

@@ -1,0 +1,193 @@
+//! `externalTrafficPolicy: Local`, and endpoints that come and go.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use vipward_tests::{
+    cluster::{Cluster, ClusterOptions, Endpoint, N1, N2, N3, NodeId, PATIENCE, ServiceSpec, scenario},
+    scene::{VIP, ip},
+};
+
+const SECOND: Ipv4Addr = ip(20);
+const A_WHILE: Duration = Duration::from_secs(3);
+
+/// A VIP goes back to the best node before a test is over.
+fn impatient() -> ClusterOptions {
+    let args = vec!["--stable-for".to_owned(), "2s".to_owned()];
+    ClusterOptions { args, ..ClusterOptions::default() }
+}
+
+/// A Service of policy Local that has a pod on a node.
+fn create_local(cluster: &mut Cluster, name: &str, vip: Ipv4Addr, id: NodeId) -> Result<()> {
+    cluster.set_endpoints(name, &[Endpoint::ready(id)])?;
+    cluster.create_service(&ServiceSpec::new(name, vip).local())?;
+    cluster.wait_until_held_by(vip, id)
+}
+
+#[test]
+fn under_the_policy_local_a_vip_follows_its_pod_and_nobody_notices() -> Result<()> {
+    scenario("follow", impatient(), |cluster| {
+        create_local(cluster, "web", VIP, N1)?;
+        cluster.wait_until_all_renew()?;
+        let watch = cluster.watch(&[VIP])?;
+        for (from, to) in [(N1, N2), (N2, N3), (N3, N1)] {
+            watch.step(format!("a pod is ready on {to}, then the one on {from} ends"));
+            cluster.set_endpoints("web", &[Endpoint::ready(from), Endpoint::ready(to)])?;
+            watch.let_pass(Duration::from_millis(100))?;
+            cluster.set_endpoints("web", &[Endpoint::terminating(from), Endpoint::ready(to)])?;
+            cluster.wait_until_held_by(VIP, to)?;
+            watch.wait_until_received_by(VIP, to)?;
+            cluster.set_endpoints("web", &[Endpoint::ready(to)])?;
+            let moved = format!("{VIP} moved from {} to {}", cluster.node_name(from), cluster.node_name(to));
+            cluster.wait_for_event("web", &[&moved])?;
+        }
+        watch.let_pass(A_WHILE)?;
+        let seen = watch.stop()?;
+        seen.assert_seamless(VIP);
+        assert_eq!(seen.wire.vip(VIP)?.moves().len(), 3, "it moved otherwise than its pod:\n{seen}");
+        assert_eq!(cluster.holder(VIP)?, Some(N1));
+        Ok(())
+    })
+}
+
+#[test]
+fn a_pod_that_terminates_and_serves_keeps_the_vip_while_no_other_is_ready() -> Result<()> {
+    scenario("last", impatient(), |cluster| {
+        create_local(cluster, "web", VIP, N2)?;
+        let watch = cluster.watch(&[VIP])?;
+        watch.step("the only pod is being deleted");
+        cluster.set_endpoints("web", &[Endpoint::terminating(N2), Endpoint::not_ready(N3)])?;
+        watch.let_pass(A_WHILE)?;
+        assert_eq!(cluster.holder(VIP)?, Some(N2));
+        watch.step("the next one is ready");
+        cluster.set_endpoints("web", &[Endpoint::terminating(N2), Endpoint::ready(N3)])?;
+        cluster.wait_until_held_by(VIP, N3)?;
+        watch.wait_until_received_by(VIP, N3)?;
+        watch.stop()?.assert_seamless(VIP);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_policy_that_is_flipped_both_ways_moves_the_vip_without_a_gap() -> Result<()> {
+    scenario("flip", impatient(), |cluster| {
+        let (best, pod) = (N1, N2);
+        let prefer = format!("kubernetes.io/hostname={}", cluster.node_name(best));
+        cluster.wait_until_all_renew()?;
+        cluster.set_endpoints("web", &[Endpoint::ready(pod)])?;
+        let service = ServiceSpec::new("web", VIP).annotation("vipward.io/preferred-nodes", &prefer);
+        cluster.create_service(&service)?;
+        cluster.wait_until_held_by(VIP, best)?;
+        let watch = cluster.watch(&[VIP])?;
+        for _ in 0..2 {
+            watch.step(format!("Local, with the pod on {pod}"));
+            cluster.set_policy("web", "Local")?;
+            cluster.wait_until_held_by(VIP, pod)?;
+            watch.wait_until_received_by(VIP, pod)?;
+            watch.step("Cluster");
+            cluster.set_policy("web", "Cluster")?;
+            // Every node may have it again, the best one once that has been so for a while.
+            cluster.wait_until_held_by(VIP, best)?;
+            watch.wait_until_received_by(VIP, best)?;
+        }
+        watch.stop()?.assert_seamless(VIP);
+        Ok(())
+    })
+}
+
+#[test]
+fn endpoints_that_flap_five_times_end_in_one_holder_and_little_was_written() -> Result<()> {
+    scenario("flap", ClusterOptions::default(), |cluster| {
+        const FLAPS: u64 = 5;
+        const PAUSE: Duration = Duration::from_millis(300);
+        create_local(cluster, "local", VIP, N2)?;
+        cluster.set_endpoints("web", &[Endpoint::ready(N1)])?;
+        cluster.create_service(&ServiceSpec::new("web", SECOND))?;
+        let holder = cluster.wait_until_held(SECOND)?;
+        cluster.wait_for_ingress("local", VIP)?;
+        cluster.wait_for_ingress("web", SECOND)?;
+        cluster.wait_until_all_renew()?;
+        let watch = cluster.watch(&[SECOND])?;
+        let before = cluster.writes_beside_leases();
+        for flap in 1..=FLAPS {
+            watch.step(format!("flap {flap}"));
+            cluster.set_endpoints("local", &[Endpoint::not_ready(N2)])?;
+            cluster.set_endpoints("web", &[Endpoint::not_ready(N1)])?;
+            watch.let_pass(PAUSE)?;
+            cluster.set_endpoints("local", &[Endpoint::ready(N2)])?;
+            cluster.set_endpoints("web", &[Endpoint::ready(N1)])?;
+            watch.let_pass(PAUSE)?;
+        }
+        cluster.wait_until_held_by(VIP, N2)?;
+        watch.let_pass(A_WHILE)?;
+        cluster.wait_until_held_by(VIP, N2)?;
+        let after = cluster.writes_beside_leases();
+        watch.let_pass(A_WHILE)?;
+        assert_eq!(cluster.writes_beside_leases(), after, "the agents go on writing");
+
+        watch.stop()?.assert_seamless(SECOND);
+        assert_eq!(cluster.holder(SECOND)?, Some(holder));
+        if let (Some(before), Some(after)) = (before, after) {
+            // Each time the claim is let go and taken, and people are told of either, in an Event on the Service and
+            // one on the VIP.
+            assert!(after - before <= 6 * FLAPS, "{} writes for {FLAPS} flaps", after - before);
+        }
+        let events = cluster.events_about("local")?;
+        assert!(events.len() <= 3, "{events:#?}");
+        let (errors, warnings) = cluster.complaints()?;
+        assert!(errors.is_empty(), "{errors:#?}");
+        assert!(warnings <= 10, "{warnings} warnings");
+        Ok(())
+    })
+}
+
+#[test]
+fn without_endpoint_slices_a_local_vip_is_silent_and_says_why_and_the_others_stay() -> Result<()> {
+    scenario("slices", ClusterOptions::default(), |cluster| {
+        create_local(cluster, "local", VIP, N2)?;
+        cluster.set_endpoints("web", &[Endpoint::ready(N1)])?;
+        cluster.create_service(&ServiceSpec::new("web", SECOND))?;
+        let holder = cluster.wait_until_held(SECOND)?;
+        let watch = cluster.watch(&[SECOND])?;
+        let monitor = cluster.monitor(&[VIP])?;
+        monitor.wait_until_answered(VIP, PATIENCE)?;
+
+        watch.step("the EndpointSlices are deleted");
+        for name in ["local", "web"] {
+            ensure!(cluster.delete_endpoints(name)?, "there was no EndpointSlice of {name}");
+        }
+        monitor.wait_until_silent(VIP, A_WHILE, PATIENCE)?;
+        let nobody = format!("nobody can hold {VIP}");
+        let nodes = cluster.ids().into_iter().map(|id| cluster.node_name(id)).collect::<Vec<_>>();
+        let mut parts = vec![nobody.as_str(), "externalTrafficPolicy is Local and no endpoint is ready"];
+        parts.extend(nodes.iter().map(String::as_str));
+        cluster.wait_for_event("local", &parts)?;
+        assert_eq!(cluster.holder(VIP)?, None);
+
+        watch.step("a pod is ready elsewhere");
+        cluster.set_endpoints("local", &[Endpoint::ready(N3)])?;
+        cluster.wait_until_held_by(VIP, N3)?;
+        let wire = monitor.stop()?;
+        assert!(wire.vip(VIP)?.doubles().is_empty(), "two answered:\n{wire}");
+        watch.stop()?.assert_seamless(SECOND);
+        assert_eq!(cluster.holder(SECOND)?, Some(holder));
+        Ok(())
+    })
+}
+
+#[test]
+fn local_services_on_one_vip_with_pods_on_different_nodes_are_reported_as_impossible() -> Result<()> {
+    scenario("apart", ClusterOptions::default(), |cluster| {
+        create_local(cluster, "web", VIP, N1)?;
+        cluster.set_endpoints("mail", &[Endpoint::ready(N2)])?;
+        cluster.create_service(&ServiceSpec::new("mail", VIP).local().port(25))?;
+        for name in ["web", "mail"] {
+            let parts =
+                [&format!("VIP {VIP} cannot be announced"), "/web", "/mail", "no node has endpoints of all"];
+            cluster.wait_for_event(name, &parts)?;
+        }
+        cluster.set_endpoints("mail", &[Endpoint::ready(N1)])?;
+        cluster.wait_until_held_by(VIP, N1)
+    })
+}

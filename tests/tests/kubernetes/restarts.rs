@@ -1,0 +1,195 @@
+//! Agents are started again, rolled out, removed, and come to more nodes.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use anyhow::{Result, bail, ensure};
+use nix::sys::signal::Signal;
+use vipward_tests::{
+    cluster::{Cluster, ClusterOptions, N1, NodeId, PATIENCE, ServiceSpec, Watch, scenario},
+    scene::{VIP, ip},
+};
+
+fn with_args(args: &[&str]) -> ClusterOptions {
+    let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+    ClusterOptions { args, ..ClusterOptions::default() }
+}
+
+/// An agent that is killed, and started again by whoever looks after it.
+fn kill_and_start_again(name: &str, policy: &str) -> Result<()> {
+    scenario(name, with_args(&["--policy", policy]), |cluster| {
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        let holder = cluster.wait_until_held(VIP)?;
+        let (session, epoch) = (cluster.session(holder)?, cluster.epoch(VIP)?);
+        let watch = cluster.watch(&[VIP])?;
+
+        watch.step(format!("kill -9 on {holder}"));
+        cluster.kill9(holder)?;
+        watch.step(format!("the agent on {holder} is started again"));
+        cluster.restart_agent(holder)?;
+        watch.let_pass(cluster.options().failover_limit())?;
+
+        watch.stop()?.assert_seamless(VIP);
+        assert_eq!((cluster.holder(VIP)?, cluster.epoch(VIP)?), (Some(holder), epoch));
+        assert_eq!(cluster.session(holder)?, session, "the new process goes on with the session");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_killed_agent_that_is_started_again_goes_on_with_its_session_and_its_vips() -> Result<()> {
+    kill_and_start_again("again", "hold")
+}
+
+#[test]
+fn under_stop_a_killed_agent_that_is_started_again_goes_on_too() -> Result<()> {
+    kill_and_start_again("againstop", "stop")
+}
+
+#[test]
+fn a_rolling_restart_with_pauses_longer_than_a_lease_moves_nothing() -> Result<()> {
+    /// Between SIGTERM and the new process.
+    const PAUSE: Duration = Duration::from_secs(20);
+    scenario("rolling", ClusterOptions::default(), |cluster| {
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        let holder = cluster.wait_until_held(VIP)?;
+        let epoch = cluster.epoch(VIP)?;
+        let watch = cluster.watch(&[VIP])?;
+
+        for id in cluster.ids() {
+            let session = cluster.session(id)?;
+            watch.step(format!("SIGTERM to {id}"));
+            let ended = cluster.terminate(id)?;
+            ensure!(ended.success(), "the agent on {id} ended with {ended}");
+            watch.let_pass(PAUSE)?;
+            watch.step(format!("the agent on {id} is started again"));
+            cluster.restart_agent(id)?;
+            assert_eq!(cluster.session(id)?, session, "the new process on {id} goes on with the session");
+        }
+        watch.let_pass(cluster.options().failover_limit())?;
+
+        watch.stop()?.assert_seamless(VIP);
+        assert_eq!((cluster.holder(VIP)?, cluster.epoch(VIP)?), (Some(holder), epoch));
+        Ok(())
+    })
+}
+
+#[test]
+fn after_an_uninstall_with_a_dead_agent_nothing_answers_and_no_claim_is_left() -> Result<()> {
+    /// How long a node without an agent answers on.
+    const HOLD: Duration = Duration::from_secs(5);
+    const SILENCE: Duration = Duration::from_millis(500);
+    let vips = [VIP, ip(50), ip(51), ip(52)];
+    scenario("uninstall", with_args(&["--hold-for", "5s"]), |cluster| {
+        for vip in vips {
+            cluster.create_service(&ServiceSpec::new(&name_of(vip), vip).port(u16::from(vip.octets()[3])))?;
+        }
+        for vip in vips {
+            cluster.wait_until_held(vip)?;
+        }
+        for id in cluster.ids() {
+            cluster.wait_until_renewing(id)?;
+        }
+        let dead = cluster.wait_until_held(VIP)?;
+        let living: Vec<NodeId> = cluster.ids().into_iter().filter(|id| *id != dead).collect();
+        let monitor = cluster.monitor(&vips)?;
+        monitor.wait_until_answered(VIP, PATIENCE)?;
+
+        let killed = monitor.note(format!("kill -9 on {dead}; the DaemonSet is deleted"));
+        cluster.kill9(dead)?;
+        cluster.delete_daemon_set()?;
+        for id in &living {
+            cluster.member_mut(*id)?.agent_mut()?.signal(Signal::SIGTERM)?;
+        }
+        for id in &living {
+            let agent = cluster.member_mut(*id)?.agent_mut()?;
+            let ended = agent.wait(PATIENCE)?;
+            ensure!(ended.success(), "the agent on {id} ended with {ended}");
+            let pins = &agent.options.pin_dir;
+            ensure!(!pins.exists(), "{} is left on {id}", pins.display());
+        }
+        monitor.note("the living have ended");
+        let latest = cluster.options().lease + HOLD;
+        for vip in vips {
+            monitor.wait_until_silent(vip, SILENCE, latest + PATIENCE)?;
+        }
+        let report = monitor.stop()?;
+
+        for vip in vips {
+            let answered = report.vip(vip)?.requests.iter().rfind(|request| request.is_answered());
+            let Some(last) = answered else { continue };
+            let after = last.sent_at.duration_since(killed).unwrap_or_default();
+            assert!(after <= latest, "{vip} was answered for {after:?}: {report}");
+        }
+        let left = cluster.virtual_ips()?;
+        assert_eq!(left, Vec::<serde_json::Value>::new(), "nobody is left to remove their finalizers");
+        Ok(())
+    })
+}
+
+#[test]
+fn from_one_node_to_three_vips_move_one_at_a_time_and_nobody_notices() -> Result<()> {
+    /// `--handover-pace`
+    const PACE: Duration = Duration::from_secs(1);
+    let vips = [VIP, ip(50), ip(51), ip(52)];
+    let options =
+        ClusterOptions { start_agents: false, ..with_args(&["--stable-for", "2s", "--handover-pace", "1s"]) };
+    scenario("scale", options, |cluster| {
+        cluster.start_agent(N1)?;
+        for vip in vips {
+            cluster.create_service(&ServiceSpec::new(&name_of(vip), vip).port(u16::from(vip.octets()[3])))?;
+        }
+        for vip in vips {
+            cluster.wait_until_held_by(vip, N1)?;
+        }
+        let watch = cluster.watch(&vips)?;
+
+        watch.step("two more nodes");
+        let more: Vec<NodeId> = cluster.ids().into_iter().filter(|id| *id != N1).collect();
+        for id in &more {
+            cluster.start_agent(*id)?;
+        }
+        for vip in vips {
+            cluster.deliver(vip)?;
+        }
+        wait_until_spread(cluster, &watch, &vips)?;
+
+        let seen = watch.stop()?;
+        let mut moves = Vec::new();
+        for vip in vips {
+            seen.assert_seamless(vip);
+            let moved = seen.wire.vip(vip)?.moves();
+            assert!(moved.len() <= 1, "{vip} moved more than once: {seen}");
+            moves.extend(moved.iter().map(|moved| moved.at));
+        }
+        moves.sort();
+        assert!(moves.len() >= 2, "most are better off elsewhere: {seen}");
+        for pair in moves.windows(2) {
+            let between = pair[1].duration_since(pair[0])?;
+            // What the wire shows of two handovers differs from when they began by what the API server takes.
+            assert!(between > PACE / 2, "two moved within {between:?}: {seen}");
+        }
+        Ok(())
+    })
+}
+
+/// Waits until VIPs have left the first node and no more do.
+fn wait_until_spread(cluster: &Cluster, watch: &Watch, vips: &[Ipv4Addr]) -> Result<()> {
+    const QUIET: Duration = Duration::from_secs(4);
+    let holders = || vips.iter().map(|vip| cluster.wait_until_held(*vip)).collect::<Result<Vec<_>>>();
+    let mut before = holders()?;
+    let rounds = PATIENCE.as_secs() / QUIET.as_secs();
+    for _ in 0..rounds {
+        watch.let_pass(QUIET)?;
+        let now = holders()?;
+        if now == before && now.iter().any(|holder| *holder != N1) {
+            return Ok(());
+        }
+        before = now;
+    }
+    bail!("the VIPs do not spread: they are at {before:?}")
+}
+
+fn name_of(vip: Ipv4Addr) -> String {
+    format!("web-{}", vip.octets()[3])
+}
