@@ -8,9 +8,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::json;
 use vipward_tests::{
-    agent::{AgentOptions, Capability, ClusterMember},
+    agent::{Agent, AgentOptions, Capability, ClusterMember},
+    bpffs::Bpffs,
     cluster::{
-        Cluster, ClusterOptions, N1, NodeId, PATIENCE, ServiceSpec,
+        Cluster, ClusterOptions, N1, N2, NodeId, PATIENCE, ServiceSpec,
         admin::{Kind, Object},
         scenario,
     },
@@ -30,9 +31,9 @@ fn one_node() -> ClusterOptions {
 
 /// What `vipward kubernetes` says that ends at once on the first node, and its exit code.
 fn ends_with(cluster: &mut Cluster, kubeconfig: &str, args: &[&str]) -> Result<(Option<i32>, String)> {
-    let directory = tempfile::tempdir().context("failed to make a directory")?;
-    let mut command = cluster.member(N1)?.host.command(vipward_tests::agent::Agent::default_binary());
-    command.args(["kubernetes", "--kubeconfig", kubeconfig, "--pin-dir"]).arg(directory.path());
+    let bpffs = Bpffs::mount()?;
+    let mut command = cluster.member(N1)?.host.command(Agent::default_binary());
+    command.args(["kubernetes", "--kubeconfig", kubeconfig, "--pin-dir"]).arg(bpffs.pin_dir("n1"));
     command.args(["--node-name", "n1"]).args(args);
     let mut process = Process::spawn(command, &SpawnOptions::default())?;
     let status = process.wait(PATIENCE)?;
@@ -203,17 +204,17 @@ fn the_second_of_two_agents_with_one_name_ends_and_the_first_goes_on() -> Result
         let watch = cluster.watch(&[VIP])?;
 
         watch.step("another agent is started under its name");
-        let twin = vipward_tests::cluster::N2;
+        let twin = N2;
         let member = ClusterMember {
             node_name: cluster.node_name(N1),
             lease_namespace: cluster.system_namespace().to_owned(),
             pod_name: None,
             kubeconfig: cluster.kubeconfig_of(twin)?,
         };
-        let bpffs = vipward_tests::bpffs::Bpffs::mount()?;
+        let bpffs = Bpffs::mount()?;
         let host = cluster.member(twin)?.host.clone();
         let options = AgentOptions::new(bpffs.pin_dir("twin"));
-        let mut agent = vipward_tests::agent::Agent::start_in_cluster(&host, member, options)?;
+        let mut agent = Agent::start_in_cluster(&host, member, options)?;
         let ended = agent.wait(PATIENCE)?;
         assert_eq!(ended.code(), Some(NOT_ALONE), "{}", agent.transcript());
         let said = agent.transcript();

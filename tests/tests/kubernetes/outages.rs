@@ -9,6 +9,9 @@ use vipward_tests::{
     scene::VIP,
 };
 
+/// By how much the observer may hear an announcement later than the holder that gives way to it, on a busy machine.
+const SKEW: Duration = Duration::from_millis(50);
+
 /// Time in which a VIP would move if anything made it.
 fn long_enough(cluster: &Cluster) -> Duration {
     cluster.options().failover_limit() + cluster.options().lease
@@ -59,7 +62,12 @@ fn holder_cut_off(name: &str, cut: Cut) -> Result<()> {
 
         let seen = watch.stop()?;
         let wire = seen.wire.vip(VIP)?;
-        assert!(wire.gaps().is_empty(), "it answers on until another does: {seen}");
+        let announced = wire.first_announced_after(begun, new.mac()).context("it was announced")?;
+        let before = wire.between(begun, announced - SKEW);
+        assert!(
+            before.answered() > 0 && before.gaps().is_empty(),
+            "it answers until another announces: {seen}"
+        );
         seen.assert_flows_again(VIP, begun, cluster.options().failover_limit());
         seen.assert_no_doubles_after_announcement(VIP, new, begun);
         assert!(wire.moves().iter().all(|moved| moved.at < back), "nothing moves when it is back: {seen}");

@@ -22,7 +22,12 @@ fn with_args(args: &[&str]) -> ClusterOptions {
 fn begin(cluster: &mut Cluster) -> Result<(NodeId, Watch)> {
     cluster.create_service(&ServiceSpec::new("web", VIP))?;
     let holder = cluster.wait_until_held(VIP)?;
-    Ok((holder, cluster.watch(&[VIP])?))
+    for id in cluster.ids() {
+        cluster.wait_until_renewing(id)?;
+    }
+    let watch = cluster.watch(&[VIP])?;
+    watch.let_pass(cluster.options().lease + cluster.options().margin)?;
+    Ok((holder, watch))
 }
 
 /// Something is done to the holder's node, and the VIP moves without anybody's noticing.
@@ -123,8 +128,12 @@ fn a_drain_of_the_holder_hands_over_and_the_end_of_its_agent_is_not_noticed() ->
 fn an_uncordoned_node_gets_its_vip_back_only_when_it_has_been_good_for_a_while() -> Result<()> {
     const STABLE: Duration = Duration::from_secs(6);
     scenario("uncordon", with_args(&["--stable-for", "6s"]), |cluster| {
-        // The first holder of a VIP is the one that comes first for it.
-        let (old, watch) = begin(cluster)?;
+        let old = N1;
+        let preferred = format!("kubernetes.io/hostname={}", cluster.node_name(old));
+        let service = ServiceSpec::new("web", VIP).annotation("vipward.io/preferred-nodes", &preferred);
+        cluster.create_service(&service)?;
+        cluster.wait_until_held_by(VIP, old)?;
+        let watch = cluster.watch(&[VIP])?;
         watch.step(format!("{old} is cordoned"));
         cluster.cordon(old)?;
         let new = cluster.wait_until_held_by_another(VIP, old)?;

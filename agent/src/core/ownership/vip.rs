@@ -256,6 +256,12 @@ impl Engine {
             return None;
         };
         if vip.is_held() {
+            if vip.held > Some(claim.epoch) && vip.handing.is_none() && self.own.is_valid(now) {
+                let epoch = vip.epoch();
+                self.repaired(&address.to_string());
+                self.hold(address, epoch, "the claim was edited by hand");
+                return None;
+            }
             self.settle_dispute(address, now);
             return self.keep_or_leave(address, claim, &demand, now);
         }

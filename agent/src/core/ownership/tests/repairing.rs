@@ -33,8 +33,11 @@ fn the_epoch_only_grows_whatever_somebody_has_edited() {
         ["tell: repaired 192.0.2.10", "write claim: held by a1, epoch 7"]
     );
     world.answer();
-    let lines = world.claim(ClaimState::Blank, 0);
-    assert_eq!(lines, ["tell: repaired 192.0.2.10", "write claim: held by a1, epoch 7"]);
+    for (description, state) in [("blanked", ClaimState::Blank), ("still ours", held("a"))] {
+        let lines = world.claim(state, 0);
+        assert_eq!(lines, ["tell: repaired 192.0.2.10", "write claim: held by a1, epoch 7"], "{description}");
+        assert_eq!(world.answer(), [""; 0], "{description}");
+    }
 }
 
 #[test]
