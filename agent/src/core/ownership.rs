@@ -61,7 +61,7 @@ pub struct Engine {
     members: BTreeMap<NodeName, Member>,
     vips: BTreeMap<Ipv4Addr, Vip>,
     /// The claims that name each session.
-    claimed: BTreeMap<(NodeName, Session), BTreeSet<Ipv4Addr>>,
+    claimed: BTreeMap<(NodeName, Session), members::Claimed>,
     /// When VIPs are to be looked at again.
     due: BTreeSet<(Monotonic, Ipv4Addr)>,
     /// VIPs to look at now.
@@ -190,6 +190,13 @@ impl Engine {
 
     fn on_synced(&mut self, now: Monotonic) {
         self.synced = true;
+        // A process that has just begun has not seen whether what is missing was there a moment ago.
+        if self.members.iter().any(|(name, member)| *name != self.settings.node && member.session().is_some())
+        {
+            for vip in self.vips.values_mut().filter(|vip| vip.claim.is_none()) {
+                vip.unclear = Some(now);
+            }
+        }
         self.begin(now);
         self.all_dirty();
     }

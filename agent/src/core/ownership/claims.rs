@@ -220,7 +220,10 @@ impl Engine {
                     self.dirty.insert(address);
                 }
             }
-            Wire::Contested { mac: _ } | Wire::Yielded { mac: _ } => {
+            Wire::Contested { mac } | Wire::Yielded { mac } => {
+                if let Some(handing) = &mut vip.handing {
+                    handing.hear(mac, now);
+                }
                 if vip.is_held() || vip.handing.is_some() {
                     vip.disputed = vip.is_held();
                     vip.unread = true;
@@ -233,6 +236,17 @@ impl Engine {
     /// Goes on with what is pinned, in the session that it is of.
     pub(super) fn adopt_found(&mut self, now: Monotonic) {
         let lasts = self.handover_lasts();
+        // The process before this one may have written claims whose entries it did not live to change.
+        if let Some(session) = self.own.session() {
+            for vip in self.vips.values_mut() {
+                vip.attempted = vip.claim.as_ref().is_some_and(|claim| match &claim.state {
+                    ClaimState::Held(holder) => {
+                        holder.node == self.settings.node && holder.session == session
+                    }
+                    ClaimState::Offered { .. } | ClaimState::Released | ClaimState::Blank => false,
+                });
+            }
+        }
         for (address, entry) in std::mem::take(&mut self.found.entries) {
             let Some(vip) = self.vips.get_mut(&address) else {
                 self.set_entry(address, None);

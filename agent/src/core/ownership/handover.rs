@@ -27,7 +27,7 @@ pub(super) struct Handing {
     offered: Monotonic,
     /// When the successor's announcement was heard, and not yet found to be something else.
     moved: Option<Monotonic>,
-    /// Whether any was heard.
+    /// Whether any peer was heard to have it.
     heard: bool,
     /// Whether the successor's own claim was seen.
     accepted: bool,
@@ -48,8 +48,8 @@ impl Handing {
     }
 
     pub(super) fn hear(&mut self, mac: MacAddr, now: Monotonic) {
+        self.heard = true;
         if self.to.mac == mac {
-            self.heard = true;
             self.moved.get_or_insert(now);
         }
     }

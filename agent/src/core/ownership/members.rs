@@ -1,6 +1,10 @@
 //! The nodes: their Leases, what Kubernetes says about them, and ending the sessions of the dead.
 
-use std::{collections::BTreeMap, net::Ipv4Addr, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::Ipv4Addr,
+    time::Duration,
+};
 
 use vipward_common::MacAddr;
 
@@ -12,6 +16,14 @@ use crate::core::{
     time::Monotonic,
 };
 
+/// The claims that name a session.
+#[derive(Debug)]
+pub(super) struct Claimed {
+    vips: BTreeSet<Ipv4Addr>,
+    /// When the first of them was seen.
+    since: Monotonic,
+}
+
 /// A node, as this one has seen it.
 #[derive(Debug)]
 pub(super) struct Member {
@@ -20,7 +32,7 @@ pub(super) struct Member {
     /// When the Lease's version, or that there is none, was first seen.
     seen: Monotonic,
     /// How long the last renewal that was seen is good for, also when the Lease has gone since.
-    duration: Duration,
+    duration: Option<Duration>,
     /// When the Lease's session was first seen.
     session_seen: Monotonic,
     /// When each of its MACs was first seen, in an unbroken row.
@@ -37,7 +49,7 @@ impl Member {
             lease: None,
             node: None,
             seen: now,
-            duration: Duration::ZERO,
+            duration: None,
             session_seen: now,
             macs: BTreeMap::new(),
             deposing: false,
@@ -71,7 +83,7 @@ impl Member {
         for link in &record.links {
             self.macs.entry(link.mac).or_insert(now);
         }
-        self.duration = record.duration;
+        self.duration = Some(record.duration);
         self.lease = Some(record);
     }
 }
@@ -90,10 +102,14 @@ impl Engine {
     }
 
     fn take_lease(&mut self, record: LeaseRecord, now: Monotonic) {
+        let name = record.node.clone();
         let member = self.members.entry(record.node.clone()).or_insert_with(|| Member::new(now));
         let matters = member.lease.as_ref().is_none_or(|known| {
             known.session != record.session || known.ended != record.ended || known.links != record.links
         });
+        let was_silent = self.silent_at(&name, now).is_some_and(|silent| silent <= now);
+        let matters = matters || was_silent;
+        let member = self.members.entry(name.clone()).or_insert_with(|| Member::new(now));
         member.take_in(record, now);
         if matters {
             self.peers_may_have_changed();
@@ -177,19 +193,14 @@ impl Engine {
         if lease.ended.contains(&session) {
             return Ok(());
         }
-        // The node lives in another session, or somebody has edited the Lease and the node will put it right.
-        let is_current = is_ours && self.own.session() == Some(session);
-        if lease.session.is_some_and(|carried| carried != session) && !is_current {
-            let member = &self.members[name];
-            let ended = member.session_seen + self.patience(member);
-            return if ended <= now { Ok(()) } else { Err(Some(ended)) };
-        }
         Err(None)
     }
 
     /// How long a Lease must have been unchanged for its node to be dead.
     fn patience(&self, member: &Member) -> Duration {
-        member.duration.max(self.settings.lease) + self.settings.margin
+        // Of a Lease that was never seen it is not known how long it was good for.
+        let duration = member.duration.unwrap_or(self.settings.restart_lease);
+        duration.max(self.settings.lease) + self.settings.margin
     }
 
     /// When a node has been silent for so long, seen by a living one, that its session may be ended.
@@ -219,13 +230,31 @@ impl Engine {
             return None;
         }
         let member = self.members.get(name)?;
-        let is_needed =
-            self.sessions_claimed_of(name).any(|session| self.has_ended(name, session, now) == Err(None));
-        if member.deposing || !is_needed {
+        if member.deposing {
+            return None;
+        }
+        let due =
+            self.sessions_claimed_of(name).filter_map(|session| self.over_at(name, session, now)).min()?;
+        Some((due + RANK_DELAY * self.rank_as_deposer(name, now)).max(member.retry))
+    }
+
+    /// When a session that a claim names may be ended; none when it has been.
+    fn over_at(&self, name: &NodeName, session: Session, now: Monotonic) -> Option<Monotonic> {
+        if self.has_ended(name, session, now).is_ok() {
             return None;
         }
         let silent = self.silent_at(name, now)?;
-        Some((silent + RANK_DELAY * self.rank_as_deposer(name, now)).max(member.retry))
+        let member = self.members.get(name)?;
+        let carries_another =
+            member.lease.as_ref().and_then(|lease| lease.session).is_some_and(|carried| carried != session);
+        if !carries_another {
+            return Some(silent);
+        }
+        // It lives in another session. Or somebody has edited the Lease, and it will put that right; or the claim is ahead
+        // of what is known of the Lease, and the write finds that out.
+        let claimed = self.claimed.get(&(name.clone(), session)).map_or(now, |claimed| claimed.since);
+        let since = member.session_seen.max(claimed).max(self.own.valid_since(now)?);
+        Some((since + self.patience(member)).min(silent))
     }
 
     /// How many living nodes come before this one in deposing another.
@@ -260,18 +289,23 @@ impl Engine {
             .cloned()
             .collect();
         for name in due {
-            self.depose(&name);
+            self.depose(&name, now);
         }
     }
 
     /// Ends the sessions of a dead node with one write to its Lease, at the version that was seen.
-    fn depose(&mut self, name: &NodeName) {
-        let claimed: Vec<Session> = self.sessions_claimed_of(name).collect();
+    fn depose(&mut self, name: &NodeName, now: Monotonic) {
+        let is_silent = self.silent_at(name, now).is_some_and(|silent| silent <= now);
+        // Of a node that lives in another session, only the one that claims name is over.
+        let kept = self.members.get(name).and_then(Member::session).filter(|_| !is_silent);
+        let claimed: Vec<Session> =
+            self.sessions_claimed_of(name).filter(|session| Some(*session) != kept).collect();
         let Some(member) = self.members.get_mut(name) else { return };
         member.deposing = true;
         let lease = member.lease.as_ref();
         let mut ended = lease.map(|lease| lease.ended.clone()).unwrap_or_default();
-        for session in claimed.into_iter().chain(lease.and_then(|lease| lease.session)) {
+        let carried = lease.and_then(|lease| lease.session).filter(|session| Some(*session) != kept);
+        for session in claimed.into_iter().chain(carried) {
             if !ended.contains(&session) {
                 ended.push(session);
             }
@@ -279,7 +313,7 @@ impl Engine {
         let write = LeaseWrite {
             node: name.clone(),
             expected: lease.map_or(Expected::Absent, |lease| Expected::At(lease.version.clone())),
-            session: None,
+            session: kept,
             ended,
             duration: lease.map_or(self.settings.lease, |lease| lease.duration),
             links: lease.map(|lease| lease.links.clone()).unwrap_or_default(),
@@ -327,16 +361,17 @@ impl Engine {
         now: Monotonic,
     ) {
         for gone in before.iter().filter(|session| !after.contains(session)) {
-            let Some(vips) = self.claimed.get_mut(gone) else { continue };
-            vips.remove(&vip);
-            if vips.is_empty() {
+            let Some(claimed) = self.claimed.get_mut(gone) else { continue };
+            claimed.vips.remove(&vip);
+            if claimed.vips.is_empty() {
                 self.claimed.remove(gone);
                 self.forget_if_unknown(&gone.0);
             }
         }
         for session in after {
             self.members.entry(session.0.clone()).or_insert_with(|| Member::new(now));
-            self.claimed.entry(session).or_default().insert(vip);
+            let claimed = Claimed { vips: BTreeSet::new(), since: now };
+            self.claimed.entry(session).or_insert(claimed).vips.insert(vip);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use vipward_common::MacAddr;
+use vipward_common::{MacAddr, Policy};
 
 use super::{
     CLOCKS_DIFFER, Command, Engine, Entry, Expected, Fenced, Found, LeaseWrite, Notice, Outcome,
@@ -301,10 +301,7 @@ impl Engine {
         match outcome {
             Outcome::Done(record) => self.on_renewed(&renewal, record, now),
             Outcome::Conflict => self.read_own_lease(),
-            Outcome::Missing if self.own.record.take().is_some() => {
-                self.repaired(&self.settings.node.to_string());
-                self.own.next = now;
-            }
+            Outcome::Missing if self.own.record.take().is_some() => self.on_own_lease_missing(now),
             // Leases cannot be made at all: the namespace is missing.
             Outcome::Missing => self.own.next = now + self.settings.renewal,
             Outcome::Unknown => self.own.next = now + RETRY,
@@ -330,6 +327,11 @@ impl Engine {
             self.on_last_lease();
         }
         let was_valid = self.own.is_valid(now);
+        // Found at the start, it may have lapsed long ago.
+        let had_lapsed = self.own.deadline <= now;
+        if had_lapsed && self.settings.policy == Policy::Stop {
+            self.silence_what_was_held();
+        }
         self.own.deadline = self.fence_deadline(renewal.sent, renewal.duration);
         self.own.renewed = true;
         self.own.last_sent = renewal.sent;
@@ -347,6 +349,19 @@ impl Engine {
         if !was_valid && self.own.is_valid(now) {
             self.all_dirty();
         }
+        if had_lapsed {
+            self.read_what_was_held();
+        }
+    }
+
+    /// Somebody has deleted or blanked our Lease. While the fence is valid, nobody can have ended the session before that.
+    fn on_own_lease_missing(&mut self, now: Monotonic) {
+        if now < self.own.deadline {
+            self.repaired(&self.settings.node.to_string());
+            self.own.next = now;
+        } else {
+            self.end_session(now);
+        }
     }
 
     fn read_own_lease(&mut self) {
@@ -360,8 +375,8 @@ impl Engine {
         match outcome {
             Outcome::Done(record) => self.judge_own_lease(record, now),
             Outcome::Missing => {
-                self.repaired(&self.settings.node.to_string());
                 self.own.record = None;
+                self.on_own_lease_missing(now);
             }
             // The next renewal finds out.
             Outcome::Unknown | Outcome::Conflict => self.own.next = now + RETRY,
@@ -394,7 +409,7 @@ impl Engine {
             Some(carried) if carried == session => {}
             // It lives, even if this process was about to end it.
             Some(other) => self.not_alone(other),
-            None if is_blank => self.repaired(&self.settings.node.to_string()),
+            None if is_blank => self.on_own_lease_missing(now),
             None => {}
         }
     }

@@ -215,6 +215,10 @@ impl Engine {
             return None;
         }
         if vip.is_held() {
+            // If the fence has lapsed, the next renewal tells whether the session has been ended.
+            if !self.own.is_valid(now) {
+                return None;
+            }
             let epoch = vip.epoch();
             self.repaired(&address.to_string());
             self.hold(address, epoch, "the claim was deleted by hand");
@@ -249,9 +253,21 @@ impl Engine {
     /// The claim says that this node holds it.
     fn ours(&mut self, address: Ipv4Addr, claim: &ClaimRecord, now: Monotonic) -> Again {
         let vip = &self.vips[&address];
+        // If this process has not even tried, somebody may have edited the claim: its holder puts that right.
+        let believed = vip.changed + self.grace();
+        let is_believed = vip.is_held() || vip.attempted || believed <= now;
         let Some(demand) = vip.demand.clone() else {
+            if !is_believed {
+                return Some(believed);
+            }
             self.set_entry(address, None);
             self.vip(address).held = None;
+            // Who has handed it to this node may answer for it until it has rested: without a claim, others would not wait.
+            let rested = self.vips[&address].changed + self.rest();
+            if rested > now {
+                self.vip(address).attempted = true;
+                return Some(rested);
+            }
             self.delete(address, claim);
             return None;
         };
@@ -269,10 +285,7 @@ impl Engine {
         if !self.own.is_valid(now) {
             return None;
         }
-        // And if this process has not even tried, somebody may have edited it: its holder puts that right.
-        let vip = &self.vips[&address];
-        let believed = vip.changed + self.rest();
-        if !vip.attempted && believed > now {
+        if !is_believed {
             return Some(believed);
         }
         let us = self.settings.node.clone();
@@ -289,6 +302,7 @@ impl Engine {
     /// What the program gave away is ours after all.
     fn settle_dispute(&mut self, address: Ipv4Addr, now: Monotonic) {
         let is_valid = self.own.is_valid(now);
+        let has_home = self.home(address, self.vips[&address].demand.as_ref()).is_some();
         let vip = self.vip(address);
         if vip.disputed && !is_valid {
             return;
@@ -297,7 +311,7 @@ impl Engine {
             vip.entry = None;
             self.set_entry(address, Some(Entry::Held));
             self.command(Command::Announce { vip: address });
-        } else if vip.handing.is_none() {
+        } else if vip.handing.is_none() && has_home {
             self.set_entry(address, Some(Entry::Held));
         }
     }
@@ -334,6 +348,7 @@ impl Engine {
     fn free(&mut self, address: Ipv4Addr, claim: &ClaimRecord, from: Monotonic, now: Monotonic) -> Again {
         let vip = &self.vips[&address];
         if vip.demand.is_none() {
+            let from = from.max(vip.changed + self.rest());
             if from <= now && self.is_reporter(address, now) {
                 self.delete(address, claim);
             }
@@ -525,6 +540,32 @@ impl Engine {
             vip.home.clone_from(&home);
         }
         self.command(Command::SetEntry { vip: address, entry, home });
+    }
+
+    /// The fence has lapsed, and is about to be valid again. Somebody may have deleted a claim meanwhile, and another node have
+    /// made it anew, without ending the session: under `stop`, which has silenced this node, it stays silent until it
+    /// has written each claim again.
+    pub(super) fn silence_what_was_held(&mut self) {
+        let held: Vec<Ipv4Addr> =
+            self.vips.iter().filter(|(_, vip)| vip.is_held()).map(|(address, _)| *address).collect();
+        for address in held {
+            self.set_entry(address, Some(Entry::Foreign { mac: MacAddr::ZERO }));
+            let vip = self.vip(address);
+            vip.held = None;
+            vip.handing = None;
+            vip.attempted = true;
+            vip.unread = true;
+            self.dirty.insert(address);
+        }
+    }
+
+    /// The same under `hold`: it has answered on, and the claim is believed, whatever it says.
+    pub(super) fn read_what_was_held(&mut self) {
+        for (address, vip) in self.vips.iter_mut().filter(|(_, vip)| vip.is_held()) {
+            vip.disputed = true;
+            vip.unread = true;
+            self.dirty.insert(*address);
+        }
     }
 
     /// The session is over: what this node answered for is others' to take.

@@ -150,8 +150,10 @@ fn a_session_that_the_lease_no_longer_carries_is_over_when_another_stands_there_
     let mut world = watching();
     // Not listed as ended: somebody may have edited it.
     assert_eq!(world.lease(lease("b", Some(session("b", 2)), &[])), [""; 0]);
+    // It is ended by a write at the version that was seen, which leaves the other session as it is.
     let lines = world.timeline(REST + ms(10));
-    assert_eq!(lines, ["4.500 write claim: held by a1, epoch 2"]);
+    assert_eq!(lines, ["4.500 write lease of b: b2, ended b1, 4s"]);
+    assert_eq!(world.answer(), ["write claim: held by a1, epoch 2"]);
 }
 
 #[test]

@@ -183,7 +183,8 @@ fn a_service_that_names_interfaces_gets_no_other() {
 fn a_holder_whose_interface_is_not_named_any_more_lets_go_of_the_vip() {
     let mut world = World::holding(&[]);
     let interfaces = vec!["eth1".parse().expect("a pattern")];
-    assert_eq!(world.want_so(Demand { interfaces, ..demand() }), LET_GO_OF);
+    let lines = world.want_so(Demand { interfaces, ..demand() });
+    assert_eq!(lines, ["entry foreign ? on no interface", "write claim: released, epoch 1"]);
 }
 
 #[test]

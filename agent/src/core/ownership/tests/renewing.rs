@@ -158,7 +158,8 @@ fn a_fence_that_lapsed_may_simply_be_renewed() {
     while world.is_idle() {
         world.after(ms(50));
     }
-    assert_eq!(without_fence(&world.answer()), [""; 0], "nothing is said about entries or claims");
+    // Somebody may have deleted the claim meanwhile, and another made it anew.
+    assert_eq!(without_fence(&world.answer()), ["read claim"], "and nothing is said about entries");
     assert!(world.fence().deadline > world.now);
     assert!(world.holds());
 }
