@@ -8,8 +8,8 @@ fn settings() -> Settings {
         margin: Duration::from_millis(500),
         policy: Policy::Hold,
         hold_for: Duration::from_hours(1),
-        restart_lease: Duration::from_secs(60),
-        stable_for: Duration::from_secs(60),
+        restart_lease: Duration::from_mins(1),
+        stable_for: Duration::from_mins(1),
         handover_pace: Duration::from_millis(500),
         honour_exclude_label: true,
         clock_late: Duration::from_millis(8),
@@ -19,8 +19,8 @@ fn settings() -> Settings {
 
 #[test]
 fn settings_that_cannot_work_are_refused_with_what_would() {
-    let ms = Duration::from_millis;
     type Change = fn(&mut Settings);
+    let ms = Duration::from_millis;
     let table: [(&str, Change, &str); 8] = [
         ("a lease that no API server can keep", |s| s.lease = Duration::from_millis(999), "1s to 1h"),
         ("a lease that lasts for ever", |s| s.lease = Duration::from_secs(3601), "1s to 1h"),

@@ -86,7 +86,6 @@ fn happen(world: &mut World, happens: &Happens) {
         Happens::Lose if !world.is_idle() => drop(world.lose()),
         Happens::Miss if !world.is_idle() => drop(world.miss()),
         Happens::Refuse if !world.is_idle() => drop(world.refuse()),
-        Happens::Answer | Happens::LoseAnswer | Happens::Lose | Happens::Miss | Happens::Refuse => {}
         Happens::Lease { node, life, ended, is_long, is_seen } => {
             let name = NODES[node];
             let ended: Vec<_> = (1..=ended).map(|life| session(name, life)).collect();
@@ -108,7 +107,13 @@ fn happen(world: &mut World, happens: &Happens) {
         Happens::EraseClaim => world.erase_claim(),
         Happens::AskToDelete if world.has_claim() => drop(world.ask_to_delete()),
         Happens::Wish(to) if world.has_claim() => drop(world.wish(NODES[to])),
-        Happens::AskToDelete | Happens::Wish(_) => {}
+        Happens::Answer
+        | Happens::LoseAnswer
+        | Happens::Lose
+        | Happens::Miss
+        | Happens::Refuse
+        | Happens::AskToDelete
+        | Happens::Wish(_) => {}
         Happens::Node { node: of, cordoned, ready, is_out } => {
             let record = NodeRecord { cordoned, ready, out_of_service: is_out, ..node(NODES[of]) };
             world.tell(Event::Node(record));

@@ -192,7 +192,8 @@ fn the_api_servers_are_the_endpoints_of_the_service_kubernetes_in_default_only()
 
 #[test]
 fn a_node_is_what_its_conditions_and_taints_say() {
-    let rows: [(Value, fn(&NodeRecord) -> bool, &str); 8] = [
+    type Fact = fn(&NodeRecord) -> bool;
+    let rows: [(Value, Fact, &str); 8] = [
         (
             json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}),
             |node| node.ready,
