@@ -2,7 +2,10 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use vipward::core::ownership::{Command, Engine, Entry, Event, Notice, Settings, StopReason};
+use vipward::core::{
+    ownership::{Command, Engine, Entry, Event, Notice, Settings, StopReason},
+    time::Monotonic,
+};
 
 use super::{Happening, World};
 use crate::{
@@ -272,8 +275,12 @@ impl World {
 
     fn carry_out_one(&mut self, node: usize, command: Command) {
         match command {
-            Command::SetFence(fence) => {
+            Command::SetFence(mut fence) => {
                 let now = self.now;
+                if self.sabotage == Some(Sabotage::NoMargin) && fence.deadline != Monotonic::default() {
+                    // What the engine keeps clear whatever the settings are.
+                    fence.deadline = fence.deadline + ms(self.plan.timing.lease_ms) / 20;
+                }
                 let it = &mut self.nodes[node];
                 it.program.move_fence(fence);
                 it.last_alive = now;
