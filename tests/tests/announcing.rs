@@ -7,8 +7,10 @@ use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
+use bytemuck::bytes_of;
 use ipnet::Ipv4Net;
 use nix::sys::signal::Signal;
+use vipward_common::{Fence, Policy};
 use vipward_tests::agent::{Agent, AgentOptions};
 use vipward_tests::arp::{Arp, Mac};
 use vipward_tests::lan::Nic;
@@ -224,19 +226,24 @@ fn nothing_is_announced_while_the_map_says_that_it_is_not_ours_or_the_fence_is_n
     );
     let agent = scene.agent(&config)?;
     expect_round(&wire)?;
-    let fence = [0; 32];
-    overwrite(&agent, "fence", &[0; 4], &fence)?;
+    let mut fence = Fence {
+        deadline_ns: 0,
+        hold_until_ns: 0,
+        yields_settled: 0,
+        session: 0,
+        policy: Policy::Hold,
+        _pad: 0,
+    };
+    overwrite(&agent, "fence", &[0; 4], bytes_of(&fence))?;
     assert_nothing_is_announced(&wire, "the fence is over")?;
     // Held over for the rest of time: the program answers on, and nothing is announced.
-    let mut fence = fence;
-    fence[8..16].copy_from_slice(&u64::MAX.to_ne_bytes());
-    fence[24..28].copy_from_slice(&1_u32.to_ne_bytes());
-    overwrite(&agent, "fence", &[0; 4], &fence)?;
+    fence.hold_until_ns = u64::MAX;
+    overwrite(&agent, "fence", &[0; 4], bytes_of(&fence))?;
     assert_nothing_is_announced(&wire, "the fence is held over")?;
     assert_eq!(answers_to(&wire, &clients_request(VIP), ip(2))?.len(), 1, "held over");
     // Valid for the rest of time, and the rounds go on; then the entry goes.
-    fence[..8].copy_from_slice(&u64::MAX.to_ne_bytes());
-    overwrite(&agent, "fence", &[0; 4], &fence)?;
+    fence.deadline_ns = u64::MAX;
+    overwrite(&agent, "fence", &[0; 4], bytes_of(&fence))?;
     assert_eq!(expect_round(&wire)?.mac, NODE);
     let mut key = [0; 12];
     key[..4].copy_from_slice(&scene.node.link("eth0")?.index.to_ne_bytes());

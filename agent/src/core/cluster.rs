@@ -130,6 +130,9 @@ pub struct NodeLink {
     pub carrier: bool,
 }
 
+/// How many ended sessions a Lease remembers.
+pub const MOST_ENDED: usize = 8;
+
 /// A node's Lease: its heartbeat and its session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeaseRecord {

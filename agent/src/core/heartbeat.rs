@@ -10,7 +10,7 @@ use super::time::Monotonic;
 mod tests;
 
 /// How many ticks of the coarse clock the program may see a deadline late: it caches the clock for one of them.
-const TICKS_LATE: u32 = 2;
+pub const TICKS_LATE: u32 = 2;
 
 /// What the fence is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

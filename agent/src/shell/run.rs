@@ -177,11 +177,6 @@ struct Driver<S> {
     verify: Monotonic,
 }
 
-enum Turn {
-    GoOn,
-    Stop(&'static str),
-}
-
 /// Whether this host can run an agent on these pins, and the lock that keeps others from them.
 fn check_host(pins: &PinArgs) -> Result<PinDirLock, RunError> {
     preflight::check_capabilities()?;

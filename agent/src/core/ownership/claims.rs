@@ -8,7 +8,7 @@ use super::{
     vip::{Busy, Vip},
 };
 use crate::core::{
-    cluster::{ClaimRecord, ClaimState, NodeName, Session},
+    cluster::{ClaimRecord, ClaimState, Holder, NodeName, Session},
     time::Monotonic,
 };
 
@@ -236,16 +236,13 @@ impl Engine {
     /// Goes on with what is pinned, in the session that it is of.
     pub(super) fn adopt_found(&mut self, now: Monotonic) {
         let lasts = self.handover_lasts();
+        let us = (self.settings.node.clone(), self.own.session());
+        let is_us = |holder: &Holder| holder.node == us.0 && Some(holder.session) == us.1;
         // The process before this one may have written claims whose entries it did not live to change.
-        if let Some(session) = self.own.session() {
-            for vip in self.vips.values_mut() {
-                vip.attempted = vip.claim.as_ref().is_some_and(|claim| match &claim.state {
-                    ClaimState::Held(holder) => {
-                        holder.node == self.settings.node && holder.session == session
-                    }
-                    ClaimState::Offered { .. } | ClaimState::Released | ClaimState::Blank => false,
-                });
-            }
+        for vip in self.vips.values_mut() {
+            let claim = vip.claim.as_ref();
+            vip.attempted =
+                claim.is_some_and(|claim| matches!(&claim.state, ClaimState::Held(holder) if is_us(holder)));
         }
         for (address, entry) in std::mem::take(&mut self.found.entries) {
             let Some(vip) = self.vips.get_mut(&address) else {
@@ -255,11 +252,9 @@ impl Engine {
             let claim = vip.claim.as_ref();
             match entry {
                 FoundEntry::Held => {
-                    let session = self.own.session();
-                    let node = &self.settings.node;
                     // Ours, or edited by hand while nobody was here to see it.
                     let is_ours = claim.is_none_or(|claim| match &claim.state {
-                        ClaimState::Held(holder) => holder.node == *node && Some(holder.session) == session,
+                        ClaimState::Held(holder) => is_us(holder),
                         ClaimState::Blank => true,
                         ClaimState::Offered { .. } | ClaimState::Released => false,
                     });
@@ -271,9 +266,7 @@ impl Engine {
                 FoundEntry::Handover { mac, until } => {
                     let named = claim.and_then(|claim| claim.state.holder());
                     // Held until an offer was begun that was never written.
-                    vip.attempted = named.is_some_and(|holder| {
-                        holder.node == self.settings.node && Some(holder.session) == self.own.session()
-                    });
+                    vip.attempted = named.is_some_and(is_us);
                     if let Some(to) = named.filter(|holder| holder.mac == mac) {
                         let offered = until.saturating_sub(lasts).min(now);
                         vip.handing = Some(Handing::new(to.clone(), offered, until));

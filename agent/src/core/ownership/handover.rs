@@ -83,11 +83,8 @@ impl Engine {
         }
         let us = self.settings.node.clone();
         let standing = self.standing(&us, address, demand, now);
-        let others: Vec<Candidate> = self
-            .candidates(address, demand, now)
-            .into_iter()
-            .filter(|candidate| candidate.holder.node != us && self.renews(&candidate.holder.node, now))
-            .collect();
+        let candidates = self.candidates(address, demand, now);
+        let others = self.others_that_renew(&candidates, now);
         let rested = self.vips[&address].changed + self.rest();
         match standing {
             // The fence has lapsed: there is nothing to decide until it is valid again.
@@ -107,12 +104,20 @@ impl Engine {
                 }
                 Some(soonest) => {
                     let from = soonest.known_at.max(rested);
-                    let best = others.iter().find(|candidate| candidate.known_at <= now);
+                    let best = others.iter().copied().find(|candidate| candidate.known_at <= now);
                     self.offer_urgently(address, claim, best, from, &format!("{us}: {why}"), now)
                 }
             },
-            Ok(ours) => self.keep(address, claim, demand, &ours, &others, now),
+            Ok(ours) => self.keep(address, claim, demand, &ours, &candidates, now),
         }
+    }
+
+    /// The nodes that a VIP of this one could be offered to, the best first.
+    fn others_that_renew<'a>(&self, candidates: &'a [Candidate], now: Monotonic) -> Vec<&'a Candidate> {
+        let is_one = |candidate: &&Candidate| {
+            candidate.holder.node != self.settings.node && self.renews(&candidate.holder.node, now)
+        };
+        candidates.iter().filter(is_one).collect()
     }
 
     /// This node can hold it: is there a reason to move it all the same?
@@ -122,10 +127,11 @@ impl Engine {
         claim: &ClaimRecord,
         demand: &Demand,
         ours: &Candidate,
-        others: &[Candidate],
+        candidates: &[Candidate],
         now: Monotonic,
     ) -> Again {
         let us = self.settings.node.clone();
+        let others = self.others_that_renew(candidates, now);
         let rested = self.vips[&address].changed + self.rest();
         if let Some(wanted) = claim.move_to.clone().filter(|wanted| *wanted != us) {
             let why = match self.standing(&wanted, address, demand, now) {
@@ -138,7 +144,8 @@ impl Engine {
             };
             return self.refuse_to_move(address, claim, demand, wanted, &why);
         }
-        let best = others.iter().find(|candidate| candidate.known_at <= now && candidate.soft.is_none());
+        let best =
+            others.iter().copied().find(|candidate| candidate.known_at <= now && candidate.soft.is_none());
         if let (Some(soft), Some(best)) = (&ours.soft, best) {
             return self.offer_urgently(address, claim, Some(best), rested, &format!("{us}: {soft}"), now);
         }
@@ -149,8 +156,7 @@ impl Engine {
             self.update(address, claim, demand, ours, claim.note.trouble.clone());
             return None;
         }
-        let first = self.candidates(address, demand, now).into_iter().next();
-        let Some(better) = first.filter(|first| first.holder.node != us) else {
+        let Some(better) = candidates.first().filter(|first| first.holder.node != us) else {
             self.vip(address).better = None;
             return others.iter().map(|candidate| candidate.known_at).filter(|at| *at > now).min();
         };
@@ -300,18 +306,18 @@ impl Engine {
             None => None,
         };
         // The one who offers it takes it back; if that is over, nobody else would free it.
-        match (self.has_ended(&from.0, from.1, now), why) {
-            (Err(again), _) => return again,
-            (Ok(()), _) if !self.own.is_valid(now) => {}
-            (Ok(()), Some(why)) => self.release(address, claim, &why),
-            (Ok(()), None) => self.delete(address, claim),
+        if self.has_ended(&from.0, from.1, now) && self.own.is_valid(now) {
+            match why {
+                Some(why) => self.release(address, claim, &why),
+                None => self.delete(address, claim),
+            }
         }
         None
     }
 
     /// Another node has it: for a while this one answers with its MAC, if it has handed it over.
     pub(super) fn finish_handing(&mut self, address: Ipv4Addr, holder: &Holder, now: Monotonic) -> Again {
-        let has_ended = self.has_ended(&holder.node, holder.session, now).is_ok();
+        let has_ended = self.has_ended(&holder.node, holder.session, now);
         let vip = self.vip(address);
         let handing = vip.handing.as_mut()?;
         if has_ended || handing.to.node != holder.node || handing.to.mac != holder.mac {

@@ -102,16 +102,14 @@ impl Engine {
     }
 
     fn take_lease(&mut self, record: LeaseRecord, now: Monotonic) {
-        let name = record.node.clone();
-        let member = self.members.entry(record.node.clone()).or_insert_with(|| Member::new(now));
-        let matters = member.lease.as_ref().is_none_or(|known| {
+        let known = self.members.get(&record.node).and_then(|member| member.lease.as_ref());
+        let is_other = known.is_none_or(|known| {
             known.session != record.session || known.ended != record.ended || known.links != record.links
         });
-        let was_silent = self.silent_at(&name, now).is_some_and(|silent| silent <= now);
-        let matters = matters || was_silent;
-        let member = self.members.entry(name.clone()).or_insert_with(|| Member::new(now));
+        let was_silent = self.silent_at(&record.node, now).is_some_and(|silent| silent <= now);
+        let member = self.members.entry(record.node.clone()).or_insert_with(|| Member::new(now));
         member.take_in(record, now);
-        if matters {
+        if is_other || was_silent {
             self.peers_may_have_changed();
             self.all_dirty();
         }
@@ -173,27 +171,14 @@ impl Engine {
         }
     }
 
-    /// Whether a session of a node is over for good, and if not, when time alone may tell.
-    pub(super) fn has_ended(
-        &self,
-        name: &NodeName,
-        session: Session,
-        now: Monotonic,
-    ) -> Result<(), Option<Monotonic>> {
+    /// Whether a session of a node is over for good: its Lease lists it as ended.
+    pub(super) fn has_ended(&self, name: &NodeName, session: Session, now: Monotonic) -> bool {
         // While this node lives in a session that it renews, every other one of its own is over.
         let is_ours = *name == self.settings.node;
-        if is_ours
-            && (self.own.has_ended(session) || self.own.is_valid(now) && self.own.session() != Some(session))
-        {
-            return Ok(());
-        }
-        let Some(lease) = self.members.get(name).and_then(|member| member.lease.as_ref()) else {
-            return Err(None);
-        };
-        if lease.ended.contains(&session) {
-            return Ok(());
-        }
-        Err(None)
+        let is_past =
+            self.own.has_ended(session) || self.own.is_valid(now) && self.own.session() != Some(session);
+        let lease = self.members.get(name).and_then(|member| member.lease.as_ref());
+        is_ours && is_past || lease.is_some_and(|lease| lease.ended.contains(&session))
     }
 
     /// How long a Lease must have been unchanged for its node to be dead.
@@ -240,7 +225,7 @@ impl Engine {
 
     /// When a session that a claim names may be ended; none when it has been.
     fn over_at(&self, name: &NodeName, session: Session, now: Monotonic) -> Option<Monotonic> {
-        if self.has_ended(name, session, now).is_ok() {
+        if self.has_ended(name, session, now) {
             return None;
         }
         let silent = self.silent_at(name, now)?;

@@ -9,12 +9,9 @@ use super::{
     REFUSED_RETRY, RETRY, Settings, StopReason,
 };
 use crate::core::{
-    cluster::{LeaseRecord, NodeLink, Session},
+    cluster::{LeaseRecord, MOST_ENDED, NodeLink, Session},
     time::Monotonic,
 };
-
-/// How many ended sessions a Lease remembers.
-const MOST_ENDED: usize = 8;
 
 /// How far this process is with its session.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -136,7 +133,7 @@ impl Own {
             Life::Over => Monotonic::from_nanos(u64::MAX),
             Life::Waiting => self.beat,
             Life::Doubtful { until, .. } => self.beat.min(*until),
-            Life::Living if self.renewal.is_some() || self.reading => self.beat,
+            Life::Living if self.is_renewing() => self.beat,
             Life::Living => self.beat.min(self.next),
         }
     }
@@ -236,7 +233,7 @@ impl Engine {
         {
             self.begin_session(now);
         }
-        if self.own.lives() && self.own.renewal.is_none() && !self.own.reading && self.own.next <= now {
+        if self.own.lives() && !self.own.is_renewing() && self.own.next <= now {
             self.renew(now);
         }
         if self.own.beat <= now {
@@ -425,7 +422,7 @@ impl Engine {
                     self.own.record = Some(record.clone());
                 }
             }
-            Life::Living if self.own.renewal.is_none() && !self.own.reading && self.own.renewed => {
+            Life::Living if !self.own.is_renewing() && self.own.renewed => {
                 let known = self.own.record.as_ref();
                 let is_old = known.is_some_and(|known| {
                     known.version == record.version || record.version.is_older_than(&known.version)
@@ -439,7 +436,7 @@ impl Engine {
     }
 
     pub(super) fn on_own_lease_gone(&mut self) {
-        if self.own.lives() && self.own.renewal.is_none() && !self.own.reading && self.own.renewed {
+        if self.own.lives() && !self.own.is_renewing() && self.own.renewed {
             self.read_own_lease();
         }
     }

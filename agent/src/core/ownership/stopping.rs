@@ -95,16 +95,16 @@ impl Engine {
         match &claim.state {
             // Who offers it to this node takes it back.
             ClaimState::Offered { to, from } if self.is_us(&to.node, to.session) => {
-                if let Err(again) = self.has_ended(&from.0, from.1, now) {
-                    return again;
+                if !self.has_ended(&from.0, from.1, now) {
+                    return None;
                 }
             }
             ClaimState::Held(holder) | ClaimState::Offered { to: holder, .. }
                 if !self.is_us(&holder.node, holder.session) =>
             {
                 // A holder that lives deletes it itself.
-                if let Err(again) = self.has_ended(&holder.node, holder.session, now) {
-                    return again;
+                if !self.has_ended(&holder.node, holder.session, now) {
+                    return None;
                 }
             }
             ClaimState::Held(_) | ClaimState::Offered { .. } | ClaimState::Released | ClaimState::Blank => {}

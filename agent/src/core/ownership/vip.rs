@@ -1,6 +1,6 @@
 //! One VIP: what its claim, its Services and the time call for on this node.
 
-use std::{net::Ipv4Addr, sync::Arc};
+use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
 use vipward_common::MacAddr;
 
@@ -9,9 +9,14 @@ use super::{
     handover::Handing, standing::Candidate,
 };
 use crate::core::{
-    cluster::{ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, NodeName},
+    cluster::{ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, NodeName, ServiceName, Session},
     time::Monotonic,
 };
+
+/// How long nobody must have been able to hold a VIP before people are told.
+const AFTER: Duration = Duration::from_secs(1);
+/// How soon they may be told something else.
+const REPEAT: Duration = Duration::from_secs(10);
 
 /// A request about a claim that is under way.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -102,7 +107,7 @@ impl Vip {
         self.claim.as_ref().map_or(Expected::Absent, |claim| Expected::At(claim.version.clone()))
     }
 
-    fn services(&self) -> Vec<super::super::cluster::ServiceName> {
+    fn services(&self) -> Vec<ServiceName> {
         self.demand.as_ref().map(|demand| demand.services.clone()).unwrap_or_default()
     }
 }
@@ -112,12 +117,12 @@ pub(super) type Again = Option<Monotonic>;
 
 impl Engine {
     /// How long a claim rests after a change of holder, and how long the owner has to put something right.
-    pub(super) fn rest(&self) -> std::time::Duration {
+    pub(super) fn rest(&self) -> Duration {
         self.settings.lease + self.settings.margin
     }
 
     /// How long the owner of a claim that is blank or missing has to put it right: an agent that is restarted has longer.
-    fn grace(&self) -> std::time::Duration {
+    fn grace(&self) -> Duration {
         let leases = self.members.values().filter_map(|member| member.lease.as_ref());
         let longest = leases.map(|lease| lease.duration).max().unwrap_or_default();
         longest.max(self.settings.lease) + self.settings.margin
@@ -176,9 +181,7 @@ impl Engine {
                     self.own.renew_now(now);
                     return Some(now + super::RETRY / 5);
                 }
-                let epoch = claim.epoch.max(vip.epoch());
-                self.repaired(&address.to_string());
-                self.hold(address, epoch, "the claim was edited by hand");
+                self.repair(address, "the claim was edited by hand");
                 None
             }
             ClaimState::Held(holder) | ClaimState::Offered { to: holder, .. } => {
@@ -197,7 +200,7 @@ impl Engine {
         }
     }
 
-    pub(super) fn is_us(&self, name: &NodeName, session: crate::core::cluster::Session) -> bool {
+    pub(super) fn is_us(&self, name: &NodeName, session: Session) -> bool {
         *name == self.settings.node && self.own.session() == Some(session)
     }
 
@@ -219,9 +222,7 @@ impl Engine {
             if !self.own.is_valid(now) {
                 return None;
             }
-            let epoch = vip.epoch();
-            self.repaired(&address.to_string());
-            self.hold(address, epoch, "the claim was deleted by hand");
+            self.repair(address, "the claim was deleted by hand");
             return None;
         }
         self.is_nowhere(address);
@@ -232,10 +233,8 @@ impl Engine {
     /// Somebody has asked to delete the object.
     fn deleting(&mut self, address: Ipv4Addr, claim: &ClaimRecord, is_ours: bool, now: Monotonic) -> Again {
         let vip = &self.vips[&address];
-        let holder_is_gone = match claim.state.holder() {
-            Some(holder) => self.has_ended(&holder.node, holder.session, now).is_ok(),
-            None => true,
-        };
+        let holder_is_gone =
+            claim.state.holder().is_none_or(|holder| self.has_ended(&holder.node, holder.session, now));
         if !(is_ours || vip.is_held() || holder_is_gone && self.is_reporter(address, now)) {
             let mac = claim.state.holder().map_or(MacAddr::ZERO, |holder| holder.mac);
             self.set_entry(address, Some(Entry::Foreign { mac }));
@@ -273,9 +272,7 @@ impl Engine {
         };
         if vip.is_held() {
             if vip.held > Some(claim.epoch) && vip.handing.is_none() && self.own.is_valid(now) {
-                let epoch = vip.epoch();
-                self.repaired(&address.to_string());
-                self.hold(address, epoch, "the claim was edited by hand");
+                self.repair(address, "the claim was edited by hand");
                 return None;
             }
             self.settle_dispute(address, now);
@@ -326,13 +323,11 @@ impl Engine {
             return Some(again);
         }
         self.set_entry(address, Some(Entry::Foreign { mac: holder.mac }));
-        match self.has_ended(&holder.node, holder.session, now) {
-            Ok(()) => self.free(address, claim, now, now),
-            Err(again) => {
-                self.vip(address).free = None;
-                again
-            }
+        if self.has_ended(&holder.node, holder.session, now) {
+            return self.free(address, claim, now, now);
         }
+        self.vip(address).free = None;
+        None
     }
 
     fn is_nowhere(&mut self, address: Ipv4Addr) {
@@ -416,7 +411,6 @@ impl Engine {
         demand: &Demand,
         now: Monotonic,
     ) -> Again {
-        const AFTER: std::time::Duration = std::time::Duration::from_secs(1);
         let since = *self.vip(address).nobody.get_or_insert(now);
         if !self.is_reporter(address, now) {
             return Some(now + self.rest());
@@ -448,6 +442,13 @@ impl Engine {
         None
     }
 
+    /// Puts a claim right that somebody has edited or deleted; its epoch only grows.
+    fn repair(&mut self, address: Ipv4Addr, cause: &str) {
+        let epoch = self.vips[&address].epoch();
+        self.repaired(&address.to_string());
+        self.hold(address, epoch, cause);
+    }
+
     /// Writes a claim that makes this node the holder; it is one when the write has succeeded.
     pub(super) fn hold(&mut self, address: Ipv4Addr, epoch: Epoch, cause: &str) {
         let vip = &self.vips[&address];
@@ -477,9 +478,13 @@ impl Engine {
             state: ClaimState::Held(holder),
             note,
         };
-        let vip = self.vip(address);
+        self.send(Busy::Hold(write.clone()), write);
+    }
+
+    fn send(&mut self, busy: Busy, write: ClaimWrite) {
+        let vip = self.vip(write.vip);
         vip.rested_on = Some(write.expected.clone());
-        vip.busy = Some(Busy::Hold(write.clone()));
+        vip.busy = Some(busy);
         self.command(Command::WriteClaim(write));
     }
 
@@ -491,11 +496,8 @@ impl Engine {
         state: ClaimState,
         note: ClaimNote,
     ) {
-        let vip = self.vip(address);
-        let expected = vip.expected();
-        vip.rested_on = Some(expected.clone());
-        vip.busy = Some(busy);
-        self.command(Command::WriteClaim(ClaimWrite { vip: address, expected, epoch, state, note }));
+        let expected = self.vips[&address].expected();
+        self.send(busy, ClaimWrite { vip: address, expected, epoch, state, note });
     }
 
     /// Stops answering, then says so.
@@ -597,6 +599,3 @@ impl Engine {
         }
     }
 }
-
-/// How soon people may be told something else about a VIP that nobody holds.
-const REPEAT: std::time::Duration = std::time::Duration::from_secs(10);

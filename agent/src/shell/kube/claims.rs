@@ -77,7 +77,7 @@ impl KnownClaims {
     /// Takes note of an object, unless a later one is known.
     pub(super) fn learn(&self, vip: Ipv4Addr, known: Known) {
         let mut all = self.0.lock().expect("invariant: nobody panics with this lock");
-        if all.get(&vip).is_none_or(|old| !is_older(&known.version, &old.version)) {
+        if all.get(&vip).is_none_or(|old| !known.version.is_older_than(&old.version)) {
             all.insert(vip, known);
         }
     }
@@ -90,15 +90,6 @@ impl KnownClaims {
     /// The object as it was seen last.
     pub(super) fn latest(&self, vip: Ipv4Addr) -> Option<Known> {
         self.0.lock().expect("invariant: nobody panics with this lock").get(&vip).cloned()
-    }
-}
-
-/// Whether version `a` is certainly older than `b`. Only what is remembered here hangs on that, never a decision: a
-/// write is compared with what the API server has.
-pub(super) fn is_older(a: &Version, b: &Version) -> bool {
-    match (a.as_str().parse::<u128>(), b.as_str().parse::<u128>()) {
-        (Ok(a), Ok(b)) => a < b,
-        (Ok(_) | Err(_), Ok(_) | Err(_)) => false,
     }
 }
 

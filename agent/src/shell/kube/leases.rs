@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{meta::Meta, text};
 use crate::core::{
-    cluster::{LeaseRecord, NodeLink, NodeName, Session, Version},
+    cluster::{LeaseRecord, MOST_ENDED, NodeLink, NodeName, Session, Version},
     ownership::LeaseWrite,
 };
 
@@ -24,8 +24,6 @@ const DURATION: &str = "vipward.io/duration";
 const ENDED: &str = "vipward.io/ended";
 /// Annotation: the node's interfaces.
 const LINKS: &str = "vipward.io/links";
-/// So many sessions that have ended are kept.
-const MAX_ENDED: usize = 8;
 
 #[derive(Deserialize)]
 struct Object {
@@ -160,7 +158,7 @@ fn contents(write: &LeaseWrite, known: Option<&Known>, now: Timestamp) -> Value 
         })
         .collect();
     let links = serde_json::to_string(&links).expect("invariant: names, numbers and texts are JSON");
-    let latest = &ended[ended.len().saturating_sub(MAX_ENDED)..];
+    let latest = &ended[ended.len().saturating_sub(MOST_ENDED)..];
     let ended = latest.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     let mut spec = json!({
         // Not an empty text, which the API server refuses.

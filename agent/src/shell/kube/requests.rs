@@ -373,7 +373,7 @@ impl Worker {
         match self.kube.claims.latest(vip) {
             Some(known) if known.version == *version => return Ok(known),
             // Somebody has been faster: the API server would say no more than that.
-            Some(known) if claims::is_older(version, &known.version) => return Err(Failure::Conflict),
+            Some(known) if version.is_older_than(&known.version) => return Err(Failure::Conflict),
             Some(_) | None => {}
         }
         let (_, known, _) = self.read_claim(vip, deadline).await?;

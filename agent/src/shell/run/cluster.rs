@@ -55,8 +55,6 @@ use crate::{
     },
 };
 
-/// How many ticks of the coarse clock the program may see a deadline late: it caches the clock for one of them.
-const TICKS_LATE: u32 = 2;
 /// What is taken in before entries are changed.
 const BATCH: usize = 256;
 
@@ -188,7 +186,7 @@ fn ownership_settings(
         stable_for: args.stable_for,
         handover_pace: args.handover_pace,
         honour_exclude_label,
-        clock_late: clock_tick()? * TICKS_LATE,
+        clock_late: clock_tick()? * heartbeat::TICKS_LATE,
         seed: fastrand::u64(..) ^ now_ns,
     };
     settings.check()?;
@@ -342,8 +340,12 @@ impl Driver<Cluster> {
             Heard::Deadline => {
                 self.decide(ownership::Event::Tick).await?;
                 self.write_statuses_again()?;
+                // Only then is the network observed; other deadlines may come a thousand times a second.
+                let verifies = self.verify <= now()?;
                 self.on_deadline().await?;
-                self.tell_links().await?;
+                if verifies {
+                    self.tell_links().await?;
+                }
             }
             Heard::Stop(signal) => self.on_signal(signal),
             Heard::Hangup => info!("SIGHUP: there is no file to read again; the cluster is watched"),

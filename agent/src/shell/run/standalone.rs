@@ -6,7 +6,7 @@ use tracing::{error, info, warn};
 use vipward_common::{Event, Fence};
 
 use super::{
-    Driver, RunError, Turn, apply::chain, check_host, clock_tick, inputs::Heard, millis, now, read_config,
+    Driver, RunError, apply::chain, check_host, clock_tick, inputs::Heard, millis, now, read_config,
     source::Source,
 };
 use crate::{
@@ -24,6 +24,11 @@ use crate::{
         watch::Watch,
     },
 };
+
+enum Turn {
+    GoOn,
+    Stop(&'static str),
+}
 
 /// A file, whose VIPs this node holds on its own authority.
 struct FileSource {
