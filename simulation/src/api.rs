@@ -1,6 +1,6 @@
 //! The model API server: objects with versions, compare-and-swap, and what each watch has yet to be told.
 
-use std::{collections::BTreeMap, net::Ipv4Addr};
+use std::{collections::BTreeMap, net::Ipv4Addr, time::Duration};
 
 use vipward::core::{
     cluster::{ClaimRecord, LeaseRecord, NodeName, NodeRecord, Version},
@@ -49,6 +49,8 @@ pub(crate) enum Key {
 pub(crate) struct Api {
     revision: u64,
     pub(crate) leases: BTreeMap<NodeName, LeaseRecord>,
+    /// How long each node last said that its renewal is good for, whatever has become of its Lease.
+    pub(crate) renewed_for: BTreeMap<NodeName, Duration>,
     pub(crate) claims: BTreeMap<Ipv4Addr, ClaimRecord>,
     pub(crate) nodes: BTreeMap<NodeName, NodeRecord>,
     pub(crate) demands: BTreeMap<Ipv4Addr, Demand>,
@@ -189,6 +191,7 @@ impl Api {
             ended: write.ended.clone(),
             duration: write.duration,
             links: write.links.clone(),
+            leaving: write.leaving,
         };
         let is_own = names::node_index(&write.node) == Some(from);
         let current = self.leases.get(&write.node).map(|record| &record.version);
@@ -196,7 +199,12 @@ impl Api {
             Ok(()) if !is_own && self.sabotage == Some(Sabotage::NoDeposing) => {
                 Outcome::Done(LeaseRecord { version: self.version(), ..record })
             }
-            Ok(()) => Outcome::Done(self.put_lease(record)),
+            Ok(()) => {
+                if is_own {
+                    self.renewed_for.insert(record.node.clone(), record.duration);
+                }
+                Outcome::Done(self.put_lease(record))
+            }
             Err(Refusal::Conflict) if is_own && self.sabotage == Some(Sabotage::NoSessionCheck) => {
                 Outcome::Done(self.put_lease(record))
             }

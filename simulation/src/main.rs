@@ -1,7 +1,6 @@
 //! `vipward-simulate`: plays schedules, and shows in the shortest way what broke a promise.
 
 use std::{
-    collections::BTreeSet,
     io::{self, IsTerminal as _, Write as _},
     num::NonZeroUsize,
     path::PathBuf,
@@ -36,9 +35,6 @@ struct Args {
     /// Play the one schedule of `--seed` and print what happens
     #[arg(long)]
     trace: bool,
-    /// Seeds that are known to fail, one a line: they are told, and are no failure; one that has come to pass is
-    #[arg(long)]
-    known: Option<PathBuf>,
     /// Do not shorten what fails
     #[arg(long)]
     whole: bool,
@@ -91,9 +87,7 @@ fn conclude(args: &Args, outcome: &Outcome) -> Result<bool> {
     if io::stderr().is_terminal() {
         eprintln!();
     }
-    let known = known(args)?;
-    let new: Vec<_> = outcome.failures.iter().filter(|(seed, _)| !known.contains(seed)).collect();
-    for (seed, _) in new.iter().take(args.show) {
+    for (seed, _) in outcome.failures.iter().take(args.show) {
         let whole = Schedule::generate(*seed);
         let schedule = if args.whole { whole.clone() } else { shrink(&whole, Options::default()) };
         println!("seed {seed}: {} of {} disturbances are enough", schedule.len(), whole.len());
@@ -101,8 +95,7 @@ fn conclude(args: &Args, outcome: &Outcome) -> Result<bool> {
         println!("whole: cargo xtask simulate --trace --seed {seed}\n");
     }
     for (seed, violation) in outcome.failures.iter().take(2_000) {
-        let known = if known.contains(seed) { " (known, and open)" } else { "" };
-        println!("seed {seed}: {violation}{known}");
+        println!("seed {seed}: {violation}");
     }
     let tally = &outcome.tally;
     for (what, seen) in tally.shares() {
@@ -116,27 +109,9 @@ fn conclude(args: &Args, outcome: &Outcome) -> Result<bool> {
     for what in &rare {
         println!("too few: less than a tenth of the schedules had a {what}");
     }
-    let played = args.seed..args.seed.saturating_add(args.seeds);
-    let fails = |seed: &u64| outcome.failures.iter().any(|(failed, _)| failed == seed);
-    let mended: Vec<_> = known.iter().filter(|seed| played.contains(seed) && !fails(seed)).collect();
-    for seed in &mended {
-        println!("seed {seed} passes now: take it off the list of those that are known to fail");
-    }
-    let failed = outcome.failures.len();
-    println!("{} schedules, {failed} failed, {} of them not known before", tally.runs, new.len());
+    println!("{} schedules, {} failed", tally.runs, outcome.failures.len());
     io::stdout().flush().context("failed to write to stdout")?;
-    Ok(new.is_empty() && mended.is_empty() && rare.is_empty())
-}
-
-/// The seeds that are known to fail; what follows `#` is for people.
-fn known(args: &Args) -> Result<BTreeSet<u64>> {
-    let Some(path) = &args.known else { return Ok(BTreeSet::new()) };
-    let text = std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
-    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
-    lines
-        .filter(|line| !line.is_empty())
-        .map(|line| line.parse().with_context(|| format!("{}: {line:?} is no seed", path.display())))
-        .collect()
+    Ok(outcome.failures.is_empty() && rare.is_empty())
 }
 
 /// Plays one schedule and prints what happens.

@@ -167,6 +167,11 @@ impl Program {
         });
         let mut found = Found { session: self.session, deadline: self.deadline, ..Found::default() };
         found.entries = entries.collect();
+        let foreign = (0..self.slots.len()).filter_map(|vip| match self.role(vip, now)? {
+            Role::Foreign { mac } => Some((names::vip(vip), mac)),
+            Role::Held | Role::Handover { .. } => None,
+        });
+        found.foreign = foreign.collect();
         found
     }
 }

@@ -187,6 +187,7 @@ fn lease(node: &str, expected: Expected, number: Option<u64>) -> LeaseWrite {
         ended: Vec::new(),
         duration: LIMITS.lease,
         links: Vec::new(),
+        leaving: false,
     }
 }
 

@@ -12,8 +12,6 @@ use crate::{
 
 /// The simulator, optimised.
 pub(crate) const SCOPE: &[&str] = &["--profile=simulation", "-p", "vipward-simulation"];
-/// Those of them that break a promise still: bugs that are open, each to be mended and taken off the list.
-const KNOWN: &str = "simulation/known-failures.txt";
 /// How many schedules are part of every test run.
 const SEEDS: &str = "20000";
 
@@ -31,7 +29,7 @@ pub(crate) fn test(workspace: &Workspace, filters: &[String]) -> Result<Option<S
     let mut simulator = build(workspace)?;
     process::step(&format!("playing {SEEDS} schedules"));
     let watch = Stopwatch::start();
-    let passed = process::run(simulator.args(["--seeds", SEEDS, "--known"]).arg(workspace.root.join(KNOWN)));
+    let passed = process::run(simulator.args(["--seeds", SEEDS]));
     if let Err(error) = &passed {
         eprintln!("the simulation found something: {error:#}");
     }

@@ -148,6 +148,8 @@ pub struct LeaseRecord {
     pub duration: Duration,
     /// Its interfaces.
     pub links: Vec<NodeLink>,
+    /// Whether it goes away, and takes nothing any more.
+    pub leaving: bool,
 }
 
 /// Where a VIP is.

@@ -66,6 +66,10 @@ pub struct Engine {
     due: BTreeSet<(Monotonic, Ipv4Addr)>,
     /// VIPs to look at now.
     dirty: BTreeSet<Ipv4Addr>,
+    /// VIPs that were held over when the fence was renewed, and whose claims are to be read before the program is told.
+    doubted: BTreeSet<Ipv4Addr>,
+    /// Those that were found to be ours, to be announced then.
+    cleared: Vec<Ipv4Addr>,
     /// The next handover that is not urgent may begin then.
     next_handover: Monotonic,
     /// And the next one that is.
@@ -92,6 +96,8 @@ impl Engine {
             claimed: BTreeMap::new(),
             due: BTreeSet::new(),
             dirty: BTreeSet::new(),
+            doubted: BTreeSet::new(),
+            cleared: Vec::new(),
             next_handover: now,
             next_urgent: now,
             now,
@@ -174,9 +180,24 @@ impl Engine {
             self.due.remove(&(due, address));
         }
         let due = self.evaluate(address, now);
+        self.clear_doubt(address, now);
         if let (Some(vip), Some(due)) = (self.vips.get_mut(&address), due) {
             vip.due = Some(due);
             self.due.insert((due, address));
+        }
+    }
+
+    /// A VIP that was held over is known to be ours, or is given up.
+    fn clear_doubt(&mut self, address: Ipv4Addr, now: Monotonic) {
+        let vip = self.vips.get(&address);
+        if vip.is_some_and(Vip::is_in_doubt) || !self.doubted.remove(&address) {
+            return;
+        }
+        if vip.is_some_and(Vip::is_held) {
+            self.cleared.push(address);
+        }
+        if self.doubted.is_empty() {
+            self.doubt_no_more(now);
         }
     }
 

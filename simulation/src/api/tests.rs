@@ -16,6 +16,7 @@ fn lease(node: usize, expected: Expected) -> Request {
         ended: Vec::new(),
         duration: Duration::from_secs(4),
         links: Vec::new(),
+        leaving: false,
     })
 }
 

@@ -29,12 +29,17 @@ impl World {
     /// How long a Lease must be unchanged for its node to be dead: of whom the claim names.
     fn patience(&self, vip: usize) -> Duration {
         let timing = self.plan.timing;
-        let of = |node: &NodeName| self.api.leases.get(node).map(|lease| lease.duration);
+        // Of a Lease that is missing nobody can know for how long it was good.
+        let missing = Duration::from_millis(timing.restart_lease_ms.into());
+        let of = |node: &NodeName| {
+            let last = self.api.renewed_for.get(node).copied();
+            Some(last.filter(|_| self.api.leases.contains_key(node)).unwrap_or(missing))
+        };
         let named = match self.api.claims.get(&names::vip(vip)).map(|claim| &claim.state) {
             Some(ClaimState::Held(holder)) => of(&holder.node),
             Some(ClaimState::Offered { to, from }) => of(&to.node).max(of(&from.0)),
             // It may have been anybody's.
-            Some(ClaimState::Blank) | None => self.api.leases.values().map(|lease| lease.duration).max(),
+            Some(ClaimState::Blank) | None => self.api.renewed_for.values().copied().max(),
             Some(ClaimState::Released) => None,
         };
         let lease = Duration::from_millis(timing.lease_ms.into());
@@ -117,7 +122,7 @@ impl World {
     /// dead without anybody being able to know.
     fn calm(&self) -> Duration {
         let timing = self.plan.timing;
-        let longest = self.api.leases.values().map(|lease| lease.duration).max().unwrap_or_default();
+        let longest = self.api.renewed_for.values().copied().max().unwrap_or_default();
         let longest = longest.max(Duration::from_millis(timing.lease_ms.into()));
         (longest + Duration::from_millis(timing.margin_ms.into())) * 102 / 100 + LATENCIES
     }

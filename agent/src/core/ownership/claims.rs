@@ -17,7 +17,7 @@ fn named(state: &ClaimState) -> Option<(NodeName, Session)> {
 }
 
 /// The sessions that a claim depends on: while one of them may live, the VIP may be answered for by it.
-fn sessions(state: &ClaimState) -> Vec<(NodeName, Session)> {
+pub(super) fn sessions(state: &ClaimState) -> Vec<(NodeName, Session)> {
     let from = match state {
         ClaimState::Offered { to: _, from } => Some(from.clone()),
         ClaimState::Held(_) | ClaimState::Released | ClaimState::Blank => None,
@@ -42,6 +42,26 @@ fn is_explained(busy: &Busy, vip: &Vip) -> bool {
     }
 }
 
+impl Vip {
+    /// Whether somebody who does not know the rules has written this: it names nobody who has had the VIP or was to have it, and
+    /// says that nothing has changed.
+    fn is_edited(&self, record: &ClaimRecord) -> bool {
+        let named = sessions(&record.state);
+        let is_later = self.claim.as_ref().is_none_or(|known| record.epoch > known.epoch);
+        !named.is_empty()
+            && !self.owners.is_empty()
+            && !is_later
+            && !self.attempted
+            && !named.iter().any(|session| self.owners.contains(session))
+    }
+
+    /// The sessions that the VIP may be answered for in.
+    fn depends_on(&self) -> Vec<(NodeName, Session)> {
+        let claimed = self.claim.iter().flat_map(|claim| sessions(&claim.state));
+        claimed.chain(self.owners.iter().cloned()).collect()
+    }
+}
+
 impl Engine {
     /// A watch may be behind what this process has read or written itself.
     pub(super) fn on_claim(&mut self, record: ClaimRecord, now: Monotonic) {
@@ -56,7 +76,17 @@ impl Engine {
 
     fn take_claim(&mut self, record: ClaimRecord, now: Monotonic) {
         let address = record.vip;
+        let is_us = |(node, session): &(NodeName, Session)| self.is_us(node, *session);
+        let is_ours = matches!(record.state, ClaimState::Held(_))
+            && named(&record.state).is_some_and(|one| is_us(&one));
+        // Whoever writes such a thing, it ends a handover that this node is a party to, whether it has seen the offer or not.
+        let ends_handover = is_ours
+            && self.vips.get(&address).and_then(|vip| vip.claim.as_ref()).is_some_and(|claim| {
+                let is_offer = matches!(claim.state, ClaimState::Offered { .. });
+                claim.epoch < record.epoch || is_offer && sessions(&claim.state).iter().any(is_us)
+            });
         let vip = self.vips.entry(address).or_insert_with(|| Vip::new(now));
+        vip.attempted |= ends_handover;
         let before = vip.claim.as_ref().and_then(|claim| named(&claim.state));
         let after = named(&record.state);
         let is_offered = |claim: &ClaimRecord| matches!(claim.state, ClaimState::Offered { .. });
@@ -69,23 +99,34 @@ impl Engine {
             vip.changed = now;
             vip.free = None;
         }
-        vip.unclear = (record.state == ClaimState::Blank).then(|| vip.unclear.unwrap_or(now));
-        let after = sessions(&record.state);
-        let before = vip.claim.replace(record).map(|claim| sessions(&claim.state)).unwrap_or_default();
+        let is_unclear = record.state == ClaimState::Blank || vip.is_edited(&record);
+        vip.unclear = is_unclear.then(|| vip.unclear.unwrap_or(now));
+        let before = vip.depends_on();
+        if !is_unclear {
+            vip.owners = sessions(&record.state);
+        }
+        vip.claim = Some(record);
+        let after = vip.depends_on();
         self.dirty.insert(address);
         self.index_claim(address, &before, after, now);
     }
 
     pub(super) fn on_claim_gone(&mut self, address: Ipv4Addr, now: Monotonic) {
         let Some(vip) = self.vips.get_mut(&address) else { return };
+        let before = vip.depends_on();
         let Some(claim) = vip.claim.take() else { return };
+        vip.gone = Some(claim.version.clone());
         // Properly deleted objects are seen to be deleted first, since a finalizer keeps them.
         // But anybody can delete one that is still wanted, and its holder answers on.
         let is_clear = claim.state == ClaimState::Released || claim.deleting && vip.demand.is_none();
         vip.unclear = (!is_clear).then_some(now);
         vip.free = None;
+        if is_clear {
+            vip.owners.clear();
+        }
+        let after = vip.owners.clone();
         self.dirty.insert(address);
-        self.index_claim(address, &sessions(&claim.state), Vec::new(), now);
+        self.index_claim(address, &before, after, now);
     }
 
     pub(super) fn on_claim_read(&mut self, address: Ipv4Addr, outcome: Outcome<ClaimRecord>, now: Monotonic) {
@@ -126,7 +167,14 @@ impl Engine {
         match outcome {
             Outcome::Done(record) => {
                 let from = vip.claim.as_ref().and_then(|claim| answering(&claim.state));
-                self.take_claim(record, now);
+                vip.attempted |= matches!(busy, Busy::Hold(_));
+                // The watch may have shown already what came after it.
+                let (known, gone) = (vip.claim.as_ref().map(|claim| &claim.version), vip.gone.as_ref());
+                let is_old = known.is_some_and(|known| record.version.is_older_than(known))
+                    || gone.is_some_and(|gone| record.version == *gone || record.version.is_older_than(gone));
+                if !is_old {
+                    self.take_claim(record, now);
+                }
                 match busy {
                     Busy::Hold(write) => self.on_held(&write, from, now),
                     Busy::Offer => self.vip(address).held = None,
@@ -183,7 +231,7 @@ impl Engine {
         }
         self.set_entry(write.vip, Some(Entry::Held));
         if is_disputed {
-            self.command(Command::Announce { vip: write.vip });
+            self.announce(write.vip);
         }
         if !was_held {
             self.command(Command::Notify(Notice::Holds {
@@ -204,7 +252,11 @@ impl Engine {
         match outcome {
             Outcome::Done(()) | Outcome::Missing => {
                 self.on_claim_gone(address, now);
-                self.vip(address).unclear = None;
+                // Nobody answers for what this node deletes, unless it does itself.
+                let vip = self.vip(address);
+                vip.unclear = None;
+                let owners = std::mem::take(&mut vip.owners);
+                self.index_claim(address, &owners, Vec::new(), now);
             }
             Outcome::Conflict | Outcome::Unknown => vip.unread = true,
             Outcome::Refused(message) => self.refused(address, "deleting", message, now),
@@ -238,11 +290,16 @@ impl Engine {
         let lasts = self.handover_lasts();
         let us = (self.settings.node.clone(), self.own.session());
         let is_us = |holder: &Holder| holder.node == us.0 && Some(holder.session) == us.1;
-        // The process before this one may have written claims whose entries it did not live to change.
-        for vip in self.vips.values_mut() {
-            let claim = vip.claim.as_ref();
-            vip.attempted =
-                claim.is_some_and(|claim| matches!(&claim.state, ClaimState::Held(holder) if is_us(holder)));
+        let is_good = now < self.found.deadline;
+        // A claim that the process before this one was about to write, and did not live to hear of.
+        for (address, mac) in std::mem::take(&mut self.found.foreign) {
+            let is_own_mac = self.links.iter().any(|link| link.mac == mac);
+            let vip = self.vips.get_mut(&address).filter(|_| is_own_mac);
+            if let Some(vip) = vip {
+                let claim = vip.claim.as_ref();
+                vip.attempted = claim
+                    .is_some_and(|claim| matches!(&claim.state, ClaimState::Held(holder) if is_us(holder)));
+            }
         }
         for (address, entry) in std::mem::take(&mut self.found.entries) {
             let Some(vip) = self.vips.get_mut(&address) else {
@@ -252,11 +309,13 @@ impl Engine {
             let claim = vip.claim.as_ref();
             match entry {
                 FoundEntry::Held => {
-                    // Ours, or edited by hand while nobody was here to see it.
+                    // While the fence that was found is valid, nobody can have taken it: what the claim says else was
+                    // edited by hand while nobody was here to see it. Offered it can be, by a write whose entry was lost.
                     let is_ours = claim.is_none_or(|claim| match &claim.state {
-                        ClaimState::Held(holder) => is_us(holder),
+                        ClaimState::Held(holder) => is_us(holder) || is_good,
                         ClaimState::Blank => true,
-                        ClaimState::Offered { .. } | ClaimState::Released => false,
+                        ClaimState::Released => is_good,
+                        ClaimState::Offered { .. } => false,
                     });
                     if is_ours {
                         vip.held = Some(vip.epoch());

@@ -2,7 +2,7 @@
 
 use std::{net::Ipv4Addr, time::Duration};
 
-use vipward_common::{MacAddr, Policy};
+use vipward_common::MacAddr;
 
 use super::{
     CLOCKS_DIFFER, Command, Demand, Disqualified, Engine, Entry, Notice,
@@ -27,8 +27,6 @@ pub(super) struct Handing {
     offered: Monotonic,
     /// When the successor's announcement was heard, and not yet found to be something else.
     moved: Option<Monotonic>,
-    /// Whether any peer was heard to have it.
-    heard: bool,
     /// Whether the successor's own claim was seen.
     accepted: bool,
     until: Monotonic,
@@ -36,7 +34,7 @@ pub(super) struct Handing {
 
 impl Handing {
     pub(super) fn new(to: Holder, offered: Monotonic, until: Monotonic) -> Self {
-        Self { to, offered, moved: None, heard: false, accepted: false, until }
+        Self { to, offered, moved: None, accepted: false, until }
     }
 
     fn entry(&self) -> Entry {
@@ -48,7 +46,6 @@ impl Handing {
     }
 
     pub(super) fn hear(&mut self, mac: MacAddr, now: Monotonic) {
-        self.heard = true;
         if self.to.mac == mac {
             self.moved.get_or_insert(now);
         }
@@ -295,6 +292,9 @@ impl Engine {
         vip.held = None;
         vip.disputed = false;
         let demand = vip.demand.clone();
+        if !self.may_begin() {
+            return None;
+        }
         let why = match demand.map(|demand| self.standing(&to.node, address, &demand, now)) {
             Some(Ok(ours)) if ours.holder == *to => {
                 let cause = claim.note.cause.clone();
@@ -334,31 +334,17 @@ impl Engine {
         Some(end)
     }
 
-    /// While it is not known what became of an offer, the successor's MAC is answered: it is a node that forwards. When that
-    /// ends and the API server is away still, the VIP is held over, if that is the policy: it is given way to the
-    /// successor when that announces.
+    /// While it is not known what became of an offer, the successor's MAC is answered: it is a node that forwards. That ends
+    /// by itself before anybody else can have the VIP, also while the API server is away: the successor may answer by then.
     pub(super) fn keep_handing(&mut self, address: Ipv4Addr, now: Monotonic) -> Again {
         let handing = self.vips[&address].handing.as_ref().filter(|handing| handing.is_open())?;
         if handing.until > now {
             return Some(handing.until);
         }
-        // After a pause, what was announced meanwhile may not have been heard yet.
-        let is_prompt = now < handing.until + super::RETRY;
-        let holds_over = self.settings.policy == Policy::Hold && !self.own.is_valid(now);
-        let entry = if holds_over && is_prompt && !handing.heard {
-            Entry::Held
-        } else {
-            Entry::Foreign { mac: handing.to.mac }
-        };
-        let is_held_over = self.vips[&address].entry == Some(Some(Entry::Held));
-        if !(holds_over && is_held_over) {
-            self.set_entry(address, Some(entry));
-        }
-        if entry != Entry::Held {
-            // If the offer turns out not to have been written, it takes another write to hold it again.
-            let vip = self.vip(address);
-            vip.attempted |= vip.held.take().is_some();
-        }
+        self.set_entry(address, Some(Entry::Foreign { mac: handing.to.mac }));
+        // If the offer turns out not to have been written, it takes another write to hold it again.
+        let vip = self.vip(address);
+        vip.attempted |= vip.held.take().is_some();
         None
     }
 }

@@ -31,8 +31,8 @@ pub(super) struct Member {
     pub(super) node: Option<NodeRecord>,
     /// When the Lease's version, or that there is none, was first seen.
     seen: Monotonic,
-    /// How long the last renewal that was seen is good for, also when the Lease has gone since.
-    duration: Option<Duration>,
+    /// How long the last renewal that was seen is good for, also when the Lease has gone since; and since when it says so.
+    duration: Option<(Duration, Monotonic)>,
     /// When the Lease's session was first seen.
     session_seen: Monotonic,
     /// When each of its MACs was first seen, in an unbroken row.
@@ -67,6 +67,11 @@ impl Member {
         lease.session.filter(|session| !lease.ended.contains(session))
     }
 
+    /// How long it may be away from `since` on, or from when it last came back or was told to end.
+    pub(super) fn away_until(&self, since: Monotonic) -> Option<Monotonic> {
+        self.duration.map(|(duration, said)| since.max(said) + duration)
+    }
+
     fn version(&self) -> Option<&Version> {
         self.lease.as_ref().map(|lease| &lease.version)
     }
@@ -83,7 +88,9 @@ impl Member {
         for link in &record.links {
             self.macs.entry(link.mac).or_insert(now);
         }
-        self.duration = Some(record.duration);
+        if self.duration.is_none_or(|(known, _)| known != record.duration) {
+            self.duration = Some((record.duration, now));
+        }
         self.lease = Some(record);
     }
 }
@@ -104,7 +111,10 @@ impl Engine {
     fn take_lease(&mut self, record: LeaseRecord, now: Monotonic) {
         let known = self.members.get(&record.node).and_then(|member| member.lease.as_ref());
         let is_other = known.is_none_or(|known| {
-            known.session != record.session || known.ended != record.ended || known.links != record.links
+            known.session != record.session
+                || known.ended != record.ended
+                || known.links != record.links
+                || known.leaving != record.leaving
         });
         let was_silent = self.silent_at(&record.node, now).is_some_and(|silent| silent <= now);
         let member = self.members.entry(record.node.clone()).or_insert_with(|| Member::new(now));
@@ -184,7 +194,7 @@ impl Engine {
     /// How long a Lease must have been unchanged for its node to be dead.
     fn patience(&self, member: &Member) -> Duration {
         // Of a Lease that was never seen it is not known how long it was good for.
-        let duration = member.duration.unwrap_or(self.settings.restart_lease);
+        let duration = member.duration.map_or(self.settings.restart_lease, |(duration, _)| duration);
         duration.max(self.settings.lease) + self.settings.margin
     }
 
@@ -302,6 +312,7 @@ impl Engine {
             ended,
             duration: lease.map_or(self.settings.lease, |lease| lease.duration),
             links: lease.map(|lease| lease.links.clone()).unwrap_or_default(),
+            leaving: lease.is_some_and(|lease| lease.leaving),
         };
         self.command(Command::WriteLease(write));
     }

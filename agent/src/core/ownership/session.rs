@@ -54,6 +54,8 @@ pub(super) struct Own {
     /// The next beat that tells the program that we live, whatever the API server does.
     beat: Monotonic,
     deadline: Monotonic,
+    /// The deadline that the program is told: an older one while it is in doubt what was held when the fence lapsed.
+    told: Monotonic,
     /// Since when the fence has been valid without a break.
     valid_since: Option<Monotonic>,
     /// Since when our MACs have stood in the Lease.
@@ -75,6 +77,7 @@ impl Own {
             next: now,
             beat: now,
             deadline: found.deadline,
+            told: found.deadline,
             valid_since: None,
             macs: BTreeMap::new(),
             seed: settings.seed,
@@ -203,6 +206,7 @@ impl Engine {
         self.own.renewed = false;
         self.own.valid_since = None;
         self.own.deadline = Monotonic::default();
+        self.doubted.clear();
         self.own.next = now;
         self.all_dirty();
     }
@@ -270,6 +274,7 @@ impl Engine {
             },
             duration,
             links: self.links.clone(),
+            leaving: self.is_leaving(),
         };
         self.own.renewal = Some(Renewal { sent: now, session, duration, links: self.links.clone() });
         self.own.next = now + self.settings.renewal;
@@ -289,8 +294,24 @@ impl Engine {
         if session.is_none() {
             return;
         }
-        let hold_until = self.own.deadline.max(now) + self.settings.hold_for;
-        self.command(Command::SetFence(Fenced { session, deadline: self.own.deadline, hold_until }));
+        if self.doubted.is_empty() {
+            self.own.told = self.own.deadline;
+        }
+        let deadline = self.own.told.min(self.own.deadline);
+        self.command(Command::SetFence(Fenced {
+            session,
+            deadline,
+            hold_until: self.own.deadline.max(now) + self.settings.hold_for,
+        }));
+    }
+
+    /// What was held when the fence lapsed is known again: the fence is valid, and clients are told so.
+    pub(super) fn doubt_no_more(&mut self, now: Monotonic) {
+        self.set_fence(now);
+        for vip in std::mem::take(&mut self.cleared) {
+            self.command(Command::Announce { vip });
+        }
+        self.all_dirty();
     }
 
     pub(super) fn on_own_lease_written(&mut self, outcome: Outcome<LeaseRecord>, now: Monotonic) {
@@ -339,15 +360,15 @@ impl Engine {
         for link in &renewal.links {
             self.own.macs.entry(link.mac).or_insert(now);
         }
+        if had_lapsed && self.settings.policy == Policy::Hold {
+            self.read_what_was_held();
+        }
         self.set_fence(now);
         if renewal.links != self.links {
             self.own.next = now;
         }
         if !was_valid && self.own.is_valid(now) {
             self.all_dirty();
-        }
-        if had_lapsed {
-            self.read_what_was_held();
         }
     }
 

@@ -85,7 +85,7 @@ impl Engine {
         if !self.is_alive(name, now) {
             return Err(Disqualified::Silent);
         }
-        if is_ours && self.is_leaving() {
+        if is_ours && self.is_leaving() || !is_ours && lease.is_some_and(|lease| lease.leaving) {
             return Err(Disqualified::Leaving);
         }
         let node = member.and_then(|member| member.node.as_ref()).ok_or(Disqualified::NoNode)?;

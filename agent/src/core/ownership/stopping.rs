@@ -4,9 +4,9 @@ use std::{net::Ipv4Addr, time::Duration};
 
 use super::{
     Command, Engine, StopReason,
-    vip::{Again, Vip},
+    vip::{Again, Busy, Vip},
 };
-use crate::core::{cluster::ClaimState, time::Monotonic};
+use crate::core::time::Monotonic;
 
 /// How long a restart waits for its last renewal.
 const RESTART_LIMIT: Duration = Duration::from_secs(3);
@@ -92,24 +92,10 @@ impl Engine {
     /// The object of what this node held, or a dead one, is deleted, without a successor.
     pub(super) fn uninstall(&mut self, address: Ipv4Addr, now: Monotonic) -> Again {
         let claim = self.vips[&address].claim.clone()?;
-        match &claim.state {
-            // Who offers it to this node takes it back.
-            ClaimState::Offered { to, from } if self.is_us(&to.node, to.session) => {
-                if !self.has_ended(&from.0, from.1, now) {
-                    return None;
-                }
-            }
-            ClaimState::Held(holder) | ClaimState::Offered { to: holder, .. }
-                if !self.is_us(&holder.node, holder.session) =>
-            {
-                // A holder that lives deletes it itself.
-                if !self.has_ended(&holder.node, holder.session, now) {
-                    return None;
-                }
-            }
-            ClaimState::Held(_) | ClaimState::Offered { .. } | ClaimState::Released | ClaimState::Blank => {}
+        // A holder that lives deletes it itself, and who offers it to this node takes it back.
+        if self.nobody_else_may_answer(&claim.state, now) {
+            self.delete(address, &claim);
         }
-        self.delete(address, &claim);
         None
     }
 
@@ -119,7 +105,10 @@ impl Engine {
         if stopping.told {
             return;
         }
-        if stopping.last_written || stopping.limit <= now {
+        // What a restart leaves must be known: a claim that is being written has its entry, and is not held over.
+        let is_settled =
+            self.doubted.is_empty() && !self.vips.values().any(|vip| matches!(vip.busy, Some(Busy::Hold(_))));
+        if stopping.last_written && is_settled || stopping.limit <= now {
             stopping.told = true;
             self.command(Command::Stopped);
         } else if gives_up && !stopping.gave_up && !self.own.is_renewing() {

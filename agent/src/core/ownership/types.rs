@@ -28,6 +28,8 @@ pub struct Found {
     pub deadline: Monotonic,
     /// The entries that answer.
     pub entries: BTreeMap<Ipv4Addr, FoundEntry>,
+    /// The VIPs that are not answered for, and the MAC that they are said to be at.
+    pub foreign: BTreeMap<Ipv4Addr, MacAddr>,
 }
 
 /// An entry that answers.
@@ -198,6 +200,8 @@ pub struct LeaseWrite {
     pub duration: Duration,
     /// The interfaces.
     pub links: Vec<NodeLink>,
+    /// Whether the node goes away, and takes nothing any more.
+    pub leaving: bool,
 }
 
 /// A claim to be written. It keeps the finalizer, and clears the operator's wish for a move.

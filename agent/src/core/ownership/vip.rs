@@ -6,10 +6,10 @@ use vipward_common::MacAddr;
 
 use super::{
     ClaimWrite, Command, Demand, Disqualified, Engine, Entry, Expected, Notice, RANK_DELAY, StopReason,
-    handover::Handing, standing::Candidate,
+    claims, handover::Handing, standing::Candidate,
 };
 use crate::core::{
-    cluster::{ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, NodeName, ServiceName, Session},
+    cluster::{ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, NodeName, ServiceName, Session, Version},
     time::Monotonic,
 };
 
@@ -38,10 +38,14 @@ pub(super) enum Busy {
 pub(super) struct Vip {
     pub(super) demand: Option<Demand>,
     pub(super) claim: Option<ClaimRecord>,
+    /// The version that the claim had when it vanished.
+    pub(super) gone: Option<Version>,
     /// When the holder was first seen to have changed.
     pub(super) changed: Monotonic,
-    /// Since when the claim is blank, or missing, without anybody of ours having written so.
+    /// Since when the claim is blank, missing, or names somebody, without anybody of ours having written so.
     pub(super) unclear: Option<Monotonic>,
+    /// The sessions that the VIP was answered for in, by the last claim that is believed.
+    pub(super) owners: Vec<(NodeName, Session)>,
     /// The epoch in which this node holds it, by its own write or by what it found.
     pub(super) held: Option<Epoch>,
     /// What its entry was last said to be; none before anything was said.
@@ -75,8 +79,10 @@ impl Vip {
         Self {
             demand: None,
             claim: None,
+            gone: None,
             changed: now,
             unclear: None,
+            owners: Vec::new(),
             held: None,
             entry: None,
             home: None,
@@ -96,6 +102,11 @@ impl Vip {
 
     pub(super) fn is_held(&self) -> bool {
         self.held.is_some()
+    }
+
+    /// Whether it is held, and its claim must be read or repaired first.
+    pub(super) fn is_in_doubt(&self) -> bool {
+        self.is_held() && (self.unread || self.disputed || self.busy.is_some())
     }
 
     pub(super) fn epoch(&self) -> Epoch {
@@ -121,11 +132,24 @@ impl Engine {
         self.settings.lease + self.settings.margin
     }
 
-    /// How long the owner of a claim that is blank or missing has to put it right: an agent that is restarted has longer.
-    fn grace(&self) -> Duration {
-        let leases = self.members.values().filter_map(|member| member.lease.as_ref());
-        let longest = leases.map(|lease| lease.duration).max().unwrap_or_default();
-        longest.max(self.settings.lease) + self.settings.margin
+    /// Until when a claim that is not as its owner wrote it is the owner's to put right, whoever that is.
+    fn grace(&self, since: Monotonic) -> Monotonic {
+        // An agent that is restarted has longer; and it needs a moment when it is back.
+        let others = self.members.iter().filter(|(name, _)| **name != self.settings.node);
+        let away = others.filter_map(|(_, member)| member.away_until(since)).max();
+        away.unwrap_or(since).max(since + self.settings.lease) + self.settings.margin
+    }
+
+    /// The same when the owner is known: what has ended repairs nothing.
+    fn unclear_until(&self, vip: &Vip, since: Monotonic, now: Monotonic) -> Monotonic {
+        let is_over = |(node, session): &(NodeName, Session)| {
+            self.is_us(node, *session) || self.has_ended(node, *session, now)
+        };
+        if !vip.owners.is_empty() && vip.owners.iter().all(is_over) {
+            vip.changed + self.rest()
+        } else {
+            self.grace(since)
+        }
     }
 
     pub(super) fn vip(&mut self, address: Ipv4Addr) -> &mut Vip {
@@ -158,8 +182,11 @@ impl Engine {
         // A host whose clock has stood still does not know what it has missed.
         let is_ahead = claim.state.holder().is_some() && vip.held < Some(claim.epoch);
         let is_doubtful = is_ahead && !self.own.is_renewed_since(vip.changed);
-        if claim.deleting {
-            return self.deleting(address, &claim, is_ours, now);
+        // A handover of ours goes on until somebody holds it.
+        let is_settled_by_handover = matches!(&claim.state, ClaimState::Offered { to, from }
+            if self.is_us(&to.node, to.session) || self.is_us(&from.0, from.1));
+        if claim.deleting && !(is_settled_by_handover && vip.demand.is_some()) {
+            return self.deleting(address, &claim, now);
         }
         match &claim.state {
             ClaimState::Held(_) if is_ours => self.ours(address, &claim, now),
@@ -170,7 +197,7 @@ impl Engine {
                 self.offered(address, &claim, to, now)
             }
             ClaimState::Held(_) | ClaimState::Offered { .. } | ClaimState::Released | ClaimState::Blank
-                if is_settled =>
+                if is_settled && !(is_ahead && !is_doubtful) =>
             {
                 // While the fence is valid nobody can have taken it: somebody has edited the claim. If it has lapsed, the
                 // next renewal tells whether the session has been ended.
@@ -189,13 +216,12 @@ impl Engine {
             }
             ClaimState::Released => {
                 self.is_nowhere(address);
-                self.free(address, &claim, now, now)
+                self.free(address, &claim, now)
             }
             ClaimState::Blank => {
                 self.is_nowhere(address);
-                let grace = self.grace();
-                let since = *self.vip(address).unclear.get_or_insert(now);
-                self.free(address, &claim, since + grace, now)
+                self.vip(address).unclear.get_or_insert(now);
+                self.free(address, &claim, now)
             }
         }
     }
@@ -208,9 +234,14 @@ impl Engine {
         state.holder().is_some_and(|holder| self.is_us(&holder.node, holder.session))
     }
 
+    /// Whether all sessions but ours that a claim depends on are over.
+    pub(super) fn nobody_else_may_answer(&self, state: &ClaimState, now: Monotonic) -> bool {
+        let mut others = claims::sessions(state).into_iter().filter(|(node, of)| !self.is_us(node, *of));
+        others.all(|(node, session)| self.has_ended(&node, session, now))
+    }
+
     /// There is no object for it.
     fn without_claim(&mut self, address: Ipv4Addr, now: Monotonic) -> Again {
-        let grace = self.grace();
         let vip = &self.vips[&address];
         if vip.demand.is_none() {
             self.set_entry(address, None);
@@ -226,19 +257,23 @@ impl Engine {
             return None;
         }
         self.is_nowhere(address);
-        let may_take = self.vips[&address].unclear.map_or(now, |since| since + grace);
+        let vip = &self.vips[&address];
+        let may_take = vip.unclear.map_or(now, |since| self.unclear_until(vip, since, now));
         self.take(address, None, may_take, now)
     }
 
     /// Somebody has asked to delete the object.
-    fn deleting(&mut self, address: Ipv4Addr, claim: &ClaimRecord, is_ours: bool, now: Monotonic) -> Again {
+    fn deleting(&mut self, address: Ipv4Addr, claim: &ClaimRecord, now: Monotonic) -> Again {
         let vip = &self.vips[&address];
-        let holder_is_gone =
-            claim.state.holder().is_none_or(|holder| self.has_ended(&holder.node, holder.session, now));
-        if !(is_ours || vip.is_held() || holder_is_gone && self.is_reporter(address, now)) {
+        // Whoever may hold it, if the claim does not say, has as long as ever to put that right.
+        let from = self.believed_at(vip, claim, now);
+        let is_free = from <= now
+            && (self.is_ours(&claim.state)
+                || self.nobody_else_may_answer(&claim.state, now) && self.is_reporter(address, now));
+        if !(vip.is_held() || is_free) {
             let mac = claim.state.holder().map_or(MacAddr::ZERO, |holder| holder.mac);
             self.set_entry(address, Some(Entry::Foreign { mac }));
-            return Some(now + self.rest());
+            return Some(from.max(now + super::RETRY));
         }
         if vip.demand.is_none() {
             self.set_entry(address, None);
@@ -249,12 +284,22 @@ impl Engine {
         None
     }
 
+    /// When what a claim says is believed: as long as this process has not even tried to write that this node holds it, somebody
+    /// may have edited it, and its holder puts that right.
+    fn believed_at(&self, vip: &Vip, claim: &ClaimRecord, now: Monotonic) -> Monotonic {
+        let is_news = self.is_ours(&claim.state) && !vip.is_held() && !vip.attempted;
+        match vip.unclear {
+            Some(since) => self.unclear_until(vip, since, now),
+            None if is_news => self.grace(vip.changed),
+            None => now,
+        }
+    }
+
     /// The claim says that this node holds it.
     fn ours(&mut self, address: Ipv4Addr, claim: &ClaimRecord, now: Monotonic) -> Again {
         let vip = &self.vips[&address];
-        // If this process has not even tried, somebody may have edited the claim: its holder puts that right.
-        let believed = vip.changed + self.grace();
-        let is_believed = vip.is_held() || vip.attempted || believed <= now;
+        let believed = self.believed_at(vip, claim, now);
+        let is_believed = believed <= now;
         let Some(demand) = vip.demand.clone() else {
             if !is_believed {
                 return Some(believed);
@@ -289,7 +334,9 @@ impl Engine {
         match self.standing(&us, address, &demand, now) {
             Ok(_) => {
                 let cause = claim.note.cause.clone();
-                self.hold(address, claim.epoch, &cause);
+                // Of a claim that another was the last to write it is told that this node has taken it.
+                let is_new = self.vips[&address].unclear.is_some();
+                self.hold(address, if is_new { claim.epoch.next() } else { claim.epoch }, &cause);
             }
             Err(disqualified) => self.release(address, claim, &disqualified),
         }
@@ -307,9 +354,16 @@ impl Engine {
         if std::mem::take(&mut vip.disputed) {
             vip.entry = None;
             self.set_entry(address, Some(Entry::Held));
-            self.command(Command::Announce { vip: address });
+            self.announce(address);
         } else if vip.handing.is_none() && has_home {
             self.set_entry(address, Some(Entry::Held));
+        }
+    }
+
+    /// Clients are told again; while the program has not been told that the fence is valid, that comes later.
+    pub(super) fn announce(&mut self, address: Ipv4Addr) {
+        if !self.doubted.contains(&address) {
+            self.command(Command::Announce { vip: address });
         }
     }
 
@@ -323,8 +377,17 @@ impl Engine {
             return Some(again);
         }
         self.set_entry(address, Some(Entry::Foreign { mac: holder.mac }));
+        let vip = &self.vips[&address];
+        let is_owner = |(node, session): &(NodeName, Session)| self.is_us(node, *session);
+        let was_ours = vip.unclear.is_some() && !vip.owners.is_empty() && vip.owners.iter().all(is_owner);
+        if was_ours && vip.demand.is_some() && self.own.is_valid(now) {
+            let epoch = self.vips[&address].epoch().next();
+            self.repaired(&address.to_string());
+            self.hold(address, epoch, "the claim was edited by hand");
+            return None;
+        }
         if self.has_ended(&holder.node, holder.session, now) {
-            return self.free(address, claim, now, now);
+            return self.free(address, claim, now);
         }
         self.vip(address).free = None;
         None
@@ -339,9 +402,10 @@ impl Engine {
         self.set_entry(address, Some(Entry::Foreign { mac: MacAddr::ZERO }));
     }
 
-    /// Nobody has it from `from` on.
-    fn free(&mut self, address: Ipv4Addr, claim: &ClaimRecord, from: Monotonic, now: Monotonic) -> Again {
+    /// Nobody has it, unless the claim is not as its owner wrote it.
+    fn free(&mut self, address: Ipv4Addr, claim: &ClaimRecord, now: Monotonic) -> Again {
         let vip = &self.vips[&address];
+        let from = vip.unclear.map_or(now, |since| self.unclear_until(vip, since, now));
         if vip.demand.is_none() {
             let from = from.max(vip.changed + self.rest());
             if from <= now && self.is_reporter(address, now) {
@@ -371,6 +435,9 @@ impl Engine {
             return self.tell_nobody(address, claim, &demand, now);
         }
         self.vip(address).nobody = None;
+        if !self.may_begin() {
+            return None;
+        }
         if from > now {
             self.vip(address).free = None;
             return Some(from);
@@ -561,13 +628,20 @@ impl Engine {
         }
     }
 
-    /// The same under `hold`: it has answered on, and the claim is believed, whatever it says.
+    /// The same under `hold`: it has answered on, and the claim is believed, whatever it says. Until all have been read, the
+    /// program is not told that the fence is valid, so that it still gives way.
     pub(super) fn read_what_was_held(&mut self) {
         for (address, vip) in self.vips.iter_mut().filter(|(_, vip)| vip.is_held()) {
             vip.disputed = true;
             vip.unread = true;
             self.dirty.insert(*address);
+            self.doubted.insert(*address);
         }
+    }
+
+    /// Whether anything new may be held now.
+    pub(super) fn may_begin(&self) -> bool {
+        self.doubted.is_empty() && self.stop_reason() != Some(StopReason::Restart)
     }
 
     /// The session is over: what this node answered for is others' to take.
@@ -582,8 +656,8 @@ impl Engine {
             self.vip(address).handing = None;
             let claim = self.vips[&address].claim.as_ref();
             let holder = claim.and_then(|claim| claim.state.holder());
-            let mac = holder.filter(|holder| holder.node != self.settings.node).map(|holder| holder.mac);
-            self.set_entry(address, Some(Entry::Foreign { mac: mac.unwrap_or(MacAddr::ZERO) }));
+            let mac = holder.map_or(MacAddr::ZERO, |holder| holder.mac);
+            self.set_entry(address, Some(Entry::Foreign { mac }));
         }
         for vip in self.vips.values_mut() {
             vip.held = None;
@@ -594,8 +668,10 @@ impl Engine {
     }
 
     fn forget(&mut self, address: Ipv4Addr) {
-        if let Some(due) = self.vips.remove(&address).and_then(|vip| vip.due) {
+        let Some(vip) = self.vips.remove(&address) else { return };
+        if let Some(due) = vip.due {
             self.due.remove(&(due, address));
         }
+        self.index_claim(address, &vip.owners, Vec::new(), self.now);
     }
 }

@@ -24,6 +24,8 @@ const DURATION: &str = "vipward.io/duration";
 const ENDED: &str = "vipward.io/ended";
 /// Annotation: the node's interfaces.
 const LINKS: &str = "vipward.io/links";
+/// Annotation: the node goes away.
+const LEAVING: &str = "vipward.io/leaving";
 
 #[derive(Deserialize)]
 struct Object {
@@ -101,6 +103,7 @@ pub(super) fn read(object: &str) -> Result<Read, serde_json::Error> {
         ended: ended.split(',').filter_map(|session| Session::parse(session.trim())).collect(),
         duration: duration.unwrap_or_default(),
         links: metadata.annotation(LINKS).and_then(links).unwrap_or_default(),
+        leaving: metadata.annotation(LEAVING) == Some("true"),
     };
     let known = Known { session, transitions: spec["leaseTransitions"].as_i64().unwrap_or_default() };
     Ok(Read { record, known, is_ours })
@@ -147,7 +150,7 @@ pub(super) fn patch(write: &LeaseWrite, version: &Version, known: Option<&Known>
 }
 
 fn contents(write: &LeaseWrite, known: Option<&Known>, now: Timestamp) -> Value {
-    let LeaseWrite { node, expected: _, session, ended, duration, links } = write;
+    let LeaseWrite { node, expected: _, session, ended, duration, links, leaving } = write;
     let links: Vec<LinkText> = links
         .iter()
         .map(|NodeLink { name, mac, subnets, carrier }| LinkText {
@@ -182,6 +185,7 @@ fn contents(write: &LeaseWrite, known: Option<&Known>, now: Timestamp) -> Value 
                 DURATION: humantime::format_duration(*duration).to_string(),
                 ENDED: ended,
                 LINKS: links,
+                LEAVING: leaving.to_string(),
             },
         },
         "spec": spec,

@@ -298,6 +298,7 @@ impl Driver<Cluster> {
         let maps = self.plane.maps();
         let fence = maps.fence()?;
         let mut entries = BTreeMap::new();
+        let mut foreign = BTreeMap::new();
         for (key, entry) in maps.entries()? {
             if maps.state(entry.slot)?.yielded.yielded_to(entry.generation).is_some() {
                 continue;
@@ -308,12 +309,15 @@ impl Driver<Cluster> {
                     mac: MacAddr(entry.mac),
                     until: Monotonic::from_nanos(entry.until_ns),
                 },
-                Role::Foreign => continue,
+                Role::Foreign => {
+                    foreign.insert(key.addr.into(), MacAddr(entry.mac));
+                    continue;
+                }
             };
             entries.insert(key.addr.into(), found);
         }
         let session = crate::core::cluster::Session::from_number(fence.session);
-        Ok(Found { session, deadline: Monotonic::from_nanos(fence.deadline_ns), entries })
+        Ok(Found { session, deadline: Monotonic::from_nanos(fence.deadline_ns), entries, foreign })
     }
 
     /// Waits for one thing and handles it.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::world::*;
 use crate::core::{
-    cluster::{ClaimState, NodeRecord},
-    ownership::{Demand, Event, Settings},
+    cluster::{ClaimState, LeaseRecord, NodeRecord},
+    ownership::{Demand, Event, Settings, StopReason},
 };
 
 const HANDED_OVER: [&str; 2] = ["entry handover b for 4.275s", "write claim: offered to b1 by a1, epoch 2"];
@@ -20,13 +20,17 @@ fn excluded(name: &str) -> NodeRecord {
 }
 
 /// Hard reasons while the node can still answer: it hands over.
-const HARD: [Reason; 5] = [
+const HARD: [Reason; 6] = [
     ("the exclude label", |world, name| world.tell(Event::Node(excluded(name)))),
     ("the out-of-service taint", |world, name| {
         world.tell(Event::Node(NodeRecord { out_of_service: true, ..node(name) }))
     }),
     ("NetworkUnavailable", |world, name| {
         world.tell(Event::Node(NodeRecord { network_unavailable: true, ..node(name) }))
+    }),
+    ("going away", |world, name| match name {
+        "a" => world.tell(Event::Stop(StopReason::Leave)),
+        other => world.lease(LeaseRecord { leaving: true, ..world.stored_lease(other) }),
     }),
     ("no local endpoint", |world, name| {
         let local = ["a", "b"].into_iter().filter(|other| *other != name).map(Into::into).collect();

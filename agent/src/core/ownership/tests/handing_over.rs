@@ -258,20 +258,22 @@ fn nothing_is_offered_to_a_mac_that_the_others_may_not_know() {
 }
 
 #[test]
-fn while_the_fate_of_an_offer_stays_unknown_the_successor_is_answered_for_and_then_it_is_held_over() {
+fn while_the_fate_of_an_offer_stays_unknown_the_successor_is_answered_for_until_it_may_answer_itself() {
     let mut world = offering().by_hand();
+    let began = world.now;
     world.lose_answer();
     for _ in 0..600 {
         world.after(ms(50));
         while !world.is_idle() {
             world.lose();
         }
-        let is_answered = match world.entry() {
-            Some(Entry::Handover { until, .. }) => until > world.now,
-            Some(Entry::Held) => true,
-            Some(Entry::Foreign { .. }) | None => false,
+        let until = began + ms(4_275);
+        let expected = if until > world.now {
+            Entry::Handover { mac: mac("b"), until }
+        } else {
+            Entry::Foreign { mac: mac("b") }
         };
-        assert!(is_answered, "{:?} at {:?}", world.entry(), world.now);
+        assert_eq!(world.entry(), Some(expected), "at {:?}", world.now);
     }
 }
 

@@ -125,7 +125,7 @@ fn a_conflict_ends_the_session_when_the_lease_lists_it_as_ended() {
     let lines = world.answer();
     assert_eq!(
         without_fence(&lines)[..3],
-        ["tell: a1 has ended", "entry foreign ?", "write lease of a: new, ended a1, 4s"]
+        ["tell: a1 has ended", "entry foreign a", "write lease of a: new, ended a1, 4s"]
     );
     assert!(!world.holds());
 }
@@ -145,7 +145,7 @@ fn a_conflict_with_another_agent_of_our_name_makes_this_one_let_go() {
     let mut world = renewing();
     world.store_lease(lease("a", Some(session("a", 9)), &[]));
     world.answer();
-    assert_eq!(without_fence(&world.answer()), ["entry foreign ?", "tell: not alone, a9"]);
+    assert_eq!(without_fence(&world.answer()), ["entry foreign a", "tell: not alone, a9"]);
     assert!(!world.holds());
     assert_eq!(world.after(ms(60_000)), [""; 0]);
 }
@@ -158,8 +158,10 @@ fn a_fence_that_lapsed_may_simply_be_renewed() {
     while world.is_idle() {
         world.after(ms(50));
     }
-    // Somebody may have deleted the claim meanwhile, and another made it anew.
+    // Somebody may have deleted the claim meanwhile, and another made it anew: until that is known, it is held over.
     assert_eq!(without_fence(&world.answer()), ["read claim"], "and nothing is said about entries");
+    assert!(world.fence().deadline < world.now);
+    assert_eq!(world.answer(), ["entry held", "fence for 3.496s", "announce"]);
     assert!(world.fence().deadline > world.now);
     assert!(world.holds());
 }

@@ -1,7 +1,10 @@
 //! What is edited by hand: its owner puts it right at once, and everybody else waits for that.
 
 use super::world::*;
-use crate::core::{cluster::ClaimState, ownership::Entry};
+use crate::core::{
+    cluster::{ClaimState, LeaseRecord},
+    ownership::Entry,
+};
 
 const REPAIRED: [&str; 2] = ["tell: repaired 192.0.2.10", "write claim: held by a1, epoch 1"];
 
@@ -140,5 +143,46 @@ fn a_claim_that_somebody_has_edited_to_name_this_node_is_not_believed_before_its
     assert!(!world.holds());
     let lines = world.after(just_before(REST));
     assert!(!lines.iter().any(|line| line.contains("write")), "{lines:?}");
-    assert_eq!(world.after(ms(1)), ["write claim: held by a1, epoch 1"], "nobody has");
+    assert_eq!(world.after(ms(1)), ["write claim: held by a1, epoch 2"], "nobody has");
+}
+
+#[test]
+fn an_edit_that_names_this_node_is_believed_once_the_session_that_it_displaced_has_ended() {
+    let mut world = World::living("a", &["b", "c"]);
+    world.claim(held("b"), 1);
+    world.want();
+    world.after(REST * 2);
+    // c is being restarted, and so it would be a minute before nobody at all could be the holder.
+    world.lease(LeaseRecord { duration: RESTART_LEASE, ..world.stored_lease("c") });
+    world.kill("b");
+    world.claim(held("a"), 1);
+    // No claim names b any more, and it is deposed all the same.
+    assert_eq!(world.after(REST), ["write lease of b: no session, ended b1, 4s"]);
+    assert_eq!(world.answer(), ["write claim: held by a1, epoch 2"]);
+}
+
+#[test]
+fn a_blank_claim_that_somebody_asks_to_delete_is_left_to_whoever_may_hold_it_for_as_long_as_ever() {
+    let mut world = World::living("a", &["b"]);
+    world.claim(held("b"), 1);
+    world.want();
+    world.after(REST * 2);
+    world.lease(LeaseRecord { duration: RESTART_LEASE, ..world.stored_lease("b") });
+    world.kill("b");
+    world.claim(ClaimState::Blank, 1);
+    assert_eq!(world.ask_to_delete(), [""; 0]);
+    let deleted = |lines: &[String]| lines.iter().any(|line| line.ends_with("delete claim"));
+    assert!(!deleted(&world.after(just_before(RESTART_LEASE + MARGIN))));
+    assert!(deleted(&world.after(ms(1_000))));
+}
+
+#[test]
+fn an_offer_of_ours_that_somebody_asks_to_delete_is_taken_back_first_without_a_gap() {
+    let mut world = World::holding(&["b"]);
+    world.wish("b");
+    world.answer();
+    assert_eq!(world.ask_to_delete(), [""; 0]);
+    assert!(matches!(world.entry(), Some(Entry::Handover { .. })), "{:?}", world.entry());
+    assert_eq!(world.after(LEASE / 2), ["write claim: held by a1, epoch 3"]);
+    assert_eq!(world.answer(), ["entry held", "delete claim"]);
 }

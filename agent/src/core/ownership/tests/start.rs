@@ -73,8 +73,20 @@ fn a_session_that_is_pinned_and_in_the_lease_goes_on_and_nothing_is_written_but_
 }
 
 #[test]
-fn an_entry_that_is_found_held_is_dropped_when_the_claim_names_another() {
+fn what_is_found_held_while_the_fence_is_valid_is_ours_and_a_claim_that_names_another_is_repaired() {
     let mut world = restarted(Some(lease("a", Some(session("a", 1)), &[])));
+    world.claim(held("b"), 2);
+    let mut lines = world.sync();
+    lines.extend(world.answer());
+    position(&lines, "write claim: held by a1, epoch 2");
+    assert!(!lines.contains(&"entry foreign b".to_owned()), "{lines:?}");
+    assert!(world.holds());
+}
+
+#[test]
+fn an_entry_that_is_found_held_is_dropped_when_the_fence_has_lapsed_and_the_claim_names_another() {
+    let mut world = restarted(Some(lease("a", Some(session("a", 1)), &[])));
+    world.after(LEASE);
     world.claim(held("b"), 2);
     let lines = world.sync();
     assert!(lines.contains(&"entry foreign b".to_owned()), "{lines:?}");

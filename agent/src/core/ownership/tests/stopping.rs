@@ -47,6 +47,41 @@ fn a_restart_does_not_wait_long_for_an_api_server_that_is_away() {
 }
 
 #[test]
+fn a_restart_waits_for_a_claim_that_is_being_written() {
+    let mut world = World::living("b", &["a"]).by_hand();
+    world.claim(held("a"), 1);
+    world.want();
+    world.after(REST * 2);
+    while !world.is_idle() {
+        world.answer();
+    }
+    let lines = world.claim(offered("a", "b"), 2);
+    assert_eq!(lines.last().map(String::as_str), Some("write claim: held by b1, epoch 2"));
+    let accepting = world.take_request();
+    world.tell(Event::Stop(StopReason::Restart));
+    let lines = world.answer();
+    assert!(!lines.contains(&"stopped".to_owned()), "the Lease alone is not enough: {lines:?}");
+    world.put_back(accepting);
+    let lines = world.answer();
+    assert!(lines.contains(&"entry held".to_owned()), "{lines:?}");
+    assert_eq!(lines.last().map(String::as_str), Some("stopped"));
+}
+
+#[test]
+fn a_restart_begins_nothing_new() {
+    let mut world = World::living("b", &["a"]).by_hand();
+    world.claim(held("a"), 1);
+    world.want();
+    world.after(REST * 2);
+    while !world.is_idle() {
+        world.answer();
+    }
+    world.tell(Event::Stop(StopReason::Restart));
+    let lines = world.claim(offered("a", "b"), 2);
+    assert!(!lines.iter().any(|line| line.contains("write claim")), "{lines:?}");
+}
+
+#[test]
 fn a_node_that_leaves_hands_over_then_ends_its_session() {
     let mut world = World::holding(&["b"]);
     assert_eq!(
@@ -131,6 +166,17 @@ fn an_uninstall_deletes_the_claims_of_the_dead() {
     assert_eq!(world.answer(), ["delete claim"]);
     assert_eq!(world.answer(), ["write lease of a: no session, ended a1, 4s"]);
     assert_eq!(world.answer(), ["stopped"]);
+}
+
+#[test]
+fn an_uninstall_leaves_alone_what_a_living_node_offers_to_a_dead_one() {
+    let mut world = World::living("a", &["b", "c"]);
+    world.claim(offered("b", "c"), 2);
+    world.want();
+    world.after(REST);
+    world.tell(Event::Stop(StopReason::Uninstall));
+    let lines = world.end("c");
+    assert!(!lines.contains(&"delete claim".to_owned()), "{lines:?}");
 }
 
 #[test]

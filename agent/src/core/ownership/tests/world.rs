@@ -97,6 +97,7 @@ pub(super) fn lease(node: &str, session: Option<Session>, ended: &[Session]) -> 
         ended: ended.to_vec(),
         duration: LEASE,
         links: vec![link(node)],
+        leaving: false,
     }
 }
 
@@ -193,6 +194,7 @@ impl World {
             session: Some(session(us, 1)),
             deadline: Monotonic::from_nanos(1_003_000_000_000),
             entries: entries.iter().copied().collect(),
+            foreign: BTreeMap::new(),
         }
     }
 
@@ -548,8 +550,9 @@ impl World {
         if let Err(outcome) = compare(&write.expected, known) {
             return outcome;
         }
-        let LeaseWrite { node, expected: _, session, ended, duration, links } = write;
-        let record = LeaseRecord { node, version: self.next_version(), session, ended, duration, links };
+        let LeaseWrite { node, expected: _, session, ended, duration, links, leaving } = write;
+        let record =
+            LeaseRecord { node, version: self.next_version(), session, ended, duration, links, leaving };
         self.leases.insert(record.node.clone(), record.clone());
         Outcome::Done(record)
     }

@@ -26,6 +26,7 @@ fn write(number: Option<u64>) -> LeaseWrite {
             subnets: vec!["192.0.2.0/24".parse().expect("a subnet")],
             carrier: true,
         }],
+        leaving: false,
     }
 }
 
@@ -173,14 +174,16 @@ fn any_write() -> impl Strategy<Value = LeaseWrite> {
         proptest::collection::vec(1..=u64::MAX, 0..=8),
         1..=100_000_u64,
         proptest::collection::vec(any_link(), 0..4),
+        proptest::bool::ANY,
     )
-        .prop_map(|(number, ended, millis, links)| LeaseWrite {
+        .prop_map(|(number, ended, millis, links, leaving)| LeaseWrite {
             node: "node-a".into(),
             expected: Expected::Absent,
             session: number.map(session),
             ended: ended.into_iter().map(session).collect(),
             duration: Duration::from_millis(millis),
             links,
+            leaving,
         })
 }
 
@@ -194,6 +197,7 @@ proptest! {
             ended: write.ended.clone(),
             duration: write.duration,
             links: write.links.clone(),
+            leaving: write.leaving,
         };
         let mut object = created(&first);
         let Read { record, known, .. } = parsed(&object);
