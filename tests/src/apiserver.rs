@@ -55,6 +55,7 @@ mod stats;
 mod store;
 mod time;
 mod trouble;
+mod validation;
 mod watch;
 mod write;
 

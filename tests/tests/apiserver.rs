@@ -13,6 +13,8 @@ mod permitting;
 mod speed;
 #[path = "apiserver/trouble.rs"]
 mod trouble;
+#[path = "apiserver/validating.rs"]
+mod validating;
 #[path = "apiserver/watching.rs"]
 mod watching;
 #[path = "apiserver/writing.rs"]

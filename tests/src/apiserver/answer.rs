@@ -106,7 +106,7 @@ async fn answer_or_refuse(
         sleep(met.delay).await;
     }
     match met.effect {
-        None | Some(Effect::Delay(_) | Effect::DropAnswer) => {}
+        None | Some(Effect::Delay(_) | Effect::DropAnswer | Effect::DelayAnswer(_)) => {}
         Some(Effect::Answer(code)) => {
             let code = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
             return Ok(Err(Refusal::Trouble(code)));
@@ -121,8 +121,10 @@ async fn answer_or_refuse(
         None => {}
     }
     let done = perform(shared, &user, &action, &parameters, &head.headers, body).await;
-    if met.effect == Some(Effect::DropAnswer) {
-        return Err(Dropped);
+    match met.effect {
+        Some(Effect::DropAnswer) => return Err(Dropped),
+        Some(Effect::DelayAnswer(delay)) => sleep(delay).await,
+        Some(Effect::Delay(_) | Effect::Answer(_) | Effect::Drop | Effect::Hang) | None => {}
     }
     Ok(done)
 }

@@ -8,14 +8,17 @@ use serde_json::Value;
 
 use super::resource::Builtin;
 use super::shape::Shape;
+use super::validation;
 
 fn round_trip<T: DeserializeOwned + Serialize>(value: Value) -> Result<Value, serde_json::Error> {
+    validation::micro_times(&value)?;
     serde_json::to_value(serde_json::from_value::<T>(value)?)
 }
 
 const fn builtin<T: DeserializeOwned + Serialize>() -> Builtin {
     Builtin {
         normalise: round_trip::<T>,
+        check: validation::nothing,
         unconditional: true,
         create_on_update: false,
         status_at_creation: false,
@@ -218,7 +221,12 @@ fn other_rows() -> Vec<Row> {
             "leases",
             "Lease",
             true,
-            Builtin { create_on_update: true, unconditional: false, ..builtin::<coordination::v1::Lease>() },
+            Builtin {
+                check: validation::lease,
+                create_on_update: true,
+                unconditional: false,
+                ..builtin::<coordination::v1::Lease>()
+            },
         ),
         Row {
             short: &["ds"],
@@ -240,6 +248,7 @@ fn other_rows() -> Vec<Row> {
                 "Event",
                 true,
                 Builtin {
+                    check: validation::event,
                     create_on_update: true,
                     fields: &[
                         "reason",

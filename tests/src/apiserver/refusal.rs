@@ -94,6 +94,8 @@ pub(super) enum Fault {
     OutOfBounds { value: Value, bound: &'static str, limit: f64 },
     BadName { value: String },
     Version,
+    Unfit { value: Value, why: String },
+    RuleBroken(String),
     Forbidden(&'static str),
 }
 
@@ -103,9 +105,12 @@ impl Fault {
             Self::Required => "FieldValueRequired",
             Self::WrongType { .. } => "FieldValueTypeInvalid",
             Self::Unsupported { .. } => "FieldValueNotSupported",
-            Self::Unmatched { .. } | Self::OutOfBounds { .. } | Self::BadName { .. } | Self::Version => {
-                "FieldValueInvalid"
-            }
+            Self::Unmatched { .. }
+            | Self::OutOfBounds { .. }
+            | Self::BadName { .. }
+            | Self::Version
+            | Self::Unfit { .. }
+            | Self::RuleBroken(_) => "FieldValueInvalid",
             Self::Forbidden(_) => "FieldValueForbidden",
         }
     }
@@ -134,6 +139,8 @@ impl fmt::Display for Fault {
                  characters, '-' or '.', and must start and end with an alphanumeric character"
             ),
             Self::Version => f.write_str("Invalid value: 0x0: must be specified for an update"),
+            Self::Unfit { value, why } => write!(f, "Invalid value: {value}: {why}"),
+            Self::RuleBroken(message) => write!(f, "Invalid value: \"object\": {message}"),
             Self::Forbidden(why) => write!(f, "Forbidden: {why}"),
         }
     }

@@ -11,6 +11,7 @@ use super::refusal::{GroupKind, GroupResource};
 use super::schema::Schema;
 use super::shape::Shape;
 use super::store::{Table, Versions};
+use super::validation::Check;
 
 /// A kind of object in one version, and where its objects are.
 #[derive(Debug)]
@@ -45,6 +46,8 @@ pub(super) enum Rules {
 pub(super) struct Builtin {
     /// Reads an object as its Go type would be read, and writes it again.
     pub(super) normalise: fn(Value) -> Result<Value, serde_json::Error>,
+    /// What its values must be like besides.
+    pub(super) check: Check,
     /// A PUT without `resourceVersion` overwrites.
     pub(super) unconditional: bool,
     /// A PUT of what does not exist creates it.

@@ -1,6 +1,7 @@
 //! Structural schemas of custom resources: defaults, pruning and validation, and how their values merge.
 //!
-//! Rules in CEL (`x-kubernetes-validations`) are not evaluated.
+//! Of the rules in CEL (`x-kubernetes-validations`), those are evaluated that say of the whole object that two of its
+//! fields are equal.
 
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,34 @@ pub(super) struct Schema {
     bounds: Bounds,
     list: ListKind,
     whole: bool,
+    equalities: Vec<Equality>,
+}
+
+/// A rule in CEL: `self.A.B == self.C.D`.
+#[derive(Debug)]
+struct Equality {
+    /// JSON pointers.
+    fields: [String; 2],
+    message: String,
+}
+
+impl Equality {
+    fn parse(rule: &Value) -> Option<Self> {
+        let text = rule["rule"].as_str()?;
+        let (left, right) = text.split_once(" == ")?;
+        let field = |path: &str| {
+            let names = path.strip_prefix("self.")?;
+            let is_plain = names.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.');
+            is_plain.then(|| format!("/{}", names.replace('.', "/")))
+        };
+        let message = rule["message"].as_str().map_or_else(|| format!("failed rule: {text}"), str::to_owned);
+        Some(Self { fields: [field(left)?, field(right)?], message })
+    }
+
+    fn holds(&self, object: &Value) -> bool {
+        let [left, right] = &self.fields;
+        object.pointer(left) == object.pointer(right)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -98,6 +127,11 @@ impl Schema {
                 Some(_) | None => ListKind::Atomic,
             },
             whole: text("x-kubernetes-map-type") == Some("atomic"),
+            equalities: list("x-kubernetes-validations")
+                .unwrap_or_default()
+                .iter()
+                .filter_map(Equality::parse)
+                .collect(),
         }
     }
 
@@ -233,6 +267,18 @@ impl Schema {
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
+    }
+
+    /// What is wrong with an object.
+    pub(super) fn faults(&self, object: &Value) -> Vec<FieldFault> {
+        let mut faults = Vec::new();
+        self.check(object, "", &mut faults);
+        for broken in self.equalities.iter().filter(|rule| !rule.holds(object)) {
+            // That is where a real one finds a fault of the whole object.
+            let path = "<nil>".to_owned();
+            faults.push(FieldFault { path, fault: Fault::RuleBroken(broken.message.clone()) });
+        }
+        faults
     }
 
     /// Notes what is wrong with `value`, which is at `path`.

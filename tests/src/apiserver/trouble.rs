@@ -80,6 +80,8 @@ pub enum Effect {
     Drop,
     /// It is done, and the connection is closed without an answer.
     DropAnswer,
+    /// It is done at once, and the answer comes this much later: watches are faster.
+    DelayAnswer(Duration),
     /// It is not done, and there is never an answer.
     Hang,
 }
@@ -192,10 +194,21 @@ impl Troubles {
             };
             match trouble.effect {
                 Effect::Delay(delay) if happens => met.delay += delay,
-                Effect::Answer(_) | Effect::Drop | Effect::DropAnswer | Effect::Hang if happens => {
+                Effect::Answer(_)
+                | Effect::Drop
+                | Effect::DropAnswer
+                | Effect::DelayAnswer(_)
+                | Effect::Hang
+                    if happens =>
+                {
                     met.effect = Some(trouble.effect);
                 }
-                Effect::Delay(_) | Effect::Answer(_) | Effect::Drop | Effect::DropAnswer | Effect::Hang => {}
+                Effect::Delay(_)
+                | Effect::Answer(_)
+                | Effect::Drop
+                | Effect::DropAnswer
+                | Effect::DelayAnswer(_)
+                | Effect::Hang => {}
             }
         }
         met

@@ -114,6 +114,7 @@ impl Write<'_> {
             map.remove("status");
         }
         let mut value = self.normalise(value)?;
+        self.check(None, &value)?;
         if self.is_core("namespaces") {
             value["spec"] = json!({"finalizers": ["kubernetes"]});
             value["status"] = json!({"phase": "Active"});
@@ -165,6 +166,7 @@ impl Write<'_> {
         let forgets_owners = metadata_mut(&mut value)?.get("managedFields") == Some(&json!([{}]));
         let value = self.only_my_part(&before.value, value)?;
         let mut value = self.normalise(value)?;
+        self.check(Some(&before.value), &value)?;
         if is_ending(&value) && finalizers(&value).iter().any(|new| !finalizers(&before.value).contains(new))
         {
             let why = "no new finalizers can be added if the object is being deleted";
@@ -386,11 +388,18 @@ impl Write<'_> {
                     return Err(Refusal::UnknownFields(unknown));
                 }
                 schema.fill_in(&mut value);
-                let mut faults = Vec::new();
-                schema.check(&value, "", &mut faults);
-                if faults.is_empty() { Ok(value) } else { Err(self.invalid(faults)) }
+                Ok(value)
             }
         }
+    }
+
+    /// Refuses what is of the right form, and still not what the type or the definition demands.
+    fn check(&self, before: Option<&Value>, after: &Value) -> Result<(), Refusal> {
+        let faults = match &self.resource.rules {
+            Rules::Builtin(builtin) => (builtin.check)(before, after),
+            Rules::Custom(schema) => schema.faults(after),
+        };
+        if faults.is_empty() { Ok(()) } else { Err(self.invalid(faults)) }
     }
 
     fn count_generation(&self, before: &Value, after: &mut Value) {

@@ -47,8 +47,6 @@ impl Kind {
     pub const SERVICE: Self = Self::new("", "v1", "Service", "services", true);
     /// v1
     pub const SERVICE_ACCOUNT: Self = Self::new("", "v1", "ServiceAccount", "serviceaccounts", true);
-    /// v1
-    pub const CORE_EVENT: Self = Self::new("", "v1", "Event", "events", true);
     /// events.k8s.io/v1
     pub const EVENT: Self = Self::new("events.k8s.io", "v1", "Event", "events", true);
     /// discovery.k8s.io/v1
@@ -77,13 +75,12 @@ impl Kind {
     /// vipward.io/v1alpha1
     pub const VIRTUAL_IP: Self = Self::new("vipward.io", "v1alpha1", "VirtualIP", "virtualips", false);
 
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 15] = [
         Self::NAMESPACE,
         Self::NODE,
         Self::POD,
         Self::SERVICE,
         Self::SERVICE_ACCOUNT,
-        Self::CORE_EVENT,
         Self::EVENT,
         Self::ENDPOINT_SLICE,
         Self::LEASE,
@@ -276,9 +273,13 @@ impl Admin {
 
     /// Asks for an object to be deleted, and says whether there was one. Finalizers may keep it.
     pub fn delete(&self, object: &Object) -> Result<bool> {
+        self.delete_with(object, &DeleteParams::default())
+    }
+
+    fn delete_with(&self, object: &Object, params: &DeleteParams) -> Result<bool> {
         let api = self.api(object)?;
         let deleted = async {
-            match api.delete(&object.name, &DeleteParams::default()).await {
+            match api.delete(&object.name, params).await {
                 Ok(_) => Ok(true),
                 Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
                 Err(error) => Err(error),
@@ -287,9 +288,11 @@ impl Admin {
         self.call("delete", object, deleted)
     }
 
-    /// Deletes an object whatever its finalizers are there for.
+    /// Deletes an object whatever its finalizers are there for, and without the time that a Pod is given to end.
     pub fn delete_for_good(&self, object: &Object) -> Result<()> {
-        if self.delete(object)? && self.get(object)?.is_some() {
+        let asked = self.delete_with(object, &DeleteParams::default().grace_period(0))?;
+        // A namespace is kept by what is in it, and goes when somebody has emptied it.
+        if asked && object.kind != Kind::NAMESPACE && self.get(object)?.is_some() {
             self.merge(object, &json!({"metadata": {"finalizers": null}}))?;
         }
         Ok(())

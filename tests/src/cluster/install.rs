@@ -42,6 +42,11 @@ impl Installation {
         Self { namespace: format!("{prefix}-system"), prefix: Some(format!("{prefix}-")), users: Vec::new() }
     }
 
+    /// The name here of something that is not in a namespace.
+    pub(super) fn cluster_wide(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix.as_deref().unwrap_or_default())
+    }
+
     /// Puts everything but the agents themselves into the cluster, and returns what is to be removed again; the
     /// definition of `VirtualIP` stays.
     pub(super) fn apply(&self, admin: &Admin) -> Result<Vec<Object>> {

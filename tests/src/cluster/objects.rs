@@ -285,23 +285,24 @@ impl Cluster {
         Ok(name.and_then(|name| self.members.iter().map(|m| m.id).find(|id| self.node_name(*id) == name)))
     }
 
-    /// The Events that are about an object of that name, in any namespace, in the order of their reasons.
+    /// All Events, by the newer of the two groups that have them.
+    pub(super) fn events(&self) -> Result<Vec<Value>> {
+        self.admin().list(Kind::EVENT, None)
+    }
+
+    /// The Events that are about an object of that name and are not from before this cluster, in the order of their
+    /// reasons.
     pub fn events_about(&self, name: &str) -> Result<Vec<EventNote>> {
         let mut notes = Vec::new();
-        // A real API server shows each Event in both groups.
-        for (kind, whom, text) in
-            [(Kind::EVENT, "regarding", "note"), (Kind::CORE_EVENT, "involvedObject", "message")]
-        {
-            for event in self.admin().list(kind, None)? {
-                let field = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-                if event[whom]["name"] == name {
-                    let regarding = format!("{} {name}", field(&event[whom]["kind"]));
-                    notes.push(EventNote {
-                        regarding,
-                        reason: field(&event["reason"]),
-                        note: field(&event[text]),
-                    });
-                }
+        for event in self.events()? {
+            let field = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            if event["regarding"]["name"] == name && !self.events_before.contains(&Object::of(&event)?) {
+                let regarding = format!("{} {name}", field(&event["regarding"]["kind"]));
+                notes.push(EventNote {
+                    regarding,
+                    reason: field(&event["reason"]),
+                    note: field(&event["note"]),
+                });
             }
         }
         notes.sort();

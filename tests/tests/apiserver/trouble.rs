@@ -112,6 +112,23 @@ async fn a_write_whose_answer_is_lost_is_done_and_one_that_is_lost_is_not() -> R
     Ok(())
 }
 
+/// As real ones do it now and then.
+#[tokio::test]
+async fn a_watch_can_be_faster_than_the_answer_to_the_write() -> Result<()> {
+    let server = server()?;
+    let api = config_maps(&server)?;
+    let version = api.list(&ListParams::default()).await?.metadata.resource_version.unwrap_or_default();
+    let mut watch = api.watch(&WatchParams::default(), &version).await?.boxed();
+    server.trouble(Matching::any().writes(), Effect::DelayAnswer(A_WHILE), Often::Next(1));
+    let start = Instant::now();
+    let write = async { anyhow::Ok((put(&api, "a").await?, start.elapsed())) };
+    let hear = async { anyhow::Ok((next(&mut watch).await?, start.elapsed())) };
+    let ((_, answered), (event, heard)) = tokio::try_join!(write, hear)?;
+    assert_eq!(told(&event), "added a");
+    assert!(answered >= A_WHILE && heard < answered, "answered after {answered:?}, heard after {heard:?}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_request_that_hangs_has_no_answer() -> Result<()> {
     let server = server()?;

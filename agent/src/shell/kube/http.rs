@@ -70,9 +70,22 @@ pub enum RequestError {
 }
 
 impl RequestError {
+    /// The HTTP status that the API server refused it with.
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            Self::Status { code, .. } => Some(*code),
+            Self::Deadline { .. }
+            | Self::Connection(_)
+            | Self::Unreadable(_)
+            | Self::NotText(_)
+            | Self::TooLong { .. }
+            | Self::Connect(_) => None,
+        }
+    }
+
     /// Whether the API server answered with this HTTP status.
     pub fn is_status(&self, wanted: u16) -> bool {
-        matches!(self, Self::Status { code, .. } if *code == wanted)
+        self.code() == Some(wanted)
     }
 
     /// Whether the API server does not even know the type of object.

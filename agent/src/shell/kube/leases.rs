@@ -164,7 +164,7 @@ fn contents(write: &LeaseWrite, known: Option<&Known>, now: Timestamp) -> Value 
     let latest = &ended[ended.len().saturating_sub(MOST_ENDED)..];
     let ended = latest.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     let mut spec = json!({
-        // Not an empty text, which the API server refuses.
+        // Nobody is no text, not an empty one.
         "holderIdentity": session.map(|session| format!("{node}/{session}")),
         "leaseDurationSeconds": rounded_up(*duration).max(1),
     });
@@ -176,7 +176,9 @@ fn contents(write: &LeaseWrite, known: Option<&Known>, now: Timestamp) -> Value 
         if session.is_some() {
             spec["acquireTime"] = text::micro_time(now).into();
         }
-        spec["leaseTransitions"] = known.map_or(0, |known| known.transitions.saturating_add(1)).into();
+        // The API server's number has 32 bits, and somebody may have edited it.
+        let transitions = known.map_or(0, |known| known.transitions.saturating_add(1));
+        spec["leaseTransitions"] = transitions.clamp(0, i32::MAX.into()).into();
     }
     json!({
         "metadata": {

@@ -1,5 +1,7 @@
 //! What stands in the way of reading from the API server, in words that say what to do about it.
 
+use std::mem::discriminant;
+
 use thiserror::Error;
 
 use super::{http::RequestError, resource::Resource};
@@ -65,6 +67,18 @@ pub enum Problem {
 }
 
 impl Problem {
+    /// Whether it is the same to people: a server that is away fails one request in this way and the next in that.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        discriminant(self) == discriminant(other) && self.code() == other.code()
+    }
+
+    fn code(&self) -> Option<u16> {
+        match self {
+            Self::Failed { source, .. } => source.code(),
+            Self::NoDefinition { .. } | Self::Forbidden { .. } | Self::Unauthorized { .. } => None,
+        }
+    }
+
     pub(super) fn of(verb: Verb, resource: Resource, error: RequestError) -> Self {
         match error {
             RequestError::Status { code: 404, .. } if resource == Resource::VirtualIps => {

@@ -152,7 +152,7 @@ struct One {
     /// The API servers, by the `EndpointSlice` that names them.
     api_servers: BTreeMap<Box<str>, BTreeSet<IpAddr>>,
     /// What was told to be wrong.
-    trouble: Option<String>,
+    trouble: Option<Arc<Problem>>,
     /// Attempts that failed, in a row.
     failures: u32,
     page: usize,
@@ -392,12 +392,12 @@ impl One {
     }
 
     async fn tell_trouble(&mut self, problem: Problem) -> Result<(), Closed> {
-        let text = super::chain(&problem);
-        if self.trouble.as_ref() == Some(&text) {
+        if self.trouble.as_ref().is_some_and(|told| told.is_like(&problem)) {
             return Ok(());
         }
-        self.trouble = Some(text);
-        self.tell(Seen::Trouble { resource: self.resource, problem: Arc::new(problem) }).await
+        let problem = Arc::new(problem);
+        self.trouble = Some(Arc::clone(&problem));
+        self.tell(Seen::Trouble { resource: self.resource, problem }).await
     }
 
     async fn tell_no_trouble(&mut self) -> Result<(), Closed> {

@@ -32,8 +32,10 @@ mod tests;
 
 /// Messages that may wait to be sent.
 const QUEUE: usize = 256;
-/// The API's limit for a note, in characters.
+/// The API's limit for a note, in bytes.
 const MAX_NOTE: usize = 1_024;
+/// The API's limit for the name of who reports, in bytes: shorter than a Node's name may be.
+const MAX_INSTANCE: usize = 128;
 /// Where Events about objects without a namespace are.
 const CLUSTER_NAMESPACE: &str = "default";
 /// How often the log says how much was not told.
@@ -80,7 +82,7 @@ pub struct Message {
     pub kind: Kind,
     /// Why, in one word in `CamelCase`, for programs.
     pub reason: &'static str,
-    /// In a sentence, for people; what is beyond 1,024 characters is cut off.
+    /// In a sentence, for people; what is beyond 1,024 bytes is cut off.
     pub note: String,
 }
 
@@ -141,8 +143,7 @@ impl Writer {
         }
     }
 
-    async fn take(&mut self, mut message: Message) {
-        message.note.truncate(text::clipped(&message.note, MAX_NOTE).len());
+    async fn take(&mut self, message: Message) {
         match self.series.on_message(&message, fastrand::u64(..), self.began.elapsed()) {
             Step::Nothing => {}
             Step::Create { name } => self.create(&message, &name).await,
@@ -218,9 +219,9 @@ fn event(message: &Message, name: &str, kube: &Kube, now: Timestamp) -> Value {
         "type": kind.as_str(),
         "reason": reason,
         "action": reason,
-        "note": note,
+        "note": text::clipped_bytes(note, MAX_NOTE),
         "regarding": regarding,
         "reportingController": "vipward.io/agent",
-        "reportingInstance": kube.node.as_str(),
+        "reportingInstance": text::clipped_bytes(kube.node.as_str(), MAX_INSTANCE),
     })
 }

@@ -64,6 +64,11 @@ pub(super) fn clipped(text: &str, characters: usize) -> &str {
     text.char_indices().nth(characters).map_or(text, |(end, _)| &text[..end])
 }
 
+/// As much of `text`, in whole characters, as a field of `bytes` takes.
+pub(super) fn clipped_bytes(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
+}
+
 /// As much of `text` as a condition's message takes.
 pub(super) fn message(text: &str) -> &str {
     clipped(text, MAX_MESSAGE)

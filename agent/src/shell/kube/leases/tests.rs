@@ -81,6 +81,19 @@ fn a_new_session_is_a_transition_and_so_is_the_end_of_one() {
     assert_eq!(object["spec"]["acquireTime"], text::micro_time(at(9)));
 }
 
+/// The API server refuses numbers beyond, and the Lease could never be written again.
+#[test]
+fn however_transitions_were_edited_they_stay_numbers_of_32_bits() {
+    let rows = [(i64::from(i32::MAX), i32::MAX), (i64::MAX, i32::MAX), (-9, 0), (7, 8)];
+    for (edited, expected) in rows {
+        let mut object = created(&write(Some(1)));
+        object["spec"]["leaseTransitions"] = edited.into();
+        let known = parsed(&object).known;
+        let patch = patch(&write(None), &"1".into(), Some(&known), at(5));
+        assert_eq!(patch["spec"]["leaseTransitions"], expected, "after {edited}");
+    }
+}
+
 #[test]
 fn every_patch_is_a_compare_and_swap() {
     let patch = patch(&write(Some(1)), &"41".into(), None, at(0));

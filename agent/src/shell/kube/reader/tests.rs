@@ -12,6 +12,30 @@ fn pauses_grow_from_one_second_to_five_and_no_further() {
 }
 
 #[test]
+fn trouble_that_comes_in_several_ways_is_one_trouble() {
+    let failed = |source| Problem::of(Verb::Watch, Resource::Leases, source);
+    let late = || failed(RequestError::Deadline { limit: Duration::from_secs(3) });
+    let status = |code| {
+        let (reason, message, causes) = (String::new(), String::new(), Vec::new());
+        failed(RequestError::Status { code, reason, message, causes, retry_after: None })
+    };
+    let unknown = || failed(RequestError::TooLong { limit_bytes: 1 });
+    let rows = [
+        (late(), unknown(), true, "no answer, and none that is one"),
+        (late(), status(500), false, "no answer, and an answer"),
+        (status(429), status(429), true, "the same answer"),
+        (status(429), status(500), false, "another answer"),
+        (status(403), status(403), true, "still forbidden"),
+        (status(403), status(401), false, "forbidden, and not known"),
+        (late(), status(403), false, "away, and back without our role"),
+    ];
+    for (one, other, expected, description) in rows {
+        assert_eq!(one.is_like(&other), expected, "{description}");
+        assert_eq!(other.is_like(&one), expected, "{description}, the other way round");
+    }
+}
+
+#[test]
 fn trouble_says_what_is_to_be_done_about_it() {
     let refused = |code| RequestError::Status {
         code,

@@ -24,6 +24,27 @@ fn an_event_about_a_service_is_in_its_namespace_and_names_its_uid() {
     assert_eq!(path(&message, None), "/apis/events.k8s.io/v1/namespaces/shop/events?fieldManager=vipward");
 }
 
+/// Their limits are in bytes, and an Event beyond one is refused as a whole.
+#[test]
+fn a_note_and_a_node_name_are_cut_to_what_an_event_can_have() {
+    let rows = [
+        ("ä".repeat(512), 1_024, "just fits"),
+        ("ä".repeat(600), 1_024, "characters of two bytes"),
+        (format!("a{}", "ä".repeat(600)), 1_023, "the last character does not fit"),
+        ("a".repeat(1_025), 1_024, "one too many"),
+        (String::new(), 0, "nothing"),
+    ];
+    for (note, expected, description) in rows {
+        let message = Message { note, ..message(Regarding::VirtualIp(Ipv4Addr::new(192, 0, 2, 10))) };
+        let object = event(&message, "192.0.2.10.1", &testing::kube(), Timestamp::UNIX_EPOCH);
+        assert_eq!(object["note"].as_str().map(str::len), Some(expected), "{description}");
+    }
+    let kube = Kube { node: "n".repeat(253).as_str().into(), ..testing::kube() };
+    let message = message(Regarding::VirtualIp(Ipv4Addr::new(192, 0, 2, 10)));
+    let object = event(&message, "192.0.2.10.1", &kube, Timestamp::UNIX_EPOCH);
+    assert_eq!(object["reportingInstance"].as_str().map(str::len), Some(128));
+}
+
 #[test]
 fn an_event_about_a_vip_is_in_the_namespace_default() {
     let message = message(Regarding::VirtualIp(Ipv4Addr::new(192, 0, 2, 10)));

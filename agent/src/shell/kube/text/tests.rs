@@ -43,6 +43,9 @@ fn text_is_cut_between_characters() {
     assert_eq!(clipped("größe", 3), "grö");
     assert_eq!(clipped("größe", 5), "größe");
     assert_eq!(clipped("größe", 0), "");
+    for (bytes, expected) in [(0, ""), (2, "gr"), (3, "gr"), (4, "grö"), (7, "größe"), (8, "größe")] {
+        assert_eq!(clipped_bytes("größe", bytes), expected, "{bytes} bytes");
+    }
 }
 
 #[test]
