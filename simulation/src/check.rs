@@ -32,6 +32,8 @@ pub(crate) struct Checks {
     reached: Vec<Vec<Vec<bool>>>,
     /// Per VIP: since when nobody answers although somebody should, and for how long that may be.
     dark: Vec<Option<(At, Duration)>>,
+    /// Per VIP: whether somebody has edited, blanked or deleted its claim.
+    edited: Vec<bool>,
     /// The last time that anything befell the cluster.
     disturbed: At,
     /// Until when something unplanned is in force.
@@ -58,6 +60,7 @@ impl Checks {
             faults_until: At::default(),
             booted: At::default(),
             guarded: vec![false; vips],
+            edited: vec![false; vips],
             quiet_from: At::default(),
             last_noise: None,
             renewals: vec![0; nodes],
@@ -67,6 +70,11 @@ impl Checks {
 
     pub(crate) fn is_done(&self) -> bool {
         self.done
+    }
+
+    /// Somebody has edited a claim by hand.
+    pub(crate) fn edited(&mut self, vip: usize) {
+        self.edited[vip] = true;
     }
 
     /// Anything befell the cluster.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{names, program::FenceState, world::World};
+use crate::{names, program::FenceState, schedule::Kind, world::World};
 
 /// What the last sign of life may be off: clocks, and the time between a beat and the next.
 const SLACK: Duration = Duration::from_secs(2);
@@ -27,6 +27,14 @@ impl World {
     fn check_pair(&mut self, vip: usize, one: usize, other: usize) {
         let now = self.now;
         if self.nodes[one].dazed_until > now || self.nodes[other].dazed_until > now {
+            return;
+        }
+        // Who cannot see that its claim was edited cannot put it right in time, and nobody else can know that.
+        let is_blind = |node: usize| {
+            let it = &self.nodes[node];
+            it.stalled[Kind::Claim as usize].any() || it.blind_until > now
+        };
+        if self.checks.edited[vip] && (is_blind(one) || is_blind(other)) {
             return;
         }
         let is_valid = |node: usize| {

@@ -18,6 +18,8 @@ const ARMED: Duration = Duration::from_secs(20);
 const BOOT: std::ops::Range<u64> = 500..3_000;
 /// Until an agent notices what became of its interfaces, in milliseconds.
 const NOTICE: std::ops::Range<u64> = 1..40;
+/// How long after its end a watch that was stalled may not have shown what it missed, and the agent not have acted on it.
+const SEES_AGAIN: Duration = Duration::from_secs(1);
 
 fn index(who: Who) -> usize {
     match who {
@@ -261,6 +263,7 @@ impl World {
             What::Stall { who, kind, .. } => {
                 self.nodes[index(who)].stalled[kind as usize].change(begins);
                 if !begins {
+                    self.nodes[index(who)].blind_until = self.now + SEES_AGAIN;
                     self.revive_watch(index(who), kind);
                 }
             }
@@ -302,13 +305,19 @@ impl World {
                 self.edit_claim(vip.into(), |claim| claim.move_to = Some(to));
             }
             What::ClaimDeleted { vip, finalized: true } => {
+                self.checks.edited(vip.into());
                 self.edit_claim(vip.into(), |claim| claim.deleting = true);
             }
-            What::ClaimDeleted { vip, finalized: false } => self.api.remove_claim(names::vip(vip.into())),
+            What::ClaimDeleted { vip, finalized: false } => {
+                self.checks.edited(vip.into());
+                self.api.remove_claim(names::vip(vip.into()));
+            }
             What::ClaimBlanked { vip } => {
+                self.checks.edited(vip.into());
                 self.edit_claim(vip.into(), |claim| claim.state = ClaimState::Blank);
             }
             What::ClaimEdited { vip, to } => {
+                self.checks.edited(vip.into());
                 let node = names::node(index(to));
                 let segment = self.segment_of(vip.into());
                 let session = self.api.leases.get(&node).and_then(|lease| lease.session);

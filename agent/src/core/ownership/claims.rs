@@ -26,7 +26,7 @@ pub(super) fn sessions(state: &ClaimState) -> Vec<(NodeName, Session)> {
 }
 
 /// Who has answered for it until now, as the claim says.
-fn answering(state: &ClaimState) -> Option<NodeName> {
+pub(super) fn answering(state: &ClaimState) -> Option<NodeName> {
     match state {
         ClaimState::Held(holder) => Some(holder.node.clone()),
         ClaimState::Offered { to: _, from: (node, _) } => Some(node.clone()),
@@ -37,7 +37,7 @@ fn answering(state: &ClaimState) -> Option<NodeName> {
 /// Whether the claim that is known is another than the one that a write expected.
 fn is_explained(busy: &Busy, vip: &Vip) -> bool {
     match busy {
-        Busy::Hold(write) => write.expected != vip.expected(),
+        Busy::Hold(write, _) => write.expected != vip.expected(),
         Busy::Offer | Busy::Update | Busy::Free | Busy::Delete | Busy::Read => false,
     }
 }
@@ -98,6 +98,11 @@ impl Engine {
         if is_changed || vip.claim.is_none() {
             vip.changed = now;
             vip.free = None;
+        }
+        if let (true, ClaimState::Held(holder)) = (is_changed, &record.state)
+            && let Some(member) = self.members.get_mut(&holder.node)
+        {
+            member.took = Some(now);
         }
         let is_unclear = record.state == ClaimState::Blank || vip.is_edited(&record);
         vip.unclear = is_unclear.then(|| vip.unclear.unwrap_or(now));
@@ -166,8 +171,7 @@ impl Engine {
         self.dirty.insert(address);
         match outcome {
             Outcome::Done(record) => {
-                let from = vip.claim.as_ref().and_then(|claim| answering(&claim.state));
-                vip.attempted |= matches!(busy, Busy::Hold(_));
+                vip.attempted |= matches!(busy, Busy::Hold(..));
                 // The watch may have shown already what came after it.
                 let (known, gone) = (vip.claim.as_ref().map(|claim| &claim.version), vip.gone.as_ref());
                 let is_old = known.is_some_and(|known| record.version.is_older_than(known))
@@ -176,7 +180,7 @@ impl Engine {
                     self.take_claim(record, now);
                 }
                 match busy {
-                    Busy::Hold(write) => self.on_held(&write, from, now),
+                    Busy::Hold(write, from) => self.on_held(&write, from, now),
                     Busy::Offer => self.vip(address).held = None,
                     Busy::Update | Busy::Free | Busy::Delete | Busy::Read => {}
                 }
@@ -204,7 +208,7 @@ impl Engine {
             }
             Outcome::Unknown => {
                 vip.unread = true;
-                vip.attempted |= matches!(busy, Busy::Hold(_));
+                vip.attempted |= matches!(busy, Busy::Hold(..));
             }
         }
     }

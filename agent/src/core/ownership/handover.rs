@@ -14,6 +14,8 @@ use crate::core::{
     time::Monotonic,
 };
 
+/// The cause of a handover to the node that an operator named.
+const ASKED_FOR: &str = "an operator asked for it";
 /// Time between two handovers that are urgent, so that very many do not come at once.
 const URGENT_PACE: Duration = Duration::from_millis(2);
 
@@ -132,11 +134,10 @@ impl Engine {
         let rested = self.vips[&address].changed + self.rest();
         if let Some(wanted) = claim.move_to.clone().filter(|wanted| *wanted != us) {
             let why = match self.standing(&wanted, address, demand, now) {
-                Ok(candidate) if candidate.known_at <= now => {
-                    let cause = "an operator asked for it";
-                    return self.offer_urgently(address, claim, Some(&candidate), rested, cause, now);
+                Ok(candidate) => {
+                    let from = rested.max(candidate.known_at);
+                    return self.offer_urgently(address, claim, Some(&candidate), from, ASKED_FOR, now);
                 }
-                Ok(_) => Disqualified::NewMac,
                 Err(why) => why,
             };
             return self.refuse_to_move(address, claim, demand, wanted, &why);
@@ -153,7 +154,9 @@ impl Engine {
             self.update(address, claim, demand, ours, claim.note.trouble.clone());
             return None;
         }
-        let Some(better) = candidates.first().filter(|first| first.holder.node != us) else {
+        // What an operator has moved stays there.
+        let is_better = |first: &&Candidate| first.holder.node != us && claim.note.cause != ASKED_FOR;
+        let Some(better) = candidates.first().filter(is_better) else {
             self.vip(address).better = None;
             return others.iter().map(|candidate| candidate.known_at).filter(|at| *at > now).min();
         };

@@ -37,6 +37,8 @@ pub(super) struct Member {
     session_seen: Monotonic,
     /// When each of its MACs was first seen, in an unbroken row.
     macs: BTreeMap<MacAddr, Monotonic>,
+    /// When it was last seen to have got a VIP.
+    pub(super) took: Option<Monotonic>,
     /// Whether a request of ours about its Lease is under way.
     deposing: bool,
     /// Not before this.
@@ -52,6 +54,7 @@ impl Member {
             duration: None,
             session_seen: now,
             macs: BTreeMap::new(),
+            took: None,
             deposing: false,
             retry: now,
         }

@@ -106,8 +106,8 @@ impl Engine {
             return;
         }
         // What a restart leaves must be known: a claim that is being written has its entry, and is not held over.
-        let is_settled =
-            self.doubted.is_empty() && !self.vips.values().any(|vip| matches!(vip.busy, Some(Busy::Hold(_))));
+        let is_settled = self.doubted.is_empty()
+            && !self.vips.values().any(|vip| matches!(vip.busy, Some(Busy::Hold(..))));
         if stopping.last_written && is_settled || stopping.limit <= now {
             stopping.told = true;
             self.command(Command::Stopped);

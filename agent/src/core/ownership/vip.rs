@@ -15,14 +15,16 @@ use crate::core::{
 
 /// How long nobody must have been able to hold a VIP before people are told.
 const AFTER: Duration = Duration::from_secs(1);
+/// How long a candidate lets a better one get on with others.
+const MOST_PATIENT: Duration = Duration::from_secs(10);
 /// How soon they may be told something else.
 const REPEAT: Duration = Duration::from_secs(10);
 
 /// A request about a claim that is under way.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Busy {
-    /// It makes us hold the VIP: a take, an acceptance, a take-back, a repair.
-    Hold(ClaimWrite),
+    /// It makes us hold the VIP: a take, an acceptance, a take-back, a repair. With who has answered for it until then.
+    Hold(ClaimWrite, Option<NodeName>),
     /// It names a successor.
     Offer,
     /// It changes neither holder nor epoch of a claim of ours.
@@ -455,8 +457,12 @@ impl Engine {
             self.vip(address).free = None;
             return candidates.iter().map(|candidate| candidate.known_at).filter(|at| *at > now).min();
         };
+        // A better one that has many to take is not overtaken while it gets on.
+        let latest =
+            ready[..rank].iter().filter_map(|better| self.members.get(&better.holder.node)?.took).max();
+        let delay = RANK_DELAY * u32::try_from(rank).unwrap_or(u32::MAX);
         let since = *self.vip(address).free.get_or_insert(now);
-        let turn = since + RANK_DELAY * u32::try_from(rank).unwrap_or(u32::MAX);
+        let turn = latest.map_or(since, |latest| latest.clamp(since, since + MOST_PATIENT)) + delay;
         if turn > now {
             return Some(turn);
         }
@@ -545,7 +551,8 @@ impl Engine {
             state: ClaimState::Held(holder),
             note,
         };
-        self.send(Busy::Hold(write.clone()), write);
+        let from = vip.claim.as_ref().and_then(|claim| claims::answering(&claim.state));
+        self.send(Busy::Hold(write.clone(), from), write);
     }
 
     fn send(&mut self, busy: Busy, write: ClaimWrite) {

@@ -2,7 +2,7 @@
 
 use super::world::*;
 use crate::core::{
-    cluster::NodeRecord,
+    cluster::{ClaimRecord, Epoch, LeaseRecord, NodeRecord},
     ownership::{Demand, Event},
 };
 
@@ -93,6 +93,32 @@ fn a_preferred_node_takes_a_free_vip_first() {
 }
 
 #[test]
+fn a_better_node_that_gets_on_with_others_is_not_overtaken() {
+    let mut world = World::living("a", &["b"]);
+    world.tell(best("b"));
+    world.want_so(prefer_b());
+    world.after(ms(400));
+    world.claim_of(VIP_2, held("b"), 1);
+    assert_eq!(world.timeline(ms(1_000)), ["0.500 create claim: held by a1, epoch 1"], "0.5 s after that");
+}
+
+#[test]
+fn a_better_node_that_gets_on_with_others_is_not_waited_for_for_ever() {
+    let mut world = World::living("a", &["b"]);
+    world.tell(best("b"));
+    world.want_so(prefer_b());
+    let began = world.now;
+    for epoch in 1.. {
+        let lines = [world.claim_of(VIP_2, held("b"), epoch), world.after(ms(400))].concat();
+        if lines.iter().any(|line| line.starts_with("create claim")) {
+            break;
+        }
+        assert!(world.now < began + ms(11_000), "until {:?}", world.now);
+    }
+    assert!(world.now > began + ms(10_000), "since {began:?}, at {:?}", world.now);
+}
+
+#[test]
 fn a_better_node_that_has_left_no_doubt_is_preferred_by_everybody_alike() {
     // Whoever asks, the same node comes first: exactly one of the two acts at once.
     let at_once: Vec<bool> = [("a", "b"), ("b", "a")]
@@ -113,6 +139,34 @@ fn what_an_operator_asks_for_is_done_at_once() {
     assert_eq!(world.wish("b"), HANDED_OVER);
     world.answer();
     assert_eq!(world.claimed().move_to, None, "the wish is fulfilled");
+}
+
+#[test]
+fn where_an_operator_has_moved_it_a_vip_stays() {
+    let mut world = World::living("b", &["a"]);
+    world.tell(best("a"));
+    world.want_so(prefer_b());
+    world.claim(held("a"), 1);
+    let mut record = world.claimed().clone();
+    record.note.cause = "an operator asked for it".to_owned();
+    world.store_record(ClaimRecord { state: offered("a", "b"), epoch: Epoch(2), ..record });
+    world.see_claim();
+    assert_eq!(world.answer(), ["entry held", "tell: held, from a"]);
+    assert_eq!(world.after(STABLE_FOR * 3), [""; 0]);
+    assert!(world.holds());
+}
+
+#[test]
+fn what_an_operator_asks_for_waits_until_all_know_the_mac() {
+    let mut world = World::holding(&["b"]);
+    let links = changed_link("b", |link| link.mac = mac("z"));
+    world.lease(LeaseRecord { links, ..world.stored_lease("b") });
+    assert_eq!(world.wish("b"), [""; 0]);
+    let lines = world.timeline(REST);
+    assert_eq!(
+        lines,
+        ["4.500 entry handover z for 4.275s", "4.500 write claim: offered to b1 at z by a1, epoch 2"]
+    );
 }
 
 #[test]
