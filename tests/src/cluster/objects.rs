@@ -309,6 +309,16 @@ impl Cluster {
         Ok(notes)
     }
 
+    /// The objects of the Events that are about an object of that name and have `part` in their note.
+    pub fn event_objects_about(&self, name: &str, part: &str) -> Result<Vec<Value>> {
+        let mut events = self.admin().list(Kind::EVENT, None)?;
+        events.retain(|event| {
+            event["regarding"]["name"] == name
+                && event["note"].as_str().is_some_and(|note| note.contains(part))
+        });
+        Ok(events)
+    }
+
     /// Waits for an Event about an object of that name whose note has all of `parts` in it.
     pub fn wait_for_event(&self, name: &str, parts: &[&str]) -> Result<EventNote> {
         let mut last = Vec::new();
