@@ -9,6 +9,7 @@ pub mod net;
 pub mod ownership;
 pub mod placement;
 pub mod plan;
+pub mod reporting;
 pub mod services;
 pub mod time;
 pub mod trouble;

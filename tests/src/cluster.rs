@@ -108,9 +108,9 @@ pub use watch::{Seen, Watch};
 use crate::agent::AgentOptions;
 use crate::arp::Mac;
 use crate::bpffs::Bpffs;
+use crate::interrupt;
 use crate::lan::{Host, Lan, Nic};
 use crate::scene::{ip, net};
-use crate::wait::wait_for;
 
 use admin::{Admin, Kind, Object};
 use api::ClusterApi;
@@ -172,6 +172,8 @@ impl fmt::Display for NodeId {
 pub struct ClusterOptions {
     /// How many nodes it has, at most nine.
     pub nodes: u8,
+    /// Whether the API server is one in this process, whatever `KUBECONFIG` says.
+    pub api_in_process: bool,
     /// Whether their agents run from the start.
     pub start_agents: bool,
     /// More arguments of every agent, beside those of the times below.
@@ -192,6 +194,7 @@ impl Default for ClusterOptions {
     fn default() -> Self {
         Self {
             nodes: 3,
+            api_in_process: false,
             start_agents: true,
             args: Vec::new(),
             env: Vec::new(),
@@ -290,7 +293,7 @@ impl Cluster {
         let management = Lan::new(&format!("{name}-m"))?;
         let control = management.host("control", Nic::new(management_net(CONTROL)).named(MANAGEMENT))?;
 
-        let api = ClusterApi::start()?;
+        let api = if options.api_in_process { ClusterApi::in_process() } else { ClusterApi::start() }?;
         let forwarder = Forwarder::start(&control, SocketAddrV4::new(CONTROL, API_PORT), api.upstream())?;
         let (installation, namespace, node_prefix) = if api.is_shared() {
             // Scenarios may be of the same name, and namespaces of that name still be ending.
@@ -512,9 +515,9 @@ impl Drop for Cluster {
     }
 }
 
-/// [`wait_for`], with pauses that leave the machine to those who are waited for.
+/// [`interrupt::wait`], with pauses that leave the machine to those who are waited for.
 fn poll<T>(limit: Duration, what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
-    wait_for(limit, what, || {
+    interrupt::wait(limit, what, || {
         let found = look()?;
         if found.is_none() {
             thread::sleep(POLL_INTERVAL);

@@ -1,9 +1,11 @@
-//! The story that `cargo xtask demo` tells on a LAN in network namespaces, measuring what it says as it goes.
+//! The story that `cargo xtask demo` tells on LANs in network namespaces, measuring what it says as it goes.
 
+mod cluster;
 mod findings;
 mod kept;
 mod scenes;
 mod stage;
+mod strip;
 mod voice;
 
 use std::time::Instant;

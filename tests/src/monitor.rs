@@ -1,9 +1,13 @@
 //! Watching several VIPs on the wire: each is asked for every millisecond, and what is announced is heard.
 //!
-//! Requests alternate between broadcast, as one asks who knows nothing, and unicast to the MAC that answered for itself
-//! last, as one asks who revalidates an entry. A MAC that another has answered with is not asked yet: an entry is
-//! revalidated when it is old, seconds after the answer that made it, and a handover is over in milliseconds. One thread asks for all VIPs: what it was too late for is left out and never
-//! counts as silence of a VIP.
+//! Requests alternate between broadcast, as one asks who knows nothing, and unicast, as one asks who revalidates an entry.
+//! Unicast goes only to a MAC that has answered for itself: whose answer came from the MAC that it named. One that has only
+//! been named, as the old holder names its successor in a handover, has not claimed the VIP yet, and asking it is no
+//! client's behaviour: a client revalidates an entry when it is old, seconds after the answer that made it, and a handover
+//! is over in milliseconds. A successor that is asked before it has seen the claim would rightly not answer, and that would
+//! count as a gap that no client can have.
+//!
+//! One thread asks for all VIPs: what it was too late for is left out and never counts as silence of a VIP.
 
 mod report;
 mod timeline;

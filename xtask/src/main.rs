@@ -58,7 +58,7 @@ enum Command {
     Simulate(PassedOn),
     /// Check formatting, lints, licences, unused dependencies and documentation
     Lint,
-    /// Tell the story on a LAN in network namespaces (needs root)
+    /// Tell the story on a LAN and in a cluster in network namespaces (needs root)
     Demo(DemoArgs),
     /// Measure speed and memory against the kernel and bare XDP programs (needs root)
     ///

@@ -31,7 +31,7 @@ use self::{
     sharing::Member,
 };
 pub use self::{
-    problem::{Malformed, Place, Problem},
+    problem::{Malformed, Place, Problem, SeenBy},
     records::{
         Annotations, EndpointsRecord, FIELD_MANAGER, HostAddress, HostNetwork, Ingress, IpMode, Port,
         Protocol, ServiceRecord, StatusOwner,
@@ -161,6 +161,11 @@ impl Services {
     /// The uid of a Service that is kept: what Events about it refer to.
     pub fn uid(&self, service: &ServiceName) -> Option<&Arc<str>> {
         self.entries.get(service).map(|entry| &entry.record.uid)
+    }
+
+    /// The VIPs that a Service wants.
+    pub fn vips(&self, service: &ServiceName) -> impl Iterator<Item = Ipv4Addr> {
+        self.entries.get(service).into_iter().flat_map(|entry| &entry.wanted).map(|wanted| wanted.vip)
     }
 
     fn put_service(&mut self, record: Box<ServiceRecord>, commands: &mut Vec<Command>) {

@@ -1,11 +1,11 @@
-//! `cargo xtask demo`: tells the story of Vipward on a LAN in network namespaces.
+//! `cargo xtask demo`: tells the story of Vipward on LANs in network namespaces.
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use vipward_tests::{demo, interrupt};
 
-/// Shows what Vipward does, on a LAN in network namespaces, measuring what it says; needs root.
+/// Shows what Vipward does, on a LAN and in a cluster in network namespaces, measuring what it says; needs root.
 ///
 /// It takes less than a minute. Everything that it makes is removed at the end, also on Ctrl-C.
 #[derive(Parser)]

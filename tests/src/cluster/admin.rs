@@ -8,6 +8,8 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result};
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use hyper::Request;
+use hyper::header::ACCEPT;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
@@ -231,6 +233,28 @@ impl Admin {
         let types = TypeMeta { api_version: kind.api_version(), kind: kind.name.to_owned() };
         let items = listed.items.into_iter();
         items.map(|item| to_json(&DynamicObject { types: Some(types.clone()), ..item })).collect()
+    }
+
+    /// What `kubectl get` shows of a kind that has no namespace: the titles of the columns, and a row for each object.
+    pub fn table(&self, kind: Kind) -> Result<Vec<Vec<String>>> {
+        let request = Request::get(format!("/apis/{}/{}", kind.api_version(), kind.plural))
+            .header(ACCEPT, "application/json;as=Table;v=v1;g=meta.k8s.io")
+            .body(Vec::new())
+            .context("invariant: a path and a header make a request")?;
+        let table: Value = self.call("list", kind.plural, self.client.request(request))?;
+        let items = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        let columns = items(&table["columnDefinitions"]);
+        // The others are for `-o wide`.
+        let shown: Vec<usize> = (0..columns.len()).filter(|at| columns[*at]["priority"] == 0).collect();
+        let text = |value: &Value| match value {
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let titles = shown.iter().map(|at| text(&columns[*at]["name"]).to_uppercase()).collect();
+        let rows = items(&table["rows"]);
+        let rows = rows.iter().map(|row| shown.iter().map(|at| text(&row["cells"][*at])).collect());
+        Ok(std::iter::once(titles).chain(rows).collect())
     }
 
     /// Creates what a manifest describes; fails if it is there.

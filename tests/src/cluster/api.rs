@@ -50,7 +50,8 @@ impl ClusterApi {
         Self::new(Backend::Real, kubeconfig)
     }
 
-    fn in_process() -> Result<Self> {
+    /// One in this process.
+    pub fn in_process() -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").context("failed to listen for an API server")?;
         let server =
             ApiServer::start(listener, Options { admin_token: ADMIN.to_owned(), ..Options::default() })?;

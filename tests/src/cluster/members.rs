@@ -1,18 +1,21 @@
 //! The nodes of a cluster: their hosts, their agents, and what befalls them.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::net::Ipv4Addr;
 use std::process::ExitStatus;
 
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use tempfile::NamedTempFile;
 
 use super::admin::Object;
 use super::{Cluster, MANAGEMENT, MOST_NODES, NodeId, PATIENCE, SEGMENT, management_net, poll};
 use crate::agent::{Agent, ClusterMember};
 use crate::datagrams::{bind_locally, unbind_locally};
 use crate::lan::{Host, Nic};
+use crate::process::{Process, SpawnOptions};
 use crate::scene::{net, vip_status};
 
 /// A node: its host, and its agent once that was started.
@@ -156,6 +159,19 @@ impl Cluster {
     /// Gives or takes carrier on the interface of the VIPs only.
     pub fn set_carrier(&self, id: NodeId, carrier: bool) -> Result<()> {
         self.member(id)?.host.set_carrier(SEGMENT, carrier)
+    }
+
+    /// `vipward move` on the first node that has power, with its rights: the exit code, and what it printed.
+    pub fn vipward_move(&self, vip: Ipv4Addr, to: &str) -> Result<(Option<i32>, String)> {
+        let member = self.members.iter().find(|member| member.powered).context("no node has power")?;
+        let kubeconfig = NamedTempFile::new().context("failed to make a kubeconfig")?;
+        fs::write(kubeconfig.path(), self.kubeconfig_of(member.id)?)?;
+        let mut command = member.host.command(Agent::default_binary());
+        command.args(["move", &vip.to_string(), "--to", to, "--timeout", "15s", "--kubeconfig"]);
+        command.arg(kubeconfig.path());
+        let mut process = Process::spawn(command, &SpawnOptions::default())?;
+        let status = process.wait(PATIENCE)?;
+        Ok((status.code(), process.transcript()))
     }
 
     /// What `vipward status -o json` prints on a node.

@@ -310,6 +310,21 @@ impl Cluster {
         Ok(notes)
     }
 
+    /// The objects of the Events that are about an object of that name and have `part` in their note.
+    pub fn event_objects_about(&self, name: &str, part: &str) -> Result<Vec<Value>> {
+        let mut found = Vec::new();
+        for event in self.admin().list(Kind::EVENT, None)? {
+            let says_so = event["note"].as_str().is_some_and(|note| note.contains(part));
+            if event["regarding"]["name"] == name
+                && says_so
+                && !self.events_before.contains(&Object::of(&event)?)
+            {
+                found.push(event);
+            }
+        }
+        Ok(found)
+    }
+
     /// Waits for an Event about an object of that name whose note has all of `parts` in it.
     pub fn wait_for_event(&self, name: &str, parts: &[&str]) -> Result<EventNote> {
         let mut last = Vec::new();

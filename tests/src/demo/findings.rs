@@ -23,6 +23,18 @@ pub(super) struct Outage {
     pub(super) asked_while_dead: usize,
 }
 
+/// What became of a VIP that three nodes share.
+pub(super) struct Moves {
+    /// Requests and datagrams around a planned move, and how many of each came to nothing.
+    pub(super) asked: usize,
+    pub(super) unanswered: usize,
+    pub(super) sent: usize,
+    pub(super) lost: usize,
+    /// How long nobody answered when the holder had no power any more, and how long that may take.
+    pub(super) gap: Duration,
+    pub(super) limit: Duration,
+}
+
 /// Everything that was measured.
 pub(super) struct Findings {
     pub(super) answers: Answers,
@@ -35,15 +47,16 @@ pub(super) struct Findings {
     pub(super) askers: usize,
     /// Askers answered by Vipward, and by a kernel.
     pub(super) crowd: (usize, usize),
+    pub(super) cluster: Moves,
 }
 
 impl Findings {
     pub(super) fn show(&self, voice: Voice) {
-        let Self { answers, stolen_without, kept_with, named, outage, askers, crowd } = self;
+        let Self { answers, stolen_without, kept_with, named, outage, askers, crowd, cluster } = self;
         let probe = &outage.probe;
         let unanswered = probe.sent() - probe.answered();
         let rows = [
-            ["", "Vipward (node-a)", "without"].map(str::to_owned),
+            ["", "Vipward", "without"].map(str::to_owned),
             [
                 "answered in XDP, heard by the kernel".to_owned(),
                 format!("{}, {}", answers.in_xdp, answers.heard_by_kernel),
@@ -64,6 +77,16 @@ impl Findings {
                 format!("answered of {askers} new askers"),
                 crowd.0.to_string(),
                 format!("{} (node-b)", crowd.1),
+            ],
+            [
+                "unanswered when the holder has no power".to_owned(),
+                format!("{} ms (at most {} ms)", cluster.gap.as_millis(), cluster.limit.as_millis()),
+                String::new(),
+            ],
+            [
+                format!("unanswered of {}, lost of {} in a planned move", cluster.asked, cluster.sent),
+                format!("{}, {}", cluster.unanswered, cluster.lost),
+                String::new(),
             ],
         ];
         let width =

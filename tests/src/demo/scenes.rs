@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result, ensure};
 
 use self::crowd::ASKERS;
+use super::cluster;
 use super::findings::{Answers, Findings, Outage};
 use super::stage::{GATEWAY, NIC, ORDINARY, Stage, VIP};
 use super::voice::Voice;
@@ -32,7 +33,8 @@ pub(super) fn tell(voice: Voice, stage: &mut Stage) -> Result<Findings> {
     let (kept_with, named) = steal_with_guard(voice, stage)?;
     let outage = kill_and_restart(voice, stage)?;
     let crowd = crowd(voice, stage)?;
-    Ok(Findings { answers, stolen_without, kept_with, named, outage, askers: ASKERS, crowd })
+    let cluster = cluster::tell(voice)?;
+    Ok(Findings { answers, stolen_without, kept_with, named, outage, askers: ASKERS, crowd, cluster })
 }
 
 fn introduce(voice: Voice, stage: &Stage) -> Result<()> {

@@ -269,3 +269,44 @@ fn readiness_goes_with_the_fence_and_liveness_does_not() -> Result<()> {
         wait_for_health(cluster, N1, "/readyz", 200).map(drop)
     })
 }
+
+#[test]
+fn an_annotation_that_cannot_be_read_is_one_event_however_many_agents_see_it() -> Result<()> {
+    const HELD: &str = "everywhere (";
+    const NOWHERE: &str = "192.0.2.300";
+    scenario("oneevent", ClusterOptions::default(), |cluster| {
+        cluster.wait_until_all_renew()?;
+        cluster.create_service(&ServiceSpec::new("held", VIP).annotation("vipward.io/nodes", HELD))?;
+        let nowhere = ServiceSpec::without_address("nowhere").annotation("vipward.io/addresses", NOWHERE);
+        cluster.create_service(&nowhere)?;
+        let holder = cluster.wait_until_held(VIP)?;
+        cluster.wait_for_event("held", &[HELD])?;
+        cluster.wait_for_event("nowhere", &[NOWHERE])?;
+        for id in cluster.ids() {
+            for value in [HELD, NOWHERE] {
+                let agent = cluster.member_mut(id)?.agent_mut()?;
+                agent.wait_for_log(PATIENCE, &format!("of {value:?}"), |line| {
+                    line.to_string().contains(value)
+                })?;
+            }
+        }
+        // What another would tell, it has told by then.
+        std::thread::sleep(Duration::from_secs(3));
+        for (service, value, teller) in [("held", HELD, holder), ("nowhere", NOWHERE, N1)] {
+            let events = cluster.event_objects_about(service, value)?;
+            assert_eq!(events.len(), 1, "{events:#?}");
+            assert_eq!(events[0]["reportingInstance"], cluster.node_name(teller), "{events:#?}");
+            assert!(events[0].get("series").is_none(), "it was told twice: {events:#?}");
+        }
+
+        cluster.kill9(N1)?;
+        cluster.restart_agent(N1)?;
+        vipward_tests::wait::wait_for(PATIENCE, "the Event to be told again by a new process", || {
+            let events = cluster.event_objects_about("nowhere", NOWHERE)?;
+            Ok(events.iter().any(|event| event["series"]["count"] == 2).then_some(()))
+        })?;
+        let events = cluster.event_objects_about("nowhere", NOWHERE)?;
+        assert_eq!(events.len(), 1, "{events:#?}");
+        Ok(())
+    })
+}

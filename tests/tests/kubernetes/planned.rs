@@ -7,7 +7,6 @@ use serde_json::json;
 use vipward_tests::{
     arp::Mac,
     cluster::{Cluster, ClusterOptions, N1, NodeId, SEGMENT, ServiceSpec, Watch, scenario},
-    process::{Process, SpawnOptions},
     scene::VIP,
 };
 
@@ -155,20 +154,6 @@ fn an_uncordoned_node_gets_its_vip_back_only_when_it_has_been_good_for_a_while()
     })
 }
 
-/// `vipward move VIP --to NODE`, from a node.
-fn vipward_move(cluster: &mut Cluster, to: &str) -> Result<(Option<i32>, String)> {
-    let kubeconfig = tempfile::NamedTempFile::new().context("failed to make a kubeconfig")?;
-    std::fs::write(kubeconfig.path(), cluster.kubeconfig_of(N1)?)?;
-    let member = cluster.member(N1)?;
-    let binary = vipward_tests::agent::Agent::default_binary();
-    let mut command = member.host.command(binary);
-    command.args(["move", &VIP.to_string(), "--to", to, "--timeout", "15s", "--kubeconfig"]);
-    command.arg(kubeconfig.path());
-    let mut process = Process::spawn(command, &SpawnOptions::default())?;
-    let status = process.wait(vipward_tests::cluster::PATIENCE)?;
-    Ok((status.code(), process.transcript()))
-}
-
 #[test]
 fn vipward_move_hands_over_to_the_node_that_is_named() -> Result<()> {
     scenario("move", ClusterOptions::default(), |cluster| {
@@ -176,14 +161,14 @@ fn vipward_move_hands_over_to_the_node_that_is_named() -> Result<()> {
         let to = cluster.ids().into_iter().rfind(|id| *id != old).context("there is but one node")?;
         watch.step(format!("vipward move --to {to}"));
         let name = cluster.node_name(to);
-        let (code, printed) = vipward_move(cluster, &name)?;
+        let (code, printed) = cluster.vipward_move(VIP, &name)?;
         assert_eq!(code, Some(0), "{printed}");
         assert!(printed.contains(&format!("{VIP} is held by {name} now, at {}", to.mac())), "{printed}");
         watch.wait_until_received_by(VIP, to)?;
 
         watch.step(format!("vipward move --to {to}, which has it"));
         let epoch = cluster.epoch(VIP)?;
-        let (code, printed) = vipward_move(cluster, &name)?;
+        let (code, printed) = cluster.vipward_move(VIP, &name)?;
         assert_eq!(code, Some(0), "{printed}");
         watch.let_pass(cluster.options().lease)?;
 
@@ -202,12 +187,12 @@ fn vipward_move_to_a_node_that_cannot_hold_the_vip_says_why_and_moves_nothing() 
         watch.let_pass(Duration::from_secs(1))?;
         watch.step(format!("vipward move --to {to}, which is excluded"));
         let name = cluster.node_name(to);
-        let (code, printed) = vipward_move(cluster, &name)?;
+        let (code, printed) = cluster.vipward_move(VIP, &name)?;
         assert_eq!(code, Some(1), "{printed}");
         assert!(printed.contains("stays where it is") && printed.contains("label"), "{printed}");
 
         watch.step("vipward move to no node");
-        let (code, printed) = vipward_move(cluster, "nowhere")?;
+        let (code, printed) = cluster.vipward_move(VIP, "nowhere")?;
         assert_eq!(code, Some(1), "{printed}");
         assert!(printed.contains("nowhere"), "{printed}");
 

@@ -1,6 +1,6 @@
 //! Which nodes can hold a VIP, and which of them comes first.
 
-use std::{cmp::Reverse, net::Ipv4Addr, sync::Arc};
+use std::{cmp::Reverse, collections::BTreeSet, net::Ipv4Addr, sync::Arc};
 
 use super::{Demand, Disqualified, Engine};
 use crate::core::{
@@ -183,5 +183,19 @@ impl Engine {
         let ours = weight(&self.settings.node);
         self.own.is_valid(now)
             && self.members.keys().filter(|name| self.is_alive(name, now)).all(|name| weight(name) <= ours)
+    }
+
+    /// The nodes whose Leases are alive, this one included; none while this node cannot know.
+    pub fn alive(&self, now: Monotonic) -> BTreeSet<NodeName> {
+        if !self.own.is_valid(now) {
+            return BTreeSet::new();
+        }
+        let others = self.members.keys().filter(|name| self.is_alive(name, now));
+        others.chain([&self.settings.node]).cloned().collect()
+    }
+
+    /// The node that a VIP's claim names, whatever has become of it.
+    pub fn claimed_by(&self, vip: Ipv4Addr) -> Option<&NodeName> {
+        self.vips.get(&vip)?.claim.as_ref()?.state.holder().map(|holder| &holder.node)
     }
 }

@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use super::{records::Port, refusal::Refusal};
 use crate::core::{
-    cluster::{SelectorError, ServiceName},
+    cluster::{NodeName, SelectorError, ServiceName},
     config::FaultKind,
 };
 
@@ -142,6 +142,34 @@ pub enum Problem {
         /// Its value there.
         used: Box<str>,
     },
+}
+
+/// Which nodes see a problem.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SeenBy<'a> {
+    /// All of them see the same.
+    All,
+    /// All of them, and this one can tell best.
+    AllBest(&'a NodeName),
+    /// Perhaps this one alone, since it is its own network that says so.
+    This,
+}
+
+impl Problem {
+    /// Which nodes see it.
+    pub fn seen_by(&self) -> SeenBy<'_> {
+        match self {
+            Self::Refused { why: Refusal::NodeInterface { node, .. }, .. } => SeenBy::AllBest(node),
+            Self::Refused { why, .. } if why.is_this_nodes_view() => SeenBy::This,
+            Self::Refused { .. }
+            | Self::Malformed { .. }
+            | Self::Ipv6 { .. }
+            | Self::OtherManager { .. }
+            | Self::Clash { .. }
+            | Self::Impossible { .. }
+            | Self::Disagrees { .. } => SeenBy::All,
+        }
+    }
 }
 
 /// Why a value cannot be read.

@@ -1,12 +1,18 @@
 //! Events: tells people about Services and VIPs what they would otherwise have to ask for, and never too often.
 //!
 //! The same message about the same object is one Event: said again, it is counted, and the count is written at most
-//! every 10 minutes. All Events together are limited as well, so that ten thousand VIPs that move at once are no
+//! every 10 minutes. That is so on all nodes together: an Event's name follows from what it says, and a node that finds it
+//! there counts it. All Events together are limited as well, so that ten thousand VIPs that move at once are no
 //! flood. What is too much is not told, and counted in the log.
 
 mod series;
 
-use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+use std::{
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    net::Ipv4Addr,
+    sync::Arc,
+    time::Duration,
+};
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
@@ -22,7 +28,7 @@ use super::{
     Kube, MANAGED_BY, MANAGER,
     connect::ConnectError,
     escaped,
-    http::{Call, Connections, MERGE},
+    http::{Call, Connections, MERGE, RequestError},
     text,
 };
 use crate::core::cluster::ServiceName;
@@ -38,6 +44,8 @@ const MAX_NOTE: usize = 1_024;
 const MAX_INSTANCE: usize = 128;
 /// Where Events about objects without a namespace are.
 const CLUSTER_NAMESPACE: &str = "default";
+/// The API server's answer when there is an object of this name.
+const ALREADY_EXISTS: u16 = 409;
 /// How often the log says how much was not told.
 const SUMMARY: Duration = Duration::from_mins(1);
 
@@ -144,7 +152,7 @@ impl Writer {
     }
 
     async fn take(&mut self, message: Message) {
-        match self.series.on_message(&message, fastrand::u64(..), self.began.elapsed()) {
+        match self.series.on_message(&message, identity(&message, &self.kube), self.began.elapsed()) {
             Step::Nothing => {}
             Step::Create { name } => self.create(&message, &name).await,
             Step::Count { name, count } => self.count(&message, &name, count).await,
@@ -154,7 +162,16 @@ impl Writer {
     async fn create(&mut self, message: &Message, name: &str) {
         let event = event(message, name, &self.kube, text::wall_clock());
         let call = Call::post(path(message, None), &event);
-        self.send(call, message).await;
+        let limit = self.kube.server.limits().request();
+        match self.connections.ask(call, limit).await {
+            Ok(_) => {}
+            // Another node has said it, or this one before it was started anew.
+            Err(error) if error.is_status(ALREADY_EXISTS) => {
+                let count = self.series.already_told(message);
+                self.count(message, name, count).await;
+            }
+            Err(error) => self.failed(message, &error),
+        }
     }
 
     async fn count(&mut self, message: &Message, name: &str, count: u32) {
@@ -163,18 +180,33 @@ impl Writer {
             "lastObservedTime": text::micro_time(text::wall_clock()),
         }});
         let call = Call::patch(path(message, Some(name)), MERGE, &series);
-        self.send(call, message).await;
-    }
-
-    async fn send(&mut self, call: Call, message: &Message) {
         let limit = self.kube.server.limits().request();
         if let Err(error) = self.connections.ask(call, limit).await {
-            let error: &dyn std::error::Error = &error;
-            debug!(reason = message.reason, error, "an Event was not written");
-            // It is made anew when it is said again: it may have been there too long, or never.
-            self.series.forget(message);
+            self.failed(message, &error);
         }
     }
+
+    fn failed(&mut self, message: &Message, error: &RequestError) {
+        let error: &dyn std::error::Error = error;
+        debug!(reason = message.reason, error, "an Event was not written");
+        // It is made anew when it is said again: it may have been there too long, or never.
+        self.series.forget(message);
+    }
+}
+
+fn uid_of(message: &Message, kube: &Kube) -> Option<Arc<str>> {
+    match &message.regarding {
+        Regarding::Service { uid, .. } => uid.clone(),
+        Regarding::VirtualIp(vip) => kube.claims.latest(*vip).and_then(|known| known.uid).map(Into::into),
+    }
+}
+
+/// The same on every node for the same message about the same object, and another one when that was made anew.
+fn identity(message: &Message, kube: &Kube) -> u64 {
+    // Between versions of agents it may differ: then there are two Events.
+    let mut hasher = DefaultHasher::new();
+    (message, uid_of(message, kube)).hash(&mut hasher);
+    hasher.finish()
 }
 
 fn namespace(message: &Message) -> &str {
@@ -204,7 +236,7 @@ fn event(message: &Message, name: &str, kube: &Kube, now: Timestamp) -> Value {
             "apiVersion": "vipward.io/v1alpha1",
             "kind": "VirtualIP",
             "name": vip,
-            "uid": kube.claims.latest(*vip).and_then(|known| known.uid),
+            "uid": uid_of(message, kube).as_deref(),
         }),
     };
     json!({

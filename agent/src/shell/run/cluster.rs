@@ -36,13 +36,14 @@ use crate::{
     cli::{KubernetesArgs, OwnershipArgs},
     core::{
         announce,
-        cluster::Version,
+        cluster::{ServiceName, Version},
         config::{Config, InterfacePattern, Shutdown},
         heartbeat,
         net::NetView,
         ownership::{self, ClaimWrite, Engine, Entry, Found, FoundEntry, Settings, StopReason, Wire},
         placement::{Stance, Wanted},
-        services::{self, Services},
+        reporting::{self, Reporting},
+        services::{self, Problem, Services},
         time::Monotonic,
         trouble::Line,
     },
@@ -98,6 +99,7 @@ struct Cluster {
     /// When the engine last moved the fence.
     beaten: Monotonic,
     messages: Messages,
+    reporting: Reporting,
     statuses: Statuses,
     requests: Requests,
     replies: mpsc::Receiver<Reply>,
@@ -269,6 +271,7 @@ async fn start(
         pin_dir: args.plane.pins.pin_dir.clone(),
         beaten: now,
         messages,
+        reporting: Reporting::default(),
         statuses: Statuses::default(),
         requests,
         replies,
@@ -323,7 +326,11 @@ impl Driver<Cluster> {
     /// Waits for one thing and handles it.
     async fn turn(&mut self) -> Result<(), RunError> {
         let deadline = self.next_deadline();
-        let others = [self.source.engine.next_deadline(), self.source.statuses.next_deadline()];
+        let others = [
+            self.source.engine.next_deadline(),
+            self.source.statuses.next_deadline(),
+            self.source.reporting.next_deadline(),
+        ];
         let deadline = others.into_iter().flatten().fold(deadline, Ord::min);
         let source = &mut self.source;
         tokio::select! {
@@ -344,6 +351,7 @@ impl Driver<Cluster> {
             Heard::Deadline => {
                 self.decide(ownership::Event::Tick).await?;
                 self.write_statuses_again()?;
+                self.tell_problems()?;
                 // Only then is the network observed; other deadlines may come a thousand times a second.
                 let verifies = self.verify <= now()?;
                 self.on_deadline().await?;
@@ -425,6 +433,24 @@ impl Driver<Cluster> {
                 Some(addresses) => self.source.requests.write_ingress(service, addresses),
                 None => self.source.requests.clear_ingress(service),
             }
+        }
+        Ok(())
+    }
+
+    /// Problems that are on this node to tell become Events.
+    fn tell_problems(&mut self) -> Result<(), RunError> {
+        let now = now()?;
+        let Cluster { engine, services, settings, reporting, messages, .. } = &mut self.source;
+        if reporting.next_deadline().is_none_or(|next| now < next) {
+            return Ok(());
+        }
+        let alive = engine.alive(now);
+        let is_ours = |service: &ServiceName, problem: &Problem| {
+            let claimed_by = services.vips(service).filter_map(|vip| engine.claimed_by(vip));
+            reporting::is_teller(&settings.node, problem, claimed_by, &alive)
+        };
+        for (service, problem) in reporting.due(is_ours, now) {
+            messages.problem_settled(services, &service, &problem);
         }
         Ok(())
     }
@@ -516,10 +542,12 @@ impl Driver<Cluster> {
                     source.messages.ingress_left(&service);
                 }
                 services::Command::Report { service, problem } => {
-                    source.messages.problem(&source.services, &service, &problem);
+                    source.messages.problem(&service, &problem);
+                    source.reporting.begin(service, problem, now);
                 }
                 services::Command::ProblemOver { service, problem } => {
                     source.messages.problem_over(&service, &problem);
+                    source.reporting.end(&service, &problem);
                 }
             }
         }

@@ -67,8 +67,8 @@ impl Default for Series {
 }
 
 impl Series {
-    /// Takes a message; `random` makes the name of its Event.
-    pub(super) fn on_message(&mut self, message: &Message, random: u64, now: Duration) -> Step {
+    /// Takes a message; `identity` makes the name of its Event.
+    pub(super) fn on_message(&mut self, message: &Message, identity: u64, now: Duration) -> Step {
         if let Some(told) = self.told.get_mut(message)
             && is_remembered(told, now)
         {
@@ -91,7 +91,7 @@ impl Series {
             self.swallowed += 1;
             return Step::Nothing;
         }
-        let name = format!("{}.{random:016x}", name_of(&message.regarding));
+        let name = format!("{}.{identity:016x}", name_of(&message.regarding));
         let told = Told { name: name.clone(), count: 1, written: now, written_count: 1, said: now };
         self.told.insert(message.clone(), told);
         Step::Create { name }
@@ -114,6 +114,15 @@ impl Series {
     /// How many messages were too much since this was asked last.
     pub(super) fn swallowed(&mut self) -> u64 {
         std::mem::take(&mut self.swallowed)
+    }
+
+    /// The Event that was to be made is there: returns how often it was said, at least.
+    pub(super) fn already_told(&mut self, message: &Message) -> u32 {
+        const AT_LEAST: u32 = 2;
+        let Some(told) = self.told.get_mut(message) else { return AT_LEAST };
+        told.count = told.count.max(AT_LEAST);
+        told.written_count = told.count;
+        told.count
     }
 
     /// There is no such Event.

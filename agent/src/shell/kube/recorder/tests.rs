@@ -53,3 +53,16 @@ fn an_event_about_a_vip_is_in_the_namespace_default() {
     assert_eq!(object["regarding"]["name"], "192.0.2.10");
     assert_eq!(object["regarding"]["apiVersion"], "vipward.io/v1alpha1");
 }
+
+#[test]
+fn an_event_has_one_name_on_all_nodes_and_another_when_anything_in_it_differs() {
+    let name = ServiceName { namespace: "shop".into(), name: "web".into() };
+    let of = |uid: &str| message(Regarding::Service { name: name.clone(), uid: Some(uid.into()) });
+    let kube = testing::kube();
+    let ours = identity(&of("u-1"), &kube);
+    let elsewhere = Kube { node: "another".into(), ..testing::kube() };
+    assert_eq!(ours, identity(&of("u-1"), &elsewhere));
+    for other in [of("u-2"), Message { note: "another".to_owned(), ..of("u-1") }] {
+        assert_ne!(ours, identity(&other, &kube), "{other:?}");
+    }
+}

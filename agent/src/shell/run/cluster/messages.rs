@@ -98,9 +98,14 @@ impl Messages {
         self.tell_services(services, names, Kind::Normal, reason, &note);
     }
 
-    /// A Service has a problem.
-    pub(super) fn problem(&self, services: &Services, service: &ServiceName, problem: &Problem) {
+    /// A Service has a problem, which every node logs.
+    #[expect(clippy::unused_self, reason = "one of the methods that tell people, whatever they need for it")]
+    pub(super) fn problem(&self, service: &ServiceName, problem: &Problem) {
         warn!(%service, problem = %problem, "problem");
+    }
+
+    /// It has stood for a while, and is on this node to tell.
+    pub(super) fn problem_settled(&self, services: &Services, service: &ServiceName, problem: &Problem) {
         self.tell_services(
             services,
             std::slice::from_ref(service),
@@ -111,10 +116,7 @@ impl Messages {
     }
 
     /// It has it no longer.
-    #[expect(
-        clippy::unused_self,
-        reason = "the counterpart of a method that tells people more than the log does"
-    )]
+    #[expect(clippy::unused_self, reason = "one of the methods that tell people, whatever they need for it")]
     pub(super) fn problem_over(&self, service: &ServiceName, problem: &Problem) {
         info!(%service, problem = %problem, "problem is over");
     }

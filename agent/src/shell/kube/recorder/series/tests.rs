@@ -92,3 +92,13 @@ fn a_message_is_a_new_event_when_the_old_one_is_forgotten() {
     series.on_message(&message(2, "other"), 0, FORGET + MINUTE);
     assert!(is_create(&series.on_message(&told, 2, FORGET + MINUTE)), "the API server has forgotten it, too");
 }
+
+#[test]
+fn what_another_node_has_told_is_counted_on() {
+    let mut series = Series::default();
+    let told = message(1, "a");
+    let Step::Create { name } = series.on_message(&told, 7, SECOND) else { panic!("no Event") };
+    assert_eq!(series.already_told(&told), 2, "the API refuses a series of one");
+    assert_eq!(series.due(11 * MINUTE), [], "it was not said again");
+    assert_eq!(series.on_message(&told, 7, 12 * MINUTE), Step::Count { name, count: 3 });
+}

@@ -1,0 +1,119 @@
+//! Which node tells people about a Service's problem, so that one Event is written and not one a node.
+//!
+//! Pure, with the time passed in. All nodes see a problem at about the same time. The one to tell it is the holder of one
+//! of the Service's VIPs, or, where there is none, the first by name of the nodes that are alive: all come to the same,
+//! and need not ask each other. What only a node's own network shows, that node tells; others that see the same say it in
+//! the same words, and so in the same Event.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use super::{
+    cluster::{NodeName, ServiceName},
+    services::{Problem, SeenBy},
+    time::Monotonic,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// A problem is told when it has stood for so long: a new Service has a holder by then, and what was only passing is
+/// over.
+const SETTLED: Duration = Duration::from_secs(1);
+/// One that began longer ago has been told, by whichever node was to. Until then the node that takes that over tells it:
+/// the other one may have died before it did.
+const FRESH: Duration = Duration::from_mins(1);
+/// How often it is looked whether another node is to tell.
+const LOOK: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+struct Untold {
+    problem: Problem,
+    since: Monotonic,
+}
+
+/// The problems that this node may have to tell yet.
+#[derive(Debug, Default)]
+pub struct Reporting {
+    untold: BTreeMap<ServiceName, Vec<Untold>>,
+    next: Option<Monotonic>,
+}
+
+impl Reporting {
+    /// A Service has a problem.
+    pub fn begin(&mut self, service: ServiceName, problem: Problem, now: Monotonic) {
+        self.untold.entry(service).or_default().push(Untold { problem, since: now });
+        let settled = now + SETTLED;
+        self.next = Some(self.next.map_or(settled, |next| next.min(settled)));
+    }
+
+    /// It has it no longer.
+    pub fn end(&mut self, service: &ServiceName, problem: &Problem) {
+        if let Some(untold) = self.untold.get_mut(service) {
+            untold.retain(|untold| untold.problem != *problem);
+        }
+        self.forget_the_told();
+    }
+
+    /// What this node is to tell now. `is_ours` says whether it is the one to tell a problem; nothing, while nobody knows.
+    pub fn due(
+        &mut self,
+        is_ours: impl Fn(&ServiceName, &Problem) -> Option<bool>,
+        now: Monotonic,
+    ) -> Vec<(ServiceName, Problem)> {
+        if self.next.is_none_or(|next| now < next) {
+            return Vec::new();
+        }
+        let mut due = Vec::new();
+        for (service, untold) in &mut self.untold {
+            untold.retain(|Untold { problem, since }| {
+                if now < *since + SETTLED {
+                    return true;
+                }
+                match is_ours(service, problem) {
+                    Some(true) => {
+                        due.push((service.clone(), problem.clone()));
+                        false
+                    }
+                    Some(false) => now < *since + FRESH,
+                    None => true,
+                }
+            });
+        }
+        self.next = Some(now + LOOK);
+        self.forget_the_told();
+        due
+    }
+
+    /// When [`Reporting::due`] is to be asked.
+    pub fn next_deadline(&self) -> Option<Monotonic> {
+        self.next
+    }
+
+    fn forget_the_told(&mut self) {
+        self.untold.retain(|_, untold| !untold.is_empty());
+        if self.untold.is_empty() {
+            self.next = None;
+        }
+    }
+}
+
+/// Whether `us` is to tell a problem; none while it is not known who is `alive`. `claimed_by` are the nodes that the
+/// claims on the Service's VIPs name.
+pub fn is_teller<'a>(
+    us: &NodeName,
+    problem: &'a Problem,
+    claimed_by: impl IntoIterator<Item = &'a NodeName>,
+    alive: &'a BTreeSet<NodeName>,
+) -> Option<bool> {
+    let first = alive.first()?;
+    let best = match problem.seen_by() {
+        SeenBy::This => return Some(true),
+        SeenBy::AllBest(node) => Some(node),
+        SeenBy::All => None,
+    };
+    let teller = best.into_iter().chain(claimed_by).find(|node| alive.contains(*node)).unwrap_or(first);
+    Some(teller == us)
+}
