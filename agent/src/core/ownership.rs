@@ -17,6 +17,7 @@ mod stopping;
 #[cfg(test)]
 mod tests;
 mod types;
+mod unclear;
 mod vip;
 
 use std::{

@@ -42,26 +42,6 @@ fn is_explained(busy: &Busy, vip: &Vip) -> bool {
     }
 }
 
-impl Vip {
-    /// Whether somebody who does not know the rules has written this: it names nobody who has had the VIP or was to have it, and
-    /// says that nothing has changed.
-    fn is_edited(&self, record: &ClaimRecord) -> bool {
-        let named = sessions(&record.state);
-        let is_later = self.claim.as_ref().is_none_or(|known| record.epoch > known.epoch);
-        !named.is_empty()
-            && !self.owners.is_empty()
-            && !is_later
-            && !self.attempted
-            && !named.iter().any(|session| self.owners.contains(session))
-    }
-
-    /// The sessions that the VIP may be answered for in.
-    fn depends_on(&self) -> Vec<(NodeName, Session)> {
-        let claimed = self.claim.iter().flat_map(|claim| sessions(&claim.state));
-        claimed.chain(self.owners.iter().cloned()).collect()
-    }
-}
-
 impl Engine {
     /// A watch may be behind what this process has read or written itself.
     pub(super) fn on_claim(&mut self, record: ClaimRecord, now: Monotonic) {

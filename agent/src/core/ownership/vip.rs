@@ -134,26 +134,6 @@ impl Engine {
         self.settings.lease + self.settings.margin
     }
 
-    /// Until when a claim that is not as its owner wrote it is the owner's to put right, whoever that is.
-    fn grace(&self, since: Monotonic) -> Monotonic {
-        // An agent that is restarted has longer; and it needs a moment when it is back.
-        let others = self.members.iter().filter(|(name, _)| **name != self.settings.node);
-        let away = others.filter_map(|(_, member)| member.away_until(since)).max();
-        away.unwrap_or(since).max(since + self.settings.lease) + self.settings.margin
-    }
-
-    /// The same when the owner is known: what has ended repairs nothing.
-    fn unclear_until(&self, vip: &Vip, since: Monotonic, now: Monotonic) -> Monotonic {
-        let is_over = |(node, session): &(NodeName, Session)| {
-            self.is_us(node, *session) || self.has_ended(node, *session, now)
-        };
-        if !vip.owners.is_empty() && vip.owners.iter().all(is_over) {
-            vip.changed + self.rest()
-        } else {
-            self.grace(since)
-        }
-    }
-
     pub(super) fn vip(&mut self, address: Ipv4Addr) -> &mut Vip {
         self.vips.get_mut(&address).expect("invariant: a VIP that is looked at is known")
     }
@@ -184,10 +164,11 @@ impl Engine {
         // A host whose clock has stood still does not know what it has missed.
         let is_ahead = claim.state.holder().is_some() && vip.held < Some(claim.epoch);
         let is_doubtful = is_ahead && !self.own.is_renewed_since(vip.changed);
+        let is_outdone = is_ahead && !is_doubtful;
         // A handover of ours goes on until somebody holds it.
-        let is_settled_by_handover = matches!(&claim.state, ClaimState::Offered { to, from }
+        let is_in_handover = matches!(&claim.state, ClaimState::Offered { to, from }
             if self.is_us(&to.node, to.session) || self.is_us(&from.0, from.1));
-        if claim.deleting && !(is_settled_by_handover && vip.demand.is_some()) {
+        if claim.deleting && !(is_in_handover && vip.demand.is_some()) {
             return self.deleting(address, &claim, now);
         }
         match &claim.state {
@@ -199,7 +180,7 @@ impl Engine {
                 self.offered(address, &claim, to, now)
             }
             ClaimState::Held(_) | ClaimState::Offered { .. } | ClaimState::Released | ClaimState::Blank
-                if is_settled && !(is_ahead && !is_doubtful) =>
+                if is_settled && !is_outdone =>
             {
                 // While the fence is valid nobody can have taken it: somebody has edited the claim. If it has lapsed, the
                 // next renewal tells whether the session has been ended.
@@ -232,14 +213,8 @@ impl Engine {
         *name == self.settings.node && self.own.session() == Some(session)
     }
 
-    fn is_ours(&self, state: &ClaimState) -> bool {
+    pub(super) fn is_ours(&self, state: &ClaimState) -> bool {
         state.holder().is_some_and(|holder| self.is_us(&holder.node, holder.session))
-    }
-
-    /// Whether all sessions but ours that a claim depends on are over.
-    pub(super) fn nobody_else_may_answer(&self, state: &ClaimState, now: Monotonic) -> bool {
-        let mut others = claims::sessions(state).into_iter().filter(|(node, of)| !self.is_us(node, *of));
-        others.all(|(node, session)| self.has_ended(&node, session, now))
     }
 
     /// There is no object for it.
@@ -262,39 +237,6 @@ impl Engine {
         let vip = &self.vips[&address];
         let may_take = vip.unclear.map_or(now, |since| self.unclear_until(vip, since, now));
         self.take(address, None, may_take, now)
-    }
-
-    /// Somebody has asked to delete the object.
-    fn deleting(&mut self, address: Ipv4Addr, claim: &ClaimRecord, now: Monotonic) -> Again {
-        let vip = &self.vips[&address];
-        // Whoever may hold it, if the claim does not say, has as long as ever to put that right.
-        let from = self.believed_at(vip, claim, now);
-        let is_free = from <= now
-            && (self.is_ours(&claim.state)
-                || self.nobody_else_may_answer(&claim.state, now) && self.is_reporter(address, now));
-        if !(vip.is_held() || is_free) {
-            let mac = claim.state.holder().map_or(MacAddr::ZERO, |holder| holder.mac);
-            self.set_entry(address, Some(Entry::Foreign { mac }));
-            return Some(from.max(now + super::RETRY));
-        }
-        if vip.demand.is_none() {
-            self.set_entry(address, None);
-            self.vip(address).held = None;
-        }
-        // What is still wanted is answered on, and gets a new object when this one has gone.
-        self.delete(address, claim);
-        None
-    }
-
-    /// When what a claim says is believed: as long as this process has not even tried to write that this node holds it, somebody
-    /// may have edited it, and its holder puts that right.
-    fn believed_at(&self, vip: &Vip, claim: &ClaimRecord, now: Monotonic) -> Monotonic {
-        let is_news = self.is_ours(&claim.state) && !vip.is_held() && !vip.attempted;
-        match vip.unclear {
-            Some(since) => self.unclear_until(vip, since, now),
-            None if is_news => self.grace(vip.changed),
-            None => now,
-        }
     }
 
     /// The claim says that this node holds it.
@@ -515,13 +457,6 @@ impl Engine {
         None
     }
 
-    /// Puts a claim right that somebody has edited or deleted; its epoch only grows.
-    fn repair(&mut self, address: Ipv4Addr, cause: &str) {
-        let epoch = self.vips[&address].epoch();
-        self.repaired(&address.to_string());
-        self.hold(address, epoch, cause);
-    }
-
     /// Writes a claim that makes this node the holder; it is one when the write has succeeded.
     pub(super) fn hold(&mut self, address: Ipv4Addr, epoch: Epoch, cause: &str) {
         let vip = &self.vips[&address];
@@ -616,34 +551,6 @@ impl Engine {
             vip.home.clone_from(&home);
         }
         self.command(Command::SetEntry { vip: address, entry, home });
-    }
-
-    /// The fence has lapsed, and is about to be valid again. Somebody may have deleted a claim meanwhile, and another node have
-    /// made it anew, without ending the session: under `stop`, which has silenced this node, it stays silent until it
-    /// has written each claim again.
-    pub(super) fn silence_what_was_held(&mut self) {
-        let held: Vec<Ipv4Addr> =
-            self.vips.iter().filter(|(_, vip)| vip.is_held()).map(|(address, _)| *address).collect();
-        for address in held {
-            self.set_entry(address, Some(Entry::Foreign { mac: MacAddr::ZERO }));
-            let vip = self.vip(address);
-            vip.held = None;
-            vip.handing = None;
-            vip.attempted = true;
-            vip.unread = true;
-            self.dirty.insert(address);
-        }
-    }
-
-    /// The same under `hold`: it has answered on, and the claim is believed, whatever it says. Until all have been read, the
-    /// program is not told that the fence is valid, so that it still gives way.
-    pub(super) fn read_what_was_held(&mut self) {
-        for (address, vip) in self.vips.iter_mut().filter(|(_, vip)| vip.is_held()) {
-            vip.disputed = true;
-            vip.unread = true;
-            self.dirty.insert(*address);
-            self.doubted.insert(*address);
-        }
     }
 
     /// Whether anything new may be held now.
