@@ -1,6 +1,6 @@
 //! What the agents and their API server do when nothing happens.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
@@ -14,10 +14,11 @@ use crate::interrupt;
 const GROUP: Group = Group::Calm;
 
 pub(super) fn measure(scene: &mut Scene, report: &mut Report) -> Result<()> {
-    // New VIPs are announced six times, 1.1 s apart and at a limited pace.
+    // New VIPs are announced six times, 1.1 s apart and at a limited pace; and who came last gets its share then.
     scene.wait_until_calm()?;
     let frames = 12.0 * f64::from(scene.effort.services) / f64::from(ANNOUNCE_RATE);
-    interrupt::pass(std::time::Duration::from_secs_f64(7.0 + frames))?;
+    interrupt::pass(STABLE_FOR + Duration::from_secs_f64(7.0 + frames))?;
+    scene.wait_until_calm()?;
 
     let window = scene.effort.calm;
     let pids = scene.pids()?;
@@ -66,6 +67,8 @@ pub(super) fn measure(scene: &mut Scene, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
+/// The agents' default for `--stable-for`.
+const STABLE_FOR: Duration = Duration::from_secs(30);
 /// The agents' default for `--announce-rate`.
 const ANNOUNCE_RATE: u32 = 5_000;
 

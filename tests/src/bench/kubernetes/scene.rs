@@ -56,7 +56,9 @@ pub(super) struct Writes {
 impl Scene {
     /// The cluster and its objects; no agent runs.
     pub(super) fn new(effort: Effort) -> Result<Self> {
-        let options = ClusterOptions { start_agents: false, ..ClusterOptions::default() };
+        // Who comes last gets its share within seconds, not minutes.
+        let args = ["--handover-pace", "2ms"].map(str::to_owned).to_vec();
+        let options = ClusterOptions { start_agents: false, args, ..ClusterOptions::default() };
         let cluster = Cluster::start("scale", options)?;
         for id in cluster.ids() {
             let [.., host] = id.address().octets();
