@@ -32,8 +32,8 @@ pub(crate) struct Checks {
     reached: Vec<Vec<Vec<bool>>>,
     /// Per VIP: since when nobody answers although somebody should, and for how long that may be.
     dark: Vec<Option<(At, Duration)>>,
-    /// Per VIP: whether somebody has edited, blanked or deleted its claim.
-    edited: Vec<bool>,
+    /// Per VIP: when somebody has edited, blanked or deleted its claim the last time.
+    edited: Vec<Option<At>>,
     /// The last time that anything befell the cluster.
     disturbed: At,
     /// Until when something unplanned is in force.
@@ -60,7 +60,7 @@ impl Checks {
             faults_until: At::default(),
             booted: At::default(),
             guarded: vec![false; vips],
-            edited: vec![false; vips],
+            edited: vec![None; vips],
             quiet_from: At::default(),
             last_noise: None,
             renewals: vec![0; nodes],
@@ -73,8 +73,8 @@ impl Checks {
     }
 
     /// Somebody has edited a claim by hand.
-    pub(crate) fn edited(&mut self, vip: usize) {
-        self.edited[vip] = true;
+    pub(crate) fn edited(&mut self, vip: usize, now: At) {
+        self.edited[vip] = Some(now);
     }
 
     /// Anything befell the cluster.

@@ -152,8 +152,8 @@ pub(crate) struct Node {
     pub(crate) leaves: bool,
     /// Its clock stood still: until then it may think that its fence is valid when it is not.
     pub(crate) dazed_until: At,
-    /// A watch of its was stalled, and until then may not have shown what it missed.
-    pub(crate) blind_until: At,
+    /// From when on a watch of its was stalled, and until when it may not have shown what it missed.
+    pub(crate) blind: (At, At),
     /// When the program is looked at because of the fence.
     pub(crate) look: Option<At>,
     /// The last sign of life of an agent.
@@ -200,7 +200,7 @@ impl Node {
             stalled: <[Times; 4]>::default(),
             leaves: false,
             dazed_until: At::default(),
-            blind_until: At::default(),
+            blind: (At::default(), At::default()),
             look: None,
             last_alive: At::default(),
             fit_since: None,

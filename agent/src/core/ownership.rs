@@ -71,10 +71,15 @@ pub struct Engine {
     doubted: BTreeSet<Ipv4Addr>,
     /// Those that were found to be ours, to be announced then.
     cleared: Vec<Ipv4Addr>,
+    /// VIPs that are offered by a write whose fate is not known.
+    offering: BTreeSet<Ipv4Addr>,
     /// The next handover that is not urgent may begin then.
     next_handover: Monotonic,
     /// And the next one that is.
     next_urgent: Monotonic,
+    /// When the next VIP that waits for either is looked at again.
+    next_slot: Monotonic,
+    next_urgent_slot: Monotonic,
     peers: BTreeSet<MacAddr>,
     stopping: Option<Stopping>,
     commands: Vec<Command>,
@@ -99,8 +104,11 @@ impl Engine {
             dirty: BTreeSet::new(),
             doubted: BTreeSet::new(),
             cleared: Vec::new(),
+            offering: BTreeSet::new(),
             next_handover: now,
             next_urgent: now,
+            next_slot: now,
+            next_urgent_slot: now,
             now,
             peers: BTreeSet::new(),
             stopping: None,

@@ -65,6 +65,8 @@ pub enum Stance {
         /// When it ends by itself.
         until: Monotonic,
     },
+    /// It is about to answer with its own MAC, and keeps silent until then.
+    Coming,
     /// It keeps silent, and does not know where the VIP is.
     Elsewhere,
 }
@@ -341,6 +343,7 @@ impl Placement {
             Stance::Handover { mac, until } => {
                 DesiredEntry { role: Role::Handover, mac, until_ns: until.as_nanos() }
             }
+            Stance::Coming => DesiredEntry::new(Role::Foreign, home.mac),
             Stance::Elsewhere => DesiredEntry::new(Role::Foreign, MacAddr::ZERO),
         };
         self.desired.entries.insert(VipKey::untagged(home.index, vip.address.octets()), entry);

@@ -51,10 +51,14 @@ impl Reporting {
 
     /// It has it no longer.
     pub fn end(&mut self, service: &ServiceName, problem: &Problem) {
-        if let Some(untold) = self.untold.get_mut(service) {
-            untold.retain(|untold| untold.problem != *problem);
+        let Some(untold) = self.untold.get_mut(service) else { return };
+        untold.retain(|untold| untold.problem != *problem);
+        if untold.is_empty() {
+            self.untold.remove(service);
         }
-        self.forget_the_told();
+        if self.untold.is_empty() {
+            self.next = None;
+        }
     }
 
     /// What this node is to tell now. `is_ours` says whether it is the one to tell a problem; nothing, while nobody knows.

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use crate::{names, program::FenceState, schedule::Kind, world::World};
+use crate::{names, program::FenceState, schedule::Kind, time::At, world::World};
 
 /// What the last sign of life may be off: clocks, and the time between a beat and the next.
 const SLACK: Duration = Duration::from_secs(2);
+/// How long it takes at most until a watch that is not stalled has shown what was written.
+const DELIVERED: Duration = Duration::from_millis(100);
 
 impl World {
     /// No two holders at one instant, as far as the policy promises it.
@@ -30,11 +32,15 @@ impl World {
             return;
         }
         // Who cannot see that its claim was edited cannot put it right in time, and nobody else can know that.
-        let is_blind = |node: usize| {
+        let timing = self.plan.timing;
+        let rest = Duration::from_millis((timing.lease_ms + timing.margin_ms).into());
+        let is_blind = |node: usize, edited: At| {
             let it = &self.nodes[node];
-            it.stalled[Kind::Claim as usize].any() || it.blind_until > now
+            let (from, until) = it.blind;
+            let is_stalled = it.stalled[Kind::Claim as usize].any() || until > now;
+            is_stalled && from <= edited + DELIVERED && now.since(edited) * 102 / 100 >= rest
         };
-        if self.checks.edited[vip] && (is_blind(one) || is_blind(other)) {
+        if self.checks.edited[vip].is_some_and(|edited| is_blind(one, edited) || is_blind(other, edited)) {
             return;
         }
         let is_valid = |node: usize| {

@@ -261,9 +261,13 @@ impl World {
             What::SlowApi { by_ms, .. } => keep(&mut self.slow, number, by_ms, begins),
             What::NoAnswers { who, .. } => self.nodes[index(who)].no_answers.change(begins),
             What::Stall { who, kind, .. } => {
-                self.nodes[index(who)].stalled[kind as usize].change(begins);
+                let it = &mut self.nodes[index(who)];
+                if begins && !it.stalled[kind as usize].any() {
+                    it.blind.0 = self.now;
+                }
+                it.stalled[kind as usize].change(begins);
                 if !begins {
-                    self.nodes[index(who)].blind_until = self.now + SEES_AGAIN;
+                    it.blind.1 = self.now + SEES_AGAIN;
                     self.revive_watch(index(who), kind);
                 }
             }
@@ -305,19 +309,19 @@ impl World {
                 self.edit_claim(vip.into(), |claim| claim.move_to = Some(to));
             }
             What::ClaimDeleted { vip, finalized: true } => {
-                self.checks.edited(vip.into());
+                self.checks.edited(vip.into(), self.now);
                 self.edit_claim(vip.into(), |claim| claim.deleting = true);
             }
             What::ClaimDeleted { vip, finalized: false } => {
-                self.checks.edited(vip.into());
+                self.checks.edited(vip.into(), self.now);
                 self.api.remove_claim(names::vip(vip.into()));
             }
             What::ClaimBlanked { vip } => {
-                self.checks.edited(vip.into());
+                self.checks.edited(vip.into(), self.now);
                 self.edit_claim(vip.into(), |claim| claim.state = ClaimState::Blank);
             }
             What::ClaimEdited { vip, to } => {
-                self.checks.edited(vip.into());
+                self.checks.edited(vip.into(), self.now);
                 let node = names::node(index(to));
                 let segment = self.segment_of(vip.into());
                 let session = self.api.leases.get(&node).and_then(|lease| lease.session);

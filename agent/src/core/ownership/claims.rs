@@ -120,6 +120,9 @@ impl Engine {
             vip.busy = None;
         }
         self.dirty.insert(address);
+        if matches!(outcome, Outcome::Done(_) | Outcome::Missing) {
+            self.offering.remove(&address);
+        }
         match outcome {
             Outcome::Done(record) => self.take_claim(record, now),
             Outcome::Missing => self.on_claim_gone(address, now),
@@ -149,6 +152,9 @@ impl Engine {
         let Some(vip) = self.vips.get_mut(&address) else { return };
         let Some(busy) = vip.busy.take() else { return };
         self.dirty.insert(address);
+        if outcome != Outcome::Unknown {
+            self.offering.remove(&address);
+        }
         match outcome {
             Outcome::Done(record) => {
                 vip.attempted |= matches!(busy, Busy::Hold(..));

@@ -14,8 +14,10 @@ use crate::core::{
     time::Monotonic,
 };
 
+/// So many offers may be under way: should the API server go away now, no more VIPs depend on what became of them.
+const MOST_OFFERS: usize = 32;
 /// The cause of a handover to the node that an operator named.
-const ASKED_FOR: &str = "an operator asked for it";
+pub(super) const ASKED_FOR: &str = "an operator asked for it";
 /// Time between two handovers that are urgent, so that very many do not come at once.
 const URGENT_PACE: Duration = Duration::from_millis(2);
 
@@ -52,6 +54,13 @@ impl Handing {
             self.moved.get_or_insert(now);
         }
     }
+}
+
+/// When one more of those that wait is looked at again: not all at once, since only one of them can go on.
+fn take_slot(next: &mut Monotonic, from: Monotonic, pace: Duration) -> Again {
+    let slot = from.max(*next);
+    *next = slot + pace;
+    Some(slot)
 }
 
 impl Engine {
@@ -147,10 +156,16 @@ impl Engine {
         if let (Some(soft), Some(best)) = (&ours.soft, best) {
             return self.offer_urgently(address, claim, Some(best), rested, &format!("{us}: {soft}"), now);
         }
-        if claim.note.services != demand.services
-            || claim.move_to.is_some()
-            || claim.state != ClaimState::Held(ours.holder.clone())
-        {
+        if claim.move_to.is_some() {
+            let note = ClaimNote {
+                services: demand.services.clone(),
+                cause: ASKED_FOR.to_owned(),
+                trouble: claim.note.trouble.clone(),
+            };
+            self.write(address, Busy::Update, claim.epoch, ClaimState::Held(ours.holder.clone()), note);
+            return None;
+        }
+        if claim.note.services != demand.services || claim.state != ClaimState::Held(ours.holder.clone()) {
             self.update(address, claim, demand, ours, claim.note.trouble.clone());
             return None;
         }
@@ -174,8 +189,9 @@ impl Engine {
         if from > now {
             return Some(from);
         }
-        if self.next_handover > now {
-            return Some(self.next_handover);
+        if self.next_handover > now || self.offering.len() >= MOST_OFFERS {
+            let pace = self.settings.handover_pace.max(URGENT_PACE);
+            return take_slot(&mut self.next_slot, self.next_handover.max(now + URGENT_PACE), pace);
         }
         self.next_handover = now + self.settings.handover_pace;
         self.offer(address, claim, &better.holder, &format!("{name} comes first for it"), now);
@@ -221,8 +237,12 @@ impl Engine {
         now: Monotonic,
     ) -> Again {
         let Some(to) = to.filter(|_| from <= now) else { return Some(from.max(now + super::RETRY)) };
-        if self.next_urgent > now {
-            return Some(self.next_urgent);
+        if self.next_urgent > now || self.offering.len() >= MOST_OFFERS {
+            return take_slot(
+                &mut self.next_urgent_slot,
+                self.next_urgent.max(now + URGENT_PACE),
+                URGENT_PACE,
+            );
         }
         self.next_urgent = now + URGENT_PACE;
         self.offer(address, claim, &to.holder, cause, now);
@@ -234,6 +254,7 @@ impl Engine {
         let Some(session) = self.own.session().filter(|_| self.own.is_valid(now)) else { return };
         let handing = Handing::new(to.clone(), now, now + self.handover_lasts());
         let entry = handing.entry();
+        self.offering.insert(address);
         let vip = self.vip(address);
         vip.handing = Some(handing);
         vip.better = None;

@@ -233,7 +233,9 @@ impl Engine {
         }
         let due =
             self.sessions_claimed_of(name).filter_map(|session| self.over_at(name, session, now)).min()?;
-        Some((due + RANK_DELAY * self.rank_as_deposer(name, now)).max(member.retry))
+        // Whose turn it is only matters when somebody's is.
+        let rank = if due > now { 0 } else { self.rank_as_deposer(name, now) };
+        Some((due + RANK_DELAY * rank).max(member.retry))
     }
 
     /// When a session that a claim names may be ended; none when it has been.

@@ -207,6 +207,7 @@ impl Engine {
         self.own.valid_since = None;
         self.own.deadline = Monotonic::default();
         self.doubted.clear();
+        self.cleared.clear();
         self.own.next = now;
         self.all_dirty();
     }

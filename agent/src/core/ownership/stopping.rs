@@ -6,7 +6,10 @@ use super::{
     Command, Engine, StopReason,
     vip::{Again, Busy, Vip},
 };
-use crate::core::time::Monotonic;
+use crate::core::{
+    cluster::{ClaimState, NodeName},
+    time::Monotonic,
+};
 
 /// How long a restart waits for its last renewal.
 const RESTART_LIMIT: Duration = Duration::from_secs(3);
@@ -92,8 +95,13 @@ impl Engine {
     /// The object of what this node held, or a dead one, is deleted, without a successor.
     pub(super) fn uninstall(&mut self, address: Ipv4Addr, now: Monotonic) -> Again {
         let claim = self.vips[&address].claim.clone()?;
-        // A holder that lives deletes it itself, and who offers it to this node takes it back.
-        if self.nobody_else_may_answer(&claim.state, now) {
+        // A holder that lives deletes it itself; who is offered one and goes away too does not accept it any more.
+        let leaves = |node: &NodeName| {
+            self.members.get(node).and_then(|member| member.lease.as_ref()).is_some_and(|lease| lease.leaving)
+        };
+        let is_our_offer = matches!(&claim.state, ClaimState::Offered { to, from }
+            if self.is_us(&from.0, from.1) && leaves(&to.node));
+        if is_our_offer || self.nobody_else_may_answer(&claim.state, now) {
             self.delete(address, &claim);
         }
         None
@@ -106,9 +114,10 @@ impl Engine {
             return;
         }
         // What a restart leaves must be known: a claim that is being written has its entry, and is not held over.
-        let is_settled = self.doubted.is_empty()
+        let is_settled = stopping.last_written
+            && self.doubted.is_empty()
             && !self.vips.values().any(|vip| matches!(vip.busy, Some(Busy::Hold(..))));
-        if stopping.last_written && is_settled || stopping.limit <= now {
+        if is_settled || stopping.limit <= now {
             stopping.told = true;
             self.command(Command::Stopped);
         } else if gives_up && !stopping.gave_up && !self.own.is_renewing() {

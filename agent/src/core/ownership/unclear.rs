@@ -6,6 +6,7 @@ use vipward_common::MacAddr;
 
 use super::{
     Engine, Entry, claims,
+    handover::ASKED_FOR,
     vip::{Again, Vip},
 };
 use crate::core::{
@@ -95,9 +96,12 @@ impl Engine {
 
     /// Puts a claim right that somebody has edited or deleted; its epoch only grows.
     pub(super) fn repair(&mut self, address: Ipv4Addr, cause: &str) {
-        let epoch = self.vips[&address].epoch();
+        let vip = &self.vips[&address];
+        let epoch = vip.epoch();
+        // Where an operator has moved it, it stays.
+        let was_moved = vip.claim.as_ref().is_some_and(|claim| claim.note.cause == ASKED_FOR);
         self.repaired(&address.to_string());
-        self.hold(address, epoch, cause);
+        self.hold(address, epoch, if was_moved { ASKED_FOR } else { cause });
     }
 
     /// The fence has lapsed, and is about to be valid again. Somebody may have deleted a claim meanwhile, and another node have

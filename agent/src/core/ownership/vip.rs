@@ -15,10 +15,10 @@ use crate::core::{
 
 /// How long nobody must have been able to hold a VIP before people are told.
 const AFTER: Duration = Duration::from_secs(1);
-/// How long a candidate lets a better one get on with others.
-const MOST_PATIENT: Duration = Duration::from_secs(10);
 /// How soon they may be told something else.
 const REPEAT: Duration = Duration::from_secs(10);
+/// How long a candidate lets a better one get on with others.
+const MOST_PATIENT: Duration = Duration::from_secs(10);
 
 /// A request about a claim that is under way.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -573,6 +573,7 @@ impl Engine {
             let mac = holder.map_or(MacAddr::ZERO, |holder| holder.mac);
             self.set_entry(address, Some(Entry::Foreign { mac }));
         }
+        self.offering.clear();
         for vip in self.vips.values_mut() {
             vip.held = None;
             vip.attempted = false;
@@ -583,6 +584,7 @@ impl Engine {
 
     fn forget(&mut self, address: Ipv4Addr) {
         let Some(vip) = self.vips.remove(&address) else { return };
+        self.offering.remove(&address);
         if let Some(due) = vip.due {
             self.due.remove(&(due, address));
         }

@@ -151,7 +151,8 @@ impl Writer {
         }
     }
 
-    async fn take(&mut self, message: Message) {
+    async fn take(&mut self, mut message: Message) {
+        message.note.truncate(text::clipped_bytes(&message.note, MAX_NOTE).len());
         match self.series.on_message(&message, identity(&message, &self.kube), self.began.elapsed()) {
             Step::Nothing => {}
             Step::Create { name } => self.create(&message, &name).await,

@@ -357,9 +357,10 @@ impl Worker {
             Err(error) if error.is_status(404) => {}
             Err(error) => return Err(Failure::of(error)),
         }
-        if !claims::is_kept_by_others(&known) {
-            self.kube.claims.forget(vip);
+        if claims::is_kept_by_others(&known) {
+            return Err(Failure::Kept);
         }
+        self.kube.claims.forget(vip);
         Ok(())
     }
 
@@ -460,6 +461,8 @@ enum Failure {
     Conflict,
     /// The answer says that it was done, but not what.
     Unreadable,
+    /// Somebody else's finalizer is on the object.
+    Kept,
     Request {
         error: RequestError,
         creating: bool,
@@ -474,7 +477,7 @@ impl Failure {
     fn is_conflict(&self) -> bool {
         match self {
             Self::Conflict => true,
-            Self::Unreadable => false,
+            Self::Unreadable | Self::Kept => false,
             Self::Request { error, .. } => error.is_status(409),
         }
     }
@@ -485,6 +488,7 @@ impl<T> From<Failure> for Outcome<T> {
         match failure {
             Failure::Conflict => Self::Conflict,
             Failure::Unreadable => Self::Unknown,
+            Failure::Kept => Self::Refused("a finalizer of somebody else's keeps it".into()),
             Failure::Request { error, creating } => outcome(&error, Resource::VirtualIps, creating),
         }
     }

@@ -313,7 +313,11 @@ impl Driver<Cluster> {
                     until: Monotonic::from_nanos(entry.until_ns),
                 },
                 Role::Foreign => {
-                    foreign.insert(key.addr.into(), MacAddr(entry.mac));
+                    // On the other interfaces a VIP is nowhere.
+                    let mac = MacAddr(entry.mac);
+                    if !mac.is_zero() {
+                        foreign.insert(key.addr.into(), mac);
+                    }
                     continue;
                 }
             };
@@ -628,8 +632,8 @@ impl Driver<Cluster> {
         let is_own = |mac: &MacAddr| self.view.interfaces.values().any(|interface| interface.mac == *mac);
         let stance = match entry {
             Entry::Held => Stance::Held,
-            // A VIP that this node is said to be at, and does not hold, is nowhere.
-            Entry::Foreign { mac } if mac.is_zero() || is_own(&mac) => Stance::Elsewhere,
+            Entry::Foreign { mac } if mac.is_zero() => Stance::Elsewhere,
+            Entry::Foreign { mac } if is_own(&mac) => Stance::Coming,
             Entry::Foreign { mac } => Stance::At(mac),
             Entry::Handover { mac, until } => Stance::Handover { mac, until },
         };

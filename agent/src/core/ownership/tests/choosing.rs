@@ -157,6 +157,20 @@ fn where_an_operator_has_moved_it_a_vip_stays() {
 }
 
 #[test]
+fn a_vip_stays_where_an_operator_wants_it_to_be_also_if_it_was_there_and_whatever_is_edited() {
+    let mut world = World::holding(&["b"]);
+    world.tell(best("b"));
+    world.wish("a");
+    world.answer();
+    world.want_so(prefer_b());
+    assert_eq!(world.after(STABLE_FOR * 2), [""; 0]);
+    world.claim(held("b"), 1);
+    world.answer();
+    assert_eq!(world.after(STABLE_FOR * 2), [""; 0]);
+    assert!(world.holds());
+}
+
+#[test]
 fn what_an_operator_asks_for_waits_until_all_know_the_mac() {
     let mut world = World::holding(&["b"]);
     let links = changed_link("b", |link| link.mac = mac("z"));

@@ -1,7 +1,12 @@
 //! The end of a process: a restart moves nothing, a node that leaves gives everything away, an uninstall leaves nothing.
 
+use std::net::Ipv4Addr;
+
 use super::world::*;
-use crate::core::ownership::{Entry, Event, Found, FoundEntry, StopReason};
+use crate::core::{
+    cluster::LeaseRecord,
+    ownership::{Entry, Event, Found, FoundEntry, StopReason},
+};
 
 #[test]
 fn a_restart_writes_a_longer_lease_then_moves_the_fence_and_nothing_else() {
@@ -103,6 +108,24 @@ fn a_node_that_leaves_hands_over_all_of_its_vips() {
 }
 
 #[test]
+fn a_node_that_leaves_offers_no_more_vips_at_once_than_may_depend_on_the_api_server() {
+    let vips: Vec<Ipv4Addr> = (10..60).map(|last| Ipv4Addr::new(192, 0, 2, last)).collect();
+    let mut world = World::holding_all(&["b"], &vips).by_hand();
+    let offers = |lines: &[String]| lines.iter().filter(|line| line.contains("offered to b1")).count();
+    let lines = [world.tell(Event::Stop(StopReason::Leave)), world.after(ms(500))].concat();
+    assert_eq!(offers(&lines), 32, "{lines:?}");
+    assert_eq!(offers(&world.after(ms(500))), 0, "as long as no answer comes");
+    let mut all = 32;
+    for _ in 0..200 {
+        while !world.is_idle() {
+            all += offers(&world.answer());
+        }
+        all += offers(&world.after(ms(10)));
+    }
+    assert_eq!(all, vips.len());
+}
+
+#[test]
 fn a_node_that_leaves_with_nobody_to_take_its_vips_lets_go_of_them() {
     let mut world = World::holding(&[]);
     let lines = world.tell(Event::Stop(StopReason::Leave));
@@ -177,6 +200,16 @@ fn an_uninstall_leaves_alone_what_a_living_node_offers_to_a_dead_one() {
     world.tell(Event::Stop(StopReason::Uninstall));
     let lines = world.end("c");
     assert!(!lines.contains(&"delete claim".to_owned()), "{lines:?}");
+}
+
+#[test]
+fn an_uninstall_deletes_what_it_has_offered_to_a_node_that_goes_away_too() {
+    let mut world = World::holding(&["b"]);
+    world.wish("b");
+    world.answer();
+    assert_eq!(world.tell(Event::Stop(StopReason::Uninstall)), ["no entry"]);
+    let leaving = LeaseRecord { leaving: true, ..world.stored_lease("b") };
+    assert!(world.lease(leaving).contains(&"delete claim".to_owned()));
 }
 
 #[test]
