@@ -57,10 +57,10 @@ impl Handing {
 }
 
 /// When one more of those that wait is looked at again: not all at once, since only one of them can go on.
-fn take_slot(next: &mut Monotonic, from: Monotonic, pace: Duration) -> Again {
+fn take_slot(next: &mut Monotonic, from: Monotonic, pace: Duration) -> Monotonic {
     let slot = from.max(*next);
     *next = slot + pace;
-    Some(slot)
+    slot
 }
 
 impl Engine {
@@ -191,7 +191,8 @@ impl Engine {
         }
         if self.next_handover > now || self.offering.len() >= MOST_OFFERS {
             let pace = self.settings.handover_pace.max(URGENT_PACE);
-            return take_slot(&mut self.next_slot, self.next_handover.max(now + URGENT_PACE), pace);
+            let from = self.next_handover.max(now + URGENT_PACE);
+            return Some(take_slot(&mut self.next_slot, from, pace));
         }
         self.next_handover = now + self.settings.handover_pace;
         self.offer(address, claim, &better.holder, &format!("{name} comes first for it"), now);
@@ -238,11 +239,8 @@ impl Engine {
     ) -> Again {
         let Some(to) = to.filter(|_| from <= now) else { return Some(from.max(now + super::RETRY)) };
         if self.next_urgent > now || self.offering.len() >= MOST_OFFERS {
-            return take_slot(
-                &mut self.next_urgent_slot,
-                self.next_urgent.max(now + URGENT_PACE),
-                URGENT_PACE,
-            );
+            let from = self.next_urgent.max(now + URGENT_PACE);
+            return Some(take_slot(&mut self.next_urgent_slot, from, URGENT_PACE));
         }
         self.next_urgent = now + URGENT_PACE;
         self.offer(address, claim, &to.holder, cause, now);
