@@ -245,6 +245,13 @@ impl Engine {
                 // Nobody answers for what this node deletes, unless it does itself.
                 let vip = self.vip(address);
                 vip.unclear = None;
+                // Once more so soon: somebody else's finalizer may keep it, and there cannot be a new one yet.
+                let is_again = vip.deleted.is_some_and(|deleted| now < deleted + REFUSED_RETRY * 2);
+                if is_again {
+                    // Sooner than others may take it for abandoned.
+                    vip.retry = now + RETRY * 4;
+                }
+                vip.deleted = Some(now);
                 let owners = std::mem::take(&mut vip.owners);
                 self.index_claim(address, &owners, Vec::new(), now);
             }

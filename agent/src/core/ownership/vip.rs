@@ -40,6 +40,8 @@ pub(super) enum Busy {
 pub(super) struct Vip {
     pub(super) demand: Option<Demand>,
     pub(super) claim: Option<ClaimRecord>,
+    /// When this node has deleted the object the last time.
+    pub(super) deleted: Option<Monotonic>,
     /// The version that the claim had when it vanished.
     pub(super) gone: Option<Version>,
     /// When the holder was first seen to have changed.
@@ -81,6 +83,7 @@ impl Vip {
         Self {
             demand: None,
             claim: None,
+            deleted: None,
             gone: None,
             changed: now,
             unclear: None,

@@ -357,10 +357,9 @@ impl Worker {
             Err(error) if error.is_status(404) => {}
             Err(error) => return Err(Failure::of(error)),
         }
-        if claims::is_kept_by_others(&known) {
-            return Err(Failure::Kept);
+        if !claims::is_kept_by_others(&known) {
+            self.kube.claims.forget(vip);
         }
-        self.kube.claims.forget(vip);
         Ok(())
     }
 
@@ -461,8 +460,6 @@ enum Failure {
     Conflict,
     /// The answer says that it was done, but not what.
     Unreadable,
-    /// Somebody else's finalizer is on the object.
-    Kept,
     Request {
         error: RequestError,
         creating: bool,
@@ -477,7 +474,7 @@ impl Failure {
     fn is_conflict(&self) -> bool {
         match self {
             Self::Conflict => true,
-            Self::Unreadable | Self::Kept => false,
+            Self::Unreadable => false,
             Self::Request { error, .. } => error.is_status(409),
         }
     }
@@ -488,7 +485,6 @@ impl<T> From<Failure> for Outcome<T> {
         match failure {
             Failure::Conflict => Self::Conflict,
             Failure::Unreadable => Self::Unknown,
-            Failure::Kept => Self::Refused("a finalizer of somebody else's keeps it".into()),
             Failure::Request { error, creating } => outcome(&error, Resource::VirtualIps, creating),
         }
     }

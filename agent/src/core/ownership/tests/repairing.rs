@@ -186,3 +186,16 @@ fn an_offer_of_ours_that_somebody_asks_to_delete_is_taken_back_first_without_a_g
     assert_eq!(world.after(LEASE / 2), ["write claim: held by a1, epoch 3"]);
     assert_eq!(world.answer(), ["entry held", "delete claim"]);
 }
+
+#[test]
+fn an_object_that_is_there_again_and_again_is_deleted_at_a_calm_pace() {
+    let mut world = World::holding(&["b"]);
+    world.ask_to_delete();
+    world.answer();
+    world.answer();
+    assert_eq!(world.ask_to_delete(), ["delete claim"]);
+    assert_eq!(world.answer(), [""; 0]);
+    let repaired = ["1.000 tell: repaired 192.0.2.10", "1.000 create claim: held by a1, epoch 1"];
+    assert_eq!(world.timeline(ms(1_000)), repaired);
+    assert!(world.holds());
+}
