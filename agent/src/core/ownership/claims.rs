@@ -56,14 +56,13 @@ impl Engine {
 
     fn take_claim(&mut self, record: ClaimRecord, now: Monotonic) {
         let address = record.vip;
-        let is_us = |(node, session): &(NodeName, Session)| self.is_us(node, *session);
-        let is_ours = matches!(record.state, ClaimState::Held(_))
-            && named(&record.state).is_some_and(|one| is_us(&one));
+        let is_ours = matches!(record.state, ClaimState::Held(_)) && self.is_ours(&record.state);
         // Whoever writes such a thing, it ends a handover that this node is a party to, whether it has seen the offer or not.
         let ends_handover = is_ours
             && self.vips.get(&address).and_then(|vip| vip.claim.as_ref()).is_some_and(|claim| {
                 let is_offer = matches!(claim.state, ClaimState::Offered { .. });
-                claim.epoch < record.epoch || is_offer && sessions(&claim.state).iter().any(is_us)
+                claim.epoch < record.epoch
+                    || is_offer && sessions(&claim.state).iter().any(|session| self.names_us(session))
             });
         let vip = self.vips.entry(address).or_insert_with(|| Vip::new(now));
         vip.attempted |= ends_handover;

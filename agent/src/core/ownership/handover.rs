@@ -56,6 +56,15 @@ impl Handing {
     }
 }
 
+/// Who can have a VIP that this node holds.
+struct Choice<'a> {
+    ours: &'a Candidate,
+    /// This node among them, the best first.
+    candidates: &'a [Candidate],
+    /// Those that it could be offered to.
+    others: &'a [&'a Candidate],
+}
+
 /// When one more of those that wait is looked at again: not all at once, since only one of them can go on.
 fn take_slot(next: &mut Monotonic, from: Monotonic, pace: Duration) -> Monotonic {
     let slot = from.max(*next);
@@ -116,7 +125,10 @@ impl Engine {
                     self.offer_urgently(address, claim, best, from, &format!("{us}: {why}"), now)
                 }
             },
-            Ok(ours) => self.keep(address, claim, demand, &ours, &candidates, now),
+            Ok(ours) => {
+                let choice = Choice { ours: &ours, candidates: &candidates, others: &others };
+                self.keep(address, claim, demand, &choice, now)
+            }
         }
     }
 
@@ -134,12 +146,11 @@ impl Engine {
         address: Ipv4Addr,
         claim: &ClaimRecord,
         demand: &Demand,
-        ours: &Candidate,
-        candidates: &[Candidate],
+        choice: &Choice<'_>,
         now: Monotonic,
     ) -> Again {
+        let Choice { ours, candidates, others } = *choice;
         let us = self.settings.node.clone();
-        let others = self.others_that_renew(candidates, now);
         let rested = self.vips[&address].changed + self.rest();
         if let Some(wanted) = claim.move_to.clone().filter(|wanted| *wanted != us) {
             let why = match self.standing(&wanted, address, demand, now) {

@@ -70,6 +70,11 @@ impl Member {
         lease.session.filter(|session| !lease.ended.contains(session))
     }
 
+    /// Whether its Lease says that it goes away.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.lease.as_ref().is_some_and(|lease| lease.leaving)
+    }
+
     /// How long it may be away from `since` on, or from when it last came back or was told to end.
     pub(super) fn away_until(&self, since: Monotonic) -> Option<Monotonic> {
         self.duration.map(|(duration, said)| since.max(said) + duration)
@@ -317,7 +322,7 @@ impl Engine {
             ended,
             duration: lease.map_or(self.settings.lease, |lease| lease.duration),
             links: lease.map(|lease| lease.links.clone()).unwrap_or_default(),
-            leaving: lease.is_some_and(|lease| lease.leaving),
+            leaving: member.is_leaving(),
         };
         self.command(Command::WriteLease(write));
     }

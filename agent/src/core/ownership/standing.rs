@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BTreeSet, net::Ipv4Addr, sync::Arc};
 
-use super::{Demand, Disqualified, Engine};
+use super::{Demand, Disqualified, Engine, members::Member};
 use crate::core::{
     cluster::{Holder, NodeLink, NodeName, NodeRecord},
     config::InterfacePattern,
@@ -80,12 +80,12 @@ impl Engine {
         let is_ours = *name == self.settings.node;
         let member = self.members.get(name);
         let lease = member.and_then(|member| member.lease.as_ref());
-        let session = if is_ours { self.own.session() } else { member.and_then(super::Member::session) };
+        let session = if is_ours { self.own.session() } else { member.and_then(Member::session) };
         let session = session.ok_or(Disqualified::NoAgent)?;
         if !self.is_alive(name, now) {
             return Err(Disqualified::Silent);
         }
-        if is_ours && self.is_leaving() || !is_ours && lease.is_some_and(|lease| lease.leaving) {
+        if is_ours && self.is_leaving() || !is_ours && member.is_some_and(Member::is_leaving) {
             return Err(Disqualified::Leaving);
         }
         let node = member.and_then(|member| member.node.as_ref()).ok_or(Disqualified::NoNode)?;

@@ -4,6 +4,7 @@ use std::{net::Ipv4Addr, time::Duration};
 
 use super::{
     Command, Engine, StopReason,
+    members::Member,
     vip::{Again, Busy, Vip},
 };
 use crate::core::{
@@ -96,11 +97,9 @@ impl Engine {
     pub(super) fn uninstall(&mut self, address: Ipv4Addr, now: Monotonic) -> Again {
         let claim = self.vips[&address].claim.clone()?;
         // A holder that lives deletes it itself; who is offered one and goes away too does not accept it any more.
-        let leaves = |node: &NodeName| {
-            self.members.get(node).and_then(|member| member.lease.as_ref()).is_some_and(|lease| lease.leaving)
-        };
+        let leaves = |node: &NodeName| self.members.get(node).is_some_and(Member::is_leaving);
         let is_our_offer = matches!(&claim.state, ClaimState::Offered { to, from }
-            if self.is_us(&from.0, from.1) && leaves(&to.node));
+            if self.names_us(from) && leaves(&to.node));
         if is_our_offer || self.nobody_else_may_answer(&claim.state, now) {
             self.delete(address, &claim);
         }

@@ -45,9 +45,8 @@ impl Engine {
 
     /// The same when the owner is known: what has ended repairs nothing.
     pub(super) fn unclear_until(&self, vip: &Vip, since: Monotonic, now: Monotonic) -> Monotonic {
-        let is_over = |(node, session): &(NodeName, Session)| {
-            self.is_us(node, *session) || self.has_ended(node, *session, now)
-        };
+        let is_over =
+            |owner: &(NodeName, Session)| self.names_us(owner) || self.has_ended(&owner.0, owner.1, now);
         if !vip.owners.is_empty() && vip.owners.iter().all(is_over) {
             vip.changed + self.rest()
         } else {
@@ -57,7 +56,7 @@ impl Engine {
 
     /// Whether all sessions but ours that a claim depends on are over.
     pub(super) fn nobody_else_may_answer(&self, state: &ClaimState, now: Monotonic) -> bool {
-        let mut others = claims::sessions(state).into_iter().filter(|(node, of)| !self.is_us(node, *of));
+        let mut others = claims::sessions(state).into_iter().filter(|session| !self.names_us(session));
         others.all(|(node, session)| self.has_ended(&node, session, now))
     }
 

@@ -109,6 +109,13 @@ impl Vip {
         self.held.is_some()
     }
 
+    /// Whatever this node had of it or tried to have, it is another's or nobody's now.
+    fn disown(&mut self) {
+        self.held = None;
+        self.attempted = false;
+        self.disputed = false;
+    }
+
     /// Whether it is held, and its claim must be read or repaired first.
     pub(super) fn is_in_doubt(&self) -> bool {
         self.is_held() && (self.unread || self.disputed || self.busy.is_some())
@@ -170,7 +177,7 @@ impl Engine {
         let is_outdone = is_ahead && !is_doubtful;
         // A handover of ours goes on until somebody holds it.
         let is_in_handover = matches!(&claim.state, ClaimState::Offered { to, from }
-            if self.is_us(&to.node, to.session) || self.is_us(&from.0, from.1));
+            if self.is_us(&to.node, to.session) || self.names_us(from));
         if claim.deleting && !(is_in_handover && vip.demand.is_some()) {
             return self.deleting(address, &claim, now);
         }
@@ -179,9 +186,7 @@ impl Engine {
             ClaimState::Offered { to, from } if is_ours && !is_settled => {
                 self.accept(address, &claim, to, from, now)
             }
-            ClaimState::Offered { to, from } if self.is_us(&from.0, from.1) => {
-                self.offered(address, &claim, to, now)
-            }
+            ClaimState::Offered { to, from } if self.names_us(from) => self.offered(address, &claim, to, now),
             ClaimState::Held(_) | ClaimState::Offered { .. } | ClaimState::Released | ClaimState::Blank
                 if is_settled && !is_outdone =>
             {
@@ -212,8 +217,13 @@ impl Engine {
         }
     }
 
-    pub(super) fn is_us(&self, name: &NodeName, session: Session) -> bool {
+    fn is_us(&self, name: &NodeName, session: Session) -> bool {
         *name == self.settings.node && self.own.session() == Some(session)
+    }
+
+    /// The same for a pair that a claim names.
+    pub(super) fn names_us(&self, (node, session): &(NodeName, Session)) -> bool {
+        self.is_us(node, *session)
     }
 
     pub(super) fn is_ours(&self, state: &ClaimState) -> bool {
@@ -316,17 +326,15 @@ impl Engine {
 
     /// Another node has it.
     fn others(&mut self, address: Ipv4Addr, claim: &ClaimRecord, holder: &Holder, now: Monotonic) -> Again {
-        let vip = self.vip(address);
-        vip.held = None;
-        vip.attempted = false;
-        vip.disputed = false;
+        self.vip(address).disown();
         if let Some(again) = self.finish_handing(address, holder, now) {
             return Some(again);
         }
         self.set_entry(address, Some(Entry::Foreign { mac: holder.mac }));
         let vip = &self.vips[&address];
-        let is_owner = |(node, session): &(NodeName, Session)| self.is_us(node, *session);
-        let was_ours = vip.unclear.is_some() && !vip.owners.is_empty() && vip.owners.iter().all(is_owner);
+        let was_ours = vip.unclear.is_some()
+            && !vip.owners.is_empty()
+            && vip.owners.iter().all(|owner| self.names_us(owner));
         if was_ours && vip.demand.is_some() && self.own.is_valid(now) {
             let epoch = self.vips[&address].epoch().next();
             self.repaired(&address.to_string());
@@ -342,9 +350,7 @@ impl Engine {
 
     fn is_nowhere(&mut self, address: Ipv4Addr) {
         let vip = self.vip(address);
-        vip.held = None;
-        vip.attempted = false;
-        vip.disputed = false;
+        vip.disown();
         vip.handing = None;
         self.set_entry(address, Some(Entry::Foreign { mac: MacAddr::ZERO }));
     }
@@ -578,10 +584,8 @@ impl Engine {
         }
         self.offering.clear();
         for vip in self.vips.values_mut() {
-            vip.held = None;
-            vip.attempted = false;
+            vip.disown();
             vip.free = None;
-            vip.disputed = false;
         }
     }
 
