@@ -51,8 +51,8 @@ fn a_restart_does_not_wait_long_for_an_api_server_that_is_away() {
     assert_eq!(world.entry(), Some(Entry::Held));
 }
 
-#[test]
-fn a_restart_waits_for_a_claim_that_is_being_written() {
+/// The VIP is held by a, b follows, and the test answers its renewals.
+fn following() -> World {
     let mut world = World::living("b", &["a"]).by_hand();
     world.claim(held("a"), 1);
     world.want();
@@ -60,6 +60,12 @@ fn a_restart_waits_for_a_claim_that_is_being_written() {
     while !world.is_idle() {
         world.answer();
     }
+    world
+}
+
+#[test]
+fn a_restart_waits_for_a_claim_that_is_being_written() {
+    let mut world = following();
     let lines = world.claim(offered("a", "b"), 2);
     assert_eq!(lines.last().map(String::as_str), Some("write claim: held by b1, epoch 2"));
     let accepting = world.take_request();
@@ -74,13 +80,7 @@ fn a_restart_waits_for_a_claim_that_is_being_written() {
 
 #[test]
 fn a_restart_begins_nothing_new() {
-    let mut world = World::living("b", &["a"]).by_hand();
-    world.claim(held("a"), 1);
-    world.want();
-    world.after(REST * 2);
-    while !world.is_idle() {
-        world.answer();
-    }
+    let mut world = following();
     world.tell(Event::Stop(StopReason::Restart));
     let lines = world.claim(offered("a", "b"), 2);
     assert!(!lines.iter().any(|line| line.contains("write claim")), "{lines:?}");
