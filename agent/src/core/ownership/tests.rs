@@ -1,12 +1,15 @@
 //! The rules of docs/OWNERSHIP.md, as tables: what happens, and what one node does about it.
 
+mod api;
 mod choosing;
 mod deposing;
 mod disputes;
 mod eligibility;
 mod handing_over;
+mod lines;
 mod nobody;
 mod properties;
+mod records;
 mod renewing;
 mod repairing;
 mod start;
