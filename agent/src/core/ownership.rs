@@ -40,7 +40,9 @@ pub use self::types::{
     Notice, Outcome, StopReason, Wire,
 };
 
-/// How long the candidate of the next rank waits for the one before it.
+/// How long the candidate of the next rank waits for the one before it: from when it could act, and before it takes a VIP
+/// also from when a better one was last seen to get another, since it may only have many to ask for (`vip::MOST_PATIENT`
+/// bounds that).
 const RANK_DELAY: Duration = Duration::from_millis(500);
 /// What one node waits for another by its own clock is longer by this fraction at least: their clocks differ by less.
 const CLOCKS_DIFFER: u32 = 20;

@@ -17,7 +17,8 @@ use crate::core::{
 const AFTER: Duration = Duration::from_secs(1);
 /// How soon they may be told something else.
 const REPEAT: Duration = Duration::from_secs(10);
-/// How long a candidate lets a better one get on with others.
+/// How much later than its turn a candidate takes a VIP at the latest, while a better one is seen to get others: it may never
+/// get to this one.
 const MOST_PATIENT: Duration = Duration::from_secs(10);
 
 /// A request about a claim that is under way.

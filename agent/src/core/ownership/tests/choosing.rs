@@ -1,5 +1,7 @@
 //! Which candidate gets a VIP: preferences first, sticky, and what an operator asks for.
 
+use std::net::Ipv4Addr;
+
 use super::world::*;
 use crate::core::{
     cluster::{ClaimRecord, Epoch, LeaseRecord, NodeRecord},
@@ -116,6 +118,62 @@ fn a_better_node_that_gets_on_with_others_is_not_waited_for_for_ever() {
         assert!(world.now < began + ms(11_000), "until {:?}", world.now);
     }
     assert!(world.now > began + ms(10_000), "since {began:?}, at {:?}", world.now);
+}
+
+#[test]
+fn a_new_vip_is_created_in_turn_which_is_put_off_only_while_a_better_node_is_seen_to_create_others() {
+    const WANTED: u64 = 1_000;
+    let on_and_on: Vec<u64> = (1..=40).map(|times| WANTED + times * 400).collect();
+    // The VIP is wanted after 1 s. When other VIPs' claims are seen to have been created, and by whom; and when this node creates
+    // the one of this VIP.
+    let rows: [(&str, &str, &[u64], u64); 10] = [
+        ("nobody creates anything", "b", &[], 1_500),
+        ("the better one created another before", "b", &[990], 1_500),
+        ("it creates another", "b", &[1_400], 1_900),
+        ("just before this node's turn", "b", &[1_499], 1_999),
+        ("one after the other, then no more", "b", &[1_100, 1_550, 2_000, 2_450], 2_950),
+        ("another, and one when it is too late", "b", &[1_400, 1_950], 1_900),
+        ("one after the other, and never this one", "b", &on_and_on, 11_500),
+        ("the worse one creates another", "c", &[1_400], 1_500),
+        ("one after the other", "c", &on_and_on, 1_500),
+        ("a node that cannot have this one creates another", "d", &[1_400], 1_500),
+    ];
+    for (what, who, seen, turn) in rows {
+        // The order is b, a, c; d is out.
+        let mut world = World::living("a", &["b", "c", "d"]);
+        world.tell(best("b"));
+        world.cordon("c", true);
+        world.tell(Event::Node(NodeRecord { out_of_service: true, ..node("d") }));
+        let (begin, mut number) = (world.now, 20);
+        let mut lines = Vec::new();
+        for time in 1..turn {
+            lines.extend(world.after(ms(1)));
+            if seen.contains(&time) {
+                world.claim_of(Ipv4Addr::new(192, 0, 2, number), held(who), 1);
+                number += 1;
+            }
+            if time == WANTED {
+                assert_eq!(world.want_so(prefer_b()), ["entry foreign ?"], "{what}");
+            }
+        }
+        assert_eq!(lines, [""; 0], "{what}: before its turn");
+        assert_eq!(world.after(ms(1)), ["create claim: held by a1, epoch 1"], "{what}");
+        assert_eq!(world.now, begin + ms(turn));
+    }
+}
+
+#[test]
+fn those_that_wait_for_a_better_node_keep_their_order() {
+    // The order is b, a, c.
+    for (us, others, turn) in [("a", ["b", "c"], "0.500"), ("c", ["a", "b"], "1.000")] {
+        let mut world = World::living(us, &others);
+        world.tell(best("b"));
+        world.cordon("c", true);
+        world.want_so(prefer_b());
+        world.after(ms(400));
+        world.claim_of(VIP_2, held("b"), 1);
+        assert_eq!(world.timeline(ms(2_000)), [format!("{turn} create claim: held by {us}1, epoch 1")]);
+    }
 }
 
 #[test]
