@@ -62,7 +62,8 @@ pub struct Engine {
     links: Vec<NodeLink>,
     /// All nodes of which there is a Lease or a Node, this one included.
     members: BTreeMap<NodeName, Member>,
-    vips: BTreeMap<Ipv4Addr, Vip>,
+    /// In boxes: a map that is filled in order leaves half of its slots empty.
+    vips: BTreeMap<Ipv4Addr, Box<Vip>>,
     /// The claims that name each session.
     claimed: BTreeMap<(NodeName, Session), members::Claimed>,
     /// When VIPs are to be looked at again.
@@ -159,7 +160,7 @@ impl Engine {
 
     /// Whether this node holds a VIP: by its own write, or by what it found.
     pub fn holds(&self, vip: Ipv4Addr) -> bool {
-        self.vips.get(&vip).is_some_and(Vip::is_held)
+        self.vips.get(&vip).is_some_and(|vip| vip.is_held())
     }
 
     /// Whether it has begun to say what entries are to be; before, what is pinned stays as it is.
@@ -200,7 +201,7 @@ impl Engine {
 
     /// A VIP that was held over is known to be ours, or is given up.
     fn clear_doubt(&mut self, address: Ipv4Addr, now: Monotonic) {
-        let vip = self.vips.get(&address);
+        let vip = self.vips.get(&address).map(Box::as_ref);
         if vip.is_some_and(Vip::is_in_doubt) || !self.doubted.remove(&address) {
             return;
         }
@@ -237,7 +238,7 @@ impl Engine {
         if demand.is_none() && !self.vips.contains_key(&address) {
             return;
         }
-        self.vips.entry(address).or_insert_with(|| Vip::new(now)).demand = demand;
+        self.vips.entry(address).or_insert_with(|| Vip::new(now).into()).demand = demand;
         self.dirty.insert(address);
     }
 

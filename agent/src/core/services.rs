@@ -77,8 +77,10 @@ struct Touched {
 pub struct Services {
     settings: Settings,
     synced: bool,
-    entries: BTreeMap<ServiceName, Entry>,
-    vips: BTreeMap<Ipv4Addr, Vip>,
+    /// In boxes: a map that is filled in order leaves half of its slots empty.
+    entries: BTreeMap<ServiceName, Box<Entry>>,
+    /// Likewise.
+    vips: BTreeMap<Ipv4Addr, Box<Vip>>,
     endpoints: Endpoints,
     /// Those with the labels that are asked for.
     namespaces: BTreeSet<Arc<str>>,
@@ -191,7 +193,7 @@ impl Services {
                     problems: Vec::new(),
                     duty: None,
                 };
-                self.entries.insert(name.clone(), entry);
+                self.entries.insert(name.clone(), Box::new(entry));
             }
         }
         self.touched.services.insert(name);

@@ -1,12 +1,14 @@
 //! Moves that somebody means: no request goes unanswered and no datagram is lost.
 
-use std::time::Duration;
+use std::{net::Ipv4Addr, time::Duration};
 
 use anyhow::{Context, Result, ensure};
+use ipnet::Ipv4Net;
 use serde_json::json;
 use vipward_tests::{
+    apiserver::{Effect, Matching, Often, Verb},
     arp::Mac,
-    cluster::{Cluster, ClusterOptions, N1, NodeId, SEGMENT, ServiceSpec, Watch, scenario},
+    cluster::{Cluster, ClusterOptions, N1, NodeId, SEGMENT, ServiceSpec, Watch, admin::Kind, scenario},
     scene::VIP,
 };
 
@@ -219,6 +221,42 @@ fn the_annotation_moves_a_vip_and_is_taken_off() -> Result<()> {
             claim.is_some_and(|claim| claim["metadata"]["annotations"]["vipward.io/move-to"].is_null())
         })?;
         watch.let_pass(limit)?;
+        watch.stop()?.assert_seamless(VIP);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_move_does_not_wait_for_hundreds_of_new_claims() -> Result<()> {
+    const NEW: u32 = 900;
+    let vips = Ipv4Net::new(Ipv4Addr::new(10, 65, 0, 0), 16)?;
+    let vip = |number: u32| Ipv4Addr::from(u32::from(vips.network()) + 256 + number);
+    scenario("queue", ClusterOptions::default(), |cluster| {
+        for (id, host) in cluster.ids().into_iter().zip(1..) {
+            let own = Ipv4Net::new(u32::from(vips.network()).wrapping_add(host).into(), vips.prefix_len())?;
+            cluster.member(id)?.host.add_address(SEGMENT, own)?;
+        }
+        let (old, watch) = begin(cluster)?;
+        let to = cluster.ids().into_iter().rfind(|id| *id != old).context("there is but one node")?;
+        if let Some(server) = cluster.api_mut().in_this_process() {
+            // Each node has 32 under way, and so needs 19 seconds for its share.
+            let new = Matching::any().verb(Verb::Create).resource("virtualips");
+            server.trouble(new, Effect::Delay(Duration::from_secs(2)), Often::Always);
+        }
+        watch.step(format!("{NEW} Services are created"));
+        for number in 0..NEW {
+            cluster.create_service(&ServiceSpec::new(&format!("new-{number}"), vip(number)))?;
+        }
+        watch.step(format!("{VIP} is to move to {to}"));
+        let wish = json!({"metadata": {"annotations": {"vipward.io/move-to": cluster.node_name(to)}}});
+        cluster.admin().merge(&cluster.virtual_ip(VIP), &wish)?;
+        cluster.wait_until_held_by(VIP, to)?;
+        watch.wait_until_received_by(VIP, to)?;
+        if cluster.api_mut().in_this_process().is_some() {
+            let claims = cluster.admin().list(Kind::VIRTUAL_IP, None)?.len();
+            assert!(claims < NEW as usize, "nothing waited while the VIP moved");
+        }
+        watch.let_pass(cluster.options().lease)?;
         watch.stop()?.assert_seamless(VIP);
         Ok(())
     })

@@ -64,7 +64,7 @@ impl Engine {
                 claim.epoch < record.epoch
                     || is_offer && sessions(&claim.state).iter().any(|session| self.names_us(session))
             });
-        let vip = self.vips.entry(address).or_insert_with(|| Vip::new(now));
+        let vip = self.vips.entry(address).or_insert_with(|| Vip::new(now).into());
         vip.attempted |= ends_handover;
         let before = vip.claim.as_ref().and_then(|claim| named(&claim.state));
         let after = named(&record.state);

@@ -68,7 +68,7 @@ impl Engine {
                 && vip.handing.as_ref().is_none_or(|handing| !handing.is_open())
         };
         match self.stop_reason() {
-            Some(StopReason::Leave) => self.dirty.is_empty() && self.vips.values().all(is_done),
+            Some(StopReason::Leave) => self.dirty.is_empty() && self.vips.values().all(|vip| is_done(vip)),
             // Every other agent deletes its claims too; those of a dead one, nobody but the last living ones can.
             Some(StopReason::Uninstall) => {
                 self.dirty.is_empty() && self.vips.values().all(|vip| is_done(vip) && vip.claim.is_none())

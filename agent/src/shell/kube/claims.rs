@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, net::Ipv4Addr, sync::Mutex};
 
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 use thiserror::Error;
 
 use super::{
@@ -47,13 +47,41 @@ pub enum ClaimError {
 }
 
 #[derive(Deserialize)]
-struct Object {
+struct Object<'a> {
     #[serde(default)]
     metadata: Meta,
-    #[serde(default)]
-    spec: Value,
-    #[serde(default)]
-    status: Value,
+    #[serde(borrow)]
+    spec: Option<&'a RawValue>,
+    #[serde(borrow)]
+    status: Option<&'a RawValue>,
+}
+
+impl Object<'_> {
+    /// The spec. One that is not of its form says no address, but what can be read for people stays.
+    fn spec(&self) -> VirtualIpSpec {
+        let text = self.spec.map_or("null", RawValue::get);
+        serde_json::from_str(text).unwrap_or_else(|_| {
+            let legible: Value = serde_json::from_str(text).unwrap_or_default();
+            VirtualIpSpec {
+                epoch: legible["epoch"].as_i64().unwrap_or_default(),
+                services: legible["services"].as_str().unwrap_or_default().to_owned(),
+                cause: legible["cause"].as_str().unwrap_or_default().to_owned(),
+                ..VirtualIpSpec::default()
+            }
+        })
+    }
+
+    /// The status, likewise.
+    fn status(&self) -> VirtualIpStatus {
+        let text = self.status.map_or("null", RawValue::get);
+        serde_json::from_str(text).unwrap_or_else(|_| {
+            let legible: Value = serde_json::from_str(text).unwrap_or_default();
+            VirtualIpStatus {
+                trouble: legible["trouble"].as_str().map(ToOwned::to_owned),
+                ..VirtualIpStatus::default()
+            }
+        })
+    }
 }
 
 /// Of the object of a claim, what a write needs beyond its record.
@@ -98,20 +126,20 @@ impl KnownClaims {
 /// Whatever does not say one thing clearly is [`ClaimState::Blank`]: a holder without a session, a release that names
 /// a holder, an address that is not the object's name.
 pub(super) fn read(object: &str) -> Result<(ClaimRecord, Known), ClaimError> {
-    let Object { metadata, spec, status } = serde_json::from_str(object)?;
+    let object: Object<'_> = serde_json::from_str(object)?;
+    let (spec, status) = (object.spec(), object.status());
+    let metadata = object.metadata;
     let vip: Ipv4Addr =
         metadata.name.parse().map_err(|_| ClaimError::Name { name: metadata.name.clone() })?;
     let version = Version::from(metadata.resource_version.as_str());
-    let epoch = Epoch(spec["epoch"].as_u64().unwrap_or_default());
-    let part = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let epoch = Epoch(spec.epoch.try_into().unwrap_or_default());
+    let state = state(&spec, &metadata.name);
     let note = ClaimNote {
-        services: text::split_services(&part(&spec["services"])),
-        cause: part(&spec["cause"]),
-        trouble: status["trouble"].as_str().map(ToOwned::to_owned),
+        services: text::split_services(&spec.services),
+        cause: spec.cause,
+        trouble: status.trouble,
     };
-    let state = serde_json::from_value::<VirtualIpSpec>(spec)
-        .map_or(ClaimState::Blank, |spec| state(&spec, &metadata.name));
-    let conditions = serde_json::from_value::<VirtualIpStatus>(status).unwrap_or_default().conditions;
+    let conditions = status.conditions;
     let since = |kind: &str| {
         let condition = conditions.iter().find(|condition| condition.kind == kind)?;
         Some((condition.status, condition.last_transition_time.parse().ok()?))
@@ -209,8 +237,7 @@ pub(super) fn conflict(
     conflict: Option<&str>,
     now: Timestamp,
 ) -> Result<Value, ClaimError> {
-    let Object { status, .. } = serde_json::from_str(object)?;
-    let mut conditions = serde_json::from_value::<VirtualIpStatus>(status).unwrap_or_default().conditions;
+    let mut conditions = serde_json::from_str::<Object<'_>>(object)?.status().conditions;
     let before = known
         .conflict
         .as_ref()

@@ -3,7 +3,8 @@
 //! Each request has one deadline, below the lease duration, and one result. This node's own Lease has a lane and
 //! connections of its own, so that no number of claims can delay a renewal. Requests about one VIP (one Lease, one
 //! Service) are sent in the order in which they were asked for, each after the result of the one before; for
-//! different VIPs up to 32 at a time.
+//! different VIPs up to 32 at a time. Of those that wait, offers are sent first: their VIPs are answered for a while
+//! only. New claims are sent last: a cold start makes thousands, and what is held already must not wait for them.
 //!
 //! | answer | outcome |
 //! |---|---|
@@ -38,7 +39,7 @@ use super::{
     text,
 };
 use crate::core::{
-    cluster::{ClaimRecord, LeaseRecord, NodeName, ServiceName, Version},
+    cluster::{ClaimRecord, ClaimState, LeaseRecord, NodeName, ServiceName, Version},
     ownership::{ClaimWrite, Event, Expected, LeaseWrite, Outcome},
 };
 
@@ -72,6 +73,17 @@ pub enum Reply {
     },
 }
 
+/// Which claims' requests are sent first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Rank {
+    /// Offers.
+    Offer,
+    /// About claims that exist.
+    Standing,
+    /// New claims, and what is only told.
+    New,
+}
+
 enum LeaseJob {
     Write(LeaseWrite),
     Read(NodeName),
@@ -82,6 +94,16 @@ enum ClaimJob {
     Delete { vip: Ipv4Addr, expected: Version },
     Read(Ipv4Addr),
     Conflict { vip: Ipv4Addr, conflict: Option<String> },
+}
+
+impl ClaimJob {
+    fn rank(&self) -> Rank {
+        match self {
+            Self::Write(ClaimWrite { state: ClaimState::Offered { .. }, .. }) => Rank::Offer,
+            Self::Write(ClaimWrite { expected: Expected::Absent, .. }) | Self::Conflict { .. } => Rank::New,
+            Self::Write(_) | Self::Delete { .. } | Self::Read(_) => Rank::Standing,
+        }
+    }
 }
 
 /// The addresses to write; none: clear.
@@ -113,16 +135,34 @@ impl Requests {
         };
         let (own, jobs) = mpsc::unbounded_channel();
         let at = worker(limits.renewal())?;
-        tasks.spawn(lane::run(jobs, 1, async move |job| at.renewal(job).await, replies.clone()));
+        tasks.spawn(lane::run(jobs, 1, |_| (), async move |job| at.renewal(job).await, replies.clone()));
         let (leases, jobs) = mpsc::unbounded_channel();
         let at = worker(limits.renewal())?;
-        tasks.spawn(lane::run(jobs, LEASES, async move |job| Some(at.lease(job).await), replies.clone()));
+        tasks.spawn(lane::run(
+            jobs,
+            LEASES,
+            |_| (),
+            async move |job| Some(at.lease(job).await),
+            replies.clone(),
+        ));
         let (claims, jobs) = mpsc::unbounded_channel();
         let at = worker(limits.request())?;
-        tasks.spawn(lane::run(jobs, CLAIMS, async move |job| at.claim(job).await, replies.clone()));
+        tasks.spawn(lane::run(
+            jobs,
+            CLAIMS,
+            ClaimJob::rank,
+            async move |job| at.claim(job).await,
+            replies.clone(),
+        ));
         let (ingresses, jobs) = mpsc::unbounded_channel();
         let at = worker(limits.request())?;
-        tasks.spawn(lane::run(jobs, INGRESSES, async move |job| Some(at.ingress(job).await), replies));
+        tasks.spawn(lane::run(
+            jobs,
+            INGRESSES,
+            |_| (),
+            async move |job| Some(at.ingress(job).await),
+            replies,
+        ));
 
         let node = kube.node.clone();
         Ok((Self { node, own, leases, claims, ingresses, _tasks: tasks }, receiver))

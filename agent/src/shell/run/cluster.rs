@@ -758,9 +758,6 @@ impl Driver<Cluster> {
     /// What is not as it is believed to be, read back from the kernel.
     fn not_ready(&self) -> Result<Vec<String>, RunError> {
         let mut wrong = Vec::new();
-        if !self.started {
-            wrong.push("the cluster has not been read yet".to_owned());
-        }
         if self.plane.attached().next().is_none() {
             wrong.push("the program is attached to no interface".to_owned());
         }
@@ -773,24 +770,21 @@ impl Driver<Cluster> {
         if !self.plane.is_pinned()? {
             wrong.push("pins are missing".to_owned());
         }
-        let entries = self.plane.maps().entries()?;
-        let held: BTreeSet<Ipv4Addr> = entries
-            .iter()
-            .filter(|(_, entry)| entry.role == Role::Held)
-            .map(|(key, _)| key.addr.into())
-            .collect();
-        let believed: BTreeSet<Ipv4Addr> = self
-            .source
-            .assigned
-            .iter()
-            .filter(|(_, assigned)| assigned.stance == Stance::Held)
-            .map(|(vip, _)| *vip)
-            .collect();
         if self.started {
+            let held: BTreeSet<Ipv4Addr> = (self.plane.maps().entries()?.iter())
+                .filter(|(_, entry)| entry.role == Role::Held)
+                .map(|(key, _)| key.addr.into())
+                .collect();
+            let believed: BTreeSet<Ipv4Addr> = (self.source.assigned.iter())
+                .filter(|(_, assigned)| assigned.stance == Stance::Held)
+                .map(|(vip, _)| *vip)
+                .collect();
             wrong.extend(believed.difference(&held).map(|vip| format!("{vip} is believed held and is not")));
             wrong.extend(
                 held.difference(&believed).map(|vip| format!("{vip} is held and believed not to be")),
             );
+        } else {
+            wrong.push("the cluster has not been read yet".to_owned());
         }
         let fence = self.plane.maps().fence()?;
         if fence.state(now()?.as_nanos()) != FenceState::Valid {

@@ -4,7 +4,7 @@ use tokio::sync::Semaphore;
 
 use super::*;
 
-/// Runs `jobs` in one lane, each waiting for a permit of `gate`.
+/// What comes of `jobs` in one lane; hundreds are their ranks.
 async fn results(jobs: &[(u8, u8)], limit: usize, work: impl AsyncFn(u8) -> Option<u8>) -> Vec<u8> {
     let (sender, receiver) = mpsc::unbounded_channel();
     for job in jobs {
@@ -12,7 +12,7 @@ async fn results(jobs: &[(u8, u8)], limit: usize, work: impl AsyncFn(u8) -> Opti
     }
     drop(sender);
     let (replies, mut results) = mpsc::channel(jobs.len().max(1));
-    run(receiver, limit, work, replies).await;
+    run(receiver, limit, |job| job / 100, work, replies).await;
     let mut all = Vec::new();
     while let Some(result) = results.recv().await {
         all.push(result);
@@ -76,4 +76,16 @@ async fn a_job_without_a_result_holds_up_nothing() {
     .await;
     assert_eq!(all.len(), 2);
     assert_eq!(done.into_inner().len(), 3);
+}
+
+#[tokio::test]
+async fn what_is_urgent_overtakes_what_waits() {
+    let all = results(&[(1, 201), (2, 202), (3, 103), (4, 4), (5, 5)], 1, async |job| Some(job)).await;
+    assert_eq!(all, [4, 5, 103, 201, 202]);
+}
+
+#[tokio::test]
+async fn what_is_about_one_thing_stays_in_order_however_urgent() {
+    let all = results(&[(1, 201), (1, 2), (2, 103), (2, 204)], 1, async |job| Some(job)).await;
+    assert_eq!(all, [103, 201, 2, 204]);
 }

@@ -1,4 +1,7 @@
+use vipward_common::MacAddr;
+
 use super::*;
+use crate::core::cluster::{ClaimNote, Epoch, Holder, Session};
 
 fn refused(code: u16, reason: &str) -> RequestError {
     RequestError::Status {
@@ -42,5 +45,34 @@ fn a_missing_definition_is_refused_with_the_manifest_that_has_it() {
             panic!("not refused")
         };
         assert!(text.contains("deploy/kubernetes/base/crd.yaml"), "{text}");
+    }
+}
+
+#[test]
+fn offers_come_first_and_new_claims_last() {
+    let vip = Ipv4Addr::new(192, 0, 2, 1);
+    let holder = Holder {
+        node: "a".into(),
+        session: Session::from_number(1).expect("it is not zero"),
+        mac: MacAddr([2, 0, 0, 0, 0, 1]),
+        interface: "eth0".into(),
+    };
+    let offered = || ClaimState::Offered { to: holder.clone(), from: ("b".into(), holder.session) };
+    let held = || ClaimState::Held(holder.clone());
+    let at = || Expected::At("7".into());
+    let write = |expected, state| {
+        ClaimJob::Write(ClaimWrite { vip, expected, epoch: Epoch(2), state, note: ClaimNote::default() })
+    };
+    let rows = [
+        (write(at(), offered()), Rank::Offer, "an offer"),
+        (write(at(), held()), Rank::Standing, "a take-over, or an acceptance"),
+        (write(at(), ClaimState::Released), Rank::Standing, "a release"),
+        (ClaimJob::Delete { vip, expected: "7".into() }, Rank::Standing, "a deletion"),
+        (ClaimJob::Read(vip), Rank::Standing, "a read"),
+        (write(Expected::Absent, held()), Rank::New, "a new claim"),
+        (ClaimJob::Conflict { vip, conflict: None }, Rank::New, "the end of a conflict"),
+    ];
+    for (job, rank, description) in rows {
+        assert_eq!(job.rank(), rank, "{description}");
     }
 }
