@@ -70,6 +70,10 @@ pub struct Engine {
     due: BTreeSet<(Monotonic, Ipv4Addr)>,
     /// VIPs to look at now.
     dirty: BTreeSet<Ipv4Addr>,
+    /// VIPs whose objects are being made.
+    creating: BTreeSet<Ipv4Addr>,
+    /// Those that could be this node's, and wait for that.
+    crowded_out: BTreeSet<Ipv4Addr>,
     /// VIPs that were held over when the fence was renewed, and whose claims are to be read before the program is told.
     doubted: BTreeSet<Ipv4Addr>,
     /// Those that were found to be ours, to be announced then.
@@ -105,6 +109,8 @@ impl Engine {
             claimed: BTreeMap::new(),
             due: BTreeSet::new(),
             dirty: BTreeSet::new(),
+            creating: BTreeSet::new(),
+            crowded_out: BTreeSet::new(),
             doubted: BTreeSet::new(),
             cleared: Vec::new(),
             offering: BTreeSet::new(),
@@ -177,13 +183,18 @@ impl Engine {
             self.dirty.insert(vip);
         }
         if self.synced && self.own.lives() {
-            while let Some(vip) = self.dirty.pop_first() {
+            while let Some(vip) = self.next_to_look_at() {
                 self.look_at(vip, now);
             }
         }
         // A claim may be a reason to renew at once.
         self.tick_lease(now);
         self.tick_stopping(now);
+    }
+
+    fn next_to_look_at(&mut self) -> Option<Ipv4Addr> {
+        let may_create = self.creating.len() < vip::MOST_NEW;
+        self.dirty.pop_first().or_else(|| if may_create { self.crowded_out.pop_first() } else { None })
     }
 
     fn look_at(&mut self, address: Ipv4Addr, now: Monotonic) {

@@ -150,6 +150,7 @@ impl Engine {
     ) {
         let Some(vip) = self.vips.get_mut(&address) else { return };
         let Some(busy) = vip.busy.take() else { return };
+        self.creating.remove(&address);
         self.dirty.insert(address);
         if outcome != Outcome::Unknown {
             self.offering.remove(&address);

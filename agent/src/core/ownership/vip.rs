@@ -21,6 +21,10 @@ const REPEAT: Duration = Duration::from_secs(10);
 /// get to this one.
 const MOST_PATIENT: Duration = Duration::from_secs(10);
 
+/// So many objects are made at a time, which keeps the API server busy. The others wait here, and not with what has been
+/// asked for: when their turn comes, somebody else may have them, or be better.
+pub(super) const MOST_NEW: usize = 64;
+
 /// A request about a claim that is under way.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Busy {
@@ -418,6 +422,10 @@ impl Engine {
         if turn > now {
             return Some(turn);
         }
+        if claim.is_none() && self.creating.len() >= MOST_NEW {
+            self.crowded_out.insert(address);
+            return None;
+        }
         let cause = match claim.and_then(|claim| claim.state.holder()) {
             Some(holder) if holder.node != us => format!("{} is gone", holder.node),
             Some(_) => "its agent has started again".to_owned(),
@@ -504,6 +512,9 @@ impl Engine {
         let vip = self.vip(write.vip);
         vip.rested_on = Some(write.expected.clone());
         vip.busy = Some(busy);
+        if write.expected == Expected::Absent {
+            self.creating.insert(write.vip);
+        }
         self.command(Command::WriteClaim(write));
     }
 

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use super::world::*;
 use crate::core::{
     cluster::{ClaimRecord, Epoch, LeaseRecord, NodeRecord},
-    ownership::{Demand, Event},
+    ownership::{Demand, Event, vip::MOST_NEW},
 };
 
 const HANDED_OVER: [&str; 2] = ["entry handover b for 4.275s", "write claim: offered to b1 by a1, epoch 2"];
@@ -173,6 +173,57 @@ fn those_that_wait_for_a_better_node_keep_their_order() {
         world.after(ms(400));
         world.claim_of(VIP_2, held("b"), 1);
         assert_eq!(world.timeline(ms(2_000)), [format!("{turn} create claim: held by {us}1, epoch 1")]);
+    }
+}
+
+/// So many VIPs that a node does not ask for all of them at once.
+fn crowd() -> Vec<Ipv4Addr> {
+    (0..MOST_NEW + 10)
+        .map(|number| Ipv4Addr::from(u32::from(VIP) + 10 + u32::try_from(number).expect("it is small")))
+        .collect()
+}
+
+impl World {
+    /// Wants all of them, and returns which are asked for.
+    fn want_all(&mut self, vips: &[Ipv4Addr]) -> usize {
+        let lines: Vec<String> =
+            vips.iter().flat_map(|vip| self.tell(Event::Demand(*vip, Some(prefer_b())))).collect();
+        lines.iter().filter(|line| line.contains("create")).count()
+    }
+}
+
+#[test]
+fn of_very_many_new_vips_some_are_asked_for_at_a_time() {
+    let mut world = World::living("a", &[]);
+    assert_eq!(world.want_all(&crowd()), MOST_NEW);
+    let mut created = MOST_NEW;
+    while !world.is_idle() {
+        let next = world.answer().iter().filter(|line| line.contains("create")).count();
+        assert!(next <= 1, "one for one");
+        created += next;
+    }
+    assert_eq!(created, crowd().len());
+}
+
+#[test]
+fn those_that_wait_are_for_whoever_is_better_by_then() {
+    let mut world = World::living("a", &["b"]);
+    world.tell(best("a"));
+    assert_eq!(world.want_all(&crowd()), MOST_NEW);
+    world.tell(Event::Node(node("a")));
+    world.tell(best("b"));
+    for _ in 0..10 {
+        assert_eq!(world.answer().iter().filter(|line| line.contains("create")).count(), 0);
+    }
+}
+
+#[test]
+fn a_new_vip_that_is_refused_makes_room_for_the_next() {
+    let mut world = World::living("a", &[]);
+    world.want_all(&crowd());
+    for fail in [World::lose, World::refuse, World::miss] {
+        let lines = fail(&mut world);
+        assert!(lines.iter().any(|line| line.contains("create")), "{lines:?}");
     }
 }
 
