@@ -72,10 +72,10 @@ impl Tally {
     /// In how many runs each was seen.
     pub fn shares(&self) -> [(&'static str, u64); 4] {
         [
-            ("take-over", self.taken_over),
-            ("lapsed fence", self.lapsed),
-            ("yield", self.yielded),
-            ("interrupted handover", self.interrupted),
+            ("a take-over", self.taken_over),
+            ("a lapsed fence", self.lapsed),
+            ("a yield", self.yielded),
+            ("an interrupted handover", self.interrupted),
         ]
     }
 }

@@ -99,7 +99,7 @@ fn conclude(args: &Args, outcome: &Outcome) -> Result<bool> {
     }
     let tally = &outcome.tally;
     for (what, seen) in tally.shares() {
-        println!("{seen} of {} schedules had a {what}", tally.runs);
+        println!("{seen} of {} schedules had {what}", tally.runs);
     }
     println!(
         "{} VIPs were watched through planned changes, {} were dark and answered again in time",
@@ -107,7 +107,7 @@ fn conclude(args: &Args, outcome: &Outcome) -> Result<bool> {
     );
     let rare = if tally.runs >= 1_000 { tally.too_rare() } else { Vec::new() };
     for what in &rare {
-        println!("too few: less than a tenth of the schedules had a {what}");
+        println!("too few: less than a tenth of the schedules had {what}");
     }
     println!("{} schedules, {} failed", tally.runs, outcome.failures.len());
     io::stdout().flush().context("failed to write to stdout")?;
