@@ -4,16 +4,22 @@ use std::{collections::BTreeSet, net::Ipv4Addr};
 
 use vipward_common::{Fence, MacAddr, Role, VipKey};
 
-use super::{Assigned, Cluster, Driver, RunError, now};
+use super::{super::behind::Left, Assigned, Cluster, Driver, RunError, now};
 use crate::core::{
     announce,
-    cluster::{Session, Version},
+    cluster::{ClaimState, Session, Version},
     config::InterfacePattern,
     net::NetView,
-    ownership::{self, ClaimWrite, Entry},
+    ownership::{self, ClaimWrite, Entry, LeaseWrite, Outcome},
     placement::Stance,
     services,
 };
+
+#[cfg(test)]
+mod tests;
+
+/// Why something was not sent, as the engine is told.
+pub(super) const NOT_SENT: &str = "not sent, since this node's own entry could not be changed";
 
 /// What the engine has asked for and is not done yet.
 #[derive(Default)]
@@ -22,13 +28,42 @@ struct Waiting {
     entries: BTreeSet<Ipv4Addr>,
     /// In the order in which it was asked for.
     claims: Vec<Claiming>,
+    /// What the engine is to be told of what was not sent.
+    not_sent: Vec<ownership::Event>,
 }
 
 /// A request about a claim.
+#[derive(Debug)]
 enum Claiming {
     Write(ClaimWrite),
     Delete { vip: Ipv4Addr, expected: Version },
     Read(Ipv4Addr),
+}
+
+impl Claiming {
+    fn vip(&self) -> Ipv4Addr {
+        match self {
+            Self::Write(write) => write.vip,
+            Self::Delete { vip, expected: _ } | Self::Read(vip) => *vip,
+        }
+    }
+
+    /// Whether it may be sent, by what a change of the VIP's entry that failed has left. Others answer when they read that this
+    /// node does not; that it does, it says only when its entry can be changed.
+    fn may_be_sent(&self, left: Option<Left>) -> bool {
+        let Some(left) = left else { return true };
+        match self {
+            Self::Read(_) => true,
+            Self::Write(write) => left == Left::Silent && !matches!(write.state, ClaimState::Held(_)),
+            Self::Delete { .. } => left == Left::Silent,
+        }
+    }
+}
+
+/// Whether a write of this node's Lease goes on with the session that its entries answer in. Otherwise all VIPs are others' to
+/// take as soon as it is written.
+fn keeps_session(write: &LeaseWrite, session: Option<Session>) -> bool {
+    write.session == session && !session.is_some_and(|session| write.ended.contains(&session))
 }
 
 impl Driver<Cluster> {
@@ -37,9 +72,23 @@ impl Driver<Cluster> {
         self.execute(commands).await
     }
 
-    /// Carries out what the engine asks for, in its order, with one exception: entries are changed together, and what
-    /// is to be written about claims waits for that. Many VIPs at once cost little more than one.
-    pub(super) async fn execute(&mut self, commands: Vec<ownership::Command>) -> Result<(), RunError> {
+    /// Carries out what the engine asks for, and what follows from what could not be.
+    pub(super) async fn execute(&mut self, mut commands: Vec<ownership::Command>) -> Result<(), RunError> {
+        while !commands.is_empty() {
+            let not_sent = self.carry_out(commands).await?;
+            let now = now()?;
+            let engine = &mut self.source.engine;
+            commands = not_sent.into_iter().flat_map(|event| engine.on_event(event, now)).collect();
+        }
+        self.begin_if_known().await
+    }
+
+    /// In the engine's order, with one exception: entries are changed together, and what is to be written about claims
+    /// waits for that. Many VIPs at once cost little more than one.
+    async fn carry_out(
+        &mut self,
+        commands: Vec<ownership::Command>,
+    ) -> Result<Vec<ownership::Event>, RunError> {
         use ownership::Command;
 
         let mut waiting = Waiting::default();
@@ -70,7 +119,7 @@ impl Driver<Cluster> {
                 }
                 Command::WriteLease(write) => {
                     self.catch_up(&mut waiting).await;
-                    self.source.requests.write_lease(write);
+                    self.write_lease(write, &mut waiting.not_sent).await?;
                 }
                 Command::Notify(ownership::Notice::NotAlone { session }) => {
                     self.catch_up(&mut waiting).await;
@@ -83,19 +132,54 @@ impl Driver<Cluster> {
             }
         }
         self.catch_up(&mut waiting).await;
-        self.begin_if_known().await
+        Ok(waiting.not_sent)
     }
 
-    /// Changes entries, and then asks for what rests on them.
+    /// Changes entries, and then asks for what rests on them. Where an entry could not be changed, nobody is told that it was.
     async fn catch_up(&mut self, waiting: &mut Waiting) {
+        let behind = |claiming: &Claiming| self.behind.left(claiming.vip()).map(|_| claiming.vip());
+        waiting.entries.extend(waiting.claims.iter().filter_map(behind));
         self.change_entries(&mut waiting.entries).await;
         for claiming in waiting.claims.drain(..) {
+            let may_be_sent = claiming.may_be_sent(self.behind.left(claiming.vip()));
             match claiming {
-                Claiming::Write(write) => self.source.requests.write_claim(write),
-                Claiming::Delete { vip, expected } => self.source.requests.delete_claim(vip, expected),
+                Claiming::Write(write) if may_be_sent => self.source.requests.write_claim(write),
+                Claiming::Delete { vip, expected } if may_be_sent => {
+                    self.source.requests.delete_claim(vip, expected);
+                }
                 Claiming::Read(vip) => self.source.requests.read_claim(vip),
+                // Nothing was changed: an offer is held on, and everything is tried again, at the calm pace of what is refused.
+                Claiming::Write(write) => {
+                    let outcome = Outcome::Refused(NOT_SENT.into());
+                    waiting.not_sent.push(ownership::Event::ClaimWritten { vip: write.vip, outcome });
+                }
+                Claiming::Delete { vip, expected: _ } => {
+                    let outcome = Outcome::Refused(NOT_SENT.into());
+                    waiting.not_sent.push(ownership::Event::ClaimDeleted { vip, outcome });
+                }
             }
         }
+    }
+
+    /// Writes a Lease: one that ends the session, or begins another, when no entry answers in it any more.
+    async fn write_lease(
+        &mut self,
+        write: LeaseWrite,
+        not_sent: &mut Vec<ownership::Event>,
+    ) -> Result<(), RunError> {
+        let mut answering: BTreeSet<Ipv4Addr> = self.behind.answering().collect();
+        let session = Session::from_number(self.plane.maps().fence()?.session);
+        let is_own = write.node == self.source.settings.node;
+        if is_own && !answering.is_empty() && !keeps_session(&write, session) {
+            self.change_entries(&mut answering).await;
+            if self.behind.answering().next().is_some() {
+                let outcome = Outcome::Refused(NOT_SENT.into());
+                not_sent.push(ownership::Event::LeaseWritten { node: write.node, outcome });
+                return Ok(());
+            }
+        }
+        self.source.requests.write_lease(write);
+        Ok(())
     }
 
     fn assign(&mut self, vip: Ipv4Addr, entry: Option<Entry>, home: Option<&str>) {

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, net::Ipv4Addr};
 
 use tracing::{error, info, warn};
 
+use super::execute::NOT_SENT;
 use crate::{
     core::{
         cluster::{NodeName, ServiceName},
@@ -72,6 +73,8 @@ impl Messages {
             Notice::NotAlone { session } => {
                 error!(%session, "another agent runs under this node's name");
             }
+            // Told as what has failed.
+            Notice::Refused { what: _, message } if **message == *NOT_SENT => {}
             Notice::Refused { what, message } => {
                 if self.refused.insert((what.clone(), message.to_string())) {
                     error!(what, message = %message, "refused by the API server; trying again");
