@@ -71,7 +71,7 @@ impl Reporting {
             return Vec::new();
         }
         let mut due = Vec::new();
-        for (service, untold) in &mut self.untold {
+        self.untold.retain(|service, untold| {
             untold.retain(|Untold { problem, since }| {
                 if now < *since + SETTLED {
                     return true;
@@ -85,22 +85,15 @@ impl Reporting {
                     None => true,
                 }
             });
-        }
-        self.next = Some(now + LOOK);
-        self.forget_the_told();
+            !untold.is_empty()
+        });
+        self.next = (!self.untold.is_empty()).then_some(now + LOOK);
         due
     }
 
     /// When [`Reporting::due`] is to be asked.
     pub fn next_deadline(&self) -> Option<Monotonic> {
         self.next
-    }
-
-    fn forget_the_told(&mut self) {
-        self.untold.retain(|_, untold| !untold.is_empty());
-        if self.untold.is_empty() {
-            self.next = None;
-        }
     }
 }
 
