@@ -253,9 +253,9 @@ impl Driver<Cluster> {
             let claimed_by = services.vips(service).filter_map(|vip| engine.claimed_by(vip));
             reporting::is_teller(&settings.node, problem, claimed_by, &alive)
         };
-        for (service, problem) in reporting.due(is_ours, now) {
-            messages.problem_settled(services, &service, &problem);
-        }
+        let tell =
+            |service: &ServiceName, problem: &Problem| messages.problem_settled(services, service, problem);
+        reporting.due(is_ours, tell, now);
         Ok(())
     }
 

@@ -107,15 +107,16 @@ impl Messages {
         warn!(%service, problem = %problem, "problem");
     }
 
-    /// It has stood for a while, and is on this node to tell.
-    pub(super) fn problem_settled(&self, services: &Services, service: &ServiceName, problem: &Problem) {
-        self.tell_services(
-            services,
-            std::slice::from_ref(service),
-            Kind::Warning,
-            "Problem",
-            &problem.to_string(),
-        );
+    /// It has stood for a while, and is on this node to tell. Says whether there was room for it.
+    pub(super) fn problem_settled(
+        &self,
+        services: &Services,
+        service: &ServiceName,
+        problem: &Problem,
+    ) -> bool {
+        let regarding = Regarding::Service { name: service.clone(), uid: services.uid(service).cloned() };
+        let note = problem.to_string();
+        self.recorder.offer(Message { regarding, kind: Kind::Warning, reason: "Problem", note })
     }
 
     /// It has it no longer.
