@@ -7,6 +7,7 @@ mod intake;
 mod links;
 mod messages;
 mod questions;
+mod refusals;
 mod start;
 mod statuses;
 

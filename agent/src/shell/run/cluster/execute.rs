@@ -19,7 +19,7 @@ use crate::core::{
 mod tests;
 
 /// Why something was not sent, as the engine is told.
-pub(super) const NOT_SENT: &str = "not sent, since this node's own entry could not be changed";
+const NOT_SENT: &str = "not sent, since this node's own entry could not be changed";
 
 /// What the engine has asked for and is not done yet.
 #[derive(Default)]

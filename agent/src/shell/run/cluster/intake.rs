@@ -28,7 +28,10 @@ impl Driver<Cluster> {
         let mut next = Some(first);
         for _ in 0..BATCH {
             match next {
-                Some(Reply::Ownership(event)) => commands.extend(self.source.engine.on_event(event, now)),
+                Some(Reply::Ownership(event)) => {
+                    self.source.messages.answered(&event, now);
+                    commands.extend(self.source.engine.on_event(event, now));
+                }
                 Some(Reply::Ingress { service, result }) => {
                     let source = &mut self.source;
                     source.statuses.on_result(&service, result.is_ok(), fastrand::f64(), now);

@@ -4,12 +4,13 @@ use std::{collections::BTreeSet, net::Ipv4Addr};
 
 use tracing::{error, info, warn};
 
-use super::execute::NOT_SENT;
+use super::refusals::{News, Refusals};
 use crate::{
     core::{
         cluster::{NodeName, ServiceName},
-        ownership::{Notice, StopReason},
+        ownership::{Event, Notice, StopReason},
         services::{Problem, Services},
+        time::Monotonic,
     },
     shell::kube::{ConnectError, IngressError, Kind, Kube, Message, Recorder, Regarding},
 };
@@ -20,14 +21,13 @@ pub(super) struct Messages {
     recorder: Recorder,
     /// Services whose status could not be written.
     unwritten: BTreeSet<ServiceName>,
-    /// What the API server refuses, so that it is logged when it begins and when it changes.
-    refused: BTreeSet<(String, String)>,
+    refusals: Refusals,
 }
 
 impl Messages {
     pub(super) fn start(kube: &Kube, node: NodeName) -> Result<Self, ConnectError> {
         let recorder = Recorder::start(kube)?;
-        Ok(Self { node, recorder, unwritten: BTreeSet::new(), refused: BTreeSet::new() })
+        Ok(Self { node, recorder, unwritten: BTreeSet::new(), refusals: Refusals::default() })
     }
 
     fn tell(&self, regarding: Regarding, kind: Kind, reason: &'static str, note: &str) {
@@ -73,13 +73,8 @@ impl Messages {
             Notice::NotAlone { session } => {
                 error!(%session, "another agent runs under this node's name");
             }
-            // Told as what has failed.
-            Notice::Refused { what: _, message } if **message == *NOT_SENT => {}
-            Notice::Refused { what, message } => {
-                if self.refused.insert((what.clone(), message.to_string())) {
-                    error!(what, message = %message, "refused by the API server; trying again");
-                }
-            }
+            // Told as soon as the answer came; what this node did not even send, as what kept it from it.
+            Notice::Refused { .. } => {}
         }
     }
 
@@ -99,6 +94,18 @@ impl Messages {
         };
         self.tell(Regarding::VirtualIp(vip), Kind::Normal, reason, &note);
         self.tell_services(services, names, Kind::Normal, reason, &note);
+    }
+
+    /// What became of a request of the engine.
+    pub(super) fn answered(&mut self, event: &Event, now: Monotonic) {
+        match self.refusals.on_answer(event, now) {
+            Some(News::Refused(what, message)) => {
+                error!(%what, %message, "refused by the API server; trying again");
+            }
+            Some(News::Over(what)) => info!(%what, "not refused by the API server any more"),
+            Some(News::More) => error!("the API server refuses more than is told one by one; trying again"),
+            None => {}
+        }
     }
 
     /// A Service has a problem, which every node logs.
