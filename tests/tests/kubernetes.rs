@@ -10,6 +10,8 @@ mod bad_input;
 mod crashes;
 #[path = "kubernetes/edits.rs"]
 mod edits;
+#[path = "kubernetes/kernel.rs"]
+mod kernel;
 #[path = "kubernetes/local.rs"]
 mod local;
 #[path = "kubernetes/outages.rs"]

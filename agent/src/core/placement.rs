@@ -262,6 +262,19 @@ pub enum Problem {
     },
 }
 
+/// The peers on these interfaces.
+pub fn peers<'a>(
+    config: &Config,
+    interfaces: impl IntoIterator<Item = &'a Interface>,
+) -> BTreeSet<(u32, MacAddr)> {
+    let on_one = |interface: &'a Interface| {
+        // All nodes may have the same list: this node's own interface is no peer of itself.
+        let peers = config.peers.iter().filter(|peer| **peer != interface.mac);
+        peers.map(|peer| (interface.index, *peer))
+    };
+    interfaces.into_iter().flat_map(on_one).collect()
+}
+
 /// Places every VIP. `placed` says where VIPs are now: one whose subnet has gone stays there.
 pub fn place<'a>(
     config: &Config,
@@ -276,14 +289,7 @@ pub fn place<'a>(
         attach: attached.iter().map(|interface| interface.index).collect(),
         desired: Desired {
             links: attached.iter().map(|interface| (interface.index, interface.mac)).collect(),
-            peers: attached
-                .iter()
-                .flat_map(|interface| {
-                    // All nodes may have the same list: this node's own interface is no peer of itself.
-                    let peers = config.peers.iter().filter(|peer| **peer != interface.mac);
-                    peers.map(|peer| (interface.index, *peer))
-                })
-                .collect(),
+            peers: peers(config, attached.iter().copied()),
             ..Desired::default()
         },
         problems,

@@ -22,8 +22,8 @@ mod tests;
 /// A problem is told when it has stood for so long: a new Service has a holder by then, and what was only passing is
 /// over.
 const SETTLED: Duration = Duration::from_secs(1);
-/// One that began longer ago has been told, by whichever node was to. Until then the node that takes that over tells it:
-/// the other one may have died before it did.
+/// One that could be told for so long has been told, by whichever node was to. Until then the node that takes that over
+/// tells it: the other one may have died before it did.
 const FRESH: Duration = Duration::from_mins(1);
 /// How often it is looked whether another node is to tell.
 const LOOK: Duration = Duration::from_secs(1);
@@ -31,7 +31,10 @@ const LOOK: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 struct Untold {
     problem: Problem,
-    since: Monotonic,
+    /// When it has stood for long enough.
+    settled: Monotonic,
+    /// Until when it is another node's to tell.
+    fresh_until: Monotonic,
 }
 
 /// The problems that this node may have to tell yet.
@@ -44,8 +47,8 @@ pub struct Reporting {
 impl Reporting {
     /// A Service has a problem.
     pub fn begin(&mut self, service: ServiceName, problem: Problem, now: Monotonic) {
-        self.untold.entry(service).or_default().push(Untold { problem, since: now });
         let settled = now + SETTLED;
+        self.untold.entry(service).or_default().push(Untold { problem, settled, fresh_until: now + FRESH });
         self.next = Some(self.next.map_or(settled, |next| next.min(settled)));
     }
 
@@ -61,46 +64,42 @@ impl Reporting {
         }
     }
 
-    /// What this node is to tell now. `is_ours` says whether it is the one to tell a problem; nothing, while nobody knows.
+    /// Tells what this node is to tell now. `is_ours` says whether it is the one to tell a problem; nothing, while nobody
+    /// knows. `tell` says whether there was room for it: if not, it and what comes after it waits for the next time.
     pub fn due(
         &mut self,
         is_ours: impl Fn(&ServiceName, &Problem) -> Option<bool>,
+        mut tell: impl FnMut(&ServiceName, &Problem) -> bool,
         now: Monotonic,
-    ) -> Vec<(ServiceName, Problem)> {
+    ) {
         if self.next.is_none_or(|next| now < next) {
-            return Vec::new();
+            return;
         }
-        let mut due = Vec::new();
-        for (service, untold) in &mut self.untold {
-            untold.retain(|Untold { problem, since }| {
-                if now < *since + SETTLED {
+        let mut is_full = false;
+        self.untold.retain(|service, untold| {
+            untold.retain_mut(|Untold { problem, settled, fresh_until }| {
+                if now < *settled {
                     return true;
                 }
-                match is_ours(service, problem) {
-                    Some(true) => {
-                        due.push((service.clone(), problem.clone()));
-                        false
-                    }
-                    Some(false) => now < *since + FRESH,
-                    None => true,
+                // Whose they are is not asked of all that wait behind one.
+                let ours = if is_full { None } else { is_ours(service, problem) };
+                match ours {
+                    Some(true) if tell(service, problem) => return false,
+                    Some(true) => is_full = true,
+                    Some(false) => return now < *fresh_until,
+                    None => {}
                 }
+                *fresh_until = now + FRESH;
+                true
             });
-        }
-        self.next = Some(now + LOOK);
-        self.forget_the_told();
-        due
+            !untold.is_empty()
+        });
+        self.next = (!self.untold.is_empty()).then_some(now + LOOK);
     }
 
     /// When [`Reporting::due`] is to be asked.
     pub fn next_deadline(&self) -> Option<Monotonic> {
         self.next
-    }
-
-    fn forget_the_told(&mut self) {
-        self.untold.retain(|_, untold| !untold.is_empty());
-        if self.untold.is_empty() {
-            self.next = None;
-        }
     }
 }
 

@@ -6,6 +6,7 @@
 //! Everything about the host is the same whatever the VIPs come from; `standalone` and `cluster` drive it.
 
 mod apply;
+mod behind;
 mod cluster;
 mod health;
 mod inputs;
@@ -28,6 +29,7 @@ use vipward_common::{Event, Fence, MacAddr};
 
 use self::{
     apply::{Settled, chain},
+    behind::Behind,
     health::HealthError,
     inputs::Inputs,
     report::Problems,
@@ -161,6 +163,7 @@ struct Driver<S> {
     announcer: Announcer,
     trouble: Trouble,
     problems: Problems,
+    behind: Behind,
     /// The VIPs that were yielded, and to whom: their entries may go with an interface and come back.
     yielded: BTreeMap<Ipv4Addr, MacAddr>,
     /// Yields up to this count have been written into their entries.
@@ -223,6 +226,7 @@ impl<S: Source> Driver<S> {
             view,
             packets: Packets::open()?,
             problems: Problems::default(),
+            behind: Behind::default(),
             yielded: BTreeMap::new(),
             yields_settled,
             started: false,

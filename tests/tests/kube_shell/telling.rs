@@ -7,7 +7,7 @@ use vipward::{
         DaemonSetState, IngressError, Kind, Message, NodeState, PodState, Recorder, Regarding, Termination,
     },
 };
-use vipward_tests::apiserver::Cut;
+use vipward_tests::apiserver::{Cut, Effect, Matching, Often};
 
 use super::*;
 
@@ -80,6 +80,11 @@ async fn what_another_controller_wrote_is_never_overwritten_and_its_name_is_told
     Ok(())
 }
 
+fn problem(note: &str) -> Message {
+    let regarding = Regarding::Service { name: web(), uid: Some("u-1".into()) };
+    Message { regarding, kind: Kind::Warning, reason: "Problem", note: note.to_owned() }
+}
+
 async fn events(scene: &Scene) -> Result<Vec<DynamicObject>> {
     let api = scene.api(Some("default"), "events.k8s.io", "v1", "Event");
     Ok(api.list(&kube::api::ListParams::default()).await?.items)
@@ -108,6 +113,65 @@ async fn a_message_that_is_repeated_a_thousand_times_is_one_event() -> Result<()
         events(&scene).await?.into_iter().map(|event| event.data["note"].clone()).collect();
     notes.sort_by_key(ToString::to_string);
     assert_eq!(notes, [Value::from("announced from a"), Value::from("x".repeat(1_024))]);
+    Ok(())
+}
+
+/// Waits until there are so many Events, and returns them.
+async fn wait_for_events(scene: &Scene, wanted: usize) -> Result<Vec<DynamicObject>> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let events = events(scene).await?;
+        if events.len() >= wanted || Instant::now() >= deadline {
+            return Ok(events);
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn an_event_that_could_not_be_written_is_written_when_that_works_again() -> Result<()> {
+    for effect in [Effect::Answer(503), Effect::Drop, Effect::DropAnswer] {
+        let scene = Scene::new().await?;
+        let recorder = Recorder::start(&scene.kube)?;
+        let creations = Matching::any().user(USER).verb(Verb::Create).resource("events");
+        scene.server.trouble(creations, effect, Often::Next(2));
+        for note in ["one", "another"] {
+            recorder.tell(problem(note));
+        }
+        // Each fails once, and is tried again.
+        let deadline = Instant::now() + PATIENCE;
+        while scene.requests_of(Verb::Create, "events") < 4 && Instant::now() < deadline {
+            sleep(Duration::from_millis(10)).await;
+        }
+        recorder.tell(problem("the last"));
+        let events = wait_for_events(&scene, 3).await?;
+        let mut notes: Vec<_> = events.iter().map(|event| event.data["note"].clone()).collect();
+        notes.sort_by_key(ToString::to_string);
+        assert_eq!(notes, ["another", "one", "the last"], "{effect:?}");
+        assert_eq!(scene.requests_of(Verb::Patch, "events"), 0, "{effect:?}: each was said once");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_there_is_no_room_for_is_said_to_be_and_is_written_when_it_is_offered_later() -> Result<()> {
+    const OFFERED: usize = 70;
+    let scene = Scene::new().await?;
+    let recorder = Recorder::start(&scene.kube)?;
+    let turned_away: Vec<usize> =
+        (0..OFFERED).filter(|number| !recorder.offer(problem(&number.to_string()))).collect();
+    assert!((1..OFFERED).contains(&turned_away.len()), "{turned_away:?}");
+    assert_eq!(
+        wait_for_events(&scene, OFFERED - turned_away.len()).await?.len(),
+        OFFERED - turned_away.len()
+    );
+    let first = problem(&turned_away[0].to_string());
+    let deadline = Instant::now() + PATIENCE;
+    while !recorder.offer(first.clone()) && Instant::now() < deadline {
+        sleep(Duration::from_millis(100)).await;
+    }
+    let written = wait_for_events(&scene, OFFERED - turned_away.len() + 1).await?;
+    assert!(written.iter().any(|event| event.data["note"] == first.note), "{written:?}");
     Ok(())
 }
 

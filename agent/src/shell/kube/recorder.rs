@@ -3,14 +3,20 @@
 //! The same message about the same object is one Event: said again, it is counted, and the count is written at most
 //! every 10 minutes. That is so on all nodes together: an Event's name follows from what it says, and a node that finds it
 //! there counts it. All Events together are limited as well, so that ten thousand VIPs that move at once are no
-//! flood. What is too much is not told, and counted in the log.
+//! flood. What is too much is not told, and counted in the log. While the API server does not answer, it is tried again for
+//! some minutes.
 
+mod again;
 mod series;
 
 use std::{
+    future::pending,
     hash::{DefaultHasher, Hash as _, Hasher as _},
     net::Ipv4Addr,
-    sync::Arc,
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -19,11 +25,14 @@ use serde_json::{Value, json};
 use tokio::{
     sync::mpsc,
     task::JoinSet,
-    time::{Instant, interval},
+    time::{Instant, interval, sleep_until},
 };
 use tracing::{debug, warn};
 
-use self::series::{Series, Step};
+use self::{
+    again::{Again, Job},
+    series::{Series, Step},
+};
 use super::{
     Kube, MANAGED_BY, MANAGER,
     connect::ConnectError,
@@ -37,7 +46,9 @@ use crate::core::cluster::ServiceName;
 mod tests;
 
 /// Messages that may wait to be sent.
-const QUEUE: usize = 256;
+const QUEUE: usize = 64;
+/// The last places are only for what is wrong.
+const FOR_WARNINGS: usize = 16;
 /// The API's limit for a note, in bytes.
 const MAX_NOTE: usize = 1_024;
 /// The API's limit for the name of who reports, in bytes: shorter than a Node's name may be.
@@ -96,103 +107,170 @@ pub struct Message {
 
 /// Writes Events until it is dropped.
 pub struct Recorder {
-    messages: mpsc::Sender<Message>,
+    shared: Arc<Shared>,
+    jobs: mpsc::Sender<Job>,
     _tasks: JoinSet<()>,
+}
+
+struct Shared {
+    kube: Kube,
+    began: Instant,
+    series: Mutex<Series>,
+    /// What nobody will hear of.
+    lost: AtomicU64,
+}
+
+impl Shared {
+    fn series(&self) -> MutexGuard<'_, Series> {
+        self.series.lock().expect("invariant: nobody panics with this lock")
+    }
+
+    fn lose_one(&self) {
+        self.lost.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl Recorder {
     /// Begins; needs a tokio runtime.
     pub fn start(kube: &Kube) -> Result<Self, ConnectError> {
-        let (messages, receiver) = mpsc::channel(QUEUE);
-        let writer = Writer {
+        let (jobs, receiver) = mpsc::channel(QUEUE);
+        let shared = Arc::new(Shared {
             kube: kube.clone(),
-            connections: Connections::open(&kube.server)?,
             began: Instant::now(),
-            series: Series::default(),
-        };
+            series: Mutex::default(),
+            lost: AtomicU64::new(0),
+        });
+        let connections = Connections::open(&kube.server)?;
+        let writer = Writer { shared: Arc::clone(&shared), connections, again: Again::default() };
         let mut tasks = JoinSet::new();
         tasks.spawn(writer.run(receiver));
-        Ok(Self { messages, _tasks: tasks })
+        Ok(Self { shared, jobs, _tasks: tasks })
     }
 
     /// Tells it, soon; at once if there is time, and not at all when too much is told. Never waits.
     pub fn tell(&self, message: Message) {
-        // While the API server is away, what would be told then is old news.
-        let _ = self.messages.try_send(message);
+        if !self.offer(message) {
+            self.shared.lose_one();
+        }
+    }
+
+    /// Tells it, as [`Recorder::tell`], or says that there is no room for it: then it may be offered again.
+    pub fn offer(&self, mut message: Message) -> bool {
+        let kept = match message.kind {
+            Kind::Normal => FOR_WARNINGS,
+            Kind::Warning => 0,
+        };
+        let Ok(place) = self.jobs.try_reserve() else { return false };
+        // One of them is reserved already.
+        if self.jobs.capacity() < kept {
+            return false;
+        }
+        message.note.truncate(text::clipped_bytes(&message.note, MAX_NOTE).len());
+        let said = self.shared.began.elapsed();
+        let identity = identity(&message, &self.shared.kube);
+        let step = self.shared.series().on_message(&message, identity, said);
+        let (name, count) = match step {
+            Step::Nothing => return true,
+            Step::TooMuch => return false,
+            Step::Create { name } => (name, None),
+            Step::Count { name, count } => (name, Some(count)),
+        };
+        place.send(Job { message, name, count, at: text::wall_clock(), said, failures: 0 });
+        true
     }
 }
 
 struct Writer {
-    kube: Kube,
+    shared: Arc<Shared>,
     connections: Connections,
-    began: Instant,
-    series: Series,
+    again: Again,
 }
 
 impl Writer {
-    async fn run(mut self, mut messages: mpsc::Receiver<Message>) {
+    async fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
         let mut summary = interval(SUMMARY);
         loop {
+            let due = self.again.next_due().map(|due| self.shared.began + due);
             tokio::select! {
-                message = messages.recv() => match message {
-                    Some(message) => self.take(message).await,
+                // What waits here bounds what waits there, and so what is offered.
+                job = jobs.recv(), if self.again.has_room() => match job {
+                    Some(job) => self.write(job).await,
                     None => return,
                 },
-                _ = summary.tick() => {
-                    let swallowed = self.series.swallowed();
-                    if swallowed > 0 {
-                        warn!(events = swallowed, "too many Events at once; some were not written");
-                    }
-                    for (message, name, count) in self.series.due(self.began.elapsed()) {
-                        self.count(&message, &name, count).await;
+                () = until(due) => {
+                    let due = self.again.take_due(self.shared.began.elapsed());
+                    if let Some(job) = due {
+                        self.write(job).await;
                     }
                 }
+                _ = summary.tick() => self.sum_up().await,
             }
         }
     }
 
-    async fn take(&mut self, mut message: Message) {
-        message.note.truncate(text::clipped_bytes(&message.note, MAX_NOTE).len());
-        match self.series.on_message(&message, identity(&message, &self.kube), self.began.elapsed()) {
-            Step::Nothing => {}
-            Step::Create { name } => self.create(&message, &name).await,
-            Step::Count { name, count } => self.count(&message, &name, count).await,
+    async fn sum_up(&mut self) {
+        let lost = self.shared.lost.swap(0, Ordering::Relaxed);
+        if lost > 0 {
+            warn!(
+                events = lost,
+                "Events were not written: too many at once, or the API server did not take them"
+            );
+        }
+        let said = self.shared.began.elapsed();
+        let due = self.shared.series().due(said);
+        for (message, name, count) in due {
+            let at = text::wall_clock();
+            self.write(Job { message, name, count: Some(count), at, said, failures: 0 }).await;
         }
     }
 
-    async fn create(&mut self, message: &Message, name: &str) {
-        let event = event(message, name, &self.kube, text::wall_clock());
-        let call = Call::post(path(message, None), &event);
-        let limit = self.kube.server.limits().request();
-        match self.connections.ask(call, limit).await {
-            Ok(_) => {}
-            // Another node has said it, or this one before it was started anew.
-            Err(error) if error.is_status(ALREADY_EXISTS) => {
-                let count = self.series.already_told(message);
-                self.count(message, name, count).await;
+    async fn write(&mut self, mut job: Job) {
+        let mut answer = self.ask(&job).await;
+        // Another node has said it, or this one before it was started anew.
+        if job.count.is_none() && answer.as_ref().is_err_and(|error| error.is_status(ALREADY_EXISTS)) {
+            if job.failures > 0 {
+                // Most likely it is this node's own, whose answer got lost.
+                return;
             }
-            Err(error) => self.failed(message, &error),
+            job.count = Some(self.shared.series().already_told(&job.message));
+            answer = self.ask(&job).await;
+        }
+        let Err(error) = answer else { return };
+        let now = self.shared.began.elapsed();
+        let lost = if is_passing(&error) { self.again.put(job, fastrand::f64(), now) } else { Some(job) };
+        if let Some(Job { message, .. }) = lost {
+            let error: &dyn std::error::Error = &error;
+            debug!(reason = message.reason, error, "an Event was not written");
+            self.shared.lose_one();
+            // It is made anew when it is said again: it may have been there too long, or never.
+            self.shared.series().forget(&message);
         }
     }
 
-    async fn count(&mut self, message: &Message, name: &str, count: u32) {
-        let series = json!({"series": {
-            "count": count,
-            "lastObservedTime": text::micro_time(text::wall_clock()),
-        }});
-        let call = Call::patch(path(message, Some(name)), MERGE, &series);
-        let limit = self.kube.server.limits().request();
-        if let Err(error) = self.connections.ask(call, limit).await {
-            self.failed(message, &error);
-        }
+    async fn ask(&self, job: &Job) -> Result<String, RequestError> {
+        let Job { message, name, count, at, .. } = job;
+        let kube = &self.shared.kube;
+        let call = match count {
+            None => Call::post(path(message, None), &event(message, name, kube, *at)),
+            Some(count) => {
+                let series = json!({"series": {"count": count, "lastObservedTime": text::micro_time(*at)}});
+                Call::patch(path(message, Some(name)), MERGE, &series)
+            }
+        };
+        self.connections.ask(call, kube.server.limits().request()).await
     }
+}
 
-    fn failed(&mut self, message: &Message, error: &RequestError) {
-        let error: &dyn std::error::Error = error;
-        debug!(reason = message.reason, error, "an Event was not written");
-        // It is made anew when it is said again: it may have been there too long, or never.
-        self.series.forget(message);
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => sleep_until(due).await,
+        None => pending().await,
     }
+}
+
+/// Whether the same request may be answered otherwise soon.
+fn is_passing(error: &RequestError) -> bool {
+    error.code().is_none_or(|code| matches!(code, 408 | 429 | 500..))
 }
 
 fn uid_of(message: &Message, kube: &Kube) -> Option<Arc<str>> {

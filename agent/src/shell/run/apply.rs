@@ -8,7 +8,12 @@ use std::{
 use tracing::{debug, error, info, warn};
 use vipward_common::{Event, EventKind, Fence, FenceState, MacAddr, Role, VipEntry, VipKey, Yield};
 
-use super::{Driver, RETRY, RunError, now, source::Source};
+use super::{
+    Driver, RETRY, RunError,
+    behind::{Failure, Left},
+    now,
+    source::Source,
+};
 use crate::{
     core::{
         announce,
@@ -27,7 +32,7 @@ use crate::{
 };
 
 /// A change of more entries than this is logged as one line.
-const MOST_LINES: usize = 64;
+pub(super) const MOST_LINES: usize = 64;
 
 /// How many changes are made between two looks at the clock.
 const CHANGES_PER_LOOK: usize = 256;
@@ -79,17 +84,26 @@ impl<S: Source> Driver<S> {
             self.yielded.retain(|vip, _| listed.contains(vip));
         }
         self.log_each_entry = actions.len() <= MOST_LINES;
-        let mut every_entry_written = true;
+        let mut unchanged = BTreeMap::new();
         for (number, action) in actions.iter().enumerate() {
             // Very many changes must not let the fence lapse.
             if number % CHANGES_PER_LOOK == 0 && self.started {
                 self.source.beat_if_due(self.plane.maps_mut(), self.yields_settled, now()?)?;
             }
             if let Err(failure) = self.apply(action, &observed).await {
-                every_entry_written &=
-                    !matches!(action, Action::PutEntry { .. } | Action::RemoveEntry { .. });
-                failures.insert(chain(failure));
+                if let Action::PutEntry { key, .. } | Action::RemoveEntry { key, .. } = action {
+                    self.note_unchanged(&mut unchanged, key, failure);
+                } else {
+                    failures.insert(chain(failure));
+                }
             }
+        }
+        let every_entry_written = unchanged.is_empty();
+        if !self.behind.is_empty() || !every_entry_written {
+            let concerned: BTreeSet<Ipv4Addr> = actions.iter().filter_map(vip_of).collect();
+            let wanted: BTreeSet<Ipv4Addr> = desired.entries.keys().map(|key| key.addr.into()).collect();
+            let is_changed = |vip: &Ipv4Addr| concerned.contains(vip) || !wanted.contains(vip);
+            self.behind.on_tried(|_| true, is_changed, unchanged);
         }
         if !self.log_each_entry {
             let held = desired.entries.values().filter(|entry| entry.role == Role::Held).count();
@@ -106,7 +120,7 @@ impl<S: Source> Driver<S> {
                     .to_owned(),
             );
         }
-        if failures.is_empty() {
+        if failures.is_empty() && every_entry_written {
             self.settled = Some(Settled { placement, placed });
         } else {
             self.try_again_soon();
@@ -119,16 +133,26 @@ impl<S: Source> Driver<S> {
     /// Brings the entries of some VIPs to what is wanted of them, and leaves everything else as it is. What was yielded is
     /// taken back: whoever asks for this has found out whose it is.
     ///
-    /// What fails is told, and put right with everything else soon.
+    /// What fails keeps nothing else from being changed. It is `behind` then, and put right with everything else soon.
     pub(super) async fn reconcile_some(&mut self, vips: &BTreeSet<Ipv4Addr>) {
         self.settled = None;
-        if let Err(error) = self.try_reconcile_some(vips).await {
-            error!(error = chain(error), vips = vips.len(), "failed to change entries; trying again");
+        let mut concerned = BTreeSet::new();
+        let unchanged = self.try_reconcile_some(vips, &mut concerned).await.unwrap_or_else(|error| {
+            let failure = Failure { left: Left::Answering, interface: None, error: chain(error) };
+            vips.iter().map(|vip| (*vip, failure.clone())).collect()
+        });
+        if !unchanged.is_empty() {
             self.try_again_soon();
         }
+        self.behind.on_tried(|vip| vips.contains(vip), |vip| concerned.contains(vip), unchanged);
     }
 
-    async fn try_reconcile_some(&mut self, vips: &BTreeSet<Ipv4Addr>) -> Result<(), RunError> {
+    /// Returns the VIPs of which something has failed, of those that something was to be done for.
+    async fn try_reconcile_some(
+        &mut self,
+        vips: &BTreeSet<Ipv4Addr>,
+        concerned: &mut BTreeSet<Ipv4Addr>,
+    ) -> Result<BTreeMap<Ipv4Addr, Failure>, RunError> {
         let maps = self.plane.maps();
         let mut entries = BTreeMap::new();
         for (ifindex, _) in self.plane.attached() {
@@ -140,8 +164,7 @@ impl<S: Source> Driver<S> {
             }
         }
         let placed = plan::placed(&entries);
-        let wanted: Vec<_> =
-            self.source.wanted(&self.config).filter(|wanted| vips.contains(&wanted.address)).collect();
+        let wanted = self.source.wanted_of(&self.config, vips);
         let mut desired =
             placement::place(&self.config, wanted.into_iter(), &self.view, &placed, maps.max_vips()).desired;
         self.leave_out_unattached(&mut desired);
@@ -169,10 +192,50 @@ impl<S: Source> Driver<S> {
         };
         self.yielded.retain(|vip, _| !vips.contains(vip));
         self.log_each_entry = vips.len() <= MOST_LINES;
+        let mut unchanged = BTreeMap::new();
         for action in plan::plan(&desired, &observed, true) {
+            // Everything else is as it was observed.
+            let (Action::PutEntry { key, .. } | Action::RemoveEntry { key, .. }) = &action else { continue };
+            concerned.insert(key.addr.into());
+            if let Err(failure) = self.apply(&action, &observed).await {
+                self.note_unchanged(&mut unchanged, key, failure);
+            }
+        }
+        Ok(unchanged)
+    }
+
+    /// Makes just those peers known that the configuration has.
+    pub(super) async fn reconcile_peers(&mut self) {
+        self.settled = None;
+        if let Err(error) = self.try_reconcile_peers().await {
+            error!(error = chain(error), "failed to make peers known; trying again");
+            self.try_again_soon();
+        }
+    }
+
+    async fn try_reconcile_peers(&mut self) -> Result<(), RunError> {
+        let maps = self.plane.maps();
+        let attached = self.plane.attached().filter_map(|(ifindex, _)| self.view.interfaces.get(&ifindex));
+        let peers = placement::peers(&self.config, attached);
+        let links = maps.links()?;
+        let desired = Desired { peers, links: links.clone(), ..Desired::default() };
+        let observed = Observed { peers: maps.peers()?, links, ..Observed::default() };
+        for action in plan::plan(&desired, &observed, false) {
             self.apply(&action, &observed).await?;
         }
         Ok(())
+    }
+
+    fn note_unchanged(&self, unchanged: &mut BTreeMap<Ipv4Addr, Failure>, key: &VipKey, error: RunError) {
+        let left = match self.plane.maps().entry(key) {
+            Ok(None | Some(VipEntry { role: Role::Foreign, .. })) => Left::Silent,
+            Ok(Some(VipEntry { role: Role::Held | Role::Handover, .. })) | Err(_) => Left::Answering,
+        };
+        let failure = Failure { left, interface: Some(self.name(key.ifindex)), error: chain(error) };
+        let vip = key.addr.into();
+        if unchanged.get(&vip).is_none_or(|known: &Failure| known.left < left) {
+            unchanged.insert(vip, failure);
+        }
     }
 
     /// Where everything is to be, when VIPs are where `placed` says.
@@ -471,6 +534,19 @@ impl<S: Source> Driver<S> {
 
     pub(super) fn name(&self, ifindex: u32) -> String {
         self.view.name_of(ifindex)
+    }
+}
+
+/// The VIP whose entry an action changes.
+fn vip_of(action: &Action) -> Option<Ipv4Addr> {
+    match action {
+        Action::PutEntry { key, .. } | Action::RemoveEntry { key, .. } => Some(key.addr.into()),
+        Action::PutLink { .. }
+        | Action::RemoveLink { .. }
+        | Action::PutPeer { .. }
+        | Action::RemovePeer { .. }
+        | Action::AddBind { .. }
+        | Action::RemoveBind { .. } => None,
     }
 }
 

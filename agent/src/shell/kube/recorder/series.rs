@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{Message, Regarding};
+use super::{Kind, Message, Regarding};
 
 #[cfg(test)]
 mod tests;
@@ -15,14 +15,18 @@ const FORGET: Duration = Duration::from_mins(45);
 const MAX_REMEMBERED: usize = 4_096;
 /// So many Events may be written at once.
 const BURST: u32 = 50;
+/// The last of them only of what is wrong.
+const FOR_WARNINGS: u32 = 10;
 /// And one more after this time.
 const REFILL: Duration = Duration::from_secs(1);
 
 /// What is to be done about a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Step {
-    /// It was counted, or is too much.
+    /// It was counted.
     Nothing,
+    /// It is too much now.
+    TooMuch,
     /// Make an Event of this name.
     Create {
         /// The name.
@@ -57,12 +61,11 @@ pub(super) struct Series {
     tokens: u32,
     /// When that was so.
     refilled: Duration,
-    swallowed: u64,
 }
 
 impl Default for Series {
     fn default() -> Self {
-        Self { told: BTreeMap::new(), tokens: BURST, refilled: Duration::ZERO, swallowed: 0 }
+        Self { told: BTreeMap::new(), tokens: BURST, refilled: Duration::ZERO }
     }
 }
 
@@ -79,17 +82,15 @@ impl Series {
             }
             return self.write_count(message, now).unwrap_or(Step::Nothing);
         }
-        if !self.take_token(now) {
-            self.swallowed += 1;
-            return Step::Nothing;
+        if !self.take_token(message.kind, now) {
+            return Step::TooMuch;
         }
         self.told.remove(message);
         if self.told.len() >= MAX_REMEMBERED {
             self.told.retain(|_, told| is_remembered(told, now));
         }
         if self.told.len() >= MAX_REMEMBERED {
-            self.swallowed += 1;
-            return Step::Nothing;
+            return Step::TooMuch;
         }
         let name = format!("{}.{identity:016x}", name_of(&message.regarding));
         let told = Told { name: name.clone(), count: 1, written: now, written_count: 1, said: now };
@@ -106,14 +107,9 @@ impl Series {
         due.into_iter()
             .filter_map(|message| match self.write_count(&message, now)? {
                 Step::Count { name, count } => Some((message, name, count)),
-                Step::Nothing | Step::Create { .. } => None,
+                Step::Nothing | Step::TooMuch | Step::Create { .. } => None,
             })
             .collect()
-    }
-
-    /// How many messages were too much since this was asked last.
-    pub(super) fn swallowed(&mut self) -> u64 {
-        std::mem::take(&mut self.swallowed)
     }
 
     /// The Event that was to be made is there: returns how often it was said, at least.
@@ -131,7 +127,7 @@ impl Series {
     }
 
     fn write_count(&mut self, message: &Message, now: Duration) -> Option<Step> {
-        if !self.take_token(now) {
+        if !self.take_token(message.kind, now) {
             return None;
         }
         let told = self.told.get_mut(message)?;
@@ -140,12 +136,16 @@ impl Series {
         Some(Step::Count { name: told.name.clone(), count: told.count })
     }
 
-    fn take_token(&mut self, now: Duration) -> bool {
+    fn take_token(&mut self, kind: Kind, now: Duration) -> bool {
+        let kept = match kind {
+            Kind::Normal => FOR_WARNINGS,
+            Kind::Warning => 0,
+        };
         let fresh = now.saturating_sub(self.refilled).as_nanos() / REFILL.as_nanos();
         let fresh = u32::try_from(fresh).unwrap_or(u32::MAX);
         self.tokens = self.tokens.saturating_add(fresh).min(BURST);
         self.refilled += REFILL.saturating_mul(fresh);
-        if self.tokens == 0 {
+        if self.tokens <= kept {
             return false;
         }
         self.tokens -= 1;

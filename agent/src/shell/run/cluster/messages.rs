@@ -4,11 +4,13 @@ use std::{collections::BTreeSet, net::Ipv4Addr};
 
 use tracing::{error, info, warn};
 
+use super::refusals::{News, Refusals};
 use crate::{
     core::{
         cluster::{NodeName, ServiceName},
-        ownership::{Notice, StopReason},
+        ownership::{Event, Notice, StopReason},
         services::{Problem, Services},
+        time::Monotonic,
     },
     shell::kube::{ConnectError, IngressError, Kind, Kube, Message, Recorder, Regarding},
 };
@@ -19,14 +21,13 @@ pub(super) struct Messages {
     recorder: Recorder,
     /// Services whose status could not be written.
     unwritten: BTreeSet<ServiceName>,
-    /// What the API server refuses, so that it is logged when it begins and when it changes.
-    refused: BTreeSet<(String, String)>,
+    refusals: Refusals,
 }
 
 impl Messages {
     pub(super) fn start(kube: &Kube, node: NodeName) -> Result<Self, ConnectError> {
         let recorder = Recorder::start(kube)?;
-        Ok(Self { node, recorder, unwritten: BTreeSet::new(), refused: BTreeSet::new() })
+        Ok(Self { node, recorder, unwritten: BTreeSet::new(), refusals: Refusals::default() })
     }
 
     fn tell(&self, regarding: Regarding, kind: Kind, reason: &'static str, note: &str) {
@@ -72,11 +73,8 @@ impl Messages {
             Notice::NotAlone { session } => {
                 error!(%session, "another agent runs under this node's name");
             }
-            Notice::Refused { what, message } => {
-                if self.refused.insert((what.clone(), message.to_string())) {
-                    error!(what, message = %message, "refused by the API server; trying again");
-                }
-            }
+            // Told as soon as the answer came; what this node did not even send, as what kept it from it.
+            Notice::Refused { .. } => {}
         }
     }
 
@@ -98,21 +96,34 @@ impl Messages {
         self.tell_services(services, names, Kind::Normal, reason, &note);
     }
 
+    /// What became of a request of the engine.
+    pub(super) fn answered(&mut self, event: &Event, now: Monotonic) {
+        match self.refusals.on_answer(event, now) {
+            Some(News::Refused(what, message)) => {
+                error!(%what, %message, "refused by the API server; trying again");
+            }
+            Some(News::Over(what)) => info!(%what, "not refused by the API server any more"),
+            Some(News::More) => error!("the API server refuses more than is told one by one; trying again"),
+            None => {}
+        }
+    }
+
     /// A Service has a problem, which every node logs.
     #[expect(clippy::unused_self, reason = "one of the methods that tell people, whatever they need for it")]
     pub(super) fn problem(&self, service: &ServiceName, problem: &Problem) {
         warn!(%service, problem = %problem, "problem");
     }
 
-    /// It has stood for a while, and is on this node to tell.
-    pub(super) fn problem_settled(&self, services: &Services, service: &ServiceName, problem: &Problem) {
-        self.tell_services(
-            services,
-            std::slice::from_ref(service),
-            Kind::Warning,
-            "Problem",
-            &problem.to_string(),
-        );
+    /// It has stood for a while, and is on this node to tell. Says whether there was room for it.
+    pub(super) fn problem_settled(
+        &self,
+        services: &Services,
+        service: &ServiceName,
+        problem: &Problem,
+    ) -> bool {
+        let regarding = Regarding::Service { name: service.clone(), uid: services.uid(service).cloned() };
+        let note = problem.to_string();
+        self.recorder.offer(Message { regarding, kind: Kind::Warning, reason: "Problem", note })
     }
 
     /// It has it no longer.

@@ -1,7 +1,6 @@
 use std::net::Ipv4Addr;
 
 use super::*;
-use crate::shell::kube::recorder::Kind;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_mins(1);
@@ -49,13 +48,26 @@ fn a_flood_of_different_messages_is_cut_off_and_counted() {
     for number in 0..10_000 {
         created += u32::from(is_create(&series.on_message(&message(1, &number.to_string()), 0, SECOND)));
     }
-    assert_eq!(created, BURST, "and one has grown back already, of a full bucket");
-    assert_eq!(series.swallowed(), u64::from(10_000 - created));
-    assert_eq!(series.swallowed(), 0);
+    assert_eq!(created, BURST - FOR_WARNINGS, "and one has grown back already, of a full bucket");
+    assert_eq!(series.on_message(&message(2, "one more"), 0, SECOND), Step::TooMuch);
     assert!(
         is_create(&series.on_message(&message(2, "later"), 0, 3 * SECOND)),
         "it ends when the flood does"
     );
+}
+
+#[test]
+fn what_is_wrong_is_told_in_the_middle_of_a_flood_of_what_is_not() {
+    let mut series = Series::default();
+    for number in 0..10_000 {
+        series.on_message(&message(1, &number.to_string()), 0, SECOND);
+    }
+    let wrong = |number: u32| Message { kind: Kind::Warning, ..message(2, &number.to_string()) };
+    let created = (0..1_000).filter(|number| is_create(&series.on_message(&wrong(*number), 0, SECOND)));
+    assert_eq!(created.count(), FOR_WARNINGS as usize);
+    // What grows back is for that too.
+    assert!(is_create(&series.on_message(&wrong(1_000), 0, 2 * SECOND)));
+    assert_eq!(series.on_message(&message(1, "another"), 0, 3 * SECOND), Step::TooMuch);
 }
 
 #[test]
@@ -66,7 +78,7 @@ fn in_ten_minutes_no_more_are_written_than_the_burst_and_one_a_second() {
         let now = Duration::from_millis(100) * tick;
         for number in 0..4 {
             let step = series.on_message(&message(number, &tick.to_string()), 0, now);
-            written += u32::from(step != Step::Nothing);
+            written += u32::from(!matches!(step, Step::Nothing | Step::TooMuch));
         }
     }
     assert!((600..=600 + BURST).contains(&written), "{written}");

@@ -1,0 +1,149 @@
+//! Taking in what was read and answered, and what follows from Services.
+
+use tracing::{info, warn};
+
+use super::{Cluster, Driver, RunError, chain, now};
+use crate::{
+    core::{ownership, services, time::Monotonic},
+    shell::kube::{Reply, Resource, Seen},
+};
+
+/// What is taken in before entries are changed.
+const BATCH: usize = 256;
+
+impl Driver<Cluster> {
+    /// Takes in what was read, as much as there is, and then decides once.
+    pub(super) async fn on_seen(&mut self, first: Seen) -> Result<(), RunError> {
+        let mut commands = self.take_in(first)?;
+        for _ in 1..BATCH {
+            let Ok(seen) = self.source.seen.try_recv() else { break };
+            commands.extend(self.take_in(seen)?);
+        }
+        self.execute(commands).await
+    }
+
+    pub(super) async fn on_replies(&mut self, first: Reply) -> Result<(), RunError> {
+        let now = now()?;
+        let mut commands = Vec::new();
+        let mut next = Some(first);
+        for _ in 0..BATCH {
+            match next {
+                Some(Reply::Ownership(event)) => {
+                    self.source.messages.answered(&event, now);
+                    commands.extend(self.source.engine.on_event(event, now));
+                }
+                Some(Reply::Ingress { service, result }) => {
+                    let source = &mut self.source;
+                    source.statuses.on_result(&service, result.is_ok(), fastrand::f64(), now);
+                    source.messages.ingress(&service, &result);
+                }
+                None => break,
+            }
+            next = self.source.replies.try_recv().ok();
+        }
+        self.execute(commands).await
+    }
+
+    /// Gives what was read to the core.
+    fn take_in(&mut self, seen: Seen) -> Result<Vec<ownership::Command>, RunError> {
+        use ownership::Event as Owned;
+        use services::Event as Served;
+
+        let now = now()?;
+        let source = &mut self.source;
+        let (owned, served) = match seen {
+            Seen::Lease(record) => {
+                let nets = record.links.iter().flat_map(|link| link.subnets.clone()).collect();
+                let node = record.node.clone();
+                (Some(Owned::Lease(record)), Some(Served::NodeLinks { node, nets }))
+            }
+            Seen::LeaseGone(node) => (Some(Owned::LeaseGone(node)), None),
+            Seen::Claim(record) => (Some(Owned::Claim(record)), None),
+            Seen::ClaimGone(vip) => (Some(Owned::ClaimGone(vip)), None),
+            Seen::Node { record, addresses } => {
+                let node = record.name.clone();
+                (Some(Owned::Node(record)), Some(Served::NodeAddresses { node, addresses }))
+            }
+            Seen::NodeGone(node) => (Some(Owned::NodeGone(node.clone())), Some(Served::NodeGone(node))),
+            Seen::Namespace { name, labels } => (None, Some(Served::Namespace { name, labels })),
+            Seen::NamespaceGone(name) => (None, Some(Served::NamespaceGone(name))),
+            Seen::Service(record) => (None, Some(Served::Service(record))),
+            Seen::ServiceGone(name) => (None, Some(Served::ServiceGone(name))),
+            Seen::Slice(record) => (None, Some(Served::Slice(record))),
+            Seen::SliceGone { namespace, slice } => (None, Some(Served::SliceGone { namespace, slice })),
+            Seen::ApiEndpoints(mut addresses) => {
+                addresses.extend(source.api_address);
+                (None, Some(Served::ApiEndpoints(addresses)))
+            }
+            Seen::Synced(resource) => return Ok(self.on_listed(resource, now)),
+            Seen::Trouble { resource, problem } => {
+                warn!(%resource, problem = chain(problem), "not read from the API server; trying again");
+                return Ok(Vec::new());
+            }
+            Seen::TroubleOver { resource } => {
+                info!(%resource, "read from the API server again");
+                return Ok(Vec::new());
+            }
+        };
+        let mut commands = owned.map(|event| source.engine.on_event(event, now)).unwrap_or_default();
+        if let Some(event) = served {
+            let told = source.services.on_event(event);
+            commands.extend(self.serve(told, now));
+        }
+        Ok(commands)
+    }
+
+    /// When everything has been listed once, the core may begin.
+    fn on_listed(&mut self, resource: Resource, now: Monotonic) -> Vec<ownership::Command> {
+        let source = &mut self.source;
+        source.listed.insert(resource);
+        if source.listed.len() < source.to_list {
+            return Vec::new();
+        }
+        let told = source.services.on_event(services::Event::Synced);
+        let mut commands = self.serve(told, now);
+        if !std::mem::replace(&mut self.source.synced, true) {
+            info!("the cluster has been read");
+            commands.extend(self.source.engine.on_event(ownership::Event::Synced, now));
+        }
+        commands
+    }
+
+    /// Carries out what follows from Services.
+    pub(super) fn serve(
+        &mut self,
+        commands: Vec<services::Command>,
+        now: Monotonic,
+    ) -> Vec<ownership::Command> {
+        let source = &mut self.source;
+        let mut owned = Vec::new();
+        for command in commands {
+            match command {
+                services::Command::Demand(vip, demand) => {
+                    owned.extend(source.engine.on_event(ownership::Event::Demand(vip, demand), now));
+                }
+                services::Command::WriteIngress { service, addresses } => {
+                    source.statuses.begin(service.clone(), Some(addresses.clone()));
+                    source.requests.write_ingress(service, addresses);
+                }
+                services::Command::ClearIngress { service } => {
+                    source.statuses.begin(service.clone(), None);
+                    source.requests.clear_ingress(service);
+                }
+                services::Command::LeaveIngress { service } => {
+                    source.statuses.leave(&service);
+                    source.messages.ingress_left(&service);
+                }
+                services::Command::Report { service, problem } => {
+                    source.messages.problem(&service, &problem);
+                    source.reporting.begin(service, problem, now);
+                }
+                services::Command::ProblemOver { service, problem } => {
+                    source.messages.problem_over(&service, &problem);
+                    source.reporting.end(&service, &problem);
+                }
+            }
+        }
+        owned
+    }
+}

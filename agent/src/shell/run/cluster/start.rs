@@ -1,0 +1,183 @@
+//! The beginning: what the command line says, and what is found pinned.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tracing::info;
+use vipward_common::{Fence, MacAddr, Role};
+
+use super::{super::clock_tick, Cluster, Driver, Health, Messages, RunError, Statuses, now};
+use crate::{
+    cli::{KubernetesArgs, OwnershipArgs},
+    core::{
+        announce,
+        cluster::Session,
+        config::{Config, Shutdown},
+        heartbeat,
+        ownership::{Engine, Found, FoundEntry, Settings},
+        reporting::Reporting,
+        services::{self, Services},
+        time::Monotonic,
+    },
+    shell::{
+        bpf::Loader,
+        kube::{Access, Kube, Limits, Reader, Reading, Requests, Resource, Server},
+    },
+};
+
+pub(super) fn ownership_settings(
+    args: &OwnershipArgs,
+    node: &str,
+    honour_exclude_label: bool,
+) -> Result<Settings, RunError> {
+    let now_ns = now()?.as_nanos();
+    let settings = Settings {
+        node: node.into(),
+        lease: args.lease_duration,
+        renewal: args.lease_renewal,
+        margin: args.margin,
+        policy: args.policy.into(),
+        hold_for: args.hold_for,
+        restart_lease: args.restart_lease,
+        stable_for: args.stable_for,
+        handover_pace: args.handover_pace,
+        honour_exclude_label,
+        clock_late: clock_tick()? * heartbeat::TICKS_LATE,
+        seed: fastrand::u64(..) ^ now_ns,
+    };
+    settings.check()?;
+    Ok(settings)
+}
+
+/// The part of a configuration that does not come from the cluster.
+fn host_config(args: &KubernetesArgs, settings: &Settings) -> Config {
+    Config {
+        node: settings.node.to_string(),
+        interfaces: args.interfaces.clone(),
+        vips: Vec::new(),
+        peers: Vec::new(),
+        xdp: args.xdp.into(),
+        fence: heartbeat::Settings {
+            duration: settings.lease,
+            heartbeat: settings.renewal,
+            policy: settings.policy,
+            hold_for: settings.hold_for,
+        },
+        announce: announce::Settings { refresh: args.announce_refresh, rate: args.announce_rate },
+        shutdown: Shutdown::Keep,
+    }
+}
+
+fn service_settings(args: &KubernetesArgs) -> services::Settings {
+    let args = &args.services;
+    services::Settings {
+        class: args.load_balancer_class.as_str().into(),
+        class_only: args.class_only,
+        namespaces: args.namespaces.iter().map(|name| name.as_str().into()).collect(),
+        namespace_selector: args.namespace_selector.clone(),
+        service_selector: args.service_selector.clone(),
+        external_ips: args.external_ips,
+        allow: args.allow_addresses.clone(),
+        withdraw_without_endpoints: args.withdraw_without_endpoints,
+    }
+}
+
+pub(super) async fn start(
+    args: &KubernetesArgs,
+    loader: Loader,
+    settings: Settings,
+) -> Result<Driver<Cluster>, RunError> {
+    let (health, questions) = Health::serve(args.health_address).await?;
+    let access = Access { kubeconfig: args.api.kubeconfig.clone(), context: None };
+    let limits = Limits { lease: settings.lease, margin: settings.margin };
+    let server = Server::find(&access, limits).await?;
+    let (api, api_address) = (server.url(), server.address());
+    let kube = Kube::new(server, settings.node.clone(), &args.api.lease_namespace);
+    let with_namespaces = args.services.namespace_selector.is_some();
+    let reading =
+        Reading { namespaces: with_namespaces, service_labels: args.services.service_selector.is_some() };
+    let (reader, seen) = Reader::start(&kube, reading)?;
+    let (requests, replies) = Requests::start(&kube)?;
+    let messages = Messages::start(&kube, settings.node.clone())?;
+
+    let config = host_config(args, &settings);
+    let never = Fence {
+        deadline_ns: 0,
+        hold_until_ns: 0,
+        yields_settled: 0,
+        session: 0,
+        policy: settings.policy,
+        _pad: 0,
+    };
+    let now = now()?;
+    let mut served = Services::start(service_settings(args));
+    let told = served.on_event(services::Event::ApiEndpoints(api_address.into_iter().collect()));
+    debug_assert!(told.is_empty(), "nothing follows before the Services have been listed");
+    let source = Cluster {
+        engine: Engine::start(settings.clone(), Found::default(), now),
+        services: served,
+        assigned: BTreeMap::new(),
+        known: false,
+        listed: BTreeSet::new(),
+        to_list: Resource::ALL.len() - usize::from(!with_namespaces),
+        synced: false,
+        settings,
+        pin_dir: args.plane.pins.pin_dir.clone(),
+        beaten: now,
+        messages,
+        reporting: Reporting::default(),
+        statuses: Statuses::default(),
+        requests,
+        replies,
+        seen,
+        _reader: reader,
+        questions,
+        _health: health,
+        kube,
+        api_address,
+        pod: args.pod_name.clone(),
+        why: None,
+        stopping: None,
+        stopped: false,
+    };
+    let mut driver = Driver::open(&args.plane, loader, config, never, source).await?;
+    driver.source.engine = Engine::start(driver.source.settings.clone(), driver.found()?, super::now()?);
+    // Attaches; the entries stay as they are until it is known whose they are.
+    driver.reconcile(false).await;
+    driver.tell_links().await?;
+    info!(node = %driver.config.node, %api, "agent is running; VIPs stay as they are until the cluster has been read");
+    Ok(driver)
+}
+
+impl Driver<Cluster> {
+    /// What is pinned, as far as it answers.
+    fn found(&self) -> Result<Found, RunError> {
+        let maps = self.plane.maps();
+        let fence = maps.fence()?;
+        let any_yielded = maps.yields()?.total > 0;
+        let mut entries = BTreeMap::new();
+        let mut foreign = BTreeMap::new();
+        for (key, entry) in maps.entries()? {
+            if any_yielded && maps.state(entry.slot)?.yielded.yielded_to(entry.generation).is_some() {
+                continue;
+            }
+            let found = match entry.role {
+                Role::Held => FoundEntry::Held,
+                Role::Handover => FoundEntry::Handover {
+                    mac: MacAddr(entry.mac),
+                    until: Monotonic::from_nanos(entry.until_ns),
+                },
+                Role::Foreign => {
+                    // On the other interfaces a VIP is nowhere.
+                    let mac = MacAddr(entry.mac);
+                    if !mac.is_zero() {
+                        foreign.insert(key.addr.into(), mac);
+                    }
+                    continue;
+                }
+            };
+            entries.insert(key.addr.into(), found);
+        }
+        let session = Session::from_number(fence.session);
+        Ok(Found { session, deadline: Monotonic::from_nanos(fence.deadline_ns), entries, foreign })
+    }
+}
