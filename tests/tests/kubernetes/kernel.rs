@@ -3,8 +3,9 @@
 use std::net::Ipv4Addr;
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::Signal;
+use serde_json::Value;
 use vipward_tests::{
     cluster::{Cluster, ClusterOptions, N1, N2, NodeId, PATIENCE, SEGMENT, ServiceSpec, scenario},
     process::output_of,
@@ -12,6 +13,7 @@ use vipward_tests::{
     tools,
 };
 
+const MAX_VIPS: u8 = 8;
 const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
 /// From now on no entry of a node can be changed, by its agent or by anybody.
@@ -68,6 +70,54 @@ fn a_vip_whose_entry_cannot_be_changed_is_not_given_away_and_that_is_told_once()
         let about_entries = logs.iter().filter(|line| line.message().contains("the VIP's entry"));
         assert_eq!(about_entries.count(), vips.len(), "once for each: {logs:#?}");
         assert!(logs.iter().all(|line| !line.message().contains("refused")), "{logs:#?}");
+        Ok(())
+    })
+}
+
+/// Fills the entries' map of a node with what is nobody's.
+fn fill_entries(cluster: &Cluster, id: NodeId) -> Result<()> {
+    let agent = cluster.member(id)?.agent().context("it has an agent")?;
+    let map = agent.options.pin_dir.join("vips_v4");
+    let mut command = Command::new(tools::bpftool()?);
+    command.args(["--json", "map", "dump", "pinned"]).arg(&map);
+    let dump: Vec<Value> = serde_json::from_str(&output_of(command)?)?;
+    let bytes = |field: &str| -> Result<Vec<String>> {
+        let bytes = dump.first().and_then(|entry| entry[field].as_array()).context("an entry")?;
+        Ok(bytes.iter().filter_map(Value::as_str).map(ToOwned::to_owned).collect())
+    };
+    let (mut key, value) = (bytes("key")?, bytes("value")?);
+    for number in 0..=MAX_VIPS {
+        // On an interface that does not exist.
+        key.splice(..4, ["0xff", "0xff", "0xff", &format!("{number:#x}")].map(str::to_owned));
+        let mut command = Command::new(tools::bpftool()?);
+        command.args(["map", "update", "pinned"]).arg(&map).arg("key").args(&key).arg("value").args(&value);
+        if let Err(error) = output_of(command) {
+            ensure!(error.to_string().contains("Argument list too long"), "{error:#}");
+            return Ok(());
+        }
+    }
+    bail!("the map holds more than {MAX_VIPS} entries")
+}
+
+#[test]
+fn a_vip_whose_entry_the_map_has_no_room_for_is_taken_when_it_has_and_others_are_left_alone() -> Result<()> {
+    let args = vec![format!("--max-vips={MAX_VIPS}")];
+    scenario("fullmap", ClusterOptions { nodes: 1, args, ..ClusterOptions::default() }, |cluster| {
+        let second = ip(21);
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        cluster.wait_until_held_by(VIP, N1)?;
+        let watch = cluster.watch(&[VIP])?;
+        watch.step("the map is full of what is nobody's");
+        fill_entries(cluster, N1)?;
+        cluster.create_service(&ServiceSpec::new("mail", second))?;
+        wait_until_told(cluster, N1, second)?;
+        assert_eq!(cluster.holder(second)?, None, "it is not claimed without an entry");
+        watch.step("the agent takes away what is nobody's, and tries again");
+        cluster.wait_until_held_by(second, N1)?;
+        cluster.member_mut(N1)?.agent_mut()?.wait_for_log(PATIENCE, "that it is over", |line| {
+            line.message().contains("entry is changed after all") && line.has("vip", second)
+        })?;
+        watch.stop()?.assert_seamless(VIP);
         Ok(())
     })
 }

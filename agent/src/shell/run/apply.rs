@@ -99,7 +99,8 @@ impl<S: Source> Driver<S> {
             }
         }
         let every_entry_written = unchanged.is_empty();
-        if !self.behind.is_empty() || !every_entry_written {
+        // What is only left as it was found is not what is wanted.
+        if self.source.is_known() && !(self.behind.is_empty() && every_entry_written) {
             let concerned: BTreeSet<Ipv4Addr> = actions.iter().filter_map(vip_of).collect();
             let wanted: BTreeSet<Ipv4Addr> = desired.entries.keys().map(|key| key.addr.into()).collect();
             let is_changed = |vip: &Ipv4Addr| concerned.contains(vip) || !wanted.contains(vip);
