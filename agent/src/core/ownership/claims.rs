@@ -129,17 +129,11 @@ impl Engine {
                 vip.unread = true;
                 vip.retry = now + RETRY;
             }
-            Outcome::Refused(message) => {
+            Outcome::Refused(_) => {
                 vip.unread = true;
-                self.refused(address, "reading", message, now);
+                vip.retry = now + REFUSED_RETRY;
             }
         }
-    }
-
-    fn refused(&mut self, address: Ipv4Addr, doing: &str, message: std::sync::Arc<str>, now: Monotonic) {
-        self.vip(address).retry = now + REFUSED_RETRY;
-        let what = format!("{doing} VirtualIP {address}");
-        self.command(Command::Notify(Notice::Refused { what, message }));
     }
 
     pub(super) fn on_claim_written(
@@ -179,7 +173,7 @@ impl Engine {
                 }
                 let vip = self.vip(address);
                 match outcome {
-                    Outcome::Refused(message) => self.refused(address, "writing", message, now),
+                    Outcome::Refused(_) => vip.retry = now + REFUSED_RETRY,
                     // Objects of this kind cannot be made at all.
                     Outcome::Missing if vip.rested_on == Some(Expected::Absent) => {
                         vip.unread = true;
@@ -256,7 +250,7 @@ impl Engine {
                 self.index_claim(address, &owners, Vec::new(), now);
             }
             Outcome::Conflict | Outcome::Unknown => vip.unread = true,
-            Outcome::Refused(message) => self.refused(address, "deleting", message, now),
+            Outcome::Refused(_) => vip.retry = now + REFUSED_RETRY,
         }
     }
 

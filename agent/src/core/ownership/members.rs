@@ -8,9 +8,7 @@ use std::{
 
 use vipward_common::MacAddr;
 
-use super::{
-    Command, Engine, Expected, LeaseWrite, Notice, Outcome, RANK_DELAY, REFUSED_RETRY, RETRY, standing,
-};
+use super::{Command, Engine, Expected, LeaseWrite, Outcome, RANK_DELAY, REFUSED_RETRY, RETRY, standing};
 use crate::core::{
     cluster::{LeaseRecord, NodeName, NodeRecord, Session, Version},
     time::Monotonic,
@@ -339,11 +337,7 @@ impl Engine {
                 self.command(Command::ReadLease(name.clone()));
             }
             Outcome::Unknown => member.retry = now + RETRY,
-            Outcome::Refused(message) => {
-                member.retry = now + REFUSED_RETRY;
-                let what = format!("ending the session of {name}");
-                self.command(Command::Notify(Notice::Refused { what, message }));
-            }
+            Outcome::Refused(_) => member.retry = now + REFUSED_RETRY,
         }
     }
 

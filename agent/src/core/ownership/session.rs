@@ -324,11 +324,7 @@ impl Engine {
             // Leases cannot be made at all: the namespace is missing.
             Outcome::Missing => self.own.next = now + self.settings.renewal,
             Outcome::Unknown => self.own.next = now + RETRY,
-            Outcome::Refused(message) => {
-                let what = format!("writing the Lease of {}", self.settings.node);
-                self.command(Command::Notify(Notice::Refused { what, message }));
-                self.own.next = now + self.settings.renewal;
-            }
+            Outcome::Refused(_) => self.own.next = now + self.settings.renewal,
         }
     }
 
@@ -399,11 +395,7 @@ impl Engine {
             }
             // The next renewal finds out.
             Outcome::Unknown | Outcome::Conflict => self.own.next = now + RETRY,
-            Outcome::Refused(message) => {
-                let what = format!("reading the Lease of {}", self.settings.node);
-                self.command(Command::Notify(Notice::Refused { what, message }));
-                self.own.next = now + REFUSED_RETRY.min(self.settings.renewal);
-            }
+            Outcome::Refused(_) => self.own.next = now + REFUSED_RETRY.min(self.settings.renewal),
         }
     }
 

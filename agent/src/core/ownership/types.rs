@@ -342,13 +342,6 @@ pub enum Notice {
         /// Its session.
         session: Session,
     },
-    /// The API server refuses a request that ownership needs.
-    Refused {
-        /// What was asked.
-        what: String,
-        /// Its words.
-        message: Arc<str>,
-    },
 }
 
 /// Why a node cannot hold a VIP.

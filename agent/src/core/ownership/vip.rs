@@ -23,7 +23,7 @@ const MOST_PATIENT: Duration = Duration::from_secs(10);
 
 /// So many objects are made at a time, which keeps the API server busy. The others wait here, and not with what has been
 /// asked for: when their turn comes, somebody else may have them, or be better.
-pub(super) const MOST_NEW: usize = 64;
+pub(super) const MOST_NEW: usize = 32;
 
 /// A request about a claim that is under way.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -99,7 +99,6 @@ impl Lines {
             Notice::Repaired { what } => format!("tell: repaired {what}"),
             Notice::SessionEnded { session } => format!("tell: {} has ended", self.session_name(*session)),
             Notice::NotAlone { session } => format!("tell: not alone, {}", self.session_name(*session)),
-            Notice::Refused { what, message } => format!("tell: {what}: {message}"),
         }
     }
 }

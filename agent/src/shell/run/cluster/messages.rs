@@ -73,8 +73,6 @@ impl Messages {
             Notice::NotAlone { session } => {
                 error!(%session, "another agent runs under this node's name");
             }
-            // Told as soon as the answer came; what this node did not even send, as what kept it from it.
-            Notice::Refused { .. } => {}
         }
     }
 
