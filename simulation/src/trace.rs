@@ -218,7 +218,7 @@ pub(crate) fn command(command: &Command, now: Monotonic) -> String {
             )
         }
         Command::ReadLease(node) => format!("  reads lease of {node}"),
-        Command::WriteClaim(ClaimWrite { vip, expected: at, epoch, state: to, note }) => {
+        Command::WriteClaim(ClaimWrite { vip, expected: at, epoch, state: to, note, can_wait: _ }) => {
             format!("  writes claim of {vip} {}: epoch {epoch}, {} ({})", expected(at), state(to), note.cause)
         }
         Command::DeleteClaim { vip, expected } => format!("  deletes claim of {vip} at v{expected}"),

@@ -176,6 +176,7 @@ fn claim(vip: Ipv4Addr, expected: Expected, epoch: u64) -> ClaimWrite {
         epoch: Epoch(epoch),
         state: ClaimState::Held(holder("a")),
         note: ClaimNote { cause: "because".to_owned(), ..ClaimNote::default() },
+        can_wait: false,
     }
 }
 

@@ -23,6 +23,7 @@ mod vip;
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::Ipv4Addr,
+    ops::Bound,
     time::Duration,
 };
 
@@ -70,10 +71,13 @@ pub struct Engine {
     due: BTreeSet<(Monotonic, Ipv4Addr)>,
     /// VIPs to look at now.
     dirty: BTreeSet<Ipv4Addr>,
-    /// VIPs whose objects are being made.
+    /// VIPs without a claim that are being taken, [`Settings::most_new`] at a time.
     creating: BTreeSet<Ipv4Addr>,
-    /// Those that could be this node's, and wait for that.
+    /// Those that this node could take and that wait for room: not with what has been asked for, since somebody else may have
+    /// them by then, or be better.
     crowded_out: BTreeSet<Ipv4Addr>,
+    /// The one of them that was looked at last: the next is the one after it.
+    last_of_crowd: Ipv4Addr,
     /// VIPs that were held over when the fence was renewed, and whose claims are to be read before the program is told.
     doubted: BTreeSet<Ipv4Addr>,
     /// Those that were found to be ours, to be announced then.
@@ -111,6 +115,7 @@ impl Engine {
             dirty: BTreeSet::new(),
             creating: BTreeSet::new(),
             crowded_out: BTreeSet::new(),
+            last_of_crowd: Ipv4Addr::UNSPECIFIED,
             doubted: BTreeSet::new(),
             cleared: Vec::new(),
             offering: BTreeSet::new(),
@@ -147,7 +152,7 @@ impl Engine {
             Event::LeaseWritten { node, outcome } => self.on_deposed(&node, outcome, now),
             Event::LeaseRead { node, outcome } => self.on_lease_read(&node, outcome, now),
             Event::ClaimWritten { vip, outcome } => self.on_claim_written(vip, outcome, now),
-            Event::ClaimDeleted { vip, outcome } => self.on_claim_deleted(vip, outcome, now),
+            Event::ClaimDeleted { vip, outcome } => self.on_claim_deleted(vip, &outcome, now),
             Event::ClaimRead { vip, outcome } => self.on_claim_read(vip, outcome, now),
             Event::Wire { vip, heard } => self.on_wire(vip, heard, now),
             Event::Stop(reason) => self.on_stop(reason, now),
@@ -193,8 +198,18 @@ impl Engine {
     }
 
     fn next_to_look_at(&mut self) -> Option<Ipv4Addr> {
-        let may_create = self.creating.len() < vip::MOST_NEW;
-        self.dirty.pop_first().or_else(|| if may_create { self.crowded_out.pop_first() } else { None })
+        self.dirty.pop_first().or_else(|| self.next_of_crowd())
+    }
+
+    fn next_of_crowd(&mut self) -> Option<Ipv4Addr> {
+        if self.creating.len() >= self.settings.most_new {
+            return None;
+        }
+        let after = (Bound::Excluded(self.last_of_crowd), Bound::Unbounded);
+        let next = *self.crowded_out.range(after).next().or_else(|| self.crowded_out.first())?;
+        self.crowded_out.remove(&next);
+        self.last_of_crowd = next;
+        Some(next)
     }
 
     fn look_at(&mut self, address: Ipv4Addr, now: Monotonic) {

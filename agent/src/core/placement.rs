@@ -102,6 +102,8 @@ pub struct Placement {
     pub attach: Vec<u32>,
     /// What everything should be.
     pub desired: Desired,
+    /// VIPs that the map has no room for.
+    pub left_out: Vec<Ipv4Addr>,
     /// What stands in the way of the rest.
     pub problems: Vec<Problem>,
 }
@@ -292,10 +294,10 @@ pub fn place<'a>(
             peers: peers(config, attached.iter().copied()),
             ..Desired::default()
         },
+        left_out: Vec::new(),
         problems,
     };
     let room = max_vips as usize;
-    let mut left_out = Vec::new();
     let mut homes = Vec::with_capacity(vips.len());
     let placer = Placer::new(view, &attached, placed);
     for vip in vips {
@@ -318,7 +320,7 @@ pub fn place<'a>(
             }
         };
         if home.is_some() && placement.desired.entries.len() == room {
-            left_out.push(vip.address);
+            placement.left_out.push(vip.address);
             continue;
         }
         placement.put_home(&vip, home, view);
@@ -326,8 +328,9 @@ pub fn place<'a>(
     }
     // Last, so that an interface that comes up takes no held VIP's room.
     placement.put_shadows(&homes, &attached, max_vips);
-    if let Some(first) = left_out.first() {
-        placement.problems.push(Problem::NoRoom { first: *first, left_out: left_out.len(), max: max_vips });
+    if let Some(first) = placement.left_out.first() {
+        let left_out = placement.left_out.len();
+        placement.problems.push(Problem::NoRoom { first: *first, left_out, max: max_vips });
     }
     placement
 }

@@ -48,7 +48,14 @@ fn a_claim_that_is_being_deleted_stays_so_when_it_is_written() {
     let vip = names::vip(0);
     let write = |expected| {
         let state = ClaimState::Released;
-        Request::WriteClaim(ClaimWrite { vip, expected, epoch: Epoch(1), state, note: ClaimNote::default() })
+        Request::WriteClaim(ClaimWrite {
+            vip,
+            expected,
+            epoch: Epoch(1),
+            state,
+            note: ClaimNote::default(),
+            can_wait: false,
+        })
     };
     api.carry_out(0, &write(Expected::Absent));
     let mut record = api.claims[&vip].clone();

@@ -49,6 +49,8 @@ impl World {
             handover_pace: ms(timing.renewal_ms),
             honour_exclude_label: true,
             clock_late: if no_margin { Duration::ZERO } else { CLOCK_LATE },
+            // There are few VIPs, and they are to wait for each other too.
+            most_new: 2,
             seed: self.nodes[node].noise.u64(..),
         }
     }

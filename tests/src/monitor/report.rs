@@ -233,6 +233,13 @@ impl VipReport {
         self.requests.iter().map(|request| request.late).max().unwrap_or_default()
     }
 
+    /// The longest time by which the monitor was late with a request that it sent about then.
+    pub fn delay_of_monitor_about(&self, instant: SystemTime) -> Duration {
+        const ABOUT: Duration = Duration::from_millis(50);
+        let about = self.between(instant - ABOUT, instant + ABOUT);
+        about.longest_delay_of_monitor()
+    }
+
     /// What was asked from `from` on and before `to`, and heard then, as a report of its own.
     #[must_use]
     pub fn between(&self, from: SystemTime, to: SystemTime) -> Self {

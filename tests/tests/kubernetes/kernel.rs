@@ -2,12 +2,14 @@
 
 use std::net::Ipv4Addr;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use vipward_tests::{
     cluster::{Cluster, ClusterOptions, N1, N2, NodeId, PATIENCE, SEGMENT, ServiceSpec, scenario},
+    interrupt,
     process::output_of,
     scene::{VIP, ip},
     tools,
@@ -118,6 +120,83 @@ fn a_vip_whose_entry_the_map_has_no_room_for_is_taken_when_it_has_and_others_are
             line.message().contains("entry is changed after all") && line.has("vip", second)
         })?;
         watch.stop()?.assert_seamless(VIP);
+        Ok(())
+    })
+}
+
+#[test]
+fn vips_beyond_the_room_of_the_map_are_not_claimed_until_there_is_some() -> Result<()> {
+    let args = vec![format!("--max-vips={MAX_VIPS}")];
+    scenario("beyond", ClusterOptions { nodes: 1, args, ..ClusterOptions::default() }, |cluster| {
+        let vips: Vec<Ipv4Addr> = (0..MAX_VIPS + 4).map(|number| ip(100 + number)).collect();
+        let name = |vip: &Ipv4Addr| format!("web-{}", vip.octets()[3]);
+        for vip in &vips {
+            cluster.create_service(&ServiceSpec::new(&name(vip), *vip))?;
+        }
+        let (left, held) = wait_until_full(cluster, &vips)?;
+        cluster.member_mut(N1)?.agent_mut()?.wait_for_log(PATIENCE, "what would help", |line| {
+            line.has("vip", left) && line.to_string().contains("--max-vips")
+        })?;
+        cluster.delete_service(&name(&held))?;
+        let (now_left, _) =
+            wait_until_full(cluster, &vips.into_iter().filter(|vip| *vip != held).collect::<Vec<_>>())?;
+        ensure!(cluster.holder(held)?.is_none(), "{held} is not wanted any more; {now_left} waits");
+        Ok(())
+    })
+}
+
+/// Waits until as many of these VIPs are claimed as there is room for, and are answered, all and no others. Returns one that
+/// is left out, and one that is not.
+fn wait_until_full(cluster: &mut Cluster, vips: &[Ipv4Addr]) -> Result<(Ipv4Addr, Ipv4Addr)> {
+    let claimed = |cluster: &Cluster| -> Result<Vec<Ipv4Addr>> {
+        let mut claimed = Vec::new();
+        for vip in vips {
+            claimed.extend(cluster.holder(*vip)?.map(|_| *vip));
+        }
+        Ok(claimed)
+    };
+    let full = interrupt::wait(PATIENCE, "the map to be full", || {
+        let claimed = claimed(cluster)?;
+        Ok((claimed.len() == usize::from(MAX_VIPS)).then_some(claimed))
+    })?;
+    let watch = cluster.watch(&full)?;
+    // Longer than what is refused waits before it is tried again.
+    watch.let_pass(Duration::from_secs(7))?;
+    let seen = watch.stop()?;
+    for vip in &full {
+        seen.assert_seamless(*vip);
+    }
+    ensure!(claimed(cluster)? == full, "{:?} are claimed, and before {full:?}", claimed(cluster)?);
+    let left = vips.iter().find(|vip| !full.contains(vip)).context("one is left out")?;
+    Ok((*left, full[0]))
+}
+
+#[test]
+fn a_node_whose_session_was_ended_and_that_cannot_stop_answering_begins_no_other() -> Result<()> {
+    let args = ["--policy", "stop"].map(str::to_owned).to_vec();
+    let options = ClusterOptions { nodes: 2, args, ..ClusterOptions::default() };
+    scenario("frozenwake", options, |cluster| {
+        cluster.wait_until_all_renew()?;
+        cluster.label_node(N2, EXCLUDE, Some("true"))?;
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        cluster.wait_until_held_by(VIP, N1)?;
+        cluster.label_node(N2, EXCLUDE, None)?;
+        let watch = cluster.watch(&[VIP])?;
+        watch.let_pass(cluster.options().lease + cluster.options().margin)?;
+
+        watch.step(format!("no entry of {N1} can be changed any more, and its agent is paused"));
+        freeze_entries(cluster, N1)?;
+        cluster.pause(N1)?;
+        cluster.wait_until_held_by(VIP, N2)?;
+        watch.wait_until_received_by(VIP, N2)?;
+        watch.step(format!("the agent of {N1} goes on"));
+        cluster.resume(N1)?;
+        wait_until_told(cluster, N1, VIP)?;
+        watch.let_pass(cluster.options().failover_limit() * 2)?;
+
+        let seen = watch.stop()?;
+        seen.assert_no_doubles(VIP);
+        assert_eq!((cluster.holder(VIP)?, cluster.session(N1)?), (Some(N2), None));
         Ok(())
     })
 }

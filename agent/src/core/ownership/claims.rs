@@ -227,7 +227,7 @@ impl Engine {
         }
     }
 
-    pub(super) fn on_claim_deleted(&mut self, address: Ipv4Addr, outcome: Outcome<()>, now: Monotonic) {
+    pub(super) fn on_claim_deleted(&mut self, address: Ipv4Addr, outcome: &Outcome<()>, now: Monotonic) {
         let Some(vip) = self.vips.get_mut(&address) else { return };
         if vip.busy == Some(Busy::Delete) {
             vip.busy = None;

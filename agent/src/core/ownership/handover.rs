@@ -109,7 +109,7 @@ impl Engine {
             Err(why @ (Disqualified::NoInterface | Disqualified::NoCarrier { .. })) => {
                 // With nobody to take it, letting go of it would only be two more writes when the carrier returns.
                 if others.is_empty() {
-                    return None;
+                    return (!candidates.is_empty()).then(|| now + self.settings.renewal);
                 }
                 self.release(address, claim, &why);
                 None

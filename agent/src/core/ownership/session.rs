@@ -322,9 +322,8 @@ impl Engine {
             Outcome::Conflict => self.read_own_lease(),
             Outcome::Missing if self.own.record.take().is_some() => self.on_own_lease_missing(now),
             // Leases cannot be made at all: the namespace is missing.
-            Outcome::Missing => self.own.next = now + self.settings.renewal,
+            Outcome::Missing | Outcome::Refused(_) => self.own.next = now + self.settings.renewal,
             Outcome::Unknown => self.own.next = now + RETRY,
-            Outcome::Refused(_) => self.own.next = now + self.settings.renewal,
         }
     }
 

@@ -35,6 +35,8 @@ pub struct Settings {
     pub honour_exclude_label: bool,
     /// How much earlier than meant the fence's deadline is written: what the program's clock may be late.
     pub clock_late: Duration,
+    /// So many VIPs without a claim are asked for at a time: enough to keep the API server busy.
+    pub most_new: usize,
     /// Makes the sessions of this process different from all others.
     pub seed: u64,
 }

@@ -217,6 +217,8 @@ pub struct ClaimWrite {
     pub state: ClaimState,
     /// What it tells people.
     pub note: ClaimNote,
+    /// Whether nobody has the VIP: what keeps others answered may be written before it.
+    pub can_wait: bool,
 }
 
 /// What a VIP's entry is to be on its segment.

@@ -21,10 +21,6 @@ const REPEAT: Duration = Duration::from_secs(10);
 /// get to this one.
 const MOST_PATIENT: Duration = Duration::from_secs(10);
 
-/// So many objects are made at a time, which keeps the API server busy. The others wait here, and not with what has been
-/// asked for: when their turn comes, somebody else may have them, or be better.
-pub(super) const MOST_NEW: usize = 32;
-
 /// A request about a claim that is under way.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Busy {
@@ -389,7 +385,12 @@ impl Engine {
         let epoch = claim.map(|claim| claim.epoch).unwrap_or_default();
         let candidates = self.candidates(address, &demand, now);
         if candidates.is_empty() {
-            self.vip(address).free = None;
+            let vip = self.vip(address);
+            vip.free = None;
+            // Whoever has it puts that right until then; what is told is a claim too.
+            if vip.unclear.is_some() && from > now {
+                return Some(from);
+            }
             return self.tell_nobody(address, claim, &demand, now);
         }
         self.vip(address).nobody = None;
@@ -422,7 +423,8 @@ impl Engine {
         if turn > now {
             return Some(turn);
         }
-        if claim.is_none() && self.creating.len() >= MOST_NEW {
+        let is_new = claim.is_none();
+        if is_new && self.creating.len() >= self.settings.most_new {
             self.crowded_out.insert(address);
             return None;
         }
@@ -432,7 +434,10 @@ impl Engine {
             None if epoch == Epoch(0) => "it is new".to_owned(),
             None => "nobody held it".to_owned(),
         };
-        self.hold(address, epoch.next(), &cause);
+        self.make_ours(address, epoch.next(), &cause, true);
+        if is_new && self.vips[&address].busy.is_some() {
+            self.creating.insert(address);
+        }
         None
     }
 
@@ -471,12 +476,18 @@ impl Engine {
         }));
         let epoch = claim.map(|claim| claim.epoch).unwrap_or_default();
         self.vip(address).nobody = Some(now + REPEAT);
-        self.write(address, Busy::Free, epoch, ClaimState::Released, note);
+        let (expected, state) = (self.vips[&address].expected(), ClaimState::Released);
+        self.send(Busy::Free, ClaimWrite { vip: address, expected, epoch, state, note, can_wait: true });
         None
     }
 
-    /// Writes a claim that makes this node the holder; it is one when the write has succeeded.
+    /// Writes a claim that makes this node the holder of a VIP that it, or who hands it over, answers for.
     pub(super) fn hold(&mut self, address: Ipv4Addr, epoch: Epoch, cause: &str) {
+        self.make_ours(address, epoch, cause, false);
+    }
+
+    /// Writes a claim that makes this node the holder; it is one when the write has succeeded.
+    fn make_ours(&mut self, address: Ipv4Addr, epoch: Epoch, cause: &str, can_wait: bool) {
         let vip = &self.vips[&address];
         let demand = vip.demand.clone().unwrap_or_default();
         let Some(session) = self.own.session() else { return };
@@ -503,6 +514,7 @@ impl Engine {
             epoch,
             state: ClaimState::Held(holder),
             note,
+            can_wait,
         };
         let from = vip.claim.as_ref().and_then(|claim| claims::answering(&claim.state));
         self.send(Busy::Hold(write.clone(), from), write);
@@ -512,9 +524,6 @@ impl Engine {
         let vip = self.vip(write.vip);
         vip.rested_on = Some(write.expected.clone());
         vip.busy = Some(busy);
-        if write.expected == Expected::Absent {
-            self.creating.insert(write.vip);
-        }
         self.command(Command::WriteClaim(write));
     }
 
@@ -527,7 +536,7 @@ impl Engine {
         note: ClaimNote,
     ) {
         let expected = self.vips[&address].expected();
-        self.send(busy, ClaimWrite { vip: address, expected, epoch, state, note });
+        self.send(busy, ClaimWrite { vip: address, expected, epoch, state, note, can_wait: false });
     }
 
     /// Stops answering, then says so.

@@ -97,6 +97,7 @@ fn a_vip_is_held_on_one_interface_and_foreign_on_the_others() {
             peers: [(2, peer), (3, peer), (2, mac(3))].into(),
             binds: BTreeSet::new(),
         },
+        left_out: Vec::new(),
         problems: Vec::new(),
     };
     assert_eq!(got, expected);

@@ -255,7 +255,7 @@ pub(super) fn conflict(
 
 /// Spec and status of a write, with `null` for what is not there.
 fn contents(write: &ClaimWrite, known: Option<&Known>, now: Timestamp) -> Value {
-    let ClaimWrite { vip, expected: _, epoch, state, note } = write;
+    let ClaimWrite { vip, expected: _, epoch, state, note, can_wait: _ } = write;
     let holder = state.holder();
     let offered_by = match state {
         ClaimState::Offered { from: (node, session), .. } => {

@@ -8,57 +8,115 @@ use tokio::sync::mpsc;
 #[cfg(test)]
 mod tests;
 
-/// Does `work` on the jobs that come, up to `limit` at a time and one at a time for each key; what it returns goes to
-/// `replies`. Of the jobs that are not behind another of their key, those of the lowest `rank` come first, and of these
-/// the one that came first. Ends when no more jobs can come and all are done, or when nobody takes the replies.
-pub(super) async fn run<K, J, R, W, P>(
+/// One job in so many is the one that has waited longest of those that can wait, whatever is urgent.
+const FAIR: usize = 8;
+
+/// How many jobs are done at a time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limit {
+    pub(super) all: usize,
+    /// Of those that can wait: the others find room at once.
+    pub(super) patient: usize,
+}
+
+impl Limit {
+    /// Where nothing is more urgent than anything else.
+    pub(super) fn of(all: usize) -> Self {
+        Self { all, patient: all }
+    }
+}
+
+/// Does `work` on the jobs that come, one at a time for each key; what it returns goes to `replies`. Jobs that can wait, as
+/// `is_patient` says, leave the others the precedence; among themselves both are done in the order in which they came.
+/// Ends when no more jobs can come and all are done, or when nobody takes the replies.
+pub(super) async fn run<K, J, R, W>(
     mut jobs: mpsc::UnboundedReceiver<(K, J)>,
-    limit: usize,
-    rank: impl Fn(&J) -> P,
+    limit: Limit,
+    is_patient: impl Fn(&J) -> bool,
     work: W,
     replies: mpsc::Sender<R>,
 ) where
     K: Ord + Clone,
-    P: Ord,
     W: AsyncFn(J) -> Option<R>,
 {
-    let mut behind: BTreeMap<K, VecDeque<J>> = BTreeMap::new();
-    let mut ready: BTreeMap<(P, u64), (K, J)> = BTreeMap::new();
-    let mut numbers = 0..;
-    let mut place = |job: &J| (rank(job), numbers.next().expect("invariant: 64 bits count everything"));
+    let mut waiting =
+        Waiting { behind: BTreeMap::new(), urgent: VecDeque::new(), patient: VecDeque::new(), taken: 0 };
     let mut running = FuturesUnordered::new();
+    let mut patient_running = 0;
     let work = &work;
     let mut open = true;
     loop {
-        while running.len() < limit
-            && let Some((_, (key, job))) = ready.pop_first()
+        // All that is there, or what has come first would be begun before what is urgent.
+        while let Ok((key, job)) = jobs.try_recv() {
+            waiting.put(key, job, &is_patient);
+        }
+        while running.len() < limit.all
+            && let Some((key, job)) = waiting.take(patient_running < limit.patient)
         {
-            running.push(async move { (key, work(job).await) });
+            let patient = is_patient(&job);
+            patient_running += usize::from(patient);
+            running.push(async move { (key, patient, work(job).await) });
         }
         if !open && running.is_empty() {
             return;
         }
         tokio::select! {
             job = jobs.recv(), if open => match job {
-                Some((key, job)) => if let Some(queue) = behind.get_mut(&key) {
-                    queue.push_back(job);
-                } else {
-                    behind.insert(key.clone(), VecDeque::new());
-                    ready.insert(place(&job), (key, job));
-                },
+                Some((key, job)) => waiting.put(key, job, &is_patient),
                 None => open = false,
             },
-            Some((key, reply)) = running.next(), if !running.is_empty() => {
-                match behind.get_mut(&key).and_then(VecDeque::pop_front) {
-                    Some(job) => drop(ready.insert(place(&job), (key, job))),
-                    None => drop(behind.remove(&key)),
-                }
+            Some((key, patient, reply)) = running.next(), if !running.is_empty() => {
+                patient_running -= usize::from(patient);
+                waiting.done(key, &is_patient);
                 if let Some(reply) = reply
                     && replies.send(reply).await.is_err()
                 {
                     return;
                 }
             }
+        }
+    }
+}
+
+/// The jobs that have not begun.
+struct Waiting<K, J> {
+    /// Those behind another of their key, by the keys of all jobs.
+    behind: BTreeMap<K, VecDeque<J>>,
+    urgent: VecDeque<(K, J)>,
+    patient: VecDeque<(K, J)>,
+    taken: usize,
+}
+
+impl<K: Ord + Clone, J> Waiting<K, J> {
+    fn put(&mut self, key: K, job: J, is_patient: impl Fn(&J) -> bool) {
+        if let Some(queue) = self.behind.get_mut(&key) {
+            queue.push_back(job);
+        } else {
+            self.behind.insert(key.clone(), VecDeque::new());
+            self.put_ready(key, job, is_patient);
+        }
+    }
+
+    fn put_ready(&mut self, key: K, job: J, is_patient: impl Fn(&J) -> bool) {
+        let queue = if is_patient(&job) { &mut self.patient } else { &mut self.urgent };
+        queue.push_back((key, job));
+    }
+
+    /// The next, which may be a patient one if there is room for that.
+    fn take(&mut self, room_for_patient: bool) -> Option<(K, J)> {
+        let (mut none, turn) = (VecDeque::new(), (self.taken + 1).is_multiple_of(FAIR));
+        let patient = if room_for_patient { &mut self.patient } else { &mut none };
+        let (first, second) = if turn { (patient, &mut self.urgent) } else { (&mut self.urgent, patient) };
+        let next = first.pop_front().or_else(|| second.pop_front())?;
+        self.taken += 1;
+        Some(next)
+    }
+
+    /// The job of this key that was under way is done.
+    fn done(&mut self, key: K, is_patient: impl Fn(&J) -> bool) {
+        match self.behind.get_mut(&key).and_then(VecDeque::pop_front) {
+            Some(job) => self.put_ready(key, job, is_patient),
+            None => drop(self.behind.remove(&key)),
         }
     }
 }

@@ -3,8 +3,8 @@
 //! Each request has one deadline, below the lease duration, and one result. This node's own Lease has a lane and
 //! connections of its own, so that no number of claims can delay a renewal. Requests about one VIP (one Lease, one
 //! Service) are sent in the order in which they were asked for, each after the result of the one before; for
-//! different VIPs up to 32 at a time. Of those that wait, offers are sent first: their VIPs are answered for a while
-//! only. New claims are sent last: a cold start makes thousands, and what is held already must not wait for them.
+//! different VIPs up to 32 at a time. VIPs that nobody has are taken with 24 of these and wait for everything else: there
+//! may be thousands, and what a handover needs must be written while the old holder still answers.
 //!
 //! | answer | outcome |
 //! |---|---|
@@ -34,12 +34,13 @@ use super::{
     connect::ConnectError,
     http::{Call, Connections, MERGE, RequestError},
     ingress::{self, IngressError},
-    lane, leases,
+    lane::{self, Limit},
+    leases,
     meta::Bare,
     text,
 };
 use crate::core::{
-    cluster::{ClaimRecord, ClaimState, LeaseRecord, NodeName, ServiceName, Version},
+    cluster::{ClaimRecord, LeaseRecord, NodeName, ServiceName, Version},
     ownership::{ClaimWrite, Event, Expected, LeaseWrite, Outcome},
 };
 
@@ -47,7 +48,7 @@ use crate::core::{
 mod tests;
 
 /// Claims that are written at a time.
-const CLAIMS: usize = 32;
+const CLAIMS: Limit = Limit { all: 32, patient: 24 };
 /// Leases of others that are written or read at a time.
 const LEASES: usize = 16;
 /// Services whose status is written at a time.
@@ -73,17 +74,6 @@ pub enum Reply {
     },
 }
 
-/// Which claims' requests are sent first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Rank {
-    /// Offers.
-    Offer,
-    /// About claims that exist.
-    Standing,
-    /// New claims, and what is only told.
-    New,
-}
-
 enum LeaseJob {
     Write(LeaseWrite),
     Read(NodeName),
@@ -97,11 +87,12 @@ enum ClaimJob {
 }
 
 impl ClaimJob {
-    fn rank(&self) -> Rank {
+    /// Whether nobody is answered worse for its waiting.
+    fn can_wait(&self) -> bool {
         match self {
-            Self::Write(ClaimWrite { state: ClaimState::Offered { .. }, .. }) => Rank::Offer,
-            Self::Write(ClaimWrite { expected: Expected::Absent, .. }) | Self::Conflict { .. } => Rank::New,
-            Self::Write(_) | Self::Delete { .. } | Self::Read(_) => Rank::Standing,
+            Self::Write(write) => write.can_wait,
+            Self::Delete { .. } => true,
+            Self::Read(_) | Self::Conflict { .. } => false,
         }
     }
 }
@@ -135,13 +126,19 @@ impl Requests {
         };
         let (own, jobs) = mpsc::unbounded_channel();
         let at = worker(limits.renewal())?;
-        tasks.spawn(lane::run(jobs, 1, |_| (), async move |job| at.renewal(job).await, replies.clone()));
+        tasks.spawn(lane::run(
+            jobs,
+            Limit::of(1),
+            |_| false,
+            async move |job| at.renewal(job).await,
+            replies.clone(),
+        ));
         let (leases, jobs) = mpsc::unbounded_channel();
         let at = worker(limits.renewal())?;
         tasks.spawn(lane::run(
             jobs,
-            LEASES,
-            |_| (),
+            Limit::of(LEASES),
+            |_| false,
             async move |job| Some(at.lease(job).await),
             replies.clone(),
         ));
@@ -150,7 +147,7 @@ impl Requests {
         tasks.spawn(lane::run(
             jobs,
             CLAIMS,
-            ClaimJob::rank,
+            ClaimJob::can_wait,
             async move |job| at.claim(job).await,
             replies.clone(),
         ));
@@ -158,8 +155,8 @@ impl Requests {
         let at = worker(limits.request())?;
         tasks.spawn(lane::run(
             jobs,
-            INGRESSES,
-            |_| (),
+            Limit::of(INGRESSES),
+            |_| false,
             async move |job| Some(at.ingress(job).await),
             replies,
         ));

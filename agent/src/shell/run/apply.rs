@@ -104,7 +104,7 @@ impl<S: Source> Driver<S> {
             let concerned: BTreeSet<Ipv4Addr> = actions.iter().filter_map(vip_of).collect();
             let wanted: BTreeSet<Ipv4Addr> = desired.entries.keys().map(|key| key.addr.into()).collect();
             let is_changed = |vip: &Ipv4Addr| concerned.contains(vip) || !wanted.contains(vip);
-            self.behind.on_tried(|_| true, is_changed, unchanged);
+            self.behind.on_tried(|vip| !placement.left_out.contains(vip), is_changed, unchanged);
         }
         if !self.log_each_entry {
             let held = desired.entries.values().filter(|entry| entry.role == Role::Held).count();
@@ -166,8 +166,8 @@ impl<S: Source> Driver<S> {
         }
         let placed = plan::placed(&entries);
         let wanted = self.source.wanted_of(&self.config, vips);
-        let mut desired =
-            placement::place(&self.config, wanted.into_iter(), &self.view, &placed, maps.max_vips()).desired;
+        let Placement { mut desired, left_out, .. } =
+            placement::place(&self.config, wanted.into_iter(), &self.view, &placed, maps.max_vips());
         self.leave_out_unattached(&mut desired);
         let mut reserved = self.slots.clone();
         for entry in entries.values() {
@@ -202,6 +202,11 @@ impl<S: Source> Driver<S> {
                 self.note_unchanged(&mut unchanged, key, failure);
             }
         }
+        // What there is no slot for is not even tried.
+        let found: BTreeSet<Ipv4Addr> = observed.entries.keys().map(|key| key.addr.into()).collect();
+        let desired = desired.entries.keys().map(|key| key.addr.into());
+        let without = desired.filter(|vip| !found.contains(vip) && !concerned.contains(vip));
+        unchanged.extend(without.chain(left_out).map(|vip| (vip, no_room(observed.max_slots))));
         Ok(unchanged)
     }
 
@@ -221,10 +226,12 @@ impl<S: Source> Driver<S> {
         let links = maps.links()?;
         let desired = Desired { peers, links: links.clone(), ..Desired::default() };
         let observed = Observed { peers: maps.peers()?, links, ..Observed::default() };
+        let mut first_failure = Ok(());
         for action in plan::plan(&desired, &observed, false) {
-            self.apply(&action, &observed).await?;
+            let applied = self.apply(&action, &observed).await;
+            first_failure = first_failure.and(applied);
         }
-        Ok(())
+        first_failure
     }
 
     fn note_unchanged(&self, unchanged: &mut BTreeMap<Ipv4Addr, Failure>, key: &VipKey, error: RunError) {
@@ -536,6 +543,11 @@ impl<S: Source> Driver<S> {
     pub(super) fn name(&self, ifindex: u32) -> String {
         self.view.name_of(ifindex)
     }
+}
+
+fn no_room(max: u32) -> Failure {
+    let error = format!("the map holds {max} entries; start the agent with a larger --max-vips");
+    Failure { left: Left::Silent, interface: None, error }
 }
 
 /// The VIP whose entry an action changes.

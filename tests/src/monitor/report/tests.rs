@@ -111,3 +111,13 @@ fn the_timeline_reads_in_order_with_what_the_test_did() {
         "{text}"
     );
 }
+
+#[test]
+fn how_late_the_monitor_was_about_an_instant_says_nothing_of_other_times() {
+    let mut report = report(&[(0, &[A]), (90, &[A]), (100, &[A]), (140, &[A]), (200, &[A])]);
+    for (request, late) in report.requests.iter_mut().zip([30, 1, 15, 2, 40]) {
+        request.late = Duration::from_millis(late);
+    }
+    assert_eq!(report.delay_of_monitor_about(at(95)), Duration::from_millis(15));
+    assert_eq!(report.delay_of_monitor_about(at(1_000)), Duration::ZERO);
+}

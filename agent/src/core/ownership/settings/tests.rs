@@ -13,6 +13,7 @@ fn settings() -> Settings {
         handover_pace: Duration::from_millis(500),
         honour_exclude_label: true,
         clock_late: Duration::from_millis(8),
+        most_new: 32,
         seed: 1,
     }
 }

@@ -88,7 +88,7 @@ impl Api {
             return outcome;
         }
         let deleting = known.is_some_and(|known| known.deleting);
-        let ClaimWrite { vip, expected: _, epoch, state, note } = write;
+        let ClaimWrite { vip, expected: _, epoch, state, note, can_wait: _ } = write;
         let version = self.next_version();
         let record = ClaimRecord { vip, version, epoch, state, deleting, move_to: None, note };
         self.claims.insert(vip, record.clone());

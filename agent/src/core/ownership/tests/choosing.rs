@@ -1,11 +1,11 @@
 //! Which candidate gets a VIP: preferences first, sticky, and what an operator asks for.
 
-use std::net::Ipv4Addr;
+use std::{collections::BTreeSet, net::Ipv4Addr};
 
 use super::world::*;
 use crate::core::{
     cluster::{ClaimRecord, Epoch, LeaseRecord, NodeRecord},
-    ownership::{Demand, Event, vip::MOST_NEW},
+    ownership::{Demand, Event},
 };
 
 const HANDED_OVER: [&str; 2] = ["entry handover b for 4.275s", "write claim: offered to b1 by a1, epoch 2"];
@@ -225,6 +225,49 @@ fn a_new_vip_that_is_refused_makes_room_for_the_next() {
         let lines = fail(&mut world);
         assert!(lines.iter().any(|line| line.contains("create")), "{lines:?}");
     }
+}
+
+#[test]
+fn of_those_that_wait_each_has_its_turn() {
+    let mut world = World::living("a", &[]);
+    let vips = crowd();
+    world.want_all(&vips);
+    let mut created = BTreeSet::new();
+    // Nothing is ever answered well, and the first are asked for again and again.
+    for _ in 0..40 {
+        for _ in 0..MOST_NEW {
+            let lines = world.refuse();
+            created.extend(lines.into_iter().filter(|line| line.contains("create")));
+        }
+        created.extend(world.after(ms(5_000)).into_iter().filter(|line| line.contains("create")));
+    }
+    assert_eq!(created.len(), vips.len(), "{created:#?}");
+}
+
+#[test]
+fn one_of_those_that_wait_which_somebody_else_takes_or_nobody_wants_any_more_is_not_asked_for() {
+    let mut world = World::living("a", &["b"]);
+    world.tell(best("a"));
+    let vips = crowd();
+    world.want_all(&vips);
+    world.claim_of(vips[MOST_NEW], held("b"), 1);
+    world.tell(Event::Demand(vips[MOST_NEW + 1], None));
+    let next: Vec<String> =
+        (0..3).flat_map(|_| world.answer()).filter(|line| line.contains("create")).collect();
+    let expected: Vec<String> = vips[MOST_NEW + 2..][..3]
+        .iter()
+        .map(|vip| format!("create claim: held by a1, epoch 1 ({vip})"))
+        .collect();
+    assert_eq!(next, expected);
+}
+
+#[test]
+fn a_claim_that_is_deleted_by_hand_is_made_again_whoever_waits() {
+    let mut world = World::holding(&[]);
+    world.want_all(&crowd());
+    world.erase_claim();
+    let lines = world.tell(Event::ClaimGone(VIP));
+    assert_eq!(lines, ["tell: repaired 192.0.2.10", "create claim: held by a1, epoch 1"]);
 }
 
 #[test]

@@ -358,3 +358,14 @@ fn a_successor_that_starts_again_after_it_has_accepted_holds_by_another_write() 
     }
     assert!(world.holds());
 }
+
+#[test]
+fn a_vip_on_an_interface_without_a_carrier_is_released_as_soon_as_another_node_renews_again() {
+    let mut world = World::holding(&["b"]);
+    world.kill("b");
+    world.after(LEASE + ms(100));
+    assert_eq!(world.tell(Event::Links(changed_link("a", |link| link.carrier = false))), [""; 0]);
+    world.renew("b");
+    let lines = world.after(RENEWAL);
+    assert!(lines.iter().any(|line| line.starts_with("write claim: released")), "{lines:?}");
+}

@@ -93,3 +93,22 @@ fn a_vip_that_somebody_can_hold_again_is_taken_and_nothing_is_noted_any_more() {
     assert_eq!(world.claimed().note.trouble, None);
     assert!(world.holds());
 }
+
+#[test]
+fn of_a_vip_whose_claim_vanished_while_it_was_held_nothing_is_said_before_its_holder_could_put_that_right() {
+    // One of the three is the one to say it, and is not the holder in two of these.
+    for (us, holder, third) in
+        [("a", "b", "c"), ("a", "c", "b"), ("b", "a", "c"), ("b", "c", "a"), ("c", "a", "b"), ("c", "b", "a")]
+    {
+        let mut world = World::living(us, &[holder, third]);
+        world.claim(held(holder), 1);
+        world.want();
+        for name in [us, holder, third] {
+            world.tell(Event::Node(NodeRecord { out_of_service: true, ..node(name) }));
+        }
+        world.erase_claim();
+        world.tell(Event::ClaimGone(VIP));
+        let lines = world.after(just_before(REST));
+        assert_eq!(lines, [""; 0], "what is said is a claim, and {holder} could not write its own then");
+    }
+}

@@ -25,6 +25,7 @@ pub(super) const REST: Duration = Duration::from_millis(4_500);
 pub(super) const STABLE_FOR: Duration = Duration::from_secs(30);
 pub(super) const HANDOVER_PACE: Duration = Duration::from_secs(1);
 pub(super) const HOLD_FOR: Duration = Duration::from_hours(1);
+pub(super) const MOST_NEW: usize = 32;
 pub(super) const RESTART_LEASE: Duration = Duration::from_mins(1);
 
 /// Nodes with this label come first for a VIP that is wanted by `World::want`.
@@ -121,6 +122,7 @@ pub(super) fn settings(node: &str) -> Settings {
         handover_pace: HANDOVER_PACE,
         honour_exclude_label: true,
         clock_late: CLOCK_LATE,
+        most_new: MOST_NEW,
         seed: 1,
     }
 }

@@ -27,7 +27,7 @@ fn holder(node: &str) -> Holder {
 }
 
 fn write(expected: Expected, epoch: u64, state: ClaimState) -> ClaimWrite {
-    ClaimWrite { vip: VIP, expected, epoch: Epoch(epoch), state, note: ClaimNote::default() }
+    ClaimWrite { vip: VIP, expected, epoch: Epoch(epoch), state, note: ClaimNote::default(), can_wait: false }
 }
 
 /// What the API server makes of a creation or a patch.
@@ -328,6 +328,7 @@ fn any_write() -> impl Strategy<Value = ClaimWrite> {
             epoch: Epoch(epoch),
             state,
             note,
+            can_wait: false,
         },
     )
 }

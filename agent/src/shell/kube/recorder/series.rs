@@ -82,14 +82,11 @@ impl Series {
             }
             return self.write_count(message, now).unwrap_or(Step::Nothing);
         }
-        if !self.take_token(message.kind, now) {
-            return Step::TooMuch;
-        }
         self.told.remove(message);
         if self.told.len() >= MAX_REMEMBERED {
             self.told.retain(|_, told| is_remembered(told, now));
         }
-        if self.told.len() >= MAX_REMEMBERED {
+        if self.told.len() >= MAX_REMEMBERED || !self.take_token(message.kind, now) {
             return Step::TooMuch;
         }
         let name = format!("{}.{identity:016x}", name_of(&message.regarding));

@@ -1,7 +1,5 @@
-use vipward_common::MacAddr;
-
 use super::*;
-use crate::core::cluster::{ClaimNote, Epoch, Holder, Session};
+use crate::core::cluster::{ClaimNote, ClaimState, Epoch};
 
 fn refused(code: u16, reason: &str) -> RequestError {
     RequestError::Status {
@@ -49,30 +47,24 @@ fn a_missing_definition_is_refused_with_the_manifest_that_has_it() {
 }
 
 #[test]
-fn offers_come_first_and_new_claims_last() {
+fn only_what_nobody_waits_for_can_wait() {
     let vip = Ipv4Addr::new(192, 0, 2, 1);
-    let holder = Holder {
-        node: "a".into(),
-        session: Session::from_number(1).expect("it is not zero"),
-        mac: MacAddr([2, 0, 0, 0, 0, 1]),
-        interface: "eth0".into(),
-    };
-    let offered = || ClaimState::Offered { to: holder.clone(), from: ("b".into(), holder.session) };
-    let held = || ClaimState::Held(holder.clone());
-    let at = || Expected::At("7".into());
-    let write = |expected, state| {
-        ClaimJob::Write(ClaimWrite { vip, expected, epoch: Epoch(2), state, note: ClaimNote::default() })
+    let write = |can_wait| ClaimWrite {
+        vip,
+        expected: Expected::Absent,
+        epoch: Epoch(2),
+        state: ClaimState::Released,
+        note: ClaimNote::default(),
+        can_wait,
     };
     let rows = [
-        (write(at(), offered()), Rank::Offer, "an offer"),
-        (write(at(), held()), Rank::Standing, "a take-over, or an acceptance"),
-        (write(at(), ClaimState::Released), Rank::Standing, "a release"),
-        (ClaimJob::Delete { vip, expected: "7".into() }, Rank::Standing, "a deletion"),
-        (ClaimJob::Read(vip), Rank::Standing, "a read"),
-        (write(Expected::Absent, held()), Rank::New, "a new claim"),
-        (ClaimJob::Conflict { vip, conflict: None }, Rank::New, "the end of a conflict"),
+        (ClaimJob::Write(write(false)), false, "an offer, an acceptance, a repair"),
+        (ClaimJob::Write(write(true)), true, "nobody has it"),
+        (ClaimJob::Delete { vip, expected: "7".into() }, true, "nobody wants it"),
+        (ClaimJob::Read(vip), false, "it decides whether a VIP is answered"),
+        (ClaimJob::Conflict { vip, conflict: None }, false, "what comes next about the VIP is behind it"),
     ];
-    for (job, rank, description) in rows {
-        assert_eq!(job.rank(), rank, "{description}");
+    for (job, can_wait, description) in rows {
+        assert_eq!(job.can_wait(), can_wait, "{description}");
     }
 }

@@ -28,6 +28,8 @@ struct Waiting {
     entries: BTreeSet<Ipv4Addr>,
     /// In the order in which it was asked for.
     claims: Vec<Claiming>,
+    /// What people are to be told, once it is so.
+    notices: Vec<ownership::Notice>,
     /// What the engine is to be told of what was not sent.
     not_sent: Vec<ownership::Event>,
 }
@@ -127,7 +129,7 @@ impl Driver<Cluster> {
                     let node = self.source.settings.node.clone();
                     return Err(RunError::NotAlone { node, session });
                 }
-                Command::Notify(notice) => self.source.messages.notice(&self.source.services, &notice),
+                Command::Notify(notice) => waiting.notices.push(notice),
                 Command::Stopped => self.source.stopped = true,
             }
         }
@@ -135,11 +137,19 @@ impl Driver<Cluster> {
         Ok(waiting.not_sent)
     }
 
-    /// Changes entries, and then asks for what rests on them. Where an entry could not be changed, nobody is told that it was.
+    /// Changes entries, and then tells and asks for what rests on them. Where an entry could not be changed, nobody is told
+    /// that it was.
     async fn catch_up(&mut self, waiting: &mut Waiting) {
         let behind = |claiming: &Claiming| self.behind.left(claiming.vip()).map(|_| claiming.vip());
         waiting.entries.extend(waiting.claims.iter().filter_map(behind));
         self.change_entries(&mut waiting.entries).await;
+        for notice in waiting.notices.drain(..) {
+            let is_so =
+                !matches!(&notice, ownership::Notice::Holds { vip, .. } if self.behind.left(*vip).is_some());
+            if is_so {
+                self.source.messages.notice(&self.source.services, &notice);
+            }
+        }
         for claiming in waiting.claims.drain(..) {
             let may_be_sent = claiming.may_be_sent(self.behind.left(claiming.vip()));
             match claiming {
@@ -226,17 +236,23 @@ impl Driver<Cluster> {
         self.adopt()
     }
 
-    fn set_fence(&mut self, fence: ownership::Fenced) -> Result<(), RunError> {
+    /// Moves the fence. While entries of the session before may still answer, it stays that session's and is over: what was
+    /// held in it is others' to take.
+    fn set_fence(&mut self, fenced: ownership::Fenced) -> Result<(), RunError> {
         self.source.beaten = now()?;
+        let session = fenced.session.map_or(0, Session::number);
         let fence = Fence {
-            deadline_ns: fence.deadline.as_nanos(),
-            hold_until_ns: fence.hold_until.as_nanos(),
+            deadline_ns: fenced.deadline.as_nanos(),
+            hold_until_ns: fenced.hold_until.as_nanos(),
             yields_settled: self.yields_settled,
-            session: fence.session.map_or(0, Session::number),
+            session,
             policy: self.source.settings.policy,
             _pad: 0,
         };
-        Ok(self.plane.maps_mut().set_fence(&fence)?)
+        let before = self.plane.maps().fence()?.session;
+        let is_begun = session == before || self.behind.answering().next().is_none();
+        let over = Fence { deadline_ns: 0, hold_until_ns: 0, session: before, ..fence };
+        Ok(self.plane.maps_mut().set_fence(if is_begun { &fence } else { &over })?)
     }
 
     /// Announces a VIP once more, where it is held.

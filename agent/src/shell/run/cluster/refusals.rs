@@ -104,6 +104,7 @@ impl Refusals {
         }
         if self.standing.len() >= MOST && !self.standing.contains_key(&asked) {
             self.standing.retain(|_, refusal| is_standing(refusal));
+            self.more &= self.standing.len() >= MOST;
         }
         if self.standing.len() >= MOST && !self.standing.contains_key(&asked) {
             return (!std::mem::replace(&mut self.more, true)).then_some(News::More);

@@ -24,6 +24,9 @@ use crate::{
     },
 };
 
+/// VIPs without a claim that are asked for at a time: a little more than are written at a time.
+const MOST_NEW: usize = 32;
+
 pub(super) fn ownership_settings(
     args: &OwnershipArgs,
     node: &str,
@@ -42,6 +45,7 @@ pub(super) fn ownership_settings(
         handover_pace: args.handover_pace,
         honour_exclude_label,
         clock_late: clock_tick()? * heartbeat::TICKS_LATE,
+        most_new: MOST_NEW,
         seed: fastrand::u64(..) ^ now_ns,
     };
     settings.check()?;

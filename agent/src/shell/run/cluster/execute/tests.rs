@@ -28,6 +28,7 @@ fn writing(state: ClaimState) -> Claiming {
         epoch: Epoch(1),
         state,
         note: ClaimNote { services: Vec::new(), cause: String::new(), trouble: None },
+        can_wait: false,
     })
 }
 
