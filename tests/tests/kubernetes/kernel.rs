@@ -41,13 +41,14 @@ fn wait_until_told(cluster: &mut Cluster, id: NodeId, vip: Ipv4Addr) -> Result<(
 fn a_vip_whose_entry_cannot_be_changed_is_not_given_away_and_that_is_told_once() -> Result<()> {
     let vips = [VIP, ip(21)];
     scenario("frozen", ClusterOptions::default(), |cluster| {
+        // Whoever is there first would have them otherwise.
+        cluster.wait_until_all_renew()?;
         let preferred = format!("kubernetes.io/hostname={}", cluster.node_name(N1));
         for (name, vip) in ["web", "mail"].into_iter().zip(vips) {
             let service = ServiceSpec::new(name, vip).annotation("vipward.io/preferred-nodes", &preferred);
             cluster.create_service(&service)?;
             cluster.wait_until_held_by(vip, N1)?;
         }
-        cluster.wait_until_all_renew()?;
         let watch = cluster.watch(&vips)?;
         watch.let_pass(cluster.options().lease + cluster.options().margin)?;
         let before = (cluster.epoch(vips[0])?, cluster.epoch(vips[1])?);
