@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use vipward_tests::{
-    cluster::{Cluster, ClusterOptions, N1, N2, NodeId, PATIENCE, SEGMENT, ServiceSpec, scenario},
+    cluster::{Cluster, ClusterOptions, N1, N2, NodeId, PATIENCE, SEGMENT, ServiceSpec, Watch, scenario},
     interrupt,
     process::output_of,
     scene::{VIP, ip},
@@ -172,18 +172,27 @@ fn wait_until_full(cluster: &mut Cluster, vips: &[Ipv4Addr]) -> Result<(Ipv4Addr
     Ok((*left, full[0]))
 }
 
+fn two_that_stop() -> ClusterOptions {
+    let args = ["--policy", "stop"].map(str::to_owned).to_vec();
+    ClusterOptions { nodes: 2, args, ..ClusterOptions::default() }
+}
+
+/// The VIP is with the first node, and the other one may not have it.
+fn held_by_the_first_alone(cluster: &mut Cluster) -> Result<Watch> {
+    cluster.wait_until_all_renew()?;
+    cluster.label_node(N2, EXCLUDE, Some("true"))?;
+    cluster.create_service(&ServiceSpec::new("web", VIP))?;
+    cluster.wait_until_held_by(VIP, N1)?;
+    let watch = cluster.watch(&[VIP])?;
+    watch.let_pass(cluster.options().lease + cluster.options().margin)?;
+    Ok(watch)
+}
+
 #[test]
 fn a_node_whose_session_was_ended_and_that_cannot_stop_answering_begins_no_other() -> Result<()> {
-    let args = ["--policy", "stop"].map(str::to_owned).to_vec();
-    let options = ClusterOptions { nodes: 2, args, ..ClusterOptions::default() };
-    scenario("frozenwake", options, |cluster| {
-        cluster.wait_until_all_renew()?;
-        cluster.label_node(N2, EXCLUDE, Some("true"))?;
-        cluster.create_service(&ServiceSpec::new("web", VIP))?;
-        cluster.wait_until_held_by(VIP, N1)?;
+    scenario("frozenwake", two_that_stop(), |cluster| {
+        let watch = held_by_the_first_alone(cluster)?;
         cluster.label_node(N2, EXCLUDE, None)?;
-        let watch = cluster.watch(&[VIP])?;
-        watch.let_pass(cluster.options().lease + cluster.options().margin)?;
 
         watch.step(format!("no entry of {N1} can be changed any more, and its agent is paused"));
         freeze_entries(cluster, N1)?;
@@ -204,15 +213,8 @@ fn a_node_whose_session_was_ended_and_that_cannot_stop_answering_begins_no_other
 
 #[test]
 fn a_node_that_leaves_and_cannot_stop_answering_does_not_end_its_session_before_its_fence() -> Result<()> {
-    let args = ["--policy", "stop"].map(str::to_owned).to_vec();
-    let options = ClusterOptions { nodes: 2, args, ..ClusterOptions::default() };
-    scenario("frozenend", options, |cluster| {
-        cluster.wait_until_all_renew()?;
-        cluster.label_node(N2, EXCLUDE, Some("true"))?;
-        cluster.create_service(&ServiceSpec::new("web", VIP))?;
-        cluster.wait_until_held_by(VIP, N1)?;
-        let watch = cluster.watch(&[VIP])?;
-        watch.let_pass(cluster.options().lease + cluster.options().margin)?;
+    scenario("frozenend", two_that_stop(), |cluster| {
+        let watch = held_by_the_first_alone(cluster)?;
 
         watch.step(format!("no entry of {N1} can be changed any more, and it is drained"));
         freeze_entries(cluster, N1)?;

@@ -177,12 +177,11 @@ impl Driver<Cluster> {
         write: LeaseWrite,
         not_sent: &mut Vec<ownership::Event>,
     ) -> Result<(), RunError> {
-        let mut answering: BTreeSet<Ipv4Addr> = self.behind.answering().collect();
-        let session = Session::from_number(self.plane.maps().fence()?.session);
         let is_own = write.node == self.source.settings.node;
-        if is_own && !answering.is_empty() && !keeps_session(&write, session) {
+        if is_own && self.may_answer_wrongly() && !keeps_session(&write, self.pinned_session()?) {
+            let mut answering = self.behind.answering().collect();
             self.change_entries(&mut answering).await;
-            if self.behind.answering().next().is_some() {
+            if self.may_answer_wrongly() {
                 let outcome = Outcome::Refused(NOT_SENT.into());
                 not_sent.push(ownership::Event::LeaseWritten { node: write.node, outcome });
                 return Ok(());
@@ -190,6 +189,16 @@ impl Driver<Cluster> {
         }
         self.source.requests.write_lease(write);
         Ok(())
+    }
+
+    /// Whether an entry that could not be changed may still answer.
+    fn may_answer_wrongly(&self) -> bool {
+        self.behind.answering().next().is_some()
+    }
+
+    /// The session that entries answer in.
+    fn pinned_session(&self) -> Result<Option<Session>, RunError> {
+        Ok(Session::from_number(self.plane.maps().fence()?.session))
     }
 
     fn assign(&mut self, vip: Ipv4Addr, entry: Option<Entry>, home: Option<&str>) {
@@ -240,19 +249,22 @@ impl Driver<Cluster> {
     /// held in it is others' to take.
     fn set_fence(&mut self, fenced: ownership::Fenced) -> Result<(), RunError> {
         self.source.beaten = now()?;
-        let session = fenced.session.map_or(0, Session::number);
-        let fence = Fence {
+        let mut fence = Fence {
             deadline_ns: fenced.deadline.as_nanos(),
             hold_until_ns: fenced.hold_until.as_nanos(),
             yields_settled: self.yields_settled,
-            session,
+            session: fenced.session.map_or(0, Session::number),
             policy: self.source.settings.policy,
             _pad: 0,
         };
-        let before = self.plane.maps().fence()?.session;
-        let is_begun = session == before || self.behind.answering().next().is_none();
-        let over = Fence { deadline_ns: 0, hold_until_ns: 0, session: before, ..fence };
-        Ok(self.plane.maps_mut().set_fence(if is_begun { &fence } else { &over })?)
+        if self.may_answer_wrongly() {
+            let before = self.pinned_session()?;
+            if fenced.session != before {
+                let session = before.map_or(0, Session::number);
+                fence = Fence { deadline_ns: 0, hold_until_ns: 0, session, ..fence };
+            }
+        }
+        Ok(self.plane.maps_mut().set_fence(&fence)?)
     }
 
     /// Announces a VIP once more, where it is held.

@@ -43,8 +43,7 @@ impl Messages {
         note: &str,
     ) {
         for name in names {
-            let regarding = Regarding::Service { name: name.clone(), uid: services.uid(name).cloned() };
-            self.tell(regarding, kind, reason, note);
+            self.tell(about(services, name), kind, reason, note);
         }
     }
 
@@ -119,8 +118,7 @@ impl Messages {
         service: &ServiceName,
         problem: &Problem,
     ) -> bool {
-        let regarding = Regarding::Service { name: service.clone(), uid: services.uid(service).cloned() };
-        let note = problem.to_string();
+        let (regarding, note) = (about(services, service), problem.to_string());
         self.recorder.offer(Message { regarding, kind: Kind::Warning, reason: "Problem", note })
     }
 
@@ -150,6 +148,10 @@ impl Messages {
     pub(super) fn ingress_left(&mut self, service: &ServiceName) {
         self.unwritten.remove(service);
     }
+}
+
+fn about(services: &Services, name: &ServiceName) -> Regarding {
+    Regarding::Service { name: name.clone(), uid: services.uid(name).cloned() }
 }
 
 pub(super) fn reason_name(reason: StopReason) -> &'static str {
