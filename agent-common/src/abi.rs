@@ -5,7 +5,7 @@ use core::mem::offset_of;
 use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 
 /// Changes with every change of a key or value; the agent migrates pins of another version.
-pub const ABI_VERSION: u32 = 2;
+pub const ABI_VERSION: u32 = 3;
 /// Where the maps and links are pinned unless the user says otherwise.
 pub const PIN_DIR: &str = "/sys/fs/bpf/vipward";
 /// Entries of `vips_v4` unless the user says otherwise.
@@ -14,6 +14,8 @@ pub const DEFAULT_MAX_VIPS: u32 = 65_536;
 pub const VIP_COUNTER_SLOTS: u32 = 4_096;
 /// Entries of `links`.
 pub const MAX_LINKS: u32 = 1_024;
+/// Entries of `offenders`; of more, the ones that were quiet for longest are forgotten.
+pub const MAX_OFFENDERS: u32 = 4_096;
 /// Entries of `peers`.
 pub const MAX_PEERS: u32 = 16_384;
 
@@ -37,13 +39,27 @@ pub mod maps {
     pub const YIELDS: &str = "yields";
     /// One bit per address that may be a VIP; see [`crate::filter_bit`].
     pub const FILTER: &str = "filter";
+    /// [`crate::OffenderKey`] → [`crate::Offender`], written by the program only; the least recently seen make room.
+    pub const OFFENDERS: &str = "offenders";
     /// Ring buffer of [`crate::Event`].
     pub const EVENTS: &str = "events";
     /// One [`crate::Meta`].
     pub const META: &str = "meta";
     /// All of them.
-    pub const ALL: &[&str] =
-        &[VIPS_V4, LINKS, PEERS, FENCE, COUNTERS, VIP_COUNTERS, VIP_STATE, YIELDS, FILTER, EVENTS, META];
+    pub const ALL: &[&str] = &[
+        VIPS_V4,
+        LINKS,
+        PEERS,
+        FENCE,
+        COUNTERS,
+        VIP_COUNTERS,
+        VIP_STATE,
+        YIELDS,
+        FILTER,
+        OFFENDERS,
+        EVENTS,
+        META,
+    ];
 }
 
 /// Key of `vips_v4`.

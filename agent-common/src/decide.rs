@@ -54,7 +54,7 @@ pub trait Tables {
     fn yielded(&self, vip: &Vip) -> Option<MacAddr>;
     /// Records that the entry is yielded to `mac`; `false` when another CPU has yielded it already.
     fn yield_to(&self, vip: &Vip, mac: MacAddr) -> bool;
-    /// Tells userspace about a claim on `vip`.
+    /// Tells userspace about a claim on `vip`, or a probe for it.
     fn tell(&self, kind: EventKind, vip: &Vip, frame: &ArpFrame, now_ns: u64);
 }
 
@@ -196,6 +196,9 @@ fn judge(frame: &ArpFrame, vip: &Vip, now_ns: u64, tables: &impl Tables) -> Judg
 #[inline(always)]
 fn request(frame: &ArpFrame, vip: &Vip, tables: &impl Tables) -> Verdict {
     if vip.role == Role::Foreign {
+        if vip.mac.is_zero() && frame.is_probe() && !tables.is_peer(frame.sha) {
+            tables.tell(EventKind::Probed, vip, frame, tables.now_ns());
+        }
         return Verdict::about(Outcome::SuppressedForeign, vip);
     }
     let now_ns = tables.now_ns();

@@ -23,6 +23,8 @@ pub enum EventKind {
     Yielded = 4,
     /// Somebody claims a VIP whose holder is not known.
     Sighted = 5,
+    /// Somebody who is no peer probes for a VIP whose holder is not known (RFC 5227, 2.1.1): they are about to use it.
+    Probed = 6,
 }
 
 /// One record of the `events` ring buffer.
@@ -41,7 +43,7 @@ pub struct Event {
     pub vlan: u16,
     /// oper of the frame, in host order.
     pub oper: u16,
-    /// The VIP: spa of the frame.
+    /// The VIP: spa of the frame, tpa of a probe.
     pub vip: [u8; 4],
     /// sha of the frame.
     pub sha: [u8; 6],
@@ -112,13 +114,52 @@ pub struct Limiter {
 pub struct VipState {
     /// To whom the entry was yielded.
     pub yielded: Yield,
-    /// Limits `conflict` and `sighted`.
+    /// Limits `conflict`, `sighted` and `probed`.
     pub strangers: Limiter,
     /// Limits `contested` and `moved`.
     pub peers: Limiter,
 }
 
 const _: () = assert!(size_of::<VipState>() == 40);
+
+/// Key of `offenders`: who claims which VIP where.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct OffenderKey {
+    /// The interface that the segment is seen through.
+    pub ifindex: u32,
+    /// VLAN ID, 0 for none.
+    pub vlan: u16,
+    /// sha of the claims.
+    pub mac: [u8; 6],
+    /// The VIP, in wire order.
+    pub addr: [u8; 4],
+}
+
+const _: () = assert!(size_of::<OffenderKey>() == 16);
+
+/// Value of `offenders`: the claims on one VIP by one MAC that were told as `conflict`, `contested`, `sighted` or
+/// `probed`, those that the limiter swallowed included.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, NoUninit, CheckedBitPattern)]
+#[repr(C)]
+pub struct Offender {
+    /// When the first one came (`CLOCK_MONOTONIC_COARSE`).
+    pub first_ns: u64,
+    /// When the last one came.
+    pub last_ns: u64,
+    /// How many there were.
+    pub claims: u64,
+    /// What the last one was.
+    pub kind: EventKind,
+    /// oper of the last one, in host order.
+    pub oper: u16,
+    /// Ethernet source of the last one.
+    pub source: [u8; 6],
+    /// Always zero.
+    pub _pad: u32,
+}
+
+const _: () = assert!(size_of::<Offender>() == 40);
 
 #[cfg(test)]
 mod tests;

@@ -176,6 +176,12 @@ impl ArpFrame {
         self.spa == self.tpa
     }
 
+    /// Whether the frame asks who uses tpa on behalf of nobody: an ARP Probe (RFC 5227 section 1.1).
+    #[inline(always)]
+    pub fn is_probe(&self) -> bool {
+        self.is_request() && self.spa() == [0; 4]
+    }
+
     /// Turns a request into the reply to it, in place: `mac` is what is answered, `source` the Ethernet source.
     ///
     /// The reply goes to sha, whatever the Ethernet source was, as the kernel's own does (`arp_process`).

@@ -18,11 +18,14 @@ mod filter;
 mod frame;
 
 pub use abi::{
-    ABI_VERSION, DEFAULT_MAX_VIPS, Fence, FenceState, Field, Layout, Link, MAX_LINKS, MAX_PEERS, Meta,
-    PIN_DIR, Peer, PeerKey, Policy, Role, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, YieldTotal, maps,
+    ABI_VERSION, DEFAULT_MAX_VIPS, Fence, FenceState, Field, Layout, Link, MAX_LINKS, MAX_OFFENDERS,
+    MAX_PEERS, Meta, PIN_DIR, Peer, PeerKey, Policy, Role, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey,
+    YieldTotal, maps,
 };
 pub use counters::{Action, Counters, Outcome};
 pub use decide::{Answer, Tables, Verdict, Vip, decide};
-pub use event::{EVENT_INTERVAL_NS, EVENTS_BYTES, Event, EventKind, Limiter, VipState, Yield};
+pub use event::{
+    EVENT_INTERVAL_NS, EVENTS_BYTES, Event, EventKind, Limiter, Offender, OffenderKey, VipState, Yield,
+};
 pub use filter::{FILTER_BITS, FILTER_WORDS, filter_bit};
 pub use frame::{ArpFrame, ETHERTYPE_ARP, FRAME_LEN, MacAddr, OPER_REPLY, OPER_REQUEST};

@@ -26,6 +26,10 @@ struct Ask {
     vips: u32,
     /// How many askers there are; a power of two.
     askers: u32,
+    /// One frame in so many is no request but an intruder; a power of two, or 0 for none.
+    intruder_every: u32,
+    /// What an intruder is: 0 ARP about no VIP, 1 a claim on the first VIP, 2 the same from ever new MACs.
+    intruder: u32,
     /// Frames made so far, on this CPU.
     made: u64,
 }
@@ -112,9 +116,27 @@ fn write_request(ctx: &mut XdpContext) {
     #[expect(clippy::cast_possible_truncation, reason = "only the low bits choose")]
     let made = ask.made as u32;
     ask.made += 1;
+    if ask.intruder_every != 0 && made & (ask.intruder_every - 1) == 0 {
+        *frame = intruder(ask, made);
+        return;
+    }
     let asker = made & (ask.askers.wrapping_sub(1));
     let vip = made.wrapping_mul(STRIDE) & (ask.vips.wrapping_sub(1));
     let spa = (u32::from_be_bytes(ask.spa) + asker).to_be_bytes();
     let tpa = (u32::from_be_bytes(ask.tpa) + vip).to_be_bytes();
     *frame = ArpFrame::new(ask.dst, ask.src, OPER_REQUEST, ask.src, spa, MacAddr::ZERO, tpa);
+}
+
+/// A gratuitous request that is no request for a VIP.
+#[inline(always)]
+fn intruder(ask: &Ask, made: u32) -> ArpFrame {
+    const ELSEWHERE: [u8; 4] = [192, 0, 2, 1];
+
+    let mut mac = ask.src;
+    if ask.intruder == 2 {
+        let [a, b, c, d] = made.to_be_bytes();
+        mac = MacAddr([0x02, 0xf0, a, b, c, d]);
+    }
+    let claimed = if ask.intruder == 0 { ELSEWHERE } else { ask.tpa };
+    ArpFrame::new(ask.dst, mac, OPER_REQUEST, mac, claimed, MacAddr::ZERO, claimed)
 }

@@ -3,16 +3,16 @@
 use core::{intrinsics, ptr};
 
 use aya_ebpf::{
-    bindings::xdp_md,
-    btf_maps::{Array, HashMap, PerCpuArray, RingBuf},
+    bindings::{BPF_NOEXIST, xdp_md},
+    btf_maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf},
     helpers::generated::{bpf_jiffies64, bpf_ktime_get_coarse_ns},
     macros::btf_map,
 };
 use vipward_common::{
     ArpFrame, Counters, DEFAULT_MAX_VIPS, EVENT_INTERVAL_NS, EVENTS_BYTES, Event, EventKind, FILTER_WORDS,
-    Fence, FenceState, Limiter, Link, MAX_LINKS, MAX_PEERS, MacAddr, Meta, Outcome, Peer, PeerKey, Role,
-    Tables, VIP_COUNTER_SLOTS, Verdict, Vip, VipCounters, VipEntry, VipKey, VipState, Yield, YieldTotal,
-    filter_bit,
+    Fence, FenceState, Limiter, Link, MAX_LINKS, MAX_OFFENDERS, MAX_PEERS, MacAddr, Meta, Offender,
+    OffenderKey, Outcome, Peer, PeerKey, Role, Tables, VIP_COUNTER_SLOTS, Verdict, Vip, VipCounters,
+    VipEntry, VipKey, VipState, Yield, YieldTotal, filter_bit,
 };
 
 #[btf_map(name = "vips_v4")]
@@ -33,6 +33,8 @@ static VIP_STATE: Array<VipState, { DEFAULT_MAX_VIPS as usize }> = Array::new();
 static YIELDS: Array<YieldTotal, 1> = Array::new();
 #[btf_map(name = "filter")]
 static FILTER: Array<u64, { FILTER_WORDS as usize }> = Array::new();
+#[btf_map(name = "offenders")]
+static OFFENDERS: LruHashMap<OffenderKey, Offender, { MAX_OFFENDERS as usize }> = LruHashMap::new();
 #[btf_map(name = "events")]
 static EVENTS: RingBuf<Event, { EVENTS_BYTES as usize }> = RingBuf::new();
 /// Not read here: it tells an agent which layout it finds pinned.
@@ -216,11 +218,20 @@ impl Tables for Maps {
 
     #[inline(always)]
     fn tell(&self, kind: EventKind, vip: &Vip, frame: &ArpFrame, now_ns: u64) {
+        let ifindex = self.ifindex();
+        // A probe names the VIP as what it asks for.
+        let addr = if frame.is_probe() { frame.tpa() } else { frame.spa() };
+        if !matches!(kind, EventKind::Moved | EventKind::Yielded) {
+            let key = OffenderKey { ifindex, vlan: 0, mac: frame.sha.0, addr };
+            remember(&key, kind, frame, now_ns);
+        }
         let Some(state) = VIP_STATE.get_ptr_mut(vip.slot) else { return };
         // SAFETY: valid map value; its words are changed atomically below.
         let limiter = unsafe {
             match kind {
-                EventKind::Conflict | EventKind::Sighted => ptr::addr_of_mut!((*state).strangers),
+                EventKind::Conflict | EventKind::Sighted | EventKind::Probed => {
+                    ptr::addr_of_mut!((*state).strangers)
+                }
                 EventKind::Contested | EventKind::Moved | EventKind::Yielded => {
                     ptr::addr_of_mut!((*state).peers)
                 }
@@ -232,10 +243,10 @@ impl Tables for Maps {
             at_ns: now_ns,
             swallowed,
             kind,
-            ifindex: self.ifindex(),
+            ifindex,
             vlan: 0,
             oper: frame.oper(),
-            vip: frame.spa(),
+            vip: addr,
             sha: frame.sha.0,
             source: frame.src.0,
             holder: vip.mac.0,
@@ -251,6 +262,26 @@ impl Tables for Maps {
             }
         }
     }
+}
+
+/// Counts a claim to its offender; of two CPUs that meet a new one at once, the later one's first claim is not counted.
+#[inline(always)]
+fn remember(key: &OffenderKey, kind: EventKind, frame: &ArpFrame, now_ns: u64) {
+    let (oper, source) = (frame.oper(), frame.src.0);
+    if let Some(known) = OFFENDERS.get_ptr_mut(key) {
+        // SAFETY: valid map value. What is not counted is what the last claim said, whichever CPU saw it.
+        unsafe {
+            (*known).last_ns = now_ns;
+            (*known).kind = kind;
+            (*known).oper = oper;
+            (*known).source = source;
+            add(ptr::addr_of_mut!((*known).claims), 1);
+        }
+        return;
+    }
+    let new = Offender { first_ns: now_ns, last_ns: now_ns, claims: 1, kind, oper, source, _pad: 0 };
+    // It fails when another CPU was first.
+    let _ = OFFENDERS.insert(key, new, u64::from(BPF_NOEXIST));
 }
 
 /// Lets an event through, with the number swallowed before it, or counts it as swallowed.
@@ -308,7 +339,7 @@ fn log_claim(kind: EventKind, frame: &ArpFrame) {
     }
     let spa = frame.spa();
     match kind {
-        EventKind::Conflict | EventKind::Sighted | EventKind::Contested => {
+        EventKind::Conflict | EventKind::Sighted | EventKind::Contested | EventKind::Probed => {
             aya_log_ebpf::warn!((), "claim on {:i} by {:mac} (kind {})", spa, frame.sha.0, kind as u32);
         }
         EventKind::Moved | EventKind::Yielded => {

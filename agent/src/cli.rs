@@ -1,15 +1,36 @@
 //! The command line: what can be asked, and what it teaches.
 
+mod doctor;
+mod explain;
 mod kubernetes;
+mod plugin;
+mod watch;
+mod who_has;
 
-use std::path::PathBuf;
+use std::{
+    net::{AddrParseError, IpAddr},
+    path::PathBuf,
+    str::FromStr,
+};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use thiserror::Error;
 use vipward_common::{DEFAULT_MAX_VIPS, PIN_DIR};
 
-pub use self::kubernetes::{
-    ApiArgs, KubernetesArgs, MoveArgs, OwnershipArgs, PolicyArg, ServiceArgs, XdpArg,
+pub use self::{
+    doctor::DoctorArgs,
+    explain::ExplainArgs,
+    kubernetes::{
+        ApiArgs, KubernetesArgs, MoveArgs, OwnershipArgs, PodAddress, PolicyArg, ServiceArgs, XdpArg,
+    },
+    plugin::{CalledAs, complete},
+    watch::{LinesArg, WatchArgs},
+    who_has::{ReportFormat, WhoHasArgs},
+};
+use crate::shell::{
+    metrics::DEFAULT_MAX_VIPS as DEFAULT_SERIES_VIPS,
+    pages::{Listen, ListenAddress},
 };
 
 /// Layer-2 VIP agent: answers ARP for the VIPs of this node in XDP, and guards them.
@@ -31,7 +52,10 @@ Exit codes:
   2  the command line is wrong
   3  the configuration, the settings or the kubeconfig are wrong or cannot be read (nothing was changed)
   4  this host cannot run it: not root or capabilities missing, kernel too old, no bpffs
-  5  another agent uses the pin directory, or runs under this node's name";
+  5  another agent uses the pin directory, or runs under this node's name
+  6  who-has: nobody answers
+  7  who-has: more than one answers, a conflict
+  8  explain: a step is broken; doctor: something is red";
 
 /// The subcommands.
 #[derive(Subcommand, Debug)]
@@ -56,6 +80,18 @@ pub enum Command {
     Crd,
     /// Show what the kernel has: interfaces, VIPs, counters, the fence. Works without a running agent.
     Status(StatusArgs),
+    /// Examine this host: what is well, what is not, and what to do about it. Works without a running agent.
+    #[command(after_long_help = doctor::HELP)]
+    Doctor(DoctorArgs),
+    /// Watch what the kernel has: interfaces, VIPs and their rates, the fence, and who claims what is not theirs.
+    ///
+    /// It reads the pins, as `status` does, and needs no running agent.
+    #[command(after_help = watch::HELP)]
+    Watch(WatchArgs),
+    /// Ask the segment who answers for an address, and list all who do, with MAC, vendor and order. Works without an agent.
+    WhoHas(WhoHasArgs),
+    /// Say why an address is answered for, or is not: from the Service to the answer, with the first broken step.
+    Explain(Box<ExplainArgs>),
     /// Detach the program from every interface and remove everything that is pinned. VIPs are no longer answered.
     ///
     /// Addresses that `bind:` put on interfaces are taken away too. Refused while an agent uses the pin directory:
@@ -98,9 +134,51 @@ pub struct AgentArgs {
     /// Only validate the file, and print the effective configuration with every default.
     #[arg(long)]
     pub check: bool,
+    /// The pages.
+    #[command(flatten)]
+    pub pages: PagesArgs,
     /// The data plane and the log.
     #[command(flatten)]
     pub plane: PlaneArgs,
+}
+
+/// Where `/metrics`, `/livez`, `/readyz` and `/debug/state` are served.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Pages")]
+pub struct PagesArgs {
+    /// Serve /metrics, /livez, /readyz and (for this host only) /debug/state on this address; repeatable. `none`: nowhere.
+    /// Default: 127.0.0.1, and in a cluster the pod's address too.
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Vec<ListenAddress>,
+    /// The port of these pages, on all of their addresses.
+    #[arg(long, value_name = "PORT", default_value_t = 9_647, value_parser = clap::value_parser!(u16).range(1..))]
+    pub listen_port: u16,
+    /// With more VIPs than this, none has metrics of its own.
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_SERIES_VIPS)]
+    pub metrics_max_vips: usize,
+}
+
+impl PagesArgs {
+    /// Where to listen, in a cluster with the pod's address.
+    pub fn listen(&self, pod: Option<IpAddr>, needs_loopback: bool) -> Listen {
+        Listen { addresses: self.listen.clone(), port: self.listen_port, pod, needs_loopback }
+    }
+}
+
+/// Neither an address nor `none`.
+#[derive(Debug, Error)]
+#[error("it must be an IP address, or `none`")]
+pub struct ListenAddressError(#[source] AddrParseError);
+
+impl FromStr for ListenAddress {
+    type Err = ListenAddressError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "none" => Ok(Self::Nowhere),
+            address => address.parse().map(Self::At).map_err(ListenAddressError),
+        }
+    }
 }
 
 /// What every agent is told about its data plane and its log.
@@ -139,9 +217,37 @@ pub struct StatusArgs {
     /// Where the pins are.
     #[command(flatten)]
     pub pins: PinArgs,
+    /// Show what the cluster's records say: VIPs with their holders, nodes with their Leases, the last moves. It is what
+    /// `kubectl vip status` shows.
+    #[arg(long)]
+    pub cluster: bool,
+    /// Show what this node's kernel has. It is what `vipward status` shows.
+    #[arg(long, conflicts_with = "cluster")]
+    pub node: bool,
+    /// The cluster's records.
+    #[command(flatten)]
+    pub records: RecordArgs,
     /// How to print it.
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     pub output: Output,
+}
+
+/// Where the cluster's records are, and how long they are looked at.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "With --cluster")]
+pub struct RecordArgs {
+    /// The cluster's configuration. Default: ~/.kube/config, else the service account of the Pod.
+    #[arg(long, value_name = "FILE", env = "KUBECONFIG")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The kubeconfig's context. Default: its current one.
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+    /// The namespace of the nodes' Leases.
+    #[arg(long, value_name = "NAMESPACE", default_value = "vipward-system")]
+    pub lease_namespace: String,
+    /// How long to watch which Leases change: nobody's wall clock is compared.
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = humantime::parse_duration)]
+    pub look: std::time::Duration,
 }
 
 /// How a report is printed.

@@ -3,25 +3,40 @@
 use std::{
     env,
     error::Error,
+    fmt::Display,
     io::{self, IsTerminal, Write},
+    iter,
+    path::PathBuf,
     process::ExitCode,
+    time::Duration,
 };
 
 use anyhow::{Context, bail};
-use clap::{CommandFactory, Parser};
+use clap::FromArgMatches;
+use serde::Serialize;
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 use vipward::{
-    cli::{AgentArgs, Cli, Command, KubernetesArgs, LogFormat, MoveArgs, Output, PinArgs, StatusArgs},
-    core::{config::ConfigError, ownership::SettingsError},
+    cli::{
+        AgentArgs, CalledAs, Cli, Command, DoctorArgs, ExplainArgs, KubernetesArgs, LinesArg, LogFormat,
+        MoveArgs, Output, PinArgs, RecordArgs, ReportFormat, StatusArgs, WatchArgs, WhoHasArgs, complete,
+    },
+    core::{config::ConfigError, doctor, explain::explain, ownership::SettingsError, who_has::Verdict},
     shell::{
         bind,
         bpf::{self, Pins},
-        kube::{Access, ConnectError, Moved, Mover, crd_yaml},
+        cluster_status::ClusterTables,
+        doctor::{self as examination, Report},
+        explain,
+        kube::{Access, ConnectError, Moved, Mover, crd_yaml, read_overview},
+        live::{self, Lines, Watching},
         netlink::Netlink,
         preflight::{PinDirError, PinDirLock, PreflightError},
         run::{self, RunError},
-        status,
+        segment,
+        status::{self, StatusError},
+        terminal::Colours,
+        who_has::{self, render},
     },
 };
 
@@ -29,29 +44,74 @@ const FAILED: u8 = 1;
 const BAD_CONFIGURATION: u8 = 3;
 const UNFIT_HOST: u8 = 4;
 const NOT_ALONE: u8 = 5;
+const NOBODY_ANSWERS: u8 = 6;
+const SEVERAL_ANSWER: u8 = 7;
+const BROKEN: u8 = 8;
+/// Who waits longer wants to know what for.
+const PROGRESS_AFTER: Duration = Duration::from_secs(1);
+/// For who calls the plugin at a desk.
+const ON_A_NODE: &str = "this looks at the machine that it runs on, which is no node of Vipward's; on a node: kubectl -n \
+                         vipward-system exec ds/vipward -- /vipward";
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let (called, cli) = match command_line() {
+        Ok(called) => called,
+        Err(ended) => return ended,
+    };
     let result = match cli.command {
         Command::Agent(args) if args.check => check(&args),
         Command::Agent(args) => agent(args),
         Command::Kubernetes(args) => kubernetes(*args),
         Command::Move(args) => runtime().and_then(|runtime| runtime.block_on(move_vip(&args))),
         Command::Crd => show(&crd_yaml()),
-        Command::Status(args) => show_status(&args),
+        Command::Status(args) => show_status(&args, called),
+        Command::Doctor(args) => return ended(doctor(args, called)),
+        Command::Watch(args) => watch(&args).map_err(|error| on_a_node(called, error)),
+        Command::WhoHas(args) => {
+            return ended(runtime().and_then(|runtime| runtime.block_on(who_has(&args))));
+        }
+        Command::Explain(args) => {
+            return ended(runtime().and_then(|runtime| runtime.block_on(explain_address(&args))));
+        }
         Command::Unload(args) => runtime().and_then(|runtime| runtime.block_on(unload(&args))),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "vipward", &mut io::stdout());
+            clap_complete::generate(shell, &mut CalledAs::Vipward.command(), "vipward", &mut io::stdout());
             Ok(())
         }
     };
+    ended(result.map(|()| ExitCode::SUCCESS))
+}
+
+fn ended(result: anyhow::Result<ExitCode>) -> ExitCode {
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::from(exit_code(&error))
         }
     }
+}
+
+/// What is asked for, and under which name; or the exit code, when kubectl only asked for completions.
+#[expect(clippy::disallowed_methods, reason = "this is the edge")]
+fn command_line() -> Result<(CalledAs, Cli), ExitCode> {
+    let mut arguments = env::args_os();
+    let name = arguments.next().unwrap_or_default();
+    let called = CalledAs::by(&name);
+    if called == CalledAs::Completion {
+        let words: Vec<String> = arguments.map(|word| word.to_string_lossy().into_owned()).collect();
+        return Err(show(&complete(&words)).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS));
+    }
+    let matches = called.command().get_matches_from(iter::once(name).chain(arguments));
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    Ok((called, cli))
+}
+
+/// What looks at a node's kernel finds nothing at a desk.
+fn on_a_node(called: CalledAs, error: anyhow::Error) -> anyhow::Error {
+    let nothing = error.chain().filter_map(|cause| cause.downcast_ref::<StatusError>());
+    let nothing = nothing.into_iter().any(|cause| matches!(cause, StatusError::NothingPinned { .. }));
+    if called == CalledAs::Plugin && nothing { error.context(ON_A_NODE) } else { error }
 }
 
 fn exit_code(error: &anyhow::Error) -> u8 {
@@ -66,7 +126,9 @@ fn exit_code(error: &anyhow::Error) -> u8 {
     if !error.downcast_ref().is_none_or(alone) {
         return NOT_ALONE;
     }
-    if error.chain().any(<dyn Error>::is::<PreflightError>) {
+    let no_raw_socket =
+        |cause: &(dyn Error + 'static)| matches!(cause.downcast_ref(), Some(segment::SegmentError::Open(_)));
+    if error.chain().any(|cause| cause.is::<PreflightError>() || no_raw_socket(cause)) {
         return UNFIT_HOST;
     }
     match error.chain().find_map(|cause| cause.downcast_ref::<PinDirError>()) {
@@ -92,8 +154,7 @@ fn kubernetes(args: KubernetesArgs) -> anyhow::Result<()> {
 
 /// Asks for a handover, and tells how it goes until the VIP is where it is wanted.
 async fn move_vip(args: &MoveArgs) -> anyhow::Result<()> {
-    let home = || Some(env::home_dir()?.join(".kube/config")).filter(|path| path.exists());
-    let access = Access { kubeconfig: args.kubeconfig.clone().or_else(home), context: None };
+    let access = Access { kubeconfig: args.kubeconfig.clone().or_else(kubeconfig_at_home), context: None };
     let mover = Mover::connect(&access).await?;
     let from = mover.ask(args.address, &args.to).await?;
     println!("{} is held by {from}; asked for a move to {}", args.address, args.to);
@@ -110,13 +171,113 @@ async fn move_vip(args: &MoveArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn show_status(args: &StatusArgs) -> anyhow::Result<()> {
-    let status = runtime()?.block_on(status::read(&Pins::new(&args.pins.pin_dir)))?;
-    match args.output {
-        Output::Table => show(&status.to_string()),
-        Output::Json => show(&(serde_json::to_string_pretty(&status)? + "\n")),
-        Output::Yaml => show(&serde_saphyr::to_string(&status)?),
+fn kubeconfig_at_home() -> Option<PathBuf> {
+    Some(env::home_dir()?.join(".kube/config")).filter(|path| path.exists())
+}
+
+fn show_status(args: &StatusArgs, called: CalledAs) -> anyhow::Result<()> {
+    if args.cluster || called == CalledAs::Plugin && !args.node {
+        return show_cluster(args);
     }
+    let status = runtime()?.block_on(status::read(&Pins::new(&args.pins.pin_dir)));
+    let status = status.map_err(|error| on_a_node(called, error.into()))?;
+    print_as(args.output, &status, &status)
+}
+
+/// What the cluster's records say.
+fn show_cluster(args: &StatusArgs) -> anyhow::Result<()> {
+    let RecordArgs { kubeconfig, context, lease_namespace, look } = &args.records;
+    let access =
+        Access { kubeconfig: kubeconfig.clone().or_else(kubeconfig_at_home), context: context.clone() };
+    let overview = runtime()?.block_on(read_overview(&access, lease_namespace, *look))?;
+    print_as(args.output, &overview, &ClusterTables(&overview))
+}
+
+/// A report, for programs or for people.
+fn print_as(output: Output, report: &impl Serialize, tables: &impl Display) -> anyhow::Result<()> {
+    match output {
+        Output::Table => show(&tables.to_string()),
+        Output::Json => show(&(serde_json::to_string_pretty(report)? + "\n")),
+        Output::Yaml => show(&serde_saphyr::to_string(report)?),
+    }
+}
+
+/// Watches the pins until the operator has seen enough.
+fn watch(args: &WatchArgs) -> anyhow::Result<()> {
+    let watching = Watching { pins: Pins::new(&args.pins.pin_dir), interval: args.interval };
+    let lines = match args.output {
+        LinesArg::Text => Lines::Text,
+        LinesArg::Json => Lines::Json,
+    };
+    runtime()?.block_on(async {
+        if args.plain { live::plain(&watching, lines).await } else { live::screen(&watching).await }
+    })?;
+    Ok(())
+}
+
+/// Examines the host.
+fn doctor(args: DoctorArgs, called: CalledAs) -> anyhow::Result<ExitCode> {
+    let DoctorArgs { pins, interfaces, strict, output } = args;
+    let facts = runtime()?.block_on(examination::read(&pins.pin_dir, interfaces));
+    if called == CalledAs::Plugin && matches!(facts.plane, Ok(None)) {
+        eprintln!("note: {ON_A_NODE}");
+    }
+    let checks = doctor::examine(&facts);
+    let passes = doctor::passes(&checks, strict);
+    let report = Report::new(checks, passes, Colours::of_stdout());
+    print_as(output, &report, &report)?;
+    Ok(if passes { ExitCode::SUCCESS } else { ExitCode::from(BROKEN) })
+}
+
+/// Asks the segment. While that takes long, says on stderr how far it is.
+async fn who_has(args: &WhoHasArgs) -> anyhow::Result<ExitCode> {
+    let options = who_has::Options {
+        address: args.address,
+        interface: args.interface.clone(),
+        count: args.count,
+        timeout: args.timeout,
+        pin_dir: args.pins.pin_dir.clone(),
+    };
+    let mut waited = Duration::ZERO;
+    let report = who_has::ask(&options, |asking| {
+        waited += args.timeout;
+        if waited >= PROGRESS_AFTER && asking.next_deadline().is_some() {
+            let (asked, macs) = (asking.asked() - 1, asking.claimants().len());
+            eprintln!("asked {asked} of {} times for {}: {macs} answering so far", args.count, args.address);
+        }
+    })
+    .await?;
+    match args.output {
+        ReportFormat::Table => show(&render(&report, Colours::of_stdout()))?,
+        ReportFormat::Json => show(&(serde_json::to_string_pretty(&report)? + "\n"))?,
+    }
+    Ok(match report.verdict {
+        Verdict::One => ExitCode::SUCCESS,
+        Verdict::Nobody => ExitCode::from(NOBODY_ANSWERS),
+        Verdict::Several => ExitCode::from(SEVERAL_ANSWER),
+    })
+}
+
+/// Goes through the chain from the Service to the answer. While that takes long, says on stderr what it waits for.
+async fn explain_address(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
+    let at_home = || if args.config.is_none() { kubeconfig_at_home() } else { None };
+    let options = explain::Options {
+        address: args.address,
+        interface: args.interface.clone(),
+        access: Access { kubeconfig: args.kubeconfig.clone().or_else(at_home), context: None },
+        lease_namespace: args.lease_namespace.clone(),
+        services: args.services.settings(),
+        honour_exclude_label: !args.services.ignore_exclude_label,
+        config: args.config.clone(),
+        pin_dir: args.pins.pin_dir.clone(),
+    };
+    let facts = explain::gather(&options, |what| eprintln!("{what}")).await?;
+    let explanation = explain(&facts);
+    match args.output {
+        ReportFormat::Table => show(&explain::render(&explanation, Colours::of_stdout()))?,
+        ReportFormat::Json => show(&(serde_json::to_string_pretty(&explanation)? + "\n"))?,
+    }
+    Ok(if explanation.broken.is_some() { ExitCode::from(BROKEN) } else { ExitCode::SUCCESS })
 }
 
 /// Prints to a reader that may have enough before the end (`vipward status | head`).

@@ -2,14 +2,24 @@
 
 pub mod bind;
 pub mod bpf;
+mod causes;
 pub mod clock;
+pub mod cluster_status;
+pub mod doctor;
+pub mod explain;
 pub mod kube;
+pub mod live;
+pub mod metrics;
 pub mod netlink;
 pub mod packet;
+pub mod pages;
 pub mod preflight;
 pub mod run;
+pub mod segment;
 pub mod status;
+pub mod terminal;
 pub mod watch;
+pub mod who_has;
 
 #[cfg(test)]
 mod testing;

@@ -180,7 +180,10 @@ fuzz_target!(|input: Input| {
 fn check_deeds(frame: &ArpFrame, memory: &Memory<'_>, deeds: &Deeds) {
     let claimed = memory.entry(frame.spa()).map(|entry| entry.vip());
     assert!(deeds.told.len() <= 1 && deeds.yielded.len() <= 1);
-    assert!(claimed.is_some() || deeds.told.is_empty());
+    let asked = memory.entry(frame.tpa()).map(|entry| entry.vip());
+    let probed = asked.filter(|vip| frame.is_probe() && vip.role == Role::Foreign && vip.mac.is_zero());
+    assert!(claimed.is_some() || deeds.told.is_empty() || probed.is_some());
+    assert!(!deeds.told.contains(&EventKind::Probed) || probed.is_some());
     if let [mac] = deeds.yielded[..] {
         let entry = claimed.expect("only a claim makes us yield");
         assert_ne!(memory.fence(0), FenceState::Valid, "yielded while the fence was valid");

@@ -144,6 +144,8 @@ pub(crate) struct Node {
     /// Counts the lives of agents on this node.
     pub(crate) life: u32,
     pub(crate) rounds: Vec<Rounds>,
+    /// Counts the times that each VIP's segment began or ceased to be asked about it.
+    pub(crate) asked: Vec<u32>,
     pub(crate) cut_off: Times,
     pub(crate) refused: Times,
     pub(crate) no_answers: Times,
@@ -194,6 +196,7 @@ impl Node {
             process: None,
             life: 0,
             rounds: vec![Rounds::default(); vips],
+            asked: vec![0; vips],
             cut_off: Times::default(),
             refused: Times::default(),
             no_answers: Times::default(),

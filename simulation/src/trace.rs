@@ -54,6 +54,8 @@ impl Trace {
             Command::SetEntry { .. }
             | Command::SetPeers(_)
             | Command::Announce { .. }
+            | Command::Probe { .. }
+            | Command::StopProbing { .. }
             | Command::ReadLease(_)
             | Command::WriteClaim(_)
             | Command::DeleteClaim { .. }
@@ -170,6 +172,7 @@ pub(crate) fn event(event: &Event) -> String {
             format!("deleted claim of {vip}: {}", outcome(came, |()| "gone".to_owned()))
         }
         Event::ClaimRead { vip, outcome: came } => format!("read claim of {vip}: {}", outcome(came, claim)),
+        Event::Probed { vip, probed } => format!("is told about {vip}: {probed:?}"),
         Event::Wire { vip, heard } => format!("hears of {vip}: {heard:?}"),
         Event::Stop(reason) => format!("is told to end: {reason:?}"),
         Event::Tick => "tick".to_owned(),
@@ -207,6 +210,8 @@ pub(crate) fn command(command: &Command, now: Monotonic) -> String {
             let peers: Vec<String> = peers.iter().map(ToString::to_string).collect();
             format!("  peers: {}", peers.join(" "))
         }
+        Command::Probe { vip } => format!("  asks who uses {vip}"),
+        Command::StopProbing { vip } => format!("  asks about {vip} no more"),
         Command::Announce { vip } => format!("  announces {vip} once more"),
         Command::WriteLease(LeaseWrite { node, expected: at, session: of, ended, .. }) => {
             let ended: Vec<String> = ended.iter().copied().map(short).collect();

@@ -18,6 +18,7 @@ use vipward::core::{
 use vipward_common::{MacAddr, Policy};
 
 pub(crate) use self::{
+    agent::PROBING,
     requests::Flight,
     wire::{REFRESH, Segment},
 };
@@ -73,6 +74,8 @@ pub(crate) enum Happening {
     Announce { node: usize, vip: usize, life: u32, round: u8 },
     /// The program's event reaches the agent.
     Heard { node: usize, life: u32, vip: usize, wire: HeardWire },
+    /// The segment has been asked who uses a VIP's address.
+    Probed { node: usize, vip: usize, life: u32, asked: u32 },
     /// The agent notices its interfaces.
     Links { node: usize, life: u32 },
     /// An agent that ends has had its time.
@@ -263,6 +266,7 @@ impl World {
             Happening::Frame { segment, to, vip, sha } => self.frame(segment, to, vip, sha),
             Happening::Announce { node, vip, life, round } => self.announce(node, vip, life, round),
             Happening::Heard { node, life, vip, wire } => self.heard(node, life, vip, wire.into()),
+            Happening::Probed { node, vip, life, asked } => self.probed(node, vip, life, asked),
             Happening::Links { node, life } => self.notice_links(node, life),
             Happening::Grace { node, life } => {
                 if self.nodes[node].life == life && self.nodes[node].process.is_some() {

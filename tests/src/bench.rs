@@ -6,14 +6,16 @@
 mod askers;
 mod cost;
 pub mod failover;
+mod flood;
 pub mod kubernetes;
 mod load;
 mod machine;
 mod memory;
 mod pacing;
-mod plot;
+pub(crate) mod plot;
 mod rates;
 mod report;
+mod scrape;
 mod stage;
 mod stats;
 mod table;
@@ -107,11 +109,13 @@ fn write_files(options: &Options, files: &[(&str, String)]) -> Result<()> {
 
 type Measure = fn(&Effort, &mut Report) -> Result<()>;
 
-const MEASUREMENTS: [(&str, Measure); 6] = [
+const MEASUREMENTS: [(&str, Measure); 8] = [
     ("what the program costs per frame", cost::measure),
     ("replies per second on a veth pair", rates::measure),
+    ("replies per second under a flood of claims", flood::measure),
     ("answers to distinct askers", askers::measure),
     ("kernel memory of the maps", memory::measure),
     ("loading, and the agent's memory", load::measure),
     ("the pace of announcements", pacing::measure),
+    ("a scrape of /metrics", scrape::measure),
 ];

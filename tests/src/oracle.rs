@@ -213,9 +213,30 @@ impl<'w> Oracle<'w> {
         cell
     }
 
-    fn request(&self, arp: &Arp, entry: &Entry) -> Cell {
+    fn request(&mut self, arp: &Arp, entry: &Entry) -> Cell {
+        let cell = self.request_cell(arp, entry);
+        if let Some(name) = self.expect(cell).event {
+            let holder = self.in_force(entry).1;
+            self.told.push(Told {
+                name,
+                vip: arp.tpa,
+                slot: entry.slot,
+                oper: arp.oper,
+                sha: arp.sha,
+                source: arp.source,
+                holder,
+            });
+        }
+        cell
+    }
+
+    fn request_cell(&self, arp: &Arp, entry: &Entry) -> Cell {
         let (role, mac) = self.in_force(entry);
         let row = self.row(role, mac);
+        let is_probe = arp.spa == [0; 4];
+        if row == Row::ForeignUnknown && is_probe && !self.world.peers.contains(&arp.sha) {
+            return Cell::Request { row, ask: Ask::Probe };
+        }
         let own = match (row, self.world.own) {
             (
                 Row::Held(Fence::Over) | Row::Handover(Fence::Over) | Row::ForeignKnown | Row::ForeignUnknown,

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use ipnet::Ipv4Net;
 use serde_json::Value;
 
-use crate::agent::{Agent, AgentOptions};
+use crate::agent::{Agent, AgentOptions, LogLine};
 use crate::arp::{Arp, Mac};
 use crate::bpffs::Bpffs;
 use crate::lan::{Host, Lan, Nic};
@@ -104,7 +104,8 @@ impl Pair {
     }
 }
 
-/// Starts an agent and waits until it runs: entries and fence are written then, and what can be answered is.
+/// Starts an agent and waits until it runs: entries and fence are written then, and what can be answered is, whose address
+/// is free.
 pub fn start_agent(host: &Host, yaml: &str, options: AgentOptions) -> Result<Agent> {
     let mut agent = Agent::start(host, yaml, options)?;
     wait_until_running(&mut agent, 0)?;
@@ -113,9 +114,14 @@ pub fn start_agent(host: &Host, yaml: &str, options: AgentOptions) -> Result<Age
 
 /// Waits until an agent runs, passing over the first `seen` lines of its log.
 pub fn wait_until_running(agent: &mut Agent, seen: usize) -> Result<()> {
-    agent
-        .wait_for_log_after(seen, PATIENCE, "that it runs", |line| line.message() == "agent is running")
-        .map(drop)
+    agent.wait_for_log_after(seen, PATIENCE, "that it runs", |line| line.message() == "agent is running")?;
+    // What is held for the first time waits until nobody is known to have its address.
+    let is_probing = |line: &LogLine| line.message().starts_with("addresses are being probed");
+    if agent.logs()?.iter().skip(seen).any(is_probing) {
+        let is_over = |line: &LogLine| line.message() == "addresses have been probed";
+        agent.wait_for_log_after(seen, PATIENCE, "that addresses have been probed", is_over)?;
+    }
+    Ok(())
 }
 
 /// The count of an outcome, as `vipward status` reads it from the kernel.

@@ -27,9 +27,17 @@ pub fn arping() -> Result<PathBuf> {
 
 /// Thomas Habets' arping, which cannot be installed beside iputils' and lives in our own tools directory.
 pub fn habets_arping() -> Result<PathBuf> {
-    let arping = tools_dir().join("habets-arping/usr/sbin/arping");
-    ensure!(arping.is_file(), "{} (Habets' arping) is missing: {GET_IT}", arping.display());
-    Ok(arping)
+    unpacked("habets-arping/usr/sbin/arping")
+}
+
+/// keepalived, which is not installed, since it would be started then.
+pub fn keepalived() -> Result<PathBuf> {
+    unpacked("keepalived/usr/sbin/keepalived")
+}
+
+/// ucarp, which is not installed either.
+pub fn ucarp() -> Result<PathBuf> {
+    unpacked("ucarp/usr/sbin/ucarp")
 }
 
 /// arp-scan.
@@ -40,6 +48,22 @@ pub fn arp_scan() -> Result<PathBuf> {
 /// tcpdump.
 pub fn tcpdump() -> Result<PathBuf> {
     find("tcpdump")
+}
+
+/// Prometheus, which is not installed: its package would start it.
+pub fn prometheus() -> Result<PathBuf> {
+    unpacked("prometheus/usr/bin/prometheus")
+}
+
+/// promtool, of the same package.
+pub fn promtool() -> Result<PathBuf> {
+    unpacked("prometheus/usr/bin/promtool")
+}
+
+fn unpacked(program: &str) -> Result<PathBuf> {
+    let program = tools_dir().join(program);
+    ensure!(program.is_file(), "{} is missing: {GET_IT}", program.display());
+    Ok(program)
 }
 
 /// bpftool.

@@ -37,11 +37,21 @@ fn printed(node: &Node, args: &[&str]) -> Result<String> {
 #[test]
 fn help_names_every_command_and_every_exit_code() -> Result<()> {
     let help = output_of(vipward(&["--help"]))?;
-    for part in ["agent", "status", "unload", "completions", "pinned in the kernel"] {
+    for part in [
+        "agent",
+        "status",
+        "doctor",
+        "watch",
+        "who-has",
+        "explain",
+        "unload",
+        "completions",
+        "pinned in the kernel",
+    ] {
         assert!(help.contains(part), "{part} in: {help}");
     }
     let codes = help.split("Exit codes:").nth(1).context("the help has no exit codes")?;
-    for code in 0..=5 {
+    for code in 0..=8 {
         let line = codes.lines().find(|line| line.trim_start().starts_with(&format!("{code}  ")));
         assert!(line.is_some_and(|line| line.trim().len() > 5), "{code} in: {codes}");
     }
@@ -68,6 +78,10 @@ fn the_help_of_each_command_names_its_options_and_what_they_are_by_default() -> 
                 "CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW and CAP_PERFMON",
             ][..],
         ),
+        (
+            "doctor",
+            &["--interface <GLOB>", "--strict", "--pin-dir <DIR>", "json", "8 when something is", "unknown"],
+        ),
         ("status", &["--output", "table", "json", "yaml", "--pin-dir <DIR>", "without a running agent"]),
         (
             "unload",
@@ -77,6 +91,23 @@ fn the_help_of_each_command_names_its_options_and_what_they_are_by_default() -> 
                 "Addresses that `bind:` put",
                 "Refused while an agent",
             ],
+        ),
+        (
+            "who-has",
+            &[
+                "<ADDRESS>",
+                "-i, --interface <IFACE>",
+                "--count <N>",
+                "--timeout <TIME>",
+                "--output",
+                "json",
+                "CAP_NET_RAW",
+                "Vendor names are as of 2",
+            ],
+        ),
+        (
+            "explain",
+            &["<ADDRESS>", "--kubeconfig", "--config", "--load-balancer-class", "8 a step is broken"],
         ),
         ("completions", &["bash", "zsh", "fish", "/etc/bash_completion.d/vipward"]),
     ] {

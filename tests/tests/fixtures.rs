@@ -11,13 +11,13 @@ mod world;
 use anyhow::{Context as _, Result};
 use nix::time::{ClockId, clock_gettime};
 use vipward_common::{
-    EVENT_INTERVAL_NS, Event, EventKind, Limiter, Outcome, Role, VIP_COUNTER_SLOTS, VipCounters, VipState,
-    Yield,
+    EVENT_INTERVAL_NS, Event, EventKind, Limiter, MAX_OFFENDERS, MacAddr, OffenderKey, Outcome, Role,
+    VIP_COUNTER_SLOTS, VipCounters, VipState, Yield,
 };
-use vipward_tests::kernel::{Kernel, moved};
+use vipward_tests::kernel::{IFINDEX, Kernel, moved};
 use world::{
-    ASKER, Frame, GENERATION, HeldOver, OUR, PEER, ROGUE, Row, SLOT, VIP, Valid, announces, asks, held,
-    replies,
+    ASKER, Frame, GENERATION, HeldOver, OUR, PEER, ROGUE, Row, SLOT, SOMEONE, VIP, Valid, announces, asks,
+    asks_as_vip, held, probes, replies, unknown,
 };
 
 fn now_ns() -> Result<u64> {
@@ -233,5 +233,61 @@ fn events_that_find_the_buffer_full_are_counted_and_told_of_by_the_next() -> Res
     kernel.maps.set_vip_state(SLOT, limited(Limiter { next_ns: 0, swallowed: lost }, NEVER))?;
     kernel.program.run(&announces(ROGUE).0)?;
     assert_eq!(kernel.maps.events()?[0].swallowed, lost);
+    Ok(())
+}
+
+/// The claims by one MAC, as `offenders` has them.
+fn claims_by(kernel: &Kernel, mac: MacAddr) -> Result<Option<(EventKind, u64)>> {
+    let key = OffenderKey { ifindex: IFINDEX, vlan: 0, mac: mac.0, addr: VIP };
+    Ok(kernel.maps.offenders()?.get(&key).map(|offender| (offender.kind, offender.claims)))
+}
+
+#[test]
+fn every_offender_is_remembered_also_those_whose_events_were_swallowed() -> Result<()> {
+    let mut kernel = Kernel::load()?;
+    held(Valid).install(&mut kernel.maps)?;
+    kernel.maps.set_vip_state(SLOT, limited(NEVER, NEVER))?;
+    let by_two =
+        [(ROGUE, announces(ROGUE)), (SOMEONE, replies(SOMEONE)), (ROGUE, asks_as_vip(ROGUE).source(ASKER))];
+    for (_, frame) in &by_two {
+        assert_eq!(outcome(&kernel, frame)?, "claim_conflict");
+    }
+    assert_eq!(outcome(&kernel, &announces(PEER))?, "claim_contested");
+    assert_eq!(kernel.maps.events()?, []);
+    assert_eq!(claims_by(&kernel, ROGUE)?, Some((EventKind::Conflict, 2)));
+    assert_eq!(claims_by(&kernel, SOMEONE)?, Some((EventKind::Conflict, 1)));
+    assert_eq!(claims_by(&kernel, PEER)?, Some((EventKind::Contested, 1)));
+
+    let key = OffenderKey { ifindex: IFINDEX, vlan: 0, mac: ROGUE.0, addr: VIP };
+    let rogue = kernel.maps.offenders()?[&key];
+    assert_eq!((rogue.oper, rogue.source), (1, ASKER.0), "what the last claim said");
+    assert!(0 < rogue.first_ns && rogue.first_ns <= rogue.last_ns);
+    Ok(())
+}
+
+#[test]
+fn who_probes_for_an_unknown_vip_is_remembered_and_who_claims_it_rightly_is_not() -> Result<()> {
+    let mut kernel = Kernel::load()?;
+    unknown().install(&mut kernel.maps)?;
+    kernel.program.run(&probes(ASKER).0)?;
+    assert_eq!(claims_by(&kernel, ASKER)?, Some((EventKind::Probed, 1)));
+    kernel.program.run(&announces(PEER).0)?;
+    assert_eq!(claims_by(&kernel, PEER)?, None);
+    Ok(())
+}
+
+#[test]
+fn a_flood_from_ever_new_macs_is_remembered_within_bounds() -> Result<()> {
+    let mut kernel = Kernel::load()?;
+    held(Valid).install(&mut kernel.maps)?;
+    for number in 0..3 * MAX_OFFENDERS {
+        let [a, b, c, d] = number.to_be_bytes();
+        kernel.program.run(&announces(MacAddr([2, 0xfe, a, b, c, d])).0)?;
+    }
+    let remembered = kernel.maps.offenders()?.len();
+    assert!(remembered <= MAX_OFFENDERS as usize, "{remembered} are remembered");
+    // Who is heard next is remembered all the same.
+    kernel.program.run(&announces(ROGUE).0)?;
+    assert!(claims_by(&kernel, ROGUE)?.is_some());
     Ok(())
 }

@@ -168,7 +168,8 @@ fn no_attack_moves_a_guarded_address() -> Result<()> {
 
 #[test]
 fn no_attack_moves_a_held_vip() -> Result<()> {
-    withstands_all_attacks("held", |vip| format!("{{address: {vip}}}"))
+    // Its rival has the addresses already.
+    withstands_all_attacks("held", |vip| format!("{{address: {vip}, force: true}}"))
 }
 
 #[test]

@@ -6,6 +6,8 @@
 mod addresses;
 #[path = "kubernetes/bad_input.rs"]
 mod bad_input;
+#[path = "kubernetes/conflicts.rs"]
+mod conflicts;
 #[path = "kubernetes/crashes.rs"]
 mod crashes;
 #[path = "kubernetes/edits.rs"]
@@ -20,5 +22,7 @@ mod outages;
 mod planned;
 #[path = "kubernetes/restarts.rs"]
 mod restarts;
+#[path = "kubernetes/rivals.rs"]
+mod rivals;
 #[path = "kubernetes/services.rs"]
 mod services;

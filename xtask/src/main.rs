@@ -13,6 +13,7 @@ mod setup;
 mod simulate;
 mod table;
 mod test_run;
+mod vendors;
 mod version;
 mod workspace;
 
@@ -64,6 +65,8 @@ enum Command {
     ///
     /// `bench kubernetes` measures three agents and their API server with 10,000 Services.
     Bench(PassedOn),
+    /// Make the table of MAC vendors anew, from the listings that the crate oui-data packs
+    Vendors,
     /// Build the agent as a static binary, and an image that has it and nothing else
     ///
     /// With whichever of buildah, podman and docker works here, in this order.
@@ -113,6 +116,7 @@ fn run(command: Command) -> anyhow::Result<()> {
             let flags = flags.into_iter().filter(|(given, _)| *given).map(|(_, flag)| flag.into());
             launch::run(&workspace, launch::Program::Demo, flags.chain(args.rest.args).collect())
         }
+        Command::Vendors => vendors::run(&workspace),
         Command::Image(args) => image::run(&workspace, &args),
         Command::Bench(args) => {
             // Behind the name of what is measured, `--` is an argument like any other to clap.

@@ -6,8 +6,10 @@ use std::{
     env,
     ffi::OsString,
     io::{self, BufRead as _, BufReader, Write as _},
+    num::NonZero,
     path::{Path, PathBuf},
     process::{Command, ExitStatus},
+    thread,
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -148,12 +150,21 @@ fn run_cargo_test(
     let mut cargo = process::cargo();
     cargo.current_dir(&workspace.root).args(["test", "--no-fail-fast"]).args(scope);
     cargo.arg("--").args(filters).envs(variables.iter().map(|(name, value)| (name, value)));
-    if variables.iter().any(|(name, _)| *name == "KUBECONFIG") {
-        // There is one such server, and VIPs have cluster-wide names.
-        cargo.arg("--test-threads=1");
+    if !filters.iter().any(|filter| filter.starts_with("--test-threads")) {
+        cargo.arg(format!("--test-threads={}", threads(&variables)));
     }
     run_as_root(&mut cargo, &variables)?;
     tally_while_shown(&mut cargo, tally)
+}
+
+/// How many tests run at once.
+fn threads(variables: &[(&str, OsString)]) -> usize {
+    if variables.iter().any(|(name, _)| *name == "KUBECONFIG") {
+        // There is one such server, and VIPs have cluster-wide names.
+        return 1;
+    }
+    // Most of what takes long waits for leases, rounds and intervals.
+    thread::available_parallelism().map_or(1, NonZero::get) + 1
 }
 
 /// Makes cargo start the test programs, but nothing else, with sudo.

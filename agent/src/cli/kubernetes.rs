@@ -1,15 +1,21 @@
 //! `vipward kubernetes`: what the agent of a cluster's node is told.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    net::{AddrParseError, IpAddr},
+    path::PathBuf,
+    str::FromStr,
+    time::Duration,
+};
 
 use clap::{Args, ValueEnum};
 use ipnet::Ipv4Net;
 use vipward_common::Policy;
 
-use super::PlaneArgs;
+use super::{PagesArgs, PlaneArgs};
 use crate::core::{
     cluster::Selector,
-    config::{InterfacePattern, XdpMode},
+    config::{InterfacePattern, XdpMode, probe_repeat, probe_timing},
+    conflict, probing, services,
 };
 
 /// What follows `vipward kubernetes --help`.
@@ -32,6 +38,9 @@ pub struct KubernetesArgs {
     /// This agent's Pod, to find out why it is told to end.
     #[arg(long, value_name = "NAME", env = "POD_NAME")]
     pub pod_name: Option<String>,
+    /// This agent's Pod's address, where its pages are served too.
+    #[arg(long, value_name = "ADDRESS", env = "POD_IP")]
+    pub pod_address: Option<PodAddress>,
     /// The interfaces that VIPs can be on, by name or glob; repeatable. Default: every up Ethernet interface that leads to
     /// a segment.
     #[arg(long = "interface", value_name = "GLOB")]
@@ -51,12 +60,27 @@ pub struct KubernetesArgs {
     /// The most frames a second that announce, over all VIPs.
     #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
     pub announce_rate: u32,
-    /// Where /livez and /readyz are served.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9647")]
-    pub health_address: SocketAddr,
+    /// What is asked of the segment, and answered there.
+    #[command(flatten)]
+    pub segment: SegmentArgs,
+    /// The pages.
+    #[command(flatten)]
+    pub pages: PagesArgs,
     /// The data plane and the log.
     #[command(flatten)]
     pub plane: PlaneArgs,
+}
+
+/// The address of a Pod, which the downward API leaves empty while it has none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PodAddress(pub Option<IpAddr>);
+
+impl FromStr for PodAddress {
+    type Err = AddrParseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.is_empty() { Ok(Self(None)) } else { text.parse().map(Some).map(Self) }
+    }
 }
 
 /// How the API server is reached.
@@ -104,6 +128,22 @@ pub struct ServiceArgs {
     pub ignore_exclude_label: bool,
 }
 
+impl ServiceArgs {
+    /// As the core has them.
+    pub fn settings(&self) -> services::Settings {
+        services::Settings {
+            class: self.load_balancer_class.as_str().into(),
+            class_only: self.class_only,
+            namespaces: self.namespaces.iter().map(|name| name.as_str().into()).collect(),
+            namespace_selector: self.namespace_selector.clone(),
+            service_selector: self.service_selector.clone(),
+            external_ips: self.external_ips,
+            allow: self.allow_addresses.clone(),
+            withdraw_without_endpoints: self.withdraw_without_endpoints,
+        }
+    }
+}
+
 /// How the nodes agree on who holds a VIP.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Who holds a VIP")]
@@ -132,6 +172,76 @@ pub struct OwnershipArgs {
     /// The time between two moves to better nodes.
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = humantime::parse_duration)]
     pub handover_pace: Duration,
+}
+
+/// How addresses are probed and conflicts dealt with.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Conflicts")]
+pub struct SegmentArgs {
+    /// Probes that ask whether an address is in use, before its VIP is taken for the first time; 0 for none.
+    #[arg(long, value_name = "N", default_value_t = probing::Settings::DEFAULT.count, value_parser = clap::value_parser!(u32).range(0..=20))]
+    pub probe_count: u32,
+    /// The time between two of them, or rfc5227 for the times of the RFC (six to nine seconds in all).
+    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = probe_timing)]
+    pub probe_interval: probing::Timing,
+    /// The time between two probes for a VIP that is held, which find rivals that only answer; 0s for none.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = probe_repeat_of)]
+    pub probe_repeat: Duration,
+    /// The most probes a second, over all VIPs.
+    #[arg(long, value_name = "N", default_value_t = probing::Settings::DEFAULT.rate, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub probe_rate: u32,
+    /// When a VIP that another host claims is announced again: at once and every 10s while it goes on, once a conflict, or
+    /// never. The claims are dropped in any case.
+    #[arg(long, value_enum, default_value_t = DefendArg::Always)]
+    pub defend: DefendArg,
+    /// How long a conflict must have been quiet to be over.
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = humantime::parse_duration)]
+    pub conflict_quiet: Duration,
+}
+
+fn probe_repeat_of(text: &str) -> anyhow::Result<Duration> {
+    let repeat = humantime::parse_duration(text)?;
+    probe_repeat(repeat)?;
+    Ok(repeat)
+}
+
+impl SegmentArgs {
+    /// How addresses are probed.
+    pub fn probe(&self) -> probing::Settings {
+        let repeat = (!self.probe_repeat.is_zero()).then_some(self.probe_repeat);
+        probing::Settings {
+            count: self.probe_count,
+            timing: self.probe_interval,
+            repeat,
+            rate: self.probe_rate,
+        }
+    }
+
+    /// How conflicts are dealt with.
+    pub fn conflicts(&self) -> conflict::Settings {
+        conflict::Settings { defend: self.defend.into(), quiet: self.conflict_quiet }
+    }
+}
+
+/// When a VIP is defended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum DefendArg {
+    /// At once, and every 10s while claims come.
+    Always,
+    /// When a conflict begins.
+    Once,
+    /// Not at all.
+    Never,
+}
+
+impl From<DefendArg> for conflict::Defend {
+    fn from(defend: DefendArg) -> Self {
+        match defend {
+            DefendArg::Always => Self::Always,
+            DefendArg::Once => Self::Once,
+            DefendArg::Never => Self::Never,
+        }
+    }
 }
 
 /// How the program is attached.

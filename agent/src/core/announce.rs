@@ -5,12 +5,16 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::Bound,
     time::Duration,
 };
 
 use vipward_common::{MacAddr, VipKey};
 
-use super::time::Monotonic;
+use super::{
+    pace::{Pace, around, chance},
+    time::Monotonic,
+};
 
 #[cfg(test)]
 mod tests;
@@ -24,9 +28,7 @@ const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
 /// Frames of one round: a request and a reply.
 const FRAMES_PER_ROUND: u32 = 2;
 /// How far a refresh may be from its period, in per cent, either way.
-const JITTER_PER_CENT: u64 = 10;
-/// How much may leave at once after a silence.
-const BURST: Duration = Duration::from_millis(5);
+const JITTER_PER_CENT: u32 = 10;
 
 /// How VIPs are announced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,8 +61,8 @@ pub enum Event {
         /// Where it is.
         mac: MacAddr,
     },
-    /// A peer claimed the VIP, which is held still.
-    Contested {
+    /// Somebody else claimed the VIP, which is held still.
+    Challenged {
         /// Which.
         key: VipKey,
     },
@@ -100,10 +102,10 @@ pub enum Command {
 /// Which announcement it is. Earlier ones go first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Round {
-    /// One that a peer's claim asked for.
-    Defence,
     /// One of the rounds after the VIP was taken, from 0.
     Taking(u8),
+    /// One that another's claim asked for.
+    Defence,
     /// A later one.
     Refresh,
 }
@@ -112,7 +114,9 @@ struct Vip {
     mac: MacAddr,
     round: Round,
     due: Monotonic,
-    /// No defence before this: the last round is too near, or the last defence.
+    /// When it is to be defended.
+    defence_due: Option<Monotonic>,
+    /// No defence before this.
     defended_until: Monotonic,
     /// How many refreshes there were, for the jitter.
     refreshes: u32,
@@ -124,13 +128,13 @@ pub struct Announcer {
     seed: u64,
     vips: BTreeMap<VipKey, Vip>,
     /// What is not due yet, by time.
-    waiting: BTreeSet<(Monotonic, VipKey)>,
+    waiting: BTreeSet<(Monotonic, Round, VipKey)>,
     /// What is due, in the order in which it leaves.
     ready: BTreeSet<(Round, Monotonic, VipKey)>,
     /// Interfaces without carrier: nothing is announced there.
     silent: BTreeSet<u32>,
-    /// When the pace allows the next round; it may lie in the past by [`BURST`] at most.
-    next_slot: Monotonic,
+    /// Of rounds.
+    pace: Pace,
 }
 
 impl Announcer {
@@ -143,7 +147,7 @@ impl Announcer {
             waiting: BTreeSet::new(),
             ready: BTreeSet::new(),
             silent: BTreeSet::new(),
-            next_slot: now,
+            pace: Pace::new(settings.rate / FRAMES_PER_ROUND, now),
         }
     }
 
@@ -151,6 +155,7 @@ impl Announcer {
     pub fn configure(&mut self, settings: &Settings, now: Monotonic) {
         let changed = self.settings != *settings;
         self.settings = *settings;
+        self.pace.set(settings.rate / FRAMES_PER_ROUND);
         if !changed {
             return;
         }
@@ -166,7 +171,7 @@ impl Announcer {
         match event {
             Event::Taken { key, mac } | Event::MacChanged { key, mac } => self.begin(key, mac, now),
             Event::Released { key } => self.forget(&key),
-            Event::Contested { key } => self.defend(key, now),
+            Event::Challenged { key } => self.defend(key, now),
             Event::CarrierLost { ifindex } => {
                 self.silent.insert(ifindex);
                 for key in self.keys_on(ifindex) {
@@ -191,14 +196,30 @@ impl Announcer {
         self.send_what_is_due(now)
     }
 
+    /// The rounds that are to come: of which VIP, which, and when.
+    pub fn schedule_of_all(&self) -> impl Iterator<Item = (&VipKey, Round, Monotonic)> {
+        self.vips.iter().map(|(key, vip)| (key, vip.round, vip.due))
+    }
+
     /// When [`Event::Tick`] is wanted.
     pub fn next_deadline(&self) -> Option<Monotonic> {
-        let paced = (!self.ready.is_empty()).then_some(self.next_slot);
-        let waiting = self.waiting.first().map(|(due, _)| *due);
+        let paced = (!self.ready.is_empty()).then(|| self.pace.next());
+        let waiting = self.waiting.first().map(|(due, ..)| *due);
         match (paced, waiting) {
             (Some(paced), Some(waiting)) => Some(paced.min(waiting)),
             (paced, waiting) => paced.or(waiting),
         }
+    }
+
+    /// How many VIPs are announced.
+    pub fn count(&self) -> usize {
+        self.vips.len()
+    }
+
+    /// The VIP that follows `key` in order, and where it is; without a key, the first.
+    pub fn after(&self, key: Option<VipKey>) -> Option<(VipKey, MacAddr)> {
+        let first = (key.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        self.vips.range(first).next().map(|(key, vip)| (*key, vip.mac))
     }
 
     fn keys_on(&self, ifindex: u32) -> Vec<VipKey> {
@@ -208,19 +229,22 @@ impl Announcer {
 
     fn begin(&mut self, key: VipKey, mac: MacAddr, now: Monotonic) {
         self.forget(&key);
-        self.vips
-            .insert(key, Vip { mac, round: Round::Taking(0), due: now, defended_until: now, refreshes: 0 });
+        let round = Round::Taking(0);
+        let vip = Vip { mac, round, due: now, defence_due: None, defended_until: now, refreshes: 0 };
+        self.vips.insert(key, vip);
         self.schedule(key, Round::Taking(0), now);
     }
 
-    /// Claims may come ten times a second: the rounds under way are an answer too, and one defence is one round.
+    /// RFC 5227, 2.4 (c): at once, and then at most once per `DEFEND_INTERVAL` while claims come. One round is one defence.
     fn defend(&mut self, key: VipKey, now: Monotonic) {
-        let Some(vip) = self.vips.get(&key) else { return };
-        let due = vip.defended_until.max(now);
-        match vip.round {
-            Round::Refresh if due < vip.due => self.schedule(key, Round::Defence, due),
-            Round::Refresh | Round::Taking(_) | Round::Defence => {}
+        let is_silent = self.silent.contains(&key.ifindex);
+        let Some(vip) = self.vips.get_mut(&key) else { return };
+        if is_silent || vip.defence_due.is_some() {
+            return;
         }
+        let due = vip.defended_until.max(now);
+        vip.defence_due = Some(due);
+        self.waiting.insert((due, Round::Defence, key));
     }
 
     fn forget(&mut self, key: &VipKey) {
@@ -229,76 +253,55 @@ impl Announcer {
     }
 
     fn unschedule(&mut self, key: &VipKey) {
-        if let Some(vip) = self.vips.get(key) {
-            self.waiting.remove(&(vip.due, *key));
-            self.ready.remove(&(vip.round, vip.due, *key));
+        let Some(vip) = self.vips.get_mut(key) else { return };
+        let defence = vip.defence_due.take().map(|due| (due, Round::Defence));
+        for (due, round) in [(vip.due, vip.round)].into_iter().chain(defence) {
+            self.waiting.remove(&(due, round, *key));
+            self.ready.remove(&(round, due, *key));
         }
     }
 
     fn schedule(&mut self, key: VipKey, round: Round, due: Monotonic) {
-        self.unschedule(&key);
         let Some(vip) = self.vips.get_mut(&key) else { return };
+        self.waiting.remove(&(vip.due, vip.round, key));
+        self.ready.remove(&(vip.round, vip.due, key));
         vip.round = round;
         vip.due = due;
         if !self.silent.contains(&key.ifindex) {
-            self.waiting.insert((due, key));
+            self.waiting.insert((due, round, key));
         }
     }
 
     fn schedule_refresh(&mut self, key: VipKey, now: Monotonic) {
         let Some(vip) = self.vips.get_mut(&key) else { return };
         vip.refreshes = vip.refreshes.wrapping_add(1);
-        let period = jittered(self.settings.refresh, self.seed, key, vip.refreshes);
+        let chance = chance(self.seed, key, vip.refreshes);
+        let period = around(self.settings.refresh, JITTER_PER_CENT, chance);
         self.schedule(key, Round::Refresh, now + period);
     }
 
     fn send_what_is_due(&mut self, now: Monotonic) -> Vec<Command> {
-        while let Some((due, key)) = self.waiting.first().copied().filter(|(due, _)| *due <= now) {
-            self.waiting.remove(&(due, key));
-            if let Some(vip) = self.vips.get(&key) {
-                self.ready.insert((vip.round, due, key));
-            }
+        while let Some((due, round, key)) = self.waiting.first().copied().filter(|(due, ..)| *due <= now) {
+            self.waiting.remove(&(due, round, key));
+            self.ready.insert((round, due, key));
         }
-        if self.next_slot.saturating_since(now).is_zero() && now.saturating_since(self.next_slot) > BURST {
-            self.next_slot = now.saturating_sub(BURST);
-        }
-        let slot = slot(self.settings.rate);
         let mut commands = Vec::new();
-        while self.next_slot <= now {
+        while self.pace.is_open(now) {
             let Some((round, _, key)) = self.ready.pop_first() else { break };
             let Some(vip) = self.vips.get_mut(&key) else { continue };
-            let pause = if round == Round::Defence { DEFEND_INTERVAL } else { ROUND_INTERVAL };
-            vip.defended_until = vip.defended_until.max(now + pause);
             commands.push(Command::Send { key, mac: vip.mac, round });
-            self.next_slot = self.next_slot + slot;
+            self.pace.take();
             match round {
+                Round::Defence => {
+                    vip.defence_due = None;
+                    vip.defended_until = now + DEFEND_INTERVAL;
+                }
                 Round::Taking(number) if number + 1 < ROUNDS => {
                     self.schedule(key, Round::Taking(number + 1), now + ROUND_INTERVAL);
                 }
-                Round::Taking(_) | Round::Refresh | Round::Defence => self.schedule_refresh(key, now),
+                Round::Taking(_) | Round::Refresh => self.schedule_refresh(key, now),
             }
         }
         commands
     }
-}
-
-/// The time that one round takes up: so much that no second has more than `rate` frames, even one that begins with a
-/// burst.
-fn slot(rate: u32) -> Duration {
-    let rounds = (rate / FRAMES_PER_ROUND).max(1);
-    (Duration::from_secs(1) + BURST) / rounds + Duration::from_nanos(1)
-}
-
-/// The period, longer or shorter by up to [`JITTER_PER_CENT`]; the same for the same arguments.
-fn jittered(period: Duration, seed: u64, key: VipKey, number: u32) -> Duration {
-    let [a, b, c, d] = key.addr;
-    let key = u64::from(u32::from_be_bytes([a, b, c, d])) | u64::from(key.ifindex) << 32;
-    // SplitMix64's finisher: neighbouring VIPs must not be refreshed together.
-    let mut mixed = seed.wrapping_add(u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ key;
-    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^= mixed >> 31;
-    let nanos = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
-    let spread = nanos / 100 * JITTER_PER_CENT;
-    Duration::from_nanos(nanos - spread + mixed % (2 * spread).max(1))
 }

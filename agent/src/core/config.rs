@@ -5,6 +5,7 @@
 
 mod fault;
 mod raw;
+mod segment;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -16,9 +17,10 @@ use vipward_common::{MacAddr, Policy};
 
 pub use self::{
     fault::{ConfigError, Fault, FaultKind},
+    segment::{probe_repeat, probe_timing},
     values::{InterfaceName, InterfacePattern},
 };
-use super::{announce, heartbeat};
+use super::{announce, conflict, heartbeat, probing};
 
 /// A validated configuration.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -39,8 +41,14 @@ pub struct Config {
     #[serde(serialize_with = "fence")]
     pub fence: heartbeat::Settings,
     /// How VIPs are announced.
-    #[serde(serialize_with = "announce")]
+    #[serde(serialize_with = "segment::announce")]
     pub announce: announce::Settings,
+    /// How addresses are probed before they are used, and while they are.
+    #[serde(serialize_with = "segment::probe")]
+    pub probe: probing::Settings,
+    /// How conflicts are dealt with.
+    #[serde(serialize_with = "segment::conflicts")]
+    pub conflicts: conflict::Settings,
     /// What becomes of the VIPs when the agent is told to end.
     pub shutdown: Shutdown,
 }
@@ -59,6 +67,9 @@ pub struct VipConfig {
     /// Set for a VIP that lives elsewhere and is guarded here: where it lives.
     #[serde(serialize_with = "as_text", skip_serializing_if = "Option::is_none")]
     pub mac: Option<MacAddr>,
+    /// Whether it is held although its address is in use: nobody is asked.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
 }
 
 /// How the program is attached.
@@ -138,13 +149,4 @@ fn fence<S: Serializer>(fence: &heartbeat::Settings, serializer: S) -> Result<S:
     let heartbeat::Settings { duration: length, heartbeat, policy: _, hold_for } = *fence;
     let (length, heartbeat, hold_for) = (duration(length), duration(heartbeat), duration(hold_for));
     Fence { duration: length, heartbeat, policy, hold_for }.serialize(serializer)
-}
-
-fn announce<S: Serializer>(announce: &announce::Settings, serializer: S) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    struct Announce {
-        refresh: String,
-        rate: u32,
-    }
-    Announce { refresh: duration(announce.refresh), rate: announce.rate }.serialize(serializer)
 }

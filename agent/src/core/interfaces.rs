@@ -107,7 +107,7 @@ fn why_not(name: &str, view: &NetView) -> Option<Problem> {
 }
 
 /// A VRF looks like Ethernet, and only routes.
-fn speaks_arp(interface: &Interface) -> bool {
+pub(super) fn speaks_arp(interface: &Interface) -> bool {
     interface.ethernet && !interface.loopback && interface.kind != "vrf" && interface.mac.is_unicast()
 }
 
@@ -116,7 +116,7 @@ fn is_excluded(name: &str) -> bool {
 }
 
 /// The bond or bridge that an interface speaks through; an interface in a VRF speaks for itself.
-fn master_of(view: &NetView, interface: &Interface) -> Option<u32> {
+pub(super) fn master_of(view: &NetView, interface: &Interface) -> Option<u32> {
     let is_vrf = |index: &u32| view.interfaces.get(index).is_some_and(|master| master.kind == "vrf");
     interface.master.filter(|master| !is_vrf(master))
 }

@@ -7,6 +7,7 @@
 //! docs/OWNERSHIP.md has the rules, and why they are safe. What time or news make worth a look is looked at again as a
 //! whole (`vip::evaluate`), so that nothing depends on the order in which the news arrived.
 
+mod asking;
 mod claims;
 mod handover;
 mod members;
@@ -18,6 +19,7 @@ mod stopping;
 mod tests;
 mod types;
 mod unclear;
+mod view;
 mod vip;
 
 use std::{
@@ -38,8 +40,9 @@ use super::{
 pub use self::settings::{Settings, SettingsError};
 pub use self::types::{
     ClaimWrite, Command, Demand, Disqualified, Entry, Event, Expected, Fenced, Found, FoundEntry, LeaseWrite,
-    Notice, Outcome, StopReason, Wire,
+    Notice, Outcome, Probed, StopReason, Wire,
 };
+pub use self::view::{NodeView, Standing, View, VipView};
 
 /// How long the candidate of the next rank waits for the one before it: from when it could act, and before it takes a VIP
 /// also from when a better one was last seen to get another, since it may only have many to ask for (`vip::MOST_PATIENT`
@@ -154,6 +157,7 @@ impl Engine {
             Event::ClaimWritten { vip, outcome } => self.on_claim_written(vip, outcome, now),
             Event::ClaimDeleted { vip, outcome } => self.on_claim_deleted(vip, &outcome, now),
             Event::ClaimRead { vip, outcome } => self.on_claim_read(vip, outcome, now),
+            Event::Probed { vip, probed } => self.on_probed(vip, probed, now),
             Event::Wire { vip, heard } => self.on_wire(vip, heard, now),
             Event::Stop(reason) => self.on_stop(reason, now),
             Event::Tick => {}
@@ -217,7 +221,12 @@ impl Engine {
         if let Some(due) = vip.due.take() {
             self.due.remove(&(due, address));
         }
+        // What is asked for or waits is not decided anew, and neither is what it was asked for.
+        vip.asking.matters = vip.busy.is_some() || vip.retry > now || vip.unread;
         let due = self.evaluate(address, now);
+        if self.vips.get(&address).is_some_and(|vip| !vip.asking.matters) {
+            self.stop_asking(address);
+        }
         self.clear_doubt(address, now);
         if let (Some(vip), Some(due)) = (self.vips.get_mut(&address), due) {
             vip.due = Some(due);

@@ -117,6 +117,12 @@ pub struct LookedAt {
     pub addresses: Vec<Ipv4Net>,
 }
 
+impl From<&Interface> for LookedAt {
+    fn from(interface: &Interface) -> Self {
+        Self { name: interface.name.clone(), addresses: interface.addresses.clone() }
+    }
+}
+
 impl fmt::Display for LookedAt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let addresses: Vec<_> = self.addresses.iter().map(ToString::to_string).collect();
@@ -126,7 +132,7 @@ impl fmt::Display for LookedAt {
     }
 }
 
-fn join<T: fmt::Display>(all: &[T]) -> String {
+pub(super) fn join<T: fmt::Display>(all: &[T]) -> String {
     if all.is_empty() {
         return "none".to_owned();
     }
@@ -395,6 +401,13 @@ struct Reached {
     prefix: Ipv4Net,
 }
 
+/// The index of the one of these interfaces whose subnet contains an address; where several do, of the one that the kernel's
+/// own route prefers.
+pub(super) fn preferred(view: &NetView, among: &[&Interface], address: Ipv4Addr) -> Option<u32> {
+    let placed = BTreeMap::new();
+    Placer::new(view, among, &placed).by_subnet(None, address).map(|interface| interface.index)
+}
+
 struct Placer<'a> {
     attached: &'a [&'a Interface],
     placed: &'a BTreeMap<Ipv4Addr, u32>,
@@ -454,14 +467,8 @@ impl<'a> Placer<'a> {
                 Ok((interface, Some(problem)))
             }
             (None, None) => {
-                let looked_at = |interface: &&Interface| LookedAt {
-                    name: interface.name.clone(),
-                    addresses: interface.addresses.clone(),
-                };
-                Err(Problem::NoSubnet {
-                    vip: address,
-                    looked_at: self.attached.iter().map(looked_at).collect(),
-                })
+                let looked_at = self.attached.iter().copied().map(LookedAt::from).collect();
+                Err(Problem::NoSubnet { vip: address, looked_at })
             }
         }
     }

@@ -4,7 +4,9 @@
 //! again: a change of one Service costs as much as that Service and those that share a VIP with it.
 //! docs/SERVICES.md has the rules.
 
+mod account;
 mod endpoints;
+mod hands;
 mod ingress;
 mod problem;
 mod reading;
@@ -22,22 +24,24 @@ use std::{
     sync::Arc,
 };
 
+pub use self::{
+    account::{Account, Mention, Unserved},
+    problem::{Malformed, Place, Problem, SeenBy, WayOut},
+    records::{
+        Annotations, Claim, EndpointsRecord, FIELD_MANAGER, HostAddress, HostNetwork, Ingress, IpMode, Port,
+        Protocol, ServiceRecord, StatusOwner,
+    },
+    refusal::Refusal,
+    types::{Command, DEFAULT_CLASS, Event, Settings},
+};
 use self::{
     endpoints::Endpoints,
+    hands::Turns,
     ingress::{Acceptance, Duty},
     reading::{Reading, Wanted},
     refusal::Reserved,
     selection::{Selection, Unselected},
     sharing::Member,
-};
-pub use self::{
-    problem::{Malformed, Place, Problem, SeenBy},
-    records::{
-        Annotations, EndpointsRecord, FIELD_MANAGER, HostAddress, HostNetwork, Ingress, IpMode, Port,
-        Protocol, ServiceRecord, StatusOwner,
-    },
-    refusal::Refusal,
-    types::{Command, DEFAULT_CLASS, Event, Settings},
 };
 use crate::core::{cluster::ServiceName, ownership::Demand};
 
@@ -52,6 +56,8 @@ struct Entry {
     for_status: Vec<Ipv4Addr>,
     problems: Vec<Problem>,
     duty: Option<Duty>,
+    /// Whether it has been served, with addresses, since it is known.
+    was_ours: bool,
 }
 
 /// An address that a Service wants.
@@ -88,6 +94,10 @@ pub struct Services {
     /// Whether this node holds a VIP now; one that it does not hold was held before.
     held: BTreeMap<Ipv4Addr, bool>,
     touched: Touched,
+    /// Of the Services whose status somebody has lately taken from somebody else.
+    turns: BTreeMap<ServiceName, Turns>,
+    /// Services that were served, and are of another type now; with their uids.
+    let_go: BTreeMap<ServiceName, Arc<str>>,
 }
 
 impl Services {
@@ -103,6 +113,8 @@ impl Services {
             reserved: Reserved::default(),
             held: BTreeMap::new(),
             touched: Touched::default(),
+            turns: BTreeMap::new(),
+            let_go: BTreeMap::new(),
         }
     }
 
@@ -112,7 +124,10 @@ impl Services {
         let mut listed = false;
         match event {
             Event::Service(record) => self.put_service(record, &mut commands),
-            Event::ServiceGone(name) => self.forget(&name, &mut commands),
+            Event::ServiceGone(name) => {
+                self.forget(&name, &mut commands);
+                self.let_go.remove(&name);
+            }
             Event::Slice(record) => {
                 let changed = self.endpoints.put(record);
                 self.touch_vips_of(&changed);
@@ -174,16 +189,20 @@ impl Services {
         if !record.load_balancer && record.status_owner() != StatusOwner::Vipward {
             return self.forget(&record.name, commands);
         }
+        self.note_turn(&record);
         let name = record.name.clone();
         match self.entries.get_mut(&name) {
             Some(entry) if entry.record == record => return,
             Some(entry) => {
                 if entry.record.uid != record.uid {
                     entry.reading = Reading::default();
+                    entry.was_ours = false;
+                    self.turns.remove(&name);
                 }
                 entry.record = record;
             }
             None => {
+                let was_ours = self.let_go.remove(&name).is_some_and(|uid| uid == record.uid);
                 let entry = Entry {
                     record,
                     reading: Reading::default(),
@@ -192,6 +211,7 @@ impl Services {
                     for_status: Vec::new(),
                     problems: Vec::new(),
                     duty: None,
+                    was_ours,
                 };
                 self.entries.insert(name.clone(), Box::new(entry));
             }
@@ -201,6 +221,11 @@ impl Services {
 
     fn forget(&mut self, name: &ServiceName, commands: &mut Vec<Command>) {
         let Some(entry) = self.entries.remove(name) else { return };
+        self.turns.remove(name);
+        // That it is another class's has been told.
+        if entry.was_ours && entry.selection != Err(Unselected::Class) {
+            self.let_go.insert(name.clone(), Arc::clone(&entry.record.uid));
+        }
         for wanted in &entry.wanted {
             self.leave(name, wanted.vip);
         }
@@ -284,13 +309,19 @@ impl Services {
         entry.selection =
             selection::select(&entry.record, entry.reading.is_ignored(), namespace, &self.settings);
         let wish = if entry.selection.is_ok() {
-            entry.reading.wish(&entry.record, self.settings.external_ips)
+            entry.reading.wish(&entry.record, &self.settings)
         } else {
             // A Service that is not served is not ours to complain about.
             problems.clear();
             reading::Wish::default()
         };
         problems.extend(wish.problems);
+        entry.was_ours |= !wish.wanted.is_empty();
+        let whose = hands::look(entry, self.turns.get(name), &self.settings);
+        if whose.iter().any(Problem::is_contest) {
+            problems.retain(|problem| !problem.is_of_status());
+        }
+        problems.extend(whose);
         entry.for_status = wish.for_status;
         let told = std::mem::replace(&mut entry.problems, problems.clone());
         tell_change(name, told, &problems, commands);
@@ -351,6 +382,7 @@ impl Services {
 
     /// What this node is to do about a Service's status. What it has begun, it ends.
     fn settle(&mut self, name: &ServiceName, listed: bool, commands: &mut Vec<Command>) {
+        let is_contested = self.is_contested(name);
         let Some(entry) = self.entries.get_mut(name) else { return };
         let acceptance = |address: &Ipv4Addr| {
             let refusal = self.vips.get(address).and_then(|vip| vip.refusal.as_ref());
@@ -362,6 +394,8 @@ impl Services {
         };
         let for_status = entry.for_status.iter().map(|address| (*address, acceptance(address)));
         let due = ingress::due(&entry.record, &for_status.collect::<Vec<_>>());
+        // Nothing is written to and fro.
+        let due = due.filter(|due| !is_contested || *due == Duty::Clear);
         // Another installation may serve other classes: its statuses are not left-overs of ours.
         let orphans = listed && entry.selection != Err(Unselected::Class);
         let duty = due.filter(|due| {

@@ -224,7 +224,7 @@ impl Trouble {
 /// How many cases there may be for one of `kind` to be added.
 fn most_cases(kind: EventKind) -> usize {
     match kind {
-        EventKind::Conflict | EventKind::Sighted => MAX_CASES,
+        EventKind::Conflict | EventKind::Sighted | EventKind::Probed => MAX_CASES,
         EventKind::Contested | EventKind::Moved | EventKind::Yielded => MAX_CASES + PEER_CASES,
     }
 }

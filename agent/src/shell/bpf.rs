@@ -4,6 +4,7 @@
 //! without it. What is reported is read back from the kernel, never remembered.
 
 mod attach;
+mod bulk;
 mod maps;
 mod migrate;
 mod pins;
@@ -26,6 +27,7 @@ use vipward_common::{Fence, Meta, maps as names};
 
 pub use self::{
     attach::{Attached, Mode},
+    bulk::Bulk,
     maps::{Maps, VipCount},
     pins::{LinkPin, Pins},
 };
@@ -288,13 +290,7 @@ impl DataPlane {
 
     /// Whether everything is still pinned; what is not ends with this process.
     pub fn is_pinned(&self) -> Result<bool, BpfError> {
-        let links = self.links.iter().map(|(ifindex, attached)| self.pins.link(*ifindex, attached.mode));
-        for pin in names::ALL.iter().map(|name| self.pins.map(name)).chain(links) {
-            if !pins::exists(&pin)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        self.pins.has_all(self.attached())
     }
 
     /// The loaded program's id.
@@ -357,9 +353,19 @@ fn refused(source: ProgramError) -> BpfError {
 /// The kernel's objects behind a map, whatever its kind.
 fn map_data(map: &Map) -> Option<&MapData> {
     match map {
-        Map::Array(data) | Map::HashMap(data) | Map::PerCpuArray(data) | Map::RingBuf(data) => Some(data),
+        Map::Array(data)
+        | Map::HashMap(data)
+        | Map::LruHashMap(data)
+        | Map::PerCpuArray(data)
+        | Map::RingBuf(data) => Some(data),
         _ => None,
     }
+}
+
+/// The ids of the programs that are attached to an interface in one way (`enum bpf_attach_type`); a kernel that does not
+/// know it says `EINVAL`.
+pub(crate) fn attached_programs(ifindex: u32, attach_type: u32) -> io::Result<Vec<u32>> {
+    sys::attached_programs(ifindex, attach_type)
 }
 
 /// Removes everything that is pinned under `dir`: the links (which detaches the program), the maps, the directory.

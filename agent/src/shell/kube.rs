@@ -15,6 +15,7 @@ mod leases;
 mod meta;
 mod mover;
 mod objects;
+mod overview;
 mod problem;
 mod reader;
 mod recorder;
@@ -28,7 +29,6 @@ mod virtual_ip;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    error::Error,
     fmt::Write as _,
     net::{IpAddr, Ipv4Addr},
     sync::Arc,
@@ -41,6 +41,7 @@ pub use self::{
     http::RequestError,
     ingress::IngressError,
     mover::{MoveError, Moved, Mover},
+    overview::{OverviewError, read_overview},
     problem::{Problem, Verb},
     reader::{Reader, Reading},
     recorder::{Kind, Message, Recorder, Regarding},
@@ -167,15 +168,4 @@ fn escaped(text: &str) -> String {
         }
     }
     escaped
-}
-
-/// An error with all its causes.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        write!(text, ": {error}").expect("invariant: a String takes everything");
-        cause = error.source();
-    }
-    text
 }

@@ -13,6 +13,7 @@ use rtnetlink::constants::{RTMGRP_IPV4_IFADDR, RTMGRP_IPV4_ROUTE, RTMGRP_LINK};
 use rtnetlink::packet_route::address::AddressMessage;
 use rtnetlink::packet_route::link::{LinkAttribute, LinkExtentMask, LinkMessage};
 use rtnetlink::packet_route::route::{RouteHeader, RouteMessage, RouteType};
+use rtnetlink::packet_route::tc::{TcHandle, TcMessage};
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use rtnetlink::sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use tokio::io::Interest;
@@ -30,6 +31,7 @@ mod tests;
 pub(crate) use exchange::Exchange;
 pub use exchange::ExchangeError;
 pub use wire::Malformed;
+pub(crate) use wire::{Address, Lower};
 
 /// How far apart two changes are reported at least: the first is reported at once, a burst as a few.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
@@ -140,10 +142,32 @@ impl Netlink {
 }
 
 /// The IPv4 addresses of this network namespace.
-pub(super) async fn addresses() -> Result<Vec<wire::Address>, NetlinkError> {
+pub(super) async fn addresses() -> Result<Vec<Address>, NetlinkError> {
     let mut request = AddressMessage::default();
     request.header.family = AddressFamily::Inet;
     dump("IPv4 addresses", &RouteNetlinkMessage::GetAddress(request), wire::address).await
+}
+
+/// What is below each link of this network namespace.
+pub(super) async fn lowers() -> Result<Vec<Lower>, NetlinkError> {
+    let mut request = LinkMessage::default();
+    request.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
+    dump("links", &RouteNetlinkMessage::GetLink(request), wire::lower).await
+}
+
+/// The BPF programs of traffic control's classifiers on an interface, in one direction: ids and names.
+pub(super) async fn tc_programs(
+    ifindex: u32,
+    ingress: bool,
+) -> Result<Vec<(u32, Option<String>)>, NetlinkError> {
+    /// The two hooks of the clsact queueing discipline, of `linux/pkt_sched.h`; ingress has the first alone.
+    const INGRESS: u32 = 0xffff_fff2;
+    const EGRESS: u32 = 0xffff_fff3;
+    let mut request = TcMessage::with_index(ifindex.cast_signed());
+    request.header.parent = TcHandle::from(if ingress { INGRESS } else { EGRESS });
+    let request = RouteNetlinkMessage::GetTrafficFilter(request);
+    let found = dump("filters of traffic control", &request, wire::tc_program).await?;
+    Ok(found.into_iter().flatten().collect())
 }
 
 async fn links() -> Result<NetView, NetlinkError> {

@@ -1,4 +1,4 @@
-//! The packet socket: puts announcements on the wire.
+//! The packet socket: puts announcements and probes on the wire.
 
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -21,9 +21,11 @@ pub enum PacketError {
     #[error("failed to open a packet socket (it needs CAP_NET_RAW)")]
     Open(#[source] Errno),
     /// A frame did not leave.
-    #[error("failed to announce {vip} on the interface with index {ifindex}")]
+    #[error("failed to {what} {vip} on the interface with index {ifindex}")]
     Send {
-        /// What was to be announced.
+        /// announce, or probe for.
+        what: &'static str,
+        /// Which VIP.
         vip: Ipv4Addr,
         /// Where.
         ifindex: u32,
@@ -75,24 +77,37 @@ impl Announcer {
                 return Ok(Sent::Stopped { frames });
             }
             sendto(self.socket.as_raw_fd(), &frame, &destination(ifindex), MsgFlags::empty())
-                .map_err(|source| PacketError::Send { vip, ifindex, source })?;
+                .map_err(|source| PacketError::Send { what: "announce", vip, ifindex, source })?;
         }
         Ok(Sent::Both)
+    }
+
+    /// One ARP Probe (RFC 5227, 2.1.1): asks who uses `vip`, in nobody's name. Never blocks.
+    pub fn probe(&self, ifindex: u32, mac: MacAddr, vip: Ipv4Addr) -> Result<(), PacketError> {
+        let (nobody, zero) = ([0; 4], MacAddr::ZERO);
+        let probe = ArpFrame::new(MacAddr::BROADCAST, mac, OPER_REQUEST, mac, nobody, zero, vip.octets());
+        sendto(self.socket.as_raw_fd(), &padded(&probe), &destination(ifindex), MsgFlags::empty())
+            .map_err(|source| PacketError::Send { what: "probe for", vip, ifindex, source })?;
+        Ok(())
     }
 }
 
 /// tha = sha in the reply form: Linux ignores a gratuitous reply with any other within its lock time.
 fn forms(mac: MacAddr, vip: Ipv4Addr) -> [[u8; MIN_FRAME_LEN]; 2] {
     let vip = vip.octets();
-    [(OPER_REQUEST, MacAddr::ZERO), (OPER_REPLY, mac)].map(|(oper, tha)| {
-        let frame = ArpFrame::new(MacAddr::BROADCAST, mac, oper, mac, vip, tha, vip);
-        let mut padded = [0; MIN_FRAME_LEN];
-        padded[..FRAME_LEN].copy_from_slice(bytes_of(&frame));
-        padded
-    })
+    [(OPER_REQUEST, MacAddr::ZERO), (OPER_REPLY, mac)]
+        .map(|(oper, tha)| padded(&ArpFrame::new(MacAddr::BROADCAST, mac, oper, mac, vip, tha, vip)))
 }
 
-fn destination(ifindex: u32) -> LinkAddr {
+/// As long as a frame must be.
+pub(super) fn padded(frame: &ArpFrame) -> [u8; MIN_FRAME_LEN] {
+    let mut padded = [0; MIN_FRAME_LEN];
+    padded[..FRAME_LEN].copy_from_slice(bytes_of(frame));
+    padded
+}
+
+/// ARP to everybody behind an interface; bound to, ARP from there.
+pub(super) fn destination(ifindex: u32) -> LinkAddr {
     let mut sll_addr = [0; 8];
     sll_addr[..6].copy_from_slice(&MacAddr::BROADCAST.0);
     let address = libc::sockaddr_ll {

@@ -12,7 +12,7 @@ mod pin_dir;
 #[cfg(test)]
 mod tests;
 
-pub use pin_dir::{PinDirError, PinDirLock, ensure_bpffs};
+pub use pin_dir::{PinDirError, PinDirLock, ensure_bpffs, look_at, user_of};
 
 /// All that the agent needs, root or not.
 const NEEDED: [Capability; 4] =
@@ -25,6 +25,9 @@ const FEATURES: [(Release, &str); 4] = [
     (Release { major: 5, minor: 11 }, "bpf_ktime_get_coarse_ns"),
     (Release { major: 5, minor: 12 }, "BPF compare-and-exchange"),
 ];
+
+/// Since when BPF memory is charged to the cgroup.
+const MEMORY_IN_CGROUP: Release = Release { major: 5, minor: 11 };
 
 /// What is missing, and how to get it.
 #[derive(Debug, thiserror::Error)]
@@ -128,10 +131,40 @@ pub fn check_capabilities() -> Result<(), PreflightError> {
     }
 }
 
+/// The capabilities of those that the agent needs which a process lacks; the calling thread without a `pid`.
+pub fn missing_capabilities_of(pid: Option<u32>) -> Result<Capabilities, PreflightError> {
+    let pid = pid.and_then(|pid| i32::try_from(pid).ok());
+    let effective = caps::read(pid, CapSet::Effective).map_err(PreflightError::ReadCapabilities)?;
+    Ok(missing_capabilities(&effective))
+}
+
+/// The running kernel's release.
+pub fn release() -> Result<String, PreflightError> {
+    let uname = uname().map_err(PreflightError::Uname)?;
+    Ok(uname.release().to_string_lossy().into_owned())
+}
+
+/// What a kernel of this release lacks, in words; none when it has all, or when the release says nothing.
+pub fn lacks(release: &str) -> Option<String> {
+    match check_release(release) {
+        Err(PreflightError::KernelTooOld { missing, .. }) => Some(missing.to_string()),
+        Ok(()) | Err(_) => None,
+    }
+}
+
+/// Whether a kernel of this release counts BPF memory as locked memory.
+pub fn counts_bpf_as_locked(release: &str) -> bool {
+    Release::parse(release).is_some_and(|running| running < MEMORY_IN_CGROUP)
+}
+
+/// Whether the running kernel has type information.
+pub fn has_btf() -> std::io::Result<bool> {
+    Path::new(BTF).try_exists()
+}
+
 /// Whether the running kernel has what the program needs. A release that cannot be read is given a chance.
 pub fn check_kernel() -> Result<(), PreflightError> {
-    let uname = uname().map_err(PreflightError::Uname)?;
-    check_release(&uname.release().to_string_lossy())?;
+    check_release(&release()?)?;
     check_btf(Path::new(BTF))
 }
 

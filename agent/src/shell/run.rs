@@ -5,62 +5,65 @@
 //!
 //! Everything about the host is the same whatever the VIPs come from; `standalone` and `cluster` drive it.
 
+mod answers;
 mod apply;
 mod behind;
 mod cluster;
-mod health;
 mod inputs;
 mod report;
+mod segment;
 mod source;
 mod standalone;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs, io,
-    net::Ipv4Addr,
+    net::{IpAddr, Ipv4Addr},
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
 use nix::unistd::gethostname;
 use thiserror::Error;
+use tokio::sync::mpsc;
 use tracing::warn;
-use vipward_common::{Event, Fence, MacAddr};
+use vipward_common::{Fence, MacAddr, VipKey};
 
-use self::{
-    apply::{Settled, chain},
-    behind::Behind,
-    health::HealthError,
-    inputs::Inputs,
-    report::Problems,
-    source::Source,
-};
+use self::{apply::Settled, behind::Behind, inputs::Inputs, report::Problems, source::Source};
 use super::{
     bind::BindError,
     bpf::{BpfError, DataPlane, Loader, Opening, Options},
     clock,
     kube::ConnectError,
+    metrics::{Metrics, Mode},
     netlink::NetlinkError,
     packet::{Announcer as Packets, PacketError},
+    pages::{Pages, PagesError, Question},
     preflight::{self, PinDirError, PinDirLock, PreflightError},
     watch::WatchError,
 };
 use crate::{
-    cli::{PinArgs, PlaneArgs},
+    cli::{PagesArgs, PinArgs, PlaneArgs},
     core::{
         announce::Announcer,
         cluster::{NodeName, Session},
         config::{Config, ConfigError},
+        conflict::Conflicts,
         net::NetView,
         ownership::SettingsError,
         plan::Slots,
+        probing::Prober,
         time::Monotonic,
         trouble::Trouble,
     },
+    shell::causes::chain,
 };
 
 /// How soon an interface that could not be attached is tried again.
 const RETRY: Duration = Duration::from_secs(5);
+/// A heartbeat that has not moved for so many times its period is none.
+const BEATS_MISSED: u32 = 10;
 /// How often everything is read back although nothing was heard of: not every change in the kernel is told.
 const VERIFY: Duration = Duration::from_secs(30);
 
@@ -106,9 +109,9 @@ pub enum RunError {
     /// The API server cannot be found, or not be talked to.
     #[error("no way to the API server")]
     Connect(#[from] ConnectError),
-    /// The health pages cannot be served.
-    #[error("the kubelet could not ask")]
-    Health(#[from] HealthError),
+    /// The pages cannot be served.
+    #[error("nobody could ask how the agent is")]
+    Pages(#[from] PagesError),
     /// Two agents have one name.
     #[error(
         "another agent runs under the node name {node}, in session {session}: two would take VIPs from each other. Give \
@@ -162,6 +165,10 @@ struct Driver<S> {
     packets: Packets,
     announcer: Announcer,
     trouble: Trouble,
+    conflicts: Conflicts,
+    prober: Prober,
+    /// VIPs that wait until it is known whether their addresses are free.
+    held_back: BTreeSet<VipKey>,
     problems: Problems,
     behind: Behind,
     /// The VIPs that were yielded, and to whom: their entries may go with an interface and come back.
@@ -178,6 +185,26 @@ struct Driver<S> {
     settled: Option<Settled>,
     /// When everything is read back again; sooner after a failure.
     verify: Monotonic,
+    metrics: Arc<Metrics>,
+    /// What the pages ask.
+    questions: mpsc::Receiver<Question>,
+    _pages: Pages,
+}
+
+/// Where an agent is asked how it is.
+struct Desk {
+    metrics: Arc<Metrics>,
+    questions: mpsc::Receiver<Question>,
+    pages: Pages,
+}
+
+impl Desk {
+    async fn open(mode: Mode, pages: &PagesArgs, pod: Option<IpAddr>) -> Result<Self, RunError> {
+        let metrics = Arc::new(Metrics::new(mode, pages.metrics_max_vips));
+        let listen = pages.listen(pod, mode == Mode::Kubernetes);
+        let (pages, questions) = Pages::open(&listen, Arc::clone(&metrics)).await?;
+        Ok(Self { metrics, questions, pages })
+    }
 }
 
 /// Whether this host can run an agent on these pins, and the lock that keeps others from them.
@@ -200,6 +227,7 @@ impl<S: Source> Driver<S> {
         config: Config,
         fence: Fence,
         source: S,
+        desk: Desk,
     ) -> Result<Self, RunError> {
         let now = now()?;
         let options = Options {
@@ -212,13 +240,18 @@ impl<S: Source> Driver<S> {
         let (mut plane, opening) = DataPlane::open(loader, &options)?;
         plane.maps_mut().repair_filter()?;
         report::opening(opening, &options.pin_dir);
+        desk.pages.begin(&options.pin_dir)?;
         let inputs = Inputs::open(&mut plane, args.log_claims)?;
         let view = inputs.netlink.observe().await?;
         let yields_settled = if opening == Opening::Fresh { 0 } else { plane.maps().fence()?.yields_settled };
+        let seed = u64::from(std::process::id());
         Ok(Self {
             source,
-            announcer: Announcer::start(&config.announce, u64::from(std::process::id()), now),
+            announcer: Announcer::start(&config.announce, seed, now),
             trouble: Trouble::start(now),
+            conflicts: Conflicts::start(&config.conflicts, now),
+            prober: Prober::start(&config.probe, seed, now),
+            held_back: BTreeSet::new(),
             config,
             program_id: plane.program_id()?,
             plane,
@@ -234,12 +267,15 @@ impl<S: Source> Driver<S> {
             log_each_entry: true,
             settled: None,
             verify: now + VERIFY,
+            metrics: desk.metrics,
+            questions: desk.questions,
+            _pages: desk.pages,
         })
     }
 
     /// The earliest thing that time alone brings about, whatever the VIPs come from.
     fn next_deadline(&self) -> Monotonic {
-        [self.announcer.next_deadline(), self.trouble.next_deadline()]
+        [self.announcer.next_deadline(), self.trouble.next_deadline(), self.segments_deadline()]
             .into_iter()
             .flatten()
             .fold(self.verify, Ord::min)
@@ -255,9 +291,8 @@ impl<S: Source> Driver<S> {
         self.announce(now);
         for line in self.trouble.on_tick(now) {
             report::trouble(&line, &self.view);
-            self.source.note_trouble(&line);
         }
-        Ok(())
+        self.attend_segments(now)
     }
 
     /// Writes what the program yielded into the entries.
@@ -280,7 +315,7 @@ impl<S: Source> Driver<S> {
         let view = match self.inputs.netlink.observe().await {
             Ok(view) => view,
             Err(error) => {
-                warn!(error = chain(error), "the network could not be observed; trying again");
+                warn!(error = chain(&error), "the network could not be observed; trying again");
                 self.verify = now()? + RETRY;
                 return Ok(());
             }
@@ -290,18 +325,6 @@ impl<S: Source> Driver<S> {
         // Containers come and go: what concerns no VIP must not cost a reading of all maps.
         if !self.is_settled() {
             self.reconcile(false).await;
-        }
-        Ok(())
-    }
-
-    /// Tells the operator what the program has told.
-    fn note_trouble(&mut self, events: &[Event]) -> Result<(), RunError> {
-        let now = now()?;
-        for event in events {
-            for line in self.trouble.on_event(event, now) {
-                report::trouble(&line, &self.view);
-                self.source.note_trouble(&line);
-            }
         }
         Ok(())
     }

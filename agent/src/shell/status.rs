@@ -1,18 +1,24 @@
 //! `vipward status`: what the kernel has, read back from the pins and over netlink.
 
-use std::{collections::BTreeMap, fmt, io, net::Ipv4Addr, path::PathBuf, time::Duration};
+use std::{cmp::Reverse, collections::BTreeMap, fmt, io, net::Ipv4Addr, path::PathBuf, time::Duration};
 
 use comfy_table::{ContentArrangement, Table, presets::NOTHING};
 use serde::Serialize;
 use thiserror::Error;
-use vipward_common::{Counters, Fence, FenceState, MacAddr, Outcome, Policy, Role, VipEntry, VipKey};
+use vipward_common::{
+    Counters, EventKind, Fence, FenceState, MacAddr, Offender, OffenderKey, Outcome, Policy, Role, VipEntry,
+    VipKey,
+};
 
 use super::{
     bpf::{BpfError, LinkPin, Maps, Mode, Pins},
     clock,
     netlink::{Netlink, NetlinkError},
 };
-use crate::core::net::NetView;
+use crate::core::{net::NetView, vendor};
+
+/// Offenders that the tables for people have.
+const MOST_OFFENDERS: usize = 32;
 
 /// Why there is no status.
 #[derive(Debug, Error)]
@@ -65,6 +71,8 @@ pub struct Status {
     pub vips: Vec<VipStatus>,
     /// The MACs of the peers, by interface.
     pub peers: Vec<PeerStatus>,
+    /// Who else has claimed the VIPs, those that were heard last first.
+    pub offenders: Vec<OffenderStatus>,
     /// Frames by outcome.
     pub counters: BTreeMap<&'static str, u64>,
     /// Events that found the ring buffer full.
@@ -139,6 +147,54 @@ pub struct PeerStatus {
     pub mac: String,
 }
 
+/// A host that has claimed a VIP, or is about to use its address.
+#[derive(Debug, Serialize)]
+pub struct OffenderStatus {
+    /// The VIP.
+    pub address: Ipv4Addr,
+    /// The interface that it is seen through.
+    pub interface: String,
+    /// sha of its claims.
+    pub mac: String,
+    /// Whose that MAC is, by the IEEE's registry.
+    pub vendor: String,
+    /// Ethernet source of the last one.
+    pub eth_source: String,
+    /// `conflict`, `contested` (by a peer), `sighted` (nobody is known to hold it) or `probed`.
+    pub kind: &'static str,
+    /// How many there were.
+    pub claims: u64,
+    /// How long ago the last one was.
+    pub last_seconds_ago: f64,
+}
+
+fn offenders(
+    maps: &Maps,
+    name: impl Fn(u32) -> String,
+    now_ns: u64,
+) -> Result<Vec<OffenderStatus>, BpfError> {
+    let mut found: Vec<(OffenderKey, Offender)> = maps.offenders()?.into_iter().collect();
+    found.sort_by_key(|(key, offender)| (Reverse(offender.last_ns), *key));
+    let status = |(key, offender): (OffenderKey, Offender)| OffenderStatus {
+        address: key.addr.into(),
+        interface: name(key.ifindex),
+        mac: MacAddr(key.mac).to_string(),
+        vendor: vendor::of(MacAddr(key.mac)).to_string(),
+        eth_source: MacAddr(offender.source).to_string(),
+        kind: match offender.kind {
+            EventKind::Conflict => "conflict",
+            EventKind::Contested => "contested",
+            EventKind::Moved => "moved",
+            EventKind::Yielded => "yielded",
+            EventKind::Sighted => "sighted",
+            EventKind::Probed => "probed",
+        },
+        claims: offender.claims,
+        last_seconds_ago: Duration::from_nanos(now_ns.saturating_sub(offender.last_ns)).as_secs_f64(),
+    };
+    Ok(found.into_iter().map(status).collect())
+}
+
 /// Reads the status from the kernel.
 pub async fn read(pins: &Pins) -> Result<Status, StatusError> {
     match pins.map(vipward_common::maps::META).try_exists() {
@@ -170,6 +226,7 @@ pub async fn read(pins: &Pins) -> Result<Status, StatusError> {
         max_vips: maps.max_vips(),
         interfaces,
         vips,
+        offenders: offenders(&maps, name, now_ns)?,
         peers: maps
             .peers()?
             .into_iter()
@@ -200,7 +257,7 @@ fn fence_status(fence: &Fence, state: FenceState, now_ns: u64) -> FenceStatus {
     }
 }
 
-fn interface_status(
+pub(super) fn interface_status(
     link: &LinkPin,
     view: &NetView,
     own: &BTreeMap<u32, MacAddr>,
@@ -220,7 +277,7 @@ fn interface_status(
 }
 
 /// What keeps an interface from answering with `mac`, whatever the maps say.
-fn why_silent(
+pub(super) fn why_silent(
     interfaces: &[InterfaceStatus],
     view: &NetView,
     ifindex: u32,
@@ -238,9 +295,9 @@ fn why_silent(
 }
 
 /// What an interface is called, and why it would not answer with a MAC.
-type Lookups<'a> = (&'a dyn Fn(u32) -> String, &'a dyn Fn(u32, MacAddr) -> Option<&'static str>);
+pub(super) type Lookups<'a> = (&'a dyn Fn(u32) -> String, &'a dyn Fn(u32, MacAddr) -> Option<&'static str>);
 
-fn vip_status(
+pub(super) fn vip_status(
     maps: &Maps,
     key: &VipKey,
     entry: &VipEntry,
@@ -301,6 +358,12 @@ impl fmt::Display for Status {
             }
             writeln!(f, "\n{peers}")?;
         }
+        if !self.offenders.is_empty() {
+            writeln!(f, "\n{}", self.offender_table())?;
+        }
+        if self.offenders.len() > MOST_OFFENDERS {
+            writeln!(f, "and {} more; see -o json", self.offenders.len() - MOST_OFFENDERS)?;
+        }
         if self.events_lost > 0 {
             writeln!(f, "\n{} events were lost: the ring buffer was full", self.events_lost)?;
         }
@@ -343,6 +406,22 @@ impl Status {
         vips
     }
 
+    fn offender_table(&self) -> Table {
+        let mut offenders = table(&["CLAIMED BY", "VENDOR", "VIP", "INTERFACE", "KIND", "CLAIMS", "LAST"]);
+        for row in self.offenders.iter().take(MOST_OFFENDERS) {
+            offenders.add_row([
+                row.mac.clone(),
+                row.vendor.clone(),
+                row.address.to_string(),
+                row.interface.clone(),
+                row.kind.to_owned(),
+                row.claims.to_string(),
+                format!("{:.0} s ago", row.last_seconds_ago),
+            ]);
+        }
+        offenders
+    }
+
     fn counter_table(&self) -> Table {
         let mut counters = table(&["OUTCOME", "FRAMES"]);
         for outcome in Outcome::ALL {
@@ -353,16 +432,16 @@ impl Status {
     }
 }
 
-fn table(header: &[&str]) -> Table {
+pub(super) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(header);
     table
 }
 
-fn yes(yes: bool) -> String {
+pub(super) fn yes(yes: bool) -> String {
     if yes { "yes" } else { "no" }.to_owned()
 }
 
-fn or_dash(value: Option<&impl ToString>) -> String {
+pub(super) fn or_dash(value: Option<&impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), ToString::to_string)
 }

@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use vipward::core::cluster::{ClaimState, NodeName};
 
-use crate::{names, time::At, world::World};
+use crate::{
+    names,
+    time::At,
+    world::{PROBING, World},
+};
 
 /// The wait of each rank, and of a retry, and what a few latencies come to (docs/SIMULATION.md has the sum).
 const RANK: Duration = Duration::from_millis(500);
@@ -50,7 +54,7 @@ impl World {
     /// Lease + margin + one retry.
     pub(super) fn longest_dark(&self, vip: usize) -> Duration {
         let ranks = u32::try_from(self.nodes.len()).expect("invariant: runs are small") - 1;
-        self.patience(vip) + RANK * ranks * 2 + self.request_timeout() + RETRY + LATENCIES
+        self.patience(vip) + RANK * ranks * 2 + PROBING * 2 + self.request_timeout() + RETRY + LATENCIES
     }
 
     /// L1: a VIP that somebody can take is not left without an answer.

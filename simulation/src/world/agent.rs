@@ -26,6 +26,8 @@ const STEPS_IN: Duration = Duration::from_secs(1);
 const GRACE: Duration = Duration::from_secs(30);
 /// After how long an agent that ended with an error is started again, in milliseconds.
 const BACK_OFF: std::ops::Range<u64> = 1_000..10_000;
+/// How long it takes at most to find an address free.
+pub(crate) const PROBING: Duration = Duration::from_millis(700);
 /// What the program's clock may be late.
 const CLOCK_LATE: Duration = Duration::from_millis(8);
 
@@ -51,6 +53,7 @@ impl World {
             clock_late: if no_margin { Duration::ZERO } else { CLOCK_LATE },
             // There are few VIPs, and they are to wait for each other too.
             most_new: 2,
+            probing: Some(PROBING),
             seed: self.nodes[node].noise.u64(..),
         }
     }
@@ -297,6 +300,8 @@ impl World {
                 self.stirred = true;
             }
             Command::Announce { vip } => self.send_announcement(node, names::vip_index(vip)),
+            Command::Probe { vip } => self.probe(node, names::vip_index(vip)),
+            Command::StopProbing { vip } => self.nodes[node].asked[names::vip_index(vip)] += 1,
             Command::WriteLease(write) => self.send(node, Request::WriteLease(write)),
             Command::ReadLease(name) => self.send(node, Request::ReadLease(name)),
             Command::WriteClaim(write) => {

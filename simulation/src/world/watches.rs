@@ -27,6 +27,7 @@ fn key_of(event: &Event) -> Option<(Key, bool)> {
         | Event::ClaimWritten { .. }
         | Event::ClaimDeleted { .. }
         | Event::ClaimRead { .. }
+        | Event::Probed { .. }
         | Event::Wire { .. }
         | Event::Stop(_)
         | Event::Tick => None,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vipward::core::ownership::{Event, Wire};
+use vipward::core::ownership::{Event, Probed, Wire};
 use vipward_common::MacAddr;
 
 use super::{Happening, World};
@@ -20,6 +20,11 @@ const ROUND_INTERVAL: Duration = Duration::from_millis(1_100);
 pub(crate) const REFRESH: Duration = Duration::from_secs(15);
 /// How soon an agent that was stopped finds out that it may send.
 const AGAIN: Duration = Duration::from_millis(100);
+
+/// How long an attempt to find an address free takes, in milliseconds.
+const PROBED_MS: std::ops::Range<u64> = 600..700;
+/// Time between two attempts.
+const ASKED_AGAIN: Duration = Duration::from_millis(2_650);
 
 /// What is wrong with a segment; each with the number of its disturbance.
 #[derive(Clone, Debug, Default)]
@@ -134,6 +139,41 @@ impl World {
             self.facts.yielded = true;
         }
         self.after(delay, Happening::Heard { node: to, life, vip, wire: wire.into() });
+    }
+
+    /// An agent asks who uses a VIP's address.
+    pub(super) fn probe(&mut self, node: usize, vip: usize) {
+        let it = &mut self.nodes[node];
+        it.asked[vip] += 1;
+        let (life, asked) = (it.life, it.asked[vip]);
+        let delay = Duration::from_millis(it.wire_noise.u64(PROBED_MS));
+        self.after(delay, Happening::Probed { node, vip, life, asked });
+    }
+
+    /// All probes of an attempt have been sent; who answers them does so at once.
+    pub(super) fn probed(&mut self, node: usize, vip: usize, life: u32, asked: u32) {
+        let it = &self.nodes[node];
+        if it.life != life || it.asked[vip] != asked {
+            return;
+        }
+        let segment = self.segment_of(vip);
+        let hears = |other: usize| {
+            let wire = &self.segments[segment];
+            let links = [node, other].map(|of| self.nodes[of].links[segment].no_carrier.any());
+            other != node && links == [false, false] && wire.passes(node, other) && wire.passes(other, node)
+        };
+        let answer = (0..self.nodes.len())
+            .filter(|other| hears(*other))
+            .find_map(|other| self.nodes[other].answer(vip, segment, self.now));
+        let probed = match answer {
+            Some(mac) => Probed::InUse { mac, by_peer: it.program.peers.contains(&mac) },
+            None => Probed::Free,
+        };
+        if probed != Probed::Free {
+            self.after(ASKED_AGAIN, Happening::Probed { node, vip, life, asked });
+        }
+        self.say(node, || format!("has asked who uses {}: {probed:?}", names::vip(vip)));
+        self.incoming(node, life, Incoming::Event(Event::Probed { vip: names::vip(vip), probed }));
     }
 
     pub(super) fn heard(&mut self, node: usize, life: u32, vip: usize, wire: Wire) {

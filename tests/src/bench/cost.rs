@@ -45,7 +45,15 @@ pub(super) fn measure(effort: &Effort, report: &mut Report) -> Result<()> {
     for _ in 0..repetitions {
         for (subject, taken) in subjects.iter().zip(&mut taken) {
             let (vips, askers) = subject.ask;
-            object.tables.ask(Ask { mac: ASKER, spa: FIRST_ASKER, tpa: FIRST_VIP, vips, askers })?;
+            let intruders = None;
+            object.tables.ask(Ask {
+                mac: ASKER,
+                spa: FIRST_ASKER,
+                tpa: FIRST_VIP,
+                vips,
+                askers,
+                intruders,
+            })?;
             let (action, nanoseconds) = object.test_run(subject.program, &subject.frame, repeat)?;
             ensure!(
                 action == subject.action,

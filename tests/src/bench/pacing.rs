@@ -18,7 +18,7 @@ pub(super) fn measure(effort: &Effort, report: &mut Report) -> Result<()> {
     let (vips, rate) = effort.announced;
     let place = Place::new()?;
     let wire = Wire::open(&place.client, "eth0")?;
-    let agent = place.start(&config(vips, &format!("announce: {{rate: {rate}}}"))?)?;
+    let agent = place.start(&config(vips, &format!("announce: {{rate: {rate}}}\nprobe: {{count: 0}}"))?)?;
     let captured = capture(
         &wire,
         usize::try_from(vips)?,

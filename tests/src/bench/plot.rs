@@ -60,7 +60,7 @@ fn draw(items: &[&Item], machine: &str) -> String {
     )
 }
 
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 

@@ -13,7 +13,7 @@ use nix::errno::Errno;
 use nix::time::{ClockId, clock_gettime};
 use vipward_common::MacAddr;
 
-use super::table::{Ask, Tables};
+use super::table::{Ask, Intruders, Tables};
 use crate::arp::{MIN_FRAME_LEN, Mac};
 use crate::interrupt;
 use crate::lan::{Host, Lan, Nic};
@@ -154,7 +154,18 @@ impl Stage {
 
     /// Sends `frames` requests for `vips` VIPs by `askers` askers to the far end, and counts what comes back.
     pub(super) fn run(&mut self, far: Far, vips: u32, askers: u32, frames: u32) -> Result<Ran> {
-        let ask = Ask { mac: self.mac, spa: FIRST_ASKER, tpa: FIRST_VIP, vips, askers };
+        self.run_among(far, (vips, askers), None, frames)
+    }
+
+    /// The same with frames in between that are no requests.
+    pub(super) fn run_among(
+        &mut self,
+        far: Far,
+        (vips, askers): (u32, u32),
+        intruders: Option<Intruders>,
+        frames: u32,
+    ) -> Result<Ran> {
+        let ask = Ask { mac: self.mac, spa: FIRST_ASKER, tpa: FIRST_VIP, vips, askers, intruders };
         self.object.tables.ask(ask)?;
         let attached = match far {
             Far::Program(name) => {

@@ -8,7 +8,7 @@ use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, PerCpuValue
 use bytemuck::{NoUninit, bytes_of};
 use vipward_common::{FILTER_WORDS, Fence, Link, MacAddr, Policy, Role, VipEntry, VipKey, filter_bit, maps};
 
-const ASK_BYTES: usize = 40;
+const ASK_BYTES: usize = 48;
 
 /// What a generator asks, and how.
 #[derive(Clone, Copy, Debug)]
@@ -23,19 +23,45 @@ pub(super) struct Ask {
     pub(super) vips: u32,
     /// How many askers there are; a power of two.
     pub(super) askers: u32,
+    /// What comes between the requests.
+    pub(super) intruders: Option<Intruders>,
+}
+
+/// Frames that are no requests.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Intruders {
+    /// One frame in so many; a power of two.
+    pub(super) every: u32,
+    /// What they are.
+    pub(super) kind: Intruder,
+}
+
+/// What a frame that is no request is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Intruder {
+    /// ARP about no VIP.
+    Unrelated = 0,
+    /// A claim on the first VIP, by one MAC.
+    Claim = 1,
+    /// The same, each by another MAC.
+    ClaimByNewMac = 2,
 }
 
 impl Ask {
     /// The value of `bench_ask`, from the first request on.
     fn to_bytes(self) -> [u8; ASK_BYTES] {
         let mut bytes = [0; ASK_BYTES];
-        let fields: [&[u8]; 6] = [
+        let every = self.intruders.map_or(0, |intruders| intruders.every);
+        let kind = self.intruders.map_or(0, |intruders| intruders.kind as u32);
+        let fields: [&[u8]; 8] = [
             &MacAddr::BROADCAST.0,
             &self.mac.0,
             &self.spa,
             &self.tpa,
             &self.vips.to_ne_bytes(),
             &self.askers.to_ne_bytes(),
+            &every.to_ne_bytes(),
+            &kind.to_ne_bytes(),
         ];
         let mut at = 0;
         for field in fields {

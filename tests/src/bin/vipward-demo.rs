@@ -7,7 +7,7 @@ use vipward_tests::{demo, interrupt};
 
 /// Shows what Vipward does, on a LAN and in a cluster in network namespaces, measuring what it says; needs root.
 ///
-/// It takes less than a minute. Everything that it makes is removed at the end, also on Ctrl-C.
+/// It takes about a minute. Everything that it makes is removed at the end, also on Ctrl-C.
 #[derive(Parser)]
 #[command(name = "cargo xtask demo", max_term_width = 100)]
 struct Args {

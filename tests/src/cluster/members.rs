@@ -78,7 +78,9 @@ impl Cluster {
             pod_name: Some(self.make_pod(id)?),
             kubeconfig: self.kubeconfig_of(id)?,
         };
-        let options = self.options.of_agent(self.bpffs.pin_dir(&id.to_string()));
+        let mut options = self.options.of_agent(self.bpffs.pin_dir(&id.to_string()));
+        // As the manifests have it from the downward API.
+        options.env.push(("POD_IP".to_owned(), id.management_address().to_string()));
         let node = self.member_mut(id)?;
         ensure!(node.powered, "{id} has no power");
         if let Some(agent) = &mut node.agent {

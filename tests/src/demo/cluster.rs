@@ -20,7 +20,7 @@ const COARSE: Duration = Duration::from_millis(100);
 
 /// Tells it.
 pub(super) fn tell(voice: Voice) -> Result<Moves> {
-    voice.chapter("6. Three nodes of a cluster agree on one holder, through the API server alone");
+    voice.chapter("10. Three nodes of a cluster agree on one holder, through the API server alone");
     let options = ClusterOptions { api_in_process: true, ..ClusterOptions::default() };
     let mut cluster = Cluster::start("demo-cluster", options)?;
     for id in cluster.ids() {
@@ -43,7 +43,7 @@ pub(super) fn tell(voice: Voice) -> Result<Moves> {
 
 fn power_off(voice: Voice, cluster: &mut Cluster, holder: NodeId) -> Result<(NodeId, Duration)> {
     voice.chapter(&format!(
-        "7. {holder} loses power, under a thousand requests and a thousand datagrams a second"
+        "11. {holder} loses power, under a thousand requests and a thousand datagrams a second"
     ));
     let watch = cluster.watch(&[VIP])?;
     watch.let_pass(A_WHILE)?;
@@ -75,7 +75,7 @@ fn power_off(voice: Voice, cluster: &mut Cluster, holder: NodeId) -> Result<(Nod
 }
 
 fn move_it(voice: Voice, cluster: &mut Cluster, to: NodeId) -> Result<Moves> {
-    voice.chapter("8. A planned move, under the same load");
+    voice.chapter("12. A planned move, under the same load");
     let rest = cluster.options().lease + cluster.options().margin;
     voice.say(&format!("A claim that has changed its holder rests for {} ms.", rest.as_millis()));
     interrupt::pass(rest)?;

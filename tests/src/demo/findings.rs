@@ -23,6 +23,31 @@ pub(super) struct Outage {
     pub(super) asked_while_dead: usize,
 }
 
+/// What became of rivals.
+pub(super) struct Conflicts {
+    /// From when an address in use was free to its first announcement.
+    pub(super) taken_after: Duration,
+    /// Claims on a held VIP that were dropped.
+    pub(super) dropped: u64,
+    /// From the first of them to the announcement that answers it, and from that to the next.
+    pub(super) defended_after: Duration,
+    pub(super) defended_again_after: Duration,
+    /// Who believed that the VIP was where it is, during these claims: a host that guards it, and one that does not.
+    pub(super) guarded: Belief,
+    pub(super) unguarded: Belief,
+    /// From when a silent rival began to answer to when it was named.
+    pub(super) found_after: Duration,
+    /// What `vipward explain` named when the agent was dead.
+    pub(super) broken: String,
+}
+
+/// How often a host was looked at, and how often it believed what is right.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Belief {
+    pub(super) looks: usize,
+    pub(super) right: usize,
+}
+
 /// What became of a VIP that three nodes share.
 pub(super) struct Moves {
     /// Requests and datagrams around a planned move, and how many of each came to nothing.
@@ -47,15 +72,17 @@ pub(super) struct Findings {
     pub(super) askers: usize,
     /// Askers answered by Vipward, and by a kernel.
     pub(super) crowd: (usize, usize),
+    pub(super) conflicts: Conflicts,
     pub(super) cluster: Moves,
 }
 
 impl Findings {
     pub(super) fn show(&self, voice: Voice) {
-        let Self { answers, stolen_without, kept_with, named, outage, askers, crowd, cluster } = self;
+        let Self { answers, stolen_without, kept_with, named, outage, askers, crowd, conflicts, cluster } =
+            self;
         let probe = &outage.probe;
         let unanswered = probe.sent() - probe.answered();
-        let rows = [
+        let mut rows = vec![
             ["", "Vipward", "without"].map(str::to_owned),
             [
                 "answered in XDP, heard by the kernel".to_owned(),
@@ -78,6 +105,9 @@ impl Findings {
                 crowd.0.to_string(),
                 format!("{} (node-b)", crowd.1),
             ],
+        ];
+        rows.extend(conflicts.rows());
+        rows.extend([
             [
                 "unanswered when the holder has no power".to_owned(),
                 format!("{} ms (at most {} ms)", cluster.gap.as_millis(), cluster.limit.as_millis()),
@@ -88,7 +118,7 @@ impl Findings {
                 format!("{}, {}", cluster.unanswered, cluster.lost),
                 String::new(),
             ],
-        ];
+        ]);
         let width =
             |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
         let (first, second) = (width(0), width(1));
@@ -97,5 +127,38 @@ impl Findings {
             voice.say(format!("{what:first$}   {ours:second$}   {without}").trim_end());
         }
         println!();
+    }
+}
+
+impl Conflicts {
+    fn rows(&self) -> [[String; 3]; 5] {
+        let Belief { looks, right } = self.guarded;
+        [
+            [
+                "an address in use is held, once it is free, after".to_owned(),
+                format!("{} ms", self.taken_after.as_millis()),
+                String::new(),
+            ],
+            [
+                format!("a VIP claimed {} times is announced after", self.dropped),
+                format!("{:.1?}, and {:.1?} later", self.defended_after, self.defended_again_after),
+                String::new(),
+            ],
+            [
+                "believed at its holder meanwhile".to_owned(),
+                format!("{right} of {looks} (node-b, guards it)"),
+                format!("{} of {} (client)", self.unguarded.right, self.unguarded.looks),
+            ],
+            [
+                "a silent rival is named after".to_owned(),
+                format!("{} ms (asked every second)", self.found_after.as_millis()),
+                String::new(),
+            ],
+            [
+                "explain names, when its agent is dead".to_owned(),
+                format!("the step {}", self.broken),
+                String::new(),
+            ],
+        ]
     }
 }

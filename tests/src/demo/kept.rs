@@ -93,6 +93,11 @@ impl Kept {
             (format!("{rogue} arping -U -c 3 -I {NIC} {GATEWAY}"), "claim the gateway"),
             (format!("{node} ip neigh"), "what node-a believes"),
             (format!("{node} {vipward} status --pin-dir {pins}"), "what the kernel has"),
+            (format!("{client} {vipward} who-has {VIP}"), "who answers, by a host without an agent"),
+            (
+                format!("{node} {vipward} explain {VIP} --pin-dir {pins}"),
+                "why it is answered for, or why not",
+            ),
             (format!("bpftool map dump pinned {pins}/vips_v4"), "the VIPs, with named fields"),
             (format!("bpftool map dump pinned {pins}/counters"), "every frame, by outcome"),
             (format!("tail -f {}", log.display()), "what the agent says"),

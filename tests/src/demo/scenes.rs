@@ -1,5 +1,6 @@
 //! The scenes, and what is seen in each.
 
+mod conflicts;
 mod crowd;
 
 use std::net::Ipv4Addr;
@@ -33,8 +34,10 @@ pub(super) fn tell(voice: Voice, stage: &mut Stage) -> Result<Findings> {
     let (kept_with, named) = steal_with_guard(voice, stage)?;
     let outage = kill_and_restart(voice, stage)?;
     let crowd = crowd(voice, stage)?;
+    let conflicts = conflicts::tell(voice, stage)?;
     let cluster = cluster::tell(voice)?;
-    Ok(Findings { answers, stolen_without, kept_with, named, outage, askers: ASKERS, crowd, cluster })
+    let askers = ASKERS;
+    Ok(Findings { answers, stolen_without, kept_with, named, outage, askers, crowd, conflicts, cluster })
 }
 
 fn introduce(voice: Voice, stage: &Stage) -> Result<()> {
@@ -45,6 +48,7 @@ fn introduce(voice: Voice, stage: &Stage) -> Result<()> {
         (&stage.node_b, "its kernel answers for an ordinary address"),
         (&stage.gateway, "has the address that an impostor wants"),
         (&stage.rogue, "the impostor"),
+        (&stage.printer, "will take an address that is meant to be a VIP"),
     ];
     for (host, about) in hosts {
         voice.say(&format!("{:8} {:13} {}  {about}", host.name(), host.address(NIC)?, host.mac(NIC)?));
@@ -205,7 +209,10 @@ fn is_conflict(line: &LogLine, vip: Ipv4Addr) -> bool {
 
 /// A log line as a person reads it.
 fn shown(line: &LogLine) -> String {
-    let fields = ["vip", "interface", "mac", "eth_source", "oper"].into_iter().filter_map(|name| {
+    // Worth a word only where it is another MAC than the one that is claimed.
+    let same_source = line.field("eth_source") == line.field("mac");
+    let names = ["what", "vip", "mac", "vendor", "eth_source", "oper", "cause"].into_iter();
+    let fields = names.filter(|name| !(same_source && *name == "eth_source")).filter_map(|name| {
         let value = line.field(name)?;
         Some(format!(" {name}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
     });

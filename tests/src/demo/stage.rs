@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 
 use super::kept::{self, Kept};
 use crate::agent::{Agent, AgentOptions, LogLine};
@@ -20,8 +21,13 @@ pub(super) const NIC: &str = "eth0";
 pub(super) const VIP: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 10);
 /// An ordinary address of node B, whose kernel answers for it.
 pub(super) const ORDINARY: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 20);
+/// Taken by the printer, and then to be held by the agent on node A.
+pub(super) const SECOND_VIP: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 11);
 /// Guarded by the agent on node A.
 pub(super) const GATEWAY: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 254);
+/// Of a range that the IEEE has given to a vendor.
+const PRINTER: Mac = Mac([0x3c, 0xd9, 0x2b, 0, 0, 0x1e]);
+const IS_RUNNING: &str = "agent is running";
 /// Generous: an agent is ready in a fraction of a second on an idle machine.
 const READY_LIMIT: Duration = Duration::from_secs(15);
 
@@ -32,6 +38,7 @@ pub(super) struct Stage {
     pub(super) node_b: Host,
     pub(super) gateway: Host,
     pub(super) rogue: Host,
+    pub(super) printer: Host,
     /// None until the story comes to it.
     agent: Option<Agent>,
     bpffs: Bpffs,
@@ -55,20 +62,67 @@ impl Stage {
         for claimed in [VIP, GATEWAY] {
             rogue.add_address(NIC, format!("{claimed}/32").parse()?)?;
         }
-        Ok(Self { client, node_a, node_b, gateway, rogue, agent: None, bpffs: Bpffs::mount()?, lan, keep })
+        let printer = Nic::new("198.18.0.30/16".parse()?).mac(PRINTER);
+        let printer = lan.host("printer", printer)?;
+        let bpffs = Bpffs::mount()?;
+        Ok(Self { client, node_a, node_b, gateway, rogue, printer, agent: None, bpffs, lan, keep })
     }
 
-    /// Starts the agent on node A, and waits until it runs.
+    /// Starts the agent on node A, and waits until it answers for the VIP, whose address it probes first.
     pub(super) fn start_agent(&mut self) -> Result<()> {
-        let yaml = format!(
-            "vips:\n  - address: {VIP}    # held: answered in XDP\n  - address: {GATEWAY}   # guarded: lives \
-             elsewhere\n    mac: {}\n",
-            self.gateway.mac(NIC)?
-        );
+        let yaml = self.plain_config()?;
         let mut options = AgentOptions::new(self.bpffs.pin_dir("node-a"));
         options.can_be_left = self.keep;
         self.agent = Some(Agent::start(&self.node_a, &yaml, options)?);
-        self.wait_for_log(0, "that it runs", |line| line.message() == "agent is running").map(drop)
+        self.wait_until_answering(0)
+    }
+
+    /// Starts the agent on node A again, after it was killed, with its first configuration.
+    pub(super) fn revive_agent(&mut self) -> Result<()> {
+        let yaml = self.plain_config()?;
+        let seen = self.agent()?.logs()?.len();
+        self.agent()?.write_config(&yaml)?;
+        self.agent()?.restart()?;
+        self.wait_until_answering(seen)
+    }
+
+    /// The VIPs of the agent on node A, as its file lists them.
+    pub(super) fn plain_config(&self) -> Result<String> {
+        let gateway = self.gateway.mac(NIC)?;
+        Ok(format!(
+            "vips:\n  - address: {VIP}    # held: answered in XDP\n  - address: {GATEWAY}   # guarded: lives \
+             elsewhere\n    mac: {gateway}\n"
+        ))
+    }
+
+    /// Gives the agent on node A another configuration, and waits until it is applied.
+    pub(super) fn configure(&mut self, yaml: &str) -> Result<()> {
+        let seen = self.agent()?.logs()?.len();
+        self.agent()?.write_config(yaml)?;
+        self.wait_for_log(seen, "its new configuration", |line| line.message() == "configuration is applied")
+            .map(drop)
+    }
+
+    /// Starts another agent, on node B, and waits until it runs; it goes when the value is dropped.
+    pub(super) fn agent_on_node_b(&self, yaml: &str) -> Result<Agent> {
+        let mut agent = Agent::start(&self.node_b, yaml, AgentOptions::new(self.bpffs.pin_dir("node-b")))?;
+        wait_for_log(&mut agent, 0, "that it runs", |line| line.message() == IS_RUNNING)?;
+        Ok(agent)
+    }
+
+    /// A pin directory in which nothing is pinned.
+    pub(super) fn no_pins(&self) -> PathBuf {
+        self.bpffs.pin_dir("none")
+    }
+
+    fn wait_until_answering(&mut self, seen: usize) -> Result<()> {
+        self.wait_for_log(seen, "that it runs", |line| line.message() == IS_RUNNING)?;
+        interrupt::wait(READY_LIMIT, "the VIP to be answered for", || {
+            let status = self.agent()?.status()?;
+            let vips = status.get("vips").and_then(Value::as_array).context("status lists no VIPs")?;
+            let is_answered = |vip: &Value| vip["address"] == VIP.to_string() && vip["answering"] == true;
+            Ok(vips.iter().any(is_answered).then_some(()))
+        })
     }
 
     pub(super) fn agent(&mut self) -> Result<&mut Agent> {
@@ -82,14 +136,7 @@ impl Stage {
         what: &str,
         matches: impl Fn(&LogLine) -> bool,
     ) -> Result<LogLine> {
-        let agent = self.agent()?;
-        let found = interrupt::wait(READY_LIMIT, &format!("the agent to log {what}"), || {
-            let running = agent.is_running()?;
-            let line = agent.logs()?.into_iter().skip(seen).find(|line| matches(line));
-            ensure!(running || line.is_some(), "the agent has ended");
-            Ok(line)
-        });
-        found.with_context(|| format!("the agent's log:\n{}", agent.transcript()))
+        wait_for_log(self.agent()?, seen, what, matches)
     }
 
     /// How many frames the XDP program on node A has counted under `outcome`.
@@ -120,4 +167,20 @@ impl Stage {
         named.leave();
         Ok(kept)
     }
+}
+
+fn wait_for_log(
+    agent: &mut Agent,
+    seen: usize,
+    what: &str,
+    matches: impl Fn(&LogLine) -> bool,
+) -> Result<LogLine> {
+    let what = format!("the agent on {} to log {what}", agent.host().name());
+    let found = interrupt::wait(READY_LIMIT, &what, || {
+        let running = agent.is_running()?;
+        let line = agent.logs()?.into_iter().skip(seen).find(|line| matches(line));
+        ensure!(running || line.is_some(), "the agent has ended");
+        Ok(line)
+    });
+    found.with_context(|| format!("the agent's log:\n{}", agent.transcript()))
 }

@@ -1,6 +1,8 @@
 //! Typed access to the maps of a loaded program.
 
-use anyhow::{Context as _, Result};
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result, anyhow};
 use aya::{
     Ebpf,
     maps::{Array, HashMap, MapData, MapError, PerCpuArray, PerCpuValues, RingBuf},
@@ -8,8 +10,8 @@ use aya::{
 };
 use bytemuck::{NoUninit, bytes_of, pod_read_unaligned};
 use vipward_common::{
-    Counters, Event, Fence, Link, MacAddr, Outcome, PeerKey, Policy, VIP_COUNTER_SLOTS, VipCounters,
-    VipEntry, VipKey, VipState, YieldTotal, filter_bit, maps,
+    Counters, Event, Fence, Link, MacAddr, Offender, OffenderKey, Outcome, PeerKey, Policy,
+    VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, YieldTotal, filter_bit, maps,
 };
 
 /// aya wants its own marker trait on keys and values, which byte arrays have.
@@ -23,7 +25,19 @@ macro_rules! as_bytes {
     ($($type:ty),+) => { $(impl AsBytes for $type { type Bytes = [u8; size_of::<$type>()]; })+ };
 }
 
-as_bytes!(VipKey, VipEntry, Link, PeerKey, Fence, Counters, VipCounters, VipState, YieldTotal);
+as_bytes!(
+    VipKey,
+    VipEntry,
+    Link,
+    PeerKey,
+    Fence,
+    Counters,
+    VipCounters,
+    VipState,
+    YieldTotal,
+    OffenderKey,
+    Offender
+);
 
 /// The maps of a loaded program, and what [`Maps::reset`] has to take back.
 pub struct Maps {
@@ -36,6 +50,7 @@ pub struct Maps {
     vip_state: Array<MapData, Bytes<VipState>>,
     yields: Array<MapData, Bytes<YieldTotal>>,
     filter: Array<MapData, u64>,
+    offenders: HashMap<MapData, Bytes<OffenderKey>, Bytes<Offender>>,
     events: RingBuf<MapData>,
     cpus: usize,
     used: Used,
@@ -68,6 +83,7 @@ impl Maps {
             vip_state: take(ebpf, maps::VIP_STATE)?,
             yields: take(ebpf, maps::YIELDS)?,
             filter: take(ebpf, maps::FILTER)?,
+            offenders: take(ebpf, maps::OFFENDERS)?,
             events: take(ebpf, maps::EVENTS)?,
             cpus,
             used: Used::default(),
@@ -193,6 +209,16 @@ impl Maps {
     /// Sets how many entries have yielded, which only the program does outside of tests.
     pub fn set_yields(&mut self, total: u64) -> Result<()> {
         Ok(self.yields.set(0, raw(&YieldTotal { total }), 0)?)
+    }
+
+    /// Who has claimed which VIP.
+    pub fn offenders(&self) -> Result<BTreeMap<OffenderKey, Offender>> {
+        let one = |element: Result<(Bytes<OffenderKey>, Bytes<Offender>), MapError>| {
+            let (key, value) = element?;
+            let offender = bytemuck::checked::try_pod_read_unaligned(&value);
+            Ok((pod_read_unaligned(&key), offender.map_err(|error| anyhow!("not an offender: {error}"))?))
+        };
+        self.offenders.iter().map(one).collect()
     }
 
     /// The events told since the last call.

@@ -173,13 +173,14 @@ fn name_of(kind: EventKind) -> EventName {
         EventKind::Moved => EventName::Moved,
         EventKind::Yielded => EventName::Yielded,
         EventKind::Sighted => EventName::Sighted,
+        EventKind::Probed => EventName::Probed,
     }
 }
 
 /// The kernel limits what strangers cause apart from what peers cause.
 fn by_stranger(name: EventName) -> bool {
     match name {
-        EventName::Conflict | EventName::Sighted => true,
+        EventName::Conflict | EventName::Sighted | EventName::Probed => true,
         EventName::Contested | EventName::Moved | EventName::Yielded => false,
     }
 }

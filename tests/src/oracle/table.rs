@@ -45,6 +45,8 @@ pub enum Ask {
     FromUs,
     /// On an interface whose own MAC is not known.
     NoLink,
+    /// An ARP Probe (RFC 5227) by nobody of ours.
+    Probe,
 }
 
 /// A cell of the tables, or one of the ways to be in none.
@@ -98,6 +100,8 @@ pub enum EventName {
     Yielded,
     /// `sighted`
     Sighted,
+    /// `probed`
+    Probed,
 }
 
 /// The content of a cell.
@@ -185,19 +189,20 @@ fn claim(row: Row, by: By, announcing: bool) -> Expect {
 }
 
 fn request(row: Row, ask: Ask) -> Expect {
-    use Ask::{Any, Broadcast, Elsewhere, FromGroup, FromUs, FromZero, NoLink, Unicast};
+    use Ask::{Any, Broadcast, Elsewhere, FromGroup, FromUs, FromZero, NoLink, Probe, Unicast};
     use Fence::{HeldOver, Over, Valid};
     use Row::{ForeignKnown, ForeignUnknown, Handover, Held};
 
     match (row, ask) {
+        (ForeignUnknown, Probe) => drop("suppressed_foreign").tell(EventName::Probed),
         (ForeignKnown | ForeignUnknown, _) => drop("suppressed_foreign"),
         (Held(Over) | Handover(Over), _) => drop("suppressed_fence"),
         (Held(_) | Handover(_), NoLink) => drop("refused_link"),
         (Held(_) | Handover(_), Elsewhere) => drop("refused_destination"),
         (Held(_) | Handover(_), FromZero | FromGroup | FromUs) => drop("refused_sender"),
-        (Held(Valid), Broadcast | Unicast | Any) => answer("answered"),
-        (Held(HeldOver), Broadcast | Unicast | Any) => answer("answered_held_over"),
-        (Handover(Valid | HeldOver), Broadcast | Unicast | Any) => answer("answered_handover"),
+        (Held(Valid), Broadcast | Unicast | Any | Probe) => answer("answered"),
+        (Held(HeldOver), Broadcast | Unicast | Any | Probe) => answer("answered_held_over"),
+        (Handover(Valid | HeldOver), Broadcast | Unicast | Any | Probe) => answer("answered_handover"),
     }
 }
 
@@ -223,6 +228,7 @@ impl Cell {
         for row in [Row::Held(Over), Row::Handover(Over), Row::ForeignKnown, Row::ForeignUnknown] {
             cells.push(Self::Request { row, ask: Ask::Any });
         }
+        cells.push(Self::Request { row: Row::ForeignUnknown, ask: Ask::Probe });
         cells
     }
 
@@ -239,6 +245,9 @@ impl Cell {
             if matches!(row, Row::Held(_) | Row::Handover(_)) {
                 flips.push(Flip::Yields);
             }
+        }
+        if let Self::Request { row: Row::ForeignUnknown, .. } = self {
+            flips.push(Flip::Event);
         }
         if expect(self).effect == Effect::Answer {
             flips.push(Flip::Bytes);

@@ -23,13 +23,13 @@ const ROWS: &[(&str, &str, &[&str])] = &[
         "an unknown key",
         "vips: []\nfences: {duration: 3s}\n",
         &[
-            ":2:1: unknown key `fences`; the keys here are node, interfaces, vips, peers, xdp, fence, announce, shutdown",
+            ":2:1: unknown key `fences`; the keys here are node, interfaces, vips, peers, xdp, fence, announce, probe, conflicts, shutdown",
         ],
     ),
     (
         "an unknown key of a VIP",
         "vips:\n  - adress: 192.0.2.10\n",
-        &[":2:5: unknown key `adress`; the keys here are address, interface, bind, mac"],
+        &[":2:5: unknown key `adress`; the keys here are address, interface, bind, mac, force"],
     ),
     (
         "a bad address",

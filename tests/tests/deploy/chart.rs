@@ -102,7 +102,7 @@ fn every_flag_of_the_agent_is_a_value_or_is_the_charts_own_affair() -> Result<()
         .collect();
     let mut known = flags_of_the_agent()?;
     // From the pod's environment, and from the service account.
-    for own in ["node-name", "pod-name", "lease-namespace", "kubeconfig"] {
+    for own in ["node-name", "pod-name", "pod-address", "lease-namespace", "kubeconfig"] {
         known.remove(own);
     }
     // The directory is the one that is mounted, and there is no other object in the image.

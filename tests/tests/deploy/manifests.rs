@@ -104,13 +104,15 @@ fn the_agents_flags_are_those_that_the_page_explains() -> Result<()> {
 fn the_probes_ask_where_the_agent_serves() -> Result<()> {
     let daemonset = in_base("daemonset.yaml", "DaemonSet")?;
     let agent = container(&daemonset)?;
-    let served = strings(&agent["args"])?.into_iter().find_map(|arg| arg.strip_prefix("--health-address="));
+    let port = strings(&agent["args"])?.into_iter().find_map(|arg| arg.strip_prefix("--listen-port="));
+    let port: u16 = port.context("no --listen-port")?.parse()?;
+    assert_eq!(agent["ports"], json!([{"name": "metrics", "containerPort": port, "protocol": "TCP"}]));
     for (probe, path) in
         [("startupProbe", "/livez"), ("livenessProbe", "/livez"), ("readinessProbe", "/readyz")]
     {
         let get = &agent[probe]["httpGet"];
-        let asked = format!("{}:{}", get["host"].as_str().unwrap_or_default(), get["port"]);
-        assert_eq!(Some(asked.as_str()), served, "{probe}");
+        // Among the addresses that are served unless others are named.
+        assert_eq!((&get["host"], &get["port"]), (&json!("127.0.0.1"), &json!(port)), "{probe}");
         assert_eq!(get["path"], path, "{probe}");
     }
     Ok(())
@@ -146,6 +148,7 @@ fn an_agent_is_never_throttled_evicted_or_kept_off_a_node() -> Result<()> {
         ("NODE_NAME", "spec.nodeName"),
         ("POD_NAME", "metadata.name"),
         ("POD_NAMESPACE", "metadata.namespace"),
+        ("POD_IP", "status.podIP"),
     ] {
         let environment = agent["env"].as_array().context("no environment")?;
         let from = environment.iter().find(|variable| variable["name"] == name);

@@ -168,13 +168,15 @@ fn each_of_the_charts_values_becomes_a_flag_that_the_agent_takes() -> Result<()>
         ("announceRefresh: 30s", &["--announce-refresh=30s"]),
         ("announceRate: 1000000", &["--announce-rate=1000000"]),
         ("logClaims: true", &["--log-claims"]),
+        ("listen: [127.0.0.1, 192.0.2.7]", &["--listen=127.0.0.1", "--listen=192.0.2.7"]),
+        ("metricsMaxVips: 10000", &["--metrics-max-vips=10000"]),
     ];
     let values: Vec<_> = rows.iter().map(|(value, _)| *value).collect();
     let rendered = objects(&helm.template(&format!("agent:\n  {}", values.join("\n  ")))?)?;
     let daemonset = rendered.values().find(|object| object["kind"] == "DaemonSet").context("no DaemonSet")?;
     let args = strings(&container(daemonset)?["args"])?;
     let expected: BTreeSet<_> = rows.iter().flat_map(|(_, args)| args.iter().copied()).collect();
-    let default = ["kubernetes", "--log-format=json", "--health-address=127.0.0.1:9647"];
+    let default = ["kubernetes", "--log-format=json", "--listen-port=9647"];
     let rendered: BTreeSet<_> = args.iter().copied().filter(|arg| !default.contains(arg)).collect();
     assert_eq!(rendered, expected);
     for argument in expected {

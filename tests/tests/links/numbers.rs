@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use ipnet::Ipv4Net;
-use vipward_tests::agent::{Agent, AgentOptions};
+use vipward_tests::agent::{Agent, AgentOptions, LogLine};
 use vipward_tests::arp::Mac;
 use vipward_tests::bpffs::Bpffs;
 use vipward_tests::lan::{Host, Nic, connect};
@@ -66,6 +66,8 @@ fn two_hundred_interfaces_are_attached_and_answered_on() -> Result<()> {
     agent.wait_for_log(ATTACH_LIMIT, "that it runs", |line| line.message() == "agent is running")?;
     println!("{INTERFACES} interfaces in {:?}", started.elapsed());
     assert_eq!(attached(&agent)?, usize::from(INTERFACES));
+    let is_probed = |line: &LogLine| line.message() == "addresses have been probed";
+    agent.wait_for_log(ATTACH_LIMIT, "that addresses have been probed", is_probed)?;
     // Every VIP has an entry on every interface, and is held on its own only.
     let status = agent.status()?;
     let vips = status["vips"].as_array().context("status has no list of VIPs")?;

@@ -176,5 +176,6 @@ fn only_file(dir: &Path) -> Result<PathBuf> {
 pub(super) fn libraries(depends: &str) -> Vec<&str> {
     let first_names =
         depends.split(',').filter_map(|group| group.split(['|', '(', ':']).next()).map(str::trim);
-    first_names.filter(|name| name.starts_with("lib")).collect()
+    // Those of web pages are for nobody who runs here.
+    first_names.filter(|name| name.starts_with("lib") && !name.starts_with("libjs-")).collect()
 }

@@ -24,7 +24,7 @@ pub(super) enum Source {
     /// One program from a Debian package that is unpacked into the target directory instead of installed, with
     /// the libraries that it needs installed.
     ///
-    /// habets' arping conflicts with iputils', which has the same name.
+    /// habets' arping conflicts with iputils', which has the same name; and what starts a daemon when it is installed must not.
     Unpacked { package: &'static str, program: &'static str },
     /// A crate with a program in it.
     Cargo(&'static CargoTool),
@@ -104,6 +104,9 @@ pub(super) const REQUIREMENTS: &[Requirement] = &[
     apt("ip", &[Test, Demo], probe::program, &["iproute2"]),
     apt("arping (iputils)", &[Test, Demo], probe::iputils_arping, &["iputils-arping"]),
     unpacked("arping (habets)", "arping", "usr/sbin/arping"),
+    unpacked("keepalived", "keepalived", "usr/sbin/keepalived"),
+    unpacked("ucarp", "ucarp", "usr/sbin/ucarp"),
+    unpacked("prometheus", "prometheus", "usr/bin/prometheus"),
     apt("arp-scan", &[Test], probe::program, &["arp-scan"]),
     apt("tcpdump", &[Test], probe::program, &["tcpdump"]),
     apt("scapy", &[Test], probe::scapy, &["python3-scapy"]),

@@ -149,6 +149,30 @@ pub enum FaultKind {
         /// The VIP.
         address: Ipv4Addr,
     },
+    /// A guarded VIP that is to be forced.
+    #[error("VIP {address} has both `mac` and `force`; one that is guarded is not taken: leave one out")]
+    GuardedAndForced {
+        /// The VIP.
+        address: Ipv4Addr,
+    },
+    /// No time between two probes.
+    #[error(
+        "`{0}` is no `probe.interval`; write a duration between 10ms and 10s, as 200ms, or rfc5227 for the times of the RFC"
+    )]
+    ProbeInterval(String),
+    /// No time between two probes for a held VIP.
+    #[error(
+        "`probe.repeat: {}` is out of range; it must be between {} and {}, or 0s for no probes while a VIP is held",
+        show(.value), show(.least), show(.most)
+    )]
+    ProbeRepeat {
+        /// The value.
+        value: Duration,
+        /// The least.
+        least: Duration,
+        /// The most.
+        most: Duration,
+    },
     /// Not a duration.
     #[error("`{value}` is no duration for `{key}`: {reason}; write it as 3s, 500ms or 1h")]
     Duration {

@@ -35,6 +35,10 @@ pub(super) struct RawConfig {
     pub(super) fence: RawFence,
     #[serde(default)]
     pub(super) announce: RawAnnounce,
+    #[serde(default)]
+    pub(super) probe: RawProbe,
+    #[serde(default)]
+    pub(super) conflicts: RawConflicts,
     pub(super) shutdown: Option<Text>,
 }
 
@@ -45,6 +49,7 @@ pub(super) struct RawVip {
     pub(super) interface: Option<Text>,
     pub(super) bind: Option<Text>,
     pub(super) mac: Option<Text>,
+    pub(super) force: Option<Text>,
 }
 
 #[derive(Deserialize, Default)]
@@ -61,6 +66,22 @@ pub(super) struct RawFence {
 pub(super) struct RawAnnounce {
     pub(super) refresh: Option<Text>,
     pub(super) rate: Option<Text>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawProbe {
+    pub(super) count: Option<Text>,
+    pub(super) interval: Option<Text>,
+    pub(super) repeat: Option<Text>,
+    pub(super) rate: Option<Text>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawConflicts {
+    pub(super) defend: Option<Text>,
+    pub(super) quiet: Option<Text>,
 }
 
 /// Reads the YAML; what is wrong here ends the reading, so it is told alone.

@@ -39,7 +39,13 @@ fn name(text: &str) -> InterfaceName {
 }
 
 fn held(last: u8) -> VipConfig {
-    VipConfig { address: Ipv4Addr::new(192, 0, 2, last), interface: None, bind: None, mac: None }
+    VipConfig {
+        address: Ipv4Addr::new(192, 0, 2, last),
+        interface: None,
+        bind: None,
+        mac: None,
+        force: false,
+    }
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -60,12 +66,15 @@ vips:
     bind: lo
   - address: 192.0.2.11
     interface: eth1
+    force: true
   - address: 192.0.2.1
     mac: 02:00:00:00:00:01
 peers: [\"02:00:00:00:0a:02\", 02-00-00-00-0A-03]
 xdp: native
 fence: {duration: 6s, policy: stop, hold_for: 0s, heartbeat: 2s}
 announce: {refresh: 30s, rate: 500}
+probe: {count: 5, interval: rfc5227, repeat: 2m, rate: 100}
+conflicts: {defend: once, quiet: 30s}
 shutdown: withdraw
 ",
     );
@@ -74,7 +83,7 @@ shutdown: withdraw
         interfaces: vec![pattern("eth0"), pattern("ens*")],
         vips: vec![
             VipConfig { bind: Some(name("lo")), ..held(10) },
-            VipConfig { interface: Some(pattern("eth1")), ..held(11) },
+            VipConfig { interface: Some(pattern("eth1")), force: true, ..held(11) },
             VipConfig { mac: Some(MacAddr([2, 0, 0, 0, 0, 1])), ..held(1) },
         ],
         peers: vec![MacAddr([2, 0, 0, 0, 10, 2]), MacAddr([2, 0, 0, 0, 10, 3])],
@@ -86,6 +95,13 @@ shutdown: withdraw
             hold_for: Duration::ZERO,
         },
         announce: announce::Settings { refresh: 30 * SECOND, rate: 500 },
+        probe: probing::Settings {
+            count: 5,
+            timing: probing::Timing::Rfc5227,
+            repeat: Some(120 * SECOND),
+            rate: 100,
+        },
+        conflicts: conflict::Settings { defend: conflict::Defend::Once, quiet: 30 * SECOND },
         shutdown: Shutdown::Withdraw,
     };
     assert_eq!(config, expected);
@@ -101,13 +117,20 @@ fn everything_but_the_vips_has_a_default() {
         xdp: XdpMode::Auto,
         fence: DEFAULT_FENCE,
         announce: announce::Settings { refresh: 60 * SECOND, rate: 1000 },
+        probe: probing::Settings {
+            count: 3,
+            timing: probing::Timing::Every(Duration::from_millis(200)),
+            repeat: Some(60 * SECOND),
+            rate: 5000,
+        },
+        conflicts: conflict::Settings { defend: conflict::Defend::Always, quiet: 300 * SECOND },
         shutdown: Shutdown::Keep,
     };
     let table = [
         ("the smallest file", "vips: []\n"),
         (
             "keys without values",
-            "vips: []\nnode:\ninterfaces:\npeers: ~\nxdp:\nfence:\nannounce:\nshutdown:\n",
+            "vips: []\nnode:\ninterfaces:\npeers: ~\nxdp:\nfence:\nannounce:\nprobe:\nconflicts:\nshutdown:\n",
         ),
         ("other line ends, and a byte order mark", "\u{feff}vips: []\r\nxdp: auto\r\n"),
     ];
@@ -136,6 +159,14 @@ fence:
 announce:
   refresh: 1m
   rate: 1000
+probe:
+  count: 3
+  interval: 200ms
+  repeat: 1m
+  rate: 5000
+conflicts:
+  defend: always
+  quiet: 5m
 shutdown: keep
 ";
     let text = "vips: [{address: 192.0.2.10, bind: lo}, {address: 192.0.2.1, mac: '02:00:00:00:00:01', interface: eth*}]
@@ -172,11 +203,11 @@ fn a_file_of_the_wrong_shape_is_refused_in_words() {
         ("vips: [{address: }]\n", "1:16: there is no value; write one, or leave the key out"),
         (
             "vips: []\nvipz: 1\n",
-            "2:1: unknown key `vipz`; the keys here are node, interfaces, vips, peers, xdp, fence, announce, shutdown",
+            "2:1: unknown key `vipz`; the keys here are node, interfaces, vips, peers, xdp, fence, announce, probe, conflicts, shutdown",
         ),
         (
             "vips:\n  - address: 192.0.2.10\n    color: red\n",
-            "3:5: unknown key `color`; the keys here are address, interface, bind, mac",
+            "3:5: unknown key `color`; the keys here are address, interface, bind, mac, force",
         ),
         (
             "vips: []\nfence: {hold-for: 1h}\n",
@@ -185,7 +216,7 @@ fn a_file_of_the_wrong_shape_is_refused_in_words() {
         ("vips: []\nannounce: {x: 1}\n", "2:12: unknown key `x`; the keys here are refresh, rate"),
         (
             "vips:\n  - address: 192.0.2.10\n    \"\\e[31m at line 7\": red\n",
-            "3:5: unknown key `\u{fffd}[31m at line 7`; the keys here are address, interface, bind, mac",
+            "3:5: unknown key `\u{fffd}[31m at line 7`; the keys here are address, interface, bind, mac, force",
         ),
         ("vips: []\nvips: []\n", "2:1: the key `vips` is given twice; remove one of the two"),
         ("vips: 5\n", "1:7: this should be a list: lines that begin with `- `, or [a, b]"),
@@ -365,6 +396,40 @@ fn a_bad_word_or_number_is_named_with_the_good_ones() {
             "vips: []\nannounce: {rate: many}",
             "2:18: `many` is no number for `announce.rate`; it must be between 2 and 1000000",
         ),
+        (
+            "vips: []\nprobe: {count: 21}\n",
+            "2:16: `21` is no number for `probe.count`; it must be between 0 and 20",
+        ),
+        (
+            "vips: []\nprobe: {interval: 9ms}\n",
+            "2:19: `9ms` is no `probe.interval`; write a duration between 10ms and 10s, as 200ms, or rfc5227 for the times of \
+             the RFC",
+        ),
+        (
+            "vips: []\nprobe: {repeat: 500ms}\n",
+            "2:17: `probe.repeat: 500ms` is out of range; it must be between 1s and 30days, or 0s for no probes while a VIP \
+             is held",
+        ),
+        (
+            "vips: []\nprobe: {rate: 0}\n",
+            "2:15: `0` is no number for `probe.rate`; it must be between 1 and 1000000",
+        ),
+        (
+            "vips: []\nconflicts: {defend: sometimes}\n",
+            "2:21: `sometimes` is not known for `conflicts.defend`; it is one of always, once, never",
+        ),
+        (
+            "vips: []\nconflicts: {quiet: 10ms}\n",
+            "2:20: `conflicts.quiet: 10ms` is out of range; it must be between 1s and 30days",
+        ),
+        (
+            "vips: [{address: 192.0.2.10, force: perhaps}]\n",
+            "1:37: `perhaps` is not known for `force`; it is one of true, false",
+        ),
+        (
+            "vips: [{address: 192.0.2.10, force: true, mac: '02:00:00:00:00:01'}]\n",
+            "1:37: VIP 192.0.2.10 has both `mac` and `force`; one that is guarded is not taken: leave one out",
+        ),
         ("vips: []\nnode: ' '", "2:7: `node` is empty; leave it out to have the host name"),
         (
             "vips: []\nnode: \"a\\nb\"",
@@ -478,16 +543,17 @@ fn vips() -> impl Strategy<Value = Vec<VipConfig>> {
     let bind = proptest::option::of("[a-z][a-z0-9.-]{0,14}".prop_map(|text| name(&text)));
     let guarded_at = any::<[u8; 5]>().prop_map(|[b, c, d, e, f]| MacAddr([2, b, c, d, e, f]));
     let kind = prop_oneof![
-        bind.prop_map(|bind| (bind, None)),
-        guarded_at.prop_map(|mac| (None::<InterfaceName>, Some(mac))),
+        (bind, any::<bool>()).prop_map(|(bind, force)| (bind, None, force)),
+        guarded_at.prop_map(|mac| (None::<InterfaceName>, Some(mac), false)),
     ];
     let rest = (proptest::option::of(pattern), kind);
     proptest::collection::btree_map(0x0a00_0000_u32..0x0b00_0000, rest, 0..6).prop_map(|vips| {
-        let vip = |(address, (interface, (bind, mac))): (u32, _)| VipConfig {
+        let vip = |(address, (interface, (bind, mac, force))): (u32, _)| VipConfig {
             address: address.into(),
             interface,
             bind,
             mac,
+            force,
         };
         vips.into_iter().map(vip).collect()
     })
@@ -513,6 +579,8 @@ proptest! {
         fence in fences(),
         (xdp, withdraw) in (0_usize..3, any::<bool>()),
         (refresh_ns, rate) in (2_000_000_000_u64..1_000_000_000_000, 2_u32..=1_000_000),
+        (count, interval_ms, repeat_s) in (0_u32..=20, proptest::option::of(10_u64..=10_000), 0_u64..10_000),
+        (defend, quiet_s) in (0_usize..3, 1_u64..100_000),
     ) {
         let config = Config {
             node: node.trim().to_owned(),
@@ -522,6 +590,18 @@ proptest! {
             xdp: [XdpMode::Auto, XdpMode::Native, XdpMode::Generic][xdp],
             fence,
             announce: announce::Settings { refresh: Duration::from_nanos(refresh_ns), rate },
+            probe: probing::Settings {
+                count,
+                timing: interval_ms.map_or(probing::Timing::Rfc5227, |interval| {
+                    probing::Timing::Every(Duration::from_millis(interval))
+                }),
+                repeat: (repeat_s > 0).then(|| Duration::from_secs(repeat_s)),
+                rate,
+            },
+            conflicts: conflict::Settings {
+                defend: [conflict::Defend::Always, conflict::Defend::Once, conflict::Defend::Never][defend],
+                quiet: Duration::from_secs(quiet_s),
+            },
             shutdown: if withdraw { Shutdown::Withdraw } else { Shutdown::Keep },
         };
         prop_assert_eq!(good(&config.to_yaml()), config);

@@ -14,19 +14,15 @@ use vipward_common::{MacAddr, Policy};
 
 use super::{
     Config, Fault, FaultKind, Shutdown, VipConfig, XdpMode,
-    raw::{At, RawAnnounce, RawConfig, RawFence, RawVip, Text},
+    raw::{At, RawConfig, RawFence, RawVip, Text},
 };
-use crate::core::{announce, heartbeat};
+use crate::core::heartbeat;
 
 const FENCE_DURATION: Duration = Duration::from_secs(3);
 const HEARTBEAT_LEAST: Duration = Duration::from_millis(250);
 const HEARTBEAT_MOST: Duration = Duration::from_secs(1);
 const HOLD_FOR: Duration = Duration::from_hours(1);
-const REFRESH: Duration = Duration::from_mins(1);
-const REFRESH_LEAST: Duration = Duration::from_secs(2);
-const RATE: u32 = 1_000;
-const RATE_MOST: u32 = 1_000_000;
-const LONGEST: Duration = Duration::from_hours(30 * 24);
+pub(super) const LONGEST: Duration = Duration::from_hours(30 * 24);
 const MILLISECOND: Duration = Duration::from_millis(1);
 /// `IFNAMSIZ` less the terminating zero.
 const NAME_BYTES: usize = 15;
@@ -129,7 +125,7 @@ impl fmt::Display for InterfacePattern {
 }
 
 /// Collects faults, so that one run names them all.
-struct Validator<'a> {
+pub(super) struct Validator<'a> {
     faults: &'a mut Vec<Fault>,
 }
 
@@ -148,6 +144,8 @@ pub(super) fn validate(raw: RawConfig, host: &str, faults: &mut Vec<Fault>) -> O
     });
     let fence = validator.fence(&raw.fence);
     let announce = validator.announce(&raw.announce);
+    let probe = validator.probe(&raw.probe);
+    let conflicts = validator.conflicts(&raw.conflicts);
     let shutdown = validator.word(raw.shutdown.as_ref(), "shutdown", "keep, withdraw", |word| match word {
         "keep" => Some(Shutdown::Keep),
         "withdraw" => Some(Shutdown::Withdraw),
@@ -161,12 +159,14 @@ pub(super) fn validate(raw: RawConfig, host: &str, faults: &mut Vec<Fault>) -> O
         xdp: xdp?.unwrap_or_default(),
         fence: fence?,
         announce: announce?,
+        probe: probe?,
+        conflicts: conflicts?,
         shutdown: shutdown?.unwrap_or_default(),
     })
 }
 
 impl Validator<'_> {
-    fn fault<T>(&mut self, text: &At<T>, kind: FaultKind) {
+    pub(super) fn fault<T>(&mut self, text: &At<T>, kind: FaultKind) {
         self.faults.push(Fault { place: text.place, kind });
     }
 
@@ -176,7 +176,7 @@ impl Validator<'_> {
 
     /// The outer `None` is a fault, the inner one a value that was left out.
     #[expect(clippy::option_option, reason = "a wrong value and none at all are told apart")]
-    fn optional<T>(
+    pub(super) fn optional<T>(
         &mut self,
         text: Option<&Text>,
         parse: impl FnOnce(&str) -> Result<T, FaultKind>,
@@ -185,7 +185,7 @@ impl Validator<'_> {
     }
 
     #[expect(clippy::option_option, reason = "a wrong value and none at all are told apart")]
-    fn word<T>(
+    pub(super) fn word<T>(
         &mut self,
         text: Option<&Text>,
         key: &'static str,
@@ -235,6 +235,7 @@ impl Validator<'_> {
         let interface = self.optional(raw.interface.as_ref(), InterfacePattern::parse);
         let bind = self.optional(raw.bind.as_ref(), InterfaceName::parse);
         let guarded_at = self.optional(raw.mac.as_ref(), mac);
+        let force = self.word(raw.force.as_ref(), "force", "true, false", |word| word.parse().ok());
         let address = address?;
         match first_lines.entry(address) {
             Entry::Vacant(entry) => _ = entry.insert(raw.address.place.line),
@@ -245,7 +246,11 @@ impl Validator<'_> {
         if let (Some(_), Some(bind)) = (&raw.mac, &raw.bind) {
             self.fault(bind, FaultKind::GuardedAndBound { address });
         }
-        Some(VipConfig { address, interface: interface?, bind: bind?, mac: guarded_at? })
+        if let (Some(_), Some(force)) = (&raw.mac, &raw.force) {
+            self.fault(force, FaultKind::GuardedAndForced { address });
+        }
+        let force = force?.unwrap_or(false);
+        Some(VipConfig { address, interface: interface?, bind: bind?, mac: guarded_at?, force })
     }
 
     fn fence(&mut self, raw: &RawFence) -> Option<heartbeat::Settings> {
@@ -286,21 +291,7 @@ impl Validator<'_> {
         false
     }
 
-    fn announce(&mut self, raw: &RawAnnounce) -> Option<announce::Settings> {
-        let refresh = self.duration(raw.refresh.as_ref(), "announce.refresh", REFRESH_LEAST, REFRESH);
-        let rate = self.optional(raw.rate.as_ref(), |value| {
-            let fault = || FaultKind::Number {
-                key: "announce.rate",
-                value: value.to_owned(),
-                least: 2,
-                most: RATE_MOST,
-            };
-            value.parse().ok().filter(|rate| (2..=RATE_MOST).contains(rate)).ok_or_else(fault)
-        });
-        Some(announce::Settings { refresh: refresh?, rate: rate?.unwrap_or(RATE) })
-    }
-
-    fn duration(
+    pub(super) fn duration(
         &mut self,
         text: Option<&Text>,
         key: &'static str,

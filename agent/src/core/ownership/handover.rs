@@ -45,6 +45,10 @@ impl Handing {
         Entry::Handover { mac: self.to.mac, until: self.until }
     }
 
+    pub(super) fn successor(&self) -> &NodeName {
+        &self.to.node
+    }
+
     pub(super) fn is_open(&self) -> bool {
         self.moved.is_none() && !self.accepted
     }

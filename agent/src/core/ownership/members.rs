@@ -63,6 +63,10 @@ impl Member {
         self.macs.get(&mac).copied()
     }
 
+    pub(super) fn last_seen(&self) -> Monotonic {
+        self.seen
+    }
+
     pub(super) fn session(&self) -> Option<Session> {
         let lease = self.lease.as_ref()?;
         lease.session.filter(|session| !lease.ended.contains(session))

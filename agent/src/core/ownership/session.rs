@@ -100,6 +100,19 @@ impl Own {
         self.session.filter(|_| self.lives())
     }
 
+    pub(super) fn ended(&self) -> &[Session] {
+        &self.ended
+    }
+
+    pub(super) fn deadline(&self) -> Monotonic {
+        self.deadline
+    }
+
+    /// When the last renewal of this life that succeeded was sent.
+    pub(super) fn renewed_at(&self) -> Option<Monotonic> {
+        self.renewed.then_some(self.last_sent)
+    }
+
     /// Since when the fence has been valid without a break; none when it is not.
     pub(super) fn valid_since(&self, now: Monotonic) -> Option<Monotonic> {
         self.valid_since.filter(|_| self.renewed && now < self.deadline)
@@ -153,7 +166,7 @@ impl Own {
     fn fresh_session(&mut self) -> Session {
         loop {
             self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mixed = super::standing::mix(self.seed);
+            let mixed = crate::core::pace::mix(self.seed);
             if let Some(session) = Session::from_number(mixed).filter(|session| !self.has_ended(*session)) {
                 return session;
             }

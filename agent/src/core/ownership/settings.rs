@@ -37,6 +37,9 @@ pub struct Settings {
     pub clock_late: Duration,
     /// So many VIPs without a claim are asked for at a time: enough to keep the API server busy.
     pub most_new: usize,
+    /// How long it takes at most to find out whether an address is in use, before it is taken for the first time; none:
+    /// nobody is asked.
+    pub probing: Option<Duration>,
     /// Makes the sessions of this process different from all others.
     pub seed: u64,
 }

@@ -4,8 +4,9 @@ use std::{cmp::Reverse, collections::BTreeSet, net::Ipv4Addr, sync::Arc};
 
 use super::{Demand, Disqualified, Engine, members::Member};
 use crate::core::{
-    cluster::{Holder, NodeLink, NodeName, NodeRecord},
+    cluster::{Holder, NodeLink, NodeName, NodeRecord, ServiceName},
     config::InterfacePattern,
+    pace::mix,
     time::Monotonic,
 };
 
@@ -24,14 +25,6 @@ pub(super) struct Candidate {
 
 /// The order in which candidates come; the least is the best.
 type Rank<'a> = (bool, bool, Reverse<u64>, &'a NodeName);
-
-/// `SplitMix64`'s finisher.
-pub(super) const fn mix(number: u64) -> u64 {
-    let mut mixed = number;
-    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ mixed >> 31
-}
 
 /// The weight of a node for a key (rendezvous hashing): the same on every node and in every version. FNV-1a, mixed.
 pub(super) fn weight(node: &str, key: &[u8]) -> u64 {
@@ -177,6 +170,19 @@ impl Engine {
         if lines.is_empty() { "there is no Node".to_owned() } else { lines.join("; ") }
     }
 
+    /// Each Node and whether it can hold a VIP, with what speaks against it. A node that has just begun to look takes every one
+    /// with a session for alive.
+    pub fn survey(
+        &self,
+        vip: Ipv4Addr,
+        demand: &Demand,
+        now: Monotonic,
+    ) -> Vec<(NodeName, Result<Option<Disqualified>, Disqualified>)> {
+        let nodes = self.members.iter().filter(|(_, member)| member.node.is_some());
+        let standing = |name| self.standing(name, vip, demand, now).map(|candidate| candidate.soft);
+        nodes.map(|(name, _)| (name.clone(), standing(name))).collect()
+    }
+
     /// Whether this node is the one that tells people about a VIP that nobody holds.
     pub(super) fn is_reporter(&self, vip: Ipv4Addr, now: Monotonic) -> bool {
         let weight = |name: &NodeName| (weight(name.as_str(), &vip.octets()), name.clone());
@@ -192,6 +198,12 @@ impl Engine {
         }
         let others = self.members.keys().filter(|name| self.is_alive(name, now));
         others.chain([&self.settings.node]).cloned().collect()
+    }
+
+    /// The Services that want a VIP.
+    pub fn services_of(&self, vip: Ipv4Addr) -> &[ServiceName] {
+        let demand = self.vips.get(&vip).and_then(|vip| vip.demand.as_ref());
+        demand.map(|demand| demand.services.as_slice()).unwrap_or_default()
     }
 
     /// The node that a VIP's claim names, whatever has become of it.

@@ -1,6 +1,7 @@
 //! The rules of docs/OWNERSHIP.md, as tables: what happens, and what one node does about it.
 
 mod api;
+mod asking;
 mod choosing;
 mod deposing;
 mod disputes;
@@ -15,4 +16,5 @@ mod repairing;
 mod start;
 mod stopping;
 mod taking;
+mod viewing;
 mod world;

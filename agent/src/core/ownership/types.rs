@@ -59,6 +59,8 @@ pub struct Demand {
     pub preferred: Option<Selector>,
     /// Only on interfaces with such names; all when empty.
     pub interfaces: Vec<InterfacePattern>,
+    /// It is taken although its address is in use: nobody is asked.
+    pub force: bool,
 }
 
 /// What happened.
@@ -117,6 +119,13 @@ pub enum Event {
         /// Its result.
         outcome: Outcome<ClaimRecord>,
     },
+    /// What [`Command::Probe`] has found out; it may find out something else later.
+    Probed {
+        /// The VIP.
+        vip: Ipv4Addr,
+        /// What.
+        probed: Probed,
+    },
     /// The program heard something about a VIP.
     Wire {
         /// The VIP.
@@ -147,6 +156,20 @@ pub enum Wire {
     Yielded {
         /// The peer's MAC.
         mac: MacAddr,
+    },
+}
+
+/// What the segment says about an address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Probed {
+    /// Nobody uses it.
+    Free,
+    /// Somebody does.
+    InUse {
+        /// Who.
+        mac: MacAddr,
+        /// Whether that is a peer.
+        by_peer: bool,
     },
 }
 
@@ -271,6 +294,17 @@ pub enum Command {
     SetPeers(BTreeSet<MacAddr>),
     /// Announce a VIP that we hold once more.
     Announce {
+        /// The VIP.
+        vip: Ipv4Addr,
+    },
+    /// Find out whether the VIP's address is in use on its segment; [`Event::Probed`] follows, and again when that changes,
+    /// until it is free.
+    Probe {
+        /// The VIP.
+        vip: Ipv4Addr,
+    },
+    /// Find that out no more.
+    StopProbing {
         /// The VIP.
         vip: Ipv4Addr,
     },

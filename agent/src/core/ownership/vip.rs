@@ -6,7 +6,7 @@ use vipward_common::MacAddr;
 
 use super::{
     ClaimWrite, Command, Demand, Disqualified, Engine, Entry, Expected, Notice, RANK_DELAY, StopReason,
-    claims, handover::Handing, standing::Candidate,
+    asking::Asking, claims, handover::Handing, standing::Candidate,
 };
 use crate::core::{
     cluster::{ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, NodeName, ServiceName, Session, Version},
@@ -76,6 +76,8 @@ pub(super) struct Vip {
     pub(super) attempted: bool,
     /// The program gave way, or a peer claims it: the claim says who is right.
     pub(super) disputed: bool,
+    /// Whether its address is free, as far as this node has asked.
+    pub(super) asking: Asking,
     pub(super) due: Option<Monotonic>,
 }
 
@@ -102,6 +104,7 @@ impl Vip {
             better: None,
             attempted: false,
             disputed: false,
+            asking: Asking::default(),
             due: None,
         }
     }
@@ -417,11 +420,23 @@ impl Engine {
         // A better one that has many to take is not overtaken while it gets on.
         let latest =
             ready[..rank].iter().filter_map(|better| self.members.get(&better.holder.node)?.took).max();
-        let delay = RANK_DELAY * u32::try_from(rank).unwrap_or(u32::MAX);
+        let must_be_asked = was_ours.is_none() && self.must_be_asked(epoch, &demand);
+        let mut delay = RANK_DELAY * u32::try_from(rank).unwrap_or(u32::MAX);
+        if rank > 0 && must_be_asked {
+            // The one before asks first.
+            delay += self.settings.probing.unwrap_or_default();
+        }
         let since = *self.vip(address).free.get_or_insert(now);
         let turn = latest.map_or(since, |latest| latest.clamp(since, since + MOST_PATIENT)) + delay;
         if turn > now {
             return Some(turn);
+        }
+        self.vip(address).asking.first = rank == 0;
+        if must_be_asked && let Err(again) = self.is_free(address, now) {
+            if rank == 0 {
+                self.tell_in_use(address, claim, &demand);
+            }
+            return again;
         }
         let is_new = claim.is_none();
         if is_new && self.creating.len() >= self.settings.most_new {
@@ -520,7 +535,7 @@ impl Engine {
         self.send(Busy::Hold(write.clone(), from), write);
     }
 
-    fn send(&mut self, busy: Busy, write: ClaimWrite) {
+    pub(super) fn send(&mut self, busy: Busy, write: ClaimWrite) {
         let vip = self.vip(write.vip);
         vip.rested_on = Some(write.expected.clone());
         vip.busy = Some(busy);
@@ -611,6 +626,7 @@ impl Engine {
     }
 
     fn forget(&mut self, address: Ipv4Addr) {
+        self.stop_asking(address);
         let Some(vip) = self.vips.remove(&address) else { return };
         self.offering.remove(&address);
         if let Some(due) = vip.due {

@@ -8,7 +8,10 @@ use std::{
 
 use thiserror::Error;
 
-use super::{records::Port, refusal::Refusal};
+use super::{
+    records::{Claim, Port},
+    refusal::Refusal,
+};
 use crate::core::{
     cluster::{NodeName, SelectorError, ServiceName},
     config::FaultKind,
@@ -27,6 +30,7 @@ pub enum Place {
     PreferredNodes,
     Nodes,
     Interface,
+    Force,
     Ignore,
     KubeVipIgnore,
 }
@@ -43,6 +47,7 @@ impl fmt::Display for Place {
             Self::PreferredNodes => "annotation vipward.io/preferred-nodes",
             Self::Nodes => "annotation vipward.io/nodes",
             Self::Interface => "annotation vipward.io/interface",
+            Self::Force => "annotation vipward.io/force",
             Self::Ignore => "annotation vipward.io/ignore",
             Self::KubeVipIgnore => "annotation kube-vip.io/ignore",
         })
@@ -86,8 +91,8 @@ pub enum Problem {
     },
     /// The status was written by another controller, and names other addresses than the Service asks for.
     #[error(
-        "{place} asks for {}, but {} has written {} into the status, which is left alone and goes first; let only one \
-         controller serve this Service (spec.loadBalancerClass), or make both name the same addresses",
+        "{place} asks for {}, but {} has written {} into the status, which is left alone and goes first. {way_out}. Where \
+         the other one only assigns addresses, make both name the same",
         join(.wanted), writer(.manager.as_deref()), join(.status)
     )]
     OtherManager {
@@ -99,6 +104,61 @@ pub enum Problem {
         place: Place,
         /// Those.
         wanted: Vec<IpAddr>,
+        /// What to do.
+        way_out: WayOut,
+    },
+    /// Another controller has written the same into the status as Vipward has.
+    #[error(
+        "{} has written {} into the status, and so has Vipward: both may answer for the same address. {way_out}. Where the \
+         other one only assigns addresses, leave them to it: remove {place}",
+        writer(.manager.as_deref()), join(.status)
+    )]
+    SharedStatus {
+        /// Its field manager.
+        manager: Option<Arc<str>>,
+        /// What both have written.
+        status: Vec<IpAddr>,
+        /// Where Vipward has it from.
+        place: Place,
+        /// What to do.
+        way_out: WayOut,
+    },
+    /// Several controllers write the status by turns.
+    #[error(
+        "{} take turns at status.loadBalancer: what one writes, the next replaces. Vipward announces what stands there, and \
+         writes nothing into it until it has been left alone for 5 minutes. {way_out}",
+        rivals(.managers)
+    )]
+    Contested {
+        /// Their field managers, as far as they are known; also ours, if it is one of them.
+        managers: Vec<Arc<str>>,
+        /// What to do.
+        way_out: WayOut,
+    },
+    /// An annotation hands the Service to another controller.
+    #[error(
+        "annotation {} makes it a Service of {}, and Vipward serves it too, since it has no class: both may answer for the \
+         same address. {way_out}. If only one of them is to have it as it is, remove that annotation, or set \
+         vipward.io/ignore to \"true\"",
+        .claim.annotation(), .claim.controller()
+    )]
+    Claimed {
+        /// Which.
+        claim: Claim,
+        /// What to do.
+        way_out: WayOut,
+    },
+    /// A Service that was served has gone to another class.
+    #[error(
+        "Vipward does not announce it any more: {}; whichever controller serves it now is to announce it. To have it back, \
+         give it spec.loadBalancerClass {ours:?} (only as it is created, or becomes one of type LoadBalancer)",
+        taken(.class.as_deref(), .ours)
+    )]
+    HandedOver {
+        /// The class that it has now.
+        class: Option<Arc<str>>,
+        /// Ours.
+        ours: Arc<str>,
     },
     /// Two Services have the same port of one VIP.
     #[error(
@@ -156,6 +216,16 @@ pub enum SeenBy<'a> {
 }
 
 impl Problem {
+    /// Whether it is that several take turns at the status.
+    pub(super) fn is_contest(&self) -> bool {
+        matches!(self, Self::Contested { .. })
+    }
+
+    /// Whether it is about what another controller has written into the status.
+    pub(super) fn is_of_status(&self) -> bool {
+        matches!(self, Self::OtherManager { .. } | Self::SharedStatus { .. })
+    }
+
     /// Which nodes see it.
     pub fn seen_by(&self) -> SeenBy<'_> {
         match self {
@@ -165,10 +235,43 @@ impl Problem {
             | Self::Malformed { .. }
             | Self::Ipv6 { .. }
             | Self::OtherManager { .. }
+            | Self::SharedStatus { .. }
+            | Self::Contested { .. }
+            | Self::Claimed { .. }
+            | Self::HandedOver { .. }
             | Self::Clash { .. }
             | Self::Impossible { .. }
             | Self::Disagrees { .. } => SeenBy::All,
         }
+    }
+}
+
+/// How a Service that two controllers serve gets a single one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WayOut {
+    /// Our class.
+    pub ours: Arc<str>,
+    /// Whether the Service is of that class.
+    pub is_set: bool,
+}
+
+impl fmt::Display for WayOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { ours, is_set } = self;
+        f.write_str("Let one controller serve each Service: ")?;
+        if *is_set {
+            write!(
+                f,
+                "spec.loadBalancerClass gives this one to Vipward ({ours:?}); have the other serve its own class only"
+            )?;
+        } else {
+            write!(
+                f,
+                "create it anew with a spec.loadBalancerClass, {ours:?} for Vipward, and have both leave Services without \
+                 one alone (Vipward: --class-only)"
+            )?;
+        }
+        f.write_str(", or give each its own namespaces (Vipward: --namespace)")
     }
 }
 
@@ -200,6 +303,23 @@ pub enum Malformed {
 
 fn writer(name: Option<&str>) -> String {
     name.map_or_else(|| "an unknown field manager".to_owned(), |name| format!("field manager {name:?}"))
+}
+
+fn rivals(managers: &[Arc<str>]) -> String {
+    let mut names: Vec<_> = managers.iter().map(|manager| format!("{manager:?}")).collect();
+    if names.len() < 2 {
+        names.push("one that the API server does not name".to_owned());
+    }
+    format!("field managers {}", names.join(" and "))
+}
+
+fn taken(class: Option<&str>, ours: &str) -> String {
+    match class {
+        Some(class) => format!("its spec.loadBalancerClass is {class:?} now, and Vipward serves {ours:?}"),
+        None => {
+            format!("it has no spec.loadBalancerClass now, and Vipward serves {ours:?} only (--class-only)")
+        }
+    }
 }
 
 fn join<T: fmt::Display>(values: &[T]) -> String {

@@ -8,6 +8,7 @@ use std::{
 };
 
 use super::{
+    Settings, hands,
     problem::{Malformed, Place, Problem},
     records::{IpMode, ServiceRecord, StatusOwner},
 };
@@ -36,6 +37,7 @@ pub(super) struct Limits {
     pub(super) nodes: Option<Selector>,
     pub(super) preferred: Option<Selector>,
     pub(super) interfaces: Option<Vec<InterfacePattern>>,
+    pub(super) force: Option<bool>,
 }
 
 /// The addresses that an annotation or the spec asks for.
@@ -68,6 +70,8 @@ impl Reading {
         read(&mut limits.preferred, preferred, Place::PreferredNodes, selector, &mut problems);
         let interface = annotations.interface.as_deref();
         read(&mut limits.interfaces, interface, Place::Interface, patterns, &mut problems);
+        let force = annotations.force.as_deref();
+        read(&mut limits.force, force, Place::Force, flag, &mut problems);
         self.update_asked(record, &mut problems);
         problems
     }
@@ -96,7 +100,7 @@ impl Reading {
     }
 
     /// What the Service wants, if it is served.
-    pub(super) fn wish(&self, record: &ServiceRecord, external_ips: bool) -> Wish {
+    pub(super) fn wish(&self, record: &ServiceRecord, settings: &Settings) -> Wish {
         let mut wish = Wish::default();
         match record.status_owner() {
             StatusOwner::Nobody | StatusOwner::Vipward => {
@@ -107,28 +111,31 @@ impl Reading {
             }
             StatusOwner::Other(_) => {
                 wish.add(&status_vips(record), Place::Status);
-                wish.problems.extend(self.disagreement(record));
+                wish.problems.extend(self.disagreement(record, settings));
             }
         }
-        if external_ips {
+        if settings.external_ips {
             wish.add(&record.external_ips, Place::ExternalIps);
         }
         wish
     }
 
-    /// Another controller's status, and an annotation or spec that asks for something else.
-    fn disagreement(&self, record: &ServiceRecord) -> Option<Problem> {
+    /// Another controller's status, and an annotation or spec that asks for something else, or that we have followed too.
+    fn disagreement(&self, record: &ServiceRecord, settings: &Settings) -> Option<Problem> {
         let Asked { place, addresses } = self.asked.as_ref()?;
         // 0.0.0.0 leaves the choice to the controller.
         let wanted: Vec<_> = addresses.iter().filter(|address| !address.is_unspecified()).copied().collect();
         let status = status_vips(record);
         let set = |addresses: &[IpAddr]| addresses.iter().copied().collect::<BTreeSet<_>>();
-        (!wanted.is_empty() && set(&wanted) != set(&status)).then(|| Problem::OtherManager {
-            manager: record.status_manager.clone(),
-            status,
-            place: *place,
-            wanted,
-        })
+        let (manager, place) = (record.status_manager.clone(), *place);
+        let way_out = hands::way_out(record, settings);
+        if !wanted.is_empty() && set(&wanted) != set(&status) {
+            Some(Problem::OtherManager { manager, status, place, wanted, way_out })
+        } else if record.status_shared {
+            Some(Problem::SharedStatus { manager, status, place, way_out })
+        } else {
+            None
+        }
     }
 }
 

@@ -9,13 +9,17 @@ use std::{
 
 use ipnet::Ipv4Net;
 
-use crate::core::cluster::{NodeName, ServiceName, Version};
+use crate::core::{
+    cluster::{NodeName, ServiceName, Version},
+    net::{Interface, NetView},
+};
 
 /// The field manager of what this agent writes into Services.
 pub const FIELD_MANAGER: &str = "vipward";
 
 /// A Service, whatever its type.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a field of the API's that is so or not")]
 pub struct ServiceRecord {
     /// Its name.
     pub name: ServiceName,
@@ -42,6 +46,10 @@ pub struct ServiceRecord {
     /// The field manager that owns `status.loadBalancer`, from `metadata.managedFields`; where several do, one that
     /// is not [`FIELD_MANAGER`].
     pub status_manager: Option<Arc<str>>,
+    /// Whether [`FIELD_MANAGER`] owns it as well: both have applied the same.
+    pub status_shared: bool,
+    /// The other controller that its annotations hand it to.
+    pub claim: Option<Claim>,
     /// Whether `spec.externalTrafficPolicy` is `Local`.
     pub local: bool,
     /// `spec.ports`.
@@ -154,10 +162,54 @@ annotations! {
     nodes = "vipward.io/nodes",
     /// Globs over interface names, comma separated.
     interface = "vipward.io/interface",
+    /// `true`: its VIPs are held although their addresses are in use.
+    force = "vipward.io/force",
     /// `true`: the Service is none of ours.
     ignore = "vipward.io/ignore",
     /// The same, as kube-vip has it.
     kube_vip_ignore = "kube-vip.io/ignore",
+}
+
+macro_rules! claims {
+    ($($(#[$doc:meta])* $name:ident = $annotation:literal, $controller:literal;)*) => {
+        /// An annotation by which a controller that announces addresses itself claims a Service, or is given it.
+        ///
+        /// Those of controllers that only assign addresses are none of these.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Claim {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Claim {
+            /// Takes the first that is there; `has` says whether a Service has an annotation.
+            pub fn read(has: impl Fn(&str) -> bool) -> Option<Self> {
+                [$((Self::$name, $annotation)),*].into_iter().find_map(|(claim, name)| has(name).then_some(claim))
+            }
+
+            /// The annotation.
+            pub fn annotation(self) -> &'static str {
+                match self {
+                    $(Self::$name => $annotation,)*
+                }
+            }
+
+            /// Whose it is.
+            pub fn controller(self) -> &'static str {
+                match self {
+                    $(Self::$name => $controller,)*
+                }
+            }
+        }
+    };
+}
+
+claims! {
+    /// The address that F5 CIS is to serve it at.
+    F5Address = "cis.f5.com/ip", "F5 CIS";
+    /// The range that F5 CIS is to take its address from.
+    F5Range = "cis.f5.com/ipamLabel", "F5 CIS";
+    /// Written by `PureLB` when it has given it an address.
+    PureLb = "purelb.io/allocated-by", "PureLB";
 }
 
 /// An `EndpointSlice`.
@@ -182,6 +234,24 @@ pub struct HostNetwork {
     pub addresses: Vec<HostAddress>,
     /// The next hops of its routes, default routes included.
     pub next_hops: BTreeSet<Ipv4Addr>,
+}
+
+impl HostNetwork {
+    /// Takes it from what was observed: `attached` lead to segments, `ours` are what this agent has bound, and where.
+    pub fn of(view: &NetView, attached: &[u32], ours: &BTreeSet<(String, Ipv4Addr)>) -> Self {
+        let of_one = |interface: &Interface| {
+            let (index, name) = (interface.index, interface.name.clone());
+            let found = move |net: &Ipv4Net| HostAddress {
+                interface: name.as_str().into(),
+                segment: attached.contains(&index),
+                net: *net,
+                ours: ours.contains(&(name.clone(), net.addr())),
+            };
+            interface.addresses.iter().map(found).collect::<Vec<_>>()
+        };
+        let addresses = view.interfaces.values().flat_map(of_one).collect();
+        Self { addresses, next_hops: view.next_hops.clone() }
+    }
 }
 
 /// An address on one of this host's interfaces.

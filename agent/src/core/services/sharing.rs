@@ -53,6 +53,7 @@ pub(super) fn share(vip: Ipv4Addr, members: &[Member<'_>]) -> (Demand, Vec<(Serv
         nodes,
         preferred,
         interfaces: interfaces.unwrap_or_default(),
+        force: members.iter().any(|member| member.limits.force == Some(true)),
     };
     (demand, problems)
 }

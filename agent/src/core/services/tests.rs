@@ -1,4 +1,6 @@
+mod account;
 mod addresses;
+mod hands;
 mod incremental;
 mod refusal;
 mod selection;
@@ -6,7 +8,10 @@ mod sharing;
 mod status;
 
 use super::*;
-use crate::core::cluster::{NodeName, Version};
+use crate::core::{
+    cluster::{NodeName, Version},
+    time::Monotonic,
+};
 
 /// Everything that has been commanded, as one who carries it out would see it.
 struct World {
@@ -36,9 +41,18 @@ impl World {
         Self::with(Settings::default())
     }
 
-    /// Checks on the way that nothing is told twice.
     fn tell(&mut self, event: Event) -> Vec<Command> {
         let commands = self.services.on_event(event);
+        self.carry_out(commands)
+    }
+
+    fn pass(&mut self, now: Monotonic) -> Vec<Command> {
+        let commands = self.services.on_time(now);
+        self.carry_out(commands)
+    }
+
+    /// Checks on the way that nothing is told twice.
+    fn carry_out(&mut self, commands: Vec<Command>) -> Vec<Command> {
         for command in &commands {
             match command.clone() {
                 Command::Demand(vip, Some(demand)) => {
@@ -131,6 +145,8 @@ fn service(name: &str) -> ServiceRecord {
         external_ips: Vec::new(),
         ingress: Vec::new(),
         status_manager: None,
+        status_shared: false,
+        claim: None,
         local: false,
         ports: vec![Port { port: 80, protocol: Protocol::Tcp }],
         deleting: false,

@@ -8,8 +8,8 @@ use aya::{
 };
 use bytemuck::{AnyBitPattern, CheckedBitPattern, NoUninit};
 use vipward_common::{
-    Counters, FILTER_WORDS, Fence, Link, MacAddr, Meta, Peer, PeerKey, VIP_COUNTER_SLOTS, VipCounters,
-    VipEntry, VipKey, VipState, YieldTotal, filter_bit, maps as names,
+    Counters, FILTER_WORDS, Fence, Link, MAX_OFFENDERS, MacAddr, Meta, Offender, OffenderKey, Peer, PeerKey,
+    VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, YieldTotal, filter_bit, maps as names,
 };
 
 use super::{BpfError, Pins};
@@ -21,6 +21,8 @@ const PEER: usize = size_of::<Peer>();
 const LINK: usize = size_of::<Link>();
 const FENCE: usize = size_of::<Fence>();
 const STATE: usize = size_of::<VipState>();
+const OFFENDER_KEY: usize = size_of::<OffenderKey>();
+const OFFENDER: usize = size_of::<Offender>();
 const META: usize = size_of::<Meta>();
 const COUNTERS: usize = size_of::<Counters>() / 8;
 const VIP_COUNTERS: usize = size_of::<VipCounters>() / 8;
@@ -39,6 +41,7 @@ pub struct Maps {
     states: Array<MapData, [u8; STATE]>,
     yields: Array<MapData, u64>,
     filter: Array<MapData, u64>,
+    offenders: HashMap<MapData, [u8; OFFENDER_KEY], [u8; OFFENDER]>,
     meta: Array<MapData, [u8; META]>,
     max_vips: u32,
     /// How many entries need each bit of the filter; derived from `vips_v4` when first needed.
@@ -57,11 +60,11 @@ fn bytes<T: NoUninit, const N: usize>(value: &T) -> [u8; N] {
     bytemuck::bytes_of(value).try_into().expect("invariant: N is the size of T")
 }
 
-fn checked<T: CheckedBitPattern>(bytes: &[u8], map: &'static str) -> Result<T, BpfError> {
+pub(super) fn checked<T: CheckedBitPattern>(bytes: &[u8], map: &'static str) -> Result<T, BpfError> {
     bytemuck::checked::try_pod_read_unaligned(bytes).map_err(|_| BpfError::Value { map })
 }
 
-fn plain<T: AnyBitPattern>(bytes: &[u8]) -> T {
+pub(super) fn plain<T: AnyBitPattern>(bytes: &[u8]) -> T {
     bytemuck::pod_read_unaligned(bytes)
 }
 
@@ -96,6 +99,7 @@ impl Maps {
             states: map(names::VIP_STATE)?.try_into().map_err(open(names::VIP_STATE))?,
             yields: map(names::YIELDS)?.try_into().map_err(open(names::YIELDS))?,
             filter: map(names::FILTER)?.try_into().map_err(open(names::FILTER))?,
+            offenders: map(names::OFFENDERS)?.try_into().map_err(open(names::OFFENDERS))?,
             meta: map(names::META)?.try_into().map_err(open(names::META))?,
             max_vips,
             filter_users: None,
@@ -328,6 +332,23 @@ impl Maps {
     /// Writes the total; only into maps that no program uses yet.
     pub(super) fn set_yields(&mut self, yields: YieldTotal) -> Result<(), BpfError> {
         self.yields.set(0, yields.total, 0).map_err(failed("write", names::YIELDS))
+    }
+
+    /// Who has claimed which VIP lately. The program goes on writing meanwhile: what makes room for others while this reads
+    /// may be missing, or the reading may end early.
+    pub fn offenders(&self) -> Result<BTreeMap<OffenderKey, Offender>, BpfError> {
+        let mut offenders = BTreeMap::new();
+        for key in self.offenders.keys().take(MAX_OFFENDERS as usize) {
+            let key = key.map_err(failed("read", names::OFFENDERS))?;
+            match self.offenders.get(&key, 0) {
+                Ok(offender) => {
+                    offenders.insert(plain(&key), checked(&offender, names::OFFENDERS)?);
+                }
+                Err(MapError::KeyNotFound) => {}
+                Err(error) => return Err(failed("read", names::OFFENDERS)(error)),
+            }
+        }
+        Ok(offenders)
     }
 
     /// Which layout the maps have.

@@ -84,6 +84,17 @@ impl Pins {
         self.dir.join(name)
     }
 
+    /// Whether every map, and a link to each of these interfaces, is pinned.
+    pub fn has_all(&self, links: impl Iterator<Item = (u32, Mode)>) -> Result<bool, BpfError> {
+        let links = links.map(|(ifindex, mode)| self.link(ifindex, mode));
+        for pin in names::ALL.iter().map(|name| self.map(name)).chain(links) {
+            if !exists(&pin)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     fn unfinished(&self, name: &str) -> PathBuf {
         self.dir.join(format!("{name}{UNFINISHED}"))
     }

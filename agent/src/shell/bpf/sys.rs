@@ -13,6 +13,8 @@ use std::{
 const BPF_MAP_LOOKUP_ELEM: libc::c_long = 1;
 const BPF_MAP_GET_NEXT_KEY: libc::c_long = 4;
 const BPF_OBJ_GET: libc::c_long = 7;
+const BPF_PROG_QUERY: libc::c_long = 16;
+const BPF_MAP_LOOKUP_BATCH: libc::c_long = 24;
 const BPF_LINK_DETACH: libc::c_long = 34;
 
 /// The part of `union bpf_attr` that calls on map elements use.
@@ -37,6 +39,22 @@ struct PinAttr {
 #[repr(C)]
 struct LinkAttr {
     link_fd: u32,
+}
+
+/// The part of `union bpf_attr` that asking for attached programs uses.
+#[repr(C)]
+struct QueryAttr {
+    target_ifindex: u32,
+    attach_type: u32,
+    query_flags: u32,
+    attach_flags: u32,
+    prog_ids: u64,
+    count: u32,
+    _pad: u32,
+    prog_attach_flags: u64,
+    link_ids: u64,
+    link_attach_flags: u64,
+    revision: u64,
 }
 
 /// bpf(2); what it returns when that is no error.
@@ -69,6 +87,33 @@ pub(super) fn detach_link(pin: &Path) -> io::Result<()> {
         Err(error) if error.raw_os_error() == Some(libc::ENOLINK) => Ok(()),
         Err(error) => Err(error),
     }
+}
+
+/// The ids of the programs that are attached to an interface in one way, as many as anybody has.
+pub(super) fn attached_programs(ifindex: u32, attach_type: u32) -> io::Result<Vec<u32>> {
+    /// `BPF_MPROG_MAX`: more cannot be attached.
+    const MOST: u32 = 64;
+    let mut ids = [0_u32; MOST as usize];
+    let mut attr = QueryAttr {
+        target_ifindex: ifindex,
+        attach_type,
+        query_flags: 0,
+        attach_flags: 0,
+        prog_ids: ids.as_mut_ptr().expose_provenance() as u64,
+        count: MOST,
+        _pad: 0,
+        prog_attach_flags: 0,
+        link_ids: 0,
+        link_attach_flags: 0,
+        revision: 0,
+    };
+    // SAFETY: there is room for as many ids as the attributes say. The kernel writes into the attributes too.
+    let result =
+        unsafe { libc::syscall(libc::SYS_bpf, BPF_PROG_QUERY, &raw mut attr, size_of::<QueryAttr>()) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(ids.into_iter().take(attr.count as usize).collect())
 }
 
 fn element(command: libc::c_long, map: BorrowedFd<'_>, key: *const u8, other: *mut u8) -> io::Result<()> {
@@ -108,4 +153,89 @@ pub(super) fn elements(
         }
         key = Some(next);
     }
+}
+
+/// The part of `union bpf_attr` that calls on many elements use.
+#[repr(C)]
+struct BatchAttr {
+    from: u64,
+    to: u64,
+    keys: u64,
+    values: u64,
+    count: u32,
+    map_fd: u32,
+    element_flags: u64,
+    flags: u64,
+}
+
+/// Reads a map to its end, many elements a system call.
+pub(super) struct Batch {
+    size: usize,
+    key_bytes: usize,
+    value_bytes: usize,
+    keys: Vec<u8>,
+    values: Vec<u8>,
+    /// Where it goes on: a bucket of a hash, or an index of an array.
+    from: Option<u32>,
+    ended: bool,
+}
+
+impl Batch {
+    /// At most `size` elements at a time. A per-CPU map's value is those of all CPUs, each a multiple of 8 bytes.
+    pub(super) fn new(size: usize, key_bytes: usize, value_bytes: usize) -> Self {
+        let (keys, values) = (vec![0; size * key_bytes], vec![0; size * value_bytes]);
+        Self { size, key_bytes, value_bytes, keys, values, from: None, ended: false }
+    }
+
+    /// The next elements, keys and values as bytes; none at the end. The map is the same at each call, and its keys and
+    /// values are as long as was said.
+    pub(super) fn next(
+        &mut self,
+        map: BorrowedFd<'_>,
+    ) -> io::Result<Option<impl Iterator<Item = (&[u8], &[u8])>>> {
+        if self.ended {
+            return Ok(None);
+        }
+        let (from, mut to) = (self.from, 0_u32);
+        let mut attr = BatchAttr {
+            from: from.as_ref().map_or(0, |from| std::ptr::from_ref(from) as u64),
+            to: std::ptr::from_mut(&mut to) as u64,
+            keys: self.keys.as_mut_ptr() as u64,
+            values: self.values.as_mut_ptr() as u64,
+            count: u32::try_from(self.size).unwrap_or(u32::MAX),
+            map_fd: number(&map)?,
+            element_flags: 0,
+            flags: 0,
+        };
+        // SAFETY: `keys` and `values` have room for `count` elements, `from` and `to` are four bytes as for every hash and
+        // array, and all live through the call, which also writes `count`.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_bpf,
+                BPF_MAP_LOOKUP_BATCH,
+                std::ptr::from_mut(&mut attr),
+                size_of::<BatchAttr>(),
+            )
+        };
+        if result < 0 {
+            let error = io::Error::last_os_error();
+            if error.raw_os_error() != Some(libc::ENOENT) {
+                return Err(error);
+            }
+            // What has been read until the end is there.
+            self.ended = true;
+        }
+        self.from = Some(to);
+        let count = (attr.count as usize).min(self.size);
+        let keys = self.keys.chunks_exact(self.key_bytes);
+        let values = self.values.chunks_exact(self.value_bytes);
+        Ok(Some(keys.zip(values).take(count)))
+    }
+}
+
+/// Whether the kernel does not have this call for this kind of map.
+pub(super) fn is_unsupported(error: &io::Error) -> bool {
+    /// `ENOTSUPP`, which is the kernel's own and in no header of userspace's.
+    const ENOTSUPP: i32 = 524;
+    matches!(error.raw_os_error(), Some(ENOTSUPP | libc::EINVAL | libc::EOPNOTSUPP))
 }

@@ -22,6 +22,8 @@ use kube::{
 use thiserror::Error;
 use tower::{BoxError, ServiceBuilder};
 
+use crate::shell::metrics::{ApiMetrics, LeaseMetrics};
+
 #[cfg(test)]
 mod tests;
 
@@ -121,6 +123,8 @@ impl Limits {
 pub struct Server {
     config: Config,
     limits: Limits,
+    requests: ApiMetrics,
+    renewals: LeaseMetrics,
 }
 
 impl Server {
@@ -133,14 +137,32 @@ impl Server {
         if let Some(proxy) = &config.proxy_url {
             return Err(ConnectError::Proxy { proxy: proxy.to_string() });
         }
-        let server = Self { config, limits };
+        let server = Self::new(config, limits);
         server.connect()?;
         Ok(server)
     }
 
     #[cfg(test)]
     pub(super) fn with_config(config: Config, limits: Limits) -> Self {
-        Self { config, limits }
+        Self::new(config, limits)
+    }
+
+    fn new(config: Config, limits: Limits) -> Self {
+        Self { config, limits, requests: ApiMetrics::default(), renewals: LeaseMetrics::default() }
+    }
+
+    /// Counts what is asked of it there.
+    #[must_use]
+    pub fn metered(self, requests: &ApiMetrics, renewals: &LeaseMetrics) -> Self {
+        Self { requests: requests.clone(), renewals: renewals.clone(), ..self }
+    }
+
+    pub(super) fn requests(&self) -> &ApiMetrics {
+        &self.requests
+    }
+
+    pub(super) fn renewals(&self) -> &LeaseMetrics {
+        &self.renewals
     }
 
     /// Its URL.

@@ -16,6 +16,7 @@ use super::{
     connect::{ConnectError, Server},
     meta::Status,
 };
+use crate::shell::metrics::ApiError;
 
 #[cfg(test)]
 mod tests;
@@ -88,6 +89,21 @@ impl RequestError {
         self.code() == Some(wanted)
     }
 
+    /// What it is counted as.
+    fn kind(&self) -> ApiError {
+        match self {
+            Self::Status { code: 404, .. } => ApiError::Missing,
+            Self::Status { code: 409, .. } => ApiError::Conflict,
+            Self::Status { code: 410, .. } => ApiError::Expired,
+            Self::Status { code: 429, .. } => ApiError::Busy,
+            Self::Status { code: 500.., .. } => ApiError::Server,
+            Self::Status { .. } => ApiError::Refused,
+            Self::Deadline { .. } => ApiError::Deadline,
+            Self::Connection(_) | Self::Connect(_) => ApiError::Connection,
+            Self::Unreadable(_) | Self::NotText(_) | Self::TooLong { .. } => ApiError::Unreadable,
+        }
+    }
+
     /// Whether the API server does not even know the type of object.
     pub fn is_unknown_type(&self) -> bool {
         // Where there is no such type, the answer is a plain text and no Status.
@@ -128,6 +144,37 @@ impl Call {
         Self { method: Method::DELETE, path, content_type: JSON, body: options.to_string().into_bytes() }
     }
 
+    /// What it is about: a type of object that the agent deals with.
+    fn resource(&self) -> &'static str {
+        const KNOWN: [&str; 9] = [
+            "leases",
+            "virtualips",
+            "services",
+            "endpointslices",
+            "nodes",
+            "events",
+            "pods",
+            "daemonsets",
+            "namespaces",
+        ];
+        let path = self.path.split('?').next().unwrap_or_default();
+        // A namespace is named before what is in it.
+        KNOWN.into_iter().find(|known| path.split('/').any(|part| part == *known)).unwrap_or("other")
+    }
+
+    /// What it does, as the API server names it.
+    fn verb(&self) -> &'static str {
+        let query = self.path.split_once('?').map_or("", |(_, query)| query);
+        match self.method {
+            Method::POST => "create",
+            Method::PATCH => "patch",
+            Method::DELETE => "delete",
+            _ if query.contains("watch=true") => "watch",
+            _ if query.contains("limit=") => "list",
+            _ => "get",
+        }
+    }
+
     fn request(self) -> Request<Body> {
         Request::builder()
             .method(self.method)
@@ -158,17 +205,29 @@ impl Connections {
 
     /// The text of a good answer, all of it within `limit` from now.
     pub(super) async fn ask(&self, call: Call, limit: Duration) -> Result<String, RequestError> {
+        let resource = self.count(&call);
         let deadline = Instant::now() + limit;
-        let body = self.answer(call, deadline, limit).await?;
-        match timeout_at(deadline, collect(body)).await {
-            Ok(text) => text,
-            Err(_) => Err(RequestError::Deadline { limit }),
-        }
+        let answer = async {
+            let body = self.answer(call, deadline, limit).await?;
+            match timeout_at(deadline, collect(body)).await {
+                Ok(text) => text,
+                Err(_) => Err(RequestError::Deadline { limit }),
+            }
+        };
+        answer.await.inspect_err(|error| self.server.requests().failed(resource, error.kind()))
+    }
+
+    fn count(&self, call: &Call) -> &'static str {
+        let resource = call.resource();
+        self.server.requests().asked(resource, call.verb());
+        resource
     }
 
     /// The body of a good answer that has begun within `limit` from now.
     pub(super) async fn stream(&self, call: Call, limit: Duration) -> Result<Body, RequestError> {
-        self.answer(call, Instant::now() + limit, limit).await
+        let resource = self.count(&call);
+        let answer = self.answer(call, Instant::now() + limit, limit).await;
+        answer.inspect_err(|error| self.server.requests().failed(resource, error.kind()))
     }
 
     async fn answer(&self, call: Call, deadline: Instant, limit: Duration) -> Result<Body, RequestError> {

@@ -2,8 +2,8 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 /// Of an object's metadata, what some module here uses.
@@ -19,6 +19,7 @@ pub(super) struct Meta {
     pub(super) finalizers: Option<Vec<String>>,
     pub(super) deletion_timestamp: Option<IgnoredAny>,
     pub(super) owner_references: Option<Vec<OwnerReference>>,
+    #[serde(deserialize_with = "if_well_formed")]
     pub(super) managed_fields: Option<Vec<ManagedFields>>,
 }
 
@@ -34,6 +35,14 @@ impl Meta {
     pub(super) fn is_deleting(&self) -> bool {
         self.deletion_timestamp.is_some()
     }
+}
+
+/// What is of another form than its type has counts as absent: an object is not lost for what is said about its fields.
+fn if_well_formed<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    let raw = <&RawValue>::deserialize(deserializer)?;
+    Ok(serde_json::from_str(raw.get()).unwrap_or_default())
 }
 
 /// Of who manages which fields, only who has written the addresses.

@@ -1,6 +1,10 @@
 //! What is used of each object that is read: parsed into just that, and into the words of the core.
 
-use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    net::IpAddr,
+    sync::{Arc, LazyLock},
+};
 
 use serde::Deserialize;
 use thiserror::Error;
@@ -14,7 +18,9 @@ use super::{
 };
 use crate::core::{
     cluster::{NodeName, NodeRecord, ServiceName, Version},
-    services::{Annotations, EndpointsRecord, FIELD_MANAGER, Ingress, IpMode, Port, Protocol, ServiceRecord},
+    services::{
+        Annotations, Claim, EndpointsRecord, FIELD_MANAGER, Ingress, IpMode, Port, Protocol, ServiceRecord,
+    },
 };
 
 #[cfg(test)]
@@ -194,13 +200,7 @@ struct ServiceIngress {
 
 fn service(Service { metadata, spec, status }: Service, reading: Reading) -> Parsed {
     let name = ServiceName { namespace: namespace_of(&metadata), name: metadata.name.as_str().into() };
-    let managers = metadata.managed_fields.iter().flatten();
-    let owners = managers.filter(|entry| entry.has_written_ingress());
-    // Where several agree, one that is not us.
-    let status_manager = owners
-        .filter_map(|entry| entry.manager.clone())
-        .min_by_key(|manager| **manager == *FIELD_MANAGER)
-        .map(Into::into);
+    let (status_manager, status_shared) = status_manager(&metadata);
     let record = ServiceRecord {
         uid: metadata.uid.as_deref().unwrap_or_default().into(),
         version: Version::from(metadata.resource_version.as_str()),
@@ -211,6 +211,8 @@ fn service(Service { metadata, spec, status }: Service, reading: Reading) -> Par
         external_ips: spec.external_ips.iter().flatten().filter_map(|ip| ip.parse().ok()).collect(),
         ingress: status.load_balancer.ingress.iter().flatten().map(ingress).collect(),
         status_manager,
+        status_shared,
+        claim: Claim::read(|name| metadata.annotation(name).is_some()),
         local: spec.external_traffic_policy.as_deref() == Some("Local"),
         ports: spec.ports.iter().flatten().filter_map(port).collect(),
         deleting: metadata.is_deleting(),
@@ -219,6 +221,19 @@ fn service(Service { metadata, spec, status }: Service, reading: Reading) -> Par
     };
     let name = record.name.to_string().into();
     Parsed::new(name, metadata.resource_version, Seen::Service(Box::new(record)))
+}
+
+/// Who has written the addresses; where several have, one that is not us, and whether we have too.
+fn status_manager(metadata: &Meta) -> (Option<Arc<str>>, bool) {
+    /// Most Services have it: it is kept once.
+    static OURS: LazyLock<Arc<str>> = LazyLock::new(|| FIELD_MANAGER.into());
+    let managers = metadata.managed_fields.iter().flatten().filter(|entry| entry.has_written_ingress());
+    let (ours, others): (Vec<_>, Vec<_>) =
+        managers.filter_map(|entry| entry.manager.as_deref()).partition(|manager| *manager == FIELD_MANAGER);
+    match others.first() {
+        Some(other) => (Some((*other).into()), !ours.is_empty()),
+        None => ((!ours.is_empty()).then(|| Arc::clone(&OURS)), false),
+    }
 }
 
 fn ingress(ServiceIngress { ip, ip_mode }: &ServiceIngress) -> Ingress {

@@ -41,6 +41,7 @@ use super::{
     objects::{self, ObjectError, Parsed},
     problem::{Problem, Verb},
 };
+use crate::shell::causes::chain;
 
 #[cfg(test)]
 mod tests;
@@ -369,7 +370,7 @@ impl One {
     async fn pass_over(&mut self, object: &str, error: &ObjectError) -> Result<Passed, Halt> {
         let identity = objects::identity(object).unwrap_or_default();
         let error: &(dyn std::error::Error + Sync) = error;
-        warn!(resource = %self.resource, name = &*identity.name, error = super::chain(error), "an object cannot be read");
+        warn!(resource = %self.resource, name = &*identity.name, error = chain(error), "an object cannot be read");
         self.tell_gone(&identity.name).await?;
         Ok(Passed { name: None, version: identity.version })
     }

@@ -39,9 +39,12 @@ use super::{
     meta::Bare,
     text,
 };
-use crate::core::{
-    cluster::{ClaimRecord, LeaseRecord, NodeName, ServiceName, Version},
-    ownership::{ClaimWrite, Event, Expected, LeaseWrite, Outcome},
+use crate::{
+    core::{
+        cluster::{ClaimRecord, LeaseRecord, NodeName, ServiceName, Version},
+        ownership::{ClaimWrite, Event, Expected, LeaseWrite, Outcome},
+    },
+    shell::metrics::{ApiMetrics, Lane, Pending},
 };
 
 #[cfg(test)]
@@ -100,13 +103,17 @@ impl ClaimJob {
 /// The addresses to write; none: clear.
 type IngressJob = (ServiceName, Option<Vec<Ipv4Addr>>);
 
+/// Jobs that wait for their turn, each counted until it is done.
+type Queue<K, J> = mpsc::UnboundedSender<(K, (Pending, J))>;
+
 /// Sends requests until it is dropped; what was not sent or answered by then is not.
 pub struct Requests {
     node: NodeName,
-    own: mpsc::UnboundedSender<((), LeaseJob)>,
-    leases: mpsc::UnboundedSender<(NodeName, LeaseJob)>,
-    claims: mpsc::UnboundedSender<(Ipv4Addr, ClaimJob)>,
-    ingresses: mpsc::UnboundedSender<(ServiceName, IngressJob)>,
+    pending: ApiMetrics,
+    own: Queue<(), LeaseJob>,
+    leases: Queue<NodeName, LeaseJob>,
+    claims: Queue<Ipv4Addr, ClaimJob>,
+    ingresses: Queue<ServiceName, IngressJob>,
     _tasks: JoinSet<()>,
 }
 
@@ -130,7 +137,7 @@ impl Requests {
             jobs,
             Limit::of(1),
             |_| false,
-            async move |job| at.renewal(job).await,
+            async move |(_pending, job)| at.renewal(job).await,
             replies.clone(),
         ));
         let (leases, jobs) = mpsc::unbounded_channel();
@@ -139,7 +146,7 @@ impl Requests {
             jobs,
             Limit::of(LEASES),
             |_| false,
-            async move |job| Some(at.lease(job).await),
+            async move |(_pending, job)| Some(at.lease(job).await),
             replies.clone(),
         ));
         let (claims, jobs) = mpsc::unbounded_channel();
@@ -147,8 +154,8 @@ impl Requests {
         tasks.spawn(lane::run(
             jobs,
             CLAIMS,
-            ClaimJob::can_wait,
-            async move |job| at.claim(job).await,
+            |(_, job): &(Pending, ClaimJob)| job.can_wait(),
+            async move |(_pending, job)| at.claim(job).await,
             replies.clone(),
         ));
         let (ingresses, jobs) = mpsc::unbounded_channel();
@@ -157,12 +164,13 @@ impl Requests {
             jobs,
             Limit::of(INGRESSES),
             |_| false,
-            async move |job| Some(at.ingress(job).await),
+            async move |(_pending, job)| Some(at.ingress(job).await),
             replies,
         ));
 
         let node = kube.node.clone();
-        Ok((Self { node, own, leases, claims, ingresses, _tasks: tasks }, receiver))
+        let pending = kube.server.requests().clone();
+        Ok((Self { node, pending, own, leases, claims, ingresses, _tasks: tasks }, receiver))
     }
 
     /// Writes a Lease; [`Event::LeaseWritten`] follows.
@@ -178,42 +186,51 @@ impl Requests {
     fn lease(&self, node: NodeName, job: LeaseJob) {
         // A lane ends only when the replies have no taker any more.
         if node == self.node {
-            let _ = self.own.send(((), job));
+            let _ = self.own.send(((), (self.pending.wait(Lane::Renewals), job)));
         } else {
-            let _ = self.leases.send((node, job));
+            let _ = self.leases.send((node, (self.pending.wait(Lane::Leases), job)));
         }
     }
 
     /// Writes a claim; [`Event::ClaimWritten`] follows.
     pub fn write_claim(&self, write: ClaimWrite) {
-        let _ = self.claims.send((write.vip, ClaimJob::Write(write)));
+        self.claim(write.vip, ClaimJob::Write(write));
     }
 
     /// Takes our finalizer from the claim's object at this version, and deletes it; [`Event::ClaimDeleted`] follows.
     pub fn delete_claim(&self, vip: Ipv4Addr, expected: Version) {
-        let _ = self.claims.send((vip, ClaimJob::Delete { vip, expected }));
+        self.claim(vip, ClaimJob::Delete { vip, expected });
     }
 
     /// Reads a claim from etcd; [`Event::ClaimRead`] follows.
     pub fn read_claim(&self, vip: Ipv4Addr) {
-        let _ = self.claims.send((vip, ClaimJob::Read(vip)));
+        self.claim(vip, ClaimJob::Read(vip));
     }
 
     /// Shows on the VIP's claim who else claims it on the segment, or that nobody does any more. Nothing else of the
     /// claim changes but its version, so [`Event::Claim`] follows when it was written, and nothing otherwise.
     pub fn report_conflict(&self, vip: Ipv4Addr, conflict: Option<String>) {
-        let _ = self.claims.send((vip, ClaimJob::Conflict { vip, conflict }));
+        self.claim(vip, ClaimJob::Conflict { vip, conflict });
+    }
+
+    fn claim(&self, vip: Ipv4Addr, job: ClaimJob) {
+        let _ = self.claims.send((vip, (self.pending.wait(Lane::Claims), job)));
     }
 
     /// Writes these addresses, as the field manager `vipward`, to the status of a Service; [`Reply::Ingress`] follows.
     pub fn write_ingress(&self, service: ServiceName, addresses: Vec<Ipv4Addr>) {
-        let _ = self.ingresses.send((service.clone(), (service, Some(addresses))));
+        self.ingress(service, Some(addresses));
     }
 
     /// Takes back from the status of a Service what [`Requests::write_ingress`] wrote there; [`Reply::Ingress`]
     /// follows.
     pub fn clear_ingress(&self, service: ServiceName) {
-        let _ = self.ingresses.send((service.clone(), (service, None)));
+        self.ingress(service, None);
+    }
+
+    fn ingress(&self, service: ServiceName, addresses: Option<Vec<Ipv4Addr>>) {
+        let job = (service.clone(), addresses);
+        let _ = self.ingresses.send((service, (self.pending.wait(Lane::Statuses), job)));
     }
 }
 
@@ -248,7 +265,12 @@ impl Worker {
 
     /// As [`Worker::lease`], for this node's own.
     async fn renewal(&self, job: LeaseJob) -> Option<Reply> {
+        let (asked, is_write) = (Instant::now(), matches!(job, LeaseJob::Write(_)));
         let reply = self.lease(job).await;
+        if is_write {
+            let ok = matches!(reply, Reply::Ownership(Event::LeaseWritten { outcome: Outcome::Done(_), .. }));
+            self.kube.server.renewals().renewed(ok, asked.elapsed());
+        }
         let answered = match &reply {
             Reply::Ownership(Event::LeaseWritten { outcome, .. } | Event::LeaseRead { outcome, .. }) => {
                 *outcome != Outcome::Unknown

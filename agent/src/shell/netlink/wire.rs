@@ -16,6 +16,8 @@ mod tests;
 const LINK_HEADER_LEN: usize = 16;
 const ADDRESS_HEADER_LEN: usize = 8;
 const ROUTE_HEADER_LEN: usize = 12;
+/// `struct tcmsg`
+const FILTER_HEADER_LEN: usize = 20;
 const MESSAGE_HEADER_LEN: usize = 16;
 const ATTRIBUTE_HEADER_LEN: usize = 4;
 /// The bits of an attribute's type that are flags (`NLA_F_NESTED`, `NLA_F_NET_BYTEORDER`).
@@ -25,6 +27,11 @@ const ATTRIBUTE_KIND: u16 = 0x3fff;
 const IFLA_XDP_DRV_PROG_ID: u16 = 5;
 const IFLA_XDP_SKB_PROG_ID: u16 = 6;
 const IFLA_XDP_HW_PROG_ID: u16 = 7;
+// Of <linux/rtnetlink.h> and <linux/pkt_cls.h>.
+const TCA_KIND: u16 = 1;
+const TCA_OPTIONS: u16 = 2;
+const TCA_BPF_NAME: u16 = 7;
+const TCA_BPF_ID: u16 = 11;
 
 /// A message that is not what the kernel's header files say it is.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -79,6 +86,19 @@ pub(crate) struct Address {
     pub(crate) net: Ipv4Net,
     /// `IFA_LABEL`: the interface's name, unless somebody chose another.
     pub(crate) label: String,
+}
+
+/// What is below an interface, and how large its packets are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Lower {
+    /// ifindex.
+    pub(crate) index: u32,
+    /// The interface below it, or the other end of a veth.
+    pub(crate) link: Option<u32>,
+    /// Whether that is in another network namespace.
+    pub(crate) elsewhere: bool,
+    /// The largest packet.
+    pub(crate) mtu_bytes: Option<u32>,
 }
 
 /// The messages in one datagram; ends at the first that does not fit.
@@ -150,6 +170,43 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
         xdp_programs,
         addresses: Vec::new(),
     })
+}
+
+/// What an `RTM_NEWLINK` message says about what is below the link.
+pub(super) fn lower(payload: &[u8]) -> Result<Lower, Malformed> {
+    let short = || Malformed::Short { what: "link", length: payload.len() };
+    let index = u32_at(payload, 4).ok_or_else(short)?;
+    let attributes = payload.get(LINK_HEADER_LEN..).ok_or_else(short)?;
+    let mut found = Lower { index, link: None, elsewhere: false, mtu_bytes: None };
+    for (attribute, value) in attributes_of(attributes) {
+        match attribute {
+            libc::IFLA_LINK => found.link = u32_at(value, 0),
+            libc::IFLA_LINK_NETNSID => found.elsewhere = true,
+            libc::IFLA_MTU => found.mtu_bytes = u32_at(value, 0),
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+/// The BPF program of the classifier that an `RTM_NEWTFILTER` message describes; `None` for every other kind.
+pub(super) fn tc_program(payload: &[u8]) -> Result<Option<(u32, Option<String>)>, Malformed> {
+    let short = || Malformed::Short { what: "filter", length: payload.len() };
+    let attributes = payload.get(FILTER_HEADER_LEN..).ok_or_else(short)?;
+    let is_bpf = attributes_of(attributes).any(|(kind, value)| kind == TCA_KIND && text(value) == "bpf");
+    let options = attributes_of(attributes).find(|(kind, _)| *kind == TCA_OPTIONS);
+    let (Some((_, options)), true) = (options, is_bpf) else { return Ok(None) };
+    let mut id = None;
+    let mut name = None;
+    for (attribute, value) in attributes_of(options) {
+        match attribute {
+            TCA_BPF_ID => id = u32_at(value, 0),
+            TCA_BPF_NAME => name = Some(text(value)),
+            _ => {}
+        }
+    }
+    // A classic BPF filter has none.
+    Ok(id.map(|id| (id, name)))
 }
 
 /// The address that an `RTM_NEWADDR` message describes.

@@ -13,6 +13,8 @@ use nix::sys::statfs::{BPF_FS_MAGIC, statfs};
 use nix::unistd::geteuid;
 use tracing::info;
 
+use crate::core::doctor::{Agent, PinDir};
+
 #[cfg(test)]
 mod tests;
 
@@ -140,6 +142,41 @@ fn nearest_existing(dir: &Path) -> io::Result<&Path> {
 
 fn is_bpffs(path: &Path) -> io::Result<bool> {
     Ok(statfs(path)?.filesystem_type() == BPF_FS_MAGIC)
+}
+
+/// Looks at the directory, or at where it would be made; changes nothing.
+pub fn look_at(dir: &Path) -> io::Result<PinDir> {
+    let dir = std::path::absolute(dir)?;
+    let at = nearest_existing(&dir)?;
+    let metadata = std::fs::metadata(at)?;
+    Ok(PinDir {
+        exists: at == dir,
+        on_bpffs: is_bpffs(at)?,
+        owner: metadata.uid(),
+        mode: metadata.mode() & 0o7777,
+        user: geteuid().as_raw(),
+        at: at.to_owned(),
+    })
+}
+
+/// Who uses the directory.
+///
+/// A lock of another pid namespace is not listed, and only seen by asking for it: shared, and for no longer than that
+/// takes, since an agent that starts at that instant would be refused.
+pub fn user_of(dir: &Path) -> io::Result<Agent> {
+    let metadata = match std::fs::metadata(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Agent::None),
+        metadata => metadata?,
+    };
+    let locks = std::fs::read_to_string(LOCKS).unwrap_or_default();
+    if let Some(pid) = flock_holder(&locks, metadata.dev(), metadata.ino()) {
+        return Ok(Agent::Runs(Some(pid)));
+    }
+    match Flock::lock(File::open(dir)?, FlockArg::LockSharedNonblock) {
+        Ok(_lock) => Ok(Agent::None),
+        Err((_, Errno::EWOULDBLOCK)) => Ok(Agent::Runs(None)),
+        Err((_, errno)) => Err(errno.into()),
+    }
 }
 
 /// The right to use a pin directory, held until it is dropped or the process ends, however it ends.

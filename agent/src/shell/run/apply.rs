@@ -18,14 +18,17 @@ use crate::{
     core::{
         announce,
         config::XdpMode,
+        conflict,
         net::{Interface, NetView},
         placement::{self, Desired, DesiredEntry, Placement},
         plan::{self, Action, Observed, Slots},
+        probing,
         time::Monotonic,
     },
     shell::{
         bind,
         bpf::{BpfError, Maps, Mode},
+        causes::chain,
         clock,
         packet::Sent,
     },
@@ -51,7 +54,7 @@ impl<S: Source> Driver<S> {
     /// What fails is told and tried again: an agent that ended for it would do nobody's VIP any good.
     pub(super) async fn reconcile(&mut self, reclaim: bool) {
         if let Err(error) = self.try_reconcile(reclaim).await {
-            error!(error = chain(error), "failed to read the kernel's state back; trying again");
+            error!(error = chain(&error), "failed to read the kernel's state back; trying again");
             self.try_again_soon();
         }
     }
@@ -76,6 +79,7 @@ impl<S: Source> Driver<S> {
         let mut failures = self.attach(&placement.attach)?;
         let desired = &mut placement.desired;
         self.leave_out_unattached(desired);
+        self.hold_back_unprobed(desired, &observed)?;
         let actions = plan::plan(desired, &observed, reclaim);
         self.yielded = if reclaim { BTreeMap::new() } else { plan::yielded(&observed) };
         if !self.yielded.is_empty() {
@@ -92,12 +96,13 @@ impl<S: Source> Driver<S> {
             }
             if let Err(failure) = self.apply(action, &observed).await {
                 if let Action::PutEntry { key, .. } | Action::RemoveEntry { key, .. } = action {
-                    self.note_unchanged(&mut unchanged, key, failure);
+                    self.note_unchanged(&mut unchanged, key, &failure);
                 } else {
-                    failures.insert(chain(failure));
+                    failures.insert(chain(&failure));
                 }
             }
         }
+        self.ask_about_held_back()?;
         let every_entry_written = unchanged.is_empty();
         // What is only left as it was found is not what is wanted.
         if self.source.is_known() && !(self.behind.is_empty() && every_entry_written) {
@@ -139,7 +144,7 @@ impl<S: Source> Driver<S> {
         self.settled = None;
         let mut concerned = BTreeSet::new();
         let unchanged = self.try_reconcile_some(vips, &mut concerned).await.unwrap_or_else(|error| {
-            let failure = Failure { left: Left::Answering, interface: None, error: chain(error) };
+            let failure = Failure { left: Left::Answering, interface: None, error: chain(&error) };
             vips.iter().map(|vip| (*vip, failure.clone())).collect()
         });
         if !unchanged.is_empty() {
@@ -199,7 +204,7 @@ impl<S: Source> Driver<S> {
             let (Action::PutEntry { key, .. } | Action::RemoveEntry { key, .. }) = &action else { continue };
             concerned.insert(key.addr.into());
             if let Err(failure) = self.apply(&action, &observed).await {
-                self.note_unchanged(&mut unchanged, key, failure);
+                self.note_unchanged(&mut unchanged, key, &failure);
             }
         }
         // What there is no slot for is not even tried.
@@ -214,7 +219,7 @@ impl<S: Source> Driver<S> {
     pub(super) async fn reconcile_peers(&mut self) {
         self.settled = None;
         if let Err(error) = self.try_reconcile_peers().await {
-            error!(error = chain(error), "failed to make peers known; trying again");
+            error!(error = chain(&error), "failed to make peers known; trying again");
             self.try_again_soon();
         }
     }
@@ -234,7 +239,7 @@ impl<S: Source> Driver<S> {
         first_failure
     }
 
-    fn note_unchanged(&self, unchanged: &mut BTreeMap<Ipv4Addr, Failure>, key: &VipKey, error: RunError) {
+    fn note_unchanged(&self, unchanged: &mut BTreeMap<Ipv4Addr, Failure>, key: &VipKey, error: &RunError) {
         let left = match self.plane.maps().entry(key) {
             Ok(None | Some(VipEntry { role: Role::Foreign, .. })) => Left::Silent,
             Ok(Some(VipEntry { role: Role::Held | Role::Handover, .. })) | Err(_) => Left::Answering,
@@ -265,6 +270,7 @@ impl<S: Source> Driver<S> {
         });
         let mut now = self.place(placed);
         self.leave_out_unattached(&mut now.desired);
+        silence(&mut now.desired, &self.held_back);
         attached && bound && now == *placement
     }
 
@@ -335,7 +341,7 @@ impl<S: Source> Driver<S> {
             if self.plane.attached().all(|(attached, _)| attached != *ifindex) {
                 let interface = interface.clone();
                 if let Err(error) = self.attach_one(&interface) {
-                    failures.insert(chain(error));
+                    failures.insert(chain(&error));
                 }
             }
         }
@@ -350,7 +356,7 @@ impl<S: Source> Driver<S> {
             match self.plane.attach(interface.index, &interface.name, *mode, other) {
                 Ok(()) => {
                     if let Some(error) = refused {
-                        warn!(interface = %interface.name, reason = chain(error), "attached in generic mode, which is slower");
+                        warn!(interface = %interface.name, reason = chain(&error), "attached in generic mode, which is slower");
                     } else {
                         info!(interface = %interface.name, %mode, mac = %interface.mac, "attached");
                     }
@@ -399,6 +405,9 @@ impl<S: Source> Driver<S> {
             Action::RemoveLink { ifindex } => maps.remove_link(*ifindex)?,
             Action::PutPeer { ifindex, mac } => {
                 maps.put_peer(*ifindex, *mac, now()?.as_nanos())?;
+                self.tell_conflicts(conflict::Event::Recognised { ifindex: *ifindex, mac: *mac })?;
+                // Who was a stranger when it was heard may have been none.
+                self.tell_prober(probing::Event::Restart { ifindex: *ifindex })?;
             }
             Action::RemovePeer { ifindex, mac } => maps.remove_peer(*ifindex, *mac)?,
             Action::PutEntry { key, entry, reset_counters, cause } => {
@@ -415,6 +424,7 @@ impl<S: Source> Driver<S> {
                     self.slots.remove(entry.slot);
                 }
                 self.entry_changed(key, observed.entries.get(key), None, &cause.to_string())?;
+                self.tell_conflicts(conflict::Event::Forgotten(*key))?;
             }
             Action::AddBind { interface, vip } => bind::add(&self.view, interface, *vip).await?,
             Action::RemoveBind { interface, vip } => bind::remove(&self.view, interface, *vip)?,
@@ -479,13 +489,56 @@ impl<S: Source> Driver<S> {
         for ifindex in all {
             match (carrier(before, ifindex), carrier(&self.view, ifindex)) {
                 (None | Some(false), Some(true)) => {
+                    self.tell_prober(probing::Event::Restart { ifindex })?;
+                    if self.held_back.iter().any(|key| key.ifindex == ifindex) {
+                        self.settled = None;
+                    }
                     self.tell_announcer(announce::Event::CarrierReturned { ifindex })?;
                 }
                 (None | Some(true), Some(false)) => {
+                    // What is asked now reaches nobody, and their silence says nothing.
+                    let asked = self.held_back.iter().filter(|key| key.ifindex == ifindex).copied();
+                    for key in asked.collect::<Vec<_>>() {
+                        self.ask_no_more(key)?;
+                    }
                     self.tell_announcer(announce::Event::CarrierLost { ifindex })?;
                 }
                 (Some(_), None) => self.tell_announcer(announce::Event::InterfaceGone { ifindex })?,
                 (None, None) | (Some(true), Some(true)) | (Some(false), Some(false)) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Holds back what would be held for the first time until its address is known to be free.
+    fn hold_back_unprobed(&mut self, desired: &mut Desired, observed: &Observed) -> Result<(), RunError> {
+        // What was yielded is a peer's, and has been ours: whoever takes it back does not ask.
+        let yielded = plan::yielded(observed);
+        let is_ours = |key: &VipKey| {
+            observed.entries.get(key).is_some_and(|entry| entry.role != Role::Foreign)
+                || yielded.contains_key(&Ipv4Addr::from(key.addr))
+        };
+        let must_be_asked = |(key, entry): &(&VipKey, &DesiredEntry)| {
+            entry.role == Role::Held && !is_ours(key) && self.source.must_be_free(key.addr.into())
+        };
+        let held_back: BTreeSet<VipKey> =
+            desired.entries.iter().filter(must_be_asked).map(|(key, _)| *key).collect();
+        silence(desired, &held_back);
+        let before = std::mem::replace(&mut self.held_back, held_back);
+        for key in before.difference(&self.held_back).copied().collect::<Vec<_>>() {
+            self.ask_no_more(key)?;
+        }
+        Ok(())
+    }
+
+    /// Has it found out whether the addresses are free of what is held back. By now the program tells what it hears of them.
+    fn ask_about_held_back(&mut self) -> Result<(), RunError> {
+        let new = self.held_back.iter().filter(|key| !self.prober.asks_about(key)).copied();
+        for key in new.collect::<Vec<_>>() {
+            let interface = self.view.interfaces.get(&key.ifindex);
+            // What is asked without carrier reaches nobody.
+            if interface.is_some_and(|interface| interface.up && interface.carrier) {
+                self.tell_prober(probing::Event::Wanted(key))?;
             }
         }
         Ok(())
@@ -499,7 +552,7 @@ impl<S: Source> Driver<S> {
         let key = VipKey { ifindex: event.ifindex, vlan: event.vlan, _pad: 0, addr: event.vip };
         match self.plane.maps().entry(&key)? {
             Some(entry) if entry.role == Role::Held => {
-                self.tell_announcer(announce::Event::Contested { key })
+                self.tell_announcer(announce::Event::Challenged { key })
             }
             Some(_) | None => Ok(()),
         }
@@ -511,33 +564,45 @@ impl<S: Source> Driver<S> {
         }
         let now = now()?;
         let commands = self.announcer.on_event(event, now);
-        self.send(commands);
+        self.send(commands, now);
         Ok(())
     }
 
     /// Sends what is due.
     pub(super) fn announce(&mut self, now: Monotonic) {
         let commands = self.announcer.on_event(announce::Event::Tick, now);
-        self.send(commands);
+        self.send(commands, now);
     }
 
-    fn send(&mut self, commands: Vec<announce::Command>) {
+    fn send(&mut self, commands: Vec<announce::Command>, now: Monotonic) {
         for announce::Command::Send { key, mac, round } in commands {
             let vip = Ipv4Addr::from(key.addr);
             let maps = self.plane.maps();
-            match self.packets.send(key.ifindex, mac, vip, || may_announce(maps, &key, mac)) {
+            match self.packets.send(key.ifindex, mac, vip, || is_ours(maps, &key, mac)) {
                 Ok(Sent::Both) => {
+                    self.metrics.announcements.sent();
+                    if round == announce::Round::Taking(0) {
+                        self.source.note_announced(vip, now);
+                    }
                     debug!(%vip, interface = %self.name(key.ifindex), %mac, ?round, "announced");
                 }
                 Ok(Sent::Stopped { .. }) => {
+                    self.metrics.announcements.stopped();
                     debug!(%vip, interface = %self.name(key.ifindex), "not announced: not ours, or the fence is not valid");
                 }
                 // The carrier's return, or the next refresh, announces again.
                 Err(error) => {
-                    warn!(%vip, interface = %self.name(key.ifindex), error = chain(error), "not announced");
+                    self.metrics.announcements.failed();
+                    warn!(%vip, interface = %self.name(key.ifindex), error = chain(&error), "not announced");
                 }
             }
         }
+    }
+
+    /// Whether the pinned maps, read now, say that this node answers for the VIP while the fence is valid.
+    pub(super) fn may_announce(&self, key: &VipKey) -> bool {
+        let mac = self.view.interfaces.get(&key.ifindex).map(|interface| interface.mac);
+        mac.is_some_and(|mac| is_ours(self.plane.maps(), key, mac))
     }
 
     pub(super) fn name(&self, ifindex: u32) -> String {
@@ -568,8 +633,22 @@ fn as_found(entry: &VipEntry) -> DesiredEntry {
     DesiredEntry { role: entry.role, mac: MacAddr(entry.mac), until_ns: entry.until_ns }
 }
 
+/// Makes entries foreign, whoever may have them, and binds none of their addresses.
+fn silence(desired: &mut Desired, held_back: &BTreeSet<VipKey>) {
+    if held_back.is_empty() {
+        return;
+    }
+    for key in held_back {
+        if let Some(entry) = desired.entries.get_mut(key) {
+            *entry = DesiredEntry::new(Role::Foreign, MacAddr::ZERO);
+        }
+    }
+    let silent: BTreeSet<Ipv4Addr> = held_back.iter().map(|key| key.addr.into()).collect();
+    desired.binds.retain(|(_, vip)| !silent.contains(vip));
+}
+
 /// Whether the pinned maps, read now, say that this node answers for the VIP with `mac` while the fence is valid.
-fn may_announce(maps: &Maps, key: &VipKey, mac: MacAddr) -> bool {
+fn is_ours(maps: &Maps, key: &VipKey, mac: MacAddr) -> bool {
     let ours = || -> Result<bool, BpfError> {
         let Some(entry) = maps.entry(key)? else { return Ok(false) };
         let yielded = maps.state(entry.slot)?.yielded;
@@ -584,16 +663,11 @@ fn may_announce(maps: &Maps, key: &VipKey, mac: MacAddr) -> bool {
 
 /// The modes to try, in order. A veth delivers a native answer only when its peer runs an XDP program too, which
 /// no container network arranges.
-fn modes(configured: XdpMode, interface: &Interface) -> &'static [Mode] {
+pub(super) fn modes(configured: XdpMode, interface: &Interface) -> &'static [Mode] {
     match configured {
         XdpMode::Native => &[Mode::Native],
         XdpMode::Generic => &[Mode::Generic],
         XdpMode::Auto if interface.kind == "veth" => &[Mode::Generic],
         XdpMode::Auto => &[Mode::Native, Mode::Generic],
     }
-}
-
-/// An error and its causes in one line.
-pub(super) fn chain(error: impl std::error::Error + Send + Sync + 'static) -> String {
-    format!("{:#}", anyhow::Error::from(error))
 }

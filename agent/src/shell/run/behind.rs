@@ -43,6 +43,11 @@ impl Behind {
         self.0.keys().copied().filter(|vip| self.left(*vip) == Some(Left::Answering))
     }
 
+    /// All of them, with what failed.
+    pub(super) fn all(&self) -> impl Iterator<Item = (Ipv4Addr, &Failure)> {
+        self.0.iter().map(|(vip, (failure, _))| (*vip, failure))
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

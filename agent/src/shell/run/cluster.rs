@@ -2,11 +2,12 @@
 //!
 //! Tasks read and write; this one alone decides and touches the maps. Requests never make it wait.
 
+mod conflicts;
 mod execute;
 mod intake;
 mod links;
 mod messages;
-mod questions;
+mod moves;
 mod refusals;
 mod start;
 mod statuses;
@@ -17,9 +18,11 @@ use std::{
     io,
     net::{IpAddr, Ipv4Addr},
     path::PathBuf,
+    time::Duration,
 };
 
 use nix::unistd::gethostname;
+use serde_json::{Value, json};
 use tokio::{
     sync::mpsc,
     task::{self, JoinHandle},
@@ -29,17 +32,12 @@ use vipward_common::{EventKind, MacAddr};
 
 use self::{
     messages::Messages,
+    moves::Moves,
     start::{ownership_settings, start},
     statuses::Statuses,
 };
 use super::{
-    Driver, RunError,
-    apply::chain,
-    check_host,
-    health::{Health, Question},
-    inputs::Heard,
-    now,
-    source::Source,
+    BEATS_MISSED, Desk, Driver, RunError, check_host, inputs::Heard, now, segment::Probed, source::Source,
     system,
 };
 use crate::{
@@ -47,16 +45,18 @@ use crate::{
     core::{
         cluster::ServiceName,
         config::{Config, InterfacePattern},
+        conflict::Line,
         ownership::{self, Engine, Settings, StopReason, Wire},
         placement::{Stance, Wanted},
         reporting::{self, Reporting},
         services::{Problem, Services},
         time::Monotonic,
-        trouble::Line,
     },
     shell::{
         bpf::{self, Loader, Maps},
+        causes::chain,
         kube::{ConnectError, Kube, Reader, Reply, Requests, Resource, Seen, Termination},
+        metrics::{ClaimSnapshot, Mode},
     },
 };
 
@@ -86,6 +86,10 @@ struct Cluster {
     to_list: usize,
     synced: bool,
     settings: Settings,
+    /// What probes have found out and the engine has not been told.
+    probed: Vec<(Ipv4Addr, ownership::Probed)>,
+    /// The conflicts that people were told of, and what.
+    conflicted: BTreeMap<Ipv4Addr, String>,
     pin_dir: PathBuf,
     /// When the engine last moved the fence.
     beaten: Monotonic,
@@ -96,8 +100,7 @@ struct Cluster {
     replies: mpsc::Receiver<Reply>,
     seen: mpsc::Receiver<Seen>,
     _reader: Reader,
-    questions: mpsc::Receiver<Question>,
-    _health: Health,
+    moves: Moves,
     kube: Kube,
     /// Where this agent reaches the API server, whatever the cluster says about that.
     api_address: Option<IpAddr>,
@@ -123,23 +126,51 @@ impl Source for Cluster {
         self.known
     }
 
-    /// The claim of a VIP that this node holds shows who else claims it.
-    fn note_trouble(&mut self, line: &Line) {
-        let (key, conflict) = match line {
-            Line::Started(claim) | Line::NewOffender(claim) if claim.kind == EventKind::Conflict => {
-                (claim.key, Some(format!("{} claims it", claim.offender)))
-            }
-            Line::Ended { kind: EventKind::Conflict, key, .. } => (*key, None),
-            Line::Started(_)
-            | Line::NewOffender(_)
-            | Line::GoesOn { .. }
-            | Line::Ended { .. }
-            | Line::TooMany { .. } => return,
+    fn must_be_free(&self, _vip: Ipv4Addr) -> bool {
+        // The engine has asked.
+        false
+    }
+
+    fn note_probed(&mut self, probed: Probed, _now: Monotonic) {
+        let (vip, probed) = match probed {
+            Probed::Free { vip } => (vip, ownership::Probed::Free),
+            Probed::InUse { vip, mac, by_peer } => (vip, ownership::Probed::InUse { mac, by_peer }),
         };
-        let vip = key.addr.into();
-        if self.engine.holds(vip) {
-            self.requests.report_conflict(vip, conflict);
+        self.probed.push((vip, probed));
+    }
+
+    fn note_conflict(&mut self, line: &Line) {
+        self.tell_conflict(line);
+    }
+
+    fn note_announced(&mut self, vip: Ipv4Addr, now: Monotonic) {
+        self.moves.on_announced(vip, now);
+    }
+
+    fn heartbeat(&self) -> Option<(Monotonic, Duration)> {
+        self.synced.then_some((self.beaten, self.settings.renewal * BEATS_MISSED))
+    }
+
+    fn claims(&self, now: Monotonic) -> Option<ClaimSnapshot> {
+        let (mut epochs, mut without_holder) = (Vec::new(), 0);
+        for standing in self.engine.standings(now) {
+            epochs.push((standing.vip, standing.epoch.0));
+            without_holder += usize::from(!standing.has_holder);
         }
+        Some(ClaimSnapshot { epochs, without_holder, nodes_alive: self.engine.alive(now).len() })
+    }
+
+    fn state(&self, now: Monotonic) -> Value {
+        json!({
+            "listed": self.listed.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "synced": self.synced,
+            "last_heartbeat_seconds_ago": now.saturating_since(self.beaten).as_secs_f64(),
+            "engine": self.engine.view(now),
+        })
+    }
+
+    fn mode(&self) -> Mode {
+        Mode::Kubernetes
     }
 
     fn beat_if_due(&mut self, _: &mut Maps, _: u64, _: Monotonic) -> Result<(), RunError> {
@@ -153,9 +184,11 @@ pub async fn agent(args: KubernetesArgs) -> Result<(), RunError> {
     let loader = Loader::new();
     let host = gethostname().map_err(io::Error::from).map_err(system("read the host name"))?;
     let node = args.node_name.clone().unwrap_or_else(|| host.to_string_lossy().into_owned());
-    let settings = ownership_settings(&args.ownership, &node, !args.services.ignore_exclude_label)?;
+    let settings = ownership_settings(&args, &node)?;
     let _lock = check_host(&args.plane.pins)?;
-    let mut driver = Box::pin(start(&args, loader, settings)).await?;
+    let pod = args.pod_address.and_then(|pod| pod.0);
+    let desk = Desk::open(Mode::Kubernetes, &args.pages, pod).await?;
+    let mut driver = Box::pin(start(&args, loader, settings, desk)).await?;
     while !driver.source.stopped {
         driver.turn().await?;
     }
@@ -170,26 +203,30 @@ impl Driver<Cluster> {
             self.source.engine.next_deadline(),
             self.source.statuses.next_deadline(),
             self.source.reporting.next_deadline(),
+            self.source.services.next_deadline(),
         ];
         let deadline = others.into_iter().flatten().fold(deadline, Ord::min);
         let source = &mut self.source;
-        tokio::select! {
+        let done = tokio::select! {
             biased;
             heard = self.inputs.hear(deadline) => self.on_heard(heard?).await,
             Some(reply) = source.replies.recv() => self.on_replies(reply).await,
-            Some(question) = source.questions.recv() => {
+            Some(question) = self.questions.recv() => {
                 self.on_question(question);
                 Ok(())
             }
             why = found_out(&mut source.why) => self.on_why(why).await,
             Some(seen) = source.seen.recv() => self.on_seen(seen).await,
-        }
+        };
+        done?;
+        self.tell_probed().await
     }
 
     async fn on_heard(&mut self, heard: Heard) -> Result<(), RunError> {
         match heard {
             Heard::Deadline => {
                 self.decide(ownership::Event::Tick).await?;
+                self.look_for_quiet().await?;
                 self.write_statuses_again()?;
                 self.tell_problems()?;
                 // Only then is the network observed; other deadlines may come a thousand times a second.
@@ -206,14 +243,16 @@ impl Driver<Cluster> {
                 self.tell_links().await?;
             }
             Heard::Events(events) => {
-                self.note_trouble(&events)?;
+                self.hear(&events)?;
                 for event in &events {
                     let mac = MacAddr(event.sha);
                     let heard = match event.kind {
                         EventKind::Contested => Wire::Contested { mac },
                         EventKind::Moved => Wire::Moved { mac },
                         // Told when the yield has been read back.
-                        EventKind::Yielded | EventKind::Conflict | EventKind::Sighted => continue,
+                        EventKind::Yielded | EventKind::Conflict | EventKind::Sighted | EventKind::Probed => {
+                            continue;
+                        }
                     };
                     self.decide(ownership::Event::Wire { vip: event.vip.into(), heard }).await?;
                 }
@@ -235,6 +274,14 @@ impl Driver<Cluster> {
             self.decide(ownership::Event::Wire { vip, heard: Wire::Yielded { mac } }).await?;
         }
         Ok(())
+    }
+
+    /// Contests over statuses end when nobody goes on with them.
+    async fn look_for_quiet(&mut self) -> Result<(), RunError> {
+        let now = now()?;
+        let told = self.source.services.on_time(now);
+        let commands = self.serve(told, now);
+        self.execute(commands).await
     }
 
     /// What failed is tried again when it is due.
@@ -318,6 +365,6 @@ async fn found_out(why: &mut Option<JoinHandle<Result<StopReason, ConnectError>>
 }
 
 fn unclear(error: impl std::error::Error + Send + Sync + 'static) -> StopReason {
-    error!(error = chain(error), "failed to find out why the agent is to end; taken for a restart");
+    error!(error = chain(&error), "failed to find out why the agent is to end; taken for a restart");
     StopReason::Restart
 }

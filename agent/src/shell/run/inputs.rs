@@ -46,6 +46,8 @@ pub(super) struct Inputs {
     hangup: Signal,
     terminate: Signal,
     interrupt: Signal,
+    /// Whether events were the last thing heard although a deadline had come.
+    put_off: bool,
 }
 
 impl Inputs {
@@ -58,12 +60,22 @@ impl Inputs {
             hangup: signal(SignalKind::hangup())?,
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            put_off: false,
         })
     }
 
     /// Waits for one thing, until the deadline. Nothing is lost when it is dropped before it has ended.
     pub(super) async fn hear(&mut self, deadline: Monotonic) -> Result<Heard, RunError> {
         let wait = deadline.saturating_since(now()?);
+        // What was heard before a deadline is told before it, so that nothing is concluded from a silence that was none. Once:
+        // a flood of events must not keep the heartbeat.
+        if wait.is_zero() && !std::mem::replace(&mut self.put_off, true) {
+            let events = drain(self.events.get_mut());
+            if !events.is_empty() {
+                return Ok(Heard::Events(events));
+            }
+        }
+        self.put_off = false;
         tokio::select! {
             // A late heartbeat costs answers; everything else can wait.
             biased;

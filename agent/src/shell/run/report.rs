@@ -7,8 +7,10 @@ use vipward_common::{EventKind, MacAddr, OPER_REQUEST, VipKey};
 
 use crate::{
     core::{
+        conflict::{self, Sight, What},
         net::NetView,
         trouble::{Claim, Line},
+        vendor,
     },
     shell::bpf::Opening,
 };
@@ -18,6 +20,11 @@ use crate::{
 pub(super) struct Problems(BTreeSet<String>);
 
 impl Problems {
+    /// All that stand.
+    pub(super) fn standing(&self) -> &BTreeSet<String> {
+        &self.0
+    }
+
     /// Takes note of all that stand now.
     pub(super) fn replace(&mut self, now: BTreeSet<String>) {
         for problem in now.difference(&self.0) {
@@ -81,13 +88,13 @@ pub(super) fn trouble(line: &Line, view: &NetView) {
 
 fn started(claim: &Claim, view: &NetView) {
     let what = match claim.kind {
-        EventKind::Conflict => "conflict: a stranger claims the VIP, and the claim is dropped",
         EventKind::Contested => "contested: a peer claims a VIP that we hold, and the claim is dropped",
         EventKind::Moved => "moved: a peer announced the VIP",
         EventKind::Yielded => {
             "yielded: the VIP went to a peer while our fence had lapsed; SIGHUP takes it back"
         }
         EventKind::Sighted => "sighted: somebody claims a VIP whose holder is not known",
+        EventKind::Conflict | EventKind::Probed => "a stranger claims the VIP",
     };
     warn!(
         kind = kind_name(claim.kind),
@@ -100,6 +107,83 @@ fn started(claim: &Claim, view: &NetView) {
         times = claim.times,
         "{what}"
     );
+}
+
+/// One line of a conflict.
+pub(super) fn conflict(line: &conflict::Line, view: &NetView) {
+    use conflict::Line;
+
+    match line {
+        Line::Began { conflict, sight } => began(conflict, sight, view),
+        Line::NewOffender { conflict, mac } => {
+            for offender in conflict.offenders.iter().filter(|offender| offender.mac == *mac) {
+                new_offender(conflict, offender, view);
+            }
+        }
+        Line::GoesOn { conflict, times } => warn!(
+            kind = "conflict",
+            what = conflict.what.name(),
+            vip = %vip(&conflict.key),
+            interface = %view.name_of(conflict.key.ifindex),
+            times,
+            macs = offenders(conflict),
+            more_macs = conflict.more,
+            defences = conflict.defences,
+            "claims go on"
+        ),
+        Line::Ended { conflict, why } => info!(
+            kind = "conflict",
+            what = conflict.what.name(),
+            vip = %vip(&conflict.key),
+            interface = %view.name_of(conflict.key.ifindex),
+            times = conflict.claims,
+            lasted_seconds = conflict.last.saturating_since(conflict.begun).as_secs(),
+            macs = offenders(conflict),
+            cause = why.name(),
+            "claims are over"
+        ),
+        Line::TooMany { times } => warn!(times, "conflicts about more VIPs than are told apart"),
+    }
+}
+
+fn began(conflict: &conflict::Conflict, sight: &Sight, view: &NetView) {
+    let what = match conflict.what {
+        What::Held | What::Guarded => "conflict: a stranger claims the VIP, and the claim is dropped",
+        What::InUse => "conflict: the address is in use by a stranger; the VIP waits until it is free",
+    };
+    warn!(
+        kind = "conflict",
+        what = conflict.what.name(),
+        vip = %vip(&conflict.key),
+        interface = %view.name_of(conflict.key.ifindex),
+        mac = %sight.mac,
+        vendor = %vendor::of(sight.mac),
+        eth_source = %sight.source,
+        oper = oper_name(sight.oper),
+        holder = %conflict.holder,
+        times = sight.times,
+        "{what}"
+    );
+}
+
+fn new_offender(conflict: &conflict::Conflict, offender: &conflict::Offender, view: &NetView) {
+    warn!(
+        kind = "conflict",
+        what = conflict.what.name(),
+        vip = %vip(&conflict.key),
+        interface = %view.name_of(conflict.key.ifindex),
+        mac = %offender.mac,
+        vendor = %vendor::of(offender.mac),
+        eth_source = %offender.source,
+        oper = oper_name(offender.oper),
+        holder = %conflict.holder,
+        times = offender.claims,
+        "another MAC claims the VIP"
+    );
+}
+
+fn offenders(conflict: &conflict::Conflict) -> String {
+    macs(&conflict.offenders.iter().map(|offender| offender.mac).collect::<Vec<_>>())
 }
 
 fn vip(key: &VipKey) -> Ipv4Addr {
@@ -117,6 +201,7 @@ fn kind_name(kind: EventKind) -> &'static str {
         EventKind::Moved => "moved",
         EventKind::Yielded => "yielded",
         EventKind::Sighted => "sighted",
+        EventKind::Probed => "probed",
     }
 }
 

@@ -1,29 +1,37 @@
 //! The driver of a standalone agent: its file says what it holds, and its own heartbeat keeps the fence.
 
-use std::path::PathBuf;
+use std::{collections::BTreeSet, net::Ipv4Addr, path::PathBuf, time::Duration};
 
+use serde_json::{Value, json};
 use tracing::{error, info, warn};
 use vipward_common::{Event, Fence};
 
 use super::{
-    Driver, RunError, apply::chain, check_host, clock_tick, inputs::Heard, millis, now, read_config,
-    source::Source,
+    BEATS_MISSED, Desk, Driver, RunError, check_host, clock_tick, inputs::Heard, millis, now, read_config,
+    segment::Probed, source::Source,
 };
 use crate::{
     cli::AgentArgs,
     core::{
         config::{Config, Shutdown},
+        conflict::Line,
         heartbeat::{Beat, Heartbeat},
         net::NetView,
         placement::Wanted,
         time::Monotonic,
-        trouble::Line,
     },
     shell::{
         bpf::{Loader, Maps},
+        causes::chain,
+        metrics::Mode,
         watch::Watch,
     },
 };
+
+/// How often people are told how many addresses are left to probe.
+const PROGRESS: Duration = Duration::from_secs(5);
+/// VIPs that are found free one after the other are taken together.
+const TOGETHER: Duration = Duration::from_millis(10);
 
 enum Turn {
     GoOn,
@@ -35,6 +43,19 @@ struct FileSource {
     path: PathBuf,
     watch: Watch,
     heartbeat: Heartbeat,
+    /// VIPs whose addresses have been found free and that are not held yet.
+    free: BTreeSet<Ipv4Addr>,
+    /// VIPs that are held whoever has their addresses.
+    forced: BTreeSet<Ipv4Addr>,
+    /// When those that were found free are taken.
+    take_due: Option<Monotonic>,
+    /// Not before this: what very many VIPs cost to take must leave time for everything else.
+    take_next: Monotonic,
+    /// When people were last told that addresses are being probed; none while they are not.
+    probing_told: Option<Monotonic>,
+    /// When the fence was last moved, and how often it is to be.
+    beaten: Monotonic,
+    every: Duration,
 }
 
 impl Source for FileSource {
@@ -46,8 +67,38 @@ impl Source for FileSource {
         true
     }
 
-    fn note_trouble(&mut self, _line: &Line) {
+    fn must_be_free(&self, vip: Ipv4Addr) -> bool {
+        !self.free.contains(&vip) && !self.forced.contains(&vip)
+    }
+
+    fn note_probed(&mut self, probed: Probed, now: Monotonic) {
+        match probed {
+            Probed::Free { vip } => {
+                self.free.insert(vip);
+                self.take_due.get_or_insert((now + TOGETHER).max(self.take_next));
+            }
+            // It is asked about again by itself.
+            Probed::InUse { .. } => {}
+        }
+    }
+
+    fn note_conflict(&mut self, _line: &Line) {
         // The log is all that a standalone agent tells it to.
+    }
+
+    fn heartbeat(&self) -> Option<(Monotonic, Duration)> {
+        Some((self.beaten, self.every * BEATS_MISSED))
+    }
+
+    fn state(&self, now: Monotonic) -> Value {
+        json!({
+            "file": self.path,
+            "last_heartbeat_seconds_ago": now.saturating_since(self.beaten).as_secs_f64(),
+        })
+    }
+
+    fn mode(&self) -> Mode {
+        Mode::Standalone
     }
 
     fn beat_if_due(&mut self, maps: &mut Maps, yields_settled: u64, now: Monotonic) -> Result<(), RunError> {
@@ -70,6 +121,7 @@ impl FileSource {
                 "heartbeat is late"
             );
         }
+        self.beaten = now;
         Ok(maps.set_fence(&fence(&beat, yields_settled))?)
     }
 }
@@ -80,7 +132,8 @@ pub async fn agent(args: AgentArgs) -> Result<(), RunError> {
     let watch = Watch::new(&args.config)?;
     let config = read_config(&args.config)?;
     let _lock = check_host(&args.plane.pins)?;
-    let mut driver = start(&args, loader, config, watch).await?;
+    let desk = Desk::open(Mode::Standalone, &args.pages, None).await?;
+    let mut driver = start(&args, loader, config, watch, desk).await?;
     loop {
         if let Turn::Stop(cause) = driver.turn().await? {
             return driver.stop(cause).await;
@@ -93,15 +146,30 @@ async fn start(
     loader: Loader,
     config: Config,
     watch: Watch,
+    desk: Desk,
 ) -> Result<Driver<FileSource>, RunError> {
     let now = now()?;
     let mut heartbeat = Heartbeat::start(&config.fence, clock_tick()?, now);
     let first = fence(&heartbeat.beat(now), 0);
-    let source = FileSource { path: args.config.clone(), watch, heartbeat };
-    let mut driver = Driver::open(&args.plane, loader, config, first, source).await?;
+    let forced = forced(&config);
+    let every = config.fence.heartbeat;
+    let source = FileSource {
+        path: args.config.clone(),
+        watch,
+        heartbeat,
+        free: BTreeSet::new(),
+        forced,
+        take_due: None,
+        take_next: now,
+        probing_told: None,
+        beaten: now,
+        every,
+    };
+    let mut driver = Driver::open(&args.plane, loader, config, first, source, desk).await?;
     // The entries first: what the pins have may be another node's by now. Then the fence, and only then, since
     // none leaves while it is not valid, the announcements.
     driver.reconcile(false).await;
+    driver.tell_probing()?;
     // Loading took its time; that is no late heartbeat.
     driver.source.heartbeat.configure(&driver.config.fence, super::now()?);
     driver.beat().await?;
@@ -116,6 +184,7 @@ impl Driver<FileSource> {
     /// Waits for one thing and handles it.
     async fn turn(&mut self) -> Result<Turn, RunError> {
         let deadline = self.next_deadline().min(self.source.heartbeat.next_deadline());
+        let deadline = self.source.take_due.map_or(deadline, |due| due.min(deadline));
         let heard = tokio::select! {
             biased;
             heard = self.inputs.hear(deadline) => heard?,
@@ -124,12 +193,17 @@ impl Driver<FileSource> {
                 self.reload(false).await?;
                 return Ok(Turn::GoOn);
             }
+            Some(question) = self.questions.recv() => {
+                self.on_question(question);
+                return Ok(Turn::GoOn);
+            }
         };
         match heard {
             Heard::Deadline => {
                 if self.source.heartbeat.next_deadline() <= now()? {
                     self.beat().await?;
                 }
+                self.take_what_is_free().await?;
                 self.on_deadline().await?;
             }
             Heard::Stop(signal) => return Ok(Turn::Stop(signal)),
@@ -138,6 +212,7 @@ impl Driver<FileSource> {
             Heard::Events(events) => self.on_events(&events).await?,
             Heard::Nothing => {}
         }
+        self.tell_probing()?;
         Ok(Turn::GoOn)
     }
 
@@ -152,11 +227,39 @@ impl Driver<FileSource> {
     }
 
     async fn on_events(&mut self, events: &[Event]) -> Result<(), RunError> {
-        self.note_trouble(events)?;
+        self.hear(events)?;
         for event in events {
             self.note_contested(event)?;
         }
         self.settle_yields().await
+    }
+
+    /// Takes the VIPs whose addresses have been found free.
+    async fn take_what_is_free(&mut self) -> Result<(), RunError> {
+        let began = now()?;
+        if self.source.take_due.is_none_or(|due| began < due) {
+            return Ok(());
+        }
+        self.source.take_due = None;
+        self.reconcile(false).await;
+        self.source.free.clear();
+        let ended = now()?;
+        self.source.take_next = ended + ended.saturating_since(began) * 2;
+        Ok(())
+    }
+
+    /// Tells people that VIPs wait for probes, and when they do no more.
+    fn tell_probing(&mut self) -> Result<(), RunError> {
+        let left = self.prober.undecided();
+        let now = now()?;
+        if left > 0 && self.source.probing_told.is_none_or(|told| told + PROGRESS <= now) {
+            self.source.probing_told = Some(now);
+            info!(left, "addresses are being probed before their VIPs are held");
+        }
+        if left == 0 && self.source.take_due.is_none() && self.source.probing_told.take().is_some() {
+            info!(in_use = self.held_back.len(), "addresses have been probed");
+        }
+        Ok(())
     }
 
     /// Reads the file again. What is wrong with it is said, and changes nothing.
@@ -166,12 +269,16 @@ impl Driver<FileSource> {
             Ok(config) => {
                 info!(config = %self.source.path.display(), reclaim, "configuration is applied");
                 self.source.heartbeat.configure(&config.fence, now()?);
+                self.source.every = config.fence.heartbeat;
                 self.announcer.configure(&config.announce, now()?);
+                self.prober.configure(&config.probe, now()?);
+                self.conflicts.configure(&config.conflicts);
+                self.source.forced = forced(&config);
                 self.config = config;
             }
             Err(error) => {
                 error!(
-                    error = chain(error),
+                    error = chain(&error),
                     config = %self.source.path.display(),
                     "configuration is not applied; the running one stays in force"
                 );
@@ -182,6 +289,7 @@ impl Driver<FileSource> {
         }
         self.move_fence()?;
         self.reconcile(reclaim).await;
+        self.tell_probing()?;
         self.beat().await
     }
 
@@ -198,6 +306,10 @@ impl Driver<FileSource> {
         }
         Ok(())
     }
+}
+
+fn forced(config: &Config) -> BTreeSet<Ipv4Addr> {
+    config.vips.iter().filter(|vip| vip.force).map(|vip| vip.address).collect()
 }
 
 fn fence(beat: &Beat, yields_settled: u64) -> Fence {

@@ -14,6 +14,7 @@ fn settings() -> Settings {
         honour_exclude_label: true,
         clock_late: Duration::from_millis(8),
         most_new: 32,
+        probing: None,
         seed: 1,
     }
 }

@@ -65,6 +65,8 @@ impl Api {
             | Command::SetEntry { .. }
             | Command::SetPeers(_)
             | Command::Announce { .. }
+            | Command::Probe { .. }
+            | Command::StopProbing { .. }
             | Command::Notify(_)
             | Command::Stopped) => unreachable!("{other:?} is no request"),
         }
@@ -127,6 +129,8 @@ pub(super) fn outcome_for(request: &Command, failed: Failed) -> Event {
         | Command::SetEntry { .. }
         | Command::SetPeers(_)
         | Command::Announce { .. }
+        | Command::Probe { .. }
+        | Command::StopProbing { .. }
         | Command::Notify(_)
         | Command::Stopped => unreachable!("{request:?} is no request"),
     }
@@ -152,6 +156,8 @@ pub(super) fn subject(request: &Command) -> Option<String> {
         | Command::SetEntry { .. }
         | Command::SetPeers(_)
         | Command::Announce { .. }
+        | Command::Probe { .. }
+        | Command::StopProbing { .. }
         | Command::Notify(_)
         | Command::Stopped => None,
     }

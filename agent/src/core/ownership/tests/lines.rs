@@ -30,6 +30,8 @@ impl Lines {
                 let home = if home.is_some() { "" } else { " on no interface" };
                 entry_line(*entry, now) + home + &which(*vip)
             }
+            Command::Probe { vip } => format!("probe{}", which(*vip)),
+            Command::StopProbing { vip } => format!("stop probing{}", which(*vip)),
             Command::Announce { vip } => format!("announce{}", which(*vip)),
             Command::WriteLease(write) => self.lease_line(write),
             Command::ReadLease(node) => format!("read lease of {node}"),

@@ -123,6 +123,7 @@ pub(super) fn settings(node: &str) -> Settings {
         honour_exclude_label: true,
         clock_late: CLOCK_LATE,
         most_new: MOST_NEW,
+        probing: None,
         seed: 1,
     }
 }

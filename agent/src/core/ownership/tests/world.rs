@@ -24,7 +24,7 @@ use crate::core::{
 };
 
 pub(super) struct World {
-    engine: Engine,
+    pub(super) engine: Engine,
     us: &'static str,
     pub(super) now: Monotonic,
     api: Api,
@@ -91,7 +91,11 @@ impl World {
 
     /// Node `us` lives in its first session among others that live; all MACs are known, and nothing is wanted yet.
     pub(super) fn living(us: &'static str, others: &[&'static str]) -> Self {
-        let mut world = Self::start(us, Self::pinned(us, &[]));
+        Self::living_with(&settings(us), us, others)
+    }
+
+    pub(super) fn living_with(settings: &Settings, us: &'static str, others: &[&'static str]) -> Self {
+        let mut world = Self::start_with(settings, us, Self::pinned(us, &[]));
         world.lease(lease(us, Some(session(us, 1)), &[]));
         world.introduce(others);
         world.tell(Event::Synced);
@@ -441,7 +445,11 @@ impl World {
                 self.asked.push_back(command.clone());
             }
             Command::Notify(Notice::NotAlone { .. }) => self.is_over = true,
-            Command::Announce { .. } | Command::Notify(_) | Command::Stopped => {}
+            Command::Announce { .. }
+            | Command::Probe { .. }
+            | Command::StopProbing { .. }
+            | Command::Notify(_)
+            | Command::Stopped => {}
         }
     }
 }

@@ -150,8 +150,10 @@ fn what_another_controller_wrote_is_never_touched_and_told_when_it_disagrees() {
         world.words(),
         [
             "a/web: annotation vipward.io/addresses asks for 192.0.2.7, but field manager \"controller\" has written 192.0.2.8 \
-             into the status, which is left alone and goes first; let only one controller serve this Service \
-             (spec.loadBalancerClass), or make both name the same addresses"
+             into the status, which is left alone and goes first. Let one controller serve each Service: create it anew with a \
+             spec.loadBalancerClass, \"vipward.io/l2\" for Vipward, and have both leave Services without one alone (Vipward: \
+             --class-only), or give each its own namespaces (Vipward: --namespace). Where the other one only assigns \
+             addresses, make both name the same"
         ]
     );
     world.put(rival("192.0.2.8"));

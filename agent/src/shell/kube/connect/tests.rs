@@ -1,7 +1,8 @@
 use std::fs;
 
 use super::*;
-use crate::shell::kube::{chain, testing::LIMITS};
+use crate::shell::causes::chain;
+use crate::shell::kube::testing::LIMITS;
 
 const GOOD: &str = "
 apiVersion: v1

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::shell::kube::testing;
+use crate::{core::services::StatusOwner, shell::kube::testing};
 
 fn parsed(resource: Resource, object: &Value, reading: Reading) -> Parsed {
     parse(resource, &object.to_string(), &testing::kube(), reading).expect("an object")
@@ -86,26 +86,109 @@ fn a_service_is_read_as_far_as_it_is_used() {
 fn who_has_written_the_addresses_is_read_from_the_managed_fields() {
     let ingress = json!({"f:status": {"f:loadBalancer": {"f:ingress": {}}}});
     let rows = [
-        (json!(null), None, "no managed fields"),
-        (json!([{"manager": "kubectl", "fieldsV1": {"f:spec": {"f:type": {}}}}]), None, "another field"),
+        (json!(null), None, false, "no managed fields"),
+        (
+            json!([{"manager": "kubectl", "fieldsV1": {"f:spec": {"f:type": {}}}}]),
+            None,
+            false,
+            "another field",
+        ),
         (
             json!([{"manager": "x", "fieldsV1": {"f:status": {"f:conditions": {}}}}]),
             None,
+            false,
             "another part of the status",
         ),
-        (json!([{"manager": "x", "fieldsV1": {"f:status": {"f:loadBalancer": {}}}}]), None, "no addresses"),
-        (json!([{"manager": "x"}, {"manager": "vipward", "fieldsV1": ingress}]), Some("vipward"), "us"),
+        (
+            json!([{"manager": "x", "fieldsV1": {"f:status": {"f:loadBalancer": {}}}}]),
+            None,
+            false,
+            "no addresses",
+        ),
+        (
+            json!([{"manager": "x"}, {"manager": "vipward", "fieldsV1": ingress}]),
+            Some("vipward"),
+            false,
+            "us",
+        ),
+        (json!([{"manager": "metallb", "fieldsV1": ingress}]), Some("metallb"), false, "another"),
         (
             json!([{"manager": "vipward", "fieldsV1": ingress}, {"manager": "metallb", "fieldsV1": ingress}]),
             Some("metallb"),
+            true,
             "both",
         ),
-        (json!([{"fieldsV1": ingress}]), None, "somebody without a name"),
+        (
+            json!([
+                {"manager": "metallb", "fieldsV1": ingress},
+                {"manager": "f5", "fieldsV1": ingress},
+                {"manager": "vipward", "fieldsV1": ingress},
+            ]),
+            Some("metallb"),
+            true,
+            "three",
+        ),
+        (json!([{"fieldsV1": ingress}]), None, false, "somebody without a name"),
     ];
-    for (managed_fields, expected, description) in rows {
+    for (managed_fields, expected, shared, description) in rows {
         let object =
             json!({"metadata": {"name": "web", "namespace": "shop", "managedFields": managed_fields}});
-        assert_eq!(service_of(&object).status_manager.as_deref(), expected, "{description}");
+        let record = service_of(&object);
+        assert_eq!(
+            (record.status_manager.as_deref(), record.status_shared),
+            (expected, shared),
+            "{description}"
+        );
+    }
+}
+
+#[test]
+fn managed_fields_that_are_malformed_say_nothing_and_lose_no_service() {
+    let rows = [
+        ("no list", json!("vipward")),
+        ("no objects in it", json!([7])),
+        ("no name", json!([{"manager": 7, "fieldsV1": {"f:status": {}}}])),
+        ("no fields", json!([{"manager": "x", "fieldsV1": null}])),
+        ("a list for fields", json!([{"manager": "x", "fieldsV1": [["f:status"]]}])),
+        ("no status", json!([{"manager": "x", "fieldsV1": {"f:status": null}}])),
+        ("a number inside", json!([{"manager": "x", "fieldsV1": {"f:status": {"f:loadBalancer": 3}}}])),
+    ];
+    for (description, managed_fields) in rows {
+        let object = json!({
+            "metadata": {"name": "web", "namespace": "shop", "managedFields": managed_fields},
+            "spec": {"type": "LoadBalancer"},
+            "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.10"}]}},
+        });
+        let record = service_of(&object);
+        assert!(record.load_balancer, "{description}");
+        assert_eq!(record.status_owner(), StatusOwner::Other(None), "{description}");
+    }
+}
+
+#[test]
+fn our_own_name_as_the_writer_is_kept_once() {
+    let ingress = json!({"f:status": {"f:loadBalancer": {"f:ingress": {}}}});
+    let writer = |name: &str| {
+        let fields = json!([{"manager": "vipward", "fieldsV1": ingress}]);
+        let object = json!({"metadata": {"name": name, "namespace": "shop", "managedFields": fields}});
+        service_of(&object).status_manager.expect("a writer")
+    };
+    assert!(Arc::ptr_eq(&writer("a"), &writer("b")));
+}
+
+#[test]
+fn the_controller_that_annotations_name_is_read() {
+    let rows = [
+        (json!(null), None),
+        (json!({"metallb.io/ip-allocated-from-pool": "a", "lbipam.cilium.io/ips": "192.0.2.1"}), None),
+        (json!({"cis.f5.com/ip": "192.0.2.1"}), Some(Claim::F5Address)),
+        (json!({"cis.f5.com/ipamLabel": "Test"}), Some(Claim::F5Range)),
+        (json!({"purelb.io/allocated-by": "PureLB", "a": "b"}), Some(Claim::PureLb)),
+    ];
+    for (annotations, expected) in rows {
+        let object =
+            json!({"metadata": {"name": "web", "namespace": "shop", "annotations": annotations.clone()}});
+        assert_eq!(service_of(&object).claim, expected, "{annotations}");
     }
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::shell::causes::chain;
 
 #[test]
 fn pauses_grow_from_one_second_to_five_and_no_further() {
@@ -52,6 +53,6 @@ fn trouble_says_what_is_to_be_done_about_it() {
     ];
     for (code, resource, expected) in rows {
         let problem = Problem::of(Verb::List, resource, refused(code));
-        assert!(super::super::chain(&problem).contains(expected), "{problem}");
+        assert!(chain(&problem).contains(expected), "{problem}");
     }
 }

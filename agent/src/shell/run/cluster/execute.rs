@@ -28,6 +28,8 @@ struct Waiting {
     entries: BTreeSet<Ipv4Addr>,
     /// In the order in which it was asked for.
     claims: Vec<Claiming>,
+    /// VIPs whose segments are to be asked, once the program tells what it hears about them.
+    probes: Vec<Ipv4Addr>,
     /// What people are to be told, once it is so.
     notices: Vec<ownership::Notice>,
     /// What the engine is to be told of what was not sent.
@@ -94,13 +96,27 @@ impl Driver<Cluster> {
         use ownership::Command;
 
         let mut waiting = Waiting::default();
+        for command in &commands {
+            // Before its entry is written, and it is announced.
+            if let Command::Notify(ownership::Notice::Holds { vip, from, .. }) = command {
+                self.source.moves.on_holds(*vip, from.as_ref());
+            }
+        }
         for command in commands {
             match command {
                 Command::SetEntry { vip, entry, home } => {
                     self.assign(vip, entry, home.as_deref());
                     waiting.entries.insert(vip);
                 }
-                Command::WriteClaim(write) => waiting.claims.push(Claiming::Write(write)),
+                Command::Probe { vip } => waiting.probes.push(vip),
+                Command::StopProbing { vip } => {
+                    waiting.probes.retain(|waiting| *waiting != vip);
+                    self.stop_probing(vip)?;
+                }
+                Command::WriteClaim(write) => {
+                    self.source.moves.on_write(&write, now()?);
+                    waiting.claims.push(Claiming::Write(write));
+                }
                 Command::DeleteClaim { vip, expected } => {
                     waiting.claims.push(Claiming::Delete { vip, expected });
                 }
@@ -134,6 +150,9 @@ impl Driver<Cluster> {
             }
         }
         self.catch_up(&mut waiting).await;
+        for vip in waiting.probes {
+            self.begin_probing(vip)?;
+        }
         Ok(waiting.not_sent)
     }
 
@@ -204,6 +223,7 @@ impl Driver<Cluster> {
     fn assign(&mut self, vip: Ipv4Addr, entry: Option<Entry>, home: Option<&str>) {
         let Some(entry) = entry else {
             self.source.assigned.remove(&vip);
+            self.source.moves.on_gone(vip);
             return;
         };
         let is_own = |mac: &MacAddr| self.view.interfaces.values().any(|interface| interface.mac == *mac);
@@ -273,7 +293,7 @@ impl Driver<Cluster> {
         for ifindex in attached {
             let key = VipKey::untagged(ifindex, vip.octets());
             if self.plane.maps().entry(&key)?.is_some_and(|entry| entry.role == Role::Held) {
-                self.tell_announcer(announce::Event::Contested { key })?;
+                self.tell_announcer(announce::Event::Challenged { key })?;
             }
         }
         Ok(())

@@ -2,9 +2,10 @@
 
 use tracing::{info, warn};
 
-use super::{Cluster, Driver, RunError, chain, now};
+use super::{Cluster, Driver, RunError, now};
 use crate::{
     core::{ownership, services, time::Monotonic},
+    shell::causes::chain,
     shell::kube::{Reply, Resource, Seen},
 };
 
@@ -30,7 +31,23 @@ impl Driver<Cluster> {
             match next {
                 Some(Reply::Ownership(event)) => {
                     self.source.messages.answered(&event, now);
+                    let mut written = None;
+                    if let ownership::Event::ClaimWritten { vip, outcome: ownership::Outcome::Done(_) } =
+                        &event
+                    {
+                        written = Some(*vip);
+                    }
+                    // Of a node that this one has deposed.
+                    if let ownership::Event::LeaseWritten {
+                        outcome: ownership::Outcome::Done(lease), ..
+                    } = &event
+                    {
+                        self.source.moves.on_lease(lease, now);
+                    }
                     commands.extend(self.source.engine.on_event(event, now));
+                    if let Some(vip) = written {
+                        self.source.show_conflict(vip);
+                    }
                 }
                 Some(Reply::Ingress { service, result }) => {
                     let source = &mut self.source;
@@ -53,11 +70,15 @@ impl Driver<Cluster> {
         let source = &mut self.source;
         let (owned, served) = match seen {
             Seen::Lease(record) => {
+                source.moves.on_lease(&record, now);
                 let nets = record.links.iter().flat_map(|link| link.subnets.clone()).collect();
                 let node = record.node.clone();
                 (Some(Owned::Lease(record)), Some(Served::NodeLinks { node, nets }))
             }
-            Seen::LeaseGone(node) => (Some(Owned::LeaseGone(node)), None),
+            Seen::LeaseGone(node) => {
+                source.moves.on_lease_gone(&node);
+                (Some(Owned::LeaseGone(node)), None)
+            }
             Seen::Claim(record) => (Some(Owned::Claim(record)), None),
             Seen::ClaimGone(vip) => (Some(Owned::ClaimGone(vip)), None),
             Seen::Node { record, addresses } => {
@@ -77,7 +98,7 @@ impl Driver<Cluster> {
             }
             Seen::Synced(resource) => return Ok(self.on_listed(resource, now)),
             Seen::Trouble { resource, problem } => {
-                warn!(%resource, problem = chain(problem), "not read from the API server; trying again");
+                warn!(%resource, problem = chain(&*problem), "not read from the API server; trying again");
                 return Ok(Vec::new());
             }
             Seen::TroubleOver { resource } => {

@@ -10,7 +10,7 @@ use crate::{
         cluster::NodeLink,
         net::NetView,
         ownership,
-        services::{self, HostAddress, HostNetwork},
+        services::{self, HostNetwork},
     },
     shell::bind,
 };
@@ -21,16 +21,7 @@ impl Driver<Cluster> {
         let attached: Vec<u32> = self.plane.attached().map(|(ifindex, _)| ifindex).collect();
         let links = node_links(&self.view, &attached);
         let ours = bind::observe_binds(&self.view).await?;
-        let mut addresses = Vec::new();
-        for interface in self.view.interfaces.values() {
-            addresses.extend(interface.addresses.iter().map(|net| HostAddress {
-                interface: interface.name.as_str().into(),
-                segment: attached.contains(&interface.index),
-                net: *net,
-                ours: ours.contains(&(interface.name.clone(), net.addr())),
-            }));
-        }
-        let network = HostNetwork { addresses, next_hops: self.view.next_hops.clone() };
+        let network = HostNetwork::of(&self.view, &attached, &ours);
         let told = self.source.services.on_event(services::Event::HostNetwork(network));
         let now = now()?;
         let mut commands = self.serve(told, now);

@@ -75,6 +75,20 @@ impl Messages {
         }
     }
 
+    /// Something about a VIP, also on the Services that want it.
+    pub(super) fn about_vip(
+        &self,
+        services: &Services,
+        vip: Ipv4Addr,
+        names: &[ServiceName],
+        kind: Kind,
+        reason: &'static str,
+        note: &str,
+    ) {
+        self.tell(Regarding::VirtualIp(vip), kind, reason, note);
+        self.tell_services(services, names, kind, reason, note);
+    }
+
     fn holds(
         &self,
         services: &Services,

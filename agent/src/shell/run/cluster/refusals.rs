@@ -82,6 +82,7 @@ impl Refusals {
             | Event::NodeGone(_)
             | Event::Demand(..)
             | Event::Links(_)
+            | Event::Probed { .. }
             | Event::Wire { .. }
             | Event::Stop(_)
             | Event::Tick => return None,

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use tracing::info;
 use vipward_common::{Fence, MacAddr, Role};
 
-use super::{super::clock_tick, Cluster, Driver, Health, Messages, RunError, Statuses, now};
+use super::{super::clock_tick, Cluster, Desk, Driver, Messages, Moves, RunError, Statuses, now};
 use crate::{
-    cli::{KubernetesArgs, OwnershipArgs},
+    cli::KubernetesArgs,
     core::{
         announce,
         cluster::Session,
@@ -27,12 +27,11 @@ use crate::{
 /// VIPs without a claim that are asked for at a time: a little more than are written at a time.
 const MOST_NEW: usize = 32;
 
-pub(super) fn ownership_settings(
-    args: &OwnershipArgs,
-    node: &str,
-    honour_exclude_label: bool,
-) -> Result<Settings, RunError> {
+pub(super) fn ownership_settings(args: &KubernetesArgs, node: &str) -> Result<Settings, RunError> {
     let now_ns = now()?.as_nanos();
+    let honour_exclude_label = !args.services.ignore_exclude_label;
+    let probing = args.segment.probe().longest();
+    let args = &args.ownership;
     let settings = Settings {
         node: node.into(),
         lease: args.lease_duration,
@@ -46,6 +45,7 @@ pub(super) fn ownership_settings(
         honour_exclude_label,
         clock_late: clock_tick()? * heartbeat::TICKS_LATE,
         most_new: MOST_NEW,
+        probing,
         seed: fastrand::u64(..) ^ now_ns,
     };
     settings.check()?;
@@ -67,21 +67,9 @@ fn host_config(args: &KubernetesArgs, settings: &Settings) -> Config {
             hold_for: settings.hold_for,
         },
         announce: announce::Settings { refresh: args.announce_refresh, rate: args.announce_rate },
+        probe: args.segment.probe(),
+        conflicts: args.segment.conflicts(),
         shutdown: Shutdown::Keep,
-    }
-}
-
-fn service_settings(args: &KubernetesArgs) -> services::Settings {
-    let args = &args.services;
-    services::Settings {
-        class: args.load_balancer_class.as_str().into(),
-        class_only: args.class_only,
-        namespaces: args.namespaces.iter().map(|name| name.as_str().into()).collect(),
-        namespace_selector: args.namespace_selector.clone(),
-        service_selector: args.service_selector.clone(),
-        external_ips: args.external_ips,
-        allow: args.allow_addresses.clone(),
-        withdraw_without_endpoints: args.withdraw_without_endpoints,
     }
 }
 
@@ -89,11 +77,12 @@ pub(super) async fn start(
     args: &KubernetesArgs,
     loader: Loader,
     settings: Settings,
+    desk: Desk,
 ) -> Result<Driver<Cluster>, RunError> {
-    let (health, questions) = Health::serve(args.health_address).await?;
     let access = Access { kubeconfig: args.api.kubeconfig.clone(), context: None };
     let limits = Limits { lease: settings.lease, margin: settings.margin };
-    let server = Server::find(&access, limits).await?;
+    let metrics = &desk.metrics;
+    let server = Server::find(&access, limits).await?.metered(&metrics.api, &metrics.leases);
     let (api, api_address) = (server.url(), server.address());
     let kube = Kube::new(server, settings.node.clone(), &args.api.lease_namespace);
     let with_namespaces = args.services.namespace_selector.is_some();
@@ -113,7 +102,7 @@ pub(super) async fn start(
         _pad: 0,
     };
     let now = now()?;
-    let mut served = Services::start(service_settings(args));
+    let mut served = Services::start(args.services.settings());
     let told = served.on_event(services::Event::ApiEndpoints(api_address.into_iter().collect()));
     debug_assert!(told.is_empty(), "nothing follows before the Services have been listed");
     let source = Cluster {
@@ -125,6 +114,8 @@ pub(super) async fn start(
         to_list: Resource::ALL.len() - usize::from(!with_namespaces),
         synced: false,
         settings,
+        probed: Vec::new(),
+        conflicted: BTreeMap::new(),
         pin_dir: args.plane.pins.pin_dir.clone(),
         beaten: now,
         messages,
@@ -134,8 +125,7 @@ pub(super) async fn start(
         replies,
         seen,
         _reader: reader,
-        questions,
-        _health: health,
+        moves: Moves::new(metrics.moves.clone()),
         kube,
         api_address,
         pod: args.pod_name.clone(),
@@ -143,7 +133,7 @@ pub(super) async fn start(
         stopping: None,
         stopped: false,
     };
-    let mut driver = Driver::open(&args.plane, loader, config, never, source).await?;
+    let mut driver = Driver::open(&args.plane, loader, config, never, source, desk).await?;
     driver.source.engine = Engine::start(driver.source.settings.clone(), driver.found()?, super::now()?);
     // Attaches; the entries stay as they are until it is known whose they are.
     driver.reconcile(false).await;

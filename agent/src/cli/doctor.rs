@@ -1,0 +1,31 @@
+//! `vipward doctor`: what is examined, and how it is printed.
+
+use clap::Args;
+
+use super::{Output, PinArgs};
+use crate::core::config::InterfacePattern;
+
+/// What follows `vipward doctor --help`.
+pub(super) const HELP: &str = "\
+Exit codes: 0 when nothing is red, 8 when something is; with --strict also when something is yellow or unknown.
+
+It changes nothing. Run it as root to see everything; what could not be read is unknown, with the reason.
+docs/DOCTOR.md describes every check.";
+
+/// `vipward doctor`.
+#[derive(Args, Debug)]
+pub struct DoctorArgs {
+    /// Where the pins are.
+    #[command(flatten)]
+    pub pins: PinArgs,
+    /// The interfaces to examine, by name or glob; repeatable. Default: those that the program is attached to, and those
+    /// that an agent would attach to.
+    #[arg(long = "interface", value_name = "GLOB")]
+    pub interfaces: Vec<InterfacePattern>,
+    /// Fail also when something is yellow or unknown.
+    #[arg(long)]
+    pub strict: bool,
+    /// How to print it.
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    pub output: Output,
+}

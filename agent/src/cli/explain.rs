@@ -1,0 +1,50 @@
+//! `vipward explain`: what is to be explained, and where to look.
+
+use std::{net::Ipv4Addr, path::PathBuf};
+
+use clap::Args;
+
+use super::{PinArgs, ReportFormat, ServiceArgs, who_has};
+
+/// What follows `vipward explain --help`.
+const HELP: &str = "\
+In a cluster, from anywhere with a kubeconfig; on the node that holds the VIP it sees the most:
+
+  vipward explain 192.0.2.10 --kubeconfig ~/.kube/config
+
+Beside a standalone agent:
+
+  vipward explain 192.0.2.10 --config /etc/vipward/vipward.yaml
+
+The options about Services must be those that the agents have. What cannot be looked at from here is said to be \"not seen\".
+Exit codes: 0 nothing that was looked at is broken, 8 a step is broken, 1 it failed, 3 the kubeconfig is wrong.";
+
+/// `vipward explain`.
+#[derive(Args, Debug)]
+#[command(after_long_help = HELP)]
+pub struct ExplainArgs {
+    /// The address to explain.
+    #[arg(value_parser = who_has::address)]
+    pub address: Ipv4Addr,
+    /// How to print it.
+    #[arg(short, long, value_enum, default_value_t = ReportFormat::Table)]
+    pub output: ReportFormat,
+    /// The interface to ask the segment through. Default: where an agent here has it, else the one whose subnet contains it.
+    #[arg(short, long, value_name = "IFACE")]
+    pub interface: Option<String>,
+    /// The cluster's configuration. Default: ~/.kube/config, else the service account of the Pod, else no cluster is looked at.
+    #[arg(long, value_name = "FILE", env = "KUBECONFIG")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The namespace of the nodes' Leases.
+    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE", default_value = "vipward-system")]
+    pub lease_namespace: String,
+    /// The file of a standalone agent on this host; ~/.kube/config is not looked for then.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Where the pins of an agent are.
+    #[command(flatten)]
+    pub pins: PinArgs,
+    /// Which Services.
+    #[command(flatten)]
+    pub services: ServiceArgs,
+}

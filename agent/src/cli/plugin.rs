@@ -1,0 +1,123 @@
+//! The same binary as a plugin of kubectl: called `kubectl-vip`, it is `kubectl vip`; called `kubectl_complete-vip`, it
+//! completes what is typed after that.
+
+use std::{ffi::OsStr, path::Path};
+
+use clap::{Command, CommandFactory};
+
+use super::Cli;
+
+/// What follows `kubectl vip --help`.
+const HELP: &str = "\
+This is vipward under the name of a kubectl plugin. `status` reads the cluster's records; `watch` and `doctor` look at the
+machine that they run on, which is to be a node.";
+/// What only a node's service manager, a DaemonSet or an installation calls.
+const NOT_FOR_A_DESK: [&str; 4] = ["agent", "kubernetes", "unload", "completions"];
+/// What ends the answer to kubectl's question for completions: file names are none (cobra's `NoFileComp`).
+const NO_FILES: &str = ":4";
+
+/// The name that the binary was called by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CalledAs {
+    /// `vipward`, or anything else.
+    Vipward,
+    /// `kubectl-vip`
+    Plugin,
+    /// `kubectl_complete-vip`
+    Completion,
+}
+
+impl CalledAs {
+    /// By the first argument.
+    pub fn by(path: &OsStr) -> Self {
+        match Path::new(path).file_name().and_then(OsStr::to_str) {
+            Some("kubectl-vip") => Self::Plugin,
+            Some("kubectl_complete-vip") => Self::Completion,
+            Some(_) | None => Self::Vipward,
+        }
+    }
+
+    /// The command line as it is taught under that name.
+    pub fn command(self) -> Command {
+        let command = Cli::command();
+        match self {
+            Self::Vipward => command,
+            Self::Plugin | Self::Completion => {
+                let command = command.name("kubectl-vip").bin_name("kubectl vip").before_help(HELP);
+                NOT_FOR_A_DESK
+                    .into_iter()
+                    .fold(command, |command, name| command.mut_subcommand(name, |it| it.hide(true)))
+            }
+        }
+    }
+}
+
+/// What the last of `words`, which are typed after `kubectl vip`, may become: one a line, as kubectl reads it.
+pub fn complete(words: &[String]) -> String {
+    let (last, before) = words.split_last().map_or(("", &[][..]), |(last, before)| (last.as_str(), before));
+    let mut command = CalledAs::Plugin.command();
+    command.build();
+    for word in before {
+        if let Some(next) = command.find_subcommand(word) {
+            command = next.clone();
+        }
+    }
+    let subcommands = command.get_subcommands().filter(|it| !it.is_hide_set());
+    let subcommands =
+        subcommands.map(|it| (it.get_name().to_owned(), it.get_about().map(ToString::to_string)));
+    let options = command.get_arguments().filter_map(|it| {
+        let help = it.get_help().map(ToString::to_string);
+        Some((format!("--{}", it.get_long()?), help))
+    });
+    let mut lines: Vec<String> = subcommands
+        .chain(options.filter(|_| last.starts_with('-')))
+        .filter(|(name, _)| name.starts_with(last))
+        .map(|(name, about)| match about {
+            Some(about) => format!("{name}\t{}", about.lines().next().unwrap_or_default()),
+            None => name,
+        })
+        .collect();
+    lines.push(NO_FILES.to_owned());
+    lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_decides_and_not_the_directory() {
+        for (path, expected) in [
+            ("vipward", CalledAs::Vipward),
+            ("/usr/local/bin/kubectl-vip", CalledAs::Plugin),
+            ("kubectl-vip", CalledAs::Plugin),
+            ("/usr/local/bin/kubectl_complete-vip", CalledAs::Completion),
+            ("/opt/kubectl-vip/vipward", CalledAs::Vipward),
+            ("kubectl-vips", CalledAs::Vipward),
+            ("", CalledAs::Vipward),
+        ] {
+            assert_eq!(CalledAs::by(OsStr::new(path)), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_typed_is_completed_with_commands_and_with_options_after_a_dash() {
+        let names = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+            let answer = complete(&words);
+            let names = answer.lines().map(|line| line.split('\t').next().unwrap_or_default().to_owned());
+            names.collect::<Vec<_>>()
+        };
+        assert_eq!(names(&["stat"]), ["status", ":4"]);
+        assert_eq!(names(&["age"]), [":4"], "agents are not started from a desk");
+        let all = names(&[""]);
+        assert!(
+            ["status", "move", "watch", "doctor"].iter().all(|name| all.iter().any(|it| it == name)),
+            "{all:?}"
+        );
+        assert!(!all.iter().any(|name| name.starts_with('-')), "{all:?}");
+        assert_eq!(names(&["doctor", "--str"]), ["--strict", ":4"]);
+        assert_eq!(names(&["doctor", "x"]), [":4"]);
+        assert_eq!(names(&[]), all);
+    }
+}

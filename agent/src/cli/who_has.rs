@@ -1,0 +1,84 @@
+//! `vipward who-has`: what the segment is asked.
+
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    time::Duration,
+};
+
+use clap::{Args, ValueEnum};
+
+use super::PinArgs;
+use crate::core::vendor;
+
+/// `vipward who-has`.
+#[derive(Args, Debug)]
+#[command(after_long_help = after_help())]
+pub struct WhoHasArgs {
+    /// The address to ask for.
+    #[arg(value_parser = address)]
+    pub address: Ipv4Addr,
+    /// The interface to ask through. Default: where an agent here has it, else the one whose subnet contains the address.
+    #[arg(short, long, value_name = "IFACE")]
+    pub interface: Option<String>,
+    /// How often to ask.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub count: u32,
+    /// How long to wait for answers, each time; a later one counts for the next question.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = timeout)]
+    pub timeout: Duration,
+    /// How to print it.
+    #[arg(short, long, value_enum, default_value_t = ReportFormat::Table)]
+    pub output: ReportFormat,
+    /// Where the pins of an agent are, which knows holder and peers.
+    #[command(flatten)]
+    pub pins: PinArgs,
+}
+
+/// How the report is printed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ReportFormat {
+    /// For people.
+    Table,
+    /// One JSON object.
+    Json,
+}
+
+fn after_help() -> String {
+    format!(
+        "It asks by ARP probes (RFC 5227), which change nobody's cache; it needs CAP_NET_RAW, and CAP_BPF to read the pins.\n\
+         Exit codes: 0 one answers, 6 nobody, 7 more than one, 1 it failed, 4 CAP_NET_RAW is missing.\n\
+         Vendor names are as of {}.",
+        vendor::table_date()
+    )
+}
+
+/// An address that a host can have.
+pub(super) fn address(text: &str) -> Result<Ipv4Addr, String> {
+    let address = match text.parse() {
+        Ok(IpAddr::V4(address)) => address,
+        Ok(IpAddr::V6(_)) => {
+            return Err("it is an IPv6 address, which ARP cannot ask for; IPv6 is not there yet".to_owned());
+        }
+        Err(_) => return Err("it is no IPv4 address such as 192.0.2.10".to_owned()),
+    };
+    let what = if address.is_unspecified() {
+        "no address"
+    } else if address.is_loopback() {
+        "an address that every host has for itself"
+    } else if address.is_multicast() {
+        "a group's address"
+    } else if address.is_broadcast() {
+        "everybody's address"
+    } else {
+        return Ok(address);
+    };
+    Err(format!("it is {what}: no host answers for it by ARP"))
+}
+
+/// Long enough to hear anything, short enough to end.
+fn timeout(text: &str) -> Result<Duration, String> {
+    const RANGE: std::ops::RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_mins(1);
+
+    let timeout = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if RANGE.contains(&timeout) { Ok(timeout) } else { Err("it must be between 10ms and 60s".to_owned()) }
+}

@@ -1,0 +1,203 @@
+use super::*;
+use State::{Green, NotApplicable, Red, Unknown, Yellow};
+
+/// A VIP on lo, as `bind: lo` puts it there.
+fn bind_held(facts: &mut Facts) {
+    facts.bound.as_mut().expect("read").push(bound(1, "192.0.2.10/32", "vipward"));
+}
+
+/// The VIP that another node holds, on lo.
+fn bind_foreign(facts: &mut Facts) {
+    facts.bound.as_mut().expect("read").push(bound(1, "192.0.2.11/32", "lo"));
+}
+
+fn ipvs(facts: &mut Facts) {
+    add(facts.view(), 6, "kube-ipvs0", |it| (it.kind, it.up) = ("dummy".to_owned(), false));
+    facts.bound.as_mut().expect("read").push(bound(6, "192.0.2.11/32", "kube-ipvs0"));
+}
+
+/// A second interface, on which the program is not.
+fn second_interface(facts: &mut Facts, arp_ignore: u8) {
+    add(facts.view(), 3, "eth1.5", |it| it.addresses = vec!["198.51.100.2/24".parse().expect("a subnet")]);
+    let conf = Conf { arp_ignore, arp_announce: 2, rp_filter: 2 };
+    facts.conf.insert("eth1.5".to_owned(), Ok(conf));
+}
+
+fn conf(facts: &mut Facts, change: impl Fn(&mut Conf)) {
+    for name in ["all", "eth0"] {
+        change(facts.conf.get_mut(name).expect("there").as_mut().expect("read"));
+    }
+}
+
+#[test]
+fn vips_as_addresses_of_this_host() {
+    assert_rows(
+        None,
+        &[
+            ("no kube-proxy", |_| {}, "kube-proxy", NotApplicable, &["does not run here"], &[]),
+            ("IPVS", ipvs, "kube-proxy", Green, &["IPVS", "kube-ipvs0"], &[]),
+            (
+                "iptables",
+                |it| it.processes.as_mut().expect("read").push(process(9, "kube-proxy", "kube-proxy")),
+                "kube-proxy",
+                Green,
+                &["iptables or nftables"],
+                &[],
+            ),
+            (
+                "no /proc",
+                |it| it.processes = Err(unread("no /proc")),
+                "kube-proxy",
+                Unknown,
+                &["no /proc"],
+                &[],
+            ),
+            ("none bound", |_| {}, "bound-elsewhere", Green, &[], &[]),
+            ("ours is bound", bind_held, "bound-elsewhere", Green, &[], &[]),
+            (
+                "another node's is bound",
+                bind_foreign,
+                "bound-elsewhere",
+                Yellow,
+                &["192.0.2.11/32 on lo"],
+                &["ip address del 192.0.2.11/32 dev lo"],
+            ),
+            ("IPVS binds all", ipvs, "bound-elsewhere", Green, &[], &[]),
+            (
+                "left by an agent that was unloaded",
+                |it| {
+                    bind_held(it);
+                    it.plane = Ok(None);
+                },
+                "bound-elsewhere",
+                Red,
+                &["192.0.2.10/32 on lo", "the kernel answers"],
+                &["vipward unload"],
+            ),
+            (
+                "nothing bound and nothing pinned",
+                |it| it.plane = Ok(None),
+                "bound-elsewhere",
+                NotApplicable,
+                &[],
+                &[],
+            ),
+            ("no labels", |_| {}, "labelled-addresses", Green, &[], &[]),
+            ("our label", bind_held, "labelled-addresses", Green, &[], &[]),
+            (
+                "somebody's label",
+                |it| it.bound.as_mut().expect("read").push(bound(2, "192.0.2.50/32", "eth0:vip")),
+                "labelled-addresses",
+                Yellow,
+                &["192.0.2.50/32 on eth0 (eth0:vip)"],
+                &["keepalived"],
+            ),
+            ("no VIP is an address", |_| {}, "arp-ignore", NotApplicable, &[], &[]),
+            ("the program is everywhere", bind_held, "arp-ignore", Green, &[], &[]),
+            (
+                "the kernel answers elsewhere",
+                |it| {
+                    bind_held(it);
+                    second_interface(it, 0);
+                },
+                "arp-ignore",
+                Yellow,
+                &["192.0.2.10/32 on lo", "on eth1.5"],
+                &["net.ipv4.conf.eth1/5.arp_ignore=1"],
+            ),
+            (
+                "the kernel is told not to",
+                |it| {
+                    bind_held(it);
+                    second_interface(it, 1);
+                },
+                "arp-ignore",
+                Green,
+                &[],
+                &[],
+            ),
+            (
+                "the setting cannot be read",
+                |it| {
+                    bind_held(it);
+                    second_interface(it, 0);
+                    it.conf.insert("eth1.5".to_owned(), Err(unread("gone")));
+                },
+                "arp-ignore",
+                Unknown,
+                &["gone"],
+                &[],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn what_the_kernel_asks_and_drops_on_an_interface() {
+    assert_rows(
+        Some("eth0"),
+        &[
+            ("best", |_| {}, "arp-announce", Green, &["2"], &[]),
+            (
+                "any, and no VIP bound",
+                |it| conf(it, |conf| conf.arp_announce = 0),
+                "arp-announce",
+                NotApplicable,
+                &["no VIP is an address"],
+                &[],
+            ),
+            (
+                "any, and a VIP bound",
+                |it| {
+                    bind_held(it);
+                    conf(it, |conf| conf.arp_announce = 0);
+                },
+                "arp-announce",
+                Yellow,
+                &["192.0.2.10/32 on lo", "a claim"],
+                &["sysctl -w net.ipv4.conf.eth0.arp_announce=2"],
+            ),
+            (
+                "any here, best for all",
+                |it| {
+                    bind_held(it);
+                    it.conf.get_mut("eth0").expect("there").as_mut().expect("read").arp_announce = 0;
+                },
+                "arp-announce",
+                Green,
+                &[],
+                &[],
+            ),
+            ("loose", |_| {}, "rp-filter", Green, &["not strict"], &[]),
+            (
+                "strict, alone",
+                |it| conf(it, |conf| conf.rp_filter = 1),
+                "rp-filter",
+                Green,
+                &["one interface"],
+                &[],
+            ),
+            (
+                "strict, and two ways out",
+                |it| {
+                    second_interface(it, 1);
+                    conf(it, |conf| conf.rp_filter = 1);
+                },
+                "rp-filter",
+                Yellow,
+                &["eth1.5", "dropped"],
+                &["sysctl -w net.ipv4.conf.eth0.rp_filter=2"],
+            ),
+            (
+                "not read",
+                |it| {
+                    it.conf.insert("eth0".to_owned(), Err(unread("gone")));
+                },
+                "rp-filter",
+                Unknown,
+                &["gone"],
+                &[],
+            ),
+        ],
+    );
+}

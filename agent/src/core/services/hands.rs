@@ -1,0 +1,150 @@
+//! Whose a Service is: what shows that another controller serves it too, or serves it now.
+//!
+//! Time is passed in. That a status changes hands again and again is remembered until it has been left alone for a while;
+//! all else is read off the Service as it is.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use super::{
+    Command, Entry, Services, Settings,
+    problem::{Problem, WayOut},
+    records::{FIELD_MANAGER, ServiceRecord, StatusOwner},
+    selection::Unselected,
+};
+use crate::core::{cluster::ServiceName, time::Monotonic};
+
+/// So many turns are a contest; fewer are somebody who takes a Service over, or puts something right by hand.
+const CONTEST: u32 = 3;
+/// A contest is over, and single turns are forgotten, when nobody has taken one for so long.
+const QUIET: Duration = Duration::from_mins(5);
+/// So many field managers are told apart.
+const MOST_MANAGERS: usize = 4;
+
+/// The turns that were taken at a status.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    count: u32,
+    managers: BTreeSet<Arc<str>>,
+    /// When the last one was; none until the time is known.
+    last: Option<Monotonic>,
+}
+
+/// Whom the last turn was taken from, and who took it; none has no name.
+#[derive(PartialEq, Eq, Debug)]
+struct Turn {
+    from: Option<Arc<str>>,
+    by: Option<Arc<str>>,
+}
+
+impl Turns {
+    fn add(&mut self, Turn { from, by }: Turn) {
+        self.count = self.count.saturating_add(1);
+        self.last = None;
+        for manager in [from, by].into_iter().flatten() {
+            if self.managers.len() < MOST_MANAGERS {
+                self.managers.insert(manager);
+            }
+        }
+    }
+
+    fn is_contest(&self) -> bool {
+        self.count >= CONTEST
+    }
+}
+
+impl Services {
+    /// Takes note of the time: what has been quiet for long enough is over.
+    pub fn on_time(&mut self, now: Monotonic) -> Vec<Command> {
+        let mut commands = Vec::new();
+        if self.next_deadline().is_none_or(|next| now < next) {
+            return commands;
+        }
+        let touched = &mut self.touched.services;
+        self.turns.retain(|service, turns| {
+            let last = *turns.last.get_or_insert(now);
+            let stands = now < last + QUIET;
+            if !stands {
+                touched.insert(service.clone());
+            }
+            stands
+        });
+        if self.synced {
+            self.look_again(false, &mut commands);
+        }
+        commands
+    }
+
+    /// When [`Services::on_time`] is to be called.
+    pub fn next_deadline(&self) -> Option<Monotonic> {
+        self.turns.values().map(|turns| turns.last.map_or_else(Monotonic::default, |last| last + QUIET)).min()
+    }
+
+    /// Takes note of it when somebody else has taken the status of a Service that is kept.
+    pub(super) fn note_turn(&mut self, new: &ServiceRecord) {
+        let Some(entry) = self.entries.get(&new.name) else { return };
+        if entry.selection.is_err() || !is_of_status_only(&entry.record, new) {
+            return;
+        }
+        let is_asked = |address| self.vips.get(address).is_some_and(|vip| vip.refusal.is_none());
+        let clears = !entry.for_status.iter().any(is_asked);
+        if let Some(turn) = turn(&entry.record, new, clears) {
+            self.turns.entry(new.name.clone()).or_default().add(turn);
+        }
+    }
+
+    pub(super) fn is_contested(&self, service: &ServiceName) -> bool {
+        self.turns.get(service).is_some_and(Turns::is_contest)
+    }
+}
+
+/// The turn that somebody else has taken between two records. `clears`: whether our own addresses are to go.
+fn turn(old: &ServiceRecord, new: &ServiceRecord, clears: bool) -> Option<Turn> {
+    let named = |manager: Option<&str>| manager.map(Into::into);
+    match (old.status_owner(), new.status_owner()) {
+        (StatusOwner::Vipward, StatusOwner::Other(by)) => {
+            Some(Turn { from: Some(FIELD_MANAGER.into()), by: named(by) })
+        }
+        // What is removed is nobody's: who removed it is not known.
+        (StatusOwner::Vipward, StatusOwner::Nobody) if !clears => {
+            Some(Turn { from: Some(FIELD_MANAGER.into()), by: None })
+        }
+        (StatusOwner::Other(from), StatusOwner::Other(by)) if from != by => {
+            Some(Turn { from: named(from), by: named(by) })
+        }
+        (StatusOwner::Nobody | StatusOwner::Other(_), _)
+        | (StatusOwner::Vipward, StatusOwner::Nobody | StatusOwner::Vipward) => None,
+    }
+}
+
+/// Whether it is the status and nothing else that has changed.
+fn is_of_status_only(old: &ServiceRecord, new: &ServiceRecord) -> bool {
+    let ServiceRecord { version, ingress, status_manager, status_shared, .. } = old.clone();
+    ServiceRecord { version, ingress, status_manager, status_shared, ..new.clone() } == *old
+}
+
+/// What is wrong with whose the Service is.
+pub(super) fn look(entry: &Entry, turns: Option<&Turns>, settings: &Settings) -> Vec<Problem> {
+    match entry.selection {
+        Ok(()) => {}
+        Err(Unselected::Class) if entry.was_ours => {
+            let (class, ours) = (entry.record.class.clone(), Arc::clone(&settings.class));
+            return vec![Problem::HandedOver { class, ours }];
+        }
+        Err(_) => return Vec::new(),
+    }
+    let way_out = way_out(&entry.record, settings);
+    let mut problems = Vec::new();
+    if let Some(claim) = entry.record.claim.filter(|_| entry.record.class.is_none()) {
+        problems.push(Problem::Claimed { claim, way_out: way_out.clone() });
+    }
+    if let Some(turns) = turns.filter(|turns| turns.is_contest()) {
+        let managers = turns.managers.iter().cloned().collect();
+        problems.push(Problem::Contested { managers, way_out });
+    }
+    problems
+}
+
+/// How a Service gets a single controller.
+pub(super) fn way_out(record: &ServiceRecord, settings: &Settings) -> WayOut {
+    WayOut { ours: Arc::clone(&settings.class), is_set: record.class.is_some() }
+}

@@ -1,0 +1,80 @@
+use super::*;
+
+/// Which Services name the address, where, and whether they are served.
+fn mentions(world: &World, address: &str) -> Vec<(String, Option<Place>, bool)> {
+    let account = world.services.account(v4(address));
+    account
+        .mentions
+        .into_iter()
+        .map(|mention| (mention.service.to_string(), mention.place, mention.unserved.is_none()))
+        .collect()
+}
+
+#[test]
+fn an_address_is_told_by_the_services_that_name_it_wherever_it_stands() {
+    let mut world = World::new();
+    world.put(service("a/annotated").addressed("192.0.2.10,192.0.2.11"));
+    world.put(service("b/written").status("other", &["192.0.2.10"]));
+    world.put(service("c/elsewhere").addressed("192.0.2.12"));
+    assert_eq!(
+        mentions(&world, "192.0.2.10"),
+        [
+            ("a/annotated".into(), Some(Place::Addresses), true),
+            ("b/written".into(), Some(Place::Status), true)
+        ]
+    );
+    assert_eq!(mentions(&world, "192.0.2.11"), [("a/annotated".into(), Some(Place::Addresses), true)]);
+    assert_eq!(mentions(&world, "192.0.2.13"), []);
+    let account = world.services.account(v4("192.0.2.10"));
+    assert_eq!(account.demand.as_ref(), Some(world.demand("192.0.2.10")));
+    assert_eq!(account.refusal, None);
+}
+
+#[test]
+fn a_service_that_is_not_served_says_why_and_what_to_do() {
+    let class_only = Settings { class_only: true, ..Settings::default() };
+    let in_namespace = Settings { namespaces: BTreeSet::from(["b".into()]), ..Settings::default() };
+    let labelled =
+        Settings { service_selector: Some("a=b".parse().expect("a selector")), ..Settings::default() };
+    let plain = || service("a/web").addressed("192.0.2.10");
+    let other_class = ServiceRecord { class: Some("other".into()), ..plain() };
+    let deleting = ServiceRecord { deleting: true, ..plain() };
+    let ignored =
+        service("a/web").annotated(&[("vipward.io/addresses", "192.0.2.10"), ("vipward.io/ignore", "true")]);
+    for (settings, record, why, remedy) in [
+        (Settings::default(), other_class, "\"other\", and \"vipward.io/l2\" is served", "create it anew"),
+        (class_only, plain(), "(--class-only)", "set spec.loadBalancerClass to \"vipward.io/l2\""),
+        (in_namespace, plain(), "namespace a is not served", "move it"),
+        (labelled, plain(), "labels are not those", "label it"),
+        (Settings::default(), deleting, "being deleted", "another"),
+        (Settings::default(), ignored, "left alone", "remove that annotation"),
+    ] {
+        let mut world = World::with(settings);
+        world.put(record);
+        let account = world.services.account(v4("192.0.2.10"));
+        assert_eq!(account.demand, None, "{why}");
+        let [mention] = &account.mentions[..] else { panic!("{why}: {account:?}") };
+        let unserved = mention.unserved.as_ref().expect("it is not served");
+        assert!(unserved.why.contains(why), "{why:?} in {:?}", unserved.why);
+        assert!(unserved.remedy.contains(remedy), "{remedy:?} in {:?}", unserved.remedy);
+    }
+}
+
+#[test]
+fn what_is_wrong_with_an_address_is_told_with_it_and_with_no_other() {
+    let mut world = World::new();
+    world.put(service("a/typo").addressed("192.0.2.10/24"));
+    world.put(service("b/clash").addressed("192.0.2.11"));
+    world.put(service("c/clash").addressed("192.0.2.11"));
+    world.node("n1", &["192.0.2.12"]);
+    world.put(service("d/node").addressed("192.0.2.12"));
+    let problems = |address: &str| -> Vec<Problem> {
+        let account = world.services.account(v4(address));
+        account.mentions.into_iter().flat_map(|mention| mention.problems).collect()
+    };
+    assert!(matches!(problems("192.0.2.10")[..], [Problem::Malformed { .. }]));
+    assert!(matches!(problems("192.0.2.11")[..], [Problem::Clash { .. }]));
+    let refused = world.services.account(v4("192.0.2.12"));
+    assert!(matches!(refused.refusal, Some(Refusal::Node { .. })), "{refused:?}");
+    assert_eq!((refused.demand, refused.mentions[0].problems.len()), (None, 0));
+}

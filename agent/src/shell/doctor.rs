@@ -1,0 +1,133 @@
+//! `vipward doctor`: reads what the core's checks need, and shows what they make of it.
+//!
+//! Each fact is read on its own, so that one that cannot be read hides no other. Nothing is changed, and no agent is
+//! needed.
+
+mod ethtool;
+mod files;
+mod netdev;
+mod pins;
+mod processes;
+mod report;
+mod tc;
+
+use std::{collections::BTreeMap, error::Error, io, path::Path};
+
+pub use self::report::{Report, Summary};
+use super::{
+    causes::{causes, chain},
+    netlink::{self, Lower, Netlink},
+    preflight,
+};
+use crate::core::{
+    config::InterfacePattern,
+    doctor::{Agent, Bound, Fact, Facts, Machine, Nic, Unread},
+    net::NetView,
+};
+
+/// Reads everything about this host.
+pub async fn read(dir: &Path, wanted: Vec<InterfacePattern>) -> Facts {
+    let network = observe().await;
+    let agent = preflight::user_of(dir).map_err(|error| unread(&error));
+    let lowers = netlink::lowers().await.unwrap_or_default();
+    let mut nics = BTreeMap::new();
+    let mut conf = BTreeMap::from([("all".to_owned(), files::conf("all"))]);
+    if let Ok(view) = &network {
+        for interface in view.interfaces.values() {
+            let lower = lowers.iter().find(|lower| lower.index == interface.index);
+            nics.insert(interface.index, nic(interface.index, &interface.name, lower).await);
+            conf.insert(interface.name.clone(), files::conf(&interface.name));
+        }
+        name_xdp_programs(view, &mut nics);
+    }
+    Facts {
+        machine: machine(agent.as_ref().ok().copied()),
+        pin_dir: preflight::look_at(dir).map_err(|error| unread(&error)),
+        plane: pins::read(dir),
+        dir: dir.to_owned(),
+        agent,
+        wanted,
+        network,
+        bound: bound().await,
+        nics,
+        conf,
+        neighbours: files::neighbours(),
+        processes: processes::of_this_network(),
+    }
+}
+
+async fn observe() -> Fact<NetView> {
+    let netlink = Netlink::connect().map_err(|error| unread(&error))?;
+    netlink.observe().await.map_err(|error| unread(&error))
+}
+
+async fn bound() -> Fact<Vec<Bound>> {
+    let addresses = netlink::addresses().await.map_err(|error| unread(&error))?;
+    let bound = |it: netlink::Address| Bound { ifindex: it.index, net: it.net, label: it.label };
+    Ok(addresses.into_iter().map(bound).collect())
+}
+
+fn machine(agent: Option<Agent>) -> Machine {
+    let release = preflight::release().map_err(|error| unread(&error));
+    let lacks = release.as_ref().ok().and_then(|release| preflight::lacks(release));
+    let missing = |pid: Option<u32>| {
+        let missing = preflight::missing_capabilities_of(pid).map_err(|error| unread(&error))?;
+        Ok(missing.0.iter().map(ToString::to_string).collect())
+    };
+    let agent = match agent {
+        Some(Agent::Runs(pid)) => pid,
+        Some(Agent::None) | None => None,
+    };
+    Machine {
+        lacks,
+        btf: preflight::has_btf().map_err(|error| unread(&error)),
+        missing_here: missing(None),
+        missing_in_agent: agent.map(|pid| missing(Some(pid))),
+        memlock_bytes: files::memlock_bytes(),
+        memlock_counts: release.as_ref().is_ok_and(|release| preflight::counts_bpf_as_locked(release)),
+        release,
+        unprivileged_bpf_disabled: files::unprivileged_bpf_disabled(),
+        clock_source: files::clock_source(),
+    }
+}
+
+async fn nic(ifindex: u32, name: &str, lower: Option<&Lower>) -> Nic {
+    Nic {
+        driver: ethtool::driver(name),
+        native: netdev::has_native_xdp(ifindex),
+        vlan_offload: ethtool::takes_tags_off(name),
+        gro: ethtool::gro(name),
+        mtu_bytes: lower
+            .and_then(|lower| lower.mtu_bytes)
+            .ok_or_else(|| Unread { reason: format!("the kernel names no MTU of {name}"), denied: false }),
+        lower: lower.and_then(|lower| lower.link),
+        lower_elsewhere: lower.is_some_and(|lower| lower.elsewhere),
+        tc: tc::programs(ifindex).await,
+        xdp_names: BTreeMap::new(),
+    }
+}
+
+fn name_xdp_programs(view: &NetView, nics: &mut BTreeMap<u32, Nic>) {
+    let names = pins::program_names();
+    for interface in view.interfaces.values() {
+        let Some(nic) = nics.get_mut(&interface.index) else { continue };
+        let named = interface.xdp_programs.iter().filter_map(|id| Some((*id, names.get(id)?.clone())));
+        nic.xdp_names = named.collect();
+        if let Ok(programs) = &mut nic.tc {
+            for program in programs.iter_mut().filter(|program| program.name.is_none()) {
+                program.name = names.get(&program.id).cloned();
+            }
+        }
+    }
+}
+
+/// Why something was not read: the error with all its causes, and whether it is for want of rights.
+fn unread(error: &(dyn Error + 'static)) -> Unread {
+    let is_denied = |error: &(dyn Error + 'static)| {
+        let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+        let errno = error.downcast_ref::<nix::errno::Errno>();
+        kind == Some(io::ErrorKind::PermissionDenied)
+            || matches!(errno, Some(nix::errno::Errno::EPERM | nix::errno::Errno::EACCES))
+    };
+    Unread { reason: chain(error), denied: causes(error).any(is_denied) }
+}

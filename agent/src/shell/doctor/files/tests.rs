@@ -1,0 +1,38 @@
+use super::*;
+
+#[test]
+fn the_neighbour_table_is_read_from_its_statistics() {
+    let header = "entries  allocs   destroys hash_grows lookups table_fulls\n";
+    let old = "entries  allocs\n";
+    let table = [
+        (format!("{header}0000000c 1 1 1 1 00000002\n0000000c 1 1 1 1 0000000f\n"), Some((12, 17))),
+        (format!("{header}000003ff 1 1 1 1 0\n"), Some((1_023, 0))),
+        // Before Linux 4.3 it did not count that.
+        (format!("{old}0000000a 1\n"), Some((10, 0))),
+        (header.to_owned(), None),
+        (String::new(), None),
+        (format!("{header}0000000c 1\n"), None),
+        (format!("{header}xyz 1 1 1 1 0\n"), None),
+        ("allocs\n1\n".to_owned(), None),
+    ];
+    for (text, expected) in table {
+        assert_eq!(arp_cache(&text), expected, "{text:?}");
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let unread = text(Path::new("/proc/no-such-file")).expect_err("it is not there");
+    assert!(unread.reason.contains("/proc/no-such-file") && !unread.denied, "{unread:?}");
+}
+
+#[test]
+fn how_much_may_be_locked_is_read_from_the_limits() {
+    let limits = |value: &str| {
+        format!("Limit        Soft Limit  Hard Limit  Units\nMax locked memory  {value}  unlimited  bytes\n")
+    };
+    assert_eq!(locked_bytes(&limits("8388608")), Some(8 << 20));
+    assert_eq!(locked_bytes(&limits("unlimited")), Some(u64::MAX));
+    assert_eq!(locked_bytes(&limits("many")), None);
+    assert_eq!(locked_bytes("Max cpu time unlimited\n"), None);
+}

@@ -1,0 +1,59 @@
+//! /proc: the processes of this network namespace.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use crate::core::doctor::{Fact, Process, Unread};
+
+const PROC: &str = "/proc";
+
+/// The processes that see the interfaces that we see; those of which that cannot be told are taken for such.
+pub(super) fn of_this_network() -> Fact<Vec<Process>> {
+    let entries = fs::read_dir(PROC).map_err(|error| Unread {
+        reason: format!("failed to list {PROC}: {error}"),
+        denied: error.kind() == io::ErrorKind::PermissionDenied,
+    })?;
+    let here = network_of(Path::new("/proc/thread-self"));
+    let process = |path: PathBuf| {
+        let pid = path.file_name()?.to_str()?.parse().ok()?;
+        let elsewhere = here.is_some() && network_of(&path).is_some_and(|network| Some(network) != here);
+        // It may have ended meanwhile.
+        let name = fs::read_to_string(path.join("comm")).ok()?.trim_end().to_owned();
+        let program = fs::read(path.join("cmdline")).map(|line| program(&line)).unwrap_or_default();
+        (!elsewhere).then_some(Process { pid, name, program })
+    };
+    Ok(entries.filter_map(|entry| process(entry.ok()?.path())).collect())
+}
+
+fn network_of(process: &Path) -> Option<PathBuf> {
+    fs::read_link(process.join("ns/net")).ok()
+}
+
+/// The last part of the path in the first argument; a process may write what it likes there.
+fn program(command_line: &[u8]) -> String {
+    let first = command_line.split(|byte| *byte == 0 || *byte == b' ').next().unwrap_or_default();
+    let last = first.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    String::from_utf8_lossy(last).trim_end_matches(':').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::program;
+
+    #[test]
+    fn a_program_is_the_last_part_of_its_path() {
+        let table: [(&[u8], &str); 6] = [
+            (b"/usr/sbin/keepalived\0--dont-fork\0", "keepalived"),
+            (b"/speaker\0", "speaker"),
+            (b"kube-vip\0manager\0", "kube-vip"),
+            (b"keepalived: worker\0", "keepalived"),
+            (b"", ""),
+            (b"/bin/\xff\0", "\u{fffd}"),
+        ];
+        for (line, expected) in table {
+            assert_eq!(program(line), expected, "{line:?}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What this host has of an address: an agent's file, and its pins.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use vipward_common::{FenceState, MacAddr, Role, VipKey};
+
+use super::{ExplainError, Options};
+use crate::{
+    core::{
+        config::Config,
+        explain::{EntryFacts, Listed, ListedVip, Look, Pinned},
+        net::NetView,
+        placement::{self, Wanted},
+    },
+    shell::{
+        bpf::{BpfError, Maps, Pins},
+        causes::chain,
+        clock,
+        run::read_config,
+        status::{self, InterfaceStatus},
+        who_has,
+    },
+};
+
+/// What the agent's file says, and on which interface that is.
+pub(super) fn config(options: &Options, view: &NetView) -> (Look<Listed>, Option<String>) {
+    let Some(path) = &options.config else {
+        return (Look::Not("no file was given (--config)".to_owned()), None);
+    };
+    let mut config = match read_config(path) {
+        Ok(config) => config,
+        Err(error) => return (Look::Failed(chain(&error)), None),
+    };
+    let file = path.display().to_string();
+    // Placed alone, so that all problems are its own.
+    config.vips.retain(|vip| vip.address == options.address);
+    let Some(vip) = config.vips.first() else { return (Look::Seen(Listed { file, vip: None }), None) };
+    let (interface, problems) = place(&config, view);
+    let bind = vip.bind.as_ref().map(|bind| {
+        let on = view.by_name(bind.as_str());
+        let there = on.is_some_and(|on| on.addresses.iter().any(|net| net.addr() == options.address));
+        (bind.as_str().to_owned(), there)
+    });
+    let listed = ListedVip { guarded: vip.mac, interface: interface.clone(), problems, bind };
+    (Look::Seen(Listed { file, vip: Some(listed) }), interface)
+}
+
+fn place(config: &Config, view: &NetView) -> (Option<String>, Vec<String>) {
+    let placed = BTreeMap::new();
+    let placement = placement::place(config, config.vips.iter().map(Wanted::from), view, &placed, u32::MAX);
+    let home = placement.desired.entries.iter().find(|(_, entry)| !entry.mac.is_zero());
+    let problems = placement.problems.iter().map(ToString::to_string).collect();
+    (home.map(|(key, _)| view.name_of(key.ifindex)), problems)
+}
+
+/// The interfaces that an agent has attached the program to.
+pub(super) fn attached(options: &Options) -> Result<Vec<u32>, BpfError> {
+    match who_has::Pinned::open(&options.pin_dir) {
+        who_has::Pinned::Open(pins, _) => Ok(pins.links()?.iter().map(|link| link.ifindex).collect()),
+        who_has::Pinned::None | who_has::Pinned::Unreadable(_) => Ok(Vec::new()),
+    }
+}
+
+/// What is pinned of the address.
+pub(super) fn pins(options: &Options, view: &NetView) -> Result<Look<Pinned>, ExplainError> {
+    let dir = options.pin_dir.display().to_string();
+    let (pins, maps) = match who_has::Pinned::open(&options.pin_dir) {
+        who_has::Pinned::None => {
+            return Ok(Look::Not(format!(
+                "nothing is pinned under {dir}: no agent has run here (another directory: --pin-dir)"
+            )));
+        }
+        who_has::Pinned::Unreadable(why) => return Ok(Look::Failed(why)),
+        who_has::Pinned::Open(pins, maps) => (pins, maps),
+    };
+    let now_ns = clock::coarse_ns()?;
+    let fence = maps.fence()?;
+    let state = fence.state(now_ns);
+    let until_ns = match state {
+        FenceState::Valid => fence.deadline_ns,
+        FenceState::HeldOver => fence.hold_until_ns,
+        FenceState::Over => now_ns,
+    };
+    Ok(Look::Seen(Pinned {
+        dir,
+        entries: entries(options, &pins, &maps, view, (state, now_ns))?,
+        fence: state,
+        fence_left: Duration::from_nanos(until_ns.saturating_sub(now_ns)),
+    }))
+}
+
+fn entries(
+    options: &Options,
+    pins: &Pins,
+    maps: &Maps,
+    view: &NetView,
+    (fence, now_ns): (FenceState, u64),
+) -> Result<Vec<EntryFacts>, BpfError> {
+    let own = maps.links()?;
+    let interfaces: Vec<InterfaceStatus> = pins
+        .links()?
+        .iter()
+        .map(|link| status::interface_status(link, view, &own))
+        .collect::<Result<_, _>>()?;
+    let silent = |ifindex: u32, mac: MacAddr| status::why_silent(&interfaces, view, ifindex, mac);
+    let name = |ifindex: u32| view.name_of(ifindex);
+    let mut entries = Vec::new();
+    for (ifindex, interface) in &view.interfaces {
+        let key = VipKey::untagged(*ifindex, options.address.octets());
+        let Some(entry) = maps.entry(&key)? else { continue };
+        let seen = status::vip_status(maps, &key, &entry, fence, now_ns, (&name, &silent))?;
+        let yielded = maps.state(entry.slot)?.yielded.yielded_to(entry.generation);
+        let mac = yielded.unwrap_or(MacAddr(entry.mac));
+        let is_changed = seen.role != entry.role.name();
+        let counts = seen.answered.zip(seen.conflicts).zip(seen.suppressed);
+        entries.push(EntryFacts {
+            interface: interface.name.clone(),
+            role: if is_changed { Role::Foreign } else { entry.role },
+            mac,
+            yielded: yielded.is_some(),
+            link_trouble: silent(*ifindex, mac),
+            counts: counts.map(|((answered, conflicts), suppressed)| (answered, conflicts, suppressed)),
+        });
+    }
+    Ok(entries)
+}

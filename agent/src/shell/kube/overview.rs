@@ -1,0 +1,160 @@
+//! `vipward status --cluster`: reads claims and Leases, and looks for a while which Leases change.
+
+use std::{path::PathBuf, time::Duration};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use thiserror::Error;
+use tokio::time::sleep;
+
+use super::{
+    Resource, claims,
+    connect::{Access, ConnectError, Limits, Server},
+    escaped,
+    http::{Call, Connections, RequestError},
+    leases,
+};
+use crate::{
+    core::{
+        cluster::LeaseRecord,
+        overview::{Claim, Observed, Overview, overview},
+        time::Monotonic,
+    },
+    shell::clock,
+};
+
+/// The time between two looks at the Leases.
+const LOOK: Duration = Duration::from_millis(500);
+/// One request takes no longer.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Why there is no overview.
+#[derive(Debug, Error)]
+pub enum OverviewError {
+    /// There is no way to the API server.
+    #[error("failed to find the cluster")]
+    Connect(#[from] ConnectError),
+    /// The cluster does not know the type.
+    #[error(
+        "the cluster has no VirtualIP objects: Vipward is not installed there (kubectl apply -k deploy/kubernetes/base), or \
+         the kubeconfig {} leads to another cluster", kubeconfig.display()
+    )]
+    NotInstalled {
+        /// The kubeconfig in use.
+        kubeconfig: PathBuf,
+    },
+    /// A list cannot be had.
+    #[error("failed to list {resource}")]
+    List {
+        /// Which.
+        resource: Resource,
+        /// Why.
+        #[source]
+        source: RequestError,
+    },
+    /// A list makes no sense.
+    #[error("failed to read the list of {resource}")]
+    Unreadable {
+        /// Which.
+        resource: Resource,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The clock could not be read.
+    #[error("failed to read the clock")]
+    Clock(#[from] nix::Error),
+}
+
+#[derive(Deserialize)]
+struct List<'a> {
+    #[serde(borrow, default)]
+    items: Vec<&'a RawValue>,
+}
+
+/// What of a claim's object only people read.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct ForPeople {
+    spec: Spec,
+    status: Status,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Spec {
+    since: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Status {
+    conflict: Option<String>,
+}
+
+/// Reads the cluster's records; looks at the Leases, which are in `namespace`, for as long as `look`.
+pub async fn read_overview(
+    access: &Access,
+    namespace: &str,
+    look: Duration,
+) -> Result<Overview, OverviewError> {
+    let limits = Limits { lease: LIMIT * 2, margin: Duration::ZERO };
+    let connections = Connections::open(&Server::find(access, limits).await?)?;
+    let claims = match list(&connections, Resource::VirtualIps, "").await {
+        Err(OverviewError::List { source, .. }) if source.is_unknown_type() => {
+            let kubeconfig = access.kubeconfig.clone().unwrap_or_else(|| "(the Pod's)".into());
+            return Err(OverviewError::NotInstalled { kubeconfig });
+        }
+        text => read_claims(&text?)?,
+    };
+    let mut observed = Observed::default();
+    let began = now()?;
+    loop {
+        let text = list(&connections, Resource::Leases, &escaped(namespace)).await?;
+        let seen_at = now()?;
+        observed.see(read_leases(&text)?, seen_at);
+        let left = look.saturating_sub(seen_at.saturating_since(began));
+        if left.is_zero() {
+            return Ok(overview(&claims, &observed, seen_at));
+        }
+        sleep(left.min(LOOK)).await;
+    }
+}
+
+fn now() -> Result<Monotonic, OverviewError> {
+    Ok(Monotonic::from_nanos(clock::monotonic_ns()?))
+}
+
+async fn list(
+    connections: &Connections,
+    resource: Resource,
+    namespace: &str,
+) -> Result<String, OverviewError> {
+    let answer = connections.ask(Call::get(resource.path(namespace)), LIMIT).await;
+    answer.map_err(|source| OverviewError::List { resource, source })
+}
+
+fn items(resource: Resource, text: &str) -> Result<Vec<&RawValue>, OverviewError> {
+    let list: List<'_> =
+        serde_json::from_str(text).map_err(|source| OverviewError::Unreadable { resource, source })?;
+    Ok(list.items)
+}
+
+/// Objects that are no claims are left out, as an agent does.
+fn read_claims(text: &str) -> Result<Vec<Claim>, OverviewError> {
+    let claim = |object: &RawValue| {
+        let (record, _) = claims::read(object.get()).ok()?;
+        let ForPeople { spec, status } = serde_json::from_str(object.get()).unwrap_or_default();
+        Some(Claim { record, since: spec.since, conflict: status.conflict })
+    };
+    Ok(items(Resource::VirtualIps, text)?.into_iter().filter_map(claim).collect())
+}
+
+/// Other Leases may be in the namespace.
+fn read_leases(text: &str) -> Result<Vec<LeaseRecord>, OverviewError> {
+    let lease = |object: &RawValue| {
+        let read = leases::read(object.get()).ok()?;
+        read.is_ours.then_some(read.record)
+    };
+    Ok(items(Resource::Leases, text)?.into_iter().filter_map(lease).collect())
+}

@@ -1,0 +1,152 @@
+//! The live screen: the terminal, its keys, and the signals that end it.
+//!
+//! The terminal is put back when this returns, whatever the reason, and when the process panics. One thread reads keys; it
+//! ends with the process.
+
+use std::{
+    io::{self, IsTerminal, Stdout},
+    thread,
+};
+
+use ratatui::{
+    Terminal,
+    backend::CrosstermBackend,
+    crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers},
+};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+    time::{MissedTickBehavior, interval},
+};
+
+use super::{LiveError, Watching, draw};
+use crate::core::watch::{Key, List, Snapshot, Step};
+use crate::shell::causes::chain;
+
+/// Keys that are waiting; who holds one down loses some.
+const KEYS: usize = 64;
+
+/// Puts the terminal back when it is dropped.
+struct Restore;
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
+}
+
+/// Draws until the operator leaves.
+pub async fn screen(watching: &Watching) -> Result<(), LiveError> {
+    if !io::stdout().is_terminal() {
+        return Err(LiveError::NoTerminal);
+    }
+    // What is wrong at first is said on a terminal as it was.
+    let first = watching.snapshot().await?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(LiveError::Signals)?;
+    let mut hangup = signal(SignalKind::hangup()).map_err(LiveError::Signals)?;
+    // Its panic hook restores the terminal too.
+    let mut terminal =
+        ratatui::try_init().map_err(|source| LiveError::Terminal { what: "set up", source })?;
+    let _restore = Restore;
+    let mut keys = keys();
+    let mut ticks = interval(watching.interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks.reset();
+    let mut shown = Shown { before: None, now: first, trouble: None, list: List::default() };
+    loop {
+        shown.draw(&mut terminal)?;
+        tokio::select! {
+            _ = terminate.recv() => return Ok(()),
+            _ = hangup.recv() => return Ok(()),
+            pressed = keys.recv() => match pressed {
+                Some(Some(key)) => {
+                    let page = draw::page(terminal.size().map_err(read_failed)?, &shown.now);
+                    let count = shown.list.rows(shown.before.as_ref(), &shown.now).len();
+                    if shown.list.on_key(key, count, page) == Step::Quit {
+                        return Ok(());
+                    }
+                }
+                // Another size, to be drawn for.
+                Some(None) => {}
+                None => return Ok(()),
+            },
+            _ = ticks.tick() => shown.look(watching).await,
+        }
+    }
+}
+
+fn read_failed(source: io::Error) -> LiveError {
+    LiveError::Terminal { what: "read the size of", source }
+}
+
+/// What is on the screen.
+struct Shown {
+    before: Option<Snapshot>,
+    now: Snapshot,
+    trouble: Option<String>,
+    list: List,
+}
+
+impl Shown {
+    async fn look(&mut self, watching: &Watching) {
+        match watching.snapshot().await {
+            Ok(after) => {
+                self.before = Some(std::mem::replace(&mut self.now, after));
+                self.trouble = None;
+            }
+            // What was seen last stays, and is said to be old.
+            Err(error) => self.trouble = Some(chain(&error)),
+        }
+    }
+
+    fn draw(&self, terminal: &mut Terminal<CrosstermBackend<Stdout>>) -> Result<(), LiveError> {
+        let screen = draw::Screen {
+            before: self.before.as_ref(),
+            now: &self.now,
+            trouble: self.trouble.as_deref(),
+            list: &self.list,
+        };
+        let drawn = terminal.draw(|frame| draw::draw(frame, &screen));
+        drawn.map(drop).map_err(|source| LiveError::Terminal { what: "draw on", source })
+    }
+}
+
+/// The keys that are pressed, and `None` for a new size of the terminal; the channel ends with the terminal.
+fn keys() -> mpsc::Receiver<Option<Key>> {
+    let (sender, receiver) = mpsc::channel(KEYS);
+    thread::spawn(move || {
+        while let Ok(event) = event::read() {
+            let message = match event {
+                Event::Key(key) if key.kind != KeyEventKind::Release => match meaning(key) {
+                    Some(key) => Some(key),
+                    None => continue,
+                },
+                Event::Resize(..) => None,
+                _ => continue,
+            };
+            if sender.blocking_send(message).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+fn meaning(key: KeyEvent) -> Option<Key> {
+    let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+    Some(match key.code {
+        KeyCode::Char('c') if is_control => Key::Interrupt,
+        KeyCode::Char(_) if is_control => return None,
+        KeyCode::Char(letter) => Key::Char(letter),
+        KeyCode::Up => Key::Up,
+        KeyCode::Down => Key::Down,
+        KeyCode::PageUp => Key::PageUp,
+        KeyCode::PageDown => Key::PageDown,
+        KeyCode::Home => Key::Home,
+        KeyCode::End => Key::End,
+        KeyCode::Enter => Key::Enter,
+        KeyCode::Esc => Key::Escape,
+        KeyCode::Backspace => Key::Backspace,
+        _ => return None,
+    })
+}

@@ -1,0 +1,159 @@
+//! Requests to the API server: how many of each kind, what failed, and what waits.
+
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    registry::Registry,
+};
+
+/// A queue of requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lane {
+    /// This node's own Lease.
+    Renewals,
+    /// Leases of others.
+    Leases,
+    /// Claims.
+    Claims,
+    /// Statuses of Services.
+    Statuses,
+}
+
+impl Lane {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Renewals, Self::Leases, Self::Claims, Self::Statuses];
+
+    /// The name by which people know it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Renewals => "renewals",
+            Self::Leases => "leases",
+            Self::Claims => "claims",
+            Self::Statuses => "statuses",
+        }
+    }
+}
+
+/// Why a request has no good answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ApiError {
+    /// 409: somebody else was faster.
+    Conflict,
+    /// 404.
+    Missing,
+    /// 410: what a watch began at is too old.
+    Expired,
+    /// 429.
+    Busy,
+    /// Any other 4xx.
+    Refused,
+    /// 5xx.
+    Server,
+    /// No answer in time.
+    Deadline,
+    /// The connection failed.
+    Connection,
+    /// The answer could not be read.
+    Unreadable,
+}
+
+impl ApiError {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Conflict => "conflict",
+            Self::Missing => "missing",
+            Self::Expired => "expired",
+            Self::Busy => "busy",
+            Self::Refused => "refused",
+            Self::Server => "server",
+            Self::Deadline => "deadline",
+            Self::Connection => "connection",
+            Self::Unreadable => "unreadable",
+        }
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct RequestLabels {
+    resource: &'static str,
+    verb: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ErrorLabels {
+    resource: &'static str,
+    kind: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct LaneLabels {
+    lane: &'static str,
+}
+
+/// Requests to the API server.
+#[derive(Clone, Debug)]
+pub struct ApiMetrics {
+    requests: Family<RequestLabels, Counter>,
+    errors: Family<ErrorLabels, Counter>,
+    pending: Family<LaneLabels, Gauge>,
+}
+
+impl Default for ApiMetrics {
+    fn default() -> Self {
+        let pending = Family::<LaneLabels, Gauge>::default();
+        for lane in Lane::ALL {
+            drop(pending.get_or_create(&LaneLabels { lane: lane.name() }));
+        }
+        Self { requests: Family::default(), errors: Family::default(), pending }
+    }
+}
+
+impl ApiMetrics {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        registry.register("api_requests", "Requests to the API server", self.requests.clone());
+        registry.register(
+            "api_errors",
+            "Requests to the API server without a good answer; a conflict only says that somebody else was faster",
+            self.errors.clone(),
+        );
+        registry.register(
+            "api_pending_requests",
+            "Requests that wait for their turn or for their answer",
+            self.pending.clone(),
+        );
+    }
+
+    /// A request is sent.
+    pub fn asked(&self, resource: &'static str, verb: &'static str) {
+        self.requests.get_or_create(&RequestLabels { resource, verb }).inc();
+    }
+
+    /// It has no good answer.
+    pub fn failed(&self, resource: &'static str, error: ApiError) {
+        self.errors.get_or_create(&ErrorLabels { resource, kind: error.name() }).inc();
+    }
+
+    /// A request waits until what is returned is dropped.
+    pub fn wait(&self, lane: Lane) -> Pending {
+        let gauge = self.pending.get_or_create(&LaneLabels { lane: lane.name() }).clone();
+        gauge.inc();
+        Pending(gauge)
+    }
+
+    /// How many wait in each lane.
+    pub fn pending(&self) -> impl Iterator<Item = (Lane, i64)> {
+        Lane::ALL
+            .into_iter()
+            .map(|lane| (lane, self.pending.get_or_create(&LaneLabels { lane: lane.name() }).get()))
+    }
+}
+
+/// A request that waits.
+#[derive(Debug)]
+pub struct Pending(Gauge);
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}

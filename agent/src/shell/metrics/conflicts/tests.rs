@@ -1,0 +1,66 @@
+use super::*;
+use crate::core::{
+    conflict::{End, Offender, Sight, What},
+    time::Monotonic,
+};
+
+const KEY: VipKey = VipKey { ifindex: 2, vlan: 0, _pad: 0, addr: [192, 0, 2, 10] };
+const OTHER: VipKey = VipKey { addr: [192, 0, 2, 11], ..KEY };
+
+fn mac(last: u8) -> MacAddr {
+    MacAddr([2, 0, 0, 0, 0, last])
+}
+
+/// A conflict with these offenders.
+fn conflict(key: VipKey, offenders: &[u8]) -> Conflict {
+    let now = Monotonic::default();
+    let offender = |last: &u8| Offender {
+        mac: mac(*last),
+        source: mac(*last),
+        oper: 1,
+        first: now,
+        last: now,
+        claims: 1,
+    };
+    let offenders: Vec<Offender> = offenders.iter().map(offender).collect();
+    let (what, holder) = (What::Held, MacAddr::ZERO);
+    Conflict { key, what, holder, begun: now, last: now, claims: 1, offenders, more: false, defences: 0 }
+}
+
+fn began(key: VipKey, last: u8) -> Line {
+    let (mac, what) = (mac(last), What::Held);
+    let sight = Sight {
+        key,
+        what,
+        mac,
+        source: mac,
+        oper: 1,
+        holder: MacAddr::ZERO,
+        times: 1,
+        at: Monotonic::default(),
+    };
+    Line::Began { conflict: conflict(key, &[last]), sight }
+}
+
+fn ended(key: VipKey) -> Line {
+    Line::Ended { conflict: conflict(key, &[]), why: End::Quiet }
+}
+
+#[test]
+fn conflicts_are_counted_from_their_beginning_to_their_end() {
+    let steps = [
+        ("a stranger claims", began(KEY, 1), (1, 1, 1)),
+        ("another joins it", Line::NewOffender { conflict: conflict(KEY, &[1, 2]), mac: mac(2) }, (1, 2, 1)),
+        ("the same on another VIP", began(OTHER, 1), (2, 3, 2)),
+        ("more than are told apart", Line::TooMany { times: 7 }, (2, 3, 2)),
+        ("the first is over", ended(KEY), (1, 1, 2)),
+        ("the second, too", ended(OTHER), (0, 0, 2)),
+        ("it begins again", began(KEY, 1), (1, 1, 3)),
+    ];
+    let metrics = ConflictMetrics::default();
+    for (what, line, (active, offenders, total)) in steps {
+        metrics.on_line(&line);
+        let now = (metrics.active.get(), metrics.offenders.get(), metrics.total.get());
+        assert_eq!(now, (active, offenders, total), "{what}");
+    }
+}

@@ -1,0 +1,372 @@
+//! What is read when the page is asked for, as metrics.
+
+use std::{collections::BTreeMap, fmt, net::Ipv4Addr, time::Duration};
+
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric},
+    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
+    registry::Unit,
+};
+use vipward_common::{
+    FenceState, MAX_LINKS, MAX_PEERS, Outcome, Policy, Role, VIP_COUNTER_SLOTS, maps as names,
+};
+
+use super::{EntryReading, Reading};
+use crate::{core::placement::Stance, shell::bpf};
+
+/// Where the VIPs come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// A file.
+    Standalone,
+    /// A cluster.
+    Kubernetes,
+}
+
+impl Mode {
+    /// The subcommand's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Standalone => "agent",
+            Self::Kubernetes => "kubernetes",
+        }
+    }
+}
+
+/// What the driver has in its memory, at one moment.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// This node's name.
+    pub node: String,
+    /// Where the VIPs come from.
+    pub mode: Mode,
+    /// Whether it is known what the VIPs are to be here; before, what is pinned stays as it is.
+    pub started: bool,
+    /// How long one renewal of the fence is good for.
+    pub fence_duration: Duration,
+    /// The interfaces that the program is on.
+    pub links: Vec<LinkSnapshot>,
+    /// The VIPs, and what this node is to be to each.
+    pub vips: Vec<VipSnapshot>,
+    /// The claims of the cluster.
+    pub claims: Option<ClaimSnapshot>,
+    /// Problems that stand, as logged.
+    pub problems: usize,
+}
+
+/// An interface that the program is on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LinkSnapshot {
+    /// ifindex.
+    pub ifindex: u32,
+    /// Its name.
+    pub interface: String,
+    /// How the program was attached.
+    pub mode: bpf::Mode,
+    /// Whether the kernel runs the program there, as it said last.
+    pub attached: bool,
+    /// Whether it is up and has carrier.
+    pub carrier: bool,
+    /// Whether native mode was tried first, and refused.
+    pub fallback: bool,
+}
+
+/// A VIP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct VipSnapshot {
+    /// Which.
+    pub vip: Ipv4Addr,
+    /// What this node is to be to it.
+    pub stance: Stance,
+}
+
+/// The claims of a cluster, as this node sees them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClaimSnapshot {
+    /// Changes of holder, of each VIP that Services want.
+    pub epochs: Vec<(Ipv4Addr, u64)>,
+    /// Those of them whose claim names nobody who lives.
+    pub without_holder: usize,
+    /// Nodes whose Leases are alive.
+    pub nodes_alive: usize,
+}
+
+/// One scrape.
+#[derive(Debug)]
+pub(super) struct Scrape {
+    kernel: Option<Reading>,
+    driver: Option<Snapshot>,
+    max_vips: usize,
+}
+
+/// What a VIP's entries say together: a VIP has one on every attached interface.
+#[derive(Clone, Copy, Default, Debug)]
+struct Vip {
+    held: bool,
+    counted: bool,
+    answered: u64,
+    conflicts: u64,
+    suppressed: u64,
+}
+
+impl Scrape {
+    pub(super) fn new(kernel: Option<Reading>, driver: Option<Snapshot>, max_vips: usize) -> Self {
+        Self { kernel, driver, max_vips }
+    }
+}
+
+impl Collector for Scrape {
+    fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
+        let mut page = Page(encoder);
+        page.build(self.driver.as_ref())?;
+        page.value(
+            "kernel_readable",
+            "Whether the pinned maps could be read for this page",
+            is(self.kernel.is_some()),
+        )?;
+        page.value(
+            "driver_answering",
+            "Whether the task that decides has answered for this page",
+            is(self.driver.is_some()),
+        )?;
+        let mut vips = BTreeMap::new();
+        if let Some(kernel) = &self.kernel {
+            vips = by_vip(&kernel.entries);
+            page.frames(kernel)?;
+            page.fence(kernel)?;
+            page.maps(kernel)?;
+            page.roles(&kernel.entries)?;
+        }
+        if let Some(driver) = &self.driver {
+            page.links(driver)?;
+            page.totals(driver, &vips, self.kernel.is_some())?;
+        }
+        let dropped = vips.len() > self.max_vips;
+        page.value(
+            "vip_series_dropped",
+            "Whether there are more VIPs than --metrics-max-vips, so that none has series of its own",
+            is(dropped),
+        )?;
+        if dropped { Ok(()) } else { page.each_vip(&vips, self.driver.as_ref()) }
+    }
+}
+
+fn by_vip(entries: &[EntryReading]) -> BTreeMap<Ipv4Addr, Vip> {
+    let mut vips: BTreeMap<Ipv4Addr, Vip> = BTreeMap::new();
+    for entry in entries {
+        let vip = vips.entry(entry.key.addr.into()).or_default();
+        vip.held |= entry.role == Role::Held;
+        if let Some(count) = entry.count {
+            vip.counted = true;
+            vip.answered = vip.answered.wrapping_add(count.answered);
+            vip.conflicts = vip.conflicts.wrapping_add(count.conflicts);
+            vip.suppressed = vip.suppressed.wrapping_add(count.suppressed);
+        }
+    }
+    vips
+}
+
+struct Page<'a>(DescriptorEncoder<'a>);
+
+impl Page<'_> {
+    fn value(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
+        ConstGauge::new(value).encode(self.0.encode_descriptor(name, help, None, MetricType::Gauge)?)
+    }
+
+    fn seconds(&mut self, name: &str, help: &str, seconds: f64) -> fmt::Result {
+        let unit = Some(&Unit::Seconds);
+        ConstGauge::new(seconds).encode(self.0.encode_descriptor(name, help, unit, MetricType::Gauge)?)
+    }
+
+    fn total(&mut self, name: &str, help: &str, total: u64) -> fmt::Result {
+        ConstCounter::new(total).encode(self.0.encode_descriptor(name, help, None, MetricType::Counter)?)
+    }
+
+    fn values<L: EncodeLabelSet>(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl IntoIterator<Item = (L, f64)>,
+    ) -> fmt::Result {
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        values
+            .into_iter()
+            .try_for_each(|(labels, value)| ConstGauge::new(value).encode(metric.encode_family(&labels)?))
+    }
+
+    fn counts<L: EncodeLabelSet>(
+        &mut self,
+        name: &str,
+        help: &str,
+        counts: impl IntoIterator<Item = (L, u64)>,
+    ) -> fmt::Result {
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+        counts
+            .into_iter()
+            .try_for_each(|(labels, count)| ConstCounter::new(count).encode(metric.encode_family(&labels)?))
+    }
+
+    fn build(&mut self, driver: Option<&Snapshot>) -> fmt::Result {
+        let (mode, node) = driver.map_or(("", ""), |driver| (driver.mode.name(), driver.node.as_str()));
+        let labels = [("version", env!("CARGO_PKG_VERSION")), ("mode", mode), ("node", node)];
+        self.values("build_info", "The agent: its version, subcommand and node; always 1", [(labels, 1.0)])
+    }
+
+    fn frames(&mut self, kernel: &Reading) -> fmt::Result {
+        let frames =
+            Outcome::ALL.iter().map(|outcome| ([("outcome", outcome.name())], kernel.counters.get(*outcome)));
+        self.counts("frames", "Frames that the program has seen, by outcome", frames)?;
+        let lost = kernel.counters.events_lost;
+        self.total("events_lost", "Events that found the ring buffer full", lost)?;
+        self.total(
+            "yields",
+            "VIPs that the program has given to a peer while the fence had lapsed",
+            kernel.yields,
+        )
+    }
+
+    fn fence(&mut self, kernel: &Reading) -> fmt::Result {
+        let fence = &kernel.fence;
+        let left = |until_ns: u64| {
+            let ahead = Duration::from_nanos(until_ns.saturating_sub(kernel.now_ns)).as_secs_f64();
+            let behind = Duration::from_nanos(kernel.now_ns.saturating_sub(until_ns)).as_secs_f64();
+            ahead - behind
+        };
+        self.seconds(
+            "fence_left",
+            "Time until the fence lapses; negative when it has lapsed",
+            left(fence.deadline_ns),
+        )?;
+        self.seconds(
+            "fence_hold_left",
+            "Time until holding over ends; negative when it has ended",
+            left(fence.hold_until_ns),
+        )?;
+        let state = fence.state(kernel.now_ns);
+        let states =
+            [("valid", FenceState::Valid), ("held_over", FenceState::HeldOver), ("over", FenceState::Over)]
+                .map(|(name, of)| ([("state", name)], is(of == state)));
+        self.values("fence_state", "1 for the state that the fence is in", states)?;
+        let policies = [("stop", Policy::Stop), ("hold", Policy::Hold)]
+            .map(|(name, of)| ([("policy", name)], is(of == fence.policy)));
+        self.values("fence_policy", "1 for the policy that is in force when the fence lapses", policies)
+    }
+
+    fn maps(&mut self, kernel: &Reading) -> fmt::Result {
+        let entries = [
+            (names::VIPS_V4, kernel.entries.len()),
+            (names::LINKS, kernel.links),
+            (names::PEERS, kernel.peers),
+        ];
+        self.values(
+            "map_entries",
+            "Entries of a pinned map",
+            entries.map(|(map, entries)| ([("map", map)], size(entries))),
+        )?;
+        let room = [
+            (names::VIPS_V4, kernel.max_vips),
+            (names::LINKS, MAX_LINKS),
+            (names::PEERS, MAX_PEERS),
+            (names::VIP_COUNTERS, VIP_COUNTER_SLOTS),
+        ];
+        self.values(
+            "map_capacity",
+            "Entries that a pinned map has room for",
+            room.map(|(map, room)| ([("map", map)], f64::from(room))),
+        )
+    }
+
+    fn roles(&mut self, entries: &[EntryReading]) -> fmt::Result {
+        let count = |role| entries.iter().filter(|entry| entry.role == role).count();
+        let roles = [Role::Held, Role::Handover, Role::Foreign]
+            .map(|role| ([("role", role.name())], size(count(role))));
+        self.values("entries", "Entries by role: a VIP has one on each attached interface", roles)
+    }
+
+    fn links(&mut self, driver: &Snapshot) -> fmt::Result {
+        let links = &driver.links;
+        let attached = links.iter().map(|link| {
+            let mode = match link.mode {
+                bpf::Mode::Native => "native",
+                bpf::Mode::Generic => "generic",
+            };
+            ([("interface", link.interface.as_str()), ("mode", mode)], is(link.attached))
+        });
+        self.values("link_attached", "Whether the kernel runs the program on an interface", attached)?;
+        let carrier = links.iter().map(|link| ([("interface", link.interface.as_str())], is(link.carrier)));
+        self.values("link_carrier", "Whether an interface with the program is up and has carrier", carrier)?;
+        let fallback = links.iter().map(|link| ([("interface", link.interface.as_str())], is(link.fallback)));
+        self.values(
+            "link_fallback",
+            "Whether the program runs in generic mode since the driver has refused native",
+            fallback,
+        )
+    }
+
+    fn totals(&mut self, driver: &Snapshot, vips: &BTreeMap<Ipv4Addr, Vip>, readable: bool) -> fmt::Result {
+        self.seconds(
+            "fence_duration",
+            "How long one renewal of the fence is good for",
+            driver.fence_duration.as_secs_f64(),
+        )?;
+        self.value("problems", "Problems that stand, as logged", size(driver.problems))?;
+        let to_hold = driver.vips.iter().filter(|vip| vip.stance == Stance::Held);
+        let is_held = |vip: &VipSnapshot| vips.get(&vip.vip).is_some_and(|vip| vip.held);
+        let not_held = to_hold.clone().filter(|vip| !is_held(vip)).count();
+        self.value("vips_to_hold", "VIPs that this node is to hold", size(to_hold.count()))?;
+        if let Some(claims) = &driver.claims {
+            self.value("vips", "VIPs that Services of the cluster want", size(claims.epochs.len()))?;
+            self.value(
+                "nodes_alive",
+                "Nodes whose Leases are alive, as this node sees it",
+                size(claims.nodes_alive),
+            )?;
+            return self.without_holder(claims.without_holder);
+        }
+        if readable { self.without_holder(not_held) } else { Ok(()) }
+    }
+
+    fn without_holder(&mut self, vips: usize) -> fmt::Result {
+        self.value(
+            "vips_without_holder",
+            "VIPs that nobody holds: in a cluster by the claims, standalone those of the file that are not held",
+            size(vips),
+        )
+    }
+
+    fn each_vip(&mut self, vips: &BTreeMap<Ipv4Addr, Vip>, driver: Option<&Snapshot>) -> fmt::Result {
+        let named: Vec<(String, Vip)> =
+            vips.iter().map(|(address, vip)| (address.to_string(), *vip)).collect();
+        let held = named.iter().map(|(name, vip)| ([("vip", name.as_str())], is(vip.held)));
+        self.values("vip_held", "Whether this node holds a VIP, by the maps", held)?;
+        let counted = || named.iter().filter(|(_, vip)| vip.counted);
+        let of =
+            |count: fn(&Vip) -> u64| counted().map(move |(name, vip)| ([("vip", name.as_str())], count(vip)));
+        self.counts("vip_answered", "Requests for a VIP that were answered", of(|vip| vip.answered))?;
+        self.counts(
+            "vip_conflicts",
+            "Strangers' claims on a VIP that were dropped",
+            of(|vip| vip.conflicts),
+        )?;
+        self.counts("vip_suppressed", "Requests for a VIP that were dropped", of(|vip| vip.suppressed))?;
+        let Some(claims) = driver.and_then(|driver| driver.claims.as_ref()) else { return Ok(()) };
+        let epochs: Vec<_> = claims
+            .epochs
+            .iter()
+            .filter(|(vip, _)| vips.contains_key(vip))
+            .map(|(vip, epoch)| (vip.to_string(), *epoch))
+            .collect();
+        #[expect(clippy::cast_precision_loss, reason = "no VIP changes its holder 2^53 times")]
+        let epochs = epochs.iter().map(|(vip, epoch)| ([("vip", vip.as_str())], *epoch as f64));
+        self.values("vip_epoch", "How many times a VIP's holder has changed", epochs)
+    }
+}
+
+fn is(so: bool) -> f64 {
+    f64::from(u8::from(so))
+}
+
+fn size(size: usize) -> f64 {
+    f64::from(u32::try_from(size).unwrap_or(u32::MAX))
+}

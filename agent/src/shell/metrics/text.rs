@@ -1,0 +1,66 @@
+//! The two text formats of the page, and which one a scraper asks for.
+
+use std::fmt::Write as _;
+
+#[cfg(test)]
+mod tests;
+
+/// How the page is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// `OpenMetrics` 1.0.
+    OpenMetrics,
+    /// The text format of Prometheus, 0.0.4: what everybody reads who names nothing.
+    Prometheus,
+}
+
+impl Format {
+    /// What a scraper with this `Accept` header is given: `OpenMetrics` if it takes that at least as gladly as the other.
+    pub fn accepted(accept: &str) -> Self {
+        let (mut open, mut plain) = (0.0_f32, None);
+        for range in accept.split(',') {
+            let mut parts = range.split(';').map(str::trim);
+            let kind = parts.next().unwrap_or_default();
+            let quality =
+                parts.find_map(|part| part.strip_prefix("q=")).map_or(1.0, |q| q.parse().unwrap_or(0.0));
+            match kind {
+                "application/openmetrics-text" => open = open.max(quality),
+                "text/plain" | "text/*" | "*/*" => plain = Some(plain.unwrap_or(0.0_f32).max(quality)),
+                _ => {}
+            }
+        }
+        if open > 0.0 && open >= plain.unwrap_or(0.0) { Self::OpenMetrics } else { Self::Prometheus }
+    }
+
+    /// The `Content-Type` of the page.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+}
+
+/// The same page in the format of Prometheus, where a counter's name has its `_total` in its description too, and
+/// nothing is said of units and ends.
+pub(super) fn to_prometheus(page: &str) -> String {
+    let mut text = String::with_capacity(page.len());
+    let mut help = None;
+    for line in page.lines() {
+        if let Some(described) = line.strip_prefix("# HELP ") {
+            // The type, which is next, says what the name is.
+            help = described.split_once(' ');
+        } else if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|line| line.split_once(' '))
+        {
+            let suffix = if kind == "counter" { "_total" } else { "" };
+            if let Some((_, help)) = help.take() {
+                writeln!(text, "# HELP {name}{suffix} {help}").expect("invariant: a String takes everything");
+            }
+            writeln!(text, "# TYPE {name}{suffix} {kind}").expect("invariant: a String takes everything");
+        } else if !line.starts_with('#') {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    text
+}

@@ -1,0 +1,179 @@
+use vipward_common::{Counters, Fence, MacAddr, Policy, VipKey};
+
+use super::*;
+use crate::shell::{
+    bpf,
+    metrics::{LinkSnapshot, VipSnapshot},
+};
+
+const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+const OTHER: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+
+fn vip(last: u8) -> Ipv4Addr {
+    Ipv4Addr::new(192, 0, 2, last)
+}
+
+fn entry(ifindex: u32, last: u8, role: Role, mac: MacAddr) -> EntryReading {
+    EntryReading {
+        key: VipKey::untagged(ifindex, vip(last).octets()),
+        role,
+        mac,
+        yielded: false,
+        count: None,
+    }
+}
+
+fn driver(mode: Mode, vips: &[(u8, Stance)]) -> Snapshot {
+    Snapshot {
+        node: "n1".to_owned(),
+        mode,
+        started: true,
+        fence_duration: Duration::from_secs(3),
+        links: vec![LinkSnapshot {
+            ifindex: 2,
+            interface: "eth0".to_owned(),
+            mode: bpf::Mode::Generic,
+            attached: true,
+            carrier: true,
+            fallback: false,
+        }],
+        vips: vips.iter().map(|(last, stance)| VipSnapshot { vip: vip(*last), stance: *stance }).collect(),
+        claims: None,
+        problems: 0,
+    }
+}
+
+fn reading(entries: Vec<EntryReading>) -> Reading {
+    let fence = Fence {
+        deadline_ns: 20,
+        hold_until_ns: 30,
+        yields_settled: 0,
+        session: 0,
+        policy: Policy::Hold,
+        _pad: 0,
+    };
+    Reading {
+        now_ns: 10,
+        fence,
+        counters: Counters::default(),
+        yields: 0,
+        entries,
+        max_vips: 16,
+        links: 1,
+        peers: 0,
+    }
+}
+
+/// What is the case, what is believed, what is there, and what is wrong with that.
+type Row<'a> = (&'a str, Mode, &'a [(u8, Stance)], Vec<EntryReading>, &'a [&'a str]);
+
+#[test]
+fn entries_that_are_not_as_believed_are_named() {
+    use Role::{Foreign, Held};
+    let held = [(10, Stance::Held)];
+    let guarded = [(1, Stance::At(OTHER))];
+    let yielded = EntryReading { yielded: true, ..entry(2, 10, Foreign, OTHER) };
+    let table: [Row<'_>; 9] = [
+        ("nothing is wanted", Mode::Standalone, &[], vec![], &[]),
+        (
+            "held on one interface, foreign on the other",
+            Mode::Standalone,
+            &held,
+            vec![entry(2, 10, Held, OWN), entry(3, 10, Foreign, MacAddr::ZERO)],
+            &[],
+        ),
+        ("no entry", Mode::Standalone, &held, vec![], &["192.0.2.10 is believed held and is not"]),
+        (
+            "yielded",
+            Mode::Standalone,
+            &held,
+            vec![yielded],
+            &["192.0.2.10 is believed held and was yielded to 02:00:00:00:00:02"],
+        ),
+        (
+            "held too much",
+            Mode::Kubernetes,
+            &[],
+            vec![entry(2, 10, Held, OWN)],
+            &["192.0.2.10 is held and believed not to be"],
+        ),
+        ("guarded", Mode::Standalone, &guarded, vec![entry(2, 1, Foreign, OTHER)], &[]),
+        (
+            "guarded at another MAC",
+            Mode::Standalone,
+            &guarded,
+            vec![entry(2, 1, Foreign, OWN)],
+            &["192.0.2.1 is to be guarded at 02:00:00:00:00:02 and is not"],
+        ),
+        ("another node's, on a segment that this one is not on", Mode::Kubernetes, &guarded, vec![], &[]),
+        (
+            "held instead of guarded",
+            Mode::Standalone,
+            &guarded,
+            vec![entry(2, 1, Held, OWN)],
+            &[
+                "192.0.2.1 is held and believed not to be",
+                "192.0.2.1 is to be guarded at 02:00:00:00:00:02 and is not",
+            ],
+        ),
+    ];
+    for (what, mode, vips, entries, wrong) in table {
+        let checks = of_kernel(&driver(mode, vips), Ok(reading(entries)));
+        assert_eq!(
+            checks[0],
+            Check::of("entries", wrong.iter().map(ToString::to_string).collect()),
+            "{what}"
+        );
+    }
+}
+
+#[test]
+fn of_very_many_differences_a_few_are_named() {
+    let vips: Vec<_> = (1..=100).map(|last| (last, Stance::Held)).collect();
+    let checks = of_kernel(&driver(Mode::Standalone, &vips), Ok(reading(Vec::new())));
+    assert_eq!(checks[0].wrong.len(), MOST_NAMED + 1);
+    assert_eq!(checks[0].wrong.last().map(String::as_str), Some("and 92 more"));
+}
+
+#[test]
+fn before_the_cluster_has_been_read_entries_are_not_judged() {
+    let unread = Snapshot { started: false, ..driver(Mode::Kubernetes, &[(10, Stance::Held)]) };
+    let checks = of_driver(&unread);
+    assert_eq!(checks[0], Check::failed("cluster", "the cluster has not been read yet"));
+    assert_eq!(of_kernel(&unread, Ok(reading(Vec::new())))[0], Check::ok("entries"));
+}
+
+#[test]
+fn a_fence_that_is_held_over_is_not_valid() {
+    let read = Reading { now_ns: 25, ..reading(Vec::new()) };
+    let checks = of_kernel(&driver(Mode::Kubernetes, &[]), Ok(read));
+    assert_eq!(checks[1], Check::failed("fence", "the fence is not valid: the Lease has not been renewed"));
+}
+
+#[test]
+fn links_that_run_another_program_are_named() {
+    let mut snapshot = driver(Mode::Standalone, &[]);
+    assert_eq!(of_driver(&snapshot), [Check::ok("links")]);
+    snapshot.links[0].attached = false;
+    assert_eq!(of_driver(&snapshot), [Check::failed("links", "eth0 runs another program, or none")]);
+    snapshot.links.clear();
+    assert_eq!(of_driver(&snapshot), [Check::failed("links", "the program is attached to no interface")]);
+}
+
+/// The form of kube-apiserver's `/readyz?verbose` and `/readyz/{check}`.
+#[test]
+fn checks_are_told_as_the_api_server_tells_its_own() {
+    let well = [Check::ok("driver"), Check::ok("fence")];
+    let ill = [Check::ok("driver"), Check::of("links", vec!["a".to_owned(), "b".to_owned()])];
+    let table = [
+        (&well, None, 200, "[+]driver ok\n[+]fence ok\nreadyz check passed\n"),
+        (&ill, None, 503, "[+]driver ok\n[-]links failed: a; b\nreadyz check failed\n"),
+        (&ill, Some("driver"), 200, "[+]driver ok\nreadyz check passed\n"),
+        (&ill, Some("links"), 503, "[-]links failed: a; b\nreadyz check failed\n"),
+        (&ill, Some("moon"), 404, "no check moon in readyz; there are: driver, links\n"),
+    ];
+    for (checks, asked, status, text) in table {
+        let expected = (StatusCode::from_u16(status).expect("a status"), text.to_owned());
+        assert_eq!(report("readyz", checks, asked), expected, "{asked:?}");
+    }
+}

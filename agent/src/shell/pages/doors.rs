@@ -1,0 +1,110 @@
+//! Where the pages are asked for: bounded in connections and in their patience, since an address of the node may be
+//! reached by anybody, and the agent has more to do than to wait for them.
+
+use std::{
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::{
+    extract::connect_info::Connected,
+    serve::{IncomingStream, Listener},
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, Sleep, sleep},
+};
+
+/// Connections to one address at a time; more wait in the kernel.
+const MOST: usize = 32;
+/// A connection on which nothing moves for so long is closed, also one that is kept for the next request.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// One address.
+pub(super) struct Doors {
+    listener: TcpListener,
+    places: Arc<Semaphore>,
+}
+
+impl Doors {
+    pub(super) async fn open(address: SocketAddr) -> io::Result<Self> {
+        Ok(Self { listener: TcpListener::bind(address).await?, places: Arc::new(Semaphore::new(MOST)) })
+    }
+}
+
+impl Listener for Doors {
+    type Io = Visit;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Visit, SocketAddr) {
+        let place = Arc::clone(&self.places).acquire_owned().await.expect("invariant: it is never closed");
+        // It waits when there are no descriptors left, and never fails.
+        let (stream, peer) = Listener::accept(&mut self.listener).await;
+        (Visit { stream, idle: Box::pin(sleep(IDLE)), _place: place }, peer)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PeerAddress(pub(super) SocketAddr);
+
+impl Connected<IncomingStream<'_, Doors>> for PeerAddress {
+    fn connect_info(stream: IncomingStream<'_, Doors>) -> Self {
+        Self(*stream.remote_addr())
+    }
+}
+
+/// A connection, which keeps its place until it is closed.
+pub(super) struct Visit {
+    stream: TcpStream,
+    idle: Pin<Box<Sleep>>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Visit {
+    /// What came of reading or writing, unless that has been waited for too long.
+    fn unless_idle<T>(&mut self, cx: &mut Context<'_>, moved: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if moved.is_ready() {
+            self.idle.as_mut().reset(Instant::now() + IDLE);
+            return moved;
+        }
+        self.idle.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl AsyncRead for Visit {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        self.unless_idle(cx, read)
+    }
+}
+
+impl AsyncWrite for Visit {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, data);
+        self.unless_idle(cx, written)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        self.unless_idle(cx, flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

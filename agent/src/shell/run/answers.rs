@@ -1,0 +1,153 @@
+//! What the pages are answered, from what is in memory: reading maps whole would keep the driver from the fence.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::{Driver, apply::modes, now, source::Source};
+use crate::{
+    core::{
+        conflict::{Conflict, Offender},
+        net::Interface,
+        placement::Stance,
+        time::Monotonic,
+        vendor,
+    },
+    shell::{
+        bpf::Mode,
+        metrics::{LinkSnapshot, Snapshot, VipSnapshot},
+        pages::{Check, Question},
+    },
+};
+
+impl<S: Source> Driver<S> {
+    pub(super) fn on_question(&mut self, question: Question) {
+        // Without a clock there is no answer, and whoever asked may have gone.
+        let Ok(now) = now() else { return };
+        match question {
+            Question::Live(answer) => drop(answer.send(vec![self.heartbeat_check(now)])),
+            Question::Look(answer) => drop(answer.send(self.snapshot(now))),
+            Question::State(answer) => drop(answer.send(self.state(now))),
+        }
+    }
+
+    /// The driver turns, since it answers; the heartbeat must move too.
+    fn heartbeat_check(&self, now: Monotonic) -> Check {
+        let Some((moved, limit)) = self.source.heartbeat() else { return Check::ok("heartbeat") };
+        let since = now.saturating_since(moved);
+        if since < limit {
+            return Check::ok("heartbeat");
+        }
+        Check::failed("heartbeat", format!("the heartbeat has not moved for {} s", since.as_secs()))
+    }
+
+    fn snapshot(&self, now: Monotonic) -> Snapshot {
+        // One whose address is in use is to wait.
+        let in_use: BTreeSet<[u8; 4]> =
+            self.held_back.iter().filter(|key| self.prober.is_in_use(key)).map(|key| key.addr).collect();
+        let vips = self.source.wanted(&self.config).map(|wanted| {
+            let waits = in_use.contains(&wanted.address.octets());
+            VipSnapshot { vip: wanted.address, stance: if waits { Stance::Elsewhere } else { wanted.stance } }
+        });
+        Snapshot {
+            node: self.config.node.clone(),
+            mode: self.source.mode(),
+            started: self.started,
+            fence_duration: self.config.fence.duration,
+            links: self.plane.attached().map(|(ifindex, mode)| self.link(ifindex, mode)).collect(),
+            vips: vips.collect(),
+            claims: self.source.claims(now),
+            problems: self.problems.standing().len(),
+        }
+    }
+
+    fn link(&self, ifindex: u32, mode: Mode) -> LinkSnapshot {
+        let interface = self.view.interfaces.get(&ifindex);
+        let first = |interface: &Interface| modes(self.config.xdp, interface).first().copied();
+        LinkSnapshot {
+            ifindex,
+            interface: self.name(ifindex),
+            mode,
+            attached: interface.is_some_and(|it| it.xdp_programs.contains(&self.program_id)),
+            carrier: interface.is_some_and(|it| it.up && it.carrier),
+            fallback: mode == Mode::Generic && interface.and_then(first) == Some(Mode::Native),
+        }
+    }
+
+    fn state(&self, now: Monotonic) -> Value {
+        let rounds = self.announcer.schedule_of_all().map(|(key, round, due)| {
+            json!({
+                "vip": std::net::Ipv4Addr::from(key.addr),
+                "interface": self.name(key.ifindex),
+                "round": format!("{round:?}").to_lowercase(),
+                "due_in_seconds": due.saturating_since(now).as_secs_f64(),
+            })
+        });
+        let conflicts = self.conflicts.open().map(|conflict| self.conflict_state(conflict, now));
+        let probed = self.prober.all_asked().map(|key| std::net::Ipv4Addr::from(key.addr).to_string());
+        let behind = self.behind.all().map(|(vip, failure)| json!({"vip": vip, "error": failure.error}));
+        json!({
+            "mode": self.source.mode().name(),
+            "config": self.config,
+            "interfaces": self.interfaces(),
+            "program_id": self.program_id,
+            "started": self.started,
+            "settled": self.settled.is_some(),
+            "read_back_in_seconds": self.verify.saturating_since(now).as_secs_f64(),
+            "announcements": rounds.collect::<Vec<_>>(),
+            "conflicts": conflicts.collect::<Vec<_>>(),
+            "probed": probed.collect::<Vec<_>>(),
+            "problems": self.problems.standing(),
+            "behind": behind.collect::<Vec<_>>(),
+            "yielded": self.yielded.iter().map(|(vip, mac)| (vip.to_string(), json!(mac.to_string())))
+                .collect::<serde_json::Map<_, _>>(),
+            "source": self.source.state(now),
+        })
+    }
+
+    fn conflict_state(&self, conflict: &Conflict, now: Monotonic) -> Value {
+        let ago = |time: Monotonic| now.saturating_since(time).as_secs_f64();
+        let offender = |offender: &Offender| {
+            json!({
+                "mac": offender.mac.to_string(),
+                "vendor": vendor::of(offender.mac).to_string(),
+                "eth_source": offender.source.to_string(),
+                "claims": offender.claims,
+                "first_seconds_ago": ago(offender.first),
+                "last_seconds_ago": ago(offender.last),
+            })
+        };
+        json!({
+            "vip": std::net::Ipv4Addr::from(conflict.key.addr),
+            "interface": self.name(conflict.key.ifindex),
+            "what": conflict.what.name(),
+            "holder": conflict.holder.to_string(),
+            "begun_seconds_ago": ago(conflict.begun),
+            "last_seconds_ago": ago(conflict.last),
+            "claims": conflict.claims,
+            "defences": conflict.defences,
+            "offenders": conflict.offenders.iter().map(offender).collect::<Vec<_>>(),
+            "more": conflict.more,
+        })
+    }
+
+    fn interfaces(&self) -> Vec<Value> {
+        let attached = |index| self.plane.attached().find(|(ifindex, _)| *ifindex == index);
+        let interface = |interface: &Interface| {
+            json!({
+                "name": interface.name,
+                "ifindex": interface.index,
+                "mac": interface.mac.to_string(),
+                "kind": interface.kind,
+                "ethernet": interface.ethernet,
+                "up": interface.up,
+                "carrier": interface.carrier,
+                "master": interface.master.map(|master| self.name(master)),
+                "xdp_programs": interface.xdp_programs,
+                "addresses": interface.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
+                "attached": attached(interface.index).map(|(_, mode)| mode.to_string()),
+            })
+        };
+        self.view.interfaces.values().map(interface).collect()
+    }
+}

@@ -1,0 +1,83 @@
+use std::time::Duration;
+
+use tokio::time::timeout;
+use vipward_common::{MacAddr, OPER_REPLY, OPER_REQUEST};
+
+use super::*;
+use crate::{
+    core::who_has::Question,
+    shell::testing::{Lan, in_network},
+};
+
+const ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
+const NEAR: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+const FAR: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+
+/// Two ends of a cable, each with a segment of its own.
+async fn cable(lan: &Lan, far_hears: Ipv4Addr) -> (Segment, Segment) {
+    lan.veth("v0", "v1").await;
+    lan.up("v0").await;
+    lan.up("v1").await;
+    let near = Segment::open(lan.index("v0").await, "v0", ADDRESS).expect("a segment");
+    let far = Segment::open(lan.index("v1").await, "v1", far_hears).expect("a segment");
+    (near, far)
+}
+
+async fn heard(segment: &Segment, wait: Duration) -> Option<ArpFrame> {
+    timeout(wait, segment.receive()).await.ok().map(|frame| frame.expect("a frame"))
+}
+
+fn frame(oper: u16, spa: Ipv4Addr, tpa: Ipv4Addr) -> ArpFrame {
+    ArpFrame::new(MacAddr::BROADCAST, FAR, oper, FAR, spa.octets(), NEAR, tpa.octets())
+}
+
+#[test]
+fn the_question_arrives_as_it_is_and_is_not_heard_by_who_asks() {
+    in_network(|lan| async move {
+        let (near, far) = cable(&lan, ADDRESS).await;
+        let question =
+            Question { address: ADDRESS, own: NEAR, count: 1, timeout: Duration::from_secs(1) }.frame();
+        near.send(&question).expect("sent");
+        assert_eq!(heard(&far, Duration::from_secs(5)).await, Some(question));
+        assert_eq!(heard(&near, Duration::from_millis(50)).await, None);
+    });
+}
+
+#[test]
+fn only_what_names_the_address_is_heard() {
+    in_network(|lan| async move {
+        let (near, far) = cable(&lan, ADDRESS).await;
+        let other = Ipv4Addr::new(192, 0, 2, 11);
+        for (oper, spa, tpa) in [
+            (OPER_REPLY, other, other),
+            (OPER_REQUEST, other, Ipv4Addr::new(192, 0, 2, 12)),
+            (OPER_REPLY, ADDRESS, Ipv4Addr::UNSPECIFIED),
+            (OPER_REQUEST, other, other),
+            (OPER_REQUEST, other, ADDRESS),
+        ] {
+            far.send(&frame(oper, spa, tpa)).expect("sent");
+        }
+        let expected =
+            [frame(OPER_REPLY, ADDRESS, Ipv4Addr::UNSPECIFIED), frame(OPER_REQUEST, other, ADDRESS)];
+        for expected in expected {
+            assert_eq!(heard(&near, Duration::from_secs(5)).await, Some(expected));
+        }
+        assert_eq!(heard(&near, Duration::from_millis(50)).await, None);
+    });
+}
+
+#[test]
+fn an_interface_that_goes_down_or_is_gone_is_an_error_that_names_it() {
+    in_network(|lan| async move {
+        let (near, _far) = cable(&lan, ADDRESS).await;
+        lan.down("v0").await;
+        let error = near.receive().await.expect_err("it is down");
+        assert_eq!(error.to_string(), "failed to listen on v0");
+        let error = near.send(&frame(OPER_REQUEST, ADDRESS, ADDRESS)).expect_err("it is down");
+        assert!(matches!(error, SegmentError::Send { source: Errno::ENETDOWN, .. }), "{error:?}");
+        assert_eq!(error.to_string(), "failed to ask on v0");
+
+        let error = Segment::open(9_999, "v9", ADDRESS).expect_err("there is none");
+        assert_eq!(error.to_string(), "failed to listen on v9");
+    });
+}

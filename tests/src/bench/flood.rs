@@ -1,0 +1,44 @@
+//! Replies per second while a rogue floods claims, against the same rate of ARP that is about no VIP.
+
+use anyhow::{Result, ensure};
+
+use super::Effort;
+use super::report::{Group, Item, Limit, Report, Unit};
+use super::stage::{Far, Stage};
+use super::stats::Samples;
+use super::table::{Intruder, Intruders};
+
+/// One frame in so many is an intruder: more than 100,000 a second at the rates that there are.
+const EVERY: u32 = 32;
+/// What a flood of claims may leave of the rate.
+const LEAST: f64 = 0.90;
+const SUBJECTS: [(&str, Intruder); 3] = [
+    ("1 frame in 32 is ARP about no VIP", Intruder::Unrelated),
+    ("1 frame in 32 claims the VIP", Intruder::Claim),
+    ("1 frame in 32 claims it from a new MAC", Intruder::ClaimByNewMac),
+];
+
+pub(super) fn measure(effort: &Effort, report: &mut Report) -> Result<()> {
+    let mut stage = Stage::new()?;
+    stage.hold(1)?;
+    let (repetitions, frames, _) = effort.rates;
+    let mut rates = vec![Vec::new(); SUBJECTS.len()];
+    for _ in 0..repetitions {
+        for ((name, kind), rates) in SUBJECTS.iter().zip(&mut rates) {
+            let intruders = Some(Intruders { every: EVERY, kind: *kind });
+            let ran = stage.run_among(Far::Program("vipward"), (1, 1), intruders, frames)?;
+            ensure!(ran.replies > 0, "nothing came back while {name}");
+            rates.push(f64::from(u32::try_from(ran.replies)?) / ran.elapsed.as_secs_f64());
+        }
+    }
+    for ((name, kind), own) in SUBJECTS.iter().zip(&rates) {
+        let samples = own.iter().copied().collect();
+        let mut item = Item::new(Group::Rate, *name, Unit::PerSecond, &samples);
+        if *kind != Intruder::Unrelated {
+            let ratios: Samples = own.iter().zip(&rates[0]).map(|(own, base)| own / base).collect();
+            item = item.ratio("unrelated ARP", &ratios, Some(Limit::AtLeast(LEAST)));
+        }
+        report.push(item);
+    }
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! Series over one time, one panel below the other, as an SVG file: what a dashboard shows, for a page of documentation.
+
+use std::fmt::Write;
+
+use crate::bench::plot::escaped;
+use crate::prometheus::Series;
+
+const WIDTH: f64 = 860.0;
+const LEFT: f64 = 64.0;
+const ACROSS: f64 = 640.0;
+const TOP: f64 = 84.0;
+const PANEL: f64 = 96.0;
+const GAP: f64 = 40.0;
+const COLOURS: [&str; 6] = ["#2f7d4f", "#3b6fb5", "#c8832b", "#b3261e", "#7b5ea7", "#5c6670"];
+
+/// Points that are further apart, in seconds, are not joined: there was nothing in between.
+const HOLE: f64 = 2.0;
+
+/// A query's answer.
+#[derive(Clone, Debug)]
+pub struct Panel {
+    /// What is shown, with its unit.
+    pub title: String,
+    /// The label by which its series are told apart.
+    pub label: &'static str,
+    /// The series.
+    pub series: Vec<Series>,
+}
+
+/// Draws panels over `seconds`, with what happened at which second.
+pub fn draw(title: &str, panels: &[Panel], events: &[(f64, &str)], seconds: f64) -> String {
+    let x = |at: f64| LEFT + ACROSS * at / seconds;
+    let mut svg = String::new();
+    let bottom = TOP + (PANEL + GAP) * number(panels.len()) - GAP;
+    for (index, (at, what)) in events.iter().enumerate() {
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            svg,
+            r#"<path class="event" d="M{0:.1} {1:.0}V{bottom:.0}"/><text x="{0:.1}" y="{2:.0}" font-size="10">{3}</text>"#,
+            x(*at),
+            TOP - 22.0,
+            // Neighbours must not cover each other.
+            TOP - 26.0 - 12.0 * number(index % 2),
+            escaped(what)
+        );
+    }
+    for (index, panel) in panels.iter().enumerate() {
+        draw_panel(&mut svg, panel, TOP + (PANEL + GAP) * number(index), &x);
+    }
+    for tick in 0_u8..=10 {
+        let at = seconds * f64::from(tick) / 10.0;
+        let _ = writeln!(
+            svg,
+            r#"<text x="{:.1}" y="{:.0}" text-anchor="middle">{at:.0} s</text>"#,
+            x(at),
+            bottom + 20.0
+        );
+    }
+    let height = bottom + 34.0;
+    format!(
+        r#"<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH:.0}" height="{height:.0}" viewBox="0 0 {WIDTH:.0} {height:.0}" font-family="sans-serif" font-size="12">
+<style>.line{{fill:none;stroke-width:1.6}}.frame{{fill:none;stroke:#9aa5b1;stroke-width:.6}}.event{{stroke:#1b1f24;stroke-width:.8;stroke-dasharray:3 3}}.paper{{fill:#fff}}</style>
+<rect class="paper" width="100%" height="100%"/>
+<text x="16" y="24" font-size="15" font-weight="bold">{}</text>
+{svg}</svg>
+"#,
+        escaped(title)
+    )
+}
+
+fn draw_panel(svg: &mut String, panel: &Panel, top: f64, x: &impl Fn(f64) -> f64) {
+    let points = || panel.series.iter().flat_map(|series| &series.points).map(|(_, value)| *value);
+    let most = points().filter(|value| value.is_finite()).fold(f64::MIN_POSITIVE, f64::max);
+    let least = points().filter(|value| value.is_finite()).fold(0.0, f64::min);
+    let y = |value: f64| top + PANEL - PANEL * (value - least) / (most - least);
+    let _ = writeln!(
+        svg,
+        r#"<rect class="frame" x="{LEFT}" y="{top:.0}" width="{ACROSS}" height="{PANEL}"/>
+<text x="{LEFT}" y="{:.0}">{}</text>
+<text x="{:.0}" y="{:.0}" text-anchor="end">{}</text><text x="{:.0}" y="{:.0}" text-anchor="end">{}</text>"#,
+        top - 6.0,
+        escaped(&panel.title),
+        LEFT - 6.0,
+        top + 10.0,
+        short(most),
+        LEFT - 6.0,
+        top + PANEL,
+        short(least)
+    );
+    for (index, series) in panel.series.iter().enumerate() {
+        let colour = COLOURS[index % COLOURS.len()];
+        let (mut path, mut last) = (String::new(), f64::NEG_INFINITY);
+        for (at, value) in series.points.iter().filter(|(_, value)| value.is_finite()) {
+            let step = if at - last > HOLE { 'M' } else { 'L' };
+            let _ = write!(path, "{step}{:.1} {:.1}", x(*at), y(*value));
+            last = *at;
+        }
+        let name = series.labels[panel.label].as_str().unwrap_or("all");
+        let _ = writeln!(
+            svg,
+            r#"<path class="line" stroke="{colour}" d="{path}"/><text x="{:.0}" y="{:.0}" fill="{colour}">{}</text>"#,
+            LEFT + ACROSS + 10.0,
+            top + 12.0 + 15.0 * number(index),
+            escaped(name)
+        );
+    }
+}
+
+fn short(value: f64) -> String {
+    if value.abs() >= 10.0 || value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.1}") }
+}
+
+fn number(index: usize) -> f64 {
+    f64::from(u32::try_from(index).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Panel, draw};
+    use crate::prometheus::Series;
+
+    #[test]
+    fn a_line_spans_the_panel_and_leaves_out_what_is_no_number() {
+        let points = vec![(0.0, 0.0), (0.5, f64::NAN), (1.0, 2.0), (9.0, 0.0), (10.0, 2.0)];
+        let series = vec![Series { labels: json!({"instance": "n<1"}), points }];
+        let svg =
+            draw("t", &[Panel { title: "p".to_owned(), label: "instance", series }], &[(5.0, "kill")], 10.0);
+        // From the lower left corner of the panel to its upper right one, with a hole.
+        assert!(svg.contains(r#"d="M64.0 180.0L128.0 84.0M640.0 180.0L704.0 84.0""#), "{svg}");
+        assert!(svg.contains("n&lt;1") && svg.contains("M384.0 62V180"), "{svg}");
+    }
+}

@@ -1,0 +1,171 @@
+//! Who else has or claims a VIP, and where a cluster's people see it.
+
+use anyhow::{Context, Result};
+use ipnet::Ipv4Net;
+use serde_json::Value;
+use vipward_tests::{
+    arp::{Arp, Mac},
+    cluster::{
+        Cluster, ClusterOptions, PATIENCE, SEGMENT, ServiceSpec, admin::Kind, forwarder::Cut, scenario,
+    },
+    scene::VIP,
+    wire::Wire,
+};
+
+/// Conflicts that are soon over, and rivals that are soon found.
+fn options() -> ClusterOptions {
+    let args = ["--conflict-quiet", "4s", "--probe-repeat", "1s"].map(str::to_owned).to_vec();
+    ClusterOptions { args, ..ClusterOptions::default() }
+}
+
+fn bound() -> Result<Ipv4Net> {
+    Ok(Ipv4Net::new(VIP, 32)?)
+}
+
+/// The VIP's condition `Conflict`.
+fn condition(claim: &Value) -> Option<&Value> {
+    claim["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == "Conflict")
+}
+
+fn wait_for_condition(cluster: &Cluster, status: &str, part: &str) -> Result<Value> {
+    let what = format!("to have the condition Conflict {status}, with {part:?}");
+    let found = cluster.admin().wait_for(PATIENCE, &cluster.virtual_ip(VIP), &what, |claim| {
+        claim.and_then(condition).is_some_and(|condition| {
+            let message = condition["message"].as_str().unwrap_or_default();
+            condition["status"] == status && message.contains(part)
+        })
+    })?;
+    found.context("it was there")
+}
+
+/// The VIP's cell in the column CONFLICT of `kubectl get vip`.
+fn column(cluster: &Cluster) -> Result<String> {
+    let table = cluster.admin().table(Kind::VIRTUAL_IP)?;
+    let (titles, rows) = table.split_first().context("a table has titles")?;
+    let at = titles.iter().position(|title| title == "CONFLICT").context("no column CONFLICT")?;
+    let row = rows.iter().find(|row| row.first().is_some_and(|name| *name == VIP.to_string()));
+    Ok(row.context("no row of the VIP")?[at].clone())
+}
+
+#[test]
+fn an_address_that_is_in_use_is_told_where_people_look_and_taken_when_it_is_free() -> Result<()> {
+    scenario("inuse", options(), |cluster| {
+        cluster.wait_until_all_renew()?;
+        cluster.rogue.add_address(SEGMENT, bound()?)?;
+        let rival = cluster.rogue.mac(SEGMENT)?.to_string();
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        for about in ["web".to_owned(), VIP.to_string()] {
+            let event = cluster.wait_for_event(&about, &[&rival, "in use", "vipward.io/force"])?;
+            assert_eq!(event.reason, "Conflict", "{event:?}");
+        }
+        let claim = wait_for_condition(cluster, "True", &rival)?;
+        assert_eq!(claim["spec"]["holder"], Value::Null, "{claim:#}");
+        assert!(
+            claim["status"]["trouble"].as_str().is_some_and(|trouble| trouble.contains(&rival)),
+            "{claim:#}"
+        );
+        assert!(column(cluster)?.contains(&rival));
+        assert_eq!(cluster.ingress("web")?, [""; 0], "nobody is told to use it");
+
+        cluster.rogue.delete_address(SEGMENT, bound()?)?;
+        cluster.wait_until_held(VIP)?;
+        cluster.wait_for_ingress("web", VIP)?;
+        wait_for_condition(cluster, "False", "")?;
+        let over = cluster.wait_for_event("web", &["is over", &rival])?;
+        assert_eq!(over.reason, "ConflictOver", "{over:?}");
+        assert_eq!(column(cluster)?, "");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_service_that_forces_its_address_has_it_at_once() -> Result<()> {
+    scenario("force", options(), |cluster| {
+        cluster.wait_until_all_renew()?;
+        cluster.rogue.add_address(SEGMENT, bound()?)?;
+        let service = ServiceSpec::new("web", VIP).annotation("vipward.io/force", "true");
+        cluster.create_service(&service)?;
+        cluster.wait_until_held(VIP)?;
+        // The rival is found and fought.
+        let rival = cluster.rogue.mac(SEGMENT)?.to_string();
+        wait_for_condition(cluster, "True", &rival)?;
+        Ok(())
+    })
+}
+
+#[test]
+fn claims_on_a_held_vip_are_one_conflict_with_events_for_each_offender_and_its_end() -> Result<()> {
+    const SECOND: Mac = Mac([2, 0, 0, 0, 0x0e, 0x02]);
+    scenario("claims", options(), |cluster| {
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        cluster.wait_until_held(VIP)?;
+        let wire = Wire::open(&cluster.rogue, SEGMENT)?;
+        let first = cluster.rogue.mac(SEGMENT)?;
+        for _ in 0..5 {
+            wire.send(&Arp::gratuitous_reply(first, VIP, first).to_bytes())?;
+        }
+        let began = cluster.wait_for_event("web", &[&first.to_string(), "who-has"])?;
+        assert_eq!(began.reason, "Conflict", "{began:?}");
+        wait_for_condition(cluster, "True", &first.to_string())?;
+
+        wire.send(&Arp::gratuitous_reply(SECOND, VIP, SECOND).to_bytes())?;
+        let grown = cluster.wait_for_event("web", &[&first.to_string(), &SECOND.to_string()])?;
+        assert_eq!(grown.reason, "ConflictGrows", "{grown:?}");
+        let claim = wait_for_condition(cluster, "True", &SECOND.to_string())?;
+        assert!(claim["status"]["conflict"].as_str().is_some_and(|text| text.contains(&first.to_string())));
+
+        wait_for_condition(cluster, "False", "")?;
+        let over = cluster.wait_for_event("web", &["is over", &SECOND.to_string(), "6 claims"])?;
+        assert_eq!(over.reason, "ConflictOver", "{over:?}");
+        let about = cluster.events_about("web")?;
+        let conflicts = about.iter().filter(|event| event.reason.starts_with("Conflict"));
+        assert_eq!(conflicts.count(), 3, "{about:#?}");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_silent_rival_of_a_held_vip_is_found_by_asking() -> Result<()> {
+    scenario("silent", options(), |cluster| {
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        let holder = cluster.wait_until_held(VIP)?;
+        cluster.rogue.add_address(SEGMENT, bound()?)?;
+        wait_for_condition(cluster, "True", &cluster.rogue.mac(SEGMENT)?.to_string())?;
+        assert_eq!(cluster.holder(VIP)?, Some(holder));
+        Ok(())
+    })
+}
+
+#[test]
+fn a_holder_with_a_new_mac_is_a_stranger_only_until_its_lease_says_so() -> Result<()> {
+    const NEW: Mac = Mac([2, 0, 0, 0, 0x09, 0x09]);
+    scenario("stranger", ClusterOptions::default(), |cluster| {
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        let holder = cluster.wait_until_held(VIP)?;
+        cluster.wait_until_all_renew()?;
+        // Its Lease cannot say so for a moment.
+        cluster.cut_off(holder, Cut::Reset);
+        cluster.member(holder)?.host.set_mac(SEGMENT, NEW)?;
+        let others: Vec<_> = cluster.ids().into_iter().filter(|id| *id != holder).collect();
+        let new = NEW.to_string();
+        for other in &others {
+            let agent = cluster.member_mut(*other)?.agent_mut()?;
+            agent.wait_for_log(PATIENCE, "a stranger", |line| {
+                line.message().starts_with("conflict: ")
+                    && line.has("mac", &new)
+                    && line.has("what", "guarded")
+            })?;
+        }
+        cluster.reconnect(holder);
+        for other in others {
+            let agent = cluster.member_mut(other)?.agent_mut()?;
+            agent.wait_for_log(PATIENCE, "that it is none", |line| {
+                line.message() == "claims are over" && line.has("cause", "the offender is a peer")
+            })?;
+        }
+        assert_eq!(cluster.holder(VIP)?, Some(holder));
+        let about = cluster.events_about("web")?;
+        assert!(!about.iter().any(|event| event.reason.starts_with("Conflict")), "{about:#?}");
+        Ok(())
+    })
+}

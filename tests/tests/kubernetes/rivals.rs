@@ -1,0 +1,135 @@
+//! Other controllers that serve our Services too, or take them over.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use vipward_tests::{
+    cluster::{Cluster, ClusterOptions, PATIENCE, ServiceSpec, scenario},
+    scene::{VIP, ip},
+};
+
+const SECOND: Ipv4Addr = ip(20);
+const THIRD: Ipv4Addr = ip(21);
+const RIVAL: &str = "f5-cis";
+const A_WHILE: Duration = Duration::from_secs(3);
+/// What is to be set, whoever the other one is.
+const REMEDY: [&str; 2] = ["spec.loadBalancerClass, \"vipward.io/l2\" for Vipward", "--class-only"];
+
+/// Takes a Service's class away, or gives it one. Between two classes a Service is of another type.
+fn set_class(cluster: &Cluster, name: &str, class: Option<&str>) -> Result<()> {
+    let away =
+        json!({"spec": {"type": "ClusterIP", "loadBalancerClass": null, "externalTrafficPolicy": null}});
+    cluster.patch_service(name, &away)?;
+    cluster.patch_service(name, &json!({"spec": {"type": "LoadBalancer", "loadBalancerClass": class}}))
+}
+
+fn has_no_status(service: Option<&Value>) -> bool {
+    service.is_some_and(|service| service.pointer("/status/loadBalancer/ingress/0").is_none())
+}
+
+#[test]
+fn another_controller_is_told_once_with_its_name_and_what_to_set() -> Result<()> {
+    scenario("two", ClusterOptions::default(), |cluster| {
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        cluster.wait_until_held(VIP)?;
+        cluster.wait_for_ingress("web", VIP)?;
+        cluster.set_ingress("web", RIVAL, &[SECOND])?;
+        let parts = ["field manager \"f5-cis\" has written 192.0.2.20", REMEDY[0], REMEDY[1]];
+        let told = cluster.wait_for_event("web", &parts)?;
+        assert_eq!((told.regarding.as_str(), told.reason.as_str()), ("Service web", "Problem"));
+        cluster.wait_until_held(SECOND)?;
+
+        let both = ServiceSpec::new("both", THIRD).annotation("cis.f5.com/ip", &THIRD.to_string());
+        cluster.create_service(&both)?;
+        let parts = ["annotation cis.f5.com/ip makes it a Service of F5 CIS", REMEDY[0], REMEDY[1]];
+        cluster.wait_for_event("both", &parts)?;
+        for (name, part) in [("web", "f5-cis"), ("both", "F5 CIS")] {
+            let events = cluster.event_objects_about(name, part)?;
+            assert_eq!(events.len(), 1, "{name}: {events:#?}");
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn controllers_that_take_turns_at_a_status_are_one_event_and_nobody_writes_to_and_fro() -> Result<()> {
+    scenario("turns", ClusterOptions::default(), |cluster| {
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        cluster.wait_until_held(VIP)?;
+        cluster.wait_for_ingress("web", VIP)?;
+        cluster.set_ingress("web", "f5-cis", &[SECOND])?;
+        cluster.wait_until_held(SECOND)?;
+        let watch = cluster.watch(&[SECOND])?;
+        cluster.stop_delivering(SECOND)?;
+        for turn in 1..20 {
+            let (manager, vip) = [("f5-cis", SECOND), ("metallb", THIRD)][turn % 2];
+            cluster.set_ingress("web", manager, &[vip])?;
+            watch.let_pass(Duration::from_millis(200))?;
+        }
+        let names = "field managers \"f5-cis\" and \"metallb\" and \"vipward\" take turns";
+        cluster.wait_for_event("web", &[names, REMEDY[0], REMEDY[1]])?;
+
+        cluster.set_ingress("web", "metallb", &[])?;
+        cluster.wait_until_held(VIP)?;
+        watch.let_pass(A_WHILE)?;
+        let service = cluster.admin().get(&cluster.service("web"))?;
+        assert!(has_no_status(service.as_ref()), "it was written again: {service:#?}");
+        // The first that came may have stood for long enough to be told as one.
+        let before = cluster.event_objects_about("web", "has written")?;
+        assert!(before.len() <= 1, "{before:#?}");
+        let events = cluster.event_objects_about("web", "take turns")?;
+        assert_eq!(events.len(), 1, "{events:#?}");
+        assert_eq!(events[0]["series"], Value::Null, "told again: {events:#?}");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_service_whose_class_changes_hands_is_withdrawn_and_an_event_says_so() -> Result<()> {
+    scenario("hands", ClusterOptions::default(), |cluster| {
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        cluster.wait_until_held(VIP)?;
+        cluster.wait_for_ingress("web", VIP)?;
+        set_class(cluster, "web", Some("f5"))?;
+        let parts =
+            ["does not announce it any more", "spec.loadBalancerClass is \"f5\" now", "vipward.io/l2"];
+        cluster.wait_for_event("web", &parts)?;
+        cluster.wait_until_gone(VIP)?;
+        cluster.wait_until_forgotten(VIP)?;
+        let events = cluster.event_objects_about("web", "any more")?;
+        assert_eq!(events.len(), 1, "{events:#?}");
+
+        set_class(cluster, "web", Some("vipward.io/l2"))?;
+        cluster.wait_until_held(VIP)?;
+        cluster.wait_for_ingress("web", VIP)
+    })
+}
+
+#[test]
+fn in_class_only_mode_a_service_that_loses_its_class_is_withdrawn_and_told() -> Result<()> {
+    let options = ClusterOptions { args: vec!["--class-only".to_owned()], ..ClusterOptions::default() };
+    scenario("classonly", options, |cluster| {
+        cluster.create_service(&ServiceSpec::new("none", SECOND))?;
+        cluster.create_service(&ServiceSpec::new("web", VIP).class("vipward.io/l2"))?;
+        cluster.wait_until_held(VIP)?;
+        cluster.wait_for_ingress("web", VIP)?;
+        assert_eq!(cluster.holder(SECOND)?, None, "one without a class is served");
+        // The one whose class says that it is ours is the other's mistake.
+        cluster.set_ingress("web", RIVAL, &[THIRD])?;
+        let parts = ["\"f5-cis\"", "gives this one to Vipward", "have the other serve its own class only"];
+        cluster.wait_for_event("web", &parts)?;
+        cluster.set_ingress("web", RIVAL, &[])?;
+        cluster.wait_for_ingress("web", VIP)?;
+
+        set_class(cluster, "web", None)?;
+        let parts = ["does not announce it any more", "no spec.loadBalancerClass now", "--class-only"];
+        cluster.wait_for_event("web", &parts)?;
+        cluster.wait_until_gone(VIP)?;
+        let what = "to have no status";
+        cluster.admin().wait_for(PATIENCE, &cluster.service("web"), what, has_no_status)?;
+        assert_eq!(cluster.events_about("none")?, []);
+        Ok(())
+    })
+}

@@ -1,0 +1,321 @@
+//! `kubectl vip`: the same binary under another name, and what it says of a cluster.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Client, Config};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use vipward::shell::kube::crd_yaml;
+use vipward_tests::agent::Agent;
+use vipward_tests::apiserver::{ApiServer, Options};
+use vipward_tests::node::{HOLDS_ONE, Node};
+
+const NAMESPACE: &str = "vipward-system";
+const SESSION: &str = "0000000000000001";
+
+/// The binary under the names that kubectl calls it by.
+struct Plugin {
+    directory: TempDir,
+}
+
+impl Plugin {
+    fn new() -> Result<Self> {
+        let directory = TempDir::new()?;
+        let binary = fs::canonicalize(Agent::default_binary())?;
+        for name in ["kubectl-vip", "kubectl_complete-vip"] {
+            symlink(&binary, directory.path().join(name))?;
+        }
+        Ok(Self { directory })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(self.path("kubectl-vip"));
+        command.args(args).env_remove("KUBECONFIG").env("HOME", self.directory.path());
+        command
+    }
+}
+
+fn printed(mut command: Command) -> Result<String> {
+    let output = command.output()?;
+    ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn usage_and_help_are_those_of_kubectl_vip() -> Result<()> {
+    let plugin = Plugin::new()?;
+    let help = printed(plugin.command(&["--help"]))?;
+    assert!(help.contains("Usage: kubectl vip <COMMAND>"), "{help}");
+    let commands = help.split("Commands:").nth(1).and_then(|rest| rest.split("Options:").next());
+    let commands: Vec<_> = commands
+        .context("no list of commands")?
+        .lines()
+        .filter_map(|line| {
+            line.strip_prefix("  ").filter(|line| !line.starts_with(' '))?.split_whitespace().next()
+        })
+        .collect();
+    for name in ["status", "who-has", "explain", "move", "watch", "doctor"] {
+        assert!(commands.contains(&name), "{name} in {commands:?}");
+    }
+    for name in ["agent", "kubernetes", "unload"] {
+        assert!(!commands.contains(&name), "{name} in {commands:?}");
+    }
+    for command in ["status", "who-has", "explain", "move", "watch", "doctor"] {
+        let help = printed(plugin.command(&[command, "--help"]))?;
+        assert!(help.contains(&format!("Usage: kubectl vip {command}")), "{help}");
+    }
+    let wrong = plugin.command(&["status", "--no-such-option"]).output()?;
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(said(&wrong).contains("Usage: kubectl vip status"), "{}", said(&wrong));
+    let plain = printed({
+        let mut command = Command::new(Agent::default_binary());
+        command.arg("--help");
+        command
+    })?;
+    assert!(plain.contains("Usage: vipward <COMMAND>") && plain.contains("  agent "), "{plain}");
+    Ok(())
+}
+
+#[test]
+fn kubectl_gets_completions() -> Result<()> {
+    let plugin = Plugin::new()?;
+    let complete = |words: &[&str]| {
+        let mut command = Command::new(plugin.path("kubectl_complete-vip"));
+        command.args(words);
+        printed(command)
+    };
+    let answer = complete(&["do"])?;
+    assert!(answer.starts_with("doctor\t") && answer.ends_with("\n:4\n"), "{answer}");
+    assert_eq!(answer.lines().count(), 2, "{answer}");
+    assert!(complete(&["status", "--kubec"])?.starts_with("--kubeconfig\t"));
+    Ok(())
+}
+
+#[test]
+fn what_looks_at_a_node_says_that_this_is_none() -> Result<()> {
+    let plugin = Plugin::new()?;
+    let pin_dir = plugin.path("pins");
+    let pin_dir = pin_dir.to_str().context("a path that is no text")?;
+    for args in [&["watch", "--plain", "--pin-dir", pin_dir][..], &["status", "--node", "--pin-dir", pin_dir]]
+    {
+        let output = plugin.command(args).output()?;
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        let said = said(&output);
+        assert!(
+            said.contains("no node of Vipward's") && said.contains("exec ds/vipward"),
+            "{args:?}: {said}"
+        );
+        assert!(said.contains("nothing is pinned under"), "{args:?}: {said}");
+    }
+    let output = plugin.command(&["doctor", "--pin-dir", pin_dir]).output()?;
+    assert!(said(&output).contains("no node of Vipward's"), "{}", said(&output));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("kernel"), "and it examines it");
+
+    // Under its own name it says no such thing.
+    let mut vipward = Command::new(Agent::default_binary());
+    vipward.args(["watch", "--plain", "--pin-dir", pin_dir]);
+    assert!(!said(&vipward.output()?).contains("no node of"));
+    Ok(())
+}
+
+#[test]
+fn on_a_node_it_shows_what_the_kernel_has() -> Result<()> {
+    let plugin = Plugin::new()?;
+    let node = Node::start("plugin", HOLDS_ONE)?;
+    let mut command = node.host.command(plugin.path("kubectl-vip"));
+    command.args(["status", "--node", "-o", "json", "--pin-dir"]).arg(&node.agent.options.pin_dir);
+    let status: Value = serde_json::from_str(&printed(command)?)?;
+    assert_eq!(status["vips"][0]["address"], "192.0.2.10");
+    Ok(())
+}
+
+#[test]
+fn without_a_cluster_status_says_what_it_needs() -> Result<()> {
+    let plugin = Plugin::new()?;
+    let output = plugin.command(&["status"]).output()?;
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    assert!(said(&output).contains("--kubeconfig"), "{}", said(&output));
+    let missing = plugin.path("missing");
+    let output = plugin.command(&["status", "--kubeconfig"]).arg(&missing).output()?;
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    assert!(said(&output).contains(&missing.display().to_string()), "{}", said(&output));
+    Ok(())
+}
+
+/// An API server, and an administrator's kubeconfig in the plugin's home.
+struct Cluster {
+    plugin: Plugin,
+    server: ApiServer,
+}
+
+impl Cluster {
+    fn new() -> Result<Self> {
+        let plugin = Plugin::new()?;
+        let server = ApiServer::start(TcpListener::bind("127.0.0.1:0")?, Options::default())?;
+        server
+            .load_object(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}))?;
+        let kubeconfig = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{"name": "c", "cluster": {"server": server.url()}}],
+            "users": [{"name": "u", "user": {"token": "admin"}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        });
+        let directory = plugin.path(".kube");
+        fs::create_dir(&directory)?;
+        fs::write(directory.join("config"), kubeconfig.to_string())?;
+        Ok(Self { plugin, server })
+    }
+
+    fn with_vips() -> Result<Self> {
+        let cluster = Self::new()?;
+        cluster.server.load_manifest(&crd_yaml())?;
+        for node in ["node-a", "node-b"] {
+            cluster.server.load_object(json!({
+                "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                "metadata": {
+                    "name": node, "namespace": NAMESPACE,
+                    "labels": {"app.kubernetes.io/managed-by": "vipward"},
+                    "annotations": {"vipward.io/duration": "4s"},
+                },
+                "spec": {"holderIdentity": format!("{node}/{SESSION}"), "leaseDurationSeconds": 4},
+            }))?;
+        }
+        let ended = "00000000000000ff";
+        for (vip, node, session, since, status) in [
+            (
+                "192.0.2.9",
+                "node-a",
+                SESSION,
+                "2026-01-02T00:00:00Z",
+                json!({"conflict": "02:00:00:00:00:77 claims it"}),
+            ),
+            (
+                "192.0.2.10",
+                "node-b",
+                ended,
+                "2026-01-03T00:00:00Z",
+                json!({"trouble": "no node can hold it"}),
+            ),
+        ] {
+            cluster.server.load_object(json!({
+                "apiVersion": "vipward.io/v1alpha1", "kind": "VirtualIP", "metadata": {"name": vip},
+                "spec": {
+                    "address": vip, "epoch": 3, "holder": node, "session": session, "mac": "02:00:00:00:00:0a",
+                    "interface": "eth0", "since": since, "services": "default/web", "cause": format!("{vip} moved"),
+                },
+                "status": status,
+            }))?;
+        }
+        Ok(cluster)
+    }
+
+    /// Renews the Lease of a node, as its agent does, until it is aborted.
+    fn renew(&self, node: &'static str) -> Result<tokio::task::JoinHandle<()>> {
+        let mut config = Config::new(self.server.url().parse()?);
+        config.auth_info.token = Some("admin".to_owned().into());
+        let client = Client::try_from(config)?;
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("coordination.k8s.io", "v1", "Lease"));
+        let leases: Api<DynamicObject> = Api::namespaced_with(client, NAMESPACE, &resource);
+        Ok(tokio::spawn(async move {
+            for second in (0..60).cycle() {
+                let patch = json!({"spec": {"renewTime": format!("2026-01-01T00:00:{second:02}.000000Z")}});
+                // The server ends before this does.
+                let _ = leases.patch(node, &PatchParams::default(), &Patch::Merge(patch)).await;
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn status_of_a_cluster_shows_holders_leases_and_the_last_moves() -> Result<()> {
+    let cluster = Cluster::with_vips()?;
+    let renewing = cluster.renew("node-a")?;
+    let command = cluster.plugin.command(&["status", "-o", "json", "--look", "1500ms"]);
+    let table = cluster.plugin.command(&["status", "--look", "600ms"]);
+    let (json, table) =
+        tokio::task::spawn_blocking(|| Ok::<_, anyhow::Error>((printed(command)?, printed(table)?)))
+            .await??;
+    renewing.abort();
+    let status: Value = serde_json::from_str(&json)?;
+
+    let [held, ended] = [&status["vips"][0], &status["vips"][1]];
+    for (row, expected) in
+        [(held, ("192.0.2.9", "node-a", "held")), (ended, ("192.0.2.10", "node-b", "session ended"))]
+    {
+        let text = |field: &str| row[field].as_str().unwrap_or_default();
+        assert_eq!((text("address"), text("holder"), text("state")), expected, "{row}");
+        assert_eq!(
+            (&row["epoch"], &row["mac"], &row["interface"]),
+            (&3.into(), &"02:00:00:00:00:0a".into(), &"eth0".into())
+        );
+        assert_eq!(row["services"], json!(["default/web"]));
+    }
+    assert_eq!((&held["conflict"], &held["trouble"]), (&"02:00:00:00:00:77 claims it".into(), &Value::Null));
+    assert_eq!((&ended["conflict"], &ended["trouble"]), (&Value::Null, &"no node can hold it".into()));
+
+    let [alive, silent] = [&status["nodes"][0], &status["nodes"][1]];
+    assert_eq!(
+        (&alive["node"], &alive["renewed"], &alive["vips"]),
+        (&"node-a".into(), &true.into(), &1.into())
+    );
+    assert_eq!(
+        (&silent["node"], &silent["renewed"], &silent["vips"]),
+        (&"node-b".into(), &false.into(), &0.into())
+    );
+    let age = |row: &Value| row["lease_age_seconds"].as_f64().unwrap_or_default();
+    assert!(age(alive) < 1.0 && age(silent) >= 1.5, "{alive} {silent}");
+    assert_eq!(silent["lease_duration_seconds"], 4.0);
+
+    let moves: Vec<_> =
+        status["last_moves"].as_array().context("no moves")?.iter().map(|it| &it["address"]).collect();
+    assert_eq!(moves, ["192.0.2.10", "192.0.2.9"], "the latest first");
+
+    for (first, parts) in [
+        ("VIP", &["HOLDER", "STATE", "MAC", "INTERFACE", "EPOCH", "SERVICES", "CONFLICT", "TROUBLE"][..]),
+        ("192.0.2.9", &["node-a", "held", "3", "default/web", "02:00:00:00:00:77 claims it"]),
+        ("192.0.2.10", &["node-b", "session ended", "no node can hold it"]),
+        ("NODE", &["VIPS", "LEASE", "GOOD FOR", "SESSION"]),
+        ("node-a", &["renewed 0.", "4 s", SESSION]),
+        ("node-b", &["unchanged for 0.", "as long as it was looked at"]),
+        ("LAST MOVES", &["VIP", "TO", "CAUSE"]),
+        ("2026-01-03T00:00:00Z", &["192.0.2.10", "node-b", "192.0.2.10 moved"]),
+    ] {
+        let line = table.lines().find(|line| line.trim_start().starts_with(first));
+        let line = line.with_context(|| format!("{first} in:\n{table}"))?;
+        assert!(parts.iter().all(|part| line.contains(part)), "{parts:?} in {line}");
+    }
+    Ok(())
+}
+
+#[test]
+fn vipward_shows_the_cluster_when_it_is_asked_to_and_says_when_it_is_not_installed() -> Result<()> {
+    let cluster = Cluster::with_vips()?;
+    let mut vipward = Command::new(Agent::default_binary());
+    vipward.args(["status", "--cluster", "--look", "0s", "-o", "json"]).env_remove("KUBECONFIG");
+    vipward.env("HOME", cluster.plugin.directory.path());
+    let status: Value = serde_json::from_str(&printed(vipward)?)?;
+    assert_eq!(status["vips"][0]["address"], "192.0.2.9");
+
+    let empty = Cluster::new()?;
+    let output = empty.plugin.command(&["status"]).output()?;
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("Vipward is not installed there"), "{}", said(&output));
+    Ok(())
+}

@@ -1,0 +1,49 @@
+//! What a terminal shows after what was written to it: as much of ECMA-48 as is used.
+
+const ROWS: usize = 30;
+const COLUMNS: usize = 120;
+
+/// The lines on the screen, without the blanks at their ends.
+pub(crate) fn shown(written: &str) -> String {
+    let mut cells = [[' '; COLUMNS]; ROWS];
+    let (mut row, mut column) = (0, 0);
+    let mut letters = written.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\x1b' => {
+                let Some('[') = letters.next() else { continue };
+                let mut numbers = String::new();
+                let Some(command) = letters.by_ref().find(|letter| {
+                    let is_final = ('@'..='~').contains(letter);
+                    if !is_final {
+                        numbers.push(*letter);
+                    }
+                    is_final
+                }) else {
+                    break;
+                };
+                match command {
+                    // CUP: row and column, from 1.
+                    'H' => {
+                        let mut numbers = numbers.split(';').map(|number| number.parse().unwrap_or(1));
+                        row = numbers.next().unwrap_or(1_usize) - 1;
+                        column = numbers.next().unwrap_or(1_usize) - 1;
+                    }
+                    // ED, all of it.
+                    'J' => cells = [[' '; COLUMNS]; ROWS],
+                    _ => {}
+                }
+            }
+            '\r' => column = 0,
+            '\n' => row += 1,
+            letter => {
+                if let Some(cell) = cells.get_mut(row).and_then(|row| row.get_mut(column)) {
+                    *cell = letter;
+                }
+                column += 1;
+            }
+        }
+    }
+    let line = |row: &[char; COLUMNS]| row.iter().collect::<String>().trim_end().to_owned();
+    cells.iter().map(line).collect::<Vec<_>>().join("\n")
+}
