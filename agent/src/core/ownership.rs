@@ -11,6 +11,7 @@ mod asking;
 mod claims;
 mod handover;
 mod members;
+mod nobody;
 mod session;
 mod settings;
 mod standing;

@@ -6,12 +6,9 @@ use std::{net::Ipv4Addr, time::Duration};
 
 use vipward_common::{MacAddr, Policy};
 
-use super::{
-    CLOCKS_DIFFER, ClaimWrite, Command, Demand, Engine, Probed, Settings,
-    vip::{Again, Busy},
-};
+use super::{CLOCKS_DIFFER, Command, Demand, Engine, Probed, Settings, nobody::is_told, vip::Again};
 use crate::core::{
-    cluster::{ClaimNote, ClaimRecord, ClaimState, Epoch},
+    cluster::{ClaimRecord, Epoch},
     time::Monotonic,
     vendor,
 };
@@ -121,22 +118,8 @@ impl Engine {
     pub(super) fn tell_in_use(&mut self, address: Ipv4Addr, claim: Option<&ClaimRecord>, demand: &Demand) {
         let Address::InUse(mac) = self.vips[&address].asking.known else { return };
         let why = format!("{address} is in use by {mac}, {}; it is taken when it is free", vendor::of(mac));
-        let said = claim.is_some_and(|claim| {
-            claim.note.trouble.as_ref() == Some(&why)
-                && claim.note.services == demand.services
-                && claim.state == ClaimState::Released
-        });
-        if said {
-            return;
+        if !is_told(claim, demand, &why) {
+            self.tell_trouble(address, claim, demand, "its address is in use", why);
         }
-        let note = ClaimNote {
-            services: demand.services.clone(),
-            cause: "its address is in use".to_owned(),
-            trouble: Some(why),
-        };
-        let epoch = claim.map(|claim| claim.epoch).unwrap_or_default();
-        let expected = self.vips[&address].expected();
-        let state = ClaimState::Released;
-        self.send(Busy::Free, ClaimWrite { vip: address, expected, epoch, state, note, can_wait: true });
     }
 }

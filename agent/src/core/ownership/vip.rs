@@ -5,21 +5,13 @@ use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 use vipward_common::MacAddr;
 
 use super::{
-    ClaimWrite, Command, Demand, Disqualified, Engine, Entry, Expected, Notice, RANK_DELAY, StopReason,
-    asking::Asking, claims, handover::Handing, standing::Candidate,
+    ClaimWrite, Command, Demand, Disqualified, Engine, Entry, Expected, StopReason, asking::Asking, claims,
+    handover::Handing,
 };
 use crate::core::{
     cluster::{ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, NodeName, ServiceName, Session, Version},
     time::Monotonic,
 };
-
-/// How long nobody must have been able to hold a VIP before people are told.
-const AFTER: Duration = Duration::from_secs(1);
-/// How soon they may be told something else.
-const REPEAT: Duration = Duration::from_secs(10);
-/// How much later than its turn a candidate takes a VIP at the latest, while a better one is seen to get others: it may never
-/// get to this one.
-const MOST_PATIENT: Duration = Duration::from_secs(10);
 
 /// A request about a claim that is under way.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -376,133 +368,13 @@ impl Engine {
         self.take(address, Some(claim), from.max(rested), now)
     }
 
-    /// Takes a VIP that nobody has, when it is this node's turn.
-    fn take(
-        &mut self,
-        address: Ipv4Addr,
-        claim: Option<&ClaimRecord>,
-        from: Monotonic,
-        now: Monotonic,
-    ) -> Again {
-        let demand = self.vips[&address].demand.clone()?;
-        let epoch = claim.map(|claim| claim.epoch).unwrap_or_default();
-        let candidates = self.candidates(address, &demand, now);
-        if candidates.is_empty() {
-            let vip = self.vip(address);
-            vip.free = None;
-            // Whoever has it puts that right until then; what is told is a claim too.
-            if vip.unclear.is_some() && from > now {
-                return Some(from);
-            }
-            return self.tell_nobody(address, claim, &demand, now);
-        }
-        self.vip(address).nobody = None;
-        if !self.may_begin() {
-            return None;
-        }
-        if from > now {
-            self.vip(address).free = None;
-            return Some(from);
-        }
-        let us = self.settings.node.clone();
-        let was_ours = claim.and_then(|claim| claim.state.holder()).filter(|holder| holder.node == us);
-        // A VIP that nobody has had yet is in nobody's way, and what was ours is known to be at our MAC.
-        let is_known = |candidate: &Candidate| {
-            epoch == Epoch(0)
-                || candidate.known_at <= now
-                || was_ours.is_some_and(|holder| holder.mac == candidate.holder.mac)
-        };
-        let ready: Vec<&Candidate> = candidates.iter().filter(|candidate| is_known(candidate)).collect();
-        let Some(rank) = ready.iter().position(|candidate| candidate.holder.node == us) else {
-            self.vip(address).free = None;
-            return candidates.iter().map(|candidate| candidate.known_at).filter(|at| *at > now).min();
-        };
-        // A better one that has many to take is not overtaken while it gets on.
-        let latest =
-            ready[..rank].iter().filter_map(|better| self.members.get(&better.holder.node)?.took).max();
-        let must_be_asked = was_ours.is_none() && self.must_be_asked(epoch, &demand);
-        let mut delay = RANK_DELAY * u32::try_from(rank).unwrap_or(u32::MAX);
-        if rank > 0 && must_be_asked {
-            // The one before asks first.
-            delay += self.settings.probing.unwrap_or_default();
-        }
-        let since = *self.vip(address).free.get_or_insert(now);
-        let turn = latest.map_or(since, |latest| latest.clamp(since, since + MOST_PATIENT)) + delay;
-        if turn > now {
-            return Some(turn);
-        }
-        self.vip(address).asking.first = rank == 0;
-        if must_be_asked && let Err(again) = self.is_free(address, now) {
-            if rank == 0 {
-                self.tell_in_use(address, claim, &demand);
-            }
-            return again;
-        }
-        let is_new = claim.is_none();
-        if is_new && self.creating.len() >= self.settings.most_new {
-            self.crowded_out.insert(address);
-            return None;
-        }
-        let cause = match claim.and_then(|claim| claim.state.holder()) {
-            Some(holder) if holder.node != us => format!("{} is gone", holder.node),
-            Some(_) => "its agent has started again".to_owned(),
-            None if epoch == Epoch(0) => "it is new".to_owned(),
-            None => "nobody held it".to_owned(),
-        };
-        self.make_ours(address, epoch.next(), &cause, true);
-        if is_new && self.vips[&address].busy.is_some() {
-            self.creating.insert(address);
-        }
-        None
-    }
-
-    /// Says why nobody can hold it, when it is on this node to say.
-    fn tell_nobody(
-        &mut self,
-        address: Ipv4Addr,
-        claim: Option<&ClaimRecord>,
-        demand: &Demand,
-        now: Monotonic,
-    ) -> Again {
-        let since = *self.vip(address).nobody.get_or_insert(now);
-        if !self.is_reporter(address, now) {
-            return Some(now + self.rest());
-        }
-        if since + AFTER > now {
-            return Some(since + AFTER);
-        }
-        let why = self.explain(address, demand, now);
-        let said = claim.map(|claim| &claim.note);
-        let is_said = said
-            .is_some_and(|note| note.trouble.as_ref() == Some(&why) && note.services == demand.services)
-            && claim.is_some_and(|claim| claim.state == ClaimState::Released);
-        if is_said {
-            return Some(now + self.rest());
-        }
-        let note = ClaimNote {
-            services: demand.services.clone(),
-            cause: "no node can hold it".to_owned(),
-            trouble: Some(why.clone()),
-        };
-        self.command(Command::Notify(Notice::Nobody {
-            vip: address,
-            services: demand.services.clone(),
-            why,
-        }));
-        let epoch = claim.map(|claim| claim.epoch).unwrap_or_default();
-        self.vip(address).nobody = Some(now + REPEAT);
-        let (expected, state) = (self.vips[&address].expected(), ClaimState::Released);
-        self.send(Busy::Free, ClaimWrite { vip: address, expected, epoch, state, note, can_wait: true });
-        None
-    }
-
     /// Writes a claim that makes this node the holder of a VIP that it, or who hands it over, answers for.
     pub(super) fn hold(&mut self, address: Ipv4Addr, epoch: Epoch, cause: &str) {
         self.make_ours(address, epoch, cause, false);
     }
 
     /// Writes a claim that makes this node the holder; it is one when the write has succeeded.
-    fn make_ours(&mut self, address: Ipv4Addr, epoch: Epoch, cause: &str, can_wait: bool) {
+    pub(super) fn make_ours(&mut self, address: Ipv4Addr, epoch: Epoch, cause: &str, can_wait: bool) {
         let vip = &self.vips[&address];
         let demand = vip.demand.clone().unwrap_or_default();
         let Some(session) = self.own.session() else { return };
@@ -593,7 +465,11 @@ impl Engine {
                 return;
             }
             vip.entry = Some(entry);
-            vip.home.clone_from(&home);
+            if vip.home != home {
+                vip.home.clone_from(&home);
+                // What is known is of another segment.
+                self.stop_asking(address);
+            }
         }
         self.command(Command::SetEntry { vip: address, entry, home });
     }

@@ -4,7 +4,7 @@ use vipward_common::MacAddr;
 
 use super::world::*;
 use crate::core::{
-    cluster::{ClaimState, NodeRecord},
+    cluster::{ClaimState, NodeLink, NodeRecord},
     ownership::{Demand, Event, Probed, Settings},
 };
 
@@ -103,6 +103,39 @@ fn nothing_is_asked_when_another_node_comes_first_or_the_vip_is_wanted_no_more()
     let mut world = living("a", &["b"]);
     world.want();
     assert_eq!(world.tell(Event::Demand(VIP, None)), ["no entry", "stop probing"]);
+}
+
+/// Has a VIP wanted on the interface `eth0` first, then on `eth1`; returns what follows from that.
+fn moved_after(found: impl FnOnce(&mut World)) -> Vec<String> {
+    let on = |interface: &str| {
+        let interfaces = vec![interface.parse().expect("a pattern")];
+        Demand { interfaces, ..demand() }
+    };
+    let mut world = living("a", &[]);
+    world.tell(Event::Links(vec![link("a"), NodeLink { name: "eth1".into(), mac: mac("z"), ..link("a") }]));
+    world.after(REST * 2);
+    assert_eq!(world.want_so(on("eth0")), ["entry foreign ?", "probe"]);
+    found(&mut world);
+    let mut lines = world.want_so(on("eth1"));
+    lines.extend(world.after(ms(5_000)));
+    lines
+}
+
+#[test]
+fn what_was_found_on_one_segment_says_nothing_about_another() {
+    let again = ["stop probing", "entry foreign ?", "probe"];
+    assert_eq!(moved_after(|_| {}), again, "while it is asked");
+    let is_used = |world: &mut World| {
+        probed(world, in_use(false));
+        world.answer();
+    };
+    assert_eq!(moved_after(is_used), again, "when it is in use");
+    let is_free = |world: &mut World| {
+        probed(world, Probed::Free);
+        // The claim cannot be written.
+        world.refuse();
+    };
+    assert_eq!(moved_after(is_free), ["entry foreign ?", "probe"], "when it is free");
 }
 
 #[test]
