@@ -23,7 +23,7 @@ const SUMMARY: Duration = Duration::from_mins(1);
 /// MACs that are told apart in one conflict.
 const MAX_OFFENDERS: usize = 16;
 /// Conflicts that are told apart.
-const MAX_CONFLICTS: usize = 4_096;
+const MOST_CASES: usize = 4_096;
 /// How long after a claim the program's own counts are read: several hosts may have answered at once, and it tells of one.
 const COUNT_AFTER: Duration = Duration::from_millis(200);
 /// How often they are read at most.
@@ -151,7 +151,7 @@ impl Conflicts {
         if self.cases.get(&key).is_some_and(|case| case.conflict.what != what) {
             self.end(&key, End::Turned, commands);
         }
-        if !self.cases.contains_key(&key) && self.cases.len() == MAX_CONFLICTS {
+        if !self.cases.contains_key(&key) && self.cases.len() == MOST_CASES {
             self.caseless = self.caseless.saturating_add(times);
             self.caseless_due = self.caseless_due.max(now);
             if what == What::Held && self.settings.defend == Defend::Always {
@@ -212,18 +212,15 @@ impl Conflicts {
 
     /// Takes over what the program has counted of each VIP and MAC.
     fn on_counted(&mut self, counted: &[Counted], commands: &mut Vec<Command>) {
-        for count in counted {
-            let Some(case) = self.cases.get_mut(&count.key) else { continue };
+        for Counted { key, offender: count } in counted {
+            let Some(case) = self.cases.get_mut(key) else { continue };
             // What was quiet before the conflict began has no part in it.
             if count.last < case.conflict.begun {
                 continue;
             }
             let is_new_mac = case.meet(count.mac, count.source, count.oper, count.last);
-            let Some(offender) =
-                case.conflict.offenders.iter_mut().find(|offender| offender.mac == count.mac)
-            else {
-                continue;
-            };
+            let mut offenders = case.conflict.offenders.iter_mut();
+            let Some(offender) = offenders.find(|offender| offender.mac == count.mac) else { continue };
             let began_before = count.first < case.conflict.begun;
             let before = case.before.entry(count.mac).or_insert_with(|| {
                 if began_before { count.claims.saturating_sub(offender.claims.max(1)) } else { 0 }

@@ -27,7 +27,8 @@ fn sight(host: u16, mac: MacAddr, times: u64) -> Sight {
 }
 
 fn counted(host: u16, mac: MacAddr, (first, last): (u64, u64), claims: u64) -> Counted {
-    Counted { key: key(host), mac, source: SOURCE, oper: 2, first: at(first), last: at(last), claims }
+    let offender = Offender { mac, source: SOURCE, oper: 2, first: at(first), last: at(last), claims };
+    Counted { key: key(host), offender }
 }
 
 /// What is told, in few words: what, and the VIP's host, MACs or numbers.
@@ -258,7 +259,7 @@ fn a_flood_from_ever_new_macs_names_a_few_and_counts_all() {
 #[test]
 fn conflicts_beyond_the_bound_are_counted_together() {
     let mut run = Run::start(&Settings { defend: Defend::Never, ..SETTINGS });
-    let most = u16::try_from(MAX_CONFLICTS).expect("it fits");
+    let most = u16::try_from(MOST_CASES).expect("it fits");
     for host in 0..most {
         run.tell(Event::Sighted(sight(host, stranger(1), 1)));
     }
@@ -268,7 +269,7 @@ fn conflicts_beyond_the_bound_are_counted_together() {
     run.conflicts.configure(&SETTINGS);
     let defended = run.tell(Event::Sighted(sight(most, stranger(1), 0)));
     assert_eq!(defended.len(), 1, "they are defended all the same: {defended:?}");
-    assert_eq!(run.conflicts.open().len(), MAX_CONFLICTS);
+    assert_eq!(run.conflicts.open().len(), MOST_CASES);
     assert!(run.until(500).contains(&"too many 30".to_owned()));
 }
 

@@ -70,23 +70,13 @@ pub struct Sight {
     pub at: Monotonic,
 }
 
-/// What the program has counted of one MAC's claims on one VIP.
+/// What the program has counted of one MAC's claims on one VIP, from the first that it remembers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counted {
     /// The VIP and where it was claimed.
     pub key: VipKey,
-    /// sha of the claims.
-    pub mac: MacAddr,
-    /// Ethernet source of the last one.
-    pub source: MacAddr,
-    /// oper of the last one.
-    pub oper: u16,
-    /// When the first one came.
-    pub first: Monotonic,
-    /// When the last one came.
-    pub last: Monotonic,
-    /// How many.
-    pub claims: u64,
+    /// By whom, and how often.
+    pub offender: Offender,
 }
 
 /// What happened.

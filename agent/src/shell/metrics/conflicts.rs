@@ -1,22 +1,14 @@
 //! Conflicts, from what is told about them.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, PoisonError},
-};
-
 use prometheus_client::{
     metrics::{counter::Counter, gauge::Gauge},
     registry::Registry,
 };
-use vipward_common::{MacAddr, VipKey};
 
 use crate::core::conflict::{Conflict, Line};
 
 #[cfg(test)]
 mod tests;
-
-type Active = BTreeMap<VipKey, BTreeSet<MacAddr>>;
 
 /// The conflicts that go on, and how many there were.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +16,6 @@ pub struct ConflictMetrics {
     active: Gauge,
     offenders: Gauge,
     total: Counter,
-    cases: Arc<Mutex<Active>>,
 }
 
 impl ConflictMetrics {
@@ -42,26 +33,16 @@ impl ConflictMetrics {
         registry.register("conflicts", "Conflicts that have begun", self.total.clone());
     }
 
-    /// Takes note of what is told about a conflict.
-    pub fn on_line(&self, line: &Line) {
-        let mut cases = self.cases.lock().unwrap_or_else(PoisonError::into_inner);
-        match line {
-            Line::Began { conflict, sight: _ } => {
-                self.total.inc();
-                cases.insert(conflict.key, macs(conflict));
-            }
-            Line::NewOffender { conflict, mac: _ } | Line::GoesOn { conflict, times: _ } => {
-                cases.insert(conflict.key, macs(conflict));
-            }
-            Line::Ended { conflict, why: _ } => drop(cases.remove(&conflict.key)),
-            Line::TooMany { .. } => {}
+    /// Takes note of what is told about a conflict, and of those that are open now.
+    pub fn on_line<'a>(&self, line: &Line, open: impl ExactSizeIterator<Item = &'a Conflict>) {
+        if matches!(line, Line::Began { .. }) {
+            self.total.inc();
         }
-        self.active.set(cases.len().try_into().unwrap_or(i64::MAX));
-        let offenders: usize = cases.values().map(BTreeSet::len).sum();
-        self.offenders.set(offenders.try_into().unwrap_or(i64::MAX));
+        self.active.set(gauge(open.len()));
+        self.offenders.set(gauge(open.map(|conflict| conflict.offenders.len()).sum()));
     }
 }
 
-fn macs(conflict: &Conflict) -> BTreeSet<MacAddr> {
-    conflict.offenders.iter().map(|offender| offender.mac).collect()
+fn gauge(count: usize) -> i64 {
+    count.try_into().unwrap_or(i64::MAX)
 }

@@ -8,7 +8,7 @@ use vipward_common::{Event, EventKind, MacAddr, VipKey};
 use super::{Driver, RunError, now, report, source::Source};
 use crate::core::{
     announce,
-    conflict::{self, Counted, Line, Sight, What},
+    conflict::{self, Counted, Line, Offender, Sight, What},
     probing,
     time::Monotonic,
 };
@@ -113,7 +113,7 @@ impl<S: Source> Driver<S> {
 
     fn tell(&mut self, line: &Line) {
         report::conflict(line, &self.view);
-        self.metrics.conflicts.on_line(line);
+        self.metrics.conflicts.on_line(line, self.conflicts.open());
         self.source.note_conflict(line);
     }
 
@@ -129,12 +129,14 @@ impl<S: Source> Driver<S> {
             offenders.into_iter().filter(|(key, offender)| is_stranger(offender.kind) && !is_peer(key.mac));
         let counted = strangers.map(|(key, offender)| Counted {
             key: VipKey { ifindex: key.ifindex, vlan: key.vlan, _pad: 0, addr: key.addr },
-            mac: MacAddr(key.mac),
-            source: MacAddr(offender.source),
-            oper: offender.oper,
-            first: Monotonic::from_nanos(offender.first_ns),
-            last: Monotonic::from_nanos(offender.last_ns),
-            claims: offender.claims,
+            offender: Offender {
+                mac: MacAddr(key.mac),
+                source: MacAddr(offender.source),
+                oper: offender.oper,
+                first: Monotonic::from_nanos(offender.first_ns),
+                last: Monotonic::from_nanos(offender.last_ns),
+                claims: offender.claims,
+            },
         });
         Ok(counted.collect())
     }

@@ -1,3 +1,5 @@
+use vipward_common::{MacAddr, VipKey};
+
 use super::*;
 use crate::core::{
     conflict::{End, Offender, Sight, What},
@@ -48,18 +50,20 @@ fn ended(key: VipKey) -> Line {
 
 #[test]
 fn conflicts_are_counted_from_their_beginning_to_their_end() {
+    let joined = Line::NewOffender { conflict: conflict(KEY, &[1, 2]), mac: mac(2) };
+    let both = vec![conflict(KEY, &[1, 2]), conflict(OTHER, &[1])];
     let steps = [
-        ("a stranger claims", began(KEY, 1), (1, 1, 1)),
-        ("another joins it", Line::NewOffender { conflict: conflict(KEY, &[1, 2]), mac: mac(2) }, (1, 2, 1)),
-        ("the same on another VIP", began(OTHER, 1), (2, 3, 2)),
-        ("more than are told apart", Line::TooMany { times: 7 }, (2, 3, 2)),
-        ("the first is over", ended(KEY), (1, 1, 2)),
-        ("the second, too", ended(OTHER), (0, 0, 2)),
-        ("it begins again", began(KEY, 1), (1, 1, 3)),
+        ("a stranger claims", began(KEY, 1), vec![conflict(KEY, &[1])], (1, 1, 1)),
+        ("another joins it", joined, vec![conflict(KEY, &[1, 2])], (1, 2, 1)),
+        ("the same on another VIP", began(OTHER, 1), both.clone(), (2, 3, 2)),
+        ("more than are told apart", Line::TooMany { times: 7 }, both, (2, 3, 2)),
+        ("the first is over", ended(KEY), vec![conflict(OTHER, &[1])], (1, 1, 2)),
+        ("the second, too", ended(OTHER), vec![], (0, 0, 2)),
+        ("it begins again", began(KEY, 1), vec![conflict(KEY, &[1])], (1, 1, 3)),
     ];
     let metrics = ConflictMetrics::default();
-    for (what, line, (active, offenders, total)) in steps {
-        metrics.on_line(&line);
+    for (what, line, open, (active, offenders, total)) in steps {
+        metrics.on_line(&line, open.iter());
         let now = (metrics.active.get(), metrics.offenders.get(), metrics.total.get());
         assert_eq!(now, (active, offenders, total), "{what}");
     }
