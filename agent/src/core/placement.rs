@@ -283,12 +283,14 @@ pub fn peers<'a>(
     interfaces.into_iter().flat_map(on_one).collect()
 }
 
-/// Places every VIP. `placed` says where VIPs are now: one whose subnet has gone stays there.
+/// Places every VIP. `placed` says where VIPs are now: one whose subnet has gone stays there. `is_there` says which entries
+/// there are: when there is no room for all VIPs, none of these is turned out for another.
 pub fn place<'a>(
     config: &Config,
     vips: impl ExactSizeIterator<Item = Wanted<'a>>,
     view: &NetView,
     placed: &BTreeMap<Ipv4Addr, u32>,
+    is_there: &dyn Fn(&VipKey) -> bool,
     max_vips: u32,
 ) -> Placement {
     let in_use = placed.values().copied().collect();
@@ -303,7 +305,6 @@ pub fn place<'a>(
         left_out: Vec::new(),
         problems,
     };
-    let room = max_vips as usize;
     let mut homes = Vec::with_capacity(vips.len());
     let placer = Placer::new(view, &attached, placed);
     for vip in vips {
@@ -311,27 +312,28 @@ pub fn place<'a>(
             placement.problems.push(problem);
             continue;
         }
-        let home = match placer.interface_of(&vip) {
+        match placer.interface_of(&vip) {
             Ok((interface, warning)) => {
                 placement.problems.extend(warning);
-                Some(interface)
+                homes.push((vip, Some(interface)));
             }
-            Err(problem @ Problem::NetworkAddress { .. }) => {
-                placement.problems.push(problem);
-                continue;
-            }
+            Err(problem @ Problem::NetworkAddress { .. }) => placement.problems.push(problem),
             Err(problem) => {
                 placement.problems.push(problem);
-                None
+                homes.push((vip, None));
             }
-        };
-        if home.is_some() && placement.desired.entries.len() == room {
-            placement.left_out.push(vip.address);
-            continue;
         }
-        placement.put_home(&vip, home, view);
-        homes.push((vip.address, home.map(|interface| interface.index)));
     }
+    placement.left_out = beyond(max_vips, &homes, |vip, home| {
+        placed.contains_key(&vip) || is_there(&VipKey::untagged(home, vip.octets()))
+    });
+    let left_out: BTreeSet<Ipv4Addr> = placement.left_out.iter().copied().collect();
+    homes.retain(|(vip, _)| !left_out.contains(&vip.address));
+    for (vip, home) in &homes {
+        placement.put_home(vip, *home, view);
+    }
+    let homes: Vec<(Ipv4Addr, Option<u32>)> =
+        homes.iter().map(|(vip, home)| (vip.address, home.map(|interface| interface.index))).collect();
     // Last, so that an interface that comes up takes no held VIP's room.
     placement.put_shadows(&homes, &attached, max_vips);
     if let Some(first) = placement.left_out.first() {
@@ -339,6 +341,24 @@ pub fn place<'a>(
         placement.problems.push(Problem::NoRoom { first: *first, left_out, max: max_vips });
     }
     placement
+}
+
+/// The VIPs that there is no room for: the last of those that are new.
+fn beyond(
+    room: u32,
+    homes: &[(Wanted, Option<&Interface>)],
+    is_there: impl Fn(Ipv4Addr, u32) -> bool,
+) -> Vec<Ipv4Addr> {
+    let homes = homes.iter().filter_map(|(vip, home)| Some((vip.address, home.as_ref()?.index)));
+    let left_out = homes.clone().count().saturating_sub(room as usize);
+    if left_out == 0 {
+        return Vec::new();
+    }
+    let (there, new): (Vec<_>, Vec<_>) = homes.partition(|(vip, home)| is_there(*vip, *home));
+    let last_first = new.into_iter().rev().chain(there.into_iter().rev());
+    let mut beyond: Vec<Ipv4Addr> = last_first.take(left_out).map(|(vip, _)| vip).collect();
+    beyond.reverse();
+    beyond
 }
 
 /// One file may serve all hosts: the one where a guarded VIP lives must not silence itself.

@@ -5,6 +5,7 @@
 //!
 //! Everything about the host is the same whatever the VIPs come from; `standalone` and `cluster` drive it.
 
+mod announcing;
 mod answers;
 mod apply;
 mod behind;
@@ -14,6 +15,7 @@ mod report;
 mod segment;
 mod source;
 mod standalone;
+mod unprobed;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -8,12 +8,14 @@ use crate::core::net::ConnectedRoute;
 struct Host {
     view: NetView,
     placed: BTreeMap<Ipv4Addr, u32>,
+    there: BTreeSet<VipKey>,
     max_vips: u32,
 }
 
 impl Host {
     fn new() -> Self {
-        let mut host = Self { view: NetView::default(), placed: BTreeMap::new(), max_vips: 64 };
+        let mut host =
+            Self { view: NetView::default(), placed: BTreeMap::new(), there: BTreeSet::new(), max_vips: 64 };
         host.add(1, "lo", &["127.0.0.1/8"]);
         host.add(2, "eth0", &["10.0.0.5/24"]);
         host.add(3, "eth1", &["10.0.1.5/24"]);
@@ -55,7 +57,8 @@ impl Host {
 
     fn place(&self, config: &str) -> Placement {
         let config = Config::parse(config, "vipward.yaml", "host").expect("a good configuration");
-        place(&config, config.vips.iter().map(Wanted::from), &self.view, &self.placed, self.max_vips)
+        let vips = config.vips.iter().map(Wanted::from);
+        place(&config, vips, &self.view, &self.placed, &|key| self.there.contains(key), self.max_vips)
     }
 }
 
@@ -308,6 +311,27 @@ fn vips_that_do_not_fit_are_left_out_and_the_others_work() {
              --max-vips",
         ]
     );
+}
+
+#[test]
+fn no_vip_that_has_room_is_turned_out_for_one_that_comes_first() {
+    let mut host = Host::new();
+    host.max_vips = 2;
+    let before = host.place("vips: [{address: 10.0.0.11}, {address: 10.0.0.12}, {address: 10.0.0.13}]");
+    host.there = before.desired.entries.keys().copied().collect();
+    let all = "vips: [{address: 10.0.0.9}, {address: 10.0.0.11}, {address: 10.0.0.10}, {address: 10.0.0.12}]";
+    let got = host.place(all);
+    assert_eq!(homes(&got), homes(&before));
+    assert_eq!(got.left_out, [Ipv4Addr::new(10, 0, 0, 9), Ipv4Addr::new(10, 0, 0, 10)]);
+    host.max_vips = 3;
+    assert_eq!(
+        host.place(all).left_out,
+        [Ipv4Addr::new(10, 0, 0, 10)],
+        "the first of the file of those that are new"
+    );
+    host.max_vips = 1;
+    let smaller = [Ipv4Addr::new(10, 0, 0, 12), Ipv4Addr::new(10, 0, 0, 9), Ipv4Addr::new(10, 0, 0, 10)];
+    assert_eq!(host.place(all).left_out, smaller, "a smaller map");
 }
 
 #[test]

@@ -47,7 +47,8 @@ pub(super) fn config(options: &Options, view: &NetView) -> (Look<Listed>, Option
 
 fn place(config: &Config, view: &NetView) -> (Option<String>, Vec<String>) {
     let placed = BTreeMap::new();
-    let placement = placement::place(config, config.vips.iter().map(Wanted::from), view, &placed, u32::MAX);
+    let placement =
+        placement::place(config, config.vips.iter().map(Wanted::from), view, &placed, &|_| false, u32::MAX);
     let home = placement.desired.entries.iter().find(|(_, entry)| !entry.mac.is_zero());
     let problems = placement.problems.iter().map(ToString::to_string).collect();
     (home.map(|(key, _)| view.name_of(key.ifindex)), problems)

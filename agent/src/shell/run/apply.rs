@@ -1,4 +1,4 @@
-//! Bringing the kernel to what the core desires: attaching, planning against what is read back, applying, announcing.
+//! Bringing the kernel to what the core desires: attaching, planning against what is read back, applying.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,31 +6,29 @@ use std::{
 };
 
 use tracing::{debug, error, info, warn};
-use vipward_common::{Event, EventKind, Fence, FenceState, MacAddr, Role, VipEntry, VipKey, Yield};
+use vipward_common::{Fence, MacAddr, Role, VipEntry, VipKey, Yield};
 
 use super::{
     Driver, RETRY, RunError,
     behind::{Failure, Left},
     now,
     source::Source,
+    unprobed::silence,
 };
 use crate::{
     core::{
         announce,
         config::XdpMode,
         conflict,
-        net::{Interface, NetView},
+        net::Interface,
         placement::{self, Desired, DesiredEntry, Placement},
         plan::{self, Action, Observed, Slots},
         probing,
-        time::Monotonic,
     },
     shell::{
         bind,
-        bpf::{BpfError, Maps, Mode},
+        bpf::{BpfError, Mode},
         causes::chain,
-        clock,
-        packet::Sent,
     },
 };
 
@@ -70,7 +68,7 @@ impl<S: Source> Driver<S> {
         let entries = self.plane.maps().entries()?;
         self.slots = entries.values().map(|entry| entry.slot).collect();
         let placed = plan::placed(&entries);
-        let mut placement = self.place(&placed);
+        let mut placement = self.place(&placed, &|key| entries.contains_key(key));
         if !self.source.is_known() {
             placement.desired.entries = entries.iter().map(|(key, entry)| (*key, as_found(entry))).collect();
         }
@@ -171,8 +169,10 @@ impl<S: Source> Driver<S> {
         }
         let placed = plan::placed(&entries);
         let wanted = self.source.wanted_of(&self.config, vips);
+        let is_there = |key: &VipKey| entries.contains_key(key);
+        let max = maps.max_vips();
         let Placement { mut desired, left_out, .. } =
-            placement::place(&self.config, wanted.into_iter(), &self.view, &placed, maps.max_vips());
+            placement::place(&self.config, wanted.into_iter(), &self.view, &placed, &is_there, max);
         self.leave_out_unattached(&mut desired);
         let mut reserved = self.slots.clone();
         for entry in entries.values() {
@@ -251,10 +251,10 @@ impl<S: Source> Driver<S> {
         }
     }
 
-    /// Where everything is to be, when VIPs are where `placed` says.
-    fn place(&self, placed: &BTreeMap<Ipv4Addr, u32>) -> Placement {
+    /// Where everything is to be, when VIPs are where `placed` says, and what `is_there` says has an entry.
+    fn place(&self, placed: &BTreeMap<Ipv4Addr, u32>, is_there: &dyn Fn(&VipKey) -> bool) -> Placement {
         let vips = self.source.wanted(&self.config);
-        placement::place(&self.config, vips, &self.view, placed, self.plane.maps().max_vips())
+        placement::place(&self.config, vips, &self.view, placed, is_there, self.plane.maps().max_vips())
     }
 
     /// Whether the network, as it is now, calls for nothing but what was brought about last.
@@ -268,7 +268,7 @@ impl<S: Source> Driver<S> {
             let interface = self.view.by_name(interface);
             interface.is_some_and(|interface| interface.addresses.iter().any(|net| net.addr() == *vip))
         });
-        let mut now = self.place(placed);
+        let mut now = self.place(placed, &|key| placement.desired.entries.contains_key(key));
         self.leave_out_unattached(&mut now.desired);
         silence(&mut now.desired, &self.held_back);
         attached && bound && now == *placement
@@ -469,142 +469,6 @@ impl<S: Source> Driver<S> {
         self.tell_announcer(event)
     }
 
-    /// Announces what is found held in the pins, so that the schedule goes on with it.
-    pub(super) fn adopt(&mut self) -> Result<(), RunError> {
-        for (key, entry) in self.plane.maps().entries()? {
-            if entry.role == Role::Held {
-                self.tell_announcer(announce::Event::Taken { key, mac: MacAddr(entry.mac) })?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Tells the announcer which interfaces have lost or found their carrier, or have gone, since `before`.
-    pub(super) fn note_carrier(&mut self, before: &NetView) -> Result<(), RunError> {
-        let carrier = |view: &NetView, ifindex| {
-            view.interfaces.get(&ifindex).map(|interface: &Interface| interface.up && interface.carrier)
-        };
-        let all: BTreeSet<u32> =
-            before.interfaces.keys().chain(self.view.interfaces.keys()).copied().collect();
-        for ifindex in all {
-            match (carrier(before, ifindex), carrier(&self.view, ifindex)) {
-                (None | Some(false), Some(true)) => {
-                    self.tell_prober(probing::Event::Restart { ifindex })?;
-                    if self.held_back.iter().any(|key| key.ifindex == ifindex) {
-                        self.settled = None;
-                    }
-                    self.tell_announcer(announce::Event::CarrierReturned { ifindex })?;
-                }
-                (None | Some(true), Some(false)) => {
-                    // What is asked now reaches nobody, and their silence says nothing.
-                    let asked = self.held_back.iter().filter(|key| key.ifindex == ifindex).copied();
-                    for key in asked.collect::<Vec<_>>() {
-                        self.ask_no_more(key)?;
-                    }
-                    self.tell_announcer(announce::Event::CarrierLost { ifindex })?;
-                }
-                (Some(_), None) => self.tell_announcer(announce::Event::InterfaceGone { ifindex })?,
-                (None, None) | (Some(true), Some(true)) | (Some(false), Some(false)) => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Holds back what would be held for the first time until its address is known to be free.
-    fn hold_back_unprobed(&mut self, desired: &mut Desired, observed: &Observed) -> Result<(), RunError> {
-        // What was yielded is a peer's, and has been ours: whoever takes it back does not ask.
-        let yielded = plan::yielded(observed);
-        let is_ours = |key: &VipKey| {
-            observed.entries.get(key).is_some_and(|entry| entry.role != Role::Foreign)
-                || yielded.contains_key(&Ipv4Addr::from(key.addr))
-        };
-        let must_be_asked = |(key, entry): &(&VipKey, &DesiredEntry)| {
-            entry.role == Role::Held && !is_ours(key) && self.source.must_be_free(key.addr.into())
-        };
-        let held_back: BTreeSet<VipKey> =
-            desired.entries.iter().filter(must_be_asked).map(|(key, _)| *key).collect();
-        silence(desired, &held_back);
-        let before = std::mem::replace(&mut self.held_back, held_back);
-        for key in before.difference(&self.held_back).copied().collect::<Vec<_>>() {
-            self.ask_no_more(key)?;
-        }
-        Ok(())
-    }
-
-    /// Has it found out whether the addresses are free of what is held back. By now the program tells what it hears of them.
-    fn ask_about_held_back(&mut self) -> Result<(), RunError> {
-        let new = self.held_back.iter().filter(|key| !self.prober.asks_about(key)).copied();
-        for key in new.collect::<Vec<_>>() {
-            let interface = self.view.interfaces.get(&key.ifindex);
-            // What is asked without carrier reaches nobody.
-            if interface.is_some_and(|interface| interface.up && interface.carrier) {
-                self.tell_prober(probing::Event::Wanted(key))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// A peer claims what we hold: with no other authority than the file, we hold it still, and say so.
-    pub(super) fn note_contested(&mut self, event: &Event) -> Result<(), RunError> {
-        if event.kind != EventKind::Contested {
-            return Ok(());
-        }
-        let key = VipKey { ifindex: event.ifindex, vlan: event.vlan, _pad: 0, addr: event.vip };
-        match self.plane.maps().entry(&key)? {
-            Some(entry) if entry.role == Role::Held => {
-                self.tell_announcer(announce::Event::Challenged { key })
-            }
-            Some(_) | None => Ok(()),
-        }
-    }
-
-    pub(super) fn tell_announcer(&mut self, event: announce::Event) -> Result<(), RunError> {
-        if !self.started {
-            return Ok(());
-        }
-        let now = now()?;
-        let commands = self.announcer.on_event(event, now);
-        self.send(commands, now);
-        Ok(())
-    }
-
-    /// Sends what is due.
-    pub(super) fn announce(&mut self, now: Monotonic) {
-        let commands = self.announcer.on_event(announce::Event::Tick, now);
-        self.send(commands, now);
-    }
-
-    fn send(&mut self, commands: Vec<announce::Command>, now: Monotonic) {
-        for announce::Command::Send { key, mac, round } in commands {
-            let vip = Ipv4Addr::from(key.addr);
-            let maps = self.plane.maps();
-            match self.packets.send(key.ifindex, mac, vip, || is_ours(maps, &key, mac)) {
-                Ok(Sent::Both) => {
-                    self.metrics.announcements.sent();
-                    if round == announce::Round::Taking(0) {
-                        self.source.note_announced(vip, now);
-                    }
-                    debug!(%vip, interface = %self.name(key.ifindex), %mac, ?round, "announced");
-                }
-                Ok(Sent::Stopped { .. }) => {
-                    self.metrics.announcements.stopped();
-                    debug!(%vip, interface = %self.name(key.ifindex), "not announced: not ours, or the fence is not valid");
-                }
-                // The carrier's return, or the next refresh, announces again.
-                Err(error) => {
-                    self.metrics.announcements.failed();
-                    warn!(%vip, interface = %self.name(key.ifindex), error = chain(&error), "not announced");
-                }
-            }
-        }
-    }
-
-    /// Whether the pinned maps, read now, say that this node answers for the VIP while the fence is valid.
-    pub(super) fn may_announce(&self, key: &VipKey) -> bool {
-        let mac = self.view.interfaces.get(&key.ifindex).map(|interface| interface.mac);
-        mac.is_some_and(|mac| is_ours(self.plane.maps(), key, mac))
-    }
-
     pub(super) fn name(&self, ifindex: u32) -> String {
         self.view.name_of(ifindex)
     }
@@ -631,34 +495,6 @@ fn vip_of(action: &Action) -> Option<Ipv4Addr> {
 /// An entry as it was found, to be left so.
 fn as_found(entry: &VipEntry) -> DesiredEntry {
     DesiredEntry { role: entry.role, mac: MacAddr(entry.mac), until_ns: entry.until_ns }
-}
-
-/// Makes entries foreign, whoever may have them, and binds none of their addresses.
-fn silence(desired: &mut Desired, held_back: &BTreeSet<VipKey>) {
-    if held_back.is_empty() {
-        return;
-    }
-    for key in held_back {
-        if let Some(entry) = desired.entries.get_mut(key) {
-            *entry = DesiredEntry::new(Role::Foreign, MacAddr::ZERO);
-        }
-    }
-    let silent: BTreeSet<Ipv4Addr> = held_back.iter().map(|key| key.addr.into()).collect();
-    desired.binds.retain(|(_, vip)| !silent.contains(vip));
-}
-
-/// Whether the pinned maps, read now, say that this node answers for the VIP with `mac` while the fence is valid.
-fn is_ours(maps: &Maps, key: &VipKey, mac: MacAddr) -> bool {
-    let ours = || -> Result<bool, BpfError> {
-        let Some(entry) = maps.entry(key)? else { return Ok(false) };
-        let yielded = maps.state(entry.slot)?.yielded;
-        let Ok(now_ns) = clock::monotonic_ns() else { return Ok(false) };
-        Ok(entry.role == Role::Held
-            && entry.mac == mac.0
-            && yielded.yielded_to(entry.generation).is_none()
-            && maps.fence()?.state(now_ns) == FenceState::Valid)
-    };
-    ours().unwrap_or(false)
 }
 
 /// The modes to try, in order. A veth delivers a native answer only when its peer runs an XDP program too, which

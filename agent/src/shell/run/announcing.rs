@@ -1,0 +1,140 @@
+//! Announcing: what the announcer is told, and what it sends while the maps say that the VIP is ours.
+
+use std::{collections::BTreeSet, net::Ipv4Addr};
+
+use tracing::{debug, warn};
+use vipward_common::{Event, EventKind, FenceState, MacAddr, Role, VipKey};
+
+use super::{Driver, RunError, now, source::Source};
+use crate::{
+    core::{
+        announce,
+        net::{Interface, NetView},
+        probing,
+        time::Monotonic,
+    },
+    shell::{
+        bpf::{BpfError, Maps},
+        causes::chain,
+        clock,
+        packet::Sent,
+    },
+};
+
+impl<S: Source> Driver<S> {
+    /// Announces what is found held in the pins, so that the schedule goes on with it.
+    pub(super) fn adopt(&mut self) -> Result<(), RunError> {
+        for (key, entry) in self.plane.maps().entries()? {
+            if entry.role == Role::Held {
+                self.tell_announcer(announce::Event::Taken { key, mac: MacAddr(entry.mac) })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the announcer which interfaces have lost or found their carrier, or have gone, since `before`.
+    pub(super) fn note_carrier(&mut self, before: &NetView) -> Result<(), RunError> {
+        let carrier = |view: &NetView, ifindex| {
+            view.interfaces.get(&ifindex).map(|interface: &Interface| interface.up && interface.carrier)
+        };
+        let all: BTreeSet<u32> =
+            before.interfaces.keys().chain(self.view.interfaces.keys()).copied().collect();
+        for ifindex in all {
+            match (carrier(before, ifindex), carrier(&self.view, ifindex)) {
+                (None | Some(false), Some(true)) => {
+                    self.tell_prober(probing::Event::Restart { ifindex })?;
+                    if self.held_back.iter().any(|key| key.ifindex == ifindex) {
+                        self.settled = None;
+                    }
+                    self.tell_announcer(announce::Event::CarrierReturned { ifindex })?;
+                }
+                (None | Some(true), Some(false)) => {
+                    // What is asked now reaches nobody, and their silence says nothing.
+                    let asked = self.held_back.iter().filter(|key| key.ifindex == ifindex).copied();
+                    for key in asked.collect::<Vec<_>>() {
+                        self.ask_no_more(key)?;
+                    }
+                    self.tell_announcer(announce::Event::CarrierLost { ifindex })?;
+                }
+                (Some(_), None) => self.tell_announcer(announce::Event::InterfaceGone { ifindex })?,
+                (None, None) | (Some(true), Some(true)) | (Some(false), Some(false)) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A peer claims what we hold: with no other authority than the file, we hold it still, and say so.
+    pub(super) fn note_contested(&mut self, event: &Event) -> Result<(), RunError> {
+        if event.kind != EventKind::Contested {
+            return Ok(());
+        }
+        let key = VipKey { ifindex: event.ifindex, vlan: event.vlan, _pad: 0, addr: event.vip };
+        match self.plane.maps().entry(&key)? {
+            Some(entry) if entry.role == Role::Held => {
+                self.tell_announcer(announce::Event::Challenged { key })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    pub(super) fn tell_announcer(&mut self, event: announce::Event) -> Result<(), RunError> {
+        if !self.started {
+            return Ok(());
+        }
+        let now = now()?;
+        let commands = self.announcer.on_event(event, now);
+        self.send(commands, now);
+        Ok(())
+    }
+
+    /// Sends what is due.
+    pub(super) fn announce(&mut self, now: Monotonic) {
+        let commands = self.announcer.on_event(announce::Event::Tick, now);
+        self.send(commands, now);
+    }
+
+    fn send(&mut self, commands: Vec<announce::Command>, now: Monotonic) {
+        for announce::Command::Send { key, mac, round } in commands {
+            let vip = Ipv4Addr::from(key.addr);
+            let maps = self.plane.maps();
+            match self.packets.send(key.ifindex, mac, vip, || is_ours(maps, &key, mac)) {
+                Ok(Sent::Both) => {
+                    self.metrics.announcements.sent();
+                    if round == announce::Round::Taking(0) {
+                        self.source.note_announced(vip, now);
+                    }
+                    debug!(%vip, interface = %self.name(key.ifindex), %mac, ?round, "announced");
+                }
+                Ok(Sent::Stopped { .. }) => {
+                    self.metrics.announcements.stopped();
+                    debug!(%vip, interface = %self.name(key.ifindex), "not announced: not ours, or the fence is not valid");
+                }
+                // The carrier's return, or the next refresh, announces again.
+                Err(error) => {
+                    self.metrics.announcements.failed();
+                    warn!(%vip, interface = %self.name(key.ifindex), error = chain(&error), "not announced");
+                }
+            }
+        }
+    }
+
+    /// Whether the pinned maps, read now, say that this node answers for the VIP while the fence is valid.
+    pub(super) fn may_announce(&self, key: &VipKey) -> bool {
+        let mac = self.view.interfaces.get(&key.ifindex).map(|interface| interface.mac);
+        mac.is_some_and(|mac| is_ours(self.plane.maps(), key, mac))
+    }
+}
+
+/// Whether the pinned maps, read now, say that this node answers for the VIP with `mac` while the fence is valid.
+fn is_ours(maps: &Maps, key: &VipKey, mac: MacAddr) -> bool {
+    let ours = || -> Result<bool, BpfError> {
+        let Some(entry) = maps.entry(key)? else { return Ok(false) };
+        let yielded = maps.state(entry.slot)?.yielded;
+        let Ok(now_ns) = clock::monotonic_ns() else { return Ok(false) };
+        Ok(entry.role == Role::Held
+            && entry.mac == mac.0
+            && yielded.yielded_to(entry.generation).is_none()
+            && maps.fence()?.state(now_ns) == FenceState::Valid)
+    };
+    ours().unwrap_or(false)
+}
