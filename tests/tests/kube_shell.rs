@@ -248,7 +248,7 @@ impl Writing {
     async fn event(&mut self) -> Result<Event> {
         match self.reply().await? {
             Reply::Ownership(event) => Ok(event),
-            other @ Reply::Ingress { .. } => bail!("another reply: {other:?}"),
+            other => bail!("another reply: {other:?}"),
         }
     }
 
@@ -273,6 +273,14 @@ impl Writing {
         match self.event().await? {
             Event::ClaimDeleted { outcome, .. } => Ok(outcome),
             other => bail!("another event: {other:?}"),
+        }
+    }
+
+    async fn show_conflict(&mut self, text: &str) -> Result<Outcome<ClaimRecord>> {
+        self.requests.report_conflict(VIP, Some(text.to_owned()));
+        match self.reply().await? {
+            Reply::Conflict { outcome, .. } => Ok(outcome),
+            other => bail!("another reply: {other:?}"),
         }
     }
 

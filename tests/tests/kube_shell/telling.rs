@@ -19,7 +19,7 @@ impl Writing {
     async fn ingress(&mut self) -> Result<Result<(), IngressError>> {
         match self.reply().await? {
             Reply::Ingress { result, .. } => Ok(result),
-            other @ Reply::Ownership(_) => bail!("another reply: {other:?}"),
+            other => bail!("another reply: {other:?}"),
         }
     }
 }

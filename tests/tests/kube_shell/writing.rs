@@ -91,10 +91,10 @@ async fn what_others_put_on_a_claim_stays_there() -> Result<()> {
 async fn a_conflict_on_the_segment_is_shown_and_changes_nothing_else() -> Result<()> {
     let scene = Scene::new().await?;
     let mut writing = Writing::start(&scene.kube)?;
-    writing.requests.report_conflict(VIP, Some("there is no such claim, so nothing follows".to_owned()));
+    assert_eq!(writing.show_conflict("there is no such claim").await?, Outcome::Missing);
     let first = done(writing.write_claim(claim(VIP, Expected::Absent, 1)).await?)?;
-    writing.requests.report_conflict(VIP, Some("02:00:00:00:00:66 claims it".to_owned()));
-    let Event::Claim(record) = writing.event().await? else { bail!("another event") };
+    let record = done(writing.show_conflict("02:00:00:00:00:66 claims it").await?)?;
+    assert!(scene.kube.shows_conflict(VIP, "02:00:00:00:00:66 claims it"));
     assert_eq!((&record.state, record.epoch), (&first.state, first.epoch));
     let object = scene.claims().get(&VIP.to_string()).await?;
     assert_eq!(object.data["status"]["conflict"], "02:00:00:00:00:66 claims it");

@@ -137,6 +137,46 @@ fn a_silent_rival_of_a_held_vip_is_found_by_asking() -> Result<()> {
 }
 
 #[test]
+fn a_conflict_that_cannot_be_shown_is_shown_as_soon_as_the_api_server_is_back() -> Result<()> {
+    let args = ["--conflict-quiet", "1min"].map(str::to_owned).to_vec();
+    scenario("unshown", ClusterOptions { args, ..ClusterOptions::default() }, |cluster| {
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        let holder = cluster.wait_until_held(VIP)?;
+        let rival = cluster.rogue.mac(SEGMENT)?;
+        for id in cluster.ids() {
+            cluster.cut_off(id, Cut::Reset);
+        }
+        Wire::open(&cluster.rogue, SEGMENT)?.send(&Arp::gratuitous_reply(rival, VIP, rival).to_bytes())?;
+        cluster.member_mut(holder)?.agent_mut()?.wait_for_log(
+            PATIENCE,
+            "an attempt that failed",
+            |line| line.message().starts_with("a conflict is not shown on the claim yet"),
+        )?;
+        for id in cluster.ids() {
+            cluster.reconnect(id);
+        }
+        wait_for_condition(cluster, "True", &rival.to_string())?;
+        Ok(())
+    })
+}
+
+#[test]
+fn a_conflict_that_an_agent_before_has_told_of_is_over_in_its_time() -> Result<()> {
+    scenario("before", options(), |cluster| {
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        let holder = cluster.wait_until_held(VIP)?;
+        let rival = cluster.rogue.mac(SEGMENT)?;
+        Wire::open(&cluster.rogue, SEGMENT)?.send(&Arp::gratuitous_reply(rival, VIP, rival).to_bytes())?;
+        wait_for_condition(cluster, "True", &rival.to_string())?;
+        cluster.kill9(holder)?;
+        cluster.restart_agent(holder)?;
+        wait_for_condition(cluster, "False", "")?;
+        assert_eq!(cluster.holder(VIP)?, Some(holder));
+        Ok(())
+    })
+}
+
+#[test]
 fn a_holder_with_a_new_mac_is_a_stranger_only_until_its_lease_says_so() -> Result<()> {
     const NEW: Mac = Mac([2, 0, 0, 0, 0x09, 0x09]);
     scenario("stranger", ClusterOptions::default(), |cluster| {

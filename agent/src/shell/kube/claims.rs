@@ -119,6 +119,13 @@ impl KnownClaims {
     pub(super) fn latest(&self, vip: Ipv4Addr) -> Option<Known> {
         self.0.lock().expect("invariant: nobody panics with this lock").get(&vip).cloned()
     }
+
+    /// The conflict that the object shows.
+    pub(super) fn conflict(&self, vip: Ipv4Addr) -> Option<String> {
+        let all = self.0.lock().expect("invariant: nobody panics with this lock");
+        let conflict = all.get(&vip)?.conflict.as_deref()?;
+        (conflict.status == Truth::True).then(|| conflict.message.clone())
+    }
 }
 
 /// Reads an object.

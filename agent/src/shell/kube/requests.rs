@@ -27,7 +27,6 @@ use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
 };
-use tracing::warn;
 
 use super::{
     Kube, Resource, claims,
@@ -54,6 +53,8 @@ mod tests;
 const CLAIMS: Limit = Limit { all: 32, patient: 24 };
 /// Leases of others that are written or read at a time.
 const LEASES: usize = 16;
+/// Conflicts that are shown at a time. They have a lane of their own: a storm of them must not make a handover wait.
+const CONFLICTS: usize = 4;
 /// Services whose status is written at a time.
 const INGRESSES: usize = 8;
 /// Replies that may wait to be taken.
@@ -68,6 +69,13 @@ const CONFLICT_ATTEMPTS: usize = 3;
 pub enum Reply {
     /// For the ownership engine.
     Ownership(Event),
+    /// Of showing on a claim who else claims its VIP.
+    Conflict {
+        /// Which.
+        vip: Ipv4Addr,
+        /// Its result.
+        outcome: Outcome<ClaimRecord>,
+    },
     /// Of writing or clearing the status of a Service.
     Ingress {
         /// Which.
@@ -86,7 +94,6 @@ enum ClaimJob {
     Write(ClaimWrite),
     Delete { vip: Ipv4Addr, expected: Version },
     Read(Ipv4Addr),
-    Conflict { vip: Ipv4Addr, conflict: Option<String> },
 }
 
 impl ClaimJob {
@@ -95,10 +102,13 @@ impl ClaimJob {
         match self {
             Self::Write(write) => write.can_wait,
             Self::Delete { .. } => true,
-            Self::Read(_) | Self::Conflict { .. } => false,
+            Self::Read(_) => false,
         }
     }
 }
+
+/// Who else claims it; none: nobody.
+type ConflictJob = (Ipv4Addr, Option<String>);
 
 /// The addresses to write; none: clear.
 type IngressJob = (ServiceName, Option<Vec<Ipv4Addr>>);
@@ -113,6 +123,7 @@ pub struct Requests {
     own: Queue<(), LeaseJob>,
     leases: Queue<NodeName, LeaseJob>,
     claims: Queue<Ipv4Addr, ClaimJob>,
+    conflicts: Queue<Ipv4Addr, ConflictJob>,
     ingresses: Queue<ServiceName, IngressJob>,
     _tasks: JoinSet<()>,
 }
@@ -155,7 +166,16 @@ impl Requests {
             jobs,
             CLAIMS,
             |(_, job): &(Pending, ClaimJob)| job.can_wait(),
-            async move |(_pending, job)| at.claim(job).await,
+            async move |(_pending, job)| Some(at.claim(job).await),
+            replies.clone(),
+        ));
+        let (conflicts, jobs) = mpsc::unbounded_channel();
+        let at = worker(limits.request())?;
+        tasks.spawn(lane::run(
+            jobs,
+            Limit::of(CONFLICTS),
+            |_| false,
+            async move |(_pending, job)| Some(at.conflict(job).await),
             replies.clone(),
         ));
         let (ingresses, jobs) = mpsc::unbounded_channel();
@@ -170,7 +190,7 @@ impl Requests {
 
         let node = kube.node.clone();
         let pending = kube.server.requests().clone();
-        Ok((Self { node, pending, own, leases, claims, ingresses, _tasks: tasks }, receiver))
+        Ok((Self { node, pending, own, leases, claims, conflicts, ingresses, _tasks: tasks }, receiver))
     }
 
     /// Writes a Lease; [`Event::LeaseWritten`] follows.
@@ -207,10 +227,10 @@ impl Requests {
         self.claim(vip, ClaimJob::Read(vip));
     }
 
-    /// Shows on the VIP's claim who else claims it on the segment, or that nobody does any more. Nothing else of the
-    /// claim changes but its version, so [`Event::Claim`] follows when it was written, and nothing otherwise.
+    /// Shows on the VIP's claim who else claims it on the segment, or that nobody does any more; [`Reply::Conflict`]
+    /// follows. Nothing else of the claim changes but its version.
     pub fn report_conflict(&self, vip: Ipv4Addr, conflict: Option<String>) {
-        self.claim(vip, ClaimJob::Conflict { vip, conflict });
+        let _ = self.conflicts.send((vip, (self.pending.wait(Lane::Conflicts), (vip, conflict))));
     }
 
     fn claim(&self, vip: Ipv4Addr, job: ClaimJob) {
@@ -275,7 +295,7 @@ impl Worker {
             Reply::Ownership(Event::LeaseWritten { outcome, .. } | Event::LeaseRead { outcome, .. }) => {
                 *outcome != Outcome::Unknown
             }
-            Reply::Ownership(_) | Reply::Ingress { .. } => true,
+            Reply::Ownership(_) | Reply::Conflict { .. } | Reply::Ingress { .. } => true,
         };
         // The way to the API server is broken, or works again.
         if self.answered.swap(answered, Ordering::Relaxed) != answered {
@@ -343,7 +363,7 @@ impl Worker {
         format!("{}/{}", self.kube.path(Resource::Leases), super::escaped(node.as_str()))
     }
 
-    async fn claim(&self, job: ClaimJob) -> Option<Reply> {
+    async fn claim(&self, job: ClaimJob) -> Reply {
         let deadline = self.deadline();
         let event = match job {
             ClaimJob::Write(write) => {
@@ -364,11 +384,8 @@ impl Worker {
                 };
                 Event::ClaimRead { vip, outcome }
             }
-            ClaimJob::Conflict { vip, conflict } => {
-                Event::Claim(self.tell_conflict(vip, conflict.as_deref(), deadline).await?)
-            }
         };
-        Some(Reply::Ownership(event))
+        Reply::Ownership(event)
     }
 
     async fn write_claim(
@@ -467,28 +484,22 @@ impl Worker {
         format!("{}/{vip}", self.kube.path(Resource::VirtualIps))
     }
 
-    async fn tell_conflict(
-        &self,
-        vip: Ipv4Addr,
-        conflict: Option<&str>,
-        deadline: Instant,
-    ) -> Option<ClaimRecord> {
+    async fn conflict(&self, (vip, conflict): ConflictJob) -> Reply {
+        let deadline = self.deadline();
         let mut failed = Failure::Conflict;
         for _ in 0..CONFLICT_ATTEMPTS {
-            match self.try_tell_conflict(vip, conflict, deadline).await {
-                Ok(record) => return Some(record),
-                Err(Failure::Request { error, .. }) if error.is_status(404) => return None,
+            match self.show_conflict(vip, conflict.as_deref(), deadline).await {
+                Ok(record) => return Reply::Conflict { vip, outcome: Outcome::Done(record) },
                 Err(failure) => failed = failure,
             }
             if !failed.is_conflict() {
                 break;
             }
         }
-        warn!(%vip, outcome = ?Outcome::<()>::from(failed), "a conflict could not be shown on the claim");
-        None
+        Reply::Conflict { vip, outcome: failed.into() }
     }
 
-    async fn try_tell_conflict(
+    async fn show_conflict(
         &self,
         vip: Ipv4Addr,
         conflict: Option<&str>,

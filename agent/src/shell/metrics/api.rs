@@ -15,13 +15,15 @@ pub enum Lane {
     Leases,
     /// Claims.
     Claims,
+    /// Conflicts shown on claims.
+    Conflicts,
     /// Statuses of Services.
     Statuses,
 }
 
 impl Lane {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Renewals, Self::Leases, Self::Claims, Self::Statuses];
+    pub const ALL: [Self; 5] = [Self::Renewals, Self::Leases, Self::Claims, Self::Conflicts, Self::Statuses];
 
     /// The name by which people know it.
     pub fn name(self) -> &'static str {
@@ -29,6 +31,7 @@ impl Lane {
             Self::Renewals => "renewals",
             Self::Leases => "leases",
             Self::Claims => "claims",
+            Self::Conflicts => "conflicts",
             Self::Statuses => "statuses",
         }
     }

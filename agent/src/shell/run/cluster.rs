@@ -10,7 +10,7 @@ mod messages;
 mod moves;
 mod refusals;
 mod start;
-mod statuses;
+mod writes;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,7 +34,7 @@ use self::{
     messages::Messages,
     moves::Moves,
     start::{ownership_settings, start},
-    statuses::Statuses,
+    writes::Writes,
 };
 use super::{
     BEATS_MISSED, Desk, Driver, RunError, check_host, inputs::Heard, now, segment::Probed, source::Source,
@@ -90,12 +90,14 @@ struct Cluster {
     probed: Vec<(Ipv4Addr, ownership::Probed)>,
     /// The conflicts that people were told of, and what.
     conflicted: BTreeMap<Ipv4Addr, String>,
+    /// What is to be shown of them on claims.
+    shown: Writes<Ipv4Addr, Option<String>>,
     pin_dir: PathBuf,
     /// When the engine last moved the fence.
     beaten: Monotonic,
     messages: Messages,
     reporting: Reporting,
-    statuses: Statuses,
+    statuses: Writes<ServiceName, Option<Vec<Ipv4Addr>>>,
     requests: Requests,
     replies: mpsc::Receiver<Reply>,
     seen: mpsc::Receiver<Seen>,
@@ -202,6 +204,7 @@ impl Driver<Cluster> {
         let others = [
             self.source.engine.next_deadline(),
             self.source.statuses.next_deadline(),
+            self.source.shown.next_deadline(),
             self.source.reporting.next_deadline(),
             self.source.services.next_deadline(),
         ];
@@ -228,6 +231,7 @@ impl Driver<Cluster> {
                 self.decide(ownership::Event::Tick).await?;
                 self.look_for_quiet().await?;
                 self.write_statuses_again()?;
+                self.show_conflicts_due()?;
                 self.tell_problems()?;
                 // Only then is the network observed; other deadlines may come a thousand times a second.
                 let verifies = self.verify <= now()?;

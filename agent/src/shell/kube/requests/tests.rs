@@ -62,7 +62,6 @@ fn only_what_nobody_waits_for_can_wait() {
         (ClaimJob::Write(write(true)), true, "nobody has it"),
         (ClaimJob::Delete { vip, expected: "7".into() }, true, "nobody wants it"),
         (ClaimJob::Read(vip), false, "it decides whether a VIP is answered"),
-        (ClaimJob::Conflict { vip, conflict: None }, false, "what comes next about the VIP is behind it"),
     ];
     for (job, can_wait, description) in rows {
         assert_eq!(job.can_wait(), can_wait, "{description}");

@@ -1,14 +1,19 @@
 //! What conflicts mean in a cluster: conditions and Events for people, and what the engine is told about addresses.
 
-use std::net::Ipv4Addr;
+use std::{net::Ipv4Addr, time::Duration};
 
+use tracing::warn;
 use vipward_common::{MacAddr, VipKey};
 
 use super::{Cluster, Driver, RunError, now};
 use crate::{
     core::{
+        cluster::ClaimRecord,
         conflict::{Conflict, End, Line, What},
-        ownership, probing, vendor,
+        ownership::{self, Outcome},
+        probing,
+        time::Monotonic,
+        vendor,
     },
     shell::kube::Kind,
 };
@@ -28,8 +33,8 @@ impl Cluster {
         }
         let text = claimants(conflict);
         self.tell_about(vip, kind, reason, &format!("{text}; {}", remedy(conflict, vip)));
-        self.requests.report_conflict(vip, Some(text.clone()));
-        self.conflicted.insert(vip, text);
+        self.conflicted.insert(vip, text.clone());
+        self.show(vip, Some(text));
     }
 
     fn is_ours_to_tell(&self, conflict: &Conflict) -> bool {
@@ -48,7 +53,7 @@ impl Cluster {
             return;
         }
         if self.is_ours_to_tell(conflict) {
-            self.requests.report_conflict(vip, None);
+            self.show(vip, None);
         } else if conflict.what != What::InUse {
             return;
         }
@@ -67,13 +72,56 @@ impl Cluster {
         self.messages.about_vip(&self.services, vip, self.engine.services_of(vip), kind, reason, note);
     }
 
+    fn show(&mut self, vip: Ipv4Addr, conflict: Option<String>) {
+        self.shown.begin(vip, conflict.clone());
+        self.requests.report_conflict(vip, conflict);
+    }
+
+    fn shows_conflicts_of(&self, vip: Ipv4Addr) -> bool {
+        self.engine.holds(vip) || self.engine.asks_first(vip)
+    }
+
     /// A claim has been written: what is known about a conflict is shown on it, unless the VIP is another's now.
     pub(super) fn show_conflict(&mut self, vip: Ipv4Addr) {
-        if !self.engine.holds(vip) && !self.engine.asks_first(vip) {
+        if !self.shows_conflicts_of(vip) {
             self.conflicted.remove(&vip);
+            self.shown.leave(&vip);
         }
-        if let Some(text) = self.conflicted.get(&vip) {
-            self.requests.report_conflict(vip, Some(text.clone()));
+        if let Some(text) = self.conflicted.get(&vip)
+            && !self.kube.shows_conflict(vip, text)
+        {
+            self.show(vip, Some(text.clone()));
+        }
+    }
+
+    /// A claim was seen. It may show a conflict that an agent before this one has told of: whoever has the VIP says that it is
+    /// over, when it has not heard of it for as long as a conflict lasts.
+    pub(super) fn on_claim_seen(&mut self, vip: Ipv4Addr, quiet: Duration, now: Monotonic) {
+        if self.conflicted.contains_key(&vip) {
+            return;
+        }
+        if self.kube.shows_any_conflict(vip) {
+            self.shown.begin_later(vip, None, now + quiet);
+        }
+    }
+
+    /// What became of showing a conflict on a claim.
+    pub(super) fn on_conflict_shown(
+        &mut self,
+        vip: Ipv4Addr,
+        outcome: Outcome<ClaimRecord>,
+        now: Monotonic,
+    ) -> Vec<ownership::Command> {
+        // A claim that is created later shows it when it is.
+        let is_over = matches!(outcome, Outcome::Done(_) | Outcome::Missing);
+        self.shown.on_result(&vip, is_over, fastrand::f64(), now);
+        match outcome {
+            Outcome::Done(record) => self.engine.on_event(ownership::Event::Claim(record), now),
+            Outcome::Missing => Vec::new(),
+            failed @ (Outcome::Conflict | Outcome::Unknown | Outcome::Refused(_)) => {
+                warn!(%vip, outcome = ?failed, "a conflict is not shown on the claim yet; trying again");
+                Vec::new()
+            }
         }
     }
 }
@@ -112,6 +160,29 @@ fn remedy(conflict: &Conflict, vip: Ipv4Addr) -> String {
 }
 
 impl Driver<Cluster> {
+    /// Shows conflicts that could not be shown before, and that those of an agent before this one are over.
+    pub(super) fn show_conflicts_due(&mut self) -> Result<(), RunError> {
+        let now = now()?;
+        for (vip, conflict) in self.source.shown.due(now) {
+            if !self.source.shows_conflicts_of(vip) {
+                self.source.shown.on_result(&vip, true, 0.0, now);
+                continue;
+            }
+            let conflict = conflict.or_else(|| self.heard_of(vip));
+            if let Some(text) = &conflict {
+                self.source.conflicted.insert(vip, text.clone());
+            }
+            self.source.requests.report_conflict(vip, conflict);
+        }
+        Ok(())
+    }
+
+    /// The conflict that goes on about a VIP, in words. Another node may have told of it, which is gone.
+    fn heard_of(&self, vip: Ipv4Addr) -> Option<String> {
+        let conflict = self.conflicts.about(&self.key_of(vip)?)?;
+        self.source.is_ours_to_tell(conflict).then(|| claimants(conflict))
+    }
+
     /// Where a VIP is probed for: our interface on its segment.
     fn key_of(&self, vip: Ipv4Addr) -> Option<VipKey> {
         let home = self.source.assigned.get(&vip)?.home.as_ref()?.literal()?;

@@ -49,6 +49,9 @@ impl Driver<Cluster> {
                         self.source.show_conflict(vip);
                     }
                 }
+                Some(Reply::Conflict { vip, outcome }) => {
+                    commands.extend(self.source.on_conflict_shown(vip, outcome, now));
+                }
                 Some(Reply::Ingress { service, result }) => {
                     let source = &mut self.source;
                     source.statuses.on_result(&service, result.is_ok(), fastrand::f64(), now);
@@ -79,7 +82,10 @@ impl Driver<Cluster> {
                 source.moves.on_lease_gone(&node);
                 (Some(Owned::LeaseGone(node)), None)
             }
-            Seen::Claim(record) => (Some(Owned::Claim(record)), None),
+            Seen::Claim(record) => {
+                source.on_claim_seen(record.vip, self.config.conflicts.quiet, now);
+                (Some(Owned::Claim(record)), None)
+            }
             Seen::ClaimGone(vip) => (Some(Owned::ClaimGone(vip)), None),
             Seen::Node { record, addresses } => {
                 let node = record.name.clone();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tracing::info;
 use vipward_common::{Fence, MacAddr, Role};
 
-use super::{super::clock_tick, Cluster, Desk, Driver, Messages, Moves, RunError, Statuses, now};
+use super::{super::clock_tick, Cluster, Desk, Driver, Messages, Moves, RunError, Writes, now};
 use crate::{
     cli::KubernetesArgs,
     core::{
@@ -120,7 +120,8 @@ pub(super) async fn start(
         beaten: now,
         messages,
         reporting: Reporting::default(),
-        statuses: Statuses::default(),
+        shown: Writes::new(),
+        statuses: Writes::new(),
         requests,
         replies,
         seen,
