@@ -1,3 +1,6 @@
+mod attached;
+mod elsewhere;
+
 use std::sync::Arc;
 
 use super::*;
@@ -89,6 +92,7 @@ fn entry(role: Role, mac: MacAddr) -> EntryFacts {
         role,
         mac,
         yielded: false,
+        running: Some(Running { mode: Mode::Native, veth: false, offers_native: Some(true) }),
         link_trouble: None,
         counts: Some((12, 0, 1)),
     }
@@ -117,6 +121,7 @@ fn cluster_seen_from(own: MacAddr) -> Facts {
         }),
         leases: [("n1", N1), ("n2", N2)].map(|(node, mac)| (name(node), lease(node, mac))).into(),
         nodes: vec![(name("n1"), Ok(None)), (name("n2"), Ok(None))],
+        namespace: "vipward-system".into(),
     };
     let is_holder = own == N1;
     let role = if is_holder { Role::Held } else { Role::Foreign };
@@ -140,7 +145,7 @@ fn standalone() -> Facts {
     };
     Facts {
         cluster: Look::Not("no kubeconfig".into()),
-        config: Look::Seen(Listed { file: "vipward.yaml".into(), vip: Some(vip) }),
+        config: Look::Seen(Listed { file: "vipward.yaml".into(), xdp: XdpMode::Auto, vip: Some(vip) }),
         ..cluster_seen_from(N1)
     }
 }

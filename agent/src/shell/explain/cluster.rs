@@ -80,7 +80,7 @@ pub(super) async fn look(
             Some(seen) => world.take_in(seen)?,
         }
     }
-    Ok(Look::Seen(world.facts(options.address)?))
+    Ok(Look::Seen(world.facts(options)?))
 }
 
 async fn next(seen: &mut mpsc::Receiver<Seen>, deadline: Instant) -> Option<Seen> {
@@ -207,8 +207,8 @@ impl World {
         Ok(open.map(Watched::until).filter(|until| *until > now).max())
     }
 
-    fn facts(mut self, address: Ipv4Addr) -> nix::Result<Cluster> {
-        let now = now()?;
+    fn facts(mut self, options: &Options) -> nix::Result<Cluster> {
+        let (address, now) = (options.address, now()?);
         let account = self.services.account(address);
         let demand = account.demand.clone().unwrap_or_default();
         let seen = |lease: Watched| LeaseSeen {
@@ -221,6 +221,7 @@ impl World {
             claim: self.claims.remove(&address),
             leases: self.leases.into_iter().map(|(node, lease)| (node, seen(lease))).collect(),
             account,
+            namespace: options.lease_namespace.clone(),
         })
     }
 }
