@@ -12,7 +12,7 @@ mod tests;
 use std::{collections::BTreeMap, io, time::Duration};
 
 use thiserror::Error;
-use vipward_common::{EventKind, MacAddr, Offender as Claimed, OffenderKey};
+use vipward_common::{MacAddr, Offender as Claimed, OffenderKey};
 
 pub use self::{plain::plain, screen::screen};
 use super::{
@@ -136,14 +136,7 @@ fn offender(key: OffenderKey, claimed: Claimed, interface: String) -> (OffenderI
         first: Monotonic::from_nanos(claimed.first_ns),
         last: Monotonic::from_nanos(claimed.last_ns),
         claims: claimed.claims,
-        kind: match claimed.kind {
-            EventKind::Conflict => "conflict",
-            EventKind::Contested => "contested",
-            EventKind::Moved => "moved",
-            EventKind::Yielded => "yielded",
-            EventKind::Sighted => "sighted",
-            EventKind::Probed => "probed",
-        },
+        kind: claimed.kind.name(),
         source: MacAddr(claimed.source),
         vendor: vendor::of(MacAddr(key.mac)).to_string(),
     };

@@ -6,8 +6,7 @@ use comfy_table::{ContentArrangement, Table, presets::NOTHING};
 use serde::Serialize;
 use thiserror::Error;
 use vipward_common::{
-    Counters, EventKind, Fence, FenceState, MacAddr, Offender, OffenderKey, Outcome, Policy, Role, VipEntry,
-    VipKey,
+    Counters, Fence, FenceState, MacAddr, Offender, OffenderKey, Outcome, Policy, Role, VipEntry, VipKey,
 };
 
 use super::{
@@ -181,14 +180,7 @@ fn offenders(
         mac: MacAddr(key.mac).to_string(),
         vendor: vendor::of(MacAddr(key.mac)).to_string(),
         eth_source: MacAddr(offender.source).to_string(),
-        kind: match offender.kind {
-            EventKind::Conflict => "conflict",
-            EventKind::Contested => "contested",
-            EventKind::Moved => "moved",
-            EventKind::Yielded => "yielded",
-            EventKind::Sighted => "sighted",
-            EventKind::Probed => "probed",
-        },
+        kind: offender.kind.name(),
         claims: offender.claims,
         last_seconds_ago: Duration::from_nanos(now_ns.saturating_sub(offender.last_ns)).as_secs_f64(),
     };
