@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use vipward_common::{FenceState, MacAddr, Role, VipKey};
+use vipward_common::{FenceState, MacAddr, VipKey};
 
 use super::{ExplainError, Options};
 use crate::{
@@ -112,15 +112,13 @@ fn entries(
         let key = VipKey::untagged(*ifindex, options.address.octets());
         let Some(entry) = maps.entry(&key)? else { continue };
         let seen = status::vip_status(maps, &key, &entry, fence, now_ns, (&name, &silent))?;
-        let yielded = maps.state(entry.slot)?.yielded.yielded_to(entry.generation);
-        let mac = yielded.unwrap_or(MacAddr(entry.mac));
-        let is_changed = seen.role != entry.role.name();
+        let mac = seen.mac.unwrap_or(MacAddr::ZERO);
         let counts = seen.answered.zip(seen.conflicts).zip(seen.suppressed);
         entries.push(EntryFacts {
             interface: interface.name.clone(),
-            role: if is_changed { Role::Foreign } else { entry.role },
+            role: seen.role,
             mac,
-            yielded: yielded.is_some(),
+            yielded: seen.yielded,
             running: running(&interfaces, interface),
             link_trouble: silent(*ifindex, mac),
             counts: counts.map(|((answered, conflicts), suppressed)| (answered, conflicts, suppressed)),
