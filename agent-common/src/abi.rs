@@ -4,6 +4,8 @@ use core::mem::offset_of;
 
 use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 
+use crate::{event::Yield, frame::MacAddr};
+
 /// Changes with every change of a key or value; the agent migrates pins of another version.
 pub const ABI_VERSION: u32 = 3;
 /// Where the maps and links are pinned unless the user says otherwise.
@@ -130,6 +132,31 @@ pub struct VipEntry {
 }
 
 const _: () = assert!(size_of::<VipEntry>() == 24);
+
+/// What an entry says at one moment, a yield and the end of a handover taken into account. The fence is apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SeenEntry {
+    /// What this node is to the VIP.
+    pub role: Role,
+    /// The MAC that the VIP is at; zero if unknown.
+    pub mac: MacAddr,
+    /// Whether the program has given it away, to that MAC.
+    pub yielded: bool,
+}
+
+impl VipEntry {
+    /// The entry as the program sees it at `now_ns` (`CLOCK_MONOTONIC`, or the coarse one). `recorded` is what
+    /// `vip_state` has at its slot.
+    pub fn as_seen(&self, recorded: Yield, now_ns: u64) -> SeenEntry {
+        let yielded_to = recorded.yielded_to(self.generation);
+        let is_over = matches!(self.role, Role::Handover) && now_ns >= self.until_ns;
+        SeenEntry {
+            role: if yielded_to.is_some() || is_over { Role::Foreign } else { self.role },
+            mac: yielded_to.unwrap_or(MacAddr(self.mac)),
+            yielded: yielded_to.is_some(),
+        }
+    }
+}
 
 /// Value of `links`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Pod, Zeroable)]

@@ -27,6 +27,20 @@ pub enum EventKind {
     Probed = 6,
 }
 
+impl EventKind {
+    /// The word for it in logs, tables and JSON: one word, lower case.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Conflict => "conflict",
+            Self::Contested => "contested",
+            Self::Moved => "moved",
+            Self::Yielded => "yielded",
+            Self::Sighted => "sighted",
+            Self::Probed => "probed",
+        }
+    }
+}
+
 /// One record of the `events` ring buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, NoUninit, CheckedBitPattern)]
 #[repr(C)]

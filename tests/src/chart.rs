@@ -47,13 +47,13 @@ pub fn draw(title: &str, panels: &[Panel], events: &[(f64, &str)], seconds: f64)
     for (index, panel) in panels.iter().enumerate() {
         draw_panel(&mut svg, panel, TOP + (PANEL + GAP) * number(index), &x);
     }
-    for tick in 0_u8..=10 {
-        let at = seconds * f64::from(tick) / 10.0;
+    for at in ticks(seconds) {
         let _ = writeln!(
             svg,
-            r#"<text x="{:.1}" y="{:.0}" text-anchor="middle">{at:.0} s</text>"#,
+            r#"<text x="{:.1}" y="{:.0}" text-anchor="middle">{} s</text>"#,
             x(at),
-            bottom + 20.0
+            bottom + 20.0,
+            short(at)
         );
     }
     let height = bottom + 34.0;
@@ -66,6 +66,14 @@ pub fn draw(title: &str, panels: &[Panel], events: &[(f64, &str)], seconds: f64)
 "#,
         escaped(title)
     )
+}
+
+/// The seconds that are labelled, from 0 on: multiples of 1, 2 or 5 times a power of ten, eleven steps at most.
+fn ticks(seconds: f64) -> Vec<f64> {
+    let steps = (-1..6).flat_map(|power| [1.0, 2.0, 5.0].map(|times| times * 10_f64.powi(power)));
+    let Some(step) = steps.into_iter().find(|step| seconds / step <= 11.0) else { return vec![0.0] };
+    // A multiple may come out a little above the end that it is.
+    (0_u8..=11).map(|tick| f64::from(tick) * step).filter(|at| *at <= seconds + step / 1000.0).collect()
 }
 
 fn draw_panel(svg: &mut String, panel: &Panel, top: f64, x: &impl Fn(f64) -> f64) {
@@ -118,8 +126,24 @@ fn number(index: usize) -> f64 {
 mod tests {
     use serde_json::json;
 
-    use super::{Panel, draw};
+    use super::{Panel, draw, short, ticks};
     use crate::prometheus::Series;
+
+    #[test]
+    fn the_time_is_labelled_in_round_numbers_over_its_whole_length() {
+        let table = [
+            (0.7, "0 0.1 0.2 0.3 0.4 0.5 0.6 0.7"),
+            (3.0, "0 0.5 1 1.5 2 2.5 3"),
+            (10.0, "0 1 2 3 4 5 6 7 8 9 10"),
+            (21.8, "0 2 4 6 8 10 12 14 16 18 20"),
+            (47.3, "0 5 10 15 20 25 30 35 40 45"),
+            (600.0, "0 100 200 300 400 500 600"),
+        ];
+        for (seconds, expected) in table {
+            let labels: Vec<_> = ticks(seconds).into_iter().map(short).collect();
+            assert_eq!(labels.join(" "), expected, "{seconds}");
+        }
+    }
 
     #[test]
     fn a_line_spans_the_panel_and_leaves_out_what_is_no_number() {

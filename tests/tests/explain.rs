@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use anyhow::{Context, Result, ensure};
 use ipnet::Ipv4Net;
 use nix::sys::signal::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use vipward_tests::agent::{Agent, AgentOptions};
 use vipward_tests::cluster::{
@@ -50,6 +50,24 @@ fn assert_broken(explanation: &Value, link: &str, says: &str, remedy: &str) {
     assert!(everything.contains(says), "{says:?} in {step:#}");
     let to_do = explanation["remedy"].as_str().unwrap_or_default();
     assert!(to_do.contains(remedy), "{remedy:?} in {to_do:?}");
+}
+
+/// Fails unless the program is said to run on the veth `eth0` in the mode that is right there, and why.
+#[track_caller]
+fn assert_attached(explanation: &Value) -> Result<()> {
+    let attached = &explanation["attached"];
+    assert_eq!(
+        (&attached["interface"], &attached["mode"]),
+        (&json!("eth0"), &json!("generic")),
+        "{attached}"
+    );
+    let because = attached["because"].as_str().unwrap_or_default();
+    assert!(because.contains("veth"), "{attached}");
+    let step = step(explanation, "attached")?;
+    assert_eq!(step["verdict"], "good", "{step:#}");
+    assert_eq!(step["says"], "the program runs on eth0 in generic mode");
+    assert!(step["details"].to_string().contains(because), "{step:#}");
+    Ok(())
 }
 
 /// `vipward explain` on a node of a cluster, with its rights and beside its pins.
@@ -96,6 +114,20 @@ fn what_is_held_is_explained_from_the_service_to_the_answer() -> Result<()> {
                 format!("{} answers, as it should", holder.mac())
             };
             assert_eq!(step(&explanation, "segment")?["says"], segment, "on {id}");
+            // How the program runs is known where it answers; elsewhere it is said where to look.
+            if is_here {
+                assert_attached(&explanation)?;
+            } else {
+                assert_eq!(explanation["attached"], Value::Null, "on {id}: {explanation:#}");
+                let details = step(&explanation, "entry")?["details"].to_string();
+                let there = format!(
+                    "kubectl -n {} exec POD -- /vipward explain {VIP} (POD: the agent's on {})",
+                    cluster.system_namespace(),
+                    cluster.node_name(holder)
+                );
+                assert!(details.contains("only this host's entry was looked at"), "{details}");
+                assert!(details.contains(&there), "{there} in {details}");
+            }
         }
 
         // A rival that only answers by unicast is seen from either side.
@@ -265,6 +297,10 @@ fn beside_a_standalone_agent_each_link_is_checked() -> Result<()> {
         "{explanation:#}"
     );
     assert_eq!(step(&explanation, "bound")?["verdict"], "good");
+    assert_attached(&explanation)?;
+    let asked_for = explain(Some(&format!("{HOLDS}xdp: generic\n")))?;
+    assert_eq!(asked_for["attached"]["mode"], "generic", "{asked_for:#}");
+    assert!(asked_for["attached"]["because"].to_string().contains("asks for it"), "{asked_for:#}");
     // By the pins alone, the same.
     assert_eq!(explain(None)?["broken"], Value::Null);
 

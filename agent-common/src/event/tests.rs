@@ -26,6 +26,15 @@ fn event(kind: EventKind) -> Event {
 }
 
 #[test]
+fn what_an_event_says_is_one_word() {
+    let words = ["conflict", "contested", "moved", "yielded", "sighted", "probed"];
+    for (number, word) in (1_u32..).zip(words) {
+        let kind: EventKind = *bytemuck::checked::from_bytes(bytemuck::bytes_of(&number));
+        assert_eq!(kind.name(), word, "{kind:?}");
+    }
+}
+
+#[test]
 fn a_record_is_read_back_as_it_was_written_wherever_it_lies() {
     for kind in KINDS {
         let event = event(kind);

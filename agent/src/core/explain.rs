@@ -17,6 +17,7 @@ use vipward_common::{FenceState, MacAddr, Role};
 
 use super::{
     cluster::{ClaimRecord, LeaseRecord, NodeName},
+    config::XdpMode,
     ownership::Disqualified,
     services::Account,
     who_has,
@@ -64,6 +65,8 @@ pub struct Cluster {
     pub leases: BTreeMap<NodeName, LeaseSeen>,
     /// Each Node, and what speaks against it.
     pub nodes: Vec<(NodeName, Result<Option<Disqualified>, Disqualified>)>,
+    /// Where the agents' Leases and Pods are.
+    pub namespace: String,
 }
 
 /// A Lease, and what was seen of it for some time. Its own times are another clock's.
@@ -89,6 +92,8 @@ impl LeaseSeen {
 pub struct Listed {
     /// Its name.
     pub file: String,
+    /// How the program is to be attached.
+    pub xdp: XdpMode,
     /// The address's entry there, if it has one.
     pub vip: Option<ListedVip>,
 }
@@ -130,6 +135,8 @@ pub struct EntryFacts {
     pub mac: MacAddr,
     /// Whether this node gave way to that MAC.
     pub yielded: bool,
+    /// How the program runs on that interface; none when it does not.
+    pub running: Option<Running>,
     /// What keeps the interface from answering, whatever the maps say.
     pub link_trouble: Option<&'static str>,
     /// Requests answered, conflicts and requests dropped; none without counters.
@@ -140,6 +147,48 @@ impl EntryFacts {
     fn is_ours(&self) -> bool {
         matches!(self.role, Role::Held | Role::Handover)
     }
+}
+
+/// How the program runs on an interface, and what that depends on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Running {
+    /// How.
+    pub mode: Mode,
+    /// Whether the interface is one end of a veth.
+    pub veth: bool,
+    /// Whether its driver says that it runs native XDP; none when the kernel does not tell.
+    pub offers_native: Option<bool>,
+}
+
+/// Where the program sees a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// In the driver.
+    Native,
+    /// In the network stack.
+    Generic,
+}
+
+impl Mode {
+    /// As it is shown.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Generic => "generic",
+        }
+    }
+}
+
+/// How the program runs where this host is to answer.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Attached {
+    /// On which interface.
+    pub interface: String,
+    /// How.
+    pub mode: Mode,
+    /// Why it is not native, when it is not.
+    pub because: Option<String>,
 }
 
 /// What a step is found to be.
@@ -270,6 +319,9 @@ pub struct Explanation {
     pub broken: Option<Link>,
     /// What to do about it.
     pub remedy: Option<String>,
+    /// How the program runs on the interface with which this host answers; none when it has no entry that does, or
+    /// the program does not run there.
+    pub attached: Option<Attached>,
     /// The steps.
     pub steps: Vec<Step>,
 }
@@ -296,6 +348,7 @@ pub fn explain(facts: &Facts) -> Explanation {
         address: facts.address,
         broken: broken.map(|step| step.link),
         remedy: broken.and_then(|step| step.remedy.clone()),
+        attached: host::attachment(facts),
         steps,
     }
 }

@@ -13,6 +13,7 @@ mod tc;
 
 use std::{collections::BTreeMap, error::Error, io, path::Path};
 
+pub(super) use self::netdev::has_native_xdp;
 pub use self::report::{Report, Summary};
 use super::{
     causes::{causes, chain},
@@ -94,7 +95,7 @@ fn machine(agent: Option<Agent>) -> Machine {
 async fn nic(ifindex: u32, name: &str, lower: Option<&Lower>) -> Nic {
     Nic {
         driver: ethtool::driver(name),
-        native: netdev::has_native_xdp(ifindex),
+        native: has_native_xdp(ifindex),
         vlan_offload: ethtool::takes_tags_off(name),
         gro: ethtool::gro(name),
         mtu_bytes: lower

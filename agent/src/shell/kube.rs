@@ -8,6 +8,7 @@
 mod alarm;
 mod claims;
 mod connect;
+mod events;
 mod http;
 mod ingress;
 mod lane;

@@ -12,17 +12,16 @@ mod tests;
 use std::{collections::BTreeMap, io, time::Duration};
 
 use thiserror::Error;
-use vipward_common::{EventKind, MacAddr, Offender as Claimed, OffenderKey};
+use vipward_common::MacAddr;
 
 pub use self::{plain::plain, screen::screen};
 use super::{
-    bpf::{Maps, Pins},
+    bpf::Pins,
     clock,
     status::{self, Status, StatusError},
 };
 use crate::core::{
     time::Monotonic,
-    vendor,
     watch::{Counts, Fence, Interface, Offender, OffenderId, Snapshot, Vip, VipId},
 };
 
@@ -74,13 +73,12 @@ impl Watching {
     /// Reads all that there is.
     async fn snapshot(&self) -> Result<Snapshot, StatusError> {
         let status = status::read(&self.pins).await?;
-        let offenders = Maps::open(&self.pins)?.offenders()?;
         let at = Monotonic::from_nanos(clock::coarse_ns()?);
-        Ok(snapshot(status, offenders, at))
+        Ok(snapshot(status, at))
     }
 }
 
-fn snapshot(status: Status, offenders: BTreeMap<OffenderKey, Claimed>, at: Monotonic) -> Snapshot {
+fn snapshot(status: Status, at: Monotonic) -> Snapshot {
     let names: BTreeMap<u32, String> =
         status.interfaces.iter().filter_map(|it| Some((it.ifindex, it.name.clone()?))).collect();
     let name = |ifindex: u32| names.get(&ifindex).cloned().unwrap_or_else(|| format!("#{ifindex}"));
@@ -105,9 +103,13 @@ fn snapshot(status: Status, offenders: BTreeMap<OffenderKey, Claimed>, at: Monot
         interfaces: status.interfaces.iter().map(interface).collect(),
         vips: status.vips.into_iter().map(vip).collect(),
         frames: status.counters,
-        offenders: offenders
+        offenders: status
+            .offenders
             .into_iter()
-            .map(|(key, claimed)| offender(key, claimed, name(key.ifindex)))
+            .map(|status| {
+                let interface = name(status.record.0.ifindex);
+                offender(status, interface)
+            })
             .collect(),
         events_lost: status.events_lost,
     }
@@ -121,8 +123,8 @@ fn vip(status: status::VipStatus) -> (VipId, Vip) {
         _ => None,
     };
     let vip = Vip {
-        role: status.role,
-        mac: status.mac,
+        role: status.role.name(),
+        mac: status.mac.map(|mac| mac.to_string()),
         yielded: status.yielded,
         silent_because: status.silent_because,
         counts,
@@ -130,22 +132,16 @@ fn vip(status: status::VipStatus) -> (VipId, Vip) {
     (VipId { address: status.address, interface: status.interface }, vip)
 }
 
-fn offender(key: OffenderKey, claimed: Claimed, interface: String) -> (OffenderId, Offender) {
+fn offender(status: status::OffenderStatus, interface: String) -> (OffenderId, Offender) {
+    let (key, claimed) = status.record;
     let id = OffenderId { vip: VipId { address: key.addr.into(), interface }, mac: MacAddr(key.mac) };
     let offender = Offender {
         first: Monotonic::from_nanos(claimed.first_ns),
         last: Monotonic::from_nanos(claimed.last_ns),
         claims: claimed.claims,
-        kind: match claimed.kind {
-            EventKind::Conflict => "conflict",
-            EventKind::Contested => "contested",
-            EventKind::Moved => "moved",
-            EventKind::Yielded => "yielded",
-            EventKind::Sighted => "sighted",
-            EventKind::Probed => "probed",
-        },
+        kind: status.kind,
         source: MacAddr(claimed.source),
-        vendor: vendor::of(MacAddr(key.mac)).to_string(),
+        vendor: status.vendor,
     };
     (id, offender)
 }

@@ -3,10 +3,10 @@
 use std::{cmp::Reverse, collections::BTreeMap, fmt, io, net::Ipv4Addr, path::PathBuf, time::Duration};
 
 use comfy_table::{ContentArrangement, Table, presets::NOTHING};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use thiserror::Error;
 use vipward_common::{
-    Counters, EventKind, Fence, FenceState, MacAddr, Offender, OffenderKey, Outcome, Policy, Role, VipEntry,
+    Counters, Fence, FenceState, MacAddr, Offender, OffenderKey, Outcome, Policy, Role, SeenEntry, VipEntry,
     VipKey,
 };
 
@@ -113,17 +113,19 @@ pub struct InterfaceStatus {
     pub carrier: bool,
 }
 
-/// An entry.
+/// An entry, as the program sees it now.
 #[derive(Debug, Serialize)]
 pub struct VipStatus {
     /// The VIP.
     pub address: Ipv4Addr,
     /// The interface's name; its index when it is gone.
     pub interface: String,
-    /// `held`, `foreign` or `handover`, as the program sees it now.
-    pub role: &'static str,
+    /// `held`, `foreign` or `handover`.
+    #[serde(serialize_with = "role_name")]
+    pub role: Role,
     /// The MAC that the VIP is at; none when unknown.
-    pub mac: Option<String>,
+    #[serde(serialize_with = "as_text")]
+    pub mac: Option<MacAddr>,
     /// Whether it was yielded to that MAC.
     pub yielded: bool,
     /// Whether requests for it are answered now.
@@ -166,6 +168,23 @@ pub struct OffenderStatus {
     pub claims: u64,
     /// How long ago the last one was.
     pub last_seconds_ago: f64,
+    /// What the map has of it.
+    #[serde(skip)]
+    pub record: (OffenderKey, Offender),
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference to the field")]
+fn role_name<S: Serializer>(role: &Role, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(role.name())
+}
+
+#[expect(
+    clippy::ref_option,
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde calls it with a reference to the field"
+)]
+fn as_text<S: Serializer>(mac: &Option<MacAddr>, serializer: S) -> Result<S::Ok, S::Error> {
+    mac.map(|mac| mac.to_string()).serialize(serializer)
 }
 
 fn offenders(
@@ -181,16 +200,10 @@ fn offenders(
         mac: MacAddr(key.mac).to_string(),
         vendor: vendor::of(MacAddr(key.mac)).to_string(),
         eth_source: MacAddr(offender.source).to_string(),
-        kind: match offender.kind {
-            EventKind::Conflict => "conflict",
-            EventKind::Contested => "contested",
-            EventKind::Moved => "moved",
-            EventKind::Yielded => "yielded",
-            EventKind::Sighted => "sighted",
-            EventKind::Probed => "probed",
-        },
+        kind: offender.kind.name(),
         claims: offender.claims,
         last_seconds_ago: Duration::from_nanos(now_ns.saturating_sub(offender.last_ns)).as_secs_f64(),
+        record: (key, offender),
     };
     Ok(found.into_iter().map(status).collect())
 }
@@ -305,12 +318,7 @@ pub(super) fn vip_status(
     now_ns: u64,
     (name, silent): Lookups<'_>,
 ) -> Result<VipStatus, BpfError> {
-    let recorded = maps.state(entry.slot)?.yielded;
-    let yielded_to = recorded.yielded_to(entry.generation);
-    let yielded = yielded_to.is_some();
-    let ended = entry.role == Role::Handover && now_ns >= entry.until_ns;
-    let role = if yielded || ended { Role::Foreign } else { entry.role };
-    let mac = yielded_to.unwrap_or(MacAddr(entry.mac));
+    let SeenEntry { role, mac, yielded } = entry.as_seen(maps.state(entry.slot)?.yielded, now_ns);
     let count = maps.vip_count(entry.slot)?;
     let silent_because = match role {
         Role::Foreign => None,
@@ -322,8 +330,8 @@ pub(super) fn vip_status(
     Ok(VipStatus {
         address: key.addr.into(),
         interface: name(key.ifindex),
-        role: role.name(),
-        mac: (!mac.is_zero()).then(|| mac.to_string()),
+        role,
+        mac: (!mac.is_zero()).then_some(mac),
         yielded,
         answering: role != Role::Foreign && silent_because.is_none(),
         silent_because,
@@ -392,10 +400,11 @@ impl Status {
         let mut vips =
             table(&["VIP", "INTERFACE", "ROLE", "MAC", "ANSWERING", "ANSWERED", "CONFLICTS", "SUPPRESSED"]);
         for row in &self.vips {
+            let role = row.role.name();
             vips.add_row([
                 row.address.to_string(),
                 row.interface.clone(),
-                if row.yielded { format!("{} (yielded)", row.role) } else { row.role.to_owned() },
+                if row.yielded { format!("{role} (yielded)") } else { role.to_owned() },
                 or_dash(row.mac.as_ref()),
                 row.silent_because.map_or_else(|| yes(row.answering), |why| format!("no: {why}")),
                 or_dash(row.answered.as_ref()),

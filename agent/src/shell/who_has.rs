@@ -212,10 +212,9 @@ fn agent_knows(
     let name = |ifindex| view.name_of(ifindex);
     let fence = maps.fence()?.state(now_ns);
     let seen = status::vip_status(maps, &key, &entry, fence, now_ns, (&name, &silent))?;
-    let yielded = maps.state(entry.slot)?.yielded.yielded_to(entry.generation);
-    let role = if seen.role == entry.role.name() { entry.role } else { Role::Foreign };
-    let mac = yielded.unwrap_or(MacAddr(entry.mac));
-    Ok(AgentKnows { entry: Some(EntrySeen { role, mac, silent_because: seen.silent_because }), peers })
+    let mac = seen.mac.unwrap_or(MacAddr::ZERO);
+    let entry = EntrySeen { role: seen.role, mac, silent_because: seen.silent_because };
+    Ok(AgentKnows { entry: Some(entry), peers })
 }
 
 /// Where the address is on this host, and whether the kernel answers for it on `asked`.

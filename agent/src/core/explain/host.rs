@@ -2,9 +2,10 @@
 
 use vipward_common::{FenceState, MacAddr, Role};
 
-use super::{EntryFacts, Facts, Link, Listed, ListedVip, Look, Pinned, Step};
+use super::{Attached, EntryFacts, Facts, Link, Listed, ListedVip, Look, Mode, Pinned, Running, Step};
 use crate::core::{
     cluster::{ClaimState, Holder},
+    config::XdpMode,
     who_has::{self, Seen},
 };
 
@@ -54,17 +55,17 @@ pub(super) fn steps(facts: &Facts) -> Vec<Step> {
             let remedy = "start the agent: vipward agent --config FILE";
             return vec![Step::broken(Link::Entry, why.clone(), remedy)];
         }
-        Look::Not(why) => return vec![Step::unseen(Link::Entry, why.clone())],
+        Look::Not(why) => return vec![Step::unseen(Link::Entry, why.clone()).with(unseen_there(facts))],
         Look::Failed(why) => {
             let why = format!("what is pinned here cannot be read: {why}");
-            return vec![Step::unseen(Link::Entry, why)];
+            return vec![Step::unseen(Link::Entry, why).with(unseen_there(facts))];
         }
     };
-    let here = is_here(facts);
-    let ours = pins.entries.iter().find(|entry| entry.is_ours());
-    let mut steps = vec![entry(facts, pins, here)];
-    if let Some(entry) = ours {
-        steps.extend([attached(entry), fence(pins)]);
+    let entry = entry(facts, pins, is_here(facts));
+    let details = entry.details.iter().cloned().chain(unseen_there(facts)).collect();
+    let mut steps = vec![entry.with(details)];
+    if let Some(ours) = ours(facts) {
+        steps.extend([attached(ours, attachment(facts).as_ref()), fence(pins)]);
     }
     if let Look::Seen(Listed { vip: Some(ListedVip { bind: Some((interface, there)), .. }), .. }) =
         &facts.config
@@ -72,6 +73,47 @@ pub(super) fn steps(facts: &Facts) -> Vec<Step> {
         steps.push(bound(interface, *there));
     }
     steps
+}
+
+/// The entry with which this host answers.
+fn ours(facts: &Facts) -> Option<&EntryFacts> {
+    match &facts.pins {
+        Look::Seen(pins) => pins.entries.iter().find(|entry| entry.is_ours()),
+        Look::Not(_) | Look::Failed(_) => None,
+    }
+}
+
+/// What only the host that should answer can look at, when it is another one, and how to do so. The maps of this host
+/// say nothing about that.
+fn unseen_there(facts: &Facts) -> Vec<String> {
+    if is_here(facts) != Some(false) {
+        return Vec::new();
+    }
+    let (whose, how) = match (&facts.cluster, holder(facts)) {
+        (Look::Seen(cluster), Some(holder)) => {
+            let node = &holder.node;
+            let by = explain_on(facts, &cluster.namespace, holder);
+            (node.to_string(), format!("there: {by}"))
+        }
+        _ => ("the host that has it".to_owned(), format!("there: vipward explain {}", facts.address)),
+    };
+    let looked = match facts.pins {
+        Look::Seen(_) => "only this host's entry was looked at",
+        Look::Not(_) | Look::Failed(_) => "no entry was looked at",
+    };
+    vec![
+        format!("{looked}: the entry, the program and the fence of {whose} can only be looked at there"),
+        how,
+    ]
+}
+
+/// The command that explains the address on its holder.
+fn explain_on(facts: &Facts, namespace: &str, holder: &Holder) -> String {
+    let (node, address) = (&holder.node, facts.address);
+    format!(
+        "kubectl -n {namespace} exec POD -- /vipward explain {address} (POD: the agent's on {node}), or on {node} itself: \
+         vipward explain {address}"
+    )
 }
 
 /// The holder, as its claim says.
@@ -153,7 +195,9 @@ fn elsewhere(facts: &Facts, known: Option<&EntryFacts>) -> Step {
             ),
             "see whether the agent here runs and reads the API server: its log",
         ),
-        (Some(known), _) => Step::good(Link::Entry, format!("this host knows that it is at {known}")),
+        (Some(known), _) => {
+            Step::good(Link::Entry, format!("this host's entry has it at {known}, which is another host"))
+        }
         (None, _) => Step::good(Link::Entry, "it is held elsewhere, and this host has no MAC for it"),
     }
 }
@@ -172,15 +216,56 @@ fn counts(entry: &EntryFacts) -> Vec<String> {
     entry.counts.map(text).into_iter().collect()
 }
 
-fn attached(entry: &EntryFacts) -> Step {
+/// How the program runs where this host answers.
+pub(super) fn attachment(facts: &Facts) -> Option<Attached> {
+    let entry = ours(facts)?;
+    let Running { mode, veth, offers_native } = entry.running?;
+    let because = match mode {
+        Mode::Native => None,
+        Mode::Generic => Some(why_generic(facts, veth, offers_native)),
+    };
+    Some(Attached { interface: entry.interface.clone(), mode, because })
+}
+
+fn why_generic(facts: &Facts, veth: bool, offers_native: Option<bool>) -> String {
+    if let Look::Seen(Listed { file, xdp: XdpMode::Generic, .. }) = &facts.config {
+        return format!("{file} asks for it (`xdp: generic`)");
+    }
+    match offers_native {
+        // The kernel hands over what a native program transmits on a veth only if its peer runs one too.
+        _ if veth => "right on a veth: in native mode its other end would have to run an XDP program too",
+        Some(true) => {
+            "the driver offers native XDP, and has refused it (often for a large MTU), unless the agent was told so (--xdp \
+             generic); `--xdp native` has the agent say why"
+        }
+        Some(false) => "the driver has no native XDP; each frame costs more",
+        None => {
+            "the driver has no native XDP or has refused it, or the agent was told so (--xdp generic); this kernel does not \
+             say which (Linux 6.3 and later do)"
+        }
+    }
+    .to_owned()
+}
+
+fn attached(entry: &EntryFacts, attached: Option<&Attached>) -> Step {
+    let runs = |attached: &Attached| {
+        format!("the program runs on {} in {} mode", attached.interface, attached.mode.name())
+    };
+    let because = attached.and_then(|attached| attached.because.clone());
+    let because = because.map(|because| format!("not in native mode: {because}"));
     match entry.link_trouble {
         // A successor's MAC is none of this host's.
         Some(why) if entry.role == Role::Held || why != "the interface has another MAC" => Step::broken(
             Link::Attached,
             format!("{} does not answer: {why}", entry.interface),
             "see whether the agent runs: it attaches the program and follows the interface; `ip -d link` shows what is there",
-        ),
-        Some(_) | None => Step::good(Link::Attached, format!("the program runs on {}", entry.interface)),
+        )
+        .with(attached.map(runs).into_iter().chain(because).collect()),
+        Some(_) | None => {
+            let runs = attached.map(runs);
+            let runs = runs.unwrap_or_else(|| format!("the program runs on {}", entry.interface));
+            Step::good(Link::Attached, runs).with(because.into_iter().collect())
+        }
     }
 }
 
@@ -224,17 +309,8 @@ pub(super) fn segment(facts: &Facts) -> Step {
     let details: Vec<_> = answering.iter().map(|answer| row(answer)).chain(report.notes.clone()).collect();
     let on = &report.interface;
     match &answering[..] {
-        [] => Step::broken(
-            Link::Segment,
-            format!("nobody on {on} answers for it"),
-            match expected {
-                Some(mac) => format!(
-                    "explain it on the host with {mac}; look at switch, VLAN and cable between the two"
-                ),
-                None => "find out who should: the steps above".to_owned(),
-            },
-        )
-        .with(report.notes.clone()),
+        [] => Step::broken(Link::Segment, format!("nobody on {on} answers for it"), silent(facts, expected))
+            .with(report.notes.clone()),
         [one] => match expected {
             Some(mac) if one.mac != mac.to_string() => Step::broken(
                 Link::Segment,
@@ -260,6 +336,21 @@ pub(super) fn segment(facts: &Facts) -> Step {
             )
             .with(details)
         }
+    }
+}
+
+/// What to do when nobody answers, and `expected` should.
+fn silent(facts: &Facts, expected: Option<MacAddr>) -> String {
+    const WAY: &str = "look at switch, VLAN and cable between the two";
+    let Some(mac) = expected else { return "find out who should: the steps above".to_owned() };
+    match (&facts.cluster, holder(facts), is_here(facts)) {
+        (Look::Seen(cluster), Some(holder), Some(false)) => {
+            format!(
+                "explain it on the host with {mac}: {}; {WAY}",
+                explain_on(facts, &cluster.namespace, holder)
+            )
+        }
+        _ => format!("explain it on the host with {mac}; {WAY}"),
     }
 }
 

@@ -1,3 +1,10 @@
+mod attached;
+mod cluster;
+mod doubtful;
+mod elsewhere;
+mod host;
+mod segment;
+
 use std::sync::Arc;
 
 use super::*;
@@ -89,6 +96,7 @@ fn entry(role: Role, mac: MacAddr) -> EntryFacts {
         role,
         mac,
         yielded: false,
+        running: Some(Running { mode: Mode::Native, veth: false, offers_native: Some(true) }),
         link_trouble: None,
         counts: Some((12, 0, 1)),
     }
@@ -117,6 +125,7 @@ fn cluster_seen_from(own: MacAddr) -> Facts {
         }),
         leases: [("n1", N1), ("n2", N2)].map(|(node, mac)| (name(node), lease(node, mac))).into(),
         nodes: vec![(name("n1"), Ok(None)), (name("n2"), Ok(None))],
+        namespace: "vipward-system".into(),
     };
     let is_holder = own == N1;
     let role = if is_holder { Role::Held } else { Role::Foreign };
@@ -140,7 +149,7 @@ fn standalone() -> Facts {
     };
     Facts {
         cluster: Look::Not("no kubeconfig".into()),
-        config: Look::Seen(Listed { file: "vipward.yaml".into(), vip: Some(vip) }),
+        config: Look::Seen(Listed { file: "vipward.yaml".into(), xdp: XdpMode::Auto, vip: Some(vip) }),
         ..cluster_seen_from(N1)
     }
 }
@@ -172,9 +181,6 @@ fn listed_vip(facts: &mut Facts) -> &mut ListedVip {
     listed(facts).vip.as_mut().expect("an entry")
 }
 
-/// What is broken, and a part of what is said about it and of what to do.
-type Row4 = (&'static str, fn() -> Facts, fn(&mut Facts), Link, &'static str, &'static str);
-
 fn elsewhere() -> Facts {
     cluster_seen_from(N2)
 }
@@ -189,302 +195,12 @@ fn unserved(facts: &mut Facts) -> &mut Option<Unserved> {
     &mut account.mentions[0].unserved
 }
 
-const BROKEN: &[Row4] = &[
-    (
-        "the API server is away",
-        elsewhere,
-        |facts| facts.cluster = Look::Failed("connection refused".into()),
-        Link::Cluster,
-        "connection refused",
-        "--kubeconfig",
-    ),
-    (
-        "no Service names the address",
-        elsewhere,
-        |facts| in_cluster(facts).account = Account::default(),
-        Link::Service,
-        "no Service of type LoadBalancer names it; its VirtualIP is a leftover",
-        "vipward.io/addresses",
-    ),
-    (
-        "the Service is of another class",
-        elsewhere,
-        |facts| {
-            let (why, remedy) = ("its class is \"other\"".to_owned(), "create it anew".to_owned());
-            *unserved(facts) = Some(Unserved { why, remedy });
-        },
-        Link::Service,
-        "Service apps/web names it, and is not served: its class is \"other\"",
-        "create it anew",
-    ),
-    (
-        "the annotation cannot be read",
-        elsewhere,
-        |facts| {
-            let account = &mut in_cluster(facts).account;
-            account.demand = None;
-            account.mentions[0].place = None;
-            let value = "192.0.2.10/24".into();
-            let why = Malformed::Prefix { part: "192.0.2.10/24".into() };
-            account.mentions[0].problems = vec![Problem::Malformed { place: Place::Addresses, value, why }];
-        },
-        Link::Service,
-        "has a prefix length",
-        "put right",
-    ),
-    (
-        "the address is the API server's",
-        elsewhere,
-        |facts| {
-            let account = &mut in_cluster(facts).account;
-            account.refusal = Some(Refusal::ApiServer);
-            account.demand = None;
-        },
-        Link::Address,
-        "the API server is there",
-        "another address",
-    ),
-    (
-        "no agent runs anywhere",
-        elsewhere,
-        |facts| {
-            let cluster = in_cluster(facts);
-            cluster.nodes =
-                vec![(name("n1"), Err(Disqualified::NoAgent)), (name("n2"), Err(Disqualified::NoAgent))];
-            cluster.claim = None;
-        },
-        Link::Candidates,
-        "none of 2 nodes can hold it",
-        "run the agent there",
-    ),
-    (
-        "no node is on the segment",
-        elsewhere,
-        |facts| {
-            in_cluster(facts).nodes = vec![(name("n1"), Err(Disqualified::NoInterface))];
-        },
-        Link::Candidates,
-        "none of 1 nodes",
-        "in the VIP's subnet",
-    ),
-    (
-        "no node has an endpoint",
-        elsewhere,
-        |facts| in_cluster(facts).nodes = vec![(name("n1"), Err(Disqualified::NoLocalEndpoint))],
-        Link::Candidates,
-        "none of 1 nodes",
-        "externalTrafficPolicy: Cluster",
-    ),
-    (
-        "all agents are dead, as their Leases show",
-        elsewhere,
-        |facts| {
-            for node in ["n1", "n2"] {
-                let lease = lease_of(facts, node);
-                (lease.renewed, lease.watched) = (false, Duration::from_secs(5));
-            }
-        },
-        Link::Candidates,
-        "none of 2 nodes can hold it",
-        "see whether the agent runs",
-    ),
-    (
-        "nobody has claimed it",
-        elsewhere,
-        |facts| {
-            in_cluster(facts).claim = None;
-            facts.segment = Look::Seen(report(Vec::new()));
-        },
-        Link::Claim,
-        "there is no VirtualIP",
-        "log says why",
-    ),
-    (
-        "nobody has it",
-        elsewhere,
-        |facts| {
-            claim(facts).state = ClaimState::Released;
-            facts.segment = Look::Seen(report(Vec::new()));
-        },
-        Link::Claim,
-        "nobody holds it, epoch 3",
-        "a candidate takes it",
-    ),
-    (
-        "somebody else uses the address",
-        elsewhere,
-        |facts| {
-            in_cluster(facts).claim = None;
-            facts.segment = Look::Seen(report(vec![row(ROGUE, Relation::Unknown, Seen::Wire)]));
-        },
-        Link::Claim,
-        "it is in use: 02:00:00:00:00:03 (locally administered) answers for it",
-        "vipward.io/force=true",
-    ),
-    (
-        "the holder is dead",
-        elsewhere,
-        |facts| {
-            let lease = lease_of(facts, "n1");
-            (lease.renewed, lease.watched) = (false, Duration::from_secs(5));
-        },
-        Link::Session,
-        "n1 has not renewed its Lease while it was watched for 5.0 s",
-        "see whether its agent runs",
-    ),
-    (
-        "the holder's Lease is gone",
-        elsewhere,
-        |facts| drop(in_cluster(facts).leases.remove(&name("n1"))),
-        Link::Session,
-        "there is no Lease of n1",
-        "start its agent",
-    ),
-    (
-        "the holder was deposed",
-        elsewhere,
-        |facts| lease_of(facts, "n1").record.ended.push(session(7)),
-        Link::Session,
-        "has been ended",
-        "takes it over",
-    ),
-    (
-        "the holder lives in another session",
-        elsewhere,
-        |facts| lease_of(facts, "n1").record.session = Some(session(8)),
-        Link::Session,
-        "another session",
-        "claims it anew",
-    ),
-    (
-        "the holder has no entry",
-        at_the_holder,
-        |facts| pins(facts).entries = vec![entry(Role::Foreign, MacAddr::ZERO)],
-        Link::Entry,
-        "this host should answer, and has no entry that does",
-        "its log",
-    ),
-    (
-        "another host than the holder answers",
-        elsewhere,
-        |facts| pins(facts).entries = vec![entry(Role::Held, N2)],
-        Link::Entry,
-        "is held at 02:00:00:00:01:02, and it should not",
-        "its log",
-    ),
-    (
-        "the holder gave way",
-        at_the_holder,
-        |facts| {
-            pins(facts).entries = vec![EntryFacts { yielded: true, ..entry(Role::Foreign, ROGUE) }];
-        },
-        Link::Entry,
-        "gave way to 02:00:00:00:00:03",
-        "SIGHUP",
-    ),
-    (
-        "the program is not attached",
-        at_the_holder,
-        |facts| pins(facts).entries[0].link_trouble = Some("the program is not attached"),
-        Link::Attached,
-        "eth0 does not answer: the program is not attached",
-        "see whether the agent runs",
-    ),
-    (
-        "the fence is over",
-        at_the_holder,
-        |facts| pins(facts).fence = FenceState::Over,
-        Link::Fence,
-        "nothing is answered",
-        "start the agent",
-    ),
-    (
-        "nobody on the segment answers",
-        elsewhere,
-        |facts| facts.segment = Look::Seen(report(Vec::new())),
-        Link::Segment,
-        "nobody on eth0 answers",
-        "explain it on the host with 02:00:00:00:01:01",
-    ),
-    (
-        "the wrong host answers",
-        elsewhere,
-        |facts| facts.segment = Look::Seen(report(vec![row(ROGUE, Relation::Stranger, Seen::Wire)])),
-        Link::Segment,
-        "02:00:00:00:00:03 (locally administered; stranger) answers, and 02:00:00:00:01:01 should",
-        "take the address away",
-    ),
-    (
-        "two hosts answer",
-        elsewhere,
-        |facts| {
-            let rows = [row(N1, Relation::Holder, Seen::Wire), row(ROGUE, Relation::Stranger, Seen::Dropped)];
-            facts.segment = Look::Seen(report(rows.into()));
-        },
-        Link::Segment,
-        "CONFLICT: 2 MACs",
-        "take the address away from 02:00:00:00:00:03",
-    ),
-    (
-        "standalone: the file is bad",
-        standalone,
-        |facts| facts.config = Look::Failed("line 3: unknown key".into()),
-        Link::Config,
-        "line 3: unknown key",
-        "--check",
-    ),
-    (
-        "standalone: the file does not list it",
-        standalone,
-        |facts| listed(facts).vip = None,
-        Link::Config,
-        "vipward.yaml does not list it",
-        "add it under `vips:`",
-    ),
-    (
-        "standalone: no interface is in its subnet",
-        standalone,
-        |facts| {
-            let vip = listed_vip(facts);
-            vip.interface = None;
-            vip.problems = vec!["VIP 192.0.2.10 is in the subnet of no attached interface".into()];
-        },
-        Link::Placement,
-        "in the subnet of no attached interface",
-        "name an interface",
-    ),
-    (
-        "standalone: no agent has run",
-        standalone,
-        |facts| facts.pins = Look::Not("nothing is pinned under /sys/fs/bpf/vipward".into()),
-        Link::Entry,
-        "nothing is pinned",
-        "start the agent",
-    ),
-    (
-        "standalone: it is not bound",
-        standalone,
-        |facts| listed_vip(facts).bind = Some(("lo".into(), false)),
-        Link::Bound,
-        "it is not on lo",
-        "within 30 s",
-    ),
-    (
-        "pins alone: no entry",
-        standalone,
-        |facts| {
-            facts.config = Look::Not("no file".into());
-            pins(facts).entries.clear();
-        },
-        Link::Entry,
-        "there is no entry for it",
-        "--kubeconfig",
-    ),
-];
+/// What is broken, where it is looked at, how it is broken, the step that is named, and a part of what is said about it
+/// and of what to do.
+type Broken = (&'static str, fn() -> Facts, fn(&mut Facts), Link, &'static str, &'static str);
 
-#[test]
-fn the_first_broken_step_is_named_with_what_to_do() {
-    for (what, facts, break_it, link, says, remedy) in BROKEN {
+fn assert_broken(table: &[Broken]) {
+    for (what, facts, break_it, link, says, remedy) in table {
         let mut facts = facts();
         break_it(&mut facts);
         let explanation = explain(&facts);
@@ -540,91 +256,4 @@ fn what_could_not_be_looked_at_is_said_and_breaks_nothing() {
             (Link::Segment, Verdict::Unseen, "it needs CAP_NET_RAW"),
         ]
     );
-}
-
-#[test]
-fn what_passes_by_itself_is_in_doubt_and_not_broken() {
-    type Case = (&'static str, fn() -> Facts, fn(&mut Facts), Link);
-    let cases: [Case; 5] = [
-        (
-            "a handover",
-            elsewhere,
-            |facts| {
-                claim(facts).state =
-                    ClaimState::Offered { to: holder("n1", N1), from: (name("n2"), session(7)) };
-            },
-            Link::Claim,
-        ),
-        (
-            "an agent that is restarted",
-            elsewhere,
-            |facts| {
-                let lease = lease_of(facts, "n1");
-                (lease.renewed, lease.watched) = (false, Duration::from_secs(10));
-                lease.record.duration = Duration::from_mins(1);
-            },
-            Link::Session,
-        ),
-        (
-            "a fence that is held over",
-            at_the_holder,
-            |facts| pins(facts).fence = FenceState::HeldOver,
-            Link::Fence,
-        ),
-        (
-            "a host that is behind",
-            elsewhere,
-            |facts| pins(facts).entries = vec![entry(Role::Foreign, N2)],
-            Link::Entry,
-        ),
-        (
-            "a Service with a problem",
-            elsewhere,
-            |facts| {
-                let address: Arc<str> = "other".into();
-                let problem = Problem::OtherManager {
-                    manager: Some(address),
-                    status: Vec::new(),
-                    place: Place::Addresses,
-                    wanted: vec![VIP.into()],
-                    way_out: WayOut { ours: "vipward.io/l2".into(), is_set: false },
-                };
-                in_cluster(facts).account.mentions[0].problems = vec![problem];
-            },
-            Link::Service,
-        ),
-    ];
-    for (what, facts, change, link) in cases {
-        let mut facts = facts();
-        change(&mut facts);
-        let explanation = explain(&facts);
-        assert_eq!(explanation.broken, None, "{what}: {explanation:#?}");
-        let step = explanation.steps.iter().find(|step| step.link == link).expect("the step");
-        assert_eq!(step.verdict, Verdict::Doubtful, "{what}: {explanation:#?}");
-    }
-}
-
-#[test]
-fn each_candidate_is_named_with_what_speaks_against_it() {
-    let mut facts = elsewhere();
-    in_cluster(&mut facts).nodes = vec![
-        (name("n1"), Ok(None)),
-        (name("n2"), Ok(Some(Disqualified::Cordoned))),
-        (name("n3"), Err(Disqualified::NoCarrier { interface: "eth0".into() })),
-    ];
-    let explanation = explain(&facts);
-    let step = explanation.steps.iter().find(|step| step.link == Link::Candidates).expect("the step");
-    assert_eq!(step.says, "2 of 3 nodes can hold it");
-    assert_eq!(step.details, ["n1: can hold it", "n2: can hold it, but cordoned", "n3: eth0 has no carrier"]);
-}
-
-#[test]
-fn a_successor_is_no_trouble_of_the_interface() {
-    let mut facts = elsewhere();
-    claim(&mut facts).state = ClaimState::Offered { to: holder("n1", N1), from: (name("n2"), session(7)) };
-    pins(&mut facts).entries =
-        vec![EntryFacts { link_trouble: Some("the interface has another MAC"), ..entry(Role::Handover, N1) }];
-    let explanation = explain(&facts);
-    assert_eq!(explanation.broken, None, "{explanation:#?}");
-    assert!(explanation.steps.iter().any(|step| step.link == Link::Attached));
 }

@@ -25,7 +25,7 @@ const NLMSG_ERROR: u16 = 2;
 const ANSWER_BYTES: usize = 16 * 1024;
 
 /// Whether the driver of an interface says that it runs native XDP.
-pub(super) fn has_native_xdp(ifindex: u32) -> Fact<bool> {
+pub(in crate::shell) fn has_native_xdp(ifindex: u32) -> Fact<bool> {
     features(ifindex).map(|features| features & NETDEV_XDP_ACT_BASIC != 0).map_err(|error| Unread {
         reason: format!("the kernel does not say what XDP its drivers do (it does since 6.3): {error}"),
         denied: error.kind() == io::ErrorKind::PermissionDenied,

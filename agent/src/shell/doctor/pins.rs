@@ -61,10 +61,8 @@ fn contents(pins: &Pins) -> Fact<Contents> {
     let now_ns = clock::coarse_ns().map_err(|errno| super::unread(&errno))?;
     let mut vips = Vec::new();
     for (key, entry) in maps.entries().map_err(failed)? {
-        let yielded = maps.state(entry.slot).map_err(failed)?.yielded.yielded_to(entry.generation);
-        let ended = entry.role == Role::Handover && now_ns >= entry.until_ns;
-        let role = if yielded.is_some() || ended { Role::Foreign } else { entry.role };
-        vips.push(Vip { address: key.addr.into(), role, mac: yielded.unwrap_or(MacAddr(entry.mac)) });
+        let seen = entry.as_seen(maps.state(entry.slot).map_err(failed)?.yielded, now_ns);
+        vips.push(Vip { address: key.addr.into(), role: seen.role, mac: seen.mac });
     }
     Ok(Contents {
         vips,

@@ -80,7 +80,7 @@ pub(super) async fn look(
             Some(seen) => world.take_in(seen)?,
         }
     }
-    Ok(Look::Seen(world.facts(options.address)?))
+    Ok(Look::Seen(world.facts(options)?))
 }
 
 async fn next(seen: &mut mpsc::Receiver<Seen>, deadline: Instant) -> Option<Seen> {
@@ -140,49 +140,39 @@ impl World {
 
     /// Gives what was read to the core. What the core would do about it is nobody's business here.
     fn take_in(&mut self, seen: Seen) -> nix::Result<()> {
-        use ownership::Event as Owned;
-        use services::Event as Served;
-
         let now = now()?;
-        let (owned, served) = match seen {
-            Seen::Lease(record) => {
-                self.watch(&record, now);
-                let nets = record.links.iter().flat_map(|link| link.subnets.clone()).collect();
-                let node = record.node.clone();
-                (Some(Owned::Lease(record)), Some(Served::NodeLinks { node, nets }))
+        match &seen {
+            Seen::Synced(resource) => {
+                self.listed.insert(*resource);
             }
+            Seen::Lease(record) => self.watch(record, now),
             Seen::LeaseGone(node) => {
-                self.leases.remove(&node);
-                (Some(Owned::LeaseGone(node)), None)
+                self.leases.remove(node);
             }
+            // Claims are not for the engine: it is on no node, and holds nothing.
             Seen::Claim(record) => {
                 if record.vip == self.address {
-                    self.claims.insert(record.vip, record);
+                    self.claims.insert(record.vip, record.clone());
                 }
-                (None, None)
+                return Ok(());
             }
             Seen::ClaimGone(vip) => {
-                self.claims.remove(&vip);
-                (None, None)
+                self.claims.remove(vip);
+                return Ok(());
             }
-            Seen::Node { record, addresses } => {
-                let node = record.name.clone();
-                (Some(Owned::Node(record)), Some(Served::NodeAddresses { node, addresses }))
-            }
-            Seen::NodeGone(node) => (Some(Owned::NodeGone(node.clone())), Some(Served::NodeGone(node))),
-            Seen::Namespace { name, labels } => (None, Some(Served::Namespace { name, labels })),
-            Seen::NamespaceGone(name) => (None, Some(Served::NamespaceGone(name))),
-            Seen::Service(record) => (None, Some(Served::Service(record))),
-            Seen::ServiceGone(name) => (None, Some(Served::ServiceGone(name))),
-            Seen::Slice(record) => (None, Some(Served::Slice(record))),
-            Seen::SliceGone { namespace, slice } => (None, Some(Served::SliceGone { namespace, slice })),
-            Seen::ApiEndpoints(addresses) => (None, Some(Served::ApiEndpoints(addresses))),
-            Seen::Synced(resource) => {
-                self.listed.insert(resource);
-                (None, None)
-            }
-            Seen::Trouble { .. } | Seen::TroubleOver { .. } => (None, None),
-        };
+            Seen::Node { .. }
+            | Seen::NodeGone(_)
+            | Seen::Namespace { .. }
+            | Seen::NamespaceGone(_)
+            | Seen::Service(_)
+            | Seen::ServiceGone(_)
+            | Seen::Slice(_)
+            | Seen::SliceGone { .. }
+            | Seen::ApiEndpoints(_)
+            | Seen::Trouble { .. }
+            | Seen::TroubleOver { .. } => {}
+        }
+        let (owned, served) = seen.into_events();
         if let Some(event) = owned {
             self.engine.on_event(event, now);
         }
@@ -207,8 +197,8 @@ impl World {
         Ok(open.map(Watched::until).filter(|until| *until > now).max())
     }
 
-    fn facts(mut self, address: Ipv4Addr) -> nix::Result<Cluster> {
-        let now = now()?;
+    fn facts(mut self, options: &Options) -> nix::Result<Cluster> {
+        let (address, now) = (options.address, now()?);
         let account = self.services.account(address);
         let demand = account.demand.clone().unwrap_or_default();
         let seen = |lease: Watched| LeaseSeen {
@@ -221,6 +211,7 @@ impl World {
             claim: self.claims.remove(&address),
             leases: self.leases.into_iter().map(|(node, lease)| (node, seen(lease))).collect(),
             account,
+            namespace: options.lease_namespace.clone(),
         })
     }
 }

@@ -2,20 +2,21 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use vipward_common::{FenceState, MacAddr, Role, VipKey};
+use vipward_common::{FenceState, MacAddr, VipKey};
 
 use super::{ExplainError, Options};
 use crate::{
     core::{
         config::Config,
-        explain::{EntryFacts, Listed, ListedVip, Look, Pinned},
-        net::NetView,
+        explain::{EntryFacts, Listed, ListedVip, Look, Mode, Pinned, Running},
+        net::{Interface, NetView},
         placement::{self, Wanted},
     },
     shell::{
-        bpf::{BpfError, Maps, Pins},
+        bpf::{self, BpfError, Maps, Pins},
         causes::chain,
         clock,
+        doctor::has_native_xdp,
         run::read_config,
         status::{self, InterfaceStatus},
         who_has,
@@ -34,7 +35,9 @@ pub(super) fn config(options: &Options, view: &NetView) -> (Look<Listed>, Option
     let file = path.display().to_string();
     // Placed alone, so that all problems are its own.
     config.vips.retain(|vip| vip.address == options.address);
-    let Some(vip) = config.vips.first() else { return (Look::Seen(Listed { file, vip: None }), None) };
+    let Some(vip) = config.vips.first() else {
+        return (Look::Seen(Listed { file, xdp: config.xdp, vip: None }), None);
+    };
     let (interface, problems) = place(&config, view);
     let bind = vip.bind.as_ref().map(|bind| {
         let on = view.by_name(bind.as_str());
@@ -42,7 +45,7 @@ pub(super) fn config(options: &Options, view: &NetView) -> (Look<Listed>, Option
         (bind.as_str().to_owned(), there)
     });
     let listed = ListedVip { guarded: vip.mac, interface: interface.clone(), problems, bind };
-    (Look::Seen(Listed { file, vip: Some(listed) }), interface)
+    (Look::Seen(Listed { file, xdp: config.xdp, vip: Some(listed) }), interface)
 }
 
 fn place(config: &Config, view: &NetView) -> (Option<String>, Vec<String>) {
@@ -110,18 +113,30 @@ fn entries(
         let key = VipKey::untagged(*ifindex, options.address.octets());
         let Some(entry) = maps.entry(&key)? else { continue };
         let seen = status::vip_status(maps, &key, &entry, fence, now_ns, (&name, &silent))?;
-        let yielded = maps.state(entry.slot)?.yielded.yielded_to(entry.generation);
-        let mac = yielded.unwrap_or(MacAddr(entry.mac));
-        let is_changed = seen.role != entry.role.name();
+        let mac = seen.mac.unwrap_or(MacAddr::ZERO);
         let counts = seen.answered.zip(seen.conflicts).zip(seen.suppressed);
         entries.push(EntryFacts {
             interface: interface.name.clone(),
-            role: if is_changed { Role::Foreign } else { entry.role },
+            role: seen.role,
             mac,
-            yielded: yielded.is_some(),
+            yielded: seen.yielded,
+            running: running(&interfaces, interface),
             link_trouble: silent(*ifindex, mac),
             counts: counts.map(|((answered, conflicts), suppressed)| (answered, conflicts, suppressed)),
         });
     }
     Ok(entries)
+}
+
+/// How the program runs on an interface, if it does.
+fn running(links: &[InterfaceStatus], interface: &Interface) -> Option<Running> {
+    let link = links.iter().find(|link| link.ifindex == interface.index && link.attached)?;
+    Some(Running {
+        mode: match link.mode {
+            bpf::Mode::Native => Mode::Native,
+            bpf::Mode::Generic => Mode::Generic,
+        },
+        veth: interface.kind == "veth",
+        offers_native: has_native_xdp(interface.index).ok(),
+    })
 }

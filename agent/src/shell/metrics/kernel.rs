@@ -6,7 +6,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use vipward_common::{Counters, Fence, MacAddr, Role, VipEntry, VipKey};
+use vipward_common::{Counters, Fence, MacAddr, Role, SeenEntry, VipKey, Yield};
 
 use crate::shell::{
     bpf::{BpfError, Bulk, Maps, Mode, Pins, VipCount},
@@ -94,11 +94,10 @@ impl Kernel {
         };
         let mut entries = Vec::with_capacity(found.len());
         for (key, entry) in found {
-            let yielded_to = match yields {
-                0 => None,
-                _ => maps.state(entry.slot)?.yielded.yielded_to(entry.generation),
-            };
-            entries.push(as_seen(key, &entry, yielded_to, now_ns, count_of(entry.slot)?));
+            // Nothing is recorded before the first yield.
+            let recorded = if yields == 0 { Yield::default() } else { maps.state(entry.slot)?.yielded };
+            let SeenEntry { role, mac, yielded } = entry.as_seen(recorded, now_ns);
+            entries.push(EntryReading { key, role, mac, yielded, count: count_of(entry.slot)? });
         }
         Ok(Reading {
             now_ns,
@@ -110,23 +109,5 @@ impl Kernel {
             links: maps.links()?.len(),
             peers: maps.peers()?.len(),
         })
-    }
-}
-
-fn as_seen(
-    key: VipKey,
-    entry: &VipEntry,
-    yielded_to: Option<MacAddr>,
-    now_ns: u64,
-    count: Option<VipCount>,
-) -> EntryReading {
-    let ended = entry.role == Role::Handover && now_ns >= entry.until_ns;
-    let yielded = yielded_to.is_some();
-    EntryReading {
-        key,
-        role: if yielded || ended { Role::Foreign } else { entry.role },
-        mac: yielded_to.unwrap_or(MacAddr(entry.mac)),
-        yielded,
-        count,
     }
 }

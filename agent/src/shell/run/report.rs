@@ -55,7 +55,7 @@ pub(super) fn trouble(line: &Line, view: &NetView) {
     match line {
         Line::Started(claim) => started(claim, view),
         Line::NewOffender(claim) => warn!(
-            kind = kind_name(claim.kind),
+            kind = claim.kind.name(),
             vip = %vip(&claim.key),
             interface = %view.name_of(claim.key.ifindex),
             mac = %claim.offender,
@@ -65,7 +65,7 @@ pub(super) fn trouble(line: &Line, view: &NetView) {
             "another MAC claims the VIP"
         ),
         Line::GoesOn { kind, key, times, offenders, more } => warn!(
-            kind = kind_name(*kind),
+            kind = kind.name(),
             vip = %vip(key),
             interface = %view.name_of(key.ifindex),
             times,
@@ -74,7 +74,7 @@ pub(super) fn trouble(line: &Line, view: &NetView) {
             "claims go on"
         ),
         Line::Ended { kind, key, times, lasted, offenders } => info!(
-            kind = kind_name(*kind),
+            kind = kind.name(),
             vip = %vip(key),
             interface = %view.name_of(key.ifindex),
             times,
@@ -97,7 +97,7 @@ fn started(claim: &Claim, view: &NetView) {
         EventKind::Conflict | EventKind::Probed => "a stranger claims the VIP",
     };
     warn!(
-        kind = kind_name(claim.kind),
+        kind = claim.kind.name(),
         vip = %vip(&claim.key),
         interface = %view.name_of(claim.key.ifindex),
         mac = %claim.offender,
@@ -192,17 +192,6 @@ fn vip(key: &VipKey) -> Ipv4Addr {
 
 fn macs(macs: &[MacAddr]) -> String {
     macs.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
-}
-
-fn kind_name(kind: EventKind) -> &'static str {
-    match kind {
-        EventKind::Conflict => "conflict",
-        EventKind::Contested => "contested",
-        EventKind::Moved => "moved",
-        EventKind::Yielded => "yielded",
-        EventKind::Sighted => "sighted",
-        EventKind::Probed => "probed",
-    }
 }
 
 fn oper_name(oper: u16) -> &'static str {

@@ -65,53 +65,30 @@ impl Driver<Cluster> {
     }
 
     /// Gives what was read to the core.
-    fn take_in(&mut self, seen: Seen) -> Result<Vec<ownership::Command>, RunError> {
-        use ownership::Event as Owned;
-        use services::Event as Served;
-
+    fn take_in(&mut self, mut seen: Seen) -> Result<Vec<ownership::Command>, RunError> {
         let now = now()?;
         let source = &mut self.source;
-        let (owned, served) = match seen {
-            Seen::Lease(record) => {
-                source.moves.on_lease(&record, now);
-                let nets = record.links.iter().flat_map(|link| link.subnets.clone()).collect();
-                let node = record.node.clone();
-                (Some(Owned::Lease(record)), Some(Served::NodeLinks { node, nets }))
-            }
-            Seen::LeaseGone(node) => {
-                source.moves.on_lease_gone(&node);
-                (Some(Owned::LeaseGone(node)), None)
-            }
-            Seen::Claim(record) => {
-                source.on_claim_seen(record.vip, self.config.conflicts.quiet, now);
-                (Some(Owned::Claim(record)), None)
-            }
-            Seen::ClaimGone(vip) => (Some(Owned::ClaimGone(vip)), None),
-            Seen::Node { record, addresses } => {
-                let node = record.name.clone();
-                (Some(Owned::Node(record)), Some(Served::NodeAddresses { node, addresses }))
-            }
-            Seen::NodeGone(node) => (Some(Owned::NodeGone(node.clone())), Some(Served::NodeGone(node))),
-            Seen::Namespace { name, labels } => (None, Some(Served::Namespace { name, labels })),
-            Seen::NamespaceGone(name) => (None, Some(Served::NamespaceGone(name))),
-            Seen::Service(record) => (None, Some(Served::Service(record))),
-            Seen::ServiceGone(name) => (None, Some(Served::ServiceGone(name))),
-            Seen::Slice(record) => (None, Some(Served::Slice(record))),
-            Seen::SliceGone { namespace, slice } => (None, Some(Served::SliceGone { namespace, slice })),
-            Seen::ApiEndpoints(mut addresses) => {
-                addresses.extend(source.api_address);
-                (None, Some(Served::ApiEndpoints(addresses)))
-            }
-            Seen::Synced(resource) => return Ok(self.on_listed(resource, now)),
+        match &mut seen {
+            Seen::Synced(resource) => return Ok(self.on_listed(*resource, now)),
             Seen::Trouble { resource, problem } => {
-                warn!(%resource, problem = chain(&*problem), "not read from the API server; trying again");
-                return Ok(Vec::new());
+                warn!(%resource, problem = chain(&**problem), "not read from the API server; trying again");
             }
-            Seen::TroubleOver { resource } => {
-                info!(%resource, "read from the API server again");
-                return Ok(Vec::new());
-            }
-        };
+            Seen::TroubleOver { resource } => info!(%resource, "read from the API server again"),
+            Seen::ApiEndpoints(addresses) => addresses.extend(source.api_address),
+            Seen::Lease(record) => source.moves.on_lease(record, now),
+            Seen::LeaseGone(node) => source.moves.on_lease_gone(node),
+            Seen::Claim(record) => source.on_claim_seen(record.vip, self.config.conflicts.quiet, now),
+            Seen::ClaimGone(_)
+            | Seen::Node { .. }
+            | Seen::NodeGone(_)
+            | Seen::Namespace { .. }
+            | Seen::NamespaceGone(_)
+            | Seen::Service(_)
+            | Seen::ServiceGone(_)
+            | Seen::Slice(_)
+            | Seen::SliceGone { .. } => {}
+        }
+        let (owned, served) = seen.into_events();
         let mut commands = owned.map(|event| source.engine.on_event(event, now)).unwrap_or_default();
         if let Some(event) = served {
             let told = source.services.on_event(event);

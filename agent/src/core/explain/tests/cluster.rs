@@ -1,0 +1,191 @@
+//! What the API server knows about: from the Service to the holder's life.
+
+use super::*;
+
+const BROKEN: &[Broken] = &[
+    (
+        "the API server is away",
+        elsewhere,
+        |facts| facts.cluster = Look::Failed("connection refused".into()),
+        Link::Cluster,
+        "connection refused",
+        "--kubeconfig",
+    ),
+    (
+        "no Service names the address",
+        elsewhere,
+        |facts| in_cluster(facts).account = Account::default(),
+        Link::Service,
+        "no Service of type LoadBalancer names it; its VirtualIP is a leftover",
+        "vipward.io/addresses",
+    ),
+    (
+        "the Service is of another class",
+        elsewhere,
+        |facts| {
+            let (why, remedy) = ("its class is \"other\"".to_owned(), "create it anew".to_owned());
+            *unserved(facts) = Some(Unserved { why, remedy });
+        },
+        Link::Service,
+        "Service apps/web names it, and is not served: its class is \"other\"",
+        "create it anew",
+    ),
+    (
+        "the annotation cannot be read",
+        elsewhere,
+        |facts| {
+            let account = &mut in_cluster(facts).account;
+            account.demand = None;
+            account.mentions[0].place = None;
+            let value = "192.0.2.10/24".into();
+            let why = Malformed::Prefix { part: "192.0.2.10/24".into() };
+            account.mentions[0].problems = vec![Problem::Malformed { place: Place::Addresses, value, why }];
+        },
+        Link::Service,
+        "has a prefix length",
+        "put right",
+    ),
+    (
+        "the address is the API server's",
+        elsewhere,
+        |facts| {
+            let account = &mut in_cluster(facts).account;
+            account.refusal = Some(Refusal::ApiServer);
+            account.demand = None;
+        },
+        Link::Address,
+        "the API server is there",
+        "another address",
+    ),
+    (
+        "no agent runs anywhere",
+        elsewhere,
+        |facts| {
+            let cluster = in_cluster(facts);
+            cluster.nodes =
+                vec![(name("n1"), Err(Disqualified::NoAgent)), (name("n2"), Err(Disqualified::NoAgent))];
+            cluster.claim = None;
+        },
+        Link::Candidates,
+        "none of 2 nodes can hold it",
+        "run the agent there",
+    ),
+    (
+        "no node is on the segment",
+        elsewhere,
+        |facts| {
+            in_cluster(facts).nodes = vec![(name("n1"), Err(Disqualified::NoInterface))];
+        },
+        Link::Candidates,
+        "none of 1 nodes",
+        "in the VIP's subnet",
+    ),
+    (
+        "no node has an endpoint",
+        elsewhere,
+        |facts| in_cluster(facts).nodes = vec![(name("n1"), Err(Disqualified::NoLocalEndpoint))],
+        Link::Candidates,
+        "none of 1 nodes",
+        "externalTrafficPolicy: Cluster",
+    ),
+    (
+        "all agents are dead, as their Leases show",
+        elsewhere,
+        |facts| {
+            for node in ["n1", "n2"] {
+                let lease = lease_of(facts, node);
+                (lease.renewed, lease.watched) = (false, Duration::from_secs(5));
+            }
+        },
+        Link::Candidates,
+        "none of 2 nodes can hold it",
+        "see whether the agent runs",
+    ),
+    (
+        "nobody has claimed it",
+        elsewhere,
+        |facts| {
+            in_cluster(facts).claim = None;
+            facts.segment = Look::Seen(report(Vec::new()));
+        },
+        Link::Claim,
+        "there is no VirtualIP",
+        "log says why",
+    ),
+    (
+        "nobody has it",
+        elsewhere,
+        |facts| {
+            claim(facts).state = ClaimState::Released;
+            facts.segment = Look::Seen(report(Vec::new()));
+        },
+        Link::Claim,
+        "nobody holds it, epoch 3",
+        "a candidate takes it",
+    ),
+    (
+        "somebody else uses the address",
+        elsewhere,
+        |facts| {
+            in_cluster(facts).claim = None;
+            facts.segment = Look::Seen(report(vec![row(ROGUE, Relation::Unknown, Seen::Wire)]));
+        },
+        Link::Claim,
+        "it is in use: 02:00:00:00:00:03 (locally administered) answers for it",
+        "vipward.io/force=true",
+    ),
+    (
+        "the holder is dead",
+        elsewhere,
+        |facts| {
+            let lease = lease_of(facts, "n1");
+            (lease.renewed, lease.watched) = (false, Duration::from_secs(5));
+        },
+        Link::Session,
+        "n1 has not renewed its Lease while it was watched for 5.0 s",
+        "see whether its agent runs",
+    ),
+    (
+        "the holder's Lease is gone",
+        elsewhere,
+        |facts| drop(in_cluster(facts).leases.remove(&name("n1"))),
+        Link::Session,
+        "there is no Lease of n1",
+        "start its agent",
+    ),
+    (
+        "the holder was deposed",
+        elsewhere,
+        |facts| lease_of(facts, "n1").record.ended.push(session(7)),
+        Link::Session,
+        "has been ended",
+        "takes it over",
+    ),
+    (
+        "the holder lives in another session",
+        elsewhere,
+        |facts| lease_of(facts, "n1").record.session = Some(session(8)),
+        Link::Session,
+        "another session",
+        "claims it anew",
+    ),
+];
+
+#[test]
+fn the_first_broken_step_of_the_cluster_is_named_with_what_to_do() {
+    assert_broken(BROKEN);
+}
+
+#[test]
+fn each_candidate_is_named_with_what_speaks_against_it() {
+    let mut facts = elsewhere();
+    in_cluster(&mut facts).nodes = vec![
+        (name("n1"), Ok(None)),
+        (name("n2"), Ok(Some(Disqualified::Cordoned))),
+        (name("n3"), Err(Disqualified::NoCarrier { interface: "eth0".into() })),
+    ];
+    let explanation = explain(&facts);
+    let step = explanation.steps.iter().find(|step| step.link == Link::Candidates).expect("the step");
+    assert_eq!(step.says, "2 of 3 nodes can hold it");
+    assert_eq!(step.details, ["n1: can hold it", "n2: can hold it, but cordoned", "n3: eth0 has no carrier"]);
+}

@@ -1,0 +1,38 @@
+//! Who answers on the segment.
+
+use super::*;
+
+const BROKEN: &[Broken] = &[
+    (
+        "nobody on the segment answers",
+        elsewhere,
+        |facts| facts.segment = Look::Seen(report(Vec::new())),
+        Link::Segment,
+        "nobody on eth0 answers",
+        "explain it on the host with 02:00:00:00:01:01",
+    ),
+    (
+        "the wrong host answers",
+        elsewhere,
+        |facts| facts.segment = Look::Seen(report(vec![row(ROGUE, Relation::Stranger, Seen::Wire)])),
+        Link::Segment,
+        "02:00:00:00:00:03 (locally administered; stranger) answers, and 02:00:00:00:01:01 should",
+        "take the address away",
+    ),
+    (
+        "two hosts answer",
+        elsewhere,
+        |facts| {
+            let rows = [row(N1, Relation::Holder, Seen::Wire), row(ROGUE, Relation::Stranger, Seen::Dropped)];
+            facts.segment = Look::Seen(report(rows.into()));
+        },
+        Link::Segment,
+        "CONFLICT: 2 MACs",
+        "take the address away from 02:00:00:00:00:03",
+    ),
+];
+
+#[test]
+fn a_segment_that_answers_wrongly_is_named_with_what_to_do() {
+    assert_broken(BROKEN);
+}

@@ -1,0 +1,37 @@
+//! What was read, as events of the cores: the same for the agent that acts on it and for who only explains it.
+
+use super::Seen;
+use crate::core::{ownership::Event as Owned, services::Event as Served};
+
+#[cfg(test)]
+mod tests;
+
+impl Seen {
+    /// What it is to ownership, and what it is to Services. That something was listed, cannot be read, or can be read
+    /// again is about reading, and no event of either: whoever reads deals with it first.
+    pub fn into_events(self) -> (Option<Owned>, Option<Served>) {
+        match self {
+            Self::Lease(record) => {
+                let nets = record.links.iter().flat_map(|link| link.subnets.clone()).collect();
+                let node = record.node.clone();
+                (Some(Owned::Lease(record)), Some(Served::NodeLinks { node, nets }))
+            }
+            Self::LeaseGone(node) => (Some(Owned::LeaseGone(node)), None),
+            Self::Claim(record) => (Some(Owned::Claim(record)), None),
+            Self::ClaimGone(vip) => (Some(Owned::ClaimGone(vip)), None),
+            Self::Node { record, addresses } => {
+                let node = record.name.clone();
+                (Some(Owned::Node(record)), Some(Served::NodeAddresses { node, addresses }))
+            }
+            Self::NodeGone(node) => (Some(Owned::NodeGone(node.clone())), Some(Served::NodeGone(node))),
+            Self::Namespace { name, labels } => (None, Some(Served::Namespace { name, labels })),
+            Self::NamespaceGone(name) => (None, Some(Served::NamespaceGone(name))),
+            Self::Service(record) => (None, Some(Served::Service(record))),
+            Self::ServiceGone(name) => (None, Some(Served::ServiceGone(name))),
+            Self::Slice(record) => (None, Some(Served::Slice(record))),
+            Self::SliceGone { namespace, slice } => (None, Some(Served::SliceGone { namespace, slice })),
+            Self::ApiEndpoints(addresses) => (None, Some(Served::ApiEndpoints(addresses))),
+            Self::Synced(_) | Self::Trouble { .. } | Self::TroubleOver { .. } => (None, None),
+        }
+    }
+}

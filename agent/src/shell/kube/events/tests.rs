@@ -1,0 +1,66 @@
+use std::{collections::BTreeMap, net::Ipv4Addr, time::Duration};
+
+use super::*;
+use crate::{
+    core::cluster::{LeaseRecord, NodeLink, NodeName, NodeRecord, Version},
+    shell::kube::Resource,
+};
+
+const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
+
+fn node() -> NodeName {
+    NodeName::from("n1")
+}
+
+#[test]
+fn a_lease_tells_services_the_subnets_of_all_its_links() {
+    let subnets = ["192.0.2.0/24", "198.51.100.0/24"].map(|net| net.parse().expect("a subnet"));
+    let link = |name: &str, subnet| NodeLink {
+        name: name.into(),
+        mac: vipward_common::MacAddr([2, 0, 0, 0, 1, 1]),
+        subnets: vec![subnet],
+        carrier: true,
+    };
+    let record = LeaseRecord {
+        node: node(),
+        version: Version::from("1"),
+        session: None,
+        ended: Vec::new(),
+        duration: Duration::from_secs(4),
+        links: vec![link("eth0", subnets[0]), link("eth1", subnets[1])],
+        leaving: false,
+    };
+    let (owned, served) = Seen::Lease(record.clone()).into_events();
+    assert_eq!(owned, Some(Owned::Lease(record)));
+    assert_eq!(served, Some(Served::NodeLinks { node: node(), nets: subnets.into() }));
+}
+
+#[test]
+fn a_node_is_told_to_both_and_what_is_anothers_is_not() {
+    let record = NodeRecord {
+        name: node(),
+        labels: BTreeMap::new(),
+        cordoned: false,
+        ready: true,
+        network_unavailable: false,
+        out_of_service: false,
+    };
+    let addresses = vec![VIP.into()];
+    let served = Served::NodeAddresses { node: node(), addresses: addresses.clone() };
+    let table = [
+        (
+            "a Node",
+            Seen::Node { record: record.clone(), addresses },
+            (Some(Owned::Node(record)), Some(served)),
+        ),
+        ("no Node", Seen::NodeGone(node()), (Some(Owned::NodeGone(node())), Some(Served::NodeGone(node())))),
+        ("no Lease", Seen::LeaseGone(node()), (Some(Owned::LeaseGone(node())), None)),
+        ("no claim", Seen::ClaimGone(VIP), (Some(Owned::ClaimGone(VIP)), None)),
+        ("no Namespace", Seen::NamespaceGone("a".into()), (None, Some(Served::NamespaceGone("a".into())))),
+        ("listed", Seen::Synced(Resource::Services), (None, None)),
+        ("read again", Seen::TroubleOver { resource: Resource::Services }, (None, None)),
+    ];
+    for (what, seen, expected) in table {
+        assert_eq!(seen.into_events(), expected, "{what}");
+    }
+}
