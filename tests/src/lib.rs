@@ -34,7 +34,7 @@
 //! | [`probe`] | asking a thousand times a second, and who answered when |
 //! | [`monitor`] | several VIPs on the wire: gaps, double answers, moves and announcements of each |
 //! | [`datagrams`] | what a user feels: datagrams of a client's kernel, and which node received them |
-//! | [`responder`] | a user-space ARP responder, to be a rival or a victim |
+//! | [`responder`], [`flood`] | a user-space ARP responder, to be a rival or a victim, and a rogue that floods |
 //! | [`agent`], [`bpffs`] | the program under test, and a private place for its pins |
 //! | [`apiserver`] | a Kubernetes API server that makes trouble on demand |
 //! | [`kernel`], [`oracle`] | the program run frame by frame, and what it must do with each |
@@ -55,6 +55,7 @@ pub mod chart;
 pub mod cluster;
 pub mod datagrams;
 pub mod demo;
+pub mod flood;
 pub mod http;
 pub mod interrupt;
 pub mod kernel;

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, anyhow};
 
 pub use report::{Answer, Answerer, ProbeReport, Request};
 
-use crate::arp::{Arp, Mac};
+use crate::arp::{Arp, Mac, THA_OFFSET};
 use crate::lan::Host;
 use crate::wait::wait_until;
 use crate::wire::{Frame, Wire};
@@ -64,11 +64,13 @@ impl ArpProbe {
         let template =
             Arp { eth_dst, eth_src: source, ..Arp::request(source, host.address(interface)?, target) };
         let shared = Arc::new(Shared::default());
+        let (wire, numbering) = (Wire::open(host, interface)?, Numbering::new());
+        wire.hear_only(THA_OFFSET, &numbering.prefix())?;
         let asker = Asker {
-            wire: Wire::open(host, interface)?,
+            wire,
             template,
             interval,
-            numbering: Numbering::new(),
+            numbering,
             shared: Arc::clone(&shared),
             report: ProbeReport::new(interval),
         };
@@ -204,6 +206,11 @@ impl Numbering {
     pub(crate) fn new() -> Self {
         static NEXT: AtomicU8 = AtomicU8::new(0);
         Self { probe: NEXT.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    /// How every MAC of it begins, and no other's.
+    fn prefix(self) -> [u8; 2] {
+        [Self::PREFIX, self.probe]
     }
 
     pub(crate) fn sha_of(self, number: usize) -> Result<Mac> {

@@ -2,6 +2,8 @@
 
 #[path = "conflicts/defending.rs"]
 mod defending;
+#[path = "conflicts/flood.rs"]
+mod flood;
 #[path = "conflicts/rivals.rs"]
 mod rivals;
 
