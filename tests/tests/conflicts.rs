@@ -4,6 +4,8 @@
 mod defending;
 #[path = "conflicts/flood.rs"]
 mod flood;
+#[path = "conflicts/probing.rs"]
+mod probing;
 #[path = "conflicts/rivals.rs"]
 mod rivals;
 
@@ -17,6 +19,9 @@ use vipward_tests::arp::Mac;
 use vipward_tests::lan::Host;
 use vipward_tests::scene::{PATIENCE, VIP, vip_status};
 use vipward_tests::wait::wait_until;
+
+/// The longest time from when an address is free to when it is held: the pause between two attempts, and one attempt.
+const TAKEN_AFTER: Duration = Duration::from_millis(2_000 + 700 + 500);
 
 /// A VIP as one address of a host.
 fn bound(vip: Ipv4Addr) -> Result<Ipv4Net> {
