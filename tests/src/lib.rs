@@ -40,7 +40,7 @@
 //! | [`kernel`], [`oracle`] | the program run frame by frame, and what it must do with each |
 //! | [`mod@cluster`] | three nodes whose agents share an API server, and who watches them |
 //! | [`node`] | a host with an agent that holds VIPs, and a client that asks for them |
-//! | [`scene`], [`xdp_pass`] | ready scenes with an agent, and what native XDP on a veth needs |
+//! | [`scene`], [`hook`] | ready scenes with an agent, others' programs on a host, and what native XDP on a veth needs |
 //! | [`tools`], [`wait`], [`interrupt`] | external tools, waiting for a condition, and Ctrl-C |
 //! | [`mod@bench`], [`demo`] | the programs behind `cargo xtask bench` and `cargo xtask demo` |
 //!
@@ -56,6 +56,7 @@ pub mod cluster;
 pub mod datagrams;
 pub mod demo;
 pub mod flood;
+pub mod hook;
 pub mod http;
 pub mod interrupt;
 pub mod kernel;
@@ -71,7 +72,6 @@ pub mod scene;
 pub mod tools;
 pub mod wait;
 pub mod wire;
-pub mod xdp_pass;
 
 use anyhow::{Result, ensure};
 
