@@ -72,6 +72,7 @@ pub mod scene;
 pub mod tools;
 pub mod wait;
 pub mod wire;
+mod worker;
 
 use anyhow::{Result, ensure};
 
