@@ -28,6 +28,12 @@ fn bound(vip: Ipv4Addr) -> Result<Ipv4Net> {
     Ok(Ipv4Net::new(vip, 32)?)
 }
 
+/// A MAC that nobody has, another for each number below 2²⁴.
+fn forged(number: u32) -> Mac {
+    let [_, a, b, c] = number.to_be_bytes();
+    Mac([2, 0xf1, 0, a, b, c])
+}
+
 fn has_role(agent: &Agent, vip: Ipv4Addr, role: &str) -> Result<bool> {
     Ok(vip_status(agent, vip, "eth0")?["role"] == role)
 }

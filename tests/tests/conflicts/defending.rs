@@ -11,7 +11,7 @@ use vipward_tests::responder::Responder;
 use vipward_tests::scene::{NODE, PATIENCE, ROGUE, Scene, VIP, counter, ip, net};
 use vipward_tests::wire::{Frame, Wire};
 
-use super::{begins, bound, conflicts_of, ends};
+use super::{begins, bound, conflicts_of, ends, forged};
 
 /// RFC 5227, 1.1
 const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
@@ -152,9 +152,7 @@ fn a_flood_of_claims_from_ever_new_macs_costs_a_few_lines_and_nobodys_belief() -
     let before = agent.resident_bytes()?;
     let rogue = Wire::open(&scene.rogue, "eth0")?;
     for number in 0..CLAIMS {
-        let [_, a, b, c] = number.to_be_bytes();
-        let forged = Mac([2, 0xf1, 0, a, b, c]);
-        let claim = Arp { eth_src: ROGUE, ..Arp::gratuitous_request(forged, VIP, Mac::ZERO) };
+        let claim = Arp { eth_src: ROGUE, ..Arp::gratuitous_request(forged(number), VIP, Mac::ZERO) };
         rogue.send(&claim.to_bytes())?;
     }
     vipward_tests::scene::wait_until_heard(&rogue, ip(2))?;

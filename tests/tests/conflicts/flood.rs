@@ -13,7 +13,7 @@ use vipward_tests::probe::{Answerer, ArpProbe, ProbeMode};
 use vipward_tests::scene::{CLIENT, NODE, ROGUE, Scene, VIP, belief, counter, ip, net, wait_until_heard};
 use vipward_tests::wire::Wire;
 
-use super::has_role;
+use super::{forged, has_role};
 
 const GUARD: Mac = Mac([2, 0, 0, 0, 0, 4]);
 /// What the rogue tries to reach.
@@ -32,8 +32,7 @@ const MOST_LINES: usize = 40;
 /// Claims of the VIP in all forms, each for a MAC of its own.
 fn claims() -> Vec<Arp> {
     let claim = |number: u32| {
-        let [_, a, b, c] = number.to_be_bytes();
-        let forged = Mac([2, 0xf1, 0, a, b, c]);
+        let forged = forged(number);
         let claim = match number % 4 {
             0 => Arp::gratuitous_request(forged, VIP, Mac::ZERO),
             1 => Arp::gratuitous_reply(forged, VIP, forged),
