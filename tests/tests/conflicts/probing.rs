@@ -210,6 +210,13 @@ fn an_address_that_a_peer_answers_for_waits_without_a_conflict_and_is_taken_when
     assert!(has_role(&agent, VIP, "foreign")?, "it is the peer's still");
     assert_eq!(scene.client.resolve(VIP)?, ROGUE);
     assert_eq!(agent.logs()?.iter().filter(|line| said(line)).count(), 1, "{}", agent.transcript());
+    let begun = |line: &&LogLine| line.message().starts_with("addresses are being probed");
+    assert_eq!(
+        agent.logs()?.iter().filter(begun).count(),
+        1,
+        "an attempt is no news: {}",
+        agent.transcript()
+    );
 
     responder.set_answering(false);
     let taken = wait_until_held(&agent, VIP, PATIENCE)?;
