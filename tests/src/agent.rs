@@ -17,7 +17,7 @@ use tempfile::TempDir;
 pub use log::LogLine;
 
 use crate::lan::Host;
-use crate::process::{Process, SpawnOptions, output_of};
+use crate::process::{Process, SpawnOptions, memory_bytes, output_of};
 use crate::tools::target_dir;
 use crate::wait::wait_for;
 
@@ -217,6 +217,11 @@ impl Agent {
     /// Its process id.
     pub fn pid(&self) -> Result<u32> {
         Ok(self.process.as_ref().context("the agent was never started")?.pid())
+    }
+
+    /// How much memory it has now.
+    pub fn resident_bytes(&self) -> Result<u64> {
+        memory_bytes(self.pid()?, "VmRSS")
     }
 
     /// Whether it runs (stopped counts as running).

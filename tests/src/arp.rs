@@ -18,6 +18,9 @@ pub const REPLY: u16 = 2;
 /// The shortest Ethernet frame, without its checksum.
 pub const MIN_FRAME_LEN: usize = 60;
 
+/// Where tha is in a frame without a VLAN tag, from the Ethernet destination on.
+pub const THA_OFFSET: u16 = 32;
+
 const ETHERNET_HEADER_LEN: usize = 14;
 /// Bytes from the Ethernet destination to the end of tpa.
 const ARP_FRAME_LEN: usize = ETHERNET_HEADER_LEN + 28;

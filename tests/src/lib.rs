@@ -34,13 +34,13 @@
 //! | [`probe`] | asking a thousand times a second, and who answered when |
 //! | [`monitor`] | several VIPs on the wire: gaps, double answers, moves and announcements of each |
 //! | [`datagrams`] | what a user feels: datagrams of a client's kernel, and which node received them |
-//! | [`responder`] | a user-space ARP responder, to be a rival or a victim |
+//! | [`responder`], [`flood`] | a user-space ARP responder, to be a rival or a victim, and a rogue that floods |
 //! | [`agent`], [`bpffs`] | the program under test, and a private place for its pins |
 //! | [`apiserver`] | a Kubernetes API server that makes trouble on demand |
 //! | [`kernel`], [`oracle`] | the program run frame by frame, and what it must do with each |
 //! | [`mod@cluster`] | three nodes whose agents share an API server, and who watches them |
 //! | [`node`] | a host with an agent that holds VIPs, and a client that asks for them |
-//! | [`scene`], [`xdp_pass`] | ready scenes with an agent, and what native XDP on a veth needs |
+//! | [`scene`], [`hook`] | ready scenes with an agent, others' programs on a host, and what native XDP on a veth needs |
 //! | [`tools`], [`wait`], [`interrupt`] | external tools, waiting for a condition, and Ctrl-C |
 //! | [`mod@bench`], [`demo`] | the programs behind `cargo xtask bench` and `cargo xtask demo` |
 //!
@@ -55,6 +55,8 @@ pub mod chart;
 pub mod cluster;
 pub mod datagrams;
 pub mod demo;
+pub mod flood;
+pub mod hook;
 pub mod http;
 pub mod interrupt;
 pub mod kernel;
@@ -70,7 +72,7 @@ pub mod scene;
 pub mod tools;
 pub mod wait;
 pub mod wire;
-pub mod xdp_pass;
+mod worker;
 
 use anyhow::{Result, ensure};
 

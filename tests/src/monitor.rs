@@ -13,12 +13,10 @@ mod report;
 mod timeline;
 
 use std::net::Ipv4Addr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 
 pub use report::{
     Announcement, AnnouncementForm, Double, DoubleKind, Gap, MonitorReport, Move, Note, VipReport,
@@ -29,6 +27,7 @@ use crate::lan::Host;
 use crate::probe::{ANSWER_LIMIT, Answer, Answerer, Numbering, Request};
 use crate::wait::{wait_for, wait_until};
 use crate::wire::{Frame, Wire};
+use crate::worker::{Stop, Worker};
 
 /// How often each VIP is asked for.
 pub const INTERVAL: Duration = Duration::from_millis(1);
@@ -36,14 +35,8 @@ pub const INTERVAL: Duration = Duration::from_millis(1);
 /// A thread that watches VIPs until it is stopped or dropped.
 #[derive(Debug)]
 pub struct Monitor {
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<Result<()>>>,
-}
-
-#[derive(Debug)]
-struct Shared {
-    stop: AtomicBool,
-    state: Mutex<State>,
+    state: Arc<Mutex<State>>,
+    worker: Worker<()>,
 }
 
 #[derive(Debug)]
@@ -84,19 +77,16 @@ impl Monitor {
             latest_own: None,
         });
         let state = State { started, vips: watched.collect(), notes: Vec::new() };
-        let shared = Arc::new(Shared { stop: AtomicBool::new(false), state: Mutex::new(state) });
+        let state = Arc::new(Mutex::new(state));
         let asker = Asker {
             wire: Wire::open(host, interface)?,
             source,
             spa: host.address(interface)?,
             numbering: Numbering::new(),
-            shared: Arc::clone(&shared),
+            state: Arc::clone(&state),
         };
-        let thread = thread::Builder::new()
-            .name("vip-monitor".to_owned())
-            .spawn(move || asker.watch())
-            .context("failed to start a monitor thread")?;
-        Ok(Self { shared, thread: Some(thread) })
+        let worker = Worker::start("vip-monitor", move |stop| asker.watch(stop))?;
+        Ok(Self { state, worker })
     }
 
     /// Notes in the timeline that something is done now, and returns the instant.
@@ -121,16 +111,16 @@ impl Monitor {
     }
 
     /// Stops asking, waits for what is still under way, and reports.
-    pub fn stop(mut self) -> Result<MonitorReport> {
-        self.end().context("invariant: a monitor is stopped once")??;
-        Ok(self.state().report())
+    pub fn stop(self) -> Result<MonitorReport> {
+        self.worker.stop()?;
+        Ok(lock(&self.state).report())
     }
 
     /// Waits until every VIP has been asked for `count` times more.
     pub fn wait_for_requests(&self, count: usize, limit: Duration) -> Result<()> {
         let enough = self.fewest_requests() + count;
         let what = format!("{count} more requests for each VIP");
-        wait_until(limit, &what, || self.alive().map(|()| self.fewest_requests() >= enough))
+        wait_until(limit, &what, || self.worker.check_alive().map(|()| self.fewest_requests() >= enough))
     }
 
     /// Waits until a request for `vip` that is sent from now on is answered with `mac`.
@@ -148,7 +138,7 @@ impl Monitor {
     pub fn wait_until_silent(&self, vip: Ipv4Addr, silence: Duration, limit: Duration) -> Result<()> {
         let from = SystemTime::now();
         wait_until(limit, &format!("silence about {vip} for {silence:?}"), || {
-            self.alive()?;
+            self.worker.check_alive()?;
             let state = self.state();
             let requests = &state.watched(vip)?.report.requests;
             let unanswered = requests.iter().rev().take_while(|r| r.answers.is_empty() && r.sent_at >= from);
@@ -161,7 +151,7 @@ impl Monitor {
     pub fn wait_until_announced_by(&self, vip: Ipv4Addr, mac: Mac, limit: Duration) -> Result<SystemTime> {
         let from = SystemTime::now();
         wait_for(limit, &format!("an announcement that {vip} is at {mac}"), || {
-            self.alive()?;
+            self.worker.check_alive()?;
             let state = self.state();
             let heard = state.watched(vip)?.report.announcements.iter().rev();
             Ok(heard
@@ -180,18 +170,11 @@ impl Monitor {
     ) -> Result<Mac> {
         let first = self.state().watched(vip)?.report.requests.len();
         let found = wait_for(limit, what, || {
-            self.alive()?;
+            self.worker.check_alive()?;
             let latest = self.state().watched(vip)?.latest;
             Ok(latest.filter(|latest| latest.request >= first && is_it(latest.mac)).map(|latest| latest.mac))
         });
         found.with_context(|| format!("what was seen:\n{}", self.report()))
-    }
-
-    /// Fails when the thread has ended: then nothing more will be seen.
-    fn alive(&self) -> Result<()> {
-        let ended = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
-        ensure!(!ended, "the monitor has ended by itself; stopping it says why");
-        Ok(())
     }
 
     fn fewest_requests(&self) -> usize {
@@ -199,21 +182,7 @@ impl Monitor {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.shared)
-    }
-
-    fn end(&mut self) -> Option<Result<()>> {
-        self.shared.stop.store(true, Ordering::Relaxed);
-        let joined = self.thread.take()?.join();
-        Some(joined.unwrap_or_else(|_| Err(anyhow!("the monitor thread panicked"))))
-    }
-}
-
-impl Drop for Monitor {
-    fn drop(&mut self) {
-        if let Some(Err(error)) = self.end() {
-            eprintln!("{error:#}");
-        }
+        lock(&self.state)
     }
 }
 
@@ -244,14 +213,14 @@ struct Asker {
     source: Mac,
     spa: Ipv4Addr,
     numbering: Numbering,
-    shared: Arc<Shared>,
+    state: Arc<Mutex<State>>,
 }
 
 impl Asker {
-    fn watch(self) -> Result<()> {
+    fn watch(self, stop: &Stop) -> Result<()> {
         let mut due = Instant::now();
         let mut round = 0;
-        while !self.shared.stop.load(Ordering::Relaxed) {
+        while !stop.is_asked_for() {
             self.ask_for_all(round, due)?;
             round += 1;
             // What this thread was too late for is left out, not made up for in a burst.
@@ -267,7 +236,7 @@ impl Asker {
     }
 
     fn ask_for_all(&self, round: usize, due: Instant) -> Result<()> {
-        let mut state = lock(&self.shared);
+        let mut state = lock(&self.state);
         let count = state.vips.len();
         for (index, watched) in state.vips.iter_mut().enumerate() {
             let known = watched.latest_own.filter(|_| round % 2 == 1).map(|latest| latest.mac);
@@ -287,7 +256,7 @@ impl Asker {
 
     fn record(&self, frame: &Frame) {
         let Some(arp) = frame.arp() else { return };
-        let mut state = lock(&self.shared);
+        let mut state = lock(&self.state);
         let by = Answerer { sha: arp.sha, eth_src: arp.eth_src };
         if arp.is_gratuitous() {
             let form = if arp.is_reply() { AnnouncementForm::Reply } else { AnnouncementForm::Request };
@@ -318,7 +287,7 @@ impl Asker {
 
     fn wait_for_the_last(&self) -> Result<()> {
         let deadline = Instant::now() + ANSWER_LIMIT;
-        while lock(&self.shared).awaits_answers() {
+        while lock(&self.state).awaits_answers() {
             match self.wire.receive(deadline)? {
                 Some(frame) => self.record(&frame),
                 None => break,
@@ -332,6 +301,6 @@ impl Asker {
     }
 }
 
-fn lock(shared: &Shared) -> MutexGuard<'_, State> {
-    shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }

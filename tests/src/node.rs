@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::agent::{Agent, AgentOptions, LogLine};
 use crate::arp::{Arp, Mac};
 use crate::bpffs::Bpffs;
+use crate::hook::Hooked;
 use crate::lan::{Host, Lan, Nic};
 use crate::probe::{Answerer, ArpProbe, ProbeMode, ProbeReport};
 use crate::process::output_of;
@@ -16,7 +17,6 @@ use crate::scene::{self, CLIENT, NODE, PATIENCE, net};
 use crate::tools::bpftool;
 use crate::wait::{wait_for, wait_until};
 use crate::wire::Wire;
-use crate::xdp_pass::XdpPass;
 
 /// How often a probe of [`Node::probe`] asks.
 pub const PROBE_INTERVAL: Duration = Duration::from_millis(1);
@@ -45,7 +45,7 @@ pub struct Node {
     pub lan: Option<Lan>,
     /// Where the agent's pins are.
     pub bpffs: Bpffs,
-    _at_client: Option<XdpPass>,
+    _at_client: Option<Hooked>,
 }
 
 impl Node {
@@ -83,7 +83,7 @@ impl Node {
             }
             Attachment::Native => {
                 let (client, host) = Lan::pair(("client", at_client), ("node", at_node))?;
-                let at_client = XdpPass::attach(&client, "eth0")?;
+                let at_client = Hooked::xdp_pass(&client, "eth0")?;
                 (None, client, host, Some(at_client), "native")
             }
         };

@@ -4,18 +4,18 @@ mod report;
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
-use std::thread::{self, JoinHandle};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 
 pub use report::{Answer, Answerer, ProbeReport, Request};
 
-use crate::arp::{Arp, Mac};
+use crate::arp::{Arp, Mac, THA_OFFSET};
 use crate::lan::Host;
 use crate::wait::wait_until;
 use crate::wire::{Frame, Wire};
+use crate::worker::{Stop, Worker};
 
 /// A request is unanswered when no answer has come within this time; on a busy machine answers come late.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(1);
@@ -37,12 +37,11 @@ pub enum ProbeMode {
 #[derive(Debug)]
 pub struct ArpProbe {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<Result<ProbeReport>>>,
+    worker: Worker<ProbeReport>,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
-    stop: AtomicBool,
     sent: AtomicUsize,
     answers: AtomicUsize,
 }
@@ -64,19 +63,18 @@ impl ArpProbe {
         let template =
             Arp { eth_dst, eth_src: source, ..Arp::request(source, host.address(interface)?, target) };
         let shared = Arc::new(Shared::default());
+        let (wire, numbering) = (Wire::open(host, interface)?, Numbering::new());
+        wire.hear_only(THA_OFFSET, &numbering.prefix())?;
         let asker = Asker {
-            wire: Wire::open(host, interface)?,
+            wire,
             template,
             interval,
-            numbering: Numbering::new(),
+            numbering,
             shared: Arc::clone(&shared),
             report: ProbeReport::new(interval),
         };
-        let thread = thread::Builder::new()
-            .name("arp-probe".to_owned())
-            .spawn(move || asker.ask())
-            .context("failed to start a probe thread")?;
-        Ok(Self { shared, thread: Some(thread) })
+        let worker = Worker::start("arp-probe", move |stop| asker.ask(stop))?;
+        Ok(Self { shared, worker })
     }
 
     /// Requests sent so far.
@@ -102,20 +100,8 @@ impl ArpProbe {
     }
 
     /// Stops asking, waits for what is still under way, and reports.
-    pub fn stop(mut self) -> Result<ProbeReport> {
-        self.end().context("invariant: a probe is stopped once")?
-    }
-
-    fn end(&mut self) -> Option<Result<ProbeReport>> {
-        self.shared.stop.store(true, Ordering::Relaxed);
-        let joined = self.thread.take()?.join();
-        Some(joined.unwrap_or_else(|_| Err(anyhow!("the probe thread panicked"))))
-    }
-}
-
-impl Drop for ArpProbe {
-    fn drop(&mut self) {
-        self.end();
+    pub fn stop(self) -> Result<ProbeReport> {
+        self.worker.stop()
     }
 }
 
@@ -129,9 +115,9 @@ struct Asker {
 }
 
 impl Asker {
-    fn ask(mut self) -> Result<ProbeReport> {
+    fn ask(mut self, stop: &Stop) -> Result<ProbeReport> {
         let mut due = Instant::now();
-        while !self.shared.stop.load(Ordering::Relaxed) {
+        while !stop.is_asked_for() {
             let late = Instant::now().saturating_duration_since(due);
             self.send_next(late)?;
             // What this thread was too late for is left out, not made up for in a burst.
@@ -204,6 +190,11 @@ impl Numbering {
     pub(crate) fn new() -> Self {
         static NEXT: AtomicU8 = AtomicU8::new(0);
         Self { probe: NEXT.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    /// How every MAC of it begins, and no other's.
+    fn prefix(self) -> [u8; 2] {
+        [Self::PREFIX, self.probe]
     }
 
     pub(crate) fn sha_of(self, number: usize) -> Result<Mac> {

@@ -1,6 +1,6 @@
 //! Child processes that never outlive their owner, with what they printed kept for failure messages.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -16,6 +16,16 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::wait::wait_for;
+
+/// A figure of a process's memory, by its name in /proc/PID/status: `VmRSS` now, `VmHWM` at its peak.
+pub fn memory_bytes(pid: u32, name: &str) -> Result<u64> {
+    let path = format!("/proc/{pid}/status");
+    let status = fs::read_to_string(&path).with_context(|| format!("failed to read {path}"))?;
+    let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let kib = value.and_then(|value| value.trim().strip_suffix(" kB"));
+    let kib = kib.with_context(|| format!("there is no {name} in kB in {path}"))?;
+    Ok(kib.parse::<u64>()? * 1_024)
+}
 
 /// How a process is started.
 #[derive(Clone, Debug, Default)]

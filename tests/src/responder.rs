@@ -2,14 +2,14 @@
 
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::arp::{Arp, Mac};
 use crate::lan::Host;
 use crate::wire::Wire;
+use crate::worker::{Stop, Worker};
 
 /// How often the thread looks whether it shall end.
 const STOP_POLL: Duration = Duration::from_millis(20);
@@ -27,7 +27,7 @@ pub struct ResponderCounts {
 #[derive(Debug)]
 pub struct Responder {
     shared: Arc<Mutex<Shared>>,
-    thread: Option<JoinHandle<Result<()>>>,
+    worker: Worker<()>,
 }
 
 #[derive(Debug)]
@@ -38,7 +38,6 @@ struct Shared {
     /// Requests received in this span are ignored.
     pause: Option<(SystemTime, SystemTime)>,
     counts: ResponderCounts,
-    stop: bool,
 }
 
 impl Responder {
@@ -48,14 +47,11 @@ impl Responder {
         let wire = Wire::open(host, interface)?;
         let source = host.mac(interface)?;
         let counts = ResponderCounts::default();
-        let shared = Shared { address, mac, answering: true, pause: None, counts, stop: false };
+        let shared = Shared { address, mac, answering: true, pause: None, counts };
         let shared = Arc::new(Mutex::new(shared));
         let for_thread = Arc::clone(&shared);
-        let thread = thread::Builder::new()
-            .name("arp-responder".to_owned())
-            .spawn(move || respond(&wire, source, &for_thread))
-            .context("failed to start a responder thread")?;
-        Ok(Self { shared, thread: Some(thread) })
+        let worker = Worker::start("arp-responder", move |stop| respond(&wire, source, &for_thread, stop))?;
+        Ok(Self { shared, worker })
     }
 
     /// Switches answering on or off.
@@ -81,31 +77,14 @@ impl Responder {
     }
 
     /// Stops, and returns what was done; fails if the thread had failed.
-    pub fn stop(mut self) -> Result<ResponderCounts> {
-        self.end()?;
-        Ok(self.counts())
-    }
-
-    fn end(&mut self) -> Result<()> {
-        lock(&self.shared).stop = true;
-        match self.thread.take().map(JoinHandle::join) {
-            Some(Ok(ended)) => ended.context("the responder thread failed"),
-            Some(Err(_)) => Err(anyhow::anyhow!("the responder thread panicked")),
-            None => Ok(()),
-        }
+    pub fn stop(self) -> Result<ResponderCounts> {
+        self.worker.stop()?;
+        Ok(lock(&self.shared).counts)
     }
 }
 
-impl Drop for Responder {
-    fn drop(&mut self) {
-        if let Err(error) = self.end() {
-            eprintln!("{error:#}");
-        }
-    }
-}
-
-fn respond(wire: &Wire, source: Mac, shared: &Mutex<Shared>) -> Result<()> {
-    while !lock(shared).stop {
+fn respond(wire: &Wire, source: Mac, shared: &Mutex<Shared>, stop: &Stop) -> Result<()> {
+    while !stop.is_asked_for() {
         let Some(frame) = wire.receive(Instant::now() + STOP_POLL)? else { continue };
         let Some(request) = frame.arp().filter(Arp::is_request) else { continue };
         let Some(mac) = lock(shared).decide(&request, frame.at) else { continue };

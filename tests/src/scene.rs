@@ -13,11 +13,11 @@ use serde_json::Value;
 use crate::agent::{Agent, AgentOptions, LogLine};
 use crate::arp::{Arp, Mac};
 use crate::bpffs::Bpffs;
+use crate::hook::Hooked;
 use crate::lan::{Host, Lan, Nic};
 use crate::process::output_of;
 use crate::tools;
 use crate::wire::Wire;
-use crate::xdp_pass::XdpPass;
 
 /// Longer than anything takes on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -84,7 +84,7 @@ pub struct Pair {
     /// Who runs the agent.
     pub node: Host,
     /// What makes native XDP work; without it the node's answers wait in the client's ring.
-    pub pass: Option<XdpPass>,
+    pub pass: Option<Hooked>,
     /// Where the agent pins.
     pub bpffs: Bpffs,
 }
@@ -94,7 +94,7 @@ impl Pair {
     pub fn new() -> Result<Self> {
         let (client, node) =
             Lan::pair(("client", Nic::new(net(1)).mac(CLIENT)), ("node", Nic::new(net(2)).mac(NODE)))?;
-        let pass = Some(XdpPass::attach(&client, "eth0")?);
+        let pass = Some(Hooked::xdp_pass(&client, "eth0")?);
         Ok(Self { client, node, pass, bpffs: Bpffs::mount()? })
     }
 

@@ -83,6 +83,59 @@ impl Wire {
         Ok(())
     }
 
+    /// Sends frames as they are and in order, as many with one system call as the kernel takes.
+    pub fn send_all(&self, frames: &[Vec<u8>]) -> Result<()> {
+        let slice = |frame: &Vec<u8>| libc::iovec {
+            iov_base: frame.as_ptr().cast_mut().cast(),
+            iov_len: frame.len(),
+        };
+        let mut slices: Vec<libc::iovec> = frames.iter().map(slice).collect();
+        let message = |slice: &mut libc::iovec| {
+            // SAFETY: all zeroes are a valid mmsghdr.
+            let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
+            message.msg_hdr.msg_iov = slice;
+            message.msg_hdr.msg_iovlen = 1;
+            message
+        };
+        let mut messages: Vec<libc::mmsghdr> = slices.iter_mut().map(message).collect();
+        let mut left = &mut messages[..];
+        while !left.is_empty() {
+            let count = libc::c_uint::try_from(left.len())?;
+            // SAFETY: the messages point to the slices and these to the frames, which live until the call returns and
+            // are only read.
+            let sent = unsafe { libc::sendmmsg(self.socket.as_raw_fd(), left.as_mut_ptr(), count, 0) };
+            match Errno::result(sent) {
+                Ok(sent) => left = &mut left[usize::try_from(sent)?..],
+                Err(Errno::EINTR) => {}
+                Err(error) => return Err(error).context("failed to send frames"),
+            }
+        }
+        Ok(())
+    }
+
+    /// From now on hears only frames whose bytes at `offset` are `bytes`. The kernel looks: what is left out of a flood
+    /// takes no room in the socket's buffer.
+    pub fn hear_only(&self, offset: u16, bytes: &[u8]) -> Result<()> {
+        /// As much of a frame as there is.
+        const ALL: u32 = u32::MAX;
+        let instruction = |code: u32, k: u32| -> Result<libc::sock_filter> {
+            Ok(libc::sock_filter { code: u16::try_from(code)?, jt: 0, jf: 0, k })
+        };
+        let mut program = Vec::new();
+        for (at, byte) in (u32::from(offset)..).zip(bytes) {
+            program.push(instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, at)?);
+            let equal = instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, u32::from(*byte))?;
+            // Past the rest, to the instruction that takes nothing.
+            let left = 2 * (bytes.len() - program.len().div_ceil(2)) + 1;
+            program.push(libc::sock_filter { jf: u8::try_from(left)?, ..equal });
+        }
+        program.push(instruction(libc::BPF_RET | libc::BPF_K, ALL)?);
+        program.push(instruction(libc::BPF_RET | libc::BPF_K, 0)?);
+        let filter = libc::sock_fprog { len: u16::try_from(program.len())?, filter: program.as_mut_ptr() };
+        set_option(&self.socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
+            .context("failed to attach a filter")
+    }
+
     /// The next frame, or none when none comes before `deadline`; one that waits already is returned in any case.
     pub fn receive(&self, deadline: Instant) -> Result<Option<Frame>> {
         loop {
@@ -205,16 +258,14 @@ fn listen_to_others(socket: &OwnedFd, index: u32) -> Result<()> {
         mr_alen: 0,
         mr_address: [0; 8],
     };
-    // SAFETY: the option takes a packet_mreq, which the pointer and the length describe.
-    let set = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_PACKET,
-            libc::PACKET_ADD_MEMBERSHIP,
-            (&raw const membership).cast(),
-            len_of(&membership)?,
-        )
-    };
+    set_option(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
+}
+
+/// Sets an option for which nix has no name; `value` is of the type that it takes.
+fn set_option<T>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> Result<()> {
+    let fd = socket.as_raw_fd();
+    // SAFETY: the pointer and the length describe the value, which is what the option takes.
+    let set = unsafe { libc::setsockopt(fd, level, option, (&raw const *value).cast(), len_of(value)?) };
     Errno::result(set)?;
     Ok(())
 }

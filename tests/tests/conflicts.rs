@@ -2,6 +2,10 @@
 
 #[path = "conflicts/defending.rs"]
 mod defending;
+#[path = "conflicts/flood.rs"]
+mod flood;
+#[path = "conflicts/probing.rs"]
+mod probing;
 #[path = "conflicts/rivals.rs"]
 mod rivals;
 
@@ -16,9 +20,18 @@ use vipward_tests::lan::Host;
 use vipward_tests::scene::{PATIENCE, VIP, vip_status};
 use vipward_tests::wait::wait_until;
 
+/// The longest time from when an address is free to when it is held: the pause between two attempts, and one attempt.
+const TAKEN_AFTER: Duration = Duration::from_millis(2_000 + 700 + 500);
+
 /// A VIP as one address of a host.
 fn bound(vip: Ipv4Addr) -> Result<Ipv4Net> {
     Ok(Ipv4Net::new(vip, 32)?)
+}
+
+/// A MAC that nobody has, another for each number below 2²⁴.
+fn forged(number: u32) -> Mac {
+    let [_, a, b, c] = number.to_be_bytes();
+    Mac([2, 0xf1, 0, a, b, c])
 }
 
 fn has_role(agent: &Agent, vip: Ipv4Addr, role: &str) -> Result<bool> {

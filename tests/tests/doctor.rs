@@ -2,8 +2,6 @@
 
 #[path = "doctor/report.rs"]
 mod report;
-#[path = "doctor/tcx.rs"]
-mod tcx;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,15 +10,14 @@ use anyhow::{Context, Result};
 use tempfile::TempDir;
 use vipward_tests::agent::Agent;
 use vipward_tests::bpffs::Bpffs;
+use vipward_tests::hook::{Hook, Hooked};
 use vipward_tests::lan::{Host, Lan, Nic};
 use vipward_tests::node::{Attachment, HOLDS_ONE, Node};
 use vipward_tests::process::output_of;
 use vipward_tests::scene::{NODE, PATIENCE, Pair, Scene, VIP, net};
 use vipward_tests::wait::wait_until;
-use vipward_tests::xdp_pass::XdpPass;
 
 use report::{ILL, Report, doctor, doctor_at};
-use tcx::Tcx;
 
 const GREEN: &str = "green";
 const YELLOW: &str = "yellow";
@@ -88,7 +85,7 @@ fn the_table_says_what_json_says_and_is_plain_in_a_pipe() -> Result<()> {
 #[test]
 fn another_xdp_program_is_named_and_so_is_how_to_get_rid_of_it() -> Result<()> {
     let scene = Scene::new("foreign-xdp")?;
-    let _foreign = XdpPass::attach(&scene.node, "eth0")?;
+    let _foreign = Hooked::xdp_pass(&scene.node, "eth0")?;
     let report = doctor_at(&scene.node, &scene.bpffs.pin_dir("node"), &[])?;
     report.assert("other-xdp", Some("eth0"), RED, &["program "], &["ip link set eth0 xdp off"]);
     assert_eq!(report.code, ILL, "{report}");
@@ -98,11 +95,11 @@ fn another_xdp_program_is_named_and_so_is_how_to_get_rid_of_it() -> Result<()> {
 #[test]
 fn a_program_of_traffic_control_that_may_answer_is_named() -> Result<()> {
     let node = Node::start("tcx", HOLDS_ONE)?;
-    let tcx = Tcx::attach(&node.host, "eth0", "cil_from_netdev")?;
+    let tcx = Hooked::attach(&node.host, "eth0", Hook::TcxIngress, "cil_from_netdev")?;
     let found = ["ingress program", "(cil_from_netdev)"];
     doctor(&node, &[])?.assert("tc", Some("eth0"), YELLOW, &found, &["l2announcements.enabled=true"]);
     drop(tcx);
-    let _other = Tcx::attach(&node.host, "eth0", "shaper")?;
+    let _other = Hooked::attach(&node.host, "eth0", Hook::TcxIngress, "shaper")?;
     doctor(&node, &[])?.assert("tc", Some("eth0"), GREEN, &["shaper"], &[]);
     Ok(())
 }
@@ -174,7 +171,7 @@ fn native_on_a_veth_is_red_when_the_other_end_is_seen_to_run_no_program() -> Res
     let pin_dir = &agent.options.pin_dir;
     let report = doctor_at(&host, pin_dir, &[])?;
     report.assert("veth-peer", Some("eth0"), RED, &["far", "nothing is answered"], &["xdp: auto"]);
-    let _far = XdpPass::attach(&host, "far")?;
+    let _far = Hooked::xdp_pass(&host, "far")?;
     doctor_at(&host, pin_dir, &[])?.assert("veth-peer", Some("eth0"), GREEN, &["far"], &[]);
     Ok(())
 }

@@ -138,6 +138,8 @@ pub struct Prober {
     queue: BTreeSet<VipKey>,
     /// How many of those asked about are not resting.
     active: usize,
+    /// How many of these have been found in use before.
+    retried: usize,
     pace: Pace,
     round: Round,
 }
@@ -157,7 +159,7 @@ impl Prober {
         let pace = Pace::new(settings.rate, now);
         let round = Round { last: None, next: now + settings.repeat.unwrap_or_default(), number: 0 };
         let (asked, due, queue) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
-        Self { settings: *settings, seed, asked, due, queue, active: 0, pace, round }
+        Self { settings: *settings, seed, asked, due, queue, active: 0, retried: 0, pace, round }
     }
 
     /// Goes on with other settings.
@@ -184,9 +186,9 @@ impl Prober {
         self.asked.get(key).is_some_and(|asked| asked.rests)
     }
 
-    /// How many addresses are asked about and have been found neither free nor in use.
+    /// How many addresses are asked about and have been found neither free nor in use, this time or before.
     pub fn undecided(&self) -> usize {
-        self.active + self.queue.len()
+        self.active - self.retried + self.queue.len()
     }
 
     /// Takes note of `event`; returns what follows from it.
@@ -271,6 +273,7 @@ impl Prober {
         if let Some(asked) = self.asked.remove(key) {
             self.due.remove(&(asked.due, *key));
             self.active -= usize::from(!asked.rests);
+            self.retried -= usize::from(!asked.rests && asked.conflicts > 0);
         }
     }
 
@@ -293,6 +296,7 @@ impl Prober {
         let due = from + between(Duration::ZERO, longest, chance(self.seed, key, conflicts));
         self.forget(&key);
         self.active += 1;
+        self.retried += usize::from(conflicts > 0);
         self.asked.insert(key, Asked { sent: 0, conflicts, due, rests: false });
         self.due.insert((due, key));
     }
@@ -309,6 +313,7 @@ impl Prober {
     fn on_heard(&mut self, key: VipKey, mac: MacAddr, now: Monotonic) -> Option<Command> {
         let asked = self.asked.get_mut(&key).filter(|asked| !asked.rests)?;
         self.due.remove(&(asked.due, key));
+        self.retried -= usize::from(asked.conflicts > 0);
         asked.conflicts += 1;
         asked.rests = true;
         self.active -= 1;

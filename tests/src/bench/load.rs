@@ -1,7 +1,6 @@
 //! How long it takes until every VIP is in the map, and how much memory the agent needs for them.
 
 use std::fmt::Write;
-use std::fs;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -18,6 +17,7 @@ use crate::agent::{Agent, AgentOptions};
 use crate::bpffs::Bpffs;
 use crate::interrupt;
 use crate::lan::{Host, Lan, Nic};
+use crate::process::memory_bytes;
 
 const ALL: u32 = 65_536;
 const REPETITIONS: usize = 3;
@@ -158,9 +158,5 @@ fn entries_with(path: &Path, last: VipKey, count: u32) -> Result<Option<()>> {
 }
 
 pub(super) fn peak_resident_bytes(pid: u32) -> Result<f64> {
-    let path = format!("/proc/{pid}/status");
-    let status = fs::read_to_string(&path).with_context(|| format!("failed to read {path}"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")).context("there is no VmHWM in kB")?;
-    Ok(f64::from(kib.parse::<u32>()?) * 1024.0)
+    Ok(f64::from(u32::try_from(memory_bytes(pid, "VmHWM")?)?))
 }

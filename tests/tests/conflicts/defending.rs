@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use vipward_tests::agent::Agent;
 use vipward_tests::arp::{Arp, Mac};
 use vipward_tests::lan::Nic;
@@ -11,7 +11,7 @@ use vipward_tests::responder::Responder;
 use vipward_tests::scene::{NODE, PATIENCE, ROGUE, Scene, VIP, counter, ip, net};
 use vipward_tests::wire::{Frame, Wire};
 
-use super::{begins, bound, conflicts_of, ends};
+use super::{begins, bound, conflicts_of, ends, forged};
 
 /// RFC 5227, 1.1
 const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
@@ -149,12 +149,10 @@ fn a_flood_of_claims_from_ever_new_macs_costs_a_few_lines_and_nobodys_belief() -
     const CLAIMS: u32 = 30_000;
     let scene = Scene::new("storm")?;
     let mut agent = asking(&scene, "1m")?;
-    let before = resident_kib(&agent)?;
+    let before = agent.resident_bytes()?;
     let rogue = Wire::open(&scene.rogue, "eth0")?;
     for number in 0..CLAIMS {
-        let [_, a, b, c] = number.to_be_bytes();
-        let forged = Mac([2, 0xf1, 0, a, b, c]);
-        let claim = Arp { eth_src: ROGUE, ..Arp::gratuitous_request(forged, VIP, Mac::ZERO) };
+        let claim = Arp { eth_src: ROGUE, ..Arp::gratuitous_request(forged(number), VIP, Mac::ZERO) };
         rogue.send(&claim.to_bytes())?;
     }
     vipward_tests::scene::wait_until_heard(&rogue, ip(2))?;
@@ -163,15 +161,9 @@ fn a_flood_of_claims_from_ever_new_macs_costs_a_few_lines_and_nobodys_belief() -
     thread::sleep(Duration::from_secs(2));
     let lines = conflicts_of(&agent, VIP)?.len();
     assert!(lines <= 17, "{lines} lines, of which one is the beginning and each of 15 a MAC");
-    let grown = resident_kib(&agent)?.saturating_sub(before);
-    assert!(grown < 8 * 1_024, "the agent has grown by {grown} KiB");
+    let grown = agent.resident_bytes()?.saturating_sub(before);
+    assert!(grown < 8 << 20, "the agent has grown by {grown} bytes");
     scene.client.flush_neighbours("eth0")?;
     assert_eq!(scene.client.resolve(VIP)?, NODE, "and it is answered as ever");
     Ok(())
-}
-
-fn resident_kib(agent: &Agent) -> Result<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", agent.pid()?))?;
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("no VmRSS")?;
-    line.split_whitespace().nth(1).context("no number")?.parse().context("not a number")
 }

@@ -15,10 +15,7 @@ use vipward_tests::scene::{NODE, PATIENCE, ROGUE, Scene, VIP, ip, net};
 use vipward_tests::tools;
 use vipward_tests::wire::Wire;
 
-use super::{begins, bound, conflicts_of, ends, has_role, wait_until_held, wait_until_in_use};
-
-/// The longest time from when an address is free to when it is held: the pause between two attempts, and one attempt.
-const TAKEN_AFTER: Duration = Duration::from_millis(2_000 + 700 + 500);
+use super::{TAKEN_AFTER, begins, bound, conflicts_of, ends, has_role, wait_until_held, wait_until_in_use};
 
 fn config() -> String {
     format!("vips: [{{address: {VIP}}}]")

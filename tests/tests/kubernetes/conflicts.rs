@@ -1,14 +1,17 @@
 //! Who else has or claims a VIP, and where a cluster's people see it.
 
+use std::{thread, time::Duration};
+
 use anyhow::{Context, Result};
 use ipnet::Ipv4Net;
 use serde_json::Value;
 use vipward_tests::{
     arp::{Arp, Mac},
     cluster::{
-        Cluster, ClusterOptions, PATIENCE, SEGMENT, ServiceSpec, admin::Kind, forwarder::Cut, scenario,
+        Cluster, ClusterOptions, NodeId, PATIENCE, SEGMENT, ServiceSpec, admin::Kind, forwarder::Cut,
+        scenario,
     },
-    scene::VIP,
+    scene::{VIP, vip_status},
     wire::Wire,
 };
 
@@ -206,6 +209,70 @@ fn a_holder_with_a_new_mac_is_a_stranger_only_until_its_lease_says_so() -> Resul
         assert_eq!(cluster.holder(VIP)?, Some(holder));
         let about = cluster.events_about("web")?;
         assert!(!about.iter().any(|event| event.reason.starts_with("Conflict")), "{about:#?}");
+        Ok(())
+    })
+}
+
+/// How many Events there are that say that a VIP is in use, about an object of that name, and how often each was told.
+fn told_in_use(cluster: &Cluster, name: &str) -> Result<Vec<u64>> {
+    let events = cluster.event_objects_about(name, "is in use by")?;
+    let told = events.iter().filter(|event| event["reason"] == "Conflict");
+    Ok(told.map(|event| event["series"]["count"].as_u64().unwrap_or(1)).collect())
+}
+
+/// The nodes whose program holds the VIP.
+fn holding(cluster: &Cluster) -> Result<Vec<NodeId>> {
+    let holds = |id: &NodeId| -> Result<bool> {
+        let agent = cluster.member(*id)?.agent().context("its agent was started")?;
+        Ok(vip_status(agent, VIP, SEGMENT)?["role"] == "held")
+    };
+    let mut nodes = Vec::new();
+    for id in cluster.ids() {
+        if holds(&id)? {
+            nodes.push(id);
+        }
+    }
+    Ok(nodes)
+}
+
+#[test]
+fn of_many_candidates_one_tells_that_an_address_is_in_use_and_one_takes_it_when_it_is_free() -> Result<()> {
+    /// Two more attempts of whoever asks.
+    const A_WHILE: Duration = Duration::from_secs(6);
+    scenario("candidates", ClusterOptions { nodes: 5, ..options() }, |cluster| {
+        cluster.wait_until_all_renew()?;
+        cluster.rogue.add_address(SEGMENT, bound()?)?;
+        let rival = cluster.rogue.mac(SEGMENT)?;
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        let claim = wait_for_condition(cluster, "True", &rival.to_string())?;
+        assert!(
+            claim["status"]["trouble"].as_str().is_some_and(|it| it.contains(&rival.to_string())),
+            "{claim:#}"
+        );
+        cluster.wait_for_event("web", &[&rival.to_string()])?;
+        let watch = cluster.monitor(&[VIP])?;
+        thread::sleep(A_WHILE);
+        for about in ["web".to_owned(), VIP.to_string()] {
+            assert_eq!(told_in_use(cluster, &about)?, [1], "{:#?}", cluster.events_about(&about)?);
+        }
+        assert_eq!(holding(cluster)?, [], "nobody has taken it");
+        let answers: Vec<Mac> = watch.stop()?.vip(VIP)?.answers_by().into_keys().map(|by| by.sha).collect();
+        assert_eq!(answers, [rival], "nobody else answers");
+
+        cluster.rogue.delete_address(SEGMENT, bound()?)?;
+        let holder = cluster.wait_until_held(VIP)?;
+        let watch = cluster.monitor(&[VIP])?;
+        wait_for_condition(cluster, "False", "")?;
+        thread::sleep(A_WHILE);
+        assert_eq!(holding(cluster)?, [holder]);
+        assert_eq!(cluster.holder(VIP)?, Some(holder));
+        let answers: Vec<Mac> = watch.stop()?.vip(VIP)?.answers_by().into_keys().map(|by| by.sha).collect();
+        assert_eq!(answers, [holder.mac()], "and nobody else answers");
+        for about in ["web".to_owned(), VIP.to_string()] {
+            assert_eq!(told_in_use(cluster, &about)?, [1], "told once: {:#?}", cluster.events_about(&about)?);
+            let over = cluster.event_objects_about(&about, "is over")?;
+            assert_eq!(over.len(), 1, "{over:#?}");
+        }
         Ok(())
     })
 }

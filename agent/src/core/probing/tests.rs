@@ -165,6 +165,23 @@ fn an_address_is_taken_as_soon_as_it_is_found_free() {
 }
 
 #[test]
+fn what_was_found_in_use_is_decided_whether_it_rests_or_is_asked_about_again() {
+    let mut run = Run::start(&FAST, 1);
+    run.tell(Event::Wanted(key(1))).tell(Event::Wanted(key(2)));
+    assert_eq!(run.prober.undecided(), 2);
+    run.after(Duration::from_millis(50)).tell(heard(1));
+    assert_eq!(run.prober.undecided(), 1, "it rests");
+    run.after(Duration::from_millis(2_050));
+    assert_eq!(run.prober.undecided(), 0, "the other is free, and it is asked about again");
+    run.tell(heard(1)).tell(Event::Wanted(key(3)));
+    assert_eq!(run.prober.undecided(), 1, "only the new one is");
+    run.tell(Event::Restart { ifindex: key(1).ifindex }).tell(Event::Forget(key(3)));
+    assert_eq!(run.prober.undecided(), 0);
+    run.tell(Event::Forget(key(1))).tell(Event::Wanted(key(1)));
+    assert_eq!(run.prober.undecided(), 1, "what was forgotten is new");
+}
+
+#[test]
 fn what_is_not_wanted_any_more_is_not_asked_about() {
     let mut run = Run::start(&FAST, 7);
     run.tell(Event::Wanted(key(1))).until(at(150)).tell(Event::Forget(key(1)));

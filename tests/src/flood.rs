@@ -1,0 +1,66 @@
+//! Frames without end from one host, at a rate, until it is stopped.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::arp::Arp;
+use crate::lan::Host;
+use crate::wire::Wire;
+use crate::worker::{Stop, Worker};
+
+/// Frames that go out with one system call.
+const BATCH: usize = 64;
+/// How long nothing is sent when nothing is due: far less than a batch takes to become due at the rates of a flood.
+const PAUSE: Duration = Duration::from_micros(100);
+
+/// A thread that sends frames over and over, until it is stopped or dropped.
+#[derive(Debug)]
+pub struct Flood {
+    sent: Arc<AtomicU64>,
+    worker: Worker<()>,
+}
+
+impl Flood {
+    /// Begins to send `frames`, one after the other and then from the first on again. What the thread is late for is made
+    /// up for: the rate is the mean, if the machine is fast enough.
+    pub fn start(host: &Host, interface: &str, frames: &[Arp], per_second: u32) -> Result<Self> {
+        ensure!(!frames.is_empty(), "a flood needs frames");
+        let wire = Wire::open(host, interface)?;
+        let frames: Vec<Vec<u8>> = frames.iter().map(Arp::to_bytes).collect();
+        let sent = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&sent);
+        let worker = Worker::start("flood", move |stop| flood(&wire, &frames, per_second, &count, stop))?;
+        Ok(Self { sent, worker })
+    }
+
+    /// Frames sent so far.
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Stops, and returns how many frames were sent.
+    pub fn stop(self) -> Result<u64> {
+        self.worker.stop()?;
+        Ok(self.sent.load(Ordering::Relaxed))
+    }
+}
+
+fn flood(wire: &Wire, frames: &[Vec<u8>], per_second: u32, sent: &AtomicU64, stop: &Stop) -> Result<()> {
+    let began = Instant::now();
+    let mut batches = frames.chunks(BATCH).cycle();
+    while !stop.is_asked_for() {
+        let due = began.elapsed().as_nanos() * u128::from(per_second) / 1_000_000_000;
+        if u128::from(sent.load(Ordering::Relaxed)) >= due {
+            thread::sleep(PAUSE);
+            continue;
+        }
+        let batch = batches.next().context("invariant: there are frames")?;
+        wire.send_all(batch)?;
+        sent.fetch_add(u64::try_from(batch.len())?, Ordering::Relaxed);
+    }
+    Ok(())
+}
