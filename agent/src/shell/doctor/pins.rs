@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, io, path::Path};
 
 use aya::programs::loaded_programs;
-use vipward_common::{ABI_VERSION, Fence, MacAddr, Role, maps as names};
+use vipward_common::{ABI_VERSION, Fence, maps as names};
 
 use crate::{
     core::doctor::{Contents, Fact, FenceFact, PinnedLink, Plane, Unread, Vip},
