@@ -63,6 +63,8 @@ impl<S: Source> Driver<S> {
     }
 
     async fn try_reconcile(&mut self, reclaim: bool) -> Result<(), RunError> {
+        // Of very many VIPs, twice is too much to remember.
+        self.settled = None;
         // Read before the entries: a yield that comes in between is settled the next time.
         let yields = self.plane.maps().yields()?.total;
         let entries = self.plane.maps().entries()?;

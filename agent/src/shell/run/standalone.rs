@@ -241,7 +241,8 @@ impl Driver<FileSource> {
             return Ok(());
         }
         self.source.take_due = None;
-        self.reconcile(false).await;
+        let free = self.source.free.clone();
+        self.take_free(&free).await;
         self.source.free.clear();
         let ended = now()?;
         self.source.take_next = ended + ended.saturating_since(began) * 2;

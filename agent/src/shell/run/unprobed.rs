@@ -25,8 +25,9 @@ impl<S: Source> Driver<S> {
             observed.entries.get(key).is_some_and(|entry| entry.role != Role::Foreign)
                 || yielded.contains_key(&Ipv4Addr::from(key.addr))
         };
+        let asks = self.config.probe.count > 0;
         let must_be_asked = |(key, entry): &(&VipKey, &DesiredEntry)| {
-            entry.role == Role::Held && !is_ours(key) && self.source.must_be_free(key.addr.into())
+            asks && entry.role == Role::Held && !is_ours(key) && self.source.must_be_free(key.addr.into())
         };
         let held_back: BTreeSet<VipKey> =
             desired.entries.iter().filter(must_be_asked).map(|(key, _)| *key).collect();
@@ -49,6 +50,17 @@ impl<S: Source> Driver<S> {
             }
         }
         Ok(())
+    }
+
+    /// Takes VIPs whose addresses have been found free, and looks at no others: there may be tens of thousands that wait.
+    pub(super) async fn take_free(&mut self, vips: &BTreeSet<Ipv4Addr>) {
+        self.held_back.retain(|key| !vips.contains(&key.addr.into()));
+        // Only when all is looked at are addresses bound.
+        if self.source.wanted_of(&self.config, vips).iter().any(|vip| vip.bind.is_some()) {
+            self.reconcile(false).await;
+        } else {
+            self.reconcile_some(vips).await;
+        }
     }
 }
 
