@@ -89,6 +89,13 @@ pub enum Event {
         /// Which.
         ifindex: u32,
     },
+    /// A MAC is a peer's, as has been learnt: it is no stranger that was found to use an address.
+    Recognised {
+        /// The interface that it is seen through.
+        ifindex: u32,
+        /// The MAC.
+        mac: MacAddr,
+    },
     /// A probe could not be sent.
     NotSent(VipKey),
     /// Time has passed, and everything that was heard meanwhile has been told.
@@ -123,8 +130,8 @@ struct Asked {
     /// Attempts that found it in use.
     conflicts: u32,
     due: Monotonic,
-    /// Whether it was found in use and waits for the next attempt.
-    rests: bool,
+    /// Who was found to use it, while it waits for the next attempt.
+    rests: Option<MacAddr>,
 }
 
 /// What is asked of all segments.
@@ -181,9 +188,9 @@ impl Prober {
         self.asked.keys().chain(&self.queue).copied()
     }
 
-    /// Whether the last attempt has found this address in use.
+    /// Whether this address was found in use and has not been found free since.
     pub fn is_in_use(&self, key: &VipKey) -> bool {
-        self.asked.get(key).is_some_and(|asked| asked.rests)
+        self.asked.get(key).is_some_and(|asked| asked.conflicts > 0)
     }
 
     /// How many addresses are asked about and have been found neither free nor in use, this time or before.
@@ -198,7 +205,10 @@ impl Prober {
             Event::Wanted(key) if !self.asks_about(&key) => _ = self.queue.insert(key),
             Event::Forget(key) => self.forget(&key),
             Event::Heard { key, mac } => commands.extend(self.on_heard(key, mac, now)),
-            Event::Restart { ifindex } => self.restart(ifindex, now),
+            Event::Restart { ifindex } => self.restart(now, |key, _| key.ifindex == ifindex),
+            Event::Recognised { ifindex, mac } => {
+                self.restart(now, |key, asked| key.ifindex == ifindex && asked.rests == Some(mac));
+            }
             Event::NotSent(key) => {
                 if let Some(asked) = self.asked.get_mut(&key) {
                     asked.sent = asked.sent.saturating_sub(1);
@@ -272,8 +282,8 @@ impl Prober {
         self.queue.remove(key);
         if let Some(asked) = self.asked.remove(key) {
             self.due.remove(&(asked.due, *key));
-            self.active -= usize::from(!asked.rests);
-            self.retried -= usize::from(!asked.rests && asked.conflicts > 0);
+            self.active -= usize::from(asked.rests.is_none());
+            self.retried -= usize::from(asked.rests.is_none() && asked.conflicts > 0);
         }
     }
 
@@ -297,7 +307,7 @@ impl Prober {
         self.forget(&key);
         self.active += 1;
         self.retried += usize::from(conflicts > 0);
-        self.asked.insert(key, Asked { sent: 0, conflicts, due, rests: false });
+        self.asked.insert(key, Asked { sent: 0, conflicts, due, rests: None });
         self.due.insert((due, key));
     }
 
@@ -311,11 +321,11 @@ impl Prober {
     }
 
     fn on_heard(&mut self, key: VipKey, mac: MacAddr, now: Monotonic) -> Option<Command> {
-        let asked = self.asked.get_mut(&key).filter(|asked| !asked.rests)?;
+        let asked = self.asked.get_mut(&key).filter(|asked| asked.rests.is_none())?;
         self.due.remove(&(asked.due, key));
         self.retried -= usize::from(asked.conflicts > 0);
         asked.conflicts += 1;
-        asked.rests = true;
+        asked.rests = Some(mac);
         self.active -= 1;
         let conflicts = asked.conflicts;
         let rest = if conflicts < MAX_CONFLICTS { RETRY } else { RATE_LIMIT_INTERVAL };
@@ -325,14 +335,9 @@ impl Prober {
         Some(Command::InUse { key, mac, conflicts, again })
     }
 
-    fn restart(&mut self, ifindex: u32, now: Monotonic) {
-        let here = |key: &&VipKey| key.ifindex == ifindex;
-        let again: Vec<(VipKey, u32)> = self
-            .asked
-            .iter()
-            .filter(|(key, _)| here(key))
-            .map(|(key, asked)| (*key, asked.conflicts))
-            .collect();
+    fn restart(&mut self, now: Monotonic, concerned: impl Fn(&VipKey, &Asked) -> bool) {
+        let asked = self.asked.iter().filter(|(key, asked)| concerned(key, asked));
+        let again: Vec<(VipKey, u32)> = asked.map(|(key, asked)| (*key, asked.conflicts)).collect();
         for (key, conflicts) in again {
             self.attempt(key, conflicts, now);
         }
@@ -341,7 +346,7 @@ impl Prober {
     fn go_on(&mut self, now: Monotonic, commands: &mut Vec<Command>) {
         while let Some((due, key)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
             let Some(asked) = self.asked.get_mut(&key) else { break };
-            if asked.rests {
+            if asked.rests.is_some() {
                 let conflicts = asked.conflicts;
                 self.attempt(key, conflicts, now);
                 continue;

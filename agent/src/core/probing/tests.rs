@@ -201,6 +201,27 @@ fn probing_begins_again_when_the_interface_does() {
 }
 
 #[test]
+fn only_what_a_peer_was_found_to_use_is_asked_about_at_once_when_it_is_known_for_one() {
+    let peer = |mac| Event::Recognised { ifindex: 3, mac };
+    let Event::Heard { mac, .. } = heard(1) else { panic!("somebody was heard") };
+    let mut run = Run::start(&FAST, 7);
+    run.tell(Event::Wanted(key(1)))
+        .tell(Event::Wanted(key(2)))
+        .after(Duration::from_millis(300))
+        .tell(heard(1));
+    assert!(run.prober.is_in_use(&key(1)));
+    // Many nodes may join one after the other: what is being asked about gets on, and what rests does so.
+    for other in 1..8 {
+        run.after(Duration::from_millis(100)).tell(peer(MacAddr([2, 9, 9, 9, 9, other])));
+    }
+    assert!(run.free().is_some(), "the other address");
+    let probes = run.probes().len();
+    run.after(Duration::from_millis(500)).tell(peer(mac)).after(Duration::from_millis(400));
+    assert!(run.prober.is_in_use(&key(1)), "until it has been asked about");
+    assert!(run.probes().len() > probes, "1.6 s after it was heard");
+}
+
+#[test]
 fn no_probe_is_sent_when_none_is_wanted() {
     let mut run = Run::start(&Settings { count: 0, ..FAST }, 7);
     run.tell(Event::Wanted(key(1))).until(at(1));
@@ -330,6 +351,7 @@ proptest! {
                 | Event::Forget(_)
                 | Event::NotSent(_)
                 | Event::Restart { .. }
+                | Event::Recognised { .. }
                 | Event::Tick => {}
             }
             run.tell(event);

@@ -408,8 +408,7 @@ impl<S: Source> Driver<S> {
             Action::PutPeer { ifindex, mac } => {
                 maps.put_peer(*ifindex, *mac, now()?.as_nanos())?;
                 self.tell_conflicts(conflict::Event::Recognised { ifindex: *ifindex, mac: *mac })?;
-                // Who was a stranger when it was heard may have been none.
-                self.tell_prober(probing::Event::Restart { ifindex: *ifindex })?;
+                self.tell_prober(probing::Event::Recognised { ifindex: *ifindex, mac: *mac })?;
             }
             Action::RemovePeer { ifindex, mac } => maps.remove_peer(*ifindex, *mac)?,
             Action::PutEntry { key, entry, reset_counters, cause } => {
