@@ -13,6 +13,9 @@ use crate::core::{
 /// The label that keeps a node from holding VIPs.
 const EXCLUDE_LABEL: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
+/// Nodes that are named when people are told why none can hold a VIP.
+const MOST_NAMED: usize = 32;
+
 /// A node that can hold a VIP.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Candidate {
@@ -166,7 +169,12 @@ impl Engine {
                     Err(disqualified) => format!("{name}: {disqualified}"),
                 }
             });
-        let lines: Vec<String> = lines.collect();
+        let mut lines: Vec<String> = lines.collect();
+        let more = lines.len().saturating_sub(MOST_NAMED);
+        lines.truncate(MOST_NAMED);
+        if more > 0 {
+            lines.push(format!("and {more} more"));
+        }
         if lines.is_empty() { "there is no Node".to_owned() } else { lines.join("; ") }
     }
 
