@@ -92,14 +92,9 @@ impl Kube {
         }
     }
 
-    /// Whether the VIP's claim, as it was seen last, shows this conflict.
-    pub fn shows_conflict(&self, vip: Ipv4Addr, conflict: &str) -> bool {
-        self.claims.conflict(vip).is_some_and(|shown| shown == text::message(conflict))
-    }
-
-    /// The same for whichever conflict.
-    pub fn shows_any_conflict(&self, vip: Ipv4Addr) -> bool {
-        self.claims.conflict(vip).is_some()
+    /// Whether the VIP's claim, as it was seen last, shows just this conflict; none: that there is none.
+    pub fn shows_conflict(&self, vip: Ipv4Addr, conflict: Option<&str>) -> bool {
+        self.claims.conflict(vip).as_deref() == conflict.map(text::message)
     }
 
     fn path(&self, resource: Resource) -> String {

@@ -153,7 +153,7 @@ fn a_conflict_that_cannot_be_shown_is_shown_as_soon_as_the_api_server_is_back() 
         cluster.member_mut(holder)?.agent_mut()?.wait_for_log(
             PATIENCE,
             "an attempt that failed",
-            |line| line.message().starts_with("a conflict is not shown on the claim yet"),
+            |line| line.message().starts_with("the claim does not show yet what is known of conflicts"),
         )?;
         for id in cluster.ids() {
             cluster.reconnect(id);
@@ -174,6 +174,7 @@ fn a_conflict_that_an_agent_before_has_told_of_is_over_in_its_time() -> Result<(
         cluster.kill9(holder)?;
         cluster.restart_agent(holder)?;
         wait_for_condition(cluster, "False", "")?;
+        cluster.wait_for_event("web", &["is over", "nothing has been heard of it for 4s"])?;
         assert_eq!(cluster.holder(VIP)?, Some(holder));
         Ok(())
     })

@@ -106,6 +106,11 @@ impl Engine {
         self.vips.get(&vip).is_some_and(|vip| vip.asking.first && vip.asking.known.is_being_asked())
     }
 
+    /// Whether this node is the one that tells people about a VIP that nobody can hold.
+    pub fn reports_on(&self, vip: Ipv4Addr, now: Monotonic) -> bool {
+        self.vips.get(&vip).is_some_and(|vip| vip.nobody.is_some()) && self.is_reporter(vip, now)
+    }
+
     /// This node does not want the VIP any more, or has it.
     pub(super) fn stop_asking(&mut self, address: Ipv4Addr) {
         let Some(vip) = self.vips.get_mut(&address) else { return };

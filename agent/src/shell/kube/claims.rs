@@ -290,8 +290,10 @@ fn contents(write: &ClaimWrite, known: Option<&Known>, now: Timestamp) -> Value 
     let mut conditions = vec![held_condition(write, known, now), trouble_condition(note, known, now)];
     let mut status = json!({"trouble": note.trouble.as_deref().map(text::message)});
     if let Some(conflict) = known.and_then(|known| known.conflict.as_deref()) {
-        // What the last holder heard says nothing about the next one.
-        if moved && conflict.status == Truth::True {
+        // What the last holder heard says nothing about the next one, and nobody hears what there is when there is none.
+        let let_go = *state == ClaimState::Released
+            && known.is_some_and(|known| known.held.is_some_and(|(held, _)| held == Truth::True));
+        if (moved || let_go) && conflict.status == Truth::True {
             status["conflict"] = Value::Null;
             conditions.push(condition(CONFLICT, Truth::False, "Moved", "", None, now));
         } else {

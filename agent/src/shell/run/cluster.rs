@@ -31,6 +31,7 @@ use tracing::{error, info};
 use vipward_common::{EventKind, MacAddr};
 
 use self::{
+    conflicts::Show,
     messages::Messages,
     moves::Moves,
     start::{ownership_settings, start},
@@ -91,7 +92,7 @@ struct Cluster {
     /// The conflicts that people were told of, and what.
     conflicted: BTreeMap<Ipv4Addr, String>,
     /// What is to be shown of them on claims.
-    shown: Writes<Ipv4Addr, Option<String>>,
+    shown: Writes<Ipv4Addr, Show>,
     pin_dir: PathBuf,
     /// When the engine last moved the fence.
     beaten: Monotonic,
@@ -141,8 +142,8 @@ impl Source for Cluster {
         self.probed.push((vip, probed));
     }
 
-    fn note_conflict(&mut self, line: &Line) {
-        self.tell_conflict(line);
+    fn note_conflict(&mut self, line: &Line, now: Monotonic) {
+        self.tell_conflict(line, now);
     }
 
     fn note_announced(&mut self, vip: Ipv4Addr, now: Monotonic) {
@@ -230,7 +231,7 @@ impl Driver<Cluster> {
             Heard::Deadline => {
                 self.decide(ownership::Event::Tick).await?;
                 self.look_for_quiet().await?;
-                self.write_statuses_again()?;
+                self.source.write_statuses_due(now()?);
                 self.show_conflicts_due()?;
                 self.tell_problems()?;
                 // Only then is the network observed; other deadlines may come a thousand times a second.
@@ -286,17 +287,6 @@ impl Driver<Cluster> {
         let told = self.source.services.on_time(now);
         let commands = self.serve(told, now);
         self.execute(commands).await
-    }
-
-    /// What failed is tried again when it is due.
-    fn write_statuses_again(&mut self) -> Result<(), RunError> {
-        for (service, addresses) in self.source.statuses.due(now()?) {
-            match addresses {
-                Some(addresses) => self.source.requests.write_ingress(service, addresses),
-                None => self.source.requests.clear_ingress(service),
-            }
-        }
-        Ok(())
     }
 
     /// Problems that are on this node to tell become Events.

@@ -105,16 +105,17 @@ impl<S: Source> Driver<S> {
                     Ok(counted) => self.tell_conflicts(conflict::Event::Counted(counted))?,
                     Err(error) => warn!(error = chain(&error), "failed to read who claims VIPs"),
                 },
-                conflict::Command::Tell(line) => self.tell(&line),
+                conflict::Command::Tell(line) => self.tell(&line)?,
             }
         }
         Ok(())
     }
 
-    fn tell(&mut self, line: &Line) {
+    fn tell(&mut self, line: &Line) -> Result<(), RunError> {
         report::conflict(line, &self.view);
         self.metrics.conflicts.on_line(line, self.conflicts.open());
-        self.source.note_conflict(line);
+        self.source.note_conflict(line, now()?);
+        Ok(())
     }
 
     /// What the program has counted of each stranger.

@@ -33,7 +33,7 @@ pub(super) trait Source {
     fn note_probed(&mut self, probed: Probed, now: Monotonic);
 
     /// Takes note of a conflict, which has been logged.
-    fn note_conflict(&mut self, line: &Line);
+    fn note_conflict(&mut self, line: &Line, now: Monotonic);
 
     /// A VIP has been announced for the first time since it was taken.
     fn note_announced(&mut self, _vip: Ipv4Addr, _now: Monotonic) {}

@@ -82,7 +82,7 @@ impl Source for FileSource {
         }
     }
 
-    fn note_conflict(&mut self, _line: &Line) {
+    fn note_conflict(&mut self, _line: &Line, _now: Monotonic) {
         // The log is all that a standalone agent tells it to.
     }
 

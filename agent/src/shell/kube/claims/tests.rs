@@ -215,9 +215,26 @@ fn a_conflict_is_shown_until_it_is_over_or_the_vip_moves() {
     assert_eq!(condition_of(&over, "Conflict")["status"], "False");
     assert_eq!(condition_of(&over, "Conflict")["lastTransitionTime"], text::time(at(20)));
 
-    merge(&mut object, &patch(&write(Expected::Absent, 2, ClaimState::Held(holder("b"))), &known, at(30)));
-    assert_eq!(object["status"]["conflict"], Value::Null);
-    assert_eq!(condition_of(&object, "Conflict")["status"], "False");
+    let held_by_another = write(Expected::Absent, 2, ClaimState::Held(holder("b")));
+    let released = write(Expected::Absent, 1, ClaimState::Released);
+    for next in [held_by_another, released] {
+        let mut object = object.clone();
+        merge(&mut object, &patch(&next, &known, at(30)));
+        assert_eq!(object["status"]["conflict"], Value::Null, "{next:?}");
+        assert_eq!(condition_of(&object, "Conflict")["status"], "False", "{next:?}");
+    }
+}
+
+#[test]
+fn of_an_address_in_use_the_conflict_stays_while_nobody_has_the_vip() {
+    let released = write(Expected::Absent, 0, ClaimState::Released);
+    let mut object = created(&released, at(0));
+    let (_, known) = read(&object.to_string()).expect("a claim");
+    let told = conflict(&known, &object.to_string(), Some("in use"), at(5)).expect("a claim");
+    merge(&mut object, &told);
+    let (_, known) = read(&object.to_string()).expect("a claim");
+    merge(&mut object, &patch(&released, &known, at(10)));
+    assert_eq!(object["status"]["conflict"], "in use");
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! What conflicts mean in a cluster: conditions and Events for people, and what the engine is told about addresses.
+//!
+//! The condition on a claim is brought to what this node knows when it is the one to show it: what could not be written is tried
+//! again, and what an agent before this one has left there is over in its time.
 
 use std::{net::Ipv4Addr, time::Duration};
 
-use tracing::warn;
+use tracing::{info, warn};
 use vipward_common::{MacAddr, VipKey};
 
 use super::{Cluster, Driver, RunError, now};
@@ -18,23 +21,37 @@ use crate::{
     shell::kube::Kind,
 };
 
+/// Why something is to be shown of a conflict on a claim.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Show {
+    /// This node knows something new.
+    News,
+    /// The claim shows a conflict that this node has heard nothing of, for as long as a conflict lasts.
+    Silence,
+}
+
 impl Cluster {
     /// Who holds a VIP, or is about to, tells people who else claims it; all others have it in their logs.
-    pub(super) fn tell_conflict(&mut self, line: &Line) {
-        let (conflict, kind, reason) = match line {
-            Line::Began { conflict, sight: _ } => (conflict, Kind::Warning, "Conflict"),
-            Line::NewOffender { conflict, mac: _ } => (conflict, Kind::Warning, "ConflictGrows"),
-            Line::Ended { conflict, why } => return self.tell_end(conflict, *why),
-            Line::GoesOn { .. } | Line::TooMany { .. } => return,
+    pub(super) fn tell_conflict(&mut self, line: &Line, now: Monotonic) {
+        let (conflict, reason) = match line {
+            Line::Began { conflict, sight: _ } => (conflict, Some("Conflict")),
+            Line::NewOffender { conflict, mac: _ } => (conflict, Some("ConflictGrows")),
+            // More than are told apart may have come, and some be peers by now.
+            Line::GoesOn { conflict, times: _ } => (conflict, None),
+            Line::Ended { conflict, why } => return self.tell_end(conflict, *why, now),
+            Line::TooMany { .. } => return,
         };
         let vip = Ipv4Addr::from(conflict.key.addr);
         if !self.is_ours_to_tell(conflict) {
             return;
         }
         let text = claimants(conflict);
-        self.tell_about(vip, kind, reason, &format!("{text}; {}", remedy(conflict, vip)));
-        self.conflicted.insert(vip, text.clone());
-        self.show(vip, Some(text));
+        if let Some(reason) = reason {
+            self.tell_about(vip, Kind::Warning, reason, &format!("{text}; {}", remedy(conflict, vip)));
+        }
+        if self.conflicted.insert(vip, text.clone()) != Some(text) {
+            self.shown.begin(vip, Show::News, now);
+        }
     }
 
     fn is_ours_to_tell(&self, conflict: &Conflict) -> bool {
@@ -46,18 +63,26 @@ impl Cluster {
         }
     }
 
-    fn tell_end(&mut self, conflict: &Conflict, why: End) {
+    fn tell_end(&mut self, conflict: &Conflict, why: End, now: Monotonic) {
         let vip = Ipv4Addr::from(conflict.key.addr);
         // Of a VIP that has moved the new holder tells, and its claim has forgotten what this node heard.
         if self.conflicted.remove(&vip).is_none() {
             return;
         }
-        if self.is_ours_to_tell(conflict) {
-            self.show(vip, None);
-        } else if conflict.what != What::InUse {
+        let is_ours = self.is_ours_to_tell(conflict);
+        if is_ours {
+            self.shown.begin(vip, Show::News, now);
+        }
+        // Another candidate may have found the address free and taken it: who has told of the conflict tells that it is over. That
+        // this node does not ask any more, for another reason, frees no address.
+        let is_taken = || self.engine.claimed_by(vip).is_some_and(|holder| *holder != self.settings.node);
+        let tells = match conflict.what {
+            What::InUse => why != End::Forgotten || is_taken(),
+            What::Held | What::Guarded => is_ours,
+        };
+        if !tells {
             return;
         }
-        // Another candidate may have found the address free and taken it: who has told of the conflict tells that it is over.
         let lasted = conflict.last.saturating_since(conflict.begun).as_secs();
         let note = format!(
             "the conflict about {vip} is over: {} ({} claims in {lasted} s, {})",
@@ -72,36 +97,25 @@ impl Cluster {
         self.messages.about_vip(&self.services, vip, self.engine.services_of(vip), kind, reason, note);
     }
 
-    fn show(&mut self, vip: Ipv4Addr, conflict: Option<String>) {
-        self.shown.begin(vip, conflict.clone());
-        self.requests.report_conflict(vip, conflict);
-    }
-
     fn shows_conflicts_of(&self, vip: Ipv4Addr) -> bool {
         self.engine.holds(vip) || self.engine.asks_first(vip)
     }
 
     /// A claim has been written: what is known about a conflict is shown on it, unless the VIP is another's now.
-    pub(super) fn show_conflict(&mut self, vip: Ipv4Addr) {
+    pub(super) fn show_conflict(&mut self, vip: Ipv4Addr, now: Monotonic) {
         if !self.shows_conflicts_of(vip) {
             self.conflicted.remove(&vip);
-            self.shown.leave(&vip);
         }
-        if let Some(text) = self.conflicted.get(&vip)
-            && !self.kube.shows_conflict(vip, text)
-        {
-            self.show(vip, Some(text.clone()));
+        if self.conflicted.contains_key(&vip) {
+            // Also when one is under way: there may have been no claim to show it on.
+            self.shown.begin(vip, Show::News, now);
         }
     }
 
-    /// A claim was seen. It may show a conflict that an agent before this one has told of: whoever has the VIP says that it is
-    /// over, when it has not heard of it for as long as a conflict lasts.
+    /// A claim was seen. It may show a conflict that an agent before this one has told of.
     pub(super) fn on_claim_seen(&mut self, vip: Ipv4Addr, quiet: Duration, now: Monotonic) {
-        if self.conflicted.contains_key(&vip) {
-            return;
-        }
-        if self.kube.shows_any_conflict(vip) {
-            self.shown.begin_later(vip, None, now + quiet);
+        if !self.conflicted.contains_key(&vip) && !self.kube.shows_conflict(vip, None) {
+            self.shown.begin_if_idle(vip, Show::Silence, now + quiet);
         }
     }
 
@@ -112,17 +126,26 @@ impl Cluster {
         outcome: Outcome<ClaimRecord>,
         now: Monotonic,
     ) -> Vec<ownership::Command> {
+        let failures = self.shown.failures(&vip);
         // A claim that is created later shows it when it is.
         let is_over = matches!(outcome, Outcome::Done(_) | Outcome::Missing);
         self.shown.on_result(&vip, is_over, fastrand::f64(), now);
-        match outcome {
-            Outcome::Done(record) => self.engine.on_event(ownership::Event::Claim(record), now),
-            Outcome::Missing => Vec::new(),
-            failed @ (Outcome::Conflict | Outcome::Unknown | Outcome::Refused(_)) => {
-                warn!(%vip, outcome = ?failed, "a conflict is not shown on the claim yet; trying again");
-                Vec::new()
+        let problem = match outcome {
+            Outcome::Done(record) => {
+                if failures > 0 {
+                    info!(%vip, "the claim shows what is known of conflicts again");
+                }
+                return self.engine.on_event(ownership::Event::Claim(record), now);
             }
+            Outcome::Missing => return Vec::new(),
+            Outcome::Conflict => "the claim changes again and again".into(),
+            Outcome::Unknown => "no answer".into(),
+            Outcome::Refused(message) => message,
+        };
+        if failures == 0 {
+            warn!(%vip, %problem, "the claim does not show yet what is known of conflicts; trying again");
         }
+        Vec::new()
     }
 }
 
@@ -160,19 +183,28 @@ fn remedy(conflict: &Conflict, vip: Ipv4Addr) -> String {
 }
 
 impl Driver<Cluster> {
-    /// Shows conflicts that could not be shown before, and that those of an agent before this one are over.
+    /// Brings claims to what is known about conflicts.
     pub(super) fn show_conflicts_due(&mut self) -> Result<(), RunError> {
         let now = now()?;
-        for (vip, conflict) in self.source.shown.due(now) {
-            if !self.source.shows_conflicts_of(vip) {
-                self.source.shown.on_result(&vip, true, 0.0, now);
+        for (vip, show) in self.source.shown.due(now) {
+            let text = self.source.conflicted.get(&vip).cloned().or_else(|| self.heard_of(vip));
+            let source = &mut self.source;
+            let is_ours = source.shows_conflicts_of(vip) || source.engine.reports_on(vip, now);
+            if !is_ours || source.kube.shows_conflict(vip, text.as_deref()) {
+                source.shown.settle(&vip, now);
                 continue;
             }
-            let conflict = conflict.or_else(|| self.heard_of(vip));
-            if let Some(text) = &conflict {
-                self.source.conflicted.insert(vip, text.clone());
+            match &text {
+                Some(text) => _ = source.conflicted.insert(vip, text.clone()),
+                None if show == Show::Silence && source.shown.failures(&vip) == 0 => {
+                    let quiet = humantime::format_duration(self.config.conflicts.quiet);
+                    let note =
+                        format!("the conflict about {vip} is over: nothing has been heard of it for {quiet}");
+                    source.tell_about(vip, Kind::Normal, "ConflictOver", &note);
+                }
+                None => {}
             }
-            self.source.requests.report_conflict(vip, conflict);
+            source.requests.report_conflict(vip, text);
         }
         Ok(())
     }
@@ -196,7 +228,8 @@ impl Driver<Cluster> {
     }
 
     pub(super) fn stop_probing(&mut self, vip: Ipv4Addr) -> Result<(), RunError> {
-        let asked: Vec<VipKey> = self.prober.all_asked().filter(|key| key.addr == vip.octets()).collect();
+        let keys = self.plane.attached().map(|(ifindex, _)| VipKey::untagged(ifindex, vip.octets()));
+        let asked: Vec<VipKey> = keys.filter(|key| self.prober.asks_about(key)).collect();
         for key in asked {
             self.ask_no_more(key)?;
         }

@@ -12,6 +12,17 @@ use crate::{
 /// What is taken in before entries are changed.
 const BATCH: usize = 256;
 
+impl Cluster {
+    pub(super) fn write_statuses_due(&mut self, now: Monotonic) {
+        for (service, addresses) in self.statuses.due(now) {
+            match addresses {
+                Some(addresses) => self.requests.write_ingress(service, addresses),
+                None => self.requests.clear_ingress(service),
+            }
+        }
+    }
+}
+
 impl Driver<Cluster> {
     /// Takes in what was read, as much as there is, and then decides once.
     pub(super) async fn on_seen(&mut self, first: Seen) -> Result<(), RunError> {
@@ -46,7 +57,7 @@ impl Driver<Cluster> {
                     }
                     commands.extend(self.source.engine.on_event(event, now));
                     if let Some(vip) = written {
-                        self.source.show_conflict(vip);
+                        self.source.show_conflict(vip, now);
                     }
                 }
                 Some(Reply::Conflict { vip, outcome }) => {
@@ -127,12 +138,10 @@ impl Driver<Cluster> {
                     owned.extend(source.engine.on_event(ownership::Event::Demand(vip, demand), now));
                 }
                 services::Command::WriteIngress { service, addresses } => {
-                    source.statuses.begin(service.clone(), Some(addresses.clone()));
-                    source.requests.write_ingress(service, addresses);
+                    source.statuses.begin(service, Some(addresses), now);
                 }
                 services::Command::ClearIngress { service } => {
-                    source.statuses.begin(service.clone(), None);
-                    source.requests.clear_ingress(service);
+                    source.statuses.begin(service, None, now);
                 }
                 services::Command::LeaveIngress { service } => {
                     source.statuses.leave(&service);
@@ -148,6 +157,7 @@ impl Driver<Cluster> {
                 }
             }
         }
+        source.write_statuses_due(now);
         owned
     }
 }

@@ -19,10 +19,12 @@ const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins
 struct Job<V> {
     /// What is to be written.
     value: V,
-    /// Not when only the results of what was asked for before are waited for.
+    /// Not when only the result of what was asked for before is waited for.
     wanted: bool,
-    /// Requests whose results have not come.
-    asked: u32,
+    /// A request is under way. There is one at a time: what changes meanwhile is asked for after it.
+    asked: bool,
+    /// The value is another than the one that the request has.
+    changed: bool,
     failures: u32,
     /// When it is asked for.
     due: Option<Monotonic>,
@@ -40,20 +42,24 @@ impl<K: Ord + Clone, V: Clone> Writes<K, V> {
         Self { jobs: BTreeMap::new(), due: BTreeSet::new() }
     }
 
-    /// A value is asked to be written, instead of what was asked for before.
-    pub(super) fn begin(&mut self, key: K, value: V) {
+    /// A value is to be written, instead of what was before; [`Writes::due`] has it at `at`, and not while a request is under
+    /// way.
+    pub(super) fn begin(&mut self, key: K, value: V, at: Monotonic) {
         self.leave(&key);
-        let asked = self.jobs.get(&key).map_or(0, |job| job.asked) + 1;
-        self.jobs.insert(key, Job { value, wanted: true, asked, failures: 0, due: None });
-    }
-
-    /// A value will be asked to be written, unless anything else is under way.
-    pub(super) fn begin_later(&mut self, key: K, value: V, due: Monotonic) {
-        if self.jobs.contains_key(&key) {
+        if let Some(job) = self.jobs.get_mut(&key) {
+            (job.value, job.wanted, job.changed, job.failures) = (value, true, true, 0);
             return;
         }
-        self.due.insert((due, key.clone()));
-        self.jobs.insert(key, Job { value, wanted: true, asked: 0, failures: 0, due: Some(due) });
+        self.due.insert((at, key.clone()));
+        let job = Job { value, wanted: true, asked: false, changed: false, failures: 0, due: Some(at) };
+        self.jobs.insert(key, job);
+    }
+
+    /// The same, unless anything else is to be written there.
+    pub(super) fn begin_if_idle(&mut self, key: K, value: V, at: Monotonic) {
+        if !self.jobs.contains_key(&key) {
+            self.begin(key, value, at);
+        }
     }
 
     /// Nothing is to be written there any more.
@@ -63,32 +69,42 @@ impl<K: Ord + Clone, V: Clone> Writes<K, V> {
         if let Some(due) = job.due.take() {
             self.due.remove(&(due, key.clone()));
         }
-        if job.asked == 0 {
+        if !job.asked {
             self.jobs.remove(key);
         }
+    }
+
+    /// How often in a row it could not be written.
+    pub(super) fn failures(&self, key: &K) -> u32 {
+        self.jobs.get(key).map_or(0, |job| job.failures)
+    }
+
+    /// What was due needs no request.
+    pub(super) fn settle(&mut self, key: &K, now: Monotonic) {
+        self.on_result(key, true, 0.0, now);
     }
 
     /// A request has its result. `jitter`, from 0 to 1, keeps the nodes out of step.
     pub(super) fn on_result(&mut self, key: &K, done: bool, jitter: f64, now: Monotonic) {
         let Some(job) = self.jobs.get_mut(key) else { return };
-        job.asked = job.asked.saturating_sub(1);
-        if job.asked > 0 {
-            // Results come in the order of the requests: this one is of what is not wanted any more.
-            return;
-        }
-        if done || !job.wanted {
+        job.asked = false;
+        if !job.wanted || done && !job.changed {
             self.jobs.remove(key);
             return;
         }
-        let (shortest, longest) = PAUSE;
-        let pause = shortest.saturating_mul(1 << job.failures.min(16)).min(longest);
-        job.failures += 1;
-        let due = now + pause.mul_f64(1.0 + jitter / 4.0);
+        let due = if std::mem::take(&mut job.changed) {
+            now
+        } else {
+            let (shortest, longest) = PAUSE;
+            let pause = shortest.saturating_mul(1 << job.failures.min(16)).min(longest);
+            job.failures += 1;
+            now + pause.mul_f64(1.0 + jitter / 4.0)
+        };
         job.due = Some(due);
         self.due.insert((due, key.clone()));
     }
 
-    /// What is to be asked for now.
+    /// What is to be asked for now; [`Writes::on_result`] or [`Writes::settle`] follows.
     pub(super) fn due(&mut self, now: Monotonic) -> Vec<(K, V)> {
         let mut due_now = Vec::new();
         while self.due.first().is_some_and(|(due, _)| *due <= now)
@@ -96,7 +112,7 @@ impl<K: Ord + Clone, V: Clone> Writes<K, V> {
         {
             if let Some(job) = self.jobs.get_mut(&key) {
                 job.due = None;
-                job.asked += 1;
+                job.asked = true;
                 due_now.push((key, job.value.clone()));
             }
         }

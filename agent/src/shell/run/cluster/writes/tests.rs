@@ -16,14 +16,22 @@ fn at(milliseconds: u64) -> Monotonic {
     Monotonic::default() + Duration::from_millis(milliseconds)
 }
 
+/// One that is to be written, and has been asked for.
+fn asked(addresses: &[Ipv4Addr]) -> Statuses {
+    let mut writes = Writes::new();
+    writes.begin(web(), Some(addresses.to_vec()), at(0));
+    assert_eq!(writes.due(at(0)), [(web(), Some(addresses.to_vec()))]);
+    writes
+}
+
 #[test]
 fn what_failed_is_tried_again_twice_as_late_each_time_up_to_a_minute() {
-    let mut writes = Writes::new();
-    writes.begin(web(), Some(vec![VIP]));
+    let mut writes = asked(&[VIP]);
     let mut now = at(0);
     let mut pauses = Vec::new();
-    for _ in 0..9 {
+    for failures in 1..=9 {
         writes.on_result(&web(), false, 0.0, now);
+        assert_eq!(writes.failures(&web()), failures);
         let due = writes.next_deadline().expect("it is tried again");
         let just_before = due.saturating_sub(Duration::from_nanos(1));
         assert_eq!(writes.due(just_before), []);
@@ -37,83 +45,73 @@ fn what_failed_is_tried_again_twice_as_late_each_time_up_to_a_minute() {
 
 #[test]
 fn what_is_written_is_not_tried_again() {
-    let mut writes: Statuses = Writes::new();
-    writes.begin(web(), None);
+    let mut writes = asked(&[VIP]);
     writes.on_result(&web(), false, 0.0, at(0));
-    assert_eq!(writes.due(at(1_000)), [(web(), None)]);
+    assert_eq!(writes.due(at(1_000)), [(web(), Some(vec![VIP]))]);
     writes.on_result(&web(), true, 0.0, at(1_100));
     assert_eq!(writes.next_deadline(), None);
     assert!(writes.jobs.is_empty(), "nothing is remembered of it");
+
+    let mut writes = asked(&[VIP]);
+    writes.settle(&web(), at(0));
+    assert!(writes.jobs.is_empty(), "nor of what was so already");
 }
 
 #[test]
 fn what_is_left_is_not_tried_again() {
-    let mut writes = Writes::new();
-    writes.begin(web(), Some(vec![VIP]));
+    let mut writes = asked(&[VIP]);
     writes.on_result(&web(), false, 0.0, at(0));
     writes.leave(&web());
+    assert_eq!((writes.next_deadline(), writes.due(at(100_000))), (None, vec![]));
+
+    let mut writes = asked(&[VIP]);
+    writes.leave(&web());
+    writes.on_result(&web(), false, 0.0, at(10));
+    assert!(writes.jobs.is_empty() && writes.due.is_empty(), "nothing is remembered of it");
+}
+
+#[test]
+fn what_changes_while_a_request_is_under_way_is_asked_for_after_it_and_only_as_it_is_then() {
+    for (done, left) in [(true, false), (false, false), (true, true)] {
+        let mut writes = asked(&[VIP]);
+        if left {
+            writes.leave(&web());
+        }
+        writes.begin(web(), None, at(5));
+        writes.begin(web(), Some(vec![OTHER]), at(6));
+        assert_eq!(writes.due(at(9)), [], "one request at a time");
+        writes.on_result(&web(), done, 0.0, at(10));
+        assert_eq!(writes.due(at(10)), [(web(), Some(vec![OTHER]))]);
+        writes.on_result(&web(), false, 0.0, at(20));
+        assert_eq!(writes.due(at(1_020)), [(web(), Some(vec![OTHER]))], "it begins with the shortest pause");
+    }
+}
+
+#[test]
+fn what_changes_while_it_waits_is_asked_for_when_it_is_due_anew() {
+    let mut writes = asked(&[VIP]);
+    writes.on_result(&web(), false, 0.0, at(0));
+    writes.begin(web(), Some(vec![OTHER]), at(10));
+    assert_eq!(writes.due(at(10)), [(web(), Some(vec![OTHER]))]);
     assert_eq!(writes.next_deadline(), None);
-    assert_eq!(writes.due(at(100_000)), []);
 }
 
 #[test]
-fn the_result_of_what_is_not_wanted_any_more_is_not_taken_for_that_of_what_is() {
-    let mut writes = Writes::new();
-    writes.begin(web(), Some(vec![VIP]));
-    writes.begin(web(), Some(vec![OTHER]));
-    writes.on_result(&web(), true, 0.0, at(0));
-    writes.on_result(&web(), false, 0.0, at(10));
-    assert_eq!(writes.due(at(1_010)), [(web(), Some(vec![OTHER]))]);
-}
-
-#[test]
-fn the_result_of_what_was_left_is_not_taken_for_that_of_what_is_asked_for_after_it() {
-    let mut writes = Writes::new();
-    writes.begin(web(), Some(vec![VIP]));
-    writes.leave(&web());
-    writes.begin(web(), Some(vec![OTHER]));
-    writes.on_result(&web(), true, 0.0, at(0));
-    writes.on_result(&web(), false, 0.0, at(10));
-    assert_eq!(writes.due(at(1_010)), [(web(), Some(vec![OTHER]))]);
-    writes.leave(&web());
-    writes.on_result(&web(), false, 0.0, at(1_020));
-    assert!(writes.jobs.is_empty(), "nothing is remembered of it");
-}
-
-#[test]
-fn what_is_asked_for_anew_begins_with_the_shortest_pause() {
-    let mut writes = Writes::new();
-    writes.begin(web(), Some(vec![VIP]));
-    writes.on_result(&web(), false, 0.0, at(0));
-    writes.due(at(1_000));
-    writes.on_result(&web(), false, 0.0, at(1_000));
-    writes.begin(web(), Some(vec![OTHER]));
-    assert_eq!(writes.next_deadline(), None, "it is asked for already");
-    writes.on_result(&web(), false, 0.0, at(2_000));
-    assert_eq!(writes.due(at(3_000)), [(web(), Some(vec![OTHER]))]);
+fn what_is_for_later_gives_way_to_anything_else() {
+    let mut writes: Statuses = Writes::new();
+    writes.begin_if_idle(web(), None, at(5_000));
+    assert_eq!((writes.next_deadline(), writes.due(at(4_999))), (Some(at(5_000)), vec![]));
+    writes.begin(web(), Some(vec![VIP]), at(6_000));
+    writes.begin_if_idle(web(), None, at(5_000));
+    assert_eq!(writes.due(at(10_000)), [(web(), Some(vec![VIP]))]);
+    writes.begin_if_idle(web(), None, at(10_000));
+    writes.on_result(&web(), true, 0.0, at(10_000));
+    assert!(writes.jobs.is_empty() && writes.due.is_empty());
 }
 
 #[test]
 fn jitter_makes_a_pause_a_quarter_longer_at_most() {
-    let mut writes: Statuses = Writes::new();
-    writes.begin(web(), None);
+    let mut writes = asked(&[VIP]);
     writes.on_result(&web(), false, 1.0, at(0));
     assert_eq!(writes.next_deadline(), Some(at(1_250)));
-}
-
-#[test]
-fn what_is_for_later_is_asked_for_then_unless_anything_else_is() {
-    let mut writes: Statuses = Writes::new();
-    writes.begin_later(web(), None, at(5_000));
-    assert_eq!((writes.next_deadline(), writes.due(at(4_999))), (Some(at(5_000)), vec![]));
-    assert_eq!(writes.due(at(5_000)), [(web(), None)]);
-    writes.on_result(&web(), true, 0.0, at(5_010));
-    assert!(writes.jobs.is_empty(), "it is written");
-
-    writes.begin_later(web(), None, at(9_000));
-    writes.begin(web(), Some(vec![VIP]));
-    writes.begin_later(web(), None, at(9_000));
-    assert_eq!(writes.next_deadline(), None, "what is under way says more");
-    writes.on_result(&web(), false, 0.0, at(8_000));
-    assert_eq!(writes.due(at(9_000)), [(web(), Some(vec![VIP]))]);
 }
