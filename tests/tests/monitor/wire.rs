@@ -3,7 +3,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
 use vipward_tests::arp::{Arp, Mac};
-use vipward_tests::monitor::{AnnouncementForm, DoubleKind, Monitor, Move};
+use vipward_tests::monitor::{AnnouncementForm, DoubleKind, Gap, Monitor, Move};
 use vipward_tests::probe::Answerer;
 use vipward_tests::responder::Responder;
 use vipward_tests::scene::ip;
@@ -148,8 +148,9 @@ fn a_move_is_noticed_with_its_announcement_and_without_a_double() -> Result<()> 
     let Move { at, from, to } = moves[0];
     assert_eq!((from, to), (A, B), "{report}");
     assert!(at >= moved_from, "{report}");
-    assert_eq!(seen.gaps().len(), 1, "{report}");
-    assert!(seen.longest_gap() >= Duration::from_millis(10), "{report}");
+    // On a busy machine fewer requests are sent than there are milliseconds, and a single answer may be late for its own.
+    let is_long = |gap: &Gap| gap.proven() >= Duration::from_millis(5);
+    assert_eq!(seen.gaps().iter().filter(|gap| is_long(gap)).count(), 1, "{report}");
     let forms: Vec<_> = seen.announcements.iter().map(|heard| (heard.by.sha, heard.form)).collect();
     assert_eq!(forms, [(B, AnnouncementForm::Request), (B, AnnouncementForm::Reply)], "{report}");
     assert!(
