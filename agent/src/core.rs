@@ -16,6 +16,8 @@ pub mod placement;
 pub mod plan;
 pub mod probing;
 pub mod reporting;
+#[cfg(test)]
+mod samples;
 pub mod services;
 pub mod time;
 pub mod trouble;

@@ -36,6 +36,26 @@ pub struct Interface {
     pub addresses: Vec<Ipv4Net>,
 }
 
+#[cfg(test)]
+impl Interface {
+    /// An Ethernet interface that is up and has carrier, with a MAC of its index and without addresses.
+    pub fn sample(index: u32, name: &str) -> Self {
+        Self {
+            index,
+            name: name.to_owned(),
+            mac: MacAddr([2, 0, 0, 0, 0, u8::try_from(index).expect("few interfaces")]),
+            kind: String::new(),
+            ethernet: true,
+            loopback: false,
+            up: true,
+            carrier: true,
+            master: None,
+            xdp_programs: Vec::new(),
+            addresses: Vec::new(),
+        }
+    }
+}
+
 /// A connected route: the kernel reaches `prefix` directly through `interface`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConnectedRoute {

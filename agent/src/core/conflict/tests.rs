@@ -1,23 +1,13 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::core::samples::{HOLDER, key, stranger};
 
-const HOLDER: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const SOURCE: MacAddr = MacAddr([2, 0, 0, 0, 0, 99]);
 const SETTINGS: Settings = Settings { defend: Defend::Always, quiet: Duration::from_mins(5) };
 
 fn at(millis: u64) -> Monotonic {
     Monotonic::from_nanos(millis * 1_000_000)
-}
-
-fn stranger(number: u16) -> MacAddr {
-    let [high, low] = number.to_be_bytes();
-    MacAddr([2, 0, 0, 9, high, low])
-}
-
-fn key(host: u16) -> VipKey {
-    let [high, low] = host.to_be_bytes();
-    VipKey::untagged(3, [10, 0, high, low])
 }
 
 fn sight(host: u16, mac: MacAddr, times: u64) -> Sight {

@@ -72,19 +72,7 @@ fn healthy() -> Facts {
 }
 
 fn add(view: &mut NetView, index: u32, name: &str, change: impl FnOnce(&mut Interface)) {
-    let mut interface = Interface {
-        index,
-        name: name.to_owned(),
-        mac: MacAddr([2, 0, 0, 0, 0, u8::try_from(index).expect("few interfaces")]),
-        kind: String::new(),
-        ethernet: true,
-        loopback: false,
-        up: true,
-        carrier: true,
-        master: None,
-        xdp_programs: Vec::new(),
-        addresses: Vec::new(),
-    };
+    let mut interface = Interface::sample(index, name);
     change(&mut interface);
     view.interfaces.insert(index, interface);
 }

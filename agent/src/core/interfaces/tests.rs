@@ -1,4 +1,3 @@
-use ipnet::Ipv4Net;
 use vipward_common::MacAddr;
 
 use super::*;
@@ -31,19 +30,7 @@ impl Host {
     }
 
     fn add(&mut self, index: u32, name: &str, change: impl FnOnce(&mut Interface)) {
-        let mut interface = Interface {
-            index,
-            name: name.to_owned(),
-            mac: MacAddr([2, 0, 0, 0, 0, u8::try_from(index).expect("few interfaces")]),
-            kind: String::new(),
-            ethernet: true,
-            loopback: false,
-            up: true,
-            carrier: true,
-            master: None,
-            xdp_programs: Vec::new(),
-            addresses: Vec::<Ipv4Net>::new(),
-        };
+        let mut interface = Interface::sample(index, name);
         change(&mut interface);
         self.0.interfaces.insert(index, interface);
     }

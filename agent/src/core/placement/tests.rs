@@ -29,19 +29,9 @@ impl Host {
         let routes = addresses.iter().filter(|net| !loopback && net.prefix_len() < 32);
         let routes = routes.map(|net| ConnectedRoute { prefix: net.trunc(), interface: index, metric: 0 });
         self.view.routes.extend(routes);
-        let interface = Interface {
-            index,
-            name: name.to_owned(),
-            mac: if loopback { MacAddr::ZERO } else { mac(index) },
-            kind: String::new(),
-            ethernet: !loopback,
-            loopback,
-            up: true,
-            carrier: true,
-            master: None,
-            xdp_programs: Vec::new(),
-            addresses,
-        };
+        let sample = Interface::sample(index, name);
+        let mac = if loopback { MacAddr::ZERO } else { sample.mac };
+        let interface = Interface { mac, ethernet: !loopback, loopback, addresses, ..sample };
         self.view.interfaces.insert(index, interface);
     }
 

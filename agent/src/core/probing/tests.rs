@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::core::samples::key;
 
 const STRANGER: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xee]);
 const FAST: Settings = Settings {
@@ -19,11 +20,6 @@ fn at(millis: u64) -> Monotonic {
 
 fn millis(time: Monotonic) -> u64 {
     time.as_nanos() / 1_000_000
-}
-
-fn key(host: u16) -> VipKey {
-    let [high, low] = host.to_be_bytes();
-    VipKey::untagged(3, [10, 0, high, low])
 }
 
 /// A prober whose deadlines are kept to the nanosecond.

@@ -1,21 +1,10 @@
 use proptest::prelude::*;
 
 use super::*;
-
-const HOLDER: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+use crate::core::samples::{HOLDER, key, stranger};
 
 fn at(seconds: u64) -> Monotonic {
     Monotonic::from_nanos(seconds * 1_000_000_000)
-}
-
-fn stranger(number: u16) -> MacAddr {
-    let [high, low] = number.to_be_bytes();
-    MacAddr([2, 0, 0, 9, high, low])
-}
-
-fn key(host: u16) -> VipKey {
-    let [high, low] = host.to_be_bytes();
-    VipKey::untagged(3, [10, 0, high, low])
 }
 
 fn event(kind: EventKind, host: u16, offender: MacAddr, swallowed: u64) -> Event {

@@ -180,19 +180,8 @@ fn the_coarse_clock_may_lag_behind_the_question() {
 }
 
 fn interface() -> Interface {
-    Interface {
-        index: 2,
-        name: "eth0".into(),
-        mac: OWN,
-        kind: String::new(),
-        ethernet: true,
-        loopback: false,
-        up: true,
-        carrier: true,
-        master: None,
-        xdp_programs: Vec::new(),
-        addresses: vec!["192.0.2.2/24".parse().expect("an address")],
-    }
+    let addresses = vec!["192.0.2.2/24".parse().expect("an address")];
+    Interface { mac: OWN, addresses, ..Interface::sample(2, "eth0") }
 }
 
 fn knows(entry: Option<(Role, MacAddr, Option<&'static str>)>, peers: &[MacAddr]) -> HostKnows {
@@ -300,11 +289,8 @@ fn who_probes_is_about_to_use_the_address_unless_it_has_it() {
 fn view() -> NetView {
     let other = |index, name: &str, change: fn(&mut Interface)| {
         let mut other = Interface {
-            index,
-            name: name.into(),
-            mac: MacAddr([2, 0, 0, 0, 1, u8::try_from(index).expect("small")]),
             addresses: vec!["198.51.100.2/24".parse().expect("an address")],
-            ..interface()
+            ..Interface::sample(index, name)
         };
         change(&mut other);
         (index, other)

@@ -92,17 +92,10 @@ fn links_are_observed_with_kind_master_carrier_mac_addresses_and_routes() {
         let view = view(&Netlink::connect().expect("a subscription")).await;
         let index = lan.index("v0").await;
         let expected = Interface {
-            index,
-            name: "v0".to_owned(),
             mac: MacAddr([2, 0, 0, 0, 0, 0x0a]),
             kind: "veth".to_owned(),
-            ethernet: true,
-            loopback: false,
-            up: true,
-            carrier: true,
-            master: None,
-            xdp_programs: Vec::new(),
             addresses: ["192.0.2.1/24", "198.51.100.1/25"].map(|net| net.parse().expect("a net")).to_vec(),
+            ..Interface::sample(index, "v0")
         };
         assert_eq!(interface(&view, "v0"), &expected);
         assert_eq!(interface(&view, "v1").master, Some(bridge));
@@ -192,19 +185,7 @@ fn the_routes_of_an_interface_that_is_down_are_gone() {
 
 #[test]
 fn a_route_that_the_kernel_is_about_to_flush_is_not_believed() {
-    let link = |index, up| Interface {
-        index,
-        name: format!("eth{index}"),
-        mac: MacAddr::ZERO,
-        kind: String::new(),
-        ethernet: true,
-        loopback: false,
-        up,
-        carrier: up,
-        master: None,
-        addresses: Vec::new(),
-        xdp_programs: Vec::new(),
-    };
+    let link = |index, up| Interface { up, carrier: up, ..Interface::sample(index, "eth") };
     let route = |interface| ConnectedRoute {
         prefix: "192.0.2.0/24".parse().expect("a prefix"),
         interface,

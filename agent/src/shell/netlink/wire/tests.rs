@@ -79,17 +79,10 @@ fn connected() -> Vec<u8> {
 #[test]
 fn a_link_is_read_and_unknown_attributes_are_stepped_over() {
     let expected = Interface {
-        index: 42,
-        name: "eth0".to_owned(),
         mac: MacAddr([2, 0, 0, 0, 0, 1]),
         kind: "veth".to_owned(),
-        ethernet: true,
-        loopback: false,
-        up: true,
-        carrier: true,
         master: Some(9),
-        xdp_programs: Vec::new(),
-        addresses: Vec::new(),
+        ..Interface::sample(42, "eth0")
     };
     assert_eq!(link(&bridge_port()), Ok(expected));
 }

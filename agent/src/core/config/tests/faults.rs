@@ -1,0 +1,346 @@
+use super::*;
+
+fn message(text: &str) -> String {
+    match parse(text) {
+        Ok(config) => panic!("accepted {text:?} as {config:?}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Each file is refused at one place for one reason.
+fn each_is_refused(table: &[(&str, &str)]) {
+    for (text, expected) in table {
+        assert_eq!(message(text), format!("vipward.yaml:{expected}"), "{text:?}");
+    }
+}
+
+#[test]
+fn a_file_without_content_is_refused() {
+    for text in ["", "\n\n", "# vips: []\n", "---\n# nothing but a comment\n...\n"] {
+        assert_eq!(message(text), "vipward.yaml is empty; the least is `vips: []`", "{text:?}");
+    }
+}
+
+#[test]
+fn a_file_of_the_wrong_shape_is_refused_in_words() {
+    each_is_refused(&[
+        ("hello\n", "1:1: this should be `key: value` lines, or {key: value}"),
+        ("- 192.0.2.10\n", "1:1: this should be `key: value` lines, or {key: value}"),
+        ("node: a\n", "1:1: the key `vips` is missing; write `vips: []` for none"),
+        ("vips:\n", "1:5: `vips` has no value; write `vips: []` for none"),
+        ("vips: ~\n", "1:7: `vips` has no value; write `vips: []` for none"),
+        ("vips:\n  - interface: eth0\n", "2:5: the key `address` is missing"),
+        ("vips: [{address: }]\n", "1:16: there is no value; write one, or leave the key out"),
+        (
+            "vips: []\nvipz: 1\n",
+            "2:1: unknown key `vipz`; the keys here are node, interfaces, vips, peers, xdp, fence, announce, probe, conflicts, shutdown",
+        ),
+        (
+            "vips:\n  - address: 192.0.2.10\n    color: red\n",
+            "3:5: unknown key `color`; the keys here are address, interface, bind, mac, force",
+        ),
+        (
+            "vips: []\nfence: {hold-for: 1h}\n",
+            "2:9: unknown key `hold-for`; the keys here are duration, heartbeat, policy, hold_for",
+        ),
+        ("vips: []\nannounce: {x: 1}\n", "2:12: unknown key `x`; the keys here are refresh, rate"),
+        (
+            "vips:\n  - address: 192.0.2.10\n    \"\\e[31m at line 7\": red\n",
+            "3:5: unknown key `\u{fffd}[31m at line 7`; the keys here are address, interface, bind, mac, force",
+        ),
+        ("vips: []\nvips: []\n", "2:1: the key `vips` is given twice; remove one of the two"),
+        ("vips: 5\n", "1:7: this should be a list: lines that begin with `- `, or [a, b]"),
+        ("vips:\n  - 192.0.2.10\n", "2:5: this should be `key: value` lines, or {key: value}"),
+        ("vips: []\nfence: 3s\n", "2:8: this should be `key: value` lines, or {key: value}"),
+        ("vips: []\nnode: [a]\n", "2:7: this should be one value"),
+        ("vips: [\n", "1:7: unclosed bracket '['"),
+        ("vips: []\n\tnode: x\n", "2:2: tabs disallowed within this context (block indentation)"),
+        ("vips: []\n---\nvips: []\n", "3:1: there is a second YAML document; a file has one"),
+    ]);
+}
+
+#[test]
+fn a_bad_address_is_named_with_its_place_and_the_way_out() {
+    each_is_refused(&[
+        ("vips: [{address: 192.0.2.300}]", "1:18: `192.0.2.300` is no IPv4 address; write it as 192.0.2.10"),
+        ("vips: [{address: 192.0.2.010}]", "1:18: `192.0.2.010` is no IPv4 address; write it as 192.0.2.10"),
+        ("vips: [{address: \"\"}]", "1:18: `` is no IPv4 address; write it as 192.0.2.10"),
+        ("vips: [{address: a/24}]", "1:18: `a/24` is no IPv4 address; write it as 192.0.2.10"),
+        ("vips: [{address: \"\\e[2J\"}]", "1:18: `\u{fffd}[2J` is no IPv4 address; write it as 192.0.2.10"),
+        (
+            "vips: [{address: 192.0.2.10/24}]",
+            "1:18: `192.0.2.10/24` has a prefix length; a VIP is one address: leave `/…` out",
+        ),
+        (
+            "vips: [{address: \"2001:db8::10\"}]",
+            "1:18: `2001:db8::10` is an IPv6 address; IPv6 VIPs are not supported yet, only IPv4",
+        ),
+        (
+            "vips: [{address: \"2001:db8::10/64\"}]",
+            "1:18: `2001:db8::10/64` is an IPv6 address; IPv6 VIPs are not supported yet, only IPv4",
+        ),
+        (
+            "vips: [{address: 0.0.0.0}]",
+            "1:18: 0.0.0.0 is in 0.0.0.0/8, which means this host, which cannot be a VIP",
+        ),
+        (
+            "vips: [{address: 255.255.255.255}]",
+            "1:18: 255.255.255.255 is a broadcast or reserved address, which cannot be a VIP",
+        ),
+        (
+            "vips: [{address: 240.0.0.1}]",
+            "1:18: 240.0.0.1 is a broadcast or reserved address, which cannot be a VIP",
+        ),
+        ("vips: [{address: 224.0.0.18}]", "1:18: 224.0.0.18 is a multicast address, which cannot be a VIP"),
+        ("vips: [{address: 127.0.0.1}]", "1:18: 127.0.0.1 is a loopback address, which cannot be a VIP"),
+        (
+            "vips: [{address: 169.254.1.1}]",
+            "1:18: 169.254.1.1 is a link-local address, which cannot be a VIP",
+        ),
+    ]);
+}
+
+#[test]
+fn a_vip_is_listed_once_and_is_held_or_guarded() {
+    let guarded_and_bound = "VIP 192.0.2.10 has both `mac` and `bind`; one that is guarded lives elsewhere and is not \
+                             bound here: leave one out";
+    each_is_refused(&[
+        (
+            "vips:\n  - address: 192.0.2.10\n  - address: 192.0.2.11\n  - address: 192.0.2.10\n",
+            "4:14: VIP 192.0.2.10 is listed twice; it stands in line 2 already: remove one of the two",
+        ),
+        (
+            "vips: [{address: 192.0.2.10}, {address: 192.0.2.10}]",
+            "1:41: VIP 192.0.2.10 is listed twice; it stands in line 1 already: remove one of the two",
+        ),
+        (
+            "vips: [{address: 192.0.2.10, mac: '02:00:00:00:00:01', bind: lo}]",
+            &format!("1:62: {guarded_and_bound}"),
+        ),
+    ]);
+    let got = message("vips:\n  - {address: 192.0.2.10, bind: ''}\n  - {address: 192.0.2.10}\n");
+    assert!(got.contains("3:15: VIP 192.0.2.10 is listed twice"), "its other faults do not hide it: {got}");
+}
+
+#[test]
+fn a_bad_mac_is_named_with_its_place_and_the_way_out() {
+    each_is_refused(&[
+        (
+            "vips: [{address: 192.0.2.10, mac: '02:00:00:00:01'}]",
+            "1:35: `02:00:00:00:01` is no MAC; write it as 02:00:00:00:00:01",
+        ),
+        (
+            "vips: []\npeers: ['02:00:00:00:00:01:02']",
+            "2:9: `02:00:00:00:00:01:02` is no MAC; write it as 02:00:00:00:00:01",
+        ),
+        (
+            "vips: []\npeers: ['02:00:00:00:00:+1']",
+            "2:9: `02:00:00:00:00:+1` is no MAC; write it as 02:00:00:00:00:01",
+        ),
+        ("vips: []\npeers: [router]", "2:9: `router` is no MAC; write it as 02:00:00:00:00:01"),
+        (
+            "vips: [{address: 192.0.2.10, mac: '00:00:00:00:00:00'}]",
+            "1:35: `00:00:00:00:00:00` is zero; give the MAC of one interface",
+        ),
+        (
+            "vips: []\npeers: ['01:00:5e:00:00:12']",
+            "2:9: `01:00:5e:00:00:12` is a multicast address; give the MAC of one interface",
+        ),
+        (
+            "vips: []\npeers: ['ff:ff:ff:ff:ff:ff']",
+            "2:9: `ff:ff:ff:ff:ff:ff` is the broadcast address; give the MAC of one interface",
+        ),
+    ]);
+}
+
+#[test]
+fn a_bad_interface_is_named_with_its_place_and_the_way_out() {
+    let glob = "use a name, or a glob with *, ? and [a-z]";
+    let table = [
+        (
+            "bind: a-name-of-16-byte",
+            "1:36: `a-name-of-16-byte` is no interface name: the kernel's names have 15 bytes at most"
+                .to_owned(),
+        ),
+        ("bind: ''", "1:36: `` is no interface name: it is empty".to_owned()),
+        (
+            "bind: a/b",
+            "1:36: `a/b` is no interface name: the kernel's names have no slash, colon or space".to_owned(),
+        ),
+        (
+            "bind: 'a:1'",
+            "1:36: `a:1` is no interface name: the kernel's names have no slash, colon or space".to_owned(),
+        ),
+        (
+            "bind: ..",
+            "1:36: `..` is no interface name: the kernel's names have no slash, colon or space".to_owned(),
+        ),
+        ("interface: ''", format!("1:41: `` is no interface pattern: it is empty; {glob}")),
+        (
+            "interface: a b",
+            format!(
+                "1:41: `a b` is no interface pattern: the kernel's names have no slash, colon or space; {glob}"
+            ),
+        ),
+        (
+            "interface: 'eth[0'",
+            format!("1:41: `eth[0` is no interface pattern: unclosed character class; missing ']'; {glob}"),
+        ),
+        (
+            "interface: '{eth,ens}*'",
+            format!(
+                "1:41: `{{eth,ens}}*` is no interface pattern: it has a character that no glob over interface names \
+                 needs; {glob}"
+            ),
+        ),
+    ];
+    for (rest, expected) in &table {
+        each_is_refused(&[(&format!("vips: [{{address: 192.0.2.10, {rest}}}]"), expected)]);
+    }
+    each_is_refused(&[
+        (
+            "vips: []\ninterfaces: [eth0, 'e[']",
+            &format!("2:20: `e[` is no interface pattern: unclosed character class; missing ']'; {glob}"),
+        ),
+        (
+            "vips: []\ninterfaces: []",
+            "2:13: `interfaces` is empty, so nothing would be attached; leave it out to have the default",
+        ),
+    ]);
+}
+
+#[test]
+fn a_bad_word_or_number_is_named_with_the_good_ones() {
+    each_is_refused(&[
+        ("vips: []\nxdp: fast", "2:6: `fast` is not known for `xdp`; it is one of auto, native, generic"),
+        ("vips: []\nshutdown: now", "2:11: `now` is not known for `shutdown`; it is one of keep, withdraw"),
+        (
+            "vips: []\nfence: {policy: go}",
+            "2:17: `go` is not known for `fence.policy`; it is one of stop, hold",
+        ),
+        (
+            "vips: []\nannounce: {rate: 1}",
+            "2:18: `1` is no number for `announce.rate`; it must be between 2 and 1000000",
+        ),
+        (
+            "vips: []\nannounce: {rate: many}",
+            "2:18: `many` is no number for `announce.rate`; it must be between 2 and 1000000",
+        ),
+        (
+            "vips: []\nprobe: {count: 21}\n",
+            "2:16: `21` is no number for `probe.count`; it must be between 0 and 20",
+        ),
+        (
+            "vips: []\nprobe: {interval: 9ms}\n",
+            "2:19: `9ms` is no `probe.interval`; write a duration between 10ms and 10s, as 200ms, or rfc5227 for the times of \
+             the RFC",
+        ),
+        (
+            "vips: []\nprobe: {repeat: 500ms}\n",
+            "2:17: `probe.repeat: 500ms` is out of range; it must be between 1s and 30days, or 0s for no probes while a VIP \
+             is held",
+        ),
+        (
+            "vips: []\nprobe: {rate: 0}\n",
+            "2:15: `0` is no number for `probe.rate`; it must be between 1 and 1000000",
+        ),
+        (
+            "vips: []\nconflicts: {defend: sometimes}\n",
+            "2:21: `sometimes` is not known for `conflicts.defend`; it is one of always, once, never",
+        ),
+        (
+            "vips: []\nconflicts: {quiet: 10ms}\n",
+            "2:20: `conflicts.quiet: 10ms` is out of range; it must be between 1s and 30days",
+        ),
+        (
+            "vips: [{address: 192.0.2.10, force: perhaps}]\n",
+            "1:37: `perhaps` is not known for `force`; it is one of true, false",
+        ),
+        (
+            "vips: [{address: 192.0.2.10, force: true, mac: '02:00:00:00:00:01'}]\n",
+            "1:37: VIP 192.0.2.10 has both `mac` and `force`; one that is guarded is not taken: leave one out",
+        ),
+        ("vips: []\nnode: ' '", "2:7: `node` is empty; leave it out to have the host name"),
+        (
+            "vips: []\nnode: \"a\\nb\"",
+            "2:7: `a\u{fffd}b` is no name for `node`: it has a control character; leave it out",
+        ),
+    ]);
+}
+
+#[test]
+fn a_bad_duration_is_named_with_what_would_be_a_good_one() {
+    let table = [
+        (
+            "fence: {duration: soon}",
+            "2:19: `soon` is no duration for `fence.duration`: expected number at 0; write it as 3s, 500ms or 1h",
+        ),
+        (
+            "fence: {duration: 3}",
+            "2:19: `3` is no duration for `fence.duration`: time unit needed, for example 3sec or 3ms; write it as 3s, \
+             500ms or 1h",
+        ),
+        (
+            "fence: {duration: -3s}",
+            "2:19: `-3s` is no duration for `fence.duration`: expected number at 0; write it as 3s, 500ms or 1h",
+        ),
+        (
+            "fence: {heartbeat: ''}",
+            "2:20: `` is no duration for `fence.heartbeat`: value was empty; write it as 3s, 500ms or 1h",
+        ),
+        (
+            "fence: {duration: 0s}",
+            "2:19: `fence.duration: 0s` is out of range; it must be between 1ms and 30days",
+        ),
+        (
+            "announce: {refresh: 1s}",
+            "2:21: `announce.refresh: 1s` is out of range; it must be between 2s and 30days",
+        ),
+        (
+            "fence: {hold_for: 1000years}",
+            "2:19: `fence.hold_for: 1000years` is out of range; it must be between 0s and 30days",
+        ),
+        (
+            "fence: {duration: 400ms}",
+            "2:19: `fence.duration: 400ms` is too short for a heartbeat every 250ms: a fence shorter than the heartbeat \
+             lapses between two of them; it must be longer than two heartbeats, 500ms",
+        ),
+        (
+            "fence: {heartbeat: 1500ms}",
+            "2:20: `fence.duration: 3s` is too short for a heartbeat every 1s 500ms: a fence shorter than the heartbeat \
+             lapses between two of them; it must be longer than two heartbeats, 3s",
+        ),
+        (
+            "fence: {hold_for: 0s}",
+            "2:19: `fence.hold_for` is zero, so nothing would be held over; make it longer, or set `fence.policy` to stop",
+        ),
+    ];
+    for (rest, expected) in table {
+        each_is_refused(&[(&format!("vips: []\n{rest}\n"), expected)]);
+    }
+}
+
+#[test]
+fn every_fault_is_told_at_once_in_the_order_of_the_file() {
+    let got = message(
+        "shutdown: now
+vips:
+  - address: 192.0.2.999
+    mac: x
+  - address: 192.0.2.10
+    interface: '['
+    bind: ''
+xdp: fast
+announce: {rate: 0, refresh: now}
+fence: {hold_for: x, policy: y, heartbeat: z, duration: a}
+peers: [y, z]
+node: ''
+",
+    );
+    let places: Vec<_> = got.lines().map(|line| line.split(": ").next().expect("a place")).collect();
+    let expected = [
+        "1:11", "3:14", "4:10", "6:16", "7:11", "8:6", "9:18", "9:30", "10:19", "10:30", "10:44", "10:57",
+        "11:9", "11:12", "12:7",
+    ];
+    assert_eq!(places, expected.map(|place| format!("vipward.yaml:{place}")), "{got}");
+}
