@@ -9,6 +9,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 use vipward_tests::agent::Agent;
+use vipward_tests::bpffs::Bpffs;
 use vipward_tests::lan::Host;
 use vipward_tests::node::{HOLDS_ONE, Node};
 use vipward_tests::process::output_of;
@@ -329,7 +330,7 @@ fn the_log_is_for_people_unless_json_is_asked_for() -> Result<()> {
     let directory = TempDir::new()?;
     let file = directory.path().join("vipward.yaml");
     fs::write(&file, "vips: []\n")?;
-    let bpffs = vipward_tests::bpffs::Bpffs::mount()?;
+    let bpffs = Bpffs::mount()?;
     let mut command = host.command(Agent::default_binary());
     command.arg("agent").arg("--config").arg(&file).arg("--pin-dir").arg(bpffs.pin_dir("node"));
     let mut agent = host.spawn(command)?;

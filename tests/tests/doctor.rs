@@ -8,13 +8,14 @@ use std::os::unix::fs::PermissionsExt;
 
 use anyhow::{Context, Result};
 use tempfile::TempDir;
-use vipward_tests::agent::Agent;
+use vipward_tests::agent::{Agent, AgentOptions};
 use vipward_tests::bpffs::Bpffs;
 use vipward_tests::hook::{Hook, Hooked};
 use vipward_tests::lan::{Host, Lan, Nic};
 use vipward_tests::node::{Attachment, HOLDS_ONE, Node};
 use vipward_tests::process::output_of;
-use vipward_tests::scene::{NODE, PATIENCE, Pair, Scene, VIP, net};
+use vipward_tests::scene::{NODE, PATIENCE, Pair, Scene, VIP, net, start_agent};
+use vipward_tests::tools::bpftool;
 use vipward_tests::wait::wait_until;
 
 use report::{ILL, Report, doctor, doctor_at};
@@ -163,11 +164,7 @@ fn native_on_a_veth_is_red_when_the_other_end_is_seen_to_run_no_program() -> Res
         host.set_up(end, true)?;
     }
     let yaml = format!("xdp: native\ninterfaces: [eth0]\n{HOLDS_ONE}");
-    let agent = vipward_tests::scene::start_agent(
-        &host,
-        &yaml,
-        vipward_tests::agent::AgentOptions::new(bpffs.pin_dir("node")),
-    )?;
+    let agent = start_agent(&host, &yaml, AgentOptions::new(bpffs.pin_dir("node")))?;
     let pin_dir = &agent.options.pin_dir;
     let report = doctor_at(&host, pin_dir, &[])?;
     report.assert("veth-peer", Some("eth0"), RED, &["far", "nothing is answered"], &["xdp: auto"]);
@@ -283,7 +280,7 @@ fn a_link_that_was_detached_behind_our_back_is_red() -> Result<()> {
         .filter_map(|entry| Some(entry.ok()?.path()))
         .find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("link_")))
         .context("no link is pinned")?;
-    let mut detach = node.host.command(vipward_tests::tools::bpftool()?);
+    let mut detach = node.host.command(bpftool()?);
     detach.args(["link", "detach", "pinned"]).arg(&link);
     output_of(detach)?;
     let report = doctor(&node, &[])?;

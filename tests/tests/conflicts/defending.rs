@@ -4,11 +4,11 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
-use vipward_tests::agent::Agent;
+use vipward_tests::agent::{Agent, LogLine};
 use vipward_tests::arp::{Arp, Mac};
 use vipward_tests::lan::Nic;
 use vipward_tests::responder::Responder;
-use vipward_tests::scene::{NODE, PATIENCE, ROGUE, Scene, VIP, counter, ip, net};
+use vipward_tests::scene::{NODE, PATIENCE, ROGUE, Scene, VIP, counter, ip, net, wait_until_heard};
 use vipward_tests::wire::{Frame, Wire};
 
 use super::{begins, bound, conflicts_of, ends, forged};
@@ -118,9 +118,8 @@ fn several_rivals_that_answer_at_once_are_all_named() -> Result<()> {
         })
         .collect::<Result<Vec<_>>>()?;
     for mac in macs {
-        let names = |line: &vipward_tests::agent::LogLine| {
-            line.has("kind", "conflict") && line.has("vip", VIP) && line.has("mac", mac)
-        };
+        let names =
+            |line: &LogLine| line.has("kind", "conflict") && line.has("vip", VIP) && line.has("mac", mac);
         agent.wait_for_log(PATIENCE, &format!("that {mac} answers too"), names)?;
     }
     drop(rivals);
@@ -155,7 +154,7 @@ fn a_flood_of_claims_from_ever_new_macs_costs_a_few_lines_and_nobodys_belief() -
         let claim = Arp { eth_src: ROGUE, ..Arp::gratuitous_request(forged(number), VIP, Mac::ZERO) };
         rogue.send(&claim.to_bytes())?;
     }
-    vipward_tests::scene::wait_until_heard(&rogue, ip(2))?;
+    wait_until_heard(&rogue, ip(2))?;
     assert_eq!(counter(&agent, "claim_conflict")?, u64::from(CLAIMS));
     agent.wait_for_log(PATIENCE, "the conflict", |line| line.has("kind", "conflict"))?;
     thread::sleep(Duration::from_secs(2));

@@ -7,7 +7,8 @@ use nix::sys::signal::Signal;
 use vipward_tests::agent::{Agent, AgentOptions, LogLine};
 use vipward_tests::arp::Arp;
 use vipward_tests::responder::Responder;
-use vipward_tests::scene::{NODE, PATIENCE, ROGUE, Scene, VIP, clients_request, ip, map_dump};
+use vipward_tests::scene::{NODE, PATIENCE, ROGUE, Scene, VIP, answers_to, clients_request, ip, map_dump};
+use vipward_tests::wait::wait_until;
 use vipward_tests::wire::{Frame, Wire};
 
 use super::{TAKEN_AFTER, conflicts_of, has_role, wait_until_held};
@@ -99,8 +100,7 @@ fn is_gone_when_removed(name: &str, remove: impl FnOnce(&mut Asked) -> Result<()
     // As long as it would have taken, and a retry.
     let sent = asked.sends_within(INTERVAL * 3 + TAKEN_AFTER)?;
     assert_eq!(sent, [], "neither probed nor announced any more");
-    let answers =
-        vipward_tests::scene::answers_to(&Wire::open(&scene.client, "eth0")?, &clients_request(VIP), ip(2))?;
+    let answers = answers_to(&Wire::open(&scene.client, "eth0")?, &clients_request(VIP), ip(2))?;
     assert_eq!(answers, [], "nor answered");
     assert_eq!(map_dump(&asked.agent, "vips_v4")?.len(), 0, "no entry");
     assert!(!is_bound(&scene)?, "no address");
@@ -202,11 +202,7 @@ fn an_address_that_a_peer_answers_for_waits_without_a_conflict_and_is_taken_when
     assert!(has_role(&agent, VIP, "foreign")?, "it is the peer's");
     // It is asked about again, and answered again.
     let before = responder.counts().answered;
-    vipward_tests::wait::wait_until(
-        PATIENCE,
-        "another attempt",
-        || Ok(responder.counts().answered > before),
-    )?;
+    wait_until(PATIENCE, "another attempt", || Ok(responder.counts().answered > before))?;
     assert!(has_role(&agent, VIP, "foreign")?, "it is the peer's still");
     assert_eq!(scene.client.resolve(VIP)?, ROGUE);
     assert_eq!(agent.logs()?.iter().filter(|line| said(line)).count(), 1, "{}", agent.transcript());

@@ -11,9 +11,9 @@ use vipward_tests::arp::{Arp, Mac};
 use vipward_tests::lan::Nic;
 use vipward_tests::process::Process;
 use vipward_tests::responder::Responder;
-use vipward_tests::scene::{NODE, PATIENCE, ROGUE, Scene, VIP, ip, net};
+use vipward_tests::scene::{NODE, PATIENCE, ROGUE, Scene, VIP, belief, ip, net, wait_until_running};
 use vipward_tests::tools;
-use vipward_tests::wire::Wire;
+use vipward_tests::wire::{Frame, Wire};
 
 use super::{TAKEN_AFTER, begins, bound, conflicts_of, ends, has_role, wait_until_held, wait_until_in_use};
 
@@ -35,7 +35,7 @@ fn is_left_alone_until_it_is_free(
     assert!(has_role(&agent, VIP, "foreign")?, "it is not held");
     assert_eq!(scene.client.resolve(VIP)?, rival, "its user is not disturbed");
     let by_us = |arp: &Arp| arp.spa == VIP && arp.sha == NODE;
-    let heard: Vec<Arp> = wire.drain()?.iter().filter_map(vipward_tests::wire::Frame::arp).collect();
+    let heard: Vec<Arp> = wire.drain()?.iter().filter_map(Frame::arp).collect();
     assert!(!heard.iter().any(by_us), "{heard:?}");
 
     free()?;
@@ -169,10 +169,9 @@ fn what_was_held_before_is_not_probed_again() -> Result<()> {
     let wire = Wire::open(&scene.client, "eth0")?;
     let seen = agent.logs()?.len();
     agent.restart()?;
-    vipward_tests::scene::wait_until_running(&mut agent, seen)?;
+    wait_until_running(&mut agent, seen)?;
     let frames = wire.capture(Duration::from_secs(2))?;
-    let probes =
-        frames.iter().filter_map(vipward_tests::wire::Frame::arp).filter(|arp| arp.spa.is_unspecified());
+    let probes = frames.iter().filter_map(Frame::arp).filter(|arp| arp.spa.is_unspecified());
     assert_eq!(probes.count(), 0, "a restart does not ask");
     assert!(has_role(&agent, VIP, "held")?);
     Ok(())
@@ -185,7 +184,7 @@ fn a_vip_that_is_forced_is_taken_from_who_has_it() -> Result<()> {
     wait_until_in_use(&scene.client, ROGUE)?;
     let agent = scene.agent(&format!("vips: [{{address: {VIP}, force: true}}]"))?;
     assert!(has_role(&agent, VIP, "held")?);
-    assert_eq!(vipward_tests::scene::belief(&scene.client, VIP)?, Some(NODE), "it was announced at once");
+    assert_eq!(belief(&scene.client, VIP)?, Some(NODE), "it was announced at once");
     Ok(())
 }
 

@@ -17,6 +17,7 @@ use vipward_tests::{
     },
     process::{Process, SpawnOptions},
     scene::VIP,
+    wait::wait_for,
 };
 
 /// The codes with which the agent ends.
@@ -57,7 +58,7 @@ fn health(cluster: &Cluster, id: NodeId, page: &str) -> Result<(u16, String)> {
 
 fn wait_for_health(cluster: &Cluster, id: NodeId, page: &str, code: u16) -> Result<String> {
     let what = format!("{page} of {id} to be {code}");
-    vipward_tests::wait::wait_for(PATIENCE, &what, || {
+    wait_for(PATIENCE, &what, || {
         // Until it listens, nothing is answered.
         Ok(health(cluster, id, page).ok().filter(|(now, _)| *now == code).map(|(_, text)| text))
     })
@@ -301,7 +302,7 @@ fn an_annotation_that_cannot_be_read_is_one_event_however_many_agents_see_it() -
 
         cluster.kill9(N1)?;
         cluster.restart_agent(N1)?;
-        vipward_tests::wait::wait_for(PATIENCE, "the Event to be told again by a new process", || {
+        wait_for(PATIENCE, "the Event to be told again by a new process", || {
             let events = cluster.event_objects_about("nowhere", NOWHERE)?;
             Ok(events.iter().any(|event| event["series"]["count"] == 2).then_some(()))
         })?;

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 use vipward_tests::{
     arp::{Arp, Mac},
     cluster::{ClusterOptions, NodeId, SEGMENT, ServiceSpec, scenario},
+    datagrams::DatagramReport,
     scene::{VIP, vip_status},
     wire::Wire,
 };
@@ -277,7 +278,7 @@ fn a_rogue_that_claims_the_vip_during_a_failover_is_dropped_and_reported() -> Re
 
 /// Fails unless a datagram has reached `node` within `limit` from an instant on.
 fn assert_received_within(
-    felt: &vipward_tests::datagrams::DatagramReport,
+    felt: &DatagramReport,
     node: NodeId,
     from: SystemTime,
     limit: Duration,

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
+use vipward_tests::agent::LogLine;
 use vipward_tests::arp::{Arp, Mac};
 use vipward_tests::lan::Nic;
 use vipward_tests::node::Node;
@@ -177,9 +178,8 @@ fn a_held_over_vip_is_yielded_to_a_peer_without_userspace_and_taken_back_on_sigh
 
     // Going on, it stays as it is …
     scene.node.agent.signal(Signal::SIGCONT)?;
-    let yielded = |line: &vipward_tests::agent::LogLine| {
-        line.has("kind", "yielded") && line.has("vip", VIP) && line.has("mac", PEER)
-    };
+    let yielded =
+        |line: &LogLine| line.has("kind", "yielded") && line.has("vip", VIP) && line.has("mac", PEER);
     scene.node.agent.wait_for_log(PATIENCE, "what was yielded", yielded)?;
     wait_until(PATIENCE, "the fence to be valid", || {
         Ok(scene.node.agent.status()?["fence"]["state"] == "valid")

@@ -6,6 +6,7 @@ use vipward_tests::node::{Attachment, HOLDS_ONE, Node};
 use vipward_tests::process::output_of;
 use vipward_tests::scene::{NODE, PATIENCE, VIP};
 use vipward_tests::tools::{bpftool, target_dir};
+use vipward_tests::wait::wait_until;
 
 /// Enough to show a gap of milliseconds on either side of a deed.
 const SOME: usize = 300;
@@ -127,7 +128,7 @@ fn a_held_vip_is_answered_after_the_fence_of_a_killed_agent_has_lapsed_when_the_
     let probe = node.probe(VIP)?;
     node.agent.kill9()?;
     let (_, lapsed) = node.fence_passes("left_seconds")?;
-    vipward_tests::wait::wait_until(PATIENCE, "the fence to lapse", || {
+    wait_until(PATIENCE, "the fence to lapse", || {
         Ok(std::time::SystemTime::now() > lapsed && node.agent.status()?["fence"]["state"] == "held over")
     })?;
     probe.wait_for_requests(SOME, PATIENCE)?;

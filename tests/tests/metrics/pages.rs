@@ -7,17 +7,18 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
 use vipward_tests::agent::{Agent, AgentOptions};
+use vipward_tests::arp::{Arp, Mac};
 use vipward_tests::http::{self, Answer};
-use vipward_tests::lan::Host;
+use vipward_tests::lan::{Host, Nic};
 use vipward_tests::process::output_of;
 use vipward_tests::prometheus::promtool;
 use vipward_tests::scene::{
     NODE, PATIENCE, ROGUE, Scene, VIP, answers_to, clients_request, ip, start_agent, vip_status,
-    wait_until_heard,
+    wait_until_heard, wait_until_running,
 };
 use vipward_tests::tools;
 use vipward_tests::wait::wait_for;
-use vipward_tests::{arp::Arp, arp::Mac, wire::Wire};
+use vipward_tests::wire::Wire;
 
 use crate::PAGES;
 use crate::exposition::Exposition;
@@ -147,7 +148,7 @@ fn the_state_is_shown_to_the_host_itself_and_to_nobody_else() -> Result<()> {
 fn a_second_agent_on_a_host_holds_its_vips_without_pages_unless_it_was_asked_for_them() -> Result<()> {
     let scene = Scene::new("secondport")?;
     let first = scene.agent(&format!("interfaces: [eth0]\n{HOLDS_ONE}"))?;
-    scene.lan.plug(&scene.node, vipward_tests::lan::Nic::bare().named("eth1"))?;
+    scene.lan.plug(&scene.node, Nic::bare().named("eth1"))?;
     scene.node.set_up("eth1", true)?;
     let yaml = "interfaces: [eth1]\nvips: [{address: 192.0.2.20, interface: eth1}]";
     let options = |args: &[&str]| {
@@ -177,7 +178,7 @@ fn a_second_agent_on_a_host_holds_its_vips_without_pages_unless_it_was_asked_for
     second.options = options(&["--listen-port", "9648"]);
     let seen = second.logs()?.len();
     second.restart()?;
-    vipward_tests::scene::wait_until_running(&mut second, seen)?;
+    wait_until_running(&mut second, seen)?;
     let other = SocketAddr::from((Ipv4Addr::LOCALHOST, 9648));
     assert_eq!(http::get(&scene.node, other, "/livez")?.status, 200);
     drop((second, first));
