@@ -114,12 +114,16 @@ struct Vip {
     mac: MacAddr,
     round: Round,
     due: Monotonic,
-    /// When it is to be defended.
-    defence_due: Option<Monotonic>,
-    /// No defence before this.
-    defended_until: Monotonic,
     /// How many refreshes there were, for the jitter.
     refreshes: u32,
+}
+
+/// Of a VIP that has been claimed by another. Few have, so that this is not part of each.
+struct Defence {
+    /// When it is to be defended.
+    due: Option<Monotonic>,
+    /// Not before this.
+    not_before: Monotonic,
 }
 
 /// The schedule of all VIPs.
@@ -127,6 +131,7 @@ pub struct Announcer {
     settings: Settings,
     seed: u64,
     vips: BTreeMap<VipKey, Vip>,
+    defences: BTreeMap<VipKey, Defence>,
     /// What is not due yet, by time.
     waiting: BTreeSet<(Monotonic, Round, VipKey)>,
     /// What is due, in the order in which it leaves.
@@ -144,6 +149,7 @@ impl Announcer {
             settings: *settings,
             seed,
             vips: BTreeMap::new(),
+            defences: BTreeMap::new(),
             waiting: BTreeSet::new(),
             ready: BTreeSet::new(),
             silent: BTreeSet::new(),
@@ -230,31 +236,34 @@ impl Announcer {
     fn begin(&mut self, key: VipKey, mac: MacAddr, now: Monotonic) {
         self.forget(&key);
         let round = Round::Taking(0);
-        let vip = Vip { mac, round, due: now, defence_due: None, defended_until: now, refreshes: 0 };
-        self.vips.insert(key, vip);
+        self.vips.insert(key, Vip { mac, round, due: now, refreshes: 0 });
         self.schedule(key, Round::Taking(0), now);
     }
 
     /// RFC 5227, 2.4 (c): at once, and then at most once per `DEFEND_INTERVAL` while claims come. One round is one defence.
     fn defend(&mut self, key: VipKey, now: Monotonic) {
-        let is_silent = self.silent.contains(&key.ifindex);
-        let Some(vip) = self.vips.get_mut(&key) else { return };
-        if is_silent || vip.defence_due.is_some() {
+        if self.silent.contains(&key.ifindex) || !self.vips.contains_key(&key) {
             return;
         }
-        let due = vip.defended_until.max(now);
-        vip.defence_due = Some(due);
+        let defence = self.defences.entry(key).or_insert(Defence { due: None, not_before: now });
+        if defence.due.is_some() {
+            return;
+        }
+        let due = defence.not_before.max(now);
+        defence.due = Some(due);
         self.waiting.insert((due, Round::Defence, key));
     }
 
     fn forget(&mut self, key: &VipKey) {
         self.unschedule(key);
         self.vips.remove(key);
+        self.defences.remove(key);
     }
 
     fn unschedule(&mut self, key: &VipKey) {
-        let Some(vip) = self.vips.get_mut(key) else { return };
-        let defence = vip.defence_due.take().map(|due| (due, Round::Defence));
+        let Some(vip) = self.vips.get(key) else { return };
+        let defence = self.defences.get_mut(key).and_then(|defence| defence.due.take());
+        let defence = defence.map(|due| (due, Round::Defence));
         for (due, round) in [(vip.due, vip.round)].into_iter().chain(defence) {
             self.waiting.remove(&(due, round, *key));
             self.ready.remove(&(round, due, *key));
@@ -288,13 +297,12 @@ impl Announcer {
         let mut commands = Vec::new();
         while self.pace.is_open(now) {
             let Some((round, _, key)) = self.ready.pop_first() else { break };
-            let Some(vip) = self.vips.get_mut(&key) else { continue };
+            let Some(vip) = self.vips.get(&key) else { continue };
             commands.push(Command::Send { key, mac: vip.mac, round });
             self.pace.take();
             match round {
                 Round::Defence => {
-                    vip.defence_due = None;
-                    vip.defended_until = now + DEFEND_INTERVAL;
+                    self.defences.insert(key, Defence { due: None, not_before: now + DEFEND_INTERVAL });
                 }
                 Round::Taking(number) if number + 1 < ROUNDS => {
                     self.schedule(key, Round::Taking(number + 1), now + ROUND_INTERVAL);

@@ -46,6 +46,15 @@ pub(super) struct Settled {
     placed: BTreeMap<Ipv4Addr, u32>,
 }
 
+impl Settled {
+    fn new(mut placement: Placement, placed: BTreeMap<Ipv4Addr, u32>) -> Self {
+        // It is kept for long, and a map that was filled in order has half-empty leaves.
+        let entries = std::mem::take(&mut placement.desired.entries);
+        placement.desired.entries = entries.into_iter().collect();
+        Self { placement, placed }
+    }
+}
+
 impl<S: Source> Driver<S> {
     /// Brings the kernel to what the configuration and the network call for. `reclaim` takes yielded VIPs back.
     ///
@@ -127,7 +136,7 @@ impl<S: Source> Driver<S> {
             );
         }
         if failures.is_empty() && every_entry_written {
-            self.settled = Some(Settled { placement, placed });
+            self.settled = Some(Settled::new(placement, placed));
         } else {
             self.try_again_soon();
         }
