@@ -17,6 +17,7 @@ pub mod preflight;
 pub mod run;
 pub mod segment;
 pub mod status;
+mod tables;
 pub mod terminal;
 pub mod watch;
 pub mod who_has;

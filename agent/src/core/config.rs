@@ -33,7 +33,6 @@ pub struct Config {
     /// The VIPs, in the file's order.
     pub vips: Vec<VipConfig>,
     /// MACs of hosts that may take a VIP over when the fence has lapsed.
-    #[serde(serialize_with = "as_text_list")]
     pub peers: Vec<MacAddr>,
     /// How the program is attached.
     pub xdp: XdpMode,
@@ -65,7 +64,7 @@ pub struct VipConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bind: Option<InterfaceName>,
     /// Set for a VIP that lives elsewhere and is guarded here: where it lives.
-    #[serde(serialize_with = "as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub mac: Option<MacAddr>,
     /// Whether it is held although its address is in use: nobody is asked.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -115,19 +114,6 @@ impl Config {
     pub fn to_yaml(&self) -> String {
         serde_saphyr::to_string(self).expect("invariant: nothing in a configuration is beyond YAML")
     }
-}
-
-#[expect(
-    clippy::ref_option,
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde calls it with a reference to the field"
-)]
-fn as_text<S: Serializer>(mac: &Option<MacAddr>, serializer: S) -> Result<S::Ok, S::Error> {
-    mac.map(|mac| mac.to_string()).serialize(serializer)
-}
-
-fn as_text_list<S: Serializer>(macs: &[MacAddr], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(macs.iter().map(ToString::to_string))
 }
 
 fn duration(duration: Duration) -> String {

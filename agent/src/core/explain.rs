@@ -18,6 +18,7 @@ use vipward_common::{FenceState, MacAddr, Role};
 use super::{
     cluster::{ClaimRecord, LeaseRecord, NodeName},
     config::XdpMode,
+    net::LinkTrouble,
     ownership::Disqualified,
     services::Account,
     who_has,
@@ -138,7 +139,7 @@ pub struct EntryFacts {
     /// How the program runs on that interface; none when it does not.
     pub running: Option<Running>,
     /// What keeps the interface from answering, whatever the maps say.
-    pub link_trouble: Option<&'static str>,
+    pub link_trouble: Option<LinkTrouble>,
     /// Requests answered, conflicts and requests dropped; none without counters.
     pub counts: Option<(u64, u64, u64)>,
 }

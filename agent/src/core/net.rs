@@ -6,7 +6,7 @@ use std::{
 };
 
 use ipnet::Ipv4Net;
-use vipward_common::MacAddr;
+use vipward_common::{MacAddr, Role};
 
 /// One network interface, as rtnetlink describes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,6 +34,56 @@ pub struct Interface {
     pub xdp_programs: Vec<u32>,
     /// Its IPv4 addresses with their prefix lengths.
     pub addresses: Vec<Ipv4Net>,
+}
+
+/// What keeps an interface from answering for a VIP, whatever the maps say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkTrouble {
+    /// The interface is gone.
+    Gone,
+    /// The kernel does not run the program on it.
+    NotAttached,
+    /// It is administratively down.
+    Down,
+    /// It has no carrier.
+    NoCarrier,
+    /// Its own MAC is not the VIP's.
+    OtherMac,
+}
+
+impl LinkTrouble {
+    /// What keeps `interface`, `attached` to the program or not, from answering with `mac`.
+    pub fn of(interface: Option<&Interface>, attached: bool, mac: MacAddr) -> Option<Self> {
+        match interface {
+            None => Some(Self::Gone),
+            Some(_) if !attached => Some(Self::NotAttached),
+            Some(interface) if !interface.up => Some(Self::Down),
+            Some(interface) if !interface.carrier => Some(Self::NoCarrier),
+            Some(interface) if interface.mac != mac => Some(Self::OtherMac),
+            Some(_) => None,
+        }
+    }
+
+    /// Whether an entry of that role is silent for it.
+    pub fn silences(self, role: Role) -> bool {
+        match role {
+            Role::Held => true,
+            // It answers with its successor's MAC.
+            Role::Handover => self != Self::OtherMac,
+            Role::Foreign => false,
+        }
+    }
+
+    /// In words, the same in every output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gone => "the interface is gone",
+            Self::NotAttached => "the program is not attached",
+            Self::Down => "the interface is down",
+            Self::NoCarrier => "no carrier",
+            Self::OtherMac => "the interface has another MAC",
+        }
+    }
 }
 
 #[cfg(test)]

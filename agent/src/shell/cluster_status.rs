@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use comfy_table::{ContentArrangement, Table, presets::NOTHING};
+use comfy_table::Table;
 
+use super::tables::{or_dash, table, yes};
 use crate::core::overview::Overview;
 
 /// An overview, for people.
@@ -12,14 +13,23 @@ pub struct ClusterTables<'a>(pub &'a Overview);
 impl fmt::Display for ClusterTables<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(Overview { vips, nodes, last_moves }) = self;
-        let mut table =
-            new(&["VIP", "HOLDER", "STATE", "MAC", "INTERFACE", "EPOCH", "SERVICES", "CONFLICT", "TROUBLE"]);
+        let mut vip_table = table(&[
+            "VIP",
+            "HOLDER",
+            "STATE",
+            "MAC",
+            "INTERFACE",
+            "EPOCH",
+            "SERVICES",
+            "CONFLICT",
+            "TROUBLE",
+        ]);
         for row in vips {
             let state = match &row.offered_by {
                 Some(from) => format!("{} by {from}", row.state),
                 None => row.state.to_owned(),
             };
-            table.add_row([
+            vip_table.add_row([
                 row.address.to_string(),
                 or_dash(row.holder.as_ref()),
                 state,
@@ -31,8 +41,8 @@ impl fmt::Display for ClusterTables<'_> {
                 or_dash(row.trouble.as_ref()),
             ]);
         }
-        print(f, &table)?;
-        let mut table = new(&["NODE", "VIPS", "LEASE", "GOOD FOR", "SESSION", "LEAVING"]);
+        print(f, &vip_table)?;
+        let mut node_table = table(&["NODE", "VIPS", "LEASE", "GOOD FOR", "SESSION", "LEAVING"]);
         for row in nodes {
             let age = row.lease_age_seconds;
             let lease = if row.renewed {
@@ -40,21 +50,21 @@ impl fmt::Display for ClusterTables<'_> {
             } else {
                 format!("unchanged for {age:.1} s, as long as it was looked at")
             };
-            table.add_row([
+            node_table.add_row([
                 row.node.clone(),
                 row.vips.to_string(),
                 lease,
                 format!("{} s", row.lease_duration_seconds),
                 or_dash(row.session.as_ref()),
-                if row.leaving { "yes" } else { "no" }.to_owned(),
+                yes(row.leaving),
             ]);
         }
         writeln!(f)?;
-        print(f, &table)?;
+        print(f, &node_table)?;
         if !last_moves.is_empty() {
-            let mut table = new(&["LAST MOVES", "VIP", "TO", "CAUSE"]);
+            let mut move_table = table(&["LAST MOVES", "VIP", "TO", "CAUSE"]);
             for row in last_moves {
-                table.add_row([
+                move_table.add_row([
                     row.since.clone(),
                     row.address.to_string(),
                     row.holder.clone(),
@@ -62,7 +72,7 @@ impl fmt::Display for ClusterTables<'_> {
                 ]);
             }
             writeln!(f)?;
-            print(f, &table)?;
+            print(f, &move_table)?;
         }
         Ok(())
     }
@@ -70,14 +80,4 @@ impl fmt::Display for ClusterTables<'_> {
 
 fn print(f: &mut fmt::Formatter<'_>, table: &Table) -> fmt::Result {
     table.to_string().lines().try_for_each(|line| writeln!(f, "{}", line.trim_end()))
-}
-
-fn new(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(header);
-    table
-}
-
-fn or_dash(value: Option<&String>) -> String {
-    value.cloned().unwrap_or_else(|| "-".to_owned())
 }

@@ -13,8 +13,8 @@ mod tc;
 
 use std::{collections::BTreeMap, error::Error, io, path::Path};
 
-pub(super) use self::netdev::has_native_xdp;
 pub use self::report::{Report, Summary};
+pub(super) use self::{files::conf, netdev::has_native_xdp};
 use super::{
     causes::{causes, chain},
     netlink::{self, Lower, Netlink},
@@ -32,12 +32,12 @@ pub async fn read(dir: &Path, wanted: Vec<InterfacePattern>) -> Facts {
     let agent = preflight::user_of(dir).map_err(|error| unread(&error));
     let lowers = netlink::lowers().await.unwrap_or_default();
     let mut nics = BTreeMap::new();
-    let mut conf = BTreeMap::from([("all".to_owned(), files::conf("all"))]);
+    let mut confs = BTreeMap::from([("all".to_owned(), conf("all"))]);
     if let Ok(view) = &network {
         for interface in view.interfaces.values() {
             let lower = lowers.iter().find(|lower| lower.index == interface.index);
             nics.insert(interface.index, nic(interface.index, &interface.name, lower).await);
-            conf.insert(interface.name.clone(), files::conf(&interface.name));
+            confs.insert(interface.name.clone(), conf(&interface.name));
         }
         name_xdp_programs(view, &mut nics);
     }
@@ -51,7 +51,7 @@ pub async fn read(dir: &Path, wanted: Vec<InterfacePattern>) -> Facts {
         network,
         bound: bound().await,
         nics,
-        conf,
+        conf: confs,
         neighbours: files::neighbours(),
         processes: processes::of_this_network(),
     }

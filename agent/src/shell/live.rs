@@ -88,7 +88,7 @@ fn snapshot(status: Status, at: Monotonic) -> Snapshot {
             attached: it.attached,
             mode: it.mode.to_string(),
             carrier: it.carrier,
-            mac: it.mac.clone(),
+            mac: it.mac.map(|mac| mac.to_string()),
         };
         (name(it.ifindex), interface)
     };

@@ -1,24 +1,21 @@
 //! `vipward status`: what the kernel has, read back from the pins and over netlink.
 
-use std::{cmp::Reverse, collections::BTreeMap, fmt, io, net::Ipv4Addr, path::PathBuf, time::Duration};
+mod entries;
+mod table;
 
-use comfy_table::{ContentArrangement, Table, presets::NOTHING};
+use std::{cmp::Reverse, collections::BTreeMap, io, net::Ipv4Addr, path::PathBuf, time::Duration};
+
 use serde::{Serialize, Serializer};
 use thiserror::Error;
-use vipward_common::{
-    Counters, Fence, FenceState, MacAddr, Offender, OffenderKey, Outcome, Policy, Role, SeenEntry, VipEntry,
-    VipKey,
-};
+use vipward_common::{Counters, Fence, FenceState, MacAddr, Offender, OffenderKey, Outcome, Policy, Role};
 
+pub(super) use self::entries::Entries;
 use super::{
-    bpf::{BpfError, LinkPin, Maps, Mode, Pins},
+    bpf::{BpfError, Maps, Mode, Pins},
     clock,
     netlink::{Netlink, NetlinkError},
 };
-use crate::core::{net::NetView, vendor};
-
-/// Offenders that the tables for people have.
-const MOST_OFFENDERS: usize = 32;
+use crate::core::vendor;
 
 /// Why there is no status.
 #[derive(Debug, Error)]
@@ -108,7 +105,7 @@ pub struct InterfaceStatus {
     /// Id of the program that the link runs.
     pub program_id: u32,
     /// Its own MAC, as the program knows it.
-    pub mac: Option<String>,
+    pub mac: Option<MacAddr>,
     /// Whether it has carrier.
     pub carrier: bool,
 }
@@ -124,7 +121,6 @@ pub struct VipStatus {
     #[serde(serialize_with = "role_name")]
     pub role: Role,
     /// The MAC that the VIP is at; none when unknown.
-    #[serde(serialize_with = "as_text")]
     pub mac: Option<MacAddr>,
     /// Whether it was yielded to that MAC.
     pub yielded: bool,
@@ -178,15 +174,6 @@ fn role_name<S: Serializer>(role: &Role, serializer: S) -> Result<S::Ok, S::Erro
     serializer.serialize_str(role.name())
 }
 
-#[expect(
-    clippy::ref_option,
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde calls it with a reference to the field"
-)]
-fn as_text<S: Serializer>(mac: &Option<MacAddr>, serializer: S) -> Result<S::Ok, S::Error> {
-    mac.map(|mac| mac.to_string()).serialize(serializer)
-}
-
 fn offenders(
     maps: &Maps,
     name: impl Fn(u32) -> String,
@@ -217,27 +204,19 @@ pub async fn read(pins: &Pins) -> Result<Status, StatusError> {
     }
     let maps = Maps::open(pins)?;
     let view = Netlink::connect()?.observe().await?;
-    let now_ns = clock::coarse_ns()?;
-    let fence = maps.fence()?;
-    let state = fence.state(now_ns);
-    let entries = maps.entries()?;
+    let entries = Entries::new(pins, &maps, &view, clock::coarse_ns()?)?;
+    let now_ns = entries.now_ns;
     let counters = maps.counters()?;
     let name = |ifindex: u32| view.name_of(ifindex);
-    let own = maps.links()?;
-    let interfaces: Vec<InterfaceStatus> =
-        pins.links()?.iter().map(|link| interface_status(link, &view, &own)).collect::<Result<_, _>>()?;
-    let silent = |ifindex: u32, mac: MacAddr| why_silent(&interfaces, &view, ifindex, mac);
-    let vips = entries
-        .iter()
-        .map(|(key, entry)| vip_status(&maps, key, entry, state, now_ns, (&name, &silent)))
-        .collect::<Result<_, _>>()?;
+    let vips: Vec<VipStatus> =
+        maps.entries()?.iter().map(|(key, entry)| entries.status(key, entry)).collect::<Result<_, _>>()?;
     Ok(Status {
         pin_dir: pins.dir().to_owned(),
         abi_version: maps.meta()?.abi_version,
-        fence: fence_status(&fence, state, now_ns),
-        entries: entries.len(),
+        fence: fence_status(&entries.fence, entries.fence_state(), now_ns),
+        entries: vips.len(),
         max_vips: maps.max_vips(),
-        interfaces,
+        interfaces: entries.interfaces,
         vips,
         offenders: offenders(&maps, name, now_ns)?,
         peers: maps
@@ -268,189 +247,4 @@ fn fence_status(fence: &Fence, state: FenceState, now_ns: u64) -> FenceStatus {
         left_seconds: left(fence.deadline_ns),
         hold_left_seconds: left(fence.hold_until_ns),
     }
-}
-
-pub(super) fn interface_status(
-    link: &LinkPin,
-    view: &NetView,
-    own: &BTreeMap<u32, MacAddr>,
-) -> Result<InterfaceStatus, BpfError> {
-    let (link_id, program_id) = link.ids()?;
-    let interface = view.interfaces.get(&link.ifindex);
-    Ok(InterfaceStatus {
-        name: interface.map(|interface| interface.name.clone()),
-        ifindex: link.ifindex,
-        attached: interface.is_some_and(|interface| interface.xdp_programs.contains(&program_id)),
-        mode: link.mode,
-        link_id,
-        program_id,
-        mac: own.get(&link.ifindex).map(ToString::to_string),
-        carrier: interface.is_some_and(|interface| interface.carrier),
-    })
-}
-
-/// What keeps an interface from answering with `mac`, whatever the maps say.
-pub(super) fn why_silent(
-    interfaces: &[InterfaceStatus],
-    view: &NetView,
-    ifindex: u32,
-    mac: MacAddr,
-) -> Option<&'static str> {
-    let attached = interfaces.iter().any(|interface| interface.ifindex == ifindex && interface.attached);
-    match view.interfaces.get(&ifindex) {
-        None => Some("the interface is gone"),
-        Some(_) if !attached => Some("the program is not attached"),
-        Some(interface) if !interface.up => Some("the interface is down"),
-        Some(interface) if !interface.carrier => Some("no carrier"),
-        Some(interface) if interface.mac != mac => Some("the interface has another MAC"),
-        Some(_) => None,
-    }
-}
-
-/// What an interface is called, and why it would not answer with a MAC.
-pub(super) type Lookups<'a> = (&'a dyn Fn(u32) -> String, &'a dyn Fn(u32, MacAddr) -> Option<&'static str>);
-
-pub(super) fn vip_status(
-    maps: &Maps,
-    key: &VipKey,
-    entry: &VipEntry,
-    fence: FenceState,
-    now_ns: u64,
-    (name, silent): Lookups<'_>,
-) -> Result<VipStatus, BpfError> {
-    let SeenEntry { role, mac, yielded } = entry.as_seen(maps.state(entry.slot)?.yielded, now_ns);
-    let count = maps.vip_count(entry.slot)?;
-    let silent_because = match role {
-        Role::Foreign => None,
-        Role::Held | Role::Handover if fence == FenceState::Over => Some("the fence is over"),
-        Role::Held => silent(key.ifindex, mac),
-        // It is the successor's MAC.
-        Role::Handover => silent(key.ifindex, mac).filter(|why| *why != "the interface has another MAC"),
-    };
-    Ok(VipStatus {
-        address: key.addr.into(),
-        interface: name(key.ifindex),
-        role,
-        mac: (!mac.is_zero()).then_some(mac),
-        yielded,
-        answering: role != Role::Foreign && silent_because.is_none(),
-        silent_because,
-        answered: count.map(|count| count.answered),
-        conflicts: count.map(|count| count.conflicts),
-        suppressed: count.map(|count| count.suppressed),
-    })
-}
-
-/// The tables for people.
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "pins {}  ABI {}  entries {} of {}",
-            self.pin_dir.display(),
-            self.abi_version,
-            self.entries,
-            self.max_vips
-        )?;
-        let fence = &self.fence;
-        writeln!(
-            f,
-            "fence {}, policy {}: {:.1} s left, holding over {:.0} s",
-            fence.state, fence.policy, fence.left_seconds, fence.hold_left_seconds
-        )?;
-        writeln!(f, "\n{}\n\n{}\n\n{}", self.interface_table(), self.vip_table(), self.counter_table())?;
-        if !self.peers.is_empty() {
-            let mut peers = table(&["PEER", "INTERFACE"]);
-            for row in &self.peers {
-                peers.add_row([&row.mac, &row.interface]);
-            }
-            writeln!(f, "\n{peers}")?;
-        }
-        if !self.offenders.is_empty() {
-            writeln!(f, "\n{}", self.offender_table())?;
-        }
-        if self.offenders.len() > MOST_OFFENDERS {
-            writeln!(f, "and {} more; see -o json", self.offenders.len() - MOST_OFFENDERS)?;
-        }
-        if self.events_lost > 0 {
-            writeln!(f, "\n{} events were lost: the ring buffer was full", self.events_lost)?;
-        }
-        Ok(())
-    }
-}
-
-impl Status {
-    fn interface_table(&self) -> Table {
-        let mut interfaces = table(&["INTERFACE", "ATTACHED", "MODE", "PROGRAM", "LINK", "MAC", "CARRIER"]);
-        for row in &self.interfaces {
-            interfaces.add_row([
-                row.name.clone().unwrap_or_else(|| format!("#{} (gone)", row.ifindex)),
-                yes(row.attached),
-                row.mode.to_string(),
-                row.program_id.to_string(),
-                row.link_id.to_string(),
-                or_dash(row.mac.as_ref()),
-                yes(row.carrier),
-            ]);
-        }
-        interfaces
-    }
-
-    fn vip_table(&self) -> Table {
-        let mut vips =
-            table(&["VIP", "INTERFACE", "ROLE", "MAC", "ANSWERING", "ANSWERED", "CONFLICTS", "SUPPRESSED"]);
-        for row in &self.vips {
-            let role = row.role.name();
-            vips.add_row([
-                row.address.to_string(),
-                row.interface.clone(),
-                if row.yielded { format!("{role} (yielded)") } else { role.to_owned() },
-                or_dash(row.mac.as_ref()),
-                row.silent_because.map_or_else(|| yes(row.answering), |why| format!("no: {why}")),
-                or_dash(row.answered.as_ref()),
-                or_dash(row.conflicts.as_ref()),
-                or_dash(row.suppressed.as_ref()),
-            ]);
-        }
-        vips
-    }
-
-    fn offender_table(&self) -> Table {
-        let mut offenders = table(&["CLAIMED BY", "VENDOR", "VIP", "INTERFACE", "KIND", "CLAIMS", "LAST"]);
-        for row in self.offenders.iter().take(MOST_OFFENDERS) {
-            offenders.add_row([
-                row.mac.clone(),
-                row.vendor.clone(),
-                row.address.to_string(),
-                row.interface.clone(),
-                row.kind.to_owned(),
-                row.claims.to_string(),
-                format!("{:.0} s ago", row.last_seconds_ago),
-            ]);
-        }
-        offenders
-    }
-
-    fn counter_table(&self) -> Table {
-        let mut counters = table(&["OUTCOME", "FRAMES"]);
-        for outcome in Outcome::ALL {
-            let frames = self.counters.get(outcome.name()).copied().unwrap_or_default();
-            counters.add_row([outcome.name().to_owned(), frames.to_string()]);
-        }
-        counters
-    }
-}
-
-pub(super) fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(header);
-    table
-}
-
-pub(super) fn yes(yes: bool) -> String {
-    if yes { "yes" } else { "no" }.to_owned()
-}
-
-pub(super) fn or_dash(value: Option<&impl ToString>) -> String {
-    value.map_or_else(|| "-".to_owned(), ToString::to_string)
 }

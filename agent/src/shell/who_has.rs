@@ -18,9 +18,10 @@ use super::{
     bpf::{BpfError, Maps, Pins},
     causes::chain,
     clock,
+    doctor::conf,
     netlink::{Netlink, NetlinkError},
     segment::{self, Segment},
-    status::{self, InterfaceStatus},
+    status::Entries,
 };
 use crate::core::{
     net::{Interface, NetView},
@@ -201,17 +202,7 @@ fn agent_knows(
     let peers = peers.map(|(_, mac)| mac).collect();
     let key = VipKey::untagged(interface.index, address.octets());
     let Some(entry) = maps.entry(&key)? else { return Ok(AgentKnows { entry: None, peers }) };
-    let own = maps.links()?;
-    let interfaces: Vec<InterfaceStatus> = pins
-        .links()?
-        .iter()
-        .map(|link| status::interface_status(link, view, &own))
-        .collect::<Result<_, _>>()?;
-    let now_ns = clock::coarse_ns()?;
-    let silent = |ifindex, mac| status::why_silent(&interfaces, view, ifindex, mac);
-    let name = |ifindex| view.name_of(ifindex);
-    let fence = maps.fence()?.state(now_ns);
-    let seen = status::vip_status(maps, &key, &entry, fence, now_ns, (&name, &silent))?;
+    let seen = Entries::new(pins, maps, view, clock::coarse_ns()?)?.status(&key, &entry)?;
     let mac = seen.mac.unwrap_or(MacAddr::ZERO);
     let entry = EntrySeen { role: seen.role, mac, silent_because: seen.silent_because };
     Ok(AgentKnows { entry: Some(entry), peers })
@@ -230,9 +221,6 @@ fn bound(view: &NetView, asked: &Interface, address: Ipv4Addr) -> Option<(String
 
 /// The value in force: the larger one of `all` and the interface's own.
 fn arp_ignore(interface: &str) -> u8 {
-    let read = |conf: &str| {
-        let text = fs::read_to_string(format!("/proc/sys/net/ipv4/conf/{conf}/arp_ignore")).ok()?;
-        text.trim().parse().ok()
-    };
-    read("all").unwrap_or(0).max(read(interface).unwrap_or(0))
+    let read = |interface: &str| conf(interface).map_or(0, |conf| conf.arp_ignore);
+    read("all").max(read(interface))
 }

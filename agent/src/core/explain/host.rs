@@ -254,10 +254,9 @@ fn attached(entry: &EntryFacts, attached: Option<&Attached>) -> Step {
     let because = attached.and_then(|attached| attached.because.clone());
     let because = because.map(|because| format!("not in native mode: {because}"));
     match entry.link_trouble {
-        // A successor's MAC is none of this host's.
-        Some(why) if entry.role == Role::Held || why != "the interface has another MAC" => Step::broken(
+        Some(why) if why.silences(entry.role) => Step::broken(
             Link::Attached,
-            format!("{} does not answer: {why}", entry.interface),
+            format!("{} does not answer: {}", entry.interface, why.name()),
             "see whether the agent runs: it attaches the program and follows the interface; `ip -d link` shows what is there",
         )
         .with(attached.map(runs).into_iter().chain(because).collect()),

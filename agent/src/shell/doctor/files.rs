@@ -15,7 +15,7 @@ const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current
 const UNPRIVILEGED_BPF: &str = "/proc/sys/kernel/unprivileged_bpf_disabled";
 
 /// The settings of an interface, or of `all`.
-pub(super) fn conf(interface: &str) -> Fact<Conf> {
+pub(in crate::shell) fn conf(interface: &str) -> Fact<Conf> {
     let value = |key: &str| number(&Path::new(CONF).join(interface).join(key));
     Ok(Conf {
         arp_ignore: value("arp_ignore")?,

@@ -2,12 +2,11 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use comfy_table::{ContentArrangement, Table, presets::NOTHING};
 use serde::Serialize;
 
 use crate::{
     core::doctor::{Check, State},
-    shell::terminal::Colours,
+    shell::{tables::table, terminal::Colours},
 };
 
 /// How many checks came out how.
@@ -55,13 +54,7 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut table = Table::new();
-        table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header([
-            "STATE",
-            "CHECK",
-            "INTERFACE",
-            "FOUND",
-        ]);
+        let mut table = table(&["STATE", "CHECK", "INTERFACE", "FOUND"]);
         for check in &self.checks {
             let interface = check.interface.as_deref().unwrap_or("-");
             table.add_row([check.state.name(), check.check, interface, &check.found]);

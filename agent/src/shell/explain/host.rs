@@ -13,12 +13,12 @@ use crate::{
         placement::{self, Wanted},
     },
     shell::{
-        bpf::{self, BpfError, Maps, Pins},
+        bpf::{self, BpfError, Maps},
         causes::chain,
         clock,
         doctor::has_native_xdp,
         run::read_config,
-        status::{self, InterfaceStatus},
+        status::{Entries, InterfaceStatus},
         who_has,
     },
 };
@@ -77,55 +77,44 @@ pub(super) fn pins(options: &Options, view: &NetView) -> Result<Look<Pinned>, Ex
         who_has::Pinned::Unreadable(why) => return Ok(Look::Failed(why)),
         who_has::Pinned::Open(pins, maps) => (pins, maps),
     };
-    let now_ns = clock::coarse_ns()?;
-    let fence = maps.fence()?;
-    let state = fence.state(now_ns);
-    let until_ns = match state {
-        FenceState::Valid => fence.deadline_ns,
-        FenceState::HeldOver => fence.hold_until_ns,
-        FenceState::Over => now_ns,
+    let entries = Entries::new(&pins, &maps, view, clock::coarse_ns()?)?;
+    let until_ns = match entries.fence_state() {
+        FenceState::Valid => entries.fence.deadline_ns,
+        FenceState::HeldOver => entries.fence.hold_until_ns,
+        FenceState::Over => entries.now_ns,
     };
     Ok(Look::Seen(Pinned {
         dir,
-        entries: entries(options, &pins, &maps, view, (state, now_ns))?,
-        fence: state,
-        fence_left: Duration::from_nanos(until_ns.saturating_sub(now_ns)),
+        entries: facts(options, &maps, view, &entries)?,
+        fence: entries.fence_state(),
+        fence_left: Duration::from_nanos(until_ns.saturating_sub(entries.now_ns)),
     }))
 }
 
-fn entries(
+fn facts(
     options: &Options,
-    pins: &Pins,
     maps: &Maps,
     view: &NetView,
-    (fence, now_ns): (FenceState, u64),
+    entries: &Entries<'_>,
 ) -> Result<Vec<EntryFacts>, BpfError> {
-    let own = maps.links()?;
-    let interfaces: Vec<InterfaceStatus> = pins
-        .links()?
-        .iter()
-        .map(|link| status::interface_status(link, view, &own))
-        .collect::<Result<_, _>>()?;
-    let silent = |ifindex: u32, mac: MacAddr| status::why_silent(&interfaces, view, ifindex, mac);
-    let name = |ifindex: u32| view.name_of(ifindex);
-    let mut entries = Vec::new();
+    let mut facts = Vec::new();
     for (ifindex, interface) in &view.interfaces {
         let key = VipKey::untagged(*ifindex, options.address.octets());
         let Some(entry) = maps.entry(&key)? else { continue };
-        let seen = status::vip_status(maps, &key, &entry, fence, now_ns, (&name, &silent))?;
+        let seen = entries.status(&key, &entry)?;
         let mac = seen.mac.unwrap_or(MacAddr::ZERO);
         let counts = seen.answered.zip(seen.conflicts).zip(seen.suppressed);
-        entries.push(EntryFacts {
+        facts.push(EntryFacts {
             interface: interface.name.clone(),
             role: seen.role,
             mac,
             yielded: seen.yielded,
-            running: running(&interfaces, interface),
-            link_trouble: silent(*ifindex, mac),
+            running: running(&entries.interfaces, interface),
+            link_trouble: entries.link_trouble(*ifindex, mac),
             counts: counts.map(|((answered, conflicts), suppressed)| (answered, conflicts, suppressed)),
         });
     }
-    Ok(entries)
+    Ok(facts)
 }
 
 /// How the program runs on an interface, if it does.

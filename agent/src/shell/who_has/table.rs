@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, time::Duration};
 
 use super::super::{
-    status::{or_dash, table},
+    tables::{or_dash, table},
     terminal::Colours,
 };
 use crate::core::who_has::{Latency, Report, Row, Seen, Verdict};

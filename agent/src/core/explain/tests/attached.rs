@@ -76,7 +76,7 @@ fn the_mode_is_named_with_its_interface_and_generic_is_a_remark_with_its_reason(
             at_the_holder,
             |facts| {
                 runs(facts, Mode::Native, false, Some(true));
-                pins(facts).entries[0].link_trouble = Some("no carrier");
+                pins(facts).entries[0].link_trouble = Some(LinkTrouble::NoCarrier);
             },
             &[
                 "BROKEN    attached    eth0 does not answer: no carrier",

@@ -32,7 +32,7 @@ const BROKEN: &[Broken] = &[
     (
         "the program is not attached",
         at_the_holder,
-        |facts| pins(facts).entries[0].link_trouble = Some("the program is not attached"),
+        |facts| pins(facts).entries[0].link_trouble = Some(LinkTrouble::NotAttached),
         Link::Attached,
         "eth0 does not answer: the program is not attached",
         "see whether the agent runs",
@@ -112,7 +112,7 @@ fn a_successor_is_no_trouble_of_the_interface() {
     let mut facts = elsewhere();
     claim(&mut facts).state = ClaimState::Offered { to: holder("n1", N1), from: (name("n2"), session(7)) };
     pins(&mut facts).entries =
-        vec![EntryFacts { link_trouble: Some("the interface has another MAC"), ..entry(Role::Handover, N1) }];
+        vec![EntryFacts { link_trouble: Some(LinkTrouble::OtherMac), ..entry(Role::Handover, N1) }];
     let explanation = explain(&facts);
     assert_eq!(explanation.broken, None, "{explanation:#?}");
     assert!(explanation.steps.iter().any(|step| step.link == Link::Attached));
