@@ -1,9 +1,11 @@
 //! When each held VIP is announced: at once, five more rounds, then refreshes, paced over all VIPs.
 //!
-//! A round is due at a time; what is due leaves as the pace allows, first rounds before later ones before refreshes.
+//! A round is due at a time; what is due leaves as the pace allows, first rounds
+//! before defences before later rounds before refreshes.
 //! Linux ignores some announcements within a second of the last change (its lock time), hence the spacing.
 
 use std::{
+    cmp::Ordering,
     collections::{BTreeMap, BTreeSet},
     ops::Bound,
     time::Duration,
@@ -99,8 +101,9 @@ pub enum Command {
     },
 }
 
-/// Which announcement it is. Earlier ones go first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+/// Which announcement it is. Smaller ones go first: the first of each VIP, before anybody knows where it is; then what puts
+/// right whoever believes another; then what repeats either.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Round {
     /// One of the rounds after the VIP was taken, from 0.
     Taking(u8),
@@ -108,6 +111,29 @@ pub enum Round {
     Defence,
     /// A later one.
     Refresh,
+}
+
+impl Round {
+    fn rank(self) -> (u8, u8) {
+        match self {
+            Self::Taking(0) => (0, 0),
+            Self::Defence => (1, 0),
+            Self::Taking(number) => (2, number),
+            Self::Refresh => (3, 0),
+        }
+    }
+}
+
+impl Ord for Round {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}
+
+impl PartialOrd for Round {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 struct Vip {

@@ -280,6 +280,21 @@ fn a_vip_that_is_taken_goes_before_a_backlog_of_refreshes() {
 }
 
 #[test]
+fn a_defence_goes_after_first_rounds_and_before_a_backlog_of_later_ones() {
+    let slow = Settings { rate: 20, ..SETTINGS };
+    let mut run = Run::start(&slow, 7);
+    for host in 0..100 {
+        run.tell(taken(1, host));
+    }
+    // Ten a second: each has had its first round, and 500 later ones are due.
+    run.until(10_500);
+    run.tell(Event::Challenged { key: key(1, 7) });
+    run.tell(taken(1, 500));
+    let sent: Vec<_> = run.until(11_000).into_iter().map(|sent| (sent.key, sent.round)).take(2).collect();
+    assert_eq!(sent, [(key(1, 500), Round::Taking(0)), (key(1, 7), Round::Defence)]);
+}
+
+#[test]
 fn a_late_driver_makes_up_for_little() {
     let mut run = Run::start(&SETTINGS, 7);
     for host in 0..1_000 {
