@@ -24,6 +24,9 @@ const SUMMARY: Duration = Duration::from_mins(1);
 const MAX_OFFENDERS: usize = 16;
 /// Conflicts that are told apart.
 const MOST_CASES: usize = 4_096;
+/// An address in use is asked about once a minute in the end (RFC 5227's `RATE_LIMIT_INTERVAL`): that nothing is heard between two
+/// attempts, or misses one, is no end.
+const IN_USE_QUIET: Duration = Duration::from_mins(3);
 /// How long after a claim the program's own counts are read: several hosts may have answered at once, and it tells of one.
 const COUNT_AFTER: Duration = Duration::from_millis(200);
 /// How often they are read at most.
@@ -44,12 +47,29 @@ struct Case {
 
 impl Case {
     fn next_deadline(&self, quiet: Duration) -> Monotonic {
-        let over = self.conflict.last + quiet;
+        let over = self.over(quiet);
         if self.untold() > 0 { self.summary_due.min(over) } else { over }
+    }
+
+    /// When it is over if nothing more is heard.
+    fn over(&self, quiet: Duration) -> Monotonic {
+        let quiet = match self.conflict.what {
+            What::InUse => quiet.max(IN_USE_QUIET),
+            What::Held | What::Guarded => quiet,
+        };
+        self.conflict.last + quiet
     }
 
     fn untold(&self) -> u64 {
         self.conflict.claims.saturating_sub(self.told)
+    }
+
+    /// Tells how it stands.
+    fn go_on(&mut self, now: Monotonic) -> Command {
+        let times = self.untold();
+        self.told = self.conflict.claims;
+        self.summary_due = now + SUMMARY;
+        Command::Tell(Line::GoesOn { conflict: self.conflict.clone(), times })
     }
 
     /// Events and the program's counts are two views of the same claims; either may be behind.
@@ -129,7 +149,7 @@ impl Conflicts {
         match event {
             Event::Sighted(sight) => self.on_sight(&sight, now, &mut commands),
             Event::Counted(counted) => self.on_counted(&counted, &mut commands),
-            Event::Recognised { ifindex, mac } => self.on_recognised(ifindex, mac, &mut commands),
+            Event::Recognised { ifindex, mac } => self.on_recognised(ifindex, mac, now, &mut commands),
             Event::Free(key) => self.end(&key, End::Free, &mut commands),
             Event::Forgotten(key) => self.end(&key, End::Forgotten, &mut commands),
             Event::Tick => self.on_tick(now, &mut commands),
@@ -237,7 +257,7 @@ impl Conflicts {
     }
 
     /// A MAC is a peer's: what it did was no conflict.
-    fn on_recognised(&mut self, ifindex: u32, mac: MacAddr, commands: &mut Vec<Command>) {
+    fn on_recognised(&mut self, ifindex: u32, mac: MacAddr, now: Monotonic, commands: &mut Vec<Command>) {
         let concerned = |(key, case): &(&VipKey, &Case)| {
             key.ifindex == ifindex && case.conflict.offenders.iter().any(|offender| offender.mac == mac)
         };
@@ -247,6 +267,7 @@ impl Conflicts {
             let offenders = &mut case.conflict.offenders;
             if offenders.len() > 1 || case.conflict.more {
                 offenders.retain(|offender| offender.mac != mac);
+                commands.push(case.go_on(now));
             } else {
                 self.end(&key, End::Recognised, commands);
             }
@@ -274,14 +295,11 @@ impl Conflicts {
             .collect();
         for key in due {
             let Some(case) = self.cases.get_mut(&key) else { continue };
-            if case.conflict.last + quiet <= now {
+            if case.over(quiet) <= now {
                 self.end(&key, End::Quiet, commands);
                 continue;
             }
-            let times = case.untold();
-            case.told = case.conflict.claims;
-            case.summary_due = now + SUMMARY;
-            commands.push(Command::Tell(Line::GoesOn { conflict: case.conflict.clone(), times }));
+            commands.push(case.go_on(now));
         }
         if self.caseless > 0 && self.caseless_due <= now {
             let times = std::mem::take(&mut self.caseless);

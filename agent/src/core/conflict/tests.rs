@@ -208,8 +208,8 @@ fn an_offender_that_is_a_peer_after_all_was_none() {
     run.hear(1_000, sight(2, stranger(1), 1));
     run.hear(1_000, sight(2, stranger(2), 1));
     assert_eq!(run.tell(Event::Recognised { ifindex: 4, mac: stranger(1) }), Vec::<String>::new());
-    let ended = run.tell(Event::Recognised { ifindex: 3, mac: stranger(1) });
-    assert_eq!(ended, ["ended 1 1 the offender is a peer"]);
+    let told = run.tell(Event::Recognised { ifindex: 3, mac: stranger(1) });
+    assert_eq!(told, ["ended 1 1 the offender is a peer", "goes on 2 0"], "without it");
     let left = run.conflicts.about(&key(2)).expect("the other takes part still");
     assert_eq!(left.offenders.iter().map(|offender| offender.mac).collect::<Vec<_>>(), [stranger(2)]);
 }
@@ -232,6 +232,19 @@ fn a_conflict_ends_when_the_address_is_free_or_wanted_no_more() {
     assert_eq!(run.tell(Event::Free(key(1))), ["ended 1 1 the address is free"]);
     assert_eq!(run.tell(Event::Forgotten(key(2))), ["ended 2 1 this node does not look for it any more"]);
     assert_eq!(run.tell(Event::Free(key(1))), Vec::<String>::new());
+}
+
+#[test]
+fn rfc_5227_2_1_1_an_address_that_is_asked_about_once_a_minute_is_in_use_between_two_attempts() {
+    let mut run = Run::start(&Settings { quiet: Duration::from_secs(1), ..SETTINGS });
+    let in_use = Sight { what: What::InUse, holder: MacAddr::ZERO, ..sight(1, stranger(1), 1) };
+    let mut told = Vec::new();
+    for minute in 0..5 {
+        told.extend(run.hear(minute * 60_000, in_use));
+    }
+    assert_eq!(told, ["began 1 in_use 1", "goes on 1 1", "goes on 1 1", "goes on 1 1"], "one conflict");
+    assert_eq!(run.until(419_999).last().map(String::as_str), Some("goes on 1 1"));
+    assert_eq!(run.until(420_000), ["ended 1 5 no claims any more"], "nobody asks any more");
 }
 
 #[test]
