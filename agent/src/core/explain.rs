@@ -70,6 +70,13 @@ pub struct Cluster {
     pub namespace: String,
 }
 
+impl Cluster {
+    /// The MACs of the nodes that have agents.
+    fn macs(&self) -> impl Iterator<Item = MacAddr> {
+        self.leases.values().flat_map(|lease| &lease.record.links).map(|link| link.mac)
+    }
+}
+
 /// A Lease, and what was seen of it for some time. Its own times are another clock's.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LeaseSeen {
@@ -354,11 +361,16 @@ pub fn explain(facts: &Facts) -> Explanation {
     }
 }
 
-/// Who answers on the segment and is none of ours, as far as this host knows.
+/// Who answers on the segment and is none of ours, as far as this host and the cluster's Leases know.
 fn answering(facts: &Facts) -> Vec<String> {
     let Look::Seen(report) = &facts.segment else { return Vec::new() };
+    let nodes: BTreeSet<String> = match &facts.cluster {
+        Look::Seen(cluster) => cluster.macs().map(|mac| mac.to_string()).collect(),
+        Look::Not(_) | Look::Failed(_) => BTreeSet::new(),
+    };
     let is_others = |row: &&who_has::Row| {
         matches!(row.relation, who_has::Relation::Stranger | who_has::Relation::Unknown)
+            && !nodes.contains(&row.mac)
     };
     let answering = report.answers.iter().filter(is_others);
     answering.map(|row| format!("{} ({})", row.mac, row.vendor)).collect()

@@ -2,7 +2,7 @@
 
 use super::{Cluster, LeaseSeen, Link, Step};
 use crate::core::{
-    cluster::{ClaimState, Holder, NodeName},
+    cluster::{ClaimState, Epoch, Holder, NodeName},
     ownership::Disqualified,
     services::Mention,
 };
@@ -142,10 +142,11 @@ const fn remedy(why: &Disqualified) -> &'static str {
 }
 
 fn claim(cluster: &Cluster, answering: &[String]) -> Step {
-    let in_use =
-        answering.first().filter(|_| cluster.account.demand.as_ref().is_some_and(|demand| !demand.force));
-    let is_nobodys = cluster.claim.as_ref().is_none_or(|claim| claim.state.holder().is_none());
-    if let Some(who) = in_use.filter(|_| is_nobodys) {
+    let is_forced = cluster.account.demand.as_ref().is_none_or(|demand| demand.force);
+    // Only what has had no holder yet waits until its address is free.
+    let is_new =
+        cluster.claim.as_ref().is_none_or(|claim| claim.epoch == Epoch(0) && claim.state.holder().is_none());
+    if let Some(who) = answering.first().filter(|_| is_new && !is_forced) {
         return Step::broken(
             Link::Claim,
             format!("nobody has claimed it, since it is in use: {who} answers for it"),

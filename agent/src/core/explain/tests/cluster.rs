@@ -135,6 +135,28 @@ const BROKEN: &[Broken] = &[
         "vipward.io/force=true",
     ),
     (
+        "nobody has a claim, and a node answers still",
+        elsewhere,
+        |facts| {
+            in_cluster(facts).claim = None;
+            facts.segment = Look::Seen(report(vec![row(N1, Relation::Unknown, Seen::Wire)]));
+        },
+        Link::Claim,
+        "there is no VirtualIP",
+        "an agent does so within seconds",
+    ),
+    (
+        "nobody holds what had a holder, and somebody else uses the address",
+        elsewhere,
+        |facts| {
+            claim(facts).state = ClaimState::Released;
+            facts.segment = Look::Seen(report(vec![row(ROGUE, Relation::Unknown, Seen::Wire)]));
+        },
+        Link::Claim,
+        "nobody holds it, epoch 3",
+        "a candidate takes it",
+    ),
+    (
         "the holder is dead",
         elsewhere,
         |facts| {
