@@ -10,6 +10,7 @@ mod messages;
 mod moves;
 mod refusals;
 mod start;
+mod untold;
 mod writes;
 
 use std::{
@@ -206,6 +207,7 @@ impl Driver<Cluster> {
             self.source.engine.next_deadline(),
             self.source.statuses.next_deadline(),
             self.source.shown.next_deadline(),
+            self.source.messages.next_deadline(),
             self.source.reporting.next_deadline(),
             self.source.services.next_deadline(),
         ];
@@ -233,6 +235,7 @@ impl Driver<Cluster> {
                 self.look_for_quiet().await?;
                 self.source.write_statuses_due(now()?);
                 self.show_conflicts_due()?;
+                self.source.messages.tell_untold(now()?);
                 self.tell_problems()?;
                 // Only then is the network observed; other deadlines may come a thousand times a second.
                 let verifies = self.verify <= now()?;

@@ -47,7 +47,7 @@ impl Cluster {
         }
         let text = claimants(conflict);
         if let Some(reason) = reason {
-            self.tell_about(vip, Kind::Warning, reason, &format!("{text}; {}", remedy(conflict, vip)));
+            self.tell_about(vip, Kind::Warning, reason, &format!("{text}; {}", remedy(conflict, vip)), now);
         }
         if self.conflicted.insert(vip, text.clone()) != Some(text) {
             self.shown.begin(vip, Show::News, now);
@@ -90,11 +90,12 @@ impl Cluster {
             conflict.claims,
             macs(conflict)
         );
-        self.tell_about(vip, Kind::Normal, "ConflictOver", &note);
+        self.tell_about(vip, Kind::Normal, "ConflictOver", &note, now);
     }
 
-    fn tell_about(&self, vip: Ipv4Addr, kind: Kind, reason: &'static str, note: &str) {
-        self.messages.about_vip(&self.services, vip, self.engine.services_of(vip), kind, reason, note);
+    fn tell_about(&mut self, vip: Ipv4Addr, kind: Kind, reason: &'static str, note: &str, now: Monotonic) {
+        let about = (vip, self.engine.services_of(vip));
+        self.messages.conflict(&self.services, about, (kind, reason, note), now);
     }
 
     fn shows_conflicts_of(&self, vip: Ipv4Addr) -> bool {
@@ -200,7 +201,7 @@ impl Driver<Cluster> {
                     let quiet = humantime::format_duration(self.config.conflicts.quiet);
                     let note =
                         format!("the conflict about {vip} is over: nothing has been heard of it for {quiet}");
-                    source.tell_about(vip, Kind::Normal, "ConflictOver", &note);
+                    source.tell_about(vip, Kind::Normal, "ConflictOver", &note, now);
                 }
                 None => {}
             }

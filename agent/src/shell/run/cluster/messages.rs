@@ -4,7 +4,10 @@ use std::{collections::BTreeSet, net::Ipv4Addr};
 
 use tracing::{error, info, warn};
 
-use super::refusals::{News, Refusals};
+use super::{
+    refusals::{News, Refusals},
+    untold::Untold,
+};
 use crate::{
     core::{
         cluster::{NodeName, ServiceName},
@@ -22,12 +25,15 @@ pub(super) struct Messages {
     /// Services whose status could not be written.
     unwritten: BTreeSet<ServiceName>,
     refusals: Refusals,
+    /// About conflicts.
+    untold: Untold,
 }
 
 impl Messages {
     pub(super) fn start(kube: &Kube, node: NodeName) -> Result<Self, ConnectError> {
         let recorder = Recorder::start(kube)?;
-        Ok(Self { node, recorder, unwritten: BTreeSet::new(), refusals: Refusals::default() })
+        let (refusals, untold) = (Refusals::default(), Untold::default());
+        Ok(Self { node, recorder, unwritten: BTreeSet::new(), refusals, untold })
     }
 
     fn tell(&self, regarding: Regarding, kind: Kind, reason: &'static str, note: &str) {
@@ -75,18 +81,29 @@ impl Messages {
         }
     }
 
-    /// Something about a VIP, also on the Services that want it.
-    pub(super) fn about_vip(
-        &self,
+    /// Something about a conflict, also on the Services that want the VIP: at once, or as soon as there is room.
+    pub(super) fn conflict(
+        &mut self,
         services: &Services,
-        vip: Ipv4Addr,
-        names: &[ServiceName],
-        kind: Kind,
-        reason: &'static str,
-        note: &str,
+        (vip, names): (Ipv4Addr, &[ServiceName]),
+        (kind, reason, note): (Kind, &'static str, &str),
+        now: Monotonic,
     ) {
-        self.tell(Regarding::VirtualIp(vip), kind, reason, note);
-        self.tell_services(services, names, kind, reason, note);
+        let services = names.iter().map(|name| about(services, name));
+        for regarding in [Regarding::VirtualIp(vip)].into_iter().chain(services) {
+            let message = Message { regarding, kind, reason, note: note.to_owned() };
+            self.untold.tell(message, |message| self.recorder.offer(message), now);
+        }
+    }
+
+    /// Tells what there was no room for.
+    pub(super) fn tell_untold(&mut self, now: Monotonic) {
+        self.untold.offer_again(|message| self.recorder.offer(message), now);
+    }
+
+    /// When [`Messages::tell_untold`] is wanted.
+    pub(super) fn next_deadline(&self) -> Option<Monotonic> {
+        self.untold.next_deadline()
     }
 
     fn holds(
