@@ -183,6 +183,11 @@ impl Prober {
         self.asked.contains_key(key) || self.queue.contains(key)
     }
 
+    /// Whether probes for this address are being sent now, or waited for: not while it rests until the next attempt.
+    pub fn is_probing(&self, key: &VipKey) -> bool {
+        self.asked.get(key).is_some_and(|asked| asked.rests.is_none())
+    }
+
     /// The addresses that are being asked about.
     pub fn all_asked(&self) -> impl Iterator<Item = VipKey> {
         self.asked.keys().chain(&self.queue).copied()

@@ -246,7 +246,8 @@ impl<S: Source> Driver<S> {
         let inputs = Inputs::open(&mut plane, args.log_claims)?;
         let view = inputs.netlink.observe().await?;
         let yields_settled = if opening == Opening::Fresh { 0 } else { plane.maps().fence()?.yields_settled };
-        let seed = u64::from(std::process::id());
+        // Not the process's number: that is 1 in every Pod.
+        let seed = fastrand::u64(..);
         Ok(Self {
             source,
             announcer: Announcer::start(&config.announce, seed, now),

@@ -127,6 +127,20 @@ fn several_rivals_that_answer_at_once_are_all_named() -> Result<()> {
 }
 
 #[test]
+fn a_claim_for_a_mac_that_nobody_can_have_is_a_conflict_too() -> Result<()> {
+    for (name, mac) in [("zero-mac", Mac::ZERO), ("group-mac", Mac::BROADCAST)] {
+        let scene = Scene::new(name)?;
+        let mut agent = scene.agent(&config("always"))?;
+        let rogue = Wire::open(&scene.rogue, "eth0")?;
+        let claim = Arp { eth_src: ROGUE, ..Arp::gratuitous_request(mac, VIP, Mac::ZERO) };
+        rogue.send(&claim.to_bytes())?;
+        agent
+            .wait_for_log(PATIENCE, &format!("the claim of {mac}"), |line| begins(line, "held", VIP, mac))?;
+    }
+    Ok(())
+}
+
+#[test]
 fn two_conflicts_at_once_are_two() -> Result<()> {
     let scene = Scene::new("two-conflicts")?;
     let (one, two) = (ip(20), ip(21));

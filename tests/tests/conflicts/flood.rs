@@ -1,4 +1,5 @@
-//! A rogue that floods a hundred thousand claims a second: who is behind an agent believes none, and the agent hardly feels it.
+//! A rogue that floods claims as fast as it can: who is behind an agent believes none, and the agent hardly feels it. How fast answers
+//! stay beside it is measured by `cargo xtask bench`.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -11,8 +11,9 @@ use vipward_tests::arp::{Arp, Mac};
 use vipward_tests::lan::Nic;
 use vipward_tests::process::Process;
 use vipward_tests::responder::Responder;
-use vipward_tests::scene::{NODE, PATIENCE, ROGUE, Scene, VIP, belief, ip, net, wait_until_running};
+use vipward_tests::scene::{CLIENT, NODE, PATIENCE, ROGUE, Scene, VIP, belief, ip, net, wait_until_running};
 use vipward_tests::tools;
+use vipward_tests::wait::wait_until;
 use vipward_tests::wire::{Frame, Wire};
 
 use super::{TAKEN_AFTER, begins, bound, conflicts_of, ends, has_role, wait_until_held, wait_until_in_use};
@@ -68,6 +69,24 @@ fn an_address_that_a_program_answers_for_is_left_alone_until_it_is_free() -> Res
         Ok(())
     })
     .map(drop)
+}
+
+#[test]
+fn who_only_asks_about_an_address_in_use_is_not_said_to_use_it() -> Result<()> {
+    let scene = Scene::new("in-use-asked")?;
+    let responder = Responder::start(&scene.rogue, "eth0", VIP, ROGUE)?;
+    let mut agent = scene.agent(&config())?;
+    agent.wait_for_log(PATIENCE, "that the address is in use", |line| begins(line, "in_use", VIP, ROGUE))?;
+    // Between two attempts, as most of the time; two seconds at least are left of the pause.
+    let client = Wire::open(&scene.client, "eth0")?;
+    client.send(&Arp::probe(CLIENT, VIP).to_bytes())?;
+    let answered = responder.counts().answered;
+    wait_until(PATIENCE, "another attempt", || Ok(responder.counts().answered > answered + 1))?;
+    let probed = agent.status()?["offenders"].as_array().cloned().unwrap_or_default();
+    assert!(probed.iter().any(|row| row["mac"] == CLIENT.to_string()), "it was heard: {probed:?}");
+    let told = conflicts_of(&agent, VIP)?;
+    assert!(!told.iter().any(|line| line.has("mac", CLIENT)), "{told:?}");
+    Ok(())
 }
 
 #[test]

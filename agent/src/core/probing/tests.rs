@@ -130,6 +130,18 @@ fn rfc_5227_2_1_1_whoever_is_heard_from_the_first_wait_to_the_last_means_that_th
 }
 
 #[test]
+fn rfc_5227_2_1_1_an_address_is_probed_for_during_an_attempt_and_not_between_two() {
+    let mut run = Run::start(&FAST, 7);
+    assert!(!run.prober.is_probing(&key(1)), "before");
+    run.tell(Event::Wanted(key(1)));
+    assert!(run.prober.is_probing(&key(1)), "from the first wait on");
+    run.until(at(150)).tell(heard(1));
+    assert!(!run.prober.is_probing(&key(1)) && run.prober.asks_about(&key(1)), "it rests");
+    run.after(RETRY + Duration::from_millis(1));
+    assert!(run.prober.is_probing(&key(1)), "again");
+}
+
+#[test]
 fn rfc_5227_2_1_1_after_max_conflicts_attempts_are_rate_limited() {
     let mut run = Run::start(&FAST, 7);
     run.tell(Event::Wanted(key(1)));

@@ -9,6 +9,7 @@ use super::{Driver, RunError, now, report, source::Source};
 use crate::core::{
     announce,
     conflict::{self, Counted, Line, Offender, Sight, What},
+    net::Interface,
     probing,
     time::Monotonic,
 };
@@ -38,13 +39,23 @@ impl<S: Source> Driver<S> {
     pub(super) fn hear(&mut self, events: &[Event]) -> Result<(), RunError> {
         let now = now()?;
         for event in events {
-            // A switch may send our own frames back, also to another of our interfaces.
-            if self.view.interfaces.values().any(|interface| interface.mac == MacAddr(event.sha)) {
+            // A switch may send our own frames back, also to another of our interfaces. An interface without a MAC, as `lo`, has
+            // the zero one here, which is nobody's on the wire.
+            let is_own = |interface: &Interface| interface.mac.0 == event.sha && !interface.mac.is_zero();
+            if self.view.interfaces.values().any(is_own) {
                 continue;
             }
             let own = self.view.interfaces.get(&event.ifindex).map(|interface| interface.mac);
             let key = VipKey { ifindex: event.ifindex, vlan: event.vlan, _pad: 0, addr: event.vip };
-            let is_asked = self.prober.asks_about(&key);
+            // RFC 5227, 2.1.1: who probes as well is a rival while we probe, and at no other time.
+            let is_asked = match event.kind {
+                EventKind::Probed => self.prober.is_probing(&key),
+                EventKind::Conflict
+                | EventKind::Contested
+                | EventKind::Moved
+                | EventKind::Yielded
+                | EventKind::Sighted => self.prober.asks_about(&key),
+            };
             match event.kind {
                 EventKind::Conflict => {
                     let is_ours = own == Some(MacAddr(event.holder));
@@ -122,8 +133,9 @@ impl<S: Source> Driver<S> {
     fn counted(&self) -> Result<Vec<Counted>, RunError> {
         let offenders = self.plane.maps().offenders()?;
         let is_stranger = |kind| match kind {
-            EventKind::Conflict | EventKind::Sighted | EventKind::Probed => true,
-            EventKind::Contested | EventKind::Moved | EventKind::Yielded => false,
+            EventKind::Conflict | EventKind::Sighted => true,
+            // Whoever only probes uses nothing, and may be a person who asks who does.
+            EventKind::Probed | EventKind::Contested | EventKind::Moved | EventKind::Yielded => false,
         };
         let is_peer = |mac: [u8; 6]| self.config.peers.contains(&MacAddr(mac));
         let strangers =
@@ -155,6 +167,10 @@ impl<S: Source> Driver<S> {
                     if !self.probe(&key) {
                         self.prober.on_event(probing::Event::NotSent(key), now()?);
                     }
+                }
+                // Without its entry the program tells nothing of it: that nothing was heard says nothing.
+                probing::Command::Free(key) if self.behind.left(key.addr.into()).is_some() => {
+                    self.prober.on_event(probing::Event::Wanted(key), now()?);
                 }
                 probing::Command::Free(key) => {
                     self.tell_conflicts(conflict::Event::Free(key))?;
