@@ -2,23 +2,24 @@
 
 #[path = "doctor/report.rs"]
 mod report;
+#[path = "doctor/sight.rs"]
+mod sight;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
 use anyhow::{Context, Result};
 use tempfile::TempDir;
-use vipward_tests::agent::{Agent, AgentOptions};
+use vipward_tests::agent::AgentOptions;
 use vipward_tests::bpffs::Bpffs;
 use vipward_tests::hook::{Hook, Hooked};
 use vipward_tests::lan::{Host, Lan, Nic};
-use vipward_tests::node::{Attachment, HOLDS_ONE, Node};
+use vipward_tests::node::{HOLDS_ONE, Node};
 use vipward_tests::process::output_of;
 use vipward_tests::scene::{NODE, PATIENCE, Pair, Scene, VIP, net, start_agent};
 use vipward_tests::tools::bpftool;
 use vipward_tests::wait::wait_until;
 
-use report::{ILL, Report, doctor, doctor_at};
+use report::{ILL, doctor, doctor_at};
 
 const GREEN: &str = "green";
 const YELLOW: &str = "yellow";
@@ -289,25 +290,6 @@ fn a_link_that_was_detached_behind_our_back_is_red() -> Result<()> {
 }
 
 #[test]
-fn a_process_that_holds_addresses_too_is_named_where_it_runs_and_nowhere_else() -> Result<()> {
-    let scene = Scene::new("keepalived")?;
-    let directory = TempDir::new()?;
-    let keepalived = directory.path().join("keepalived");
-    fs::copy("/bin/sleep", &keepalived)?;
-    fs::set_permissions(&keepalived, fs::Permissions::from_mode(0o755))?;
-    let mut command = scene.node.command(&keepalived);
-    command.arg("600");
-    let process = scene.node.spawn(command)?;
-    let pin_dir = scene.bpffs.pin_dir("node");
-    let pid = format!("keepalived (pid {})", process.pid());
-    let report = doctor_at(&scene.node, &pin_dir, &[])?;
-    report.assert("other-vip-software", None, YELLOW, &[&pid], &["stop the other"]);
-    let report = doctor_at(&scene.rogue, &pin_dir, &[])?;
-    report.assert("other-vip-software", None, GREEN, &[], &[]);
-    Ok(())
-}
-
-#[test]
 fn a_pin_directory_that_is_on_no_bpffs_is_red() -> Result<()> {
     let host = Host::new("node")?;
     let elsewhere = TempDir::new()?;
@@ -318,59 +300,5 @@ fn a_pin_directory_that_is_on_no_bpffs_is_red() -> Result<()> {
     report.assert("fence", None, NOT_APPLICABLE, &[], &[]);
     report.assert("link", None, RED, &["no interface"], &["--interface"]);
     assert_eq!(report.code, ILL, "{report}");
-    Ok(())
-}
-
-#[test]
-fn capabilities_that_are_missing_are_named() -> Result<()> {
-    let (host, bpffs) = (Host::new("node")?, Bpffs::mount()?);
-    let mut command = host.command("setpriv");
-    command.args(["--bounding-set", "-perfmon,-sys_admin"]).arg(Agent::default_binary());
-    command.args(["doctor", "-o", "json", "--pin-dir"]).arg(bpffs.pin_dir("node"));
-    let report = Report::of(command)?;
-    report.assert(
-        "capabilities",
-        None,
-        RED,
-        &["this process lacks CAP_PERFMON"],
-        &["AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_NET_RAW CAP_PERFMON"],
-    );
-    assert_eq!(report.code, ILL, "{report}");
-    Ok(())
-}
-
-#[test]
-fn without_rights_what_cannot_be_read_is_unknown_and_what_can_is_told() -> Result<()> {
-    let node = Node::start("nobody", HOLDS_ONE)?;
-    // A copy where everybody may go.
-    let directory = TempDir::new()?;
-    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))?;
-    let binary = directory.path().join("vipward");
-    fs::copy(Agent::default_binary(), &binary)?;
-    let mut command = node.host.command("setpriv");
-    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps", "-all"]);
-    command.args(["--bounding-set", "-all"]).arg(&binary);
-    command.args(["doctor", "-o", "json", "--pin-dir"]).arg(&node.agent.options.pin_dir);
-    let report = Report::of(command)?;
-    for check in ["pins", "fence", "map-fill", "bound-elsewhere"] {
-        report.assert(check, None, UNKNOWN, &["denied"], &["sudo"]);
-    }
-    for check in ["xdp", "other-xdp", "veth-peer"] {
-        report.assert(check, Some("eth0"), UNKNOWN, &["denied"], &["sudo"]);
-    }
-    report.assert("tc", Some("eth0"), UNKNOWN, &["not permitted"], &["sudo"]);
-    report.assert("link", Some("eth0"), GREEN, &["carrier"], &[]);
-    report.assert("kernel", None, GREEN, &[], &[]);
-    // Locks and the capabilities of processes are for everybody to see.
-    report.assert("agent", None, GREEN, &[&format!("pid {}", node.agent.pid()?)], &[]);
-    report.assert("capabilities", None, GREEN, &["the agent has"], &[]);
-    assert_eq!(report.code, 0, "{report}");
-    Ok(())
-}
-
-#[test]
-fn a_namespace_that_is_not_the_first_sees_no_limits_of_the_neighbour_table() -> Result<()> {
-    let node = Node::launch("neighbours", Attachment::Generic, HOLDS_ONE, |_| {})?;
-    doctor(&node, &[])?.assert("neighbour-table", None, UNKNOWN, &["first network namespace"], &[]);
     Ok(())
 }

@@ -106,6 +106,21 @@ fn known<T>(name: &'static str, fact: &Fact<T>, check: impl FnOnce(&T) -> Check)
     }
 }
 
+/// What helps where processes are out of sight.
+const SEE_ALL: &str =
+    "run the doctor on the node itself (sudo vipward doctor), or in a Pod with hostPID: true";
+
+/// What `check` makes of a process that is not among those that were seen; unknown unless every process was.
+fn absent(name: &'static str, facts: &Facts, check: impl FnOnce() -> Check) -> Check {
+    known(name, &facts.sees_all_processes, |all| {
+        if *all {
+            return check();
+        }
+        let found = "none is seen in this PID namespace (a container's), and what runs outside of it is not";
+        Check::new(name, State::Unknown, found, Some(SEE_ALL.to_owned()))
+    })
+}
+
 /// Every check, the host's first.
 pub fn examine(facts: &Facts) -> Vec<Check> {
     let mut checks = machine::checks(facts);

@@ -54,6 +54,7 @@ pub async fn read(dir: &Path, wanted: Vec<InterfacePattern>) -> Facts {
         conf: confs,
         neighbours: files::neighbours(),
         processes: processes::of_this_network(),
+        sees_all_processes: processes::are_all_seen(),
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use vipward_common::Role;
 
-use super::{Bound, Check, Conf, Contents, Fact, Facts, Unread, known, links};
+use super::{Bound, Check, Conf, Contents, Fact, Facts, Unread, absent, known, links};
 use crate::core::net::{Interface, NetView};
 
 /// kube-proxy's interface in IPVS mode: every Service's address is on it, on every node.
@@ -43,7 +43,7 @@ fn kube_proxy(facts: &Facts) -> Check {
             Ok(processes) if processes.iter().any(|process| process.name == "kube-proxy") => {
                 Check::green(NAME, "iptables or nftables: VIPs are on no interface")
             }
-            Ok(_) => Check::not_applicable(NAME, "does not run here"),
+            Ok(_) => absent(NAME, facts, || Check::not_applicable(NAME, "does not run here")),
             Err(unread) => Check::unknown(NAME, unread),
         }
     })

@@ -44,8 +44,10 @@ pub struct Facts {
     pub conf: BTreeMap<String, Fact<Conf>>,
     /// The kernel's neighbour table.
     pub neighbours: Fact<Neighbours>,
-    /// The processes of this network namespace.
+    /// The processes of this network namespace, as far as `/proc` shows them.
     pub processes: Fact<Vec<Process>>,
+    /// Whether `/proc` shows every process of the machine, and not only those of a PID namespace.
+    pub sees_all_processes: Fact<bool>,
 }
 
 /// The machine, and what this process may do.

@@ -1,6 +1,6 @@
 //! The kernel, and what this process may do with it.
 
-use super::{Agent, Check, Facts, known};
+use super::{Agent, Check, Facts, SEE_ALL, State, known};
 
 /// A process with this much could load everything on a kernel that counts BPF memory as locked memory.
 const ENOUGH_LOCKED_BYTES: u64 = 256 << 20;
@@ -44,9 +44,13 @@ fn btf(facts: &Facts) -> Check {
 /// The agent's own, when one runs: then this process only looks.
 fn capabilities(facts: &Facts) -> Check {
     let name = "capabilities";
-    let (who, missing) = match &facts.machine.missing_in_agent {
-        Some(missing) => ("the agent", missing),
-        None => ("this process", &facts.machine.missing_here),
+    let (who, missing) = match (&facts.machine.missing_in_agent, &facts.agent) {
+        (Some(missing), _) => ("the agent", missing),
+        (None, Ok(Agent::Runs(_))) => {
+            let found = "an agent runs, and its process is not seen (it is in another PID namespace)";
+            return Check::new(name, State::Unknown, found, Some(SEE_ALL.to_owned()));
+        }
+        (None, Ok(Agent::None) | Err(_)) => ("this process", &facts.machine.missing_here),
     };
     known(name, missing, |missing| {
         if missing.is_empty() {

@@ -1,6 +1,6 @@
 //! What else on the host matters to VIPs: the neighbour table, and other software that holds addresses.
 
-use super::{Check, Facts, Process, known};
+use super::{Check, Facts, Process, absent, known};
 
 /// What the kernel starts with (`gc_thresh3`).
 const DEFAULT_LIMIT: u32 = 1_024;
@@ -62,7 +62,7 @@ fn other_software(facts: &Facts) -> Check {
     known(NAME, &facts.processes, |processes| {
         let found: Vec<_> = processes.iter().filter_map(rival).collect();
         if found.is_empty() {
-            return Check::green(NAME, "none runs here");
+            return absent(NAME, facts, || Check::green(NAME, "none runs here"));
         }
         Check::yellow(
             NAME,

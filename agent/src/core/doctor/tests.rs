@@ -68,6 +68,7 @@ fn healthy() -> Facts {
         conf: BTreeMap::from([("all".to_owned(), Ok(conf)), ("eth0".to_owned(), Ok(conf))]),
         neighbours: Ok(Neighbours { limits: [128, 512, 1_024], entries: 12, overflows: 0 }),
         processes: Ok(vec![process(1, "systemd", "init"), process(4_711, "vipward", "vipward")]),
+        sees_all_processes: Ok(true),
     }
 }
 
@@ -239,6 +240,7 @@ fn nothing_that_could_not_be_read_is_green() {
     facts.bound = Err(why());
     facts.neighbours = Err(why());
     facts.processes = Err(why());
+    facts.sees_all_processes = Err(why());
     facts.conf.clear();
     facts.network = Err(why());
     for check in examine(&facts) {

@@ -2,12 +2,16 @@
 
 use std::{
     fs, io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
 use crate::core::doctor::{Fact, Process, Unread};
 
 const PROC: &str = "/proc";
+/// `PROC_PID_INIT_INO` of the kernel's `include/linux/proc_ns.h`: the inode of the machine's first PID namespace, the
+/// one that has every process in it.
+const FIRST_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
 
 /// The processes that see the interfaces that we see; those of which that cannot be told are taken for such.
 pub(super) fn of_this_network() -> Fact<Vec<Process>> {
@@ -25,6 +29,20 @@ pub(super) fn of_this_network() -> Fact<Vec<Process>> {
         (!elsewhere).then_some(Process { pid, name, program })
     };
     Ok(entries.filter_map(|entry| process(entry.ok()?.path())).collect())
+}
+
+/// Whether those are all that there are: other PID namespaces but the first see only what they started, and with
+/// `hidepid` (proc(5)) a user sees only what is theirs, and so not process 1.
+pub(super) fn are_all_seen() -> Fact<bool> {
+    fs::read("/proc/1/comm").map_err(|error| Unread {
+        reason: format!("/proc does not show process 1 (hidepid hides those of other users): {error}"),
+        denied: true,
+    })?;
+    let namespace = fs::metadata("/proc/self/ns/pid").map_err(|error| Unread {
+        reason: format!("failed to look for this PID namespace: {error}"),
+        denied: error.kind() == io::ErrorKind::PermissionDenied,
+    })?;
+    Ok(namespace.ino() == FIRST_PID_NAMESPACE)
 }
 
 fn network_of(process: &Path) -> Option<PathBuf> {

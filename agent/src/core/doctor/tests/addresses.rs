@@ -30,7 +30,7 @@ fn conf(facts: &mut Facts, change: impl Fn(&mut Conf)) {
 }
 
 #[test]
-fn vips_as_addresses_of_this_host() {
+fn kube_proxy_and_how_it_serves() {
     assert_rows(
         None,
         &[
@@ -45,6 +45,25 @@ fn vips_as_addresses_of_this_host() {
                 &[],
             ),
             (
+                "perhaps outside of this PID namespace",
+                |it| it.sees_all_processes = Ok(false),
+                "kube-proxy",
+                Unknown,
+                &["none is seen", "PID namespace"],
+                &["hostPID: true"],
+            ),
+            (
+                "IPVS, whatever runs where",
+                |it| {
+                    ipvs(it);
+                    it.sees_all_processes = Ok(false);
+                },
+                "kube-proxy",
+                Green,
+                &["IPVS"],
+                &[],
+            ),
+            (
                 "no /proc",
                 |it| it.processes = Err(unread("no /proc")),
                 "kube-proxy",
@@ -52,6 +71,15 @@ fn vips_as_addresses_of_this_host() {
                 &["no /proc"],
                 &[],
             ),
+        ],
+    );
+}
+
+#[test]
+fn vips_as_addresses_of_this_host() {
+    assert_rows(
+        None,
+        &[
             ("none bound", |_| {}, "bound-elsewhere", Green, &[], &[]),
             ("ours is bound", bind_held, "bound-elsewhere", Green, &[], &[]),
             (

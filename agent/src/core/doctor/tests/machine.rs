@@ -55,6 +55,7 @@ fn the_kernel_and_what_the_agent_may_do() {
             (
                 "no agent, and this process lacks two",
                 |it| {
+                    it.agent = Ok(Agent::None);
                     it.machine.missing_in_agent = None;
                     it.machine.missing_here = Ok(vec!["CAP_BPF".to_owned(), "CAP_PERFMON".to_owned()]);
                 },
@@ -65,11 +66,19 @@ fn the_kernel_and_what_the_agent_may_do() {
             ),
             (
                 "no agent, and this process has all",
-                |it| it.machine.missing_in_agent = None,
+                |it| (it.agent, it.machine.missing_in_agent) = (Ok(Agent::None), None),
                 "capabilities",
                 Green,
                 &["this process has"],
                 &[],
+            ),
+            (
+                "an agent in another PID namespace",
+                |it| (it.agent, it.machine.missing_in_agent) = (Ok(Agent::Runs(None)), None),
+                "capabilities",
+                Unknown,
+                &["an agent runs", "PID namespace"],
+                &["hostPID: true"],
             ),
         ],
     );

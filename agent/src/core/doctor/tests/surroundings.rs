@@ -6,7 +6,7 @@ fn entries(facts: &mut Facts, entries: u32) {
 }
 
 #[test]
-fn the_neighbour_table_and_other_software() {
+fn the_neighbour_table() {
     let remedy: &[&str] = &["gc_thresh3=4096", "gc_thresh2=2048"];
     assert_rows(
         None,
@@ -46,6 +46,15 @@ fn the_neighbour_table_and_other_software() {
                 &["initial namespace"],
                 &[],
             ),
+        ],
+    );
+}
+
+#[test]
+fn other_software_that_holds_addresses() {
+    assert_rows(
+        None,
+        &[
             ("no rival", |_| {}, "other-vip-software", Green, &["none runs here"], &[]),
             (
                 "not read",
@@ -54,6 +63,33 @@ fn the_neighbour_table_and_other_software() {
                 Unknown,
                 &["no /proc"],
                 &[],
+            ),
+            (
+                "in a container's PID namespace",
+                |it| it.sees_all_processes = Ok(false),
+                "other-vip-software",
+                Unknown,
+                &["none is seen", "PID namespace"],
+                &["on the node itself", "hostPID: true"],
+            ),
+            (
+                "nobody knows in which",
+                |it| it.sees_all_processes = Err(unread("no /proc/self")),
+                "other-vip-software",
+                Unknown,
+                &["no /proc/self"],
+                &[],
+            ),
+            (
+                "in that namespace too",
+                |it| {
+                    it.sees_all_processes = Ok(false);
+                    it.processes = Ok(vec![process(77, "keepalived", "keepalived")]);
+                },
+                "other-vip-software",
+                Yellow,
+                &["keepalived (pid 77)"],
+                &["stop the other"],
             ),
             (
                 "by its name",
