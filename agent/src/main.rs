@@ -215,10 +215,17 @@ fn watch(args: &WatchArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Examines the host.
+/// Examines the host. While a heartbeat takes long, says on stderr for how long.
 fn doctor(args: DoctorArgs, called: CalledAs) -> anyhow::Result<ExitCode> {
     let DoctorArgs { pins, interfaces, strict, output } = args;
-    let facts = runtime()?.block_on(examination::read(&pins.pin_dir, interfaces));
+    let mut told = Duration::ZERO;
+    let progress = |watched: Duration| {
+        if watched >= told + PROGRESS_AFTER {
+            told += PROGRESS_AFTER;
+            eprintln!("watched the fence for {}: no heartbeat so far", humantime::format_duration(told));
+        }
+    };
+    let facts = runtime()?.block_on(examination::read(&pins.pin_dir, interfaces, progress));
     if called == CalledAs::Plugin && matches!(facts.plane, Ok(None)) {
         eprintln!("note: {ON_A_NODE}");
     }

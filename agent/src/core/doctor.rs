@@ -15,8 +15,8 @@ mod tests;
 use serde::Serialize;
 
 pub use self::facts::{
-    Agent, Bound, Conf, Contents, Fact, Facts, FenceFact, Machine, Neighbours, Nic, PinDir, PinnedLink,
-    Plane, Process, TcProgram, Unread, Vip,
+    Agent, Bound, Conf, Contents, Fact, Facts, FenceFact, Heartbeat, Machine, Neighbours, Nic, PinDir,
+    PinnedLink, Plane, Process, TcProgram, Unread, Validity, Vip,
 };
 
 /// How a check came out.

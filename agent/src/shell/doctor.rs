@@ -1,9 +1,10 @@
 //! `vipward doctor`: reads what the core's checks need, and shows what they make of it.
 //!
 //! Each fact is read on its own, so that one that cannot be read hides no other. Nothing is changed, and no agent is
-//! needed.
+//! needed. Only for a heartbeat is waited.
 
 mod ethtool;
+mod fence;
 mod files;
 mod netdev;
 mod pins;
@@ -11,7 +12,7 @@ mod processes;
 mod report;
 mod tc;
 
-use std::{collections::BTreeMap, error::Error, io, path::Path};
+use std::{collections::BTreeMap, error::Error, io, path::Path, time::Duration};
 
 pub use self::report::{Report, Summary};
 pub(super) use self::{files::conf, netdev::has_native_xdp};
@@ -26,8 +27,8 @@ use crate::core::{
     net::NetView,
 };
 
-/// Reads everything about this host.
-pub async fn read(dir: &Path, wanted: Vec<InterfacePattern>) -> Facts {
+/// Reads everything about this host. While a heartbeat is waited for, `watched` is told for how long.
+pub async fn read(dir: &Path, wanted: Vec<InterfacePattern>, watched: impl FnMut(Duration)) -> Facts {
     let network = observe().await;
     let agent = preflight::user_of(dir).map_err(|error| unread(&error));
     let lowers = netlink::lowers().await.unwrap_or_default();
@@ -44,7 +45,7 @@ pub async fn read(dir: &Path, wanted: Vec<InterfacePattern>) -> Facts {
     Facts {
         machine: machine(agent.as_ref().ok().copied()),
         pin_dir: preflight::look_at(dir).map_err(|error| unread(&error)),
-        plane: pins::read(dir),
+        plane: pins::read(dir, watched).await,
         dir: dir.to_owned(),
         agent,
         wanted,

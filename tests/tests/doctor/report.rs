@@ -27,6 +27,8 @@ impl Row {
 pub(crate) struct Report {
     pub(crate) code: i32,
     pub(crate) rows: Vec<Row>,
+    /// What it said on stderr meanwhile.
+    pub(crate) said: String,
     whole: Value,
 }
 
@@ -45,13 +47,20 @@ impl Report {
             serde_json::from_slice(&output.stdout).with_context(|| format!("no JSON: {said}"))?;
         let rows =
             whole["checks"].as_array().context("no list of checks")?.iter().cloned().map(Row).collect();
-        Ok(Self { code: output.status.code().context("it was killed")?, rows, whole })
+        Ok(Self { code: output.status.code().context("it was killed")?, rows, said, whole })
     }
 
     /// The checks of a state, in words.
     pub(crate) fn of_state(&self, state: &str) -> Vec<String> {
         let rows = self.rows.iter().filter(|row| row.text("state") == state);
         rows.map(|row| row.0.to_string()).collect()
+    }
+
+    /// The check, which must be there.
+    pub(crate) fn row(&self, check: &str, interface: Option<&str>) -> &Row {
+        let is_it = |row: &&Row| row.text("check") == check && row.0["interface"].as_str() == interface;
+        let row = self.rows.iter().find(is_it);
+        row.unwrap_or_else(|| panic!("no check {check} of {interface:?} in {self}"))
     }
 
     /// Fails unless the check came out like this; yellow and red have a remedy.
@@ -63,9 +72,7 @@ impl Report {
         found: &[&str],
         remedy: &[&str],
     ) {
-        let is_it = |row: &&Row| row.text("check") == check && row.0["interface"].as_str() == interface;
-        let row = self.rows.iter().find(is_it);
-        let row = row.unwrap_or_else(|| panic!("no check {check} of {interface:?} in {self}"));
+        let row = self.row(check, interface);
         assert_eq!(row.text("state"), state, "{}\n{self}", row.0);
         for part in found {
             assert!(row.text("found").contains(part), "{part:?} in {}", row.0);

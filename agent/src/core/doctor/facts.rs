@@ -1,9 +1,9 @@
 //! What was read about a host, before anything is made of it.
 
-use std::{collections::BTreeMap, net::Ipv4Addr, path::PathBuf};
+use std::{collections::BTreeMap, net::Ipv4Addr, path::PathBuf, time::Duration};
 
 use ipnet::Ipv4Net;
-use vipward_common::{FenceState, MacAddr, Policy, Role};
+use vipward_common::{MacAddr, Policy, Role};
 
 use crate::core::{config::InterfacePattern, net::NetView};
 
@@ -147,17 +147,43 @@ pub struct Vip {
     pub mac: MacAddr,
 }
 
-/// The fence, as of now.
+/// The fence, as of one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FenceFact {
     /// Whether this node may answer.
-    pub state: FenceState,
+    pub state: Validity,
     /// What is done between the deadline and the end of holding over.
     pub policy: Policy,
     /// Nanoseconds until the deadline; negative since it.
     pub left_ns: i64,
     /// The same for the end of holding over.
     pub hold_left_ns: i64,
+}
+
+/// Whether this node may answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Validity {
+    /// It may; the fence was watched for a heartbeat.
+    Valid(Heartbeat),
+    /// The agent is late, and the policy is to answer on.
+    HeldOver,
+    /// It may not.
+    Over,
+}
+
+/// What became of a valid fence while it was watched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Heartbeat {
+    /// The agent moved it.
+    Seen {
+        /// Nanoseconds from when that was seen until the new deadline: for how long a heartbeat is good.
+        good_for_ns: i64,
+    },
+    /// It stayed as it was.
+    Missed {
+        /// For so long.
+        watched: Duration,
+    },
 }
 
 /// An address on an interface.

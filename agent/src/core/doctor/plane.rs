@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
-use vipward_common::{FenceState, MAX_PEERS, Policy, Role};
+use vipward_common::{MAX_PEERS, Policy, Role};
 
-use super::{Agent, Check, Contents, Fact, Facts, FenceFact, PinDir, Plane, known, machine};
+use super::{
+    Agent, Check, Contents, Fact, Facts, FenceFact, Heartbeat, PinDir, Plane, Validity, known, machine,
+};
 
 /// Where bpffs belongs.
 const BPFFS: &str = "/sys/fs/bpf";
 const GROUP_OR_OTHERS_WRITE: u32 = 0o022;
 /// A map that is fuller than so many percent is told before it is full.
 const NEARLY_FULL: usize = 80;
+const FENCE: &str = "fence";
 
 pub(super) fn checks(facts: &Facts) -> Vec<Check> {
     let bpffs = known("bpffs", &facts.pin_dir, |dir| bpffs(facts, dir));
@@ -101,7 +104,7 @@ fn pins(facts: &Facts) -> Check {
 
 /// What the maps say, when there are any.
 fn contents(facts: &Facts) -> Vec<Check> {
-    const NAMES: [&str; 3] = ["fence", "map-fill", "events-lost"];
+    const NAMES: [&str; 3] = [FENCE, "map-fill", "events-lost"];
     let contents: Fact<&Contents> = match &facts.plane {
         Ok(None) => {
             return NAMES.map(|name| Check::not_applicable(name, "nothing is pinned")).into();
@@ -118,17 +121,13 @@ fn contents(facts: &Facts) -> Vec<Check> {
 }
 
 fn fence(contents: &Contents) -> Check {
-    let name = "fence";
     let FenceFact { state, policy, left_ns, hold_left_ns } = contents.fence;
-    let time = |ns: i64| humantime::format_duration(tenths(ns)).to_string();
     let had = contents.vips.iter().filter(|vip| vip.role != Role::Foreign).count();
     let remedy = "start the agent again, or see in its log why it cannot renew (no API server, no CPU time)";
     match state {
-        FenceState::Valid => {
-            Check::green(name, format!("valid for {} more, unless it is moved", time(left_ns)))
-        }
-        FenceState::HeldOver => Check::yellow(
-            name,
+        Validity::Valid(heartbeat) => valid(heartbeat, left_ns),
+        Validity::HeldOver => Check::yellow(
+            FENCE,
             format!(
                 "held over: the agent has not moved it in time, and the deadline passed {} ago; answering goes on \
                  for {}",
@@ -137,26 +136,49 @@ fn fence(contents: &Contents) -> Check {
             ),
             remedy,
         ),
-        FenceState::Over => {
+        Validity::Over => {
             let passed = match policy {
                 Policy::Stop => left_ns,
                 Policy::Hold => left_ns.max(hold_left_ns),
             };
             let found = format!("over since {}: {had} VIPs of this node are not answered", time(passed));
-            Check::red(name, found, remedy)
+            Check::red(FENCE, found, remedy)
+        }
+    }
+}
+
+/// A heartbeat moves the deadline to as long after it as it is good for, so that what a fence has left says when it was.
+fn valid(heartbeat: Heartbeat, left_ns: i64) -> Check {
+    let left = time(left_ns);
+    match heartbeat {
+        Heartbeat::Seen { good_for_ns } => {
+            let age = time(good_for_ns.saturating_sub(left_ns).max(0));
+            Check::green(FENCE, format!("the last heartbeat was {age} ago; valid for another {left}"))
+        }
+        Heartbeat::Missed { watched } => {
+            let watched = span(watched);
+            Check::yellow(
+                FENCE,
+                format!("not moved while it was watched for {watched}; valid for another {left}"),
+                format!(
+                    "see whether the agent hangs, or why it cannot renew: its log, and its /livez; a heartbeat that is \
+                     set to come more seldom than every {watched} is as it should be"
+                ),
+            )
         }
     }
 }
 
 /// A time for people, whichever side of now it is on.
-fn tenths(ns: i64) -> Duration {
-    const TENTH: u64 = 100_000_000;
-    let ns = ns.unsigned_abs();
-    if ns < 60 * 10 * TENTH {
-        Duration::from_nanos(ns / TENTH * TENTH)
-    } else {
-        Duration::from_secs(ns / (10 * TENTH))
-    }
+fn time(ns: i64) -> String {
+    span(Duration::from_nanos(ns.unsigned_abs()))
+}
+
+/// A time without what is less than a tenth of a second, and after a minute less than a second.
+fn span(time: Duration) -> String {
+    const LONG: Duration = Duration::from_mins(1);
+    let tenths = if time < LONG { time.subsec_millis() / 100 } else { 0 };
+    humantime::format_duration(Duration::new(time.as_secs(), tenths * 100_000_000)).to_string()
 }
 
 fn map_fill(contents: &Contents) -> Check {

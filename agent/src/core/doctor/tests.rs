@@ -1,6 +1,6 @@
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-use vipward_common::{FenceState, MacAddr, Policy, Role};
+use vipward_common::{MacAddr, Policy, Role};
 
 use super::*;
 use crate::core::net::{Interface, NetView};
@@ -54,9 +54,9 @@ fn healthy() -> Facts {
                 peers: 2,
                 events_lost: 0,
                 fence: FenceFact {
-                    state: FenceState::Valid,
+                    state: Validity::Valid(Heartbeat::Seen { good_for_ns: 3 * SECOND }),
                     policy: Policy::Hold,
-                    left_ns: 3 * SECOND,
+                    left_ns: 26 * SECOND / 10,
                     hold_left_ns: 3_600 * SECOND,
                 },
             }),

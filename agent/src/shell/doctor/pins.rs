@@ -1,20 +1,21 @@
 //! The pins of a data plane, and the names of loaded programs.
 
-use std::{collections::BTreeMap, io, path::Path};
+use std::{collections::BTreeMap, io, path::Path, time::Duration};
 
 use aya::programs::loaded_programs;
-use vipward_common::{ABI_VERSION, Fence, maps as names};
+use vipward_common::{ABI_VERSION, maps as names};
 
+use super::fence;
 use crate::{
-    core::doctor::{Contents, Fact, FenceFact, PinnedLink, Plane, Unread, Vip},
+    core::doctor::{Contents, Fact, PinnedLink, Plane, Unread, Vip},
     shell::{
         bpf::{BpfError, Maps, Mode, Pins},
         clock,
     },
 };
 
-/// What is pinned under `dir`; none when nothing is.
-pub(super) fn read(dir: &Path) -> Fact<Option<Plane>> {
+/// What is pinned under `dir`; none when nothing is. `watched` is told for how long the fence has been watched.
+pub(super) async fn read(dir: &Path, watched: impl FnMut(Duration)) -> Fact<Option<Plane>> {
     let pins = Pins::new(dir);
     let mut missing = Vec::new();
     for name in names::ALL {
@@ -44,12 +45,12 @@ pub(super) fn read(dir: &Path) -> Fact<Option<Plane>> {
         .collect();
     let contents = match missing.first() {
         Some(map) => Err(Unread { reason: format!("the pin of {map} is missing"), denied: false }),
-        None => contents(&pins),
+        None => contents(&pins, watched).await,
     };
     Ok(Some(Plane { missing, links, contents }))
 }
 
-fn contents(pins: &Pins) -> Fact<Contents> {
+async fn contents(pins: &Pins, watched: impl FnMut(Duration)) -> Fact<Contents> {
     let failed = |error: BpfError| super::unread(&error);
     let maps = Maps::open(pins).map_err(failed)?;
     let version = maps.meta().map_err(failed)?.abi_version;
@@ -69,19 +70,8 @@ fn contents(pins: &Pins) -> Fact<Contents> {
         max_vips: maps.max_vips(),
         peers: maps.peers().map_err(failed)?.len(),
         events_lost: maps.counters().map_err(failed)?.events_lost,
-        fence: fence(&maps.fence().map_err(failed)?, now_ns),
+        fence: fence::read(&maps, watched).await?,
     })
-}
-
-fn fence(fence: &Fence, now_ns: u64) -> FenceFact {
-    // Both are less than 2^63 ns, which is 292 years, after the machine's start.
-    let left = |until_ns: u64| until_ns.cast_signed().saturating_sub(now_ns.cast_signed());
-    FenceFact {
-        state: fence.state(now_ns),
-        policy: fence.policy,
-        left_ns: left(fence.deadline_ns),
-        hold_left_ns: left(fence.hold_until_ns),
-    }
 }
 
 /// The names of loaded programs by their ids; none without `CAP_SYS_ADMIN`.

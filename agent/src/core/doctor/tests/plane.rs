@@ -127,16 +127,49 @@ fn whether_an_agent_and_its_pins_are_there() {
 }
 
 #[test]
-fn what_the_maps_say() {
+fn the_fence_and_the_last_heartbeat() {
     assert_rows(
         None,
         &[
-            ("moved", |_| {}, "fence", Green, &["valid for 3s more"], &[]),
+            (
+                "moved",
+                |_| {},
+                "fence",
+                Green,
+                &["the last heartbeat was 400ms ago; valid for another 2s 600ms"],
+                &[],
+            ),
+            (
+                "moved just before it was looked at, which was seen at the next look only",
+                |it| {
+                    let good_for_ns = 3 * SECOND - SECOND / 20;
+                    let fence = &mut it.contents().fence;
+                    fence.state = Validity::Valid(Heartbeat::Seen { good_for_ns });
+                    fence.left_ns = 3 * SECOND - 1;
+                },
+                "fence",
+                Green,
+                &["the last heartbeat was 0s ago; valid for another 2s 900ms"],
+                &[],
+            ),
+            (
+                "not moved",
+                |it| {
+                    let watched = Duration::from_millis(3_004);
+                    let fence = &mut it.contents().fence;
+                    fence.state = Validity::Valid(Heartbeat::Missed { watched });
+                    fence.left_ns = 57 * SECOND;
+                },
+                "fence",
+                Yellow,
+                &["not moved while it was watched for 3s; valid for another 57s"],
+                &["hangs", "its log", "/livez", "more seldom than every 3s is as it should be"],
+            ),
             (
                 "held over",
                 |it| {
                     let fence = &mut it.contents().fence;
-                    fence.state = FenceState::HeldOver;
+                    fence.state = Validity::HeldOver;
                     fence.left_ns = -12_340_000_000;
                     fence.hold_left_ns = 3_588 * SECOND;
                 },
@@ -149,7 +182,7 @@ fn what_the_maps_say() {
                 "held over for long enough",
                 |it| {
                     let fence = &mut it.contents().fence;
-                    fence.state = FenceState::Over;
+                    fence.state = Validity::Over;
                     fence.left_ns = -3_700 * SECOND;
                     fence.hold_left_ns = -100 * SECOND;
                 },
@@ -162,7 +195,7 @@ fn what_the_maps_say() {
                 "stopped",
                 |it| {
                     let fence = &mut it.contents().fence;
-                    (fence.state, fence.policy) = (FenceState::Over, Policy::Stop);
+                    (fence.state, fence.policy) = (Validity::Over, Policy::Stop);
                     fence.left_ns = -5 * SECOND;
                     fence.hold_left_ns = 3_600 * SECOND;
                 },
@@ -180,6 +213,15 @@ fn what_the_maps_say() {
                 &["layout 9"],
                 &[],
             ),
+        ],
+    );
+}
+
+#[test]
+fn what_the_maps_say() {
+    assert_rows(
+        None,
+        &[
             ("room", |_| {}, "map-fill", Green, &["vips_v4 2 of 65536", "peers 2 of 16384"], &[]),
             (
                 "little room",
