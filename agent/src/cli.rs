@@ -29,6 +29,7 @@ pub use self::{
     who_has::{ReportFormat, WhoHasArgs},
 };
 use crate::shell::{
+    kube::Access,
     metrics::DEFAULT_MAX_VIPS as DEFAULT_SERIES_VIPS,
     pages::{Listen, ListenAddress},
 };
@@ -232,16 +233,31 @@ pub struct StatusArgs {
     pub output: Output,
 }
 
-/// Where the cluster's records are, and how long they are looked at.
+/// The way to the API server, for commands that people call.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "With --cluster")]
-pub struct RecordArgs {
+pub struct AccessArgs {
     /// The cluster's configuration. Default: ~/.kube/config, else the service account of the Pod.
     #[arg(long, value_name = "FILE", env = "KUBECONFIG")]
     pub kubeconfig: Option<PathBuf>,
     /// The kubeconfig's context. Default: its current one.
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
+}
+
+impl AccessArgs {
+    /// What was said here; `at_home` is the kubeconfig when none was named.
+    pub fn access(&self, at_home: impl FnOnce() -> Option<PathBuf>) -> Access {
+        Access { kubeconfig: self.kubeconfig.clone().or_else(at_home), context: self.context.clone() }
+    }
+}
+
+/// Where the cluster's records are, and how long they are looked at.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "With --cluster")]
+pub struct RecordArgs {
+    /// The cluster.
+    #[command(flatten)]
+    pub access: AccessArgs,
     /// The namespace of the nodes' Leases.
     #[arg(long, value_name = "NAMESPACE", default_value = "vipward-system")]
     pub lease_namespace: String,

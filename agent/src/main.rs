@@ -28,7 +28,7 @@ use vipward::{
         cluster_status::ClusterTables,
         doctor::{self as examination, Report},
         explain,
-        kube::{Access, ConnectError, Moved, Mover, crd_yaml, read_overview},
+        kube::{ConnectError, Moved, Mover, crd_yaml, read_overview},
         live::{self, Lines, Watching},
         netlink::Netlink,
         preflight::{PinDirError, PinDirLock, PreflightError},
@@ -154,8 +154,7 @@ fn kubernetes(args: KubernetesArgs) -> anyhow::Result<()> {
 
 /// Asks for a handover, and tells how it goes until the VIP is where it is wanted.
 async fn move_vip(args: &MoveArgs) -> anyhow::Result<()> {
-    let access = Access { kubeconfig: args.kubeconfig.clone().or_else(kubeconfig_at_home), context: None };
-    let mover = Mover::connect(&access).await?;
+    let mover = Mover::connect(&args.access.access(kubeconfig_at_home)).await?;
     let from = mover.ask(args.address, &args.to).await?;
     println!("{} is held by {from}; asked for a move to {}", args.address, args.to);
     match mover.wait(args.address, &args.to, args.timeout).await? {
@@ -186,9 +185,8 @@ fn show_status(args: &StatusArgs, called: CalledAs) -> anyhow::Result<()> {
 
 /// What the cluster's records say.
 fn show_cluster(args: &StatusArgs) -> anyhow::Result<()> {
-    let RecordArgs { kubeconfig, context, lease_namespace, look } = &args.records;
-    let access =
-        Access { kubeconfig: kubeconfig.clone().or_else(kubeconfig_at_home), context: context.clone() };
+    let RecordArgs { access, lease_namespace, look } = &args.records;
+    let access = access.access(kubeconfig_at_home);
     let overview = runtime()?.block_on(read_overview(&access, lease_namespace, *look))?;
     print_as(args.output, &overview, &ClusterTables(&overview))
 }
@@ -267,11 +265,12 @@ async fn who_has(args: &WhoHasArgs) -> anyhow::Result<ExitCode> {
 
 /// Goes through the chain from the Service to the answer. While that takes long, says on stderr what it waits for.
 async fn explain_address(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
-    let at_home = || if args.config.is_none() { kubeconfig_at_home() } else { None };
+    // A context that is named is one of some kubeconfig.
+    let is_clusters = args.config.is_none() || args.access.context.is_some();
     let options = explain::Options {
         address: args.address,
         interface: args.interface.clone(),
-        access: Access { kubeconfig: args.kubeconfig.clone().or_else(at_home), context: None },
+        access: args.access.access(|| if is_clusters { kubeconfig_at_home() } else { None }),
         lease_namespace: args.lease_namespace.clone(),
         services: args.services.settings(),
         honour_exclude_label: !args.services.ignore_exclude_label,

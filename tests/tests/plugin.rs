@@ -170,16 +170,27 @@ impl Cluster {
         let server = ApiServer::start(TcpListener::bind("127.0.0.1:0")?, Options::default())?;
         server
             .load_object(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}))?;
+        fs::create_dir(plugin.path(".kube"))?;
+        let cluster = Self { plugin, server };
+        cluster.write_kubeconfig("here")?;
+        Ok(cluster)
+    }
+
+    /// The context `here` is of this server, and `elsewhere` of one that is not there.
+    fn write_kubeconfig(&self, current: &str) -> Result<()> {
         let kubeconfig = json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "c",
-            "clusters": [{"name": "c", "cluster": {"server": server.url()}}],
+            "apiVersion": "v1", "kind": "Config", "current-context": current,
+            "clusters": [
+                {"name": "here", "cluster": {"server": self.server.url()}},
+                {"name": "elsewhere", "cluster": {"server": "http://127.0.0.1:1"}},
+            ],
             "users": [{"name": "u", "user": {"token": "admin"}}],
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "contexts": [
+                {"name": "here", "context": {"cluster": "here", "user": "u"}},
+                {"name": "elsewhere", "context": {"cluster": "elsewhere", "user": "u"}},
+            ],
         });
-        let directory = plugin.path(".kube");
-        fs::create_dir(&directory)?;
-        fs::write(directory.join("config"), kubeconfig.to_string())?;
-        Ok(Self { plugin, server })
+        Ok(fs::write(self.plugin.path(".kube/config"), kubeconfig.to_string())?)
     }
 
     fn with_vips() -> Result<Self> {
@@ -300,6 +311,36 @@ async fn status_of_a_cluster_shows_holders_leases_and_the_last_moves() -> Result
         let line = table.lines().find(|line| line.trim_start().starts_with(first));
         let line = line.with_context(|| format!("{first} in:\n{table}"))?;
         assert!(parts.iter().all(|part| line.contains(part)), "{parts:?} in {line}");
+    }
+    Ok(())
+}
+
+#[test]
+fn the_context_that_is_named_is_used_and_not_the_current_one() -> Result<()> {
+    let cluster = Cluster::with_vips()?;
+    cluster.write_kubeconfig("elsewhere")?;
+    let here = |args: &[&str]| cluster.plugin.command(&[args, &["--context", "here"]].concat());
+
+    let status: Value = serde_json::from_str(&printed(here(&["status", "--look", "0s", "-o", "json"]))?)?;
+    assert_eq!(status["vips"][0]["address"], "192.0.2.9");
+
+    let explained =
+        here(&["explain", "192.0.2.9", "-o", "json", "--pin-dir", "/sys/fs/bpf/none"]).output()?;
+    let explanation: Value = serde_json::from_slice(&explained.stdout).with_context(|| said(&explained))?;
+    let steps = explanation["steps"].as_array().context("no steps")?;
+    let claim = steps.iter().find(|step| step["link"] == "claim");
+    let claim = claim.with_context(|| format!("no claim in {explanation:#}"))?;
+    assert_eq!(claim["says"], "held by node-a at 02:00:00:00:00:0a on eth0, epoch 3");
+
+    let moved = here(&["move", "192.0.2.9", "--to", "node-b", "--timeout", "0s"]).output()?;
+    let printed = String::from_utf8_lossy(&moved.stdout);
+    assert!(printed.contains("held by node-a; asked for a move to node-b"), "{printed}{}", said(&moved));
+
+    // One that is not there is named, by each of them.
+    for args in [&["status"][..], &["explain", "192.0.2.9"], &["move", "192.0.2.9", "--to", "node-b"]] {
+        let output = cluster.plugin.command(&[args, &["--context", "nowhere"]].concat()).output()?;
+        assert_eq!(output.status.code(), Some(3), "{args:?}: {}", said(&output));
+        assert!(said(&output).contains("context \"nowhere\""), "{args:?}: {}", said(&output));
     }
     Ok(())
 }

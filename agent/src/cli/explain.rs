@@ -4,7 +4,7 @@ use std::{net::Ipv4Addr, path::PathBuf};
 
 use clap::Args;
 
-use super::{PinArgs, ReportFormat, ServiceArgs, who_has};
+use super::{AccessArgs, PinArgs, ReportFormat, ServiceArgs, who_has};
 
 /// What follows `vipward explain --help`.
 const HELP: &str = "\
@@ -16,6 +16,7 @@ Beside a standalone agent:
 
   vipward explain 192.0.2.10 --config /etc/vipward/vipward.yaml
 
+Without a kubeconfig, and in no Pod, no cluster is looked at.
 The options about Services must be those that the agents have. What cannot be looked at from here is said to be \"not seen\".
 Exit codes: 0 nothing that was looked at is broken, 8 a step is broken, 1 it failed, 3 the kubeconfig is wrong.";
 
@@ -32,13 +33,13 @@ pub struct ExplainArgs {
     /// The interface to ask the segment through. Default: where an agent here has it, else the one whose subnet contains it.
     #[arg(short, long, value_name = "IFACE")]
     pub interface: Option<String>,
-    /// The cluster's configuration. Default: ~/.kube/config, else the service account of the Pod, else no cluster is looked at.
-    #[arg(long, value_name = "FILE", env = "KUBECONFIG")]
-    pub kubeconfig: Option<PathBuf>,
+    /// The cluster.
+    #[command(flatten)]
+    pub access: AccessArgs,
     /// The namespace of the nodes' Leases.
     #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE", default_value = "vipward-system")]
     pub lease_namespace: String,
-    /// The file of a standalone agent on this host; ~/.kube/config is not looked for then.
+    /// The file of a standalone agent on this host; ~/.kube/config is not looked for then, unless a --context is named.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Where the pins of an agent are.

@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use ipnet::Ipv4Net;
 use vipward_common::Policy;
 
-use super::{PagesArgs, PlaneArgs};
+use super::{AccessArgs, PagesArgs, PlaneArgs};
 use crate::core::{
     cluster::Selector,
     config::{InterfacePattern, XdpMode, probe_repeat, probe_timing},
@@ -294,7 +294,7 @@ pub struct MoveArgs {
     /// How long to wait until it holds it.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
     pub timeout: Duration,
-    /// The cluster's configuration. Default: ~/.kube/config, else the service account of the Pod.
-    #[arg(long, value_name = "FILE", env = "KUBECONFIG")]
-    pub kubeconfig: Option<PathBuf>,
+    /// The cluster.
+    #[command(flatten)]
+    pub access: AccessArgs,
 }

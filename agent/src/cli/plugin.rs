@@ -9,8 +9,9 @@ use super::Cli;
 
 /// What follows `kubectl vip --help`.
 const HELP: &str = "\
-This is vipward under the name of a kubectl plugin. `status` reads the cluster's records; `watch` and `doctor` look at the
-machine that they run on, which is to be a node.";
+This is vipward under the name of a kubectl plugin. `status`, `explain` and `move` go to the API server, of the context that
+--context names. `who-has` asks the segments of the machine that it runs on, and so does `explain` at its end; `watch` and
+`doctor` look at that machine, which is to be a node.";
 /// What only a node's service manager, a DaemonSet or an installation calls.
 const NOT_FOR_A_DESK: [&str; 4] = ["agent", "kubernetes", "unload", "completions"];
 /// What ends the answer to kubectl's question for completions: file names are none (cobra's `NoFileComp`).
@@ -101,6 +102,26 @@ mod tests {
     }
 
     #[test]
+    fn what_is_offered_at_a_desk_is_on_the_page() {
+        const PAGE: &str = include_str!("../../../docs/KUBECTL.md");
+
+        let plugin = CalledAs::Plugin.command();
+        let offered = plugin.get_subcommands().filter(|it| !it.is_hide_set());
+        let rows: Vec<_> = PAGE.lines().filter(|line| line.starts_with("| `kubectl vip")).collect();
+        let missing: Vec<_> = offered
+            .map(|it| format!("`kubectl vip {}`", it.get_name()))
+            .filter(|name| !rows.iter().any(|row| row.contains(name)))
+            .collect();
+        assert!(missing.is_empty(), "{missing:?} in {rows:#?}");
+        // Each goes to the cluster that is named, in the same words.
+        for name in ["status", "explain", "move"] {
+            let command = plugin.find_subcommand(name).expect("it is offered");
+            let has = |option: &str| command.get_arguments().any(|it| it.get_long() == Some(option));
+            assert!(has("kubeconfig") && has("context"), "{name}");
+        }
+    }
+
+    #[test]
     fn what_is_typed_is_completed_with_commands_and_with_options_after_a_dash() {
         let names = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
@@ -112,7 +133,9 @@ mod tests {
         assert_eq!(names(&["age"]), [":4"], "agents are not started from a desk");
         let all = names(&[""]);
         assert!(
-            ["status", "move", "watch", "doctor"].iter().all(|name| all.iter().any(|it| it == name)),
+            ["status", "move", "who-has", "explain", "watch", "doctor"]
+                .iter()
+                .all(|name| all.iter().any(|it| it == name)),
             "{all:?}"
         );
         assert!(!all.iter().any(|name| name.starts_with('-')), "{all:?}");

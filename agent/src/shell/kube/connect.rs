@@ -50,6 +50,14 @@ pub enum ConnectError {
         #[source]
         source: KubeconfigError,
     },
+    /// There is no kubeconfig that would have the context.
+    #[error(
+        "found no kubeconfig to take the context {context:?} from: give one with --kubeconfig (or KUBECONFIG)"
+    )]
+    ContextOfNothing {
+        /// The context that was asked for.
+        context: String,
+    },
     /// There is neither a kubeconfig nor a Pod's service account.
     #[error(
         "found no way to the API server: not in a Pod with a service account, and no --kubeconfig (or KUBECONFIG) is given"
@@ -130,9 +138,12 @@ pub struct Server {
 impl Server {
     /// Finds the API server and our credentials. Nothing is sent yet.
     pub async fn find(access: &Access, limits: Limits) -> Result<Self, ConnectError> {
-        let config = match &access.kubeconfig {
-            Some(path) => kubeconfig(path, access.context.as_ref()).await?,
-            None => Config::incluster().map_err(ConnectError::NotInCluster)?,
+        let config = match (&access.kubeconfig, &access.context) {
+            (Some(path), context) => kubeconfig(path, context.as_ref()).await?,
+            (None, Some(context)) => {
+                return Err(ConnectError::ContextOfNothing { context: context.clone() });
+            }
+            (None, None) => Config::incluster().map_err(ConnectError::NotInCluster)?,
         };
         if let Some(proxy) = &config.proxy_url {
             return Err(ConnectError::Proxy { proxy: proxy.to_string() });

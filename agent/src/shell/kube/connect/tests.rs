@@ -71,6 +71,16 @@ async fn a_kubeconfig_that_is_not_there_is_named() {
     assert!(error.to_string().contains("/nowhere/kubeconfig"), "{error}");
 }
 
+#[tokio::test]
+async fn a_context_without_a_kubeconfig_is_not_passed_over() {
+    let access = Access { kubeconfig: None, context: Some("two".to_owned()) };
+    let error = Server::find(&access, LIMITS).await.expect_err("there is none");
+    assert!(
+        error.to_string().contains("the context \"two\"") && error.to_string().contains("--kubeconfig"),
+        "{error}"
+    );
+}
+
 #[test]
 fn every_deadline_is_below_the_lease_duration_and_a_renewal_can_be_tried_twice() {
     for lease_ms in [2_000, 4_000, 15_000] {
