@@ -14,7 +14,7 @@ use vipward_common::Policy;
 use super::{AccessArgs, PagesArgs, PlaneArgs};
 use crate::core::{
     cluster::Selector,
-    config::{InterfacePattern, XdpMode, probe_repeat, probe_timing},
+    config::{InterfacePattern, XdpMode, conflict_quiet, probe_repeat, probe_timing},
     conflict, probing, services,
 };
 
@@ -194,8 +194,9 @@ pub struct SegmentArgs {
     /// never. The claims are dropped in any case.
     #[arg(long, value_enum, default_value_t = DefendArg::Always)]
     pub defend: DefendArg,
-    /// How long a conflict must have been quiet to be over.
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = humantime::parse_duration)]
+    /// How long a conflict must have been quiet to be over; at least 1s. Below --probe-repeat, the conflict with a rival that
+    /// only answers ends, and begins anew with the next probe.
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = conflict_quiet)]
     pub conflict_quiet: Duration,
 }
 
@@ -298,3 +299,6 @@ pub struct MoveArgs {
     #[command(flatten)]
     pub access: AccessArgs,
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,7 +17,7 @@ use vipward_common::{MacAddr, Policy};
 
 pub use self::{
     fault::{ConfigError, Fault, FaultKind},
-    segment::{probe_repeat, probe_timing},
+    segment::{conflict_quiet, probe_repeat, probe_timing},
     values::{InterfaceName, InterfacePattern},
 };
 use super::{announce, conflict, heartbeat, probing};

@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use super::{
     FaultKind, duration,
     raw::{RawAnnounce, RawConflicts, RawProbe, Text},
-    values::{LONGEST, Validator},
+    values::{LONGEST, Validator, duration_of},
 };
 use crate::core::{announce, conflict, probing};
 
@@ -58,6 +58,13 @@ pub fn probe_repeat(repeat: Duration) -> Result<Option<Duration>, FaultKind> {
     if is_good { Ok(Some(repeat)) } else { Err(fault) }
 }
 
+/// How long a conflict must have been quiet to be over.
+pub fn conflict_quiet(text: &str) -> Result<Duration, FaultKind> {
+    const LEAST: Duration = Duration::from_secs(1);
+
+    duration_of(text, "conflicts.quiet", LEAST)
+}
+
 impl Validator<'_> {
     pub(super) fn announce(&mut self, raw: &RawAnnounce) -> Option<announce::Settings> {
         let refresh = self.duration(raw.refresh.as_ref(), "announce.refresh", REFRESH_LEAST, REFRESH);
@@ -92,7 +99,7 @@ impl Validator<'_> {
             "never" => Some(conflict::Defend::Never),
             _ => None,
         });
-        let quiet = self.duration(raw.quiet.as_ref(), "conflicts.quiet", Duration::from_secs(1), quiet);
+        let quiet = self.optional(raw.quiet.as_ref(), conflict_quiet).map(|set| set.unwrap_or(quiet));
         Some(conflict::Settings { defend: defend?.unwrap_or_default(), quiet: quiet? })
     }
 

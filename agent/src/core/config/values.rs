@@ -298,19 +298,22 @@ impl Validator<'_> {
         least: Duration,
         default: Duration,
     ) -> Option<Duration> {
-        let duration = self.optional(text, |value| {
-            let duration = humantime::parse_duration(value).map_err(|error| FaultKind::Duration {
-                key,
-                value: value.to_owned(),
-                reason: error.to_string(),
-            })?;
-            if duration < least || duration > LONGEST {
-                return Err(FaultKind::DurationRange { key, value: duration, least, most: LONGEST });
-            }
-            Ok(duration)
-        })?;
+        let duration = self.optional(text, |value| duration_of(value, key, least))?;
         Some(duration.unwrap_or(default))
     }
+}
+
+/// A duration that is at least `least`.
+pub(super) fn duration_of(text: &str, key: &'static str, least: Duration) -> Result<Duration, FaultKind> {
+    let duration = humantime::parse_duration(text).map_err(|error| FaultKind::Duration {
+        key,
+        value: text.to_owned(),
+        reason: error.to_string(),
+    })?;
+    if duration < least || duration > LONGEST {
+        return Err(FaultKind::DurationRange { key, value: duration, least, most: LONGEST });
+    }
+    Ok(duration)
 }
 
 fn vip_address(text: &str) -> Result<Ipv4Addr, FaultKind> {
