@@ -23,4 +23,6 @@ pub mod watch;
 pub mod who_has;
 
 #[cfg(test)]
+mod documented;
+#[cfg(test)]
 mod testing;

@@ -170,6 +170,7 @@ pub struct Running {
 
 /// Where the program sees a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// In the driver.
@@ -201,6 +202,7 @@ pub struct Attached {
 
 /// What a step is found to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// As it should be.
@@ -226,6 +228,7 @@ impl fmt::Display for Verdict {
 
 /// The links of the chain, in their order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 #[serde(rename_all = "kebab-case")]
 pub enum Link {
     /// The API server is read.

@@ -38,6 +38,7 @@ pub struct Interface {
 
 /// What keeps an interface from answering for a VIP, whatever the maps say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 pub enum LinkTrouble {
     /// The interface is gone.
     Gone,

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, net::Ipv4Addr, time::Duration};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::{
     cluster::{ClaimRecord, ClaimState, LeaseRecord, NodeName, Session, Version},
@@ -72,6 +72,45 @@ pub struct Overview {
     pub last_moves: Vec<MoveRow>,
 }
 
+/// What claim and Lease say of a VIP together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(test, derive(serde::Deserialize))]
+pub enum VipState {
+    /// The Lease of its holder carries the session of the claim.
+    Held,
+    /// It is being handed over.
+    Offered,
+    /// Its last holder let go of it.
+    Released,
+    /// Its claim names nobody.
+    Nobody,
+    /// The Lease of its holder carries another session, or none.
+    SessionEnded,
+    /// Its holder has no Lease.
+    NoLease,
+}
+
+impl VipState {
+    /// The name by which people and programs know it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Offered => "offered",
+            Self::Released => "released",
+            Self::Nobody => "nobody",
+            Self::SessionEnded => "session ended",
+            Self::NoLease => "no lease",
+        }
+    }
+}
+
+/// By its name.
+impl Serialize for VipState {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
 /// A VIP.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct VipRow {
@@ -79,8 +118,8 @@ pub struct VipRow {
     pub address: Ipv4Addr,
     /// The node that its claim names.
     pub holder: Option<String>,
-    /// `held`, `offered`, `released`, `nobody`, `session ended` or `no lease`.
-    pub state: &'static str,
+    /// What becomes of it.
+    pub state: VipState,
     /// Who hands it over, while it is offered.
     pub offered_by: Option<String>,
     /// The MAC that it is at.
@@ -146,9 +185,9 @@ fn vip(claim: &Claim, observed: &Observed) -> VipRow {
     let holder = record.state.holder();
     let (state, offered_by) = match &record.state {
         ClaimState::Held(holder) => (standing(&holder.node, holder.session, observed), None),
-        ClaimState::Offered { to: _, from: (node, _) } => ("offered", Some(node.to_string())),
-        ClaimState::Released => ("released", None),
-        ClaimState::Blank => ("nobody", None),
+        ClaimState::Offered { to: _, from: (node, _) } => (VipState::Offered, Some(node.to_string())),
+        ClaimState::Released => (VipState::Released, None),
+        ClaimState::Blank => (VipState::Nobody, None),
     };
     VipRow {
         address: record.vip,
@@ -165,11 +204,11 @@ fn vip(claim: &Claim, observed: &Observed) -> VipRow {
 }
 
 /// A claim is good while the Lease of its holder carries its session.
-fn standing(node: &NodeName, session: Session, observed: &Observed) -> &'static str {
+fn standing(node: &NodeName, session: Session, observed: &Observed) -> VipState {
     match observed.leases.get(node) {
-        None => "no lease",
-        Some(seen) if seen.record.session == Some(session) => "held",
-        Some(_) => "session ended",
+        None => VipState::NoLease,
+        Some(seen) if seen.record.session == Some(session) => VipState::Held,
+        Some(_) => VipState::SessionEnded,
     }
 }
 
@@ -178,7 +217,10 @@ fn node(seen: &Seen, vips: &[VipRow], observed: &Observed, now: Monotonic) -> No
     let since = seen.changed.or(observed.began).unwrap_or(now);
     NodeRow {
         node: name.to_owned(),
-        vips: vips.iter().filter(|vip| vip.state == "held" && vip.holder.as_deref() == Some(name)).count(),
+        vips: vips
+            .iter()
+            .filter(|vip| vip.state == VipState::Held && vip.holder.as_deref() == Some(name))
+            .count(),
         session: seen.record.session.map(|session| session.to_string()),
         lease_age_seconds: tenths(now.saturating_since(since)),
         renewed: seen.changed.is_some(),

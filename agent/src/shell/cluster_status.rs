@@ -26,8 +26,8 @@ impl fmt::Display for ClusterTables<'_> {
         ]);
         for row in vips {
             let state = match &row.offered_by {
-                Some(from) => format!("{} by {from}", row.state),
-                None => row.state.to_owned(),
+                Some(from) => format!("{} by {from}", row.state.name()),
+                None => row.state.name().to_owned(),
             };
             vip_table.add_row([
                 row.address.to_string(),

@@ -7,6 +7,9 @@ mod plain;
 mod screen;
 
 #[cfg(test)]
+pub(super) use self::plain::Line;
+
+#[cfg(test)]
 mod tests;
 
 use std::{collections::BTreeMap, io, time::Duration};

@@ -10,6 +10,8 @@ use thiserror::Error;
 use vipward_common::{Counters, Fence, FenceState, MacAddr, Offender, OffenderKey, Outcome, Policy, Role};
 
 pub(super) use self::entries::Entries;
+#[cfg(test)]
+pub(super) use self::entries::FENCE_IS_OVER;
 use super::{
     bpf::{BpfError, Maps, Mode, Pins},
     clock,
@@ -232,7 +234,7 @@ pub async fn read(pins: &Pins) -> Result<Status, StatusError> {
     })
 }
 
-fn fence_status(fence: &Fence, state: FenceState, now_ns: u64) -> FenceStatus {
+pub(super) fn fence_status(fence: &Fence, state: FenceState, now_ns: u64) -> FenceStatus {
     let left = |until_ns: u64| Duration::from_nanos(until_ns.saturating_sub(now_ns)).as_secs_f64();
     FenceStatus {
         state: match state {

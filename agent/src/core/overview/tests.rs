@@ -68,7 +68,7 @@ fn a_claim_is_held_while_the_lease_of_its_holder_carries_its_session() {
     for (state, expected, holder, offered_by) in table {
         let overview = overview(&[claim(10, state.clone(), None)], &observed, at(100));
         let row = &overview.vips[0];
-        let found = (row.state, row.holder.as_deref(), row.offered_by.as_deref(), row.epoch);
+        let found = (row.state.name(), row.holder.as_deref(), row.offered_by.as_deref(), row.epoch);
         assert_eq!(found, (expected, holder, offered_by, 7), "{state:?}");
         let held = overview.nodes.iter().map(|node| node.vips).sum::<usize>();
         assert_eq!(held, usize::from(expected == "held"), "{state:?}");

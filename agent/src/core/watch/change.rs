@@ -8,6 +8,7 @@ use super::{Interface, Offender, OffenderId, PerSecond, Snapshot, Vip, VipId};
 
 /// One thing that changed.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Change {
     /// What there was when watching began.
@@ -95,6 +96,11 @@ pub enum Change {
         suppressed: f64,
         /// Frames that were looked at, whatever became of them.
         frames: f64,
+    },
+    /// The pins cannot be read any more.
+    Unread {
+        /// Why.
+        error: String,
     },
 }
 
@@ -256,6 +262,7 @@ impl fmt::Display for Change {
                     rate(frames)
                 )
             }
+            Self::Unread { error } => write!(f, "unread    {error}"),
         }
     }
 }

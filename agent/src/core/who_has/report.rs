@@ -52,6 +52,7 @@ impl EntrySeen {
 
 /// What a MAC is to the address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 #[serde(rename_all = "kebab-case")]
 pub enum Relation {
     /// The agent on this host knows it as the one that holds the address.
@@ -81,6 +82,7 @@ impl Relation {
 
 /// How a claim became known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 #[serde(rename_all = "kebab-case")]
 pub enum Seen {
     /// It was heard.
@@ -148,6 +150,7 @@ pub struct Prober {
 
 /// How many MACs answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// None.

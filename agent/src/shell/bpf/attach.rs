@@ -18,6 +18,7 @@ use super::{
 
 /// How the program runs on an interface.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// In the driver, before there is a socket buffer.

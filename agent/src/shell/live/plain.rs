@@ -17,18 +17,10 @@ use crate::shell::causes::chain;
 
 /// A line for programs.
 #[derive(Serialize)]
-struct Line<'a> {
-    time: String,
+pub(in crate::shell) struct Line<'a> {
+    pub(in crate::shell) time: String,
     #[serde(flatten)]
-    change: &'a Change,
-}
-
-/// The line that says that the pins cannot be read any more.
-#[derive(Serialize)]
-struct Lost {
-    time: String,
-    event: &'static str,
-    error: String,
+    pub(in crate::shell) change: &'a Change,
 }
 
 /// Prints until it is told to end, or nobody reads any more.
@@ -58,9 +50,8 @@ pub async fn plain(watching: &Watching, lines: Lines) -> Result<(), LiveError> {
                 before = None;
                 let error = chain(&error);
                 let is_new = trouble.as_ref() != Some(&error);
-                let printed = if is_new { print_lost(&error, lines) } else { Ok(()) };
-                trouble = Some(error);
-                printed
+                trouble = Some(error.clone());
+                if is_new { print(&Change::Unread { error }, lines) } else { Ok(()) }
             }
         };
         match printed {
@@ -75,20 +66,6 @@ fn print(change: &Change, lines: Lines) -> io::Result<()> {
         Lines::Text => format!("{} {change}\n", now()),
         Lines::Json => serde_json::to_string(&Line { time: now(), change })? + "\n",
     };
-    put(&line)
-}
-
-fn print_lost(error: &str, lines: Lines) -> io::Result<()> {
-    let line = match lines {
-        Lines::Text => format!("{} unread    {error}\n", now()),
-        Lines::Json => {
-            serde_json::to_string(&Lost { time: now(), event: "unread", error: error.to_owned() })? + "\n"
-        }
-    };
-    put(&line)
-}
-
-fn put(line: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(line.as_bytes())?;
     out.flush()

@@ -8,6 +8,9 @@ use crate::{
     shell::bpf::{BpfError, LinkPin, Maps, Pins},
 };
 
+/// Why no VIP of this node is answered when its fence is over.
+pub(in crate::shell) const FENCE_IS_OVER: &str = "the fence is over";
+
 /// What entries are read with: the fence and the interfaces at one moment.
 pub(in crate::shell) struct Entries<'a> {
     maps: &'a Maps,
@@ -61,9 +64,7 @@ impl<'a> Entries<'a> {
         let count = self.maps.vip_count(entry.slot)?;
         let silent_because = match role {
             Role::Foreign => None,
-            Role::Held | Role::Handover if self.fence_state() == FenceState::Over => {
-                Some("the fence is over")
-            }
+            Role::Held | Role::Handover if self.fence_state() == FenceState::Over => Some(FENCE_IS_OVER),
             Role::Held | Role::Handover => self
                 .link_trouble(key.ifindex, mac)
                 .filter(|trouble| trouble.silences(role))
