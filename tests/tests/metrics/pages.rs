@@ -27,6 +27,16 @@ const HOLDS_ONE: &str = "vips: [{address: 192.0.2.10}]";
 /// The agent's code for what failed while it ran.
 const FAILED: i32 = 1;
 
+fn metrics(host: &Host) -> Result<Exposition> {
+    Exposition::parse(&get(host, "/metrics")?.good()?)
+}
+
+#[expect(clippy::float_cmp, reason = "whole numbers")]
+fn assert_value(read: &Exposition, series: &str, value: f64) -> Result<()> {
+    assert_eq!(read.value(series)?, value, "{series}");
+    Ok(())
+}
+
 fn get(host: &Host, path: &str) -> Result<Answer> {
     http::get(host, PAGES, path)
 }
@@ -84,7 +94,7 @@ fn remove_entry(agent: &Agent, node: &Host) -> Result<()> {
 }
 
 #[test]
-fn a_vip_that_was_yielded_makes_a_standalone_agent_not_ready() -> Result<()> {
+fn a_vip_that_was_yielded_makes_a_standalone_agent_not_ready_and_is_not_without_holder() -> Result<()> {
     let scene = Scene::new("yieldready")?;
     let yaml = format!("{HOLDS_ONE}\npeers: [\"{ROGUE}\"]\nfence: {{duration: 1s}}");
     let mut agent = scene.agent(&yaml)?;
@@ -100,7 +110,11 @@ fn a_vip_that_was_yielded_makes_a_standalone_agent_not_ready() -> Result<()> {
     // As soon as it is written into the entry, only the latter is known.
     let ill = wait_for_page(&scene.node, "/readyz/entries", 503, "192.0.2.10 is believed held and")?;
     assert!(ill.contains(&what) || ill.contains("is not"), "{ill}");
-    Ok(())
+    let read = metrics(&scene.node)?;
+    assert_value(&read, "vipward_vip_held{vip=\"192.0.2.10\"}", 0.0)?;
+    assert_value(&read, "vipward_vips_to_hold", 1.0)?;
+    // The peer has it.
+    assert_value(&read, "vipward_vips_without_holder", 0.0)
 }
 
 #[test]
@@ -215,7 +229,7 @@ fn the_page_of_metrics_is_what_the_kernel_has_counted_in_either_format() -> Resu
     let page = plain.good()?;
     promtool(&["check", "metrics"], Some(&page))?;
     let read = wait_for(PATIENCE, "the conflict to be counted", || {
-        let read = Exposition::parse(&get(&scene.node, "/metrics")?.good()?)?;
+        let read = metrics(&scene.node)?;
         Ok((read.value("vipward_conflicts_active")? > 0.0).then_some(read))
     })?;
     for (series, value) in [
@@ -241,10 +255,7 @@ fn the_page_of_metrics_is_what_the_kernel_has_counted_in_either_format() -> Resu
         ("vipward_driver_answering", 1.0),
         ("vipward_kernel_readable", 1.0),
     ] {
-        #[expect(clippy::float_cmp, reason = "whole numbers")]
-        {
-            assert_eq!(read.value(series)?, value, "{series}");
-        }
+        assert_value(&read, series, value)?;
     }
     let left = read.value("vipward_fence_left_seconds")?;
     assert!(left > 0.0 && left <= 3.0, "{left}");

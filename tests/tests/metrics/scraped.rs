@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use regex::Regex;
-use serde_json::Value;
+use serde_json::{Value, json};
 use vipward_tests::arp::{Arp, Mac};
 use vipward_tests::chart::{self, Panel};
 use vipward_tests::cluster::forwarder::Cut;
@@ -31,7 +31,7 @@ const DASHBOARD: &str = "deploy/grafana/vipward.json";
 const WINDOW: &str = "10s";
 /// The panels that are drawn for docs/METRICS.md.
 const DRAWN: [&str; 3] = ["VIPs by holder", "Answers a second, by holder", "Fence: time left"];
-const STANDALONE: &str = "vips: [{address: 192.0.2.10}]";
+const STANDALONE: &str = "node: edge-1\nvips: [{address: 192.0.2.10}]";
 
 /// The names of our metrics in an expression, as series are named.
 fn names_in(expression: &str) -> Result<BTreeSet<String>> {
@@ -48,12 +48,23 @@ fn assert_known(prometheus: &Prometheus, what: &str, expression: &str) -> Result
     Ok(())
 }
 
+fn expression(alert: &Value) -> Result<&str> {
+    alert["expr"].as_str().context("no expression")
+}
+
+/// The labels of what an alert's expression gives now.
+fn labels_of(prometheus: &Prometheus, alert: &str) -> Result<Vec<Value>> {
+    let alerts = alerts()?;
+    let alert = alerts.iter().find(|known| known["alert"] == alert).with_context(|| format!("no {alert}"))?;
+    let samples = prometheus.query(expression(alert)?)?;
+    Ok(samples.into_iter().map(|sample| sample.labels).collect())
+}
+
 /// The alerts whose expressions hold now.
 fn holding(prometheus: &Prometheus) -> Result<BTreeSet<String>> {
     let mut holding = BTreeSet::new();
     for alert in alerts()? {
-        let expression = alert["expr"].as_str().context("no expression")?;
-        if !prometheus.query(expression)?.is_empty() {
+        if !prometheus.query(expression(&alert)?)?.is_empty() {
             holding.insert(name(&alert)?.to_owned());
         }
     }
@@ -166,8 +177,7 @@ fn every_panel_and_every_alert_has_what_it_is_about_in_a_cluster() -> Result<()>
         ask(&client, 20)?;
 
         for alert in alerts()? {
-            let expression = alert["expr"].as_str().context("no expression")?;
-            assert_known(&prometheus, name(&alert)?, expression)?;
+            assert_known(&prometheus, name(&alert)?, expression(&alert)?)?;
         }
         let mut empty = BTreeMap::new();
         for (panel, query) in queries()? {
@@ -266,8 +276,11 @@ fn a_standalone_agent_is_scraped_and_its_alerts_hold_when_they_should() -> Resul
     let everywhere: BTreeSet<_> = crate::documented::documented_everywhere()?;
     assert_eq!(said, everywhere);
 
-    agent.write_config("vips: [{address: 198.51.100.1}]")?;
+    agent.write_config("node: edge-1\nvips: [{address: 198.51.100.1}]")?;
     wait_until_holding(&prometheus, "VipwardVipWithoutHolder")?;
+    // Of several hosts, it says which.
+    let labels = json!({"job": "vipward", "instance": PAGES.to_string(), "node": "edge-1"});
+    assert_eq!(labels_of(&prometheus, "VipwardVipWithoutHolder")?, [labels]);
     agent.kill9()?;
     wait_until_holding(&prometheus, "VipwardAgentAbsent")
 }

@@ -15,6 +15,9 @@ use vipward_common::{
 use super::{EntryReading, Reading};
 use crate::{core::placement::Stance, shell::bpf};
 
+#[cfg(test)]
+mod tests;
+
 /// Where the VIPs come from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
@@ -79,6 +82,8 @@ pub struct VipSnapshot {
     pub vip: Ipv4Addr,
     /// What this node is to be to it.
     pub stance: Stance,
+    /// Whether a peer has it since the program gave way.
+    pub yielded: bool,
 }
 
 /// The claims of a cluster, as this node sees them.
@@ -104,6 +109,7 @@ pub(super) struct Scrape {
 #[derive(Clone, Copy, Default, Debug)]
 struct Vip {
     held: bool,
+    yielded: bool,
     counted: bool,
     answered: u64,
     conflicts: u64,
@@ -157,6 +163,7 @@ fn by_vip(entries: &[EntryReading]) -> BTreeMap<Ipv4Addr, Vip> {
     for entry in entries {
         let vip = vips.entry(entry.key.addr.into()).or_default();
         vip.held |= entry.role == Role::Held;
+        vip.yielded |= entry.yielded;
         if let Some(count) = entry.count {
             vip.counted = true;
             vip.answered = vip.answered.wrapping_add(count.answered);
@@ -312,8 +319,11 @@ impl Page<'_> {
         )?;
         self.value("problems", "Problems that stand, as logged", size(driver.problems))?;
         let to_hold = driver.vips.iter().filter(|vip| vip.stance == Stance::Held);
-        let is_held = |vip: &VipSnapshot| vips.get(&vip.vip).is_some_and(|vip| vip.held);
-        let not_held = to_hold.clone().filter(|vip| !is_held(vip)).count();
+        // The driver hears of a yield after the map has it, and remembers it when the entry has gone with its interface.
+        let has_holder = |vip: &VipSnapshot| {
+            vip.yielded || vips.get(&vip.vip).is_some_and(|found| found.held || found.yielded)
+        };
+        let without_holder = to_hold.clone().filter(|vip| !has_holder(vip)).count();
         self.value("vips_to_hold", "VIPs that this node is to hold", size(to_hold.count()))?;
         if let Some(claims) = &driver.claims {
             self.value("vips", "VIPs that Services of the cluster want", size(claims.epochs.len()))?;
@@ -324,13 +334,14 @@ impl Page<'_> {
             )?;
             return self.without_holder(claims.without_holder);
         }
-        if readable { self.without_holder(not_held) } else { Ok(()) }
+        if readable { self.without_holder(without_holder) } else { Ok(()) }
     }
 
     fn without_holder(&mut self, vips: usize) -> fmt::Result {
         self.value(
             "vips_without_holder",
-            "VIPs that nobody holds: in a cluster by the claims, standalone those of the file that are not held",
+            "VIPs that nobody holds: in a cluster by the claims, standalone those of the file that neither this node nor a \
+             peer is known to hold",
             size(vips),
         )
     }

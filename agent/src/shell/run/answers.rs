@@ -47,7 +47,11 @@ impl<S: Source> Driver<S> {
             self.held_back.iter().filter(|key| self.prober.is_in_use(key)).map(|key| key.addr).collect();
         let vips = self.source.wanted(&self.config).map(|wanted| {
             let waits = in_use.contains(&wanted.address.octets());
-            VipSnapshot { vip: wanted.address, stance: if waits { Stance::Elsewhere } else { wanted.stance } }
+            VipSnapshot {
+                vip: wanted.address,
+                stance: if waits { Stance::Elsewhere } else { wanted.stance },
+                yielded: self.yielded.contains_key(&wanted.address),
+            }
         });
         Snapshot {
             node: self.config.node.clone(),

@@ -37,7 +37,9 @@ fn driver(mode: Mode, vips: &[(u8, Stance)]) -> Snapshot {
             carrier: true,
             fallback: false,
         }],
-        vips: vips.iter().map(|(last, stance)| VipSnapshot { vip: vip(*last), stance: *stance }).collect(),
+        vips: (vips.iter())
+            .map(|(last, stance)| VipSnapshot { vip: vip(*last), stance: *stance, yielded: false })
+            .collect(),
         claims: None,
         problems: 0,
     }
