@@ -304,7 +304,9 @@ impl Desk {
             found.push(Check::failed("pins", "nothing is pinned yet"));
             return found;
         };
-        found.push(checks::pins(kernel.is_pinned(driver.links.iter().map(|link| (link.ifindex, link.mode)))));
+        // What could not be attached has no pin to be missing.
+        let links = driver.links.iter().filter(|link| link.failure.is_none());
+        found.push(checks::pins(kernel.is_pinned(links.map(|link| (link.ifindex, link.mode)))));
         found.extend(checks::of_kernel(&driver, read));
         found
     }

@@ -173,6 +173,8 @@ struct Driver<S> {
     held_back: BTreeSet<VipKey>,
     problems: Problems,
     behind: Behind,
+    /// The interfaces that are to have the program and could not be given it, and why.
+    unattached: BTreeMap<u32, String>,
     /// The VIPs that were yielded, and to whom: their entries may go with an interface and come back.
     yielded: BTreeMap<Ipv4Addr, MacAddr>,
     /// Yields up to this count have been written into their entries.
@@ -263,6 +265,7 @@ impl<S: Source> Driver<S> {
             packets: Packets::open()?,
             problems: Problems::default(),
             behind: Behind::default(),
+            unattached: BTreeMap::new(),
             yielded: BTreeMap::new(),
             yields_settled,
             started: false,

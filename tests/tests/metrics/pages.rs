@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
-use vipward_tests::agent::{Agent, AgentOptions};
+use vipward_tests::agent::{Agent, AgentOptions, LogLine};
 use vipward_tests::arp::{Arp, Mac};
+use vipward_tests::hook::Hooked;
 use vipward_tests::http::{self, Answer};
 use vipward_tests::lan::{Host, Nic};
 use vipward_tests::process::output_of;
@@ -115,6 +116,48 @@ fn a_vip_that_was_yielded_makes_a_standalone_agent_not_ready_and_is_not_without_
     assert_value(&read, "vipward_vips_to_hold", 1.0)?;
     // The peer has it.
     assert_value(&read, "vipward_vips_without_holder", 0.0)
+}
+
+#[test]
+fn an_interface_that_another_program_keeps_makes_the_agent_not_ready_until_it_is_attached() -> Result<()> {
+    const BOTH: &str = "interfaces: [eth0, eth1]\nvips: [{address: 192.0.2.10}]";
+    const OCCUPIED: &str =
+        "[-]links failed: eth1 is not attached: interface eth1 has another XDP program already: id ";
+    let scene = Scene::new("occupied")?;
+    scene.lan.plug(&scene.node, Nic::bare().named("eth1"))?;
+    scene.node.set_up("eth1", true)?;
+    let other = Hooked::xdp_pass(&scene.node, "eth1")?;
+    let mut agent = scene.agent(BOTH)?;
+    let ill = wait_for_page(&scene.node, "/readyz", 503, OCCUPIED)?;
+    // One thing is wrong, and told once.
+    assert!(
+        ["driver", "pins", "entries", "fence"].iter().all(|ok| ill.contains(&format!("[+]{ok} ok"))),
+        "{ill}"
+    );
+    let attached = |interface: &str, value| {
+        let series = format!("vipward_link_attached{{interface=\"{interface}\",mode=\"generic\"}}");
+        assert_value(&metrics(&scene.node)?, &series, value)
+    };
+    attached("eth0", 1.0)?;
+    attached("eth1", 0.0)?;
+
+    // One that is down is not attached to, whatever it runs.
+    scene.node.set_up("eth1", false)?;
+    wait_for_page(&scene.node, "/readyz", 200, "[+]links ok")?;
+    scene.node.set_up("eth1", true)?;
+    wait_for_page(&scene.node, "/readyz/links", 503, OCCUPIED)?;
+    // Nor one that is not asked for.
+    agent.write_config("interfaces: [eth0]\nvips: [{address: 192.0.2.10}]")?;
+    wait_for_page(&scene.node, "/readyz", 200, "[+]links ok")?;
+    agent.write_config(BOTH)?;
+    wait_for_page(&scene.node, "/readyz/links", 503, OCCUPIED)?;
+
+    let seen = agent.logs()?.len();
+    drop(other);
+    let is_attached = |line: &LogLine| line.message() == "attached" && line.has("interface", "eth1");
+    agent.wait_for_log_after(seen, PATIENCE, "that eth1 is attached", is_attached)?;
+    wait_for_page(&scene.node, "/readyz", 200, "[+]links ok")?;
+    attached("eth1", 1.0)
 }
 
 #[test]

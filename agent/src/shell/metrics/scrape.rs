@@ -48,7 +48,7 @@ pub struct Snapshot {
     pub started: bool,
     /// How long one renewal of the fence is good for.
     pub fence_duration: Duration,
-    /// The interfaces that the program is on.
+    /// The interfaces that the program is on, or is to be on.
     pub links: Vec<LinkSnapshot>,
     /// The VIPs, and what this node is to be to each.
     pub vips: Vec<VipSnapshot>,
@@ -58,17 +58,19 @@ pub struct Snapshot {
     pub problems: usize,
 }
 
-/// An interface that the program is on.
+/// An interface that the program is on, or is to be on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LinkSnapshot {
     /// ifindex.
     pub ifindex: u32,
     /// Its name.
     pub interface: String,
-    /// How the program was attached.
+    /// How the program was attached, or is to be.
     pub mode: bpf::Mode,
     /// Whether the kernel runs the program there, as it said last.
     pub attached: bool,
+    /// Why it could not be attached, where it could not.
+    pub failure: Option<String>,
     /// Whether it is up and has carrier.
     pub carrier: bool,
     /// Whether native mode was tried first, and refused.
@@ -302,7 +304,11 @@ impl Page<'_> {
         });
         self.values("link_attached", "Whether the kernel runs the program on an interface", attached)?;
         let carrier = links.iter().map(|link| ([("interface", link.interface.as_str())], is(link.carrier)));
-        self.values("link_carrier", "Whether an interface with the program is up and has carrier", carrier)?;
+        self.values(
+            "link_carrier",
+            "Whether an interface that the program is on, or is to be on, is up and has carrier",
+            carrier,
+        )?;
         let fallback = links.iter().map(|link| ([("interface", link.interface.as_str())], is(link.fallback)));
         self.values(
             "link_fallback",

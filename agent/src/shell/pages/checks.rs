@@ -99,7 +99,10 @@ pub(super) fn of_driver(driver: &Snapshot) -> Vec<Check> {
         links.push("the program is attached to no interface".to_owned());
     }
     let gone = driver.links.iter().filter(|link| !link.attached);
-    links.extend(gone.map(|link| format!("{} runs another program, or none", link.interface)));
+    links.extend(gone.map(|link| match &link.failure {
+        Some(failure) => format!("{} is not attached: {failure}", link.interface),
+        None => format!("{} runs another program, or none", link.interface),
+    }));
     checks.push(Check::of("links", links));
     checks
 }

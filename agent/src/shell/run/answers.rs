@@ -53,12 +53,15 @@ impl<S: Source> Driver<S> {
                 yielded: self.yielded.contains_key(&wanted.address),
             }
         });
+        let attached = self.plane.attached().map(|(ifindex, mode)| self.link(ifindex, mode));
+        let unattached = self.unattached.iter();
+        let unattached = unattached.filter_map(|(ifindex, why)| self.unattached_link(*ifindex, why));
         Snapshot {
             node: self.config.node.clone(),
             mode: self.source.mode(),
             started: self.started,
             fence_duration: self.config.fence.duration,
-            links: self.plane.attached().map(|(ifindex, mode)| self.link(ifindex, mode)).collect(),
+            links: attached.chain(unattached).collect(),
             vips: vips.collect(),
             claims: self.source.claims(now),
             problems: self.problems.standing().len(),
@@ -73,9 +76,16 @@ impl<S: Source> Driver<S> {
             interface: self.name(ifindex),
             mode,
             attached: interface.is_some_and(|it| it.xdp_programs.contains(&self.program_id)),
+            failure: None,
             carrier: interface.is_some_and(|it| it.up && it.carrier),
             fallback: mode == Mode::Generic && interface.and_then(first) == Some(Mode::Native),
         }
+    }
+
+    /// An interface that could not be attached, in the mode that it is to have; none when it has vanished since.
+    fn unattached_link(&self, ifindex: u32, why: &str) -> Option<LinkSnapshot> {
+        let mode = modes(self.config.xdp, self.view.interfaces.get(&ifindex)?).first()?;
+        Some(LinkSnapshot { attached: false, failure: Some(why.to_owned()), ..self.link(ifindex, *mode) })
     }
 
     fn state(&self, now: Monotonic) -> Value {

@@ -85,7 +85,8 @@ impl<S: Source> Driver<S> {
         }
         let observed = self.observed(entries, placement.desired.entries.len()).await?;
         let mut problems: BTreeSet<String> = placement.problems.iter().map(ToString::to_string).collect();
-        let mut failures = self.attach(&placement.attach)?;
+        self.attach(&placement.attach)?;
+        let mut failures: BTreeSet<String> = self.unattached.values().cloned().collect();
         let desired = &mut placement.desired;
         self.leave_out_unattached(desired);
         self.hold_back_unprobed(desired, &observed)?;
@@ -329,11 +330,9 @@ impl<S: Source> Driver<S> {
         })
     }
 
-    /// Attaches where it should be and is not, detaches where it should not be.
-    ///
-    /// Returns what could not be attached, and why.
-    fn attach(&mut self, wanted: &[u32]) -> Result<BTreeSet<String>, RunError> {
-        let mut failures = BTreeSet::new();
+    /// Attaches where it should be and is not, detaches where it should not be. What could not be attached is
+    /// `unattached` then.
+    fn attach(&mut self, wanted: &[u32]) -> Result<(), RunError> {
         let attached: Vec<(u32, Mode)> = self.plane.attached().collect();
         for (ifindex, mode) in attached {
             let interface = self.view.interfaces.get(&ifindex);
@@ -347,16 +346,18 @@ impl<S: Source> Driver<S> {
                 info!(interface = %self.name(ifindex), %mode, "detached");
             }
         }
+        let mut unattached = BTreeMap::new();
         for ifindex in wanted {
             let Some(interface) = self.view.interfaces.get(ifindex) else { continue };
             if self.plane.attached().all(|(attached, _)| attached != *ifindex) {
                 let interface = interface.clone();
                 if let Err(error) = self.attach_one(&interface) {
-                    failures.insert(chain(&error));
+                    unattached.insert(*ifindex, chain(&error));
                 }
             }
         }
-        Ok(failures)
+        self.unattached = unattached;
+        Ok(())
     }
 
     /// Attaches in the first mode that the interface takes.

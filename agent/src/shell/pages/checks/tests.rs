@@ -34,6 +34,7 @@ fn driver(mode: Mode, vips: &[(u8, Stance)]) -> Snapshot {
             interface: "eth0".to_owned(),
             mode: bpf::Mode::Generic,
             attached: true,
+            failure: None,
             carrier: true,
             fallback: false,
         }],
@@ -153,11 +154,20 @@ fn a_fence_that_is_held_over_is_not_valid() {
 }
 
 #[test]
-fn links_that_run_another_program_are_named() {
+fn links_that_run_another_program_or_could_not_be_attached_are_named() {
     let mut snapshot = driver(Mode::Standalone, &[]);
     assert_eq!(of_driver(&snapshot), [Check::ok("links")]);
     snapshot.links[0].attached = false;
     assert_eq!(of_driver(&snapshot), [Check::failed("links", "eth0 runs another program, or none")]);
+    let occupied = "interface eth1 has another XDP program already";
+    snapshot.links.push(LinkSnapshot {
+        ifindex: 3,
+        interface: "eth1".to_owned(),
+        failure: Some(occupied.to_owned()),
+        ..snapshot.links[0].clone()
+    });
+    let wrong = ["eth0 runs another program, or none", &format!("eth1 is not attached: {occupied}")];
+    assert_eq!(of_driver(&snapshot), [Check::of("links", wrong.map(ToOwned::to_owned).to_vec())]);
     snapshot.links.clear();
     assert_eq!(of_driver(&snapshot), [Check::failed("links", "the program is attached to no interface")]);
 }
