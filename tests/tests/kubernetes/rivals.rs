@@ -14,6 +14,8 @@ const SECOND: Ipv4Addr = ip(20);
 const THIRD: Ipv4Addr = ip(21);
 const RIVAL: &str = "f5-cis";
 const A_WHILE: Duration = Duration::from_secs(3);
+/// Of a cluster as it is by default.
+const NODES: u64 = 3;
 /// What is to be set, whoever the other one is.
 const REMEDY: [&str; 2] = ["spec.loadBalancerClass, \"vipward.io/l2\" for Vipward", "--class-only"];
 
@@ -81,7 +83,9 @@ fn controllers_that_take_turns_at_a_status_are_one_event_and_nobody_writes_to_an
         assert!(before.len() <= 1, "{before:#?}");
         let events = cluster.event_objects_about("web", "take turns")?;
         assert_eq!(events.len(), 1, "{events:#?}");
-        assert_eq!(events[0]["series"], Value::Null, "told again: {events:#?}");
+        // Who holds the VIP of the turn tells it; the others say the same then, in the same Event.
+        let times = events[0]["series"]["count"].as_u64().unwrap_or(1);
+        assert!(times <= NODES, "told again: {events:#?}");
         Ok(())
     })
 }
