@@ -1,8 +1,7 @@
 //! When each held VIP is announced: at once, five more rounds, then refreshes, paced over all VIPs.
 //!
-//! A round is due at a time; what is due leaves as the pace allows, first rounds
-//! before defences before later rounds before refreshes.
-//! Linux ignores some announcements within a second of the last change (its lock time), hence the spacing.
+//! A round is due at a time; what is due leaves as the pace allows, first rounds before defences before later rounds before
+//! refreshes. Linux ignores some announcements within a second of the last change (its lock time), hence the spacing.
 
 use std::{
     cmp::Ordering,

@@ -6,6 +6,8 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+#[cfg(test)]
+use vipward_common::Policy;
 use vipward_common::{Counters, Fence, MacAddr, Role, SeenEntry, VipKey, Yield};
 
 use crate::shell::{
@@ -39,6 +41,23 @@ pub struct Reading {
     pub links: usize,
     /// Entries of `peers`.
     pub peers: usize,
+}
+
+#[cfg(test)]
+impl Reading {
+    /// At 10 ns: one interface without peers, and a fence that is valid until 20 ns and held over until 30 ns.
+    pub(in crate::shell) fn sample(entries: Vec<EntryReading>) -> Self {
+        let fence = Fence {
+            deadline_ns: 20,
+            hold_until_ns: 30,
+            yields_settled: 0,
+            session: 0,
+            policy: Policy::Hold,
+            _pad: 0,
+        };
+        let counters = Counters::default();
+        Self { now_ns: 10, fence, counters, yields: 0, entries, max_vips: 16, links: 1, peers: 0 }
+    }
 }
 
 /// An entry, as the program sees it.

@@ -1,4 +1,4 @@
-use vipward_common::{Counters, Fence, MacAddr, VipKey};
+use vipward_common::{MacAddr, VipKey};
 
 use super::*;
 use crate::shell::metrics::{Format, Metrics};
@@ -16,26 +16,6 @@ fn snapshot(vip: VipSnapshot) -> Snapshot {
         vips: vec![vip],
         claims: None,
         problems: 0,
-    }
-}
-
-fn reading(entries: Vec<EntryReading>) -> Reading {
-    Reading {
-        now_ns: 10,
-        fence: Fence {
-            deadline_ns: 20,
-            hold_until_ns: 30,
-            yields_settled: 0,
-            session: 0,
-            policy: Policy::Hold,
-            _pad: 0,
-        },
-        counters: Counters::default(),
-        yields: 0,
-        entries,
-        max_vips: 16,
-        links: 1,
-        peers: 1,
     }
 }
 
@@ -75,7 +55,7 @@ fn of_a_file_only_vips_that_neither_this_node_nor_a_peer_holds_are_without_holde
     let metrics = Metrics::new(Mode::Standalone, 10);
     for (what, vip, entries, without_holder) in table {
         let driver = Some(snapshot(vip));
-        let page = metrics.page(Format::Prometheus, Some(reading(entries)), driver).expect("a page");
+        let page = metrics.page(Format::Prometheus, Some(Reading::sample(entries)), driver).expect("a page");
         assert_eq!(value(&page, "vipward_vips_without_holder").as_deref(), Some(without_holder), "{what}");
     }
 }

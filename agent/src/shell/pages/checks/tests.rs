@@ -1,4 +1,4 @@
-use vipward_common::{Counters, Fence, MacAddr, Policy, VipKey};
+use vipward_common::{MacAddr, VipKey};
 
 use super::*;
 use crate::shell::{
@@ -43,27 +43,6 @@ fn driver(mode: Mode, vips: &[(u8, Stance)]) -> Snapshot {
             .collect(),
         claims: None,
         problems: 0,
-    }
-}
-
-fn reading(entries: Vec<EntryReading>) -> Reading {
-    let fence = Fence {
-        deadline_ns: 20,
-        hold_until_ns: 30,
-        yields_settled: 0,
-        session: 0,
-        policy: Policy::Hold,
-        _pad: 0,
-    };
-    Reading {
-        now_ns: 10,
-        fence,
-        counters: Counters::default(),
-        yields: 0,
-        entries,
-        max_vips: 16,
-        links: 1,
-        peers: 0,
     }
 }
 
@@ -121,7 +100,7 @@ fn entries_that_are_not_as_believed_are_named() {
         ),
     ];
     for (what, mode, vips, entries, wrong) in table {
-        let checks = of_kernel(&driver(mode, vips), Ok(reading(entries)));
+        let checks = of_kernel(&driver(mode, vips), Ok(Reading::sample(entries)));
         assert_eq!(
             checks[0],
             Check::of("entries", wrong.iter().map(ToString::to_string).collect()),
@@ -133,7 +112,7 @@ fn entries_that_are_not_as_believed_are_named() {
 #[test]
 fn of_very_many_differences_a_few_are_named() {
     let vips: Vec<_> = (1..=100).map(|last| (last, Stance::Held)).collect();
-    let checks = of_kernel(&driver(Mode::Standalone, &vips), Ok(reading(Vec::new())));
+    let checks = of_kernel(&driver(Mode::Standalone, &vips), Ok(Reading::sample(Vec::new())));
     assert_eq!(checks[0].wrong.len(), MOST_NAMED + 1);
     assert_eq!(checks[0].wrong.last().map(String::as_str), Some("and 92 more"));
 }
@@ -143,12 +122,12 @@ fn before_the_cluster_has_been_read_entries_are_not_judged() {
     let unread = Snapshot { started: false, ..driver(Mode::Kubernetes, &[(10, Stance::Held)]) };
     let checks = of_driver(&unread);
     assert_eq!(checks[0], Check::failed("cluster", "the cluster has not been read yet"));
-    assert_eq!(of_kernel(&unread, Ok(reading(Vec::new())))[0], Check::ok("entries"));
+    assert_eq!(of_kernel(&unread, Ok(Reading::sample(Vec::new())))[0], Check::ok("entries"));
 }
 
 #[test]
 fn a_fence_that_is_held_over_is_not_valid() {
-    let read = Reading { now_ns: 25, ..reading(Vec::new()) };
+    let read = Reading { now_ns: 25, ..Reading::sample(Vec::new()) };
     let checks = of_kernel(&driver(Mode::Kubernetes, &[]), Ok(read));
     assert_eq!(checks[1], Check::failed("fence", "the fence is not valid: the Lease has not been renewed"));
 }
