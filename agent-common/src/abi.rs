@@ -1,4 +1,4 @@
-//! Keys and values of the pinned maps. Any change of a layout here needs a new [`ABI_VERSION`].
+//! The keys and values of the pinned maps. A change of a layout needs a new [`ABI_VERSION`].
 
 use core::mem::offset_of;
 
@@ -6,22 +6,22 @@ use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 
 use crate::{event::Yield, frame::MacAddr};
 
-/// Changes with every change of a key or value; the agent migrates pins of another version.
+/// The version of all keys and values; an agent migrates pins of another version.
 pub const ABI_VERSION: u32 = 3;
-/// Where the maps and links are pinned unless the user says otherwise.
+/// The default directory of the pinned maps and links.
 pub const PIN_DIR: &str = "/sys/fs/bpf/vipward";
-/// Entries of `vips_v4` unless the user says otherwise.
+/// The default number of entries of `vips_v4`.
 pub const DEFAULT_MAX_VIPS: u32 = 65_536;
-/// VIPs with counters of their own: those whose slot is below this.
+/// The number of VIPs with counters: those with a slot below this.
 pub const VIP_COUNTER_SLOTS: u32 = 4_096;
-/// Entries of `links`.
+/// The number of entries of `links`.
 pub const MAX_LINKS: u32 = 1_024;
-/// Entries of `offenders`; of more, the ones that were quiet for longest are forgotten.
+/// The number of entries of `offenders`. When it is full, the least recently used is evicted.
 pub const MAX_OFFENDERS: u32 = 4_096;
-/// Entries of `peers`.
+/// The number of entries of `peers`.
 pub const MAX_PEERS: u32 = 16_384;
 
-/// Names of the maps, which are also the names of their pins.
+/// The names of the maps and of their pins.
 pub mod maps {
     /// [`crate::VipKey`] → [`crate::VipEntry`].
     pub const VIPS_V4: &str = "vips_v4";
@@ -41,13 +41,13 @@ pub mod maps {
     pub const YIELDS: &str = "yields";
     /// One bit per address that may be a VIP; see [`crate::filter_bit`].
     pub const FILTER: &str = "filter";
-    /// [`crate::OffenderKey`] → [`crate::Offender`], written by the program only; the least recently seen make room.
+    /// [`crate::OffenderKey`] → [`crate::Offender`], written by the program only; an LRU map.
     pub const OFFENDERS: &str = "offenders";
     /// Ring buffer of [`crate::Event`].
     pub const EVENTS: &str = "events";
     /// One [`crate::Meta`].
     pub const META: &str = "meta";
-    /// All of them.
+    /// All maps.
     pub const ALL: &[&str] = &[
         VIPS_V4,
         LINKS,
@@ -64,11 +64,11 @@ pub mod maps {
     ];
 }
 
-/// Key of `vips_v4`.
+/// The key of `vips_v4`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub struct VipKey {
-    /// The interface that the segment is seen through.
+    /// The interface through which the segment is seen.
     pub ifindex: u32,
     /// VLAN ID, 0 for none.
     pub vlan: u16,
@@ -81,27 +81,27 @@ pub struct VipKey {
 const _: () = assert!(size_of::<VipKey>() == 12);
 
 impl VipKey {
-    /// The key of `addr` on the untagged segment of an interface.
+    /// Returns the key of `addr` on the untagged segment of an interface.
     #[inline(always)]
     pub fn untagged(ifindex: u32, addr: [u8; 4]) -> Self {
         Self { ifindex, vlan: 0, _pad: 0, addr }
     }
 }
 
-/// What this node is to a VIP.
+/// The role of this node for a VIP.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, NoUninit, CheckedBitPattern)]
 #[repr(u32)]
 pub enum Role {
-    /// Another node holds it; its MAC is the entry's, zero if unknown.
+    /// Another node holds the VIP. The entry has its MAC, or zero if unknown.
     Foreign = 0,
-    /// We answer with the entry's MAC.
+    /// This node answers with the entry's MAC.
     Held = 1,
-    /// We answer with the successor's MAC, which is the entry's.
+    /// This node answers with the successor's MAC, which is the entry's.
     Handover = 2,
 }
 
 impl Role {
-    /// The name by which people know it.
+    /// Returns the name for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Foreign => "foreign",
@@ -115,38 +115,41 @@ impl Role {
     }
 }
 
-/// Value of `vips_v4`.
+/// The value of `vips_v4`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, NoUninit, CheckedBitPattern)]
 #[repr(C)]
 pub struct VipEntry {
-    /// The MAC that the VIP is at.
+    /// The VIP's MAC.
     pub mac: [u8; 6],
-    /// Differs from that of every earlier time that this slot was taken, and is never 0: a yield counts for one generation.
+    /// The number of this taking of the VIP, never 0. A yield counts for one generation, so the
+    /// number differs from the one recorded at the slot.
     pub generation: u16,
-    /// What this node is to the VIP.
+    /// The role of this node.
     pub role: Role,
-    /// Index into `vip_state`, and into `vip_counters` when below [`VIP_COUNTER_SLOTS`].
+    /// The index into `vip_state`, and into `vip_counters` when below [`VIP_COUNTER_SLOTS`].
     pub slot: u32,
-    /// When a handover ends by itself and the entry counts as foreign (`CLOCK_MONOTONIC`); 0 in other roles.
+    /// The end of a handover (`CLOCK_MONOTONIC`), after which the entry counts as foreign; 0 in
+    /// other roles.
     pub until_ns: u64,
 }
 
 const _: () = assert!(size_of::<VipEntry>() == 24);
 
-/// What an entry says at one moment, a yield and the end of a handover taken into account. The fence is apart.
+/// An entry as it counts at one moment, after a yield or the end of a handover. The fence is not
+/// part of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SeenEntry {
-    /// What this node is to the VIP.
+    /// The role of this node.
     pub role: Role,
-    /// The MAC that the VIP is at; zero if unknown.
+    /// The VIP's MAC; zero if unknown.
     pub mac: MacAddr,
-    /// Whether the program has given it away, to that MAC.
+    /// Whether the program has yielded the VIP, to that MAC.
     pub yielded: bool,
 }
 
 impl VipEntry {
-    /// The entry as the program sees it at `now_ns` (`CLOCK_MONOTONIC`, or the coarse one). `recorded` is what
-    /// `vip_state` has at its slot.
+    /// Returns the entry as the program sees it at `now_ns` (`CLOCK_MONOTONIC`, or the coarse one).
+    /// `recorded` is the yield in `vip_state` at the entry's slot.
     pub fn as_seen(&self, recorded: Yield, now_ns: u64) -> SeenEntry {
         let yielded_to = recorded.yielded_to(self.generation);
         let is_over = matches!(self.role, Role::Handover) && now_ns >= self.until_ns;
@@ -158,7 +161,7 @@ impl VipEntry {
     }
 }
 
-/// Value of `links`.
+/// The value of `links`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub struct Link {
@@ -170,11 +173,11 @@ pub struct Link {
 
 const _: () = assert!(size_of::<Link>() == 8);
 
-/// Key of `peers`.
+/// The key of `peers`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub struct PeerKey {
-    /// The interface that the peer is seen through.
+    /// The interface through which the peer is seen.
     pub ifindex: u32,
     /// The peer's MAC.
     pub mac: [u8; 6],
@@ -184,37 +187,50 @@ pub struct PeerKey {
 
 const _: () = assert!(size_of::<PeerKey>() == 12);
 
-/// Value of `peers`: that the key is there is all that counts.
+/// The value of `peers`. Only the key's presence counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub struct Peer {
-    /// When the agent learnt of it (`CLOCK_MONOTONIC`).
+    /// The time when the agent learnt of the peer (`CLOCK_MONOTONIC`).
     pub since_ns: u64,
 }
 
-/// What is done between `deadline_ns` and `hold_until_ns`.
+/// The policy between `deadline_ns` and `hold_until_ns`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, NoUninit, CheckedBitPattern)]
 #[repr(u32)]
 pub enum Policy {
-    /// Nothing is answered.
+    /// Answer nothing.
     Stop = 0,
-    /// Answered on, until a peer announces the VIP.
+    /// Answer on, until a peer announces the VIP.
     Hold = 1,
 }
 
-/// The value of `fence`: until when this node may answer without renewing. Times are `CLOCK_MONOTONIC`.
+impl Policy {
+    /// Both policies.
+    pub const ALL: [Self; 2] = [Self::Stop, Self::Hold];
+
+    /// Returns the name that every output uses.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::Hold => "hold",
+        }
+    }
+}
+
+/// The value of `fence`: until when this node may answer. Times are `CLOCK_MONOTONIC`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, NoUninit, CheckedBitPattern)]
 #[repr(C)]
 pub struct Fence {
-    /// The fence is valid before this.
+    /// The end of the valid fence.
     pub deadline_ns: u64,
-    /// Under [`Policy::Hold`] it is held over from then until this.
+    /// The end of holding over, under [`Policy::Hold`].
     pub hold_until_ns: u64,
-    /// The count of [`YieldTotal`] up to which the agent has rewritten the entries that yielded.
+    /// The count of [`YieldTotal`] up to which the agent has rewritten the yielded entries.
     pub yields_settled: u64,
-    /// The session of this node that the fence belongs to; 0 without a cluster.
+    /// The session of this node in which the fence was set; 0 without a cluster.
     pub session: u64,
-    /// What is done between the two.
+    /// The policy between the two times.
     pub policy: Policy,
     /// Always zero.
     pub _pad: u32,
@@ -222,19 +238,33 @@ pub struct Fence {
 
 const _: () = assert!(size_of::<Fence>() == 40);
 
-/// Whether this node may answer.
+/// The state of the fence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum FenceState {
-    /// The agent is alive.
+    /// The deadline has not passed.
     Valid,
-    /// The agent is late, and the policy is to answer on.
+    /// The deadline has passed, and the policy is to answer on.
     HeldOver,
-    /// Nothing is answered.
+    /// Nothing may be answered.
     Over,
 }
 
+impl FenceState {
+    /// All states, in the order in which they follow each other.
+    pub const ALL: [Self; 3] = [Self::Valid, Self::HeldOver, Self::Over];
+
+    /// Returns the name that every output uses.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Valid => "valid",
+            Self::HeldOver => "held over",
+            Self::Over => "over",
+        }
+    }
+}
+
 impl Fence {
-    /// The state at `now_ns`.
+    /// Returns the state at `now_ns`.
     #[inline(always)]
     pub fn state(&self, now_ns: u64) -> FenceState {
         if now_ns < self.deadline_ns {
@@ -251,34 +281,34 @@ impl Fence {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct YieldTotal {
-    /// Entries yielded since the maps were made.
+    /// The number of yields since the maps were made.
     pub total: u64,
 }
 
-/// Counts about one VIP, of one CPU; the value of `vip_counters`.
+/// One CPU's counters of one VIP; the value of `vip_counters`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct VipCounters {
     /// Requests answered.
     pub answered: u64,
-    /// Claims dropped as conflicts.
+    /// ARP claims dropped as conflicts.
     pub conflicts: u64,
     /// Requests dropped.
     pub suppressed: u64,
 }
 
-/// Where a field of a key or value stands.
+/// The place of a field in a key or value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct Field {
-    /// Bytes before it.
+    /// The offset in bytes.
     pub offset: u16,
-    /// Its size; 0 when the layout has no such field.
+    /// The size; 0 when the layout lacks the field.
     pub bytes: u16,
 }
 
 impl Field {
-    /// The field as an unsigned number in this machine's byte order; 0 when the layout has none.
+    /// Returns the field as a number in this machine's byte order; 0 when the layout lacks it.
     fn number(self, of: &[u8]) -> Option<u64> {
         let mut number = [0; 8];
         let bytes = self.slice(of)?;
@@ -296,25 +326,26 @@ impl Field {
     }
 }
 
-/// Where the fields of `vips_v4` stand, so that an agent of any version can take over the entries of any other.
+/// The places of the fields of `vips_v4`, by which an agent of any version reads the entries of any
+/// other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct Layout {
-    /// In the key.
+    /// A field of the key.
     pub ifindex: Field,
-    /// In the key.
+    /// A field of the key.
     pub vlan: Field,
-    /// In the key.
+    /// A field of the key.
     pub addr: Field,
-    /// In the value.
+    /// A field of the value.
     pub mac: Field,
-    /// In the value.
+    /// A field of the value.
     pub generation: Field,
-    /// In the value.
+    /// A field of the value.
     pub role: Field,
-    /// In the value.
+    /// A field of the value.
     pub slot: Field,
-    /// In the value.
+    /// A field of the value.
     pub until_ns: Field,
 }
 
@@ -338,7 +369,7 @@ impl Layout {
         until_ns: field!(VipEntry, until_ns, u64),
     };
 
-    /// Reads an entry that was written in this layout; `None` when it cannot be one.
+    /// Reads an entry that was written in this layout. Returns `None` when it cannot be one.
     pub fn read(&self, key: &[u8], value: &[u8]) -> Option<(VipKey, VipEntry)> {
         let key = VipKey {
             ifindex: self.ifindex.number(key)?.try_into().ok()?,
@@ -357,22 +388,22 @@ impl Layout {
     }
 }
 
-/// The value of `meta`: which layout the pins have.
+/// The value of `meta`: the layout of the pins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct Meta {
-    /// [`ABI_VERSION`] of the agent that made the maps.
+    /// The [`ABI_VERSION`] of the agent that made the maps.
     pub abi_version: u32,
     /// Always zero.
     pub _pad: u32,
-    /// Where the fields of `vips_v4` stand.
+    /// The layout of `vips_v4`.
     pub layout: Layout,
 }
 
 const _: () = assert!(size_of::<Meta>() == 40);
 
 impl Meta {
-    /// What this version writes.
+    /// The value that this version writes.
     pub const CURRENT: Self = Self { abi_version: ABI_VERSION, _pad: 0, layout: Layout::CURRENT };
 }
 

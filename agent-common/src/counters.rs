@@ -1,57 +1,57 @@
-//! The outcomes: every frame ends in exactly one, and each has a counter of its own.
+//! The outcomes. Every frame has exactly one, and each outcome has one counter.
 
 use bytemuck::{Pod, Zeroable};
 
-/// What becomes of the frame.
+/// The fate of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// To the kernel, untouched.
+    /// It goes to the kernel, untouched.
     Pass,
-    /// Nowhere.
+    /// It is dropped.
     Drop,
-    /// Back out of the interface that it came from, rewritten.
+    /// It is rewritten and leaves through the interface that it came in by.
     Answer,
 }
 
 macro_rules! outcomes {
     ($($(#[doc = $doc:literal])+ $variant:ident = $field:ident: $action:ident,)+) => {
-        /// What a frame ended in. One name per counter of [`Counters`], in the same order.
+        /// The outcome of a frame, one per counter of [`Counters`], in the same order.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[repr(u32)]
         pub enum Outcome { $($(#[doc = $doc])+ $variant,)+ }
 
         impl Outcome {
-            /// Every outcome, in the order of the counters.
+            /// All outcomes, in the order of the counters.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
-            /// The name of its counter.
+            /// Returns the name of its counter.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => stringify!($field)),+ }
             }
 
-            /// What it does to the frame.
+            /// Returns the fate of the frame.
             #[inline(always)]
             pub const fn action(self) -> Action {
                 match self { $(Self::$variant => Action::$action),+ }
             }
         }
 
-        /// Frames by outcome, of one CPU; the value of the `counters` map.
+        /// One CPU's count of frames by outcome; the value of the `counters` map.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
         #[repr(C)]
         pub struct Counters {
             $($(#[doc = $doc])+ pub $field: u64,)+
-            /// Not frames: events that found the ring buffer full. Each is counted in the next one's `swallowed`.
+            /// Events that found the ring buffer full. The next event's `swallowed` includes them.
             pub events_lost: u64,
         }
 
         impl Counters {
-            /// The count of one outcome.
+            /// Returns the count of one outcome.
             pub const fn get(&self, outcome: Outcome) -> u64 {
                 match outcome { $(Outcome::$variant => self.$field),+ }
             }
 
-            /// Adds what another CPU counted.
+            /// Returns the sum with another CPU's counters.
             #[must_use]
             pub const fn plus(self, other: Self) -> Self {
                 Self {
@@ -66,41 +66,43 @@ macro_rules! outcomes {
 }
 
 outcomes! {
-    /// Not ARP, a VLAN-tagged frame included.
+    /// Not ARP, VLAN-tagged frames included.
     NotArp = not_arp: Pass,
     /// ARP, but too short, not for IPv4 over Ethernet, or neither request nor reply.
     ArpOther = arp_other: Pass,
-    /// ARP in which no VIP plays a part.
+    /// ARP in which neither address is a VIP.
     ArpNoVip = arp_no_vip: Pass,
-    /// A claim on a held VIP by the holder's own MAC: our own frame came back.
+    /// An ARP claim on a held VIP with the holder's own MAC: this node's frame came back.
     ClaimOwn = claim_own: Drop,
-    /// A claim by a peer on a VIP that this node may answer for.
+    /// An ARP claim by a peer on a VIP that this node may answer for.
     ClaimContested = claim_contested: Drop,
-    /// A claim by a MAC that is neither the holder's nor a peer's.
+    /// An ARP claim by a stranger: a MAC that is neither the holder's nor a peer's.
     ClaimConflict = claim_conflict: Drop,
-    /// A peer's announcement that this node gave way to.
+    /// A peer's announcement to which this node yielded.
     ClaimYielded = claim_yielded: Pass,
-    /// A claim that shows the VIP at another node than before, or at the successor of a handover.
+    /// An ARP claim from another node than the known holder, or from the successor of a handover.
     ClaimMoved = claim_moved: Pass,
-    /// A claim on a VIP whose holder is not known.
+    /// An ARP claim on a VIP whose holder is not known.
     ClaimSighted = claim_sighted: Pass,
-    /// Any other claim by the holder or a peer.
+    /// Any other ARP claim by the holder or a peer.
     ClaimPassed = claim_passed: Pass,
     /// A request for a held VIP, answered.
     Answered = answered: Answer,
-    /// The same, while the fence was held over.
+    /// A request for a held VIP, answered while the fence was held over.
     AnsweredHeldOver = answered_held_over: Answer,
-    /// A request for a VIP that is being handed over, answered with the successor's MAC.
+    /// A request for a VIP in handover, answered with the successor's MAC.
     AnsweredHandover = answered_handover: Answer,
-    /// A request for a held or handed-over VIP that came when the fence was over.
+    /// A request for a VIP held or in handover, when the fence was over.
     SuppressedFence = suppressed_fence: Drop,
     /// A request for a VIP that another node holds.
     SuppressedForeign = suppressed_foreign: Drop,
-    /// A request for a held or handed-over VIP, addressed neither to broadcast nor to this interface.
+    /// A request for a VIP held or in handover, sent neither to broadcast nor to this interface's
+    /// MAC.
     RefusedDestination = refused_destination: Drop,
-    /// A request for a held or handed-over VIP whose sha is zero, a group address or our own.
+    /// A request for a VIP held or in handover, whose sha is zero, a group address or this
+    /// interface's MAC.
     RefusedSender = refused_sender: Drop,
-    /// A request for a held or handed-over VIP on an interface whose own MAC is not in `links`.
+    /// A request for a VIP in handover, on an interface whose MAC is not in `links`.
     RefusedLink = refused_link: Drop,
 }
 

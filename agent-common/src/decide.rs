@@ -1,6 +1,5 @@
-//! The two frame tables: what happens to an ARP frame, given the maps.
-//!
-//! docs/DATAPLANE.md has the tables that this code follows, cell by cell.
+//! The decision about an ARP frame, given the maps: one arm per cell of the two tables in
+//! docs/DATAPLANE.md.
 
 use crate::{
     abi::{FenceState, Role, VipEntry},
@@ -12,15 +11,15 @@ use crate::{
 /// A VIP's entry, as one look-up found it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Vip {
-    /// The MAC that the VIP is at; zero if unknown.
+    /// The VIP's MAC; zero if unknown.
     pub mac: MacAddr,
-    /// Which taking of the VIP a yield counts for.
+    /// The taking of the VIP for which a yield counts.
     pub generation: u16,
-    /// What this node is to the VIP.
+    /// The role of this node.
     pub role: Role,
-    /// Where the program keeps its state and its counters.
+    /// The index of the VIP's state and counters.
     pub slot: u32,
-    /// When a handover ends by itself.
+    /// The end of a handover.
     pub until_ns: u64,
 }
 
@@ -36,43 +35,44 @@ impl From<&VipEntry> for Vip {
     }
 }
 
-/// The maps, as seen by a frame on one interface.
+/// The maps, as a frame on one interface sees them.
 pub trait Tables {
-    /// The coarse monotonic clock.
+    /// Returns the coarse monotonic time.
     fn now_ns(&self) -> u64;
-    /// Whether this node may answer.
+    /// Returns the state of the fence.
     fn fence(&self, now_ns: u64) -> FenceState;
-    /// Whether `addr` may be a VIP; `false` is certain.
+    /// Returns whether `addr` may be a VIP. `false` is certain.
     fn may_be_vip(&self, addr: [u8; 4]) -> bool;
-    /// The entry of `addr` on this interface.
+    /// Returns the entry of `addr` on this interface.
     fn vip(&self, addr: [u8; 4]) -> Option<Vip>;
-    /// This interface's own MAC.
+    /// Returns this interface's own MAC.
     fn own_mac(&self) -> Option<MacAddr>;
-    /// Whether `mac` is a peer's on this segment.
+    /// Returns whether `mac` is a peer's on this segment.
     fn is_peer(&self, mac: MacAddr) -> bool;
-    /// To whom this generation of the entry was yielded.
+    /// Returns the MAC to which this generation of the entry was yielded.
     fn yielded(&self, vip: &Vip) -> Option<MacAddr>;
-    /// Records that the entry is yielded to `mac`; `false` when another CPU has yielded it already.
+    /// Records that the entry is yielded to `mac`. Returns `false` when another CPU has yielded it
+    /// already.
     fn yield_to(&self, vip: &Vip, mac: MacAddr) -> bool;
-    /// Tells userspace about a claim on `vip`, or a probe for it.
+    /// Reports an ARP claim on `vip`, or a probe for it, to userspace.
     fn tell(&self, kind: EventKind, vip: &Vip, frame: &ArpFrame, now_ns: u64);
 }
 
 /// The reply to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Answer {
-    /// The MAC that the VIP is at.
+    /// The VIP's MAC.
     pub mac: MacAddr,
-    /// This interface's own MAC: the Ethernet source, or the switch would learn a lie.
+    /// The Ethernet source: this interface's own MAC, or the switch would learn a wrong port.
     pub source: MacAddr,
 }
 
-/// What happens to a frame.
+/// The decision about a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Verdict {
-    /// The one counter that the frame adds to, which also names the action.
+    /// The counter to raise, which also names the action.
     pub outcome: Outcome,
-    /// Set if and only if the action is to answer.
+    /// The answer, if and only if the action is to answer.
     pub answer: Option<Answer>,
     /// The slot of the VIP that the outcome is about.
     pub slot: Option<u32>,
@@ -85,7 +85,7 @@ impl Verdict {
     }
 }
 
-/// Decides about a frame that is ARP by its `EtherType`.
+/// Decides about a frame whose `EtherType` is ARP.
 #[inline(always)]
 pub fn decide(frame: &ArpFrame, tables: &impl Tables) -> Verdict {
     if !frame.is_ethernet_ipv4() {
@@ -114,7 +114,7 @@ pub fn decide(frame: &ArpFrame, tables: &impl Tables) -> Verdict {
     passed.unwrap_or(Verdict { outcome: Outcome::ArpNoVip, answer: None, slot: None })
 }
 
-/// The entry as it counts now: yielded, or a handover that has ended, is foreign.
+/// Returns the entry as it counts now: foreign, once it was yielded or its handover has ended.
 #[inline(always)]
 fn in_force(mut vip: Vip, now_ns: u64, tables: &impl Tables) -> Vip {
     if vip.role == Role::Foreign {
@@ -129,33 +129,33 @@ fn in_force(mut vip: Vip, now_ns: u64, tables: &impl Tables) -> Vip {
     vip
 }
 
-/// The first table: a claim, that is, a frame whose spa is a VIP.
+/// Decides about an ARP claim: a frame whose spa is a VIP (first table).
 #[inline(always)]
 fn claim(frame: &ArpFrame, vip: Vip, tables: &impl Tables) -> Outcome {
     let now_ns = tables.now_ns();
     let vip = in_force(vip, now_ns, tables);
     let (outcome, kind) = match judge(frame, &vip, now_ns, tables) {
-        Judgement::Silent(outcome) => return outcome,
-        Judgement::Told(outcome, kind) => (outcome, kind),
-        Judgement::GiveWay(outcome, kind) if tables.yield_to(&vip, frame.sha) => (outcome, kind),
-        // Another CPU gave way a moment ago: the entry is foreign already.
-        Judgement::GiveWay(..) => (Outcome::ClaimMoved, EventKind::Moved),
+        Judgement::Count(outcome) => return outcome,
+        Judgement::Report(outcome, kind) => (outcome, kind),
+        Judgement::Yield(outcome, kind) if tables.yield_to(&vip, frame.sha) => (outcome, kind),
+        // Another CPU has just yielded: the entry is foreign already.
+        Judgement::Yield(..) => (Outcome::ClaimMoved, EventKind::Moved),
     };
     tables.tell(kind, &vip, frame, now_ns);
     outcome
 }
 
-/// What a claim calls for.
+/// The consequences of an ARP claim.
 enum Judgement {
-    /// Nothing but counting it.
-    Silent(Outcome),
-    /// An event.
-    Told(Outcome, EventKind),
-    /// An event, and the entry becomes foreign.
-    GiveWay(Outcome, EventKind),
+    /// It is counted.
+    Count(Outcome),
+    /// It is counted and reported.
+    Report(Outcome, EventKind),
+    /// It is counted and reported, and the entry is yielded.
+    Yield(Outcome, EventKind),
 }
 
-/// One arm per cell of the first table, top to bottom.
+/// Finds the cell of the first table, with one arm per cell from top to bottom.
 #[inline(always)]
 #[expect(clippy::match_same_arms, reason = "the table has these cells apart")]
 fn judge(frame: &ArpFrame, vip: &Vip, now_ns: u64, tables: &impl Tables) -> Judgement {
@@ -163,36 +163,36 @@ fn judge(frame: &ArpFrame, vip: &Vip, now_ns: u64, tables: &impl Tables) -> Judg
     let by_holder = frame.sha == vip.mac;
 
     match vip.role {
-        Role::Held if by_holder => Judgement::Silent(Outcome::ClaimOwn),
+        Role::Held if by_holder => Judgement::Count(Outcome::ClaimOwn),
         Role::Handover if by_holder => match tables.fence(now_ns) {
-            FenceState::Valid => Judgement::Told(Outcome::ClaimMoved, EventKind::Moved),
+            FenceState::Valid => Judgement::Report(Outcome::ClaimMoved, EventKind::Moved),
             FenceState::HeldOver | FenceState::Over if announcing => {
-                Judgement::GiveWay(Outcome::ClaimMoved, EventKind::Moved)
+                Judgement::Yield(Outcome::ClaimMoved, EventKind::Moved)
             }
-            FenceState::HeldOver | FenceState::Over => Judgement::Silent(Outcome::ClaimPassed),
+            FenceState::HeldOver | FenceState::Over => Judgement::Count(Outcome::ClaimPassed),
         },
         Role::Held | Role::Handover if tables.is_peer(frame.sha) => match tables.fence(now_ns) {
-            FenceState::Valid => Judgement::Told(Outcome::ClaimContested, EventKind::Contested),
+            FenceState::Valid => Judgement::Report(Outcome::ClaimContested, EventKind::Contested),
             FenceState::HeldOver | FenceState::Over if announcing => {
-                Judgement::GiveWay(Outcome::ClaimYielded, EventKind::Yielded)
+                Judgement::Yield(Outcome::ClaimYielded, EventKind::Yielded)
             }
-            FenceState::HeldOver | FenceState::Over => Judgement::Silent(Outcome::ClaimPassed),
+            FenceState::HeldOver | FenceState::Over => Judgement::Count(Outcome::ClaimPassed),
         },
-        Role::Held | Role::Handover => Judgement::Told(Outcome::ClaimConflict, EventKind::Conflict),
-        Role::Foreign if by_holder && !vip.mac.is_zero() => Judgement::Silent(Outcome::ClaimPassed),
+        Role::Held | Role::Handover => Judgement::Report(Outcome::ClaimConflict, EventKind::Conflict),
+        Role::Foreign if by_holder && !vip.mac.is_zero() => Judgement::Count(Outcome::ClaimPassed),
         Role::Foreign if tables.is_peer(frame.sha) => {
             if announcing {
-                Judgement::Told(Outcome::ClaimMoved, EventKind::Moved)
+                Judgement::Report(Outcome::ClaimMoved, EventKind::Moved)
             } else {
-                Judgement::Silent(Outcome::ClaimPassed)
+                Judgement::Count(Outcome::ClaimPassed)
             }
         }
-        Role::Foreign if vip.mac.is_zero() => Judgement::Told(Outcome::ClaimSighted, EventKind::Sighted),
-        Role::Foreign => Judgement::Told(Outcome::ClaimConflict, EventKind::Conflict),
+        Role::Foreign if vip.mac.is_zero() => Judgement::Report(Outcome::ClaimSighted, EventKind::Sighted),
+        Role::Foreign => Judgement::Report(Outcome::ClaimConflict, EventKind::Conflict),
     }
 }
 
-/// The second table: a request whose tpa is a VIP.
+/// Decides about a request whose tpa is a VIP (second table).
 #[inline(always)]
 fn request(frame: &ArpFrame, vip: &Vip, tables: &impl Tables) -> Verdict {
     if vip.role == Role::Foreign {
@@ -214,7 +214,7 @@ fn request(frame: &ArpFrame, vip: &Vip, tables: &impl Tables) -> Verdict {
         (Role::Held, FenceState::HeldOver) => Outcome::AnsweredHeldOver,
         (Role::Handover, FenceState::Valid | FenceState::HeldOver) => Outcome::AnsweredHandover,
     };
-    // A held VIP is at this interface's own MAC, so that `links` need not be asked.
+    // A held VIP has this interface's own MAC, so `links` is not needed.
     let own_mac = if vip.role == Role::Held { Some(vip.mac) } else { tables.own_mac() };
     let Some(source) = own_mac else {
         return Verdict::about(Outcome::RefusedLink, &vip);

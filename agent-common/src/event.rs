@@ -1,34 +1,35 @@
-//! What the program tells and what it writes: events in the ring buffer, and the per-VIP state that only it writes.
+//! Reports and records of the program: events in the ring buffer, per-VIP state and offenders.
 
 use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 
 use crate::frame::MacAddr;
 
-/// Size of the ring buffer.
+/// The size of the ring buffer.
 pub const EVENTS_BYTES: u32 = 256 * 1024;
-/// Least time between two events of one kind of trouble on one VIP.
+/// The least time between two events of one group (strangers' or peers') about one VIP.
 pub const EVENT_INTERVAL_NS: u64 = 100_000_000;
 
-/// What an event says.
+/// The kind of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, NoUninit, CheckedBitPattern)]
 #[repr(u32)]
 pub enum EventKind {
-    /// A claim by a MAC that is neither the holder's nor a peer's was dropped.
+    /// A stranger's ARP claim was dropped.
     Conflict = 1,
-    /// A peer claims a VIP that we hold; the claim was dropped.
+    /// A peer claims a VIP that this node holds; the ARP claim was dropped.
     Contested = 2,
-    /// A peer announced a VIP that was somebody else's, or the successor of a handover has taken over.
+    /// A peer announced another node's VIP, or the successor of a handover has taken over.
     Moved = 3,
-    /// This node gave way to a peer.
+    /// The program yielded to a peer.
     Yielded = 4,
-    /// Somebody claims a VIP whose holder is not known.
+    /// A stranger claims a VIP whose holder is not known.
     Sighted = 5,
-    /// Somebody who is no peer probes for a VIP whose holder is not known (RFC 5227, 2.1.1): they are about to use it.
+    /// A stranger probes for a VIP whose holder is not known, and is about to use it (RFC 5227,
+    /// 2.1.1).
     Probed = 6,
 }
 
 impl EventKind {
-    /// The word for it in logs, tables and JSON: one word, lower case.
+    /// Returns the word for logs, tables and JSON, in lower case.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Conflict => "conflict",
@@ -41,23 +42,23 @@ impl EventKind {
     }
 }
 
-/// One record of the `events` ring buffer.
+/// A record of the `events` ring buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, NoUninit, CheckedBitPattern)]
 #[repr(C)]
 pub struct Event {
-    /// `CLOCK_MONOTONIC_COARSE`.
+    /// The time (`CLOCK_MONOTONIC_COARSE`).
     pub at_ns: u64,
-    /// Events about this VIP that were not told since the last one that was.
+    /// The number of events of the same group about this VIP that were held back before this one.
     pub swallowed: u64,
-    /// What happened.
+    /// The kind.
     pub kind: EventKind,
-    /// Where.
+    /// The interface.
     pub ifindex: u32,
     /// VLAN ID, 0 for none.
     pub vlan: u16,
-    /// oper of the frame, in host order.
+    /// The operation of the frame, in host order.
     pub oper: u16,
-    /// The VIP: spa of the frame, tpa of a probe.
+    /// The VIP: spa of the frame, or tpa of a probe.
     pub vip: [u8; 4],
     /// sha of the frame.
     pub sha: [u8; 6],
@@ -72,79 +73,81 @@ pub struct Event {
 const _: () = assert!(size_of::<Event>() == 56);
 
 impl Event {
-    /// Reads a record; `None` when it is not one.
+    /// Reads a record. Returns `None` when the bytes are not one.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        // The ring buffer aligns records to eight bytes, a caller's slice may not be.
+        // The ring buffer aligns records to eight bytes; a caller's slice may not be aligned.
         let bytes: &[u8; size_of::<Self>()] = bytes.try_into().ok()?;
         bytemuck::checked::try_pod_read_unaligned(bytes).ok()
     }
 }
 
-/// To whom an entry of one generation was yielded. One aligned word: it is read and replaced as a whole.
+/// The MAC to which an entry of one generation was yielded. One aligned word, which is read and
+/// replaced as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
 #[repr(C, align(8))]
 pub struct Yield {
-    /// The MAC that the VIP was yielded to.
+    /// The peer's MAC.
     pub mac: [u8; 6],
-    /// The generation of the entry that yielded; 0 means never.
+    /// The generation of the entry that yielded; 0 for none.
     pub generation: u16,
 }
 
 impl Yield {
-    /// To whom an entry of `generation` was yielded, if this records that.
+    /// Returns the MAC to which an entry of `generation` was yielded, if this records that.
     pub fn yielded_to(self, generation: u16) -> Option<MacAddr> {
         (self.generation != 0 && self.generation == generation).then_some(MacAddr(self.mac))
     }
 
-    /// The word that the program reads and replaces atomically.
+    /// Returns the word that the program reads and replaces atomically.
     #[inline(always)]
     pub fn to_word(mac: MacAddr, generation: u16) -> u64 {
         mac.to_bits() | u64::from(generation.to_le()) << 48
     }
 
-    /// The MAC in `word`, if it records a yield of `generation`.
+    /// Returns the MAC in `word` if it records a yield of `generation`.
     #[inline(always)]
     pub fn of_generation(word: u64, generation: u16) -> Option<MacAddr> {
         (word >> 48 == u64::from(generation.to_le())).then(|| MacAddr::from_bits(word))
     }
 }
 
-/// Lets one event through per [`EVENT_INTERVAL_NS`] and counts the rest.
+/// Lets one event through per [`EVENT_INTERVAL_NS`] and counts the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct Limiter {
-    /// No event before this (`CLOCK_MONOTONIC_COARSE`).
+    /// The earliest time of the next event (`CLOCK_MONOTONIC_COARSE`).
     pub next_ns: u64,
-    /// Events not told since the last one that was.
+    /// The number of events held back since the last one.
     pub swallowed: u64,
 }
 
-/// What the program writes about a VIP: the value of the `vip_state` map, by slot. Userspace only reads it.
+/// The program's state of a VIP: the value of the `vip_state` map, by slot. Userspace only reads
+/// it.
 ///
-/// It is apart from [`crate::VipEntry`] because a hash map replaces the whole value on update: a store by the
-/// program into a value that userspace is just replacing would be lost.
+/// It is apart from [`crate::VipEntry`] because an update of a hash map replaces the whole value. A
+/// store by the program into a value that userspace is replacing would be lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct VipState {
-    /// To whom the entry was yielded.
+    /// The yield of the entry.
     pub yielded: Yield,
     /// Limits `conflict`, `sighted` and `probed`.
     pub strangers: Limiter,
-    /// Limits `contested` and `moved`.
+    /// Limits `contested` and `moved`; `yielded` passes.
     pub peers: Limiter,
 }
 
 const _: () = assert!(size_of::<VipState>() == 40);
 
-/// Key of `offenders`: who claims which VIP where.
+/// The key of `offenders`: a MAC, and the VIP that it claims.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub struct OffenderKey {
-    /// The interface that the segment is seen through.
+    /// The interface through which the segment is seen.
     pub ifindex: u32,
     /// VLAN ID, 0 for none.
     pub vlan: u16,
-    /// sha of the claims.
+    /// sha of the ARP claims.
     pub mac: [u8; 6],
     /// The VIP, in wire order.
     pub addr: [u8; 4],
@@ -152,22 +155,22 @@ pub struct OffenderKey {
 
 const _: () = assert!(size_of::<OffenderKey>() == 16);
 
-/// Value of `offenders`: the claims on one VIP by one MAC that were told as `conflict`, `contested`, `sighted` or
-/// `probed`, those that the limiter swallowed included.
+/// The value of `offenders`: one MAC's ARP claims on one VIP (`conflict`, `contested`, `sighted`,
+/// `probed`), held back or not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, NoUninit, CheckedBitPattern)]
 #[repr(C)]
 pub struct Offender {
-    /// When the first one came (`CLOCK_MONOTONIC_COARSE`).
+    /// The time of the first one (`CLOCK_MONOTONIC_COARSE`).
     pub first_ns: u64,
-    /// When the last one came.
+    /// The time of the last one.
     pub last_ns: u64,
-    /// How many there were.
+    /// The number of ARP claims.
     pub claims: u64,
-    /// What the last one was.
+    /// The kind of the last one.
     pub kind: EventKind,
-    /// oper of the last one, in host order.
+    /// The operation of the last one, in host order.
     pub oper: u16,
-    /// Ethernet source of the last one.
+    /// The Ethernet source of the last one.
     pub source: [u8; 6],
     /// Always zero.
     pub _pad: u32,

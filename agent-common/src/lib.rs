@@ -1,8 +1,8 @@
-//! What Vipward's XDP program and its userspace agent must agree on: the frames that are looked at, the
-//! values in the pinned maps, and the decision that is taken for each frame.
+//! What the XDP program and the agent share: the ARP frame, the values of the pinned maps, and the
+//! decision about each frame.
 //!
-//! Nothing here does I/O. The XDP program is a thin shell that hands [`decide`] its maps as [`Tables`]; tests
-//! and fuzzers hand it tables of their own.
+//! Nothing here does I/O. The XDP program gives [`decide`] its maps as [`Tables`]; fuzzers give it
+//! tables of their own.
 #![no_std]
 #![expect(clippy::inline_always, reason = "a BPF function call costs a frame, and cannot return a pair")]
 #![expect(clippy::pub_underscore_fields, reason = "explicit padding: every byte of a map value is written")]

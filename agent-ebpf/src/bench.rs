@@ -1,5 +1,5 @@
-//! Baselines, a generator and a receiver for measurements: in the same object, so that they are compiled and
-//! loaded as the program that they are compared with.
+//! Baselines, a generator and a receiver for measurements, in the same object as the program that
+//! they are compared with, so that they are compiled and loaded alike.
 
 use aya_ebpf::{
     bindings::xdp_action,
@@ -11,30 +11,31 @@ use vipward_common::{ArpFrame, MacAddr, OPER_REQUEST};
 
 use crate::{frame, handle};
 
-/// What the generators ask, and how.
+/// The requests to generate.
 #[repr(C)]
 struct Ask {
     /// Ethernet destination.
     dst: MacAddr,
-    /// Ethernet source, and sha of the first asker.
+    /// Ethernet source, and sha of the requests.
     src: MacAddr,
-    /// spa of the first asker.
+    /// spa of the first requester.
     spa: [u8; 4],
-    /// The first VIP asked for.
+    /// The first VIP.
     tpa: [u8; 4],
-    /// How many VIPs are asked for, in turn by a stride; a power of two.
+    /// The number of VIPs, taken in turn by a stride; a power of two.
     vips: u32,
-    /// How many askers there are; a power of two.
+    /// The number of requesters; a power of two.
     askers: u32,
-    /// One frame in so many is no request but an intruder; a power of two, or 0 for none.
+    /// Every n-th frame is an intruder's; a power of two, or 0 for none.
     intruder_every: u32,
-    /// What an intruder is: 0 ARP about no VIP, 1 a claim on the first VIP, 2 the same from ever new MACs.
+    /// The intruder: 0 ARP about no VIP, 1 an ARP claim on the first VIP, 2 the same from ever new
+    /// MACs.
     intruder: u32,
-    /// Frames made so far, on this CPU.
+    /// The number of frames made so far on this CPU.
     made: u64,
 }
 
-/// What the receiver saw.
+/// The receiver's counts.
 #[repr(C)]
 struct Seen {
     replies: u64,
@@ -46,7 +47,7 @@ static ASK: PerCpuArray<Ask, 1> = PerCpuArray::new();
 #[btf_map(name = "bench_seen")]
 static SEEN: PerCpuArray<Seen, 1> = PerCpuArray::new();
 
-/// The least an XDP program can do.
+/// Passes every frame: the least that an XDP program can do.
 #[xdp]
 fn bench_pass(_: XdpContext) -> u32 {
     xdp_action::XDP_PASS
@@ -58,7 +59,7 @@ fn bench_tx(_: XdpContext) -> u32 {
     xdp_action::XDP_TX
 }
 
-/// Sends every frame back with its Ethernet addresses exchanged: what a reflector on a wire must do.
+/// Sends every frame back with its Ethernet addresses exchanged, as a reflector on a wire must.
 #[xdp]
 fn bench_reflect(mut ctx: XdpContext) -> u32 {
     match frame(&mut ctx) {
@@ -70,28 +71,29 @@ fn bench_reflect(mut ctx: XdpContext) -> u32 {
     }
 }
 
-/// Writes a request into the frame, then the bare reflector: the baseline of `bench_answer`.
+/// Writes a request into the frame and sends it back: the baseline of `bench_answer`.
 #[xdp]
 fn bench_write_tx(mut ctx: XdpContext) -> u32 {
     write_request(&mut ctx);
     xdp_action::XDP_TX
 }
 
-/// Writes a request into the frame, then the whole of `vipward`: a repeated run measures the hit each time.
+/// Writes a request into the frame and runs the whole of `vipward`, so that each repetition is a
+/// hit.
 #[xdp]
 fn bench_answer(mut ctx: XdpContext) -> u32 {
     write_request(&mut ctx);
     handle(&mut ctx)
 }
 
-/// Writes a request into the frame and sends it out of the interface that the frame is said to come from.
+/// Writes a request into the frame and sends it out of the interface that the frame came in by.
 #[xdp]
 fn bench_generate(mut ctx: XdpContext) -> u32 {
     write_request(&mut ctx);
     xdp_action::XDP_TX
 }
 
-/// Counts what comes back.
+/// Counts the frames that come back.
 #[xdp]
 fn bench_receive(mut ctx: XdpContext) -> u32 {
     let Some(seen) = SEEN.get_ptr_mut(0) else { return xdp_action::XDP_PASS };
@@ -106,7 +108,7 @@ fn bench_receive(mut ctx: XdpContext) -> u32 {
 
 #[inline(always)]
 fn write_request(ctx: &mut XdpContext) {
-    /// Odd, so that every VIP is met before one is met again, far from the one before.
+    /// Odd, so that every VIP is met before one is met again, and far from the one before.
     const STRIDE: u32 = 40_503;
 
     let Some(ask) = ASK.get_ptr_mut(0) else { return };
@@ -127,7 +129,7 @@ fn write_request(ctx: &mut XdpContext) {
     *frame = ArpFrame::new(ask.dst, ask.src, OPER_REQUEST, ask.src, spa, MacAddr::ZERO, tpa);
 }
 
-/// A gratuitous request that is no request for a VIP.
+/// Returns a gratuitous request that asks for no VIP.
 #[inline(always)]
 fn intruder(ask: &Ask, made: u32) -> ArpFrame {
     const ELSEWHERE: [u8; 4] = [192, 0, 2, 1];

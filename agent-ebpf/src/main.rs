@@ -1,6 +1,5 @@
-//! The XDP program `vipward`: parse, look up, decide, rewrite.
-//!
-//! The decision is `vipward_common::decide`; here are the maps that it reads and the packet access.
+//! The XDP program `vipward`: packet access, counting and rewriting around
+//! `vipward_common::decide`.
 #![no_std]
 #![no_main]
 #![expect(
@@ -19,7 +18,7 @@ use vipward_common::{Action, ArpFrame, Outcome, decide};
 
 use crate::tables::Maps;
 
-/// Answers requests for held VIPs, drops conflicting claims, and passes everything else.
+/// Answers requests for held VIPs, drops conflicting ARP claims, and passes everything else.
 #[xdp]
 fn vipward(mut ctx: XdpContext) -> u32 {
     handle(&mut ctx)
@@ -52,19 +51,19 @@ fn handle(ctx: &mut XdpContext) -> u32 {
     }
 }
 
-/// The frame, when it is long enough to be looked at.
+/// Returns the frame if it is long enough.
 #[inline(always)]
 fn frame(ctx: &mut XdpContext) -> Option<&mut ArpFrame> {
     let start = ctx.data();
     if start + size_of::<ArpFrame>() > ctx.data_end() {
         return None;
     }
-    // SAFETY: the bytes are within the packet, which is this program's alone until it returns; drivers align
-    // the Ethernet header to two bytes at least; every bit pattern is a frame.
+    // SAFETY: the bytes are within the packet, which belongs to this program until it returns.
+    // Drivers align the Ethernet header to at least two bytes. Every bit pattern is a frame.
     Some(unsafe { &mut *(start as *mut ArpFrame) })
 }
 
-/// Whether a frame that is too short is ARP by its `EtherType`.
+/// Returns whether the `EtherType` of a frame that is too short is ARP.
 #[inline(always)]
 fn is_short_arp(ctx: &XdpContext) -> bool {
     const ETHERTYPE: usize = 12;
@@ -78,7 +77,8 @@ fn is_short_arp(ctx: &XdpContext) -> bool {
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    // Never reached: nothing here can panic, or the verifier would see an endless loop and refuse the program.
+    // Never reached: nothing here can panic, or the verifier would see an endless loop and refuse
+    // the program.
     loop {}
 }
 

@@ -1,4 +1,4 @@
-//! The pinned maps, and what a frame sees of them.
+//! The pinned maps, and the view that a frame has of them.
 
 use core::{intrinsics, ptr};
 
@@ -37,41 +37,44 @@ static FILTER: Array<u64, { FILTER_WORDS as usize }> = Array::new();
 static OFFENDERS: LruHashMap<OffenderKey, Offender, { MAX_OFFENDERS as usize }> = LruHashMap::new();
 #[btf_map(name = "events")]
 static EVENTS: RingBuf<Event, { EVENTS_BYTES as usize }> = RingBuf::new();
-/// Not read here: it tells an agent which layout it finds pinned.
+/// Not read here; it tells an agent the layout of the pins.
 #[btf_map(name = "meta")]
 static META: Array<Meta, 1> = Array::new();
 
-/// The coarse clock as this CPU last read it.
+/// The coarse time as this CPU last read it.
 #[repr(C)]
 struct Clock {
     jiffies: u64,
     now_ns: u64,
 }
 
-/// The coarse clock moves when jiffies do (`tick_do_update_jiffies64`), and reading those costs no call.
+/// A cache: the coarse clock moves when jiffies do (`tick_do_update_jiffies64`), and reading those
+/// costs no call.
 #[btf_map(name = "clock")]
 static CLOCK: PerCpuArray<Clock, 1> = PerCpuArray::new();
 
-/// The maps as seen by one frame.
+/// The maps, as one frame sees them.
 pub(crate) struct Maps {
     pub(crate) ctx: *const xdp_md,
 }
 
 impl Maps {
-    /// The interface that the frame came in through; three loads, so that only ARP pays for it.
+    /// Returns the interface that the frame came in by. It takes three loads, so only ARP pays for
+    /// it.
     #[inline(always)]
     fn ifindex(&self) -> u32 {
         // SAFETY: the kernel's context is valid until the program returns.
         unsafe { (*self.ctx).ingress_ifindex }
     }
 
-    /// Adds a frame to the one counter of its outcome and to the VIP's own.
+    /// Adds the frame to the counter of its outcome, and to the VIP's own.
     #[inline(always)]
     pub(crate) fn count(verdict: &Verdict) {
         Self::count_outcome(verdict.outcome);
         let Some(slot) = verdict.slot.filter(|slot| *slot < VIP_COUNTER_SLOTS) else { return };
         let Some(counters) = VIP_COUNTERS.get_ptr_mut(slot) else { return };
-        // SAFETY: the pointer is to this CPU's value; XDP runs to its end before another frame on this CPU.
+        // SAFETY: the pointer is to this CPU's value. XDP runs to its end before another frame on
+        // this CPU.
         let counters = unsafe { &mut *counters };
         match verdict.outcome {
             Outcome::Answered | Outcome::AnsweredHeldOver | Outcome::AnsweredHandover => {
@@ -95,11 +98,12 @@ impl Maps {
         }
     }
 
-    /// Adds a frame to the one counter of its outcome.
+    /// Adds the frame to the counter of its outcome.
     #[inline(always)]
     pub(crate) fn count_outcome(outcome: Outcome) {
         if let Some(counters) = COUNTERS.get_ptr_mut(0) {
-            // SAFETY: `Counters` has one u64 per outcome, in order (asserted beside it); this CPU's value.
+            // SAFETY: `Counters` has one u64 per outcome, in order (asserted there). It is this
+            // CPU's value.
             unsafe { *counters.cast::<u64>().add(outcome as usize) += 1 };
         }
     }
@@ -123,8 +127,9 @@ impl Tables for Maps {
     #[inline(always)]
     fn fence(&self, now_ns: u64) -> FenceState {
         let Some(fence) = FENCE.get_ptr(0) else { return FenceState::Over };
-        // SAFETY: valid map value; userspace may be replacing it, word by word, and each word is good by itself.
-        // `policy` is compared as a number, since memory shared with others need not hold an enum.
+        // SAFETY: valid map value. Userspace may be replacing it word by word, and each word is
+        // valid by itself. `policy` is compared as a number, because shared memory need not hold a
+        // valid enum.
         unsafe {
             if now_ns < (*fence).deadline_ns {
                 FenceState::Valid
@@ -175,26 +180,28 @@ impl Tables for Maps {
         PEERS.get_ptr(PeerKey { ifindex: self.ifindex(), mac: mac.0, _pad: 0 }).is_some()
     }
 
-    // A yield changes what the entry counts as without touching the entry, so that nothing can be lost:
+    // A yield changes what the entry counts as without touching the entry, so nothing can be lost:
     //
-    // * Userspace replaces whole entries and never writes `vip_state`; the program writes `vip_state` and never
-    //   an entry. Neither overwrites the other.
-    // * A yield names the generation of the entry that it ends. An update for another reason (a new MAC) keeps
-    //   the generation, so the yield stays in force, whichever came first. Taking the VIP again needs a new one,
-    //   and a CPU that still looks at the old entry can only record a yield of the old generation.
-    // * Generation and MAC are one word, set by compare-and-exchange: of two CPUs that yield to two peers, one
-    //   wins, and the other one, and every reader, sees a whole record.
+    // * Userspace replaces whole entries and never writes `vip_state`. The program writes
+    //   `vip_state` and never an entry. Neither overwrites the other.
+    // * A yield names the generation of the entry that it ends. An update for another reason (a new
+    //   MAC) keeps the generation, so the yield stays in force, whichever came first. Taking the
+    //   VIP again needs a new generation. A CPU that still sees the old entry can only yield the
+    //   old generation.
+    // * Generation and MAC are one word, set by compare-and-exchange. Of two CPUs that yield to two
+    //   peers, one wins; the other, and every reader, sees a whole record.
     #[inline(always)]
     fn yielded(&self, vip: &Vip) -> Option<MacAddr> {
         let total = YIELDS.get_ptr(0)?;
         let fence = FENCE.get_ptr(0)?;
         // SAFETY: valid map values; one word each.
         if unsafe { (*total).total == (*fence).yields_settled } {
-            // Every yield there was has been written into its entry by userspace.
+            // Userspace has written every yield into its entry.
             return None;
         }
         let state = VIP_STATE.get_ptr(vip.slot)?;
-        // SAFETY: valid map value, aligned to eight bytes; read as the one word that it is replaced as.
+        // SAFETY: valid map value, aligned to eight bytes, read as the one word as which it is
+        // replaced.
         let word = unsafe { ptr::addr_of!((*state).yielded).cast::<u64>().read_volatile() };
         Yield::of_generation(word, vip.generation)
     }
@@ -202,7 +209,7 @@ impl Tables for Maps {
     #[inline(always)]
     fn yield_to(&self, vip: &Vip, mac: MacAddr) -> bool {
         let Some(state) = VIP_STATE.get_ptr_mut(vip.slot) else { return false };
-        // SAFETY: valid map value, aligned to eight bytes, and only ever touched as one word.
+        // SAFETY: valid map value, aligned to eight bytes, only ever accessed as one word.
         let won = unsafe {
             let word = ptr::addr_of_mut!((*state).yielded).cast::<u64>();
             let before = word.read_volatile();
@@ -219,7 +226,7 @@ impl Tables for Maps {
     #[inline(always)]
     fn tell(&self, kind: EventKind, vip: &Vip, frame: &ArpFrame, now_ns: u64) {
         let ifindex = self.ifindex();
-        // A probe names the VIP as what it asks for.
+        // A probe names the VIP in tpa.
         let addr = if frame.is_probe() { frame.tpa() } else { frame.spa() };
         if !matches!(kind, EventKind::Moved | EventKind::Yielded) {
             let key = OffenderKey { ifindex, vlan: 0, mac: frame.sha.0, addr };
@@ -264,12 +271,13 @@ impl Tables for Maps {
     }
 }
 
-/// Counts a claim to its offender; of two CPUs that meet a new one at once, the later one's first claim is not counted.
+/// Counts an ARP claim for its sender. If two CPUs meet a new sender at once, the later one's first
+/// claim is not counted.
 #[inline(always)]
 fn remember(key: &OffenderKey, kind: EventKind, frame: &ArpFrame, now_ns: u64) {
     let (oper, source) = (frame.oper(), frame.src.0);
     if let Some(known) = OFFENDERS.get_ptr_mut(key) {
-        // SAFETY: valid map value. What is not counted is what the last claim said, whichever CPU saw it.
+        // SAFETY: valid map value. The other fields describe the last claim, whichever CPU saw it.
         unsafe {
             (*known).last_ns = now_ns;
             (*known).kind = kind;
@@ -280,13 +288,13 @@ fn remember(key: &OffenderKey, kind: EventKind, frame: &ArpFrame, now_ns: u64) {
         return;
     }
     let new = Offender { first_ns: now_ns, last_ns: now_ns, claims: 1, kind, oper, source, _pad: 0 };
-    // It fails when another CPU was first.
+    // The insertion fails when another CPU was first.
     let _ = OFFENDERS.insert(key, new, u64::from(BPF_NOEXIST));
 }
 
-/// Lets an event through, with the number swallowed before it, or counts it as swallowed.
+/// Lets an event through and returns the number swallowed before it, or counts it as swallowed.
 ///
-/// A yield is always told: there is one per generation.
+/// A yield is always let through: there is one per generation.
 #[inline(always)]
 fn admit(limiter: *mut Limiter, kind: EventKind, now_ns: u64) -> Option<u64> {
     // SAFETY: `limiter` points into a map value; its words are only changed atomically.
@@ -309,7 +317,8 @@ fn admit(limiter: *mut Limiter, kind: EventKind, now_ns: u64) -> Option<u64> {
 /// `word` points to an aligned word of a map value.
 #[inline(always)]
 unsafe fn compare_exchange(word: *mut u64, old: u64, new: u64) -> bool {
-    // SAFETY: as above. The intrinsic is used because `core` has no compare_exchange for this target.
+    // SAFETY: as above. The intrinsic is used because `core` has no compare_exchange for this
+    // target.
     unsafe {
         intrinsics::atomic_cxchg::<
             u64,
@@ -333,7 +342,7 @@ unsafe fn add(word: *mut u64, n: u64) {
 fn log_claim(kind: EventKind, frame: &ArpFrame) {
     use aya_log_ebpf::macro_support::{Level, level_enabled};
 
-    // The level is constant once loaded, so the verifier removes what follows when it is off.
+    // The level is constant once loaded, so the verifier removes the rest when it is off.
     if !level_enabled(Level::Warn) {
         return;
     }

@@ -1,4 +1,4 @@
-//! The command line: what can be asked, and what it teaches.
+//! The command line and its help.
 
 mod doctor;
 mod explain;
@@ -36,8 +36,8 @@ use crate::shell::{
 
 /// Layer-2 VIP agent: answers ARP for the VIPs of this node in XDP, and guards them.
 ///
-/// The program that answers is pinned in the kernel: it goes on when the agent is killed, restarted or
-/// upgraded, within the fence that the agent keeps moving.
+/// The program that answers is pinned in the kernel: it goes on when the agent is killed, restarted
+/// or upgraded, within the fence that the agent keeps moving.
 #[derive(Parser, Debug)]
 #[command(name = "vipward", version, after_help = EXIT_CODES, max_term_width = 100)]
 pub struct Cli {
@@ -63,40 +63,48 @@ Exit codes:
 pub enum Command {
     /// Hold and guard the VIPs that a file lists, until told to stop.
     ///
-    /// SIGHUP reads the file again, and takes back VIPs that were yielded to a peer. A changed file is noticed by
-    /// itself. SIGTERM and SIGINT end the agent: with `shutdown: keep` the pinned program answers on, under the
-    /// fence's policy; with `shutdown: withdraw` it stops at once.
+    /// SIGHUP reads the file again, and takes back VIPs that were yielded to a peer. A changed file
+    /// is noticed by itself. SIGTERM and SIGINT end the agent: with `shutdown: keep` the pinned
+    /// program answers on, under the fence's policy; with `shutdown: withdraw` it stops at once.
     #[command(after_long_help = AGENT_EXAMPLE)]
     Agent(AgentArgs),
-    /// Hold the VIPs of a cluster's LoadBalancer Services, in agreement with the other nodes, until told to stop.
+    /// Hold the VIPs of a cluster's LoadBalancer Services, in agreement with the other nodes, until
+    /// told to stop.
     ///
-    /// The nodes agree through the API server alone: one Lease a node, one VirtualIP object a VIP. SIGTERM and SIGINT end
-    /// the agent: when it is restarted or rolled out, nothing moves; when its node is cordoned or goes away, its VIPs are
-    /// handed over; when its DaemonSet is deleted, everything is withdrawn and unpinned.
+    /// The nodes agree through the API server alone: one Lease a node, one VirtualIP object a VIP.
+    /// SIGTERM and SIGINT end the agent: when it is restarted or rolled out, nothing moves; when
+    /// its node is cordoned or goes away, its VIPs are handed over; when its DaemonSet is deleted,
+    /// everything is withdrawn and unpinned.
     #[command(after_long_help = kubernetes::HELP)]
     Kubernetes(Box<KubernetesArgs>),
     /// Move a VIP of a cluster to another node, by handover: no request goes unanswered.
     Move(MoveArgs),
     /// Print the definition of VirtualIP objects, for `kubectl apply`.
     Crd,
-    /// Show what the kernel has: interfaces, VIPs, counters, the fence. Works without a running agent.
+    /// Show what the kernel has: interfaces, VIPs, counters, the fence. Works without a running
+    /// agent.
     Status(StatusArgs),
-    /// Examine this host: what is well, what is not, and what to do about it. Works without a running agent.
+    /// Examine this host: what is well, what is not, and what to do about it. Works without a
+    /// running agent.
     #[command(after_long_help = doctor::HELP)]
     Doctor(DoctorArgs),
-    /// Watch what the kernel has: interfaces, VIPs and their rates, the fence, and who claims what is not theirs.
+    /// Watch what the kernel has: interfaces, VIPs and their rates, the fence, and who claims what
+    /// is not theirs.
     ///
     /// It reads the pins, as `status` does, and needs no running agent.
     #[command(after_help = watch::HELP)]
     Watch(WatchArgs),
-    /// Ask the segment who answers for an address, and list all who do, with MAC, vendor and order. Works without an agent.
+    /// Ask the segment who answers for an address, and list all who do, with MAC, vendor and order.
+    /// Works without an agent.
     WhoHas(WhoHasArgs),
-    /// Say why an address is answered for, or is not: from the Service to the answer, with the first broken step.
+    /// Say why an address is answered for, or is not: from the Service to the answer, with the
+    /// first broken step.
     Explain(Box<ExplainArgs>),
-    /// Detach the program from every interface and remove everything that is pinned. VIPs are no longer answered.
+    /// Detach the program from every interface and remove everything that is pinned. VIPs are no
+    /// longer answered.
     ///
-    /// Addresses that `bind:` put on interfaces are taken away too. Refused while an agent uses the pin directory:
-    /// stop it first.
+    /// Addresses that `bind:` put on interfaces are taken away too. Refused while an agent uses the
+    /// pin directory: stop it first.
     Unload(PinArgs),
     /// Print a completion script for a shell.
     #[command(after_help = "For bash: vipward completions bash > /etc/bash_completion.d/vipward")]
@@ -118,7 +126,7 @@ Check one before you use it, and see every default:
 
 It needs CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW and CAP_PERFMON, and no more.";
 
-/// Where the pins are.
+/// The pin directory.
 #[derive(Args, Debug)]
 pub struct PinArgs {
     /// Directory on a bpffs for the maps and links; one agent each.
@@ -143,12 +151,12 @@ pub struct AgentArgs {
     pub plane: PlaneArgs,
 }
 
-/// Where `/metrics`, `/livez`, `/readyz` and `/debug/state` are served.
+/// The addresses that serve `/metrics`, `/livez`, `/readyz` and `/debug/state`.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Pages")]
 pub struct PagesArgs {
-    /// Serve /metrics, /livez, /readyz and (for this host only) /debug/state on this address; repeatable. `none`: nowhere.
-    /// Default: 127.0.0.1, and in a cluster the pod's address too.
+    /// Serve /metrics, /livez, /readyz and (for this host only) /debug/state on this address;
+    /// repeatable. `none`: nowhere. Default: 127.0.0.1, and in a cluster the pod's address too.
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Vec<ListenAddress>,
     /// The port of these pages, on all of their addresses.
@@ -160,7 +168,7 @@ pub struct PagesArgs {
 }
 
 impl PagesArgs {
-    /// Where to listen, in a cluster with the pod's address.
+    /// Returns where to listen, in a cluster with the pod's address.
     pub fn listen(&self, pod: Option<IpAddr>, needs_loopback: bool) -> Listen {
         Listen { addresses: self.listen.clone(), port: self.listen_port, pod, needs_loopback }
     }
@@ -182,14 +190,14 @@ impl FromStr for ListenAddress {
     }
 }
 
-/// What every agent is told about its data plane and its log.
+/// The options of every agent about its data plane and its log.
 #[derive(Args, Debug)]
 pub struct PlaneArgs {
-    /// Where the pins are.
+    /// The pin directory.
     #[command(flatten)]
     pub pins: PinArgs,
-    /// Entries of the VIP map: each VIP takes one on every attached interface, the held ones first. Changing it keeps
-    /// the entries.
+    /// Entries of the VIP map: each VIP takes one on every attached interface, the held ones first.
+    /// Changing it keeps the entries.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_VIPS, value_parser = clap::value_parser!(u32).range(1..=1 << 22))]
     pub max_vips: u32,
     /// How log lines look.
@@ -215,11 +223,11 @@ pub enum LogFormat {
 /// `vipward status`.
 #[derive(Args, Debug)]
 pub struct StatusArgs {
-    /// Where the pins are.
+    /// The pin directory.
     #[command(flatten)]
     pub pins: PinArgs,
-    /// Show what the cluster's records say: VIPs with their holders, nodes with their Leases, the last moves. It is what
-    /// `kubectl vip status` shows.
+    /// Show what the cluster's records say: VIPs with their holders, nodes with their Leases, the
+    /// last moves. It is what `kubectl vip status` shows.
     #[arg(long)]
     pub cluster: bool,
     /// Show what this node's kernel has. It is what `vipward status` shows.
@@ -245,13 +253,13 @@ pub struct AccessArgs {
 }
 
 impl AccessArgs {
-    /// What was said here; `at_home` is the kubeconfig when none was named.
+    /// Returns what was said here; `at_home` is the kubeconfig when none was named.
     pub fn access(&self, at_home: impl FnOnce() -> Option<PathBuf>) -> Access {
         Access { kubeconfig: self.kubeconfig.clone().or_else(at_home), context: self.context.clone() }
     }
 }
 
-/// Where the cluster's records are, and how long they are looked at.
+/// The access to the cluster's objects, and the time to watch them.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "With --cluster")]
 pub struct RecordArgs {
@@ -261,12 +269,13 @@ pub struct RecordArgs {
     /// The namespace of the nodes' Leases.
     #[arg(long, value_name = "NAMESPACE", default_value = "vipward-system")]
     pub lease_namespace: String,
-    /// How long to watch which Leases change: nobody's wall clock is compared.
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = humantime::parse_duration)]
+    /// The longest time to watch which Leases change: it ends when all of them have. No wall clocks
+    /// are compared.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
     pub look: std::time::Duration,
 }
 
-/// How a report is printed.
+/// The form of a report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Output {
     /// Tables for people.

@@ -1,10 +1,5 @@
-//! Vipward's agent: decides which VIPs this node holds, and keeps the XDP program's maps, the announcements
-//! and the operator informed.
-//!
-//! The [`core`] decides and the `shell` does; ARCHITECTURE.md draws the line between them.
+//! Vipward's agent: keeps the XDP program's maps, the announcements, the API server and the operator
+//! informed of what [`vipward_core`] decides.
 
-#[cfg(feature = "shell")]
 pub mod cli;
-pub mod core;
-#[cfg(feature = "shell")]
 pub mod shell;

@@ -15,20 +15,21 @@ use anyhow::{Context, bail};
 use clap::FromArgMatches;
 use serde::Serialize;
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{
+    EnvFilter, filter::filter_fn, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+};
 use vipward::{
     cli::{
         AgentArgs, CalledAs, Cli, Command, DoctorArgs, ExplainArgs, KubernetesArgs, LinesArg, LogFormat,
         MoveArgs, Output, PinArgs, RecordArgs, ReportFormat, StatusArgs, WatchArgs, WhoHasArgs, complete,
     },
-    core::{config::ConfigError, doctor, explain::explain, ownership::SettingsError, who_has::Verdict},
     shell::{
         bind,
         bpf::{self, Pins},
         cluster_status::ClusterTables,
         doctor::{self as examination, Report},
         explain,
-        kube::{ConnectError, Moved, Mover, crd_yaml, read_overview},
+        kube::{ConnectError, Moved, Mover, crd_yaml, is_redundant, read_overview},
         live::{self, Lines, Watching},
         netlink::Netlink,
         preflight::{PinDirError, PinDirLock, PreflightError},
@@ -39,6 +40,9 @@ use vipward::{
         who_has::{self, render},
     },
 };
+use vipward_core::{
+    config::ConfigError, doctor, explain::explain, ownership::SettingsError, who_has::Verdict,
+};
 
 const FAILED: u8 = 1;
 const BAD_CONFIGURATION: u8 = 3;
@@ -47,9 +51,9 @@ const NOT_ALONE: u8 = 5;
 const NOBODY_ANSWERS: u8 = 6;
 const SEVERAL_ANSWER: u8 = 7;
 const BROKEN: u8 = 8;
-/// Who waits longer wants to know what for.
+/// A wait that is longer than this is explained on stderr.
 const PROGRESS_AFTER: Duration = Duration::from_secs(1);
-/// For who calls the plugin at a desk.
+/// The note for a user of the plugin on a workstation.
 const ON_A_NODE: &str = "this looks at the machine that it runs on, which is no node of Vipward's; on a node: kubectl -n \
                          vipward-system exec ds/vipward -- /vipward";
 
@@ -92,8 +96,8 @@ fn ended(result: anyhow::Result<ExitCode>) -> ExitCode {
     }
 }
 
-/// What is asked for, and under which name; or the exit code, when kubectl only asked for completions.
-#[expect(clippy::disallowed_methods, reason = "this is the edge")]
+/// Returns what is asked for, and under which name; or the exit code, when kubectl only asked for
+/// completions.
 fn command_line() -> Result<(CalledAs, Cli), ExitCode> {
     let mut arguments = env::args_os();
     let name = arguments.next().unwrap_or_default();
@@ -107,7 +111,7 @@ fn command_line() -> Result<(CalledAs, Cli), ExitCode> {
     Ok((called, cli))
 }
 
-/// What looks at a node's kernel finds nothing at a desk.
+/// Adds a note to an error that says that nothing is pinned, when the plugin was called.
 fn on_a_node(called: CalledAs, error: anyhow::Error) -> anyhow::Error {
     let nothing = error.chain().filter_map(|cause| cause.downcast_ref::<StatusError>());
     let nothing = nothing.into_iter().any(|cause| matches!(cause, StatusError::NothingPinned { .. }));
@@ -152,7 +156,7 @@ fn kubernetes(args: KubernetesArgs) -> anyhow::Result<()> {
     runtime()?.block_on(run::kubernetes(args)).map_err(Into::into)
 }
 
-/// Asks for a handover, and tells how it goes until the VIP is where it is wanted.
+/// Asks for a handover, and reports its progress until the VIP is where it is wanted.
 async fn move_vip(args: &MoveArgs) -> anyhow::Result<()> {
     let mover = Mover::connect(&args.access.access(kubeconfig_at_home)).await?;
     let from = mover.ask(args.address, &args.to).await?;
@@ -180,10 +184,10 @@ fn show_status(args: &StatusArgs, called: CalledAs) -> anyhow::Result<()> {
     }
     let status = runtime()?.block_on(status::read(&Pins::new(&args.pins.pin_dir)));
     let status = status.map_err(|error| on_a_node(called, error.into()))?;
-    print_as(args.output, &status, &status)
+    print_as(args.output, &status, &status::render(&status))
 }
 
-/// What the cluster's records say.
+/// Prints the overview of the cluster.
 fn show_cluster(args: &StatusArgs) -> anyhow::Result<()> {
     let RecordArgs { access, lease_namespace, look } = &args.records;
     let access = access.access(kubeconfig_at_home);
@@ -191,7 +195,7 @@ fn show_cluster(args: &StatusArgs) -> anyhow::Result<()> {
     print_as(args.output, &overview, &ClusterTables(&overview))
 }
 
-/// A report, for programs or for people.
+/// Prints a report for programs or for people.
 fn print_as(output: Output, report: &impl Serialize, tables: &impl Display) -> anyhow::Result<()> {
     match output {
         Output::Table => show(&tables.to_string()),
@@ -263,7 +267,8 @@ async fn who_has(args: &WhoHasArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Goes through the chain from the Service to the answer. While that takes long, says on stderr what it waits for.
+/// Goes through the chain from the Service to the answer. While that takes long, says on stderr
+/// what it waits for.
 async fn explain_address(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     // A context that is named is one of some kubeconfig.
     let is_clusters = args.config.is_none() || args.access.context.is_some();
@@ -286,7 +291,7 @@ async fn explain_address(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     Ok(if explanation.broken.is_some() { ExitCode::from(BROKEN) } else { ExitCode::SUCCESS })
 }
 
-/// Prints to a reader that may have enough before the end (`vipward status | head`).
+/// Prints to a reader that may close the pipe before the end (`vipward status | head`).
 fn show(text: &str) -> anyhow::Result<()> {
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("failed to print"),
@@ -294,8 +299,8 @@ fn show(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Removes what an agent leaves when it ends: links, maps and bound addresses. An agent that runs would go on with
-/// what it has open, unseen, so that it must be stopped first.
+/// Removes what an agent leaves when it ends: links, maps and bound addresses. An agent that runs
+/// would go on with what it has open, unseen, so that it must be stopped first.
 async fn unload(args: &PinArgs) -> anyhow::Result<()> {
     let mut removed = Vec::new();
     if args.pin_dir.try_exists().unwrap_or(true) {
@@ -321,12 +326,12 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to start the runtime")
 }
 
-/// Log lines are written by a thread of their own, which drops some rather than make the heartbeat wait for whoever
-/// reads them. It writes what is left when the guard is dropped.
+/// Log lines are written by a thread of their own, which drops some rather than make the heartbeat
+/// wait for whoever reads them. It writes what is left when the guard is dropped.
 fn start_logging(format: LogFormat) -> WorkerGuard {
     const LINES: usize = 8_192;
 
-    // RUST_LOG overrides; aya tells more than an operator wants to know.
+    // RUST_LOG overrides the filter. aya logs more than an operator needs.
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,aya=warn"));
     let (writer, guard) =
         NonBlockingBuilder::default().lossy(true).buffered_lines_limit(LINES).finish(io::stderr());
@@ -335,9 +340,10 @@ fn start_logging(format: LogFormat) -> WorkerGuard {
         .with_writer(writer)
         .with_target(false)
         .with_ansi(io::stderr().is_terminal());
+    let told = filter_fn(|metadata| !is_redundant(metadata));
     match format {
-        LogFormat::Text => subscriber.init(),
-        LogFormat::Json => subscriber.json().flatten_event(true).init(),
+        LogFormat::Text => subscriber.finish().with(told).init(),
+        LogFormat::Json => subscriber.json().flatten_event(true).finish().with(told).init(),
     }
     guard
 }

@@ -7,6 +7,7 @@ pub mod clock;
 pub mod cluster_status;
 pub mod doctor;
 pub mod explain;
+pub mod file_watch;
 pub mod kube;
 pub mod live;
 pub mod metrics;
@@ -19,7 +20,6 @@ pub mod segment;
 pub mod status;
 mod tables;
 pub mod terminal;
-pub mod watch;
 pub mod who_has;
 
 #[cfg(test)]

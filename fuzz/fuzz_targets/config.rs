@@ -1,8 +1,9 @@
-//! Any text is a configuration or is refused in words; the effective configuration is read again as the same.
+//! Every text is a configuration or is refused with an error, and the effective configuration reads
+//! back the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use vipward::core::config::Config;
+use vipward_core::config::Config;
 
 fuzz_target!(|text: &str| {
     match Config::parse(text, "fuzz.yaml", "host") {

@@ -1,4 +1,4 @@
-//! Any frame meets any maps: what the frame tables promise in every cell must hold.
+//! Any frame meets any maps: the promises of every cell of the frame tables must hold.
 #![no_main]
 
 use std::cell::RefCell;
@@ -14,12 +14,12 @@ use vipward_common::{
 #[derive(Arbitrary, Debug)]
 struct Input {
     frame: [u8; FRAME_LEN],
-    /// Most random bytes are no ARP; this makes them so.
+    /// Makes the frame ARP, which random bytes rarely are.
     well_formed: bool,
     /// 0 valid, 1 held over, else over.
     fence: u8,
     now_ns: u64,
-    /// Whether spa and tpa are VIPs.
+    /// The entries of spa and tpa, if they are VIPs.
     vips: [Option<Entry>; 2],
     own: Option<[u8; 6]>,
     peer: [u8; 6],
@@ -51,21 +51,26 @@ impl Entry {
     }
 }
 
-/// What the decision did to the maps.
+/// The effects of the decision on the maps.
 #[derive(Default)]
-struct Deeds {
+struct Effects {
     yielded: Vec<MacAddr>,
-    told: Vec<EventKind>,
+    reported: Vec<EventKind>,
 }
 
 struct Memory<'a> {
     input: &'a Input,
     entries: [([u8; 4], Option<Entry>); 2],
-    deeds: RefCell<Deeds>,
+    effects: RefCell<Effects>,
 }
 
 impl Memory<'_> {
+    /// Returns the entry of `addr`. 0.0.0.0 has none: the agent refuses it as a VIP, and a probe's
+    /// sender has no address (RFC 5227 section 1.1).
     fn entry(&self, addr: [u8; 4]) -> Option<Entry> {
+        if addr == [0; 4] {
+            return None;
+        }
         self.entries.iter().find(|(vip, entry)| *vip == addr && entry.is_some()).and_then(|(_, entry)| *entry)
     }
 
@@ -110,17 +115,17 @@ impl Tables for Memory<'_> {
     fn yield_to(&self, vip: &Vip, mac: MacAddr) -> bool {
         let won = !self.entry_of(vip).is_some_and(|entry| entry.lost);
         if won {
-            self.deeds.borrow_mut().yielded.push(mac);
+            self.effects.borrow_mut().yielded.push(mac);
         }
         won
     }
 
     fn tell(&self, kind: EventKind, _: &Vip, _: &ArpFrame, _: u64) {
-        self.deeds.borrow_mut().told.push(kind);
+        self.effects.borrow_mut().reported.push(kind);
     }
 }
 
-/// The frame, bent so that it is likely to meet what the maps say.
+/// Returns the frame, adjusted so that it is likely to meet the maps.
 fn prepare(input: &mut Input) -> ArpFrame {
     if input.well_formed {
         let oper = 1 + input.frame[21] % 2;
@@ -145,9 +150,9 @@ fuzz_target!(|input: Input| {
     let mut input = input;
     let frame = prepare(&mut input);
     let entries = [(frame.spa(), input.vips[0]), (frame.tpa(), input.vips[1])];
-    let memory = Memory { input: &input, entries, deeds: RefCell::default() };
+    let memory = Memory { input: &input, entries, effects: RefCell::default() };
     let verdict = decide(&frame, &memory);
-    let deeds = memory.deeds.take();
+    let effects = memory.effects.take();
 
     assert_eq!(verdict.answer.is_some(), verdict.outcome.action() == Action::Answer, "{verdict:?}");
     if !frame.is_ethernet_ipv4() {
@@ -161,36 +166,40 @@ fuzz_target!(|input: Input| {
     if let Some(slot) = verdict.slot {
         assert!([by_spa, by_tpa].iter().flatten().any(|entry| entry.slot == slot), "{verdict:?}");
     }
-    check_deeds(&frame, &memory, &deeds);
+    check_effects(&frame, &memory, &effects);
     if let Some(answer) = verdict.answer {
-        let entry = by_tpa.expect("an answer is about the VIP that was asked for").vip();
+        let entry = by_tpa.expect("invariant: an answer is about tpa").vip();
         assert!(frame.is_request() && !(frame.is_gratuitous() && by_spa.is_some()));
         assert_ne!(memory.fence(0), FenceState::Over, "answered when the fence was over");
         assert_ne!(entry.role, Role::Foreign, "answered for a VIP of another node");
         assert!(memory.yielded(&entry).is_none(), "answered for a yielded VIP");
         assert!(entry.role == Role::Held || input.now_ns < entry.until_ns, "answered after the handover");
-        assert!(frame.dst == answer.source || frame.dst == MacAddr::BROADCAST, "not asked of us");
+        assert!(frame.dst == answer.source || frame.dst == MacAddr::BROADCAST, "addressed to another host");
         assert_eq!(answer.mac, entry.mac);
         assert!(entry.role == Role::Held || Some(answer.source) == memory.own_mac());
         check_reply(&frame, answer.mac, answer.source);
     }
 });
 
-/// Events and yields happen to claims alone, and yields only when the fence has lapsed and to nodes of ours.
-fn check_deeds(frame: &ArpFrame, memory: &Memory<'_>, deeds: &Deeds) {
+/// Checks that only ARP claims and probes cause events, and that a yield happens only with a lapsed
+/// fence and to a peer or the successor.
+fn check_effects(frame: &ArpFrame, memory: &Memory<'_>, effects: &Effects) {
     let claimed = memory.entry(frame.spa()).map(|entry| entry.vip());
-    assert!(deeds.told.len() <= 1 && deeds.yielded.len() <= 1);
+    assert!(effects.reported.len() <= 1 && effects.yielded.len() <= 1);
     let asked = memory.entry(frame.tpa()).map(|entry| entry.vip());
     let probed = asked.filter(|vip| frame.is_probe() && vip.role == Role::Foreign && vip.mac.is_zero());
-    assert!(claimed.is_some() || deeds.told.is_empty() || probed.is_some());
-    assert!(!deeds.told.contains(&EventKind::Probed) || probed.is_some());
-    if let [mac] = deeds.yielded[..] {
-        let entry = claimed.expect("only a claim makes us yield");
+    assert!(claimed.is_some() || effects.reported.is_empty() || probed.is_some());
+    assert!(!effects.reported.contains(&EventKind::Probed) || probed.is_some());
+    if let [mac] = effects.yielded[..] {
+        let entry = claimed.expect("only an ARP claim causes a yield");
         assert_ne!(memory.fence(0), FenceState::Valid, "yielded while the fence was valid");
         assert_eq!(mac, frame.sha);
         assert!(memory.is_peer(mac) || mac == entry.mac, "yielded to a stranger");
-        assert!(frame.is_gratuitous() || !frame.is_request(), "yielded to no announcement");
-        assert!(matches!(deeds.told[..], [EventKind::Yielded | EventKind::Moved]), "yielded silently");
+        assert!(frame.is_gratuitous() || !frame.is_request(), "yielded to a frame that does not announce");
+        assert!(
+            matches!(effects.reported[..], [EventKind::Yielded | EventKind::Moved]),
+            "yielded without an event"
+        );
     }
 }
 

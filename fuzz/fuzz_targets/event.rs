@@ -1,4 +1,4 @@
-//! Any bytes are a record of the `events` ring buffer or none; a record is written back as it was read.
+//! Any bytes are an `events` record or none, and a record is written back as it was read.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

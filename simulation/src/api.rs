@@ -1,9 +1,9 @@
-//! The model API server: objects with versions, compare-and-swap, and what each watch has yet to be told.
+//! The model API server: objects with versions, compare-and-swap, and the changes for the watches.
 
 use std::{collections::BTreeMap, net::Ipv4Addr, time::Duration};
 
-use vipward::core::{
-    cluster::{ClaimRecord, LeaseRecord, NodeName, NodeRecord, Version},
+use vipward_core::{
+    cluster::{ClaimRecord, Epoch, LeaseRecord, NodeName, NodeRecord, Version},
     ownership::{ClaimWrite, Demand, Event, Expected, LeaseWrite, Outcome},
 };
 
@@ -12,7 +12,7 @@ use crate::{names, sabotage::Sabotage, schedule::Kind};
 #[cfg(test)]
 mod tests;
 
-/// What a node asks for.
+/// A node's request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Request {
     WriteLease(LeaseWrite),
@@ -23,7 +23,7 @@ pub(crate) enum Request {
 }
 
 impl Request {
-    /// What the engine hears when there was no answer in time.
+    /// Returns the engine's event for a request without a response in time.
     pub(crate) fn unknown(&self) -> Event {
         match self {
             Self::WriteLease(write) => {
@@ -37,24 +37,41 @@ impl Request {
     }
 }
 
-/// An object's name, whatever its kind.
+/// The name of an object of any kind.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Key {
     Node(NodeName),
     Vip(Ipv4Addr),
 }
 
-/// What etcd has, and all that ever changed in it.
+/// A backup of the Leases and the claims.
+#[derive(Clone, Debug)]
+pub(crate) struct Saved {
+    revision: u64,
+    leases: BTreeMap<NodeName, LeaseRecord>,
+    claims: BTreeMap<Ipv4Addr, ClaimRecord>,
+}
+
+impl Saved {
+    /// Returns the epoch of a VIP's claim.
+    pub(crate) fn epoch(&self, vip: Ipv4Addr) -> Option<Epoch> {
+        self.claims.get(&vip).map(|claim| claim.epoch)
+    }
+}
+
+/// The contents of etcd, and every change of it.
 #[derive(Debug, Default)]
 pub(crate) struct Api {
     revision: u64,
+    /// The number of restored backups.
+    restored: u64,
     pub(crate) leases: BTreeMap<NodeName, LeaseRecord>,
-    /// How long each node last said that its renewal is good for, whatever has become of its Lease.
+    /// The duration of each node's last renewal, even if its Lease is gone.
     pub(crate) renewed_for: BTreeMap<NodeName, Duration>,
     pub(crate) claims: BTreeMap<Ipv4Addr, ClaimRecord>,
     pub(crate) nodes: BTreeMap<NodeName, NodeRecord>,
     pub(crate) demands: BTreeMap<Ipv4Addr, Demand>,
-    /// Per kind, in the order in which it happened.
+    /// The changes of each kind, in order.
     changes: [Vec<Event>; 4],
     sabotage: Option<Sabotage>,
 }
@@ -64,9 +81,21 @@ impl Api {
         Self { sabotage, ..Self::default() }
     }
 
+    /// Returns a version that no object has had, even before a restore: between two writes of these
+    /// nodes, a real cluster makes very many others.
     fn version(&mut self) -> Version {
-        self.revision += 1;
-        Version::from(self.revision.to_string().as_str())
+        self.revision += 1 + self.restored;
+        Version::from(format!("{}{:04}", self.revision, self.restored).as_str())
+    }
+
+    pub(crate) fn save(&self) -> Saved {
+        Saved { revision: self.revision, leases: self.leases.clone(), claims: self.claims.clone() }
+    }
+
+    /// Restores a backup. No watch shows that.
+    pub(crate) fn restore(&mut self, saved: Saved) {
+        Saved { revision: self.revision, leases: self.leases, claims: self.claims } = saved;
+        self.restored += 1;
     }
 
     pub(crate) fn changes(&self, kind: Kind) -> &[Event] {
@@ -125,7 +154,7 @@ impl Api {
         }
     }
 
-    /// What a list says, and the keys in it.
+    /// Returns a list's keys and objects.
     pub(crate) fn list(&self, kind: Kind) -> Vec<(Key, Event)> {
         let by_node = |node: &NodeName| Key::Node(node.clone());
         match kind {
@@ -152,7 +181,7 @@ impl Api {
         }
     }
 
-    /// Carries out a request of the node of this number, and says what the answer is.
+    /// Carries out a request of a node. Returns the response.
     pub(crate) fn carry_out(&mut self, from: usize, request: &Request) -> Event {
         match request {
             Request::WriteLease(write) => {

@@ -1,6 +1,4 @@
-//! Plays many schedules on all processors; what it reports does not depend on how many there are.
-
-#![expect(clippy::disallowed_methods, reason = "progress is told once a second of real time")]
+//! Plays many schedules on all processors. The result does not depend on their number.
 
 use std::{
     sync::{
@@ -14,44 +12,44 @@ use std::{
 
 use crate::{Options, Schedule, Tally, Violation, run};
 
-/// So many schedules are taken at a time.
+/// The number of schedules that a thread takes at a time.
 const CHUNK: u64 = 16;
 
-/// Which schedules are played.
+/// The schedules to play.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Campaign {
     /// The first seed.
     pub first: u64,
-    /// How many.
+    /// The number of schedules.
     pub seeds: u64,
-    /// How many threads play them.
+    /// The number of threads.
     pub threads: usize,
-    /// How they are played.
+    /// The options of each run.
     pub options: Options,
 }
 
-/// What came of them.
+/// The result of a campaign.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
-    /// What was seen.
+    /// What happened in all runs.
     pub tally: Tally,
-    /// The seeds that broke a promise, the least first.
+    /// The seeds that broke a promise, in ascending order.
     pub failures: Vec<(u64, Violation)>,
 }
 
-/// How far a campaign is.
+/// The progress of a campaign.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
-    /// Schedules that were played.
+    /// The number of schedules played.
     pub played: u64,
-    /// Those that broke a promise.
+    /// The number of those that broke a promise.
     pub failed: u64,
-    /// Since the beginning.
+    /// The time since the beginning.
     pub elapsed: Duration,
 }
 
 impl Campaign {
-    /// Plays all schedules; tells `progress` once a second.
+    /// Plays all schedules, and calls `progress` once a second.
     pub fn play(&self, mut progress: impl FnMut(Progress)) -> Outcome {
         let begun = Instant::now();
         let (next, played, failed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));

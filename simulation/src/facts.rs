@@ -1,4 +1,4 @@
-//! What was seen in a run, to know that runs are worth something.
+//! Counts the events that make runs worth something.
 
 use std::ops::AddAssign;
 
@@ -10,17 +10,19 @@ pub struct Facts {
     pub taken_over: bool,
     /// A fence lapsed while its node had VIPs to answer for.
     pub lapsed: bool,
-    /// A program gave way.
+    /// A program yielded.
     pub yielded: bool,
-    /// Something befell a handover that was under way.
+    /// A fault hit a handover that was under way.
     pub interrupted: bool,
-    /// How often a VIP without an answer had to be answered again in time, and was.
+    /// The kernel refused an entry.
+    pub refused: bool,
+    /// The number of times that a dark VIP had to be answered again in time, and was.
     pub brightened: u64,
-    /// How often a VIP was watched because nothing but planned things happened.
+    /// The number of times that a VIP was guarded while only planned changes happened.
     pub guarded: u64,
 }
 
-/// In how many runs each was seen.
+/// The number of runs in which each happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
     /// All runs.
@@ -33,9 +35,11 @@ pub struct Tally {
     pub yielded: u64,
     /// Runs with an interrupted handover.
     pub interrupted: u64,
-    /// VIPs without an answer that were to be answered again in time, in all runs.
+    /// Runs with an entry that the kernel refused.
+    pub refused: u64,
+    /// Dark VIPs that were answered again in time, in all runs.
     pub brightened: u64,
-    /// VIPs that were watched during planned changes, in all runs.
+    /// VIPs that were guarded during planned changes, in all runs.
     pub guarded: u64,
 }
 
@@ -46,6 +50,7 @@ impl AddAssign<Facts> for Tally {
         self.lapsed += u64::from(facts.lapsed);
         self.yielded += u64::from(facts.yielded);
         self.interrupted += u64::from(facts.interrupted);
+        self.refused += u64::from(facts.refused);
         self.brightened += facts.brightened;
         self.guarded += facts.guarded;
     }
@@ -58,24 +63,26 @@ impl AddAssign for Tally {
         self.lapsed += other.lapsed;
         self.yielded += other.yielded;
         self.interrupted += other.interrupted;
+        self.refused += other.refused;
         self.brightened += other.brightened;
         self.guarded += other.guarded;
     }
 }
 
 impl Tally {
-    /// What is seen in less than a tenth of the runs.
+    /// Returns what happened in less than a tenth of the runs.
     pub fn too_rare(&self) -> Vec<&'static str> {
         self.shares().into_iter().filter(|(_, seen)| seen * 10 < self.runs).map(|(what, _)| what).collect()
     }
 
-    /// In how many runs each was seen.
-    pub fn shares(&self) -> [(&'static str, u64); 4] {
+    /// Returns in how many runs each happened.
+    pub fn shares(&self) -> [(&'static str, u64); 5] {
         [
             ("a take-over", self.taken_over),
             ("a lapsed fence", self.lapsed),
             ("a yield", self.yielded),
             ("an interrupted handover", self.interrupted),
+            ("a refused entry", self.refused),
         ]
     }
 }

@@ -1,7 +1,9 @@
-//! Simulates clusters: N ownership engines on a model API server and a model segment, in one thread and in no real time.
+//! Simulates clusters: ownership engines on a model API server and a model segment, in one thread
+//! and without real time.
 //!
-//! A [`Schedule`] is a cluster and what befalls it. [`run`] plays it and looks at what must hold whenever anything that
-//! answers may have changed. The same schedule gives the same run, byte for byte. docs/SIMULATION.md has the model.
+//! A [`Schedule`] is a cluster and its disturbances. [`run`] plays it and checks the promises
+//! whenever an answer may have changed. The same schedule gives the same run, byte for byte.
+//! docs/SIMULATION.md describes the model.
 
 mod api;
 pub mod campaign;
@@ -25,23 +27,23 @@ pub use self::{
     shrink::shrink,
 };
 
-/// How a schedule is played.
+/// Options of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Options {
-    /// What is broken on the simulator's side.
+    /// The part to break on the simulator's side.
     pub sabotage: Option<Sabotage>,
-    /// Whether every step is written down.
+    /// Whether to trace every step.
     pub trace: bool,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Report {
-    /// What was broken, if anything was.
+    /// The first broken promise, if any.
     pub violation: Option<Violation>,
-    /// What was seen.
+    /// What happened in the run.
     pub facts: Facts,
-    /// What happened, line by line, if that was wanted.
+    /// The trace, if it was wanted.
     pub trace: Vec<String>,
 }
 

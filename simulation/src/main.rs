@@ -1,4 +1,4 @@
-//! `vipward-simulate`: plays schedules, and shows in the shortest way what broke a promise.
+//! `vipward-simulate`: plays schedules, and shows the shortest part that breaks a promise.
 
 use std::{
     io::{self, IsTerminal as _, Write as _},
@@ -20,25 +20,25 @@ use vipward_simulation::{
 #[derive(Parser)]
 #[command(name = "vipward-simulate")]
 struct Args {
-    /// How many schedules
+    /// Number of schedules
     #[arg(long, default_value_t = 20_000, conflicts_with_all = ["trace", "schedule"])]
     seeds: u64,
-    /// The first of their seeds
+    /// Seed of the first schedule
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many threads; the result is the same (default: one for each processor)
+    /// Number of threads; the result is the same (default: one per processor)
     #[arg(long)]
     threads: Option<NonZeroUsize>,
-    /// How many failures are shown with their traces
+    /// Number of failures to show with their traces
     #[arg(long, default_value_t = 1)]
     show: usize,
-    /// Play the one schedule of `--seed` and print what happens
+    /// Play the one schedule of `--seed` and print its trace
     #[arg(long)]
     trace: bool,
-    /// Do not shorten what fails
+    /// Do not shorten failing schedules
     #[arg(long)]
     whole: bool,
-    /// Play the schedule in this file (JSON, the first line) and print what happens
+    /// Play the schedule in this file (JSON, the first line) and print its trace
     #[arg(long)]
     schedule: Option<PathBuf>,
 }
@@ -68,11 +68,11 @@ fn simulate(args: &Args) -> Result<bool> {
     }
     let threads = args.threads.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
     let campaign = Campaign { first: args.seed, seeds: args.seeds, threads, options: Options::default() };
-    let outcome = campaign.play(|progress| tell(progress, args.seeds));
+    let outcome = campaign.play(|progress| print_progress(progress, args.seeds));
     conclude(args, &outcome)
 }
 
-fn tell(progress: Progress, seeds: u64) {
+fn print_progress(progress: Progress, seeds: u64) {
     let Progress { played, failed, elapsed } = progress;
     let line = format!("{played} of {seeds} schedules, {failed} failed, {} s", elapsed.as_secs());
     if io::stderr().is_terminal() {
@@ -82,7 +82,7 @@ fn tell(progress: Progress, seeds: u64) {
     }
 }
 
-/// Says what came of all; whether all is well.
+/// Prints the result of a campaign. Returns whether all is well.
 fn conclude(args: &Args, outcome: &Outcome) -> Result<bool> {
     if io::stderr().is_terminal() {
         eprintln!();
@@ -92,7 +92,7 @@ fn conclude(args: &Args, outcome: &Outcome) -> Result<bool> {
         let schedule = if args.whole { whole.clone() } else { shrink(&whole, Options::default()) };
         println!("seed {seed}: {} of {} disturbances are enough", schedule.len(), whole.len());
         show(&schedule)?;
-        println!("whole: cargo xtask simulate --trace --seed {seed}\n");
+        println!("the whole schedule: cargo xtask simulate --trace --seed {seed}\n");
     }
     for (seed, violation) in outcome.failures.iter().take(2_000) {
         println!("seed {seed}: {violation}");
@@ -102,25 +102,25 @@ fn conclude(args: &Args, outcome: &Outcome) -> Result<bool> {
         println!("{seen} of {} schedules had {what}", tally.runs);
     }
     println!(
-        "{} VIPs were watched through planned changes, {} were dark and answered again in time",
+        "{} VIPs were guarded during planned changes, {} were dark and answered again in time",
         tally.guarded, tally.brightened
     );
     let rare = if tally.runs >= 1_000 { tally.too_rare() } else { Vec::new() };
     for what in &rare {
-        println!("too few: less than a tenth of the schedules had {what}");
+        println!("too rare: less than a tenth of the schedules had {what}");
     }
     println!("{} schedules, {} failed", tally.runs, outcome.failures.len());
     io::stdout().flush().context("failed to write to stdout")?;
     Ok(outcome.failures.is_empty() && rare.is_empty())
 }
 
-/// Plays one schedule and prints what happens.
+/// Plays one schedule and prints its trace. Returns whether it kept all promises.
 fn show(schedule: &Schedule) -> Result<bool> {
     let report = run(schedule, Options { trace: true, ..Options::default() });
     for line in &report.trace {
         println!("{line}");
     }
-    println!("again: cargo xtask simulate --schedule FILE, with this line in it:");
+    println!("to play it again: cargo xtask simulate --schedule FILE, with this line in FILE:");
     println!("{}", serde_json::to_string(schedule).context("failed to write the schedule as JSON")?);
     if let Some(violation) = &report.violation {
         println!("{violation}");

@@ -1,12 +1,12 @@
-//! What the nodes, VIPs and interfaces of a run are called.
+//! The names of a run's nodes, VIPs and interfaces.
 
 use std::{net::Ipv4Addr, sync::Arc};
 
 use ipnet::Ipv4Net;
-use vipward::core::cluster::{NodeName, ServiceName};
 use vipward_common::MacAddr;
+use vipward_core::cluster::{NodeName, ServiceName};
 
-/// The first VIP's last byte; the others follow.
+/// The last byte of the first VIP; the others follow.
 const FIRST_VIP: u8 = 10;
 
 pub(crate) fn node(index: usize) -> NodeName {
@@ -14,13 +14,14 @@ pub(crate) fn node(index: usize) -> NodeName {
     NodeName::from(NAMES[index])
 }
 
-/// The node of this name; none when no node has it.
+/// Returns the node of this name, if there is one.
 pub(crate) fn node_index(name: &NodeName) -> Option<usize> {
     let last = name.as_str().strip_prefix("node-")?.bytes().next()?;
     last.checked_sub(b'a').map(usize::from)
 }
 
-/// VIPs of even and of odd numbers are in different subnets, which are on one segment or on two.
+/// Returns a VIP's address. Even and odd ones are in different subnets, which are on one segment or
+/// on two.
 pub(crate) fn vip(index: usize) -> Ipv4Addr {
     let index = byte(index);
     Ipv4Addr::new(10, 0, index % 2, FIRST_VIP + index)
@@ -30,7 +31,7 @@ pub(crate) fn vip_index(vip: Ipv4Addr) -> usize {
     usize::from(vip.octets()[3] - FIRST_VIP)
 }
 
-/// The subnets of a segment.
+/// Returns the subnets of a segment.
 pub(crate) fn subnets(segment: usize, segments: usize) -> Vec<Ipv4Net> {
     let subnet = |third| Ipv4Net::new_assert(Ipv4Addr::new(10, 0, third, 0), 24);
     if segments == 1 { vec![subnet(0), subnet(1)] } else { vec![subnet(byte(segment))] }
@@ -44,12 +45,12 @@ pub(crate) fn interface(segment: usize) -> Arc<str> {
     ["eth0", "eth1"][segment].into()
 }
 
-/// The MAC of a node's interface; each change gives it another.
+/// Returns the MAC of a node's interface. Each change gives another.
 pub(crate) fn mac(node: usize, segment: usize, change: u8) -> MacAddr {
     MacAddr([2, 0, 0, change, byte(segment), byte(node)])
 }
 
-/// Whose interface has, or had, a MAC.
+/// Returns the node whose interface has or had this MAC.
 pub(crate) fn mac_node(mac: MacAddr) -> usize {
     usize::from(mac.0[5])
 }

@@ -1,4 +1,4 @@
-//! One node: its power, clock, interfaces, pinned program, and the agent on it.
+//! One node: its power, clock, interfaces and pinned program, and the agent on it.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -6,11 +6,12 @@ use std::{
 };
 
 use fastrand::Rng;
-use vipward::core::{
-    cluster::NodeLink,
-    ownership::{Command, Engine, Event},
-};
 use vipward_common::MacAddr;
+use vipward_core::{
+    cluster::NodeLink,
+    ownership::{Engine, Entry, Event, Interlock},
+    stale::Stale,
+};
 
 use crate::{
     api::Key,
@@ -20,7 +21,7 @@ use crate::{
     time::{At, Clock},
 };
 
-/// How often something that overlaps with itself is in force.
+/// The number of overlapping disturbances of one kind that are in force.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Times(u8);
 
@@ -38,11 +39,11 @@ impl Times {
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     pub(crate) mac: MacAddr,
-    /// What the agent knows it to be, and has written to the maps.
+    /// The MAC that the agent knows, and has written to the maps.
     pub(crate) known_mac: MacAddr,
     pub(crate) no_carrier: Times,
     pub(crate) changes: u8,
-    /// Since when it has this MAC.
+    /// The time since which it has this MAC.
     pub(crate) since: At,
 }
 
@@ -57,28 +58,28 @@ pub(crate) struct Marks {
     pub(crate) gone: Times,
 }
 
-/// What waits for the agent.
+/// An input that waits for the agent.
 #[derive(Debug)]
 pub(crate) enum Incoming {
     Event(Event),
-    /// A list: what is in it, and what is not any more.
+    /// A list: the objects in it, and those that are gone.
     Listed(Kind, Vec<(Key, Event)>),
 }
 
-/// One kind of object, as an agent watches it.
+/// An agent's watch of one kind of object.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    /// Changes before this one were told.
+    /// The number of changes that were delivered.
     pub(crate) position: usize,
-    /// The list has been made: what changes is told.
+    /// Whether the list has been made, so that changes are delivered.
     pub(crate) is_live: bool,
-    /// Nothing overtakes what was told to arrive then.
+    /// The latest arrival so far; nothing overtakes it.
     pub(crate) last: At,
-    /// What was told to exist.
+    /// The objects that the agent knows.
     pub(crate) known: BTreeSet<Key>,
-    /// The list has arrived.
+    /// Whether the list has arrived.
     pub(crate) listed: bool,
-    /// What was on its way in an earlier watch is void.
+    /// Counts the watches; deliveries of an earlier one are void.
     pub(crate) life: u32,
 }
 
@@ -89,24 +90,35 @@ pub(crate) struct Process {
     pub(crate) watches: [Watch; 4],
     pub(crate) synced: bool,
     pub(crate) inbox: VecDeque<Incoming>,
-    /// What the agent was stopped amid.
-    pub(crate) unfinished: VecDeque<Command>,
-    /// When the engine is to be told that time has passed.
+    pub(crate) interlock: Interlock,
+    /// The entries that failed to be written.
+    pub(crate) stale: Stale,
+    /// Each VIP's entry as last commanded, and whether the VIP has an interface.
+    pub(crate) wishes: Vec<Option<(Option<Entry>, bool)>>,
+    /// The VIPs whose entries are being written.
+    pub(crate) writing: BTreeSet<usize>,
+    /// Whether a retry of stale entries is due.
+    pub(crate) retries: bool,
+    /// The time of the engine's next tick.
     pub(crate) tick: Option<At>,
     pub(crate) ending: Option<(Ending, Option<Duration>)>,
-    /// Steps since `steps_since`, to notice one that never rests.
+    /// The steps since `steps_since`, to notice an engine that never rests.
     pub(crate) steps: u32,
     pub(crate) steps_since: At,
 }
 
 impl Process {
-    pub(crate) fn new(engine: Engine, now: At) -> Self {
+    pub(crate) fn new(engine: Engine, interlock: Interlock, vips: usize, now: At) -> Self {
         Self {
             engine,
+            interlock,
+            stale: Stale::default(),
+            wishes: vec![None; vips],
+            writing: BTreeSet::new(),
+            retries: false,
             watches: <[Watch; 4]>::default(),
             synced: false,
             inbox: VecDeque::new(),
-            unfinished: VecDeque::new(),
             tick: None,
             ending: None,
             steps: 0,
@@ -114,15 +126,20 @@ impl Process {
         }
     }
 
+    /// Returns whether everything that the engine commanded is carried out.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.writing.is_empty() && self.interlock.is_idle()
+    }
+
     pub(crate) fn watch(&mut self, kind: Kind) -> &mut Watch {
         &mut self.watches[kind as usize]
     }
 }
 
-/// How the rounds of one VIP's announcements go.
+/// The announcement rounds of one VIP.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rounds {
-    /// Those of other numbers are void.
+    /// Counts the series of rounds; those of an earlier one are void.
     pub(crate) life: u32,
     pub(crate) is_running: bool,
 }
@@ -138,35 +155,43 @@ pub(crate) struct Node {
     pub(crate) links: Vec<Link>,
     pub(crate) marks: Marks,
     pub(crate) program: Program,
-    /// What the program reads lags so much behind the node's clock.
+    /// The peers that the program must know, because a process that had read the cluster said so.
+    pub(crate) peers_due: BTreeSet<MacAddr>,
+    /// The lag of the program's clock behind the node's.
     pub(crate) late: Duration,
     pub(crate) process: Option<Process>,
-    /// Counts the lives of agents on this node.
+    /// Counts the agents that have run on this node.
     pub(crate) life: u32,
     pub(crate) rounds: Vec<Rounds>,
-    /// Counts the times that each VIP's segment began or ceased to be asked about it.
+    /// Per VIP: counts the starts and ends of probing, so that earlier results are void.
     pub(crate) asked: Vec<u32>,
     pub(crate) cut_off: Times,
     pub(crate) refused: Times,
     pub(crate) no_answers: Times,
     pub(crate) stalled: [Times; 4],
-    /// The agent was told to leave, and no other has been started.
+    /// The kernel refuses changes of entries.
+    pub(crate) no_changes: Times,
+    /// The map has no room for another entry.
+    pub(crate) no_room: Times,
+    /// Until when what was edited by hand may not have been put right, because entries were refused.
+    pub(crate) refused_until: At,
+    /// Whether the agent was told to leave, and none has been started since.
     pub(crate) leaves: bool,
-    /// Its clock stood still: until then it may think that its fence is valid when it is not.
+    /// The end of the time in which the fence may look valid, because the clock stood still.
     pub(crate) dazed_until: At,
-    /// From when on a watch of its was stalled, and until when it may not have shown what it missed.
+    /// The time when a watch stalled, and when it has surely shown what it missed.
     pub(crate) blind: (At, At),
-    /// When the program is looked at because of the fence.
+    /// The time at which the fence is checked next.
     pub(crate) look: Option<At>,
-    /// The last sign of life of an agent.
+    /// The agent's last sign of life.
     pub(crate) last_alive: At,
-    /// Since when it could do everything that ownership needs.
+    /// The time since which the agent could do everything that ownership needs.
     pub(crate) fit_since: Option<At>,
-    /// Of latencies of requests and steps.
+    /// The noise of requests and steps.
     pub(crate) noise: Rng,
-    /// Of delays of watches.
+    /// The noise of watches.
     pub(crate) watch_noise: Rng,
-    /// Of frames.
+    /// The noise of frames.
     pub(crate) wire_noise: Rng,
 }
 
@@ -192,6 +217,7 @@ impl Node {
             links: (0..segments).map(link).collect(),
             marks: Marks::default(),
             program,
+            peers_due: BTreeSet::new(),
             late: Duration::from_millis(seeds.u64(0..=8)),
             process: None,
             life: 0,
@@ -201,6 +227,9 @@ impl Node {
             refused: Times::default(),
             no_answers: Times::default(),
             stalled: <[Times; 4]>::default(),
+            no_changes: Times::default(),
+            no_room: Times::default(),
+            refused_until: At::default(),
             leaves: false,
             dazed_until: At::default(),
             blind: (At::default(), At::default()),
@@ -213,30 +242,39 @@ impl Node {
         }
     }
 
-    /// Whether its kernel handles frames.
+    /// Returns whether its kernel handles frames.
     pub(crate) fn kernel_runs(&self) -> bool {
         self.powered && !self.frozen.any()
     }
 
-    /// Whether its agent does anything.
+    /// Returns whether its agent makes progress.
     pub(crate) fn agent_runs(&self) -> bool {
         self.kernel_runs() && !self.paused.any() && self.process.is_some()
     }
 
-    /// Whether its agent, if one runs, can do everything that ownership needs.
+    /// Returns whether its agent, if one runs, can do everything that ownership needs.
     pub(crate) fn is_fit(&self, api_works: bool) -> bool {
         api_works
             && self.agent_runs()
             && !self.cut_off.any()
             && !self.no_answers.any()
             && !KINDS.iter().any(|kind| self.stalled[*kind as usize].any())
+            && !self.refuses_entries()
             && !self.leaves
             && self.process.as_ref().is_some_and(|process| {
-                process.synced && process.ending.is_none() && process.watches.iter().all(|watch| watch.listed)
+                process.synced
+                    && process.ending.is_none()
+                    && process.stale.is_empty()
+                    && process.watches.iter().all(|watch| watch.listed)
             })
     }
 
-    /// What its interfaces are.
+    /// Returns whether an entry may fail to be written.
+    pub(crate) fn refuses_entries(&self) -> bool {
+        self.no_changes.any() || self.no_room.any()
+    }
+
+    /// Returns its interfaces.
     pub(crate) fn node_links(&self) -> Vec<NodeLink> {
         let segments = self.links.len();
         let link = |(segment, link): (usize, &Link)| NodeLink {
@@ -248,7 +286,7 @@ impl Node {
         self.links.iter().enumerate().map(link).collect()
     }
 
-    /// With which MAC it would answer a request for a VIP.
+    /// Returns the MAC with which it would answer a request for a VIP.
     pub(crate) fn answer(&self, vip: usize, segment: usize, now: At) -> Option<MacAddr> {
         if !self.kernel_runs() {
             return None;
@@ -256,8 +294,8 @@ impl Node {
         self.program.answer(vip, self.links[segment].known_mac, self.program_now(now))
     }
 
-    /// What the program takes for the time.
-    pub(crate) fn program_now(&self, now: At) -> vipward::core::time::Monotonic {
+    /// Returns the program's time.
+    pub(crate) fn program_now(&self, now: At) -> vipward_core::time::Monotonic {
         self.clock.read(now).saturating_sub(self.late)
     }
 }

@@ -1,21 +1,21 @@
-//! The program in the kernel and its maps, as docs/DATAPLANE.md has them: a second writing of the tables, made from the page
-//! and not from the program.
+//! The program in the kernel and its maps: a second implementation of the tables of
+//! docs/DATAPLANE.md, written from the page and not from the program.
 
 use std::collections::BTreeSet;
 
-use vipward::core::{
+use vipward_common::MacAddr;
+use vipward_core::{
     cluster::Session,
     ownership::{Entry, Fenced, Found, FoundEntry, Wire},
     time::Monotonic,
 };
-use vipward_common::MacAddr;
 
 use crate::{names, sabotage::Sabotage};
 
 #[cfg(test)]
 mod tests;
 
-/// What an entry does with a request.
+/// The role of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
     Held,
@@ -26,7 +26,7 @@ pub(crate) enum Role {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Slot {
     pub(crate) role: Role,
-    /// To whom the program gave way: it is foreign since, whatever the role.
+    /// The MAC to which the program yielded. The entry is foreign since, whatever its role.
     pub(crate) yielded: Option<MacAddr>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) enum FenceState {
     Over,
 }
 
-/// What is pinned: it lives as long as the kernel does.
+/// The pinned state, which lives as long as the kernel does.
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(crate) session: Option<Session>,
@@ -72,8 +72,17 @@ impl Program {
         self.hold_until = fence.hold_until;
     }
 
-    /// Writing an entry again takes back what was yielded.
+    /// Writes an entry, which takes back a yielded VIP.
     pub(crate) fn set(&mut self, vip: usize, entry: Option<Entry>, has_home: bool) {
+        self.slots[vip] = self.wanted(entry, has_home);
+    }
+
+    /// Returns whether an entry is as wanted without a write.
+    pub(crate) fn is_set(&self, vip: usize, entry: Option<Entry>, has_home: bool) -> bool {
+        self.slots[vip] == self.wanted(entry, has_home)
+    }
+
+    fn wanted(&self, entry: Option<Entry>, has_home: bool) -> Option<Slot> {
         let role = entry.map(|entry| match entry {
             Entry::Held if has_home => Role::Held,
             Entry::Held => Role::Foreign { mac: MacAddr::ZERO },
@@ -83,7 +92,7 @@ impl Program {
             }
             Entry::Handover { mac, until } => Role::Handover { mac, until },
         });
-        self.slots[vip] = role.map(|role| Slot { role, yielded: None });
+        role.map(|role| Slot { role, yielded: None })
     }
 
     pub(crate) fn fence(&self, now: Monotonic) -> FenceState {
@@ -98,7 +107,7 @@ impl Program {
         }
     }
 
-    /// What the entry is now, all said and done.
+    /// Returns the role that counts now, after a yield or the end of a handover.
     fn role(&self, vip: usize, now: Monotonic) -> Option<Role> {
         let slot = self.slots[vip]?;
         let ended = match slot.role {
@@ -108,7 +117,7 @@ impl Program {
         Some(slot.yielded.or(ended).map_or(slot.role, |mac| Role::Foreign { mac }))
     }
 
-    /// With which MAC a request is answered, if it is.
+    /// Returns the MAC with which a request is answered, if it is.
     pub(crate) fn answer(&self, vip: usize, own: MacAddr, now: Monotonic) -> Option<MacAddr> {
         let mac = match self.role(vip, now)? {
             Role::Held => own,
@@ -121,12 +130,12 @@ impl Program {
         }
     }
 
-    /// Whether an announcement may leave.
+    /// Returns whether an announcement may leave.
     pub(crate) fn may_announce(&self, vip: usize, now: Monotonic) -> bool {
         self.role(vip, now) == Some(Role::Held) && self.fence(now) == FenceState::Valid
     }
 
-    /// What a gratuitous frame of `sha` does here, and what the agent is told of it.
+    /// Handles a gratuitous frame of `sha`. Returns the event for the agent.
     pub(crate) fn hear(&mut self, vip: usize, sha: MacAddr, own: MacAddr, now: Monotonic) -> Option<Wire> {
         let is_peer = self.peers.contains(&sha);
         let is_valid = self.fence(now) == FenceState::Valid;
@@ -136,7 +145,7 @@ impl Program {
             Role::Handover { mac, .. } if sha == mac => {
                 (is_valid || self.give_way(vip, sha)).then_some(Wire::Moved { mac: sha })
             }
-            // A stranger's claim is dropped, and so is our own that came back.
+            // A stranger's ARP claim is dropped, and so is this node's own that came back.
             Role::Held | Role::Handover { .. } if !is_peer || role == Role::Held && sha == own => None,
             Role::Held | Role::Handover { .. } if is_valid => Some(Wire::Contested { mac: sha }),
             Role::Held | Role::Handover { .. } => {
@@ -155,7 +164,7 @@ impl Program {
         true
     }
 
-    /// What a new agent finds.
+    /// Returns what a new agent finds.
     pub(crate) fn found(&self, now: Monotonic) -> Found {
         let entries = (0..self.slots.len()).filter_map(|vip| {
             let entry = match self.role(vip, now)? {

@@ -1,28 +1,37 @@
-//! What can be broken on the simulator's side, to show that it is missed.
+//! The parts that can be broken on the simulator's side, to show that they are missed.
 
-/// One part of the protocol that does not do what it should.
+/// A part of the protocol that does not work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sabotage {
     /// The program answers although the fence is over.
     NoFence,
-    /// Nobody lapses earlier or waits longer than the lease.
+    /// Fences lapse no earlier, and others wait no longer, than the lease.
     NoMargin,
-    /// Who ends another's session is told that it is done, and nothing is written.
+    /// The write that ends another node's session is reported as done and not carried out.
     NoDeposing,
-    /// Who finds its own Lease written by another writes over it.
+    /// A write over this node's Lease succeeds although another has written it.
     NoSessionCheck,
-    /// The program does not give way.
+    /// The program does not yield.
     NoYield,
-    /// Who hands over stops answering at once.
+    /// A node that hands over stops answering at once.
     BreakBeforeMake,
+    /// A process that starts empties the pinned peers before it has read the cluster.
+    ForgetPeers,
+    /// Nothing is listed anew when the engine asks for it.
+    NoListing,
+    /// An entry that could not be written counts as written.
+    NoStaleEntries,
 }
 
-/// All of them.
-pub const SABOTAGES: [Sabotage; 6] = [
+/// All sabotages.
+pub const SABOTAGES: [Sabotage; 9] = [
     Sabotage::NoFence,
     Sabotage::NoMargin,
     Sabotage::NoDeposing,
     Sabotage::NoSessionCheck,
     Sabotage::NoYield,
     Sabotage::BreakBeforeMake,
+    Sabotage::ForgetPeers,
+    Sabotage::NoListing,
+    Sabotage::NoStaleEntries,
 ];

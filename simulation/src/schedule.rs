@@ -1,4 +1,4 @@
-//! What a run consists of: the cluster, and the disturbances that befall it.
+//! A run's input: the cluster and its disturbances.
 
 mod generate;
 
@@ -6,38 +6,38 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// One run, whole: the same schedule gives the same run, byte for byte.
+/// The input of one run. The same schedule gives the same run, byte for byte.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Schedule {
-    /// Of the noise: latencies, losses, sessions.
+    /// The seed of the noise: latencies, losses, sessions.
     pub(crate) seed: u64,
-    /// What the program does when the fence has lapsed: held over, or not.
+    /// Whether a lapsed fence is held over.
     pub(crate) hold: bool,
     /// The engines' settings.
     pub(crate) timing: Timing,
-    /// How many segments there are: one or two.
+    /// The number of segments: one or two.
     pub(crate) segments: u8,
     /// The nodes.
     pub(crate) nodes: Vec<NodePlan>,
     /// The VIPs.
     pub(crate) vips: Vec<VipPlan>,
-    /// What befalls them, in no particular order.
+    /// The disturbances, in no particular order.
     pub(crate) disturbances: Vec<Disturbance>,
 }
 
 impl Schedule {
-    /// The schedule of a seed.
+    /// Returns the schedule of a seed.
     pub fn generate(seed: u64) -> Self {
         generate::generate(seed)
     }
 
-    /// How many disturbances it has.
+    /// Returns the number of disturbances.
     pub fn len(&self) -> usize {
         self.disturbances.len()
     }
 
-    /// Whether nothing befalls the cluster.
+    /// Returns whether there are no disturbances.
     pub fn is_empty(&self) -> bool {
         self.disturbances.is_empty()
     }
@@ -48,15 +48,15 @@ impl Schedule {
 #[serde(deny_unknown_fields)]
 #[expect(clippy::struct_field_names, reason = "a scalar that is written down carries its unit")]
 pub(crate) struct Timing {
-    /// How long one renewal is good for.
+    /// The duration of a renewal.
     pub(crate) lease_ms: u32,
-    /// Time between two renewals.
+    /// The time between two renewals.
     pub(crate) renewal_ms: u32,
-    /// What the fence lapses earlier, and others wait longer.
+    /// The margin by which the fence lapses earlier and others wait longer.
     pub(crate) margin_ms: u32,
-    /// What the lease is lengthened to for a restart.
+    /// The lease for a restart.
     pub(crate) restart_lease_ms: u32,
-    /// How long a lapsed fence is held over.
+    /// The time for which a lapsed fence is held over.
     pub(crate) hold_for_ms: u32,
 }
 
@@ -64,11 +64,11 @@ pub(crate) struct Timing {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NodePlan {
-    /// Parts per million that its clock is fast.
+    /// The clock's rate error in parts per million; positive is fast.
     pub(crate) clock_ppm: i32,
-    /// What its clock shows at the beginning.
+    /// The clock's time at the beginning.
     pub(crate) clock_ms: u32,
-    /// When it joins.
+    /// The time when it joins.
     pub(crate) joins_ms: u32,
 }
 
@@ -76,62 +76,62 @@ pub(crate) struct NodePlan {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct VipPlan {
-    /// When Services begin to want it.
+    /// The time when Services begin to want it.
     pub(crate) wanted_ms: u32,
 }
 
-/// Something that befalls the cluster. What ends by itself carries its own end, so that the two go together.
+/// A disturbance. One that ends by itself carries its end, so that the two stay together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Disturbance {
-    /// When.
+    /// The time.
     pub(crate) when: When,
-    /// What.
+    /// The kind.
     pub(crate) what: What,
 }
 
-/// When something befalls the cluster.
+/// The time of a disturbance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum When {
     /// At this time.
     Ms(u32),
     /// So long after the first such step of a handover that happens after `from_ms`.
     Step {
-        /// Which.
+        /// The step.
         step: Step,
-        /// From when on it is waited for.
+        /// The beginning of the wait.
         from_ms: u32,
-        /// Zero: before anything else happens.
+        /// The delay; zero means before anything else happens.
         after_us: u32,
     },
 }
 
-/// The steps of a handover.
+/// A step of a handover.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Step {
     /// The giver's entry answers with the taker's MAC.
     Switched,
     /// The giver has sent the offer.
     Offering,
-    /// The API server has stored it.
+    /// The API server has stored the offer.
     Offered,
-    /// The taker is about to be told.
+    /// The taker is about to see the offer.
     Seen,
     /// The taker has sent its acceptance.
     Accepting,
-    /// The API server has stored it.
+    /// The API server has stored the acceptance.
     Accepted,
     /// The taker answers.
     Taken,
     /// The taker's announcement is on the wire.
     Announced,
-    /// The giver is about to be told.
+    /// The giver is about to hear the announcement.
     Heard,
-    /// The giver answers no more.
+    /// The giver stops answering.
     LetGo,
 }
 
-/// All steps, in their order.
+/// All steps, in order.
 pub(crate) const STEPS: [Step; 10] = [
     Step::Switched,
     Step::Offering,
@@ -148,15 +148,15 @@ pub(crate) const STEPS: [Step; 10] = [
 /// A node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Who {
-    /// The one of this number.
+    /// The node of this number.
     Node(u8),
-    /// Who hands over, in the step that was waited for.
+    /// The node that hands over, in the awaited step.
     Giver,
-    /// Who is handed to.
+    /// The node that takes, in the awaited step.
     Taker,
 }
 
-/// The kinds of object that a node watches.
+/// A kind of object that a node watches.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub(crate) enum Kind {
     /// Leases.
@@ -165,17 +165,17 @@ pub(crate) enum Kind {
     Claim,
     /// Nodes.
     Node,
-    /// Services, and what comes with them.
+    /// Demands: Services, and what comes with them.
     Demand,
 }
 
 /// All kinds.
 pub(crate) const KINDS: [Kind; 4] = [Kind::Lease, Kind::Claim, Kind::Node, Kind::Demand];
 
-/// How an agent is told to end.
+/// The reason for which an agent is told to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Ending {
-    /// It comes back.
+    /// It will be started again.
     Restart,
     /// Its node goes away.
     Leave,
@@ -183,7 +183,7 @@ pub(crate) enum Ending {
     Uninstall,
 }
 
-/// What Kubernetes says against a node.
+/// A mark of Kubernetes against a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Mark {
     /// Cordoned.
@@ -192,32 +192,34 @@ pub(crate) enum Mark {
     NotReady,
     /// Excluded from external load balancers.
     Excluded,
-    /// The taint out-of-service.
+    /// The out-of-service taint.
     OutOfService,
     /// Its network is unavailable.
     NetworkUnavailable,
 }
 
-/// What befalls the cluster.
+/// A kind of disturbance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum What {
     /// An agent is killed, and started again after `back_ms`.
     Kill { who: Who, back_ms: Option<u32> },
-    /// A node loses its power, and what the kernel knows.
+    /// A node loses its power and its kernel's state.
     PowerOff { who: Who, back_ms: Option<u32> },
-    /// An agent is stopped by a signal, and goes on later.
+    /// An agent is stopped by a signal, and continued later.
     Pause { who: Who, for_ms: u32 },
     /// A whole node stands still, with or without its clock.
     Freeze { who: Who, for_ms: u32, clock_too: bool },
     /// An agent is told to end.
     End { who: Who, how: Ending, back_ms: Option<u32> },
+    /// The kernel refuses changes of entries: all of them, or new ones because the map is full.
+    EntriesRefused { who: Who, new_only: bool, for_ms: u32 },
     /// An interface gets another MAC.
     ChangeMac { who: Who, segment: u8 },
     /// An interface loses its carrier.
     NoCarrier { who: Who, segment: u8, for_ms: u32 },
-    /// The nodes of `side` (a bit each) and the others do not hear each other, and do not know.
+    /// The nodes of `side` (a bit each) and the others do not hear each other, without noticing.
     Partition { segment: u8, side: u8, for_ms: u32 },
-    /// What one node sends does not reach another.
+    /// One node's frames do not reach another.
     Deaf { segment: u8, from: Who, to: Who, for_ms: u32 },
     /// Frames are lost.
     Lossy { segment: u8, percent: u8, for_ms: u32 },
@@ -225,48 +227,52 @@ pub(crate) enum What {
     LateFrames { segment: u8, by_ms: u32, for_ms: u32 },
     /// A node does not reach the API server.
     CutOff { who: Who, refused: bool, for_ms: u32 },
-    /// Nobody reaches the API server.
+    /// No node reaches the API server.
     ApiDown { refused: bool, for_ms: u32 },
     /// All watches begin anew.
     ApiRestart,
-    /// Requests take long, before and after they are carried out.
+    /// etcd is restored from a backup: after `for_ms`, Leases and claims are as they were at the
+    /// beginning. In the last `down_ms`, no node reaches the API server.
+    Restored { for_ms: u32, down_ms: u32 },
+    /// Requests are slow, before and after they are carried out.
     SlowApi { by_ms: u32, for_ms: u32 },
-    /// A node's requests are carried out, and it does not learn so.
+    /// A node's requests are carried out, but their responses are lost.
     NoAnswers { who: Who, for_ms: u32 },
-    /// A watch is silent, while all else works.
+    /// A watch is silent, while everything else works.
     Stall { who: Who, kind: Kind, for_ms: u32 },
     /// A watch begins anew.
     Reset { who: Who, kind: Kind },
-    /// Something is said against a node.
+    /// A mark is set against a node.
     Marked { who: Who, mark: Mark, for_ms: u32 },
-    /// A Node object is gone.
+    /// A Node object is missing.
     NodeGone { who: Who, for_ms: u32 },
-    /// An operator wants a VIP moved.
+    /// An operator asks to move a VIP.
     Move { vip: u8, to: Who },
     /// Only the nodes of `on` (a bit each) have endpoints.
     Local { vip: u8, on: u8, for_ms: u32 },
     /// No Service wants the VIP.
     Unwanted { vip: u8, for_ms: u32 },
-    /// Somebody deletes a Lease.
+    /// A Lease is deleted by hand.
     LeaseDeleted { who: Who },
-    /// Somebody takes the session out of a Lease.
+    /// The session is removed from a Lease by hand.
     LeaseBlanked { who: Who },
-    /// Somebody writes another session into a Lease.
+    /// Another session is written into a Lease by hand.
     LeaseEdited { who: Who },
-    /// Somebody deletes a claim: nicely, or without regard to the finalizer.
+    /// A claim is deleted by hand; without `finalized`, the finalizer does not keep it.
     ClaimDeleted { vip: u8, finalized: bool },
-    /// Somebody takes the holder out of a claim.
+    /// The holder is removed from a claim by hand.
     ClaimBlanked { vip: u8 },
-    /// Somebody writes another holder into a claim, one with a session.
+    /// Another holder, with its session, is written into a claim by hand.
     ClaimEdited { vip: u8, to: Who },
 }
 
 impl What {
-    /// When it ends by itself.
+    /// Returns how long it lasts, if it ends by itself.
     pub(crate) fn lasts(&self) -> Option<Duration> {
         let millis = match *self {
             Self::Pause { for_ms, .. }
             | Self::Freeze { for_ms, .. }
+            | Self::EntriesRefused { for_ms, .. }
             | Self::NoCarrier { for_ms, .. }
             | Self::Partition { for_ms, .. }
             | Self::Deaf { for_ms, .. }
@@ -274,6 +280,7 @@ impl What {
             | Self::LateFrames { for_ms, .. }
             | Self::CutOff { for_ms, .. }
             | Self::ApiDown { for_ms, .. }
+            | Self::Restored { for_ms, .. }
             | Self::SlowApi { for_ms, .. }
             | Self::NoAnswers { for_ms, .. }
             | Self::Stall { for_ms, .. }
@@ -298,7 +305,7 @@ impl What {
         Some(Duration::from_millis(millis.into()))
     }
 
-    /// Whether it is what operators do on a good day: nothing may be unanswered because of it.
+    /// Returns whether it is a planned change, during which every VIP must be answered.
     pub(crate) fn is_planned(&self, timing: &Timing) -> bool {
         match *self {
             Self::End { how: Ending::Restart, back_ms, .. } => {
@@ -314,6 +321,7 @@ impl What {
             | Self::PowerOff { .. }
             | Self::Pause { .. }
             | Self::Freeze { .. }
+            | Self::EntriesRefused { .. }
             | Self::ChangeMac { .. }
             | Self::NoCarrier { .. }
             | Self::Partition { .. }
@@ -323,6 +331,7 @@ impl What {
             | Self::CutOff { .. }
             | Self::ApiDown { .. }
             | Self::ApiRestart
+            | Self::Restored { .. }
             | Self::SlowApi { .. }
             | Self::NoAnswers { .. }
             | Self::Stall { .. }
@@ -337,7 +346,7 @@ impl What {
         }
     }
 
-    /// The same, with other nodes.
+    /// Returns the same with other nodes.
     #[must_use]
     pub(crate) fn with(mut self, name: impl Fn(Who) -> Who) -> Self {
         match &mut self {
@@ -346,6 +355,7 @@ impl What {
             | Self::PowerOff { who, .. }
             | Self::Pause { who, .. }
             | Self::Freeze { who, .. }
+            | Self::EntriesRefused { who, .. }
             | Self::End { who, .. }
             | Self::ChangeMac { who, .. }
             | Self::NoCarrier { who, .. }
@@ -365,6 +375,7 @@ impl What {
             | Self::LateFrames { .. }
             | Self::ApiDown { .. }
             | Self::ApiRestart
+            | Self::Restored { .. }
             | Self::SlowApi { .. }
             | Self::Local { .. }
             | Self::Unwanted { .. }
@@ -374,7 +385,7 @@ impl What {
         self
     }
 
-    /// Whether it befalls one of these nodes, or what all nodes share.
+    /// Returns whether it concerns one of these nodes, or something that all nodes share.
     pub(crate) fn befalls(self, nodes: [usize; 2]) -> bool {
         let meant = std::cell::Cell::new(None);
         let _ = self.with(|who| {

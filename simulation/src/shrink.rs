@@ -2,7 +2,7 @@
 
 use crate::{Options, Schedule, run};
 
-/// The same schedule without the disturbances that are not needed to break the same promise.
+/// Returns the schedule without the disturbances that are not needed to break the same promise.
 pub fn shrink(schedule: &Schedule, options: Options) -> Schedule {
     let options = Options { trace: false, ..options };
     let Some(wanted) = run(schedule, options).violation else { return schedule.clone() };

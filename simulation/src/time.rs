@@ -6,19 +6,19 @@ use std::{
     time::Duration,
 };
 
-use vipward::core::time::Monotonic;
+use vipward_core::time::Monotonic;
 
-/// True time: nanoseconds since the run began.
+/// True time: nanoseconds since the beginning of the run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub(crate) struct At(u64);
 
 impl At {
-    /// So many milliseconds after the beginning.
+    /// Returns the time so many milliseconds after the beginning.
     pub(crate) const fn from_millis(millis: u64) -> Self {
         Self(millis * 1_000_000)
     }
 
-    /// The time since `earlier`; zero when that is later.
+    /// Returns the time since `earlier`; zero if that is later.
     pub(crate) const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -50,14 +50,14 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A node's monotonic clock: it runs a little fast or slow, and may stand still.
+/// A node's monotonic clock. It runs a little fast or slow, and may stand still.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
-    /// At this true time …
+    /// A true time.
     base: At,
-    /// … it showed this.
+    /// The time shown at `base`.
     shown: u64,
-    /// Parts per million that it is fast.
+    /// The rate error in parts per million; positive is fast.
     ppm: i32,
     stopped: bool,
 }
@@ -82,7 +82,8 @@ impl Clock {
         Monotonic::from_nanos(self.shown + u64::try_from(passed).expect("invariant: runs are short"))
     }
 
-    /// The first true time at which it shows `wanted` or more; none when it stands still.
+    /// Returns the first true time at which the clock shows `wanted` or more; none while it stands
+    /// still.
     pub(crate) fn when(self, wanted: Monotonic) -> Option<At> {
         if self.stopped {
             return None;

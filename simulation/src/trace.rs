@@ -1,8 +1,8 @@
-//! What happened in a run, line by line, for people.
+//! Writes a run down, line by line, for people.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
-use vipward::core::{
+use vipward_core::{
     cluster::{ClaimRecord, ClaimState, LeaseRecord, NodeName, Session},
     ownership::{ClaimWrite, Command, Entry, Event, Expected, LeaseWrite, Outcome},
     time::Monotonic,
@@ -10,14 +10,15 @@ use vipward::core::{
 
 use crate::{names, time::At};
 
-/// What a Lease says but for its version.
+/// The contents of a Lease without its version.
 type Said = (Option<Session>, Vec<Session>, Duration);
 
-/// The lines, when they are wanted.
+/// The lines, if they are wanted.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
     lines: Option<Vec<String>>,
-    /// What each node was last told of each Lease: heartbeats that say nothing new are left out.
+    /// The last Lease that each node got of each node. Heartbeats that say nothing new are left
+    /// out.
     heard: BTreeMap<(usize, NodeName), Said>,
 }
 
@@ -26,7 +27,7 @@ impl Trace {
         Self { lines: wanted.then(Vec::new), heard: BTreeMap::new() }
     }
 
-    /// An event that a node's engine is told, unless it is but a heartbeat.
+    /// Adds an engine's event, unless it is a mere heartbeat.
     pub(crate) fn event(&mut self, at: At, node: usize, told: &Event) {
         if self.lines.is_some() && !self.is_heartbeat(node, told) {
             self.line(at, names::node(node), || event(told));
@@ -43,7 +44,7 @@ impl Trace {
         }
     }
 
-    /// A command, unless it is but a heartbeat.
+    /// Adds a command, unless it is a mere heartbeat.
     pub(crate) fn command(&mut self, at: At, node: usize, said: &Command, local: Monotonic) {
         let is_heartbeat = match said {
             Command::SetFence(_) => true,
@@ -60,6 +61,7 @@ impl Trace {
             | Command::WriteClaim(_)
             | Command::DeleteClaim { .. }
             | Command::ReadClaim(_)
+            | Command::ListAnew
             | Command::Notify(_)
             | Command::Stopped => false,
         };
@@ -139,21 +141,21 @@ fn outcome<T>(outcome: &Outcome<T>, what: impl FnOnce(&T) -> String) -> String {
     }
 }
 
-/// An event in a few words.
+/// Returns an event in a few words.
 pub(crate) fn event(event: &Event) -> String {
     match event {
         Event::Synced => "everything is listed".to_owned(),
         Event::Lease(record) => format!("sees {}", lease(record)),
-        Event::LeaseGone(node) => format!("sees no lease of {node} any more"),
+        Event::LeaseGone(node) => format!("sees that the lease of {node} is gone"),
         Event::Claim(record) => format!("sees {}", claim(record)),
-        Event::ClaimGone(vip) => format!("sees no claim of {vip} any more"),
+        Event::ClaimGone(vip) => format!("sees that the claim of {vip} is gone"),
         Event::Node(node) => format!(
             "sees node {}: cordoned {}, ready {}, labels {:?}",
             node.name, node.cordoned, node.ready, node.labels
         ),
-        Event::NodeGone(node) => format!("sees no node {node} any more"),
+        Event::NodeGone(node) => format!("sees that node {node} is gone"),
         Event::Demand(vip, Some(demand)) => format!("sees {vip} wanted, on {:?}", demand.local),
-        Event::Demand(vip, None) => format!("sees {vip} wanted no more"),
+        Event::Demand(vip, None) => format!("sees that {vip} is not wanted"),
         Event::Links(links) => {
             let links: Vec<String> = links
                 .iter()
@@ -172,9 +174,9 @@ pub(crate) fn event(event: &Event) -> String {
             format!("deleted claim of {vip}: {}", outcome(came, |()| "gone".to_owned()))
         }
         Event::ClaimRead { vip, outcome: came } => format!("read claim of {vip}: {}", outcome(came, claim)),
-        Event::Probed { vip, probed } => format!("is told about {vip}: {probed:?}"),
+        Event::Probed { vip, probed } => format!("has the probe result of {vip}: {probed:?}"),
         Event::Wire { vip, heard } => format!("hears of {vip}: {heard:?}"),
-        Event::Stop(reason) => format!("is told to end: {reason:?}"),
+        Event::Stop(reason) => format!("must end: {reason:?}"),
         Event::Tick => "tick".to_owned(),
     }
 }
@@ -186,7 +188,7 @@ fn expected(expected: &Expected) -> String {
     }
 }
 
-/// A command in a few words; `now` is what the node's clock shows.
+/// Returns a command in a few words. `now` is the node's time.
 pub(crate) fn command(command: &Command, now: Monotonic) -> String {
     let left = |until: Monotonic| {
         if until >= now {
@@ -210,9 +212,10 @@ pub(crate) fn command(command: &Command, now: Monotonic) -> String {
             let peers: Vec<String> = peers.iter().map(ToString::to_string).collect();
             format!("  peers: {}", peers.join(" "))
         }
-        Command::Probe { vip } => format!("  asks who uses {vip}"),
-        Command::StopProbing { vip } => format!("  asks about {vip} no more"),
-        Command::Announce { vip } => format!("  announces {vip} once more"),
+        Command::ListAnew => "  lists everything anew".to_owned(),
+        Command::Probe { vip } => format!("  probes {vip}"),
+        Command::StopProbing { vip } => format!("  stops probing {vip}"),
+        Command::Announce { vip } => format!("  announces {vip} again"),
         Command::WriteLease(LeaseWrite { node, expected: at, session: of, ended, .. }) => {
             let ended: Vec<String> = ended.iter().copied().map(short).collect();
             format!(
@@ -228,7 +231,7 @@ pub(crate) fn command(command: &Command, now: Monotonic) -> String {
         }
         Command::DeleteClaim { vip, expected } => format!("  deletes claim of {vip} at v{expected}"),
         Command::ReadClaim(vip) => format!("  reads claim of {vip}"),
-        Command::Notify(notice) => format!("  tells: {notice:?}"),
+        Command::Notify(notice) => format!("  notice: {notice:?}"),
         Command::Stopped => "  has ended".to_owned(),
     }
 }

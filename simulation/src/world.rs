@@ -1,4 +1,4 @@
-//! The whole of one run: what is due when, and the state that it changes.
+//! One run: its state, and the queue of what happens when.
 
 mod agent;
 mod disturb;
@@ -11,11 +11,11 @@ mod wire;
 use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
 
 use fastrand::Rng;
-use vipward::core::{
+use vipward_common::{MacAddr, Policy};
+use vipward_core::{
     cluster::NodeName,
     ownership::{Event, Wire},
 };
-use vipward_common::{MacAddr, Policy};
 
 pub(crate) use self::{
     agent::PROBING,
@@ -24,7 +24,7 @@ pub(crate) use self::{
 };
 use crate::{
     Options,
-    api::{Api, Key},
+    api::{Api, Key, Saved},
     check::{Checks, Violation},
     facts::Facts,
     names,
@@ -36,7 +36,7 @@ use crate::{
     trace::Trace,
 };
 
-/// How often everything is looked at that time alone changes.
+/// The interval of the checks of what time alone changes.
 const SWEEP: Duration = Duration::from_millis(200);
 
 /// Something that is due.
@@ -44,29 +44,31 @@ const SWEEP: Duration = Duration::from_millis(200);
 pub(crate) enum Happening {
     /// A disturbance begins.
     Begin(usize),
-    /// A disturbance is over.
+    /// A disturbance ends.
     End(usize),
     /// A disturbance has waited in vain for its step.
     Disarm(usize),
-    /// A node is there for the first time.
+    /// The API server stops, for a restore of its store.
+    StoreAway,
+    /// A node joins.
     Join(usize),
     /// Services begin to want a VIP.
     Wanted(usize),
-    /// An agent is started, unless one runs.
+    /// An agent starts, unless one runs.
     Boot { node: usize },
     /// An agent's list reaches the API server.
     List { node: usize, life: u32, kind: Kind, watch: u32 },
-    /// Its answer reaches the agent.
+    /// The list's response reaches the agent.
     Listed { node: usize, life: u32, kind: Kind, watch: u32, list: usize },
-    /// An agent's watch tells of changes.
+    /// An agent's watch delivers changes.
     Deliver { node: usize, life: u32, kind: Kind, watch: u32, upto: usize },
-    /// An engine's deadline.
+    /// An engine's deadline has come.
     Tick { node: usize, life: u32 },
     /// A request reaches the API server.
     Arrive(usize),
-    /// Its answer reaches the agent.
+    /// The response reaches the agent.
     Answer(usize),
-    /// The agent waits for it no more.
+    /// The agent gives up waiting for the response.
     Timeout(usize),
     /// A frame reaches a node.
     Frame { segment: usize, to: usize, vip: usize, sha: MacAddr },
@@ -74,19 +76,21 @@ pub(crate) enum Happening {
     Announce { node: usize, vip: usize, life: u32, round: u8 },
     /// The program's event reaches the agent.
     Heard { node: usize, life: u32, vip: usize, wire: HeardWire },
-    /// The segment has been asked who uses a VIP's address.
+    /// Probing a VIP's address on the segment has ended.
     Probed { node: usize, vip: usize, life: u32, asked: u32 },
-    /// The agent notices its interfaces.
+    /// The agent notices a change of its interfaces.
     Links { node: usize, life: u32 },
-    /// An agent that ends has had its time.
+    /// The grace period of an agent that ends is over.
     Grace { node: usize, life: u32 },
+    /// Stale entries are tried again.
+    WriteAgain { node: usize, life: u32 },
     /// A fence or an entry may have lapsed.
     Lapse { node: usize },
-    /// It is time to look at everything.
+    /// Everything is checked.
     Sweep,
 }
 
-/// [`Wire`], which has no order.
+/// [`Wire`], with an order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum HeardWire {
     Contested(MacAddr),
@@ -114,16 +118,16 @@ impl From<HeardWire> for Wire {
     }
 }
 
-/// What Services say about a VIP.
+/// The wishes of Services for a VIP.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wish {
     pub(crate) begun: bool,
     pub(crate) unwanted: Times,
-    /// What limits it to the nodes with endpoints; the latest counts.
+    /// The limits to nodes with endpoints; the latest counts.
     pub(crate) local: Vec<(usize, u8)>,
 }
 
-/// One run.
+/// The state of one run.
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) plan: Schedule,
@@ -132,31 +136,32 @@ pub(crate) struct World {
     queue: BinaryHeap<Reverse<(At, u64, Happening)>>,
     queued: u64,
     pub(crate) api: Api,
+    pub(crate) saved: Vec<(usize, Saved)>,
     pub(crate) api_down: Times,
     pub(crate) api_refuses: Times,
     pub(crate) slow: Vec<(usize, u32)>,
-    /// How many changes of each kind the watches were told of.
+    /// The number of changes of each kind that the watches have been offered.
     told: [usize; 4],
     flights: Vec<Flight>,
     lists: Vec<Vec<(Key, Event)>>,
     pub(crate) nodes: Vec<Node>,
     pub(crate) segments: Vec<Segment>,
     pub(crate) wishes: Vec<Wish>,
-    /// What each disturbance has become, once it has begun.
+    /// Per disturbance: what it has become, once it has begun.
     pub(crate) begun: Vec<Option<What>>,
-    /// Those that wait for a step.
+    /// The disturbances that wait for a step.
     pub(crate) armed: Vec<usize>,
-    /// How many disturbances have not ended.
+    /// The number of disturbances that have not ended.
     pub(crate) open: usize,
-    /// Who hands over each VIP, and to whom.
+    /// Per VIP: the giver and taker of its handover.
     pub(crate) handing: Vec<Option<(usize, usize)>>,
-    /// Whether anything that answers may have changed.
+    /// Whether an answer may have changed.
     pub(crate) stirred: bool,
     pub(crate) checks: Checks,
     pub(crate) facts: Facts,
     pub(crate) trace: Trace,
     pub(crate) violation: Option<Violation>,
-    /// Of what is no node's.
+    /// The noise that belongs to no node.
     noise: Rng,
 }
 
@@ -174,6 +179,7 @@ impl World {
             queue: BinaryHeap::new(),
             queued: 0,
             api: Api::new(options.sabotage),
+            saved: Vec::new(),
             api_down: Times::default(),
             api_refuses: Times::default(),
             slow: Vec::new(),
@@ -216,7 +222,7 @@ impl World {
         self.after(SWEEP, Happening::Sweep);
     }
 
-    /// Goes on until the cluster is quiet, or something is wrong.
+    /// Runs until the cluster is quiet, or a promise is broken.
     pub(crate) fn run(&mut self) {
         while let Some(Reverse((at, _, happening))) = self.queue.pop() {
             self.now = self.now.max(at);
@@ -245,6 +251,7 @@ impl World {
             Happening::Begin(index) => self.begin_or_arm(index),
             Happening::End(index) => self.end(index),
             Happening::Disarm(index) => self.disarm(index),
+            Happening::StoreAway => self.store_away(),
             Happening::Join(node) => self.join(node),
             Happening::Wanted(vip) => {
                 self.wishes[vip].begun = true;
@@ -273,6 +280,7 @@ impl World {
                     self.exit(node);
                 }
             }
+            Happening::WriteAgain { node, life } => self.write_again(node, life),
             Happening::Lapse { node } => self.lapse(node),
             Happening::Sweep => {
                 self.sweep();

@@ -1,8 +1,9 @@
-//! The simulator bites: without one part of the protocol it finds a violation, in a schedule that is harmless with it.
+//! The simulator bites: without one part of the protocol it finds a violation, in a schedule that
+//! is harmless with that part.
 
 use vipward_simulation::{Options, Sabotage, Schedule, run};
 
-/// So many schedules may be needed.
+/// The greatest number of schedules that may be needed.
 const SEEDS: u64 = 3_000;
 
 /// Plays schedules until one breaks one of the `rules` because of the sabotage alone.
@@ -40,11 +41,26 @@ fn renewing_over_an_ended_session_is_noticed() {
 }
 
 #[test]
-fn a_program_that_does_not_give_way_is_noticed() {
+fn a_program_that_does_not_yield_is_noticed() {
     is_noticed(Sabotage::NoYield, &["S2"]);
 }
 
 #[test]
 fn breaking_before_making_is_noticed() {
     is_noticed(Sabotage::BreakBeforeMake, &["L2"]);
+}
+
+#[test]
+fn a_start_that_forgets_the_peers_is_noticed() {
+    is_noticed(Sabotage::ForgetPeers, &["S2"]);
+}
+
+#[test]
+fn going_on_with_the_watches_after_a_restore_is_noticed() {
+    is_noticed(Sabotage::NoListing, &["R1", "L1", "convergence"]);
+}
+
+#[test]
+fn taking_a_refused_entry_for_written_is_noticed() {
+    is_noticed(Sabotage::NoStaleEntries, &["S1", "S2"]);
 }

@@ -1,22 +1,22 @@
-//! Schedules that broke a promise once, and that a run depends on its schedule alone.
+//! Schedules that once broke a promise, and the determinism of runs.
 
 use vipward_simulation::{Options, Schedule, campaign::Campaign, run};
 
-/// One schedule a line, after lines that say what it showed.
+/// One schedule per line, after lines that say what it showed.
 const KEPT: &str = include_str!("../schedules.txt");
 
 #[test]
-fn schedules_that_broke_a_promise_once_do_not_any_more() {
-    let mut told = "";
+fn schedules_that_once_broke_a_promise_keep_all_of_them() {
+    let mut shows = "";
     let mut broken = Vec::new();
     for line in KEPT.lines().filter(|line| !line.is_empty()) {
         if let Some(comment) = line.strip_prefix('#') {
-            told = comment.trim();
+            shows = comment.trim();
             continue;
         }
         let schedule: Schedule = serde_json::from_str(line).expect("every line is a schedule or a comment");
         if let Some(violation) = run(&schedule, Options::default()).violation {
-            broken.push(format!("{told}\n    {violation}\n    {line}"));
+            broken.push(format!("{shows}\n    {violation}\n    {line}"));
         }
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
@@ -39,7 +39,7 @@ fn the_same_schedule_gives_the_same_run_to_the_byte() {
 }
 
 #[test]
-fn what_many_schedules_come_to_does_not_depend_on_the_number_of_threads() {
+fn the_result_of_a_campaign_does_not_depend_on_the_number_of_threads() {
     let play = |threads| Campaign { first: 1, seeds: 100, threads, options: Options::default() }.play(|_| ());
     let alone = play(1);
     assert_eq!(alone.tally.runs, 100);

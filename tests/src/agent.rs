@@ -1,5 +1,5 @@
-//! The agent under test: `vipward agent` or `vipward kubernetes` in a host, with a configuration and a pin directory of
-//! its own.
+//! Runs the agent under test in a host: `vipward agent` or `vipward
+//! kubernetes`, with its own configuration and pin directory.
 
 mod log;
 
@@ -24,10 +24,10 @@ use crate::wait::wait_for;
 const CONFIG: &str = "vipward.yaml";
 const KUBECONFIG: &str = "kubeconfig.yaml";
 const LOG: &str = "agent.log";
-/// How long an agent may take to end when it is asked to.
+/// Longest time between SIGTERM and the end of an agent.
 const TERMINATE_LIMIT: Duration = Duration::from_secs(10);
 
-/// The capabilities that an agent can be left with; numbers from linux/capability.h.
+/// Capabilities that a test can leave to an agent, with their numbers in linux/capability.h.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Capability {
@@ -43,27 +43,27 @@ pub enum Capability {
     Bpf = 39,
 }
 
-/// How an agent is started.
+/// Options to start an agent.
 #[derive(Clone, Debug)]
 pub struct AgentOptions {
-    /// `--pin-dir`; two agents need two.
+    /// `--pin-dir`, different for each agent.
     pub pin_dir: PathBuf,
-    /// `--max-vips`, if not the default.
+    /// `--max-vips`, unless the default.
     pub max_vips: Option<u32>,
-    /// More arguments of the subcommand that runs.
+    /// Further arguments of the subcommand.
     pub args: Vec<String>,
-    /// More environment.
+    /// Further environment variables.
     pub env: Vec<(String, String)>,
-    /// Drop all capabilities but these; all are kept by default.
+    /// Capabilities to keep. By default the agent keeps all.
     pub only_capabilities: Option<Vec<Capability>>,
-    /// The binary, if not that of [`Agent::default_binary`].
+    /// Binary, unless [`Agent::default_binary`].
     pub binary: Option<PathBuf>,
-    /// Start it so that [`Agent::leave`] can be used.
+    /// Whether [`Agent::leave`] is allowed.
     pub can_be_left: bool,
 }
 
 impl AgentOptions {
-    /// The defaults, with this pin directory.
+    /// Returns the default options with this pin directory.
     pub fn new(pin_dir: impl Into<PathBuf>) -> Self {
         Self {
             pin_dir: pin_dir.into(),
@@ -77,20 +77,20 @@ impl AgentOptions {
     }
 }
 
-/// A node's agent in a cluster: who it is, and how it reaches the API server.
+/// Identity of a node's agent, and its access to the API server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClusterMember {
     /// `--node-name`
     pub node_name: String,
     /// `--lease-namespace`: the agent's own namespace.
     pub lease_namespace: String,
-    /// `--pod-name`: where it looks why it is to end.
+    /// `--pod-name`: the Pod in which the agent looks for the reason of its end.
     pub pod_name: Option<String>,
-    /// What its kubeconfig says.
+    /// Content of its kubeconfig.
     pub kubeconfig: String,
 }
 
-/// Which agent runs.
+/// Subcommand that runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Mode {
     /// `vipward agent`
@@ -99,18 +99,19 @@ enum Mode {
     Kubernetes(ClusterMember),
 }
 
-/// An agent in a host. It may be killed and started again; when dropped it is killed and what it pinned is unloaded.
+/// Agent in a host. A test may kill it and start it again.
+/// Dropping it kills the agent and unloads its pins.
 #[derive(Debug)]
 pub struct Agent {
     host: Host,
     mode: Mode,
-    /// May be changed between two starts, for another build or other arguments.
+    /// Options; a test may change them between two starts.
     pub options: AgentOptions,
     directory: TempDir,
     process: Option<Process>,
 }
 
-/// An agent that goes on without its test.
+/// Agent that outlives its test.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeftAgent {
     /// Its process id.
@@ -120,7 +121,8 @@ pub struct LeftAgent {
 }
 
 impl Agent {
-    /// Starts an agent with this configuration. It has not done anything yet when this returns: wait for a log line.
+    /// Starts an agent with this configuration. Returns before
+    /// the agent has done anything: wait for a log line.
     pub fn start(host: &Host, yaml: &str, options: AgentOptions) -> Result<Self> {
         let mut agent = Self::new(host, Mode::Standalone, options)?;
         agent.write_config(yaml)?;
@@ -128,7 +130,7 @@ impl Agent {
         Ok(agent)
     }
 
-    /// Starts an agent as a member of a cluster. It has not done anything yet when this returns.
+    /// Starts an agent as a member of a cluster. Returns before the agent has done anything.
     pub fn start_in_cluster(host: &Host, member: ClusterMember, options: AgentOptions) -> Result<Self> {
         let mut agent = Self::new(host, Mode::Kubernetes(member.clone()), options)?;
         agent.set_member(member)?;
@@ -136,7 +138,7 @@ impl Agent {
         Ok(agent)
     }
 
-    /// Makes it another member of the cluster, from its next start on.
+    /// Changes its identity in the cluster, from the next start on.
     pub fn set_member(&mut self, member: ClusterMember) -> Result<()> {
         let path = self.directory.path().join(KUBECONFIG);
         fs::write(&path, &member.kubeconfig)
@@ -151,12 +153,12 @@ impl Agent {
         Ok(Self { host: host.clone(), mode, options, directory, process: None })
     }
 
-    /// The binary under test: `VIPWARD_BIN`, else the debug build in the workspace.
+    /// Returns the binary under test: `VIPWARD_BIN`, else the debug build in the workspace.
     pub fn default_binary() -> PathBuf {
         env::var_os("VIPWARD_BIN").map_or_else(|| target_dir().join("debug/vipward"), PathBuf::from)
     }
 
-    /// Starts it again after it has ended, with the same configuration and pins; the log goes on.
+    /// Starts the agent again after its end, with the same configuration, pins and log.
     pub fn restart(&mut self) -> Result<()> {
         ensure!(!self.is_running()?, "the agent on {} is still running", self.host.name());
         let mut command = self.command_of_mode()?;
@@ -190,7 +192,7 @@ impl Agent {
         }
     }
 
-    /// Replaces the configuration file in one step, as editors and Kubernetes do.
+    /// Replaces the configuration file atomically, as editors and Kubernetes do.
     pub fn write_config(&self, yaml: &str) -> Result<()> {
         let path = self.config_path();
         let new = path.with_extension("new");
@@ -199,17 +201,17 @@ impl Agent {
             .with_context(|| format!("failed to write {}", path.display()))
     }
 
-    /// Where the configuration is.
+    /// Returns the path of the configuration.
     pub fn config_path(&self) -> PathBuf {
         self.directory.path().join(CONFIG)
     }
 
-    /// Where the log is.
+    /// Returns the path of the log.
     pub fn log_path(&self) -> PathBuf {
         self.directory.path().join(LOG)
     }
 
-    /// The host that it runs on.
+    /// Returns the agent's host.
     pub fn host(&self) -> &Host {
         &self.host
     }
@@ -219,12 +221,12 @@ impl Agent {
         Ok(self.process.as_ref().context("the agent was never started")?.pid())
     }
 
-    /// How much memory it has now.
+    /// Returns its memory use.
     pub fn resident_bytes(&self) -> Result<u64> {
         memory_bytes(self.pid()?, "VmRSS")
     }
 
-    /// Whether it runs (stopped counts as running).
+    /// Returns whether it runs. A stopped process counts as running.
     pub fn is_running(&mut self) -> Result<bool> {
         match &mut self.process {
             Some(process) => Ok(process.exit_status()?.is_none()),
@@ -232,14 +234,14 @@ impl Agent {
         }
     }
 
-    /// All that it has logged, over all its starts.
+    /// Returns the log lines of all its starts.
     pub fn logs(&self) -> Result<Vec<LogLine>> {
         let path = self.log_path();
         let text = fs::read(&path).with_context(|| format!("failed to read {}", path.display()))?;
         Ok(String::from_utf8_lossy(&text).split_inclusive('\n').filter_map(LogLine::parse).collect())
     }
 
-    /// Waits for a log line that `matches`; the failure shows the log, and comes at once when the agent has ended.
+    /// Waits for a log line that `matches`. Fails at once when the agent ends, and shows the log.
     pub fn wait_for_log(
         &mut self,
         limit: Duration,
@@ -249,7 +251,7 @@ impl Agent {
         self.wait_for_log_after(0, limit, what, matches)
     }
 
-    /// The same, passing over the first `seen` lines: `logs()?.len()` from before the deed.
+    /// Waits for a log line that `matches` after the first `seen` lines.
     pub fn wait_for_log_after(
         &mut self,
         seen: usize,
@@ -258,7 +260,7 @@ impl Agent {
         matches: impl Fn(&LogLine) -> bool,
     ) -> Result<LogLine> {
         let found = wait_for(limit, &format!("the agent on {} to log {what}", self.host.name()), || {
-            // First whether it has ended, then the log: else its last words could be missed.
+            // Checks for the end before reading the log, so that no last line is missed.
             let running = self.is_running()?;
             let line = self.logs()?.into_iter().skip(seen).find(|line| matches(line));
             ensure!(running || line.is_some(), "the agent has ended");
@@ -267,41 +269,41 @@ impl Agent {
         found.with_context(|| format!("its log:\n{}", self.transcript()))
     }
 
-    /// The whole log as text, for failure messages.
+    /// Returns the whole log as text, for failure messages.
     pub fn transcript(&self) -> String {
         fs::read(self.log_path())
             .map_or_else(|error| error.to_string(), |text| String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// The last lines of the log, for failure messages.
+    /// Returns the last lines of the log, for failure messages.
     pub fn log_tail(&self, lines: usize) -> String {
         let transcript = self.transcript();
         let all: Vec<_> = transcript.lines().collect();
         all[all.len().saturating_sub(lines)..].join("\n")
     }
 
-    /// Sends it a signal.
+    /// Sends a signal.
     pub fn signal(&mut self, signal: Signal) -> Result<()> {
         self.process.as_mut().context("the agent was never started")?.signal(signal)
     }
 
-    /// `kill -9`, and waits until it is gone.
+    /// Sends SIGKILL and waits for the end.
     pub fn kill9(&mut self) -> Result<()> {
         self.process.as_mut().context("the agent was never started")?.kill().map(drop)
     }
 
-    /// SIGTERM, and waits until it has ended.
+    /// Sends SIGTERM and waits for the end.
     pub fn terminate(&mut self) -> Result<ExitStatus> {
         self.signal(Signal::SIGTERM)?;
         self.wait(TERMINATE_LIMIT)
     }
 
-    /// Waits until it ends by itself.
+    /// Waits for its end.
     pub fn wait(&mut self, limit: Duration) -> Result<ExitStatus> {
         self.process.as_mut().context("the agent was never started")?.wait(limit)
     }
 
-    /// What `vipward status -o json` prints.
+    /// Returns the output of `vipward status -o json`.
     pub fn status(&self) -> Result<serde_json::Value> {
         let mut command = self.vipward("status")?;
         command.args(["-o", "json"]);
@@ -309,12 +311,12 @@ impl Agent {
         serde_json::from_str(&printed).with_context(|| format!("status printed no JSON: {printed}"))
     }
 
-    /// `vipward unload`: removes all that is pinned. Returns what it prints.
+    /// Runs `vipward unload`, which removes all pins. Returns its output.
     pub fn unload(&self) -> Result<String> {
         output_of(self.vipward("unload")?)
     }
 
-    /// `vipward SUBCOMMAND --pin-dir DIR` on the host.
+    /// Returns `vipward SUBCOMMAND --pin-dir DIR` on the host.
     pub fn vipward(&self, subcommand: &str) -> Result<Command> {
         let binary = self.options.binary.clone().unwrap_or_else(Self::default_binary);
         ensure!(
@@ -328,7 +330,8 @@ impl Agent {
         Ok(command)
     }
 
-    /// Lets it go on; whoever does so ends it by its pid and removes its directory and pins.
+    /// Leaves the agent running. The caller must end it
+    /// by its pid and remove its directory and pins.
     pub fn leave(mut self) -> Result<LeftAgent> {
         ensure!(
             self.options.can_be_left,
@@ -341,7 +344,7 @@ impl Agent {
     }
 
     fn unload_what_is_left(&self) -> Result<()> {
-        // Without a pin directory there is nothing to unload, and a test that expects none should not hear of it.
+        // Without a pin directory there is nothing to unload.
         if Path::new(&self.options.pin_dir).exists() { self.unload().map(drop) } else { Ok(()) }
     }
 }
@@ -349,7 +352,7 @@ impl Agent {
 impl Drop for Agent {
     fn drop(&mut self) {
         let Some(process) = self.process.take() else { return };
-        // Kills it, before its pins are removed.
+        // Kills the agent before its pins go.
         drop(process);
         if let Err(error) = self.unload_what_is_left() {
             eprintln!("failed to unload the agent on {}: {error:#}", self.host.name());
@@ -357,7 +360,7 @@ impl Drop for Agent {
     }
 }
 
-/// Limits what root gets at exec: the bounding set is what is left to it.
+/// Limits the capabilities that root gets at exec to a bounding set.
 fn drop_capabilities_except(command: &mut Command, kept: Vec<Capability>) {
     // SAFETY: between fork and exec the closure makes system calls only and allocates nothing.
     unsafe {
@@ -368,7 +371,7 @@ fn drop_capabilities_except(command: &mut Command, kept: Vec<Capability>) {
                 }
                 if libc::prctl(libc::PR_CAPBSET_DROP, libc::c_ulong::from(capability), 0, 0, 0) != 0 {
                     let error = io::Error::last_os_error();
-                    // EINVAL: past the last capability that this kernel has.
+                    // EINVAL: this kernel has no such capability.
                     return if error.raw_os_error() == Some(libc::EINVAL) { Ok(()) } else { Err(error) };
                 }
             }

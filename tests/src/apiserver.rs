@@ -1,18 +1,25 @@
-//! A Kubernetes API server in this process, for tests.
+//! A Kubernetes API server in this process: what the agent and the scenarios ask of one, and no
+//! more.
 //!
-//! It is faithful where clients care: optimistic concurrency, watches with bookmarks and 410 Gone, paging over a
-//! snapshot, every kind of patch, server-side apply with its owners and conflicts, status subresources, finalizers,
-//! custom resources with their schemas, RBAC, and refusals in the words of a real server. It serves what other tests
-//! need of the built-in types, and whatever definitions add; the objects are in memory only.
+//! [ADR 0013](../../../docs/adr/0013-an-api-server-in-the-tests.md) says why it exists and what it
+//! promises. It serves:
 //!
-//! What a real cluster does beside its API server, nobody does here: no controller, no garbage collector, no
-//! allocation of addresses; `propagationPolicy` is accepted and changes nothing. Of admission there are the defaults
-//! of Services and the rules about namespaces. CEL rules of definitions, dry runs, protobuf and schemas to download
-//! are not known (`kubectl apply` needs `--validate=false`).
+//! - `get`, `list` (with pages), `watch` (from the version of a list, with bookmarks), `create`,
+//!   `patch` and `delete` (with preconditions and finalizers) of the types in `builtins.rs` and of
+//!   what definitions add;
+//! - merge patches, also of the status of Services and Nodes; server-side apply of the addresses in
+//!   the status of a Service;
+//! - tables and the discovery that `kubectl get` and `kubectl delete` need;
+//! - the refusals of a real API server that clients act on: 401, 403 by RBAC, 404, 409 for an
+//!   object that exists, another version or another field manager, 410 for a version that is
+//!   forgotten, 422 for what types, checks and definitions do not allow.
 //!
-//! It can be told to make [trouble](ApiServer::trouble), and it [counts](ApiServer::stats) what it is asked and what
-//! it delivers. It speaks HTTP/1.1 without TLS, on a thread and a runtime of its own; all of it ends when the value
-//! is dropped.
+//! It answers anything else with 501, names the request, and prints it to the test's output. It has
+//! no controllers and allocates no addresses. Its objects are in memory. It speaks HTTP/1.1 without
+//! TLS, on a thread and a runtime of its own, which end when the value is dropped.
+//!
+//! It makes [trouble](ApiServer::trouble) on demand, [goes back](ApiServer::restore) to an older
+//! state, and [counts](ApiServer::stats) what it is asked and what it delivers.
 //!
 //! ```no_run
 //! use std::net::TcpListener;
@@ -20,42 +27,40 @@
 //!
 //! # fn main() -> anyhow::Result<()> {
 //! let server = ApiServer::start(TcpListener::bind("127.0.0.1:0")?, Options::default())?;
-//! server.add_user("secret", "system:serviceaccount:default:agent");
+//! server.add_user("secret", "agent");
 //! server.load_manifest("{apiVersion: v1, kind: Node, metadata: {name: a}}")?;
 //!
-//! // The next write of that user is done, but it does not hear of it.
-//! let theirs = Matching::any().user("system:serviceaccount:default:agent").verb(Verb::Update);
-//! server.trouble(theirs, Effect::DropAnswer, Often::Next(1));
+//! // The next patch of that user is done, but its answer is lost.
+//! let patches = Matching::any().user("agent").verb(Verb::Patch);
+//! server.trouble(patches, Effect::DropAnswer, Often::Next(1));
 //! # Ok(())
 //! # }
 //! ```
 
+mod accept;
 mod answer;
-mod apply;
 mod builtins;
+mod call;
+mod checks;
 mod cluster;
 mod columns;
 mod connections;
 mod definitions;
 mod discovery;
-mod fields;
-mod manifest;
-mod patch;
+mod objects;
+mod owners;
 mod rbac;
 mod reading;
 mod refusal;
 mod request;
 mod resource;
+mod response;
 mod schema;
-mod selector;
-mod services;
-mod shape;
 mod shared;
 mod stats;
 mod store;
 mod time;
 mod trouble;
-mod validation;
 mod watch;
 mod write;
 
@@ -63,39 +68,31 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use nix::errno::Errno;
 use nix::sys::socket::{Backlog, Shutdown, SockaddrStorage, bind, listen, shutdown};
 use serde_json::Value;
 use tokio::runtime::{Builder, Handle};
-use tokio::sync::{oneshot, watch as channel};
+use tokio::sync::oneshot;
 
 pub use connections::Cut;
 pub use request::Verb;
+pub use shared::Options;
 pub use stats::{Delivered, RequestKind, Stats};
 pub use trouble::{Effect, Matching, Often, TroubleId};
 
+use accept::Accepting;
 use rbac::User;
+use resource::Snapshot;
 use shared::Shared;
 
-/// How a server behaves.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The token of the user `admin`, who may do everything.
-    pub admin_token: String,
-    /// How many changes of each resource are remembered; watches and pages that began before them get 410.
-    pub history: usize,
-    /// How often a watch that asked for bookmarks gets one when nothing else happens.
-    pub bookmark_interval: Duration,
-}
+/// The token of the user `admin`, who may do everything.
+const ADMIN_TOKEN: &str = "admin";
 
-impl Default for Options {
-    fn default() -> Self {
-        Self { admin_token: "admin".to_owned(), history: 20_000, bookmark_interval: Duration::from_mins(1) }
-    }
-}
+/// All objects of a server at one time, with the version of the last write then.
+#[derive(Debug, Clone)]
+pub struct Saved(Snapshot);
 
 /// A running server.
 #[derive(Debug)]
@@ -104,19 +101,18 @@ pub struct ApiServer {
     listener: TcpListener,
     shared: Arc<Shared>,
     runtime: Handle,
-    /// Says `true` to those who accept connections; none while it is stopped.
-    accepting: Option<channel::Sender<bool>>,
+    /// None while the server is stopped.
+    accepting: Option<Accepting>,
     end: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl ApiServer {
-    /// Serves on `listener`, which decides the address and the network namespace.
+    /// Starts a server on `listener`, which decides the address and the network namespace.
     pub fn start(listener: TcpListener, options: Options) -> Result<Self> {
         let addr = listener.local_addr().context("failed to read the address of the listener")?;
-        let admin_token = options.admin_token.clone();
         let shared = Arc::new(Shared::new(options));
-        shared.add_user(&admin_token, User { is_admin: true, ..User::new("admin", &["system:masters"]) });
+        shared.add_user(ADMIN_TOKEN, User { name: "admin".to_owned(), is_admin: true });
 
         let runtime =
             Builder::new_current_thread().enable_all().build().context("failed to build a runtime")?;
@@ -125,7 +121,7 @@ impl ApiServer {
         let thread = thread::Builder::new()
             .name("apiserver".to_owned())
             .spawn(move || {
-                // An end that nobody announces is the end as well.
+                // A sender that is dropped is the end as well.
                 drop(runtime.block_on(ended));
                 runtime.shutdown_background();
             })
@@ -139,7 +135,7 @@ impl ApiServer {
             end: Some(end),
             thread: Some(thread),
         };
-        for namespace in ["default", "kube-system", "kube-public", "kube-node-lease"] {
+        for namespace in ["default", "kube-system"] {
             server.load_object(serde_json::json!({
                 "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace},
             }))?;
@@ -148,35 +144,30 @@ impl ApiServer {
         Ok(server)
     }
 
-    /// Where it listens.
-    pub const fn addr(&self) -> SocketAddr {
-        self.addr
-    }
-
-    /// The base URL for clients.
+    /// Returns the base URL for clients.
     pub fn url(&self) -> String {
         format!("http://{}", self.addr)
     }
 
-    /// Knows whoever has `token` as `user`. A service account is in its groups by its name. The empty token is that of
-    /// whoever shows none (`kubectl` shows none without TLS); until it is added they are refused.
+    /// Gives `user` this token. The empty token is that of clients that send none; `kubectl` sends
+    /// none without TLS.
     pub fn add_user(&self, token: &str, user: &str) {
-        self.add_user_in_groups(token, user, &[]);
+        self.shared.add_user(token, User { name: user.to_owned(), is_admin: false });
     }
 
-    /// The same, in these groups besides.
-    pub fn add_user_in_groups(&self, token: &str, user: &str, groups: &[&str]) {
-        self.shared.add_user(token, User::new(user, groups));
-    }
-
-    /// Creates every object of a manifest (YAML, any number of documents), or replaces it where it exists.
+    /// Creates every object of a manifest (YAML, any number of documents).
     pub fn load_manifest(&self, yaml: &str) -> Result<()> {
-        manifest::load(&self.shared.cluster, yaml)
+        // YAML 1.1 has many booleans, Kubernetes two: a node may be called `n`.
+        let options = serde_saphyr::options! { strict_booleans: true };
+        let documents: Vec<Value> =
+            serde_saphyr::from_multiple_with_options(yaml, options).context("failed to read the manifest")?;
+        let mut documents = documents.into_iter().filter(|document| !document.is_null());
+        documents.try_for_each(|document| self.load_object(document))
     }
 
-    /// Creates an object, or replaces it where it exists.
+    /// Creates an object with its status, in the namespace `default` if it names none.
     pub fn load_object(&self, object: Value) -> Result<()> {
-        manifest::load_object(&self.shared.cluster, object)
+        self.shared.cluster.load(object)
     }
 
     /// Makes trouble for requests, until it is ended.
@@ -184,8 +175,8 @@ impl ApiServer {
         self.shared.troubles.begin(matching, effect, often)
     }
 
-    /// Stalls the watches that match, those that are open included: they stay open and deliver nothing. What they
-    /// miss they deliver when the stall ends.
+    /// Stalls the watches that match, those that are open included: they stay open and deliver
+    /// nothing. When the stall ends, they deliver what they missed.
     pub fn stall_watches(&self, matching: Matching) -> TroubleId {
         self.shared.troubles.stall(matching)
     }
@@ -200,35 +191,30 @@ impl ApiServer {
         self.shared.troubles.end_all();
     }
 
-    /// Closes all connections, once.
-    pub fn drop_connections(&self) {
-        self.shared.connections.drop_all();
-    }
-
     /// Closes the connections of one user, once.
     pub fn drop_connections_of(&self, user: &str) {
         self.shared.connections.drop_user(user);
     }
 
-    /// Cuts one user off, until it is let in again.
+    /// Cuts one user off, until the user is let in again.
     pub fn cut_off(&self, user: &str, cut: Cut) {
         self.shared.connections.cut_off(user, cut);
-        self.shared.troubles.stalls_may_have_changed();
+        self.shared.troubles.recheck_stalls();
     }
 
     /// Lets a user in again who was cut off.
     pub fn let_in(&self, user: &str) {
         self.shared.connections.let_in(user);
-        self.shared.troubles.stalls_may_have_changed();
+        self.shared.troubles.recheck_stalls();
     }
 
-    /// Goes away: open connections are closed, new ones refused. The objects stay.
+    /// Closes all connections and refuses new ones. The objects stay.
     pub fn stop(&mut self) -> Result<()> {
         let Some(accepting) = self.accepting.take() else { return Ok(()) };
-        accepting.send_replace(true);
-        // A listening socket that is shut down refuses connections and keeps its address.
+        accepting.stop();
+        // A listening socket that is shut down refuses connections and keeps its address …
         shutdown(self.listener.as_raw_fd(), Shutdown::Both).context("failed to stop listening")?;
-        // … unless the kernel had chosen the port: then it is given back, and has to be taken again.
+        // … unless the kernel had chosen the port: then the address has to be taken again.
         match bind(self.listener.as_raw_fd(), &SockaddrStorage::from(self.addr)) {
             Ok(()) | Err(Errno::EINVAL) => {}
             Err(error) => {
@@ -239,7 +225,7 @@ impl ApiServer {
         Ok(())
     }
 
-    /// Comes back after [`Self::stop`], at the same address and with the same objects.
+    /// Starts again after [`Self::stop`], at the same address and with the same objects.
     pub fn start_again(&mut self) -> Result<()> {
         ensure!(self.accepting.is_none(), "the server on {} was not stopped", self.addr);
         listen(&self.listener, Backlog::new(1024)?).context("failed to listen again")?;
@@ -247,27 +233,45 @@ impl ApiServer {
     }
 
     fn accept(&mut self) -> Result<()> {
-        let (accepting, stopped) = channel::channel(false);
         let listener = self.listener.try_clone().context("failed to duplicate the listener")?;
-        connections::accept(&self.shared, listener, stopped, &self.runtime)
+        let accepting = accept::accept(&self.shared, listener, &self.runtime)
             .with_context(|| format!("failed to accept connections on {}", self.addr))?;
         self.accepting = Some(accepting);
         Ok(())
     }
 
-    /// Forgets what happened until now: whoever goes on from an older resourceVersion gets 410.
+    /// Forgets all changes until now: a client that goes on from an older version gets 410.
     pub fn compact(&self) {
         for resource in self.shared.cluster.resources.list() {
             resource.table.compact();
         }
     }
 
-    /// What was counted since the start, or since the last reset.
+    /// Returns all objects as they are now, as a snapshot of etcd has them.
+    pub fn save(&self) -> Result<Saved> {
+        Ok(Saved(self.shared.cluster.resources.save().context("failed to save the objects")?))
+    }
+
+    /// Goes back to what was saved, as etcd and an API server do when etcd is restored from a
+    /// snapshot. The server must have been [stopped](Self::stop).
+    ///
+    /// The versions go back too, so that new writes get those that others had. The history is
+    /// empty: a watch from before the snapshot gets 410. A watch from a version in the future stays
+    /// open and is silent until the versions have passed that one. From then on it delivers what
+    /// comes after, and never what came before.
+    pub fn restore(&self, saved: &Saved) -> Result<()> {
+        let is_stopped = self.accepting.is_none();
+        ensure!(is_stopped, "the server on {} runs: stop it before it goes back", self.addr);
+        self.shared.cluster.resources.restore(&saved.0);
+        Ok(())
+    }
+
+    /// Returns the counters since the start, or since the last reset.
     pub fn stats(&self) -> Stats {
         self.shared.counters.now()
     }
 
-    /// Counts from zero.
+    /// Sets all counters to zero.
     pub fn reset_stats(&self) {
         self.shared.counters.reset();
     }
@@ -276,7 +280,7 @@ impl ApiServer {
 impl Drop for ApiServer {
     fn drop(&mut self) {
         if let Some(end) = self.end.take() {
-            // Whoever does not hear it has ended.
+            // A receiver that is gone has ended.
             end.send(()).unwrap_or_default();
         }
         if let Some(thread) = self.thread.take() {

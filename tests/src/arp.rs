@@ -1,4 +1,4 @@
-//! ARP frames as a test sees them, written from RFC 826 and on purpose independent of the code under test.
+//! Builds and reads ARP frames, from RFC 826 alone and independent of the code under test.
 
 #[cfg(test)]
 mod tests;
@@ -15,10 +15,10 @@ pub const ETHERTYPE_ARP: u16 = 0x0806;
 pub const REQUEST: u16 = 1;
 /// oper of a reply.
 pub const REPLY: u16 = 2;
-/// The shortest Ethernet frame, without its checksum.
+/// Length of the shortest Ethernet frame, without its checksum.
 pub const MIN_FRAME_LEN: usize = 60;
 
-/// Where tha is in a frame without a VLAN tag, from the Ethernet destination on.
+/// Offset of tha in a frame without a VLAN tag.
 pub const THA_OFFSET: u16 = 32;
 
 const ETHERNET_HEADER_LEN: usize = 14;
@@ -35,7 +35,7 @@ impl Mac {
     /// 00:00:00:00:00:00
     pub const ZERO: Self = Self([0; 6]);
 
-    /// The locally administered address 02:00:00:00:xx:xx that carries `number`.
+    /// Returns the locally administered address 02:00:00:00:xx:xx that carries `number`.
     pub fn local(number: u16) -> Self {
         let [high, low] = number.to_be_bytes();
         Self([0x02, 0, 0, 0, high, low])
@@ -73,12 +73,12 @@ impl FromStr for Mac {
     }
 }
 
-/// A well-formed Ethernet/IPv4 ARP frame; for odd ones see [`OddArp`].
+/// Well-formed Ethernet/IPv4 ARP frame. [`OddArp`] is for others.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Arp {
     /// Ethernet destination.
     pub eth_dst: Mac,
-    /// Ethernet source; a switch learns it, neighbours ignore it.
+    /// Ethernet source. A switch learns it; neighbours ignore it.
     pub eth_src: Mac,
     /// Operation.
     pub oper: u16,
@@ -93,64 +93,64 @@ pub struct Arp {
 }
 
 impl Arp {
-    /// A broadcast request: `sha`, who is `spa`, asks for `tpa`.
+    /// Returns a broadcast request for `tpa` by `spa` at `sha`.
     pub fn request(sha: Mac, spa: Ipv4Addr, tpa: Ipv4Addr) -> Self {
         Self { eth_dst: Mac::BROADCAST, eth_src: sha, oper: REQUEST, sha, spa, tha: Mac::ZERO, tpa }
     }
 
-    /// A probe (RFC 5227): a request of one who has no address yet.
+    /// Returns a probe (RFC 5227): a request by a sender without an address.
     pub fn probe(sha: Mac, tpa: Ipv4Addr) -> Self {
         Self::request(sha, Ipv4Addr::UNSPECIFIED, tpa)
     }
 
-    /// A unicast reply: `sha`, who is `spa`, tells `tha`, who is `tpa`.
+    /// Returns a unicast reply by `spa` at `sha` to `tpa` at `tha`.
     pub fn reply(sha: Mac, spa: Ipv4Addr, tha: Mac, tpa: Ipv4Addr) -> Self {
         Self { eth_dst: tha, eth_src: sha, oper: REPLY, sha, spa, tha, tpa }
     }
 
-    /// The reply to this request by one who says that tpa is at `mac`.
+    /// Returns the reply to this request that names `mac` for tpa.
     #[must_use]
     pub fn answered_by(&self, mac: Mac) -> Self {
         Self::reply(mac, self.tpa, self.sha, self.spa)
     }
 
-    /// A gratuitous request, broadcast: `address` is at `sha`.
+    /// Returns a broadcast gratuitous request: `address` is at `sha`.
     pub fn gratuitous_request(sha: Mac, address: Ipv4Addr, tha: Mac) -> Self {
         Self { tha, ..Self::request(sha, address, address) }
     }
 
-    /// A gratuitous reply, broadcast: `address` is at `sha`.
+    /// Returns a broadcast gratuitous reply: `address` is at `sha`.
     pub fn gratuitous_reply(sha: Mac, address: Ipv4Addr, tha: Mac) -> Self {
         Self { eth_dst: Mac::BROADCAST, ..Self::reply(sha, address, tha, address) }
     }
 
-    /// The same frame with another Ethernet destination.
+    /// Returns the same frame with another Ethernet destination.
     #[must_use]
     pub fn to(self, eth_dst: Mac) -> Self {
         Self { eth_dst, ..self }
     }
 
-    /// Whether this is a request.
+    /// Returns whether this is a request.
     pub fn is_request(&self) -> bool {
         self.oper == REQUEST
     }
 
-    /// Whether this is a reply.
+    /// Returns whether this is a reply.
     pub fn is_reply(&self) -> bool {
         self.oper == REPLY
     }
 
-    /// Whether spa and tpa are the same.
+    /// Returns whether spa and tpa are the same.
     pub fn is_gratuitous(&self) -> bool {
         self.spa == self.tpa
     }
 
-    /// The frame as it stands on the wire, padded to the least length.
+    /// Returns the bytes of the frame, padded to the least length.
     pub fn to_bytes(&self) -> Vec<u8> {
         OddArp::from(*self).to_bytes()
     }
 
-    /// Reads an untagged frame; an error names the first thing that makes it something else.
+    /// Parses an untagged frame. The error names the first field that is wrong.
     pub fn parse(frame: &[u8]) -> Result<Self> {
         ensure!(frame.len() >= ARP_FRAME_LEN, "{} bytes are too few for an ARP frame", frame.len());
         let u16_at = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
@@ -190,7 +190,7 @@ impl fmt::Display for Arp {
     }
 }
 
-/// An ARP frame in which every field is free, for what a parser must survive.
+/// ARP frame with arbitrary fields, to test parsers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OddArp {
     /// The fields of a well-formed frame.
@@ -203,13 +203,13 @@ pub struct OddArp {
     pub htype: u16,
     /// Protocol type.
     pub ptype: u16,
-    /// Length of a hardware address, as stated; six bytes are written in any case.
+    /// Stated length of a hardware address; the frame always has six bytes.
     pub hlen: u8,
-    /// Length of a protocol address, as stated; four bytes are written in any case.
+    /// Stated length of a protocol address; the frame always has four bytes.
     pub plen: u8,
-    /// Length of the frame: it is cut or padded with `padding` to that.
+    /// Length of the frame, which is cut or padded with `padding`.
     pub len: usize,
-    /// The byte to pad with.
+    /// Byte for padding.
     pub padding: u8,
 }
 
@@ -230,7 +230,7 @@ impl From<Arp> for OddArp {
 }
 
 impl OddArp {
-    /// The frame as it stands on the wire.
+    /// Returns the bytes of the frame.
     pub fn to_bytes(&self) -> Vec<u8> {
         let Arp { eth_dst, eth_src, oper, sha, spa, tha, tpa } = self.arp;
         let mut frame = [eth_dst.0, eth_src.0].concat();

@@ -1,4 +1,4 @@
-//! A BPF file system of one's own, so that the pins of tests never meet.
+//! Mounts a private BPF file system for the pins of a test.
 
 use std::path::{Path, PathBuf};
 
@@ -6,15 +6,15 @@ use anyhow::{Context, Result};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use tempfile::TempDir;
 
-/// A bpffs mounted on a temporary directory; unmounted, and all pins with it, when dropped.
+/// bpffs on a temporary directory. Dropping it removes the mount and all pins.
 #[derive(Debug)]
 pub struct Bpffs {
-    /// None after [`Bpffs::leave`].
+    /// Directory of the mount; `None` after [`Bpffs::leave`].
     directory: Option<TempDir>,
 }
 
 impl Bpffs {
-    /// Mounts an empty one.
+    /// Mounts an empty bpffs.
     pub fn mount() -> Result<Self> {
         crate::require_root()?;
         let directory =
@@ -24,17 +24,17 @@ impl Bpffs {
         Ok(Self { directory: Some(directory) })
     }
 
-    /// Where it is mounted.
+    /// Returns the path of the mount.
     pub fn path(&self) -> &Path {
         self.directory.as_ref().expect("invariant: only leaving takes the directory").path()
     }
 
-    /// A directory for the pins of one agent; the agent makes it.
+    /// Returns a directory for the pins of an agent, which creates it.
     pub fn pin_dir(&self, agent: &str) -> PathBuf {
         self.path().join(agent)
     }
 
-    /// Leaves it mounted until [`remove_bpffs`].
+    /// Leaves the mount for [`remove_bpffs`], and returns its path.
     pub fn leave(mut self) -> PathBuf {
         self.directory.take().expect("invariant: only leaving takes the directory").keep()
     }
@@ -44,19 +44,19 @@ impl Drop for Bpffs {
     fn drop(&mut self) {
         let Some(directory) = self.directory.take() else { return };
         if let Err(error) = unmount(directory.path()) {
-            // Not to be removed recursively while something is mounted in it.
+            // A recursive removal would reach into the mount.
             eprintln!("{error:#}; {} is left", directory.keep().display());
         }
     }
 }
 
-/// Unmounts and removes what [`Bpffs::leave`] left.
+/// Removes a mount that [`Bpffs::leave`] left.
 pub fn remove_bpffs(path: &Path) -> Result<()> {
     unmount(path)?;
     std::fs::remove_dir(path).with_context(|| format!("failed to remove {}", path.display()))
 }
 
 fn unmount(path: &Path) -> Result<()> {
-    // Detached: a process that is about to end may still have it open.
+    // Detached, because a process that is ending may still have it open.
     umount2(path, MntFlags::MNT_DETACH).with_context(|| format!("failed to unmount {}", path.display()))
 }

@@ -1,8 +1,7 @@
-//! Series over one time, one panel below the other, as an SVG file: what a dashboard shows, for a page of documentation.
+//! Draws time series as an SVG file, one panel below the other, for the documentation.
 
 use std::fmt::Write;
 
-use crate::bench::plot::escaped;
 use crate::prometheus::Series;
 
 const WIDTH: f64 = 860.0;
@@ -13,21 +12,21 @@ const PANEL: f64 = 96.0;
 const GAP: f64 = 40.0;
 const COLOURS: [&str; 6] = ["#2f7d4f", "#3b6fb5", "#c8832b", "#b3261e", "#7b5ea7", "#5c6670"];
 
-/// Points that are further apart, in seconds, are not joined: there was nothing in between.
+/// Longest distance of points to join, in seconds.
 const HOLE: f64 = 2.0;
 
-/// A query's answer.
+/// Result of a query.
 #[derive(Clone, Debug)]
 pub struct Panel {
-    /// What is shown, with its unit.
+    /// Title, with the unit.
     pub title: String,
-    /// The label by which its series are told apart.
+    /// Label that distinguishes the series.
     pub label: &'static str,
     /// The series.
     pub series: Vec<Series>,
 }
 
-/// Draws panels over `seconds`, with what happened at which second.
+/// Draws panels over `seconds`. Each event has its second and a name.
 pub fn draw(title: &str, panels: &[Panel], events: &[(f64, &str)], seconds: f64) -> String {
     let x = |at: f64| LEFT + ACROSS * at / seconds;
     let mut svg = String::new();
@@ -39,7 +38,7 @@ pub fn draw(title: &str, panels: &[Panel], events: &[(f64, &str)], seconds: f64)
             r#"<path class="event" d="M{0:.1} {1:.0}V{bottom:.0}"/><text x="{0:.1}" y="{2:.0}" font-size="10">{3}</text>"#,
             x(*at),
             TOP - 22.0,
-            // Neighbours must not cover each other.
+            // Alternating heights keep neighbours apart.
             TOP - 26.0 - 12.0 * number(index % 2),
             escaped(what)
         );
@@ -68,11 +67,12 @@ pub fn draw(title: &str, panels: &[Panel], events: &[(f64, &str)], seconds: f64)
     )
 }
 
-/// The seconds that are labelled, from 0 on: multiples of 1, 2 or 5 times a power of ten, eleven steps at most.
+/// Returns the seconds that are labelled, from 0 on: multiples of 1, 2 or 5 times a power of ten,
+/// eleven steps at most.
 fn ticks(seconds: f64) -> Vec<f64> {
     let steps = (-1..6).flat_map(|power| [1.0, 2.0, 5.0].map(|times| times * 10_f64.powi(power)));
     let Some(step) = steps.into_iter().find(|step| seconds / step <= 11.0) else { return vec![0.0] };
-    // A multiple may come out a little above the end that it is.
+    // Rounding may put the last multiple a little above the end.
     (0_u8..=11).map(|tick| f64::from(tick) * step).filter(|at| *at <= seconds + step / 1000.0).collect()
 }
 
@@ -122,6 +122,11 @@ fn number(index: usize) -> f64 {
     f64::from(u32::try_from(index).unwrap_or(u32::MAX))
 }
 
+/// Returns `text` with the characters escaped that mean something in SVG.
+pub fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -151,7 +156,7 @@ mod tests {
         let series = vec![Series { labels: json!({"instance": "n<1"}), points }];
         let svg =
             draw("t", &[Panel { title: "p".to_owned(), label: "instance", series }], &[(5.0, "kill")], 10.0);
-        // From the lower left corner of the panel to its upper right one, with a hole.
+        // A line from the lower left corner of the panel to the upper right one, with a gap.
         assert!(svg.contains(r#"d="M64.0 180.0L128.0 84.0M640.0 180.0L704.0 84.0""#), "{svg}");
         assert!(svg.contains("n&lt;1") && svg.contains("M384.0 62V180"), "{svg}");
     }

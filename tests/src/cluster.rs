@@ -1,4 +1,5 @@
-//! A cluster: nodes in network namespaces whose agents share an API server, a client and an observer beside them.
+//! Runs a cluster: nodes in network namespaces whose agents
+//! share an API server, with a client and an observer.
 //!
 //! ```text
 //!   client .1   observer .2   rogue .3        n1 .11   n2 .12   n3 .13
@@ -7,8 +8,7 @@
 //!                     control .1 ──── mgmt0 ─────┴────────┴────────┘      198.51.100.0/24
 //!                        └── forwarder ── API server, in this process or the one of KUBECONFIG
 //! ```
-//!
-//! A scenario reads as a table of steps. An agent is killed and nobody starts it again:
+//! A scenario reads as a table of steps. This one kills an agent for good:
 //!
 //! ```no_run
 //! # use std::time::Duration;
@@ -32,8 +32,7 @@
 //! })
 //! # }
 //! ```
-//!
-//! A node is cordoned, which nobody may notice:
+//! This one cordons a node, which no client may notice:
 //!
 //! ```no_run
 //! # use vipward_tests::cluster::{ClusterOptions, ServiceSpec, scenario};
@@ -52,8 +51,7 @@
 //! })
 //! # }
 //! ```
-//!
-//! The API server goes away for everybody, and nothing changes:
+//! This one cuts all nodes off from the API server, which must change nothing:
 //!
 //! ```no_run
 //! # use std::time::Duration;
@@ -113,33 +111,33 @@ use crate::lan::{Host, Lan, Nic};
 use crate::scene::{ip, net};
 
 use admin::{Admin, Kind, Object};
-use api::ClusterApi;
+use api::{ClusterApi, Saved};
 use forwarder::{Cut, Forwarder};
 use install::{ACCOUNT, Installation};
 
-/// The interface on the segment of the VIPs.
+/// Interface on the segment of the VIPs.
 pub const SEGMENT: &str = "eth0";
-/// The interface towards the API server.
+/// Interface towards the API server.
 pub const MANAGEMENT: &str = "mgmt0";
-/// Longer than anything takes that is not made to take long.
+/// Time limit of everything that no test delays on purpose.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// The first three nodes.
+/// First node.
 pub const N1: NodeId = NodeId(1);
-/// The second.
+/// Second node.
 pub const N2: NodeId = NodeId(2);
-/// The third.
+/// Third node.
 pub const N3: NodeId = NodeId(3);
 
-/// Their addresses are .11 to .19.
+/// Most nodes of a cluster: their addresses are .11 to .19.
 const MOST_NODES: u8 = 9;
 const API_PORT: u16 = 6443;
 const CONTROL: Ipv4Addr = management_ip(1);
-/// What is asked of the API server, or of a process, takes it milliseconds.
+/// Pause between two looks at the API server or a process.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// How many of an agent's last lines a failure shows.
+/// Number of an agent's last log lines in a failure.
 const LOG_TAIL: usize = 60;
 
-/// A node, by its number from 1 on.
+/// Node, by its number from 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NodeId(u8);
 
@@ -167,20 +165,20 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// What a cluster is to be like.
+/// Options of a cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClusterOptions {
-    /// How many nodes it has, at most nine.
+    /// Number of nodes, at most nine.
     pub nodes: u8,
-    /// Whether the API server is one in this process, whatever `KUBECONFIG` says.
+    /// Whether to use an API server in this process in spite of `KUBECONFIG`.
     pub api_in_process: bool,
-    /// Whether their agents run from the start.
+    /// Whether to start the agents.
     pub start_agents: bool,
-    /// More arguments of every agent, beside those of the times below.
+    /// Further arguments of every agent, besides the times below.
     pub args: Vec<String>,
-    /// More environment of every agent.
+    /// Further environment variables of every agent.
     pub env: Vec<(String, String)>,
-    /// The agents' binary, if not the default.
+    /// Binary of the agents, unless the default.
     pub binary: Option<PathBuf>,
     /// `--lease-duration`
     pub lease: Duration,
@@ -207,12 +205,12 @@ impl Default for ClusterOptions {
 }
 
 impl ClusterOptions {
-    /// How long after a crash a client's datagrams may be lost.
+    /// Returns the longest time after a crash in which a client's datagrams may be lost.
     pub fn failover_limit(&self) -> Duration {
         self.lease + self.margin + Duration::from_secs(1)
     }
 
-    /// How every agent is started.
+    /// Returns the options to start an agent.
     fn of_agent(&self, pin_dir: PathBuf) -> AgentOptions {
         let (env, binary) = (self.env.clone(), self.binary.clone());
         AgentOptions { args: self.agent_args(), env, binary, ..AgentOptions::new(pin_dir) }
@@ -227,29 +225,29 @@ impl ClusterOptions {
     }
 }
 
-/// A cluster. What is dropped first comes first: agents, then what they are part of.
+/// Cluster. Fields are in the order of dropping: agents first.
 #[derive(Debug)]
 pub struct Cluster {
     members: Vec<Member>,
     options: ClusterOptions,
-    /// Its kernel sends datagrams to VIPs.
+    /// Client whose kernel sends datagrams to VIPs.
     pub client: Host,
-    /// Watches the wire.
+    /// Host that watches the wire.
     pub observer: Host,
-    /// Claims what is not its own, if a test has it do so.
+    /// Rogue host, for tests that need one.
     pub rogue: Host,
-    /// The switch of the segment.
+    /// Switch of the segment.
     pub segment: Lan,
-    /// The switch between the nodes and the API server.
+    /// Switch between the nodes and the API server.
     pub management: Lan,
-    /// The way to the API server.
+    /// Path to the API server.
     pub forwarder: Forwarder,
     installation: Installation,
-    /// The namespace of the Services.
+    /// Namespace of the Services.
     namespace: String,
-    /// Put before the names of the Nodes.
+    /// Prefix of the names of the Nodes.
     node_prefix: String,
-    /// What is removed from an API server that others use too.
+    /// Objects to remove from a shared API server.
     made: Vec<Object>,
     vips_before: Vec<Object>,
     events_before: BTreeSet<Object>,
@@ -257,7 +255,7 @@ pub struct Cluster {
     bpffs: Bpffs,
 }
 
-/// Runs a scenario on a new cluster; a failure shows what the agents logged and what the cluster's objects are.
+/// Runs a scenario on a new cluster. A failure shows the agents' logs and the cluster's objects.
 pub fn scenario(
     name: &str,
     options: ClusterOptions,
@@ -271,15 +269,23 @@ pub fn scenario(
     done
 }
 
-/// Ends a scenario that needs what only an API server in this process can be made to do. It says so where a test's
-/// output is shown that passes.
+/// Skips a scenario that needs an API server in this
+/// process. Prints so past the capture of test output.
 pub fn skip(needed: &str) -> Result<()> {
-    writeln!(io::stderr(), "skipped: {needed}, which only an API server in this process can be made to do")
-        .context("failed to write to stderr")
+    say_skipped(&format!("{needed}, which only an API server in this process can be made to do"))
+}
+
+/// Skips a scenario whose real API server cannot restore a backup.
+pub fn skip_without_backup() -> Result<()> {
+    say_skipped("the API server is a real one, and VIPWARD_API_BACKUP names no program that has it go back")
+}
+
+fn say_skipped(why: &str) -> Result<()> {
+    writeln!(io::stderr(), "skipped: {why}").context("failed to write to stderr")
 }
 
 impl Cluster {
-    /// A cluster whose agents run, unless the options say otherwise.
+    /// Makes a cluster. Its agents run, unless the options say otherwise.
     pub fn start(name: &str, options: ClusterOptions) -> Result<Self> {
         ensure!(
             (1..=MOST_NODES).contains(&options.nodes),
@@ -296,7 +302,7 @@ impl Cluster {
         let api = if options.api_in_process { ClusterApi::in_process() } else { ClusterApi::start() }?;
         let forwarder = Forwarder::start(&control, SocketAddrV4::new(CONTROL, API_PORT), api.upstream())?;
         let (installation, namespace, node_prefix) = if api.is_shared() {
-            // Scenarios may be of the same name, and namespaces of that name still be ending.
+            // Another scenario may have the same name, and its namespaces may still be terminating.
             static CLUSTERS: AtomicU32 = AtomicU32::new(1);
             let number = CLUSTERS.fetch_add(1, Ordering::Relaxed);
             let prefix = format!("vw-{name}-{}-{number}", std::process::id());
@@ -323,7 +329,7 @@ impl Cluster {
             api,
             bpffs: Bpffs::mount()?,
         };
-        // Whatever fails from here on, dropping the cluster removes what was made.
+        // From here on, dropping the cluster removes the objects after a failure.
         cluster.prepare_objects()?;
         for number in 1..=cluster.options.nodes {
             cluster.add_node()?;
@@ -348,7 +354,7 @@ impl Cluster {
         self.make_daemon_set()
     }
 
-    /// Puts an object there that is removed with the cluster.
+    /// Creates an object that is removed with the cluster.
     fn make(&mut self, manifest: &Value) -> Result<()> {
         let object = Object::of(manifest)?;
         self.api.admin().put(manifest)?;
@@ -358,68 +364,68 @@ impl Cluster {
         Ok(())
     }
 
-    /// What it was asked to be like.
+    /// Returns its options.
     pub fn options(&self) -> &ClusterOptions {
         &self.options
     }
 
-    /// The API server.
+    /// Returns the API server.
     pub fn api(&self) -> &ClusterApi {
         &self.api
     }
 
-    /// The API server, to stop it or to make trouble there.
+    /// Returns the API server, to change its behaviour.
     pub fn api_mut(&mut self) -> &mut ClusterApi {
         &mut self.api
     }
 
-    /// Who may do all at the API server, without the way over the forwarder.
+    /// Returns the administrator, who does not use the forwarder.
     pub fn admin(&self) -> &Admin {
         self.api.admin()
     }
 
-    /// The namespace of the Services.
+    /// Returns the namespace of the Services.
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// The agents' own namespace.
+    /// Returns the agents' own namespace.
     pub fn system_namespace(&self) -> &str {
         &self.installation.namespace
     }
 
-    /// The `ClusterRole` of the agents.
+    /// Returns the `ClusterRole` of the agents.
     pub fn cluster_role(&self) -> Object {
         Object::cluster_scoped(Kind::CLUSTER_ROLE, self.installation.cluster_wide(ACCOUNT))
     }
 
-    /// The name of a node's Node object.
+    /// Returns the name of a node's Node object.
     pub fn node_name(&self, id: NodeId) -> String {
         format!("{}{id}", self.node_prefix)
     }
 
-    /// The name that a node's agent has at the API server: at one in this process each has its own, so that trouble can
-    /// be made for one of them.
+    /// Returns the user name of a node's agent at the API server. In this process
+    /// each agent has its own, so that a test can make trouble for one of them.
     pub fn user_of(&self, id: NodeId) -> String {
         self.api.user(&self.installation.namespace, ACCOUNT, &id.to_string())
     }
 
-    /// A kubeconfig with a node's rights, which reaches the API server over the forwarder.
+    /// Returns a kubeconfig with a node's rights, which uses the forwarder.
     pub fn kubeconfig_of(&self, id: NodeId) -> Result<String> {
         self.api.kubeconfig(self.forwarder.address(), &self.installation.namespace, ACCOUNT, &id.to_string())
     }
 
-    /// All nodes.
+    /// Returns all nodes.
     pub fn ids(&self) -> Vec<NodeId> {
         self.members.iter().map(|member| member.id).collect()
     }
 
-    /// A node.
+    /// Returns a node.
     pub fn member(&self, id: NodeId) -> Result<&Member> {
         self.members.iter().find(|member| member.id == id).with_context(|| format!("there is no node {id}"))
     }
 
-    /// A node, to do something with that the cluster has no word for.
+    /// Returns a node for operations that the cluster does not offer.
     pub fn member_mut(&mut self, id: NodeId) -> Result<&mut Member> {
         self.members
             .iter_mut()
@@ -427,7 +433,7 @@ impl Cluster {
             .with_context(|| format!("there is no node {id}"))
     }
 
-    /// Cuts a node off from the API server; its segment stays as it is.
+    /// Cuts a node off from the API server, but not from the segment.
     pub fn cut_off(&self, id: NodeId, cut: Cut) {
         self.forwarder.cut_off(id.management_address(), cut);
     }
@@ -444,12 +450,26 @@ impl Cluster {
         }
     }
 
-    /// Lets everybody reach the API server again.
+    /// Lets every node reach the API server again.
     pub fn heal(&self) -> Result<()> {
         self.forwarder.heal()
     }
 
-    /// What the agents logged last, and the claims and Leases, for failure messages.
+    /// Restores the store of the API server from a backup, as after a
+    /// restore of etcd. No node reaches the server for at least `down`;
+    /// a real one may need longer. Returns when it is ready again.
+    pub fn go_back(&mut self, saved: &Saved, down: Duration) -> Result<()> {
+        self.forwarder.refuse_all();
+        let going_back = self.api.restore(saved)?;
+        interrupt::pass(down)?;
+        self.forwarder.heal()?;
+        going_back.wait()?;
+        // The server closes the administrator's connections too.
+        poll(PATIENCE, "the API server to answer", || Ok(self.leases().ok()))?;
+        Ok(())
+    }
+
+    /// Returns the agents' last log lines, the claims and the Leases, for failure messages.
     pub fn describe(&self) -> String {
         let mut text = String::new();
         for member in &self.members {
@@ -477,13 +497,13 @@ impl Cluster {
         text
     }
 
-    /// Removes what this test has put into an API server that others use too.
+    /// Removes this test's objects from a shared API server.
     fn remove_objects(&self) -> Result<()> {
         let made_since = self.virtual_ips()?.iter().map(Object::of).collect::<Result<Vec<_>>>()?;
         for vip in made_since.iter().filter(|vip| !self.vips_before.contains(vip)) {
             self.admin().delete_for_good(vip)?;
         }
-        // The namespaces' end is others' to bring about, if anybody's: nothing of this test may be seen until then.
+        // The objects go first, because a namespace may take long to end or never end.
         for (kind, namespace) in [
             (Kind::SERVICE, &self.namespace),
             (Kind::ENDPOINT_SLICE, &self.namespace),
@@ -505,7 +525,7 @@ impl Drop for Cluster {
         if thread::panicking() {
             eprintln!("{}", self.describe());
         }
-        // Agents first: they would put back what is removed.
+        // Agents go first, because they would recreate removed objects.
         self.members.clear();
         if self.api.is_shared()
             && let Err(error) = self.remove_objects()
@@ -515,7 +535,7 @@ impl Drop for Cluster {
     }
 }
 
-/// [`interrupt::wait`], with pauses that leave the machine to those who are waited for.
+/// Waits like [`interrupt::wait`], with pauses that leave the machine to other processes.
 fn poll<T>(limit: Duration, what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     interrupt::wait(limit, what, || {
         let found = look()?;
@@ -526,7 +546,7 @@ fn poll<T>(limit: Duration, what: &str, mut look: impl FnMut() -> Result<Option<
     })
 }
 
-/// An object in one line, without what only the API server cares for.
+/// Returns an object in one line, without the API server's own fields.
 fn brief(object: &Value) -> String {
     let mut object = object.clone();
     if let Some(Value::Object(metadata)) = object.get_mut("metadata") {

@@ -1,8 +1,7 @@
-//! What a user feels: a client's kernel sends a datagram to a VIP every millisecond, and the nodes write down which of
-//! them arrive.
-//!
-//! The client's own neighbour cache finds the VIP, as it would for any application. Datagrams are numbered; what no
-//! node has received is lost.
+//! Measures a VIP as an application does: a client's kernel sends a datagram
+//! to it every millisecond, and the nodes record those that arrive.
+//! The client's neighbour cache finds the VIP, as for any application.
+//! Datagrams are numbered; one that no node has received is lost.
 
 mod report;
 
@@ -28,29 +27,29 @@ pub use report::{DatagramReport, Interruption, Received};
 use crate::lan::Host;
 use crate::wait::{wait_for, wait_until};
 
-/// How often a datagram is sent.
+/// Interval between datagrams.
 pub const INTERVAL: Duration = Duration::from_millis(1);
-/// Enough for seconds of datagrams while a receiver does not run.
+/// Size of a receiver's buffer: seconds of datagrams, in case the receiver does not run.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
-/// How often a receiver looks whether it shall end.
+/// Interval at which a receiver checks for the end.
 const STOP_POLL: Duration = Duration::from_millis(20);
-/// How long the last datagrams may be under way: the client's kernel asks for a neighbour once a second.
+/// Longest time on the way: the client's kernel asks for a neighbour once a second.
 const LAST_LIMIT: Duration = Duration::from_secs(2);
-/// Which flow, and the number of the datagram.
+/// Size of the content: flow and number of the datagram.
 const PAYLOAD_LEN: usize = 8;
 
-/// Puts a VIP on `lo` of a node, so that its kernel delivers what is sent to the VIP. The kernel would answer for it
-/// too, on every interface: `arp_ignore` stays what it is.
+/// Puts a VIP on `lo` of a node, so that its kernel delivers datagrams to the VIP. The
+/// kernel may then answer for the VIP on every interface: `arp_ignore` is not changed.
 pub fn bind_locally(host: &Host, vip: Ipv4Addr) -> Result<()> {
     host.add_address("lo", Ipv4Net::from(vip))
 }
 
-/// Takes it away again.
+/// Removes a VIP from `lo` of a node.
 pub fn unbind_locally(host: &Host, vip: Ipv4Addr) -> Result<()> {
     host.delete_address("lo", Ipv4Net::from(vip))
 }
 
-/// A client that sends and nodes that receive, until it is stopped or dropped.
+/// Client that sends and nodes that receive, until it is stopped or dropped.
 #[derive(Debug)]
 pub struct Datagrams {
     shared: Arc<Shared>,
@@ -67,7 +66,8 @@ struct Shared {
 }
 
 impl Datagrams {
-    /// Begins to receive on `nodes`, whose kernels deliver while they have the address bound, and then to send from `client`.
+    /// Starts to receive on `nodes`, then to send from `client`.
+    /// A node's kernel delivers while it has the address.
     pub fn start(client: &Host, target: SocketAddrV4, nodes: &[&Host]) -> Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let shared = Arc::new(Shared {
@@ -88,35 +88,35 @@ impl Datagrams {
         Ok(datagrams)
     }
 
-    /// How many were sent so far: the number of the next one.
+    /// Returns the number of datagrams sent so far, which is the number of the next one.
     pub fn sent(&self) -> usize {
         self.report_now().sent.len()
     }
 
-    /// Waits until `count` more have been sent.
+    /// Waits until `count` more datagrams are sent.
     pub fn wait_for_sent(&self, count: usize, limit: Duration) -> Result<()> {
         let enough = self.sent() + count;
         wait_until(limit, &format!("{count} more datagrams"), || self.alive().map(|()| self.sent() >= enough))
     }
 
-    /// Waits until a datagram that is sent from now on has been received, and says by which node.
+    /// Waits until a datagram sent from now on arrives, and returns the receiving node.
     pub fn wait_until_received(&self, limit: Duration) -> Result<Received> {
         self.wait_for_receipt(limit, "a datagram to be received", |_| true)
     }
 
-    /// Waits until a datagram that is sent from now on has been received by `node`.
+    /// Waits until `node` receives a datagram sent from now on.
     pub fn wait_until_received_by(&self, node: &str, limit: Duration) -> Result<Received> {
         self.wait_for_receipt(limit, &format!("a datagram to be received by {node}"), |received| {
             received.node == node
         })
     }
 
-    /// What is known so far. The last datagrams may still be under way, and count as lost.
+    /// Returns the report so far. Datagrams that are still on the way count as lost.
     pub fn report(&self) -> DatagramReport {
         self.report_now().clone()
     }
 
-    /// Stops sending, waits for what is still under way, and reports.
+    /// Stops sending, waits for the last datagrams, and returns the report.
     pub fn stop(mut self) -> Result<DatagramReport> {
         self.end()?;
         Ok(self.report())
@@ -142,7 +142,7 @@ impl Datagrams {
         found.with_context(|| format!("what was seen:\n{}", self.report()))
     }
 
-    /// Fails when a thread has ended: then nothing more will be sent or seen.
+    /// Fails if a thread has ended, because nothing more would be sent or received.
     fn alive(&self) -> Result<()> {
         let ended = self.sender.iter().chain(&self.receivers).any(JoinHandle::is_finished);
         ensure!(!ended, "sending or receiving has ended by itself; stopping it says why");
@@ -158,7 +158,7 @@ impl Datagrams {
         let sent = self.sender.take().map_or(Ok(()), join);
         let deadline = Instant::now() + LAST_LIMIT;
         if !self.receivers.is_empty() {
-            // Whatever has not come by then is lost, which is not for this to judge.
+            // The report shows datagrams that have not arrived by now as lost.
             let _ =
                 wait_until(deadline.saturating_duration_since(Instant::now()), "the last datagram", || {
                     Ok(self.report_now().last_has_arrived())
@@ -192,11 +192,11 @@ fn send_all(socket: &UdpSocket, target: SocketAddrV4, shared: &Shared) -> Result
         let payload = [shared.flow.to_be_bytes(), number.to_be_bytes()].concat();
         match socket.send_to(&payload, target) {
             Ok(_) => {}
-            // The kernel gave up on it: lost, as the application would find.
+            // The kernel gave up on the datagram, which is lost for an application too.
             Err(error) if is_loss(error.kind()) || error.raw_os_error() == Some(libc::ENOBUFS) => {}
             Err(error) => return Err(error).with_context(|| format!("failed to send to {target}")),
         }
-        // What this thread was too late for is left out, not made up for in a burst.
+        // Skips what this thread is too late for, instead of sending a burst.
         due = (due + INTERVAL).max(Instant::now());
         thread::sleep(due.saturating_duration_since(Instant::now()));
     }
@@ -228,7 +228,7 @@ fn start_receiver(node: &Host, target: SocketAddrV4, shared: &Arc<Shared>) -> Re
         .context("failed to start a receiver thread")
 }
 
-/// A socket for an address that the node may get only later, and may lose and get again.
+/// Returns a socket for an address that the node may get later, lose, and get again.
 fn receiving_socket(target: SocketAddrV4) -> Result<UdpSocket> {
     let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
     setsockopt(&socket, sockopt::IpFreebind, &true)
@@ -240,7 +240,8 @@ fn receiving_socket(target: SocketAddrV4) -> Result<UdpSocket> {
     Ok(UdpSocket::from(socket))
 }
 
-/// Flow, number and time of the next datagram; none when none comes in a while, or it is not ours.
+/// Returns flow, number and time of the next datagram. Returns
+/// `None` if none arrives for a while, or if it is foreign.
 fn receive(socket: &UdpSocket) -> Result<Option<(u32, u32, SystemTime)>> {
     let mut bytes = [0; PAYLOAD_LEN];
     let mut control = nix::cmsg_space!(TimeSpec);

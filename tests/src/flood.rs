@@ -1,4 +1,4 @@
-//! Frames without end from one host, at a rate, until it is stopped.
+//! Sends frames from a host at a constant rate until it is stopped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,12 +12,12 @@ use crate::lan::Host;
 use crate::wire::Wire;
 use crate::worker::{Stop, Worker};
 
-/// Frames that go out with one system call.
+/// Number of frames in one system call.
 const BATCH: usize = 64;
-/// How long nothing is sent when nothing is due: far less than a batch takes to become due at the rates of a flood.
+/// Pause while no frame is due, far shorter than the time between two batches.
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// A thread that sends frames over and over, until it is stopped or dropped.
+/// Thread that sends frames until it is stopped or dropped.
 #[derive(Debug)]
 pub struct Flood {
     sent: Arc<AtomicU64>,
@@ -25,8 +25,8 @@ pub struct Flood {
 }
 
 impl Flood {
-    /// Begins to send `frames`, one after the other and then from the first on again. What the thread is late for is made
-    /// up for: the rate is the mean, if the machine is fast enough.
+    /// Starts to send `frames` in turn, again and again. The thread catches up when
+    /// it is late, so that the mean is `rate` on a machine that is fast enough.
     pub fn start(host: &Host, interface: &str, frames: &[Arp], per_second: u32) -> Result<Self> {
         ensure!(!frames.is_empty(), "a flood needs frames");
         let wire = Wire::open(host, interface)?;
@@ -37,12 +37,12 @@ impl Flood {
         Ok(Self { sent, worker })
     }
 
-    /// Frames sent so far.
+    /// Returns the number of frames sent so far.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Stops, and returns how many frames were sent.
+    /// Stops, and returns the number of frames sent.
     pub fn stop(self) -> Result<u64> {
         self.worker.stop()?;
         Ok(self.sent.load(Ordering::Relaxed))

@@ -1,5 +1,5 @@
-//! Programs of two instructions that do nothing, on a hook of an interface: others' programs that the agent meets, and what
-//! native XDP needs at the far end of a cable.
+//! Attaches a program that does nothing to an interface: a foreign program that the
+//! agent meets, or the program that native XDP needs at the far end of a cable.
 
 use std::ffi::c_long;
 use std::io;
@@ -21,7 +21,7 @@ const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 const XDP_PASS: i32 = 2;
 const TCX_NEXT: i32 = -1;
 
-/// Where a program is attached.
+/// Hook of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hook {
     /// XDP in native mode.
@@ -31,7 +31,8 @@ pub enum Hook {
 }
 
 impl Hook {
-    /// A program's type, what it returns to do nothing, and the type and the flags of the attachment.
+    /// Returns the program's type, the return code that does
+    /// nothing, and the type and flags of the attachment.
     const fn numbers(self) -> (u32, i32, u32, u32) {
         match self {
             Self::NativeXdp => (BPF_PROG_TYPE_XDP, XDP_PASS, BPF_XDP, XDP_FLAGS_DRV_MODE),
@@ -40,7 +41,7 @@ impl Hook {
     }
 }
 
-/// The start of `union bpf_attr` for loading; the kernel takes what is missing for zero.
+/// Start of `union bpf_attr` for loading; the kernel reads missing fields as zero.
 #[repr(C)]
 struct Load {
     prog_type: u32,
@@ -55,7 +56,7 @@ struct Load {
     prog_name: [u8; BPF_OBJ_NAME_LEN],
 }
 
-/// The same for a link.
+/// Start of `union bpf_attr` for a link.
 #[repr(C)]
 struct CreateLink {
     prog_fd: i32,
@@ -64,14 +65,14 @@ struct CreateLink {
     flags: u32,
 }
 
-/// A program on an interface; gone when dropped.
+/// Program on an interface. Dropping it detaches the program.
 #[derive(Debug)]
 pub struct Hooked {
     _link: OwnedFd,
 }
 
 impl Hooked {
-    /// Attaches a program that passes everything to an interface, in native mode.
+    /// Attaches a program that passes every frame, in native mode.
     pub fn xdp_pass(host: &Host, interface: &str) -> Result<Self> {
         Self::attach(host, interface, Hook::NativeXdp, "pass")
     }
@@ -83,7 +84,7 @@ impl Hooked {
         let program = load(prog_type, verdict, name)
             .with_context(|| format!("failed to load a program for {hook:?}"))?;
         let link = CreateLink { prog_fd: program.as_raw_fd(), target_ifindex, attach_type, flags };
-        // An ifindex belongs to the namespace of the thread that asks.
+        // An ifindex belongs to the namespace of the calling thread.
         let link = host.run(|| bpf(BPF_LINK_CREATE, &link));
         let link =
             link.with_context(|| format!("failed to attach a program to {interface} of {}", host.name()))?;
@@ -96,7 +97,7 @@ fn load(prog_type: u32, verdict: i32, name: &str) -> Result<OwnedFd> {
     ensure!(name.len() < BPF_OBJ_NAME_LEN, "{name} is too long for a program's name");
     let mut prog_name = [0; BPF_OBJ_NAME_LEN];
     prog_name[..name.len()].copy_from_slice(name.as_bytes());
-    // Each eight bytes: opcode, registers, offset, immediate.
+    // An instruction has eight bytes: opcode, registers, offset, immediate.
     let [a, b, c, d] = verdict.to_ne_bytes();
     let instructions = [[0xb7, 0, 0, 0, a, b, c, d], [0x95, 0, 0, 0, 0, 0, 0, 0]];
     let load = Load {
@@ -114,7 +115,7 @@ fn load(prog_type: u32, verdict: i32, name: &str) -> Result<OwnedFd> {
     Ok(bpf(BPF_PROG_LOAD, &load)?)
 }
 
-/// A bpf(2) command that returns a descriptor.
+/// Runs a bpf(2) command that returns a descriptor.
 fn bpf<T>(command: c_long, attributes: &T) -> io::Result<OwnedFd> {
     // SAFETY: both commands read the attributes, of the size that is given, and what these point to, which lives until the
     // call returns.

@@ -1,4 +1,4 @@
-//! HTTP as a test asks: one request, one answer, from a host.
+//! Sends one HTTP request from a host and reads the response.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,45 +9,45 @@ use serde_json::Value;
 
 use crate::lan::Host;
 
-/// How long an answer may take.
+/// Time limit of a response.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// An answer.
+/// Response.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Answer {
-    /// Its status.
+    /// Status.
     pub status: u16,
-    /// Its headers: name in lower case, value.
+    /// Headers: name in lower case, value.
     pub headers: Vec<(String, String)>,
-    /// What is below them.
+    /// Body.
     pub body: String,
 }
 
 impl Answer {
-    /// The value of a header.
+    /// Returns the value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The body, if the status is 200.
+    /// Returns the body, or fails unless the status is 200.
     pub fn good(self) -> Result<String> {
         ensure!(self.status == 200, "status {}: {}", self.status, self.body);
         Ok(self.body)
     }
 
-    /// The same as JSON.
+    /// Returns the body as JSON, or fails unless the status is 200.
     pub fn json(self) -> Result<Value> {
         let body = self.good()?;
         serde_json::from_str(&body).with_context(|| format!("this is no JSON: {body}"))
     }
 }
 
-/// Asks from a host.
+/// Requests a path from a host.
 pub fn get(from: &Host, address: SocketAddr, path: &str) -> Result<Answer> {
     get_as(from, address, path, "*/*", PATIENCE)
 }
 
-/// The same with an `Accept` header, and with this patience.
+/// Requests a path with an `Accept` header and this time limit.
 pub fn get_as(
     from: &Host,
     address: SocketAddr,
@@ -82,7 +82,7 @@ fn parse(answer: &str) -> Result<Answer> {
     Ok(Answer { status: status.parse().context("a status is a number")?, headers, body })
 }
 
-/// A body in chunks (RFC 9112, section 7.1), joined.
+/// Joins the chunks of a body (RFC 9112, section 7.1).
 fn unchunked(mut body: &str) -> Result<String> {
     let mut joined = String::new();
     loop {

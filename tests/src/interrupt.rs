@@ -1,4 +1,4 @@
-//! Ctrl-C and its kin, noticed instead of died of, so that what a program made is removed.
+//! Turns SIGINT, SIGTERM and SIGHUP into an error, so that a program can clean up.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::wait::wait_for;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// From now on SIGINT, SIGTERM and SIGHUP only make [`check`] fail.
+/// Makes [`check`] fail after SIGINT, SIGTERM or SIGHUP, instead of ending the process.
 pub fn install() -> Result<()> {
     let action = SigAction::new(SigHandler::Handler(note), SaFlags::SA_RESTART, SigSet::empty());
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
@@ -24,18 +24,18 @@ extern "C" fn note(_: libc::c_int) {
     INTERRUPTED.store(true, Ordering::Relaxed);
 }
 
-/// Fails when this process was interrupted.
+/// Fails if this process was interrupted.
 pub fn check() -> Result<()> {
     ensure!(!INTERRUPTED.load(Ordering::Relaxed), "interrupted");
     Ok(())
 }
 
-/// Whether this process was interrupted.
+/// Returns whether this process was interrupted.
 pub fn happened() -> bool {
     check().is_err()
 }
 
-/// [`wait_for`] that ends at once when this process is interrupted.
+/// Waits like [`wait_for`], and fails at once when this process is interrupted.
 pub fn wait<T>(limit: Duration, what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     wait_for(limit, what, || {
         check()?;
@@ -43,7 +43,7 @@ pub fn wait<T>(limit: Duration, what: &str, mut look: impl FnMut() -> Result<Opt
     })
 }
 
-/// Lets time pass, in which something outside is to happen or to stay away.
+/// Waits for `duration`.
 pub fn pass(duration: Duration) -> Result<()> {
     let end = Instant::now() + duration;
     wait(duration, "time to pass", || Ok((Instant::now() >= end).then_some(())))

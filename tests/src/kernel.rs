@@ -1,7 +1,7 @@
-//! The XDP program in this machine's kernel, run frame by frame with `BPF_PROG_TEST_RUN`.
-//!
-//! Nothing is attached and nothing is pinned: dropping a [`Kernel`] leaves no trace. Needs root, or `CAP_BPF`,
-//! `CAP_NET_ADMIN`, `CAP_PERFMON` and `CAP_SYS_ADMIN` (for the network namespace).
+//! Runs the XDP program in this machine's kernel, frame by frame, with `BPF_PROG_TEST_RUN`.
+//! The program is neither attached nor pinned: dropping a [`Kernel`]
+//! leaves no trace. It needs root, or `CAP_BPF`, `CAP_NET_ADMIN`,
+//! `CAP_PERFMON` and `CAP_SYS_ADMIN` (for the network namespace).
 
 mod maps;
 
@@ -19,20 +19,21 @@ use nix::sched::{CloneFlags, unshare};
 
 pub use maps::{Maps, moved};
 
-/// The interface that every frame of a test run is said to come from: the loopback interface of the namespace.
+/// Interface of every frame in a test run: the loopback interface of the namespace.
 pub const IFINDEX: u32 = 1;
 
-/// The longest frame that [`Program::run`] takes.
+/// Length of the longest frame for [`Program::run`].
 pub const MAX_FRAME: usize = 2_048;
 
-/// The object that is tested: `$VIPWARD_EBPF_DIR/vipward.o`, or where `cargo xtask build-ebpf` puts it.
+/// Returns the path of the tested object: `$VIPWARD_EBPF_DIR/vipward.o`,
+/// or the one that `cargo xtask build-ebpf` writes.
 pub fn object_path() -> PathBuf {
     let dir = env::var_os("VIPWARD_EBPF_DIR")
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/bpf"), PathBuf::from);
     dir.join("vipward.o")
 }
 
-/// What became of a frame.
+/// Return code of the program.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum XdpAction {
     /// `XDP_DROP`
@@ -43,16 +44,16 @@ pub enum XdpAction {
     Tx,
 }
 
-/// A frame after the program has seen it.
+/// Result of one run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ran {
-    /// What the program returned.
+    /// Return code.
     pub action: XdpAction,
-    /// The frame as the program left it.
+    /// Frame after the run.
     pub bytes: Vec<u8>,
 }
 
-/// The loaded program. Shared by threads, it runs on the CPU of the thread that calls.
+/// Loaded program. Threads can share it: it runs on the CPU of the calling thread.
 pub struct Program(Ebpf);
 
 impl Program {
@@ -76,16 +77,16 @@ impl Program {
 
 /// The loaded program and its maps.
 pub struct Kernel {
-    /// Runs frames.
+    /// Program that runs frames.
     pub program: Program,
-    /// What the frames meet.
+    /// Maps of the program.
     pub maps: Maps,
 }
 
 impl Kernel {
     /// Loads the program with maps of its own.
-    ///
-    /// The calling thread moves into a new network namespace, so that [`IFINDEX`] is nothing of the host's.
+    /// Moves the calling thread into a new network namespace,
+    /// so that [`IFINDEX`] is no interface of the host.
     pub fn load() -> Result<Self> {
         unshare(CloneFlags::CLONE_NEWNET).context("failed to make a network namespace; run as root")?;
         let path = object_path();

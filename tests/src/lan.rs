@@ -1,8 +1,7 @@
-//! LANs: switches, hosts and the cables between them.
-//!
-//! A switch is a bridge in a network namespace of its own, so that hosts on two LANs with the same names and
-//! addresses never meet. A cable is a veth whose ends are made where they belong. Nothing here has a name in
-//! the file system, unless [`Lan::keep_named`] is asked for one.
+//! Makes LANs: switches, hosts and cables between them.
+//! A switch is a bridge in its own network namespace, so that hosts on two LANs with the
+//! same names and addresses never meet. A cable is a veth whose ends are created in their
+//! namespaces. Namespaces have no name in the file system without [`Lan::keep_named`].
 
 mod host;
 mod links;
@@ -27,7 +26,7 @@ const BRIDGE: &str = "switch";
 /// IFNAMSIZ, less the NUL.
 const MAX_NAME_LEN: usize = 15;
 
-/// A LAN: a switch, and the hosts that are plugged into it.
+/// LAN: a switch and the hosts that are plugged into it.
 #[derive(Debug)]
 pub struct Lan {
     name: String,
@@ -37,21 +36,21 @@ pub struct Lan {
 }
 
 impl Lan {
-    /// A switch without hosts.
+    /// Makes a switch without hosts.
     pub fn new(name: &str) -> Result<Self> {
         let switch = NetNs::new().with_context(|| format!("failed to make LAN {name}"))?;
         switch.add_bridge(BRIDGE)?;
         Ok(Self { name: name.to_owned(), switch, ports: AtomicU32::new(0), hosts: Mutex::default() })
     }
 
-    /// A new host, plugged in with `nic`.
+    /// Makes a host and plugs it in with `nic`.
     pub fn host(&self, name: &str, nic: Nic) -> Result<Host> {
         let host = Host::new(name)?;
         self.plug(&host, nic)?;
         Ok(host)
     }
 
-    /// Gives a host another interface, plugged into this switch; the host may be on other LANs too.
+    /// Plugs another interface of a host into this switch. The host may be on other LANs too.
     pub fn plug(&self, host: &Host, nic: Nic) -> Result<()> {
         let mut port = format!("p{}-{}", self.ports.fetch_add(1, Ordering::Relaxed), host.name());
         port.truncate(port.floor_char_boundary(MAX_NAME_LEN));
@@ -72,21 +71,21 @@ impl Lan {
         self.switch.wait_until_ready(&port)
     }
 
-    /// Two hosts and a cable between them, without a switch: on it native XDP can be tried.
-    ///
-    /// A veth delivers what a native XDP program transmits only when the other end runs an XDP program too.
+    /// Makes two hosts with a cable between them and no switch, for native XDP.
+    /// A veth delivers frames of a native XDP program
+    /// only if its other end runs an XDP program too.
     pub fn pair(a: (&str, Nic), b: (&str, Nic)) -> Result<(Host, Host)> {
         let (host_a, host_b) = (Host::new(a.0)?, Host::new(b.0)?);
         connect((&host_a, a.1), (&host_b, b.1))?;
         Ok((host_a, host_b))
     }
 
-    /// The namespace of the switch, to look at its ports.
+    /// Returns the namespace of the switch.
     pub fn switch(&self) -> &NetNs {
         &self.switch
     }
 
-    /// Gives the switch and the hosts of now names for `ip netns exec`: `vw-LAN-PID-HOST`.
+    /// Names the switch and the present hosts for `ip netns exec`: `vw-LAN-PID-HOST`.
     pub fn keep_named(&self) -> Result<NamedNamespaces> {
         let prefix = format!("{}{}", named::prefix(&self.name), std::process::id());
         let mut kept = NamedNamespaces::default();
@@ -94,7 +93,7 @@ impl Lan {
         let hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for host in hosts.iter().filter_map(Weak::upgrade) {
             let name = format!("{prefix}-{}", host.name);
-            // A host with two cables to this switch is on the list twice.
+            // A host with two cables to this switch is in the list twice.
             if !kept.names().contains(&name) {
                 kept.add(name, &host.namespace)?;
             }
@@ -103,7 +102,7 @@ impl Lan {
     }
 }
 
-/// A cable between two hosts, without a switch.
+/// Plugs a cable between two hosts.
 pub fn connect((host_a, nic_a): (&Host, Nic), (host_b, nic_b): (&Host, Nic)) -> Result<()> {
     let far = FarEnd { namespace: host_b.namespace(), name: &nic_b.name, mac: nic_b.mac };
     host_a

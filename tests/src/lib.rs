@@ -1,9 +1,8 @@
-//! LANs in network namespaces, and what end-to-end tests do on them; the program in the kernel without a LAN, and
-//! an oracle for what it must do.
-//!
-//! A [`Lan`](lan::Lan) is a switch and the hosts on it, each in a network namespace of its own. Nothing of it is
-//! visible outside, any number can exist side by side, and all of it is gone when the values are dropped, also
-//! when a test panics.
+//! Test library: LANs in network namespaces, agents on
+//! them, an API server, and an oracle for the XDP program.
+//! A [`Lan`](lan::Lan) is a switch and its hosts, each in its own network
+//! namespace. LANs are invisible outside and independent of each other.
+//! Dropping the values removes everything, also when a test panics.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -42,19 +41,16 @@
 //! | [`node`] | a host with an agent that holds VIPs, and a client that asks for them |
 //! | [`scene`], [`hook`] | ready scenes with an agent, others' programs on a host, and what native XDP on a veth needs |
 //! | [`tools`], [`wait`], [`interrupt`] | external tools, waiting for a condition, and Ctrl-C |
-//! | [`mod@bench`], [`demo`] | the programs behind `cargo xtask bench` and `cargo xtask demo` |
-//!
-//! Functions return [`anyhow::Result`]: in a test an error is a failure, and its chain is what gets read.
+//! Functions return [`anyhow::Result`]: in a test an
+//! error is a failure, and its chain is the message.
 
 pub mod agent;
 pub mod apiserver;
 pub mod arp;
-pub mod bench;
 pub mod bpffs;
 pub mod chart;
 pub mod cluster;
 pub mod datagrams;
-pub mod demo;
 pub mod flood;
 pub mod hook;
 pub mod http;
@@ -76,7 +72,7 @@ mod worker;
 
 use anyhow::{Result, ensure};
 
-/// Fails with what to do when this process is not root.
+/// Fails unless this process is root, and says how to run it.
 pub fn require_root() -> Result<()> {
     ensure!(
         nix::unistd::geteuid().is_root(),

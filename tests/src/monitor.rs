@@ -1,13 +1,12 @@
-//! Watching several VIPs on the wire: each is asked for every millisecond, and what is announced is heard.
-//!
-//! Requests alternate between broadcast, as one asks who knows nothing, and unicast, as one asks who revalidates an entry.
-//! Unicast goes only to a MAC that has answered for itself: whose answer came from the MAC that it named. One that has only
-//! been named, as the old holder names its successor in a handover, has not claimed the VIP yet, and asking it is no
-//! client's behaviour: a client revalidates an entry when it is old, seconds after the answer that made it, and a handover
-//! is over in milliseconds. A successor that is asked before it has seen the claim would rightly not answer, and that would
-//! count as a gap that no client can have.
-//!
-//! One thread asks for all VIPs: what it was too late for is left out and never counts as silence of a VIP.
+//! Watches several VIPs on the wire: requests each
+//! every millisecond, and listens for announcements.
+//! Requests alternate between broadcast, like a client without an entry, and unicast, like a client
+//! that revalidates its entry. Unicast goes only to a MAC that has answered for itself. During a
+//! handover the old holder names its successor, which may not have seen the claim yet and would
+//! rightly not answer. No client asks it then: a client revalidates an entry seconds after the
+//! answer, and a handover takes milliseconds.
+//! One thread asks for all VIPs. It skips requests that it is too
+//! late for, so that its own delay never counts as silence of a VIP.
 
 mod report;
 mod timeline;
@@ -29,10 +28,10 @@ use crate::wait::{wait_for, wait_until};
 use crate::wire::{Frame, Wire};
 use crate::worker::{Stop, Worker};
 
-/// How often each VIP is asked for.
+/// Interval between two requests for a VIP.
 pub const INTERVAL: Duration = Duration::from_millis(1);
 
-/// A thread that watches VIPs until it is stopped or dropped.
+/// Thread that watches VIPs until it is stopped or dropped.
 #[derive(Debug)]
 pub struct Monitor {
     state: Arc<Mutex<State>>,
@@ -42,7 +41,7 @@ pub struct Monitor {
 #[derive(Debug)]
 struct State {
     started: SystemTime,
-    /// In the order in which they are asked for, which the numbers of the requests rest on.
+    /// VIPs in the order of the requests, on which the request numbers depend.
     vips: Vec<Watched>,
     notes: Vec<Note>,
 }
@@ -51,11 +50,11 @@ struct State {
 struct Watched {
     report: VipReport,
     latest: Option<Latest>,
-    /// The same of those that came from the MAC that they name.
+    /// Latest answer that came from the MAC that it names.
     latest_own: Option<Latest>,
 }
 
-/// The answer to the latest request that has one.
+/// Answer to the latest answered request.
 #[derive(Clone, Copy, Debug)]
 struct Latest {
     mac: Mac,
@@ -63,10 +62,9 @@ struct Latest {
 }
 
 impl Monitor {
-    /// Begins to watch `vips` from an interface with an IPv4 address.
-    ///
-    /// The host should have nothing else to do with the VIPs: the sender of each request has a MAC of its own, which
-    /// a kernel that is asked may write down as the host's.
+    /// Starts to watch `vips` from an interface with an IPv4 address.
+    /// The host should not use the VIPs otherwise: each request has its own
+    /// sender MAC, which the kernel of a target may record as the host's.
     pub fn start(host: &Host, interface: &str, vips: &[Ipv4Addr]) -> Result<Self> {
         ensure!(!vips.is_empty(), "a monitor needs a VIP to watch");
         let source = host.mac(interface)?;
@@ -89,14 +87,14 @@ impl Monitor {
         Ok(Self { state, worker })
     }
 
-    /// Notes in the timeline that something is done now, and returns the instant.
+    /// Records a step in the timeline, and returns the time.
     pub fn note(&self, text: impl Into<String>) -> SystemTime {
         let at = SystemTime::now();
         self.state().notes.push(Note { at, text: text.into() });
         at
     }
 
-    /// What was seen so far, without the last requests that may yet be answered.
+    /// Returns the report so far, without the last requests that may yet be answered.
     pub fn report(&self) -> MonitorReport {
         let mut report = self.state().report();
         let still_open = |request: &Request| {
@@ -110,31 +108,31 @@ impl Monitor {
         report
     }
 
-    /// Stops asking, waits for what is still under way, and reports.
+    /// Stops asking, waits for the last answers, and returns the report.
     pub fn stop(self) -> Result<MonitorReport> {
         self.worker.stop()?;
         Ok(lock(&self.state).report())
     }
 
-    /// Waits until every VIP has been asked for `count` times more.
+    /// Waits until `count` more requests are sent for every VIP.
     pub fn wait_for_requests(&self, count: usize, limit: Duration) -> Result<()> {
         let enough = self.fewest_requests() + count;
         let what = format!("{count} more requests for each VIP");
         wait_until(limit, &what, || self.worker.check_alive().map(|()| self.fewest_requests() >= enough))
     }
 
-    /// Waits until a request for `vip` that is sent from now on is answered with `mac`.
+    /// Waits until a request for `vip` sent from now on is answered with `mac`.
     pub fn wait_until_answered_by(&self, vip: Ipv4Addr, mac: Mac, limit: Duration) -> Result<()> {
         self.wait_for_answer(vip, limit, &format!("an answer that {vip} is at {mac}"), |by| by == mac)
             .map(drop)
     }
 
-    /// Waits until a request for `vip` that is sent from now on is answered, and returns the MAC.
+    /// Waits until a request for `vip` sent from now on is answered, and returns the MAC.
     pub fn wait_until_answered(&self, vip: Ipv4Addr, limit: Duration) -> Result<Mac> {
         self.wait_for_answer(vip, limit, &format!("an answer for {vip}"), |_| true)
     }
 
-    /// Waits until `vip` has not been answered for `silence`, proven by requests.
+    /// Waits until `vip` was silent for `silence`, as requests prove.
     pub fn wait_until_silent(&self, vip: Ipv4Addr, silence: Duration, limit: Duration) -> Result<()> {
         let from = SystemTime::now();
         wait_until(limit, &format!("silence about {vip} for {silence:?}"), || {
@@ -147,7 +145,7 @@ impl Monitor {
         })
     }
 
-    /// Waits until `mac` announces `vip` from now on, and returns when it did.
+    /// Waits until `mac` announces `vip`, and returns the time of the announcement.
     pub fn wait_until_announced_by(&self, vip: Ipv4Addr, mac: Mac, limit: Duration) -> Result<SystemTime> {
         let from = SystemTime::now();
         wait_for(limit, &format!("an announcement that {vip} is at {mac}"), || {
@@ -199,7 +197,7 @@ impl State {
         MonitorReport { started: self.started, vips: vips.collect(), notes: self.notes.clone() }
     }
 
-    /// Whether a request for some VIP may yet be answered.
+    /// Returns whether a request may yet be answered.
     fn awaits_answers(&self) -> bool {
         let fresh = |request: &&Request| request.sent_at.elapsed().is_ok_and(|age| age < ANSWER_LIMIT);
         self.vips.iter().any(|watched| {
@@ -223,7 +221,7 @@ impl Asker {
         while !stop.is_asked_for() {
             self.ask_for_all(round, due)?;
             round += 1;
-            // What this thread was too late for is left out, not made up for in a burst.
+            // Skips what this thread is too late for, instead of sending a burst.
             due = (due + INTERVAL).max(Instant::now());
             while let Some(frame) = self.wire.receive(due)? {
                 self.record(&frame);
@@ -293,7 +291,7 @@ impl Asker {
                 None => break,
             }
         }
-        // Second answers to the last requests may have been received already.
+        // The socket may already have second answers to the last requests.
         for frame in self.wire.drain()? {
             self.record(&frame);
         }

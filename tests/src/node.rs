@@ -1,4 +1,4 @@
-//! A node under test: a host with an agent that holds VIPs, and a client that asks for them.
+//! Runs a node under test: a host with an agent that holds VIPs, and a client that asks for them.
 
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant, SystemTime};
@@ -18,43 +18,43 @@ use crate::tools::bpftool;
 use crate::wait::{wait_for, wait_until};
 use crate::wire::Wire;
 
-/// How often a probe of [`Node::probe`] asks.
+/// Interval of [`Node::probe`].
 pub const PROBE_INTERVAL: Duration = Duration::from_millis(1);
-/// A configuration that holds [`scene::VIP`].
+/// Configuration that holds [`scene::VIP`].
 pub const HOLDS_ONE: &str = "vips: [{address: 192.0.2.10}]\n";
 
-/// How the program runs on the node's interface, and what that takes.
+/// XDP mode on the node's interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Attachment {
-    /// In the network stack: client and node are on a switch.
+    /// Generic mode: client and node are on a switch.
     Generic,
-    /// In the driver: client and node share a cable, with an XDP program at the client's end.
+    /// Native mode: client and node share a cable, with an XDP program at the client's end.
     Native,
 }
 
-/// The node and what belongs to it. What is dropped first comes first.
+/// Node, client and LAN. Fields are in the order of dropping.
 #[derive(Debug)]
 pub struct Node {
-    /// The agent on the node.
+    /// Agent on the node.
     pub agent: Agent,
-    /// Who asks.
+    /// Client.
     pub client: Host,
-    /// The host that the agent runs on.
+    /// Host of the agent.
     pub host: Host,
-    /// The switch that both are on, when there is one.
+    /// Switch between them, if there is one.
     pub lan: Option<Lan>,
-    /// Where the agent's pins are.
+    /// bpffs of the agent's pins.
     pub bpffs: Bpffs,
     _at_client: Option<Hooked>,
 }
 
 impl Node {
-    /// A node on a switch, whose agent runs with this configuration when this returns.
+    /// Starts a node on a switch, and waits until its agent runs with this configuration.
     pub fn start(name: &str, yaml: &str) -> Result<Self> {
         Self::start_with(name, Attachment::Generic, yaml, |_| {})
     }
 
-    /// The same, with `change` made to how the agent is started.
+    /// Starts a node with changed options of the agent, and waits until the agent runs.
     pub fn start_with(
         name: &str,
         attachment: Attachment,
@@ -66,7 +66,7 @@ impl Node {
         Ok(node)
     }
 
-    /// The same, without waiting for the agent: it may be about to refuse.
+    /// Starts a node without waiting for the agent, which may refuse to run.
     pub fn launch(
         name: &str,
         attachment: Attachment,
@@ -94,18 +94,18 @@ impl Node {
         Ok(Self { agent, client, host, lan, bpffs, _at_client: at_client })
     }
 
-    /// The switch, of a node that is on one.
+    /// Returns the switch of a node on a switch.
     pub fn lan(&self) -> Result<&Lan> {
         self.lan.as_ref().context("client and node share a cable")
     }
 
-    /// Another configuration, with the line that [`Node::launch`] put before the first.
+    /// Replaces the configuration, with the line that [`Node::launch`] put before the first one.
     pub fn write_config(&self, yaml: &str) -> Result<()> {
         let xdp = if self.lan.is_some() { "generic" } else { "native" };
         self.agent.write_config(&format!("xdp: {xdp}\n{yaml}"))
     }
 
-    /// Waits until the agent says that it runs, after the first `seen` lines of its log.
+    /// Waits until the agent logs that it runs, after the first `seen` lines of its log.
     pub fn wait_until_running(&mut self, seen: usize) -> Result<()> {
         scene::wait_until_running(&mut self.agent, seen)
     }
@@ -117,12 +117,12 @@ impl Node {
         self.wait_until_running(seen)
     }
 
-    /// Waits for a problem whose text has all of `parts` in it, and returns the text.
+    /// Waits for a problem with all of `parts` in its text, and returns the text.
     pub fn wait_for_problem(&mut self, seen: usize, parts: &[&str]) -> Result<String> {
         self.wait_for_problem_line(seen, "problem", parts)
     }
 
-    /// Waits until such a problem is over.
+    /// Waits until no problem has all of `parts` in its text.
     pub fn wait_for_end_of_problem(&mut self, seen: usize, parts: &[&str]) -> Result<String> {
         self.wait_for_problem_line(seen, "problem is over", parts)
     }
@@ -136,13 +136,13 @@ impl Node {
         Ok(text(&self.agent.wait_for_log_after(seen, PATIENCE, &what, found)?))
     }
 
-    /// Asks for `vip` a thousand times a second from the client.
+    /// Starts to ask for `vip` a thousand times a second from the client.
     pub fn probe(&self, vip: Ipv4Addr) -> Result<ArpProbe> {
         ArpProbe::start(&self.client, "eth0", vip, PROBE_INTERVAL, ProbeMode::Broadcast)
     }
 
-    /// Asks once, and says which MAC the answer names; none when none comes in 200 ms, which is a hundred times
-    /// what an answer takes.
+    /// Asks once and returns the MAC in the answer. Returns `None`
+    /// without an answer in 200 ms, a hundred times the usual time.
     pub fn ask(&self, vip: Ipv4Addr) -> Result<Option<Mac>> {
         ask(&self.client, "eth0", vip)
     }
@@ -154,20 +154,20 @@ impl Node {
             .with_context(|| format!("the agent's log:\n{}", self.agent.transcript()))
     }
 
-    /// The row of `status` about a VIP on eth0.
+    /// Returns the row of `status` for a VIP on eth0.
     pub fn vip_status(&self, vip: Ipv4Addr) -> Result<Value> {
         scene::vip_status(&self.agent, vip, "eth0")
     }
 
-    /// Waits until the row about a VIP on eth0 `matches`.
+    /// Waits until the row of `status` for a VIP on eth0 `matches`.
     pub fn wait_for_vip(&self, vip: Ipv4Addr, what: &str, matches: impl Fn(&Value) -> bool) -> Result<Value> {
         let look = || Ok(self.vip_status(vip).ok().filter(|row| matches(row)));
         wait_for(PATIENCE, &format!("status of {vip}: {what}"), look)
             .with_context(|| format!("the agent's log:\n{}", self.agent.transcript()))
     }
 
-    /// When a time of the fence passes, read back from the kernel (`left_seconds` or `hold_left_seconds`): between
-    /// these two instants, and not at all any more when it has passed.
+    /// Returns the earliest and latest time at which a limit of the fence passes (`left_seconds`
+    /// or `hold_left_seconds`, as the kernel has it). Returns `None` if it has passed.
     pub fn fence_passes(&self, left: &str) -> Result<(SystemTime, SystemTime)> {
         let before = SystemTime::now();
         let status = self.agent.status()?;
@@ -178,7 +178,7 @@ impl Node {
         Ok((before + left, after + left))
     }
 
-    /// Fails unless every request of `report` was answered, and by the node alone.
+    /// Fails unless the node, and no other, answered every request of `report`.
     pub fn assert_answered_throughout(&self, report: &ProbeReport) {
         assert_eq!(report.unanswered(), [], "{report}\nthe agent's log:\n{}", self.agent.transcript());
         let node = Answerer { sha: NODE, eth_src: NODE };
@@ -186,7 +186,7 @@ impl Node {
         assert_eq!(report.doubles(), 0, "{report}");
     }
 
-    /// The ids of the XDP programs on the host, by `bpftool net`.
+    /// Returns the ids of the XDP programs on the host, from `bpftool net`.
     pub fn xdp_programs(&self) -> Result<Vec<u64>> {
         let mut command = self.host.command(bpftool()?);
         command.args(["-j", "net", "show"]);
@@ -197,13 +197,13 @@ impl Node {
     }
 }
 
-/// Asks once for `address` from an interface, and says which MAC the first answer names; none when none comes in
-/// 200 ms.
+/// Asks once for `address` from an interface and returns the MAC in
+/// the first answer. Returns `None` without an answer in 200 ms.
 pub fn ask(host: &Host, interface: &str, address: Ipv4Addr) -> Result<Option<Mac>> {
     const LIMIT: Duration = Duration::from_millis(200);
     let wire = Wire::open(host, interface)?;
     let sender = host.mac(interface)?;
-    // A sender without an address probes.
+    // Without an address, the request is a probe.
     let spa = host.address(interface).unwrap_or(Ipv4Addr::UNSPECIFIED);
     wire.send(&Arp::request(sender, spa, address).to_bytes())?;
     let deadline = Instant::now() + LIMIT;

@@ -1,7 +1,7 @@
-//! What the program must do with a frame, written from the frame tables of docs/DATAPLANE.md and nothing else.
-//!
-//! It shares no code with the program: frames are read byte by byte here, and the tables are data
-//! ([`table::expect`]) of which any cell can be flipped, so that a test can show that it would be noticed.
+//! Computes what the program must do with a frame,
+//! from the frame tables of docs/DATAPLANE.md alone.
+//! It shares no code with the program: it reads frames byte by byte, and its tables are data
+//! ([`table::expect`]). A test can flip any cell to prove that the comparison notices it.
 
 pub mod generate;
 pub mod replay;
@@ -14,23 +14,23 @@ use crate::kernel::XdpAction;
 use table::{Ask, By, Cell, Effect, EventName, Flip, Row, expect};
 use world::{Addr, Entry, Fence, Mac, Role, World};
 
-/// What must become of one frame.
+/// Expected result of one frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Step {
-    /// The cells that it met: at most one of each table.
+    /// Cells that the frame met: at most one of each table.
     pub cells: Vec<Cell>,
-    /// What the program must return.
+    /// Return code.
     pub action: XdpAction,
-    /// The frame afterwards.
+    /// Frame afterwards.
     pub bytes: Vec<u8>,
-    /// The one counter that must move.
+    /// Counter that must increase by one.
     pub counter: &'static str,
 }
 
-/// An event that must be told, or counted as swallowed.
+/// Event that must be sent, or counted as suppressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Told {
-    /// What it says.
+    /// Kind.
     pub name: EventName,
     /// The VIP.
     pub vip: Addr,
@@ -46,7 +46,7 @@ pub struct Told {
     pub holder: Mac,
 }
 
-/// What must have been counted about one VIP.
+/// Expected counters of one VIP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
     /// Requests answered.
@@ -57,21 +57,21 @@ pub struct Tally {
     pub suppressed: u64,
 }
 
-/// The oracle, which remembers what earlier frames have changed.
+/// Oracle. It remembers the changes of earlier frames.
 pub struct Oracle<'w> {
     world: &'w World,
     flip: Option<(Cell, Flip)>,
-    /// To whom entries were yielded, by slot: a record and the generation that it ends.
+    /// Yield records by slot, each with the generation that it ends.
     pub records: BTreeMap<u32, (Mac, u16)>,
-    /// How many entries have yielded.
+    /// Number of entries that have yielded.
     pub yields: u64,
-    /// The events, in order.
+    /// Events, in order.
     pub told: Vec<Told>,
-    /// The counters of single VIPs, by slot.
+    /// Counters of single VIPs, by slot.
     pub tallies: BTreeMap<u32, Tally>,
 }
 
-/// The fields of an ARP frame that matter.
+/// Fields of an ARP frame that matter.
 struct Arp {
     dst: Mac,
     source: Mac,
@@ -109,7 +109,7 @@ fn parse(frame: &[u8]) -> Parsed {
     }
 }
 
-/// RFC 826: the reply to a request, in the same frame.
+/// Returns the reply to a request in the same frame (RFC 826).
 fn reply(request: &[u8], vip_mac: Mac, source: Mac) -> Vec<u8> {
     let asker = &request[22..28];
     let mut reply = Vec::with_capacity(request.len());
@@ -125,14 +125,14 @@ fn reply(request: &[u8], vip_mac: Mac, source: Mac) -> Vec<u8> {
 }
 
 impl<'w> Oracle<'w> {
-    /// An oracle that sees what `world` says, with at most one cell flipped.
+    /// Makes an oracle for `world`, with at most one cell flipped.
     pub fn new(world: &'w World, flip: Option<(Cell, Flip)>) -> Self {
         let entries = world.entries.values().chain(world.elsewhere.iter().map(|(.., entry)| entry));
         let records = entries.filter_map(|entry| entry.record.map(|record| (entry.slot, record))).collect();
         Self { world, flip, records, yields: world.yields, told: Vec::new(), tallies: BTreeMap::new() }
     }
 
-    /// What must become of the next frame.
+    /// Returns the expected result of the next frame.
     pub fn step(&mut self, frame: &[u8]) -> Step {
         let arp = match parse(frame) {
             Parsed::NotArp => return self.end(vec![Cell::NotArp], frame, None),
@@ -162,7 +162,7 @@ impl<'w> Oracle<'w> {
         self.end(cells, frame, about)
     }
 
-    /// The entry as it counts now.
+    /// Returns the entry with the changes of earlier frames.
     fn in_force(&self, entry: &Entry) -> (Role, Mac) {
         let record = self.records.get(&entry.slot).filter(|_| self.yields != self.world.settled);
         match (entry.role, record) {
@@ -266,7 +266,7 @@ impl<'w> Oracle<'w> {
         Cell::Request { row, ask }
     }
 
-    /// The frame's fate is that of the last cell it met.
+    /// The last cell that the frame met decides.
     fn end(&mut self, cells: Vec<Cell>, frame: &[u8], about: Option<&Entry>) -> Step {
         let last = *cells.last().expect("invariant: every frame meets a cell");
         let expected = self.expect(last);

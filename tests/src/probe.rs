@@ -1,4 +1,4 @@
-//! Asking for one address many times a second, and recording who answered which request when.
+//! Asks for one address many times a second, and records the answers to each request.
 
 mod report;
 
@@ -17,23 +17,22 @@ use crate::wait::wait_until;
 use crate::wire::{Frame, Wire};
 use crate::worker::{Stop, Worker};
 
-/// A request is unanswered when no answer has come within this time; on a busy machine answers come late.
+/// Time limit of an answer. On a busy machine answers are late.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 
-/// Whom the requests are sent to.
+/// Destination of the requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProbeMode {
-    /// Broadcast, as one asks who knows nothing.
+    /// Broadcast, like a client without an entry.
     Broadcast,
-    /// This MAC, as one asks who revalidates an entry.
+    /// Unicast to this MAC, like a client that revalidates its entry.
     Unicast(Mac),
 }
 
-/// A thread that asks for an address at an even pace, until it is stopped or dropped.
-///
-/// Each request has its own sha, and the answer to it goes there, so that answers and requests are matched
-/// without doubt, even when they come late or twice. The Ethernet source stays the interface's own, so that a
-/// switch learns nothing new and an asked kernel has one neighbour entry, not thousands.
+/// Thread that asks for an address at a constant rate, until it is stopped or dropped.
+/// Each request has its own sha, to which the answer goes. So every answer belongs to one
+/// request, even a late or second answer. The Ethernet source is the interface's own: a switch
+/// learns nothing, and the kernel of a target has one neighbour entry instead of thousands.
 #[derive(Debug)]
 pub struct ArpProbe {
     shared: Arc<Shared>,
@@ -47,7 +46,7 @@ struct Shared {
 }
 
 impl ArpProbe {
-    /// Begins to ask for `target`, once every `interval`, from an interface with an IPv4 address.
+    /// Starts to ask for `target`, once every `interval`, from an interface with an IPv4 address.
     pub fn start(
         host: &Host,
         interface: &str,
@@ -77,29 +76,29 @@ impl ArpProbe {
         Ok(Self { shared, worker })
     }
 
-    /// Requests sent so far.
+    /// Returns the number of requests sent so far.
     pub fn sent(&self) -> usize {
         self.shared.sent.load(Ordering::Relaxed)
     }
 
-    /// Answers received so far, doubles included.
+    /// Returns the number of answers received so far, including doubles.
     pub fn answers(&self) -> usize {
         self.shared.answers.load(Ordering::Relaxed)
     }
 
-    /// Waits until `count` more requests have been sent.
+    /// Waits until `count` more requests are sent.
     pub fn wait_for_requests(&self, count: usize, limit: Duration) -> Result<()> {
         let enough = self.sent() + count;
         wait_until(limit, &format!("{count} more requests"), || Ok(self.sent() >= enough))
     }
 
-    /// Waits until `count` more answers have been received.
+    /// Waits until `count` more answers arrive.
     pub fn wait_for_answers(&self, count: usize, limit: Duration) -> Result<()> {
         let enough = self.answers() + count;
         wait_until(limit, &format!("{count} more answers"), || Ok(self.answers() >= enough))
     }
 
-    /// Stops asking, waits for what is still under way, and reports.
+    /// Stops asking, waits for the last answers, and returns the report.
     pub fn stop(self) -> Result<ProbeReport> {
         self.worker.stop()
     }
@@ -120,7 +119,7 @@ impl Asker {
         while !stop.is_asked_for() {
             let late = Instant::now().saturating_duration_since(due);
             self.send_next(late)?;
-            // What this thread was too late for is left out, not made up for in a burst.
+            // Skips what this thread is too late for, instead of sending a burst.
             due = (due + self.interval).max(Instant::now());
             while let Some(frame) = self.wire.receive(due)? {
                 self.record(&frame);
@@ -159,7 +158,7 @@ impl Asker {
                 None => break,
             }
         }
-        // Second answers to the last requests may have been received already.
+        // The socket may already have second answers to the last requests.
         for frame in self.wire.drain()? {
             self.record(&frame);
         }
@@ -178,7 +177,7 @@ impl Asker {
     }
 }
 
-/// Request numbers written into hardware addresses: 06, the probe, the number in four bytes.
+/// Request numbers as hardware addresses: 06, one byte for the probe, four for the number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Numbering {
     probe: u8,
@@ -192,7 +191,7 @@ impl Numbering {
         Self { probe: NEXT.fetch_add(1, Ordering::Relaxed) }
     }
 
-    /// How every MAC of it begins, and no other's.
+    /// Returns the prefix of its MACs, which no other probe has.
     fn prefix(self) -> [u8; 2] {
         [Self::PREFIX, self.probe]
     }

@@ -1,4 +1,4 @@
-//! Child processes that never outlive their owner, with what they printed kept for failure messages.
+//! Runs child processes that end with their owner, and keeps their output for failure messages.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -17,7 +17,8 @@ use nix::unistd::Pid;
 
 use crate::wait::wait_for;
 
-/// A figure of a process's memory, by its name in /proc/PID/status: `VmRSS` now, `VmHWM` at its peak.
+/// Returns a memory figure of a process by its name in
+/// /proc/PID/status: `VmRSS` is the present, `VmHWM` the peak.
 pub fn memory_bytes(pid: u32, name: &str) -> Result<u64> {
     let path = format!("/proc/{pid}/status");
     let status = fs::read_to_string(&path).with_context(|| format!("failed to read {path}"))?;
@@ -27,22 +28,22 @@ pub fn memory_bytes(pid: u32, name: &str) -> Result<u64> {
     Ok(kib.parse::<u64>()? * 1_024)
 }
 
-/// How a process is started.
+/// Options to start a process.
 #[derive(Clone, Debug, Default)]
 pub struct SpawnOptions {
-    /// A file for both stdout and stderr; without one they are kept apart, in files without a name.
+    /// File for stdout and stderr. By default each has an unnamed file.
     pub output: Option<PathBuf>,
-    /// Do not have the kernel kill it when this process dies, so that [`Process::leave`] can be used.
+    /// Whether [`Process::leave`] is allowed. Otherwise
+    /// the kernel kills the child when this process dies.
     pub can_be_left: bool,
 }
 
-/// A child process; killed and reaped when dropped.
-///
-/// Its output goes to files, not to pipes: nobody has to read for it to go on.
+/// Child process. Dropping it kills and reaps the process.
+/// Its output goes to files, so that it never waits for a reader.
 #[derive(Debug)]
 pub struct Process {
     name: String,
-    /// None after [`Process::leave`].
+    /// Child; `None` after [`Process::leave`].
     child: Option<Child>,
     stdout: File,
     stderr: File,
@@ -61,7 +62,7 @@ impl Process {
         };
         command.stdin(Stdio::null()).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
         if options.can_be_left {
-            // Its own process group: a Ctrl-C at the terminal is not meant for it.
+            // With its own process group it does not receive Ctrl-C of the terminal.
             command.process_group(0);
         } else {
             die_with_us(&mut command);
@@ -70,14 +71,14 @@ impl Process {
         Ok(Self { name, child: Some(child), stdout, stderr })
     }
 
-    /// Its process id.
+    /// Returns its process id.
     pub fn pid(&self) -> u32 {
         self.child().id()
     }
 
-    /// Sends it a signal.
+    /// Sends a signal.
     pub fn signal(&mut self, signal: Signal) -> Result<()> {
-        // Not yet reaped, so that the pid cannot be someone else's.
+        // The process is not reaped yet, so that no other has its pid.
         ensure!(
             self.exit_status()?.is_none(),
             "{} has ended before {signal}{}",
@@ -89,43 +90,43 @@ impl Process {
         kill(pid, signal).with_context(|| format!("failed to send {signal} to {} ({pid})", self.name))
     }
 
-    /// How it ended, if it has.
+    /// Returns its exit status, if it has ended.
     pub fn exit_status(&mut self) -> Result<Option<ExitStatus>> {
         let name = &self.name;
         let child = self.child.as_mut().expect("invariant: a process that was left is gone from here");
         child.try_wait().with_context(|| format!("failed to wait for {name}"))
     }
 
-    /// Waits until it ends by itself; the failure after `limit` shows what it printed.
+    /// Waits for its end. The failure after `limit` shows its output.
     pub fn wait(&mut self, limit: Duration) -> Result<ExitStatus> {
         let what = format!("{} to end", self.name);
         let ended = wait_for(limit, &what, || self.exit_status());
         ended.with_context(|| format!("it printed:{}", self.transcript()))
     }
 
-    /// Kills it, by its own pid, and reaps it.
+    /// Kills it by its pid, and reaps it.
     pub fn kill(&mut self) -> Result<ExitStatus> {
         let name = &self.name;
         let child = self.child.as_mut().expect("invariant: a process that was left is gone from here");
         child.kill().and_then(|()| child.wait()).with_context(|| format!("failed to kill {name}"))
     }
 
-    /// Lets it go on without an owner, and returns its pid. It must have been started for that.
+    /// Leaves it running without an owner, and returns its pid. Its options must allow that.
     pub fn leave(mut self) -> u32 {
         self.child.take().expect("invariant: a process that was left is gone from here").id()
     }
 
-    /// What it has written to stdout so far (to both, when they share a file).
+    /// Returns its stdout so far, with stderr if they share a file.
     pub fn stdout(&self) -> String {
         read_all(&self.stdout)
     }
 
-    /// What it has written to stderr so far (to both, when they share a file).
+    /// Returns its stderr so far, with stdout if they share a file.
     pub fn stderr(&self) -> String {
         read_all(&self.stderr)
     }
 
-    /// What it has written, for a failure message.
+    /// Returns its output, for a failure message.
     pub fn transcript(&self) -> String {
         let (stdout, stderr) = (self.stdout(), self.stderr());
         let once = if stdout == stderr { "" } else { stdout.as_str() };
@@ -147,7 +148,7 @@ impl Drop for Process {
     }
 }
 
-/// Runs a command to its end and returns its stdout; a failure shows its stderr.
+/// Runs a command and returns its stdout. A failure shows its stderr.
 pub fn output_of(mut command: Command) -> Result<String> {
     let name = Path::new(command.get_program()).display().to_string();
     let output = command.output().with_context(|| format!("failed to start {name}"))?;
@@ -162,7 +163,7 @@ pub fn output_of(mut command: Command) -> Result<String> {
     Ok(stdout)
 }
 
-/// Has the kernel kill the child when this process dies, however that happens.
+/// Makes the kernel kill the child when this process dies.
 fn die_with_us(command: &mut Command) {
     // SAFETY: between fork and exec the closure makes one system call and allocates nothing.
     unsafe {
@@ -170,8 +171,8 @@ fn die_with_us(command: &mut Command) {
     }
 }
 
-/// Starts a child on a thread that lives as long as this process: the death signal of a child is sent when the
-/// *thread* that started it ends, and a test's threads come and go.
+/// Starts a child on a thread that lives as long as this process. The kernel sends a child's
+/// death signal when the *thread* that started it ends, and a test's threads end early.
 fn spawn_on_lasting_thread(mut command: Command) -> Result<Child> {
     type Job = Box<dyn FnOnce() + Send>;
     static JOBS: OnceLock<Sender<Job>> = OnceLock::new();
@@ -182,7 +183,7 @@ fn spawn_on_lasting_thread(mut command: Command) -> Result<Child> {
     });
     let (sender, receiver) = channel();
     let job = Box::new(move || {
-        // The receiver waits below; it cannot be gone.
+        // The receiver waits below.
         let _ = sender.send(command.spawn());
     });
     jobs.send(job).ok().context("invariant: the spawning thread never ends")?;
@@ -190,7 +191,7 @@ fn spawn_on_lasting_thread(mut command: Command) -> Result<Child> {
 }
 
 fn open_log(path: &Path) -> Result<File> {
-    // Appending: a process that is started again goes on in the same file.
+    // Appends, because a restarted process uses the same file.
     OpenOptions::new()
         .create(true)
         .append(true)
@@ -203,7 +204,7 @@ fn unnamed_file() -> Result<File> {
     tempfile::tempfile().context("failed to make a file for what a process prints")
 }
 
-/// Reads by position: the offset is the writer's, who shares the open file.
+/// Reads by position, because the writer shares the file's offset.
 fn read_all(file: &File) -> String {
     let mut text = Vec::new();
     let mut chunk = [0; 8192];

@@ -1,4 +1,4 @@
-//! A real Prometheus on a host, which scrapes agents; and promtool.
+//! Runs a real Prometheus on a host, and promtool.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -17,12 +17,12 @@ use crate::tools;
 use crate::wait::wait_for;
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Where it listens, on its host's loopback only.
+/// Address on the host's loopback interface.
 const ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9090);
-/// How often it scrapes.
+/// Interval between scrapes.
 pub const INTERVAL: Duration = Duration::from_millis(250);
 
-/// A Prometheus that runs; it ends when it is dropped.
+/// Running Prometheus. Dropping it ends it.
 #[derive(Debug)]
 pub struct Prometheus {
     host: Host,
@@ -30,7 +30,7 @@ pub struct Prometheus {
     _directory: TempDir,
 }
 
-/// One series of an answer, and its value now.
+/// Series with its present value.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sample {
     /// Its labels.
@@ -40,7 +40,7 @@ pub struct Sample {
 }
 
 impl Prometheus {
-    /// Starts one that scrapes `targets` for the job `vipward`, and waits until it has scraped each.
+    /// Starts a Prometheus that scrapes `targets` as job `vipward`, and waits for a scrape of each.
     pub fn start(host: &Host, targets: &[SocketAddr]) -> Result<Self> {
         let directory = TempDir::with_prefix("vipward-prometheus-").context("failed to make a directory")?;
         let config = json!({
@@ -67,14 +67,14 @@ impl Prometheus {
     fn wait_until_scraped(&mut self, targets: usize) -> Result<()> {
         let scraped = wait_for(PATIENCE, "Prometheus to scrape every target", || {
             ensure!(self.process.exit_status()?.is_none(), "Prometheus has ended");
-            // Before it listens there is no answer.
+            // It does not listen at once.
             let up = self.query("up == 1").unwrap_or_default();
             Ok((up.len() == targets).then_some(()))
         });
         scraped.with_context(|| format!("it printed:{}", self.process.transcript()))
     }
 
-    /// What an expression gives now.
+    /// Returns the present value of an expression.
     pub fn query(&self, expression: &str) -> Result<Vec<Sample>> {
         let query: String =
             form_urlencoded::Serializer::new(String::new()).append_pair("query", expression).finish();
@@ -96,7 +96,8 @@ impl Prometheus {
             .collect()
     }
 
-    /// What an expression has given, step by step: for each series the times, in seconds from the first, and values.
+    /// Returns the past values of an expression: for each
+    /// series the times, in seconds from the first, and values.
     pub fn range(&self, expression: &str, last: Duration, step: Duration) -> Result<Vec<Series>> {
         let now = self.query("vector(time())")?.first().context("no time")?.value;
         let start = now - last.as_secs_f64();
@@ -122,12 +123,12 @@ impl Prometheus {
     }
 }
 
-/// A series over time.
+/// Series over time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Series {
     /// Its labels.
     pub labels: Value,
-    /// Seconds since the first, and the value then.
+    /// Seconds since the first point, and the value.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -135,7 +136,7 @@ fn flag(name: &str, path: &Path) -> String {
     format!("--{name}={}", path.display())
 }
 
-/// Runs promtool with these arguments and this input; returns what it printed, and fails when it does.
+/// Runs promtool with these arguments and this input, and returns its output.
 pub fn promtool(arguments: &[&str], input: Option<&str>) -> Result<String> {
     let mut command = Command::new(tools::promtool()?);
     command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -1,4 +1,5 @@
-//! A user-space ARP responder: a rival that claims an address, or a victim whose gaps are known.
+//! Answers ARP requests in user space: a rival that
+//! claims an address, or a responder with known gaps.
 
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,19 +12,19 @@ use crate::lan::Host;
 use crate::wire::Wire;
 use crate::worker::{Stop, Worker};
 
-/// How often the thread looks whether it shall end.
+/// Interval at which the thread checks for the end.
 const STOP_POLL: Duration = Duration::from_millis(20);
 
-/// What the responder has done so far.
+/// Counters of a responder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ResponderCounts {
     /// Requests answered.
     pub answered: usize,
-    /// Requests heard and left unanswered.
+    /// Requests received and not answered.
     pub ignored: usize,
 }
 
-/// Answers requests for one address from a thread, until it is dropped.
+/// Thread that answers requests for one address until it is dropped.
 #[derive(Debug)]
 pub struct Responder {
     shared: Arc<Mutex<Shared>>,
@@ -35,14 +36,14 @@ struct Shared {
     address: Ipv4Addr,
     mac: Mac,
     answering: bool,
-    /// Requests received in this span are ignored.
+    /// Time span in which requests are ignored.
     pause: Option<(SystemTime, SystemTime)>,
     counts: ResponderCounts,
 }
 
 impl Responder {
-    /// Begins to answer on an interface of a host: `address` is at `mac`. Every answer leaves with the
-    /// interface's own MAC as its Ethernet source.
+    /// Starts to answer on an interface of a host: `address` is at
+    /// `mac`. The Ethernet source of answers is the interface's own MAC.
     pub fn start(host: &Host, interface: &str, address: Ipv4Addr, mac: Mac) -> Result<Self> {
         let wire = Wire::open(host, interface)?;
         let source = host.mac(interface)?;
@@ -64,19 +65,19 @@ impl Responder {
         lock(&self.shared).mac = mac;
     }
 
-    /// Ignores what is received from now on for that long, by the kernel's timestamps: however late the thread
-    /// comes to look at them, the gap is exact.
+    /// Ignores requests for that long. The gap is exact, even when
+    /// the thread is late, because the kernel's timestamps count.
     pub fn pause_for(&self, duration: Duration) {
         let now = SystemTime::now();
         lock(&self.shared).pause = Some((now, now + duration));
     }
 
-    /// What it has done so far.
+    /// Returns the counters so far.
     pub fn counts(&self) -> ResponderCounts {
         lock(&self.shared).counts
     }
 
-    /// Stops, and returns what was done; fails if the thread had failed.
+    /// Stops, and returns the counters or the thread's error.
     pub fn stop(self) -> Result<ResponderCounts> {
         self.worker.stop()?;
         Ok(lock(&self.shared).counts)
@@ -94,7 +95,7 @@ fn respond(wire: &Wire, source: Mac, shared: &Mutex<Shared>, stop: &Stop) -> Res
 }
 
 impl Shared {
-    /// The MAC to answer with, if the request is to be answered.
+    /// Returns the MAC for the answer, or `None` for no answer.
     fn decide(&mut self, request: &Arp, at: SystemTime) -> Option<Mac> {
         if request.tpa != self.address || request.spa == self.address {
             return None;

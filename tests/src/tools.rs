@@ -1,4 +1,4 @@
-//! External tools that tests use; one that is missing is a failure that says how to get it.
+//! Finds external tools of the tests. An error says how to install a missing one.
 
 #[cfg(test)]
 mod tests;
@@ -11,11 +11,11 @@ use anyhow::{Context, Result, ensure};
 
 use crate::process::output_of;
 
-/// Directories that hold administrators' tools and are not on everybody's PATH.
+/// Directories of administrators' tools, which a PATH may lack.
 const ADMIN_PATH: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 const GET_IT: &str = "run `cargo xtask setup`";
 
-/// iputils' arping.
+/// Returns iputils' arping.
 pub fn arping() -> Result<PathBuf> {
     let arping = find("arping")?;
     let mut version = Command::new(&arping);
@@ -25,37 +25,37 @@ pub fn arping() -> Result<PathBuf> {
     Ok(arping)
 }
 
-/// Thomas Habets' arping, which cannot be installed beside iputils' and lives in our own tools directory.
+/// Returns Thomas Habets' arping, unpacked because it conflicts with iputils'.
 pub fn habets_arping() -> Result<PathBuf> {
     unpacked("habets-arping/usr/sbin/arping")
 }
 
-/// keepalived, which is not installed, since it would be started then.
+/// Returns keepalived, unpacked because its package would start it.
 pub fn keepalived() -> Result<PathBuf> {
     unpacked("keepalived/usr/sbin/keepalived")
 }
 
-/// ucarp, which is not installed either.
+/// Returns ucarp, unpacked too.
 pub fn ucarp() -> Result<PathBuf> {
     unpacked("ucarp/usr/sbin/ucarp")
 }
 
-/// arp-scan.
+/// Returns arp-scan.
 pub fn arp_scan() -> Result<PathBuf> {
     find("arp-scan")
 }
 
-/// tcpdump.
+/// Returns tcpdump.
 pub fn tcpdump() -> Result<PathBuf> {
     find("tcpdump")
 }
 
-/// Prometheus, which is not installed: its package would start it.
+/// Returns Prometheus, unpacked because its package would start it.
 pub fn prometheus() -> Result<PathBuf> {
     unpacked("prometheus/usr/bin/prometheus")
 }
 
-/// promtool, of the same package.
+/// Returns promtool, from the same package.
 pub fn promtool() -> Result<PathBuf> {
     unpacked("prometheus/usr/bin/promtool")
 }
@@ -66,12 +66,13 @@ fn unpacked(program: &str) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// bpftool.
+/// Returns bpftool.
 pub fn bpftool() -> Result<PathBuf> {
     find("bpftool")
 }
 
-/// A Python that can import scapy: `VIPWARD_PYTHON` when it is set, else the first `python3` that can.
+/// Returns a Python that can import scapy: `VIPWARD_PYTHON`
+/// if it is set, else the first such `python3`.
 pub fn scapy_python() -> Result<PathBuf> {
     if let Some(python) = env::var_os("VIPWARD_PYTHON") {
         let python = PathBuf::from(python);
@@ -82,7 +83,7 @@ pub fn scapy_python() -> Result<PathBuf> {
         );
         return Ok(python);
     }
-    // The first python3 on the PATH need not be the one that the distribution installs scapy for.
+    // The distribution may install scapy for another python3 than the first on PATH.
     let pythons = search_path().into_iter().map(|directory| directory.join("python3"));
     let found = pythons.filter(|python| python.is_file()).find(|python| has_scapy(python));
     found.with_context(|| format!("no python3 with scapy is installed: {GET_IT}"))
@@ -94,7 +95,7 @@ fn has_scapy(python: &Path) -> bool {
     output_of(command).is_ok()
 }
 
-/// Cargo's target directory.
+/// Returns cargo's target directory.
 pub fn target_dir() -> PathBuf {
     let workspace =
         Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("invariant: the package is in a workspace");

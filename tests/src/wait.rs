@@ -1,4 +1,4 @@
-//! Waiting for a condition, with a deadline and a failure that says what was waited for.
+//! Waits for a condition, with a deadline and a failure that names the condition.
 
 #[cfg(test)]
 mod tests;
@@ -10,17 +10,19 @@ use anyhow::{Context, Result, bail};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Polls `condition` until it holds; fails after `limit` with `what`, or at once when `condition` fails.
+/// Polls `condition` until it holds. Fails after `limit`
+/// with `what`, or at once if `condition` fails.
 pub fn wait_until(limit: Duration, what: &str, mut condition: impl FnMut() -> Result<bool>) -> Result<()> {
     wait_for(limit, what, || Ok(condition()?.then_some(())))
 }
 
-/// Polls `look` until it finds something; fails after `limit` with `what`, or at once when `look` fails.
+/// Polls `look` until it finds something. Fails after
+/// `limit` with `what`, or at once if `look` fails.
 pub fn wait_for<T>(limit: Duration, what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let deadline = Instant::now() + limit;
     loop {
-        // Whether time is up is asked first: the condition gets one look after the deadline, however
-        // long this thread was kept from running.
+        // Reads the clock first, so that one look happens after
+        // the deadline, even if this thread did not run for long.
         let last = Instant::now() >= deadline;
         if let Some(found) = look().with_context(|| format!("while waiting for {what}"))? {
             return Ok(found);

@@ -1,4 +1,4 @@
-//! A raw socket on an interface of a host: what goes over the wire, with the kernel's timestamps.
+//! Sends and receives frames on an interface of a host, with the kernel's timestamps.
 
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -16,53 +16,53 @@ use nix::sys::time::TimeSpec;
 use crate::arp::{Arp, ETHERTYPE_ARP};
 use crate::lan::Host;
 
-/// Enough for seconds of a thousand frames a second while this thread does not run.
+/// Size of the buffer: seconds of a thousand frames a second, in case this thread does not run.
 const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 const MAX_FRAME_LEN: usize = 9216;
 
-/// What a [`Wire`] hears.
+/// Frames that a [`Wire`] receives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Hears {
-    /// ARP frames that come in.
+    /// Incoming ARP frames.
     IncomingArp,
     /// All frames in both directions.
     All,
 }
 
-/// A frame as it was received.
+/// Received frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Frame {
-    /// From the Ethernet destination on. A VLAN tag is missing: the kernel takes it out.
+    /// Bytes from the Ethernet destination on, without a VLAN tag, which the kernel removes.
     pub bytes: Vec<u8>,
-    /// When the kernel received it.
+    /// Time at which the kernel received it.
     pub at: SystemTime,
     /// Whether this host sent it.
     pub outgoing: bool,
 }
 
 impl Frame {
-    /// The ARP frame that it is, if it is one.
+    /// Parses it as an ARP frame.
     pub fn arp(&self) -> Option<Arp> {
         Arp::parse(&self.bytes).ok()
     }
 }
 
-/// A raw socket, promiscuous: it hears what is addressed to others too.
-///
-/// What an XDP program on the interface drops or answers is not heard; listen at the other end of the cable.
+/// Raw socket in promiscuous mode, which also receives frames to others.
+/// It does not receive frames that an XDP program on the interface
+/// drops or answers: listen at the other end of the cable.
 #[derive(Debug)]
 pub struct Wire {
     socket: OwnedFd,
 }
 
 impl Wire {
-    /// Opens an interface to send anything and to hear the ARP frames that come in.
+    /// Opens an interface to send anything and to receive incoming ARP frames.
     pub fn open(host: &Host, interface: &str) -> Result<Self> {
         Self::open_hearing(host, interface, Hears::IncomingArp)
     }
 
-    /// Opens an interface to send anything and to hear everything, in both directions; only what this very wire sends
-    /// it does not hear.
+    /// Opens an interface to send anything and to receive all
+    /// frames in both directions, except those of this wire.
     pub fn open_all(host: &Host, interface: &str) -> Result<Self> {
         Self::open_hearing(host, interface, Hears::All)
     }
@@ -75,7 +75,7 @@ impl Wire {
         Ok(Self { socket })
     }
 
-    /// Sends a frame as it is.
+    /// Sends a frame.
     pub fn send(&self, frame: &[u8]) -> Result<()> {
         let sent = send(self.socket.as_raw_fd(), frame, MsgFlags::empty())
             .with_context(|| format!("failed to send a frame of {} bytes", frame.len()))?;
@@ -83,7 +83,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Sends frames as they are and in order, as many with one system call as the kernel takes.
+    /// Sends frames in order, as many with one system call as the kernel takes.
     pub fn send_all(&self, frames: &[Vec<u8>]) -> Result<()> {
         let slice = |frame: &Vec<u8>| libc::iovec {
             iov_base: frame.as_ptr().cast_mut().cast(),
@@ -113,10 +113,10 @@ impl Wire {
         Ok(())
     }
 
-    /// From now on hears only frames whose bytes at `offset` are `bytes`. The kernel looks: what is left out of a flood
-    /// takes no room in the socket's buffer.
+    /// Receives only frames with `bytes` at `offset` from now on. The
+    /// kernel filters, so that a flood does not fill the socket's buffer.
     pub fn hear_only(&self, offset: u16, bytes: &[u8]) -> Result<()> {
-        /// As much of a frame as there is.
+        /// Accepts the whole frame.
         const ALL: u32 = u32::MAX;
         let instruction = |code: u32, k: u32| -> Result<libc::sock_filter> {
             Ok(libc::sock_filter { code: u16::try_from(code)?, jt: 0, jf: 0, k })
@@ -125,7 +125,7 @@ impl Wire {
         for (at, byte) in (u32::from(offset)..).zip(bytes) {
             program.push(instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, at)?);
             let equal = instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, u32::from(*byte))?;
-            // Past the rest, to the instruction that takes nothing.
+            // Jumps to the instruction that rejects the frame.
             let left = 2 * (bytes.len() - program.len().div_ceil(2)) + 1;
             program.push(libc::sock_filter { jf: u8::try_from(left)?, ..equal });
         }
@@ -136,7 +136,8 @@ impl Wire {
             .context("failed to attach a filter")
     }
 
-    /// The next frame, or none when none comes before `deadline`; one that waits already is returned in any case.
+    /// Returns the next frame, or `None` if none arrives before
+    /// `deadline`. A frame in the buffer counts even after the deadline.
     pub fn receive(&self, deadline: Instant) -> Result<Option<Frame>> {
         loop {
             if let Some(frame) = self.take_waiting()? {
@@ -154,7 +155,7 @@ impl Wire {
         }
     }
 
-    /// Waits for an ARP frame that `matches`, passing over others; the failure says which others there were.
+    /// Waits for an ARP frame that `matches`. The failure lists the other frames.
     pub fn expect_arp(
         &self,
         limit: Duration,
@@ -173,7 +174,7 @@ impl Wire {
         bail!("waited {limit:?} in vain for {what}; heard meanwhile: {others:#?}");
     }
 
-    /// Everything that comes within `duration`.
+    /// Returns all frames within `duration`.
     pub fn capture(&self, duration: Duration) -> Result<Vec<Frame>> {
         let deadline = Instant::now() + duration;
         let end = SystemTime::now() + duration;
@@ -186,7 +187,7 @@ impl Wire {
         Ok(frames)
     }
 
-    /// Everything that has come so far and was not received yet.
+    /// Returns all frames in the buffer.
     pub fn drain(&self) -> Result<Vec<Frame>> {
         std::iter::from_fn(|| self.take_waiting().transpose()).collect()
     }
@@ -203,7 +204,8 @@ impl Wire {
         );
         let message = match received {
             Ok(message) => message,
-            // ENETDOWN is said once when the interface goes down; frames come again when it is up.
+            // The kernel reports ENETDOWN once when the interface
+            // goes down. Frames arrive again when it is up.
             Err(Errno::EAGAIN | Errno::EINTR | Errno::ENETDOWN) => return Ok(None),
             Err(error) => return Err(error).context("failed to receive a frame"),
         };
@@ -227,7 +229,8 @@ fn packet_socket(index: u32, hears: Hears) -> Result<OwnedFd> {
     setsockopt(&socket, sockopt::RcvBufForce, &RECEIVE_BUFFER_BYTES)
         .context("failed to enlarge the receive buffer")?;
     listen_to_others(&socket, index).context("failed to listen promiscuously")?;
-    // Bound last: without a protocol the socket hears nothing, so that no frame of another interface is in it.
+    // Binds last: without a protocol the socket receives
+    // nothing, so that it has no frame of another interface.
     bind(socket.as_raw_fd(), &packet_address(index, hears)?).context("failed to bind")?;
     Ok(socket)
 }
@@ -261,7 +264,7 @@ fn listen_to_others(socket: &OwnedFd, index: u32) -> Result<()> {
     set_option(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
 }
 
-/// Sets an option for which nix has no name; `value` is of the type that it takes.
+/// Sets an option that nix does not know. `value` must have the option's type.
 fn set_option<T>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> Result<()> {
     let fd = socket.as_raw_fd();
     // SAFETY: the pointer and the length describe the value, which is what the option takes.

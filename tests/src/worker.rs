@@ -1,4 +1,4 @@
-//! A thread that works until it is told to end.
+//! Runs a thread until it is stopped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, anyhow, ensure};
 
-/// Whether a worker shall end; it looks often.
+/// Request to end, which a worker checks often.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stop(Arc<AtomicBool>);
 
@@ -16,17 +16,17 @@ impl Stop {
     }
 }
 
-/// A thread that ends when it is stopped or dropped.
+/// Thread that ends when it is stopped or dropped.
 #[derive(Debug)]
 pub(crate) struct Worker<T> {
     name: &'static str,
     stop: Stop,
-    /// None once it was joined.
+    /// Handle; `None` after the join.
     thread: Option<JoinHandle<Result<T>>>,
 }
 
 impl<T: Send + 'static> Worker<T> {
-    /// Starts `work` on a thread of its own.
+    /// Starts `work` on a new thread.
     pub(crate) fn start(
         name: &'static str,
         work: impl FnOnce(&Stop) -> Result<T> + Send + 'static,
@@ -40,14 +40,14 @@ impl<T: Send + 'static> Worker<T> {
         Ok(Self { name, stop, thread: Some(thread) })
     }
 
-    /// Fails when the thread has ended by itself.
+    /// Fails if the thread has ended by itself.
     pub(crate) fn check_alive(&self) -> Result<()> {
         let ended = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
         ensure!(!ended, "thread {} has ended by itself; stopping it says why", self.name);
         Ok(())
     }
 
-    /// Ends it, and returns what it did.
+    /// Stops the thread, and returns its result.
     pub(crate) fn stop(mut self) -> Result<T> {
         self.end().context("invariant: a thread is stopped once")?
     }

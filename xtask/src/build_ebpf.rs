@@ -1,6 +1,4 @@
-//! `build-ebpf`: builds the XDP objects, checks them, and puts them where the agent and the tests look.
-
-use std::process::Command;
+//! `build-ebpf`: builds and checks the XDP objects, and puts them into `target/bpf`.
 
 use anyhow::{Context as _, Result};
 use vipward_common::maps;
@@ -16,7 +14,7 @@ use crate::{
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Build with optimisation: always on, because the verifier refuses an XDP program built without
+    /// Build with optimisation; always on, because the verifier refuses an unoptimised program
     #[arg(long)]
     release: bool,
 }
@@ -28,8 +26,11 @@ struct Object {
     about: &'static str,
 }
 
-const OBJECTS: [Object; 3] = [
-    Object { file: "vipward.o", features: &[], about: "embedded in the agent" },
+/// The object that the agent embeds.
+const EMBEDDED: Object = Object { file: "vipward.o", features: &[], about: "embedded in the agent" };
+
+/// The objects that tests and benchmark load.
+const OTHERS: [Object; 2] = [
     Object {
         file: "vipward-bench.o",
         features: &["--features=bench"],
@@ -38,14 +39,14 @@ const OBJECTS: [Object; 3] = [
     Object { file: "vipward-nolog.o", features: &["--no-default-features"], about: "without log lines" },
 ];
 
-/// What every build must have.
+/// Programs that every object must have.
 const PROGRAMS: &[&str] = &["vipward"];
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
-    // The flag names what is done anyway.
+    // Optimisation needs no flag.
     let Args { release: _ } = args;
     setup::ensure(workspace, &[Need::Build])?;
-    let rows = build(workspace)?;
+    let rows = build_all(workspace)?;
     println!(
         "{}",
         table::render(["OBJECT", "PROGRAM", "SECTION", "BYTES", "INSTRUCTIONS", "WIDE"], &[3, 4, 5], &rows)
@@ -53,17 +54,27 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Builds and checks the objects; what is in them, a row a program.
-pub(crate) fn build(workspace: &Workspace) -> Result<Vec<[String; 6]>> {
+/// Builds and checks the object that the agent embeds.
+pub(crate) fn build_embedded(workspace: &Workspace) -> Result<()> {
+    build(workspace, &[&EMBEDDED]).map(drop)
+}
+
+/// Builds and checks all objects. Returns a table of their programs.
+pub(crate) fn build_all(workspace: &Workspace) -> Result<Vec<[String; 6]>> {
+    let objects: Vec<_> = [&EMBEDDED].into_iter().chain(&OTHERS).collect();
+    build(workspace, &objects)
+}
+
+fn build(workspace: &Workspace, objects: &[&Object]) -> Result<Vec<[String; 6]>> {
     let toolchain = Toolchain::find()?;
-    process::step(&format!("building XDP objects with {}", toolchain.compiler));
+    process::step(&format!("building the XDP program with {}", toolchain.compiler));
     let watch = Stopwatch::start();
     let bpf = workspace.bpf();
     let built = bpf.join(TARGET).join("release/vipward");
     let mut rows = Vec::new();
-    for object in &OBJECTS {
-        let mut cargo: Command = toolchain.cargo(workspace, "build");
-        process::run(cargo.arg("--target-dir").arg(&bpf).args(object.features))?;
+    for object in objects {
+        let mut cargo = toolchain.cargo(workspace, "build");
+        process::run(cargo.args(object.features))?;
         let bytes = std::fs::read(&built).with_context(|| format!("failed to read {}", built.display()))?;
         let report = Report::read(&bytes).and_then(|report| {
             report.check(PROGRAMS, maps::ALL)?;
@@ -73,11 +84,11 @@ pub(crate) fn build(workspace: &Workspace) -> Result<Vec<[String; 6]>> {
         process::write_if_changed(&bpf.join(object.file), &bytes)?;
         rows.extend(describe(object, &report));
     }
-    process::step(&format!("XDP objects are in {} ({:.1} s)", bpf.display(), watch.seconds()));
+    process::step(&format!("the XDP program is in {} ({:.1} s)", bpf.display(), watch.seconds()));
     Ok(rows)
 }
 
-/// A row for each program, one for the functions that they call, and one for the whole.
+/// Returns a row for each program, one for the functions that programs call, and one for the file.
 fn describe(object: &Object, report: &Report) -> Vec<[String; 6]> {
     let row = |name: &str, section: &str, bytes: usize, instructions: String, wide: String| {
         [object.file.to_owned(), name.to_owned(), section.to_owned(), bytes.to_string(), instructions, wide]

@@ -1,9 +1,4 @@
-//! Chooses the compiler and the linker for the XDP program, and makes cargo use them.
-
-#![expect(
-    clippy::disallowed_methods,
-    reason = "VIPWARD_EBPF_RUSTC and rustup's directory come from the environment"
-)]
+//! Chooses the compiler and the linker of the XDP program.
 
 use std::{
     env, fmt,
@@ -16,9 +11,9 @@ use anyhow::{Context as _, Result, bail};
 use crate::{process, version::Version, workspace::Workspace};
 
 pub(crate) const TARGET: &str = "bpfel-unknown-none";
-/// Names the one rustc to use.
+/// Variable that names the rustc to use.
 pub(crate) const OVERRIDE: &str = "VIPWARD_EBPF_RUSTC";
-/// What the workspace needs (`rust-version` in Cargo.toml).
+/// Oldest rustc that compiles the workspace (`rust-version` in Cargo.toml).
 const MIN_RUSTC: Version = Version::new(1, 95, 0);
 
 /// A rustc that might compile for BPF.
@@ -27,9 +22,9 @@ pub(crate) struct Candidate {
     pub(crate) rustc: PathBuf,
     pub(crate) release: Version,
     pub(crate) llvm: Version,
-    /// `core` is there for the target, compiled.
+    /// Whether compiled `core` for the target is installed.
     pub(crate) has_core: bool,
-    /// `core` is there as source.
+    /// Whether the source of `core` is installed.
     pub(crate) has_source: bool,
 }
 
@@ -62,10 +57,10 @@ fn holds_core(libraries: &Path) -> bool {
     })
 }
 
-/// Where `core` comes from.
+/// Origin of `core`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Core {
-    /// With the compiler, as a distribution packages it.
+    /// Compiled, from the distribution's package.
     Precompiled,
     /// Built by `-Z build-std=core` from rust-src.
     FromSource,
@@ -90,8 +85,8 @@ impl fmt::Display for Compiler {
     }
 }
 
-/// Chooses among `candidates`, best first: precompiled `core` before source, and never an LLVM that is newer
-/// than the linker's, whose bitcode the linker cannot read.
+/// Chooses the best of `candidates`: one with precompiled `core`, else one with its
+/// source. Its LLVM must not be newer than the linker's, which could not read the bitcode.
 fn pick(candidates: &[Candidate], linker_llvm: Option<Version>) -> Result<Compiler> {
     let usable = |c: &&Candidate| {
         c.release >= MIN_RUSTC
@@ -104,7 +99,7 @@ fn pick(candidates: &[Candidate], linker_llvm: Option<Version>) -> Result<Compil
     Ok(Compiler { rustc: c.rustc.clone(), release: c.release, llvm: c.llvm, core })
 }
 
-/// Why none of them will do, and what would.
+/// Returns an error text with the fault of each candidate and the way to get a better one.
 fn refusal(candidates: &[Candidate], linker_llvm: Option<Version>) -> String {
     let reason = |c: &Candidate| {
         let reason = if c.release < MIN_RUSTC {
@@ -124,7 +119,7 @@ fn refusal(candidates: &[Candidate], linker_llvm: Option<Version>) -> String {
     )
 }
 
-/// The compiler to use with `linker`, if it is known yet.
+/// Chooses the compiler to use with `linker`. Without a linker, any LLVM is new enough.
 pub(crate) fn choose(linker: Option<&Linker>) -> Result<Compiler> {
     let linker_llvm = linker.and_then(|linker| linker.llvm);
     if let Some(rustc) = env::var_os(OVERRIDE).map(PathBuf::from) {
@@ -134,7 +129,8 @@ pub(crate) fn choose(linker: Option<&Linker>) -> Result<Compiler> {
         };
         return pick(&[candidate.with_context(named)?], linker_llvm);
     }
-    // Toolchains of rustup are only asked when the distribution's compiler will not do: starting each costs time.
+    // Each toolchain of rustup takes time to start: they are probed only if the distribution's
+    // compiler cannot be used.
     let distribution: Vec<_> =
         ["/usr/bin/rustc"].into_iter().map(PathBuf::from).filter_map(Candidate::probe).collect();
     if let Ok(compiler) = pick(&distribution, linker_llvm)
@@ -146,7 +142,8 @@ pub(crate) fn choose(linker: Option<&Linker>) -> Result<Compiler> {
     pick(&distribution.into_iter().chain(toolchains).collect::<Vec<_>>(), linker_llvm)
 }
 
-/// Fails when the compiler that the user named will not do: installing another would not be what they asked for.
+/// Fails if the user has named a compiler that cannot be used. Otherwise `setup` would install
+/// another, which the user has not asked for.
 pub(crate) fn check_override() -> Result<()> {
     if env::var_os(OVERRIDE).is_none() {
         return Ok(());
@@ -154,7 +151,7 @@ pub(crate) fn check_override() -> Result<()> {
     choose(Linker::find().as_ref()).map(drop)
 }
 
-/// The compilers of rustup's toolchains, by name.
+/// Returns the compilers of rustup's toolchains: stable, nightly, then numbered versions.
 fn rustup_rustcs() -> Vec<PathBuf> {
     let home = env::var_os("RUSTUP_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".rustup")));
@@ -163,16 +160,16 @@ fn rustup_rustcs() -> Vec<PathBuf> {
         entries.into_iter().flatten().flatten().map(|dir| dir.path().join("bin/rustc")).collect();
     found.retain(|rustc| rustc.is_file());
     found.sort();
-    found.reverse(); // stable before nightly before numbers
+    found.reverse();
     found
 }
 
-/// The linker that turns LLVM bitcode into a BPF object.
+/// Linker that turns LLVM bitcode into a BPF object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Linker {
     pub(crate) path: PathBuf,
     pub(crate) release: Version,
-    /// The LLVM in it; none when it does not tell.
+    /// Version of its LLVM, if it is known.
     pub(crate) llvm: Option<Version>,
 }
 
@@ -185,8 +182,10 @@ impl Linker {
     }
 }
 
-/// The version of the LLVM that `linker` contains or loads. It prints none, but LLVM writes its version into
-/// the identification block of each bitcode file, so the string is in the code that does so.
+/// Returns the version of the LLVM that `linker` contains or loads.
+///
+/// The linker does not print it. LLVM writes its version into every bitcode file, so the binary
+/// contains it as a string.
 fn llvm_of(linker: &Path) -> Option<Version> {
     let loaded = process::output(Command::new("ldd").arg(linker)).unwrap_or_default();
     let library = loaded_llvm(&loaded).unwrap_or(linker);
@@ -201,7 +200,7 @@ fn llvm_of(linker: &Path) -> Option<Version> {
     Version::find(&process::output(grep.arg(library)).ok()?)
 }
 
-/// The path of libLLVM in what ldd printed.
+/// Returns the path of libLLVM in the output of ldd.
 fn loaded_llvm(ldd: &str) -> Option<&Path> {
     let line = ldd.lines().find(|line| line.trim_start().starts_with("libLLVM"))?;
     line.split_whitespace().find(|word| word.starts_with('/')).map(Path::new)
@@ -220,12 +219,15 @@ impl Toolchain {
         Ok(Self { compiler, linker })
     }
 
-    /// `cargo VERB` for the XDP program. `RUSTC_BOOTSTRAP` is for this child only: aya-ebpf uses one unstable feature.
+    /// Returns `cargo VERB` for the XDP program. `RUSTC_BOOTSTRAP` enables one
+    /// unstable feature that the program uses, for this child process only.
     pub(crate) fn cargo(&self, workspace: &Workspace, verb: &str) -> Command {
         let mut cargo = process::cargo();
         cargo
             .current_dir(&workspace.root)
-            .args([verb, "--quiet", "--release", "--package=vipward-ebpf", "--target", TARGET])
+            .args([verb, "--release", "--package=vipward-ebpf", "--target", TARGET])
+            .arg("--target-dir")
+            .arg(workspace.bpf())
             .env("RUSTC", &self.compiler.rustc)
             .env("RUSTC_BOOTSTRAP", "1")
             .env(

@@ -1,6 +1,6 @@
-//! Runs each fuzz target for a bounded time.
+//! Runs each fuzz target for a limited time.
 
-use std::{path::PathBuf, process::Command};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
@@ -9,17 +9,18 @@ use crate::{
     workspace::Workspace,
 };
 
-/// How long each target runs.
+/// Run time of each target.
 const SECONDS: u32 = 10;
 
-/// What came of one target.
+/// Result of one target.
 pub(crate) struct Fuzzed {
     pub(crate) target: String,
     pub(crate) passed: bool,
     pub(crate) seconds: f64,
 }
 
-/// Runs the targets in `fuzz/fuzz_targets` whose name contains one of `filters` (all, when there are none).
+/// Runs the targets in `fuzz/fuzz_targets` whose name contains one of `filters`; without filters,
+/// all of them.
 pub(crate) fn run(workspace: &Workspace, filters: &[String]) -> Result<Vec<Fuzzed>> {
     let dir = workspace.root.join("fuzz/fuzz_targets");
     if !dir.is_dir() {
@@ -32,7 +33,7 @@ pub(crate) fn run(workspace: &Workspace, filters: &[String]) -> Result<Vec<Fuzze
     targets.into_iter().map(|target| run_target(workspace, target)).collect()
 }
 
-fn targets(dir: &std::path::Path) -> Result<Vec<String>> {
+fn targets(dir: &Path) -> Result<Vec<String>> {
     let entries = std::fs::read_dir(dir).with_context(|| format!("failed to list {}", dir.display()))?;
     let files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     let sources = files.iter().filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
@@ -43,18 +44,17 @@ fn targets(dir: &std::path::Path) -> Result<Vec<String>> {
 
 fn run_target(workspace: &Workspace, target: String) -> Result<Fuzzed> {
     process::step(&format!("fuzzing {target} for {SECONDS} s"));
-    // Sanitizers are a nightly feature, which the stable compiler has under RUSTC_BOOTSTRAP.
+    // Sanitizers are a nightly feature; RUSTC_BOOTSTRAP enables it in the stable compiler.
     let cargo = |verb: &str| {
-        let mut command: Command = process::cargo();
+        let mut command = process::cargo();
         command
             .current_dir(&workspace.root)
             .args(["fuzz", verb, "--dev", &target])
             .env("RUSTC_BOOTSTRAP", "1");
-        command.env("VIPWARD_EBPF_OBJECT", workspace.bpf().join("vipward.o"));
         command
     };
     process::run(&mut cargo("build"))?;
-    // libFuzzer adds what it finds to the first directory; the committed corpus is only read.
+    // libFuzzer writes new inputs to the first directory and only reads the committed corpus.
     let found = workspace.target.join("fuzz").join(&target);
     std::fs::create_dir_all(&found).with_context(|| format!("failed to create {}", found.display()))?;
     let committed = Some(workspace.root.join("fuzz/corpus").join(&target)).filter(|dir| dir.is_dir());

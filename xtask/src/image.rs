@@ -1,4 +1,4 @@
-//! `image`: builds the agent as a static binary, and an image that has it and nothing else.
+//! `image`: builds the agent as a static binary, and an image with nothing else in it.
 
 mod binary;
 mod engine;
@@ -30,10 +30,11 @@ pub(crate) struct Args {
     /// Name and tag, with your registry if you push it there [default: vipward:VERSION]
     #[arg(long, value_name = "NAME:TAG")]
     tag: Option<String>,
-    /// What builds the image [default: the first of these that works]
+    /// The program that builds the image [default: the first of these that works]
     #[arg(long, value_enum)]
     engine: Option<EngineKind>,
-    /// Also save it as an archive, for `kind load image-archive`, `ctr images import` or `k3s ctr images import`
+    /// Also save it as an archive, for `kind load image-archive`, `ctr images import` or
+    /// `k3s ctr images import`
     #[arg(long, value_name = "FILE")]
     archive: Option<PathBuf>,
     /// Only build the static binary
@@ -43,10 +44,10 @@ pub(crate) struct Args {
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let watch = Stopwatch::start();
-    // Asked for first: who has no engine need not wait for the build to be told.
+    // Before the build, to fail early.
     let engine = if args.binary_only { None } else { Some(Engine::find(args.engine)?) };
     setup::ensure(workspace, &[Need::Build])?;
-    build_ebpf::build(workspace)?;
+    build_ebpf::build_embedded(workspace)?;
     let binary = binary::build(workspace, Target::find()?)?;
     let version = binary::version(&binary)?;
     let bytes = fs::metadata(&binary).with_context(|| format!("failed to read {}", binary.display()))?.len();
@@ -66,7 +67,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
 }
 
 fn save(engine: &Engine, tag: &str, archive: &Path) -> Result<()> {
-    // buildah refuses to write into an archive that is there.
+    // buildah does not overwrite an archive.
     match fs::remove_file(archive) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             return Err(error).with_context(|| format!("failed to replace {}", archive.display()));
@@ -79,7 +80,7 @@ fn save(engine: &Engine, tag: &str, archive: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A directory with what goes into the image, and nothing else.
+/// Fills a directory with the files of the image, and returns it.
 fn fill_context(workspace: &Workspace, binary: &Path) -> Result<PathBuf> {
     let context = workspace.target.join("image");
     fs::create_dir_all(&context).with_context(|| format!("failed to create {}", context.display()))?;
@@ -92,7 +93,7 @@ fn fill_context(workspace: &Workspace, binary: &Path) -> Result<PathBuf> {
     Ok(context)
 }
 
-/// A size for people; a tenth is as exact as they want it.
+/// Returns a size in MiB, rounded to a tenth.
 fn mebibytes(bytes: u64) -> String {
     let tenths = (bytes * 10 + (1 << 19)) >> 20;
     format!("{}.{} MiB", tenths / 10, tenths % 10)

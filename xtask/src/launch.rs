@@ -1,11 +1,11 @@
-//! `demo` and `bench`: build the program in `vipward-tests`, and become it.
+//! `demo` and `bench`: build a program and become it.
 
 use std::{ffi::OsString, os::unix::process::CommandExt as _};
 
 use anyhow::{Context as _, Result};
 
 use crate::{
-    build_ebpf, process, root,
+    build_ebpf, process, programs, root,
     setup::{self, Need},
     test_run,
     workspace::Workspace,
@@ -17,42 +17,24 @@ pub(crate) enum Program {
     Bench,
 }
 
-impl Program {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Demo => "vipward-demo",
-            Self::Bench => "vipward-bench",
-        }
-    }
-
-    fn needs(self) -> &'static [Need] {
-        match self {
-            Self::Demo => &[Need::Build, Need::Demo],
-            Self::Bench => &[Need::Build],
-        }
-    }
-}
-
-/// Does not return on success: the program takes our place, so that it gets Ctrl-C itself and can clean up.
+/// Builds the program and starts it in place of this process, so that the program itself receives
+/// Ctrl-C and can clean up. Returns only if that fails.
 pub(crate) fn run(workspace: &Workspace, program: Program, args: Vec<OsString>) -> Result<()> {
     root::check()?;
-    setup::ensure(workspace, program.needs())?;
-    build_ebpf::build(workspace)?;
-    process::step(&format!("building {} and the agent", program.name()));
-    let mut cargo = process::cargo();
-    cargo.current_dir(&workspace.root).args([
-        "build",
-        "--release",
-        "--bin",
-        "vipward",
-        "--bin",
-        program.name(),
-    ]);
-    process::run(cargo.args(["-p", "vipward", "-p", "vipward-tests"]))?;
-
-    let release = workspace.target.join("release");
-    let variables = test_run::variables(workspace, &release.join("vipward"))?;
-    let mut command = root::command(release.join(program.name()), &variables)?;
+    let (name, directory) = match program {
+        Program::Demo => {
+            setup::ensure(workspace, &[Need::Build, Need::Demo])?;
+            build_ebpf::build_embedded(workspace)?;
+            (programs::DEMO, programs::debug(workspace)?)
+        }
+        Program::Bench => {
+            setup::ensure(workspace, &[Need::Build])?;
+            build_ebpf::build_all(workspace)?;
+            (programs::BENCH, programs::release(workspace)?)
+        }
+    };
+    let variables = test_run::variables(workspace, &directory.join("vipward"))?;
+    let mut command = root::command(directory.join(name), &variables)?;
     let error = command.args(args).exec();
     Err(error).with_context(|| format!("failed to start `{}`", process::shown(&command)))
 }

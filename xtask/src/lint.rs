@@ -1,4 +1,4 @@
-//! `lint`: every check that needs no kernel, with a table of results at the end.
+//! `lint`: runs the checks that need no kernel, and prints a table of their results.
 
 mod members;
 mod sources;
@@ -15,18 +15,18 @@ use crate::{
     build_ebpf,
     compiler::Toolchain,
     process::{self, Stopwatch},
+    programs,
     setup::{self, Need},
     table, vendors,
     workspace::Workspace,
 };
 
-/// A check: what it is called, and how it is done.
+/// Name and function of a check.
 type Check = (&'static str, fn(&Workspace) -> Result<()>);
 
 const CHECKS: &[Check] = &[
     ("formatting", formatting),
     ("every crate has the lints", lints_everywhere),
-    ("the core does no I/O", pure_core),
     ("no leftovers", leftovers),
     ("shell scripts parse", shell_scripts),
     ("licences, bans, sources", dependencies),
@@ -38,15 +38,15 @@ const CHECKS: &[Check] = &[
     ("the CRD is the Rust type's", crd),
 ];
 
-/// What `kubectl apply` is given, which the agent's type defines.
+/// Custom resource definition, generated from the agent's type.
 const CRD: &str = "deploy/kubernetes/base/crd.yaml";
 
-/// The fuzz targets are a workspace of their own, which `--workspace` and `--all` do not reach.
+/// Manifest of the fuzz targets, a workspace that `--workspace` and `--all` do not reach.
 const FUZZ: &str = "fuzz/Cargo.toml";
 
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     setup::ensure(workspace, &[Need::Build, Need::Lint])?;
-    build_ebpf::build(workspace)?; // the agent embeds the object
+    build_ebpf::build_embedded(workspace)?;
     let mut rows = Vec::new();
     let mut failed = Vec::new();
     for (name, check) in CHECKS {
@@ -64,12 +64,10 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     if failed.is_empty() { Ok(()) } else { bail!("{} failed: {}", failed.len(), failed.join("; ")) }
 }
 
-/// The committed definition is what the agent prints.
+/// Checks that the committed definition is the one that the agent prints.
 fn crd(workspace: &Workspace) -> Result<()> {
-    let printed = process::output(&mut cargo(
-        workspace,
-        &["run", "--quiet", "-p", "vipward", "--bin", "vipward", "--", "crd"],
-    ))?;
+    let agent = programs::debug(workspace)?.join("vipward");
+    let printed = process::output(Command::new(agent).arg("crd"))?;
     let path = workspace.root.join(CRD);
     let committed =
         fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
@@ -87,7 +85,7 @@ fn cargo(workspace: &Workspace, args: &[&str]) -> Command {
 
 fn formatting(workspace: &Workspace) -> Result<()> {
     process::run(&mut cargo(workspace, &["fmt", "--all", "--check"]))?;
-    // Not `--all`, which formats the path dependencies again.
+    // `--all` would format the path dependencies again.
     process::run(&mut cargo(workspace, &["fmt", "--manifest-path", FUZZ, "--check"]))
 }
 
@@ -113,18 +111,13 @@ fn lints_everywhere(workspace: &Workspace) -> Result<()> {
     bail!("`[lints]` of {FUZZ} is not `[workspace.lints]` of Cargo.toml: copy it")
 }
 
-fn pure_core(workspace: &Workspace) -> Result<()> {
-    let files = tracked(workspace)?.into_iter().filter(|file| sources::is_core(file));
-    report(workspace, files, sources::impure_lines)
-}
-
 fn leftovers(workspace: &Workspace) -> Result<()> {
-    // There are companies of such names.
+    // Names of companies contain such words.
     let files = tracked(workspace)?.into_iter().filter(|file| file != vendors::TABLE);
     report(workspace, files, |_, text| sources::leftover_lines(text))
 }
 
-/// Fails with the lines that `find` objects to. Files that are no UTF-8 have no lines.
+/// Fails with the lines that `find` returns. Skips files that are not UTF-8.
 fn report(
     workspace: &Workspace,
     files: impl Iterator<Item = String>,
@@ -138,7 +131,7 @@ fn report(
     if lines.is_empty() { Ok(()) } else { bail!("\n  {}", lines.join("\n  ")) }
 }
 
-/// The files that belong to the project: tracked by git, or about to be.
+/// Returns the project's files: those that git tracks or would add.
 fn tracked(workspace: &Workspace) -> Result<Vec<String>> {
     let mut git = Command::new("git");
     git.current_dir(&workspace.root).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
@@ -178,20 +171,19 @@ fn clippy_host(workspace: &Workspace) -> Result<()> {
 fn clippy_fuzz(workspace: &Workspace) -> Result<()> {
     let mut clippy = cargo(workspace, &["clippy", "--quiet", "--manifest-path", FUZZ, "--all-targets"]);
     clippy.arg("--target-dir").arg(workspace.target.join("fuzz-clippy"));
-    clippy.env("VIPWARD_EBPF_OBJECT", workspace.bpf().join("vipward.o"));
     process::run(clippy.args(["--", "-D", "warnings"]))
 }
 
-/// `cargo clippy` would take the clippy of cargo's own toolchain; this is that of the eBPF compiler.
+/// Runs the clippy of the eBPF compiler. `cargo clippy` would run that of cargo's own toolchain.
 fn clippy_ebpf(workspace: &Workspace) -> Result<()> {
     let toolchain = Toolchain::find()?;
     let driver = setup::clippy_driver(&toolchain.compiler);
     let driver = driver.with_context(|| format!("{} has no clippy beside it", toolchain.compiler))?;
     for features in [&[][..], &["--features=bench"], &["--no-default-features"]] {
         let mut check = toolchain.cargo(workspace, "check");
-        check.args(features).arg("--target-dir").arg(workspace.target.join("bpf-clippy"));
+        check.arg("--quiet").args(features);
         check.env("RUSTC_WORKSPACE_WRAPPER", &driver).env("CLIPPY_CONF_DIR", &workspace.root);
-        // What cargo-clippy passes for `-- -D warnings`: the driver's own separator between words.
+        // cargo-clippy passes `-- -D warnings` to the driver in this form.
         check.env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
         process::run(check.stdout(Stdio::inherit()))?;
     }

@@ -8,6 +8,7 @@ mod launch;
 mod lint;
 mod object;
 mod process;
+mod programs;
 mod root;
 mod setup;
 mod simulate;
@@ -33,52 +34,57 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Find what building and testing need, and install what is missing
+    /// Find the tools that the other commands need, and install missing ones
     ///
-    /// On Debian and Ubuntu the missing is installed with apt-get and cargo, after saying what. Elsewhere the
-    /// commands are printed and the exit code is 1. Running it again costs less than two seconds.
+    /// On Debian and Ubuntu it prints and runs the commands of apt-get and cargo that install them.
+    /// Elsewhere it prints these commands and exits with 1. It takes less than two seconds when
+    /// nothing is missing.
     ///
-    /// The eBPF compiler is, in this order: the rustc named by `VIPWARD_EBPF_RUSTC`, a distribution's rustc with
-    /// `core` precompiled for bpfel-unknown-none, a rustup toolchain with rust-src.
+    /// The eBPF compiler is the first of these: the rustc that `VIPWARD_EBPF_RUSTC` names, a
+    /// distribution's rustc with `core` precompiled for bpfel-unknown-none, a rustup toolchain with
+    /// rust-src.
     Setup(setup::Args),
     /// Build the XDP objects and check them: BTF, programs and maps
     BuildEbpf(build_ebpf::Args),
     /// Run all tests in this machine's kernel (needs root)
     ///
-    /// Builds the objects and the agent, then runs unit tests, kernel fixtures, network-namespace tests, 20,000
-    /// simulated schedules and about ten seconds of each fuzz target. The last line is `N passed, N failed`.
+    /// Builds the XDP objects and the agent, then runs unit tests, kernel
+    /// fixtures, tests in network namespaces, 20,000 simulated schedules, and
+    /// each fuzz target for ten seconds. The last line is `N passed, N failed`.
     Test(test_run::Args),
-    /// Play the scenarios of a cluster: three nodes, a client, an API server (needs root)
+    /// Run the scenarios of a cluster: three nodes, a client, an API server (needs root)
     ///
-    /// They are part of `test` too. With `KUBECONFIG` set they run against the API server that it names, which should be
-    /// one for tests: Nodes, Services and `VirtualIP` objects are made there, and removed.
+    /// `test` runs them too. With `KUBECONFIG` set they run against the API server that it names.
+    /// They create and delete Nodes, Services and `VirtualIP` objects there, so use a server for
+    /// tests. `VIPWARD_API_BACKUP` names a program that restores its store (CONTRIBUTING.md).
     E2e(test_run::ClusterArgs),
-    /// Play random schedules of crashes, pauses and partitions against the ownership engine
+    /// Run random schedules of crashes, pauses and partitions against the ownership engine
     ///
-    /// `--seeds N` says how many, `--seed S` the first; `--trace --seed S` shows one; docs/SIMULATION.md has the rest.
+    /// `--seeds N` sets their number, `--seed S` the first, `--trace --seed S` shows one.
+    /// docs/SIMULATION.md has the rest.
     Simulate(PassedOn),
     /// Check formatting, lints, licences, unused dependencies and documentation
     Lint,
-    /// Tell the story on a LAN and in a cluster in network namespaces (needs root)
+    /// Show Vipward on a LAN and in a cluster, in network namespaces (needs root)
     Demo(DemoArgs),
     /// Measure speed and memory against the kernel and bare XDP programs (needs root)
     ///
     /// `bench kubernetes` measures three agents and their API server with 10,000 Services.
     Bench(PassedOn),
-    /// Make the table of MAC vendors anew, from the listings that the crate oui-data packs
+    /// Generate the table of MAC vendors from the listings in the crate oui-data
     Vendors,
-    /// Build the agent as a static binary, and an image that has it and nothing else
+    /// Build the agent as a static binary, and an image with nothing else in it
     ///
-    /// With whichever of buildah, podman and docker works here, in this order.
+    /// It uses the first of buildah, podman and docker that works here.
     Image(image::Args),
 }
 
 #[derive(clap::Args)]
 struct DemoArgs {
-    /// Leave the LAN up and print what to try by hand
+    /// Leave the LAN up and print commands to try
     #[arg(long, conflicts_with = "down")]
     keep: bool,
-    /// Remove what `--keep` left
+    /// Remove the LAN that `--keep` left
     #[arg(long)]
     down: bool,
     #[command(flatten)]
@@ -119,7 +125,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Vendors => vendors::run(&workspace),
         Command::Image(args) => image::run(&workspace, &args),
         Command::Bench(args) => {
-            // Behind the name of what is measured, `--` is an argument like any other to clap.
+            // After a subcommand's name, clap passes `--` on as an argument.
             let args = args.args.into_iter().filter(|arg| arg != "--").collect();
             launch::run(&workspace, launch::Program::Bench, args)
         }

@@ -1,16 +1,16 @@
-//! Reads a BPF object: its programs, its maps, and whether it has type information.
+//! Reads the programs, maps and type information of a BPF object.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use object::{Architecture, Object as _, ObjectSection as _, ObjectSymbol, SymbolKind};
 
-/// Bytes of one instruction slot.
+/// Size of one instruction slot, in bytes.
 const SLOT: usize = 8;
-/// The opcode of the one instruction that takes two slots: load a 64-bit immediate.
+/// Opcode of the only instruction that takes two slots: load a 64-bit immediate.
 const LD_IMM64: u8 = 0x18;
 /// The first bytes of a little-endian `.BTF` section.
 const BTF_MAGIC: [u8; 2] = [0x9f, 0xeb];
 
-/// What is in an object.
+/// Content of an object.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Report {
     pub(crate) programs: Vec<Program>,
@@ -19,15 +19,15 @@ pub(crate) struct Report {
     pub(crate) has_btf: bool,
 }
 
-/// One function: a program, or one that programs call (in `.text`).
+/// A function: a program, or a function in `.text` that programs call.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Program {
     pub(crate) name: String,
     pub(crate) section: String,
     pub(crate) bytes: usize,
-    /// As the kernel counts them: slots of eight bytes.
+    /// Instructions as the kernel counts them: slots of eight bytes.
     pub(crate) instructions: usize,
-    /// Those that take two slots.
+    /// Instructions that take two slots.
     pub(crate) wide: usize,
 }
 
@@ -38,7 +38,7 @@ impl Program {
             section: section.to_owned(),
             bytes: code.len(),
             instructions: code.len() / SLOT,
-            // The second slot of a wide instruction has opcode 0, so it is never counted itself.
+            // The second slot of a wide instruction has opcode 0, so it is not counted itself.
             wide: code.chunks_exact(SLOT).filter(|slot| slot[0] == LD_IMM64).count(),
         }
     }
@@ -78,7 +78,7 @@ impl Report {
         Ok(report)
     }
 
-    /// Refuses an object that the agent could not use, naming everything that is wrong with it.
+    /// Fails if the agent could not use the object, and names every fault.
     pub(crate) fn check(&self, programs: &[&str], maps: &[&str]) -> Result<()> {
         let mut faults = Vec::new();
         if !self.has_btf {

@@ -1,7 +1,5 @@
 //! Runs child processes and reports their failures with the command that was run.
 
-#![expect(clippy::disallowed_methods, reason = "commands are found on PATH, and steps are timed")]
-
 use std::{
     env,
     ffi::OsStr,
@@ -12,17 +10,17 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-/// The cargo that started us, so that its toolchain is used throughout.
+/// Returns the cargo that started this process, so that every step uses the same toolchain.
 pub(crate) fn cargo() -> Command {
     Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// Says on stderr what is being done now.
+/// Prints to stderr the step that begins.
 pub(crate) fn step(what: &str) {
     eprintln!("==> {what}");
 }
 
-/// Times a step.
+/// Measures the time of a step.
 pub(crate) struct Stopwatch(Instant);
 
 impl Stopwatch {
@@ -35,7 +33,7 @@ impl Stopwatch {
     }
 }
 
-/// Runs `command` with our own stdio; a failure names the command.
+/// Runs `command` with this process's stdio. An error names the command.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("failed to start `{}`", shown(command)))?;
     if !status.success() {
@@ -44,7 +42,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs `command` and returns its stdout; a failure carries its stderr.
+/// Runs `command` and returns its stdout. An error carries its stderr.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("failed to start `{}`", shown(command)))?;
     if !output.status.success() {
@@ -54,8 +52,8 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("`{}` printed no UTF-8", shown(command)))
 }
 
-/// What `command` says about itself, on stdout or stderr and whatever its exit code; none when it cannot be
-/// run or prints nothing (a program whose libraries are missing).
+/// Returns what `command` prints about itself, on stdout or stderr, whatever its exit code. Returns
+/// `None` if it cannot run, lacks a library, or prints nothing.
 pub(crate) fn banner(command: &mut Command) -> Option<String> {
     let output = command.output().ok()?;
     let said = [output.stdout, output.stderr].concat();
@@ -63,13 +61,13 @@ pub(crate) fn banner(command: &mut Command) -> Option<String> {
     (!said.trim().is_empty() && !said.contains("error while loading shared libraries")).then_some(said)
 }
 
-/// The command as one would type it.
+/// Returns the command as a user would type it.
 pub(crate) fn shown(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(OsStr::to_string_lossy).map(|word| quoted(&word)).collect::<Vec<_>>().join(" ")
 }
 
-/// `word` as a shell takes it for one word.
+/// Returns `word`, quoted if a shell would not read it as one word.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -79,31 +77,31 @@ pub(crate) fn quoted(word: &str) -> String {
     }
 }
 
-/// The directories in which programs are looked for: PATH, then those that users' PATHs often lack.
+/// Returns the directories to search for programs: PATH, then those that a user's PATH often lacks.
 fn program_dirs() -> Vec<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let usual = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
     env::split_paths(&path).chain(cargo_bin()).chain(usual).collect()
 }
 
-/// Where `cargo install` puts programs.
+/// Returns the directory into which `cargo install` puts programs.
 fn cargo_bin() -> Option<PathBuf> {
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
     Some(home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")))?.join("bin"))
 }
 
-/// The program `name`, if it is installed.
+/// Returns the path of the program `name`, if it is installed.
 pub(crate) fn find(name: &str) -> Option<PathBuf> {
     program_dirs().into_iter().map(|dir| dir.join(name)).find(|path| path.is_file())
 }
 
-/// PATH for children: what [`find`] searches, then `more`.
+/// Returns the PATH for child processes: the directories that [`find`] searches, then `more`.
 pub(crate) fn path_with(more: &[PathBuf]) -> Result<std::ffi::OsString> {
     let dirs = program_dirs();
     env::join_paths(dirs.iter().chain(more)).context("a directory on PATH has a colon in its name")
 }
 
-/// Writes `bytes` to `path` unless they are there already, so that the file's time says when it changed.
+/// Writes `bytes` to `path`, unless the file has them already: its time then says when it changed.
 pub(crate) fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<bool> {
     if std::fs::read(path).is_ok_and(|old| old == bytes) {
         return Ok(false);

@@ -1,6 +1,4 @@
-//! Runs single commands as root, so that what cargo builds still belongs to the user.
-
-#![expect(clippy::disallowed_methods, reason = "sudo drops variables that the command needs")]
+//! Runs single commands as root. Cargo never runs as root, so its files belong to the user.
 
 use std::{
     env,
@@ -16,14 +14,15 @@ pub(crate) fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
-/// Fails when there is no way to run something as root: said before building, not after.
+/// Fails if nothing can run as root here. Called before a build, to fail early.
 pub(crate) fn check() -> Result<()> {
     prefix(&[]).map(drop)
 }
 
-/// The words to put before a command that needs root: none for root, sudo for others.
+/// Returns the words to put before a command that needs root: none for root, sudo for others.
 ///
-/// `sudo -E` alone is not enough: sudo sets its own PATH (which `variables` may name), and on some systems HOME.
+/// `sudo -E` alone is not enough: sudo sets its own PATH, which `variables` may name, and on some
+/// systems its own HOME.
 pub(crate) fn prefix(variables: &[(&str, OsString)]) -> Result<Vec<OsString>> {
     if is_root() {
         return Ok(Vec::new());
@@ -37,7 +36,7 @@ pub(crate) fn prefix(variables: &[(&str, OsString)]) -> Result<Vec<OsString>> {
     Ok(words)
 }
 
-/// `program` as root.
+/// Returns a command that runs `program` as root.
 pub(crate) fn command(program: impl AsRef<OsStr>, variables: &[(&str, OsString)]) -> Result<Command> {
     let prefix = prefix(variables)?;
     let mut command = match prefix.split_first() {

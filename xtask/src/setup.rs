@@ -1,4 +1,4 @@
-//! `setup`: finds what building and testing need, and installs what is missing.
+//! `setup`: finds the tools that the other commands need, and installs missing ones.
 
 mod install;
 mod probe;
@@ -21,12 +21,12 @@ use crate::{
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only say what is there; fail when something is missing
+    /// Only print the tools that are installed; fail if one is missing
     #[arg(long)]
     check: bool,
 }
 
-/// What a requirement is needed for.
+/// Use of a requirement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Need {
     Build,
@@ -46,7 +46,7 @@ impl Need {
     }
 }
 
-/// Something that is installed.
+/// Requirement that is installed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Found {
     version: String,
@@ -75,7 +75,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Makes sure that what `needs` name is there, installing it where that is possible. Silent when all is.
+/// Installs the requirements of `needs` that are missing. Prints nothing if none is.
 pub(crate) fn ensure(workspace: &Workspace, needs: &[Need]) -> Result<()> {
     compiler::check_override()?;
     let wanted: Vec<_> =
@@ -84,10 +84,9 @@ pub(crate) fn ensure(workspace: &Workspace, needs: &[Need]) -> Result<()> {
     if missing.is_empty() { Ok(()) } else { install_and_verify(workspace, &missing) }
 }
 
-/// The clippy that belongs to the eBPF compiler.
 pub(crate) use self::probe::clippy_driver;
 
-/// A python3 that has scapy, for the tests.
+/// Returns a python3 that can import scapy.
 pub(crate) fn python_with_scapy() -> Option<PathBuf> {
     probe::python_with_scapy().map(|(python, _)| python)
 }
@@ -101,7 +100,7 @@ fn install_and_verify(workspace: &Workspace, missing: &[&'static Requirement]) -
     bail!("still missing after installing: {}", names(&still))
 }
 
-/// Asks for all of them at once: most answers are a process that starts and ends.
+/// Probes all requirements in parallel: most probes wait for a process.
 fn probe_all(workspace: &Workspace, requirements: &[&'static Requirement]) -> Vec<Probed> {
     thread::scope(|scope| {
         let probes: Vec<_> =

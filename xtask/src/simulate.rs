@@ -1,4 +1,4 @@
-//! `simulate`: plays random schedules against the ownership engine.
+//! `simulate`: runs random schedules against the ownership engine.
 
 use std::{ffi::OsString, process::Command};
 
@@ -10,24 +10,24 @@ use crate::{
     workspace::Workspace,
 };
 
-/// The simulator, optimised.
+/// Cargo's arguments for the simulator with its own profile.
 pub(crate) const SCOPE: &[&str] = &["--profile=simulation", "-p", "vipward-simulation"];
-/// How many schedules are part of every test run.
+/// Number of schedules in a test run.
 const SEEDS: &str = "20000";
 
-/// Passes `args` on to the simulator.
+/// Runs the simulator with `args`.
 pub(crate) fn run(workspace: &Workspace, args: &[OsString]) -> Result<()> {
     process::run(build(workspace)?.args(args))
 }
 
-/// Plays the schedules that every test run does, when they are meant by `filters`.
+/// Runs the schedules of a test run, unless `filters` exclude them.
 pub(crate) fn test(workspace: &Workspace, filters: &[String]) -> Result<Option<Step>> {
     const NAME: &str = "simulation";
     if !filters.is_empty() && !filters.iter().any(|filter| NAME.contains(filter.as_str())) {
         return Ok(None);
     }
     let mut simulator = build(workspace)?;
-    process::step(&format!("playing {SEEDS} schedules"));
+    process::step(&format!("simulating {SEEDS} schedules"));
     let watch = Stopwatch::start();
     let passed = process::run(simulator.args(["--seeds", SEEDS]));
     if let Err(error) = &passed {
@@ -36,7 +36,7 @@ pub(crate) fn test(workspace: &Workspace, filters: &[String]) -> Result<Option<S
     Ok(Some(Step { name: NAME.to_owned(), passed: passed.is_ok(), seconds: watch.seconds() }))
 }
 
-/// The simulator, built.
+/// Builds the simulator and returns the command that runs it.
 fn build(workspace: &Workspace) -> Result<Command> {
     process::step("building the simulator");
     let mut cargo = process::cargo();

@@ -2,8 +2,8 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
-/// A borderless table: one header, two spaces between columns, no trailing blanks.
-/// The columns in `numbers` are aligned to the right.
+/// Returns a table without borders: a header, two spaces between columns, no trailing blanks. The
+/// columns in `numbers` are aligned to the right.
 pub(crate) fn render<const N: usize>(header: [&str; N], numbers: &[usize], rows: &[[String; N]]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(header).add_rows(rows.iter().map(|row| row.iter()));

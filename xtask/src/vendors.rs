@@ -1,4 +1,4 @@
-//! `vendors`: makes the agent's table of MAC address prefixes from the IEEE's listings, as a crate packs them.
+//! `vendors`: makes the table of MAC address prefixes from the IEEE's listings in a crate.
 
 use std::{
     collections::BTreeMap,
@@ -12,17 +12,18 @@ use serde_json::Value;
 
 use crate::{process, workspace::Workspace};
 
-/// The crate that packs the listings. Only its data is used: compiled, it is 6 MB that the loader must relocate.
+/// Crate that packs the listings. Only its data is used: compiled, it is 6 MB that the loader must
+/// relocate.
 const CRATE: &str = "oui-data";
-/// Its version, and when that was published: both change together.
+/// Version of the crate. Change [`PUBLISHED`] with it.
 const VERSION: &str = "0.2.4";
 const PUBLISHED: &str = "2026-10-17";
 
-/// The files of the listings that can be MAC addresses: company ids (CID) cannot.
+/// Listings of MAC address blocks; company ids (CID) are no addresses.
 const LISTINGS: &[&str] = &["oui.csv", "oui28.csv", "oui36.csv", "iab.csv"];
-/// Where the table goes.
-pub(crate) const TABLE: &str = "agent/src/core/vendor/prefixes.txt";
-/// Blocks that the registry keeps to divide them: the parts are what is assigned.
+/// Path of the table.
+pub(crate) const TABLE: &str = "vendors/prefixes.txt";
+/// Owner of blocks that the registry divides; their parts have lines of their own.
 const DIVIDED: &str = "IEEE Registration Authority";
 
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
@@ -47,14 +48,15 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// A prefix of six, seven or nine digits and who has it; none for what says nothing about a frame.
+/// Returns a prefix of six, seven or nine digits and its owner, or `None` for a line that does not
+/// identify a sender.
 fn entry(prefix: &str, name: &str) -> Result<Option<(String, String)>> {
     let prefix = prefix.trim().to_ascii_uppercase();
     let is_prefix = matches!(prefix.len(), 6 | 7 | 9) && prefix.bytes().all(|byte| byte.is_ascii_hexdigit());
     ensure!(is_prefix, "{prefix:?} is no prefix of 24, 28 or 36 bits");
     let name = name.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
     let name = name.collect::<Vec<_>>().join(" ");
-    // An assignment with the bit for local use dates from before that bit meant anything.
+    // Assignments with the bit for local use are older than the meaning of that bit.
     let local = u8::from_str_radix(&prefix[..2], 16)? & 2 != 0;
     Ok((!local && !name.is_empty() && name != DIVIDED).then_some((prefix, name)))
 }
@@ -72,7 +74,7 @@ fn render(vendors: &BTreeMap<String, String>) -> String {
     table
 }
 
-/// Where cargo has unpacked the crate: it is fetched for a package that is made for this alone.
+/// Fetches the crate for a temporary package, and returns the directory where cargo unpacked it.
 fn fetch(workspace: &Workspace) -> Result<PathBuf> {
     let package = workspace.target.join("vendors");
     let manifest = package.join("Cargo.toml");

@@ -1,4 +1,4 @@
-//! Version numbers as tools print them.
+//! Finds version numbers in what tools print.
 
 use std::fmt;
 
@@ -15,8 +15,8 @@ impl Version {
         Self { major, minor, patch }
     }
 
-    /// The first version number in `text`: at least two parts, starting at the beginning of a word or after
-    /// letters (`v7.1.0`, `iproute2-6.1.0`, `LLVM22.1.8`). A patch that is not there is 0.
+    /// Returns the first version number in `text`: two or three numbers with points between them,
+    /// such as in `v7.1.0`, `iproute2-6.1.0` or `LLVM22.1.8`. Without a third number, patch is 0.
     pub(crate) fn find(text: &str) -> Option<Self> {
         let mut rest = text;
         loop {

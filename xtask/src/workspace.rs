@@ -1,4 +1,4 @@
-//! Where things are: the workspace's root, its members and its target directory, as cargo knows them.
+//! Paths of the workspace: root, members and target directory, as cargo reports them.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::process;
 
-/// The workspace that this xtask belongs to.
+/// Workspace of this xtask.
 pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
     pub(crate) target: PathBuf,
@@ -39,12 +39,12 @@ impl Workspace {
         })
     }
 
-    /// Where the XDP objects are.
+    /// Returns the directory of the XDP objects.
     pub(crate) fn bpf(&self) -> PathBuf {
         self.target.join("bpf")
     }
 
-    /// Where tools are that are unpacked for this workspace only.
+    /// Returns the directory of tools that are unpacked for this workspace only.
     pub(crate) fn tools(&self) -> PathBuf {
         self.target.join("tools")
     }

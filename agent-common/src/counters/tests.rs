@@ -18,7 +18,7 @@ fn every_outcome_has_a_counter_of_its_own() {
 }
 
 #[test]
-fn what_cpus_counted_is_added_up() {
+fn the_counters_of_all_cpus_are_added_up() {
     let words: [u64; size_of::<Counters>() / 8] = core::array::from_fn(|i| i as u64);
     let counters: Counters = bytemuck::cast(words);
     let sum: [u64; size_of::<Counters>() / 8] = bytemuck::cast(counters.plus(counters));

@@ -6,7 +6,7 @@ use super::*;
 
 const KINDS: [EventKind; 5] =
     [EventKind::Conflict, EventKind::Contested, EventKind::Moved, EventKind::Yielded, EventKind::Sighted];
-/// Where the kind stands in a record.
+/// The offset of the kind in a record.
 const KIND_AT: usize = 16;
 
 fn event(kind: EventKind) -> Event {
@@ -26,7 +26,7 @@ fn event(kind: EventKind) -> Event {
 }
 
 #[test]
-fn what_an_event_says_is_one_word() {
+fn the_name_of_an_event_is_one_word() {
     let words = ["conflict", "contested", "moved", "yielded", "sighted", "probed"];
     for (number, word) in (1_u32..).zip(words) {
         let kind: EventKind = *bytemuck::checked::from_bytes(bytemuck::bytes_of(&number));
@@ -38,7 +38,7 @@ fn what_an_event_says_is_one_word() {
 fn a_record_is_read_back_as_it_was_written_wherever_it_lies() {
     for kind in KINDS {
         let event = event(kind);
-        // One byte further is no alignment at all.
+        // One byte further, nothing is aligned.
         let mut moved = vec![0];
         moved.extend_from_slice(bytemuck::bytes_of(&event));
         assert_eq!(Event::from_bytes(&moved[1..]), Some(event));
@@ -92,7 +92,7 @@ proptest! {
     }
 
     #[test]
-    fn a_word_tells_the_mac_to_its_own_generation_alone(mac: [u8; 6], generation: u16, other: u16) {
+    fn a_word_gives_its_mac_to_its_own_generation_only(mac: [u8; 6], generation: u16, other: u16) {
         let word = Yield::to_word(MacAddr(mac), generation);
         prop_assert_eq!(Yield::of_generation(word, generation), Some(MacAddr(mac)));
         if other != generation {

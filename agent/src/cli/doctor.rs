@@ -1,11 +1,11 @@
 //! `vipward doctor`: what is examined, and how it is printed.
 
 use clap::Args;
+use vipward_core::config::InterfacePattern;
 
 use super::{Output, PinArgs};
-use crate::core::config::InterfacePattern;
 
-/// What follows `vipward doctor --help`.
+/// The text after `vipward doctor --help`.
 pub(super) const HELP: &str = "\
 Exit codes: 0 when nothing is red, 8 when something is; with --strict also when something is yellow or unknown.
 
@@ -19,8 +19,8 @@ pub struct DoctorArgs {
     /// Where the pins are.
     #[command(flatten)]
     pub pins: PinArgs,
-    /// The interfaces to examine, by name or glob; repeatable. Default: those that the program is attached to, and those
-    /// that an agent would attach to.
+    /// The interfaces to examine, by name or glob; repeatable. Default: those that the program is
+    /// attached to, and those that an agent would attach to.
     #[arg(long = "interface", value_name = "GLOB")]
     pub interfaces: Vec<InterfacePattern>,
     /// Fail also when something is yellow or unknown.

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::{AccessArgs, PinArgs, ReportFormat, ServiceArgs, who_has};
 
-/// What follows `vipward explain --help`.
+/// The text after `vipward explain --help`.
 const HELP: &str = "\
 In a cluster, from anywhere with a kubeconfig; on the node that holds the VIP it sees the most:
 
@@ -30,7 +30,8 @@ pub struct ExplainArgs {
     /// How to print it.
     #[arg(short, long, value_enum, default_value_t = ReportFormat::Table)]
     pub output: ReportFormat,
-    /// The interface to ask the segment through. Default: where an agent here has it, else the one whose subnet contains it.
+    /// The interface to ask the segment through. Default: where an agent here has it, else the one
+    /// whose subnet contains it.
     #[arg(short, long, value_name = "IFACE")]
     pub interface: Option<String>,
     /// The cluster.
@@ -39,7 +40,8 @@ pub struct ExplainArgs {
     /// The namespace of the nodes' Leases.
     #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE", default_value = "vipward-system")]
     pub lease_namespace: String,
-    /// The file of a standalone agent on this host; ~/.kube/config is not looked for then, unless a --context is named.
+    /// The file of a standalone agent on this host; ~/.kube/config is not looked for then, unless a
+    /// --context is named.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Where the pins of an agent are.

@@ -7,16 +7,16 @@ use std::{
     time::Duration,
 };
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser};
 use ipnet::Ipv4Net;
 use vipward_common::Policy;
-
-use super::{AccessArgs, PagesArgs, PlaneArgs};
-use crate::core::{
+use vipward_core::{
     cluster::Selector,
     config::{InterfacePattern, XdpMode, conflict_quiet, probe_repeat, probe_timing},
     conflict, probing, services,
 };
+
+use super::{AccessArgs, PagesArgs, PlaneArgs};
 
 /// What follows `vipward kubernetes --help`.
 pub(super) const HELP: &str = "\
@@ -33,7 +33,12 @@ pub struct KubernetesArgs {
     #[command(flatten)]
     pub api: ApiArgs,
     /// The name of this node's Node object.
-    #[arg(long, value_name = "NAME", env = "NODE_NAME")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "NODE_NAME",
+        value_parser = clap::builder::NonEmptyStringValueParser::new()
+    )]
     pub node_name: Option<String>,
     /// This agent's Pod, to find out why it is told to end.
     #[arg(long, value_name = "NAME", env = "POD_NAME")]
@@ -60,9 +65,12 @@ pub struct KubernetesArgs {
     /// The most frames a second that announce, over all VIPs.
     #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
     pub announce_rate: u32,
-    /// What is asked of the segment, and answered there.
+    /// How addresses are probed.
     #[command(flatten)]
-    pub segment: SegmentArgs,
+    pub probing: ProbingArgs,
+    /// How conflicts are dealt with.
+    #[command(flatten)]
+    pub conflicts: ConflictArgs,
     /// The pages.
     #[command(flatten)]
     pub pages: PagesArgs,
@@ -174,14 +182,15 @@ pub struct OwnershipArgs {
     pub handover_pace: Duration,
 }
 
-/// How addresses are probed and conflicts dealt with.
+/// How addresses are probed.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Conflicts")]
-pub struct SegmentArgs {
+#[command(next_help_heading = "Probing")]
+#[expect(clippy::struct_field_names, reason = "the fields are named like the options")]
+pub struct ProbingArgs {
     /// Probes that ask whether an address is in use, before its VIP is taken for the first time; 0 for none.
     #[arg(long, value_name = "N", default_value_t = probing::Settings::DEFAULT.count, value_parser = clap::value_parser!(u32).range(0..=20))]
     pub probe_count: u32,
-    /// The time between two of them, or rfc5227 for the times of the RFC (six to nine seconds in all).
+    /// The time between two of them, or rfc5227 for the times of the RFC (four to seven seconds in all).
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = probe_timing)]
     pub probe_interval: probing::Timing,
     /// The time between two probes for a VIP that is held, which find rivals that only answer; 0s for none.
@@ -190,6 +199,30 @@ pub struct SegmentArgs {
     /// The most probes a second, over all VIPs.
     #[arg(long, value_name = "N", default_value_t = probing::Settings::DEFAULT.rate, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub probe_rate: u32,
+}
+
+fn probe_repeat_of(text: &str) -> anyhow::Result<Duration> {
+    let repeat = humantime::parse_duration(text)?;
+    probe_repeat(repeat)?;
+    Ok(repeat)
+}
+
+impl ProbingArgs {
+    /// Returns the settings.
+    pub fn settings(&self) -> probing::Settings {
+        probing::Settings {
+            count: self.probe_count,
+            timing: self.probe_interval,
+            repeat: (!self.probe_repeat.is_zero()).then_some(self.probe_repeat),
+            rate: self.probe_rate,
+        }
+    }
+}
+
+/// How conflicts are dealt with.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Conflicts")]
+pub struct ConflictArgs {
     /// When a VIP that another host claims is announced again: at once and every 10s while it goes on, once a conflict, or
     /// never. The claims are dropped in any case.
     #[arg(long, value_enum, default_value_t = DefendArg::Always)]
@@ -200,26 +233,9 @@ pub struct SegmentArgs {
     pub conflict_quiet: Duration,
 }
 
-fn probe_repeat_of(text: &str) -> anyhow::Result<Duration> {
-    let repeat = humantime::parse_duration(text)?;
-    probe_repeat(repeat)?;
-    Ok(repeat)
-}
-
-impl SegmentArgs {
-    /// How addresses are probed.
-    pub fn probe(&self) -> probing::Settings {
-        let repeat = (!self.probe_repeat.is_zero()).then_some(self.probe_repeat);
-        probing::Settings {
-            count: self.probe_count,
-            timing: self.probe_interval,
-            repeat,
-            rate: self.probe_rate,
-        }
-    }
-
-    /// How conflicts are dealt with.
-    pub fn conflicts(&self) -> conflict::Settings {
+impl ConflictArgs {
+    /// Returns the settings.
+    pub fn settings(&self) -> conflict::Settings {
         conflict::Settings { defend: self.defend.into(), quiet: self.conflict_quiet }
     }
 }
@@ -290,7 +306,7 @@ pub struct MoveArgs {
     /// The VIP.
     pub address: std::net::Ipv4Addr,
     /// The node that is to hold it.
-    #[arg(long, value_name = "NODE")]
+    #[arg(long, value_name = "NODE", value_parser = NonEmptyStringValueParser::new())]
     pub to: String,
     /// How long to wait until it holds it.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]

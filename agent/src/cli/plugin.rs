@@ -1,5 +1,5 @@
-//! The same binary as a plugin of kubectl: called `kubectl-vip`, it is `kubectl vip`; called `kubectl_complete-vip`, it
-//! completes what is typed after that.
+//! The same binary as a plugin of kubectl: called `kubectl-vip`, it is `kubectl vip`; called
+//! `kubectl_complete-vip`, it completes what is typed after that.
 
 use std::{ffi::OsStr, path::Path};
 
@@ -7,14 +7,15 @@ use clap::{Command, CommandFactory};
 
 use super::Cli;
 
-/// What follows `kubectl vip --help`.
+/// The text after `kubectl vip --help`.
 const HELP: &str = "\
 This is vipward under the name of a kubectl plugin. `status`, `explain` and `move` go to the API server, of the context that
 --context names. `who-has` asks the segments of the machine that it runs on, and so does `explain` at its end; `watch` and
 `doctor` look at that machine, which is to be a node.";
-/// What only a node's service manager, a DaemonSet or an installation calls.
+/// The subcommands that only a service manager, a DaemonSet or an installation calls.
 const NOT_FOR_A_DESK: [&str; 4] = ["agent", "kubernetes", "unload", "completions"];
-/// What ends the answer to kubectl's question for completions: file names are none (cobra's `NoFileComp`).
+/// What ends the answer to kubectl's question for completions: file names are none (cobra's
+/// `NoFileComp`).
 const NO_FILES: &str = ":4";
 
 /// The name that the binary was called by.
@@ -38,7 +39,7 @@ impl CalledAs {
         }
     }
 
-    /// The command line as it is taught under that name.
+    /// Returns the command line as it is taught under that name.
     pub fn command(self) -> Command {
         let command = Cli::command();
         match self {
@@ -53,7 +54,8 @@ impl CalledAs {
     }
 }
 
-/// What the last of `words`, which are typed after `kubectl vip`, may become: one a line, as kubectl reads it.
+/// Returns what the last of `words`, which are typed after `kubectl vip`, may become: one a line,
+/// as kubectl reads it.
 pub fn complete(words: &[String]) -> String {
     let (last, before) = words.split_last().map_or(("", &[][..]), |(last, before)| (last.as_str(), before));
     let mut command = CalledAs::Plugin.command();

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use super::PinArgs;
 
-/// What follows `vipward watch --help`.
+/// The text after `vipward watch --help`.
 pub(super) const HELP: &str = "\
 Keys: q or Ctrl-C leaves; arrows, Page Up, Page Down, Home and End scroll; / takes a filter: every word must be somewhere
 in the row (an address, an interface, a MAC, a role, or `trouble`), Enter keeps it and Escape takes it away.
@@ -30,7 +30,7 @@ pub struct WatchArgs {
     pub output: LinesArg,
 }
 
-/// How lines look.
+/// The form of lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum LinesArg {
     /// For people.

@@ -8,7 +8,6 @@ use std::{
 use clap::{Args, ValueEnum};
 
 use super::PinArgs;
-use crate::core::vendor;
 
 /// `vipward who-has`.
 #[derive(Args, Debug)]
@@ -17,7 +16,8 @@ pub struct WhoHasArgs {
     /// The address to ask for.
     #[arg(value_parser = address)]
     pub address: Ipv4Addr,
-    /// The interface to ask through. Default: where an agent here has it, else the one whose subnet contains the address.
+    /// The interface to ask through. Default: where an agent here has it, else the one whose subnet
+    /// contains the address.
     #[arg(short, long, value_name = "IFACE")]
     pub interface: Option<String>,
     /// How often to ask.
@@ -34,7 +34,7 @@ pub struct WhoHasArgs {
     pub pins: PinArgs,
 }
 
-/// How the report is printed.
+/// The form of the report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum ReportFormat {
     /// For people.
@@ -48,7 +48,7 @@ fn after_help() -> String {
         "It asks by ARP probes (RFC 5227), which change nobody's cache; it needs CAP_NET_RAW, and CAP_BPF to read the pins.\n\
          Exit codes: 0 one answers, 6 nobody, 7 more than one, 1 it failed, 4 CAP_NET_RAW is missing.\n\
          Vendor names are as of {}.",
-        vendor::table_date()
+        vipward_vendors::table_date()
     )
 }
 

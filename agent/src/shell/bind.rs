@@ -1,6 +1,7 @@
-//! VIPs as local addresses: puts them on an interface, takes them away, and knows them again after a crash.
+//! Binds VIPs as local addresses, removes them, and recognizes them after a crash.
 //!
-//! The mark is the address label: the kernel keeps it, every tool shows it, and it survives the agent.
+//! The mark is the address label: the kernel keeps it, every tool shows it, and it outlives the
+//! agent.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,9 +12,9 @@ use std::path::Path;
 use rtnetlink::packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use rtnetlink::packet_route::address::{AddressAttribute, AddressMessage, AddressScope};
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
+use vipward_core::net::NetView;
 
 use super::netlink::{self, Exchange, ExchangeError, NetlinkError};
-use crate::core::net::NetView;
 
 #[cfg(test)]
 mod tests;
@@ -26,18 +27,18 @@ const CONF: &str = "/proc/sys/net/ipv4/conf";
 /// "Always use the best local address for this target" (ip-sysctl): never the VIP.
 const ARP_ANNOUNCE_BEST: u8 = 2;
 
-/// What failed, and why.
+/// A failed change of an address.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// There is nothing to bind to.
+    /// The interface does not exist.
     #[error("cannot bind {vip} to {interface}: there is no such interface")]
     NoInterface {
         /// The address.
         vip: Ipv4Addr,
-        /// Where it should go.
+        /// The interface.
         interface: String,
     },
-    /// Somebody else's address.
+    /// The address was there before, without the agent's label.
     #[error(
         "{vip}/32 is on {interface} already and is not ours (its label is not {LABEL:?}); \
          remove it (ip address del {vip}/32 dev {interface}) or drop `bind` for it"
@@ -45,7 +46,7 @@ pub enum BindError {
     NotOurs {
         /// The address.
         vip: Ipv4Addr,
-        /// Where it is.
+        /// The interface.
         interface: String,
     },
     /// The kernel refused to add it.
@@ -53,9 +54,9 @@ pub enum BindError {
     Add {
         /// The address.
         vip: Ipv4Addr,
-        /// Where it should go.
+        /// The interface.
         interface: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: ExchangeError,
     },
@@ -64,9 +65,9 @@ pub enum BindError {
     Remove {
         /// The address.
         vip: Ipv4Addr,
-        /// Where it is.
+        /// The interface.
         interface: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: ExchangeError,
     },
@@ -75,9 +76,9 @@ pub enum BindError {
     Observe(#[from] NetlinkError),
 }
 
-/// Puts `vip`/32 on `interface`; that it is there already is fine if it is ours.
+/// Puts `vip`/32 on `interface`. Succeeds if it is there already with the agent's label.
 ///
-/// Its scope is `host`, so that the kernel never chooses it as the source of the host's own connections.
+/// Its scope is `host`, so the kernel never chooses it as the source of the host's own connections.
 pub async fn add(view: &NetView, interface: &str, vip: Ipv4Addr) -> Result<(), BindError> {
     let Some(link) = view.by_name(interface) else {
         return Err(BindError::NoInterface { vip, interface: interface.to_owned() });
@@ -97,8 +98,8 @@ pub async fn add(view: &NetView, interface: &str, vip: Ipv4Addr) -> Result<(), B
     }
 }
 
-/// Takes our `vip`/32 from `interface`; that it, or the interface, is gone already is fine. An address with
-/// another label is not touched.
+/// Removes `vip`/32 with the agent's label from `interface`. Succeeds if it, or the interface, is
+/// gone already. Leaves addresses with another label alone.
 pub fn remove(view: &NetView, interface: &str, vip: Ipv4Addr) -> Result<(), BindError> {
     let Some(link) = view.by_name(interface) else { return Ok(()) };
     let request = RouteNetlinkMessage::DelAddress(message(link.index, vip));
@@ -109,7 +110,7 @@ pub fn remove(view: &NetView, interface: &str, vip: Ipv4Addr) -> Result<(), Bind
     }
 }
 
-/// Every address that carries our label, by interface name: what is bound now, left-overs of a killed agent
+/// Returns every address with the agent's label, by interface name. Leftovers of a killed agent are
 /// included.
 pub async fn observe_binds(view: &NetView) -> Result<BTreeSet<(String, Ipv4Addr)>, BindError> {
     let addresses = netlink::addresses().await?;
@@ -122,15 +123,15 @@ pub async fn observe_binds(view: &NetView) -> Result<BTreeSet<(String, Ipv4Addr)
         .collect())
 }
 
-/// An interface on which the kernel may ask with a bound VIP as sender.
+/// An interface on which the kernel may send ARP requests with a bound VIP as sender.
 ///
-/// That question is a claim: it tells the segment that the VIP is here, also when it is not, and XDP does not
-/// see what the kernel sends.
+/// Such a request claims the VIP, even if this node does not hold it. XDP does not see frames that
+/// the kernel sends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ArpAnnounce {
     /// Its name.
     pub interface: String,
-    /// The value in effect: the larger one of `all` and the interface's own.
+    /// The effective value: the larger of `all` and the interface's own.
     pub value: u8,
 }
 
@@ -148,15 +149,15 @@ impl fmt::Display for ArpAnnounce {
     }
 }
 
-/// What is wrong with `arp_announce` on an attached interface of a host that binds VIPs; `None` if nothing is,
-/// or if the interface is gone.
+/// Returns an interface whose `arp_announce` is wrong on a host that binds VIPs. Returns `None` if
+/// it is right, or if the interface is gone.
 pub fn check_arp_announce(interface: &str) -> Option<ArpAnnounce> {
     let own = read_arp_announce(interface).ok()?;
     let value = own.max(read_arp_announce("all").unwrap_or(0));
     (value < ARP_ANNOUNCE_BEST).then(|| ArpAnnounce { interface: interface.to_owned(), value })
 }
 
-/// `/proc/sys/net` is that of the reading thread's network namespace.
+/// Reads the value in the calling thread's network namespace.
 fn read_arp_announce(conf: &str) -> io::Result<u8> {
     let text = std::fs::read_to_string(Path::new(CONF).join(conf).join("arp_announce"))?;
     text.trim().parse().map_err(io::Error::other)

@@ -1,13 +1,15 @@
-//! The data plane in the kernel: loading, pinning, attaching and replacing the program, and its maps.
+//! The data plane in the kernel: loads, pins, attaches and replaces the program, and accesses its
+//! maps.
 //!
-//! One [`DataPlane`] per pin directory, held by the agent; [`Maps::open`] and [`Pins`] read the same pins
-//! without it. What is reported is read back from the kernel, never remembered.
+//! The agent holds one [`DataPlane`] per pin directory. [`Reader`] reads the same pins without it.
+//! Reports are read back from the kernel, never remembered.
 
 mod attach;
 mod bulk;
 mod maps;
 mod migrate;
 mod pins;
+mod reader;
 mod sys;
 
 use std::{
@@ -23,34 +25,36 @@ use aya::{
     programs::{ProgramError, Xdp, links::LinkError},
 };
 use thiserror::Error;
-use vipward_common::{Fence, Meta, maps as names};
+use vipward_common::{ABI_VERSION, Fence, Meta, maps as names};
+use vipward_core::pinned::Mode;
 
+use self::bulk::Bulk;
 pub use self::{
-    attach::{Attached, Mode},
-    bulk::Bulk,
+    attach::Attached,
     maps::{Maps, VipCount},
     pins::{LinkPin, Pins},
+    reader::{Extent, Reader, plane},
 };
 
-/// The object that is built by `cargo xtask build-ebpf`, with the layout of this version.
+/// The object that `cargo xtask build-ebpf` builds, with the layout of this version.
 static OBJECT: &[u8] = include_bytes_aligned!(env!("VIPWARD_EBPF_OBJECT"));
 
 /// The program's name in the object and in the kernel.
 pub const PROGRAM: &str = "vipward";
 
-/// What can go wrong between the agent and the kernel's BPF objects.
+/// A failure of an operation on the kernel's BPF objects.
 #[derive(Debug, Error)]
 pub enum BpfError {
     /// The object could not be read or loaded.
     #[error("failed to load the XDP program from {object}")]
     Load {
-        /// Where the object came from.
+        /// The source of the object.
         object: String,
         /// The loader's error.
         #[source]
         source: Box<EbpfError>,
     },
-    /// The program was refused.
+    /// The kernel refused the program.
     #[error("the kernel refused program {program}")]
     Program {
         /// Its name.
@@ -59,10 +63,10 @@ pub enum BpfError {
         #[source]
         source: Box<ProgramError>,
     },
-    /// The object lacks something.
+    /// The object lacks a map or program.
     #[error("the object has no {kind} named {name}; build it with `cargo xtask build-ebpf`")]
     Missing {
-        /// Map or program.
+        /// `map` or `program`.
         kind: &'static str,
         /// Its name.
         name: &'static str,
@@ -70,7 +74,7 @@ pub enum BpfError {
     /// A map could not be opened, read or written.
     #[error("failed to {operation} map {map}")]
     Map {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
         /// The map's name.
         map: &'static str,
@@ -85,19 +89,25 @@ pub enum BpfError {
         map: &'static str,
         /// Its size.
         max: u32,
-        /// What makes it larger.
+        /// The option that makes it larger.
         option: &'static str,
     },
-    /// A value in a map is not what this version writes.
+    /// A map holds a value that this version does not write.
     #[error("map {map} holds a value that is none of this version's; run `vipward unload` and start again")]
     Value {
         /// The map's name.
         map: &'static str,
     },
+    /// The maps have another layout.
+    #[error("the pins have layout {found}, and this vipward reads layout {ABI_VERSION} only")]
+    Layout {
+        /// Their layout.
+        found: u32,
+    },
     /// A system call on a map or link failed.
     #[error("failed to {operation}")]
     Sys {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
         /// The kernel's error.
         #[source]
@@ -106,7 +116,7 @@ pub enum BpfError {
     /// A pin could not be made, read or removed.
     #[error("failed to {operation} pin {}", path.display())]
     PinFile {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
         /// The pin.
         path: PathBuf,
@@ -117,7 +127,7 @@ pub enum BpfError {
     /// An object could not be pinned.
     #[error("failed to pin {}", path.display())]
     Pin {
-        /// Where.
+        /// The pin.
         path: PathBuf,
         /// The kernel's error.
         #[source]
@@ -126,9 +136,9 @@ pub enum BpfError {
     /// A link could not be opened, replaced or read.
     #[error("failed to {operation} the link of {interface}")]
     Link {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
-        /// Whose link.
+        /// The interface.
         interface: String,
         /// The kernel's error.
         #[source]
@@ -150,13 +160,13 @@ pub enum BpfError {
     Attach {
         /// The interface.
         interface: String,
-        /// The mode tried.
+        /// The mode.
         mode: Mode,
         /// The kernel's error.
         #[source]
         source: Box<ProgramError>,
     },
-    /// Only a netlink attachment could be had, which ends with the agent.
+    /// The kernel offers only a netlink attachment, which ends with the agent.
     #[error("the kernel has no bpf_link for XDP on {interface}; Linux 5.9 or later is needed")]
     NoLink {
         /// The interface.
@@ -164,23 +174,23 @@ pub enum BpfError {
     },
 }
 
-/// How the data plane is opened.
+/// The options of opening the data plane.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where everything is pinned: a directory on a bpffs.
+    /// The pin directory, on a bpffs.
     pub pin_dir: PathBuf,
-    /// Entries of `vips_v4`.
+    /// The size of `vips_v4`.
     pub max_vips: u32,
-    /// Whether the program logs claims through aya-log; off costs nothing.
+    /// Whether the program logs claims through aya-log. Off, that costs nothing.
     pub log: bool,
-    /// Another object than the embedded one.
+    /// An object to load instead of the embedded one.
     pub object: Option<PathBuf>,
-    /// The fence of maps that are new, so that there is no instant without one.
+    /// The fence of new maps, which are never without one.
     pub fence: Fence,
 }
 
-/// A loader, to be made while the agent has little else in memory: aya reads the kernel's own BTF for it, which
-/// takes 15 MiB for a moment and is of no use here, since the program reads no kernel structure.
+/// A loader. It is made while the agent has little else in memory: aya reads the kernel's BTF for
+/// it, which takes 15 MiB for a moment. The program reads no kernel structure and needs no BTF.
 pub struct Loader(EbpfLoader<'static>);
 
 impl Loader {
@@ -198,27 +208,27 @@ impl Default for Loader {
     }
 }
 
-/// What was found when the data plane was opened.
+/// The pinned state that was found when the data plane was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Opening {
-    /// Nothing: new maps.
+    /// Nothing was pinned. The maps are new.
     Fresh,
-    /// Maps of this layout and size, which go on.
+    /// Maps of this layout and size were pinned, and go on.
     Reused,
-    /// Maps of another size, whose entries were taken over.
+    /// Maps of another size were pinned. Their entries were taken over.
     Resized {
-        /// The size found.
+        /// Their size.
         from: u32,
-        /// The size now.
+        /// The new size.
         to: u32,
         /// Entries that did not fit.
         dropped: usize,
     },
-    /// Maps of another layout, whose entries were taken over.
+    /// Maps of another layout were pinned. Their entries were taken over.
     Migrated {
-        /// The ABI version found.
+        /// Their ABI version.
         from: u32,
-        /// The ABI version now.
+        /// The new ABI version.
         to: u32,
         /// Entries that did not fit or could not be read.
         dropped: usize,
@@ -234,7 +244,8 @@ pub struct DataPlane {
 }
 
 impl DataPlane {
-    /// Opens what is pinned, or makes it; a program that is attached already is replaced atomically by this one.
+    /// Opens the pinned data plane, or makes one. A program that is attached already is replaced
+    /// atomically.
     pub fn open(loader: Loader, options: &Options) -> Result<(Self, Opening), BpfError> {
         let pins = Pins::new(&options.pin_dir);
         let found = pins.inspect()?;
@@ -267,7 +278,7 @@ impl DataPlane {
         let dropped = old.copy_entries(&mut maps)?;
         let mut plane = Self { ebpf, maps, pins, links: BTreeMap::new() };
         plane.take_over_links()?;
-        // Only now does nothing write the old maps any more.
+        // From here on nothing writes the old maps.
         old.copy_yields(&mut plane.maps)?;
         plane.pins.publish()?;
         let opening = if found.meta == Meta::CURRENT {
@@ -278,28 +289,28 @@ impl DataPlane {
         Ok((plane, opening))
     }
 
-    /// The maps.
+    /// Returns the maps.
     pub fn maps(&self) -> &Maps {
         &self.maps
     }
 
-    /// The maps, for writing.
+    /// Returns the maps, for writing.
     pub fn maps_mut(&mut self) -> &mut Maps {
         &mut self.maps
     }
 
-    /// Whether everything is still pinned; what is not ends with this process.
+    /// Returns whether everything is still pinned. Objects without a pin end with this process.
     pub fn is_pinned(&self) -> Result<bool, BpfError> {
         self.pins.has_all(self.attached())
     }
 
-    /// The loaded program's id.
+    /// Returns the loaded program's id.
     pub fn program_id(&mut self) -> Result<u32, BpfError> {
         let program = program_mut(&mut self.ebpf)?;
         Ok(program.info().map_err(refused)?.id())
     }
 
-    /// The ring buffer of events; it can be taken once.
+    /// Returns the ring buffer of events. It can be taken once.
     pub fn take_events(&mut self) -> Result<RingBuf<MapData>, BpfError> {
         let map = self
             .ebpf
@@ -308,13 +319,13 @@ impl DataPlane {
         RingBuf::try_from(map).map_err(maps::failed("open", names::EVENTS))
     }
 
-    /// The loaded object, for aya-log.
+    /// Returns the loaded object, for aya-log.
     pub fn object_mut(&mut self) -> &mut Ebpf {
         &mut self.ebpf
     }
 }
 
-/// Reads the object and creates the maps, or opens the pinned ones.
+/// Loads the object, and creates the maps or opens the pinned ones.
 fn load(loader: Loader, options: &Options, reuse: Option<&Pins>) -> Result<Ebpf, BpfError> {
     const OFF: &u8 = &0;
     const ON: &u8 = &u8::MAX;
@@ -322,7 +333,7 @@ fn load(loader: Loader, options: &Options, reuse: Option<&Pins>) -> Result<Ebpf,
     loader
         .map_max_entries(names::VIPS_V4, options.max_vips)
         .map_max_entries(names::VIP_STATE, options.max_vips)
-        // An object that was built without log lines has no such level.
+        // An object that was built without log lines has no log level.
         .override_global("AYA_LOG_LEVEL", if options.log { ON } else { OFF }, false);
     if let Some(pins) = reuse {
         for name in names::ALL {
@@ -350,7 +361,7 @@ fn refused(source: ProgramError) -> BpfError {
     BpfError::Program { program: PROGRAM, source: Box::new(source) }
 }
 
-/// The kernel's objects behind a map, whatever its kind.
+/// Returns the data of a map of any kind.
 fn map_data(map: &Map) -> Option<&MapData> {
     match map {
         Map::Array(data)
@@ -362,15 +373,17 @@ fn map_data(map: &Map) -> Option<&MapData> {
     }
 }
 
-/// The ids of the programs that are attached to an interface in one way (`enum bpf_attach_type`); a kernel that does not
-/// know it says `EINVAL`.
+/// Returns the ids of the programs attached to an interface with a type of `enum bpf_attach_type`.
+/// A kernel that does not know the type says `EINVAL`.
 pub(crate) fn attached_programs(ifindex: u32, attach_type: u32) -> io::Result<Vec<u32>> {
     sys::attached_programs(ifindex, attach_type)
 }
 
-/// Removes everything that is pinned under `dir`: the links (which detaches the program), the maps, the directory.
+/// Removes everything pinned under `dir`: the links, which detaches the program, the maps, and the
+/// directory.
 ///
-/// Returns what was removed, for telling the user. A directory that does not exist is nothing to remove.
+/// Returns a description of each object that was removed. It is no error if the directory does not
+/// exist.
 pub fn unload(dir: &Path) -> Result<Vec<String>, BpfError> {
     Pins::new(dir).remove_all()
 }

@@ -14,7 +14,7 @@ pub fn monotonic_ns() -> nix::Result<u64> {
     read(ClockId::CLOCK_MONOTONIC)
 }
 
-/// How far the coarse clock may lag behind.
+/// Returns how far the coarse clock may lag behind.
 pub fn coarse_tick() -> nix::Result<Duration> {
     Ok(Duration::from(clock_getres(ClockId::CLOCK_MONOTONIC_COARSE)?))
 }

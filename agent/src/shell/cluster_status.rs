@@ -3,11 +3,11 @@
 use std::fmt;
 
 use comfy_table::Table;
+use vipward_core::overview::Overview;
 
 use super::tables::{or_dash, table, yes};
-use crate::core::overview::Overview;
 
-/// An overview, for people.
+/// The tables of an overview.
 pub struct ClusterTables<'a>(pub &'a Overview);
 
 impl fmt::Display for ClusterTables<'_> {
@@ -38,7 +38,7 @@ impl fmt::Display for ClusterTables<'_> {
                 row.epoch.to_string(),
                 row.services.join(","),
                 or_dash(row.conflict.as_ref()),
-                or_dash(row.trouble.as_ref()),
+                or_dash(row.unanswered.as_ref().or(row.trouble.as_ref())),
             ]);
         }
         print(f, &vip_table)?;

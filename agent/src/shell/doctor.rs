@@ -1,36 +1,41 @@
-//! `vipward doctor`: reads what the core's checks need, and shows what they make of it.
+//! `vipward doctor`: reads the facts that the core's checks need, and shows their results.
 //!
-//! Each fact is read on its own, so that one that cannot be read hides no other. Nothing is changed, and no agent is
-//! needed. Only for a heartbeat is waited.
+//! Each fact is read on its own, so that a failure hides no other fact. The doctor changes nothing,
+//! and needs no agent. It only waits for a heartbeat.
 
 mod ethtool;
 mod fence;
 mod files;
 mod netdev;
-mod pins;
 mod processes;
 mod report;
 mod tc;
 
-use std::{collections::BTreeMap, error::Error, io, path::Path, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
+
+use aya::programs::{ProgramInfo, loaded_programs};
+use vipward_core::{
+    config::InterfacePattern,
+    doctor::{Agent, Bound, Facts, Heartbeat, Machine, Nic},
+    net::NetView,
+    pinned::{Fact, Plane, Unread},
+};
 
 pub use self::report::{Report, Summary};
 pub(super) use self::{files::conf, netdev::has_native_xdp};
 use super::{
-    causes::{causes, chain},
+    bpf::{self, Extent, Pins},
+    causes::unread,
     netlink::{self, Lower, Netlink},
     preflight,
 };
-use crate::core::{
-    config::InterfacePattern,
-    doctor::{Agent, Bound, Fact, Facts, Machine, Nic, Unread},
-    net::NetView,
-};
 
-/// Reads everything about this host. While a heartbeat is waited for, `watched` is told for how long.
+/// Reads the facts about this host. While it waits for a heartbeat, it calls `watched` with the
+/// time so far.
 pub async fn read(dir: &Path, wanted: Vec<InterfacePattern>, watched: impl FnMut(Duration)) -> Facts {
     let network = observe().await;
     let agent = preflight::user_of(dir).map_err(|error| unread(&error));
+    let (plane, heartbeat) = plane(&Pins::new(dir), watched).await;
     let lowers = netlink::lowers().await.unwrap_or_default();
     let mut nics = BTreeMap::new();
     let mut confs = BTreeMap::from([("all".to_owned(), conf("all"))]);
@@ -45,7 +50,8 @@ pub async fn read(dir: &Path, wanted: Vec<InterfacePattern>, watched: impl FnMut
     Facts {
         machine: machine(agent.as_ref().ok().copied()),
         pin_dir: preflight::look_at(dir).map_err(|error| unread(&error)),
-        plane: pins::read(dir, watched).await,
+        plane,
+        heartbeat,
         dir: dir.to_owned(),
         agent,
         wanted,
@@ -57,6 +63,21 @@ pub async fn read(dir: &Path, wanted: Vec<InterfacePattern>, watched: impl FnMut
         processes: processes::of_this_network(),
         sees_all_processes: processes::are_all_seen(),
     }
+}
+
+/// Reads the pinned state, and watches its fence.
+async fn plane(pins: &Pins, watched: impl FnMut(Duration)) -> (Fact<Option<Plane>>, Heartbeat) {
+    let mut plane = bpf::plane(pins, Extent::ENTRIES);
+    let mut heartbeat = Heartbeat::Missed { watched: Duration::ZERO };
+    if let Ok(Some(Plane { contents, .. })) = &mut plane
+        && let Ok(read) = contents
+    {
+        match fence::watch(pins, read, watched).await {
+            Ok(seen) => heartbeat = seen,
+            Err(unread) => *contents = Err(unread),
+        }
+    }
+    (plane, heartbeat)
 }
 
 async fn observe() -> Fact<NetView> {
@@ -111,7 +132,7 @@ async fn nic(ifindex: u32, name: &str, lower: Option<&Lower>) -> Nic {
 }
 
 fn name_xdp_programs(view: &NetView, nics: &mut BTreeMap<u32, Nic>) {
-    let names = pins::program_names();
+    let names = program_names();
     for interface in view.interfaces.values() {
         let Some(nic) = nics.get_mut(&interface.index) else { continue };
         let named = interface.xdp_programs.iter().filter_map(|id| Some((*id, names.get(id)?.clone())));
@@ -124,13 +145,8 @@ fn name_xdp_programs(view: &NetView, nics: &mut BTreeMap<u32, Nic>) {
     }
 }
 
-/// Why something was not read: the error with all its causes, and whether it is for want of rights.
-fn unread(error: &(dyn Error + 'static)) -> Unread {
-    let is_denied = |error: &(dyn Error + 'static)| {
-        let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
-        let errno = error.downcast_ref::<nix::errno::Errno>();
-        kind == Some(io::ErrorKind::PermissionDenied)
-            || matches!(errno, Some(nix::errno::Errno::EPERM | nix::errno::Errno::EACCES))
-    };
-    Unread { reason: chain(error), denied: causes(error).any(is_denied) }
+/// Returns the names of the loaded programs by their ids, or none without `CAP_SYS_ADMIN`.
+fn program_names() -> BTreeMap<u32, String> {
+    let named = |program: ProgramInfo| Some((program.id(), program.name_as_str()?.to_owned()));
+    loaded_programs().filter_map(Result::ok).filter_map(named).collect()
 }

@@ -1,215 +1,226 @@
-//! docs/JSON.md and what the commands print with `-o json` say the same: keys, types, what may be null, values.
+//! docs/JSON.md, generated from the types that the commands print with `-o json`.
 //!
-//! [`samples`] has a value of each report in which nothing is left out: a field that is new does not compile before it is
-//! there, and is then a key that the page must have.
+//! Descriptions are the doc comments of the types. `VIPWARD_WRITE_DOCS=1 cargo test -p vipward
+//! --lib documented` writes the page; without the variable, the test compares.
 
-mod page;
 mod samples;
-mod values;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{collections::BTreeMap, env, fmt::Write as _, fs, path::Path};
 
+use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::Serialize;
 use serde_json::Value;
+use vipward_core::{explain::Explanation, overview::Overview, pinned::Status, who_has};
 
-use self::page::{Keys, section};
-use super::bpf;
-use crate::core::{explain, overview::VipState, who_has};
+use super::{doctor::Report, live::Line};
 
-/// What a command prints.
-#[derive(Debug, Default)]
-struct Printed {
-    /// The type of each key.
-    types: BTreeMap<String, String>,
-    /// The keys that were null.
-    nulls: BTreeSet<String>,
-    /// Texts that stood there.
-    texts: BTreeMap<String, BTreeSet<String>>,
-    /// The keys whose own keys are values.
-    maps: &'static [&'static str],
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/JSON.md");
+const WRITE: &str = "VIPWARD_WRITE_DOCS";
+
+const HEAD: &str = "\
+# What `-o json` prints
+
+Generated from the code: `VIPWARD_WRITE_DOCS=1 cargo test -p vipward --lib documented`.
+
+Every key is always there. A key without a value is `null`, where its description says so. Keys and values may be
+added; until 1.0 a minor version may change others, and [CHANGELOG.md](../CHANGELOG.md) says so. Texts without a list of
+values, such as `says`, `found`, `remedy` and `notes`, are for people, and may change at any time. `status` and `doctor`
+print the same as YAML with `-o yaml`.
+
+MACs are written as `02:00:00:00:00:01`, IPv4 addresses as `192.0.2.10`. Keys that end in `_seconds` or contain
+`_seconds_` are in seconds. The examples are shortened.
+";
+
+/// A row of a table.
+struct Row {
+    key: String,
+    kind: String,
+    meaning: String,
 }
 
-impl Printed {
-    /// `full` is a report in which nothing is null or empty; in each of `bare` something is null.
-    fn of<T: Serialize>(full: &T, bare: &[T], maps: &'static [&'static str]) -> Self {
-        let mut printed = Self { maps, ..Self::default() };
-        let value = |report: &T| serde_json::to_value(report).expect("it serialises");
-        printed.add("", "", &value(full));
-        assert!(printed.nulls.is_empty(), "null in what should be full: {:?}", printed.nulls);
-        let types = printed.types.clone();
-        assert!(
-            !types.values().any(|kind| kind == "empty list"),
-            "empty lists in what should be full: {types:#?}"
-        );
-        for report in bare {
-            printed.add("", "", &value(report));
+/// Returns the schema of a type as it is serialised, without references.
+fn schema<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().for_serialize().with(|it| it.inline_subschemas = true);
+    settings.into_generator().into_root_schema_for::<T>().to_value()
+}
+
+/// Returns a text of a schema, as one line.
+fn line(schema: &Value, key: &str) -> String {
+    schema[key].as_str().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn list(schema: &Value, key: &str) -> Vec<Value> {
+    schema[key].as_array().cloned().unwrap_or_default()
+}
+
+/// Returns the schema of what is there when it is not null, and whether it may be null.
+fn unless_null(schema: &Value) -> (Value, bool) {
+    let is_null = |schema: &Value| schema["type"] == "null";
+    let others = list(schema, "anyOf");
+    if others.iter().any(is_null) {
+        let other = others.into_iter().find(|other| !is_null(other)).expect("something else than null");
+        return (other, true);
+    }
+    let mut other = schema.clone();
+    let types = list(schema, "type");
+    if let Some(kind) = types.iter().find(|kind| *kind != "null") {
+        other["type"] = kind.clone();
+    }
+    (other, !types.is_empty())
+}
+
+/// Returns the values of a text, each with its description if it has one.
+fn values(schema: &Value) -> Option<String> {
+    let quoted = |value: &Value| format!("`{}`", value.as_str().unwrap_or_default());
+    let plain = list(schema, "enum").into_iter().filter(|value| !value.is_null());
+    let described = list(schema, "oneOf").into_iter().filter(|one| one.get("const").is_some());
+    let described = described.map(|one| {
+        let meaning = line(&one, "description");
+        format!("{} ({})", quoted(&one["const"]), meaning.trim_end_matches('.'))
+    });
+    let all: Vec<_> = plain.map(|value| quoted(&value)).chain(described).collect();
+    (!all.is_empty()).then(|| all.join(", "))
+}
+
+/// The rows of a table.
+#[derive(Default)]
+struct Rows {
+    rows: Vec<Row>,
+    /// Lists of values, by the first key that has them.
+    values: BTreeMap<String, String>,
+}
+
+impl Rows {
+    /// Adds the keys of an object, in the order in which they are printed.
+    fn add_all(&mut self, object: &Value, path: &str) {
+        for key in list(object, "required").iter().filter_map(Value::as_str) {
+            self.add(&object["properties"][key], format!("{path}{key}"));
         }
-        // What is bare adds no key and no type.
-        assert_eq!(printed.types, types);
-        printed
+        let of_each = &object["additionalProperties"];
+        if of_each.is_object() {
+            let mut of_each = of_each.clone();
+            let keys = values(&object["propertyNames"]).expect("the keys of a map are known");
+            of_each["description"] = format!("{} Keys: {keys}.", line(&of_each, "description")).into();
+            self.add(&of_each, format!("{path}*"));
+        }
     }
 
-    /// Adds the keys of `object`, which are those of the event that `of` begins with, if any.
-    fn add(&mut self, of: &str, path: &str, object: &Value) {
-        for (key, value) in object.as_object().into_iter().flatten() {
-            let parent = path.trim_end_matches('.');
-            let key = if self.maps.contains(&parent) { "*" } else { key.as_str() };
-            let path = format!("{of}{path}{key}");
-            let kind = match value {
-                Value::Null => {
-                    self.nulls.insert(path);
-                    continue;
-                }
-                Value::Bool(_) => "boolean",
-                Value::Number(number) if number.is_f64() => "number",
-                Value::Number(_) => "integer",
-                Value::String(text) => {
-                    self.texts.entry(path.clone()).or_default().insert(text.clone());
-                    "text"
-                }
-                Value::Object(_) => {
-                    self.add("", &format!("{path}."), value);
-                    "object"
-                }
-                Value::Array(items) => {
-                    for item in items {
-                        self.add("", &format!("{path}[]."), item);
-                    }
-                    match items.first() {
-                        None => "empty list",
-                        Some(Value::String(_)) => "list of text",
-                        Some(_) => "list of objects",
-                    }
-                }
-            };
-            let known = self.types.insert(path.clone(), kind.to_owned());
-            assert!(known.is_none_or(|known| known == kind), "{path} has two types");
-        }
-    }
-
-    /// Compares it with a section of the page, whose closed sets of values are `values`.
-    fn assert_documented(&self, heading: &str, values: &[(&str, BTreeSet<String>)]) {
-        let documented: Keys = section(heading);
-        let of = |keys: BTreeSet<&String>, other: &BTreeSet<&String>| -> Vec<String> {
-            keys.difference(other).map(|key| (*key).clone()).collect()
+    fn add(&mut self, schema: &Value, key: String) {
+        let (other, nullable) = unless_null(schema);
+        let items = &other["items"];
+        let name = match other["type"].as_str() {
+            Some("string") | None => "text".to_owned(),
+            Some("array") if items["type"] == "object" => "list of objects".to_owned(),
+            Some("array") => "list of texts".to_owned(),
+            Some(name) => name.to_owned(),
         };
-        let (said, written) = (self.types.keys().collect(), documented.keys().collect());
-        let (missing, unsaid) = (of(BTreeSet::clone(&said), &written), of(written, &said));
-        assert!(
-            missing.is_empty() && unsaid.is_empty(),
-            "{heading}: not in the page: {missing:?}; in it only: {unsaid:?}"
-        );
-        let values: BTreeMap<_, _> = values.iter().map(|(key, values)| (*key, values)).collect();
-        for (key, row) in &documented {
-            let kind = &self.types[key];
-            let (name, unit) = row.kind.split_once(", ").unwrap_or((row.kind.as_str(), ""));
-            assert_eq!(name, kind, "{heading}: the type of {key}");
-            assert_eq!(unit.is_empty(), kind != "number", "{heading}: the unit of {key}");
-            let in_seconds = key.ends_with("_seconds") || key.contains("_seconds_");
-            assert_eq!(unit == "seconds", in_seconds, "{heading}: the unit of {key}");
-            assert_eq!(row.nullable, self.nulls.contains(key), "{heading}: whether {key} may be null");
-            match values.get(key.as_str()) {
-                Some(values) => assert_eq!(&&row.values, values, "{heading}: the values of {key}"),
-                None => assert!(row.values.is_empty(), "{heading}: who says so of {key}? {:?}", row.values),
-            }
-            let strange =
-                self.texts.get(key).filter(|texts| !row.values.is_empty() && !texts.is_subset(&row.values));
-            assert_eq!(strange, None, "{heading}: a text of {key} that is no value of it");
+        let kind = if nullable { format!("{name} or null") } else { name };
+        let mut meaning = line(schema, "description");
+        assert!(!meaning.is_empty(), "{key} has no description");
+        if let Some(values) = values(&other) {
+            meaning = match self.values.get(&values) {
+                Some(first) => format!("{meaning} The values are those of `{first}`."),
+                None => format!("{meaning} One of {values}."),
+            };
+            self.values.entry(values).or_insert_with(|| key.clone());
         }
-        let unknown: Vec<_> = values.keys().filter(|key| !documented.contains_key(**key)).collect();
-        assert!(unknown.is_empty(), "{heading}: values of no key: {unknown:?}");
+        let path = format!("{key}{}", if items.is_object() { "[]." } else { "." });
+        self.rows.push(Row { key, kind, meaning });
+        self.add_all(if items.is_object() { items } else { &other }, &path);
     }
 }
 
-#[test]
-fn who_has_prints_what_the_page_says() {
-    let (full, bare) = samples::who_has();
-    Printed::of(&full, &bare, &[]).assert_documented(
-        "vipward who-has",
-        &[
-            ("verdict", values::serialised::<who_has::Verdict>()),
-            ("answers[].relation", values::serialised::<who_has::Relation>()),
-            ("answers[].seen", values::serialised::<who_has::Seen>()),
-            ("answers[].silent_because", values::silences()),
-        ],
-    );
-}
-
-#[test]
-fn explain_prints_what_the_page_says() {
-    let (full, bare) = samples::explain();
-    Printed::of(&full, &bare, &[]).assert_documented(
-        "vipward explain",
-        &[
-            ("broken", values::serialised::<explain::Link>()),
-            ("attached.mode", values::serialised::<explain::Mode>()),
-            ("steps[].link", values::serialised::<explain::Link>()),
-            ("steps[].verdict", values::serialised::<explain::Verdict>()),
-        ],
-    );
-}
-
-#[test]
-fn doctor_prints_what_the_page_says() {
-    let (full, bare) = samples::doctor();
-    Printed::of(&full, &bare, &["summary"]).assert_documented(
-        "vipward doctor",
-        &[("summary.*", values::states()), ("checks[].state", values::states())],
-    );
-}
-
-#[test]
-fn status_prints_what_the_page_says() {
-    let (full, bare) = samples::status();
-    Printed::of(&full, &bare, &["counters"]).assert_documented(
-        "vipward status",
-        &[
-            ("fence.state", values::fence_states()),
-            ("fence.policy", values::policies()),
-            ("interfaces[].mode", values::serialised::<bpf::Mode>()),
-            ("vips[].role", values::roles()),
-            ("vips[].silent_because", values::silences()),
-            ("offenders[].kind", values::offences()),
-            ("counters.*", values::outcomes()),
-        ],
-    );
-}
-
-#[test]
-fn status_of_a_cluster_prints_what_the_page_says() {
-    let (full, bare) = samples::cluster();
-    Printed::of(&full, &bare, &[])
-        .assert_documented("vipward status --cluster", &[("vips[].state", values::serialised::<VipState>())]);
-}
-
-#[test]
-fn watch_prints_what_the_page_says() {
-    let (full, bare) = samples::watch();
-    let mut printed = Printed::default();
-    for line in full.iter().chain(&bare) {
-        let event = line["event"].as_str().expect("an event");
-        let (every, its): (BTreeMap<_, _>, BTreeMap<_, _>) = line
-            .as_object()
-            .expect("an object")
-            .iter()
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .partition(|(key, _)| key == "time" || key == "event");
-        printed.add("every/", "", &serde_json::to_value(every).expect("it serialises"));
-        printed.add(&format!("{event}/"), "", &serde_json::to_value(its).expect("it serialises"));
+/// Returns JSON with each key of the outermost object, and each object of a list in it, on a line.
+fn in_few_lines(value: &impl Serialize) -> String {
+    let pretty = serde_json::to_string_pretty(value).expect("it serialises");
+    let mut lines: Vec<String> = Vec::new();
+    for line in pretty.lines() {
+        let text = line.trim_start();
+        let is_closing = text.starts_with(['}', ']']);
+        let joined = match line.len() - text.len() {
+            0 => false,
+            2 => {
+                is_closing
+                    && !(text.starts_with(']') && lines.last().is_some_and(|last| last.starts_with("    ")))
+            }
+            4 => !text.starts_with('{'),
+            _ => true,
+        };
+        match lines.last_mut().filter(|_| joined) {
+            Some(last) => {
+                let space = if is_closing || last.ends_with(['{', '[']) { "" } else { " " };
+                *last = format!("{last}{space}{text}");
+            }
+            None => lines.push(line.to_owned()),
+        }
     }
-    let events = values::events();
-    assert_eq!(printed.texts["every/event"], events, "there is a sample of each");
-    printed.assert_documented(
-        "vipward watch",
-        &[
-            ("every/event", events),
-            ("start/fence", values::fence_states()),
-            ("fence/from", values::fence_states()),
-            ("fence/to", values::fence_states()),
-            ("role/from", values::roles()),
-            ("role/to", values::roles()),
-            ("answering/silent_because", values::silences()),
-            ("offender/kind", values::offences()),
-        ],
+    lines.join("\n")
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut text = "| key | type | meaning |\n|---|---|---|\n".to_owned();
+    for Row { key, kind, meaning } in rows {
+        assert!(!meaning.contains('|'), "{key}: a bar ends the cell");
+        writeln!(text, "| `{key}` | {kind} | {} |", meaning.trim()).expect("a String takes everything");
+    }
+    text
+}
+
+/// Returns the section of a command that prints a `T`.
+fn section<T: JsonSchema + Serialize>(command: &str, example: &T) -> String {
+    let schema = schema::<T>();
+    let mut rows = Rows::default();
+    rows.add_all(&schema, "");
+    let example = in_few_lines(example);
+    let (what, table) = (line(&schema, "description"), table(&rows.rows));
+    format!("\n## {command}\n\n{what}\n\n```json\n{example}\n```\n\n{table}")
+}
+
+/// Returns the section of `vipward watch`, which prints one of several objects a line.
+fn watch() -> String {
+    let schema = schema::<Line<'_>>();
+    let mut rows = Rows::default();
+    rows.add(&schema["properties"]["time"], "time".to_owned());
+    let mut text = format!("\n## vipward watch\n\n{}\n\n```json\n", line(&schema, "description"));
+    for change in samples::watch() {
+        let line = Line { time: "2026-10-17T08:15:00.000Z".to_owned(), change: &change };
+        let line = serde_json::to_string(&line).expect("it serialises");
+        writeln!(text, "{line}").expect("a String takes everything");
+    }
+    for event in list(&schema, "oneOf") {
+        let name = event["properties"]["event"]["const"].as_str().expect("an event").to_owned();
+        let meaning = line(&event, "description");
+        rows.rows.push(Row { key: format!("event: {name}"), kind: "text".to_owned(), meaning });
+        let mut keys = event.clone();
+        let required = list(&event, "required").into_iter().filter(|key| key != "event");
+        keys["required"] = required.collect();
+        rows.add_all(&keys, &format!("{name}: "));
+    }
+    text + "```\n\n" + &table(&rows.rows)
+}
+
+fn page() -> String {
+    [
+        HEAD.to_owned(),
+        section::<who_has::Report>("vipward who-has", &samples::who_has()),
+        section::<Explanation>("vipward explain", &samples::explain()),
+        section::<Report>("vipward doctor", &samples::doctor()),
+        section::<Status>("vipward status", &samples::status()),
+        section::<Overview>("vipward status --cluster", &samples::cluster()),
+        watch(),
+    ]
+    .concat()
+}
+
+#[test]
+fn the_page_is_what_the_types_say() {
+    let (path, page) = (Path::new(PAGE), page());
+    if env::var_os(WRITE).is_some() {
+        fs::write(path, &page).expect("the page can be written");
+    }
+    let committed = fs::read_to_string(path).expect("the page can be read");
+    assert!(
+        page == committed,
+        "docs/JSON.md is not what the types say: {WRITE}=1 cargo test -p vipward --lib documented"
     );
 }

@@ -1,11 +1,18 @@
-//! `vipward explain`: gathers what is known about an address, from the API server, the pins and the segment.
+//! `vipward explain`: gathers the facts about an address from the API server, the pins and the
+//! segment.
 
 mod cluster;
 mod host;
+#[cfg(test)]
+mod tests;
 
 use std::{fmt::Write as _, net::Ipv4Addr, path::PathBuf, time::Duration};
 
 use thiserror::Error;
+use vipward_core::{
+    explain::{Explanation, Facts, Link, Look, Verdict},
+    services,
+};
 
 use super::{
     bind::BindError,
@@ -16,49 +23,46 @@ use super::{
     terminal::Colours,
     who_has,
 };
-use crate::core::{
-    explain::{Explanation, Facts, Link, Look, Verdict},
-    services,
-};
 
-/// How often the segment is asked, and how long answers are waited for.
+/// The number of questions to the segment, and the time that each waits for answers.
 const QUESTIONS: u32 = 2;
 const ANSWERS: Duration = Duration::from_millis(500);
 
-/// What is to be explained, and where to look.
+/// The address to explain, and the sources of facts.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Which address.
+    /// The address.
     pub address: Ipv4Addr,
-    /// Through which interface the segment is asked; none means the one whose subnet contains it.
+    /// The interface to ask the segment through; by default the one whose subnet contains the
+    /// address.
     pub interface: Option<String>,
     /// The way to the API server, if there is one.
     pub access: Access,
     /// The namespace of the Leases.
     pub lease_namespace: String,
-    /// Which Services the agents serve.
+    /// The settings that say which Services the agents serve.
     pub services: services::Settings,
     /// Whether nodes with the exclude label are left out.
     pub honour_exclude_label: bool,
     /// The file of a standalone agent.
     pub config: Option<PathBuf>,
-    /// Where an agent may have pinned.
+    /// The pin directory of an agent that may run here.
     pub pin_dir: PathBuf,
 }
 
-/// Why nothing can be explained.
+/// The reason why nothing can be explained.
 #[derive(Debug, Error)]
 pub enum ExplainError {
-    /// What the kubeconfig says is of no use.
+    /// The kubeconfig leads to no API server.
     #[error("failed to find the API server")]
     Connect(#[from] ConnectError),
     /// The interfaces could not be read.
     #[error("failed to read the interfaces")]
     Netlink(#[from] NetlinkError),
-    /// What an agent has bound could not be read.
+    /// The addresses that an agent has bound could not be read.
     #[error("failed to read the bound addresses")]
     Bind(#[from] BindError),
-    /// The pins could not be read.
+    /// The pinned links could not be read.
     #[error("failed to read the pinned objects")]
     Bpf(#[from] BpfError),
     /// The clock could not be read.
@@ -66,7 +70,7 @@ pub enum ExplainError {
     Clock(#[from] nix::Error),
 }
 
-/// Looks at everything. `progress` is told what takes long.
+/// Gathers the facts. Calls `progress` before what takes long.
 pub async fn gather(options: &Options, mut progress: impl FnMut(&str)) -> Result<Facts, ExplainError> {
     let view = Netlink::connect()?.observe().await?;
     let cluster = cluster::look(options, &view, &mut progress).await?;
@@ -82,17 +86,19 @@ pub async fn gather(options: &Options, mut progress: impl FnMut(&str)) -> Result
         Ok(report) => Look::Seen(report),
         Err(error) => Look::Not(format!("the segment was not asked: {}", chain(&error))),
     };
+    let pins = host::pins(options, &view);
     Ok(Facts {
         address: options.address,
         cluster,
         config,
-        pins: host::pins(options, &view)?,
+        native: host::native(&pins, options.address),
+        pins,
         segment,
-        own: view.interfaces.values().map(|interface| interface.mac).filter(|mac| mac.is_unicast()).collect(),
+        own: view.macs(),
     })
 }
 
-/// The explanation for people.
+/// Returns the explanation as text for people.
 pub fn render(explanation: &Explanation, colours: Colours) -> String {
     let mut text = format!("{}\n\n", explanation.address);
     let indent = " ".repeat(" not seen  candidates  ".len());

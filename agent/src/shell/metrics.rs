@@ -1,12 +1,12 @@
-//! What `/metrics` says: what the agent counts as it goes, and what a scrape reads from the kernel and from the driver.
+//! The page `/metrics`: counts that the agent keeps, and readings of kernel and driver at each
+//! scrape.
 //!
-//! docs/METRICS.md lists every metric. The number of series is bounded: what has a VIP for a label is left out where there
-//! are more VIPs than [`Metrics::max_vips`].
+//! docs/METRICS.md lists every metric. The number of series is bounded: with more VIPs than
+//! [`Metrics::max_vips`], there are no series of single VIPs.
 
 mod announcements;
 mod api;
 mod conflicts;
-mod kernel;
 mod leases;
 mod moves;
 mod scrape;
@@ -18,25 +18,25 @@ use prometheus_client::{
     encoding::text::{encode_eof, encode_registry},
     registry::Registry,
 };
+use vipward_core::pinned::Contents;
 
 pub use self::{
     announcements::AnnouncementMetrics,
     api::{ApiError, ApiMetrics, Lane, Pending},
     conflicts::ConflictMetrics,
-    kernel::{EntryReading, Kernel, Reading},
     leases::LeaseMetrics,
     moves::{MoveCause, MoveMetrics},
     scrape::{ClaimSnapshot, LinkSnapshot, Mode, Snapshot, VipSnapshot},
     text::Format,
 };
 
-/// What is in front of every name.
+/// The prefix of every name.
 const PREFIX: &str = "vipward";
 
 /// The most VIPs that have series of their own, unless the operator says otherwise.
 pub const DEFAULT_MAX_VIPS: usize = 1_000;
 
-/// Every metric of one agent.
+/// The metrics of an agent.
 pub struct Metrics {
     /// Announcements.
     pub announcements: AnnouncementMetrics,
@@ -53,7 +53,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// With nothing counted. Without a cluster there are no metrics about one.
+    /// Starts with nothing counted. Without a cluster there are no metrics about one.
     pub fn new(mode: Mode, max_vips: usize) -> Self {
         let mut registry = Registry::with_prefix(PREFIX);
         let metrics = Self {
@@ -78,11 +78,11 @@ impl Metrics {
         Self { registry, ..metrics }
     }
 
-    /// The page: what was counted, and what has just been read; either may be missing, which the page says.
+    /// Returns the page. The readings of kernel and driver may be missing, which the page says.
     pub fn page(
         &self,
         format: Format,
-        kernel: Option<Reading>,
+        kernel: Option<Contents>,
         driver: Option<Snapshot>,
     ) -> Result<String, fmt::Error> {
         let mut now = Registry::with_prefix(PREFIX);
@@ -97,7 +97,7 @@ impl Metrics {
         })
     }
 
-    /// The most VIPs that have series of their own.
+    /// Returns the most VIPs that have series of their own.
     pub fn max_vips(&self) -> usize {
         self.max_vips
     }

@@ -1,9 +1,8 @@
-//! rtnetlink: what this network namespace's interfaces, IPv4 addresses and connected routes are, and when they
-//! change.
+//! rtnetlink: observes this network namespace's interfaces, IPv4 addresses and connected routes.
 //!
-//! No notification is believed for what it says, only for that something has changed: then all is observed
-//! again. So nothing needs to be kept in step, and notifications that were lost cost nothing. There is no
-//! background task; [`Netlink::changed`] and [`Netlink::observe`] may be dropped at any await point.
+//! A notification only says that something changed. Then everything is observed again, so nothing
+//! has to be kept in step, and lost notifications cost nothing. There is no background task.
+//! [`Netlink::changed`] and [`Netlink::observe`] are cancel-safe.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,7 +19,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, sleep_until};
 
-use crate::core::net::{ConnectedRoute, NetView};
+use vipward_core::net::{ConnectedRoute, NetView};
 
 mod exchange;
 mod wire;
@@ -33,15 +32,15 @@ pub use exchange::ExchangeError;
 pub use wire::Malformed;
 pub(crate) use wire::{Address, Lower};
 
-/// How far apart two changes are reported at least: the first is reported at once, a burst as a few.
+/// Least time between two reported changes. The first is reported at once, a burst as a few.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
-/// How often a dump is made again before a network that does not hold still is left for later.
+/// Attempts at a dump before a network that keeps changing is left for later.
 const MAX_ATTEMPTS: usize = 20;
 
-/// What failed, and why.
+/// A failed observation.
 #[derive(Debug, thiserror::Error)]
 pub enum NetlinkError {
-    /// No subscription.
+    /// The subscription cannot be made.
     #[error("failed to subscribe to rtnetlink notifications")]
     Subscribe(#[source] io::Error),
     /// The subscription broke.
@@ -50,22 +49,22 @@ pub enum NetlinkError {
     /// A dump failed.
     #[error("failed to observe this host's {what}")]
     Observe {
-        /// links, IPv4 addresses or IPv4 routes.
+        /// `links`, `IPv4 addresses` or `IPv4 routes`.
         what: &'static str,
-        /// Why.
+        /// The cause.
         #[source]
         source: ExchangeError,
     },
 }
 
-/// That something has changed.
+/// A change of the network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Changed {
-    /// Whether notifications were lost. What to do is the same: observe again.
+    /// Whether notifications were lost. Either way, observe again.
     pub overrun: bool,
 }
 
-/// A subscription to changes of this network namespace. It exists before the first observation, so that no
+/// A subscription to changes of this network namespace. It precedes the first observation, so no
 /// change falls between the two.
 pub struct Netlink {
     notifications: AsyncFd<Socket>,
@@ -75,14 +74,15 @@ pub struct Netlink {
 }
 
 impl Netlink {
-    /// Subscribes to links, IPv4 addresses and IPv4 routes of the calling thread's network namespace; needs a
-    /// tokio runtime.
+    /// Subscribes to links, IPv4 addresses and IPv4 routes of the calling thread's network
+    /// namespace. Needs a tokio runtime.
     pub fn connect() -> Result<Self, NetlinkError> {
         let subscribe = || {
             let mut socket = Socket::new(NETLINK_ROUTE)?;
             socket.set_non_blocking(true)?;
             socket.bind(&SocketAddr::new(0, RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE))?;
-            // SAFETY: a Socket owns its descriptor, returns the same one always, and closes it when it is dropped.
+            // SAFETY: a Socket owns its descriptor, returns the same one always, and closes it when
+            // it is dropped.
             let registered = unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) };
             registered.map_err(io::Error::from)
         };
@@ -94,11 +94,11 @@ impl Netlink {
         })
     }
 
-    /// All that there is now, in the calling thread's network namespace.
+    /// Returns the present state of the calling thread's network namespace.
     pub async fn observe(&self) -> Result<NetView, NetlinkError> {
         let mut view = links().await?;
         for address in addresses().await? {
-            // One that came after the links were read has a notification pending.
+            // An interface that came after the links were read has a notification pending.
             if let Some(interface) = view.interfaces.get_mut(&address.index) {
                 interface.addresses.push(address.net);
             }
@@ -107,7 +107,7 @@ impl Netlink {
         Ok(view)
     }
 
-    /// Resolves when something has changed since the last time it resolved. Safe to cancel.
+    /// Waits for a change since the last one returned. Cancel-safe.
     pub async fn changed(&mut self) -> Result<Changed, NetlinkError> {
         while self.pending.is_none() {
             let mut ready = self.notifications.readable().await.map_err(NetlinkError::Receive)?;
@@ -121,10 +121,10 @@ impl Netlink {
         Ok(self.pending.take().expect("invariant: only this function takes it, and it has seen one"))
     }
 
-    /// Reads what is queued, to the end.
+    /// Empties the queue.
     ///
-    /// After an overrun the kernel drops notifications until the queue is empty, so that an observation begun
-    /// afterwards misses nothing.
+    /// After an overrun the kernel drops notifications until the queue is empty, so an observation
+    /// begun afterwards misses nothing.
     fn drain(&mut self) -> Result<(), NetlinkError> {
         loop {
             self.datagram.clear();
@@ -141,26 +141,28 @@ impl Netlink {
     }
 }
 
-/// The IPv4 addresses of this network namespace.
+/// Returns the IPv4 addresses of this network namespace.
 pub(super) async fn addresses() -> Result<Vec<Address>, NetlinkError> {
     let mut request = AddressMessage::default();
     request.header.family = AddressFamily::Inet;
     dump("IPv4 addresses", &RouteNetlinkMessage::GetAddress(request), wire::address).await
 }
 
-/// What is below each link of this network namespace.
+/// Returns the lower device of each link of this network namespace.
 pub(super) async fn lowers() -> Result<Vec<Lower>, NetlinkError> {
     let mut request = LinkMessage::default();
     request.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
     dump("links", &RouteNetlinkMessage::GetLink(request), wire::lower).await
 }
 
-/// The BPF programs of traffic control's classifiers on an interface, in one direction: ids and names.
+/// Returns ids and names of the BPF classifiers (traffic control) on an interface, in one
+/// direction.
 pub(super) async fn tc_programs(
     ifindex: u32,
     ingress: bool,
 ) -> Result<Vec<(u32, Option<String>)>, NetlinkError> {
-    /// The two hooks of the clsact queueing discipline, of `linux/pkt_sched.h`; ingress has the first alone.
+    /// The hooks of the clsact queueing discipline (`linux/pkt_sched.h`). The ingress discipline
+    /// has only the first.
     const INGRESS: u32 = 0xffff_fff2;
     const EGRESS: u32 = 0xffff_fff3;
     let mut request = TcMessage::with_index(ifindex.cast_signed());
@@ -195,8 +197,8 @@ async fn routes(view: &mut NetView) -> Result<(), NetlinkError> {
     Ok(())
 }
 
-/// The kernel first notifies that an interface is down and then flushes its routes, silently: those that are
-/// seen in between are not believed.
+/// Keeps the routes of interfaces that are up. The kernel first notifies that an interface is down,
+/// and then flushes its routes without a notification.
 fn keep_routes(view: &mut NetView, routes: impl Iterator<Item = ConnectedRoute>) {
     let up = |index| view.interfaces.get(&index).is_some_and(|interface| interface.up);
     view.routes = routes.filter(|route| up(route.interface)).collect();
@@ -216,9 +218,10 @@ async fn dump<T>(
     until_settled(attempt).await.map_err(|source| NetlinkError::Observe { what, source })
 }
 
-/// A dump that a change interrupts may lack what did not change: it is no observation, and is made again.
+/// Repeats a dump that a change interrupted: it may lack things that did not change.
 ///
-/// Where that does not help for long, the changes have left a notification, and with it a reason to come back.
+/// If the attempts run out, the changes have left a notification, which leads to the next
+/// observation.
 async fn until_settled<T>(
     mut attempt: impl AsyncFnMut() -> Result<T, ExchangeError>,
 ) -> Result<T, ExchangeError> {

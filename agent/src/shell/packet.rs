@@ -1,4 +1,4 @@
-//! The packet socket: puts announcements and probes on the wire.
+//! The packet socket: sends announcements and probes.
 
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -14,41 +14,43 @@ mod tests;
 /// The shortest Ethernet frame, without its checksum.
 const MIN_FRAME_LEN: usize = 60;
 
-/// What failed, and why.
+/// A failed operation on the socket.
 #[derive(Debug, thiserror::Error)]
 pub enum PacketError {
-    /// No socket.
+    /// The socket cannot be opened.
     #[error("failed to open a packet socket (it needs CAP_NET_RAW)")]
     Open(#[source] Errno),
-    /// A frame did not leave.
+    /// A frame cannot be sent.
     #[error("failed to {what} {vip} on the interface with index {ifindex}")]
     Send {
-        /// announce, or probe for.
+        /// `announce` or `probe for`.
         what: &'static str,
-        /// Which VIP.
+        /// The VIP.
         vip: Ipv4Addr,
-        /// Where.
+        /// The interface.
         ifindex: u32,
-        /// `ENETDOWN`: the interface is down; `ENXIO`, `ENODEV`: it is gone; `ENOBUFS`, `EAGAIN`: its queue is full.
+        /// `ENETDOWN`: the interface is down; `ENXIO`, `ENODEV`: it is gone; `ENOBUFS`, `EAGAIN`:
+        /// its queue is full.
         #[source]
         source: Errno,
     },
 }
 
-/// How far an announcement came.
+/// Result of an announcement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Sent {
-    /// Both forms left.
+    /// Both frames were sent.
     Both,
-    /// The check failed when so many of the two frames had left.
+    /// The check failed before a frame.
     Stopped {
-        /// 0 or 1.
+        /// Frames sent before: 0 or 1.
         frames: u8,
     },
 }
 
-/// A packet socket that sends through every interface of its network namespace, and receives nothing.
+/// A packet socket that sends through every interface of its network namespace, and receives
+/// nothing.
 pub struct Announcer {
     socket: OwnedFd,
 }
@@ -62,9 +64,10 @@ impl Announcer {
         Ok(Self { socket })
     }
 
-    /// One round: the request form and the reply form of "`vip` is at `mac`", broadcast.
+    /// Broadcasts one round: the request form and the reply form of "`vip` is at `mac`".
     ///
-    /// `check` is asked directly before each of the two frames whether it may still leave. Never blocks.
+    /// Calls `check` directly before each frame, and sends only while it returns true. Never
+    /// blocks.
     pub fn send(
         &self,
         ifindex: u32,
@@ -82,31 +85,33 @@ impl Announcer {
         Ok(Sent::Both)
     }
 
-    /// One ARP Probe (RFC 5227, 2.1.1): asks who uses `vip`, in nobody's name. Never blocks.
+    /// Sends one ARP Probe for `vip` (RFC 5227, 2.1.1), without a sender address. Never blocks.
     pub fn probe(&self, ifindex: u32, mac: MacAddr, vip: Ipv4Addr) -> Result<(), PacketError> {
-        let (nobody, zero) = ([0; 4], MacAddr::ZERO);
-        let probe = ArpFrame::new(MacAddr::BROADCAST, mac, OPER_REQUEST, mac, nobody, zero, vip.octets());
+        let (no_sender, zero) = ([0; 4], MacAddr::ZERO);
+        let probe = ArpFrame::new(MacAddr::BROADCAST, mac, OPER_REQUEST, mac, no_sender, zero, vip.octets());
         sendto(self.socket.as_raw_fd(), &padded(&probe), &destination(ifindex), MsgFlags::empty())
             .map_err(|source| PacketError::Send { what: "probe for", vip, ifindex, source })?;
         Ok(())
     }
 }
 
-/// tha = sha in the reply form: Linux ignores a gratuitous reply with any other within its lock time.
+/// Returns the two frames of a round. In the reply, tha is sha: Linux ignores a gratuitous reply
+/// with another tha within its lock time.
 fn forms(mac: MacAddr, vip: Ipv4Addr) -> [[u8; MIN_FRAME_LEN]; 2] {
     let vip = vip.octets();
     [(OPER_REQUEST, MacAddr::ZERO), (OPER_REPLY, mac)]
         .map(|(oper, tha)| padded(&ArpFrame::new(MacAddr::BROADCAST, mac, oper, mac, vip, tha, vip)))
 }
 
-/// As long as a frame must be.
+/// Returns a frame, padded to the least length.
 pub(super) fn padded(frame: &ArpFrame) -> [u8; MIN_FRAME_LEN] {
     let mut padded = [0; MIN_FRAME_LEN];
     padded[..FRAME_LEN].copy_from_slice(bytes_of(frame));
     padded
 }
 
-/// ARP to everybody behind an interface; bound to, ARP from there.
+/// Returns the address of ARP broadcasts on an interface. A socket bound to it receives ARP from
+/// there.
 pub(super) fn destination(ifindex: u32) -> LinkAddr {
     let mut sll_addr = [0; 8];
     sll_addr[..6].copy_from_slice(&MacAddr::BROADCAST.0);
@@ -120,7 +125,8 @@ pub(super) fn destination(ifindex: u32) -> LinkAddr {
         sll_addr,
     };
     let length = libc::socklen_t::try_from(size_of_val(&address)).expect("invariant: 20 bytes");
-    // SAFETY: the pointer is to a whole, initialised sockaddr_ll of that length, and is only read here.
+    // SAFETY: the pointer is to a whole, initialised sockaddr_ll of that length, and is only read
+    // here.
     unsafe { LinkAddr::from_raw((&raw const address).cast(), Some(length)) }
         .expect("invariant: the family is AF_PACKET and the length that of sockaddr_ll")
 }

@@ -1,14 +1,14 @@
 //! The agent's pages, over HTTP: `/metrics`, `/livez`, `/readyz` and `/debug/state`.
 //!
-//! | page | who answers |
+//! | page | source |
 //! |---|---|
-//! | `/livez` | the driver: that it answers proves that it turns |
-//! | `/readyz` | what the driver believes is compared with what is read back from the kernel |
-//! | `/metrics` | what was counted, what the driver has in memory, what is read from the kernel |
-//! | `/debug/state` | all that the driver knows, and all that the kernel has; only for this host |
+//! | `/livez` | the driver, whose answer proves that it runs |
+//! | `/readyz` | the state of the driver, compared with what is read back from the kernel |
+//! | `/metrics` | counts, the state of the driver, and what is read from the kernel |
+//! | `/debug/state` | the whole state of driver and kernel, for this host only |
 //!
-//! The driver is asked for what it has in its memory only. Maps are read whole by a thread of their own, one reading at a
-//! time. Whoever asks gets an answer when the driver does not: that says so.
+//! The driver answers from memory only. A thread of its own reads whole maps, one reading at a
+//! time. A page says so when the driver does not answer.
 
 mod checks;
 mod doors;
@@ -37,6 +37,7 @@ use tokio::{
     time::timeout,
 };
 use tracing::{info, warn};
+use vipward_core::pinned::Contents;
 
 pub use self::checks::Check;
 use self::{
@@ -44,23 +45,24 @@ use self::{
     doors::{Doors, PeerAddress},
 };
 use super::{
-    bpf::BpfError,
+    bpf::{BpfError, Extent, Pins, Reader},
     causes::chain,
-    metrics::{Format, Kernel, Metrics, Reading, Snapshot},
+    metrics::{Format, Metrics, Snapshot},
     status,
 };
 
-/// How long the driver may take to answer.
+/// The time that the driver has to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Questions that may wait for the driver.
+/// The most questions that wait for the driver.
 const QUESTIONS: usize = 4;
-/// How long after a difference between belief and kernel both are looked at once more: they are not read at one instant.
+/// The time before driver and kernel are compared again after a difference: they are not read at
+/// one instant.
 const SECOND_LOOK: Duration = Duration::from_millis(100);
 
-/// The pages cannot be served.
+/// The reason why the pages cannot be served.
 #[derive(Debug, Error)]
 pub enum PagesError {
-    /// An address cannot be had.
+    /// The agent cannot listen on an address.
     #[error(
         "failed to serve /metrics, /livez and /readyz on {address}; choose another --listen or --listen-port, or \
          --listen none"
@@ -68,11 +70,11 @@ pub enum PagesError {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// Nowhere, and somewhere.
+    /// `none` is given beside addresses.
     #[error("--listen none is given beside {address}; give either `none` or addresses")]
     NoneAndMore {
         /// The first of the others.
@@ -80,36 +82,36 @@ pub enum PagesError {
     },
 }
 
-/// Where the pages are served, as an operator says it.
+/// The operator's choice of where to serve the pages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Listen {
-    /// The addresses; none: the default ones.
+    /// The addresses; if empty, the default ones.
     pub addresses: Vec<ListenAddress>,
     /// The port on all of them.
     pub port: u16,
-    /// The pod's address, which is one of the default ones in a cluster.
+    /// The pod's address, a default one in a cluster.
     pub pod: Option<IpAddr>,
-    /// Whether the agent ends when it cannot have the loopback address, though nobody has named it: the kubelet asks
-    /// there, and would end it anyway.
+    /// Whether the agent ends when it cannot listen on the default loopback address. The kubelet
+    /// asks there, and would end it anyway.
     pub needs_loopback: bool,
 }
 
-/// One address, or none at all.
+/// An address, or none at all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ListenAddress {
-    /// Serve nothing.
+    /// Serves nothing.
     Nowhere,
-    /// On this one.
+    /// Serves on this address.
     At(IpAddr),
 }
 
-/// What is asked of the driver.
+/// A question to the driver.
 pub enum Question {
-    /// Does it live?
+    /// The checks of `/livez`.
     Live(oneshot::Sender<Vec<Check>>),
-    /// What is in its memory that a scrape is about?
+    /// The state for `/metrics` and `/readyz`.
     Look(oneshot::Sender<Snapshot>),
-    /// All that is in its memory?
+    /// The whole state, for `/debug/state`.
     State(oneshot::Sender<Value>),
 }
 
@@ -119,17 +121,17 @@ pub struct Pages {
     _tasks: JoinSet<()>,
 }
 
-/// What every request shares.
+/// The state that requests share.
 struct Desk {
     questions: mpsc::Sender<Question>,
-    kernel: OnceLock<Arc<Kernel>>,
+    kernel: OnceLock<Arc<Reader>>,
     metrics: Arc<Metrics>,
-    /// One reading of all maps at a time.
+    /// Lets one reading of whole maps go on at a time.
     reading: Semaphore,
 }
 
 impl Listen {
-    /// Where to serve, and whether that must be possible.
+    /// Returns the addresses to serve on, each with whether it is required.
     fn wanted(&self) -> Result<Vec<(SocketAddr, bool)>, PagesError> {
         const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let named: Vec<IpAddr> = (self.addresses.iter())
@@ -162,8 +164,8 @@ impl Listen {
 }
 
 impl Pages {
-    /// Begins to serve; what is asked of the driver comes out of the receiver. An address that nobody has named and
-    /// that cannot be had is only warned of: VIPs matter more.
+    /// Starts to serve. The receiver has the questions to the driver. A default address that cannot
+    /// be listened on is only warned of: VIPs matter more.
     pub async fn open(
         listen: &Listen,
         metrics: Arc<Metrics>,
@@ -187,17 +189,17 @@ impl Pages {
             info!(%address, "serving /metrics, /livez and /readyz");
             let service = router(Arc::clone(&desk)).into_make_service_with_connect_info::<PeerAddress>();
             tasks.spawn(async move {
-                // It never ends by itself: errors of one connection are that connection's.
+                // It never ends by itself: an error ends its own connection only.
                 let _ = axum::serve(doors, service).await;
             });
         }
         Ok((Self { desk, _tasks: tasks }, receiver))
     }
 
-    /// From now on the pins of the agent can be read; before, what is in them is missing on the pages.
+    /// Lets the pages read the pins. Until then, their contents are missing on the pages.
     pub fn begin(&self, pin_dir: &Path) -> Result<(), BpfError> {
-        // A second time changes nothing: the pins are the same.
-        let _ = self.desk.kernel.set(Arc::new(Kernel::open(pin_dir)?));
+        // A second call changes nothing, since the pins are the same.
+        let _ = self.desk.kernel.set(Arc::new(Reader::open(&Pins::new(pin_dir))?));
         Ok(())
     }
 }
@@ -225,7 +227,7 @@ async fn metrics(State(desk): State<Arc<Desk>>, headers: HeaderMap) -> Response 
     let accept = headers.get_all(header::ACCEPT).iter().filter_map(|accept| accept.to_str().ok());
     let format = Format::accepted(&accept.collect::<Vec<_>>().join(","));
     let driver = desk.ask(Question::Look).await;
-    // Writing thousands of lines takes its time, too.
+    // Writing thousands of lines takes time, too.
     let metrics = Arc::clone(&desk.metrics);
     let kernel = desk.read(true).await.and_then(Result::ok);
     match spawn_blocking(move || metrics.page(format, kernel, driver)).await {
@@ -234,7 +236,7 @@ async fn metrics(State(desk): State<Arc<Desk>>, headers: HeaderMap) -> Response 
     }
 }
 
-/// It has addresses, names and sessions in it: for those who are on this host anyway.
+/// Serves the whole state. It contains addresses, names and sessions, and is for this host only.
 async fn state(
     State(desk): State<Arc<Desk>>,
     ConnectInfo(PeerAddress(peer)): ConnectInfo<PeerAddress>,
@@ -256,7 +258,7 @@ async fn state(
 }
 
 impl Desk {
-    /// The driver's answer, if it comes in time.
+    /// Returns the driver's answer, if it comes in time.
     async fn ask<T>(&self, question: fn(oneshot::Sender<T>) -> Question) -> Option<T> {
         let answer = async {
             let (sender, answer) = oneshot::channel();
@@ -266,12 +268,13 @@ impl Desk {
         timeout(PATIENCE, answer).await.ok().flatten()
     }
 
-    /// What the kernel has; none before there is anything to be read.
-    async fn read(&self, with_counts: bool) -> Option<Result<Reading, BpfError>> {
+    /// Reads the kernel's state, or returns none before the agent has pinned it.
+    async fn read(&self, with_counts: bool) -> Option<Result<Contents, BpfError>> {
         let kernel = Arc::clone(self.kernel.get()?);
         let most_counted = if with_counts { self.metrics.max_vips() } else { 0 };
         let _one = self.reading.acquire().await.ok()?;
-        spawn_blocking(move || kernel.read(most_counted)).await.ok()
+        let extent = Extent { most_counted, offenders: false };
+        spawn_blocking(move || kernel.contents(extent)).await.ok()
     }
 
     async fn liveness(&self) -> Vec<Check> {
@@ -285,16 +288,16 @@ impl Desk {
     }
 
     async fn readiness(&self) -> Vec<Check> {
-        let checks = self.look_whether_ready().await;
+        let checks = self.look_once().await;
         if checks.iter().all(Check::is_ok) {
             return checks;
         }
-        // Only what is so twice is so.
+        // A difference counts when it is seen twice.
         tokio::time::sleep(SECOND_LOOK).await;
-        self.look_whether_ready().await
+        self.look_once().await
     }
 
-    async fn look_whether_ready(&self) -> Vec<Check> {
+    async fn look_once(&self) -> Vec<Check> {
         let Some(driver) = self.ask(Question::Look).await else {
             return vec![Check::failed("driver", checks::no_answer(PATIENCE))];
         };
@@ -304,14 +307,14 @@ impl Desk {
             found.push(Check::failed("pins", "nothing is pinned yet"));
             return found;
         };
-        // What could not be attached has no pin to be missing.
+        // An interface that could not be attached has no pin.
         let links = driver.links.iter().filter(|link| link.failure.is_none());
-        found.push(checks::pins(kernel.is_pinned(links.map(|link| (link.ifindex, link.mode)))));
+        found.push(checks::pins(kernel.pins().has_all(links.map(|link| (link.ifindex, link.mode)))));
         found.extend(checks::of_kernel(&driver, read));
         found
     }
 
-    /// What `vipward status` says.
+    /// Returns the output of `vipward status`.
     async fn status(&self) -> Value {
         let Some(kernel) = self.kernel.get().map(Arc::clone) else { return Value::Null };
         let Ok(_one) = self.reading.acquire().await else { return Value::Null };

@@ -1,4 +1,4 @@
-//! What must be so before anything is loaded: the capabilities, the kernel, and the directory of the pins.
+//! Checks this host before anything is loaded: capabilities, kernel and pin directory.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,11 +14,11 @@ mod tests;
 
 pub use pin_dir::{PinDirError, PinDirLock, ensure_bpffs, look_at, user_of};
 
-/// All that the agent needs, root or not.
+/// Capabilities that the agent needs, root or not.
 const NEEDED: [Capability; 4] =
     [Capability::CAP_BPF, Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW, Capability::CAP_PERFMON];
 const BTF: &str = "/sys/kernel/btf/vmlinux";
-/// What the program and its loader use, and since when Linux has it.
+/// Features that the program and its loader use, each with the first Linux release that has it.
 const FEATURES: [(Release, &str); 4] = [
     (Release { major: 5, minor: 8 }, "the BPF ring buffer and CAP_BPF"),
     (Release { major: 5, minor: 9 }, "bpf_link for XDP"),
@@ -26,16 +26,16 @@ const FEATURES: [(Release, &str); 4] = [
     (Release { major: 5, minor: 12 }, "BPF compare-and-exchange"),
 ];
 
-/// Since when BPF memory is charged to the cgroup.
+/// The first release that charges BPF memory to the cgroup.
 const MEMORY_IN_CGROUP: Release = Release { major: 5, minor: 11 };
 
-/// What is missing, and how to get it.
+/// A missing requirement, with its remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum PreflightError {
     /// The capability sets cannot be read.
     #[error("failed to read this process's capabilities")]
     ReadCapabilities(#[source] caps::errors::CapsError),
-    /// Not all of them are there.
+    /// Capabilities are missing.
     #[error(
         "this process lacks {missing}: run it as root (sudo), or with AmbientCapabilities={needed} in a systemd \
          unit, or after setcap {setcap}+ep on the binary",
@@ -43,32 +43,32 @@ pub enum PreflightError {
         setcap = Capabilities(NEEDED.to_vec()).for_setcap(),
     )]
     Capabilities {
-        /// Those that are not.
+        /// The missing ones.
         missing: Capabilities,
     },
     /// `uname(2)` failed.
     #[error("failed to ask for the kernel's release")]
     Uname(#[source] Errno),
-    /// Older than the oldest with everything.
+    /// The kernel lacks a feature.
     #[error("kernel {release} is too old: it lacks {missing}")]
     KernelTooOld {
         /// As `uname -r` prints it.
         release: String,
-        /// What it does not have.
+        /// The missing features.
         missing: Features,
     },
-    /// No type information.
+    /// The kernel has no type information.
     #[error(
         "{path} is missing: the kernel must be built with CONFIG_DEBUG_INFO_BTF=y (those of current distributions \
          are), and /sys must be mounted"
     )]
     NoBtf {
-        /// Where it was looked for.
+        /// The searched path.
         path: PathBuf,
     },
 }
 
-/// Capabilities, separated by spaces when they are shown.
+/// Capabilities, displayed with spaces between them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Capabilities(pub Vec<Capability>);
 
@@ -97,7 +97,7 @@ impl fmt::Display for Features {
     }
 }
 
-/// The part of a kernel's release that says what it can do.
+/// The part of a kernel's release that determines its features.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Release {
     /// The 6 of 6.18.
@@ -107,8 +107,8 @@ pub struct Release {
 }
 
 impl Release {
-    /// Reads what `uname -r` prints, whatever a distribution has appended; `None` if it does not begin with
-    /// two numbers.
+    /// Parses the output of `uname -r`, with any suffix of a distribution. Returns `None` if it
+    /// does not begin with two numbers.
     pub fn parse(release: &str) -> Option<Self> {
         let (major, rest) = release.trim().split_once('.')?;
         let minor = rest.split(|c: char| !c.is_ascii_digit()).next()?;
@@ -122,7 +122,7 @@ impl fmt::Display for Release {
     }
 }
 
-/// Whether the calling thread may do all that the agent does.
+/// Checks that the calling thread has all capabilities that the agent needs.
 pub fn check_capabilities() -> Result<(), PreflightError> {
     let effective = caps::read(None, CapSet::Effective).map_err(PreflightError::ReadCapabilities)?;
     match missing_capabilities(&effective) {
@@ -131,20 +131,21 @@ pub fn check_capabilities() -> Result<(), PreflightError> {
     }
 }
 
-/// The capabilities of those that the agent needs which a process lacks; the calling thread without a `pid`.
+/// Returns the needed capabilities that a process lacks. Without a `pid`, it is the calling thread.
 pub fn missing_capabilities_of(pid: Option<u32>) -> Result<Capabilities, PreflightError> {
     let pid = pid.and_then(|pid| i32::try_from(pid).ok());
     let effective = caps::read(pid, CapSet::Effective).map_err(PreflightError::ReadCapabilities)?;
     Ok(missing_capabilities(&effective))
 }
 
-/// The running kernel's release.
+/// Returns the running kernel's release.
 pub fn release() -> Result<String, PreflightError> {
     let uname = uname().map_err(PreflightError::Uname)?;
     Ok(uname.release().to_string_lossy().into_owned())
 }
 
-/// What a kernel of this release lacks, in words; none when it has all, or when the release says nothing.
+/// Returns the features that a kernel of this release lacks, in words. Returns none if it has all,
+/// or if the release cannot be parsed.
 pub fn lacks(release: &str) -> Option<String> {
     match check_release(release) {
         Err(PreflightError::KernelTooOld { missing, .. }) => Some(missing.to_string()),
@@ -152,23 +153,24 @@ pub fn lacks(release: &str) -> Option<String> {
     }
 }
 
-/// Whether a kernel of this release counts BPF memory as locked memory.
+/// Returns whether a kernel of this release counts BPF memory as locked memory.
 pub fn counts_bpf_as_locked(release: &str) -> bool {
     Release::parse(release).is_some_and(|running| running < MEMORY_IN_CGROUP)
 }
 
-/// Whether the running kernel has type information.
+/// Returns whether the running kernel has type information.
 pub fn has_btf() -> std::io::Result<bool> {
     Path::new(BTF).try_exists()
 }
 
-/// Whether the running kernel has what the program needs. A release that cannot be read is given a chance.
+/// Checks that the running kernel has what the program needs. A release that cannot be parsed
+/// passes.
 pub fn check_kernel() -> Result<(), PreflightError> {
     check_release(&release()?)?;
     check_btf(Path::new(BTF))
 }
 
-/// The kernel lets `CAP_SYS_ADMIN` stand for the two that were split off it.
+/// Returns the missing capabilities. `CAP_SYS_ADMIN` includes the two that were split off it.
 fn missing_capabilities(effective: &CapsHashSet) -> Capabilities {
     let has = |needed: &Capability| {
         let split_off = matches!(needed, Capability::CAP_BPF | Capability::CAP_PERFMON);

@@ -8,14 +8,15 @@
 mod announcing;
 mod answers;
 mod apply;
-mod behind;
+mod attaching;
 mod cluster;
+mod conflicts;
 mod inputs;
+mod probing;
 mod report;
-mod segment;
+mod silent;
 mod source;
 mod standalone;
-mod unprobed;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,34 +32,34 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 use tracing::warn;
 use vipward_common::{Fence, MacAddr, VipKey};
+use vipward_core::{
+    announce::Announcer,
+    cluster::{NodeName, Session},
+    config::{Config, ConfigError},
+    conflict::Conflicts,
+    net::NetView,
+    ownership::SettingsError,
+    plan::Slots,
+    probing::Prober,
+    stale::Stale,
+    time::Monotonic,
+};
 
-use self::{apply::Settled, behind::Behind, inputs::Inputs, report::Problems, source::Source};
+use self::{apply::Settled, inputs::Inputs, report::Problems, silent::Silent, source::Source};
 use super::{
     bind::BindError,
     bpf::{BpfError, DataPlane, Loader, Opening, Options},
     clock,
+    file_watch::FileWatchError,
     kube::ConnectError,
     metrics::{Metrics, Mode},
     netlink::NetlinkError,
     packet::{Announcer as Packets, PacketError},
     pages::{Pages, PagesError, Question},
     preflight::{self, PinDirError, PinDirLock, PreflightError},
-    watch::WatchError,
 };
 use crate::{
     cli::{PagesArgs, PinArgs, PlaneArgs},
-    core::{
-        announce::Announcer,
-        cluster::{NodeName, Session},
-        config::{Config, ConfigError},
-        conflict::Conflicts,
-        net::NetView,
-        ownership::SettingsError,
-        plan::Slots,
-        probing::Prober,
-        time::Monotonic,
-        trouble::Trouble,
-    },
     shell::causes::chain,
 };
 
@@ -104,7 +105,7 @@ pub enum RunError {
     Packet(#[from] PacketError),
     /// The file cannot be watched.
     #[error("the configuration cannot be watched")]
-    Watch(#[from] WatchError),
+    Watch(#[from] FileWatchError),
     /// Ownership cannot work so.
     #[error("the settings cannot work")]
     Settings(#[from] SettingsError),
@@ -112,7 +113,7 @@ pub enum RunError {
     #[error("no way to the API server")]
     Connect(#[from] ConnectError),
     /// The pages cannot be served.
-    #[error("nobody could ask how the agent is")]
+    #[error("failed to serve the HTTP endpoints")]
     Pages(#[from] PagesError),
     /// Two agents have one name.
     #[error(
@@ -166,13 +167,14 @@ struct Driver<S> {
     view: NetView,
     packets: Packets,
     announcer: Announcer,
-    trouble: Trouble,
     conflicts: Conflicts,
     prober: Prober,
     /// VIPs that wait until it is known whether their addresses are free.
     held_back: BTreeSet<VipKey>,
     problems: Problems,
-    behind: Behind,
+    stale: Stale,
+    /// The VIPs that this node is said to hold and does not answer.
+    silent: Silent,
     /// The interfaces that are to have the program and could not be given it, and why.
     unattached: BTreeMap<u32, String>,
     /// The VIPs that were yielded, and to whom: their entries may go with an interface and come back.
@@ -211,7 +213,8 @@ impl Desk {
     }
 }
 
-/// Whether this host can run an agent on these pins, and the lock that keeps others from them.
+/// Returns whether this host can run an agent on these pins, and the lock that keeps others from
+/// them.
 fn check_host(pins: &PinArgs) -> Result<PinDirLock, RunError> {
     preflight::check_capabilities()?;
     preflight::check_kernel()?;
@@ -251,12 +254,12 @@ impl<S: Source> Driver<S> {
         // Not the process's number: that is 1 in every Pod.
         let seed = fastrand::u64(..);
         Ok(Self {
-            source,
+            silent: Silent::start(source.grace(&config), now),
             announcer: Announcer::start(&config.announce, seed, now),
-            trouble: Trouble::start(now),
             conflicts: Conflicts::start(&config.conflicts, now),
             prober: Prober::start(&config.probe, seed, now),
             held_back: BTreeSet::new(),
+            source,
             config,
             program_id: plane.program_id()?,
             plane,
@@ -264,7 +267,7 @@ impl<S: Source> Driver<S> {
             view,
             packets: Packets::open()?,
             problems: Problems::default(),
-            behind: Behind::default(),
+            stale: Stale::default(),
             unattached: BTreeMap::new(),
             yielded: BTreeMap::new(),
             yields_settled,
@@ -279,9 +282,11 @@ impl<S: Source> Driver<S> {
         })
     }
 
-    /// The earliest thing that time alone brings about, whatever the VIPs come from.
+    /// Returns the earliest thing that time alone brings about, whatever the VIPs come from.
     fn next_deadline(&self) -> Monotonic {
-        [self.announcer.next_deadline(), self.trouble.next_deadline(), self.segments_deadline()]
+        // Before it is known what this node is to hold, nothing is looked at.
+        let silent = self.silent.next_deadline().filter(|_| self.started);
+        [self.announcer.next_deadline(), self.conflicts.next_deadline(), self.probing_deadline(), silent]
             .into_iter()
             .flatten()
             .fold(self.verify, Ord::min)
@@ -295,10 +300,8 @@ impl<S: Source> Driver<S> {
             self.observe().await?;
         }
         self.announce(now);
-        for line in self.trouble.on_tick(now) {
-            report::trouble(&line, &self.view);
-        }
-        self.attend_segments(now)
+        self.tick_probing(now)?;
+        self.tick_conflicts(now)
     }
 
     /// Writes what the program yielded into the entries.

@@ -1,4 +1,4 @@
-//! A packet socket that asks a segment for one address, and hears what is said about that address only.
+//! A packet socket that asks a segment for one address, and receives only ARP about that address.
 
 use std::{
     io,
@@ -18,47 +18,47 @@ use super::packet::{destination, padded};
 #[cfg(test)]
 mod tests;
 
-/// That the interface goes down is an error, and nothing to read.
+/// An interface that goes down is an error, without anything to read.
 const WOKEN_BY: Interest = Interest::READABLE.add(Interest::ERROR);
 
-/// What failed, and why.
+/// A failed operation on a segment.
 #[derive(Debug, thiserror::Error)]
 pub enum SegmentError {
-    /// No socket.
+    /// The socket cannot be opened.
     #[error("failed to open a packet socket: it needs CAP_NET_RAW (run as root, or with sudo)")]
     Open(#[source] Errno),
-    /// It could not be limited to what is asked, or to the interface.
+    /// The socket cannot be limited to the address, or to the interface.
     #[error("failed to {operation} on {interface}")]
     Prepare {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
-        /// Where.
+        /// The interface.
         interface: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// A question did not leave.
+    /// A request cannot be sent.
     #[error("failed to ask on {interface}")]
     Send {
-        /// Where.
+        /// The interface.
         interface: String,
         /// `ENETDOWN`: the interface is down; `ENXIO`, `ENODEV`: it is gone.
         #[source]
         source: Errno,
     },
-    /// Nothing can be heard any more.
+    /// No frame can be received any more.
     #[error("failed to listen on {interface}")]
     Receive {
-        /// Where.
+        /// The interface.
         interface: String,
-        /// As for sending.
+        /// The cause, as for sending.
         #[source]
         source: io::Error,
     },
 }
 
-/// One address on one segment. Both directions may be dropped at any await point.
+/// One address on one segment. Sending and receiving are cancel-safe.
 #[derive(Debug)]
 pub struct Segment {
     socket: AsyncFd<OwnedFd>,
@@ -67,11 +67,12 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Opens the interface, in the calling thread's network namespace; needs a tokio runtime.
+    /// Opens the interface, in the calling thread's network namespace. Needs a tokio runtime.
     pub fn open(ifindex: u32, interface: &str, address: Ipv4Addr) -> Result<Self, SegmentError> {
         let prepare =
             |operation, source| SegmentError::Prepare { operation, interface: interface.to_owned(), source };
-        // Without a protocol it hears nothing, so that no frame is in it that the filter has not seen.
+        // Without a protocol the socket receives nothing, so every frame in it has passed the
+        // filter.
         let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
         let socket = socket(AddressFamily::Packet, SockType::Raw, flags, None).map_err(SegmentError::Open)?;
         hear_only(&socket, address).map_err(|source| prepare("filter what is heard", source))?;
@@ -82,14 +83,14 @@ impl Segment {
         Ok(Self { socket, ifindex, interface: interface.to_owned() })
     }
 
-    /// Sends a frame to everybody. Never blocks.
+    /// Broadcasts a frame. Never blocks.
     pub fn send(&self, frame: &ArpFrame) -> Result<(), SegmentError> {
         sendto(self.socket.as_raw_fd(), &padded(frame), &destination(self.ifindex), MsgFlags::empty())
             .map(drop)
             .map_err(|source| SegmentError::Send { interface: self.interface.clone(), source })
     }
 
-    /// The next frame that has the address as spa or tpa.
+    /// Returns the next frame that has the address as spa or tpa.
     pub async fn receive(&self) -> Result<ArpFrame, SegmentError> {
         let read = || async {
             loop {
@@ -99,7 +100,7 @@ impl Segment {
                     ready.try_io(|socket| Ok(recv(socket.as_raw_fd(), &mut buffer, MsgFlags::empty())?));
                 match received {
                     Ok(Ok(FRAME_LEN)) => return Ok(bytemuck::pod_read_unaligned(&buffer)),
-                    // Too short for ARP, or not readable after all.
+                    // The frame is too short for ARP, or there was none.
                     Ok(Ok(_)) | Err(_) => {}
                     Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
                     Ok(Err(error)) => return Err(error),
@@ -110,7 +111,8 @@ impl Segment {
     }
 }
 
-/// Lets only untagged ARP pass that names the address as sender or target: a storm of other ARP must not fill the socket.
+/// Lets only untagged ARP pass that names the address as sender or target. A storm of other ARP
+/// must not fill the socket.
 fn hear_only(socket: &OwnedFd, address: Ipv4Addr) -> io::Result<()> {
     const LOAD_WORD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     const LOAD_HALF: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
@@ -147,7 +149,8 @@ fn hear_only(socket: &OwnedFd, address: Ipv4Addr) -> io::Result<()> {
         len: program.len().try_into().expect("invariant: ten steps"),
         filter: program.as_mut_ptr(),
     };
-    // SAFETY: the option takes a sock_fprog, which the pointer and the length describe; the kernel copies the program.
+    // SAFETY: the option takes a sock_fprog, which the pointer and the length describe; the kernel
+    // copies the program.
     let set = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),

@@ -1,6 +1,8 @@
-//! How every table for people looks.
+//! The style of tables for people.
 
 use comfy_table::{ContentArrangement, Table, presets::NOTHING};
+
+use vipward_core::answering::Part;
 
 pub(super) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
@@ -14,4 +16,12 @@ pub(super) fn yes(yes: bool) -> String {
 
 pub(super) fn or_dash(value: Option<&impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), ToString::to_string)
+}
+
+/// Returns the cell that says whether this node answers for a VIP, and if it is its own, why not.
+pub(super) fn answering(part: Part) -> String {
+    match part.silence() {
+        Some(why) => format!("no: {}", why.name()),
+        None => yes(part.is_answering()),
+    }
 }

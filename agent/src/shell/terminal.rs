@@ -1,7 +1,5 @@
 //! What stdout is: a terminal that wants colours, or not.
 
-#![expect(clippy::disallowed_methods, reason = "NO_COLOR is in the environment")]
-
 use std::{
     env,
     io::{IsTerminal, stdout},
@@ -23,22 +21,22 @@ impl Colours {
         Self(stdout().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()))
     }
 
-    /// What is wrong.
+    /// Returns what is wrong.
     pub fn bad(self, text: &str) -> String {
         self.set("1;31", text)
     }
 
-    /// What is in doubt.
+    /// Returns what is in doubt.
     pub fn doubtful(self, text: &str) -> String {
         self.set("1;33", text)
     }
 
-    /// What is as it should be.
+    /// Returns what is as it should be.
     pub fn good(self, text: &str) -> String {
         self.set("1;32", text)
     }
 
-    /// What does not matter.
+    /// Returns what does not matter.
     pub fn aside(self, text: &str) -> String {
         self.set("2", text)
     }

@@ -1,52 +1,44 @@
-//! `vipward who-has`: asks a segment who answers for an address, and reads from the pins who should.
+//! `vipward who-has`: asks a segment who answers for an address, and reads from the pins who
+//! should.
 
 mod table;
 
-use std::{
-    collections::BTreeMap,
-    fs, io,
-    net::Ipv4Addr,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{collections::BTreeMap, net::Ipv4Addr, path::PathBuf, time::Duration};
 
 use thiserror::Error;
-use vipward_common::{MacAddr, Offender, Role, VipKey};
+use vipward_common::{MacAddr, Offender, Role};
+use vipward_core::{
+    net::{Interface, NetView},
+    pinned::{State, Unread},
+    time::Monotonic,
+    who_has::{Asking, Command, HostKnows, Question, Report, SegmentError, choose_segment},
+};
 
 pub use self::table::render;
 use super::{
-    bpf::{BpfError, Maps, Pins},
-    causes::chain,
+    bpf::{BpfError, Extent, Pins, Reader},
     clock,
     doctor::conf,
     netlink::{Netlink, NetlinkError},
     segment::{self, Segment},
-    status::Entries,
-};
-use crate::core::{
-    net::{Interface, NetView},
-    time::Monotonic,
-    who_has::{
-        AgentKnows, Asking, Command, EntrySeen, HostKnows, Question, Report, SegmentError, choose_segment,
-    },
 };
 
-/// What is to be asked.
+/// The question, and where to ask it.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Which address.
+    /// The address.
     pub address: Ipv4Addr,
-    /// Through which interface; none means the one whose subnet contains it.
+    /// The interface to ask through; by default the one whose subnet contains the address.
     pub interface: Option<String>,
-    /// How often.
+    /// The number of questions.
     pub count: u32,
-    /// How long answers are waited for, each time.
+    /// The time that each question waits for answers.
     pub timeout: Duration,
-    /// Where an agent may have pinned what it knows.
+    /// The pin directory of an agent that may run here.
     pub pin_dir: PathBuf,
 }
 
-/// Why there is no answer.
+/// The reason why there is no report.
 #[derive(Debug, Error)]
 pub enum WhoHasError {
     /// There is no segment to ask.
@@ -54,7 +46,7 @@ pub enum WhoHasError {
     NoSegment {
         /// The address.
         address: Ipv4Addr,
-        /// Why.
+        /// The cause.
         #[source]
         source: SegmentError,
     },
@@ -63,14 +55,17 @@ pub enum WhoHasError {
     Segment {
         /// The address.
         address: Ipv4Addr,
-        /// Why.
+        /// The cause.
         #[source]
         source: segment::SegmentError,
     },
     /// The interfaces could not be read.
     #[error("failed to read the interfaces")]
     Netlink(#[from] NetlinkError),
-    /// What the XDP program dropped could not be read.
+    /// The pinned state could not be read.
+    #[error("failed to read the pinned objects")]
+    Pins(#[source] Unread),
+    /// The frames that the XDP program dropped could not be read.
     #[error("failed to read the pinned objects")]
     Bpf(#[from] BpfError),
     /// The clock could not be read.
@@ -78,37 +73,33 @@ pub enum WhoHasError {
     Clock(#[from] nix::Error),
 }
 
-/// Asks, and waits for all answers. `progress` is told after every question.
+/// Asks, and waits for all answers. Calls `progress` after every question.
 pub async fn ask(options: &Options, mut progress: impl FnMut(&Asking)) -> Result<Report, WhoHasError> {
     let address = options.address;
     let view = Netlink::connect()?.observe().await?;
-    let pins = Pinned::open(&options.pin_dir);
-    let known = pins.maps().map_or_else(|| Ok(Vec::new()), |maps| homes(maps, &view, address))?;
+    let reader = Reader::find(&Pins::new(&options.pin_dir));
+    let maps = reader.as_ref().ok().and_then(Option::as_ref);
+    let state = |reader: &Reader| reader.state(Extent::ENTRIES, view.clone()).map_err(WhoHasError::Pins);
+    let known = maps.map(state).transpose()?.map(|state| homes(&state, address)).unwrap_or_default();
     let interface = choose_segment(&view, address, options.interface.as_deref(), &known)
         .map_err(|source| WhoHasError::NoSegment { address, source })?;
     let question = Question { address, own: interface.mac, count: options.count, timeout: options.timeout };
-    let asking = listen(&question, interface, pins.maps(), &mut progress).await?;
-    // What the pins say is read last: it may have changed because of what was heard.
-    let (agent, trouble) = match &pins {
-        Pinned::None => (None, None),
-        Pinned::Unreadable(why) => (None, Some(why.clone())),
-        Pinned::Open(pins, maps) => (Some(agent_knows(pins, maps, &view, interface, address)?), None),
+    let asking = listen(&question, interface, maps, &mut progress).await?;
+    // The answers may have changed the pinned state, so it is read again.
+    let pins = match &reader {
+        Ok(Some(reader)) => Ok(Some(state(reader)?)),
+        Ok(None) => Ok(None),
+        Err(unread) => Err(unread.clone()),
     };
-    let own = view.interfaces.values().map(|interface| (interface.mac, interface.name.clone()));
-    let knows = HostKnows {
-        own: own.filter(|(mac, _)| mac.is_unicast()).collect(),
-        bound: bound(&view, interface, address),
-        agent,
-        trouble,
-    };
-    Ok(Report::new(&asking, interface, &knows))
+    let host = HostKnows { own: view.macs(), bound: bound(&view, interface, address), pins };
+    Ok(Report::new(&asking, interface, &host))
 }
 
-/// Asks until all questions are asked and waited for.
+/// Asks all questions, and waits for the answers.
 async fn listen(
     question: &Question,
     interface: &Interface,
-    maps: Option<&Maps>,
+    maps: Option<&Reader>,
     progress: &mut impl FnMut(&Asking),
 ) -> Result<Asking, WhoHasError> {
     let address = question.address;
@@ -123,7 +114,7 @@ async fn listen(
         let Some(deadline) = asking.next_deadline() else { return Ok(asking) };
         tokio::select! {
             biased;
-            // First, or a flood would keep it from ever coming.
+            // The deadline comes first, or a flood of frames would starve it.
             () = tokio::time::sleep(deadline.saturating_since(now()?)) => {
                 asking.on_dropped(&dropped()?);
                 commands = asking.on_tick(now()?);
@@ -138,52 +129,25 @@ fn now() -> nix::Result<Monotonic> {
     clock::monotonic_ns().map(Monotonic::from_nanos)
 }
 
-/// The pins of an agent, which need not be there, nor be readable for everybody who may ask.
-pub(super) enum Pinned {
-    None,
-    Unreadable(String),
-    Open(Pins, Box<Maps>),
-}
-
-impl Pinned {
-    pub(super) fn open(dir: &Path) -> Self {
-        let pins = Pins::new(dir);
-        match fs::exists(pins.map(vipward_common::maps::META)) {
-            Ok(false) => return Self::None,
-            // The directory is root's: what is in it cannot be looked at by others.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Self::None,
-            Err(error) => return Self::Unreadable(format!("{}: {error}", dir.display())),
-            Ok(true) => {}
-        }
-        match Maps::open(&pins) {
-            Ok(maps) => Self::Open(pins, Box::new(maps)),
-            Err(error) => Self::Unreadable(chain(&error)),
-        }
-    }
-
-    fn maps(&self) -> Option<&Maps> {
-        match self {
-            Self::Open(_, maps) => Some(maps),
-            Self::None | Self::Unreadable(_) => None,
-        }
-    }
-}
-
-/// Where the address's entry says more than that it is not here, the most telling first.
-fn homes(maps: &Maps, view: &NetView, address: Ipv4Addr) -> Result<Vec<u32>, BpfError> {
+/// Returns the interfaces on whose segments the address is known to be, those where this host has
+/// it first.
+fn homes(state: &State, address: Ipv4Addr) -> Vec<u32> {
     let mut homes = Vec::new();
-    for ifindex in view.interfaces.keys() {
-        let Some(entry) = maps.entry(&VipKey::untagged(*ifindex, address.octets()))? else { continue };
+    for entry in state.contents.entries_of(address) {
         match entry.role {
-            Role::Held | Role::Handover => homes.insert(0, *ifindex),
-            Role::Foreign if !MacAddr(entry.mac).is_zero() => homes.push(*ifindex),
+            Role::Held | Role::Handover => homes.insert(0, entry.key.ifindex),
+            Role::Foreign if !entry.mac.is_zero() => homes.push(entry.key.ifindex),
             Role::Foreign => {}
         }
     }
-    Ok(homes)
+    homes
 }
 
-fn dropped(maps: &Maps, ifindex: u32, address: Ipv4Addr) -> Result<BTreeMap<MacAddr, Offender>, WhoHasError> {
+fn dropped(
+    maps: &Reader,
+    ifindex: u32,
+    address: Ipv4Addr,
+) -> Result<BTreeMap<MacAddr, Offender>, WhoHasError> {
     let here = maps
         .offenders()?
         .into_iter()
@@ -191,35 +155,19 @@ fn dropped(maps: &Maps, ifindex: u32, address: Ipv4Addr) -> Result<BTreeMap<MacA
     Ok(here.map(|(key, record)| (MacAddr(key.mac), record)).collect())
 }
 
-fn agent_knows(
-    pins: &Pins,
-    maps: &Maps,
-    view: &NetView,
-    interface: &Interface,
-    address: Ipv4Addr,
-) -> Result<AgentKnows, WhoHasError> {
-    let peers = maps.peers()?.into_iter().filter(|(ifindex, _)| *ifindex == interface.index);
-    let peers = peers.map(|(_, mac)| mac).collect();
-    let key = VipKey::untagged(interface.index, address.octets());
-    let Some(entry) = maps.entry(&key)? else { return Ok(AgentKnows { entry: None, peers }) };
-    let seen = Entries::new(pins, maps, view, clock::coarse_ns()?)?.status(&key, &entry)?;
-    let mac = seen.mac.unwrap_or(MacAddr::ZERO);
-    let entry = EntrySeen { role: seen.role, mac, silent_because: seen.silent_because };
-    Ok(AgentKnows { entry: Some(entry), peers })
-}
-
-/// Where the address is on this host, and whether the kernel answers for it on `asked`.
+/// Returns the interface of this host that the address is on, and whether the kernel answers for it
+/// on `asked`.
 fn bound(view: &NetView, asked: &Interface, address: Ipv4Addr) -> Option<(String, bool)> {
     let has = |interface: &&Interface| interface.addresses.iter().any(|net| net.addr() == address);
     if has(&asked) {
         return Some((asked.name.clone(), arp_ignore(&asked.name) < 8));
     }
     let elsewhere = view.interfaces.values().find(has)?;
-    // 0 answers for every local address on every interface.
+    // With 0 the kernel answers on every interface for every local address.
     Some((elsewhere.name.clone(), arp_ignore(&asked.name) == 0))
 }
 
-/// The value in force: the larger one of `all` and the interface's own.
+/// Returns the value in force: the larger of `all` and the interface's own.
 fn arp_ignore(interface: &str) -> u8 {
     let read = |interface: &str| conf(interface).map_or(0, |conf| conf.arp_ignore);
     read("all").max(read(interface))

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use vipward::core::{
-    cluster::{ClaimNote, ClaimState, Epoch, LeaseRecord, Version},
+use vipward_core::{
+    cluster::{ClaimNote, ClaimRecord, ClaimState, Epoch, LeaseRecord, Version},
     ownership::{ClaimWrite, Event, Expected, LeaseWrite, Outcome},
 };
 
@@ -28,7 +28,7 @@ fn written(event: Event) -> Outcome<LeaseRecord> {
 }
 
 #[test]
-fn only_who_knows_the_version_writes() {
+fn only_a_writer_that_knows_the_version_writes() {
     let mut api = Api::default();
     assert_eq!(written(api.carry_out(0, &lease(0, Expected::At(Version::from("1"))))), Outcome::Missing);
     let Outcome::Done(first) = written(api.carry_out(0, &lease(0, Expected::Absent))) else { panic!() };
@@ -70,7 +70,7 @@ fn a_claim_that_is_being_deleted_stays_so_when_it_is_written() {
 }
 
 #[test]
-fn sabotage_is_of_the_one_write_that_it_names() {
+fn a_sabotage_breaks_only_the_write_that_it_names() {
     for (sabotage, writer, is_stored) in [
         (Sabotage::NoDeposing, 0, true),
         (Sabotage::NoDeposing, 1, false),
@@ -81,4 +81,25 @@ fn sabotage_is_of_the_one_write_that_it_names() {
         assert!(matches!(outcome, Outcome::Done(_)), "{sabotage:?} by {writer}");
         assert_eq!(api.leases.contains_key(&names::node(0)), is_stored, "{sabotage:?} by {writer}");
     }
+}
+
+#[test]
+fn a_restored_store_has_its_earlier_contents_and_uses_no_version_twice() {
+    let mut api = Api::new(None);
+    let before = api.put_claim(ClaimRecord {
+        vip: names::vip(0),
+        version: Version::from("0"),
+        epoch: Epoch(1),
+        state: ClaimState::Released,
+        deleting: false,
+        move_to: None,
+        note: ClaimNote::default(),
+    });
+    let saved = api.save();
+    let lost = api.put_claim(ClaimRecord { epoch: Epoch(2), ..before.clone() });
+    api.restore(saved);
+    assert_eq!(api.claims.get(&before.vip), Some(&before));
+    let written = api.put_claim(before.clone());
+    assert!(before.version.is_older_than(&written.version));
+    assert_ne!(written.version, lost.version);
 }

@@ -1,8 +1,8 @@
-//! L1 and L2: that somebody answers.
+//! Checks L1 and L2: wanted VIPs are answered.
 
 use std::time::Duration;
 
-use vipward::core::cluster::{ClaimState, NodeName};
+use vipward_core::cluster::{ClaimState, NodeName};
 
 use crate::{
     names,
@@ -10,7 +10,8 @@ use crate::{
     world::{PROBING, World},
 };
 
-/// The wait of each rank, and of a retry, and what a few latencies come to (docs/SIMULATION.md has the sum).
+/// The summands of the bound of L1 (docs/SIMULATION.md): the wait of each rank, of a retry, and a
+/// few latencies.
 const RANK: Duration = Duration::from_millis(500);
 const RETRY: Duration = Duration::from_millis(250);
 const LATENCIES: Duration = Duration::from_secs(1);
@@ -23,17 +24,27 @@ impl World {
         })
     }
 
-    /// Since when some node could take the VIP.
+    /// Returns since when some node could take the VIP.
     fn takable_since(&self, vip: usize) -> Option<At> {
         let segment = self.segment_of(vip);
         let able = self.nodes.iter().filter(|node| self.may_hold(node.index, vip));
         able.filter_map(|node| Some(node.fit_since?.max(node.links[segment].since))).min()
     }
 
-    /// How long a Lease must be unchanged for its node to be dead: of whom the claim names.
+    /// Returns whether the claim names a node whose entry could not be written: it keeps the VIP until then.
+    fn is_stuck(&self, vip: usize) -> bool {
+        let address = names::vip(vip);
+        let holder = self.api.claims.get(&address).and_then(|claim| claim.state.holder());
+        let holder = holder.and_then(|holder| names::node_index(&holder.node));
+        let process = holder.and_then(|node| self.nodes[node].process.as_ref());
+        process.is_some_and(|process| process.stale.left(address).is_some())
+    }
+
+    /// Returns how long the Lease of the node that the claim names must stand unchanged before the
+    /// node counts as dead.
     fn patience(&self, vip: usize) -> Duration {
         let timing = self.plan.timing;
-        // Of a Lease that is missing nobody can know for how long it was good.
+        // The duration of a missing Lease is not known.
         let missing = Duration::from_millis(timing.restart_lease_ms.into());
         let of = |node: &NodeName| {
             let last = self.api.renewed_for.get(node).copied();
@@ -42,22 +53,24 @@ impl World {
         let named = match self.api.claims.get(&names::vip(vip)).map(|claim| &claim.state) {
             Some(ClaimState::Held(holder)) => of(&holder.node),
             Some(ClaimState::Offered { to, from }) => of(&to.node).max(of(&from.0)),
-            // It may have been anybody's.
+            // Any node may have held it.
             Some(ClaimState::Blank) | None => self.api.renewed_for.values().copied().max(),
             Some(ClaimState::Released) => None,
         };
         let lease = Duration::from_millis(timing.lease_ms.into());
+        // The backup may have a Lease from a restart of its agent.
+        let named = if self.checks.last_restored.is_some() { Some(missing) } else { named };
         let patience = named.unwrap_or(lease).max(lease) + Duration::from_millis(timing.margin_ms.into());
         patience * 102 / 100
     }
 
-    /// Lease + margin + one retry.
+    /// Returns the bound of L1: lease + margin + one retry.
     pub(super) fn longest_dark(&self, vip: usize) -> Duration {
         let ranks = u32::try_from(self.nodes.len()).expect("invariant: runs are small") - 1;
         self.patience(vip) + RANK * ranks * 2 + PROBING * 2 + self.request_timeout() + RETRY + LATENCIES
     }
 
-    /// L1: a VIP that somebody can take is not left without an answer.
+    /// Checks L1: a VIP that some node can take is not dark for too long.
     pub(super) fn check_dark(&mut self, vip: usize) {
         let now = self.now;
         if !self.is_wanted(vip) || self.is_bright(vip) {
@@ -68,20 +81,22 @@ impl World {
             }
             return;
         }
-        // Whoever the claim names meanwhile, the one that it named first had to be waited for.
+        // The claim may name another node meanwhile; the first one had to be waited for.
         let (since, longest) = self.checks.dark[vip].unwrap_or((now, Duration::ZERO));
         let longest = longest.max(self.longest_dark(vip));
         self.checks.dark[vip] = Some((since, longest));
-        let Some(takable) = self.takable_since(vip) else { return };
+        let Some(takable) = self.takable_since(vip).filter(|_| !self.is_stuck(vip)) else { return };
         let since = since.max(takable).max(self.checks.disturbed);
         if now.since(since) > longest {
-            let what =
-                format!("nobody answers for {}, and could since {since}: {longest:?}", names::vip(vip));
+            let what = format!(
+                "no node answers for {}; one could since {since}, the bound is {longest:?}",
+                names::vip(vip)
+            );
             self.violate("L1", what);
         }
     }
 
-    /// L2: a guarded VIP is answered at every instant, with a MAC that forwards.
+    /// Checks L2: a guarded VIP is answered at every instant, with a MAC that forwards.
     pub(super) fn check_planned(&mut self, vip: usize) {
         if !self.checks.guarded[vip] {
             return;
@@ -92,7 +107,7 @@ impl World {
             return;
         }
         if !self.is_bright(vip) {
-            self.violate("L2", format!("nobody answers for {}", names::vip(vip)));
+            self.violate("L2", format!("no node answers for {}", names::vip(vip)));
             return;
         }
         for node in 0..self.nodes.len() {
@@ -100,7 +115,7 @@ impl World {
             let owner = &self.nodes[names::mac_node(mac)];
             if !owner.kernel_runs() || owner.links[segment].mac != mac {
                 let what = format!(
-                    "{} answers for {} with {mac}, which is nobody's",
+                    "{} answers for {} with {mac}, which is no running node's",
                     names::node(node),
                     names::vip(vip)
                 );
@@ -109,7 +124,7 @@ impl World {
         }
     }
 
-    /// Whether who has it may keep it, or another can take it.
+    /// Returns whether the holder may keep the VIP, or another node can take it.
     fn has_reason_to_be_bright(&self, vip: usize) -> bool {
         let segment = self.segment_of(vip);
         let known = self.patience(vip) + Duration::from_secs(2);
@@ -122,8 +137,8 @@ impl World {
         })
     }
 
-    /// How long nothing unplanned must have befallen a cluster before its VIPs are guarded: until then a node may be
-    /// dead without anybody being able to know.
+    /// Returns how long nothing unplanned must have happened before VIPs are guarded. Until then a
+    /// node may be dead without any other node being able to know.
     fn calm(&self) -> Duration {
         let timing = self.plan.timing;
         let longest = self.api.renewed_for.values().copied().max().unwrap_or_default();

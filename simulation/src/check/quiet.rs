@@ -1,20 +1,20 @@
-//! Convergence: one holder each, and then nothing but heartbeats.
+//! Checks convergence: one holder for each VIP, and then only heartbeats.
 
 use std::time::Duration;
 
-use vipward::core::{cluster::ClaimState, time::Monotonic};
 use vipward_common::MacAddr;
+use vipward_core::{cluster::ClaimState, time::Monotonic};
 
 use crate::{names, program::Role, trace, world::REFRESH, world::World};
 
-/// How long there must be nothing but heartbeats.
+/// The time for which there must be only heartbeats.
 const QUIET: Duration = Duration::from_secs(10);
-/// What an end may take, what a giver lingers, and what all else takes.
+/// The time that an end, a giver's lingering, and everything else may take.
 const ENDS: Duration = Duration::from_secs(30);
 const LINGERS: Duration = Duration::from_secs(15);
 
 impl World {
-    /// What is not yet as it should be with a VIP.
+    /// Returns what is not settled about a VIP.
     pub(crate) fn unsettled(&self, vip: usize) -> Option<String> {
         let segment = self.segment_of(vip);
         let could = |node: usize| self.nodes[node].fit_since.is_some() && self.may_hold(node, vip);
@@ -63,7 +63,7 @@ impl World {
         longest + ms(timing.lease_ms) * 4 + ms(timing.hold_for_ms) + ENDS + REFRESH + handovers + QUIET
     }
 
-    /// After all disturbances the cluster settles, and goes quiet.
+    /// Checks that the cluster settles after all disturbances, and goes quiet.
     pub(super) fn check_quiet(&mut self) {
         let unsettled = match self.open {
             0 => (0..self.plan.vips.len()).find_map(|vip| Some((vip, self.unsettled(vip)?))),
@@ -95,7 +95,7 @@ impl World {
         }
     }
 
-    /// One write per node and renewal.
+    /// Checks that each node writes its Lease at most once per renewal.
     fn check_renewals(&mut self) {
         let wanted = QUIET.as_millis() / u128::from(self.plan.timing.renewal_ms);
         let many = u32::try_from(wanted).unwrap_or(u32::MAX) + 2;

@@ -1,16 +1,16 @@
-//! S1 and S2: who may answer beside whom.
+//! Checks S1 and S2: no two nodes answer for one VIP.
 
 use std::time::Duration;
 
 use crate::{names, program::FenceState, schedule::Kind, time::At, world::World};
 
-/// What the last sign of life may be off: clocks, and the time between a beat and the next.
+/// The error of the last sign of life: clocks, and the time between two heartbeats.
 const SLACK: Duration = Duration::from_secs(2);
-/// How long it takes at most until a watch that is not stalled has shown what was written.
+/// The longest time until a watch that is not stalled shows a write.
 const DELIVERED: Duration = Duration::from_millis(100);
 
 impl World {
-    /// No two holders at one instant, as far as the policy promises it.
+    /// Checks that no two nodes answer for a VIP now, as far as the policy promises that.
     pub(super) fn check_safety(&mut self, vip: usize) {
         let segment = self.segment_of(vip);
         let nodes = self.nodes.len();
@@ -18,7 +18,7 @@ impl World {
             let Some(later_mac) = self.nodes[later].answer(vip, segment, self.now) else { continue };
             for earlier in 0..later {
                 let Some(earlier_mac) = self.nodes[earlier].answer(vip, segment, self.now) else { continue };
-                // Two MACs that a node has had one after the other are one holder's.
+                // Two successive MACs of one node count as one holder's.
                 if names::mac_node(earlier_mac) != names::mac_node(later_mac) {
                     self.check_pair(vip, earlier, later);
                 }
@@ -31,16 +31,23 @@ impl World {
         if self.nodes[one].dazed_until > now || self.nodes[other].dazed_until > now {
             return;
         }
-        // Who cannot see that its claim was edited cannot put it right in time, and nobody else can know that.
+        if self.is_restoring() || self.cannot_know(one) || self.cannot_know(other) {
+            return;
+        }
+        // A node that cannot see that its claim was edited, or cannot change its entry, cannot put that right in
+        // time, and no other node can know that.
         let timing = self.plan.timing;
         let rest = Duration::from_millis((timing.lease_ms + timing.margin_ms).into());
-        let is_blind = |node: usize, edited: At| {
+        let is_helpless = |node: usize, edited: At| {
             let it = &self.nodes[node];
             let (from, until) = it.blind;
             let is_stalled = it.stalled[Kind::Claim as usize].any() || until > now;
-            is_stalled && from <= edited + DELIVERED && now.since(edited) * 102 / 100 >= rest
+            let is_late = is_stalled && from <= edited + DELIVERED && now.since(edited) * 102 / 100 >= rest;
+            is_late || it.refused_until > edited
         };
-        if self.checks.edited[vip].is_some_and(|edited| is_blind(one, edited) || is_blind(other, edited)) {
+        if self.checks.edited[vip]
+            .is_some_and(|edited| is_helpless(one, edited) || is_helpless(other, edited))
+        {
             return;
         }
         let is_valid = |node: usize| {
@@ -67,7 +74,8 @@ impl World {
         }
     }
 
-    /// An announcement has reached a node whose fence has lapsed and that knows the sender as a peer.
+    /// Notes that an announcement has reached a node with a lapsed fence that knows the sender as a
+    /// peer.
     pub(crate) fn announcement_reached(&mut self, vip: usize, to: usize, from: usize) {
         let it = &self.nodes[from];
         if it.program.may_announce(vip, it.program_now(self.now)) {
@@ -76,7 +84,7 @@ impl World {
         }
     }
 
-    /// Holding over ends.
+    /// Checks that holding over ends.
     pub(super) fn check_holding_over(&mut self, vip: usize) {
         let segment = self.segment_of(vip);
         let timing = self.plan.timing;

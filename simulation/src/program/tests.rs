@@ -1,10 +1,10 @@
 use std::{collections::BTreeSet, time::Duration};
 
-use vipward::core::{
+use vipward_common::MacAddr;
+use vipward_core::{
     ownership::{Entry, Fenced, Wire},
     time::Monotonic,
 };
-use vipward_common::MacAddr;
 
 use super::Program;
 
@@ -17,7 +17,7 @@ fn at(seconds: u64) -> Monotonic {
     Monotonic::from_nanos(0) + Duration::from_secs(seconds)
 }
 
-/// The fence is valid until 10, and held over until 20 if that is the policy.
+/// Returns a program whose fence is valid until 10, and held over until 20 under `hold`.
 fn program(hold: bool, entry: Entry) -> Program {
     let mut program = Program::new(1, hold, None);
     program.move_fence(Fenced { session: None, deadline: at(10), hold_until: at(20) });
@@ -27,7 +27,7 @@ fn program(hold: bool, entry: Entry) -> Program {
 }
 
 #[test]
-fn what_is_answered_follows_role_fence_and_policy() {
+fn answers_follow_role_fence_and_policy() {
     let handover = Entry::Handover { mac: PEER, until: at(15) };
     let rows = [
         ("held, valid", true, Entry::Held, 9, Some(OWN)),
@@ -46,7 +46,7 @@ fn what_is_answered_follows_role_fence_and_policy() {
 }
 
 #[test]
-fn what_an_announcement_does_follows_role_fence_and_sender() {
+fn the_effect_of_an_announcement_follows_role_fence_and_sender() {
     let handover = Entry::Handover { mac: PEER, until: at(15) };
     let (moved, contested) = (|mac| Some(Wire::Moved { mac }), |mac| Some(Wire::Contested { mac }));
     let yielded = |mac| Some(Wire::Yielded { mac });
@@ -68,13 +68,13 @@ fn what_an_announcement_does_follows_role_fence_and_sender() {
     ];
     for (what, entry, now, sha, told, answer) in rows {
         let mut program = program(true, entry);
-        assert_eq!(program.hear(0, sha, OWN, at(now)), told, "{what}: what is told");
-        assert_eq!(program.answer(0, OWN, at(now)), answer, "{what}: what is answered then");
+        assert_eq!(program.hear(0, sha, OWN, at(now)), told, "{what}: the event");
+        assert_eq!(program.answer(0, OWN, at(now)), answer, "{what}: the answer after it");
     }
 }
 
 #[test]
-fn what_was_yielded_is_taken_back_by_writing_the_entry_again() {
+fn writing_the_entry_again_takes_back_a_yield() {
     let mut program = program(true, Entry::Held);
     program.hear(0, PEER, OWN, at(11));
     program.move_fence(Fenced { session: None, deadline: at(30), hold_until: at(40) });

@@ -1,19 +1,19 @@
-//! Makes a schedule from a seed, so that each kind of trouble is frequent.
+//! Makes a schedule from a seed, such that each kind of fault is frequent.
 
 use fastrand::Rng;
 
 use super::{Disturbance, Ending, KINDS, Mark, NodePlan, STEPS, Schedule, Timing, VipPlan, What, When, Who};
 
-/// From when on anything befalls the cluster: it has settled by then, mostly.
+/// The time of the first disturbance; most clusters have settled by then.
 const FIRST_MS: u32 = 7_000;
 
-/// What a schedule is about.
+/// The theme of a schedule.
 enum Theme {
-    /// What operators do on a good day.
+    /// Planned changes only.
     Planned,
-    /// Handovers, and something that comes between.
+    /// Handovers, with faults at their steps.
     Interrupted,
-    /// A few faults, each with time to get over it.
+    /// A few faults, with time to recover from each.
     Sparse,
     /// Everything at once.
     Dense,
@@ -27,7 +27,7 @@ struct Generator {
     timing: Timing,
 }
 
-/// The schedule of a seed.
+/// Returns the schedule of a seed.
 pub(super) fn generate(seed: u64) -> Schedule {
     let mut rng = Rng::with_seed(seed);
     let timing = timing(&mut rng);
@@ -38,15 +38,11 @@ pub(super) fn generate(seed: u64) -> Schedule {
     let node_plans = generator.nodes();
     let vip_plans = generator.vips();
     let disturbances = generator.disturbances();
-    Schedule {
-        seed,
-        hold: generator.rng.bool(),
-        timing,
-        segments,
-        nodes: node_plans,
-        vips: vip_plans,
-        disturbances,
-    }
+    let hold = generator.rng.bool();
+    let mut disturbances: Vec<Disturbance> =
+        disturbances.into_iter().chain(generator.without_the_api()).collect();
+    disturbances.extend(generator.without_the_map());
+    Schedule { seed, hold, timing, segments, nodes: node_plans, vips: vip_plans, disturbances }
 }
 
 fn timing(rng: &mut Rng) -> Timing {
@@ -65,7 +61,7 @@ fn timing(rng: &mut Rng) -> Timing {
 }
 
 impl Generator {
-    /// Mostly 0.
+    /// Returns 0 mostly, else at most `most`.
     fn rarely(&mut self, most: u32) -> u32 {
         if self.rng.u8(0..6) == 0 { self.rng.u32(0..=most) } else { 0 }
     }
@@ -102,7 +98,7 @@ impl Generator {
         self.rng.u8(0..self.segments)
     }
 
-    /// Shorter than the lease as often as longer.
+    /// Returns a time that is shorter than the lease as often as longer.
     fn a_while(&mut self) -> u32 {
         let lease = self.timing.lease_ms;
         match self.rng.u8(0..3) {
@@ -129,6 +125,39 @@ impl Generator {
         }
     }
 
+    /// Returns a restored backup, or an agent that starts while the API server cannot be reached.
+    /// One schedule in eight has either.
+    fn without_the_api(&mut self) -> Vec<Disturbance> {
+        let at = FIRST_MS + self.rng.u32(0..20_000);
+        match self.rng.u8(0..16) {
+            0 => {
+                let down_ms = self.a_while();
+                let for_ms = down_ms + self.rng.u32(0..30_000);
+                vec![Disturbance { when: When::Ms(at), what: What::Restored { for_ms, down_ms } }]
+            }
+            1 => {
+                let who = self.who();
+                let for_ms = self.rng.u32(self.timing.lease_ms..self.timing.lease_ms * 6);
+                let cut_off = What::CutOff { who, refused: self.rng.bool(), for_ms };
+                let killed = What::Kill { who, back_ms: Some(self.rng.u32(20..self.timing.lease_ms)) };
+                let then = at + self.rng.u32(0..self.timing.lease_ms);
+                vec![
+                    Disturbance { when: When::Ms(at), what: cut_off },
+                    Disturbance { when: When::Ms(then), what: killed },
+                ]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// A kernel that refuses entries: every second schedule has it besides.
+    fn without_the_map(&mut self) -> Option<Disturbance> {
+        let when = When::Ms(self.rng.u32(1_000..FIRST_MS + 20_000));
+        let (who, new_only, for_ms) = (self.who(), self.rng.u8(0..4) == 0, self.a_while());
+        let what = What::EntriesRefused { who, new_only, for_ms };
+        self.rng.bool().then_some(Disturbance { when, what })
+    }
+
     fn theme(&mut self) -> Theme {
         match self.rng.u8(0..20) {
             0..4 => Theme::Planned,
@@ -149,13 +178,13 @@ impl Generator {
             .collect()
     }
 
-    /// A handover at a time, and a fault at one of its steps.
+    /// Returns handovers at some times, and faults at their steps.
     fn interrupted(&mut self) -> Vec<Disturbance> {
         let mut disturbances = Vec::new();
         let mut at = FIRST_MS;
         for _ in 0..self.rng.u8(1..4) {
             at += self.rng.u32(0..3_000);
-            // Whoever has it has it no more, or somebody else is wanted.
+            // The holder may have moved, or another node may be wanted.
             for vip in 0..self.vips {
                 if self.rng.u8(0..3) == 0 {
                     let what = What::Move { vip, to: self.who() };
@@ -210,7 +239,7 @@ impl Generator {
             .collect()
     }
 
-    /// Something that moves a VIP, if it is where it is thought to be.
+    /// Returns a change that moves a VIP, if it is where it is assumed to be.
     fn hand_over(&mut self) -> What {
         match self.rng.u8(0..4) {
             0 => What::Marked { who: self.who(), mark: Mark::Cordoned, for_ms: self.rng.u32(2_000..20_000) },

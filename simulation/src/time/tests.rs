@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::{At, Clock};
 
 #[test]
-fn a_clock_shows_what_was_waited_for_and_not_a_nanosecond_earlier() {
+fn a_clock_shows_the_awaited_time_and_not_a_nanosecond_earlier() {
     for ppm in [-10_000, -1, 0, 1, 9_999] {
         let clock = Clock::new(Duration::from_secs(1_000), ppm);
         let wanted = clock.read(At::default()) + Duration::from_nanos(12_345_678_901);
@@ -14,7 +14,7 @@ fn a_clock_shows_what_was_waited_for_and_not_a_nanosecond_earlier() {
 }
 
 #[test]
-fn a_clock_that_was_stopped_goes_on_where_it_was() {
+fn a_clock_that_was_stopped_continues_where_it_was() {
     let mut clock = Clock::new(Duration::from_secs(5), 10_000);
     let (stopped, resumed) = (At::from_millis(1_000), At::from_millis(9_000));
     clock.stop(stopped);

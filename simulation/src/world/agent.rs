@@ -1,9 +1,10 @@
-//! Starting agents, letting them take steps, and doing what they say.
+//! Starts agents, lets them take steps, and carries out their commands.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
-use vipward::core::{
-    ownership::{Command, Engine, Entry, Event, Notice, Settings, StopReason},
+use vipward_core::{
+    ownership::{Command, Engine, Entry, Event, Interlock, Notice, Settings, Step as Carried, StopReason},
+    stale::{Failure, Left},
     time::Monotonic,
 };
 
@@ -12,23 +13,25 @@ use crate::{
     api::Request,
     names,
     node::{Incoming, Node, Process, Times},
-    program::{Program, Role},
+    program::{Program, Role, Slot},
     sabotage::Sabotage,
     schedule::{Ending, KINDS, Step},
 };
 
 /// The time between an event or deadline and the agent's step, in microseconds.
 const STEP_US: std::ops::Range<u64> = 10..400;
-/// No engine needs so many steps in [`STEPS_IN`].
+/// The shell tries stale entries again after this.
+pub(super) const RETRY: Duration = Duration::from_secs(5);
+/// More steps than any engine needs in [`STEPS_IN`].
 const MANY_STEPS: u32 = 5_000;
 const STEPS_IN: Duration = Duration::from_secs(1);
-/// What an agent that is told to end is given.
+/// The grace period of an agent that is told to end.
 const GRACE: Duration = Duration::from_secs(30);
-/// After how long an agent that ended with an error is started again, in milliseconds.
+/// The time until an agent that ended with an error is started again, in milliseconds.
 const BACK_OFF: std::ops::Range<u64> = 1_000..10_000;
-/// How long it takes at most to find an address free.
+/// The longest time that it takes to find an address free.
 pub(crate) const PROBING: Duration = Duration::from_millis(700);
-/// What the program's clock may be late.
+/// The greatest lag of the program's clock.
 const CLOCK_LATE: Duration = Duration::from_millis(8);
 
 const fn ms(millis: u32) -> Duration {
@@ -51,7 +54,7 @@ impl World {
             handover_pace: ms(timing.renewal_ms),
             honour_exclude_label: true,
             clock_late: if no_margin { Duration::ZERO } else { CLOCK_LATE },
-            // There are few VIPs, and they are to wait for each other too.
+            // There are few VIPs, but they must wait for each other, too.
             most_new: 2,
             probing: Some(PROBING),
             seed: self.nodes[node].noise.u64(..),
@@ -64,14 +67,19 @@ impl World {
             return;
         }
         let settings = self.settings(node);
-        let now = self.now;
+        let (now, vips) = (self.now, self.plan.vips.len());
         let it = &mut self.nodes[node];
         it.life += 1;
         it.paused = Times::default();
         it.leaves = false;
         let local = it.clock.read(now);
+        if self.sabotage == Some(Sabotage::ForgetPeers) {
+            it.program.peers.clear();
+        }
         let found = it.program.found(local);
-        it.process = Some(Process::new(Engine::start(settings, found.clone(), local), now));
+        let interlock = Interlock::new(settings.node.clone(), found.session);
+        let engine = Engine::start(settings, found.clone(), local);
+        it.process = Some(Process::new(engine, interlock, vips, now));
         self.say(node, || format!("starts, and finds {:?}", found.entries));
         let is_ghost = |it: &Node| {
             !it.kernel_runs()
@@ -94,7 +102,7 @@ impl World {
         self.update_fitness();
     }
 
-    /// The agent is no more, whatever it was doing.
+    /// Ends the agent at once, whatever it is doing.
     pub(super) fn kill(&mut self, node: usize) {
         let it = &mut self.nodes[node];
         it.process = None;
@@ -105,7 +113,7 @@ impl World {
         self.update_fitness();
     }
 
-    /// An agent that was told to end does.
+    /// Ends an agent that was told to end.
     pub(super) fn exit(&mut self, node: usize) {
         let ending = self.nodes[node].process.as_ref().and_then(|process| process.ending);
         self.say(node, || "its agent ends".to_owned());
@@ -113,6 +121,7 @@ impl World {
         if let Some((how, back)) = ending {
             if how == Ending::Uninstall {
                 self.nodes[node].program = Program::new(self.plan.vips.len(), self.plan.hold, self.sabotage);
+                self.nodes[node].peers_due.clear();
                 self.stirred = true;
             }
             if let Some(back) = back {
@@ -139,7 +148,7 @@ impl World {
         self.incoming(node, life, Incoming::Event(Event::Stop(reason)));
     }
 
-    /// Tells the agent, or keeps it for when the agent runs again.
+    /// Gives the agent an input, or keeps it until the agent runs.
     pub(super) fn incoming(&mut self, node: usize, life: u32, incoming: Incoming) {
         let it = &mut self.nodes[node];
         if it.life != life {
@@ -147,7 +156,7 @@ impl World {
         }
         let runs = it.agent_runs();
         let Some(process) = &mut it.process else { return };
-        if !runs || !process.unfinished.is_empty() {
+        if !runs || !process.is_idle() {
             process.inbox.push_back(incoming);
             return;
         }
@@ -161,7 +170,7 @@ impl World {
         }
     }
 
-    /// An agent that did not run does.
+    /// Continues an agent that did not run.
     pub(super) fn resume(&mut self, node: usize) {
         if !self.nodes[node].agent_runs() {
             return;
@@ -180,9 +189,8 @@ impl World {
                 return;
             }
             let Some(process) = &mut it.process else { return };
-            if !process.unfinished.is_empty() {
-                let commands = std::mem::take(&mut process.unfinished);
-                self.carry_out(node, commands);
+            if !process.is_idle() {
+                self.carry_out(node);
             } else if let Some(incoming) = process.inbox.pop_front() {
                 self.take_in(node, incoming);
             } else {
@@ -191,12 +199,12 @@ impl World {
         }
     }
 
-    /// One step of the engine.
+    /// Takes one step of the engine.
     pub(super) fn feed(&mut self, node: usize, event: Event) {
         let life = self.nodes[node].life;
         self.steps_of_event(node, &event);
         if !self.nodes[node].agent_runs() || self.nodes[node].life != life {
-            // A disturbance has come between.
+            // A disturbance has come first.
             self.incoming(node, life, Incoming::Event(event));
             return;
         }
@@ -213,8 +221,11 @@ impl World {
             self.violate("quiet", format!("the engine of {} never rests", names::node(node)));
             return;
         }
-        self.carry_out(node, commands.into());
+        process.interlock.push(commands);
+        self.carry_out(node);
         self.schedule_tick(node);
+        // What has come meanwhile.
+        self.drain(node);
     }
 
     pub(super) fn schedule_tick(&mut self, node: usize) {
@@ -243,7 +254,7 @@ impl World {
         let local = it.clock.read(now);
         let Some(process) = &mut it.process else { return };
         process.tick = None;
-        if !runs || !process.unfinished.is_empty() {
+        if !runs || !process.is_idle() {
             return;
         }
         if process.engine.next_deadline().is_some_and(|deadline| deadline <= local) {
@@ -253,29 +264,95 @@ impl World {
         }
     }
 
-    /// Does what the engine says, in order, until something comes between.
-    fn carry_out(&mut self, node: usize, mut commands: VecDeque<Command>) {
+    /// Carries out what the engine commanded, in the interlock's order, until something comes between.
+    fn carry_out(&mut self, node: usize) {
         let life = self.nodes[node].life;
-        while let Some(command) = commands.pop_front() {
-            let local = self.nodes[node].clock.read(self.now);
-            self.trace.command(self.now, node, &command, local);
-            match &command {
-                Command::SetFence(_) => {}
-                Command::WriteLease(write) if write.node == names::node(node) => self.checks.renewal(node),
-                other => self.checks.noise(self.now, node, other),
-            }
-            self.carry_out_one(node, command);
+        loop {
             let it = &mut self.nodes[node];
-            if it.life != life || it.process.is_none() {
+            if it.life != life || !it.agent_runs() {
                 return;
             }
-            if !it.agent_runs() {
-                if let Some(process) = &mut it.process {
-                    process.unfinished.extend(commands);
+            let local = it.clock.read(self.now);
+            let Some(process) = &mut it.process else { return };
+            if let Some(vip) = process.writing.pop_first() {
+                self.write_entry(node, vip);
+                continue;
+            }
+            match process.interlock.next(&process.stale) {
+                None => return,
+                Some(Carried::WriteEntries(vips)) => {
+                    process.writing = vips.into_iter().map(names::vip_index).collect();
                 }
-                return;
+                Some(Carried::NotSent(event)) => {
+                    self.trace.event(self.now, node, &event);
+                    let commands = process.engine.on_event(event, local);
+                    process.interlock.push(commands);
+                }
+                Some(Carried::Do(command)) => {
+                    self.trace.command(self.now, node, &command, local);
+                    match &command {
+                        Command::SetFence(_) => {}
+                        Command::WriteLease(write) if write.node == names::node(node) => {
+                            self.checks.renewal(node);
+                        }
+                        other => self.checks.noise(self.now, node, other),
+                    }
+                    self.carry_out_one(node, command);
+                }
             }
         }
+    }
+
+    /// Writes an entry as last commanded, unless the kernel refuses it.
+    fn write_entry(&mut self, node: usize, vip: usize) {
+        let it = &mut self.nodes[node];
+        let Some(process) = &mut it.process else { return };
+        let Some((entry, has_home)) = process.wishes[vip] else { return };
+        let slot = it.program.slot(vip);
+        let answers = |slot: Slot| !matches!(slot.role, Role::Foreign { .. }) && slot.yielded.is_none();
+        let begins =
+            matches!(entry, Some(Entry::Held | Entry::Handover { .. })) && !slot.is_some_and(answers);
+        let fails = begins && !process.engine.may_begin_answering(it.clock.read(self.now))
+            || !it.program.is_set(vip, entry, has_home)
+                && (it.no_changes.any() || slot.is_none() && it.no_room.any());
+        if !fails || self.sabotage != Some(Sabotage::NoStaleEntries) {
+            let was_stale = !process.stale.is_empty();
+            let left = match slot.map(|slot| slot.role) {
+                Some(Role::Held | Role::Handover { .. }) => Left::Answering,
+                Some(Role::Foreign { .. }) | None => Left::Silent,
+            };
+            let failure = Failure { left, interface: None, error: "refused".to_owned() };
+            let address = names::vip(vip);
+            let failed = fails.then_some((address, failure)).into_iter().collect::<BTreeMap<_, _>>();
+            process.stale.on_tried(|tried| *tried == address, |_| true, failed);
+            if fails && !std::mem::replace(&mut process.retries, true) {
+                let life = it.life;
+                self.after(RETRY, Happening::WriteAgain { node, life });
+            }
+            if fails || was_stale {
+                self.update_fitness();
+            }
+        }
+        if fails {
+            self.facts.refused = true;
+            self.say(node, || format!("the kernel refuses the entry of {}", names::vip(vip)));
+        } else {
+            self.set_entry(node, vip, entry, has_home);
+        }
+    }
+
+    /// Tries stale entries again.
+    pub(super) fn write_again(&mut self, node: usize, life: u32) {
+        let it = &mut self.nodes[node];
+        if it.life != life {
+            return;
+        }
+        let Some(process) = &mut it.process else { return };
+        process.retries = false;
+        let stale = process.stale.all().map(|(vip, _)| names::vip_index(vip));
+        process.writing.extend(stale);
+        self.drain(node);
+        self.schedule_tick(node);
     }
 
     fn carry_out_one(&mut self, node: usize, command: Command) {
@@ -283,7 +360,7 @@ impl World {
             Command::SetFence(mut fence) => {
                 let now = self.now;
                 if self.sabotage == Some(Sabotage::NoMargin) && fence.deadline != Monotonic::default() {
-                    // What the engine keeps clear whatever the settings are.
+                    // The share of the lease that the engine keeps free whatever the settings are.
                     fence.deadline = fence.deadline + ms(self.plan.timing.lease_ms) / 20;
                 }
                 let it = &mut self.nodes[node];
@@ -293,12 +370,20 @@ impl World {
                 self.watch_fence(node);
             }
             Command::SetEntry { vip, entry, home } => {
-                self.set_entry(node, names::vip_index(vip), entry, home.is_some());
+                if let Some(process) = &mut self.nodes[node].process {
+                    process.wishes[names::vip_index(vip)] = Some((entry, home.is_some()));
+                }
             }
             Command::SetPeers(peers) => {
-                self.nodes[node].program.peers = peers;
+                let it = &mut self.nodes[node];
+                if it.process.as_ref().is_some_and(|process| process.synced) {
+                    it.peers_due.clone_from(&peers);
+                }
+                it.program.peers = peers;
                 self.stirred = true;
             }
+            Command::ListAnew if self.sabotage == Some(Sabotage::NoListing) => {}
+            Command::ListAnew => KINDS.into_iter().for_each(|kind| self.begin_list(node, kind)),
             Command::Announce { vip } => self.send_announcement(node, names::vip_index(vip)),
             Command::Probe { vip } => self.probe(node, names::vip_index(vip)),
             Command::StopProbing { vip } => self.nodes[node].asked[names::vip_index(vip)] += 1,
@@ -313,7 +398,7 @@ impl World {
             }
             Command::DeleteClaim { vip, expected } => self.send(node, Request::DeleteClaim { vip, expected }),
             Command::ReadClaim(vip) => self.send(node, Request::ReadClaim(vip)),
-            // The agent ends with an error, and is started again like all that do.
+            // The agent ends with an error, and is started again like any other.
             Command::Notify(Notice::NotAlone { .. }) => {
                 let delay = Duration::from_millis(self.nodes[node].noise.u64(BACK_OFF));
                 self.kill(node);
@@ -362,7 +447,7 @@ impl World {
         }
     }
 
-    /// What the agent knows of its interfaces is what they are.
+    /// Tells the agent its interfaces as they are.
     fn feed_links(&mut self, node: usize) {
         for link in &mut self.nodes[node].links {
             link.known_mac = link.mac;
@@ -372,7 +457,7 @@ impl World {
         self.feed(node, Event::Links(links));
     }
 
-    /// Interfaces have changed.
+    /// Lets the agent notice changed interfaces.
     pub(super) fn notice_links(&mut self, node: usize, life: u32) {
         if self.nodes[node].life != life || !self.nodes[node].agent_runs() {
             return;

@@ -1,30 +1,31 @@
-//! What befalls the cluster: how each disturbance begins and ends.
+//! The beginning and the end of each disturbance.
 
 use std::time::Duration;
 
-use vipward::core::cluster::{ClaimState, Holder, Session};
+use vipward_core::cluster::{ClaimState, Holder, Session};
 
-use super::{Happening, World};
+use super::{Happening, World, agent::RETRY};
 use crate::{
     names,
     node::{Marks, Times},
     program::Program,
-    schedule::{KINDS, Mark, What, When, Who},
+    schedule::{KINDS, Kind, Mark, What, When, Who},
 };
 
-/// How long a step is waited for.
+/// The longest wait for a step.
 const ARMED: Duration = Duration::from_secs(20);
-/// From power to a running agent.
+/// The time from power to a running agent, in milliseconds.
 const BOOT: std::ops::Range<u64> = 500..3_000;
-/// Until an agent notices what became of its interfaces, in milliseconds.
+/// The time until an agent notices a change of its interfaces, in milliseconds.
 const NOTICE: std::ops::Range<u64> = 1..40;
-/// How long after its end a watch that was stalled may not have shown what it missed, and the agent not have acted on it.
+/// The longest time after a stall until the watch has shown what it missed and the agent has acted
+/// on it.
 const SEES_AGAIN: Duration = Duration::from_secs(1);
 
 fn index(who: Who) -> usize {
     match who {
         Who::Node(node) => node.into(),
-        Who::Giver | Who::Taker => unreachable!("who takes part is named when the step happens"),
+        Who::Giver | Who::Taker => unreachable!("the step names its giver and taker"),
     }
 }
 
@@ -99,6 +100,15 @@ impl World {
             What::End { who, how, back_ms } if begins => {
                 self.tell_to_end(index(who), how, back_ms.map(|back| Duration::from_millis(back.into())));
             }
+            What::EntriesRefused { who, new_only, .. } => {
+                let it = &mut self.nodes[index(who)];
+                let refused = if new_only { &mut it.no_room } else { &mut it.no_changes };
+                refused.change(begins);
+                let lasts = if begins { what.lasts().unwrap_or_default() } else { Duration::ZERO };
+                let timing = self.plan.timing;
+                let rest = Duration::from_millis((timing.lease_ms + timing.margin_ms).into());
+                it.refused_until = it.refused_until.max(self.now + lasts + RETRY + rest * 2);
+            }
             What::ChangeMac { who, segment } => self.change_mac(index(who), segment.into()),
             What::NoCarrier { who, segment, .. } => {
                 let link = segment_index(segment, self.segments.len());
@@ -111,6 +121,7 @@ impl World {
             What::CutOff { .. }
             | What::ApiDown { .. }
             | What::ApiRestart
+            | What::Restored { .. }
             | What::SlowApi { .. }
             | What::NoAnswers { .. }
             | What::Stall { .. }
@@ -140,7 +151,7 @@ impl World {
             | What::ClaimDeleted { .. }
             | What::ClaimBlanked { .. }
             | What::ClaimEdited { .. } => self.edit(what),
-            // Its agent is started again so long after it has ended, not after it was told to.
+            // The agent is started again so long after it has ended, not after it was told to.
             What::End { .. } => {}
         }
     }
@@ -155,6 +166,7 @@ impl World {
         }
         self.kill(node);
         self.nodes[node].program = Program::new(self.plan.vips.len(), self.plan.hold, self.sabotage);
+        self.nodes[node].peers_due.clear();
         for handing in self.handing.iter_mut().filter(|of| of.is_some_and(|(giver, _)| giver == node)) {
             *handing = None;
         }
@@ -182,7 +194,7 @@ impl World {
             it.dazed_until = now + Duration::from_millis(longest.into()) * 102 / 100;
         }
         if begins && clock_too {
-            // What it answers when it wakes up is outside of what is promised.
+            // No promise covers what it answers when it wakes up.
             self.nodes[node].dazed_until = now + Duration::from_hours(1);
         }
         if !begins {
@@ -224,7 +236,7 @@ impl World {
             What::LateFrames { segment, by_ms, .. } => {
                 keep(&mut self.segments[segment_index(segment, segments)].late, number, by_ms, begins);
             }
-            other => unreachable!("{other:?} is nothing of a segment"),
+            other => unreachable!("{other:?} does not disturb a segment"),
         }
     }
 
@@ -258,6 +270,12 @@ impl World {
                     }
                 }
             }
+            What::Restored { for_ms, down_ms } if begins => {
+                self.saved.push((number, self.api.save()));
+                let up = Duration::from_millis(for_ms.saturating_sub(down_ms).into());
+                self.after(up, Happening::StoreAway);
+            }
+            What::Restored { .. } => self.restore(number),
             What::SlowApi { by_ms, .. } => keep(&mut self.slow, number, by_ms, begins),
             What::NoAnswers { who, .. } => self.nodes[index(who)].no_answers.change(begins),
             What::Stall { who, kind, .. } => {
@@ -272,7 +290,32 @@ impl World {
                 }
             }
             What::Reset { who, kind } => self.begin_list(index(who), kind),
-            other => unreachable!("{other:?} is nothing of the API server"),
+            other => unreachable!("{other:?} does not disturb the API server"),
+        }
+    }
+
+    /// Cuts all nodes off from the API server until its store is restored.
+    pub(super) fn store_away(&mut self) {
+        self.checks.store_away(self.open, self.now);
+        self.api_down.change(true);
+        self.update_fitness();
+    }
+
+    /// Restores the store and lets nodes reach the API server again.
+    fn restore(&mut self, number: usize) {
+        let Some(at) = self.saved.iter().position(|(of, _)| *of == number) else { return };
+        let (_, saved) = self.saved.swap_remove(at);
+        self.checks.restored(self.now);
+        self.note_who_answers(&saved);
+        self.api.restore(saved);
+        self.api_down.change(false);
+        for node in 0..self.nodes.len() {
+            for kind in KINDS {
+                match kind {
+                    Kind::Lease | Kind::Claim => self.go_on_in_the_past(node, kind),
+                    Kind::Node | Kind::Demand => self.revive_watch(node, kind),
+                }
+            }
         }
     }
 
@@ -295,7 +338,7 @@ impl World {
         self.tell_node(node);
     }
 
-    /// Somebody edits an object by hand.
+    /// Edits an object by hand.
     fn edit(&mut self, what: What) {
         match what {
             What::LeaseDeleted { who } => self.api.remove_lease(&names::node(index(who))),
@@ -344,7 +387,7 @@ impl World {
         }
     }
 
-    fn edit_claim(&mut self, vip: usize, edit: impl FnOnce(&mut vipward::core::cluster::ClaimRecord)) {
+    fn edit_claim(&mut self, vip: usize, edit: impl FnOnce(&mut vipward_core::cluster::ClaimRecord)) {
         if let Some(mut claim) = self.api.claims.get(&names::vip(vip)).cloned() {
             edit(&mut claim);
             self.api.put_claim(claim);

@@ -1,8 +1,8 @@
-//! What Kubernetes says about nodes and VIPs, and what follows from it.
+//! What Kubernetes says about nodes and VIPs, and its effects.
 
 use std::collections::BTreeMap;
 
-use vipward::core::{cluster::NodeRecord, ownership::Demand};
+use vipward_core::{cluster::NodeRecord, ownership::Demand};
 
 use super::{Happening, World};
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     program::{FenceState, Role},
 };
 
-/// Keeps a node from holding VIPs.
+/// The label that keeps a node from holding VIPs.
 const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
 impl World {
@@ -49,7 +49,7 @@ impl World {
         self.wishes[vip].begun && !self.wishes[vip].unwanted.any()
     }
 
-    /// Whether Kubernetes and its interface let a node hold a VIP.
+    /// Returns whether Kubernetes and its interface let a node hold a VIP.
     pub(crate) fn may_hold(&self, node: usize, vip: usize) -> bool {
         let it = &self.nodes[node];
         let marks = it.marks;
@@ -62,7 +62,7 @@ impl World {
             && !it.links[self.segment_of(vip)].no_carrier.any()
     }
 
-    /// Since when each agent could do everything is known again.
+    /// Updates since when each agent could do everything.
     pub(super) fn update_fitness(&mut self) {
         let api_works = !self.api_down.any() && self.slow.is_empty();
         for node in &mut self.nodes {
@@ -74,7 +74,7 @@ impl World {
         }
     }
 
-    /// Looks at the program when its fence lapses.
+    /// Schedules a check of the program for when its fence lapses.
     pub(super) fn watch_fence(&mut self, node: usize) {
         let now = self.now;
         let it = &mut self.nodes[node];

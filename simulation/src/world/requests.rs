@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use vipward::core::ownership::{Event, Outcome};
+use vipward_core::ownership::{Event, Outcome};
 
 use super::{Happening, World};
 use crate::{api::Request, node::Incoming};
@@ -12,15 +12,15 @@ use crate::{api::Request, node::Incoming};
 #[derive(Debug)]
 pub(crate) struct Flight {
     node: usize,
-    /// Of the agent that sent it: no other hears of it.
+    /// The life of the agent that sent it; no other gets the response.
     life: u32,
     request: Request,
     answer: Option<Event>,
-    /// The agent waits for it no more.
+    /// Whether the agent no longer waits for it.
     settled: bool,
 }
 
-/// Half of how long a request takes on an ordinary day.
+/// Returns the ordinary latency of one direction.
 fn latency(noise: &mut Rng) -> Duration {
     Duration::from_micros(match noise.u8(0..100) {
         0..90 => noise.u64(300..6_000),
@@ -30,7 +30,7 @@ fn latency(noise: &mut Rng) -> Duration {
 }
 
 impl World {
-    /// How long the agent waits for an answer.
+    /// Returns how long the agent waits for a response.
     pub(crate) fn request_timeout(&self) -> Duration {
         Duration::from_millis(self.plan.timing.lease_ms.into()) * 3 / 8
     }
@@ -42,7 +42,7 @@ impl World {
         latency(noise) + Duration::from_millis(slowness.into())
     }
 
-    /// Whether a node reaches the API server now.
+    /// Returns whether a node reaches the API server now.
     pub(super) fn reaches_api(&self, node: usize) -> bool {
         !self.api_down.any() && !self.nodes[node].cut_off.any()
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vipward::core::{
+use vipward_core::{
     cluster::{ClaimRecord, ClaimState},
     ownership::{ClaimWrite, Event},
 };
@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl World {
-    /// A step of a handover has happened.
+    /// Notes a step of a handover, and begins what waits for it.
     pub(super) fn step(&mut self, step: Step, giver: usize, taker: usize) {
         let plan = &self.plan.disturbances;
         let waits =
@@ -37,7 +37,7 @@ impl World {
         }
     }
 
-    /// What step of a handover a write of a claim is.
+    /// Returns the step of a handover that a write of a claim is.
     pub(super) fn steps_of_write(&self, node: usize, write: &ClaimWrite) -> Option<(Step, usize, usize)> {
         match &write.state {
             ClaimState::Offered { to, .. } => {
@@ -53,7 +53,7 @@ impl World {
         }
     }
 
-    /// The API server has stored a claim.
+    /// Notes that the API server has stored a claim.
     pub(super) fn on_claim_stored(&mut self, before: Option<&ClaimState>, after: &ClaimRecord) {
         let vip = names::vip_index(after.vip);
         match &after.state {
@@ -90,7 +90,7 @@ impl World {
         }
     }
 
-    /// What step it is that an engine is about to be told this.
+    /// Notes the step of a handover that an event of an engine is.
     pub(super) fn steps_of_event(&mut self, node: usize, event: &Event) {
         if let Event::Claim(record) = event
             && let ClaimState::Offered { to, from } = &record.state
@@ -101,7 +101,7 @@ impl World {
         }
     }
 
-    /// An entry was made to answer with our own MAC.
+    /// Notes that an entry answers with its own node's MAC.
     pub(super) fn step_of_holding(&mut self, node: usize, vip: usize) {
         let Some((giver, taker)) = self.handing[vip] else { return };
         if node == taker {

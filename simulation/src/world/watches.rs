@@ -1,17 +1,18 @@
-//! Lists and watches: when each agent is told what.
+//! Lists and watches: the objects that each agent gets, and when.
 
 use std::{collections::BTreeSet, time::Duration};
 
-use vipward::core::ownership::Event;
+use vipward_core::ownership::Event;
 
 use super::{Happening, World};
 use crate::{
     api::Key,
     node::Incoming,
+    sabotage::Sabotage,
     schedule::{KINDS, Kind},
 };
 
-/// What an event says exists, or does not any more.
+/// Returns the object that an event is about, and whether it exists.
 fn key_of(event: &Event) -> Option<(Key, bool)> {
     match event {
         Event::Lease(record) => Some((Key::Node(record.node.clone()), true)),
@@ -34,7 +35,7 @@ fn key_of(event: &Event) -> Option<(Key, bool)> {
     }
 }
 
-/// The event that says that something is gone.
+/// Returns the event of an object that is gone.
 fn gone(kind: Kind, key: Key) -> Event {
     match (kind, key) {
         (Kind::Lease, Key::Node(node)) => Event::LeaseGone(node),
@@ -42,7 +43,7 @@ fn gone(kind: Kind, key: Key) -> Event {
         (Kind::Claim, Key::Vip(vip)) => Event::ClaimGone(vip),
         (Kind::Demand, Key::Vip(vip)) => Event::Demand(vip, None),
         (Kind::Lease | Kind::Node, Key::Vip(_)) | (Kind::Claim | Kind::Demand, Key::Node(_)) => {
-            unreachable!("a kind has keys of its own kind")
+            unreachable!("the key is of another kind")
         }
     }
 }
@@ -122,7 +123,7 @@ impl World {
         self.update_fitness();
     }
 
-    /// Has the watches tell what has changed since.
+    /// Lets the watches deliver new changes.
     pub(super) fn spread(&mut self) {
         for kind in KINDS {
             let upto = self.api.changes(kind).len();
@@ -184,7 +185,30 @@ impl World {
         }
     }
 
-    /// What was silent is heard again: the watch goes on where it was, or begins anew.
+    /// Continues a watch in a store that went back. At a version of the lost future it is silent;
+    /// when others have written much since, it shows nothing of what was lost. The agent notices a
+    /// silent watch of Leases in the end.
+    pub(super) fn go_on_in_the_past(&mut self, node: usize, kind: Kind) {
+        let upto = self.api.changes(kind).len();
+        let silence = Duration::from_millis(self.plan.timing.lease_ms.into());
+        let it = &mut self.nodes[node];
+        let (life, is_silent) = (it.life, it.watch_noise.bool());
+        let delay = silence + Duration::from_millis(it.watch_noise.u64(0..1_000));
+        let Some(process) = &mut it.process else { return };
+        let watch = process.watch(kind);
+        if !watch.is_live {
+            return;
+        }
+        watch.life += 1;
+        watch.position = upto;
+        watch.is_live = !is_silent;
+        let watch = watch.life;
+        if is_silent && self.sabotage != Some(Sabotage::NoListing) {
+            self.after(delay, Happening::List { node, life, kind, watch });
+        }
+    }
+
+    /// Continues a watch that was silent where it was, or begins it anew.
     pub(super) fn revive_watch(&mut self, node: usize, kind: Kind) {
         let upto = self.api.changes(kind).len();
         let it = &mut self.nodes[node];

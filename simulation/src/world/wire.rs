@@ -1,9 +1,9 @@
-//! The segments: who hears whose announcements, and when.
+//! The segments: which node hears whose announcements, and when.
 
 use std::time::Duration;
 
-use vipward::core::ownership::{Event, Probed, Wire};
 use vipward_common::MacAddr;
+use vipward_core::ownership::{Event, Probed, Wire};
 
 use super::{Happening, World};
 use crate::{
@@ -13,20 +13,20 @@ use crate::{
     schedule::Step,
 };
 
-/// Rounds after a VIP was taken, the first included.
+/// The rounds after a VIP was taken, the first included.
 const ROUNDS: u8 = 6;
 const ROUND_INTERVAL: Duration = Duration::from_millis(1_100);
-/// Time between two refreshes; shorter than the default, so that runs are short.
+/// The time between two refreshes; shorter than the default, so that runs are short.
 pub(crate) const REFRESH: Duration = Duration::from_secs(15);
-/// How soon an agent that was stopped finds out that it may send.
+/// The time until an agent that was stopped finds out that it may send.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// How long an attempt to find an address free takes, in milliseconds.
+/// The time that an attempt to find an address free takes, in milliseconds.
 const PROBED_MS: std::ops::Range<u64> = 600..700;
-/// Time between two attempts.
+/// The time between two attempts.
 const ASKED_AGAIN: Duration = Duration::from_millis(2_650);
 
-/// What is wrong with a segment; each with the number of its disturbance.
+/// The disturbances of a segment, each with its number.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Segment {
     pub(crate) partitions: Vec<(usize, u8)>,
@@ -36,7 +36,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Whether frames pass between two nodes as far as the segment is concerned.
+    /// Returns whether the segment carries frames between two nodes.
     fn passes(&self, from: usize, to: usize) -> bool {
         let side = |bits: u8, node: usize| bits >> node & 1;
         self.partitions.iter().all(|(_, bits)| side(*bits, from) == side(*bits, to))
@@ -54,7 +54,7 @@ impl World {
         self.after(delay, Happening::Announce { node, vip, life, round: 0 });
     }
 
-    /// A new agent refreshes what it finds held.
+    /// Refreshes the VIPs that a new agent finds held.
     pub(super) fn begin_refreshing(&mut self, node: usize, vip: usize) {
         let rounds = &mut self.nodes[node].rounds[vip];
         rounds.life += 1;
@@ -124,7 +124,7 @@ impl World {
             return;
         }
         let (own, local) = (link.known_mac, it.program_now(now));
-        let knows = it.program.peers.contains(&sha);
+        let knows = it.peers_due.contains(&sha);
         let lapsed = it.program.fence(local) != FenceState::Valid;
         let told = it.program.hear(vip, sha, own, local);
         let life = it.life;
@@ -141,7 +141,7 @@ impl World {
         self.after(delay, Happening::Heard { node: to, life, vip, wire: wire.into() });
     }
 
-    /// An agent asks who uses a VIP's address.
+    /// Probes a VIP's address.
     pub(super) fn probe(&mut self, node: usize, vip: usize) {
         let it = &mut self.nodes[node];
         it.asked[vip] += 1;
@@ -150,7 +150,7 @@ impl World {
         self.after(delay, Happening::Probed { node, vip, life, asked });
     }
 
-    /// All probes of an attempt have been sent; who answers them does so at once.
+    /// Reports the result of an attempt: all probes have been sent, and are answered at once.
     pub(super) fn probed(&mut self, node: usize, vip: usize, life: u32, asked: u32) {
         let it = &self.nodes[node];
         if it.life != life || it.asked[vip] != asked {
@@ -172,7 +172,7 @@ impl World {
         if probed != Probed::Free {
             self.after(ASKED_AGAIN, Happening::Probed { node, vip, life, asked });
         }
-        self.say(node, || format!("has asked who uses {}: {probed:?}", names::vip(vip)));
+        self.say(node, || format!("has probed {}: {probed:?}", names::vip(vip)));
         self.incoming(node, life, Incoming::Event(Event::Probed { vip: names::vip(vip), probed }));
     }
 

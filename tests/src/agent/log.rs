@@ -1,4 +1,4 @@
-//! Lines that an agent logged.
+//! Parses the log lines of an agent.
 
 #[cfg(test)]
 mod tests;
@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-/// One line of a log: an object of `--log-format json`, or anything else, such as a panic.
+/// Log line: an object of `--log-format json`, or other text such as a panic.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LogLine {
     raw: String,
@@ -15,29 +15,29 @@ pub struct LogLine {
 }
 
 impl LogLine {
-    /// Reads a line that ends with a newline; without one it is still being written and is none yet.
+    /// Parses a line. One without a newline is incomplete and yields `None`.
     pub(super) fn parse(line: &str) -> Option<Self> {
         let raw = line.strip_suffix('\n')?.to_owned();
         let json = serde_json::from_str(&raw).unwrap_or(Value::Null);
         Some(Self { raw, json })
     }
 
-    /// The message; the whole line when it is not JSON.
+    /// Returns the message, or the whole line if it is not JSON.
     pub fn message(&self) -> &str {
         self.field("message").and_then(Value::as_str).unwrap_or(&self.raw)
     }
 
-    /// The level (`INFO`, …); empty when the line is not JSON.
+    /// Returns the level, such as `INFO`, or an empty text if the line is not JSON.
     pub fn level(&self) -> &str {
         self.json.get("level").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// A field of the event.
+    /// Returns a field of the event.
     pub fn field(&self, name: &str) -> Option<&Value> {
         self.json.get("fields").and_then(|fields| fields.get(name)).or_else(|| self.json.get(name))
     }
 
-    /// Whether a field is there and reads like this; strings without their quotes.
+    /// Returns whether a field has this value. Strings are without quotes.
     pub fn has(&self, name: &str, value: impl fmt::Display) -> bool {
         let found = self.field(name).map(|found| match found {
             Value::String(text) => text.clone(),

@@ -1,298 +1,121 @@
-//! The types of Kubernetes itself that the server knows, and what is peculiar to each.
+//! The types of Kubernetes itself that the server knows, with their defaults.
 
 use k8s_openapi::api::{apps, coordination, core, discovery, events, rbac};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
-use super::resource::Builtin;
-use super::shape::Shape;
-use super::validation;
+use super::checks;
+use super::columns::Column;
+use super::refusal::Fault;
+use super::resource::{Builtin, Resource, Resources, Rules};
 
-fn round_trip<T: DeserializeOwned + Serialize>(value: Value) -> Result<Value, serde_json::Error> {
-    validation::micro_times(&value)?;
+type Normalise = fn(Value) -> Result<Value, serde_json::Error>;
+type Check = fn(Option<&Value>, &Value) -> Vec<Fault>;
+
+/// Group, plural, kind, how objects are read, and what is checked of them.
+type Row = (&'static str, &'static str, &'static str, Normalise, Check);
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+const ANYTHING: Check = |_, _| Vec::new();
+
+const NAMESPACED: [Row; 9] = [
+    ("", "pods", "Pod", typed::<core::v1::Pod>, ANYTHING),
+    ("", "serviceaccounts", "ServiceAccount", typed::<core::v1::ServiceAccount>, ANYTHING),
+    ("", "services", "Service", service, ANYTHING),
+    ("apps", "daemonsets", "DaemonSet", typed::<apps::v1::DaemonSet>, ANYTHING),
+    ("coordination.k8s.io", "leases", "Lease", lease, checks::lease),
+    ("discovery.k8s.io", "endpointslices", "EndpointSlice", typed::<discovery::v1::EndpointSlice>, ANYTHING),
+    ("events.k8s.io", "events", "Event", event, checks::event),
+    (RBAC, "roles", "Role", typed::<rbac::v1::Role>, ANYTHING),
+    (RBAC, "rolebindings", "RoleBinding", typed::<rbac::v1::RoleBinding>, ANYTHING),
+];
+
+const CLUSTER_SCOPED: [Row; 5] = [
+    ("", "namespaces", "Namespace", typed::<core::v1::Namespace>, ANYTHING),
+    ("", "nodes", "Node", typed::<core::v1::Node>, ANYTHING),
+    ("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition", definition, ANYTHING),
+    (RBAC, "clusterroles", "ClusterRole", typed::<rbac::v1::ClusterRole>, ANYTHING),
+    (RBAC, "clusterrolebindings", "ClusterRoleBinding", typed::<rbac::v1::ClusterRoleBinding>, ANYTHING),
+];
+
+/// Adds all built-in types.
+pub(super) fn add_to(resources: &Resources) {
+    let all = NAMESPACED.into_iter().map(|row| (row, true));
+    let all = all.chain(CLUSTER_SCOPED.into_iter().map(|row| (row, false)));
+    for ((group, plural, kind, normalise, check), namespaced) in all {
+        resources.add(Resource {
+            group: group.to_owned(),
+            version: "v1".to_owned(),
+            plural: plural.to_owned(),
+            kind: kind.to_owned(),
+            short_names: Vec::new(),
+            namespaced,
+            has_status: ["services", "nodes"].contains(&plural),
+            rules: Rules::Builtin(Builtin { normalise, check }),
+            columns: Column::defaults(),
+            table: resources.new_table(),
+        });
+    }
+}
+
+/// Returns whether Kubernetes itself may have a group of this name.
+pub(super) fn is_builtin_group(group: &str) -> bool {
+    !group.contains('.') || group.ends_with(".k8s.io")
+}
+
+/// Reads an object as its Go type would be read, and writes it again.
+fn typed<T: DeserializeOwned + Serialize>(value: Value) -> Result<Value, serde_json::Error> {
     serde_json::to_value(serde_json::from_value::<T>(value)?)
 }
 
-const fn builtin<T: DeserializeOwned + Serialize>() -> Builtin {
-    Builtin {
-        normalise: round_trip::<T>,
-        check: validation::nothing,
-        unconditional: true,
-        create_on_update: false,
-        status_at_creation: false,
-        counts_generations: false,
-        fields: &[],
+fn lease(value: Value) -> Result<Value, serde_json::Error> {
+    checks::micro_times(&value)?;
+    typed::<coordination::v1::Lease>(value)
+}
+
+fn event(value: Value) -> Result<Value, serde_json::Error> {
+    checks::micro_times(&value)?;
+    typed::<events::v1::Event>(value)
+}
+
+fn definition(value: Value) -> Result<Value, serde_json::Error> {
+    typed::<apiextensions::v1::CustomResourceDefinition>(value)
+}
+
+/// Fills in the defaults that clients rely on. No cluster address or node port is allocated.
+fn service(value: Value) -> Result<Value, serde_json::Error> {
+    let mut service = typed::<core::v1::Service>(value)?;
+    if let Some(spec) = service.get_mut("spec").and_then(Value::as_object_mut) {
+        default(spec, "type", "ClusterIP");
+        default(spec, "sessionAffinity", "None");
+        default(spec, "internalTrafficPolicy", "Cluster");
+        if spec["type"] == "LoadBalancer" {
+            default(spec, "externalTrafficPolicy", "Cluster");
+            default(spec, "allocateLoadBalancerNodePorts", true);
+        }
+        for port in items(spec.get_mut("ports")) {
+            default(port, "protocol", "TCP");
+            if let Some(number) = port.get("port").cloned() {
+                default(port, "targetPort", number);
+            }
+        }
     }
-}
-
-/// A built-in resource.
-pub(super) struct Row {
-    pub(super) group: &'static str,
-    pub(super) version: &'static str,
-    pub(super) plural: &'static str,
-    pub(super) kind: &'static str,
-    pub(super) short: &'static [&'static str],
-    pub(super) namespaced: bool,
-    pub(super) has_status: bool,
-    pub(super) builtin: Builtin,
-    pub(super) shape: Shape,
-}
-
-fn row(
-    group: &'static str,
-    plural: &'static str,
-    kind: &'static str,
-    namespaced: bool,
-    builtin: Builtin,
-) -> Row {
-    Row {
-        group,
-        version: "v1",
-        plural,
-        kind,
-        short: &[],
-        namespaced,
-        has_status: false,
-        builtin,
-        shape: Shape::Open,
+    if service["status"]["loadBalancer"].is_null() {
+        service["status"]["loadBalancer"] = json!({});
     }
+    let ingress = service.pointer_mut("/status/loadBalancer/ingress");
+    for entry in items(ingress).filter(|entry| entry.contains_key("ip")) {
+        default(entry, "ipMode", "VIP");
+    }
+    Ok(service)
 }
 
-fn conditions() -> Shape {
-    Shape::list_by(&["type"], Shape::Open)
+fn items(list: Option<&mut Value>) -> impl Iterator<Item = &mut Map<String, Value>> {
+    list.and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
-/// All of them.
-pub(super) fn rows() -> Vec<Row> {
-    let mut rows = core_rows();
-    rows.extend(more_core_rows());
-    rows.extend(other_rows());
-    rows.extend(rbac_rows());
-    rows
-}
-
-fn core_rows() -> Vec<Row> {
-    const CREATES: bool = true;
-    let containers = || {
-        let item = Shape::Open
-            .with("ports", Shape::ports("containerPort"))
-            .with("env", Shape::list_by(&["name"], Shape::Open))
-            .with("volumeMounts", Shape::list_by(&["mountPath"], Shape::Open));
-        Shape::list_by(&["name"], item)
-    };
-    vec![
-        Row {
-            short: &["ns"],
-            has_status: true,
-            shape: Shape::Open.with("status.conditions", conditions()),
-            ..row(
-                "",
-                "namespaces",
-                "Namespace",
-                false,
-                Builtin { fields: &["status.phase"], ..builtin::<core::v1::Namespace>() },
-            )
-        },
-        Row {
-            short: &["svc"],
-            has_status: true,
-            shape: Shape::Open
-                .with("spec.ports", Shape::ports("port"))
-                .with("spec.selector", Shape::Whole)
-                .with("status.conditions", conditions())
-                .with("status.loadBalancer.ingress", Shape::Whole),
-            ..row(
-                "",
-                "services",
-                "Service",
-                true,
-                Builtin {
-                    create_on_update: CREATES,
-                    fields: &["spec.clusterIP", "spec.type"],
-                    ..builtin::<core::v1::Service>()
-                },
-            )
-        },
-        Row {
-            short: &["no"],
-            has_status: true,
-            shape: Shape::Open
-                .with("spec.podCIDRs", Shape::Set)
-                .with("status.conditions", conditions())
-                .with("status.addresses", Shape::list_by(&["type"], Shape::Open)),
-            ..row(
-                "",
-                "nodes",
-                "Node",
-                false,
-                Builtin {
-                    status_at_creation: true,
-                    fields: &["spec.unschedulable"],
-                    ..builtin::<core::v1::Node>()
-                },
-            )
-        },
-        Row {
-            short: &["po"],
-            has_status: true,
-            shape: Shape::Open
-                .with("spec.containers", containers())
-                .with("spec.initContainers", containers())
-                .with("spec.volumes", Shape::list_by(&["name"], Shape::Open))
-                .with("spec.nodeSelector", Shape::Whole)
-                .with("status.conditions", conditions()),
-            ..row(
-                "",
-                "pods",
-                "Pod",
-                true,
-                Builtin {
-                    fields: &["spec.nodeName", "spec.restartPolicy", "status.phase", "status.podIP"],
-                    ..builtin::<core::v1::Pod>()
-                },
-            )
-        },
-    ]
-}
-
-fn more_core_rows() -> Vec<Row> {
-    const CREATES: bool = true;
-    vec![
-        Row {
-            short: &["ev"],
-            ..row(
-                "",
-                "events",
-                "Event",
-                true,
-                Builtin { create_on_update: CREATES, fields: EVENT_FIELDS, ..builtin::<core::v1::Event>() },
-            )
-        },
-        Row {
-            short: &["ep"],
-            ..row(
-                "",
-                "endpoints",
-                "Endpoints",
-                true,
-                Builtin { create_on_update: CREATES, ..builtin::<core::v1::Endpoints>() },
-            )
-        },
-        Row { short: &["cm"], ..row("", "configmaps", "ConfigMap", true, builtin::<core::v1::ConfigMap>()) },
-        Row {
-            short: &["sa"],
-            ..row("", "serviceaccounts", "ServiceAccount", true, builtin::<core::v1::ServiceAccount>())
-        },
-    ]
-}
-
-const EVENT_FIELDS: &[&str] = &[
-    "involvedObject.apiVersion",
-    "involvedObject.fieldPath",
-    "involvedObject.kind",
-    "involvedObject.name",
-    "involvedObject.namespace",
-    "involvedObject.resourceVersion",
-    "involvedObject.uid",
-    "reason",
-    "reportingComponent",
-    "source.component",
-    "type",
-];
-
-fn other_rows() -> Vec<Row> {
-    vec![
-        row(
-            "discovery.k8s.io",
-            "endpointslices",
-            "EndpointSlice",
-            true,
-            Builtin {
-                create_on_update: true,
-                counts_generations: true,
-                ..builtin::<discovery::v1::EndpointSlice>()
-            },
-        ),
-        // The one built-in type here whose PUT must say which version it replaces.
-        row(
-            "coordination.k8s.io",
-            "leases",
-            "Lease",
-            true,
-            Builtin {
-                check: validation::lease,
-                create_on_update: true,
-                unconditional: false,
-                ..builtin::<coordination::v1::Lease>()
-            },
-        ),
-        Row {
-            short: &["ds"],
-            has_status: true,
-            shape: Shape::Open.with("spec.selector", Shape::Whole).with("status.conditions", conditions()),
-            ..row(
-                "apps",
-                "daemonsets",
-                "DaemonSet",
-                true,
-                Builtin { counts_generations: true, ..builtin::<apps::v1::DaemonSet>() },
-            )
-        },
-        Row {
-            short: &["ev"],
-            ..row(
-                "events.k8s.io",
-                "events",
-                "Event",
-                true,
-                Builtin {
-                    check: validation::event,
-                    create_on_update: true,
-                    fields: &[
-                        "reason",
-                        "type",
-                        "regarding.kind",
-                        "regarding.name",
-                        "regarding.namespace",
-                        "regarding.uid",
-                    ],
-                    ..builtin::<events::v1::Event>()
-                },
-            )
-        },
-        Row {
-            short: &["crd", "crds"],
-            has_status: true,
-            shape: Shape::Open.with("spec.versions", Shape::Whole).with("status.conditions", conditions()),
-            ..row(
-                "apiextensions.k8s.io",
-                "customresourcedefinitions",
-                "CustomResourceDefinition",
-                false,
-                Builtin {
-                    unconditional: false,
-                    counts_generations: true,
-                    ..builtin::<apiextensions::v1::CustomResourceDefinition>()
-                },
-            )
-        },
-    ]
-}
-
-fn rbac_rows() -> Vec<Row> {
-    const GROUP: &str = "rbac.authorization.k8s.io";
-    vec![
-        row(GROUP, "roles", "Role", true, builtin::<rbac::v1::Role>()),
-        row(GROUP, "clusterroles", "ClusterRole", false, builtin::<rbac::v1::ClusterRole>()),
-        row(GROUP, "rolebindings", "RoleBinding", true, builtin::<rbac::v1::RoleBinding>()),
-        row(
-            GROUP,
-            "clusterrolebindings",
-            "ClusterRoleBinding",
-            false,
-            builtin::<rbac::v1::ClusterRoleBinding>(),
-        ),
-    ]
+fn default(map: &mut Map<String, Value>, name: &str, value: impl Into<Value>) {
+    map.entry(name).or_insert_with(|| value.into());
 }

@@ -1,17 +1,21 @@
-//! The state of the cluster and the writes that change it, with what follows from them: definitions begin and end
-//! resources, the end of a namespace ends what is in it.
+//! The cluster: all objects, the writes that change them, and what follows from a write.
+//!
+//! A definition adds a resource and removes it. A namespace takes what is in it with it, at once.
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use anyhow::{Context as _, Result, bail};
+use serde_json::{Value, json};
 
-use super::apply::Author;
-use super::definitions;
-use super::patch::{self, PatchKind};
+use super::owners::{Author, Operation};
 use super::refusal::{Named, Refusal};
-use super::resource::{Resource, Resources, Rules};
-use super::store::{Key, Outcome, Versions, Written};
-use super::write::{Part, Preconditions, Write, generated_name, is_ending, metadata_text};
+use super::resource::Resources;
+use super::store::{Key, Object, Outcome, Written};
+use super::write::{DeleteOptions, Write, finalizers, metadata_text};
+use super::{builtins, definitions};
+
+/// The field manager of objects that a test loads.
+const LOADED: &str = "manifest";
 
 /// All resources and their objects.
 #[derive(Debug)]
@@ -19,264 +23,168 @@ pub(super) struct Cluster {
     pub(super) resources: Resources,
 }
 
-/// A write of something that is there, or may be there.
+/// A patch that the server knows.
 #[derive(Debug)]
-pub(super) struct Change<'a> {
-    pub(super) resource: &'a Resource,
-    pub(super) key: Key,
-    pub(super) part: Part,
-    pub(super) author: Author,
-    pub(super) strict: bool,
-    /// What is said to whoever may not create, when the write would.
-    pub(super) create_refused: Option<Refusal>,
-}
-
-impl<'a> Change<'a> {
-    fn write<'b>(&'b self) -> Write<'b>
-    where
-        'a: 'b,
-    {
-        Write {
-            resource: self.resource,
-            key: &self.key,
-            part: self.part,
-            author: &self.author,
-            strict: self.strict,
-        }
-    }
-
-    fn named(&self) -> Named {
-        Named { resource: self.resource.group_resource(), name: self.key.name.clone() }
-    }
-
-    fn not_found(&self) -> Refusal {
-        Refusal::NotFound(self.named())
-    }
+pub(super) enum Patch {
+    /// A merge patch (RFC 7396).
+    Merge(Value),
+    /// Server-side apply.
+    Apply { config: Value, force: bool },
 }
 
 impl Cluster {
-    /// A cluster with the namespaces that every cluster has.
+    /// Makes a cluster that knows the built-in types and has no objects.
     pub(super) fn new(history: usize) -> Self {
-        Self { resources: Resources::new(Arc::new(Versions::default()), history) }
+        let resources = Resources::new(history);
+        builtins::add_to(&resources);
+        Self { resources }
     }
 
-    /// Creates an object; the key's name is empty where the object says its own.
-    pub(super) fn create(&self, mut change: Change<'_>, value: Value) -> Result<Written, Refusal> {
-        let value = take_types(change.resource, value)?;
-        check_namespace(change.resource, &change.key, &value)?;
-        if let Some(name) = metadata_text(&value, "name") {
-            name.clone_into(&mut change.key.name);
-            return self.create_named(&change, value);
-        }
-        let base = metadata_text(&value, "generateName").ok_or(Refusal::Nameless)?.to_owned();
-        loop {
-            change.key.name = generated_name(&base);
-            match self.create_named(&change, value.clone()) {
-                Err(Refusal::Exists(_)) => {}
-                done => return done,
-            }
-        }
-    }
-
-    fn create_named(&self, change: &Change<'_>, value: Value) -> Result<Written, Refusal> {
-        self.check_home(change)?;
-        self.commit(change, |before| match before {
-            Some(_) => Err(Refusal::Exists(change.named())),
-            None => change.write().create(value),
-        })
-    }
-
-    /// Replaces an object, or creates it where the type allows that.
-    pub(super) fn update(&self, mut change: Change<'_>, value: Value) -> Result<Written, Refusal> {
-        let value = take_types(change.resource, value)?;
-        check_namespace(change.resource, &change.key, &value)?;
-        match metadata_text(&value, "name") {
-            Some(name) if name == change.key.name => {}
-            Some(name) => {
-                return Err(Refusal::OtherName { found: name.to_owned(), wanted: change.key.name.clone() });
-            }
-            None => return Err(Refusal::Nameless),
-        }
-        let creates = match &change.resource.rules {
-            Rules::Builtin(builtin) => builtin.create_on_update && change.part == Part::Whole,
-            Rules::Custom(_) => false,
+    /// Creates an object, which states its name.
+    pub(super) fn create(&self, mut write: Write<'_>, value: Value) -> Result<Written, Refusal> {
+        let value = take_types(&write, value)?;
+        let Some(name) = metadata_text(&value, "name") else {
+            return Err(Refusal::Unserved("a creation without metadata.name".into()));
         };
-        let home = self.check_home(&change);
-        let refused = change.create_refused.take();
-        self.commit(&change, |before| match before {
-            Some(before) => change.write().update(before, value),
-            None if !creates => Err(change.not_found()),
-            None => {
-                home?;
-                if let Some(wanted) = metadata_text(&value, "uid") {
-                    let (wanted, found) = (wanted.to_owned(), String::new());
-                    return Err(Refusal::OtherUid { object: change.named(), wanted, found });
-                }
-                refused.map_or(Ok(()), Err)?;
-                change.write().create(value)
-            }
+        name.clone_into(&mut write.key.name);
+        self.create_named(&write, value, false)
+    }
+
+    fn create_named(&self, write: &Write<'_>, value: Value, keeps_status: bool) -> Result<Written, Refusal> {
+        self.check_namespace(write)?;
+        self.commit(write, |before| match before {
+            Some(_) => Err(Refusal::Exists(write.named())),
+            None => write.create(value, keeps_status),
         })
     }
 
-    /// Patches an object, or creates it by server-side apply.
-    pub(super) fn patch(
-        &self,
-        mut change: Change<'_>,
-        kind: PatchKind,
-        patch: Value,
-        force: bool,
-    ) -> Result<Written, Refusal> {
-        if kind == PatchKind::Apply {
-            let config = take_types(change.resource, patch)?;
-            check_namespace(change.resource, &change.key, &config)?;
-            let home = self.check_home(&change);
-            let refused = change.create_refused.take();
-            return self.commit(&change, |before| {
-                if before.is_none() {
-                    if change.part == Part::Status {
-                        return Err(change.not_found());
-                    }
-                    home?;
-                    refused.map_or(Ok(()), Err)?;
-                }
-                change.write().apply(before.map(AsRef::as_ref), config, force)
-            });
-        }
-        self.commit(&change, |before| {
-            let before = before.ok_or_else(|| change.not_found())?;
-            // A patch may test and must not change what the object is.
-            let mut live = before.value.clone();
-            put_types(change.resource, &mut live);
-            let patched = match kind {
-                PatchKind::Json => patch::json(live, &patch)?,
-                PatchKind::Merge => patch::merge(live, &patch),
-                PatchKind::Strategic => patch::strategic(live, &patch)?,
-                PatchKind::Apply => unreachable!("it was dealt with"),
-            };
-            let patched = take_types(change.resource, patched)?;
-            change.write().replace(before, patched)
+    /// Patches an object.
+    pub(super) fn patch(&self, write: &Write<'_>, patch: Patch) -> Result<Written, Refusal> {
+        let patch = match patch {
+            Patch::Merge(value) => Patch::Merge(take_types(write, value)?),
+            Patch::Apply { config, force } => Patch::Apply { config: take_types(write, config)?, force },
+        };
+        self.commit(write, |before| {
+            let before = before.ok_or_else(|| Refusal::NotFound(write.named()))?;
+            match &patch {
+                Patch::Merge(value) => write.merge(before, value),
+                Patch::Apply { config, force } => write.apply(before, config, *force),
+            }
         })
     }
 
     /// Deletes an object, or marks it when it has finalizers.
-    pub(super) fn delete(
-        &self,
-        change: &Change<'_>,
-        preconditions: &Preconditions,
-    ) -> Result<Written, Refusal> {
-        let written = self.commit(change, |before| {
-            let before = before.ok_or_else(|| change.not_found())?;
-            change.write().delete(before, preconditions)
-        })?;
-        Ok(written)
+    pub(super) fn delete(&self, write: &Write<'_>, options: &DeleteOptions) -> Result<Written, Refusal> {
+        if write.resource.is_core("namespaces") {
+            self.empty(&write.key.name)?;
+        }
+        self.commit(write, |before| {
+            write.delete(before.ok_or_else(|| Refusal::NotFound(write.named()))?, options)
+        })
     }
 
+    /// Creates an object of a test with its status, or each item of a list.
+    pub(super) fn load(&self, object: Value) -> Result<()> {
+        let (Some(version), Some(kind)) = (object["apiVersion"].as_str(), object["kind"].as_str()) else {
+            bail!("an object without apiVersion or kind cannot be loaded: {object}");
+        };
+        let resources = self.resources.list();
+        let resource =
+            resources.iter().find(|resource| resource.kind == kind && resource.api_version() == version);
+        let resource = resource
+            .with_context(|| format!("the API server of the tests does not know {kind} in {version}"))?;
+        let text = |name| metadata_text(&object, name).map(str::to_owned);
+        let name = text("name").with_context(|| format!("an object without a name: {object}"))?;
+        let namespace = if resource.namespaced {
+            text("namespace").unwrap_or_else(|| "default".into())
+        } else {
+            String::new()
+        };
+        let author = Author {
+            manager: LOADED.to_owned(),
+            operation: Operation::Update,
+            api_version: resource.api_version(),
+            subresource: None,
+        };
+        let failed = format!("failed to load {kind} {name}");
+        let write = Write { resource, key: Key { namespace, name }, author };
+        let value = take_types(&write, object);
+        value.and_then(|value| self.create_named(&write, value, true)).context(failed)?;
+        Ok(())
+    }
+
+    /// Does what `decide` says, and what follows from it.
     fn commit(
         &self,
-        change: &Change<'_>,
-        decide: impl FnOnce(Option<&Arc<super::store::Object>>) -> Result<Outcome, Refusal>,
+        write: &Write<'_>,
+        decide: impl FnOnce(Option<&Arc<Object>>) -> Result<Outcome, Refusal>,
     ) -> Result<Written, Refusal> {
-        let written = change.resource.table.change(&change.key, decide)?.ok_or_else(|| change.not_found())?;
-        self.follow_up(change, &written);
+        let written = write.resource.table.change(&write.key, decide)?;
+        let written = written.ok_or_else(|| Refusal::NotFound(write.named()))?;
+        if definitions::is_definition(write.resource) {
+            self.define(&written)?;
+        }
         Ok(written)
     }
 
-    fn follow_up(&self, change: &Change<'_>, written: &Written) {
-        if change.resource.plural == definitions::PLURAL {
-            if written.gone {
-                definitions::unregister(&self.resources, &written.object);
-            } else {
-                definitions::register(&self.resources, &written.object);
-            }
+    /// Adds, replaces or removes the resource of a definition.
+    fn define(&self, Written { object, gone }: &Written) -> Result<(), Refusal> {
+        let (group, plural) = definitions::name(&object.value);
+        let all = self.resources.list();
+        let known = all.iter().find(|known| known.group == group && known.plural == plural);
+        let table = known.map_or_else(|| self.resources.new_table(), |known| Arc::clone(&known.table));
+        self.resources.remove(group, plural);
+        if !gone {
+            self.resources.add(definitions::resource(&object.value, table)?);
         }
-        if is_core(change.resource, "namespaces") && is_ending(&written.object.value) && !written.gone {
-            self.empty_namespace(&change.key.name, &change.author);
-        } else if written.gone && change.resource.namespaced {
-            self.end_namespace(&change.key.namespace);
-        }
+        Ok(())
     }
 
-    /// Deletes what is in a namespace that is ending.
-    fn empty_namespace(&self, namespace: &str, author: &Author) {
-        for resource in self.resources.list().into_iter().filter(|resource| resource.namespaced) {
+    /// Removes what is in a namespace.
+    fn empty(&self, namespace: &str) -> Result<(), Refusal> {
+        for resource in self.resources.list().iter().filter(|resource| resource.namespaced) {
             for object in resource.table.all(Some(namespace)) {
-                let Some(name) = metadata_text(&object.value, "name") else { continue };
-                let change = Change {
-                    resource: &resource,
-                    key: Key { namespace: namespace.to_owned(), name: name.to_owned() },
-                    part: Part::Whole,
-                    author: author.clone(),
-                    strict: false,
-                    create_refused: None,
-                };
-                // Whoever else deleted it meanwhile did what was wanted.
-                drop(self.delete(&change, &Preconditions::default()));
+                if !finalizers(&object.value).is_empty() {
+                    let what = "the deletion of a namespace with objects in it that have finalizers";
+                    return Err(Refusal::Unserved(what.into()));
+                }
+                let name = metadata_text(&object.value, "name").unwrap_or_default().to_owned();
+                let key = Key { namespace: namespace.to_owned(), name };
+                resource.table.change(&key, |before| {
+                    Ok(before.map_or(Outcome::Unchanged, |before| Outcome::Remove(before.value.clone())))
+                })?;
             }
         }
-        self.end_namespace(namespace);
+        Ok(())
     }
 
-    /// Removes a namespace that is ending when nothing is left in it.
-    fn end_namespace(&self, namespace: &str) {
-        let Some(namespaces) = self.resources.find("", "v1", "namespaces") else { return };
-        let key = Key { namespace: String::new(), name: namespace.to_owned() };
-        if !namespaces.table.get(&key).is_some_and(|object| is_ending(&object.value)) {
-            return;
-        }
-        let mut inside = self.resources.list().into_iter().filter(|resource| resource.namespaced);
-        if inside.any(|resource| !resource.table.all(Some(namespace)).is_empty()) {
-            return;
-        }
-        let removed = namespaces.table.change(&key, |before| {
-            Ok(before.map_or(Outcome::Unchanged, |before| Outcome::Remove(before.value.clone())))
-        });
-        debug_assert!(removed.is_ok(), "removing refuses nothing");
-    }
-
-    /// Fails when the namespace of a new object is not there, or is ending.
-    fn check_home(&self, change: &Change<'_>) -> Result<(), Refusal> {
-        if !change.resource.namespaced {
+    /// Fails when the namespace of a new object does not exist.
+    fn check_namespace(&self, write: &Write<'_>) -> Result<(), Refusal> {
+        let Some(namespaces) = self.resources.find("", "v1", "namespaces") else { return Ok(()) };
+        let name = write.key.namespace.clone();
+        if !write.resource.namespaced
+            || namespaces.table.get(&Key { namespace: String::new(), name: name.clone() }).is_some()
+        {
             return Ok(());
         }
-        let name = change.key.namespace.clone();
-        let Some(namespaces) = self.resources.find("", "v1", "namespaces") else { return Ok(()) };
-        match namespaces.table.get(&Key { namespace: String::new(), name: name.clone() }) {
-            Some(namespace) if is_ending(&namespace.value) => {
-                Err(Refusal::Terminating { object: change.named(), namespace: name })
-            }
-            Some(_) => Ok(()),
-            None => Err(Refusal::NotFound(Named { resource: namespaces.group_resource(), name })),
+        Err(Refusal::NotFound(Named { group: String::new(), resource: "namespaces".to_owned(), name }))
+    }
+}
+
+/// Returns `value` without its types, which must be those of the resource where it has them;
+/// so must its namespace.
+fn take_types(write: &Write<'_>, mut value: Value) -> Result<Value, Refusal> {
+    let other = || Refusal::OtherObject { kind: write.resource.kind.clone() };
+    let namespace = metadata_text(&value, "namespace");
+    if write.resource.namespaced && namespace.is_some_and(|found| found != write.key.namespace) {
+        return Err(other());
+    }
+    let map = value.as_object_mut().ok_or_else(other)?;
+    let wanted = [("apiVersion", write.resource.api_version()), ("kind", write.resource.kind.clone())];
+    for (name, wanted) in wanted {
+        if map.remove(name).is_some_and(|found| found != json!(wanted)) {
+            return Err(other());
         }
     }
-}
-
-fn is_core(resource: &Resource, plural: &str) -> bool {
-    resource.group.is_empty() && resource.plural == plural
-}
-
-fn put_types(resource: &Resource, value: &mut Value) {
-    if let Some(map) = value.as_object_mut() {
-        map.insert("apiVersion".to_owned(), Value::from(resource.api_version()));
-        map.insert("kind".to_owned(), Value::from(resource.kind.clone()));
-    }
-}
-
-/// `value` without `apiVersion` and `kind`, which must be those of `resource` where they are given.
-fn take_types(resource: &Resource, mut value: Value) -> Result<Value, Refusal> {
-    let map = value.as_object_mut().ok_or(Refusal::NoObject)?;
-    let mut take = |name: &str| map.remove(name).and_then(|value| value.as_str().map(str::to_owned));
-    let (version, kind) = (resource.api_version(), resource.kind.clone());
-    let found_version = take("apiVersion").unwrap_or_else(|| version.clone());
-    let found_kind = take("kind").unwrap_or_else(|| kind.clone());
-    if found_version != version || found_kind != kind {
-        return Err(Refusal::OtherKind { kind, version, found_kind, found_version });
-    }
     Ok(value)
-}
-
-fn check_namespace(resource: &Resource, key: &Key, value: &Value) -> Result<(), Refusal> {
-    match metadata_text(value, "namespace") {
-        Some(namespace) if resource.namespaced && namespace != key.namespace => Err(Refusal::OtherNamespace),
-        Some(_) | None => Ok(()),
-    }
 }

@@ -1,86 +1,115 @@
-//! Custom resources: what a definition says, as resources.
+//! Definitions of custom resources: how they are read, and the status that they get.
 
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::columns::Column;
-use super::resource::{Resource, Resources, Rules, with_metadata};
+use super::refusal::Refusal;
+use super::resource::{Resource, Rules};
 use super::schema::Schema;
-use super::store::Object;
+use super::store::Table;
 use super::time;
 
-/// The plural name of definitions.
-pub(super) const PLURAL: &str = "customresourcedefinitions";
+/// Returns whether the objects of `resource` are definitions.
+pub(super) fn is_definition(resource: &Resource) -> bool {
+    resource.plural == "customresourcedefinitions"
+}
 
-/// Notes in a definition that its names are accepted and that it is served.
+#[derive(Deserialize)]
+struct Spec {
+    group: String,
+    names: Names,
+    scope: String,
+    versions: Vec<Version>,
+}
+
+#[derive(Deserialize)]
+struct Names {
+    kind: String,
+    plural: String,
+    #[serde(rename = "shortNames", default)]
+    short: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Version {
+    name: String,
+    schema: Validation,
+    #[serde(default)]
+    additional_printer_columns: Vec<Column>,
+    #[serde(default)]
+    subresources: Value,
+}
+
+#[derive(Deserialize)]
+struct Validation {
+    #[serde(rename = "openAPIV3Schema")]
+    schema: Schema,
+}
+
+fn read(definition: &Value) -> Result<(Spec, Version), Refusal> {
+    let mut spec = Spec::deserialize(&definition["spec"])
+        .map_err(|error| Refusal::Unserved(format!("this definition: {error}").into()))?;
+    let version = spec.versions.pop();
+    match version {
+        Some(version)
+            if spec.versions.is_empty()
+                && version.subresources.is_null()
+                && version.additional_printer_columns.iter().all(Column::is_plain) =>
+        {
+            Ok((spec, version))
+        }
+        Some(_) | None => Err(Refusal::Unserved(
+            "a definition of several versions, with subresources, or with columns that are no plain fields"
+                .into(),
+        )),
+    }
+}
+
+/// Fails when the server cannot serve what `definition` defines.
+pub(super) fn check(definition: &Value) -> Result<(), Refusal> {
+    read(definition).map(drop)
+}
+
+/// Returns the group and the plural that `definition` names.
+pub(super) fn name(definition: &Value) -> (&str, &str) {
+    let text = |pointer: &str| definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    (text("/spec/group"), text("/spec/names/plural"))
+}
+
+/// Returns the resource that `definition` defines, whose objects are in `table`.
+pub(super) fn resource(definition: &Value, table: Arc<Table>) -> Result<Resource, Refusal> {
+    let (Spec { group, names, scope, .. }, version) = read(definition)?;
+    Ok(Resource {
+        group,
+        version: version.name,
+        plural: names.plural,
+        kind: names.kind,
+        short_names: names.short,
+        namespaced: scope == "Namespaced",
+        has_status: false,
+        rules: Rules::Custom(Box::new(version.schema.schema)),
+        columns: version.additional_printer_columns,
+        table,
+    })
+}
+
+/// Writes into a definition that it is established.
 pub(super) fn establish(definition: &mut Value) {
-    let now = time::now();
-    let names = definition.pointer("/spec/names").cloned().unwrap_or_default();
-    let versions =
-        definition.pointer("/spec/versions").and_then(Value::as_array).cloned().unwrap_or_default();
-    let stored: Vec<Value> = versions
-        .iter()
-        .filter(|version| version.get("storage").and_then(Value::as_bool) == Some(true))
-        .filter_map(|version| version.get("name").cloned())
-        .collect();
-    let condition = |kind: &str, reason: &str, message: &str| {
+    let condition = |kind: &str, reason: &str| {
         json!({
-            "type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now,
+            "type": kind, "status": "True", "reason": reason, "message": "", "lastTransitionTime": time::now(),
         })
     };
     definition["status"] = json!({
-        "acceptedNames": names,
+        "acceptedNames": definition["spec"]["names"],
         "conditions": [
-            condition("NamesAccepted", "NoConflicts", "no conflicts found"),
-            condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+            condition("NamesAccepted", "NoConflicts"),
+            condition("Established", "InitialNamesAccepted"),
         ],
-        "storedVersions": stored,
+        "storedVersions": [definition["spec"]["versions"][0]["name"]],
     });
-}
-
-/// Serves what `definition` defines.
-pub(super) fn register(resources: &Resources, definition: &Object) {
-    let spec = &definition.value["spec"];
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let (group, plural) = (text(&spec["group"]), text(&spec["names"]["plural"]));
-    let known = resources.list().into_iter().find(|known| known.group == group && known.plural == plural);
-    let table = known.map_or_else(|| resources.new_table(), |known| Arc::clone(&known.table));
-    resources.remove(&group, &plural);
-
-    let versions = spec["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    for version in versions.iter().filter(|version| version["served"].as_bool() == Some(true)) {
-        let schema = Schema::parse(&version["schema"]["openAPIV3Schema"]);
-        let kind = text(&spec["names"]["kind"]);
-        let strings = |value: &Value| -> Vec<String> {
-            let values = value.as_array().map(Vec::as_slice).unwrap_or_default();
-            values.iter().filter_map(Value::as_str).map(str::to_owned).collect()
-        };
-        let columns = version["additionalPrinterColumns"].as_array().map(Vec::as_slice).unwrap_or_default();
-        resources.add(Resource {
-            group: group.clone(),
-            version: text(&version["name"]),
-            plural: plural.clone(),
-            singular: spec["names"]["singular"].as_str().map_or_else(|| kind.to_lowercase(), str::to_owned),
-            short_names: strings(&spec["names"]["shortNames"]),
-            list_kind: spec["names"]["listKind"]
-                .as_str()
-                .map_or_else(|| format!("{kind}List"), str::to_owned),
-            kind,
-            namespaced: spec["scope"].as_str() == Some("Namespaced"),
-            has_status: version["subresources"]["status"].is_object(),
-            shape: with_metadata(schema.shape()),
-            rules: Rules::Custom(Box::new(schema)),
-            columns: columns.iter().map(Column::parse).collect(),
-            table: Arc::clone(&table),
-        });
-    }
-}
-
-/// Stops serving what `definition` defined; its objects are gone with it.
-pub(super) fn unregister(resources: &Resources, definition: &Object) {
-    let spec = &definition.value["spec"];
-    if let (Some(group), Some(plural)) = (spec["group"].as_str(), spec["names"]["plural"].as_str()) {
-        resources.remove(group, plural);
-    }
 }

@@ -1,101 +1,62 @@
-//! What the server says about itself: its version, the groups and the resources.
+//! Discovery: the groups and resources, as `kubectl` looks them up.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::refusal::Refusal;
-use super::request::Target;
 use super::resource::{Resource, Resources};
 
-/// The document at `target`.
-pub(super) fn describe(resources: &Resources, target: &Target) -> Result<Value, Refusal> {
-    match target {
-        Target::Version => Ok(json!({
-            "major": "1",
-            "minor": "33",
-            "gitVersion": "v1.33.0",
-            "gitCommit": "",
-            "gitTreeState": "",
-            "buildDate": "1970-01-01T00:00:00Z",
-            "goVersion": "",
-            "compiler": "",
-            "platform": "linux/amd64",
-        })),
-        Target::CoreVersions => Ok(json!({
-            "kind": "APIVersions",
-            "versions": ["v1"],
-            "serverAddressByClientCIDRs": [],
-        })),
-        Target::Groups => {
-            let groups: Vec<Value> =
-                versions(resources).iter().map(|(name, versions)| group(name, versions)).collect();
-            Ok(json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
+/// Returns the document at a path: `/api`, `/apis`, `/api/VERSION` or `/apis/GROUP/VERSION`.
+pub(super) fn describe(resources: &Resources, path: &[String]) -> Result<Value, Refusal> {
+    match path {
+        [api] if api == "api" => {
+            Ok(json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}))
         }
-        Target::Group(name) => {
-            let all = versions(resources);
-            let versions = all.get(name).ok_or(Refusal::NoSuchPath)?;
-            let mut group = group(name, versions);
-            group["kind"] = Value::from("APIGroup");
-            group["apiVersion"] = Value::from("v1");
-            Ok(group)
-        }
-        Target::Resources { group, version } => {
-            let here: Vec<_> = resources
-                .list()
-                .into_iter()
-                .filter(|resource| resource.group == *group && resource.version == *version)
-                .collect();
-            let first = here.first().ok_or(Refusal::NoSuchPath)?;
-            let list: Vec<Value> = here.iter().flat_map(|resource| describe_resource(resource)).collect();
-            Ok(json!({
-                "kind": "APIResourceList",
-                "apiVersion": "v1",
-                "groupVersion": first.api_version(),
-                "resources": list,
-            }))
-        }
-        Target::Resource(_) | Target::Health => Err(Refusal::NoSuchPath),
+        [_, version] => list(resources, "", version),
+        [_, group, version] => list(resources, group, version),
+        _ => Ok(groups(resources)),
     }
 }
 
-/// The versions of each group but the core.
-fn versions(resources: &Resources) -> BTreeMap<String, Vec<String>> {
-    let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for resource in resources.list().into_iter().filter(|resource| !resource.group.is_empty()) {
-        let versions = groups.entry(resource.group.clone()).or_default();
-        if !versions.contains(&resource.version) {
-            versions.push(resource.version.clone());
-        }
-    }
-    groups
-}
-
-fn group(name: &str, versions: &[String]) -> Value {
-    let versions: Vec<Value> = versions
+/// Returns all groups but the core; each has one version.
+fn groups(resources: &Resources) -> Value {
+    let all = resources.list();
+    let groups: BTreeSet<(&str, &str)> = all
         .iter()
-        .map(|version| json!({"groupVersion": format!("{name}/{version}"), "version": version}))
+        .filter(|resource| !resource.group.is_empty())
+        .map(|resource| (resource.group.as_str(), resource.version.as_str()))
         .collect();
-    json!({"name": name, "versions": versions, "preferredVersion": versions.first()})
+    let group = |(name, version): (&str, &str)| {
+        let version = json!({"groupVersion": format!("{name}/{version}"), "version": version});
+        json!({"name": name, "versions": [version], "preferredVersion": version})
+    };
+    let groups: Vec<Value> = groups.into_iter().map(group).collect();
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-fn describe_resource(resource: &Resource) -> Vec<Value> {
-    let mut all = vec![json!({
-        "name": resource.plural,
-        "singularName": resource.singular,
-        "namespaced": resource.namespaced,
-        "kind": resource.kind,
-        "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
-        "shortNames": resource.short_names,
-    })];
-    if resource.has_status {
-        all.push(json!({
-            "name": format!("{}/status", resource.plural),
-            "singularName": "",
+/// Returns the resources of a group.
+fn list(resources: &Resources, group: &str, version: &str) -> Result<Value, Refusal> {
+    let all = resources.list();
+    let here: Vec<&Arc<Resource>> =
+        all.iter().filter(|resource| resource.group == group && resource.version == version).collect();
+    let first = here.first().ok_or(Refusal::NoSuchPath)?;
+    let describe = |resource: &&Arc<Resource>| {
+        json!({
+            "name": resource.plural,
+            "singularName": resource.kind.to_lowercase(),
             "namespaced": resource.namespaced,
             "kind": resource.kind,
-            "verbs": ["get", "patch", "update"],
-        }));
-    }
-    all
+            "verbs": ["create", "delete", "get", "list", "patch", "watch"],
+            "shortNames": resource.short_names,
+        })
+    };
+    let described: Vec<Value> = here.iter().map(describe).collect();
+    Ok(json!({
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": first.api_version(),
+        "resources": described,
+    }))
 }

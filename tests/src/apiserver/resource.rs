@@ -1,196 +1,174 @@
-//! The kinds of object that the server knows: those of every cluster, and those that definitions add.
+//! The resources that the server knows: kinds of object, and the table of each.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::Value;
 
-use super::builtins::{Row, rows};
 use super::columns::Column;
-use super::refusal::{GroupKind, GroupResource};
+use super::refusal::{Fault, Refusal};
 use super::schema::Schema;
-use super::shape::Shape;
-use super::store::{Table, Versions};
-use super::validation::Check;
+use super::store::{Objects, Table, Versions};
 
-/// A kind of object in one version, and where its objects are.
+/// A kind of object, and where its objects are.
 #[derive(Debug)]
 pub(super) struct Resource {
     pub(super) group: String,
     pub(super) version: String,
     pub(super) plural: String,
-    pub(super) singular: String,
-    pub(super) short_names: Vec<String>,
     pub(super) kind: String,
-    pub(super) list_kind: String,
+    pub(super) short_names: Vec<String>,
     pub(super) namespaced: bool,
+    /// True if the status is written by requests of its own.
     pub(super) has_status: bool,
     pub(super) rules: Rules,
-    pub(super) shape: Shape,
     pub(super) columns: Vec<Column>,
     pub(super) table: Arc<Table>,
 }
 
-/// What objects of a resource must look like, and how they may be written.
+/// The rules for the objects of a resource.
 #[derive(Debug)]
 pub(super) enum Rules {
-    /// A type of Kubernetes itself.
+    /// Those of a type of Kubernetes itself.
     Builtin(Builtin),
-    /// What a definition says.
+    /// Those of a definition.
     Custom(Box<Schema>),
 }
 
-/// How the objects of a built-in type may be written.
+/// The rules for the objects of a built-in type.
 #[derive(Debug, Clone, Copy)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a question that every type answers for itself")]
 pub(super) struct Builtin {
-    /// Reads an object as its Go type would be read, and writes it again.
+    /// Reads an object as its Go type would be read, fills in defaults, and writes it again.
     pub(super) normalise: fn(Value) -> Result<Value, serde_json::Error>,
-    /// What its values must be like besides.
-    pub(super) check: Check,
-    /// A PUT without `resourceVersion` overwrites.
-    pub(super) unconditional: bool,
-    /// A PUT of what does not exist creates it.
-    pub(super) create_on_update: bool,
-    /// The status given at creation is kept.
-    pub(super) status_at_creation: bool,
-    /// `metadata.generation` is kept.
-    pub(super) counts_generations: bool,
-    /// What it can be selected by, besides name and namespace.
-    pub(super) fields: &'static [&'static str],
+    /// Returns what is wrong with an object that comes in the place of another, or of none.
+    pub(super) check: fn(Option<&Value>, &Value) -> Vec<Fault>,
 }
 
 impl Resource {
-    /// `v1`, `apps/v1`.
+    /// Returns group and version as objects have them: `v1`, `apps/v1`.
     pub(super) fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// What messages call it.
-    pub(super) fn group_resource(&self) -> GroupResource {
-        GroupResource { group: self.group.clone(), plural: self.plural.clone() }
+    /// Returns whether this is the resource `plural` of the core group.
+    pub(super) fn is_core(&self, plural: &str) -> bool {
+        self.group.is_empty() && self.plural == plural
     }
 
-    /// What messages call its kind.
-    pub(super) fn group_kind(&self) -> GroupKind {
-        GroupKind { group: self.group.clone(), kind: self.kind.clone() }
-    }
-
-    /// Whether a definition added it.
+    /// Returns whether a definition added it.
     pub(super) const fn is_custom(&self) -> bool {
         matches!(self.rules, Rules::Custom(_))
     }
 
-    /// How the text of every object begins.
+    /// Returns how the text of every object begins.
     pub(super) fn head(&self) -> String {
         format!("{{\"apiVersion\":{:?},\"kind\":{:?},", self.api_version(), self.kind)
     }
 
-    /// What its objects can be selected by, besides name and namespace.
-    pub(super) const fn selectable_fields(&self) -> &'static [&'static str] {
+    /// Returns an object as this resource keeps it: without unknown fields, and with defaults.
+    pub(super) fn normalise(&self, mut value: Value) -> Result<Value, Refusal> {
         match &self.rules {
-            Rules::Builtin(builtin) => builtin.fields,
-            Rules::Custom(_) => &[],
+            Rules::Builtin(builtin) => {
+                let mut value = (builtin.normalise)(value)
+                    .map_err(|source| Refusal::Undecodable { kind: self.kind.clone(), source })?;
+                if let Some(map) = value.as_object_mut() {
+                    map.remove("apiVersion");
+                    map.remove("kind");
+                }
+                Ok(value)
+            }
+            Rules::Custom(schema) => {
+                schema.conform(&mut value);
+                Ok(value)
+            }
+        }
+    }
+
+    /// Returns what is wrong with an object that comes in the place of `before`.
+    pub(super) fn faults(&self, before: Option<&Value>, after: &Value) -> Vec<Fault> {
+        match &self.rules {
+            Rules::Builtin(builtin) => (builtin.check)(before, after),
+            Rules::Custom(schema) => schema.faults(after),
         }
     }
 }
 
-/// All resources that there are at the moment.
+/// The resources that there are at the moment.
 #[derive(Debug)]
 pub(super) struct Resources {
     versions: Arc<Versions>,
     history: usize,
-    known: RwLock<BTreeMap<Name, Arc<Resource>>>,
+    known: RwLock<Known>,
 }
 
-/// What a path calls a resource.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Name {
-    pub(super) group: String,
-    pub(super) version: String,
-    pub(super) plural: String,
+/// By group, version and plural.
+type Known = BTreeMap<(String, String, String), Arc<Resource>>;
+
+/// All resources and their objects at one version.
+#[derive(Debug, Clone)]
+pub(super) struct Snapshot {
+    version: u64,
+    resources: Vec<(Arc<Resource>, Objects)>,
 }
 
 impl Resources {
-    /// Those of every cluster.
-    pub(super) fn new(versions: Arc<Versions>, history: usize) -> Self {
-        let resources = Self { versions, history, known: RwLock::default() };
-        for row in rows() {
-            resources.add_row(row);
-        }
-        resources
+    /// Makes a registry without resources, whose tables remember `history` changes.
+    pub(super) fn new(history: usize) -> Self {
+        Self { versions: Arc::new(Versions::default()), history, known: RwLock::default() }
     }
 
-    /// An empty table for a new resource.
+    /// Returns an empty table for a new resource.
     pub(super) fn new_table(&self) -> Arc<Table> {
         Arc::new(Table::new(Arc::clone(&self.versions), self.history))
     }
 
-    /// The version of the last write of all.
-    pub(super) fn current_version(&self) -> u64 {
-        self.versions.current()
-    }
-
-    /// The resource that is called `name`.
+    /// Returns the resource at this path.
     pub(super) fn find(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Resource>> {
-        let name = Name { group: group.to_owned(), version: version.to_owned(), plural: plural.to_owned() };
+        let name = (group.to_owned(), version.to_owned(), plural.to_owned());
         self.known.read().unwrap_or_else(PoisonError::into_inner).get(&name).cloned()
     }
 
-    /// The resource of the objects of this kind.
-    pub(super) fn find_kind(&self, api_version: &str, kind: &str) -> Option<Arc<Resource>> {
-        self.list()
-            .into_iter()
-            .find(|resource| resource.kind == kind && resource.api_version() == api_version)
-    }
-
-    /// All of them.
+    /// Returns all resources.
     pub(super) fn list(&self) -> Vec<Arc<Resource>> {
         self.known.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
     /// Adds a resource, or replaces it.
     pub(super) fn add(&self, resource: Resource) {
-        let name = Name {
-            group: resource.group.clone(),
-            version: resource.version.clone(),
-            plural: resource.plural.clone(),
-        };
-        self.known.write().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(resource));
+        self.known
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(name(&resource), Arc::new(resource));
     }
 
-    /// Removes all versions of a resource.
+    /// Removes a resource with its objects.
     pub(super) fn remove(&self, group: &str, plural: &str) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|name, _| name.group != group || name.plural != plural);
+        known.retain(|_, resource| resource.group != group || resource.plural != plural);
     }
 
-    fn add_row(&self, row: Row) {
-        let mut shape = row.shape;
-        if let Shape::Struct(_) | Shape::Open = shape {
-            shape = with_metadata(shape);
-        }
-        self.add(Resource {
-            group: row.group.to_owned(),
-            version: row.version.to_owned(),
-            plural: row.plural.to_owned(),
-            singular: row.kind.to_lowercase(),
-            short_names: row.short.iter().map(|&name| name.to_owned()).collect(),
-            kind: row.kind.to_owned(),
-            list_kind: format!("{}List", row.kind),
-            namespaced: row.namespaced,
-            has_status: row.has_status,
-            rules: Rules::Builtin(row.builtin),
-            shape,
-            columns: Vec::new(),
-            table: self.new_table(),
+    /// Returns all objects as they are now.
+    pub(super) fn save(&self) -> Result<Snapshot, Refusal> {
+        let version = self.versions.current();
+        let saved = self.list().into_iter().map(|resource| {
+            let objects = resource.table.at(version)?;
+            Ok((resource, objects))
         });
+        Ok(Snapshot { version, resources: saved.collect::<Result<_, Refusal>>()? })
+    }
+
+    /// Makes everything what it was at a snapshot, while nothing is written.
+    pub(super) fn restore(&self, snapshot: &Snapshot) {
+        let known = snapshot.resources.iter().map(|(resource, _)| (name(resource), Arc::clone(resource)));
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) = known.collect();
+        // First, or a write that ends just now would leave a version in the future behind.
+        self.versions.set(snapshot.version);
+        for (resource, objects) in &snapshot.resources {
+            resource.table.restore(objects.clone(), snapshot.version);
+        }
     }
 }
 
-/// The parts of `metadata` that merge in a way of their own, in objects of every kind.
-pub(super) fn with_metadata(shape: Shape) -> Shape {
-    shape
-        .with("metadata.finalizers", Shape::Set)
-        .with("metadata.ownerReferences", Shape::list_by(&["uid"], Shape::Whole))
+fn name(resource: &Resource) -> (String, String, String) {
+    (resource.group.clone(), resource.version.clone(), resource.plural.clone())
 }

@@ -1,14 +1,30 @@
-//! What the connections of a server have in common.
+//! The state behind all connections.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
-use super::Options;
 use super::cluster::Cluster;
 use super::connections::Connections;
 use super::rbac::User;
 use super::stats::Counters;
 use super::trouble::Troubles;
+
+/// The settings of a server.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The changes that are remembered of each resource. A watch or a page from before them gets
+    /// 410 Gone.
+    pub history: usize,
+    /// The time between two bookmarks on a watch that delivers nothing else.
+    pub bookmark_interval: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { history: 20_000, bookmark_interval: Duration::from_mins(1) }
+    }
+}
 
 /// The state behind all connections.
 #[derive(Debug)]
@@ -35,13 +51,13 @@ impl Shared {
         }
     }
 
-    /// Knows `user` by `token`.
+    /// Gives `user` this token.
     pub(super) fn add_user(&self, token: &str, user: User) {
         let mut users = self.users.write().unwrap_or_else(PoisonError::into_inner);
         users.insert(token.to_owned(), Arc::new(user));
     }
 
-    /// Whoever has `token`.
+    /// Returns the user with this token.
     pub(super) fn user(&self, token: &str) -> Option<Arc<User>> {
         self.users.read().unwrap_or_else(PoisonError::into_inner).get(token).cloned()
     }

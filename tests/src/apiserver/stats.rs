@@ -1,33 +1,33 @@
-//! Counters: who asked for what, and what was delivered.
+//! Counters of requests, answers and deliveries.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::request::{Action, Verb};
 
-/// Requests of one kind by one user.
+/// Requests of one user with one verb on one resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestKind {
-    /// Who asked.
+    /// The user.
     pub user: String,
-    /// What for.
+    /// The verb.
     pub verb: Verb,
     /// The plural, with its subresource: `leases`, `services/status`.
     pub resource: String,
 }
 
-/// What the watches of one user on one resource delivered.
+/// The deliveries of the watches of one user on one resource.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Delivered {
-    /// Objects, those at the beginning of a watch included.
+    /// Objects.
     pub objects: u64,
     /// Bookmarks.
     pub bookmarks: u64,
-    /// The length of it all, without the framing of HTTP.
+    /// The length of all lines, without the framing of HTTP.
     pub bytes: u64,
 }
 
-/// Everything that was counted since the start, or since the last reset.
+/// The counters since the start, or since the last reset.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Requests that were understood and whose user is known, whatever the answer.
@@ -39,22 +39,22 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// How many requests `wanted` holds for.
+    /// Returns the number of requests whose kind is `wanted`.
     pub fn count(&self, wanted: impl Fn(&RequestKind) -> bool) -> u64 {
         self.requests.iter().filter(|(kind, _)| wanted(kind)).map(|(_, count)| count).sum()
     }
 
-    /// How many requests were writes.
+    /// Returns the number of writes.
     pub fn writes(&self) -> u64 {
         self.count(|kind| kind.verb.is_write())
     }
 
-    /// How many requests had this verb.
+    /// Returns the number of requests with this verb.
     pub fn verb(&self, verb: Verb) -> u64 {
         self.count(|kind| kind.verb == verb)
     }
 
-    /// What all watches delivered together.
+    /// Returns the deliveries of all watches together.
     pub fn delivered(&self) -> Delivered {
         self.delivered.values().fold(Delivered::default(), |sum, one| Delivered {
             objects: sum.objects + one.objects,
@@ -64,7 +64,7 @@ impl Stats {
     }
 }
 
-/// Where it is counted.
+/// The counters of a running server.
 #[derive(Debug, Default)]
 pub(super) struct Counters(Mutex<Stats>);
 
@@ -73,16 +73,19 @@ impl Counters {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Counts a request.
     pub(super) fn request(&self, user: &str, action: &Action) {
         let kind =
             RequestKind { user: user.to_owned(), verb: action.verb, resource: action.qualified_resource() };
         *self.stats().requests.entry(kind).or_default() += 1;
     }
 
+    /// Counts an answer.
     pub(super) fn answer(&self, status: u16) {
         *self.stats().answers.entry(status).or_default() += 1;
     }
 
+    /// Counts lines that a watch delivered.
     pub(super) fn delivery(&self, user: &str, resource: &str, delivered: Delivered) {
         let mut stats = self.stats();
         let sum = stats.delivered.entry((user.to_owned(), resource.to_owned())).or_default();
@@ -91,10 +94,12 @@ impl Counters {
         sum.bytes += delivered.bytes;
     }
 
+    /// Returns the counters as they are now.
     pub(super) fn now(&self) -> Stats {
         self.stats().clone()
     }
 
+    /// Sets all counters to zero.
     pub(super) fn reset(&self) {
         *self.stats() = Stats::default();
     }

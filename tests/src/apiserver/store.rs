@@ -1,8 +1,10 @@
-//! What the server remembers: the objects of each resource, and what happened to them lately.
+//! The store: the objects of each resource, and their latest changes.
 //!
-//! Every object version is kept once, with its text, and shared by the answers, the watches and the history. The
-//! lock of a table is held to change it or to copy references out of it, never while something is sent.
+//! Every version of an object is kept once, with its text, and shared by answers, watches and the
+//! history. The lock of a table is held while the table changes or references are copied out of
+//! it, never while something is sent.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -13,7 +15,8 @@ use tokio::sync::watch;
 
 use super::refusal::Refusal;
 
-/// Where an object is; the namespace is empty for cluster-scoped ones. The order is that of lists.
+/// The place of an object; the namespace is empty for cluster-scoped ones. The order is that of
+/// lists.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) namespace: String,
@@ -24,15 +27,14 @@ pub(super) struct Key {
 #[derive(Debug)]
 pub(super) struct Object {
     pub(super) version: u64,
-    /// Without `apiVersion` and `kind`, which depend on how it is asked for.
+    /// Without `apiVersion` and `kind`: the items of a list do not have them.
     pub(super) value: Value,
     /// `value` as text, without the opening brace.
     pub(super) rest: Bytes,
 }
 
 impl Object {
-    /// `value` as the version `version`.
-    pub(super) fn new(mut value: Value, version: u64) -> Self {
+    fn new(mut value: Value, version: u64) -> Self {
         if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.insert("resourceVersion".to_owned(), Value::from(version.to_string()));
         }
@@ -41,18 +43,18 @@ impl Object {
     }
 }
 
-/// Something that happened to an object.
+/// A change of an object.
 #[derive(Debug)]
 pub(super) struct Change {
     pub(super) version: u64,
     pub(super) key: Key,
     pub(super) before: Option<Arc<Object>>,
-    /// What it is now; for one that is gone, what it was at the end.
+    /// The object after the change; for one that is gone, what it was at its end.
     pub(super) now: Arc<Object>,
     pub(super) gone: bool,
 }
 
-/// What a write does to an object.
+/// The decision about a write.
 #[derive(Debug)]
 pub(super) enum Outcome {
     Unchanged,
@@ -60,11 +62,10 @@ pub(super) enum Outcome {
     Remove(Value),
 }
 
-/// What a write did.
+/// The result of a write.
 #[derive(Debug)]
 pub(super) struct Written {
     pub(super) object: Arc<Object>,
-    pub(super) created: bool,
     pub(super) gone: bool,
 }
 
@@ -73,8 +74,21 @@ pub(super) struct Written {
 pub(super) struct Page {
     pub(super) version: u64,
     pub(super) objects: Vec<Arc<Object>>,
-    /// Where the next page begins, and how many are still to come.
-    pub(super) next: Option<(Key, usize)>,
+    /// The first object of the next page.
+    pub(super) next: Option<Key>,
+}
+
+/// The objects of a list.
+#[derive(Debug, Default)]
+pub(super) struct Range<'a> {
+    /// None: those of all namespaces.
+    pub(super) namespace: Option<&'a str>,
+    /// None: those of all names.
+    pub(super) name: Option<&'a str>,
+    /// None: from the first on.
+    pub(super) from: Option<&'a Key>,
+    /// 0: all of them.
+    pub(super) limit: usize,
 }
 
 /// The counter that all tables share.
@@ -82,7 +96,7 @@ pub(super) struct Page {
 pub(super) struct Versions(AtomicU64);
 
 impl Versions {
-    /// The version of the last write.
+    /// Returns the version of the last write.
     pub(super) fn current(&self) -> u64 {
         self.0.load(Ordering::Acquire)
     }
@@ -90,9 +104,17 @@ impl Versions {
     fn next(&self) -> u64 {
         self.0.fetch_add(1, Ordering::AcqRel) + 1
     }
+
+    /// Makes `version` that of the last write.
+    pub(super) fn set(&self, version: u64) {
+        self.0.store(version, Ordering::Release);
+    }
 }
 
-/// The objects of one resource.
+/// All objects of one resource.
+pub(super) type Objects = BTreeMap<Key, Arc<Object>>;
+
+/// The objects of one resource, and their latest changes.
 #[derive(Debug)]
 pub(super) struct Table {
     versions: Arc<Versions>,
@@ -103,16 +125,40 @@ pub(super) struct Table {
 
 #[derive(Debug, Default)]
 struct Content {
-    objects: BTreeMap<Key, Arc<Object>>,
+    objects: Objects,
     changes: VecDeque<Arc<Change>>,
-    /// What happened up to this version may be forgotten: nobody may begin there.
+    /// Changes up to this version may be forgotten: no watch and no page may begin before it.
     compacted: u64,
     /// The last change that is forgotten: a watch that has seen it misses nothing.
     forgotten: u64,
 }
 
+impl Content {
+    /// Fails when `version` is forgotten.
+    fn check(&self, version: u64) -> Result<(), Refusal> {
+        if version < self.compacted {
+            return Err(Refusal::VersionExpired { wanted: version, oldest: self.compacted });
+        }
+        Ok(())
+    }
+
+    /// Returns the objects as they were at `version`; fails when that is forgotten.
+    fn at(&self, version: u64) -> Result<Cow<'_, Objects>, Refusal> {
+        self.check(version)?;
+        let mut objects = Cow::Borrowed(&self.objects);
+        let first = self.changes.partition_point(|change| change.version <= version);
+        for change in self.changes.range(first..).rev() {
+            match &change.before {
+                Some(before) => objects.to_mut().insert(change.key.clone(), Arc::clone(before)),
+                None => objects.to_mut().remove(&change.key),
+            };
+        }
+        Ok(objects)
+    }
+}
+
 impl Table {
-    /// An empty table that remembers `history` changes.
+    /// Makes an empty table that remembers `history` changes.
     pub(super) fn new(versions: Arc<Versions>, history: usize) -> Self {
         Self { versions, content: RwLock::default(), written: watch::Sender::new(0), history }
     }
@@ -125,24 +171,25 @@ impl Table {
         self.content.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells of every write.
+    /// Returns a receiver that changes with every write.
     pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
         self.written.subscribe()
     }
 
-    /// The object at `key`.
+    /// Returns the object at `key`.
     pub(super) fn get(&self, key: &Key) -> Option<Arc<Object>> {
         self.read().objects.get(key).cloned()
     }
 
-    /// All objects, or those of one namespace.
+    /// Returns all objects, or those of one namespace.
     pub(super) fn all(&self, namespace: Option<&str>) -> Vec<Arc<Object>> {
         let content = self.read();
         let inside = |key: &Key| namespace.is_none_or(|namespace| key.namespace == namespace);
         content.objects.iter().filter(|(key, _)| inside(key)).map(|(_, object)| Arc::clone(object)).collect()
     }
 
-    /// Reads the object at `key`, lets `decide` say what becomes of it, and does that, all as one step.
+    /// Reads the object at `key` and does to it what `decide` says, as one step. Returns none when
+    /// there is no object, before or after.
     pub(super) fn change(
         &self,
         key: &Key,
@@ -151,9 +198,7 @@ impl Table {
         let mut content = self.write();
         let before = content.objects.get(key).cloned();
         let (value, gone) = match decide(before.as_ref())? {
-            Outcome::Unchanged => {
-                return Ok(before.map(|object| Written { object, created: false, gone: false }));
-            }
+            Outcome::Unchanged => return Ok(before.map(|object| Written { object, gone: false })),
             Outcome::Put(value) => (value, false),
             Outcome::Remove(value) => (value, true),
         };
@@ -164,14 +209,8 @@ impl Table {
         } else {
             content.objects.insert(key.clone(), Arc::clone(&now));
         }
-        let created = before.is_none();
-        content.changes.push_back(Arc::new(Change {
-            version,
-            key: key.clone(),
-            before,
-            now: Arc::clone(&now),
-            gone,
-        }));
+        let change = Change { version, key: key.clone(), before, now: Arc::clone(&now), gone };
+        content.changes.push_back(Arc::new(change));
         if content.changes.len() > self.history
             && let Some(oldest) = content.changes.pop_front()
         {
@@ -180,10 +219,10 @@ impl Table {
         }
         drop(content);
         self.written.send_replace(version);
-        Ok(Some(Written { object: now, created, gone }))
+        Ok(Some(Written { object: now, gone }))
     }
 
-    /// Forgets what happened until now.
+    /// Forgets all changes until now.
     pub(super) fn compact(&self) {
         let mut content = self.write();
         if let Some(last) = content.changes.back() {
@@ -193,16 +232,23 @@ impl Table {
         content.compacted = self.versions.current();
     }
 
-    /// Fails when a watch cannot begin after `version`.
-    pub(super) fn check_start(&self, version: u64) -> Result<(), Refusal> {
-        let oldest = self.read().compacted;
-        if version < oldest {
-            return Err(Refusal::VersionExpired { wanted: version, oldest });
-        }
-        Ok(())
+    /// Returns the objects as they were at `version`; fails when that is forgotten.
+    pub(super) fn at(&self, version: u64) -> Result<Objects, Refusal> {
+        self.read().at(version).map(Cow::into_owned)
     }
 
-    /// Up to `limit` changes after `version`, and the version up to which that is all there was.
+    /// Replaces all objects by those of `version`, and forgets the changes before and since.
+    pub(super) fn restore(&self, objects: Objects, version: u64) {
+        *self.write() = Content { objects, changes: VecDeque::new(), compacted: version, forgotten: version };
+        self.written.send_replace(version);
+    }
+
+    /// Fails when a watch cannot begin after `version`.
+    pub(super) fn check_start(&self, version: u64) -> Result<(), Refusal> {
+        self.read().check(version)
+    }
+
+    /// Returns up to `limit` changes after `version`, and the version up to which these are all.
     pub(super) fn changes_after(
         &self,
         version: u64,
@@ -216,72 +262,39 @@ impl Table {
         let changes: Vec<Arc<Change>> = content.changes.range(first..).take(limit).cloned().collect();
         let until = match changes.last() {
             Some(last) if changes.len() == limit => last.version,
-            Some(_) | None => self.versions.current(),
+            // A watch that is ahead of the versions stays there: the store went back.
+            Some(_) | None => self.versions.current().max(version),
         };
         Ok((changes, until))
     }
 
-    /// The version up to which everything is in the table.
+    /// Returns the version up to which every change is in the table.
     pub(super) fn version(&self) -> u64 {
         // Under the lock no change of this table has a version and is not yet in it.
         let _content = self.read();
         self.versions.current()
     }
 
-    /// The objects of `namespace` from `from` on that `wanted` selects, `limit` at most (0: all), as they were at
-    /// `version` (`None`: now).
-    pub(super) fn list(
-        &self,
-        version: Option<u64>,
-        namespace: Option<&str>,
-        from: Option<&Key>,
-        limit: usize,
-        wanted: impl Fn(&Value) -> bool,
-    ) -> Result<Page, Refusal> {
+    /// Returns the objects of `range` as they were at `version` (none: now).
+    pub(super) fn list(&self, version: Option<u64>, range: &Range<'_>) -> Result<Page, Refusal> {
         let content = self.read();
         let current = self.versions.current();
         let version = version.unwrap_or(current);
-        if version < content.compacted {
-            return Err(Refusal::VersionExpired { wanted: version, oldest: content.compacted });
-        }
         if version > current {
             return Err(Refusal::VersionAhead { wanted: version, current });
         }
-        let start = from.cloned().unwrap_or_else(|| Key {
-            namespace: namespace.unwrap_or_default().to_owned(),
+        let objects = content.at(version)?;
+        let start = range.from.cloned().unwrap_or_else(|| Key {
+            namespace: range.namespace.unwrap_or_default().to_owned(),
             name: String::new(),
         });
-        let inside =
-            |key: &Key| *key >= start && namespace.is_none_or(|namespace| key.namespace == namespace);
-
-        // What was different then: the first change since says what was there before it.
-        let mut then: BTreeMap<&Key, Option<&Arc<Object>>> = BTreeMap::new();
-        let first = content.changes.partition_point(|change| change.version <= version);
-        for change in content.changes.range(first..).filter(|change| inside(&change.key)) {
-            then.entry(&change.key).or_insert(change.before.as_ref());
-        }
-        let now = content
-            .objects
-            .range(&start..)
-            .take_while(|(key, _)| namespace.is_none_or(|namespace| key.namespace == namespace));
-        let mut selected: Vec<(&Key, &Arc<Object>)> = if then.is_empty() {
-            now.collect()
-        } else {
-            let unchanged = now.filter(|(key, _)| !then.contains_key(key));
-            let mut all: Vec<_> =
-                unchanged.chain(then.iter().filter_map(|(key, object)| Some((*key, (*object)?)))).collect();
-            all.sort_unstable_by_key(|(key, _)| *key);
-            all
-        };
-        selected.retain(|(_, object)| wanted(&object.value));
-        let next = match selected.get(limit) {
-            Some((key, _)) if limit > 0 => Some(((*key).clone(), selected.len() - limit)),
-            Some(_) | None => None,
-        };
-        if next.is_some() {
-            selected.truncate(limit);
-        }
-        let objects = selected.into_iter().map(|(_, object)| Arc::clone(object)).collect();
-        Ok(Page { version, objects, next })
+        let mut selected = objects
+            .range(start..)
+            .take_while(|(key, _)| range.namespace.is_none_or(|namespace| key.namespace == namespace))
+            .filter(|(key, _)| range.name.is_none_or(|name| key.name == name));
+        let limit = if range.limit == 0 { usize::MAX } else { range.limit };
+        let page = selected.by_ref().take(limit).map(|(_, object)| Arc::clone(object)).collect();
+        let next = selected.next().map(|(key, _)| key.clone());
+        Ok(Page { version, objects: page, next })
     }
 }

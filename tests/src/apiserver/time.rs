@@ -2,12 +2,12 @@
 
 use k8s_openapi::jiff::Timestamp;
 
-/// The current time in whole seconds, as `creationTimestamp` has it.
+/// Returns the current time in whole seconds, as `creationTimestamp` has it.
 pub(super) fn now() -> String {
     Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// How long ago `time` was, as `kubectl` writes it: `5s`, `3m`, `2h`, `4d`.
+/// Returns the age of `time` as `kubectl` writes it: `5s`, `3m`, `2h`, `4d`.
 pub(super) fn age_since(time: &str) -> String {
     let Ok(time) = time.parse::<Timestamp>() else { return "<invalid>".to_owned() };
     let seconds = Timestamp::now().duration_since(time).as_secs().max(0);

@@ -1,8 +1,5 @@
 //! Trouble on demand: which requests meet it, and what it does to them.
 
-#[cfg(test)]
-mod tests;
-
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,69 +7,60 @@ use tokio::sync::watch;
 
 use super::request::{Action, Verb};
 
-/// Which requests are meant; what is not said may be anything.
+/// A selection of requests; what it does not state may be anything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Matching {
     user: Option<String>,
     verbs: Vec<Verb>,
     resource: Option<String>,
-    name: Option<String>,
 }
 
 impl Matching {
-    /// Every request.
+    /// Selects every request.
     pub fn any() -> Self {
         Self::default()
     }
 
-    /// Those of this user.
+    /// Selects the requests of this user.
     #[must_use]
     pub fn user(mut self, user: impl Into<String>) -> Self {
         self.user = Some(user.into());
         self
     }
 
-    /// Those with this verb; said several times, with any of them.
+    /// Selects the requests with this verb; of several verbs, any matches.
     #[must_use]
     pub fn verb(mut self, verb: Verb) -> Self {
         self.verbs.push(verb);
         self
     }
 
-    /// Those that change something.
+    /// Selects the requests that change something.
     #[must_use]
     pub fn writes(self) -> Self {
-        [Verb::Create, Verb::Update, Verb::Patch, Verb::Delete, Verb::DeleteCollection]
-            .into_iter()
-            .fold(self, Self::verb)
+        [Verb::Create, Verb::Patch, Verb::Delete].into_iter().fold(self, Self::verb)
     }
 
-    /// Those about this resource: the plural, with its subresource (`leases`, `services/status`).
+    /// Selects the requests about this resource: the plural, with its subresource (`leases`,
+    /// `services/status`).
     #[must_use]
     pub fn resource(mut self, resource: impl Into<String>) -> Self {
         self.resource = Some(resource.into());
         self
     }
 
-    /// Those about the object of this name.
-    #[must_use]
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = Some(name.into());
-        self
-    }
-
+    /// Returns whether a request is selected.
     pub(super) fn matches(&self, user: &str, action: &Action) -> bool {
         self.user.as_ref().is_none_or(|wanted| wanted == user)
             && (self.verbs.is_empty() || self.verbs.contains(&action.verb))
             && self.resource.as_ref().is_none_or(|wanted| *wanted == action.qualified_resource())
-            && self.name.as_ref().is_none_or(|wanted| *wanted == action.name)
     }
 }
 
-/// What happens to a request.
+/// An effect on a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// It is done, this much later.
+    /// It is done after this time.
     Delay(Duration),
     /// It is not done, and the answer has this status (429 with `Retry-After`).
     Answer(u16),
@@ -80,13 +68,11 @@ pub enum Effect {
     Drop,
     /// It is done, and the connection is closed without an answer.
     DropAnswer,
-    /// It is done at once, and the answer comes this much later: watches are faster.
-    DelayAnswer(Duration),
     /// It is not done, and there is never an answer.
     Hang,
 }
 
-/// How many of the requests that match are met.
+/// The share of the selected requests that meets trouble.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Often {
     /// All of them.
@@ -97,11 +83,26 @@ pub enum Often {
     Fraction(f64),
 }
 
+impl Often {
+    /// Returns whether the next request meets trouble, and counts it.
+    fn happens(&mut self) -> bool {
+        match self {
+            Self::Always => true,
+            Self::Next(0) => false,
+            Self::Next(left) => {
+                *left -= 1;
+                true
+            }
+            Self::Fraction(fraction) => fastrand::f64() < *fraction,
+        }
+    }
+}
+
 /// Names one trouble, to end it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TroubleId(u64);
 
-/// What a request meets: the sum of the delays, then the first of the others.
+/// The trouble of one request: the sum of all delays, and the first of the other effects.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Met {
     pub(super) delay: Duration,
@@ -116,7 +117,7 @@ struct Trouble {
     often: Often,
 }
 
-/// All trouble that there is.
+/// All trouble that is going on.
 #[derive(Debug, Default)]
 pub(super) struct Troubles {
     state: Mutex<State>,
@@ -143,6 +144,7 @@ impl Troubles {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Starts trouble for requests.
     pub(super) fn begin(&self, matching: Matching, effect: Effect, often: Often) -> TroubleId {
         let mut state = self.state();
         let id = state.new_id();
@@ -150,81 +152,65 @@ impl Troubles {
         id
     }
 
+    /// Starts to stall watches.
     pub(super) fn stall(&self, matching: Matching) -> TroubleId {
         let mut state = self.state();
         let id = state.new_id();
         state.stalls.push((id, matching));
         drop(state);
-        self.stalls_may_have_changed();
+        self.recheck_stalls();
         id
     }
 
+    /// Ends one trouble or stall.
     pub(super) fn end(&self, id: TroubleId) {
         let mut state = self.state();
         state.troubles.retain(|trouble| trouble.id != id);
         state.stalls.retain(|(stall, _)| *stall != id);
         drop(state);
-        self.stalls_may_have_changed();
+        self.recheck_stalls();
     }
 
+    /// Ends all trouble and all stalls.
     pub(super) fn end_all(&self) {
         let mut state = self.state();
         state.troubles.clear();
         state.stalls.clear();
         drop(state);
-        self.stalls_may_have_changed();
+        self.recheck_stalls();
     }
 
-    /// What this request meets.
+    /// Returns what this request meets, and counts it.
     pub(super) fn meet(&self, user: &str, action: &Action) -> Met {
         let mut state = self.state();
         let mut met = Met::default();
         for trouble in state.troubles.iter_mut().filter(|trouble| trouble.matching.matches(user, action)) {
-            if met.effect.is_some() && !matches!(trouble.effect, Effect::Delay(_)) {
-                continue;
-            }
-            let happens = match &mut trouble.often {
-                Often::Always => true,
-                Often::Next(0) => false,
-                Often::Next(left) => {
-                    *left -= 1;
-                    true
-                }
-                Often::Fraction(fraction) => fastrand::f64() < *fraction,
-            };
             match trouble.effect {
-                Effect::Delay(delay) if happens => met.delay += delay,
-                Effect::Answer(_)
-                | Effect::Drop
-                | Effect::DropAnswer
-                | Effect::DelayAnswer(_)
-                | Effect::Hang
-                    if happens =>
-                {
-                    met.effect = Some(trouble.effect);
+                Effect::Delay(delay) => {
+                    met.delay += if trouble.often.happens() { delay } else { Duration::ZERO };
                 }
-                Effect::Delay(_)
-                | Effect::Answer(_)
-                | Effect::Drop
-                | Effect::DropAnswer
-                | Effect::DelayAnswer(_)
-                | Effect::Hang => {}
+                Effect::Answer(_) | Effect::Drop | Effect::DropAnswer | Effect::Hang => {
+                    // An effect that another one has forestalled is not used up.
+                    if met.effect.is_none() && trouble.often.happens() {
+                        met.effect = Some(trouble.effect);
+                    }
+                }
             }
         }
         met
     }
 
-    /// Whether this watch delivers nothing at the moment.
+    /// Returns whether this watch delivers nothing at the moment.
     pub(super) fn is_stalled(&self, user: &str, action: &Action) -> bool {
         self.state().stalls.iter().any(|(_, matching)| matching.matches(user, action))
     }
 
-    /// Lets every watch look again whether it is stalled.
-    pub(super) fn stalls_may_have_changed(&self) {
+    /// Makes every watch check again whether it is stalled.
+    pub(super) fn recheck_stalls(&self) {
         self.stalls_changed.send_modify(|generation| *generation += 1);
     }
 
-    /// Tells when a stall begins or ends.
+    /// Returns a receiver that changes when a watch has to check whether it is stalled.
     pub(super) fn stalls(&self) -> watch::Receiver<u64> {
         self.stalls_changed.subscribe()
     }

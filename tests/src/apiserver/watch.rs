@@ -1,9 +1,8 @@
-//! A watch: what happened since a version, and then what happens, as lines of JSON.
+//! Watches: the changes since a version, and then those that happen, as lines of JSON.
 //!
-//! A watch is pulled by its connection. It waits between two lines only, and nothing is lost when it is dropped:
-//! what it has not delivered is still in the history of the table.
+//! A watch is pulled by its connection. It waits between two lines only, and dropping it loses
+//! nothing: what it has not delivered is still in the history of the table.
 
-use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,20 +12,16 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::answer::Call;
+use super::call::Call;
 use super::refusal::Refusal;
 use super::request::Action;
 use super::resource::Resource;
-use super::selector::Selector;
 use super::shared::Shared;
 use super::stats::Delivered;
-use super::store::{Change, Object};
+use super::store::{Change, Key, Object};
 
-/// Changes that are looked at in one go.
+/// Changes that are delivered at once.
 const BATCH: usize = 256;
-
-/// Objects at the beginning of a watch that are sent in one go.
-const INITIAL_BATCH: usize = 256;
 
 /// One watch of one client.
 #[derive(Debug)]
@@ -35,14 +30,10 @@ pub(super) struct Watch {
     user: String,
     action: Action,
     resource: Arc<Resource>,
-    namespace: Option<String>,
-    selector: Selector,
-    initial: VecDeque<Arc<Object>>,
-    /// A bookmark says when the initial objects are complete.
-    marks_initial: bool,
+    name: Option<String>,
+    /// Everything up to this version has been delivered.
     cursor: u64,
-    /// Why it ends as soon as it has begun.
-    refusal: Option<Refusal>,
+    has_begun: bool,
     bookmarks: bool,
     next_bookmark: Instant,
     end: Instant,
@@ -51,20 +42,9 @@ pub(super) struct Watch {
     stalls: watch::Receiver<u64>,
 }
 
-/// How a watch begins.
-#[derive(Debug)]
-pub(super) struct Beginning {
-    pub(super) namespace: Option<String>,
-    pub(super) selector: Selector,
-    pub(super) from: u64,
-    pub(super) initial: Vec<Arc<Object>>,
-    pub(super) marks_initial: bool,
-    pub(super) bookmarks: bool,
-    pub(super) timeout: Duration,
-}
-
 impl Watch {
-    pub(super) fn new(call: &Call<'_>, beginning: Beginning) -> Self {
+    /// Makes a watch that goes on from the version `from`, of one object if a name is given.
+    pub(super) fn new(call: &Call<'_>, from: u64, name: Option<String>, timeout: Duration) -> Self {
         let now = Instant::now();
         Self {
             next_bookmark: now + call.shared.options.bookmark_interval,
@@ -74,24 +54,16 @@ impl Watch {
             user: call.user.name.clone(),
             action: call.action.clone(),
             resource: Arc::clone(&call.resource),
-            refusal: None,
-            namespace: beginning.namespace,
-            selector: beginning.selector,
-            initial: beginning.initial.into(),
-            marks_initial: beginning.marks_initial,
-            cursor: beginning.from,
-            bookmarks: beginning.bookmarks,
-            end: now + beginning.timeout,
+            name,
+            cursor: from,
+            has_begun: false,
+            bookmarks: call.parameters.flag("allowWatchBookmarks"),
+            end: now + timeout,
             is_over: false,
         }
     }
 
-    /// Ends it with `refusal`.
-    pub(super) fn refuse(&mut self, refusal: Refusal) {
-        self.refusal = Some(refusal);
-    }
-
-    /// The next lines; none when the watch is over.
+    /// Returns the next lines; none when the watch is over.
     pub(super) async fn next(&mut self) -> Option<Bytes> {
         loop {
             if self.is_over {
@@ -107,7 +79,7 @@ impl Watch {
             if let Some(lines) = self.ready() {
                 return Some(lines);
             }
-            // Both ends are kept by this watch, so that neither channel closes.
+            // The watch keeps the senders of both channels, so that neither closes.
             tokio::select! {
                 _ = self.written.changed() => {}
                 _ = self.stalls.changed() => {}
@@ -122,27 +94,21 @@ impl Watch {
             || self.shared.connections.is_silent(&self.user)
     }
 
-    /// What can be sent without waiting.
+    /// Returns what can be sent without waiting.
     fn ready(&mut self) -> Option<Bytes> {
         let mut lines = Lines::new(&self.resource);
-        if let Some(refusal) = self.refusal.take() {
+        self.written.borrow_and_update();
+        if let Err(refusal) = self.changes(&mut lines) {
+            // A watch that comes too late learns so from its stream, not from its answer.
             lines.error(&refusal);
             self.is_over = true;
-        } else if !self.initial.is_empty() {
-            let count = self.initial.len().min(INITIAL_BATCH);
-            for object in self.initial.drain(..count) {
-                lines.event("ADDED", &object);
-            }
-        } else if self.marks_initial {
-            self.marks_initial = false;
-            lines.bookmark(self.cursor, true);
-        } else {
-            self.changes(&mut lines);
         }
         let now = Instant::now();
         let is_idle = lines.text.is_empty();
-        if is_idle && self.bookmarks && (now >= self.next_bookmark || now >= self.end) {
-            lines.bookmark(self.cursor, false);
+        let is_due = now >= self.next_bookmark || now >= self.end;
+        // A watch from a version in the future has nothing to say yet.
+        if is_idle && self.bookmarks && is_due && self.cursor <= self.resource.table.version() {
+            lines.bookmark(self.cursor);
         }
         if now >= self.next_bookmark {
             self.next_bookmark = now + self.shared.options.bookmark_interval;
@@ -158,47 +124,31 @@ impl Watch {
         Some(lines.text.freeze())
     }
 
-    fn changes(&mut self, lines: &mut Lines) {
+    fn changes(&mut self, lines: &mut Lines) -> Result<(), Refusal> {
+        if !self.has_begun {
+            self.has_begun = true;
+            self.resource.table.check_start(self.cursor)?;
+        }
         loop {
-            self.written.borrow_and_update();
-            match self.resource.table.changes_after(self.cursor, BATCH) {
-                Ok((changes, until)) => {
-                    for change in &changes {
-                        self.change(change, lines);
-                    }
-                    self.cursor = until;
-                    if changes.len() < BATCH || !lines.text.is_empty() {
-                        return;
-                    }
-                }
-                Err(refusal) => {
-                    lines.error(&refusal);
-                    self.is_over = true;
-                    return;
-                }
+            let (changes, until) = self.resource.table.changes_after(self.cursor, BATCH)?;
+            for change in changes.iter().filter(|change| self.is_about(&change.key)) {
+                let kind = match (&change.before, change.gone) {
+                    (_, true) => "DELETED",
+                    (None, false) => "ADDED",
+                    (Some(_), false) => "MODIFIED",
+                };
+                lines.event(kind, change);
+            }
+            self.cursor = until;
+            if changes.len() < BATCH || !lines.text.is_empty() {
+                return Ok(());
             }
         }
     }
 
-    fn change(&self, change: &Change, lines: &mut Lines) {
-        if self.namespace.as_ref().is_some_and(|namespace| *namespace != change.key.namespace) {
-            return;
-        }
-        let selects = |object: &Object| self.selector.is_everything() || self.selector.matches(&object.value);
-        let was = change.before.as_ref().is_some_and(|object| selects(object));
-        let is = !change.gone && selects(&change.now);
-        match (was, is) {
-            (false, false) => {}
-            (false, true) => lines.event("ADDED", &change.now),
-            (true, true) => lines.event("MODIFIED", &change.now),
-            (true, false) if change.gone => lines.event("DELETED", &change.now),
-            (true, false) => {
-                // It is still there, but not for this watch: it sees the end of what it knew.
-                if let Some(before) = &change.before {
-                    lines.event("DELETED", &Object::new(before.value.clone(), change.version));
-                }
-            }
-        }
+    fn is_about(&self, key: &Key) -> bool {
+        self.action.namespace.as_ref().is_none_or(|namespace| *namespace == key.namespace)
+            && self.name.as_ref().is_none_or(|name| *name == key.name)
     }
 }
 
@@ -220,7 +170,8 @@ impl Lines {
         }
     }
 
-    fn event(&mut self, kind: &str, object: &Object) {
+    fn event(&mut self, kind: &str, change: &Change) {
+        let object: &Object = &change.now;
         self.text.reserve(object.rest.len() + self.head.len() + 48);
         self.text.put_slice(b"{\"type\":\"");
         self.text.put_slice(kind.as_bytes());
@@ -231,11 +182,8 @@ impl Lines {
         self.delivered.objects += 1;
     }
 
-    fn bookmark(&mut self, version: u64, ends_initial: bool) {
-        let mut metadata = json!({"resourceVersion": version.to_string(), "creationTimestamp": null});
-        if ends_initial {
-            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
-        }
+    fn bookmark(&mut self, version: u64) {
+        let metadata = json!({"resourceVersion": version.to_string(), "creationTimestamp": null});
         let (version, kind) = &self.resource;
         let object = json!({"apiVersion": version, "kind": kind, "metadata": metadata});
         self.line(&json!({"type": "BOOKMARK", "object": object}));
@@ -243,7 +191,7 @@ impl Lines {
     }
 
     fn error(&mut self, refusal: &Refusal) {
-        self.line(&json!({"type": "ERROR", "object": refusal.status()}));
+        self.line(&json!({"type": "ERROR", "object": refusal.status(&refusal.to_string())}));
     }
 
     fn line(&mut self, value: &serde_json::Value) {

@@ -1,4 +1,5 @@
-//! The administrator of a cluster: objects are read and written as JSON, each call waits for its result.
+//! Reads and writes the objects of a cluster as JSON, as
+//! its administrator. Each call waits for its result.
 
 use std::fmt;
 use std::future::Future;
@@ -22,13 +23,13 @@ use tokio::task::JoinHandle;
 
 use super::poll;
 
-/// Longer than any request takes that is answered at all.
+/// Time limit of a request.
 const REQUEST_LIMIT: Duration = Duration::from_secs(20);
 const TOKEN_LIFETIME: Duration = Duration::from_hours(2);
-/// The field manager of what the administrator writes.
+/// Field manager of the administrator.
 pub const MANAGER: &str = "vipward-tests";
 
-/// A kind of object.
+/// Kind of object.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Kind {
     group: &'static str,
@@ -109,7 +110,7 @@ impl Kind {
         Self::new("rbac.authorization.k8s.io", "v1", name, plural, namespaced)
     }
 
-    /// The kind that a manifest states.
+    /// Returns the kind of a manifest.
     pub fn of(manifest: &Value) -> Result<Self> {
         let (version, kind) = (&manifest["apiVersion"], &manifest["kind"]);
         let found =
@@ -117,12 +118,12 @@ impl Kind {
         found.with_context(|| format!("{version} {kind} is not a kind that the tests know"))
     }
 
-    /// Its name, as in a manifest.
+    /// Returns its name, as in a manifest.
     pub fn name(self) -> &'static str {
         self.name
     }
 
-    /// Group and version, as in a manifest.
+    /// Returns group and version, as in a manifest.
     pub fn api_version(self) -> String {
         if self.group.is_empty() {
             self.version.to_owned()
@@ -142,29 +143,29 @@ impl Kind {
     }
 }
 
-/// Which object.
+/// Identity of an object.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Object {
     /// Its kind.
     pub kind: Kind,
-    /// Its namespace, if its kind has one.
+    /// Namespace, if its kind has one.
     pub namespace: Option<String>,
     /// Its name.
     pub name: String,
 }
 
 impl Object {
-    /// An object without a namespace.
+    /// Identifies an object without a namespace.
     pub fn cluster_scoped(kind: Kind, name: impl Into<String>) -> Self {
         Self { kind, namespace: None, name: name.into() }
     }
 
-    /// An object in a namespace.
+    /// Identifies an object in a namespace.
     pub fn within(kind: Kind, namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { kind, namespace: Some(namespace.into()), name: name.into() }
     }
 
-    /// The object that a manifest describes.
+    /// Identifies the object of a manifest.
     pub fn of(manifest: &Value) -> Result<Self> {
         let text = |key: &str| manifest["metadata"][key].as_str().map(str::to_owned);
         let name = text("name").with_context(|| format!("a manifest without a name: {manifest}"))?;
@@ -182,17 +183,17 @@ impl fmt::Display for Object {
     }
 }
 
-/// Which part of an object a patch is for.
+/// Part of an object that a patch changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Part {
     Main,
     Status,
 }
 
-/// A client with all rights.
+/// Client with all rights.
 pub struct Admin {
     client: Client,
-    /// Last: the client works on it.
+    /// Last field, because the client uses it.
     runtime: Runtime,
 }
 
@@ -203,7 +204,7 @@ impl fmt::Debug for Admin {
 }
 
 impl Admin {
-    /// A client as the current context of a kubeconfig says.
+    /// Makes a client from the current context of a kubeconfig.
     pub fn new(kubeconfig: Kubeconfig) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -218,24 +219,25 @@ impl Admin {
         Ok(Self { client: client.context("failed to make a client of the API server")?, runtime })
     }
 
-    /// The object, or none.
+    /// Returns the object, if it exists.
     pub fn get(&self, object: &Object) -> Result<Option<Value>> {
         let api = self.api(object)?;
         let found = self.call("get", object, api.get_opt(&object.name))?;
         found.as_ref().map(to_json).transpose()
     }
 
-    /// All objects of a kind, of one namespace or of all.
+    /// Returns all objects of a kind, of one namespace or of all.
     pub fn list(&self, kind: Kind, namespace: Option<&str>) -> Result<Vec<Value>> {
         let api = self.api_of(kind, namespace);
         let listed = self.call("list", kind.plural, api.list(&ListParams::default()))?;
-        // The items of a list do not say what they are.
+        // The items of a list lack kind and version.
         let types = TypeMeta { api_version: kind.api_version(), kind: kind.name.to_owned() };
         let items = listed.items.into_iter();
         items.map(|item| to_json(&DynamicObject { types: Some(types.clone()), ..item })).collect()
     }
 
-    /// What `kubectl get` shows of a kind that has no namespace: the titles of the columns, and a row for each object.
+    /// Returns the table of `kubectl get` for a kind without
+    /// namespaces: the column titles, and a row for each object.
     pub fn table(&self, kind: Kind) -> Result<Vec<Vec<String>>> {
         let request = Request::get(format!("/apis/{}/{}", kind.api_version(), kind.plural))
             .header(ACCEPT, "application/json;as=Table;v=v1;g=meta.k8s.io")
@@ -244,7 +246,7 @@ impl Admin {
         let table: Value = self.call("list", kind.plural, self.client.request(request))?;
         let items = |value: &Value| value.as_array().cloned().unwrap_or_default();
         let columns = items(&table["columnDefinitions"]);
-        // The others are for `-o wide`.
+        // Columns of another priority are for `-o wide`.
         let shown: Vec<usize> = (0..columns.len()).filter(|at| columns[*at]["priority"] == 0).collect();
         let text = |value: &Value| match value {
             Value::Null => String::new(),
@@ -257,7 +259,7 @@ impl Admin {
         Ok(std::iter::once(titles).chain(rows).collect())
     }
 
-    /// Creates what a manifest describes; fails if it is there.
+    /// Creates the object of a manifest. Fails if it exists.
     pub fn create(&self, manifest: &Value) -> Result<Value> {
         let object = Object::of(manifest)?;
         let new: DynamicObject = serde_json::from_value(manifest.clone())?;
@@ -266,18 +268,18 @@ impl Admin {
         to_json(&self.call("create", &object, api.create(&params, &new))?)
     }
 
-    /// Creates what a manifest describes, or merges it into what is there.
+    /// Applies a manifest: creates its object or merges into it.
     pub fn put(&self, manifest: &Value) -> Result<Value> {
         let object = Object::of(manifest)?;
         if self.get(&object)?.is_some() { self.merge(&object, manifest) } else { self.create(manifest) }
     }
 
-    /// A merge patch.
+    /// Applies a merge patch.
     pub fn merge(&self, object: &Object, patch: &Value) -> Result<Value> {
         self.patch(object, Part::Main, MANAGER, patch)
     }
 
-    /// A merge patch of the status, by any field manager.
+    /// Applies a merge patch to the status, as any field manager.
     pub fn merge_status(&self, object: &Object, manager: &str, patch: &Value) -> Result<Value> {
         self.patch(object, Part::Status, manager, patch)
     }
@@ -295,7 +297,7 @@ impl Admin {
         to_json(&patched?)
     }
 
-    /// Asks for an object to be deleted, and says whether there was one. Finalizers may keep it.
+    /// Deletes an object, and returns whether it existed. Finalizers may keep it.
     pub fn delete(&self, object: &Object) -> Result<bool> {
         self.delete_with(object, &DeleteParams::default())
     }
@@ -312,17 +314,17 @@ impl Admin {
         self.call("delete", object, deleted)
     }
 
-    /// Deletes an object whatever its finalizers are there for, and without the time that a Pod is given to end.
+    /// Deletes an object at once, without its finalizers and a Pod's grace period.
     pub fn delete_for_good(&self, object: &Object) -> Result<()> {
         let asked = self.delete_with(object, &DeleteParams::default().grace_period(0))?;
-        // A namespace is kept by what is in it, and goes when somebody has emptied it.
+        // A namespace ends when it is empty.
         if asked && object.kind != Kind::NAMESPACE && self.get(object)?.is_some() {
             self.merge(object, &json!({"metadata": {"finalizers": null}}))?;
         }
         Ok(())
     }
 
-    /// A token of a service account.
+    /// Returns a token of a service account.
     pub fn token_of(&self, namespace: &str, account: &str) -> Result<String> {
         let api: Api<ServiceAccount> = Api::namespaced(self.client.clone(), namespace);
         let lifetime = i64::try_from(TOKEN_LIFETIME.as_secs()).context("invariant: hours fit")?;
@@ -335,7 +337,7 @@ impl Admin {
         Ok(made.status.context("a token request came back without a token")?.token)
     }
 
-    /// Waits until an object, or its absence, `matches`; the failure shows it as it was last.
+    /// Waits until an object, or its absence, `matches`. The failure shows its last state.
     pub fn wait_for(
         &self,
         limit: Duration,
@@ -354,7 +356,7 @@ impl Admin {
         })
     }
 
-    /// What becomes of the objects of a kind from now on, of one namespace or of all.
+    /// Watches the objects of a kind, in one namespace or in all.
     pub fn changes(&self, kind: Kind, namespace: Option<&str>) -> Result<Changes> {
         let api = self.api_of(kind, namespace);
         let listed = self.call("list", kind.plural, api.list(&ListParams::default()))?;
@@ -391,22 +393,22 @@ impl Admin {
         request: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T> {
         let failed = || format!("failed to {verb} {what}");
-        // The timer of the limit is the runtime's: it is made inside.
+        // A timer must be created inside the runtime.
         let answered = self.runtime.block_on(async { tokio::time::timeout(REQUEST_LIMIT, request).await });
         answered.context("the API server does not answer").with_context(failed)?.with_context(failed)
     }
 }
 
-/// A change of an object.
+/// Change of an object.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Change {
-    /// When it was heard of.
+    /// Time at which the change arrived.
     pub at: SystemTime,
-    /// What the object is then, or was when it was deleted.
+    /// Object after the change, or before its deletion.
     pub object: Value,
 }
 
-/// The changes of objects, until it is dropped.
+/// Watch of objects, until it is dropped.
 #[derive(Debug)]
 pub struct Changes {
     receiver: Receiver<Result<Change>>,
@@ -414,7 +416,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Passes over changes until one `matches`.
+    /// Waits for a change that `matches`.
     pub fn wait_for(&self, limit: Duration, what: &str, matches: impl Fn(&Value) -> bool) -> Result<Change> {
         let deadline = Instant::now() + limit;
         loop {
@@ -436,7 +438,7 @@ impl Drop for Changes {
 
 type Events = BoxStream<'static, kube::Result<WatchEvent<DynamicObject>>>;
 
-/// Ends when nobody listens any more, or with a failure that is passed on too.
+/// Ends when the receiver is gone or after an error, which it sends too.
 async fn pass_on(mut events: Events, sender: Sender<Result<Change>>) {
     while let Some(event) = events.next().await {
         let at = SystemTime::now();

@@ -1,32 +1,57 @@
-//! The API server of a cluster: one in this process, or the real one that `KUBECONFIG` names.
+//! Owns the API server of a cluster: one in this process, or the real one of `KUBECONFIG`.
 
 #[cfg(test)]
 mod tests;
 
 use std::env;
 use std::net::{SocketAddr, SocketAddrV4, TcpListener, ToSocketAddrs};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use kube::config::{Kubeconfig, NamedCluster};
 use serde_json::{Value, json};
 
 use super::admin::Admin;
-use crate::apiserver::{ApiServer, Options};
+use crate::apiserver::{self, ApiServer, Options};
+use crate::process::{Process, SpawnOptions};
 
-/// The token of the administrator of an API server in this process.
+/// Token of the administrator at an API server in this process.
 const ADMIN: &str = "admin";
+/// Variable that names the program to save and restore the store of a real API server.
+const BACKUP: &str = "VIPWARD_API_BACKUP";
+/// Time for a real API server to stop, restore its store, and start.
+const BACKUP_LIMIT: Duration = Duration::from_mins(3);
 
-/// Where a cluster's objects are.
+/// Kind of API server.
 #[derive(Debug)]
 pub enum Backend {
-    /// One in this process, with nothing in it but what this test puts there.
+    /// API server in this process, with objects of this test only.
     InProcess(Box<ApiServer>),
-    /// The real one that `KUBECONFIG` names.
-    Real,
+    /// Real API server of `KUBECONFIG`.
+    Real {
+        /// Program of `VIPWARD_API_BACKUP`.
+        backup: Option<PathBuf>,
+    },
 }
 
-/// The API server, and who may do all there.
+/// Backup of a store; `None` if a program keeps it.
+#[derive(Debug, Clone)]
+pub struct Saved(Option<apiserver::Saved>);
+
+/// API server that restores a backup.
+#[derive(Debug)]
+pub struct GoingBack(Option<Process>);
+
+impl GoingBack {
+    /// Waits until the server is ready.
+    pub fn wait(self) -> Result<()> {
+        self.0.map_or(Ok(()), wait_for_backup)
+    }
+}
+
+/// API server and its administrator.
 #[derive(Debug)]
 pub struct ClusterApi {
     backend: Backend,
@@ -36,7 +61,7 @@ pub struct ClusterApi {
 }
 
 impl ClusterApi {
-    /// The real API server when `KUBECONFIG` is set, else one in this process.
+    /// Returns the real API server if `KUBECONFIG` is set, else one in this process.
     pub fn start() -> Result<Self> {
         match env::var_os("KUBECONFIG") {
             Some(path) => Self::real(Path::new(&path)),
@@ -47,14 +72,13 @@ impl ClusterApi {
     fn real(path: &Path) -> Result<Self> {
         let kubeconfig =
             Kubeconfig::read_from(path).with_context(|| format!("failed to read {}", path.display()))?;
-        Self::new(Backend::Real, kubeconfig)
+        Self::new(Backend::Real { backup: env::var_os(BACKUP).map(Into::into) }, kubeconfig)
     }
 
-    /// One in this process.
+    /// Starts an API server in this process.
     pub fn in_process() -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").context("failed to listen for an API server")?;
-        let server =
-            ApiServer::start(listener, Options { admin_token: ADMIN.to_owned(), ..Options::default() })?;
+        let server = ApiServer::start(listener, Options::default())?;
         let kubeconfig = kubeconfig(&json!({"server": server.url()}), ADMIN, "default");
         let kubeconfig =
             serde_json::from_value(kubeconfig).context("invariant: a kubeconfig is read back")?;
@@ -69,46 +93,76 @@ impl ClusterApi {
         Ok(Self { backend, cluster, upstream, admin: Admin::new(kubeconfig)? })
     }
 
-    /// Where it can be reached from this process's network namespace.
+    /// Returns its address in this process's network namespace.
     pub fn upstream(&self) -> SocketAddr {
         self.upstream
     }
 
-    /// Who may do all.
+    /// Returns the administrator.
     pub fn admin(&self) -> &Admin {
         &self.admin
     }
 
-    /// Where the objects are.
+    /// Returns the kind of API server.
     pub fn backend(&self) -> &Backend {
         &self.backend
     }
 
-    /// Whether other things than this test's may be there.
+    /// Returns whether others may use this API server.
     pub fn is_shared(&self) -> bool {
         match self.backend {
             Backend::InProcess(_) => false,
-            Backend::Real => true,
+            Backend::Real { .. } => true,
         }
     }
 
-    /// The one in this process, to make trouble there and to count; none when a real one is used.
+    /// Returns the API server in this process, or `None` for a real one.
     pub fn in_this_process(&mut self) -> Option<&mut ApiServer> {
         match &mut self.backend {
             Backend::InProcess(server) => Some(server),
-            Backend::Real => None,
+            Backend::Real { .. } => None,
         }
     }
 
-    /// The name that a node's agent has here.
+    /// Saves the store. Returns `None` for a real API server without a backup program.
+    pub fn save(&self) -> Result<Option<Saved>> {
+        match &self.backend {
+            Backend::InProcess(server) => Ok(Some(Saved(Some(server.save()?)))),
+            Backend::Real { backup: None } => Ok(None),
+            Backend::Real { backup: Some(program) } => {
+                wait_for_backup(start_backup(program, "save")?)?;
+                Ok(Some(Saved(None)))
+            }
+        }
+    }
+
+    /// Stops the API server, restores the backup, and starts the server.
+    pub fn restore(&mut self, saved: &Saved) -> Result<GoingBack> {
+        match (&mut self.backend, saved) {
+            (Backend::InProcess(server), Saved(Some(saved))) => {
+                server.stop()?;
+                server.restore(saved)?;
+                server.start_again()?;
+                Ok(GoingBack(None))
+            }
+            (Backend::Real { backup: Some(program) }, Saved(None)) => {
+                Ok(GoingBack(Some(start_backup(program, "restore")?)))
+            }
+            (Backend::InProcess(_) | Backend::Real { .. }, Saved(_)) => {
+                anyhow::bail!("what another API server has saved cannot be restored here")
+            }
+        }
+    }
+
+    /// Returns the user name of a node's agent.
     pub(super) fn user(&self, namespace: &str, account: &str, node: &str) -> String {
         match self.backend {
             Backend::InProcess(_) => format!("{account}@{node}"),
-            Backend::Real => format!("system:serviceaccount:{namespace}:{account}"),
+            Backend::Real { .. } => format!("system:serviceaccount:{namespace}:{account}"),
         }
     }
 
-    /// A kubeconfig for a node's agent that reaches the API server at `address`.
+    /// Returns a kubeconfig for a node's agent with the API server at `address`.
     pub(super) fn kubeconfig(
         &self,
         address: SocketAddrV4,
@@ -122,10 +176,23 @@ impl ClusterApi {
                 server.add_user(&token, &self.user(namespace, account, node));
                 token
             }
-            Backend::Real => self.admin.token_of(namespace, account)?,
+            Backend::Real { .. } => self.admin.token_of(namespace, account)?,
         };
         Ok(format!("{:#}\n", kubeconfig(&through(&self.cluster, address)?, &token, namespace)))
     }
+}
+
+fn start_backup(program: &Path, what: &str) -> Result<Process> {
+    let mut command = Command::new(program);
+    command.arg(what);
+    Process::spawn(command, &SpawnOptions::default())
+        .with_context(|| format!("{BACKUP} names {}, which cannot be run", program.display()))
+}
+
+fn wait_for_backup(mut backup: Process) -> Result<()> {
+    let ended = backup.wait(BACKUP_LIMIT)?;
+    ensure!(ended.success(), "the program that {BACKUP} names ended with {ended}:{}", backup.transcript());
+    Ok(())
 }
 
 fn kubeconfig(cluster: &Value, token: &str, namespace: &str) -> Value {
@@ -150,7 +217,7 @@ fn current_cluster(kubeconfig: &Kubeconfig) -> Result<NamedCluster> {
     cluster.cloned().with_context(|| format!("the kubeconfig has no cluster {name}"))
 }
 
-/// Scheme, host and port.
+/// Returns scheme, host and port of a cluster in a kubeconfig.
 fn server_of(cluster: &NamedCluster) -> Result<(String, String, u16)> {
     let server = cluster.cluster.as_ref().and_then(|cluster| cluster.server.as_deref());
     let server = server.with_context(|| format!("cluster {} has no server", cluster.name))?;
@@ -171,7 +238,7 @@ fn server_of(cluster: &NamedCluster) -> Result<(String, String, u16)> {
     Ok((scheme.to_owned(), host.trim_matches(['[', ']']).to_owned(), port))
 }
 
-/// The same cluster, reached at another address: TLS still expects the server's own name.
+/// Returns the cluster entry with another address. TLS still expects the server's own name.
 fn through(cluster: &NamedCluster, address: SocketAddrV4) -> Result<Value> {
     let (scheme, host, _) = server_of(cluster)?;
     let mut described = serde_json::to_value(&cluster.cluster).context("invariant: a kubeconfig is JSON")?;

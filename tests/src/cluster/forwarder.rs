@@ -1,8 +1,6 @@
-//! The way to the API server: connections that nodes make to the control host go on to an upstream, unless a node is
-//! cut off.
-//!
-//! Bytes pass as they are, TLS too. The listening socket is in the control host's network namespace, the connections
-//! to the upstream are made from this process's own.
+//! Forwards connections of nodes from the control host to the API server, unless a node is cut off.
+//! It does not look into the bytes, which may be TLS. The listening socket is in the control
+//! host's network namespace; connections to the upstream start in this process's own.
 
 #[cfg(test)]
 mod tests;
@@ -24,17 +22,17 @@ use crate::lan::Host;
 
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// How a node is cut off.
+/// Way to cut a node off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cut {
-    /// Nothing passes and nobody is told: connections stay as they are, new ones come about and stay silent. What was
-    /// sent meanwhile passes when the node is reconnected, as from a kernel that has sent it again and again.
+    /// Drops all traffic: connections stay open and silent, also new ones. Bytes sent
+    /// meanwhile pass after the reconnection, as if a kernel had retransmitted them.
     Silent,
-    /// Connections are reset, new ones too.
+    /// Resets connections, also new ones.
     Reset,
 }
 
-/// A forwarder; it ends when dropped.
+/// Forwarder. Dropping it ends it.
 #[derive(Debug)]
 pub struct Forwarder {
     host: Host,
@@ -42,12 +40,12 @@ pub struct Forwarder {
     upstream: SocketAddr,
     cuts: watch::Sender<BTreeMap<Ipv4Addr, Cut>>,
     acceptor: Mutex<Option<JoinHandle<()>>>,
-    /// Last: what runs on it ends with it.
+    /// Last field: its tasks end with it.
     runtime: Runtime,
 }
 
 impl Forwarder {
-    /// Begins to listen on an address of `host`, and to forward to `upstream`.
+    /// Starts to listen on an address of `host` and to forward to `upstream`.
     pub fn start(host: &Host, listen: SocketAddrV4, upstream: SocketAddr) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -62,7 +60,7 @@ impl Forwarder {
         Ok(forwarder)
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     pub fn address(&self) -> SocketAddrV4 {
         self.listen
     }
@@ -74,24 +72,24 @@ impl Forwarder {
         });
     }
 
-    /// Lets one source address through again.
+    /// Reconnects one source address.
     pub fn reconnect(&self, source: Ipv4Addr) {
         self.cuts.send_modify(|cuts| {
             cuts.remove(&source);
         });
     }
 
-    /// Refuses every new connection and resets those that exist, as a host does on which nothing listens.
+    /// Refuses new connections and resets existing ones, like a host without a listener.
     pub fn refuse_all(&self) {
-        // Its connections end with it.
+        // Its connections end with this task.
         if let Some(acceptor) = self.acceptor().take() {
             acceptor.abort();
-            // The port is free when this returns.
+            // Afterwards the port is free.
             let _ = self.runtime.block_on(acceptor);
         }
     }
 
-    /// Lets everybody through again.
+    /// Reconnects every source address.
     pub fn heal(&self) -> Result<()> {
         self.cuts.send_modify(BTreeMap::clear);
         if self.acceptor().is_none() { self.listen() } else { Ok(()) }
@@ -116,19 +114,19 @@ impl Forwarder {
 
 type Cuts = watch::Receiver<BTreeMap<Ipv4Addr, Cut>>;
 
-/// Accepts until it is aborted; then its connections are reset.
+/// Accepts connections until it is aborted, which resets them.
 async fn accept(listener: TcpListener, upstream: SocketAddr, cuts: Cuts) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => {
                 let Ok((client, SocketAddr::V4(from))) = accepted else { continue };
-                // Until it ends in order, its end is a reset.
+                // An early end of the connection is a reset.
                 if client.set_zero_linger().is_ok() {
                     connections.spawn(forward(client, *from.ip(), upstream, cuts.clone()));
                 }
             }
-            // How one ended is for its two ends to find out.
+            // The two ends see how a connection ended.
             Some(_) = connections.join_next() => {}
         }
     }
@@ -146,7 +144,7 @@ async fn forward(
         () = reset.reset() => Ok(()),
         relayed = relay(&mut client, upstream, gate) => {
             relayed?;
-            // Both sides have said all: an orderly end.
+            // Both sides have closed: the end is orderly.
             socket_closes_in_order(&client)
         }
     }
@@ -164,7 +162,7 @@ async fn relay(client: &mut TcpStream, upstream: SocketAddr, mut gate: Gate) -> 
     Ok(())
 }
 
-/// Passes bytes on in one direction until they end.
+/// Copies bytes in one direction until their end.
 async fn pass(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, mut gate: Gate) -> io::Result<()> {
     let mut buffer = vec![0; BUFFER_BYTES];
     loop {
@@ -173,7 +171,7 @@ async fn pass(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, mut gate: Gate) -> 
             read = from.read(&mut buffer) => read?,
             () = gate.changed() => continue,
         };
-        // What came just when the node was cut off is held back too.
+        // Bytes that arrive during the cut wait too.
         gate.open().await;
         if read == 0 {
             return to.shutdown().await;
@@ -191,7 +189,7 @@ fn socket_closes_in_order(client: &TcpStream) -> io::Result<()> {
     .map_err(io::Error::from)
 }
 
-/// Whether a source address may pass.
+/// State of one source address.
 #[derive(Clone, Debug)]
 struct Gate {
     source: Ipv4Addr,
@@ -199,20 +197,20 @@ struct Gate {
 }
 
 impl Gate {
-    /// Waits until the source is not cut off.
+    /// Waits until the source may pass.
     async fn open(&mut self) {
         self.wait_until(|cut| cut.is_none()).await;
     }
 
-    /// Waits until the source's connections are to be reset.
+    /// Waits until the source's connections must be reset.
     async fn reset(&mut self) {
         self.wait_until(|cut| cut == Some(Cut::Reset)).await;
     }
 
-    /// Waits until somebody is cut off or reconnected.
+    /// Waits for a change of any source.
     async fn changed(&mut self) {
         if self.cuts.changed().await.is_err() {
-            // The forwarder is going, and this task with it.
+            // The forwarder is ending, and this task with it.
             future::pending::<()>().await;
         }
     }

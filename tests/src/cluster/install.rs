@@ -1,4 +1,4 @@
-//! What the agents need in the cluster: the manifests under `deploy/`, as an operator applies them.
+//! Installs the manifests under `deploy/`, as an operator does.
 
 #[cfg(test)]
 mod tests;
@@ -12,43 +12,43 @@ use serde_json::{Value, json};
 
 use super::admin::{Admin, Kind, Object};
 
-/// The namespace of the manifests.
+/// Namespace in the manifests.
 const NAMESPACE: &str = "vipward-system";
-/// The service account of the agents.
+/// Service account of the agents.
 pub(super) const ACCOUNT: &str = "vipward";
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
-/// How long a definition may take to be served.
+/// Time for the API server to serve a definition.
 const ESTABLISHED_LIMIT: Duration = Duration::from_secs(20);
 
-/// Under which names the manifests are installed.
+/// Names of an installation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Installation {
-    /// The agents' own namespace.
+    /// Namespace of the agents.
     pub namespace: String,
-    /// Put before the names of cluster-wide roles and their bindings, where others may have the plain ones.
+    /// Prefix of cluster-wide roles and bindings, on an API server that others use.
     pub prefix: Option<String>,
-    /// Who has the rights of the service account besides.
+    /// Users who also get the rights of the service account.
     pub users: Vec<String>,
 }
 
 impl Installation {
-    /// As the manifests have it.
+    /// Returns the names in the manifests.
     pub(super) fn plain(users: Vec<String>) -> Self {
         Self { namespace: NAMESPACE.to_owned(), prefix: None, users }
     }
 
-    /// Apart from everything else that may be installed.
+    /// Returns names that conflict with no other installation.
     pub(super) fn apart(prefix: &str) -> Self {
         Self { namespace: format!("{prefix}-system"), prefix: Some(format!("{prefix}-")), users: Vec::new() }
     }
 
-    /// The name here of something that is not in a namespace.
+    /// Returns the name of an object without a namespace.
     pub(super) fn cluster_wide(&self, name: &str) -> String {
         format!("{}{name}", self.prefix.as_deref().unwrap_or_default())
     }
 
-    /// Puts everything but the agents themselves into the cluster, and returns what is to be removed again; the
-    /// definition of `VirtualIP` stays.
+    /// Installs everything but the agents, and returns the
+    /// objects to remove. The definition of `VirtualIP` stays.
     pub(super) fn apply(&self, admin: &Admin) -> Result<Vec<Object>> {
         let mut made = Vec::new();
         for manifest in self.adapted(&base_manifests()?)? {
@@ -63,8 +63,8 @@ impl Installation {
         Ok(made)
     }
 
-    /// The manifests that are installed, in an order in which each finds what it needs, under this installation's
-    /// names.
+    /// Returns the manifests with this installation's
+    /// names, in an order that respects their dependencies.
     fn adapted(&self, manifests: &[Value]) -> Result<Vec<Value>> {
         const ORDER: [Kind; 7] = [
             Kind::NAMESPACE,
@@ -103,7 +103,7 @@ impl Installation {
         manifest
     }
 
-    /// Whoever a manifest gives the service account rights for is joined by the users.
+    /// Adds the users to each binding of the service account.
     fn add_users(&self, manifest: &mut Value) {
         let account = json!({"kind": "ServiceAccount", "name": ACCOUNT, "namespace": self.namespace});
         if let Some(Value::Array(subjects)) = manifest.get_mut("subjects")
@@ -115,7 +115,7 @@ impl Installation {
     }
 }
 
-/// Every document of the base's manifests.
+/// Returns every document of the base's manifests.
 fn base_manifests() -> Result<Vec<Value>> {
     let directory = base_directory();
     let mut files = Vec::new();

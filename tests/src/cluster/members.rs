@@ -1,4 +1,4 @@
-//! The nodes of a cluster: their hosts, their agents, and what befalls them.
+//! Controls the nodes of a cluster: their hosts, agents and power.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,32 +18,32 @@ use crate::lan::{Host, Nic};
 use crate::process::{Process, SpawnOptions};
 use crate::scene::{net, vip_status};
 
-/// A node: its host, and its agent once that was started.
+/// Node: its host and, once started, its agent.
 #[derive(Debug)]
 pub struct Member {
     agent: Option<Agent>,
-    /// Which.
+    /// Number of the node.
     pub id: NodeId,
     /// Its host.
     pub host: Host,
     powered: bool,
-    /// The VIPs that its kernel delivers.
+    /// VIPs that its kernel delivers.
     bound: BTreeSet<Ipv4Addr>,
 }
 
 impl Member {
-    /// Its agent, if that was ever started since the node has power.
+    /// Returns its agent, if it was started since the node has power.
     pub fn agent(&self) -> Option<&Agent> {
         self.agent.as_ref()
     }
 
-    /// Its agent, to do something with that the cluster has no word for.
+    /// Returns its agent for operations that the cluster does not offer.
     pub fn agent_mut(&mut self) -> Result<&mut Agent> {
         let id = self.id;
         self.agent.as_mut().with_context(|| format!("no agent was started on {id}"))
     }
 
-    /// Whether its agent runs; a stopped one does.
+    /// Returns whether its agent runs. A stopped process counts as running.
     pub fn agent_runs(&mut self) -> Result<bool> {
         self.agent.as_mut().map_or(Ok(false), Agent::is_running)
     }
@@ -58,7 +58,7 @@ impl Member {
 }
 
 impl Cluster {
-    /// Adds a node without an agent, and returns which.
+    /// Adds a node without an agent, and returns its number.
     pub fn add_node(&mut self) -> Result<NodeId> {
         let number = u8::try_from(self.members.len() + 1).unwrap_or(u8::MAX);
         ensure!(number <= MOST_NODES, "a cluster has at most {MOST_NODES} nodes");
@@ -70,7 +70,7 @@ impl Cluster {
         Ok(id)
     }
 
-    /// Starts a node's agent, for the first time or again after it has ended, with the pins that are there.
+    /// Starts a node's agent with the existing pins, for the first time or after its end.
     pub fn start_agent(&mut self, id: NodeId) -> Result<()> {
         let member = ClusterMember {
             node_name: self.node_name(id),
@@ -79,7 +79,7 @@ impl Cluster {
             kubeconfig: self.kubeconfig_of(id)?,
         };
         let mut options = self.options.of_agent(self.bpffs.pin_dir(&id.to_string()));
-        // As the manifests have it from the downward API.
+        // The manifests take it from the downward API.
         options.env.push(("POD_IP".to_owned(), id.management_address().to_string()));
         let node = self.member_mut(id)?;
         ensure!(node.powered, "{id} has no power");
@@ -90,34 +90,34 @@ impl Cluster {
         Ok(())
     }
 
-    /// Starts an agent again after it has ended, and waits until it renews its Lease.
+    /// Starts an agent after its end, and waits until it renews its Lease.
     pub fn restart_agent(&mut self, id: NodeId) -> Result<()> {
         self.start_agent(id)?;
         self.wait_until_renewing(id)
     }
 
-    /// `kill -9` of a node's agent. Its program and pins stay.
+    /// Sends SIGKILL to a node's agent. Its program and pins stay.
     pub fn kill9(&mut self, id: NodeId) -> Result<()> {
         self.member_mut(id)?.agent_mut()?.kill9()
     }
 
-    /// SIGTERM to a node's agent, and waits until it has ended.
+    /// Sends SIGTERM to a node's agent and waits for the end.
     pub fn terminate(&mut self, id: NodeId) -> Result<ExitStatus> {
         self.member_mut(id)?.agent_mut()?.terminate()
     }
 
-    /// SIGSTOP to a node's agent.
+    /// Sends SIGSTOP to a node's agent.
     pub fn pause(&mut self, id: NodeId) -> Result<()> {
         self.member_mut(id)?.agent_mut()?.signal(Signal::SIGSTOP)
     }
 
-    /// SIGCONT to a node's agent.
+    /// Sends SIGCONT to a node's agent.
     pub fn resume(&mut self, id: NodeId) -> Result<()> {
         self.member_mut(id)?.agent_mut()?.signal(Signal::SIGCONT)
     }
 
-    /// `vipward unload` on a node whose agent does not run: program and pins go, and the VIPs from `lo` before, for
-    /// which the kernel would answer then.
+    /// Runs `vipward unload` on a node without a running agent. Removes
+    /// the VIPs from `lo` first, because the kernel would answer for them.
     pub fn unload(&mut self, id: NodeId) -> Result<()> {
         let member = self.member_mut(id)?;
         for vip in std::mem::take(&mut member.bound) {
@@ -126,15 +126,15 @@ impl Cluster {
         member.agent_mut()?.unload().map(drop)
     }
 
-    /// Switches a node off: nothing leaves it from one instant on, and its agent, program and pins are gone.
+    /// Switches a node off: from one instant on no frame
+    /// leaves it, and agent, program and pins are gone.
     pub fn power_off(&mut self, id: NodeId) -> Result<()> {
         let member = self.member_mut(id)?;
         ensure!(member.powered, "{id} has no power already");
         member.powered = false;
         let runs = member.agent_runs()?;
         if runs {
-            // Its last words would be what no node says that loses power: that it has no carrier, or that its
-            // connections are closed.
+            // A node without power sends no last message about carrier or closed connections.
             member.agent_mut()?.signal(Signal::SIGSTOP)?;
         }
         for cable in [MANAGEMENT, SEGMENT] {
@@ -146,7 +146,7 @@ impl Cluster {
         if member.agent.is_some() { self.unload(id) } else { Ok(()) }
     }
 
-    /// Switches a node on again. Its kernel knows no neighbours and delivers no VIP; its agent is not started.
+    /// Switches a node on without its agent. Its kernel has no neighbours and delivers no VIP.
     pub fn power_on(&mut self, id: NodeId) -> Result<()> {
         let member = self.member_mut(id)?;
         ensure!(!member.powered, "{id} has power already");
@@ -158,12 +158,12 @@ impl Cluster {
         Ok(())
     }
 
-    /// Gives or takes carrier on the interface of the VIPs only.
+    /// Gives or takes carrier on the segment's interface only.
     pub fn set_carrier(&self, id: NodeId, carrier: bool) -> Result<()> {
         self.member(id)?.host.set_carrier(SEGMENT, carrier)
     }
 
-    /// `vipward move` on the first node that has power, with its rights: the exit code, and what it printed.
+    /// Runs `vipward move` on the first node with power and returns the exit code and the output.
     pub fn vipward_move(&self, vip: Ipv4Addr, to: &str) -> Result<(Option<i32>, String)> {
         let member = self.members.iter().find(|member| member.powered).context("no node has power")?;
         let kubeconfig = NamedTempFile::new().context("failed to make a kubeconfig")?;
@@ -176,12 +176,12 @@ impl Cluster {
         Ok((status.code(), process.transcript()))
     }
 
-    /// What `vipward status -o json` prints on a node.
+    /// Returns the output of `vipward status -o json` on a node.
     pub fn status(&self, id: NodeId) -> Result<Value> {
         self.member(id)?.agent().with_context(|| format!("no agent was started on {id}"))?.status()
     }
 
-    /// Waits until a node's entry for a VIP, as its kernel has it, `matches`; the failure shows it as it was last.
+    /// Waits until the entry of a VIP in a node's kernel `matches`. The failure shows the last one.
     pub fn wait_for_entry(
         &self,
         id: NodeId,
@@ -198,7 +198,7 @@ impl Cluster {
         found.with_context(|| format!("it was last: {last:#?}"))
     }
 
-    /// Waits until a node's agent renews its Lease: until the Lease changes twice.
+    /// Waits until a node's agent renews its Lease: two changes of the Lease.
     pub fn wait_until_renewing(&self, id: NodeId) -> Result<()> {
         let holder = format!("{}/", self.node_name(id));
         let mut versions = BTreeSet::new();
@@ -210,13 +210,13 @@ impl Cluster {
                     versions.insert(lease["metadata"]["resourceVersion"].to_string());
                 }
             }
-            // The first one may be from before.
+            // The first change may be older than this call.
             Ok((versions.len() >= 3).then_some(()))
         });
         renewed.with_context(|| format!("{} versions of it were seen", versions.len()))
     }
 
-    /// Whether a node's program has an entry for an address, held or guarded, on whatever interface.
+    /// Returns whether a node's program has an entry for an address on any interface.
     pub fn knows(&self, id: NodeId, address: Ipv4Addr) -> Result<bool> {
         let status = self.status(id)?;
         let vips = status["vips"].as_array().with_context(|| format!("no VIPs in {status:#}"))?;
@@ -226,7 +226,7 @@ impl Cluster {
     /// Waits until no node's program has an entry for an address.
     pub fn wait_until_forgotten(&self, address: Ipv4Addr) -> Result<()> {
         for id in self.ids() {
-            // An agent that has only begun has no status yet.
+            // An agent that has just started has no status.
             let forgotten = || Ok(self.knows(id, address).is_ok_and(|knows| !knows).then_some(()));
             poll(PATIENCE, &format!("the program on {id} to forget {address}"), forgotten)?;
         }
@@ -238,14 +238,14 @@ impl Cluster {
         self.ids().into_iter().try_for_each(|id| self.wait_until_renewing(id))
     }
 
-    /// The lines that the agents have logged as errors, and how many as warnings.
-    pub fn complaints(&self) -> Result<(Vec<String>, usize)> {
-        let (mut errors, mut warnings) = (Vec::new(), 0);
+    /// Returns the lines that the agents have logged as errors, and as warnings.
+    pub fn complaints(&self) -> Result<(Vec<String>, Vec<String>)> {
+        let (mut errors, mut warnings) = (Vec::new(), Vec::new());
         for agent in self.members.iter().filter_map(Member::agent) {
             for line in agent.logs()? {
                 match line.level() {
-                    "ERROR" => errors.push(format!("{line:?}")),
-                    "WARN" => warnings += 1,
+                    "ERROR" => errors.push(line.to_string()),
+                    "WARN" => warnings.push(line.to_string()),
                     _ => {}
                 }
             }
@@ -253,8 +253,9 @@ impl Cluster {
         Ok((errors, warnings))
     }
 
-    /// Has every node's kernel deliver a VIP, once its program knows of the VIP: a kernel that has the address answers
-    /// for it where no program keeps it from that. Nodes without power, or without an agent, are left out.
+    /// Makes every node's kernel deliver a VIP as soon as the node's
+    /// program has an entry for it: without the entry, the kernel would
+    /// answer for the address. Skips nodes without power or agent.
     pub fn deliver(&mut self, vip: Ipv4Addr) -> Result<()> {
         for member in &mut self.members {
             let Some(agent) = member.agent.as_ref().filter(|_| member.powered) else { continue };
@@ -265,12 +266,12 @@ impl Cluster {
         Ok(())
     }
 
-    /// Undoes [`Cluster::deliver`]: to be called before a VIP goes, or the kernels answer for it then.
+    /// Undoes [`Cluster::deliver`]. Call it before a VIP is removed, or the kernels answer for it.
     pub fn stop_delivering(&mut self, vip: Ipv4Addr) -> Result<()> {
         self.members.iter_mut().try_for_each(|member| member.unbind(vip))
     }
 
-    /// The Node object of a node.
+    /// Returns the Node object of a node.
     pub fn node_object(&self, id: NodeId) -> Object {
         Object::cluster_scoped(super::Kind::NODE, self.node_name(id))
     }

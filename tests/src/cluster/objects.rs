@@ -1,19 +1,22 @@
-//! The objects of a cluster that scenarios are about, in the words of scenarios.
+//! Reads and writes the objects of a cluster that scenarios use.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::admin::{Kind, Object};
 use super::install::ACCOUNT;
 use super::{Cluster, NodeId, PATIENCE, poll};
 
-/// The annotation that names a Service's VIPs.
+/// Annotation that names a Service's VIPs.
 const ADDRESSES: &str = "vipward.io/addresses";
+/// Address of an endpoint without a node, as Cilium creates one for a Gateway.
+const PLACEHOLDER: Ipv4Addr = Ipv4Addr::new(192, 192, 192, 192);
 
-/// A Service of type `LoadBalancer` without a selector: its endpoints are what [`Cluster::set_endpoints`] says.
+/// Service of type `LoadBalancer` without a selector.
+/// [`Cluster::set_endpoints`] sets its endpoints.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServiceSpec {
     name: String,
@@ -22,12 +25,13 @@ pub struct ServiceSpec {
 }
 
 impl ServiceSpec {
-    /// A Service that asks for a VIP by our annotation; policy Cluster, port 80, no class.
+    /// Returns a Service that requests a VIP with the
+    /// annotation; policy Cluster, port 80, no class.
     pub fn new(name: &str, vip: Ipv4Addr) -> Self {
         Self::without_address(name).annotation(ADDRESSES, &vip.to_string())
     }
 
-    /// A Service that asks for no address: somebody writes one into its status.
+    /// Returns a Service without the annotation, for an address in its status.
     pub fn without_address(name: &str) -> Self {
         let spec = json!({
             "type": "LoadBalancer",
@@ -37,32 +41,32 @@ impl ServiceSpec {
         Self { name: name.to_owned(), annotations: BTreeMap::new(), spec }
     }
 
-    /// The same with an annotation.
+    /// Adds an annotation.
     #[must_use]
     pub fn annotation(mut self, key: &str, value: &str) -> Self {
         self.annotations.insert(key.to_owned(), value.to_owned());
         self
     }
 
-    /// The same with `externalTrafficPolicy: Local`.
+    /// Sets `externalTrafficPolicy: Local`.
     #[must_use]
     pub fn local(self) -> Self {
         self.field("externalTrafficPolicy", &json!("Local"))
     }
 
-    /// The same of a class.
+    /// Sets the class.
     #[must_use]
     pub fn class(self, class: &str) -> Self {
         self.field("loadBalancerClass", &json!(class))
     }
 
-    /// The same on another TCP port.
+    /// Sets the TCP port.
     #[must_use]
     pub fn port(self, port: u16) -> Self {
         self.field("ports", &json!([{"name": "port", "protocol": "TCP", "port": port}]))
     }
 
-    /// The same with any field of its `spec` set.
+    /// Sets a field of the `spec`.
     #[must_use]
     pub fn field(mut self, key: &str, value: &Value) -> Self {
         self.spec[key] = value.clone();
@@ -70,36 +74,42 @@ impl ServiceSpec {
     }
 }
 
-/// An endpoint of a Service.
+/// Endpoint of a Service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Endpoint {
-    node: NodeId,
+    /// Node of the endpoint, if it names one.
+    node: Option<NodeId>,
     ready: bool,
     serving: bool,
     terminating: bool,
 }
 
 impl Endpoint {
-    /// A pod that is ready.
+    /// Returns the endpoint of a ready pod.
     pub fn ready(node: NodeId) -> Self {
-        Self { node, ready: true, serving: true, terminating: false }
+        Self { node: Some(node), ready: true, serving: true, terminating: false }
     }
 
-    /// A pod that is not ready.
+    /// Returns the endpoint of a pod that is not ready.
     pub fn not_ready(node: NodeId) -> Self {
-        Self { node, ready: false, serving: false, terminating: false }
+        Self { node: Some(node), ready: false, serving: false, terminating: false }
     }
 
-    /// A pod that is being deleted and still serves.
+    /// Returns a Gateway's placeholder: it is ready and names no node.
+    pub fn placeholder() -> Self {
+        Self { node: None, ready: true, serving: true, terminating: false }
+    }
+
+    /// Returns the endpoint of a pod that is being deleted and still serves.
     pub fn terminating(node: NodeId) -> Self {
-        Self { node, ready: false, serving: true, terminating: true }
+        Self { node: Some(node), ready: false, serving: true, terminating: true }
     }
 }
 
-/// An Event, as much of it as scenarios ask for.
+/// Event, with the fields that scenarios use.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct EventNote {
-    /// Whom it is about: kind and name.
+    /// Kind and name of its object.
     pub regarding: String,
     /// Its reason.
     pub reason: String,
@@ -108,12 +118,24 @@ pub struct EventNote {
 }
 
 impl Cluster {
-    /// The object of a Service.
+    /// Returns a cell of a VIP's row in `kubectl get vip`.
+    pub fn cell(&self, vip: Ipv4Addr, column: &str) -> Result<String> {
+        let table = self.admin().table(Kind::VIRTUAL_IP)?;
+        let (titles, rows) = table.split_first().context("a table has titles")?;
+        let at = titles.iter().position(|title| title == column);
+        let at = at.with_context(|| format!("no column {column}"))?;
+        let row = rows.iter().find(|row| row.first().is_some_and(|name| *name == vip.to_string()));
+        let row = row.with_context(|| format!("no row of {vip}"))?;
+        ensure!(at < row.len(), "the row of {vip} ends before {column}: {row:?}");
+        Ok(row[at].clone())
+    }
+
+    /// Identifies the object of a Service.
     pub fn service(&self, name: &str) -> Object {
         Object::within(Kind::SERVICE, &self.namespace, name)
     }
 
-    /// The object that holds a VIP's claim.
+    /// Identifies the object of a VIP's claim.
     pub fn virtual_ip(&self, vip: Ipv4Addr) -> Object {
         Object::cluster_scoped(Kind::VIRTUAL_IP, vip.to_string())
     }
@@ -129,17 +151,17 @@ impl Cluster {
         self.admin().create(&manifest).map(drop)
     }
 
-    /// A merge patch of a Service.
+    /// Applies a merge patch to a Service.
     pub fn patch_service(&self, name: &str, patch: &Value) -> Result<()> {
         self.admin().merge(&self.service(name), patch).map(drop)
     }
 
-    /// Sets an annotation of a Service, or takes it away.
+    /// Sets or removes an annotation of a Service.
     pub fn annotate_service(&self, name: &str, key: &str, value: Option<&str>) -> Result<()> {
         self.patch_service(name, &json!({"metadata": {"annotations": {key: value}}}))
     }
 
-    /// Changes the VIP that a Service asks for.
+    /// Changes the VIP that a Service requests.
     pub fn set_address(&self, name: &str, vip: Ipv4Addr) -> Result<()> {
         self.annotate_service(name, ADDRESSES, Some(&vip.to_string()))
     }
@@ -154,16 +176,16 @@ impl Cluster {
         self.admin().delete(&self.service(name))
     }
 
-    /// Writes a Service's status as another controller does.
+    /// Writes a Service's status, as another controller does.
     pub fn set_ingress(&self, name: &str, manager: &str, vips: &[Ipv4Addr]) -> Result<()> {
         let ingress: Vec<_> = vips.iter().map(|vip| json!({"ip": vip.to_string()})).collect();
-        // Controllers leave an empty list out.
+        // Controllers omit an empty list.
         let ingress = Some(ingress).filter(|ingress| !ingress.is_empty());
         let patch = json!({"status": {"loadBalancer": {"ingress": ingress}}});
         self.admin().merge_status(&self.service(name), manager, &patch).map(drop)
     }
 
-    /// The addresses in a Service's status.
+    /// Returns the addresses in a Service's status.
     pub fn ingress(&self, name: &str) -> Result<Vec<String>> {
         let service = self.admin().get(&self.service(name))?;
         let ingress = service.map(|mut service| service["status"]["loadBalancer"]["ingress"].take());
@@ -171,20 +193,21 @@ impl Cluster {
         Ok(ingress.iter().filter_map(|entry| entry["ip"].as_str().map(str::to_owned)).collect())
     }
 
-    /// Waits until a Service's status has just this VIP.
+    /// Waits until a Service's status has this VIP and no other.
     pub fn wait_for_ingress(&self, name: &str, vip: Ipv4Addr) -> Result<()> {
         let what = format!("the status of Service {name} to be {vip}");
         poll(PATIENCE, &what, || Ok((self.ingress(name)? == [vip.to_string()]).then_some(())))
     }
 
-    /// Replaces the endpoints of a Service; none leaves it an empty `EndpointSlice`.
+    /// Replaces the endpoints of a Service. Without endpoints, its `EndpointSlice` is empty.
     pub fn set_endpoints(&self, service: &str, endpoints: &[Endpoint]) -> Result<()> {
         let described = endpoints.iter().zip(1..).map(|(endpoint, number): (_, u8)| {
             let Endpoint { node, ready, serving, terminating } = endpoint;
+            let address = node.map_or(PLACEHOLDER, |node| Ipv4Addr::new(10, 0, node.0, number));
             json!({
-                "addresses": [Ipv4Addr::new(10, 0, node.0, number).to_string()],
+                "addresses": [address.to_string()],
                 "conditions": {"ready": ready, "serving": serving, "terminating": terminating},
-                "nodeName": self.node_name(*node),
+                "nodeName": node.map(|node| self.node_name(node)),
             })
         });
         let described: Vec<_> = described.collect();
@@ -225,7 +248,7 @@ impl Cluster {
         self.patch_node(id, &json!({"spec": {"taints": taints}}))
     }
 
-    /// Sets a label of a node, or takes it away.
+    /// Sets or removes a label of a node.
     pub fn label_node(&self, id: NodeId, key: &str, value: Option<&str>) -> Result<()> {
         self.patch_node(id, &json!({"metadata": {"labels": {key: value}}}))
     }
@@ -241,22 +264,22 @@ impl Cluster {
         self.admin().merge_status(&self.node_object(id), "kubelet", &patch).map(drop)
     }
 
-    /// A merge patch of a node's Node.
+    /// Applies a merge patch to a Node.
     pub fn patch_node(&self, id: NodeId, patch: &Value) -> Result<()> {
         self.admin().merge(&self.node_object(id), patch).map(drop)
     }
 
-    /// All `VirtualIP` objects.
+    /// Returns all `VirtualIP` objects.
     pub fn virtual_ips(&self) -> Result<Vec<Value>> {
         self.admin().list(Kind::VIRTUAL_IP, None)
     }
 
-    /// All Leases in the agents' own namespace.
+    /// Returns all Leases in the agents' own namespace.
     pub fn leases(&self) -> Result<Vec<Value>> {
         self.admin().list(Kind::LEASE, Some(&self.installation.namespace))
     }
 
-    /// The Lease of a node; none when none of those there is of a session of it.
+    /// Returns the Lease of a node's session, if there is one.
     pub fn lease_of(&self, id: NodeId) -> Result<Option<Object>> {
         let holder = format!("{}/", self.node_name(id));
         let of_node = |lease: &&Value| {
@@ -265,33 +288,33 @@ impl Cluster {
         self.leases()?.iter().find(of_node).map(Object::of).transpose()
     }
 
-    /// The session that a node's Lease carries; none when it was ended, or there is no Lease.
+    /// Returns the session in a node's Lease, unless it has ended.
     pub fn session(&self, id: NodeId) -> Result<Option<String>> {
         let Some(object) = self.lease_of(id)? else { return Ok(None) };
         let lease = self.admin().get(&object)?;
         Ok(lease.and_then(|lease| lease["spec"]["holderIdentity"].as_str().map(str::to_owned)))
     }
 
-    /// How often a VIP's claim has changed its holder.
+    /// Returns the number of times that a VIP's claim has changed its holder.
     pub fn epoch(&self, vip: Ipv4Addr) -> Result<Option<i64>> {
         let claim = self.admin().get(&self.virtual_ip(vip))?;
         Ok(claim.and_then(|claim| claim["spec"]["epoch"].as_i64()))
     }
 
-    /// Whom a VIP's claim names.
+    /// Returns the holder in a VIP's claim.
     pub fn holder(&self, vip: Ipv4Addr) -> Result<Option<NodeId>> {
         let claim = self.admin().get(&self.virtual_ip(vip))?;
         let name = claim.as_ref().and_then(|claim| claim["spec"]["holder"].as_str());
         Ok(name.and_then(|name| self.members.iter().map(|m| m.id).find(|id| self.node_name(*id) == name)))
     }
 
-    /// All Events, by the newer of the two groups that have them.
+    /// Returns all Events, from the newer of their two API groups.
     pub(super) fn events(&self) -> Result<Vec<Value>> {
         self.admin().list(Kind::EVENT, None)
     }
 
-    /// The Events that are about an object of that name and are not from before this cluster, in the order of their
-    /// reasons.
+    /// Returns the Events about an object of that name
+    /// since this cluster exists, ordered by reason.
     pub fn events_about(&self, name: &str) -> Result<Vec<EventNote>> {
         let mut notes = Vec::new();
         for event in self.events()? {
@@ -310,7 +333,7 @@ impl Cluster {
         Ok(notes)
     }
 
-    /// The objects of the Events that are about an object of that name and have `part` in their note.
+    /// Returns the Events about an object of that name with `part` in their note, as objects.
     pub fn event_objects_about(&self, name: &str, part: &str) -> Result<Vec<Value>> {
         let mut found = Vec::new();
         for event in self.admin().list(Kind::EVENT, None)? {
@@ -325,7 +348,7 @@ impl Cluster {
         Ok(found)
     }
 
-    /// Waits for an Event about an object of that name whose note has all of `parts` in it.
+    /// Waits for an Event about an object of that name with all of `parts` in its note.
     pub fn wait_for_event(&self, name: &str, parts: &[&str]) -> Result<EventNote> {
         let mut last = Vec::new();
         let found = poll(PATIENCE, &format!("an Event about {name}: {parts:?}"), || {
@@ -335,8 +358,8 @@ impl Cluster {
         found.with_context(|| format!("its Events: {last:#?}"))
     }
 
-    /// How many writes the agents have asked for, those of Leases aside; none when that is not counted: a real API
-    /// server is used.
+    /// Returns the number of the agents' writes, except to Leases.
+    /// Returns `None` for a real API server, which does not count them.
     pub fn writes_beside_leases(&mut self) -> Option<u64> {
         let stats = self.api_mut().in_this_process()?.stats();
         let of_agent = format!("{ACCOUNT}@");
@@ -345,7 +368,7 @@ impl Cluster {
         }))
     }
 
-    /// Deletes the `DaemonSet`, as an uninstall begins. The agents' processes are the test's to end.
+    /// Deletes the `DaemonSet`, the first step of an uninstall. The test must end the agents.
     pub fn delete_daemon_set(&self) -> Result<bool> {
         self.admin().delete(&self.daemon_set())
     }
@@ -354,7 +377,7 @@ impl Cluster {
         Object::within(Kind::DAEMON_SET, &self.installation.namespace, ACCOUNT)
     }
 
-    /// A `DaemonSet` that schedules nothing: the agents are processes of the test.
+    /// Creates a `DaemonSet` that schedules nothing: the agents are processes of the test.
     pub(super) fn make_daemon_set(&mut self) -> Result<()> {
         let labels = json!({"app.kubernetes.io/name": ACCOUNT});
         let mut pod = pod_spec();
@@ -371,7 +394,7 @@ impl Cluster {
         self.make(&manifest)
     }
 
-    /// The Pod that a node's agent believes to be in; returns its name.
+    /// Creates the Pod of a node's agent, and returns its name.
     pub(super) fn make_pod(&mut self, id: NodeId) -> Result<String> {
         let owner = self.admin().get(&self.daemon_set())?;
         let owners: Vec<_> = owner
@@ -401,7 +424,7 @@ impl Cluster {
         Ok(name)
     }
 
-    /// The Node object of a node that is ready.
+    /// Returns the Node object of a ready node.
     pub(super) fn make_node(&mut self, id: NodeId) -> Result<()> {
         let name = self.node_name(id);
         self.make(&json!({

@@ -1,4 +1,4 @@
-//! Watching VIPs of a cluster from the wire and from an application at once, and what must hold of what was seen.
+//! Watches VIPs of a cluster on the wire and from an application, and checks the results.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,28 +14,28 @@ use crate::lan::Host;
 use crate::monitor::{Double, Monitor, MonitorReport};
 use crate::node;
 
-/// Where the datagrams go.
+/// Destination port of the datagrams.
 const PORT: u16 = 5000;
 
-/// What watches VIPs until it is stopped.
+/// Watch of VIPs, until it is stopped.
 #[derive(Debug)]
 pub struct Watch {
     monitor: Monitor,
     flows: BTreeMap<Ipv4Addr, Datagrams>,
 }
 
-/// What a [`Watch`] saw.
+/// Result of a [`Watch`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Seen {
-    /// On the wire.
+    /// Report from the wire.
     pub wire: MonitorReport,
-    /// By applications.
+    /// Reports of applications.
     pub felt: BTreeMap<Ipv4Addr, DatagramReport>,
 }
 
 impl Cluster {
-    /// Watches VIPs from the observer's wire and with datagrams of the client. Each VIP must be held: every node
-    /// delivers it from now on, and a first datagram has arrived when this returns.
+    /// Watches VIPs on the observer's wire and with datagrams of the client. Each VIP must be
+    /// held. Every node delivers it from now on. Returns after the first datagram has arrived.
     pub fn watch(&mut self, vips: &[Ipv4Addr]) -> Result<Watch> {
         for vip in vips {
             self.deliver(*vip)?;
@@ -49,12 +49,13 @@ impl Cluster {
         Ok(Watch { monitor, flows })
     }
 
-    /// Watches VIPs from the observer's wire only.
+    /// Watches VIPs on the observer's wire only.
     pub fn monitor(&self, vips: &[Ipv4Addr]) -> Result<Monitor> {
         Monitor::start(&self.observer, SEGMENT, vips)
     }
 
-    /// The client's datagrams to a VIP that the nodes deliver; a first one has arrived when this returns.
+    /// Starts datagrams of the client to a VIP that the
+    /// nodes deliver. Returns after the first has arrived.
     pub fn datagrams(&self, vip: Ipv4Addr) -> Result<Datagrams> {
         let hosts: Vec<&Host> = self.members.iter().map(|member| &member.host).collect();
         let datagrams = Datagrams::start(&self.client, SocketAddrV4::new(vip, PORT), &hosts)?;
@@ -62,28 +63,29 @@ impl Cluster {
         Ok(datagrams)
     }
 
-    /// Who answers for a VIP on the wire; none when nobody does, or somebody who is no node.
+    /// Returns the node that answers for a VIP on the wire, if one does.
     pub fn answered_by(&self, vip: Ipv4Addr) -> Result<Option<NodeId>> {
         let mac = node::ask(&self.observer, SEGMENT, vip)?;
         Ok(self.ids().into_iter().find(|id| Some(id.mac()) == mac))
     }
 
-    /// Waits until a VIP's claim names the node that answers for it, and returns that node.
+    /// Waits until the node that answers for a VIP is the holder in its claim, and returns it.
     pub fn wait_until_held(&self, vip: Ipv4Addr) -> Result<NodeId> {
         self.wait_for_holder(vip, "to be held", |_| true)
     }
 
-    /// The same for a given node.
+    /// Waits until this node answers for a VIP and is the holder in its claim.
     pub fn wait_until_held_by(&self, vip: Ipv4Addr, id: NodeId) -> Result<()> {
         self.wait_for_holder(vip, &format!("to be held by {id}"), |holder| holder == id).map(drop)
     }
 
-    /// The same for any node but one.
+    /// Waits until another node answers for a VIP and
+    /// is the holder in its claim. Returns that node.
     pub fn wait_until_held_by_another(&self, vip: Ipv4Addr, old: NodeId) -> Result<NodeId> {
         self.wait_for_holder(vip, &format!("to be held by another than {old}"), |holder| holder != old)
     }
 
-    /// Waits until nobody answers for a VIP and no claim for it is there.
+    /// Waits until no node answers for a VIP and its claim is gone.
     pub fn wait_until_gone(&self, vip: Ipv4Addr) -> Result<()> {
         self.admin().wait_for(PATIENCE, &self.virtual_ip(vip), "to be gone", |claim| claim.is_none())?;
         let silent = || Ok(node::ask(&self.observer, SEGMENT, vip)?.is_none().then_some(()));
@@ -103,30 +105,30 @@ impl Cluster {
 }
 
 impl Watch {
-    /// Notes in the timeline what is done now, and returns the instant.
+    /// Records a step in the timeline, and returns the time.
     pub fn step(&self, what: impl Into<String>) -> SystemTime {
         self.monitor.note(what)
     }
 
-    /// What watches the wire.
+    /// Returns the monitor of the wire.
     pub fn monitor(&self) -> &Monitor {
         &self.monitor
     }
 
-    /// Lets time pass in which nothing is to happen, or something that is judged afterwards.
+    /// Lets time pass.
     pub fn let_pass(&self, duration: Duration) -> Result<()> {
         let end = Instant::now() + duration;
         interrupt::wait(duration, "time to pass", || Ok((Instant::now() >= end).then_some(())))
     }
 
-    /// Waits until a datagram to a VIP that is sent from now on is received by a node.
+    /// Waits until a node receives a datagram to a VIP that is sent from now on.
     pub fn wait_until_received_by(&self, vip: Ipv4Addr, id: NodeId) -> Result<()> {
         let flow = self.flows.get(&vip).with_context(|| format!("{vip} is not watched"))?;
         flow.wait_until_received_by(&id.to_string(), PATIENCE)?;
         Ok(())
     }
 
-    /// Ends it, and returns what was seen.
+    /// Stops watching, and returns the result.
     pub fn stop(self) -> Result<Seen> {
         let flows = self.flows.into_iter().map(|(vip, flow)| Ok((vip, flow.stop()?)));
         let felt = flows.collect::<Result<_>>()?;
@@ -135,7 +137,8 @@ impl Watch {
 }
 
 impl Seen {
-    /// Fails unless every request was answered, never by two at once, and every datagram arrived.
+    /// Fails unless every request was answered, never by
+    /// two nodes at once, and every datagram arrived.
     pub fn check_seamless(&self, vip: Ipv4Addr) -> Result<()> {
         let wire = self.wire.vip(vip)?;
         let felt = self.felt(vip)?;
@@ -146,13 +149,13 @@ impl Seen {
         Ok(())
     }
 
-    /// The same as an assertion.
+    /// Panics unless the check succeeds.
     #[track_caller]
     pub fn assert_seamless(&self, vip: Ipv4Addr) {
         held(self.check_seamless(vip));
     }
 
-    /// Fails unless datagrams flowed again, for good, within `limit` from an instant on.
+    /// Fails unless datagrams flowed again within `limit` of an instant, and went on.
     pub fn check_flows_again(&self, vip: Ipv4Addr, from: SystemTime, limit: Duration) -> Result<()> {
         let again = self.felt(vip)?.flows_for_good_after(from);
         let again = again.with_context(|| format!("datagrams to {vip} never flowed again:\n{self}"))?;
@@ -163,27 +166,28 @@ impl Seen {
         Ok(())
     }
 
-    /// The same as an assertion.
+    /// Panics unless the check succeeds.
     #[track_caller]
     pub fn assert_flows_again(&self, vip: Ipv4Addr, from: SystemTime, limit: Duration) {
         held(self.check_flows_again(vip, from, limit));
     }
 
-    /// Fails when two answered at once.
+    /// Fails if two nodes answered at once.
     pub fn check_no_doubles(&self, vip: Ipv4Addr) -> Result<()> {
         ensure!(self.wire.vip(vip)?.doubles().is_empty(), "{vip} was answered by two at once:\n{self}");
         Ok(())
     }
 
-    /// The same as an assertion: what must hold under the policy `stop`.
+    /// Panics unless the check succeeds. It must under the policy `stop`.
     #[track_caller]
     pub fn assert_no_doubles(&self, vip: Ipv4Addr) {
         held(self.check_no_doubles(vip));
     }
 
-    /// Fails when a request was answered by two that was sent after `new` had announced the VIP, from an instant on,
-    /// or when `new` never did. That the observer has heard the announcement does not say that the switch has brought it
-    /// to everybody: where the machine stood still then, that time is allowed for.
+    /// Fails if `new` has not announced the VIP since an instant, or if two nodes answered a
+    /// request that was sent after the announcement. Allows for the time in which the machine stood
+    /// still then, because the switch may deliver the announcement to others later than to the
+    /// observer.
     pub fn check_no_doubles_after_announcement(
         &self,
         vip: Ipv4Addr,
@@ -199,7 +203,7 @@ impl Seen {
         Ok(())
     }
 
-    /// The same as an assertion: what must hold under the policy `hold`.
+    /// Panics unless the check succeeds. It must under the policy `hold`.
     #[track_caller]
     pub fn assert_no_doubles_after_announcement(&self, vip: Ipv4Addr, new: NodeId, from: SystemTime) {
         held(self.check_no_doubles_after_announcement(vip, new, from));
@@ -219,7 +223,7 @@ impl fmt::Display for Seen {
     }
 }
 
-/// Turns what does not hold into a failed assertion, at the caller's place.
+/// Panics at the caller's place if a check failed.
 #[track_caller]
 fn held(checked: Result<()>) {
     if let Err(failure) = checked {

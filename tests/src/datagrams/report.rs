@@ -1,4 +1,4 @@
-//! Which datagrams arrived, where and when, and what can be read from it.
+//! Reports which datagrams arrived, where and when.
 
 #[cfg(test)]
 mod tests;
@@ -11,48 +11,48 @@ use std::time::{Duration, SystemTime};
 
 use super::INTERVAL;
 
-/// What became of the datagrams of one flow. `Display` is a summary for failure messages.
+/// Report of the datagrams of one flow. `Display` is a summary for failure messages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DatagramReport {
-    /// Where they were sent to.
+    /// Destination.
     pub target: SocketAddrV4,
-    /// When each was sent, by number.
+    /// Send times, by number.
     pub sent: Vec<SystemTime>,
-    /// What was received, in the order in which the nodes came to write it down.
+    /// Received datagrams, in the order in which the nodes recorded them.
     pub received: Vec<Received>,
 }
 
-/// A datagram that a node received.
+/// Received datagram.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Received {
     /// Its number.
     pub number: usize,
     /// The name of the node.
     pub node: String,
-    /// When the node's kernel received it.
+    /// Time at which the node's kernel received it.
     pub at: SystemTime,
 }
 
-/// Datagrams in a row that were lost.
+/// Run of lost datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interruption {
     /// The number of the first of them.
     pub first: usize,
     /// When it was sent.
     pub from: SystemTime,
-    /// When the next one was sent that arrived; none when there was none.
+    /// Send time of the next datagram that arrived, if any did.
     pub until: Option<SystemTime>,
-    /// How many they are.
+    /// Number of lost datagrams.
     pub lost: u32,
 }
 
 impl Interruption {
-    /// The time that the lost datagrams prove: as many intervals as there are.
+    /// Returns the time that the lost datagrams prove: one interval for each.
     pub fn proven(&self) -> Duration {
         INTERVAL * self.lost
     }
 
-    /// The time from the first lost datagram to the next one that arrived.
+    /// Returns the time from the first lost datagram to the next one that arrived.
     pub fn elapsed(&self) -> Option<Duration> {
         self.until.map(|until| until.duration_since(self.from).unwrap_or_default())
     }
@@ -68,13 +68,13 @@ impl DatagramReport {
         last.is_none_or(|last| self.received.iter().rev().any(|received| received.number == last))
     }
 
-    /// The numbers of those that no node has received.
+    /// Returns the numbers of those that no node has received.
     pub fn lost(&self) -> Vec<usize> {
         let received = self.numbers_received();
         (0..self.sent.len()).filter(|number| !received.contains(number)).collect()
     }
 
-    /// How many arrived at each node.
+    /// Returns the number of datagrams that arrived at each node.
     pub fn received_by(&self) -> BTreeMap<&str, usize> {
         let mut counts = BTreeMap::new();
         for received in &self.received {
@@ -83,7 +83,8 @@ impl DatagramReport {
         counts
     }
 
-    /// The nodes in the order in which they took turns, each with the first datagram that it received then.
+    /// Returns the nodes in the order in which they took over,
+    /// each with the first datagram that it received then.
     pub fn turns(&self) -> Vec<&Received> {
         let mut in_order: Vec<_> = self.received.iter().collect();
         in_order.sort_by_key(|received| received.number);
@@ -91,7 +92,7 @@ impl DatagramReport {
         in_order
     }
 
-    /// Runs of lost datagrams, longest first.
+    /// Returns the runs of lost datagrams, longest first.
     pub fn interruptions(&self) -> Vec<Interruption> {
         let received = self.numbers_received();
         let mut interruptions = Vec::new();
@@ -109,12 +110,12 @@ impl DatagramReport {
         interruptions
     }
 
-    /// The longest time in which every datagram was lost, as the lost ones prove it.
+    /// Returns the longest time in which every datagram was lost, as far as the lost ones prove it.
     pub fn longest_interruption(&self) -> Duration {
         self.interruptions().first().map(Interruption::proven).unwrap_or_default()
     }
 
-    /// The time from an instant until a datagram is received that was sent after it.
+    /// Returns the time from an instant until a datagram arrives that was sent after it.
     pub fn first_received_after(&self, instant: SystemTime) -> Option<Duration> {
         let sent_after =
             |received: &&Received| self.sent.get(received.number).is_some_and(|sent| *sent >= instant);
@@ -122,8 +123,8 @@ impl DatagramReport {
         Some(first.duration_since(instant).unwrap_or_default())
     }
 
-    /// The time from an instant until datagrams flow for good: until the first one is sent after which none is lost.
-    /// None when the last one is lost.
+    /// Returns the time from an instant until the send time of the first datagram
+    /// after which none is lost. Returns `None` if the last one is lost.
     pub fn flows_for_good_after(&self, instant: SystemTime) -> Option<Duration> {
         let last_lost = self.lost().pop();
         let first = last_lost.map_or(0, |last| last + 1);
@@ -131,7 +132,8 @@ impl DatagramReport {
         Some(from.duration_since(instant).unwrap_or_default())
     }
 
-    /// The datagrams that were sent from `from` on and before `to`: their numbers, and how many of them were lost.
+    /// Returns the numbers of the datagrams sent between
+    /// `from` and `to`, and how many of them were lost.
     pub fn lost_between(&self, from: SystemTime, to: SystemTime) -> Vec<usize> {
         let within = |number: &usize| (from..to).contains(&self.sent[*number]);
         self.lost().into_iter().filter(within).collect()

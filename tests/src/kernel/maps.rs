@@ -1,4 +1,4 @@
-//! Typed access to the maps of a loaded program.
+//! Reads and writes the maps of a loaded program.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use vipward_common::{
     VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, YieldTotal, filter_bit, maps,
 };
 
-/// aya wants its own marker trait on keys and values, which byte arrays have.
+/// aya requires its own marker trait of keys and values; byte arrays implement it.
 type Bytes<T> = <T as AsBytes>::Bytes;
 
 trait AsBytes: Sized {
@@ -39,7 +39,7 @@ as_bytes!(
     Offender
 );
 
-/// The maps of a loaded program, and what [`Maps::reset`] has to take back.
+/// Maps of a loaded program, and the changes for [`Maps::reset`] to undo.
 pub struct Maps {
     vips: HashMap<MapData, Bytes<VipKey>, Bytes<VipEntry>>,
     links: HashMap<MapData, u32, Bytes<Link>>,
@@ -92,7 +92,7 @@ impl Maps {
         Ok(maps)
     }
 
-    /// Empties everything that was set since the last time; frames run meanwhile stay counted in `counters`.
+    /// Undoes all changes since the last reset. `counters` keep counting.
     pub fn reset(&mut self) -> Result<()> {
         let used = std::mem::take(&mut self.used);
         for key in used.keys {
@@ -127,7 +127,7 @@ impl Maps {
         Ok(())
     }
 
-    /// Sets an entry, and the address's bit in the filter.
+    /// Sets an entry and the address's bit in the filter.
     pub fn set_entry(&mut self, key: VipKey, entry: &VipEntry) -> Result<()> {
         self.used.keys.push(key);
         self.used.slots.push(entry.slot);
@@ -135,12 +135,12 @@ impl Maps {
         self.replace_entry(key, entry)
     }
 
-    /// Sets an entry that is there already: one system call.
+    /// Replaces an existing entry with one system call.
     pub fn replace_entry(&mut self, key: VipKey, entry: &VipEntry) -> Result<()> {
         Ok(self.vips.insert(raw(&key), raw(entry), 0)?)
     }
 
-    /// Sets or clears an address's bit in the filter, which it may share with others.
+    /// Sets or clears an address's bit in the filter. Addresses may share a bit.
     pub fn set_filter(&mut self, addr: [u8; 4], set: bool) -> Result<()> {
         let bit = filter_bit(addr);
         let (word, mask) = (bit / 64, 1 << (bit % 64));
@@ -155,7 +155,7 @@ impl Maps {
         Ok(self.links.insert(ifindex, raw(&Link { mac: mac.0, _pad: 0 }), 0)?)
     }
 
-    /// Makes a MAC a peer's on the segment of an interface.
+    /// Adds the MAC of a peer on the segment of an interface.
     pub fn set_peer(&mut self, ifindex: u32, mac: MacAddr) -> Result<()> {
         let key = PeerKey { ifindex, mac: mac.0, _pad: 0 };
         self.used.peers.push(key);
@@ -167,13 +167,14 @@ impl Maps {
         Ok(self.fence.set(0, raw(&fence), 0)?)
     }
 
-    /// The frames counted by outcome, on all CPUs.
+    /// Returns the number of frames by outcome, summed over all CPUs.
     pub fn counters(&self) -> Result<Counters> {
         let values = self.counters.get(&0, 0)?;
         Ok(values.iter().map(|bytes| pod_read_unaligned(bytes)).fold(Counters::default(), Counters::plus))
     }
 
-    /// What was counted about the VIP of one slot, on all CPUs; nothing for slots without counters.
+    /// Returns the counters of the VIP in a slot, summed
+    /// over all CPUs; zero for slots without counters.
     pub fn vip_counters(&self, slot: u32) -> Result<VipCounters> {
         if slot >= VIP_COUNTER_SLOTS {
             return Ok(VipCounters::default());
@@ -189,29 +190,29 @@ impl Maps {
         }))
     }
 
-    /// The state of one slot.
+    /// Returns the state of one slot.
     pub fn vip_state(&self, slot: u32) -> Result<VipState> {
         Ok(pod_read_unaligned(&self.vip_state.get(&slot, 0)?))
     }
 
-    /// Writes the state of one slot, which only the program does outside of tests.
+    /// Writes the state of one slot. Outside tests only the program writes it.
     pub fn set_vip_state(&mut self, slot: u32, state: VipState) -> Result<()> {
         self.used.slots.push(slot);
         Ok(self.vip_state.set(slot, raw(&state), 0)?)
     }
 
-    /// How many entries have yielded.
+    /// Returns the number of entries that have yielded.
     pub fn yields(&self) -> Result<u64> {
         let total: YieldTotal = pod_read_unaligned(&self.yields.get(&0, 0)?);
         Ok(total.total)
     }
 
-    /// Sets how many entries have yielded, which only the program does outside of tests.
+    /// Sets the number of entries that have yielded. Outside tests only the program writes it.
     pub fn set_yields(&mut self, total: u64) -> Result<()> {
         Ok(self.yields.set(0, raw(&YieldTotal { total }), 0)?)
     }
 
-    /// Who has claimed which VIP.
+    /// Returns the MACs that have claimed a VIP, with the VIP.
     pub fn offenders(&self) -> Result<BTreeMap<OffenderKey, Offender>> {
         let one = |element: Result<(Bytes<OffenderKey>, Bytes<Offender>), MapError>| {
             let (key, value) = element?;
@@ -221,7 +222,7 @@ impl Maps {
         self.offenders.iter().map(one).collect()
     }
 
-    /// The events told since the last call.
+    /// Returns the events since the last call.
     pub fn events(&mut self) -> Result<Vec<Event>> {
         let mut events = Vec::new();
         while let Some(record) = self.events.next() {
@@ -239,7 +240,7 @@ fn raw<T: NoUninit, const N: usize>(value: &T) -> [u8; N] {
     bytes
 }
 
-/// A key may have been set twice, or have been refused.
+/// A key may be set twice, or may have been refused.
 fn absent_is_fine(removed: Result<(), MapError>) -> Result<()> {
     match removed {
         Ok(()) | Err(MapError::KeyNotFound) => Ok(()),
@@ -248,7 +249,7 @@ fn absent_is_fine(removed: Result<(), MapError>) -> Result<()> {
     }
 }
 
-/// The counters that differ, by name, and by how much.
+/// Returns the names of the counters that differ, and the differences.
 pub fn moved(before: &Counters, after: &Counters) -> Vec<(&'static str, u64)> {
     let by_outcome =
         Outcome::ALL.iter().map(|outcome| (outcome.name(), before.get(*outcome), after.get(*outcome)));

@@ -1,4 +1,4 @@
-//! A host on a LAN: its interfaces, its addresses, what it believes, what runs on it.
+//! Owns a host on a LAN: its interfaces, addresses, neighbour table, sysctls and processes.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -18,12 +18,12 @@ use crate::arp::Mac;
 use crate::process::{Process, SpawnOptions};
 use crate::wait::wait_for;
 
-/// The kernel asks three times, a second apart; give it that and some more.
+/// Time for the kernel to resolve a neighbour: it asks three times, a second apart.
 const RESOLVE_LIMIT: Duration = Duration::from_secs(5);
-/// The discard port (RFC 863): nobody listens.
+/// The discard port (RFC 863), on which nothing listens.
 const DISCARD: u16 = 9;
 
-/// An interface to be made on a host.
+/// Interface to create on a host.
 #[derive(Clone, Debug)]
 pub struct Nic {
     pub(super) name: String,
@@ -32,29 +32,29 @@ pub struct Nic {
 }
 
 impl Nic {
-    /// eth0 with this address, and a hardware address of the kernel's choice.
+    /// Returns eth0 with this address and a hardware address that the kernel chooses.
     pub fn new(address: Ipv4Net) -> Self {
         Self { addresses: vec![address], ..Self::bare() }
     }
 
-    /// eth0 without an IP address.
+    /// Returns eth0 without an IP address.
     pub fn bare() -> Self {
         Self { name: "eth0".to_owned(), mac: None, addresses: Vec::new() }
     }
 
-    /// The same with another name.
+    /// Changes the name.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         Self { name: name.to_owned(), ..self }
     }
 
-    /// The same with this hardware address.
+    /// Sets the hardware address.
     #[must_use]
     pub fn mac(self, mac: Mac) -> Self {
         Self { mac: Some(mac), ..self }
     }
 
-    /// The same with one more address.
+    /// Adds an address.
     #[must_use]
     pub fn address(mut self, address: Ipv4Net) -> Self {
         self.addresses.push(address);
@@ -62,7 +62,7 @@ impl Nic {
     }
 }
 
-/// A host: a network namespace, with cables to switches or to other hosts. Clones are the same host.
+/// Host: a network namespace with cables to switches or other hosts. Clones are the same host.
 #[derive(Clone, Debug)]
 pub struct Host(pub(super) Arc<Inner>);
 
@@ -70,55 +70,55 @@ pub struct Host(pub(super) Arc<Inner>);
 pub(super) struct Inner {
     pub(super) name: String,
     pub(super) namespace: NetNs,
-    /// Where the other end of each cable is: namespace and interface, by the NIC's name when it was plugged in.
+    /// Far end of each cable, namespace and interface, by the first name of the NIC.
     cables: Mutex<BTreeMap<String, (NetNs, String)>>,
 }
 
 impl Host {
-    /// A host without a cable.
+    /// Makes a host without a cable.
     pub fn new(name: &str) -> Result<Self> {
         let namespace = NetNs::new().with_context(|| format!("failed to make host {name}"))?;
         Ok(Self(Arc::new(Inner { name: name.to_owned(), namespace, cables: Mutex::default() })))
     }
 
-    /// Its name, for messages and for `ip netns`.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// Its network namespace.
+    /// Returns its network namespace.
     pub fn namespace(&self) -> &NetNs {
         &self.0.namespace
     }
 
-    /// Runs `work` on a thread inside the host's network namespace, and waits for it.
+    /// Runs `work` on a thread in the host's network namespace, and waits for it.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         self.0.namespace.run(work)
     }
 
-    /// A command whose child will run on this host.
+    /// Returns a command whose process will run on this host.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         self.0.namespace.adopt(&mut command);
         command
     }
 
-    /// Starts a command of [`Host::command`]; it is killed when the value is dropped.
+    /// Starts a command of [`Host::command`]. Dropping the process kills it.
     pub fn spawn(&self, command: Command) -> Result<Process> {
         Process::spawn(command, &SpawnOptions::default()).with_context(|| format!("on host {}", self.name()))
     }
 
-    /// What the kernel says about an interface.
+    /// Returns the state of an interface.
     pub fn link(&self, interface: &str) -> Result<Link> {
         self.here(self.0.namespace.link(interface))
     }
 
-    /// The hardware address of an interface.
+    /// Returns the hardware address of an interface.
     pub fn mac(&self, interface: &str) -> Result<Mac> {
         Ok(self.link(interface)?.mac)
     }
 
-    /// The first IPv4 address of an interface.
+    /// Returns the first IPv4 address of an interface.
     pub fn address(&self, interface: &str) -> Result<Ipv4Addr> {
         let addresses = self.here(self.0.namespace.addresses(interface))?;
         let first = addresses.first().map(Ipv4Net::addr);
@@ -145,18 +145,18 @@ impl Host {
         self.here(self.0.namespace.set_up(interface, up))
     }
 
-    /// Renames an interface. [`Host::set_carrier`] goes on knowing it by its first name.
+    /// Renames an interface. [`Host::set_carrier`] still takes the first name.
     pub fn rename(&self, interface: &str, new: &str) -> Result<()> {
         self.here(self.0.namespace.rename(interface, new))
     }
 
-    /// Deletes an interface, and with it the cable and the port at its other end.
+    /// Deletes an interface with its cable and the port at the other end.
     pub fn delete_link(&self, interface: &str) -> Result<()> {
         self.here(self.0.namespace.delete_link(interface))
     }
 
-    /// Gives or takes carrier by setting the other end of the cable up or down. An interface that is up is ready for
-    /// traffic again when this returns.
+    /// Gives or takes carrier by setting the other end of the cable up or
+    /// down. Returns when an interface that is up is ready for traffic.
     pub fn set_carrier(&self, nic: &str, carrier: bool) -> Result<()> {
         let far = self.cables().get(nic).cloned();
         let (namespace, port) = self.here(far.with_context(|| format!("no cable was plugged into {nic}")))?;
@@ -165,12 +165,12 @@ impl Host {
         if up_again { self.here(namespace.wait_until_ready(&port)) } else { Ok(()) }
     }
 
-    /// The neighbour entries of an interface.
+    /// Returns the neighbour entries of an interface.
     pub fn neighbours(&self, interface: &str) -> Result<Vec<Neighbour>> {
         self.here(self.0.namespace.neighbours(interface))
     }
 
-    /// The neighbour entry for `address`.
+    /// Returns the neighbour entry for `address`.
     pub fn neighbour(&self, interface: &str, address: Ipv4Addr) -> Result<Option<Neighbour>> {
         self.here(self.0.namespace.neighbour(interface, address))
     }
@@ -191,7 +191,7 @@ impl Host {
         self.here(self.0.namespace.flush_neighbours(interface))
     }
 
-    /// Makes the host's kernel resolve `address`, by sending it a datagram, and returns what it believes.
+    /// Makes the host's kernel resolve `address` with a datagram, and returns the MAC.
     pub fn resolve(&self, address: Ipv4Addr) -> Result<Mac> {
         let what = format!("{} to resolve {address}", self.name());
         let interface = self.interface_towards(address)?;
@@ -207,7 +207,7 @@ impl Host {
         })
     }
 
-    /// Reads a sysctl; `key` is a path below /proc/sys, as in `net/ipv4/conf/eth0/arp_ignore`.
+    /// Reads a sysctl. `key` is a path below /proc/sys, such as `net/ipv4/conf/eth0/arp_ignore`.
     pub fn sysctl(&self, key: &str) -> Result<String> {
         let value = self.run(|| fs::read_to_string(format!("/proc/sys/{key}")));
         let value = self.here(value.with_context(|| format!("failed to read sysctl {key}")))?;

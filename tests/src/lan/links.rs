@@ -1,4 +1,4 @@
-//! Links and addresses inside one namespace, by rtnetlink.
+//! Manages links and addresses of a namespace with rtnetlink.
 
 use std::net::IpAddr;
 use std::os::fd::AsRawFd;
@@ -18,24 +18,24 @@ use super::netns::NetNs;
 use crate::arp::Mac;
 use crate::wait::wait_until;
 
-/// The kernel's link watcher may be a second late.
+/// Time limit for a link to become ready: the kernel's link watcher may be a second late.
 const READY_LIMIT: Duration = Duration::from_secs(10);
 
-/// One interface as the kernel reports it.
+/// Interface as the kernel reports it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Link {
     /// ifindex.
     pub index: u32,
     /// Its name.
     pub name: String,
-    /// Its hardware address; zero when it has none.
+    /// Hardware address; zero if it has none.
     pub mac: Mac,
     /// Whether it is administratively up.
     pub up: bool,
     /// Whether it has carrier.
     pub carrier: bool,
-    /// Whether it is ready for traffic: a port of a bridge forwards, any other has carrier and its queue runs, which
-    /// the kernel sees to a little after carrier has come.
+    /// Whether it is ready for traffic. A bridge port must forward. Any other interface
+    /// needs carrier and a running queue, which the kernel starts a little after carrier.
     pub ready: bool,
 }
 
@@ -63,7 +63,7 @@ impl From<LinkMessage> for Link {
     }
 }
 
-/// Whether what is said about a link does not keep traffic from it, as the state of a bridge's port can.
+/// Returns whether an attribute allows traffic. The state of a bridge port may not.
 fn lets_traffic_pass(info: &LinkInfo) -> bool {
     let LinkInfo::PortData(InfoPortData::BridgePort(attributes)) = info else { return true };
     attributes.iter().all(|attribute| match attribute {
@@ -72,7 +72,7 @@ fn lets_traffic_pass(info: &LinkInfo) -> bool {
     })
 }
 
-/// The other end of a new veth.
+/// Far end of a new veth.
 pub(super) struct FarEnd<'a> {
     pub namespace: &'a NetNs,
     pub name: &'a str,
@@ -80,13 +80,13 @@ pub(super) struct FarEnd<'a> {
 }
 
 impl NetNs {
-    /// All interfaces.
+    /// Returns all interfaces.
     pub fn links(&self) -> Result<Vec<Link>> {
         self.netlink(async |handle| handle.link().get().execute().map_ok(Link::from).try_collect().await)
             .context("failed to list the interfaces")
     }
 
-    /// The interface of that name.
+    /// Returns the interface of that name.
     pub fn link(&self, name: &str) -> Result<Link> {
         self.netlink(async |handle| handle.link().get().match_name(name).execute().try_next().await)
             .and_then(|message| message.context("the kernel's answer is empty"))
@@ -100,7 +100,7 @@ impl NetNs {
             .with_context(|| format!("failed to set {name} {}", if up { "up" } else { "down" }))
     }
 
-    /// Waits until an interface is ready for traffic: frames sent before are lost.
+    /// Waits until an interface is ready for traffic. Earlier frames would be lost.
     pub fn wait_until_ready(&self, name: &str) -> Result<()> {
         wait_until(READY_LIMIT, &format!("{name} to be ready for traffic"), || Ok(self.link(name)?.ready))
     }
@@ -123,7 +123,7 @@ impl NetNs {
             .with_context(|| format!("failed to make {name} a port of {bridge}"))
     }
 
-    /// Deletes an interface; a veth takes its other end with it.
+    /// Deletes an interface. A veth's other end goes with it.
     pub fn delete_link(&self, name: &str) -> Result<()> {
         let index = self.link(name)?.index;
         self.netlink(async |handle| handle.link().del(index).execute().await)
@@ -159,7 +159,7 @@ impl NetNs {
         .with_context(|| format!("failed to remove {address} from {name}"))
     }
 
-    /// The IPv4 addresses of an interface.
+    /// Returns the IPv4 addresses of an interface.
     pub fn addresses(&self, name: &str) -> Result<Vec<Ipv4Net>> {
         let index = self.link(name)?.index;
         let messages: Vec<_> = self
@@ -180,7 +180,8 @@ impl NetNs {
             .collect())
     }
 
-    /// A bridge that forwards from the first frame on: no STP, no forward delay, no multicast snooping.
+    /// Makes a bridge that forwards from the first frame
+    /// on: no STP, forward delay or multicast snooping.
     pub(super) fn add_bridge(&self, name: &str) -> Result<()> {
         let bridge = LinkBridge::new(name)
             .stp_state(BridgeStpState::Disabled)
@@ -191,7 +192,8 @@ impl NetNs {
             .with_context(|| format!("failed to make bridge {name}"))
     }
 
-    /// A veth from here to `far`; both ends are made in their place, so that no name can clash on the way.
+    /// Makes a veth from here to `far`. Each end is created
+    /// in its namespace, so that names cannot clash.
     pub(super) fn add_veth(&self, name: &str, mac: Option<Mac>, far: &FarEnd<'_>) -> Result<()> {
         let peer = LinkUnspec::new_with_name(far.name).setns_by_fd(far.namespace.as_fd().as_raw_fd());
         let peer = with_mac(peer, far.mac).build();

@@ -1,4 +1,4 @@
-//! Names for namespaces, so that a person can look into them with `ip netns exec`.
+//! Names network namespaces for `ip netns exec`.
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -13,22 +13,22 @@ use nix::unistd::Pid;
 
 use super::netns::NetNs;
 
-/// Where `ip netns` looks.
+/// Directory of `ip netns`.
 const DIRECTORY: &str = "/run/netns";
 
-/// Names in /run/netns; they go when the value is dropped, unless they are left.
+/// Names in /run/netns. Dropping the value removes them, unless they are left.
 #[derive(Debug, Default)]
 pub struct NamedNamespaces {
     names: Vec<String>,
 }
 
 impl NamedNamespaces {
-    /// The names, as `ip netns exec` takes them.
+    /// Returns the names, as `ip netns exec` takes them.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Leaves the names, and with them the namespaces, until [`remove_named`].
+    /// Leaves the names and the namespaces for [`remove_named`].
     pub fn leave(mut self) -> Vec<String> {
         std::mem::take(&mut self.names)
     }
@@ -54,8 +54,8 @@ impl Drop for NamedNamespaces {
     }
 }
 
-/// Removes what was left of LANs of that name by [`NamedNamespaces::leave`]: kills what runs in the namespaces and
-/// unnames them. Returns the names.
+/// Removes namespaces of a LAN that [`NamedNamespaces::leave`] left:
+/// kills their processes and removes their names. Returns the names.
 pub fn remove_named(lan: &str) -> Result<Vec<String>> {
     crate::require_root()?;
     let prefix = prefix(lan);
@@ -75,7 +75,7 @@ pub fn remove_named(lan: &str) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// What the names of a LAN's namespaces begin with; the pid and the host follow.
+/// Returns the prefix of a LAN's namespaces; pid and host follow.
 pub(super) fn prefix(lan: &str) -> String {
     format!("vw-{lan}-")
 }
@@ -86,7 +86,7 @@ fn path_of(name: &str) -> PathBuf {
 
 fn remove_name(path: &Path) -> Result<()> {
     match umount2(path, MntFlags::MNT_DETACH) {
-        // Not mounted: the name was made, and binding the namespace to it failed.
+        // The name exists without a mount if binding the namespace failed.
         Ok(()) | Err(Errno::EINVAL) => {}
         Err(error) => return Err(error).with_context(|| format!("failed to unmount {}", path.display())),
     }
@@ -99,7 +99,7 @@ fn kill_processes_in(namespace: &Path) -> Result<()> {
     for entry in fs::read_dir("/proc").context("failed to list /proc")? {
         let entry = entry?;
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        // A process that has ended meanwhile has no namespace, and needs no signal.
+        // A process that has ended has no namespace.
         if inode(&entry.path().join("ns/net")) == Ok(wanted) {
             match kill(Pid::from_raw(pid), Signal::SIGKILL) {
                 Ok(()) | Err(Errno::ESRCH) => {}

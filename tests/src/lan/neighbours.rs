@@ -1,4 +1,4 @@
-//! The neighbour table of one namespace: what it believes about who is where.
+//! Reads and writes the neighbour table of a namespace.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -11,14 +11,14 @@ use rtnetlink::packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, N
 use super::netns::NetNs;
 use crate::arp::Mac;
 
-/// One entry of a neighbour table.
+/// Neighbour entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Neighbour {
-    /// Whose entry it is.
+    /// Address of the neighbour.
     pub address: Ipv4Addr,
-    /// Where it is believed to be; none while that is being asked, or was asked in vain.
+    /// MAC of the neighbour; `None` while it is unresolved.
     pub mac: Option<Mac>,
-    /// How far that is believed.
+    /// State of the entry.
     pub state: NeighbourState,
 }
 
@@ -37,13 +37,13 @@ impl Neighbour {
 }
 
 impl NetNs {
-    /// The IPv4 neighbours seen through an interface.
+    /// Returns the IPv4 neighbours seen through an interface.
     pub fn neighbours(&self, interface: &str) -> Result<Vec<Neighbour>> {
         let messages = self.neighbour_messages(interface)?;
         Ok(messages.iter().filter_map(Neighbour::read).collect())
     }
 
-    /// The entry for `address`.
+    /// Returns the entry for `address`.
     pub fn neighbour(&self, interface: &str, address: Ipv4Addr) -> Result<Option<Neighbour>> {
         Ok(self.neighbours(interface)?.into_iter().find(|neighbour| neighbour.address == address))
     }

@@ -1,4 +1,4 @@
-//! A network namespace without a name: kept alive by a file descriptor, gone with the last one.
+//! Owns a network namespace without a name. It ends with the last descriptor.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,15 +15,15 @@ use anyhow::{Context, Result};
 use nix::sched::{CloneFlags, setns, unshare};
 use rtnetlink::Handle;
 
-/// The calling thread's namespace; `/proc/self` would be the main thread's.
+/// Namespace of the calling thread; `/proc/self` has that of the main thread.
 const OWN: &str = "/proc/thread-self/ns/net";
 
-/// A network namespace. Clones are the same namespace.
+/// Network namespace. Clones are the same namespace.
 #[derive(Clone, Debug)]
 pub struct NetNs(Arc<File>);
 
 impl NetNs {
-    /// A new namespace: lo up, IPv6 off (so that the wire is quiet), nothing else.
+    /// Makes a namespace with lo up and, for a quiet wire, IPv6 off.
     pub fn new() -> Result<Self> {
         crate::require_root()?;
         let file = on_own_thread(|| {
@@ -36,10 +36,9 @@ impl NetNs {
         Ok(namespace)
     }
 
-    /// Runs `work` on a thread inside the namespace, and waits for it; a panic comes through.
-    ///
-    /// Sockets that `work` opens, and `/proc/sys/net`, are those of the namespace. Mounts and everything else
-    /// stay what they were.
+    /// Runs `work` on a thread in the namespace, and waits for it. Passes on a panic.
+    /// Sockets that `work` opens and `/proc/sys/net` belong to
+    /// the namespace. Everything else, such as mounts, stays.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         on_own_thread(|| {
             setns(&self.0, CloneFlags::CLONE_NEWNET)
@@ -48,7 +47,7 @@ impl NetNs {
         })
     }
 
-    /// Runs rtnetlink requests inside the namespace.
+    /// Runs rtnetlink requests in the namespace.
     pub fn netlink<T: Send>(
         &self,
         requests: impl AsyncFnOnce(Handle) -> Result<T, rtnetlink::Error> + Send,
@@ -63,7 +62,7 @@ impl NetNs {
         })
     }
 
-    /// Puts the child that `command` will start into the namespace.
+    /// Makes `command` start its process in the namespace.
     pub fn adopt(&self, command: &mut Command) {
         let file = Arc::clone(&self.0);
         // SAFETY: between fork and exec the closure makes one system call and allocates nothing.
@@ -72,18 +71,18 @@ impl NetNs {
         }
     }
 
-    /// The number by which `/proc/PID/ns/net` names the namespace.
+    /// Returns the inode number in `/proc/PID/ns/net`.
     pub fn inode(&self) -> Result<u64> {
         Ok(self.0.metadata().context("failed to stat a network namespace")?.ino())
     }
 
-    /// The descriptor that keeps the namespace.
+    /// Returns the descriptor that keeps the namespace.
     pub fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.0.as_fd()
     }
 }
 
-/// Namespaces belong to threads: whatever changes its own does so on a thread that ends with it.
+/// Runs `work` on a thread of its own, which may change its namespace.
 fn on_own_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| scope.spawn(work).join()).unwrap_or_else(|cause| panic::resume_unwind(cause))
 }

@@ -1,4 +1,4 @@
-//! What a monitor saw of each VIP, and what can be read from it.
+//! Reports gaps, double answers, moves and announcements of each VIP.
 
 #[cfg(test)]
 mod tests;
@@ -14,118 +14,118 @@ use super::INTERVAL;
 use crate::arp::Mac;
 use crate::probe::{Answerer, Request};
 
-/// Who answers again within this time, although another has answered meanwhile, has not moved away and back: both
-/// answer at once.
+/// A MAC that answers again within this time, after another has answered, counts as
+/// answering at the same time as the other, and not as having moved away and back.
 const OVERLAP: Duration = Duration::from_secs(2);
 
-/// What a monitor saw. `Display` is a table of what happened when.
+/// Report of a monitor. `Display` is a timeline.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MonitorReport {
-    /// When it began.
+    /// Time at which the monitor started.
     pub started: SystemTime,
-    /// What was seen of each VIP.
+    /// Report of each VIP.
     pub vips: BTreeMap<Ipv4Addr, VipReport>,
-    /// What the test did meanwhile.
+    /// Steps of the test.
     pub notes: Vec<Note>,
 }
 
-/// Something that a test did.
+/// Step of a test.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Note {
-    /// When.
+    /// Time.
     pub at: SystemTime,
-    /// What.
+    /// Description.
     pub text: String,
 }
 
-/// What was seen of one VIP.
+/// Report of one VIP.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VipReport {
-    /// Which.
+    /// VIP.
     pub vip: Ipv4Addr,
-    /// When the monitor began.
+    /// Time at which the monitor started.
     pub started: SystemTime,
-    /// The requests, in the order in which they were sent.
+    /// Requests, in the order of sending.
     pub requests: Vec<Request>,
-    /// The announcements, in the order in which they came.
+    /// Announcements, in the order of arrival.
     pub announcements: Vec<Announcement>,
 }
 
-/// Requests in a row that were not answered.
+/// Run of unanswered requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Gap {
-    /// When the first of them was sent.
+    /// Send time of the first.
     pub from: SystemTime,
-    /// When the next one that was answered was sent; none when there was none.
+    /// Send time of the next answered request, if there was one.
     pub until: Option<SystemTime>,
-    /// How many they are.
+    /// Number of unanswered requests.
     pub unanswered: u32,
 }
 
 impl Gap {
-    /// The time without an answer that the requests prove: as many intervals as there are requests.
+    /// Returns the time without an answer that the requests prove: one interval for each.
     pub fn proven(&self) -> Duration {
         INTERVAL * self.unanswered
     }
 
-    /// The time from the first unanswered request to the next answered one; time in which the monitor itself did not
-    /// ask is in it.
+    /// Returns the time from the first unanswered request to the next
+    /// answered one, including time in which the monitor did not ask.
     pub fn elapsed(&self) -> Option<Duration> {
         self.until.map(|until| until.duration_since(self.from).unwrap_or_default())
     }
 }
 
-/// Two MACs that answered at once.
+/// Two MACs that answered at the same time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Double {
-    /// When the request was sent that shows it.
+    /// Send time of the request that proves it.
     pub at: SystemTime,
-    /// How it shows.
+    /// Proof.
     pub kind: DoubleKind,
 }
 
-/// How two answerers show.
+/// Proof of two answerers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DoubleKind {
     /// Two answers to one request.
     SameRequest {
-        /// The first answer's.
+        /// MAC of the first answer.
         first: Mac,
-        /// The other one.
+        /// MAC of the other answer.
         second: Mac,
     },
-    /// A later request was answered by the old MAC after the new one had answered.
+    /// The old MAC answered a later request after the new one had answered.
     Overlap {
-        /// The MAC that answers again.
+        /// MAC that answers again.
         again: Mac,
-        /// The one that had answered meanwhile.
+        /// MAC that answered in between.
         after: Mac,
     },
 }
 
-/// The answers changed.
+/// Change of the answering MAC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Move {
-    /// When the first request was sent that the new MAC answered.
+    /// Send time of the first request that the new MAC answered.
     pub at: SystemTime,
-    /// Who answered before.
+    /// MAC before.
     pub from: Mac,
-    /// Who answers.
+    /// MAC after.
     pub to: Mac,
 }
 
 /// An ARP frame whose spa and tpa are the VIP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Announcement {
-    /// When it was received.
+    /// Time of receipt.
     pub at: SystemTime,
-    /// The MAC announced, and who sent it.
+    /// Announced MAC, and sender.
     pub by: Answerer,
-    /// What it looks like.
+    /// Form.
     pub form: AnnouncementForm,
 }
 
-/// What an announcement looks like.
+/// Form of an announcement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AnnouncementForm {
     /// oper 1.
@@ -135,7 +135,7 @@ pub enum AnnouncementForm {
 }
 
 impl MonitorReport {
-    /// What was seen of a VIP.
+    /// Returns the report of a VIP.
     pub fn vip(&self, vip: Ipv4Addr) -> Result<&VipReport> {
         self.vips.get(&vip).with_context(|| format!("{vip} was not watched"))
     }
@@ -146,12 +146,13 @@ impl VipReport {
         Self { vip, started, requests: Vec::new(), announcements: Vec::new() }
     }
 
-    /// How many requests were answered.
+    /// Returns the number of answered requests.
     pub fn answered(&self) -> usize {
         self.requests.iter().filter(|request| request.is_answered()).count()
     }
 
-    /// The times without an answer, longest first. A VIP that was not answered yet when the monitor began has one too.
+    /// Returns the gaps, longest first. A VIP that was
+    /// not answered at the start has a gap there too.
     pub fn gaps(&self) -> Vec<Gap> {
         let mut gaps = Vec::new();
         let mut open: Option<Gap> = None;
@@ -167,12 +168,12 @@ impl VipReport {
         gaps
     }
 
-    /// The longest time without an answer that the requests prove.
+    /// Returns the longest gap that the requests prove.
     pub fn longest_gap(&self) -> Duration {
         self.gaps().first().map(Gap::proven).unwrap_or_default()
     }
 
-    /// The instants at which two different MACs answered, in order.
+    /// Returns the times at which two MACs answered, in order.
     pub fn doubles(&self) -> Vec<Double> {
         let mut doubles = Vec::new();
         let mut last_answered: BTreeMap<Mac, SystemTime> = BTreeMap::new();
@@ -193,7 +194,7 @@ impl VipReport {
         doubles
     }
 
-    /// The changes of the MAC that answers, in order.
+    /// Returns the changes of the answering MAC, in order.
     pub fn moves(&self) -> Vec<Move> {
         let answered =
             self.requests.iter().filter_map(|request| Some((request.sent_at, request.answers.first()?.by)));
@@ -205,7 +206,7 @@ impl VipReport {
             .collect()
     }
 
-    /// How many answers came from whom, and who sent them.
+    /// Returns the number of answers by MAC and sender.
     pub fn answers_by(&self) -> BTreeMap<Answerer, usize> {
         let mut counts = BTreeMap::new();
         for answer in self.requests.iter().flat_map(|request| &request.answers) {
@@ -214,13 +215,13 @@ impl VipReport {
         counts
     }
 
-    /// When a request was first sent that was answered, from `instant` on.
+    /// Returns the send time of the first answered request since `instant`.
     pub fn first_answered_after(&self, instant: SystemTime) -> Option<SystemTime> {
         let later = self.requests.iter().filter(|request| request.sent_at >= instant);
         later.filter(|request| request.is_answered()).map(|request| request.sent_at).next()
     }
 
-    /// When `mac` was first announced, from `instant` on.
+    /// Returns the time of the first announcement of `mac` since `instant`.
     pub fn first_announced_after(&self, instant: SystemTime, mac: Mac) -> Option<SystemTime> {
         self.announcements
             .iter()
@@ -228,19 +229,19 @@ impl VipReport {
             .map(|heard| heard.at)
     }
 
-    /// The longest time by which the monitor itself was late: what it could not have seen.
+    /// Returns the longest delay of the monitor itself, in which it cannot have seen anything.
     pub fn longest_delay_of_monitor(&self) -> Duration {
         self.requests.iter().map(|request| request.late).max().unwrap_or_default()
     }
 
-    /// The longest time by which the monitor was late with a request that it sent about then.
+    /// Returns the longest delay of the monitor itself around that time.
     pub fn delay_of_monitor_about(&self, instant: SystemTime) -> Duration {
         const ABOUT: Duration = Duration::from_millis(50);
         let about = self.between(instant - ABOUT, instant + ABOUT);
         about.longest_delay_of_monitor()
     }
 
-    /// What was asked from `from` on and before `to`, and heard then, as a report of its own.
+    /// Returns a report of the requests and announcements between `from` and `to`.
     #[must_use]
     pub fn between(&self, from: SystemTime, to: SystemTime) -> Self {
         let requests = self.requests.iter().filter(|request| from <= request.sent_at && request.sent_at < to);

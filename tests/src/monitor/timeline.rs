@@ -1,4 +1,4 @@
-//! What a monitor saw, as a table for people: one line for each thing that happened, in order.
+//! Renders a monitor's report as a timeline, one line for each event.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use super::report::{AnnouncementForm, DoubleKind, MonitorReport, VipReport};
 use crate::probe::Answerer;
 
-/// Two that answer at once for a minute would fill a screen: more lines of one kind than this are only counted.
+/// Most lines of one kind; further ones are only counted.
 const MOST_LINES: usize = 20;
 
 struct Line {
@@ -25,7 +25,7 @@ impl fmt::Display for MonitorReport {
     }
 }
 
-/// A summary in one line.
+/// Returns a summary in one line.
 impl fmt::Display for VipReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let gaps = self.gaps();

@@ -185,7 +185,7 @@ fn aimed(rng: &mut Rng, world: &World) -> Vec<u8> {
     }
 }
 
-/// The sha of a claim.
+/// Returns the sha of a claim.
 fn claimant(rng: &mut Rng, world: &World, entry: &Entry) -> Mac {
     let sha = match rng.u8(..100) {
         0..25 => Some(entry.mac),
@@ -201,7 +201,7 @@ fn claimant(rng: &mut Rng, world: &World, entry: &Entry) -> Mac {
     sha.unwrap_or_else(|| unicast(rng))
 }
 
-/// The sha of a request.
+/// Returns the sha of a request.
 fn asker(rng: &mut Rng, world: &World, entry: &Entry) -> Mac {
     let sha = match rng.u8(..100) {
         0..8 => Some(entry.mac),

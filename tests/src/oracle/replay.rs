@@ -139,7 +139,7 @@ impl Recording {
         self.world.entries.get(&event.vip).map(|entry| entry.slot)
     }
 
-    /// All that is needed to see what happened.
+    /// Returns all that is needed to see what happened.
     pub fn explain(&self, mismatch: &Mismatch) -> String {
         let mut text =
             format!("{}\nmaps: {:02x?}\nevents: {:02x?}\n", mismatch.what, self.world, self.events);
@@ -177,7 +177,7 @@ fn name_of(kind: EventKind) -> EventName {
     }
 }
 
-/// The kernel limits what strangers cause apart from what peers cause.
+/// Returns the kernel limits what strangers cause apart from what peers cause.
 fn by_stranger(name: EventName) -> bool {
     match name {
         EventName::Conflict | EventName::Sighted | EventName::Probed => true,

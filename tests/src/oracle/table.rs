@@ -139,7 +139,7 @@ impl Expect {
     }
 }
 
-/// The tables.
+/// Returns the tables.
 pub fn expect(cell: Cell) -> Expect {
     match cell {
         Cell::NotArp => pass("not_arp"),
@@ -237,7 +237,7 @@ impl Cell {
             .flat_map(move |by| [false, true].map(|announcing| Self::Claim { row, by: *by, announcing }))
     }
 
-    /// The ways in which the cell can be got wrong.
+    /// Returns the ways in which the cell can be got wrong.
     pub fn flips(self) -> Vec<Flip> {
         let mut flips = vec![Flip::Effect, Flip::Counter];
         if let Self::Claim { row, .. } = self {

@@ -72,7 +72,7 @@ pub struct World {
 }
 
 impl World {
-    /// The fence's state.
+    /// Returns the fence's state.
     pub fn fence(&self) -> Fence {
         match (self.deadline_passed, self.hold, self.hold_passed) {
             (false, _, _) => Fence::Valid,

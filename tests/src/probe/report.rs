@@ -1,4 +1,4 @@
-//! What a probe found, and what can be read from it.
+//! Reports the requests of a probe and the answers.
 
 #[cfg(test)]
 mod tests;
@@ -10,56 +10,56 @@ use std::time::{Duration, SystemTime};
 use super::ANSWER_LIMIT;
 use crate::arp::Mac;
 
-/// Who answered.
+/// Source of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Answerer {
-    /// Where the answer says that the address is.
+    /// MAC in the answer.
     pub sha: Mac,
-    /// Where the answer came from.
+    /// Ethernet source of the answer.
     pub eth_src: Mac,
 }
 
-/// One answer to a request.
+/// Answer to a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Answer {
-    /// Who gave it.
+    /// Source.
     pub by: Answerer,
-    /// When the kernel received it.
+    /// Time at which the kernel received it.
     pub at: SystemTime,
 }
 
-/// One request and what became of it.
+/// Request and its answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// When it was sent.
+    /// Send time.
     pub sent_at: SystemTime,
-    /// How much later it was sent than it was due, because the probe itself did not run.
+    /// Delay of the probe itself.
     pub late: Duration,
-    /// The answers, in the order in which they came.
+    /// Answers, in the order of arrival.
     pub answers: Vec<Answer>,
 }
 
 impl Request {
-    /// The time to the first answer, if there was one in time.
+    /// Returns the time to the first answer, if it came in time.
     pub fn latency(&self) -> Option<Duration> {
         let first = self.answers.first()?;
-        // A frame can be stamped before this thread's own reading of the clock is stored: then it took no time.
+        // The frame's timestamp may be earlier than this thread's reading of the clock.
         let latency = first.at.duration_since(self.sent_at).unwrap_or_default();
         (latency <= ANSWER_LIMIT).then_some(latency)
     }
 
-    /// Whether there was an answer in time.
+    /// Returns whether there was an answer in time.
     pub fn is_answered(&self) -> bool {
         self.latency().is_some()
     }
 }
 
-/// What a probe found. `Display` is a summary for failure messages.
+/// Report of a probe. `Display` is a summary for failure messages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProbeReport {
-    /// The pace at which was asked.
+    /// Interval between requests.
     pub interval: Duration,
-    /// The requests, in the order in which they were sent.
+    /// Requests, in the order of sending.
     pub requests: Vec<Request>,
 }
 
@@ -68,17 +68,18 @@ impl ProbeReport {
         Self { interval, requests: Vec::new() }
     }
 
-    /// How many requests were sent.
+    /// Returns the number of requests.
     pub fn sent(&self) -> usize {
         self.requests.len()
     }
 
-    /// How many were answered.
+    /// Returns the number of answered requests.
     pub fn answered(&self) -> usize {
         self.requests.iter().filter(|request| request.is_answered()).count()
     }
 
-    /// Those that were not: their numbers, and when they were sent, counted from the first request.
+    /// Returns the unanswered requests: their numbers,
+    /// and send times relative to the first request.
     pub fn unanswered(&self) -> Vec<(usize, Duration)> {
         let Some(start) = self.requests.first().map(|first| first.sent_at) else { return Vec::new() };
         let silent = self.requests.iter().enumerate().filter(|(_, request)| !request.is_answered());
@@ -87,12 +88,12 @@ impl ProbeReport {
             .collect()
     }
 
-    /// How many requests were answered more than once.
+    /// Returns the number of requests with more than one answer.
     pub fn doubles(&self) -> usize {
         self.requests.iter().filter(|request| request.answers.len() > 1).count()
     }
 
-    /// How many answers came from whom.
+    /// Returns the number of answers by source.
     pub fn answers_by(&self) -> BTreeMap<Answerer, usize> {
         let mut counts = BTreeMap::new();
         for answer in self.requests.iter().flat_map(|request| &request.answers) {
@@ -101,8 +102,9 @@ impl ProbeReport {
         counts
     }
 
-    /// The longest time without an answer that the requests prove: as many intervals as there are requests in the
-    /// longest run of unanswered ones. Time in which the probe itself did not ask proves nothing and is not counted.
+    /// Returns the longest gap that the requests prove: one interval
+    /// for each request in the longest run of unanswered ones. Time in
+    /// which the probe did not ask proves nothing and does not count.
     pub fn longest_gap(&self) -> Duration {
         let (mut run, mut longest) = (0_u32, 0);
         for request in &self.requests {
@@ -112,17 +114,17 @@ impl ProbeReport {
         self.interval * longest
     }
 
-    /// The longest time to an answer.
+    /// Returns the longest time to an answer.
     pub fn slowest_answer(&self) -> Duration {
         self.requests.iter().filter_map(Request::latency).max().unwrap_or_default()
     }
 
-    /// The longest time by which the probe itself was late: what it could not have seen.
+    /// Returns the longest delay of the probe itself, in which it cannot have seen anything.
     pub fn longest_delay_of_probe(&self) -> Duration {
         self.requests.iter().map(|request| request.late).max().unwrap_or_default()
     }
 
-    /// The requests that were sent from `from` on and before `to`, as a report of their own.
+    /// Returns a report of the requests between `from` and `to`.
     #[must_use]
     pub fn between(&self, from: SystemTime, to: SystemTime) -> Self {
         let within = |request: &&Request| from <= request.sent_at && request.sent_at < to;

@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use serde_json::json;
+use serde_json::{Value, json};
 use vipward_tests::{
     agent::{Agent, AgentOptions, Capability, ClusterMember},
     bpffs::Bpffs,
@@ -30,7 +30,7 @@ fn one_node() -> ClusterOptions {
     ClusterOptions { nodes: 1, ..ClusterOptions::default() }
 }
 
-/// What `vipward kubernetes` says that ends at once on the first node, and its exit code.
+/// Returns what `vipward kubernetes` says that ends at once on the first node, and its exit code.
 fn ends_with(cluster: &mut Cluster, kubeconfig: &str, args: &[&str]) -> Result<(Option<i32>, String)> {
     let bpffs = Bpffs::mount()?;
     let mut command = cluster.member(N1)?.host.command(Agent::default_binary());
@@ -42,7 +42,7 @@ fn ends_with(cluster: &mut Cluster, kubeconfig: &str, args: &[&str]) -> Result<(
     Ok((status.code(), process.transcript()))
 }
 
-/// The status of a health page of a node, and its text.
+/// Returns the status of a health page of a node, and its text.
 fn health(cluster: &Cluster, id: NodeId, page: &str) -> Result<(u16, String)> {
     let answer = cluster.member(id)?.host.run(|| -> Result<String> {
         let mut stream = TcpStream::connect(HEALTH)?;
@@ -85,7 +85,9 @@ fn without_an_api_server_at_its_start_an_agent_keeps_what_is_pinned_and_goes_on_
             "that it cannot read",
             |line| line.level() == "WARN" && line.message().contains("not read from the API server"),
         )?;
-        assert!(said.field("problem").is_some(), "{said}");
+        let problem = said.field("problem").and_then(Value::as_str).unwrap_or_default();
+        let address = cluster.forwarder.address().to_string();
+        assert_eq!(problem.matches(&address).count(), 1, "{said}");
         watch.let_pass(cluster.options().failover_limit())?;
         let (code, text) = health(cluster, N1, "/readyz")?;
         assert_eq!(code, 503, "{text}");

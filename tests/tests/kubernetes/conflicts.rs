@@ -4,13 +4,10 @@ use std::{thread, time::Duration};
 
 use anyhow::{Context, Result};
 use ipnet::Ipv4Net;
-use serde_json::Value;
+use serde_json::{Value, json};
 use vipward_tests::{
     arp::{Arp, Mac},
-    cluster::{
-        Cluster, ClusterOptions, NodeId, PATIENCE, SEGMENT, ServiceSpec, admin::Kind, forwarder::Cut,
-        scenario,
-    },
+    cluster::{Cluster, ClusterOptions, NodeId, PATIENCE, SEGMENT, ServiceSpec, forwarder::Cut, scenario},
     scene::{VIP, vip_status},
     wire::Wire,
 };
@@ -25,7 +22,7 @@ fn bound() -> Result<Ipv4Net> {
     Ok(Ipv4Net::new(VIP, 32)?)
 }
 
-/// The VIP's condition `Conflict`.
+/// Returns the VIP's condition `Conflict`.
 fn condition(claim: &Value) -> Option<&Value> {
     claim["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == "Conflict")
 }
@@ -39,15 +36,6 @@ fn wait_for_condition(cluster: &Cluster, status: &str, part: &str) -> Result<Val
         })
     })?;
     found.context("it was there")
-}
-
-/// The VIP's cell in the column CONFLICT of `kubectl get vip`.
-fn column(cluster: &Cluster) -> Result<String> {
-    let table = cluster.admin().table(Kind::VIRTUAL_IP)?;
-    let (titles, rows) = table.split_first().context("a table has titles")?;
-    let at = titles.iter().position(|title| title == "CONFLICT").context("no column CONFLICT")?;
-    let row = rows.iter().find(|row| row.first().is_some_and(|name| *name == VIP.to_string()));
-    Ok(row.context("no row of the VIP")?[at].clone())
 }
 
 #[test]
@@ -67,7 +55,7 @@ fn an_address_that_is_in_use_is_told_where_people_look_and_taken_when_it_is_free
             claim["status"]["trouble"].as_str().is_some_and(|trouble| trouble.contains(&rival)),
             "{claim:#}"
         );
-        assert!(column(cluster)?.contains(&rival));
+        assert!(cluster.cell(VIP, "CONFLICT")?.contains(&rival));
         assert_eq!(cluster.ingress("web")?, [""; 0], "nobody is told to use it");
 
         cluster.rogue.delete_address(SEGMENT, bound()?)?;
@@ -76,7 +64,7 @@ fn an_address_that_is_in_use_is_told_where_people_look_and_taken_when_it_is_free
         wait_for_condition(cluster, "False", "")?;
         let over = cluster.wait_for_event("web", &["is over", &rival])?;
         assert_eq!(over.reason, "ConflictOver", "{over:?}");
-        assert_eq!(column(cluster)?, "");
+        assert_eq!(cluster.cell(VIP, "CONFLICT")?, "");
         Ok(())
     })
 }
@@ -128,6 +116,23 @@ fn claims_on_a_held_vip_are_one_conflict_with_events_for_each_offender_and_its_e
 }
 
 #[test]
+fn a_conflict_that_is_taken_off_the_claim_while_it_goes_on_is_shown_again() -> Result<()> {
+    scenario("offclaim", options(), |cluster| {
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        cluster.wait_until_held(VIP)?;
+        cluster.rogue.add_address(SEGMENT, bound()?)?;
+        let rival = cluster.rogue.mac(SEGMENT)?.to_string();
+        wait_for_condition(cluster, "True", &rival)?;
+        // By hand, or since the store went back to when there was none.
+        let none = json!({"status": {"conflict": null, "conditions": []}});
+        let edited = cluster.admin().merge(&cluster.virtual_ip(VIP), &none)?;
+        assert_eq!(condition(&edited), None);
+        wait_for_condition(cluster, "True", &rival)?;
+        Ok(())
+    })
+}
+
+#[test]
 fn a_silent_rival_of_a_held_vip_is_found_by_asking() -> Result<()> {
     scenario("silent", options(), |cluster| {
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
@@ -153,7 +158,7 @@ fn a_conflict_that_cannot_be_shown_is_shown_as_soon_as_the_api_server_is_back() 
         cluster.member_mut(holder)?.agent_mut()?.wait_for_log(
             PATIENCE,
             "an attempt that failed",
-            |line| line.message().starts_with("the claim does not show yet what is known of conflicts"),
+            |line| line.message().starts_with("the claim is not up to date") && line.has("about", "conflict"),
         )?;
         for id in cluster.ids() {
             cluster.reconnect(id);
@@ -214,20 +219,22 @@ fn a_holder_with_a_new_mac_is_a_stranger_only_until_its_lease_says_so() -> Resul
     })
 }
 
-/// What has new Events about the VIP: on a server that is shared, whoever was there before has left the same about the claim.
+/// Returns what has new Events about the VIP: on a server that is shared, whoever was there before
+/// has left the same about the claim.
 fn told_of(cluster: &Cluster) -> Vec<String> {
     let claim = (!cluster.api().is_shared()).then(|| VIP.to_string());
     ["web".to_owned()].into_iter().chain(claim).collect()
 }
 
-/// How many Events there are that say that a VIP is in use, about an object of that name, and how often each was told.
+/// Returns how many Events there are that say that a VIP is in use, about an object of that name,
+/// and how often each was told.
 fn told_in_use(cluster: &Cluster, name: &str) -> Result<Vec<u64>> {
     let events = cluster.event_objects_about(name, "is in use by")?;
     let told = events.iter().filter(|event| event["reason"] == "Conflict");
     Ok(told.map(|event| event["series"]["count"].as_u64().unwrap_or(1)).collect())
 }
 
-/// The nodes whose program holds the VIP.
+/// Returns the nodes whose program holds the VIP.
 fn holding(cluster: &Cluster) -> Result<Vec<NodeId>> {
     let holds = |id: &NodeId| -> Result<bool> {
         let agent = cluster.member(*id)?.agent().context("its agent was started")?;

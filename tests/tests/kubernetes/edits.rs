@@ -9,7 +9,8 @@ use vipward_tests::{
     scene::VIP,
 };
 
-/// The claim, or the Lease, that is as it was is told by this: who it names, in which session.
+/// Returns what a claim or Lease names: the node, and the
+/// session.
 fn named(object: Option<&Value>) -> Value {
     let spec = object.map(|object| &object["spec"]);
     spec.map_or(Value::Null, |spec| {

@@ -86,6 +86,40 @@ fn a_holder_whose_connections_are_reset_answers_until_another_announces_the_vip(
     holder_cut_off("cutreset", Cut::Reset)
 }
 
+/// Its program must still know to whom it gives way: the new agent has read nothing, and what is pinned stays.
+#[test]
+fn an_agent_that_starts_where_it_cannot_reach_the_api_server_gives_way_to_the_next_holder() -> Result<()> {
+    scenario("startcut", ClusterOptions::default(), |cluster| {
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        let old = cluster.wait_until_held(VIP)?;
+        cluster.wait_until_all_renew()?;
+        let known = cluster.member(old)?.agent().context("its agent runs")?.status()?["peers"].clone();
+        let watch = cluster.watch(&[VIP])?;
+
+        let begun = watch.step(format!("{old} is cut off from the API server, and its agent started again"));
+        cluster.cut_off(old, Cut::Silent);
+        cluster.kill9(old)?;
+        cluster.start_agent(old)?;
+        let new = cluster.wait_until_held_by_another(VIP, old)?;
+        watch.wait_until_received_by(VIP, new)?;
+        watch.let_pass(cluster.options().lease)?;
+        let agent = cluster.member(old)?.agent().context("its agent runs")?;
+        assert_eq!(agent.status()?["peers"], known, "the peers that were pinned");
+        let strangers = agent.logs()?.iter().filter(|line| format!("{line:?}").contains("stranger")).count();
+        assert_eq!(strangers, 0, "the next holder is no stranger");
+        watch.step(format!("{old} is back"));
+        cluster.reconnect(old);
+        cluster.wait_until_renewing(old)?;
+        watch.let_pass(cluster.options().lease)?;
+
+        let seen = watch.stop()?;
+        seen.assert_no_doubles_after_announcement(VIP, new, begun);
+        seen.assert_flows_again(VIP, begun, cluster.options().failover_limit());
+        assert_eq!(cluster.holder(VIP)?, Some(new));
+        Ok(())
+    })
+}
+
 #[test]
 fn under_stop_a_holder_that_loses_the_api_server_is_silent_before_another_answers() -> Result<()> {
     scenario("cutstop", with_args(&["--policy", "stop"]), |cluster| {

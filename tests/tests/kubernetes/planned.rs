@@ -2,14 +2,14 @@
 
 use std::{net::Ipv4Addr, time::Duration};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use ipnet::Ipv4Net;
 use serde_json::json;
 use vipward_tests::{
     apiserver::{Effect, Matching, Often, Verb},
     arp::Mac,
     cluster::{Cluster, ClusterOptions, N1, NodeId, SEGMENT, ServiceSpec, Watch, admin::Kind, scenario},
-    scene::VIP,
+    scene::{VIP, ip},
 };
 
 const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
@@ -193,13 +193,34 @@ fn vipward_move_to_a_node_that_cannot_hold_the_vip_says_why_and_moves_nothing() 
         assert_eq!(code, Some(1), "{printed}");
         assert!(printed.contains("stays where it is") && printed.contains("label"), "{printed}");
 
-        watch.step("vipward move to no node");
+        watch.stop()?.assert_seamless(VIP);
+        assert_eq!(cluster.holder(VIP)?, Some(holder));
+        Ok(())
+    })
+}
+
+#[test]
+fn a_move_to_a_node_that_does_not_exist_moves_nothing_and_leaves_no_wish() -> Result<()> {
+    scenario("nonode", ClusterOptions::default(), |cluster| {
+        let (holder, watch) = begin(cluster)?;
+        let claim = cluster.virtual_ip(VIP);
+        watch.step("vipward move --to nowhere");
         let (code, printed) = cluster.vipward_move(VIP, "nowhere")?;
         assert_eq!(code, Some(1), "{printed}");
-        assert!(printed.contains("nowhere"), "{printed}");
+        assert!(printed.contains("there is no node \"nowhere\""), "{printed}");
+        let about = cluster.events_about("web")?;
+        assert!(about.iter().all(|event| !event.note.contains("nowhere")), "no agent was asked: {about:#?}");
+
+        watch.step("vipward.io/move-to: nowhere");
+        let wish = json!({"metadata": {"annotations": {"vipward.io/move-to": "nowhere"}}});
+        cluster.admin().merge(&claim, &wish)?;
+        cluster.wait_for_event("web", &["cannot be moved to nowhere", "there is no such Node"])?;
+        let limit = cluster.options().lease;
+        cluster.admin().wait_for(limit, &claim, "to be without the wish", |claim| {
+            claim.is_some_and(|claim| claim["metadata"]["annotations"]["vipward.io/move-to"].is_null())
+        })?;
 
         watch.stop()?.assert_seamless(VIP);
-        cluster.wait_for_event("web", &["cannot be moved to", "nowhere"])?;
         assert_eq!(cluster.holder(VIP)?, Some(holder));
         Ok(())
     })
@@ -286,6 +307,43 @@ fn when_the_holders_mac_changes_the_new_one_is_answered_and_the_claim_says_so() 
         seen.assert_flows_again(VIP, changed, Duration::from_secs(2));
         seen.assert_no_doubles(VIP);
         assert_eq!(cluster.holder(VIP)?, Some(holder));
+        Ok(())
+    })
+}
+
+#[test]
+fn many_new_vips_a_move_and_a_crash_leave_no_warning_in_any_log() -> Result<()> {
+    /// Whatever an agent has heard of its peers until then, it has told.
+    const TOLD: Duration = Duration::from_secs(65);
+    scenario("quiet", ClusterOptions::default(), |cluster| {
+        cluster.wait_until_all_renew()?;
+        let vips: Vec<Ipv4Addr> = (20..220).map(ip).collect();
+        for vip in &vips {
+            cluster.create_service(&ServiceSpec::new(&format!("web-{}", vip.octets()[3]), *vip))?;
+        }
+        for vip in &vips {
+            cluster.wait_until_held(*vip)?;
+        }
+        let watch = cluster.watch(&vips[..1])?;
+        watch.let_pass(cluster.options().lease + cluster.options().margin)?;
+        let old = cluster.holder(vips[0])?.context("it is held")?;
+        let [to, crashed] = cluster.ids().into_iter().filter(|id| *id != old).collect::<Vec<_>>()[..] else {
+            bail!("there are three nodes");
+        };
+        watch.step(format!("{} moves from {old} to {to}", vips[0]));
+        let (code, printed) = cluster.vipward_move(vips[0], &cluster.node_name(to))?;
+        assert_eq!(code, Some(0), "{printed}");
+        watch.wait_until_received_by(vips[0], to)?;
+
+        watch.step(format!("{crashed} loses power"));
+        cluster.power_off(crashed)?;
+        for vip in &vips {
+            cluster.wait_until_held_by_another(*vip, crashed)?;
+        }
+        watch.let_pass(TOLD)?;
+        watch.stop()?.assert_seamless(vips[0]);
+        let (errors, warnings) = cluster.complaints()?;
+        assert_eq!((errors, warnings), (vec![], vec![]));
         Ok(())
     })
 }

@@ -3,11 +3,14 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use vipward_tests::{
-    cluster::{Cluster, ClusterOptions, PATIENCE, ServiceSpec, scenario},
+    agent::LogLine,
+    arp::{Arp, Mac},
+    cluster::{Cluster, ClusterOptions, PATIENCE, SEGMENT, ServiceSpec, scenario},
     scene::{VIP, ip},
+    wire::Wire,
 };
 
 const SECOND: Ipv4Addr = ip(20);
@@ -134,6 +137,32 @@ fn in_class_only_mode_a_service_that_loses_its_class_is_withdrawn_and_told() -> 
         let what = "to have no status";
         cluster.admin().wait_for(PATIENCE, &cluster.service("web"), what, has_no_status)?;
         assert_eq!(cluster.events_about("none")?, []);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_node_that_announces_a_vip_against_its_claim_is_a_warning_in_the_others_logs() -> Result<()> {
+    /// The claim has had so long to come.
+    const TOLD: Duration = Duration::from_secs(75);
+    scenario("speaker", ClusterOptions::default(), |cluster| {
+        cluster.wait_until_all_renew()?;
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        let holder = cluster.wait_until_held(VIP)?;
+        let others: Vec<_> = cluster.ids().into_iter().filter(|id| *id != holder).collect();
+        let [rival, third] = others[..] else { panic!("there are three nodes") };
+        // As another controller's speaker on that node does.
+        let wire = Wire::open(&cluster.member(rival)?.host, SEGMENT)?;
+        wire.send(&Arp::gratuitous_request(rival.mac(), VIP, Mac::ZERO).to_bytes())?;
+        for (id, kind, limit) in [(holder, "contested", PATIENCE), (third, "moved", TOLD)] {
+            let is_told = |line: &LogLine| {
+                line.level() == "WARN" && line.has("kind", kind) && line.has("mac", rival.mac())
+            };
+            let what = format!("that {rival} announces {VIP}");
+            let line = cluster.member_mut(id)?.agent_mut()?.wait_for_log(limit, &what, is_told)?;
+            assert!(line.has("vip", VIP), "{line}");
+        }
+        assert_eq!(cluster.holder(VIP)?.context("it is held")?, holder);
         Ok(())
     })
 }

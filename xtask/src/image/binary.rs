@@ -1,6 +1,4 @@
-//! Builds the agent without dynamic linking, and makes sure of it.
-
-#![expect(clippy::disallowed_methods, reason = "RUSTFLAGS is added to, not replaced")]
+//! Builds the agent as a static binary, and verifies that it is one.
 
 use std::{
     env, fs,
@@ -13,16 +11,17 @@ use object::{Object as _, elf, read::elf::ElfFile64, read::elf::ProgramHeader as
 
 use crate::{process, workspace::Workspace};
 
-/// What the binary is compiled for.
+/// Target of the static binary.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Target {
     triple: String,
-    /// Compiler flags that make it static; for musl it is without.
+    /// Compiler flags for static linking; musl needs none.
     flags: &'static str,
 }
 
 impl Target {
-    /// musl, where its standard library and a C compiler for it are installed; else this machine's own target.
+    /// Returns the musl target if its standard library and a C compiler for it are installed, else
+    /// this machine's own target.
     pub(super) fn find() -> Result<Self> {
         let rustc = process::find("rustc").context("rustc is not installed")?;
         let about = process::output(Command::new(&rustc).arg("-vV"))?;
@@ -48,13 +47,14 @@ impl Target {
     }
 }
 
-/// Builds the agent; where it is.
+/// Builds the agent and returns the path of the binary.
 pub(super) fn build(workspace: &Workspace, target: Target) -> Result<PathBuf> {
     let Target { triple, flags } = target;
     process::step(&format!("building a static agent for {triple}"));
     let mut cargo = process::cargo();
     cargo.current_dir(&workspace.root).args(["build", "--release", "--package=vipward", "--bin=vipward"]);
-    // With a target named, the flags are not for build scripts and procedural macros, which cannot be static.
+    // With `--target`, the flags do not apply to build scripts and procedural macros, which cannot
+    // be static.
     cargo.arg("--target").arg(&triple);
     if !flags.is_empty() {
         let others = env::var("RUSTFLAGS").unwrap_or_default();
@@ -74,7 +74,7 @@ pub(super) fn build(workspace: &Workspace, target: Target) -> Result<PathBuf> {
     Ok(binary)
 }
 
-/// Whether a program needs neither a loader nor a library.
+/// Returns whether a program needs neither a loader nor a library.
 pub(super) fn is_static(bytes: &[u8]) -> Result<bool> {
     let file: ElfFile64 = ElfFile64::parse(bytes).context("it is no 64-bit ELF file")?;
     let endian = file.endian();
@@ -83,7 +83,7 @@ pub(super) fn is_static(bytes: &[u8]) -> Result<bool> {
     Ok(!asks_for_loader && file.imports()?.is_empty())
 }
 
-/// What the binary says that it is: it runs, and is the one that was meant.
+/// Returns the version that the binary prints, which also proves that it runs.
 pub(super) fn version(binary: &Path) -> Result<String> {
     let said = process::output(Command::new(binary).arg("--version"))?;
     let version = said.trim().strip_prefix("vipward ");

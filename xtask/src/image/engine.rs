@@ -1,4 +1,4 @@
-//! What builds images: buildah, podman or docker, whichever works here.
+//! Builds images with buildah, podman or docker.
 
 use std::{fmt, path::Path, path::PathBuf, process::Command};
 
@@ -7,7 +7,7 @@ use clap::ValueEnum;
 
 use crate::process;
 
-/// The programs that can, in the order in which they are tried: those without a daemon first.
+/// Programs that build images, in the order of preference: those without a daemon first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum EngineKind {
     Buildah,
@@ -25,7 +25,7 @@ impl EngineKind {
     }
 }
 
-/// One that works.
+/// An engine that works on this machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Engine {
     kind: EngineKind,
@@ -39,7 +39,7 @@ impl fmt::Display for Engine {
 }
 
 impl Engine {
-    /// The one that is wanted, or else the first that works.
+    /// Returns the engine that is wanted, or without a wish the first that works.
     pub(super) fn find(wanted: Option<EngineKind>) -> Result<Self> {
         let mut why = Vec::new();
         for &kind in EngineKind::value_variants().iter().filter(|kind| wanted.is_none_or(|it| it == **kind)) {
@@ -53,7 +53,7 @@ impl Engine {
 
     fn try_one(kind: EngineKind) -> Result<Self> {
         let program = process::find(kind.program()).context("not installed")?;
-        // It asks docker's daemon, and looks for a storage driver that works here.
+        // `info` needs docker's daemon, and a storage driver that works here.
         process::output(Command::new(&program).arg("info"))?;
         Ok(Self { kind, program })
     }
@@ -70,7 +70,7 @@ impl Engine {
         process::run(command.arg("--file").arg(containerfile).arg(context))
     }
 
-    /// The image's size, as the engine states it.
+    /// Returns the image's size, as the engine prints it.
     pub(super) fn size(&self, tag: &str) -> Result<String> {
         let said = process::output(self.command().args(["images", "--format", "{{.Size}}", tag]))?;
         Ok(said.lines().next().with_context(|| format!("{self} does not list {tag}"))?.trim().to_owned())

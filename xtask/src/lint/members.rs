@@ -1,15 +1,15 @@
-//! Reads whether a crate has the workspace's lints.
+//! Checks in a manifest that a crate has the workspace's lints.
 
 use anyhow::{Context as _, Result};
 
-/// Whether a manifest says `[lints] workspace = true`, in any of TOML's ways of writing that.
+/// Returns whether a manifest has `[lints] workspace = true`, in any TOML notation.
 pub(super) fn inherits_lints(manifest: &str) -> Result<bool> {
     let manifest: toml::Table = manifest.parse().context("it is no TOML")?;
     Ok(manifest.get("lints").and_then(|lints| lints.get("workspace")).and_then(toml::Value::as_bool)
         == Some(true))
 }
 
-/// Whether a crate outside the workspace has the same table of lints as the members inherit.
+/// Returns whether a crate outside the workspace has the lints that members inherit.
 pub(super) fn same_lints(workspace: &str, outsider: &str) -> Result<bool> {
     let workspace: toml::Table = workspace.parse().context("the workspace's manifest is no TOML")?;
     let outsider: toml::Table = outsider.parse().context("the manifest outside the workspace is no TOML")?;

@@ -1,4 +1,4 @@
-//! Installs what is missing, or says how to.
+//! Installs missing requirements, or prints the commands for that.
 
 use std::{
     collections::BTreeSet,
@@ -15,10 +15,10 @@ use super::{
 };
 use crate::{process, root, workspace::Workspace};
 
-/// What kind of machine this is.
+/// Distribution of this machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Host {
-    /// Debian, or something made from it: has apt-get and dpkg-deb.
+    /// Debian or a derivative, with apt-get and dpkg-deb.
     Debian,
     Other,
 }
@@ -28,7 +28,7 @@ impl Host {
         Self::of(&std::fs::read_to_string("/etc/os-release").unwrap_or_default())
     }
 
-    /// From the text of os-release(5).
+    /// Reads the distribution from the text of os-release(5).
     pub(super) fn of(os_release: &str) -> Self {
         let values =
             os_release.lines().filter_map(|line| line.strip_prefix("ID=").or(line.strip_prefix("ID_LIKE=")));
@@ -37,7 +37,7 @@ impl Host {
     }
 }
 
-/// What to install, by the way in which it is installed.
+/// Missing requirements, by the way to install them.
 pub(super) struct Plan {
     host: Host,
     pub(super) apt: BTreeSet<&'static str>,
@@ -58,7 +58,7 @@ impl Plan {
         plan
     }
 
-    /// What will be run, or what to run where nothing is installed by itself.
+    /// Returns the commands that install everything.
     pub(super) fn commands(&self, tools: &Path) -> Vec<String> {
         let mut commands = Vec::new();
         if !self.apt.is_empty() || !self.unpacked.is_empty() {
@@ -133,7 +133,7 @@ fn install_packages<'a>(more_options: &[&str], packages: impl Iterator<Item = &'
 
 fn cargo_install(tool: &CargoTool) -> Command {
     let mut command = Command::new("cargo");
-    // Forced: one that is there but does not work (its LLVM is gone, or too old) must be built again.
+    // Forced, because a program whose LLVM is gone or too old must be built again.
     command
         .args(["install", "--locked", "--force", "--version", tool.version])
         .args(tool.options)
@@ -142,12 +142,12 @@ fn cargo_install(tool: &CargoTool) -> Command {
     if let Ok(path) = process::path_with(&[PathBuf::from(LLVM_PREFIX).join("bin")]) {
         command.env("PATH", path);
     }
-    // Set for this workspace's build, and not meant for others.
+    // These variables are meant for this workspace.
     command.env_remove("CARGO_TARGET_DIR").env_remove("RUSTFLAGS");
     command
 }
 
-/// Downloads a package, installs the libraries that it needs, and unpacks it without installing it.
+/// Downloads and unpacks a package without installing it, and installs the libraries it needs.
 fn unpack(workspace: &Workspace, package: &str) -> Result<()> {
     process::step(&format!("unpacking {package}"));
     let into = probe::unpacked_dir(workspace, package);
@@ -160,7 +160,7 @@ fn unpack(workspace: &Workspace, package: &str) -> Result<()> {
     )?;
     let archive = only_file(&download)?;
     let depends = process::output(Command::new("dpkg-deb").arg("-f").arg(&archive).arg("Depends"))?;
-    // What is there is recent enough, and not ours to upgrade (libc!).
+    // Installed versions are recent enough, and libc is one of these libraries.
     install_packages(&["--no-upgrade"], libraries(&depends).into_iter())?;
     process::run(Command::new("dpkg-deb").arg("-x").arg(&archive).arg(&into))?;
     std::fs::remove_dir_all(&download).with_context(|| format!("failed to remove {}", download.display()))
@@ -172,10 +172,10 @@ fn only_file(dir: &Path) -> Result<PathBuf> {
     files.next().with_context(|| format!("apt-get left no package in {}", dir.display()))
 }
 
-/// The libraries in a `Depends` field, the first of each group of alternatives.
+/// Returns the libraries in a `Depends` field: of alternatives, the first.
 pub(super) fn libraries(depends: &str) -> Vec<&str> {
     let first_names =
         depends.split(',').filter_map(|group| group.split(['|', '(', ':']).next()).map(str::trim);
-    // Those of web pages are for nobody who runs here.
+    // Libraries of web pages are not needed here.
     first_names.filter(|name| name.starts_with("lib") && !name.starts_with("libjs-")).collect()
 }

@@ -1,4 +1,4 @@
-//! Finds what is installed, by asking it: a stamp would be no proof.
+//! Finds installed tools by running them.
 
 use std::{
     path::{Path, PathBuf},
@@ -16,12 +16,12 @@ use crate::{
     workspace::Workspace,
 };
 
-/// The program that has the requirement's name.
+/// Finds the program that has the requirement's name.
 pub(super) fn program(requirement: &Requirement, _: &Workspace) -> Option<Found> {
     ask(process::find(requirement.name)?)
 }
 
-/// Asks a program for its version; one that does not even start is not there.
+/// Runs a program for its version. One that does not start counts as missing.
 fn ask(path: PathBuf) -> Option<Found> {
     let flag = match path.file_name()?.to_str()? {
         "arping" | "ip" => "-V",
@@ -37,12 +37,13 @@ pub(super) fn compiler(_: &Requirement, _: &Workspace) -> Option<Found> {
     Some(Found { version: compiler.release.to_string(), path: compiler.rustc })
 }
 
-/// The compiler that will be used; when the linker is missing or too old, that which awaits another linker.
+/// Returns the compiler to use. If the linker is missing or too old, returns the compiler to use
+/// with the next linker.
 fn chosen_compiler() -> Option<Compiler> {
     compiler::choose(Linker::find().as_ref()).or_else(|_| compiler::choose(None)).ok()
 }
 
-/// A linker that is too old for the one compiler that is there counts as missing.
+/// Finds the linker. One that is too old for every installed compiler counts as missing.
 pub(super) fn linker(_: &Requirement, _: &Workspace) -> Option<Found> {
     let linker = Linker::find()?;
     if compiler::choose(Some(&linker)).is_err() && compiler::choose(None).is_ok() {
@@ -51,7 +52,7 @@ pub(super) fn linker(_: &Requirement, _: &Workspace) -> Option<Found> {
     Some(Found { version: linker.release.to_string(), path: linker.path })
 }
 
-/// LLVM's library is enough once bpf-linker works; building bpf-linker takes LLVM's headers, too.
+/// Finds the LLVM of bpf-linker or, if bpf-linker must be built, LLVM with its headers.
 pub(super) fn llvm(_: &Requirement, _: &Workspace) -> Option<Found> {
     if let Some(Linker { path, llvm: Some(llvm), .. }) = Linker::find() {
         return Some(Found { version: llvm.to_string(), path });
@@ -59,17 +60,17 @@ pub(super) fn llvm(_: &Requirement, _: &Workspace) -> Option<Found> {
     ask(Path::new(LLVM_PREFIX).join("bin/llvm-config")).filter(|found| found.path.is_file())
 }
 
-/// clippy-driver beside the eBPF compiler.
+/// Finds clippy-driver beside the eBPF compiler.
 pub(super) fn ebpf_clippy(_: &Requirement, _: &Workspace) -> Option<Found> {
     ask(clippy_driver(&chosen_compiler()?)?)
 }
 
-/// The clippy that belongs to a compiler.
+/// Returns the clippy that belongs to a compiler.
 pub(crate) fn clippy_driver(compiler: &Compiler) -> Option<PathBuf> {
     Some(compiler.rustc.with_file_name("clippy-driver")).filter(|path| path.is_file())
 }
 
-/// Both arpings have the same name: only iputils' says who it is by.
+/// Finds iputils' arping. habets' arping has the same name, and prints another banner.
 pub(super) fn iputils_arping(_: &Requirement, _: &Workspace) -> Option<Found> {
     let path = process::find("arping")?;
     let banner = process::banner(Command::new(&path).arg("-V"))?;
@@ -77,18 +78,18 @@ pub(super) fn iputils_arping(_: &Requirement, _: &Workspace) -> Option<Found> {
     Some(Found { version, path })
 }
 
-/// iputils' releases are dates, not numbers with points.
+/// Returns the release in iputils' banner, which is a date and no version number.
 pub(super) fn iputils_release(banner: &str) -> Option<&str> {
     banner.lines().next()?.strip_prefix("arping from iputils ")?.split_whitespace().next()
 }
 
-/// The program in the target directory. One of its name on PATH is another: that is why it is unpacked.
+/// Finds the program in the target directory. The program of that name on PATH may be another.
 pub(super) fn unpacked(requirement: &Requirement, workspace: &Workspace) -> Option<Found> {
     let Source::Unpacked { package, program } = requirement.source else { return None };
     Some(unpacked_dir(workspace, package).join(program)).filter(|path| path.is_file()).and_then(ask)
 }
 
-/// Where a package is unpacked: `target/tools/habets-arping`.
+/// Returns the directory of an unpacked package, such as `target/tools/habets-arping`.
 pub(super) fn unpacked_dir(workspace: &Workspace, package: &str) -> PathBuf {
     workspace.tools().join(unpacked_name(package))
 }
@@ -102,7 +103,7 @@ pub(super) fn scapy(_: &Requirement, _: &Workspace) -> Option<Found> {
     Some(Found { version: version.to_string(), path })
 }
 
-/// The first python3 that has scapy: the one on PATH may be another than Debian's.
+/// Returns the first python3 that can import scapy: Debian's, else the one on PATH.
 pub(super) fn python_with_scapy() -> Option<(PathBuf, Version)> {
     let debian = PathBuf::from("/usr/bin/python3");
     [Some(debian), process::find("python3")].into_iter().flatten().find_map(|python| {

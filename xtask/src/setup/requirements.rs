@@ -1,4 +1,4 @@
-//! What building, testing, linting and showing Vipward need, and where Debian has it.
+//! Tools that Vipward's commands need, and their sources on Debian.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::workspace::Workspace;
 
-/// One thing that must be there.
+/// Tool that must be installed.
 pub(crate) struct Requirement {
     pub(super) name: &'static str,
     pub(super) needed_for: &'static [Need],
@@ -17,26 +17,27 @@ pub(crate) struct Requirement {
     pub(super) source: Source,
 }
 
-/// Where a requirement comes from.
+/// Source of a requirement.
 pub(super) enum Source {
     /// Debian packages.
     Apt(&'static [&'static str]),
-    /// One program from a Debian package that is unpacked into the target directory instead of installed, with
-    /// the libraries that it needs installed.
+    /// A program from a Debian package that is unpacked into the target directory. Only the
+    /// libraries that it needs are installed.
     ///
-    /// habets' arping conflicts with iputils', which has the same name; and what starts a daemon when it is installed must not.
+    /// The reason is a conflict, as between habets' arping and iputils' arping, or a package that
+    /// starts a daemon when it is installed.
     Unpacked { package: &'static str, program: &'static str },
-    /// A crate with a program in it.
+    /// A crate that `cargo install` builds.
     Cargo(&'static CargoTool),
 }
 
-/// A crate to install.
+/// Crate to install.
 pub(super) struct CargoTool {
     pub(super) name: &'static str,
     pub(super) version: &'static str,
     pub(super) options: &'static [&'static str],
     pub(super) variables: &'static [(&'static str, &'static str)],
-    /// How long building it took on two cores.
+    /// Measured build time on two cores.
     pub(super) seconds: u32,
 }
 
@@ -52,11 +53,10 @@ impl fmt::Display for Source {
     }
 }
 
-/// Debian's directory of the LLVM that bpf-linker is built on, the one that its rustc uses.
+/// Debian's directory of the LLVM that bpf-linker is built on: the version of Debian's rustc.
 pub(super) const LLVM_PREFIX: &str = "/usr/lib/llvm-22";
 
-// Built without optimisation and debug information: cargo-deny takes 1 minute instead of 3 with its own release
-// profile (fat LTO).
+// Without optimisation and debug information cargo-deny builds in 1 minute instead of 3.
 const QUICK: &[&str] = &["--debug"];
 const NO_DEBUG_INFO: &[(&str, &str)] = &[("CARGO_PROFILE_DEV_DEBUG", "0")];
 
@@ -89,7 +89,7 @@ const CARGO_FUZZ: CargoTool = CargoTool {
     seconds: 15,
 };
 
-/// Everything, in the order in which it is installed.
+/// All requirements, in the order of installation.
 pub(super) const REQUIREMENTS: &[Requirement] = &[
     apt("cc", &[Build], probe::program, &["gcc", "libc6-dev"]),
     apt("eBPF compiler", &[Build], probe::compiler, &["rustc-web", "libstd-rust-web-dev-bpf"]),

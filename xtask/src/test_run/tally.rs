@@ -1,17 +1,17 @@
-//! Adds up what `cargo test` reports.
+//! Adds up the results that `cargo test` prints.
 
 use std::fmt;
 
-/// The results so far.
+/// Results so far.
 #[derive(Default, Debug)]
 pub(super) struct Tally {
     suites: Vec<Suite>,
-    /// The suite whose name was printed, and whose result was not yet.
+    /// Suite that has started and has not printed its result.
     running: Option<String>,
     failed_tests: Vec<String>,
 }
 
-/// The results of one test program.
+/// Result of one test program.
 #[derive(PartialEq, Debug)]
 struct Suite {
     name: String,
@@ -22,7 +22,7 @@ struct Suite {
 }
 
 impl Tally {
-    /// Takes in a line of output.
+    /// Reads a line of output.
     pub(super) fn line(&mut self, line: &str) {
         if let Some(name) = suite_name(line) {
             self.finish();
@@ -36,7 +36,8 @@ impl Tally {
         }
     }
 
-    /// A suite that ended without a result has crashed, which counts as one failure.
+    /// Ends the running suite. One that has printed no
+    /// result has crashed, and counts as one failure.
     pub(super) fn finish(&mut self) {
         if let Some(name) = self.running.take() {
             self.failed_tests.push(format!("{name}: ended without a result"));
@@ -65,7 +66,7 @@ impl Tally {
         &self.failed_tests
     }
 
-    /// A row for each suite that ran a test.
+    /// Returns a row for each suite that ran a test.
     pub(super) fn rows(&self) -> Vec<[String; 5]> {
         let ran = self.suites.iter().filter(|suite| suite.passed + suite.failed + suite.ignored > 0);
         ran.map(|suite| {
@@ -83,7 +84,8 @@ impl fmt::Display for Tally {
     }
 }
 
-/// `     Running tests/lan.rs (target/debug/deps/lan-0123456789abcdef)` and `   Doc-tests vipward`.
+/// Returns the name of the suite that starts in a line such as
+/// `Running tests/hosts/main.rs (target/debug/deps/hosts-0123456789abcdef)` or `Doc-tests vipward`.
 fn suite_name(line: &str) -> Option<String> {
     let line = line.trim_start();
     if let Some(package) = line.strip_prefix("Doc-tests ") {
@@ -98,7 +100,8 @@ fn suite_name(line: &str) -> Option<String> {
     Some(format!("{package} ({})", source.trim_start_matches("unittests ")))
 }
 
-/// `test result: FAILED. 1 passed; 2 failed; 3 ignored; 0 measured; 0 filtered out; finished in 0.05s`
+/// Parses a line such as `test result: FAILED. 1 passed; 2 failed;
+/// 3 ignored; 0 measured; 0 filtered out; finished in 0.05s`.
 fn result(line: &str) -> Option<Suite> {
     let text = line.strip_prefix("test result: ")?.split_once(". ")?.1;
     let mut suite = Suite { name: String::new(), passed: 0, failed: 0, ignored: 0, seconds: 0.0 };
@@ -118,7 +121,7 @@ fn result(line: &str) -> Option<Suite> {
     Some(suite)
 }
 
-/// `test core::plan::tests::name ... FAILED`
+/// Returns the name in a line such as `test core::plan::tests::name ... FAILED`.
 fn failed_test(line: &str) -> Option<&str> {
     line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
 }

@@ -2,7 +2,7 @@ use clap::Parser;
 
 use crate::cli::Cli;
 
-/// What is said of a command line.
+/// Returns what is said of a command line.
 fn said(args: &[&str]) -> String {
     match Cli::try_parse_from(["vipward", "kubernetes"].iter().chain(args)) {
         Ok(_) => "it is good".to_owned(),
@@ -11,7 +11,7 @@ fn said(args: &[&str]) -> String {
 }
 
 #[test]
-fn what_is_asked_of_the_segment_has_the_limits_of_the_file() {
+fn probing_and_conflicts_have_the_limits_of_the_file() {
     let range = "is out of range; it must be between 1s and 30days";
     for (args, parts) in [
         (["--conflict-quiet", "1s"], &["it is good"][..]),

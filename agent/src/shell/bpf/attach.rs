@@ -1,6 +1,4 @@
-//! Attaching the program to interfaces, through links that are pinned and outlive the agent.
-
-use std::fmt;
+//! Attaches the program to interfaces, through pinned links that outlive the agent.
 
 use aya::programs::{
     ProgramError, Xdp, XdpMode,
@@ -8,7 +6,7 @@ use aya::programs::{
     loaded_programs,
     xdp::XdpLink,
 };
-use serde::Serialize;
+use vipward_core::pinned::Mode;
 
 use super::{
     BpfError, DataPlane,
@@ -16,56 +14,21 @@ use super::{
     program_mut, refused,
 };
 
-/// How the program runs on an interface.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
-#[cfg_attr(test, derive(serde::Deserialize))]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// In the driver, before there is a socket buffer.
-    Native,
-    /// In the network stack; works on every interface.
-    Generic,
-}
-
-impl Mode {
-    const ALL: [Self; 2] = [Self::Native, Self::Generic];
-
-    pub(super) fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|mode| mode.to_string() == name)
-    }
-
-    fn flags(self) -> XdpMode {
-        match self {
-            Self::Native => XdpMode::Driver,
-            Self::Generic => XdpMode::Skb,
-        }
-    }
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Native => "native",
-            Self::Generic => "generic",
-        })
-    }
-}
-
 /// A program on an interface.
 pub struct Attached {
-    /// How it runs.
+    /// The mode in which it runs.
     pub mode: Mode,
-    /// Keeps the link open; the pin keeps it attached.
+    /// The open link. The pin keeps it attached.
     _link: FdLink,
 }
 
 impl DataPlane {
-    /// The interfaces that the program is on, and how.
+    /// Returns the interfaces that the program is attached to, with the mode.
     pub fn attached(&self) -> impl Iterator<Item = (u32, Mode)> {
         self.links.iter().map(|(ifindex, attached)| (*ifindex, attached.mode))
     }
 
-    /// Attaches to an interface. `other` is the id of the XDP program that it is known to have, if any.
+    /// Attaches to an interface. `other` is the id of another XDP program on it, if one is known.
     pub fn attach(
         &mut self,
         ifindex: u32,
@@ -74,7 +37,7 @@ impl DataPlane {
         other: Option<u32>,
     ) -> Result<(), BpfError> {
         let program = program_mut(&mut self.ebpf)?;
-        let id = program.attach_to_if_index(ifindex, mode.flags()).map_err(|source| {
+        let id = program.attach_to_if_index(ifindex, flags(mode)).map_err(|source| {
             if is_busy(&source) {
                 BpfError::Occupied { interface: interface.to_owned(), program: describe(other) }
             } else {
@@ -90,7 +53,7 @@ impl DataPlane {
         Ok(())
     }
 
-    /// Detaches from an interface, or forgets a link whose interface is gone.
+    /// Detaches from an interface, or removes a link whose interface is gone.
     pub fn detach(&mut self, ifindex: u32) -> Result<(), BpfError> {
         for link in self.pins.links()?.into_iter().filter(|link| link.ifindex == ifindex) {
             link.remove()?;
@@ -99,14 +62,14 @@ impl DataPlane {
         Ok(())
     }
 
-    /// Puts this program in the place of the one that every pinned link runs.
+    /// Replaces the program of every pinned link by this one.
     pub(super) fn take_over_links(&mut self) -> Result<(), BpfError> {
         for pin in self.pins.links()? {
             match replace(program_mut(&mut self.ebpf)?, &pin) {
                 Ok(link) => {
                     self.links.insert(pin.ifindex, Attached { mode: pin.mode, _link: link });
                 }
-                // The interface is gone, and the link is only a name.
+                // The interface is gone, and only the pin is left.
                 Err(Replace::Dead) => {
                     pins::remove(&pin.path)?;
                 }
@@ -114,6 +77,13 @@ impl DataPlane {
             }
         }
         Ok(())
+    }
+}
+
+fn flags(mode: Mode) -> XdpMode {
+    match mode {
+        Mode::Native => XdpMode::Driver,
+        Mode::Generic => XdpMode::Skb,
     }
 }
 
@@ -150,7 +120,7 @@ fn is_busy(error: &ProgramError) -> bool {
     matches!(os_error(error), Some(libc::EBUSY | libc::EEXIST))
 }
 
-/// A program by its id and, where the kernel lets us look (`CAP_SYS_ADMIN`), its name.
+/// Returns a program's id and, with `CAP_SYS_ADMIN`, its name.
 fn describe(id: Option<u32>) -> String {
     let Some(id) = id else { return "its id is not known".to_owned() };
     let name = loaded_programs()

@@ -1,5 +1,5 @@
-//! Whole maps in a few system calls, for those who read them often: one call an entry takes tens of milliseconds with
-//! thousands of VIPs.
+//! Reads whole maps in a few system calls. With thousands of VIPs, one call per entry takes tens of
+//! milliseconds.
 
 use std::{collections::BTreeMap, os::fd::AsFd};
 
@@ -8,32 +8,32 @@ use vipward_common::{VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, maps as n
 
 use super::{
     BpfError, Pins, VipCount,
-    maps::{checked, failed, plain},
+    maps::{checked, failed, plain, total},
     sys::{self, Batch},
 };
 
-/// Entries that are read at a time: more than any bucket of the hash has.
+/// Entries to read at a time: more than any bucket of the hash has.
 const ENTRIES: usize = 4_096;
-/// Slots of counters that are read at a time, each with a value for every CPU.
+/// Slots of counters to read at a time. Each has a value for every CPU.
 const SLOTS: usize = 256;
 
 /// The pinned maps that grow with the number of VIPs, opened for reading.
-pub struct Bulk {
+pub(super) struct Bulk {
     vips: MapData,
     vip_counters: MapData,
     cpus: usize,
 }
 
 impl Bulk {
-    /// Opens them.
-    pub fn open(pins: &Pins) -> Result<Self, BpfError> {
+    /// Opens the maps.
+    pub(super) fn open(pins: &Pins) -> Result<Self, BpfError> {
         let open = |name| MapData::from_pin(pins.map(name)).map_err(failed("open", name));
         let cpus = nr_cpus().map_err(|(_, source)| BpfError::Sys { operation: "count the CPUs", source })?;
         Ok(Self { vips: open(names::VIPS_V4)?, vip_counters: open(names::VIP_COUNTERS)?, cpus })
     }
 
-    /// Every entry. One that is changed meanwhile is read as it was before or after.
-    pub fn entries(&self) -> Result<BTreeMap<VipKey, VipEntry>, BpfError> {
+    /// Returns every entry. An entry that changes meanwhile is read as it was before or after.
+    pub(super) fn entries(&self) -> Result<BTreeMap<VipKey, VipEntry>, BpfError> {
         let mut entries = BTreeMap::new();
         let mut batch = Batch::new(ENTRIES, size_of::<VipKey>(), size_of::<VipEntry>());
         while let Some(elements) = batch
@@ -47,8 +47,10 @@ impl Bulk {
         Ok(entries)
     }
 
-    /// The counts of the first slots, at most `slots`; none where the kernel cannot read them at once (before 5.13).
-    pub fn counts(&self, slots: u32) -> Result<Option<Vec<VipCount>>, BpfError> {
+    /// Returns the counters of the first `slots` slots, or none if the kernel cannot read them at
+    /// once (before
+    /// 5.13).
+    pub(super) fn counts(&self, slots: u32) -> Result<Option<Vec<VipCount>>, BpfError> {
         let slots = slots.min(VIP_COUNTER_SLOTS) as usize;
         let mut counts = Vec::with_capacity(slots);
         let mut batch = Batch::new(SLOTS, size_of::<u32>(), size_of::<VipCounters>() * self.cpus);
@@ -68,12 +70,5 @@ impl Bulk {
 }
 
 fn sum(cpus: &[u8]) -> VipCount {
-    cpus.chunks_exact(size_of::<VipCounters>()).map(plain::<VipCounters>).fold(
-        VipCount::default(),
-        |sum, cpu| VipCount {
-            answered: sum.answered.wrapping_add(cpu.answered),
-            conflicts: sum.conflicts.wrapping_add(cpu.conflicts),
-            suppressed: sum.suppressed.wrapping_add(cpu.suppressed),
-        },
-    )
+    total(cpus.chunks_exact(size_of::<VipCounters>()).map(plain::<VipCounters>))
 }

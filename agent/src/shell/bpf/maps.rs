@@ -1,4 +1,4 @@
-//! Typed access to the pinned maps, for the agent and for `vipward status`.
+//! Typed access to the pinned maps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,10 +27,11 @@ const META: usize = size_of::<Meta>();
 const COUNTERS: usize = size_of::<Counters>() / 8;
 const VIP_COUNTERS: usize = size_of::<VipCounters>() / 8;
 
-/// The counts about one VIP, summed over the CPUs.
+/// The counters of a VIP, summed over the CPUs.
 pub type VipCount = VipCounters;
 
-/// The pinned maps. Values cross as bytes and are checked when they are read: a pin may be anybody's.
+/// The pinned maps. Values are bytes, and are checked when they are read: anyone may have made a
+/// pin.
 pub struct Maps {
     vips: HashMap<MapData, [u8; KEY], [u8; ENTRY]>,
     links: HashMap<MapData, u32, [u8; LINK]>,
@@ -44,11 +45,12 @@ pub struct Maps {
     offenders: HashMap<MapData, [u8; OFFENDER_KEY], [u8; OFFENDER]>,
     meta: Array<MapData, [u8; META]>,
     max_vips: u32,
-    /// How many entries need each bit of the filter; derived from `vips_v4` when first needed.
+    /// The number of entries that need each bit of the filter; derived from `vips_v4` when first
+    /// needed.
     filter_users: Option<BTreeMap<u32, u32>>,
 }
 
-/// Wraps a map error with what was tried.
+/// Wraps a map error with its operation.
 pub(super) fn failed<E: Into<MapError>>(
     operation: &'static str,
     map: &'static str,
@@ -68,13 +70,22 @@ pub(super) fn plain<T: AnyBitPattern>(bytes: &[u8]) -> T {
     bytemuck::pod_read_unaligned(bytes)
 }
 
+/// Returns the sum of the counters of all CPUs.
+pub(super) fn total(cpus: impl Iterator<Item = VipCount>) -> VipCount {
+    cpus.fold(VipCount::default(), |sum, cpu| VipCount {
+        answered: sum.answered.wrapping_add(cpu.answered),
+        conflicts: sum.conflicts.wrapping_add(cpu.conflicts),
+        suppressed: sum.suppressed.wrapping_add(cpu.suppressed),
+    })
+}
+
 impl Maps {
     /// Takes the maps out of a loaded object.
     pub(super) fn take(ebpf: &mut Ebpf) -> Result<Self, BpfError> {
         Self::build(|name| ebpf.take_map(name).ok_or(BpfError::Missing { kind: "map", name }))
     }
 
-    /// Opens the pinned maps, without the program and without an agent.
+    /// Opens the pinned maps.
     pub fn open(pins: &Pins) -> Result<Self, BpfError> {
         Self::build(|name| {
             MapData::from_pin(pins.map(name)).and_then(Map::from_map_data).map_err(failed("open", name))
@@ -106,12 +117,12 @@ impl Maps {
         })
     }
 
-    /// Entries that `vips_v4` has room for.
+    /// Returns the size of `vips_v4`.
     pub fn max_vips(&self) -> u32 {
         self.max_vips
     }
 
-    /// Every entry.
+    /// Returns every entry.
     pub fn entries(&self) -> Result<BTreeMap<VipKey, VipEntry>, BpfError> {
         let mut entries = BTreeMap::new();
         for element in &self.vips {
@@ -121,7 +132,7 @@ impl Maps {
         Ok(entries)
     }
 
-    /// One entry.
+    /// Returns an entry.
     pub fn entry(&self, key: &VipKey) -> Result<Option<VipEntry>, BpfError> {
         match self.vips.get(&bytes(key), 0) {
             Ok(entry) => checked(&entry, names::VIPS_V4).map(Some),
@@ -130,7 +141,7 @@ impl Maps {
         }
     }
 
-    /// Writes an entry; its bit in the filter goes first, or the program would not see its claims.
+    /// Writes an entry. Its bit in the filter goes first, or the program would not see its claims.
     pub fn put_entry(&mut self, key: &VipKey, entry: &VipEntry) -> Result<(), BpfError> {
         let bit = filter_bit(key.addr);
         let is_new = self.entry(key)?.is_none();
@@ -160,7 +171,7 @@ impl Maps {
 
     /// Removes an entry, and then its bit in the filter when no other entry needs it.
     pub fn remove_entry(&mut self, key: &VipKey) -> Result<(), BpfError> {
-        // Counted before the removal, or the index would lack this entry when it is made here.
+        // The index is made before the removal, or it would lack this entry.
         self.filter_users()?;
         match self.vips.remove(&bytes(key)) {
             Ok(()) => self.free_filter_bit(filter_bit(key.addr)),
@@ -210,7 +221,8 @@ impl Maps {
         self.filter.set(index, changed, 0).map_err(failed("write", names::FILTER))
     }
 
-    /// Makes the filter say what the entries need: an agent may have been ended between the two.
+    /// Sets the filter to what the entries need. A former agent may have ended between the two
+    /// writes.
     pub fn repair_filter(&mut self) -> Result<(), BpfError> {
         let mut words = vec![0_u64; FILTER_WORDS as usize];
         for bit in self.filter_users()?.keys() {
@@ -224,7 +236,7 @@ impl Maps {
         Ok(())
     }
 
-    /// Our own MAC on each interface.
+    /// Returns this host's MAC on each interface.
     pub fn links(&self) -> Result<BTreeMap<u32, MacAddr>, BpfError> {
         self.links
             .iter()
@@ -235,7 +247,7 @@ impl Maps {
             .collect()
     }
 
-    /// Writes our own MAC on an interface.
+    /// Writes this host's MAC on an interface.
     pub fn put_link(&mut self, ifindex: u32, mac: MacAddr) -> Result<(), BpfError> {
         let link = Link { mac: mac.0, _pad: 0 };
         self.links.insert(ifindex, bytes::<_, LINK>(&link), 0).map_err(failed("write", names::LINKS))
@@ -246,7 +258,7 @@ impl Maps {
         absent_is_fine(self.links.remove(&ifindex), names::LINKS)
     }
 
-    /// The peers' MACs by interface.
+    /// Returns the peers' MACs by interface.
     pub fn peers(&self) -> Result<BTreeSet<(u32, MacAddr)>, BpfError> {
         self.peers
             .keys()
@@ -257,7 +269,7 @@ impl Maps {
             .collect()
     }
 
-    /// Makes a peer known on an interface.
+    /// Adds a peer on an interface.
     pub fn put_peer(&mut self, ifindex: u32, mac: MacAddr, since_ns: u64) -> Result<(), BpfError> {
         let key = PeerKey { ifindex, mac: mac.0, _pad: 0 };
         self.peers
@@ -265,45 +277,38 @@ impl Maps {
             .map_err(failed("write", names::PEERS))
     }
 
-    /// Forgets a peer.
+    /// Removes a peer.
     pub fn remove_peer(&mut self, ifindex: u32, mac: MacAddr) -> Result<(), BpfError> {
         let key = PeerKey { ifindex, mac: mac.0, _pad: 0 };
         absent_is_fine(self.peers.remove(&bytes(&key)), names::PEERS)
     }
 
-    /// The fence.
+    /// Returns the fence.
     pub fn fence(&self) -> Result<Fence, BpfError> {
         checked(&self.fence.get(&0, 0).map_err(failed("read", names::FENCE))?, names::FENCE)
     }
 
-    /// Moves the fence.
+    /// Writes the fence.
     pub fn set_fence(&mut self, fence: &Fence) -> Result<(), BpfError> {
         self.fence.set(0, bytes::<_, FENCE>(fence), 0).map_err(failed("write", names::FENCE))
     }
 
-    /// Frames by outcome, summed over the CPUs.
+    /// Returns the frames by outcome, summed over the CPUs.
     pub fn counters(&self) -> Result<Counters, BpfError> {
         let values = self.counters.get(&0, 0).map_err(failed("read", names::COUNTERS))?;
         Ok(values.iter().fold(Counters::default(), |sum, cpu| sum.plus(bytemuck::cast(*cpu))))
     }
 
-    /// The counts about the VIP in `slot`; `None` when it has none of its own.
+    /// Returns the counters of the VIP in `slot`, or `None` if it has none of its own.
     pub fn vip_count(&self, slot: u32) -> Result<Option<VipCount>, BpfError> {
         if slot >= VIP_COUNTER_SLOTS {
             return Ok(None);
         }
         let values = self.vip_counters.get(&slot, 0).map_err(failed("read", names::VIP_COUNTERS))?;
-        Ok(Some(values.iter().fold(VipCount::default(), |sum, cpu| {
-            let cpu: VipCount = bytemuck::cast(*cpu);
-            VipCount {
-                answered: sum.answered.wrapping_add(cpu.answered),
-                conflicts: sum.conflicts.wrapping_add(cpu.conflicts),
-                suppressed: sum.suppressed.wrapping_add(cpu.suppressed),
-            }
-        })))
+        Ok(Some(total(values.iter().map(|cpu| bytemuck::cast(*cpu)))))
     }
 
-    /// Sets the counts of a slot to zero, for the VIP that gets it now.
+    /// Sets the counters of a slot to zero, for a VIP that gets the slot.
     pub fn reset_vip_count(&mut self, slot: u32) -> Result<(), BpfError> {
         if slot >= VIP_COUNTER_SLOTS {
             return Ok(());
@@ -314,28 +319,28 @@ impl Maps {
         self.vip_counters.set(slot, zero, 0).map_err(failed("write", names::VIP_COUNTERS))
     }
 
-    /// What the program wrote about the VIP in `slot`.
+    /// Returns the program's record about the VIP in `slot`.
     pub fn state(&self, slot: u32) -> Result<VipState, BpfError> {
         Ok(plain(&self.states.get(&slot, 0).map_err(failed("read", names::VIP_STATE))?))
     }
 
-    /// Writes what the program would have written; only into maps that no program uses yet.
+    /// Writes the program's record about a VIP, into maps that no program uses yet.
     pub(super) fn set_state(&mut self, slot: u32, state: &VipState) -> Result<(), BpfError> {
         self.states.set(slot, bytes::<_, STATE>(state), 0).map_err(failed("write", names::VIP_STATE))
     }
 
-    /// How many entries have yielded since the maps were made.
+    /// Returns the number of entries that have yielded since the maps were made.
     pub fn yields(&self) -> Result<YieldTotal, BpfError> {
         Ok(YieldTotal { total: self.yields.get(&0, 0).map_err(failed("read", names::YIELDS))? })
     }
 
-    /// Writes the total; only into maps that no program uses yet.
+    /// Writes that number, into maps that no program uses yet.
     pub(super) fn set_yields(&mut self, yields: YieldTotal) -> Result<(), BpfError> {
         self.yields.set(0, yields.total, 0).map_err(failed("write", names::YIELDS))
     }
 
-    /// Who has claimed which VIP lately. The program goes on writing meanwhile: what makes room for others while this reads
-    /// may be missing, or the reading may end early.
+    /// Returns the hosts that claimed VIPs lately. The program goes on writing: a record that makes
+    /// room for another meanwhile may be missing, or the reading may end early.
     pub fn offenders(&self) -> Result<BTreeMap<OffenderKey, Offender>, BpfError> {
         let mut offenders = BTreeMap::new();
         for key in self.offenders.keys().take(MAX_OFFENDERS as usize) {
@@ -351,7 +356,7 @@ impl Maps {
         Ok(offenders)
     }
 
-    /// Which layout the maps have.
+    /// Returns the layout of the maps.
     pub fn meta(&self) -> Result<Meta, BpfError> {
         Ok(plain(&self.meta.get(&0, 0).map_err(failed("read", names::META))?))
     }

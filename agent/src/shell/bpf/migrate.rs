@@ -1,7 +1,7 @@
-//! Taking over the entries of pinned maps that have another size or another layout.
+//! Takes over the entries of pinned maps with another size or layout.
 //!
-//! The old maps stay in force, and the old program goes on answering from them, until the program on every link
-//! has been replaced by one that uses the new maps. A yield that the old program recorded meanwhile is copied after that.
+//! The old program answers from the old maps until the program on every link has been replaced. A
+//! yield that it recorded meanwhile is copied after that.
 
 use std::{collections::BTreeMap, os::fd::AsFd};
 
@@ -10,11 +10,11 @@ use vipward_common::{Meta, Role, VipEntry, VipKey, VipState, YieldTotal, maps as
 
 use super::{BpfError, Maps, Pins, maps::failed, pins::Found, sys};
 
-/// The maps that are to be left.
+/// The old maps.
 pub(super) struct Old {
     entries: BTreeMap<VipKey, VipEntry>,
     unreadable: usize,
-    /// The maps themselves, when they have this version's layout and differ in size only.
+    /// The maps themselves, if they have this version's layout and differ in size only.
     maps: Option<Maps>,
 }
 
@@ -41,7 +41,8 @@ impl Old {
         Ok(Self { entries, unreadable, maps })
     }
 
-    /// Copies what fits, held VIPs first, and what else the new program needs to go on; returns how many entries were left.
+    /// Copies what fits, held VIPs first, and what else the new program needs to go on; returns how
+    /// many entries were left.
     pub(super) fn copy_entries(&self, to: &mut Maps) -> Result<usize, BpfError> {
         let mut order: Vec<_> = self.entries.iter().collect();
         order.sort_by_key(|(_, entry)| (entry.role == Role::Foreign, entry.slot));
@@ -62,7 +63,7 @@ impl Old {
         Ok(left)
     }
 
-    /// Copies what the old program recorded as yielded.
+    /// Copies the yields that the old program recorded.
     pub(super) fn copy_yields(&self, to: &mut Maps) -> Result<(), BpfError> {
         let Some(from) = &self.maps else { return Ok(()) };
         let total = from.yields()?;
@@ -76,7 +77,8 @@ impl Old {
                 to.set_state(new.slot, &VipState { yielded: state.yielded, ..VipState::default() })?;
             }
         }
-        // One more than both have counted: a yield that the new program has recorded already must not look settled.
+        // One more than both have counted, so that a yield that the new program has recorded does
+        // not look settled.
         let counted = total.total.saturating_add(to.yields()?.total);
         to.set_yields(YieldTotal { total: counted.saturating_add(1) })
     }

@@ -1,4 +1,4 @@
-//! The pin directory: which files it has, and how a new set of maps takes the place of an old one.
+//! The pin directory: its files, and the replacement of a set of maps by another.
 
 use std::{
     fs, io,
@@ -11,10 +11,11 @@ use aya::{
     programs::links::PinnedLink,
 };
 use vipward_common::{Meta, maps as names};
+use vipward_core::pinned::{LinkIds, Mode};
 
-use super::{BpfError, attach::Mode, map_data, maps::failed, sys};
+use super::{BpfError, map_data, maps::failed, sys};
 
-/// Suffix of a map's pin while its set is not complete. (bpffs refuses names with a dot.)
+/// The suffix of a map's pin while its set is incomplete. bpffs refuses names with a dot.
 const UNFINISHED: &str = "_new";
 const LINK_PREFIX: &str = "link_";
 
@@ -24,16 +25,17 @@ pub struct Pins {
     dir: PathBuf,
 }
 
-/// The set of maps that is pinned.
+/// The pinned set of maps.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) meta: Meta,
     pub(super) max_vips: u32,
-    /// Whether every map of this version is there.
+    /// Whether every map of this version is pinned.
     pub(super) complete: bool,
 }
 
-/// A pinned link: the file's name says which interface and mode, since the kernel tells neither to everybody.
+/// A pinned link. Its file name has the interface and the mode, which the kernel tells privileged
+/// users only.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LinkPin {
     /// The interface that it was made for.
@@ -55,8 +57,8 @@ impl LinkPin {
         remove(&self.path).map(|_| ())
     }
 
-    /// The ids of the link and of the program that it runs, as the kernel knows them.
-    pub fn ids(&self) -> Result<(u32, u32), BpfError> {
+    /// Returns the ids of the link and of the program that it runs.
+    pub fn ids(&self) -> Result<LinkIds, BpfError> {
         let failed = |source| BpfError::Link {
             operation: "read",
             interface: format!("interface {}", self.ifindex),
@@ -64,27 +66,27 @@ impl LinkPin {
         };
         let link = aya::programs::links::FdLink::from(PinnedLink::from_pin(&self.path).map_err(failed)?);
         let info = link.info().map_err(failed)?;
-        Ok((info.id(), info.program_id()))
+        Ok(LinkIds { link: info.id(), program: info.program_id() })
     }
 }
 
 impl Pins {
-    /// The pins under `dir`, which need not exist.
+    /// Returns the pins under `dir`. It need not exist.
     pub fn new(dir: &Path) -> Self {
         Self { dir: dir.to_owned() }
     }
 
-    /// The directory.
+    /// Returns the directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The pin of a map.
+    /// Returns the pin of a map.
     pub fn map(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 
-    /// Whether every map, and a link to each of these interfaces, is pinned.
+    /// Returns whether every map, and a link to each of these interfaces, is pinned.
     pub fn has_all(&self, links: impl Iterator<Item = (u32, Mode)>) -> Result<bool, BpfError> {
         let links = links.map(|(ifindex, mode)| self.link(ifindex, mode));
         for pin in names::ALL.iter().map(|name| self.map(name)).chain(links) {
@@ -99,7 +101,7 @@ impl Pins {
         self.dir.join(format!("{name}{UNFINISHED}"))
     }
 
-    /// What is pinned; `None` when there is no set of maps.
+    /// Returns the pinned set of maps, if there is one.
     pub(super) fn inspect(&self) -> Result<Option<Found>, BpfError> {
         let path = self.map(names::META);
         if !exists(&path)? {
@@ -122,7 +124,7 @@ impl Pins {
         Ok(Some(Found { meta, max_vips: vips.max_entries(), complete }))
     }
 
-    /// Pins freshly made maps beside those in force.
+    /// Pins new maps beside those in force.
     pub(super) fn pin_new(&self, ebpf: &Ebpf) -> Result<(), BpfError> {
         for name in names::ALL {
             let map = ebpf.map(name).and_then(map_data).ok_or(BpfError::Missing { kind: "map", name })?;
@@ -132,7 +134,8 @@ impl Pins {
         Ok(())
     }
 
-    /// Puts the freshly made maps in force. `meta` goes first and comes last: its presence says that the set is whole.
+    /// Puts the new maps in force. `meta` is removed first and added last: its presence marks a
+    /// complete set.
     pub(super) fn publish(&self) -> Result<(), BpfError> {
         remove(&self.map(names::META))?;
         for name in names::ALL {
@@ -146,7 +149,7 @@ impl Pins {
         Ok(())
     }
 
-    /// Removes what an agent left that was ended while it made a set of maps.
+    /// Removes an incomplete set of maps, which an agent that was killed may have left.
     pub(super) fn clear_unfinished(&self) -> Result<(), BpfError> {
         for name in names::ALL {
             remove(&self.unfinished(name))?;
@@ -154,7 +157,7 @@ impl Pins {
         Ok(())
     }
 
-    /// The pinned links.
+    /// Returns the pinned links.
     pub fn links(&self) -> Result<Vec<LinkPin>, BpfError> {
         let failed = |source| BpfError::PinFile { operation: "list", path: self.dir.clone(), source };
         let entries = match fs::read_dir(&self.dir) {
@@ -167,7 +170,8 @@ impl Pins {
             let path = entry.map_err(failed)?.path();
             let link = path.file_name().and_then(|name| name.to_str()).and_then(|name| {
                 let (ifindex, mode) = name.strip_prefix(LINK_PREFIX)?.split_once('_')?;
-                Some((ifindex.parse().ok()?, Mode::from_name(mode)?))
+                let mode = Mode::ALL.into_iter().find(|known| known.name() == mode)?;
+                Some((ifindex.parse().ok()?, mode))
             });
             if let Some((ifindex, mode)) = link {
                 links.push(LinkPin { ifindex, mode, path });
@@ -177,7 +181,7 @@ impl Pins {
         Ok(links)
     }
 
-    /// Where the link of an interface is pinned.
+    /// Returns the pin of an interface's link.
     pub(super) fn link(&self, ifindex: u32, mode: Mode) -> PathBuf {
         self.dir.join(format!("{LINK_PREFIX}{ifindex}_{mode}"))
     }
@@ -187,14 +191,14 @@ impl Pins {
         self.links()?.iter().try_for_each(LinkPin::remove)
     }
 
-    /// Removes links, maps and the directory, links first; returns what was removed.
+    /// Removes links, maps and the directory, links first, and returns descriptions of them.
     pub(super) fn remove_all(&self) -> Result<Vec<String>, BpfError> {
         let mut removed = Vec::new();
         for link in self.links()? {
             link.remove()?;
             removed.push(format!("link of interface {} ({})", link.ifindex, link.mode));
         }
-        // `meta` first, so that what is left by an interruption is no set of maps.
+        // `meta` is removed first, so that an interruption leaves no set of maps.
         for name in names::ALL.iter().rev() {
             remove(&self.unfinished(name))?;
             if remove(&self.map(name))? {
@@ -224,7 +228,7 @@ pub(super) fn exists(path: &Path) -> Result<bool, BpfError> {
     })
 }
 
-/// Removes a pin; whether it was there.
+/// Removes a pin, and returns whether it was there.
 pub(super) fn remove(path: &Path) -> Result<bool, BpfError> {
     match fs::remove_file(path) {
         Ok(()) => Ok(true),

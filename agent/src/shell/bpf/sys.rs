@@ -1,4 +1,5 @@
-//! Raw bpf(2) calls that aya lacks: on maps whose sizes are known at run time only, and detaching a link at once.
+//! Raw bpf(2) calls that aya lacks: on maps whose sizes are known at run time only, and detaching a
+//! link at once.
 
 use std::{
     ffi::CString,
@@ -71,15 +72,16 @@ fn number(fd: &impl AsRawFd) -> io::Result<u32> {
     u32::try_from(fd.as_raw_fd()).map_err(|_| io::Error::from_raw_os_error(libc::EBADF))
 }
 
-/// Detaches a pinned link and returns when the program has gone from its interface; removing the pin alone does
-/// that some time later (`bpf_free_inode`, in an RCU callback). A link whose interface is gone is detached already.
+/// Detaches a pinned link and returns when the program has gone from its interface; removing the
+/// pin alone does that some time later (`bpf_free_inode`, in an RCU callback). A link whose
+/// interface is gone is detached already.
 pub(super) fn detach_link(pin: &Path) -> io::Result<()> {
     let path = CString::new(pin.as_os_str().as_bytes())?;
     let attr = PinAttr { path: path.as_ptr() as u64, _fd: 0, _flags: 0 };
     // SAFETY: `path` is a terminated string that lives through the call.
     let fd = unsafe { call(BPF_OBJ_GET, &attr)? };
     let fd = libc::c_int::try_from(fd).map_err(|_| io::Error::from_raw_os_error(libc::EBADF))?;
-    // SAFETY: the kernel has just given us this descriptor, and nobody else has it.
+    // SAFETY: the kernel has just returned this descriptor, which has no other owner.
     let link = unsafe { OwnedFd::from_raw_fd(fd) };
     // SAFETY: no pointer.
     match unsafe { call(BPF_LINK_DETACH, &LinkAttr { link_fd: number(&link)? }) } {
@@ -89,7 +91,8 @@ pub(super) fn detach_link(pin: &Path) -> io::Result<()> {
     }
 }
 
-/// The ids of the programs that are attached to an interface in one way, as many as anybody has.
+/// Returns the ids of the programs that are attached to an interface in one way, as many as anybody
+/// has.
 pub(super) fn attached_programs(ifindex: u32, attach_type: u32) -> io::Result<Vec<u32>> {
     /// `BPF_MPROG_MAX`: more cannot be attached.
     const MOST: u32 = 64;
@@ -175,20 +178,21 @@ pub(super) struct Batch {
     value_bytes: usize,
     keys: Vec<u8>,
     values: Vec<u8>,
-    /// Where it goes on: a bucket of a hash, or an index of an array.
+    /// The place to continue: a bucket of a hash, or an index of an array.
     from: Option<u32>,
     ended: bool,
 }
 
 impl Batch {
-    /// At most `size` elements at a time. A per-CPU map's value is those of all CPUs, each a multiple of 8 bytes.
+    /// At most `size` elements at a time. A per-CPU map's value is those of all CPUs, each a
+    /// multiple of 8 bytes.
     pub(super) fn new(size: usize, key_bytes: usize, value_bytes: usize) -> Self {
         let (keys, values) = (vec![0; size * key_bytes], vec![0; size * value_bytes]);
         Self { size, key_bytes, value_bytes, keys, values, from: None, ended: false }
     }
 
-    /// The next elements, keys and values as bytes; none at the end. The map is the same at each call, and its keys and
-    /// values are as long as was said.
+    /// Returns the next elements, keys and values as bytes; none at the end. The map is the same at
+    /// each call, and its keys and values are as long as was said.
     pub(super) fn next(
         &mut self,
         map: BorrowedFd<'_>,
@@ -222,7 +226,7 @@ impl Batch {
             if error.raw_os_error() != Some(libc::ENOENT) {
                 return Err(error);
             }
-            // What has been read until the end is there.
+            // The elements read up to the end are valid.
             self.ended = true;
         }
         self.from = Some(to);
@@ -233,7 +237,7 @@ impl Batch {
     }
 }
 
-/// Whether the kernel does not have this call for this kind of map.
+/// Returns whether the kernel does not have this call for this kind of map.
 pub(super) fn is_unsupported(error: &io::Error) -> bool {
     /// `ENOTSUPP`, which is the kernel's own and in no header of userspace's.
     const ENOTSUPP: i32 = 524;

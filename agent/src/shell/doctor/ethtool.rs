@@ -1,12 +1,12 @@
-//! ethtool's ioctls: what an interface's driver is called and does to frames.
+//! ethtool's ioctls: the name of an interface's driver, and its offloads.
 
 use std::{io, mem, os::fd::AsRawFd, ptr};
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
-use crate::core::doctor::{Fact, Unread};
+use vipward_core::pinned::{Fact, Unread};
 
-// Of <linux/ethtool.h> and <linux/sockios.h>; libc lacks them.
+// From <linux/ethtool.h> and <linux/sockios.h>; libc lacks them.
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GFLAGS: u32 = 0x25;
@@ -35,9 +35,9 @@ struct DriverInfo {
 
 const _: () = assert!(size_of::<DriverInfo>() == 196);
 
-/// The driver's name.
+/// Returns the driver's name.
 pub(super) fn driver(interface: &str) -> Fact<String> {
-    // SAFETY: all of it is numbers, for which zeroes will do.
+    // SAFETY: all fields are numbers, for which zero is valid.
     let mut info: DriverInfo = unsafe { mem::zeroed() };
     info.command = ETHTOOL_GDRVINFO;
     ask(interface, &mut info)?;
@@ -45,12 +45,12 @@ pub(super) fn driver(interface: &str) -> Fact<String> {
     Ok(String::from_utf8_lossy(&info.driver[..end]).into_owned())
 }
 
-/// Whether VLAN tags are taken off received frames (`rx-vlan-offload`).
+/// Returns whether VLAN tags are taken off received frames (`rx-vlan-offload`).
 pub(super) fn takes_tags_off(interface: &str) -> Fact<bool> {
     Ok(value(interface, ETHTOOL_GFLAGS)? & ETH_FLAG_RXVLAN != 0)
 }
 
-/// Whether received packets are merged (`generic-receive-offload`).
+/// Returns whether received packets are merged (`generic-receive-offload`).
 pub(super) fn gro(interface: &str) -> Fact<bool> {
     Ok(value(interface, ETHTOOL_GGRO)? != 0)
 }
@@ -61,7 +61,8 @@ fn value(interface: &str, command: u32) -> Fact<u32> {
     Ok(value.data)
 }
 
-/// Asks the driver; `T` begins with the command, and is what the kernel fills in for it.
+/// Asks the driver. `T` begins with the command, and has the layout that the kernel fills in for
+/// it.
 fn ask<T>(interface: &str, what: &mut T) -> Fact<()> {
     let failed = |error: io::Error| Unread {
         reason: format!("ethtool has no answer about {interface}: {error}"),
@@ -69,7 +70,7 @@ fn ask<T>(interface: &str, what: &mut T) -> Fact<()> {
     };
     let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None);
     let socket = socket.map_err(|errno| failed(errno.into()))?;
-    // SAFETY: all of it is numbers and pointers, for which zeroes will do.
+    // SAFETY: all fields are numbers and pointers, for which zero is valid.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
     let room = request.ifr_name.len() - 1;
     for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes().take(room)) {

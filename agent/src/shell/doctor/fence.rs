@@ -1,82 +1,44 @@
-//! The fence: while it is valid, it is watched until a heartbeat moves it.
+//! Watches a valid fence until a heartbeat moves it.
 
 use std::time::Duration;
 
 use tokio::time::sleep;
-use vipward_common::{Fence, FenceState};
-
-use crate::{
-    core::doctor::{Fact, FenceFact, Heartbeat, Validity},
-    shell::{bpf::Maps, clock},
+use vipward_common::FenceState;
+use vipward_core::{
+    doctor::Heartbeat,
+    pinned::{Contents, Fact},
 };
 
-/// How often the fence is looked at, and so how exactly a heartbeat's time is known.
+use crate::shell::bpf::{Pins, Reader};
+
+/// The time between two looks at the fence, and so the precision of a heartbeat's time.
 const POLL: Duration = Duration::from_millis(50);
-/// For how long a heartbeat is waited for.
+/// The time to wait for a heartbeat.
 const LONG_ENOUGH: Duration = Duration::from_secs(3);
 
-/// The fence as it was at first, when a heartbeat was seen after that; else as it is when nothing more is waited for.
-/// `watched` is told after each look in vain for how long there was none.
-pub(super) async fn read(maps: &Maps, mut watched: impl FnMut(Duration)) -> Fact<FenceFact> {
-    let first = Look::now(maps)?;
-    let mut last = first;
-    while last.is_valid() && !last.is_moved_since(&first) && last.since(&first) < LONG_ENOUGH {
+/// Watches the fence while it is valid and no heartbeat has moved it, calling `watched` with the
+/// time so far.
+///
+/// When a heartbeat was seen, `contents` keep the fence as it was before. Otherwise they get the
+/// last reading.
+pub(super) async fn watch(
+    pins: &Pins,
+    contents: &mut Contents,
+    mut watched: impl FnMut(Duration),
+) -> Fact<Heartbeat> {
+    let reader = Reader::open(pins).map_err(|error| super::unread(&error))?;
+    let mut last = contents.clone();
+    let so_far = |last: &Contents| last.passed(contents.now_ns);
+    let is_moved = |last: &Contents| last.fence.deadline_ns != contents.fence.deadline_ns;
+    while last.fence_state() == FenceState::Valid && !is_moved(&last) && so_far(&last) < LONG_ENOUGH {
         sleep(POLL).await;
-        last = Look::now(maps)?;
-        watched(last.since(&first));
+        (last.fence, last.now_ns) = reader.fence().map_err(|error| super::unread(&error))?;
+        watched(so_far(&last));
     }
-    Ok(match (last.state(), last.is_moved_since(&first)) {
-        (FenceState::Valid, true) => {
-            first.fact(Validity::Valid(Heartbeat::Seen { good_for_ns: last.left_ns(last.fence.deadline_ns) }))
-        }
-        (FenceState::Valid, false) => {
-            last.fact(Validity::Valid(Heartbeat::Missed { watched: last.since(&first) }))
-        }
-        (FenceState::HeldOver, _) => last.fact(Validity::HeldOver),
-        (FenceState::Over, _) => last.fact(Validity::Over),
-    })
-}
-
-/// The fence at one moment.
-#[derive(Clone, Copy)]
-struct Look {
-    fence: Fence,
-    at_ns: u64,
-}
-
-impl Look {
-    fn now(maps: &Maps) -> Fact<Self> {
-        let fence = maps.fence().map_err(|error| super::unread(&error))?;
-        Ok(Self { fence, at_ns: clock::coarse_ns().map_err(|errno| super::unread(&errno))? })
+    if last.fence_state() == FenceState::Valid && is_moved(&last) {
+        return Ok(Heartbeat::Seen { good_for: last.left(last.fence.deadline_ns) });
     }
-
-    fn state(&self) -> FenceState {
-        self.fence.state(self.at_ns)
-    }
-
-    fn is_valid(&self) -> bool {
-        self.state() == FenceState::Valid
-    }
-
-    fn is_moved_since(&self, earlier: &Self) -> bool {
-        self.fence.deadline_ns != earlier.fence.deadline_ns
-    }
-
-    fn since(&self, earlier: &Self) -> Duration {
-        Duration::from_nanos(self.at_ns.saturating_sub(earlier.at_ns))
-    }
-
-    /// Both are less than 2^63 ns, which is 292 years, after the machine's start.
-    fn left_ns(&self, until_ns: u64) -> i64 {
-        until_ns.cast_signed().saturating_sub(self.at_ns.cast_signed())
-    }
-
-    fn fact(&self, state: Validity) -> FenceFact {
-        FenceFact {
-            state,
-            policy: self.fence.policy,
-            left_ns: self.left_ns(self.fence.deadline_ns),
-            hold_left_ns: self.left_ns(self.fence.hold_until_ns),
-        }
-    }
+    let missed = Heartbeat::Missed { watched: so_far(&last) };
+    (contents.fence, contents.now_ns) = (last.fence, last.now_ns);
+    Ok(missed)
 }

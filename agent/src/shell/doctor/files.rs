@@ -1,8 +1,11 @@
-//! Small files of /proc and /sys. /proc/sys/net is that of the reading thread's network namespace.
+//! Small files of /proc and /sys. /proc/sys/net shows the network namespace of the reading thread.
 
 use std::{fmt::Display, fs, io, path::Path, str::FromStr};
 
-use crate::core::doctor::{Conf, Fact, Neighbours, Unread};
+use vipward_core::{
+    doctor::{Conf, Neighbours},
+    pinned::{Fact, Unread},
+};
 
 #[cfg(test)]
 mod tests;
@@ -14,7 +17,7 @@ const ARP_CACHE: &str = "/proc/net/stat/arp_cache";
 const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 const UNPRIVILEGED_BPF: &str = "/proc/sys/kernel/unprivileged_bpf_disabled";
 
-/// The settings of an interface, or of `all`.
+/// Returns the settings of an interface, or of `all`.
 pub(in crate::shell) fn conf(interface: &str) -> Fact<Conf> {
     let value = |key: &str| number(&Path::new(CONF).join(interface).join(key));
     Ok(Conf {
@@ -24,7 +27,7 @@ pub(in crate::shell) fn conf(interface: &str) -> Fact<Conf> {
     })
 }
 
-/// The neighbour table; its limits and counts are the initial namespace's to see.
+/// Returns the neighbour table. Its limits and counts are visible in the initial namespace only.
 pub(super) fn neighbours() -> Fact<Neighbours> {
     let limit = |key: &str| match number(&Path::new(NEIGH).join(key)) {
         Err(Unread { denied: false, .. }) if !Path::new(NEIGH).join(key).exists() => Err(Unread {
@@ -41,8 +44,8 @@ pub(super) fn neighbours() -> Fact<Neighbours> {
     Ok(Neighbours { limits, entries, overflows })
 }
 
-/// Entries and overflows, in the words of `/proc/net/stat/arp_cache`: a header, and a line a CPU, in hexadecimal; the
-/// entries are the same on every line.
+/// Parses entries and overflows from `/proc/net/stat/arp_cache`: a header, and a line per CPU in
+/// hexadecimal. The entries are the same on every line.
 fn arp_cache(text: &str) -> Option<(u32, u64)> {
     let mut lines = text.lines();
     let header: Vec<_> = lines.next()?.split_ascii_whitespace().collect();
@@ -60,24 +63,24 @@ fn arp_cache(text: &str) -> Option<(u32, u64)> {
     Some((entries?, overflows))
 }
 
-/// The clock source in use.
+/// Returns the clock source in use.
 pub(super) fn clock_source() -> Fact<String> {
     text(Path::new(CLOCK_SOURCE)).map(|text| text.trim().to_owned())
 }
 
-/// Whether users without capabilities are kept from bpf(2), and how.
+/// Returns the setting that keeps users without capabilities from bpf(2).
 pub(super) fn unprivileged_bpf_disabled() -> Fact<u8> {
     number(Path::new(UNPRIVILEGED_BPF))
 }
 
-/// How much memory this process may lock.
+/// Returns how much memory this process may lock.
 pub(super) fn memlock_bytes() -> Fact<u64> {
     let path = Path::new(LIMITS);
     let text = text(path)?;
     locked_bytes(&text).ok_or_else(|| nonsense(path, &text))
 }
 
-/// The soft limit of locked memory, in the words of `/proc/self/limits`.
+/// Parses the soft limit of locked memory from `/proc/self/limits`.
 fn locked_bytes(limits: &str) -> Option<u64> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"))?;
     match line.split_ascii_whitespace().next()? {

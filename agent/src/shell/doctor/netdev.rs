@@ -1,12 +1,12 @@
-//! The netdev family of generic netlink (since Linux 6.3): what XDP a driver does.
+//! The netdev family of generic netlink (Linux 6.3 and later): the XDP features of a driver.
 
 use std::io;
 
 use rtnetlink::sys::{Socket, SocketAddr, protocols::NETLINK_GENERIC};
 
-use crate::core::doctor::{Fact, Unread};
+use vipward_core::pinned::{Fact, Unread};
 
-// Of <linux/genetlink.h> and <linux/netdev.h>; libc lacks them.
+// From <linux/genetlink.h> and <linux/netdev.h>; libc lacks them.
 const GENL_ID_CTRL: u16 = 16;
 const CTRL_CMD_GETFAMILY: u8 = 3;
 const CTRL_ATTR_FAMILY_ID: u16 = 1;
@@ -18,13 +18,13 @@ const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
 const NETDEV_XDP_ACT_BASIC: u64 = 1;
 
 const HEADER_LEN: usize = 16;
-/// After the netlink header: command, version, and two bytes of nothing.
+/// The header after that of netlink: command, version, and two zero bytes.
 const GENERIC_HEADER_LEN: usize = 4;
 const NLM_F_REQUEST: u16 = 1;
 const NLMSG_ERROR: u16 = 2;
 const ANSWER_BYTES: usize = 16 * 1024;
 
-/// Whether the driver of an interface says that it runs native XDP.
+/// Returns whether the driver of an interface has native XDP.
 pub(in crate::shell) fn has_native_xdp(ifindex: u32) -> Fact<bool> {
     features(ifindex).map(|features| features & NETDEV_XDP_ACT_BASIC != 0).map_err(|error| Unread {
         reason: format!("the kernel does not say what XDP its drivers do (it does since 6.3): {error}"),
@@ -44,7 +44,8 @@ fn nonsense() -> io::Error {
     io::Error::from(io::ErrorKind::InvalidData)
 }
 
-/// Sends a request with one attribute, and returns the attributes of its answer. The kernel answers inside the system call.
+/// Sends a request with one attribute, and returns the attributes of the answer. The kernel answers
+/// within the system call.
 fn ask(family: u16, command: u8, attribute: u16, value: &[u8]) -> io::Result<Vec<u8>> {
     let socket = Socket::new(NETLINK_GENERIC)?;
     socket.set_non_blocking(true)?;
@@ -68,7 +69,7 @@ fn message(family: u16, command: u8, attribute: u16, value: &[u8]) -> Vec<u8> {
     bytes.extend_from_slice(&u32::from(small(length)).to_ne_bytes());
     bytes.extend_from_slice(&family.to_ne_bytes());
     bytes.extend_from_slice(&NLM_F_REQUEST.to_ne_bytes());
-    // Sequence and port: one request a socket, and the kernel chooses the port.
+    // Sequence and port are zero: each socket has one request, and the kernel chooses the port.
     bytes.extend_from_slice(&[0; 8]);
     bytes.extend_from_slice(&[command, 1, 0, 0]);
     bytes.extend_from_slice(&small(attribute_len).to_ne_bytes());
@@ -78,7 +79,7 @@ fn message(family: u16, command: u8, attribute: u16, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The value of an attribute, when it is there and has that size.
+/// Returns the value of an attribute, if it is there and has that size.
 fn attribute<const N: usize>(mut bytes: &[u8], wanted: u16) -> Option<[u8; N]> {
     loop {
         let length = usize::from(u16::from_ne_bytes(*bytes.first_chunk()?));

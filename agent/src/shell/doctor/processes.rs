@@ -6,14 +6,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::core::doctor::{Fact, Process, Unread};
+use vipward_core::{
+    doctor::Process,
+    pinned::{Fact, Unread},
+};
 
 const PROC: &str = "/proc";
-/// `PROC_PID_INIT_INO` of the kernel's `include/linux/proc_ns.h`: the inode of the machine's first PID namespace, the
-/// one that has every process in it.
+/// `PROC_PID_INIT_INO` from the kernel's `include/linux/proc_ns.h`: the inode of the machine's
+/// first PID namespace, which contains every process.
 const FIRST_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
 
-/// The processes that see the interfaces that we see; those of which that cannot be told are taken for such.
+/// Returns the processes in this network namespace, and those whose namespace cannot be read.
 pub(super) fn of_this_network() -> Fact<Vec<Process>> {
     let entries = fs::read_dir(PROC).map_err(|error| Unread {
         reason: format!("failed to list {PROC}: {error}"),
@@ -23,7 +26,7 @@ pub(super) fn of_this_network() -> Fact<Vec<Process>> {
     let process = |path: PathBuf| {
         let pid = path.file_name()?.to_str()?.parse().ok()?;
         let elsewhere = here.is_some() && network_of(&path).is_some_and(|network| Some(network) != here);
-        // It may have ended meanwhile.
+        // The process may have ended meanwhile.
         let name = fs::read_to_string(path.join("comm")).ok()?.trim_end().to_owned();
         let program = fs::read(path.join("cmdline")).map(|line| program(&line)).unwrap_or_default();
         (!elsewhere).then_some(Process { pid, name, program })
@@ -31,8 +34,8 @@ pub(super) fn of_this_network() -> Fact<Vec<Process>> {
     Ok(entries.filter_map(|entry| process(entry.ok()?.path())).collect())
 }
 
-/// Whether those are all that there are: other PID namespaces but the first see only what they started, and with
-/// `hidepid` (proc(5)) a user sees only what is theirs, and so not process 1.
+/// Returns whether `/proc` shows all processes. Only the first PID namespace has all, and with
+/// `hidepid` (proc(5)) a user sees only their own processes, and so not process 1.
 pub(super) fn are_all_seen() -> Fact<bool> {
     fs::read("/proc/1/comm").map_err(|error| Unread {
         reason: format!("/proc does not show process 1 (hidepid hides those of other users): {error}"),
@@ -49,7 +52,7 @@ fn network_of(process: &Path) -> Option<PathBuf> {
     fs::read_link(process.join("ns/net")).ok()
 }
 
-/// The last part of the path in the first argument; a process may write what it likes there.
+/// Returns the last part of the path in the first argument. A process can change its arguments.
 fn program(command_line: &[u8]) -> String {
     let first = command_line.split(|byte| *byte == 0 || *byte == b' ').next().unwrap_or_default();
     let last = first.rsplit(|byte| *byte == b'/').next().unwrap_or_default();

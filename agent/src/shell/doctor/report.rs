@@ -1,33 +1,42 @@
-//! What the doctor says, as a table for people and for programs.
+//! The report of the doctor, for people and for programs.
 
 use std::{collections::BTreeMap, fmt};
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
+use vipward_core::doctor::{Check, State};
 
-use crate::{
-    core::doctor::{Check, State},
-    shell::{tables::table, terminal::Colours},
-};
+use crate::shell::{tables::table, terminal::Colours};
 
-/// How many checks came out how.
+/// The number of checks with each result.
 pub type Summary = BTreeMap<State, usize>;
 
-/// Every check, and how many came out how.
-#[derive(Debug, Serialize)]
+/// The checks of a host ([DOCTOR.md](DOCTOR.md)).
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Report {
-    /// Whether the host passes.
+    /// Whether the host passes: nothing is red. With `--strict`, nothing is yellow or unknown
+    /// either.
     pub passes: bool,
-    /// How many checks came out how.
+    /// The number of checks with each result. Zeros are there, too.
+    #[schemars(schema_with = "summary")]
     pub summary: Summary,
-    /// The checks.
+    /// The checks, those of the host first.
     pub checks: Vec<Check>,
     /// Whether states are coloured in the table.
     #[serde(skip)]
     pub colours: Colours,
 }
 
+fn summary(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "propertyNames": generator.subschema_for::<State>(),
+        "additionalProperties": {"type": "integer", "description": "Checks with this result."},
+    })
+}
+
 impl Report {
-    /// The report of these checks.
+    /// Returns the report of these checks.
     pub fn new(checks: Vec<Check>, passes: bool, colours: Colours) -> Self {
         let mut summary: Summary = State::ALL.map(|state| (state, 0)).into();
         for check in &checks {
@@ -36,7 +45,7 @@ impl Report {
         Self { passes, summary, checks, colours }
     }
 
-    /// `text`, in the colour of `state`.
+    /// Returns `text` in the colour of `state`.
     fn painted(&self, state: State, text: &str) -> String {
         match state {
             State::Green => self.colours.good(text),
@@ -46,7 +55,7 @@ impl Report {
         }
     }
 
-    /// A row begins with its state, which is painted when the widths are settled.
+    /// Returns a row with its state painted, once the widths of the columns are settled.
     fn row(&self, state: State, line: &str) -> String {
         line.trim_end().replacen(state.name(), &self.painted(state, state.name()), 1)
     }
@@ -75,7 +84,7 @@ impl fmt::Display for Report {
 }
 
 impl Report {
-    /// What to do, the worst first.
+    /// Writes the remedies, the worst first.
     fn remedies(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for state in State::ALL {
             for check in self.checks.iter().filter(|check| check.state == state) {

@@ -1,17 +1,18 @@
-//! BPF programs of traffic control on an interface: those of classifiers, and those that tcx attached.
+//! BPF programs of traffic control on an interface, from classifiers and from tcx.
 
 use std::io;
-
-use crate::{
-    core::doctor::{Fact, TcProgram, Unread},
-    shell::{bpf, netlink},
+use vipward_core::{
+    doctor::TcProgram,
+    pinned::{Fact, Unread},
 };
 
-/// Of `enum bpf_attach_type`.
+use crate::shell::{bpf, netlink};
+
+/// From `enum bpf_attach_type`.
 const BPF_TCX_INGRESS: u32 = 46;
 const BPF_TCX_EGRESS: u32 = 47;
 
-/// Both ways, both kinds. The names of tcx programs are not told here.
+/// Returns the programs of both kinds, ingress and egress. Those of tcx have no names here.
 pub(super) async fn programs(ifindex: u32) -> Fact<Vec<TcProgram>> {
     let mut programs = Vec::new();
     for ingress in [true, false] {
@@ -20,7 +21,7 @@ pub(super) async fn programs(ifindex: u32) -> Fact<Vec<TcProgram>> {
         let attach_type = if ingress { BPF_TCX_INGRESS } else { BPF_TCX_EGRESS };
         match bpf::attached_programs(ifindex, attach_type) {
             Ok(ids) => programs.extend(ids.into_iter().map(|id| TcProgram { id, name: None, ingress })),
-            // Before Linux 6.6 there is no tcx, and no program of it.
+            // Linux has tcx since 6.6.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
             Err(error) => {
                 return Err(Unread {

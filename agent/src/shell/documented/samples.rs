@@ -1,252 +1,149 @@
-//! A report of each kind in which nothing is left out, and others in which is null what can be.
+//! The examples of docs/JSON.md.
 
-use std::{collections::BTreeMap, net::Ipv4Addr};
+use std::net::Ipv4Addr;
 
-use serde_json::Value;
-use vipward_common::{EventKind, MacAddr, Offender, OffenderKey, Role};
-
-use crate::{
-    core::{
-        doctor::{Check, State},
-        explain::{Attached, Explanation, Link, Mode, Step, Verdict},
-        overview::{MoveRow, NodeRow, Overview, VipRow, VipState},
-        watch::Change,
-        who_has::{self, Latency, Prober, Relation, Row, Seen},
-    },
-    shell::{
-        bpf,
-        doctor::Report,
-        live::Line,
-        status::{
-            FENCE_IS_OVER, FenceStatus, InterfaceStatus, OffenderStatus, PeerStatus, Status, VipStatus,
-        },
-        terminal::Colours,
-    },
+use vipward_common::{EventKind, MacAddr, Offender, OffenderKey};
+use vipward_core::{
+    answering::{Part, Silence},
+    doctor::{self, Check},
+    explain::{Attached, Explanation, Link, Step, Verdict},
+    net::LinkTrouble,
+    overview::{MoveRow, NodeRow, Overview, VipRow, VipState},
+    pinned::{Mode, State, Status},
+    watch::Change,
+    who_has::{self, Latency, Relation, Row, Seen},
 };
 
-const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
-const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+use crate::shell::{doctor::Report, terminal::Colours};
 
-/// A text that stands for any other.
-fn text() -> String {
-    "text".to_owned()
+const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
+const STRANGER: MacAddr = MacAddr([2, 0, 0, 0, 0, 0x66]);
+
+fn text(text: &str) -> String {
+    text.to_owned()
 }
 
-pub(super) fn who_has() -> (who_has::Report, Vec<who_has::Report>) {
-    let latency = Latency { first_seconds: 0.5, min_seconds: 0.5, max_seconds: 0.5, coarse: true };
+pub(super) fn who_has() -> who_has::Report {
+    let latency =
+        Latency { first_seconds: 0.00025, min_seconds: 0.00021, max_seconds: 0.0003, coarse: false };
     let row = Row {
         order: 1,
-        mac: text(),
-        vendor: text(),
-        relation: Relation::ThisHost,
-        seen: Seen::ThisHost,
-        answering: false,
-        silent_because: Some(FENCE_IS_OVER),
-        ethernet_source: Some(text()),
-        answered: 1,
-        first: 1,
-        replies: 1,
-        announcements: 1,
+        mac: State::SAMPLE_PEER.to_string(),
+        vendor: text("locally administered"),
+        relation: Relation::Holder,
+        seen: Seen::Wire,
+        answering: true,
+        silent_because: None,
+        ethernet_source: None,
+        answered: 3,
+        first: 3,
+        replies: 3,
+        announcements: 0,
         latency: Some(latency),
     };
-    let bare = Row { silent_because: None, ethernet_source: None, latency: None, ..row.clone() };
-    let full = who_has::Report {
+    who_has::Report {
         address: VIP,
-        interface: text(),
-        ifindex: 2,
-        asked_from: text(),
-        questions: 1,
-        timeout_seconds: 0.5,
+        interface: text("eth0"),
+        ifindex: State::SAMPLE_IFINDEX,
+        asked_from: State::SAMPLE_MAC.to_string(),
+        questions: 3,
+        timeout_seconds: 1.0,
         verdict: who_has::Verdict::One,
         answers: vec![row],
-        probing: vec![Prober { mac: text(), vendor: text(), probes: 1 }],
+        probing: Vec::new(),
         agent: true,
-        expected: Some(text()),
-        notes: vec![text()],
+        expected: Some(State::SAMPLE_PEER.to_string()),
+        notes: Vec::new(),
         vendors_of: "2026-10-17",
-    };
-    let bare = who_has::Report { answers: vec![bare], expected: None, ..full.clone() };
-    (full, vec![bare])
+    }
 }
 
-pub(super) fn explain() -> (Explanation, Vec<Explanation>) {
-    let attached = Attached { interface: text(), mode: Mode::Generic, because: Some(text()) };
+pub(super) fn explain() -> Explanation {
+    let remedy = text("start the agent, or see why it cannot renew (its log)");
+    let because = text("the driver has no native XDP; each frame costs more");
     let step = Step {
-        link: Link::Segment,
+        link: Link::Fence,
         verdict: Verdict::Broken,
-        says: text(),
-        details: vec![text()],
-        remedy: Some(text()),
+        says: text("over: nothing is answered, since the agent does not move it"),
+        details: Vec::new(),
+        remedy: Some(remedy.clone()),
     };
-    let native = Attached { because: None, ..attached.clone() };
-    let full = Explanation {
+    Explanation {
         address: VIP,
-        broken: Some(Link::Segment),
-        remedy: Some(text()),
-        attached: Some(attached),
-        steps: vec![step.clone()],
-    };
-    let steps = vec![Step { remedy: None, ..step }];
-    let bare = Explanation { broken: None, remedy: None, attached: Some(native), steps, ..full.clone() };
-    let detached = Explanation { attached: None, ..full.clone() };
-    (full, vec![bare, detached])
+        broken: Some(Link::Fence),
+        remedy: Some(remedy),
+        attached: Some(Attached { interface: text("eth0"), mode: Mode::Generic, because: Some(because) }),
+        steps: vec![step],
+    }
 }
 
-pub(super) fn doctor() -> (Report, Vec<Report>) {
+pub(super) fn doctor() -> Report {
     let check = Check {
         check: "link",
-        interface: Some(text()),
-        state: State::NotApplicable,
-        found: text(),
-        remedy: Some(text()),
+        interface: Some(text("eth0")),
+        state: doctor::State::Red,
+        found: text("down, driver ixgbe"),
+        remedy: Some(text("ip link set eth0 up")),
     };
-    let bare = Check { interface: None, remedy: None, ..check.clone() };
-    let report = |check| Report::new(vec![check], true, Colours::NONE);
-    (report(check), vec![report(bare)])
+    Report::new(vec![check], false, Colours::NONE)
 }
 
-fn vip_status() -> VipStatus {
-    VipStatus {
-        address: VIP,
-        interface: text(),
-        role: Role::Handover,
-        mac: Some(MAC),
-        yielded: false,
-        answering: true,
-        silent_because: Some(FENCE_IS_OVER),
-        answered: Some(1),
-        conflicts: Some(1),
-        suppressed: Some(1),
-    }
-}
-
-fn interface() -> InterfaceStatus {
-    InterfaceStatus {
-        name: Some(text()),
-        ifindex: 2,
-        attached: true,
-        mode: bpf::Mode::Generic,
-        link_id: 1,
-        program_id: 1,
-        mac: Some(MAC),
-        carrier: true,
-    }
-}
-
-fn offender() -> OffenderStatus {
-    let kind = EventKind::Probed;
-    let key = OffenderKey { ifindex: 2, vlan: 0, mac: MAC.0, addr: VIP.octets() };
-    let record = Offender { first_ns: 1, last_ns: 1, claims: 1, kind, oper: 1, source: MAC.0, _pad: 0 };
-    OffenderStatus {
-        address: VIP,
-        interface: text(),
-        mac: text(),
-        vendor: text(),
-        eth_source: text(),
-        kind: kind.name(),
-        claims: 1,
-        last_seconds_ago: 0.5,
-        record: (key, record),
-    }
-}
-
-pub(super) fn status() -> (Status, Vec<Status>) {
-    let of = |interface, vip| Status {
-        pin_dir: "/sys/fs/bpf/vipward".into(),
-        abi_version: 3,
-        fence: FenceStatus { state: "valid", policy: "hold", left_seconds: 0.5, hold_left_seconds: 0.5 },
-        entries: 1,
-        max_vips: 1,
-        interfaces: vec![interface],
-        vips: vec![vip],
-        peers: vec![PeerStatus { interface: text(), mac: text() }],
-        offenders: vec![offender()],
-        counters: BTreeMap::from([("answered", 1)]),
-        events_lost: 1,
+pub(super) fn status() -> Status {
+    let mut state = State::sample();
+    let key = OffenderKey { ifindex: State::SAMPLE_IFINDEX, vlan: 0, mac: STRANGER.0, addr: VIP.octets() };
+    let last_ns = state.contents.now_ns - 1_500_000_000;
+    let offender = Offender {
+        first_ns: last_ns,
+        last_ns,
+        claims: 7,
+        kind: EventKind::Conflict,
+        oper: 2,
+        source: STRANGER.0,
+        _pad: 0,
     };
-    let bare = VipStatus {
-        mac: None,
-        silent_because: None,
-        answered: None,
-        conflicts: None,
-        suppressed: None,
-        ..vip_status()
-    };
-    let gone = InterfaceStatus { name: None, mac: None, ..interface() };
-    (of(interface(), vip_status()), vec![of(gone, bare)])
+    state.contents.offenders.insert(key, offender);
+    let mut status = Status::of(&state);
+    status.vips.truncate(1);
+    status.counters = [("answered", 1_969), ("claim_conflict", 7)].into();
+    status
 }
 
-pub(super) fn cluster() -> (Overview, Vec<Overview>) {
+pub(super) fn cluster() -> Overview {
+    let since = text("2026-10-17T08:15:00.000000Z");
     let vip = VipRow {
         address: VIP,
-        holder: Some(text()),
-        state: VipState::SessionEnded,
-        offered_by: Some(text()),
-        mac: Some(text()),
-        interface: Some(text()),
-        epoch: 1,
-        services: vec![text()],
-        conflict: Some(text()),
-        trouble: Some(text()),
-    };
-    let node = NodeRow {
-        node: text(),
-        vips: 1,
-        session: Some(text()),
-        lease_age_seconds: 0.5,
-        renewed: true,
-        lease_duration_seconds: 0.5,
-        leaving: false,
-    };
-    let bare = VipRow {
-        holder: None,
+        holder: Some(text("n1")),
+        state: VipState::Held,
         offered_by: None,
-        mac: None,
-        interface: None,
+        mac: Some(State::SAMPLE_MAC.to_string()),
+        interface: Some(text("eth0")),
+        epoch: 3,
+        services: vec![text("shop/web")],
         conflict: None,
         trouble: None,
-        ..vip.clone()
+        unanswered: None,
     };
-    let blank = NodeRow { session: None, ..node.clone() };
-    let last_move = MoveRow { since: text(), address: VIP, holder: text(), cause: text() };
-    let of = |vip, node| Overview { vips: vec![vip], nodes: vec![node], last_moves: vec![last_move.clone()] };
-    (of(vip, node), vec![of(bare, blank)])
+    let node = NodeRow {
+        node: text("n1"),
+        vips: 1,
+        session: Some(text("5f2b8c9d01e4a673")),
+        lease_age_seconds: 0.4,
+        renewed: true,
+        lease_duration_seconds: 3.0,
+        leaving: false,
+    };
+    let last_move =
+        MoveRow { since, address: VIP, holder: text("n1"), cause: text("n2 was asked to hand it over") };
+    Overview { vips: vec![vip], nodes: vec![node], last_moves: vec![last_move] }
 }
 
-/// A line of each event.
-pub(super) fn watch() -> (Vec<Value>, Vec<Value>) {
-    let (vip, interface, role) = (VIP, text, Role::Held.name());
-    let full = [
-        Change::Start { fence: "valid", interfaces: 1, held: 1, handover: 1, foreign: 1 },
-        Change::Fence { from: "valid", to: "held over" },
-        Change::Link { interface: interface(), what: text() },
-        Change::Role {
-            vip,
-            interface: interface(),
-            from: Some(role),
-            to: Some(role),
-            yielded: true,
-            mac: Some(text()),
-        },
-        Change::Answering { vip, interface: interface(), silent_because: Some(FENCE_IS_OVER) },
-        Change::Offender {
-            vip,
-            interface: interface(),
-            mac: text(),
-            vendor: text(),
-            source: text(),
-            kind: EventKind::Conflict.name(),
-            claims: 1,
-            total: 1,
-        },
-        Change::EventsLost { events: 1 },
-        Change::Rates { answered: 0.5, conflicts: 0.5, suppressed: 0.5, frames: 0.5 },
-        Change::Unread { error: text() },
-    ];
-    let bare = [
-        Change::Role { vip, interface: interface(), from: None, to: None, yielded: false, mac: None },
-        Change::Answering { vip, interface: interface(), silent_because: None },
-    ];
-    let line = |change: &Change| serde_json::to_value(Line { time: text(), change }).expect("it serialises");
-    (full.iter().map(line).collect(), bare.iter().map(line).collect())
+pub(super) fn watch() -> [Change; 4] {
+    const SILENT: Part = Part::Silent(Silence::Link(LinkTrouble::NoCarrier));
+    let silent_because = SILENT.silence().map(Silence::name);
+    [
+        Change::Start { fence: "valid", interfaces: 1, held: 1, handover: 0, silent: 0, foreign: 1 },
+        Change::Link { interface: text("eth0"), what: text("has no carrier") },
+        Change::Answering { vip: VIP, interface: text("eth0"), silent_because },
+        Change::Rates { answered: 12.0, conflicts: 0.0, suppressed: 0.5, frames: 40.0 },
+    ]
 }

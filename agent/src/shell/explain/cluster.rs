@@ -10,36 +10,33 @@ use tokio::{
     sync::mpsc,
     time::{Instant, timeout_at},
 };
-use vipward_common::Policy;
-
-use super::{ExplainError, Options, host};
-use crate::{
-    core::{
-        cluster::{ClaimRecord, LeaseRecord, NodeName},
-        explain::{Cluster, LeaseSeen, Look},
-        net::NetView,
-        ownership::{self, Engine, Found},
-        services::{self, HostNetwork, Services},
-        time::Monotonic,
-    },
-    shell::{
-        bind,
-        causes::chain,
-        clock,
-        kube::{ConnectError, Kube, Limits, Reader, Reading, Resource, Seen, Server},
-    },
+use vipward_core::{
+    cluster::{ClaimRecord, LeaseRecord, NodeName, NodeRecord},
+    explain::{Cluster, LeaseSeen, Look},
+    net::NetView,
+    services::{self, HostNetwork, Services},
+    time::Monotonic,
 };
 
-/// Until when everything must have been listed.
+use super::{ExplainError, Options, host};
+use crate::shell::{
+    bind,
+    causes::chain,
+    clock,
+    kube::{ConnectError, Kube, Limits, Reader, Reading, Resource, Seen, Server},
+};
+
+/// Everything must have been listed within this time.
 const LISTING: Duration = Duration::from_secs(20);
-/// A Lease is watched no longer, whatever it says of itself: one that is good for longer is of an agent that is restarted.
+/// A Lease is watched for at most this long. A longer duration means that its agent is being
+/// restarted.
 const WATCHING: Duration = Duration::from_secs(10);
-/// A renewal may be on its way when its time is over.
+/// Time that a renewal may take to arrive after its Lease has run out.
 const MARGIN: Duration = Duration::from_millis(500);
-/// Bounds every request.
+/// Limits of every request.
 const LIMITS: Limits = Limits { lease: Duration::from_secs(10), margin: Duration::ZERO };
 
-/// What the API server has of the address.
+/// Returns what the API server has of the address.
 pub(super) async fn look(
     options: &Options,
     view: &NetView,
@@ -47,14 +44,13 @@ pub(super) async fn look(
 ) -> Result<Look<Cluster>, ExplainError> {
     let server = match Server::find(&options.access, LIMITS).await {
         Ok(server) => server,
-        // Nobody has said that there is a cluster.
         Err(ConnectError::NotInCluster(_)) => {
             let why = "no kubeconfig (--kubeconfig), and not in a Pod: what a cluster has was not looked at";
             return Ok(Look::Not(why.to_owned()));
         }
         Err(error) => return Err(error.into()),
     };
-    // Nobody's name: every node is another one.
+    // No node has this name: every Lease is another node's.
     let kube = Kube::new(server.clone(), NodeName::from(""), &options.lease_namespace);
     let namespaces = options.services.namespace_selector.is_some();
     let reading = Reading { namespaces, service_labels: options.services.service_selector.is_some() };
@@ -80,7 +76,8 @@ pub(super) async fn look(
             Some(seen) => world.take_in(seen)?,
         }
     }
-    Ok(Look::Seen(world.facts(options)?))
+    let unanswered = kube.unanswered(options.address);
+    Ok(Look::Seen(Cluster { unanswered, ..world.facts(options)? }))
 }
 
 async fn next(seen: &mut mpsc::Receiver<Seen>, deadline: Instant) -> Option<Seen> {
@@ -91,7 +88,7 @@ fn now() -> nix::Result<Monotonic> {
     clock::monotonic_ns().map(Monotonic::from_nanos)
 }
 
-/// A Lease, since when it has been watched, and whether it has changed since.
+/// A Lease, the start of watching it, and whether it has changed since.
 struct Watched {
     record: LeaseRecord,
     since: Monotonic,
@@ -99,18 +96,18 @@ struct Watched {
 }
 
 impl Watched {
-    /// Until when it is worth watching.
+    /// Returns until when it is worth watching.
     fn until(&self) -> Monotonic {
         self.since + (self.record.duration + MARGIN).min(WATCHING)
     }
 }
 
-/// What has been read, in the hands of the core.
+/// The objects that have been read so far.
 struct World {
-    engine: Engine,
     services: Services,
+    nodes: BTreeMap<NodeName, NodeRecord>,
     leases: BTreeMap<NodeName, Watched>,
-    claims: BTreeMap<Ipv4Addr, ClaimRecord>,
+    claim: Option<ClaimRecord>,
     listed: BTreeSet<Resource>,
     address: Ipv4Addr,
 }
@@ -120,48 +117,43 @@ impl World {
         let mut services = Services::start(options.services.clone());
         let api = server.address().into_iter().collect();
         services.on_event(services::Event::ApiEndpoints(api));
-        // What this host refuses only counts where an agent is at home.
+        // Addresses that this host refuses matter only where an agent runs.
         let attached = host::attached(options)?;
         if !attached.is_empty() {
             let ours = bind::observe_binds(view).await?;
             let network = HostNetwork::of(view, &attached, &ours);
             services.on_event(services::Event::HostNetwork(network));
         }
-        let settings = observer(options);
         Ok(Self {
-            engine: Engine::start(settings, Found::default(), now()?),
             services,
+            nodes: BTreeMap::new(),
             leases: BTreeMap::new(),
-            claims: BTreeMap::new(),
+            claim: None,
             listed: BTreeSet::new(),
             address: options.address,
         })
     }
 
-    /// Gives what was read to the core. What the core would do about it is nobody's business here.
+    /// Takes in what was read.
     fn take_in(&mut self, seen: Seen) -> nix::Result<()> {
-        let now = now()?;
         match &seen {
             Seen::Synced(resource) => {
                 self.listed.insert(*resource);
             }
-            Seen::Lease(record) => self.watch(record, now),
+            Seen::Lease(record) => self.watch(record, now()?),
             Seen::LeaseGone(node) => {
                 self.leases.remove(node);
             }
-            // Claims are not for the engine: it is on no node, and holds nothing.
-            Seen::Claim(record) => {
-                if record.vip == self.address {
-                    self.claims.insert(record.vip, record.clone());
-                }
-                return Ok(());
+            Seen::Claim(record) if record.vip == self.address => self.claim = Some(record.clone()),
+            Seen::ClaimGone(vip) if *vip == self.address => self.claim = None,
+            Seen::Node { record, .. } => {
+                self.nodes.insert(record.name.clone(), record.clone());
             }
-            Seen::ClaimGone(vip) => {
-                self.claims.remove(vip);
-                return Ok(());
+            Seen::NodeGone(node) => {
+                self.nodes.remove(node);
             }
-            Seen::Node { .. }
-            | Seen::NodeGone(_)
+            Seen::Claim(_)
+            | Seen::ClaimGone(_)
             | Seen::Namespace { .. }
             | Seen::NamespaceGone(_)
             | Seen::Service(_)
@@ -172,10 +164,7 @@ impl World {
             | Seen::Trouble { .. }
             | Seen::TroubleOver { .. } => {}
         }
-        let (owned, served) = seen.into_events();
-        if let Some(event) = owned {
-            self.engine.on_event(event, now);
-        }
+        let (_, served) = seen.into_events();
         if let Some(event) = served {
             self.services.on_event(event);
         }
@@ -190,7 +179,7 @@ impl World {
         self.leases.insert(record.node.clone(), Watched { record: record.clone(), since, renewed });
     }
 
-    /// Until when some Lease must still be watched; none when enough was seen.
+    /// Returns until when some Lease must still be watched, or `None` when enough was seen.
     fn watched_until(&self) -> nix::Result<Option<Monotonic>> {
         let now = now()?;
         let open = self.leases.values().filter(|lease| lease.record.session.is_some() && !lease.renewed);
@@ -198,40 +187,21 @@ impl World {
     }
 
     fn facts(mut self, options: &Options) -> nix::Result<Cluster> {
-        let (address, now) = (options.address, now()?);
-        let account = self.services.account(address);
-        let demand = account.demand.clone().unwrap_or_default();
+        let now = now()?;
+        let account = self.services.account(options.address);
         let seen = |lease: Watched| LeaseSeen {
             watched: now.saturating_since(lease.since),
             renewed: lease.renewed,
             record: lease.record,
         };
         Ok(Cluster {
-            nodes: self.engine.survey(address, &demand, now),
-            claim: self.claims.remove(&address),
+            nodes: self.nodes,
+            honour_exclude_label: options.honour_exclude_label,
+            claim: self.claim.take(),
+            unanswered: None,
             leases: self.leases.into_iter().map(|(node, lease)| (node, seen(lease))).collect(),
             account,
             namespace: options.lease_namespace.clone(),
         })
-    }
-}
-
-/// An engine that only looks on: it has no name, no session, and nothing that it begins is carried out.
-fn observer(options: &Options) -> ownership::Settings {
-    ownership::Settings {
-        node: NodeName::from(""),
-        lease: Duration::from_secs(4),
-        renewal: Duration::from_secs(1),
-        margin: MARGIN,
-        policy: Policy::Stop,
-        hold_for: Duration::ZERO,
-        restart_lease: Duration::from_mins(1),
-        stable_for: Duration::from_mins(1),
-        handover_pace: MARGIN,
-        honour_exclude_label: options.honour_exclude_label,
-        clock_late: Duration::ZERO,
-        most_new: 1,
-        probing: None,
-        seed: 0,
     }
 }

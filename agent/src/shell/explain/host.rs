@@ -1,29 +1,24 @@
-//! What this host has of an address: an agent's file, and its pins.
+//! Reads what this host has of an address: the file of an agent, and the pinned state.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, net::Ipv4Addr};
 
-use vipward_common::{FenceState, MacAddr, VipKey};
-
-use super::{ExplainError, Options};
-use crate::{
-    core::{
-        config::Config,
-        explain::{EntryFacts, Listed, ListedVip, Look, Mode, Pinned, Running},
-        net::{Interface, NetView},
-        placement::{self, Wanted},
-    },
-    shell::{
-        bpf::{self, BpfError, Maps},
-        causes::chain,
-        clock,
-        doctor::has_native_xdp,
-        run::read_config,
-        status::{Entries, InterfaceStatus},
-        who_has,
-    },
+use vipward_core::{
+    config::Config,
+    explain::{Listed, ListedVip, Look},
+    net::NetView,
+    pinned::State,
+    placement::{self, Wanted},
 };
 
-/// What the agent's file says, and on which interface that is.
+use super::Options;
+use crate::shell::{
+    bpf::{BpfError, Extent, Pins, Reader},
+    causes::chain,
+    doctor::has_native_xdp,
+    run::read_config,
+};
+
+/// Returns what the agent's file says, and the interface of the address.
 pub(super) fn config(options: &Options, view: &NetView) -> (Look<Listed>, Option<String>) {
     let Some(path) = &options.config else {
         return (Look::Not("no file was given (--config)".to_owned()), None);
@@ -33,7 +28,7 @@ pub(super) fn config(options: &Options, view: &NetView) -> (Look<Listed>, Option
         Err(error) => return (Look::Failed(chain(&error)), None),
     };
     let file = path.display().to_string();
-    // Placed alone, so that all problems are its own.
+    // The VIP is placed alone, so that all problems are its own.
     config.vips.retain(|vip| vip.address == options.address);
     let Some(vip) = config.vips.first() else {
         return (Look::Seen(Listed { file, xdp: config.xdp, vip: None }), None);
@@ -57,75 +52,33 @@ fn place(config: &Config, view: &NetView) -> (Option<String>, Vec<String>) {
     (home.map(|(key, _)| view.name_of(key.ifindex)), problems)
 }
 
-/// The interfaces that an agent has attached the program to.
+/// Returns the interfaces that an agent has attached the program to.
 pub(super) fn attached(options: &Options) -> Result<Vec<u32>, BpfError> {
-    match who_has::Pinned::open(&options.pin_dir) {
-        who_has::Pinned::Open(pins, _) => Ok(pins.links()?.iter().map(|link| link.ifindex).collect()),
-        who_has::Pinned::None | who_has::Pinned::Unreadable(_) => Ok(Vec::new()),
+    match Reader::find(&Pins::new(&options.pin_dir)) {
+        Ok(Some(reader)) => Ok(reader.pins().links()?.iter().map(|link| link.ifindex).collect()),
+        Ok(None) | Err(_) => Ok(Vec::new()),
     }
 }
 
-/// What is pinned of the address.
-pub(super) fn pins(options: &Options, view: &NetView) -> Result<Look<Pinned>, ExplainError> {
-    let dir = options.pin_dir.display().to_string();
-    let (pins, maps) = match who_has::Pinned::open(&options.pin_dir) {
-        who_has::Pinned::None => {
-            return Ok(Look::Not(format!(
-                "nothing is pinned under {dir}: no agent has run here (another directory: --pin-dir)"
-            )));
-        }
-        who_has::Pinned::Unreadable(why) => return Ok(Look::Failed(why)),
-        who_has::Pinned::Open(pins, maps) => (pins, maps),
-    };
-    let entries = Entries::new(&pins, &maps, view, clock::coarse_ns()?)?;
-    let until_ns = match entries.fence_state() {
-        FenceState::Valid => entries.fence.deadline_ns,
-        FenceState::HeldOver => entries.fence.hold_until_ns,
-        FenceState::Over => entries.now_ns,
-    };
-    Ok(Look::Seen(Pinned {
-        dir,
-        entries: facts(options, &maps, view, &entries)?,
-        fence: entries.fence_state(),
-        fence_left: Duration::from_nanos(until_ns.saturating_sub(entries.now_ns)),
-    }))
-}
-
-fn facts(
-    options: &Options,
-    maps: &Maps,
-    view: &NetView,
-    entries: &Entries<'_>,
-) -> Result<Vec<EntryFacts>, BpfError> {
-    let mut facts = Vec::new();
-    for (ifindex, interface) in &view.interfaces {
-        let key = VipKey::untagged(*ifindex, options.address.octets());
-        let Some(entry) = maps.entry(&key)? else { continue };
-        let seen = entries.status(&key, &entry)?;
-        let mac = seen.mac.unwrap_or(MacAddr::ZERO);
-        let counts = seen.answered.zip(seen.conflicts).zip(seen.suppressed);
-        facts.push(EntryFacts {
-            interface: interface.name.clone(),
-            role: seen.role,
-            mac,
-            yielded: seen.yielded,
-            running: running(&entries.interfaces, interface),
-            link_trouble: entries.link_trouble(*ifindex, mac),
-            counts: counts.map(|((answered, conflicts), suppressed)| (answered, conflicts, suppressed)),
-        });
-    }
-    Ok(facts)
-}
-
-/// How the program runs on an interface, if it does.
-fn running(links: &[InterfaceStatus], interface: &Interface) -> Option<Running> {
-    let link = links.iter().find(|link| link.ifindex == interface.index && link.attached)?;
-    Some(Running {
-        mode: match link.mode {
-            bpf::Mode::Native => Mode::Native,
-            bpf::Mode::Generic => Mode::Generic,
+/// Returns the pinned state.
+pub(super) fn pins(options: &Options, view: &NetView) -> Look<State> {
+    let dir = options.pin_dir.display();
+    match Reader::find(&Pins::new(&options.pin_dir)) {
+        Ok(None) => Look::Not(format!(
+            "nothing is pinned under {dir}: no agent has run here (another directory: --pin-dir)"
+        )),
+        Ok(Some(reader)) => match reader.state(Extent::COUNTERS, view.clone()) {
+            Ok(state) => Look::Seen(state),
+            Err(unread) => Look::Failed(unread.reason),
         },
-        veth: interface.kind == "veth",
-        offers_native: has_native_xdp(interface.index).ok(),
-    })
+        Err(unread) => Look::Failed(unread.reason),
+    }
+}
+
+/// Returns whether the drivers of the interfaces that have an entry of the address offer native
+/// XDP.
+pub(super) fn native(pins: &Look<State>, address: Ipv4Addr) -> BTreeMap<u32, bool> {
+    let Look::Seen(state) = pins else { return BTreeMap::new() };
+    let interfaces = state.contents.entries_of(address).map(|entry| entry.key.ifindex);
+    interfaces.filter_map(|ifindex| Some((ifindex, has_native_xdp(ifindex).ok()?))).collect()
 }

@@ -1,52 +1,130 @@
-//! The sign that connections may be dead: whoever has reason to think so tells all watches to begin anew.
+//! Alarms among the tasks: connections may be dead, or the store may have gone back.
 //!
-//! A watch that is silent may be a quiet one. But each node renews its Lease about every second, and hears of that
-//! through the watch of the Leases: silence there is no quiet. And a renewal that gets no answer says the same of the
-//! way to the API server. All watches take that way, so the doubt about one is a doubt about all; beginning anew at
-//! the last version costs one request each and lists nothing. When renewals succeed again, whoever waits to try again
-//! need not wait longer.
+//! **Connections may be dead.** A silent watch may be a quiet one. But each node renews its Lease
+//! about every second, so that the watch of the Leases is never quiet; and a renewal without an
+//! answer says the same of the way to the API server. All watches take that way, so that all begin
+//! anew: at the last version that costs one request each, and no list. When renewals succeed again,
+//! tasks that wait before their next attempt stop waiting.
+//!
+//! **The store may have gone back.** A watch from a version in the future is silent, and beginning
+//! it anew changes nothing: everything must be listed. The task that notices asks for it. The first
+//! list that shows an older state is logged.
 
 use tokio::sync::watch;
 
-/// Tells, and hears, that connections may be dead.
+#[cfg(test)]
+mod tests;
+
+/// The alarms so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Signs {
+    /// Requests for lists of everything.
+    lists: u64,
+    /// The number of the request that was made when the store had last gone back; 0: none.
+    back: u64,
+    /// Renewals that succeeded.
+    renewals: u64,
+}
+
+/// Raises alarms, and makes listeners.
 #[derive(Clone, Debug)]
-pub(super) struct Alarm(watch::Sender<u64>);
+pub(super) struct Alarm(watch::Sender<Signs>);
 
 impl Alarm {
     pub(super) fn new() -> Self {
-        Self(watch::Sender::new(0))
+        Self(watch::Sender::new(Signs::default()))
     }
 
+    /// Raises the alarm that connections may be dead, or that they work again.
     pub(super) fn raise(&self) {
-        self.0.send_modify(|times| *times = times.wrapping_add(1));
+        self.0.send_modify(|_| {});
+    }
+
+    /// Asks for lists of everything.
+    pub(super) fn list_anew(&self) {
+        self.0.send_modify(|signs| signs.lists += 1);
+    }
+
+    /// Notes that this node has renewed its Lease, without an alarm.
+    pub(super) fn renewed(&self) {
+        self.0.send_if_modified(|signs| {
+            signs.renewals += 1;
+            false
+        });
     }
 
     pub(super) fn listen(&self) -> Listener {
-        Listener { alarm: self.clone(), heard: self.0.subscribe() }
+        let Signs { lists, back, renewals: _ } = *self.0.borrow();
+        Listener { alarm: self.clone(), heard: self.0.subscribe(), listed: lists, back }
     }
 }
 
-/// Hears an alarm that is raised from its making on.
+/// Hears the alarms that are raised after it was made.
 pub(super) struct Listener {
     /// Keeps the other end open.
     alarm: Alarm,
-    heard: watch::Receiver<u64>,
+    heard: watch::Receiver<Signs>,
+    /// The number of the last request that a list has served.
+    listed: u64,
+    /// The number of the request by which this task knows that the store went back.
+    back: u64,
 }
 
 impl Listener {
-    /// Forgets what was raised so far.
+    /// Forgets the alarms so far.
     pub(super) fn forget(&mut self) {
         self.heard.mark_unchanged();
     }
 
-    /// Tells the others.
+    /// Raises the alarm for all others.
     pub(super) fn raise(&mut self) {
         self.alarm.raise();
         self.forget();
     }
 
-    /// Resolves when the alarm is raised, or was and is not forgotten. Safe to cancel.
+    /// Waits for an alarm that is not forgotten, or a request for lists. Safe to cancel.
     pub(super) async fn raised(&mut self) {
         self.heard.changed().await.expect("invariant: the listener keeps the other end open");
+    }
+
+    /// Returns the number of renewals that succeeded.
+    pub(super) fn renewals(&self) -> u64 {
+        self.heard.borrow().renewals
+    }
+
+    /// Asks for lists of everything, of this task too.
+    pub(super) fn list_anew(&self) {
+        self.alarm.list_anew();
+    }
+
+    /// Returns whether a list was asked for since the last one began.
+    pub(super) fn wants_list(&self) -> bool {
+        self.heard.borrow().lists != self.listed
+    }
+
+    /// Notes that a list begins.
+    pub(super) fn begin_list(&mut self) {
+        self.listed = self.heard.borrow().lists;
+    }
+
+    /// Notes that the list has ended. If it is the first that shows that the store went back, asks
+    /// all others to list and returns true.
+    pub(super) fn end_list(&mut self, is_older: bool) -> bool {
+        let Self { alarm, heard: _, listed, back } = self;
+        alarm.0.send_if_modified(|signs| {
+            let is_news = is_older && signs.back == *back;
+            if is_news {
+                let is_served = *listed == signs.lists;
+                signs.lists += 1;
+                signs.back = signs.lists;
+                if is_served {
+                    *listed = signs.lists;
+                }
+            }
+            if is_older || *listed >= signs.back {
+                *back = signs.back;
+            }
+            is_news
+        })
     }
 }

@@ -1,14 +1,17 @@
-//! Where the API server is and who we are there, and connections to it that notice quickly when they are dead.
+//! The API server's address, the agent's credentials, and connections that notice when they are
+//! dead.
 //!
-//! A connection whose other end has vanished without a word looks like a quiet one. Every connection is therefore
-//! probed by the kernel (TCP keep-alive) while nothing is sent, and bounded by the kernel (`TCP_USER_TIMEOUT`) while
-//! something is, so that it fails within the lease duration whatever it carries. What the kernel cannot see, a server
-//! that acknowledges and says nothing, the deadline of each request bounds, and for watches [`super::reader`].
+//! A connection whose other end has vanished looks like a quiet one. The kernel therefore probes it
+//! while nothing is sent (TCP keep-alive), and gives it up when what is sent is not acknowledged
+//! (`TCP_USER_TIMEOUT`), so that it fails within the lease duration. A server that acknowledges and
+//! does not answer is left to the deadline of each request, and to [`super::reader`] for watches.
 //!
-//! The client library's own retries are off: a request has one deadline, and its result goes to those who decide.
+//! kube's `ClientBuilder` has none of this, so that its layers are put together here. Its retries
+//! are left out: a request has one deadline, and its result goes to those who decide.
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
+use http::uri::Scheme;
 use hyper_timeout::TimeoutConnector;
 use hyper_util::{
     client::legacy::{Builder, connect::HttpConnector},
@@ -21,13 +24,18 @@ use kube::{
 };
 use thiserror::Error;
 use tower::{BoxError, ServiceBuilder};
+use tracing::{Level, Metadata, warn};
 
 use crate::shell::metrics::{ApiMetrics, LeaseMetrics};
 
 #[cfg(test)]
 mod tests;
 
-/// Why there is no way to the API server.
+/// Length to which the read buffer of a connection grows, in bytes. hyper's own limit is 400 KiB,
+/// which every connection that has carried a list would keep.
+const READ_BUFFER: usize = 64 * 1024;
+
+/// Reason why there is no way to the API server.
 #[derive(Debug, Error)]
 pub enum ConnectError {
     /// A kubeconfig cannot be read.
@@ -35,22 +43,22 @@ pub enum ConnectError {
     Kubeconfig {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The failure.
         #[source]
         source: KubeconfigError,
     },
-    /// What the kubeconfig names cannot be used.
+    /// A context of the kubeconfig cannot be used.
     #[error("failed to use {} of the kubeconfig {}", context_text(context.as_deref()), path.display())]
     Context {
         /// The files.
         path: PathBuf,
-        /// The context that was asked for; the current one when none was.
+        /// The context that was asked for; none: the current one.
         context: Option<String>,
-        /// Why.
+        /// The failure.
         #[source]
         source: KubeconfigError,
     },
-    /// There is no kubeconfig that would have the context.
+    /// A context was given without a kubeconfig.
     #[error(
         "found no kubeconfig to take the context {context:?} from: give one with --kubeconfig (or KUBECONFIG)"
     )]
@@ -63,7 +71,7 @@ pub enum ConnectError {
         "found no way to the API server: not in a Pod with a service account, and no --kubeconfig (or KUBECONFIG) is given"
     )]
     NotInCluster(#[source] InClusterError),
-    /// Proxies are for people's machines, and hide dead connections.
+    /// The kubeconfig names a proxy, which would hide dead connections.
     #[error(
         "the API server is to be reached through the proxy {proxy}, which is not supported: remove proxy-url from the kubeconfig"
     )]
@@ -71,12 +79,12 @@ pub enum ConnectError {
         /// The proxy.
         proxy: String,
     },
-    /// Certificates or tokens are of no use.
+    /// Certificates or tokens cannot be used.
     #[error("failed to set up connections to {server}")]
     Client {
-        /// The API server.
+        /// The URL of the API server.
         server: String,
-        /// Why.
+        /// The failure.
         #[source]
         source: Box<kube::Error>,
     },
@@ -86,43 +94,58 @@ fn context_text(context: Option<&str>) -> String {
     context.map_or_else(|| "the current context".to_owned(), |context| format!("context {context:?}"))
 }
 
-/// What the operator says about the way to the API server.
+/// The operator's settings of the way to the API server.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Access {
-    /// Kubeconfig files, separated by colons as in `KUBECONFIG`; none: the Pod's service account.
+    /// Kubeconfig files, separated by colons as in `KUBECONFIG`. None: the Pod's service account.
     pub kubeconfig: Option<PathBuf>,
-    /// The context to use; none: the current one.
+    /// The context. None: the current one.
     pub context: Option<String>,
 }
 
-/// How long things may take.
+/// Limits of the time that requests take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// The lease duration: a dead connection is noticed within it.
+    /// The lease duration, within which a dead connection is noticed.
     pub lease: Duration,
     /// The margin of the fence.
     pub margin: Duration,
 }
 
 impl Limits {
-    /// The deadline of one write or read of a Lease: a renewal that fails leaves time for another.
+    /// Returns the deadline of one write or read of a Lease. A renewal that fails leaves time for
+    /// another.
     pub fn renewal(self) -> Duration {
         self.lease.saturating_sub(self.margin) / 2
     }
 
-    /// The deadline of any other request.
+    /// Returns the deadline of any other request.
     pub fn request(self) -> Duration {
         self.lease.saturating_sub(self.margin)
     }
 
-    /// How long the watch of the Leases may be silent while this node renews its own.
+    /// Returns the longest silence of the watch of the Leases while this node renews its own.
     pub fn silence(self) -> Duration {
         self.lease / 2
     }
 
-    /// How often the kernel asks whether a quiet connection lives; it knows whole seconds only.
+    /// Returns the time between two probes of a quiet connection, in whole seconds as the kernel
+    /// wants it.
     fn probing(self) -> Duration {
         Duration::from_secs((self.lease / 4).as_secs().max(1))
+    }
+}
+
+/// Returns whether a log line of the client library repeats what the agent says itself.
+///
+/// The library warns of every watch that breaks, and of an unverified certificate at every
+/// connection. [`Server::find`] does so once.
+pub fn is_redundant(metadata: &Metadata<'_>) -> bool {
+    match metadata.target() {
+        "kube_client::client" => *metadata.level() == Level::WARN,
+        // The other warning there is about a CA bundle that cannot be read, and names its path.
+        "kube_client::client::tls::rustls_tls" => metadata.fields().field("path").is_none(),
+        _ => false,
     }
 }
 
@@ -136,7 +159,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Finds the API server and our credentials. Nothing is sent yet.
+    /// Finds the API server and the agent's credentials. Sends nothing yet.
     pub async fn find(access: &Access, limits: Limits) -> Result<Self, ConnectError> {
         let config = match (&access.kubeconfig, &access.context) {
             (Some(path), context) => kubeconfig(path, context.as_ref()).await?,
@@ -148,8 +171,15 @@ impl Server {
         if let Some(proxy) = &config.proxy_url {
             return Err(ConnectError::Proxy { proxy: proxy.to_string() });
         }
+        let is_insecure = config.accept_invalid_certs;
         let server = Self::new(config, limits);
         server.connect()?;
+        if is_insecure {
+            warn!(
+                server = server.url(),
+                "the certificate of the API server is not verified: the kubeconfig has insecure-skip-tls-verify"
+            );
+        }
         Ok(server)
     }
 
@@ -162,7 +192,7 @@ impl Server {
         Self { config, limits, requests: ApiMetrics::default(), renewals: LeaseMetrics::default() }
     }
 
-    /// Counts what is asked of it there.
+    /// Counts its requests there.
     #[must_use]
     pub fn metered(self, requests: &ApiMetrics, renewals: &LeaseMetrics) -> Self {
         Self { requests: requests.clone(), renewals: renewals.clone(), ..self }
@@ -176,22 +206,26 @@ impl Server {
         &self.renewals
     }
 
-    /// Its URL.
+    /// Returns its URL, always with the port.
     pub fn url(&self) -> String {
-        self.config.cluster_url.to_string()
+        let url = &self.config.cluster_url;
+        let is_plain = url.scheme() == Some(&Scheme::HTTP);
+        let port = url.port_u16().unwrap_or(if is_plain { 80 } else { 443 });
+        let scheme = url.scheme_str().unwrap_or("https");
+        format!("{scheme}://{}:{port}{}", url.host().unwrap_or_default(), url.path().trim_end_matches('/'))
     }
 
-    /// Its address, if its URL has one and no name.
+    /// Returns its address, if its URL has an address and no name.
     pub fn address(&self) -> Option<IpAddr> {
         self.config.cluster_url.host()?.trim_matches(['[', ']']).parse().ok()
     }
 
-    /// How long things may take.
+    /// Returns the limits of the time that requests take.
     pub fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// A client with connections of its own, made when they are needed.
+    /// Returns a client with connections of its own, which are opened as they are needed.
     pub fn connect(&self) -> Result<Client, ConnectError> {
         let config = &self.config;
         let failed = |source| ConnectError::Client { server: self.url(), source: Box::new(source) };
@@ -205,12 +239,14 @@ impl Server {
         let tls = config.rustls_https_connector_with_connector(tcp).map_err(failed)?;
         let mut connector = TimeoutConnector::new(tls);
         connector.set_connect_timeout(Some(self.limits.renewal()));
+        let mut http = Builder::new(TokioExecutor::new());
+        http.http1_max_buf_size(READ_BUFFER);
         let service = ServiceBuilder::new()
             .layer(config.base_uri_layer())
             .option_layer(config.auth_layer().map_err(failed)?)
             .layer(config.extra_headers_layer().map_err(failed)?)
             .map_err(BoxError::from)
-            .service(Builder::new(TokioExecutor::new()).build::<_, Body>(connector));
+            .service(http.build::<_, Body>(connector));
         Ok(Client::new(service, config.default_namespace.clone()))
     }
 }

@@ -1,14 +1,16 @@
-//! What was read, as events of the cores: the same for the agent that acts on it and for who only explains it.
+//! Turns what was read into events of the core, for the agent and for `vipward explain`.
+
+use vipward_core::{ownership::Event as Owned, services::Event as Served};
 
 use super::Seen;
-use crate::core::{ownership::Event as Owned, services::Event as Served};
 
 #[cfg(test)]
 mod tests;
 
 impl Seen {
-    /// What it is to ownership, and what it is to Services. That something was listed, cannot be read, or can be read
-    /// again is about reading, and no event of either: whoever reads deals with it first.
+    /// Returns the event for the ownership engine, and the event for the index of Services. There
+    /// is neither for [`Seen::Synced`], [`Seen::Trouble`] and [`Seen::TroubleOver`]: the caller
+    /// handles them.
     pub fn into_events(self) -> (Option<Owned>, Option<Served>) {
         match self {
             Self::Lease(record) => {

@@ -1,36 +1,37 @@
-//! The addresses in the status of a Service: server-side apply, so that what others write there is never lost.
+//! Addresses in the status of a Service, written by server-side apply: what others wrote stays.
 
 use std::net::Ipv4Addr;
 
+use k8s_openapi::api::core::v1::Service;
 use serde_json::json;
 use thiserror::Error;
+use vipward_core::cluster::ServiceName;
 
 use super::{
-    MANAGER, escaped,
-    http::{APPLY, Call, RequestError},
+    call::{Call, Collection},
+    error::RequestError,
 };
-use crate::core::cluster::ServiceName;
 
 #[cfg(test)]
 mod tests;
 
-/// Why the status of a Service was not written.
+/// Reason why the status of a Service was not written.
 #[derive(Debug, Error)]
 pub enum IngressError {
-    /// Somebody else has written another address there.
+    /// Another field manager has written another address.
     #[error("the status of Service {service} is written by {}; nothing was changed", managers_text(managers))]
     Conflict {
-        /// Which.
+        /// The Service.
         service: ServiceName,
         /// The other field managers, as far as the API server names them.
         managers: Vec<String>,
     },
-    /// The API server cannot, or does not want to.
+    /// The API server refused, or could not be asked.
     #[error("failed to write the status of Service {service}")]
     Failed {
-        /// Which.
+        /// The Service.
         service: ServiceName,
-        /// Why.
+        /// The failure.
         #[source]
         source: RequestError,
     },
@@ -41,40 +42,33 @@ fn managers_text(managers: &[String]) -> String {
 }
 
 impl IngressError {
-    pub(super) fn of(error: RequestError, service: &ServiceName) -> Self {
-        match error {
-            RequestError::Status { code: 409, causes, .. } => {
-                let managers = causes.iter().filter_map(|cause| manager(cause)).collect();
-                Self::Conflict { service: service.clone(), managers }
+    pub(super) fn of(source: RequestError, service: &ServiceName) -> Self {
+        let service = service.clone();
+        match source.status() {
+            Some(status) if status.code == 409 => {
+                let causes = status.details.iter().flat_map(|details| &details.causes);
+                Self::Conflict {
+                    service,
+                    managers: causes.filter_map(|cause| manager(&cause.message)).collect(),
+                }
             }
-            source @ (RequestError::Status { .. }
-            | RequestError::Deadline { .. }
-            | RequestError::Connection(_)
-            | RequestError::Unreadable(_)
-            | RequestError::NotText(_)
-            | RequestError::TooLong { .. }
-            | RequestError::Connect(_)) => Self::Failed { service: service.clone(), source },
+            Some(_) | None => Self::Failed { service, source },
         }
     }
 }
 
-/// The field manager that a cause names: `conflict with "NAME" using v1 at …`.
+/// Returns the field manager that a cause names: `conflict with "NAME" using v1 at …`.
 fn manager(cause: &str) -> Option<String> {
     let (_, rest) = cause.split_once("conflict with \"")?;
     rest.split_once('"').map(|(name, _)| name.to_owned())
 }
 
-/// Applies these addresses; none: takes back what was applied.
+/// Returns the request that applies these addresses; none: that takes back what was applied.
 ///
-/// Not by force: what another field manager has written stays. The mode of an address is left to the API server,
-/// whose default is what we do (VIP), and of which old ones know nothing.
+/// It is not forced, so that what another field manager has written stays. The mode of an address
+/// is left to the API server: its default, VIP, is right, and old ones do not know the field.
 pub(super) fn call(service: &ServiceName, addresses: Option<&[Ipv4Addr]>) -> Call {
     let ServiceName { namespace, name } = service;
-    let path = format!(
-        "/api/v1/namespaces/{}/services/{}/status?fieldManager={MANAGER}&force=false",
-        escaped(namespace),
-        escaped(name)
-    );
     let mut object = json!({
         "apiVersion": "v1",
         "kind": "Service",
@@ -84,5 +78,5 @@ pub(super) fn call(service: &ServiceName, addresses: Option<&[Ipv4Addr]>) -> Cal
         let ingress: Vec<_> = addresses.iter().map(|address| json!({"ip": address})).collect();
         object["status"] = json!({"loadBalancer": {"ingress": ingress}});
     }
-    Call::patch(path, APPLY, &object)
+    Collection::of::<Service>(Some(namespace)).apply_status(name, &object)
 }

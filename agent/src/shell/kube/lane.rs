@@ -1,4 +1,4 @@
-//! Work that is done side by side, what is urgent first, except that what is about one thing is done in order.
+//! Jobs that run side by side, urgent ones first; jobs with the same key run in order.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,27 +8,28 @@ use tokio::sync::mpsc;
 #[cfg(test)]
 mod tests;
 
-/// One job in so many is the one that has waited longest of those that can wait, whatever is urgent.
+/// One job in so many is the patient one that has waited longest, whatever is urgent.
 const FAIR: usize = 8;
 
-/// How many jobs are done at a time.
+/// Number of jobs that run at a time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limit {
     pub(super) all: usize,
-    /// Of those that can wait: the others find room at once.
+    /// Of these, jobs that can wait. The rest is free for urgent ones.
     pub(super) patient: usize,
 }
 
 impl Limit {
-    /// Where nothing is more urgent than anything else.
+    /// Returns the limit of a lane in which all jobs are alike.
     pub(super) fn of(all: usize) -> Self {
         Self { all, patient: all }
     }
 }
 
-/// Does `work` on the jobs that come, one at a time for each key; what it returns goes to `replies`. Jobs that can wait, as
-/// `is_patient` says, leave the others the precedence; among themselves both are done in the order in which they came.
-/// Ends when no more jobs can come and all are done, or when nobody takes the replies.
+/// Does `work` on the jobs that come, one at a time for each key, and sends what it returns.
+///
+/// Jobs that can wait, by `is_patient`, run after the others; each kind runs in the order in which
+/// it came. Ends when no more jobs can come and all are done, or when the replies have no taker.
 pub(super) async fn run<K, J, R, W>(
     mut jobs: mpsc::UnboundedReceiver<(K, J)>,
     limit: Limit,
@@ -46,7 +47,7 @@ pub(super) async fn run<K, J, R, W>(
     let work = &work;
     let mut open = true;
     loop {
-        // All that is there, or what has come first would be begun before what is urgent.
+        // All jobs that are there, or the first one would begin before an urgent one behind it.
         while let Ok((key, job)) = jobs.try_recv() {
             waiting.put(key, job, &is_patient);
         }
@@ -78,9 +79,9 @@ pub(super) async fn run<K, J, R, W>(
     }
 }
 
-/// The jobs that have not begun.
+/// Jobs that have not begun.
 struct Waiting<K, J> {
-    /// Those behind another of their key, by the keys of all jobs.
+    /// Jobs behind another of their key. Every job under way or ready has its key here.
     behind: BTreeMap<K, VecDeque<J>>,
     urgent: VecDeque<(K, J)>,
     patient: VecDeque<(K, J)>,
@@ -102,7 +103,7 @@ impl<K: Ord + Clone, J> Waiting<K, J> {
         queue.push_back((key, job));
     }
 
-    /// The next, which may be a patient one if there is room for that.
+    /// Returns the next job, which may be a patient one if there is room.
     fn take(&mut self, room_for_patient: bool) -> Option<(K, J)> {
         let (mut none, turn) = (VecDeque::new(), (self.taken + 1).is_multiple_of(FAIR));
         let patient = if room_for_patient { &mut self.patient } else { &mut none };
@@ -112,7 +113,7 @@ impl<K: Ord + Clone, J> Waiting<K, J> {
         Some(next)
     }
 
-    /// The job of this key that was under way is done.
+    /// Notes that the job of this key is done, and makes the next one of the key ready.
     fn done(&mut self, key: K, is_patient: impl Fn(&J) -> bool) {
         match self.behind.get_mut(&key).and_then(VecDeque::pop_front) {
             Some(job) => self.put_ready(key, job, is_patient),

@@ -1,30 +1,34 @@
-//! Leases as objects: a node's Lease read as a [`LeaseRecord`], and a [`LeaseWrite`] as what is sent.
+//! Leases as objects: reading one as a [`LeaseRecord`], and sending a [`LeaseWrite`].
 //!
-//! A node's Lease has the node's name, and is in the agents' namespace. As for claims, a write is a merge patch with
-//! the `resourceVersion` that it rests on.
+//! A node's Lease has the node's name, and is in the agents' namespace. A write is a merge patch
+//! with the `resourceVersion` that it rests on, as for claims.
 
 use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-
-use super::{meta::Meta, text};
-use crate::core::{
+use vipward_core::{
     cluster::{LeaseRecord, MOST_ENDED, NodeLink, NodeName, Session, Version},
     ownership::LeaseWrite,
+};
+
+use super::{
+    call::MANAGER,
+    meta::{MANAGED_BY, Meta},
+    text,
 };
 
 #[cfg(test)]
 mod tests;
 
-/// Annotation: how long one renewal is good for, exactly; `leaseDurationSeconds` has it rounded up.
+/// The annotation with the exact lease duration; `leaseDurationSeconds` has it rounded up.
 const DURATION: &str = "vipward.io/duration";
-/// Annotation: the last sessions that have ended, separated by commas.
+/// The annotation with the last sessions that have ended, separated by commas.
 const ENDED: &str = "vipward.io/ended";
-/// Annotation: the node's interfaces.
+/// The annotation with the node's interfaces.
 const LINKS: &str = "vipward.io/links";
-/// Annotation: the node goes away.
+/// The annotation of a node that leaves.
 const LEAVING: &str = "vipward.io/leaving";
 
 #[derive(Deserialize)]
@@ -44,14 +48,14 @@ struct LinkText {
     carrier: bool,
 }
 
-/// What is remembered of a Lease, for the fields that only people read.
+/// The parts of a Lease that a write needs for the fields that only people read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Known {
     session: Option<Session>,
     transitions: i64,
 }
 
-/// What was last seen of each Lease.
+/// What was last seen of each node's Lease.
 #[derive(Debug, Default)]
 pub(super) struct KnownLeases(Mutex<BTreeMap<NodeName, Known>>);
 
@@ -74,14 +78,14 @@ impl KnownLeases {
 pub(super) struct Read {
     pub(super) record: LeaseRecord,
     pub(super) known: Known,
-    /// Whether something in it shows that an agent has written it: other Leases may be in the namespace.
+    /// Whether an agent has written it: the namespace may have other Leases.
     pub(super) is_ours: bool,
 }
 
 /// Reads an object.
 ///
-/// One that names no session of this node, or does not say for how long it is good, is blank: its owner is to put it
-/// right, and nobody may take it for renewed.
+/// A Lease that names no session of its node, or has no duration, is blank: it does not count as
+/// renewed, and its owner writes it again.
 pub(super) fn read(object: &str) -> Result<Read, serde_json::Error> {
     let Object { metadata, spec } = serde_json::from_str(object)?;
     let node = NodeName::from(metadata.name.as_str());
@@ -93,7 +97,7 @@ pub(super) fn read(object: &str) -> Result<Read, serde_json::Error> {
         .and_then(|(_, session)| Session::parse(session))
         .filter(|_| duration.is_some());
     let ended = metadata.annotation(ENDED).unwrap_or_default();
-    let is_ours = metadata.label(super::MANAGED_BY) == Some(super::MANAGER)
+    let is_ours = metadata.label(MANAGED_BY) == Some(MANAGER)
         || metadata.annotation(DURATION).is_some()
         || session.is_some();
     let record = LeaseRecord {
@@ -112,7 +116,7 @@ pub(super) fn read(object: &str) -> Result<Read, serde_json::Error> {
 fn duration(metadata: &Meta, spec: &Value) -> Option<Duration> {
     let seconds = spec["leaseDurationSeconds"].as_u64().map(Duration::from_secs)?;
     let exact = humantime::parse_duration(metadata.annotation(DURATION)?).ok()?;
-    // When somebody has edited one of the two, neither is to be believed.
+    // If they differ, one was edited by hand, and neither counts.
     (!exact.is_zero() && rounded_up(exact) == seconds.as_secs()).then_some(exact)
 }
 
@@ -129,7 +133,7 @@ fn links(text: &str) -> Option<Vec<NodeLink>> {
     Some(links.into_iter().filter_map(link).collect())
 }
 
-/// The object that makes a Lease. With `node_uid`, it goes when the Node does.
+/// Returns the object that makes a Lease. With `node_uid`, it is deleted with the Node.
 pub(super) fn creation(write: &LeaseWrite, node_uid: Option<&str>, now: Timestamp) -> Value {
     let mut object = contents(write, None, now);
     object["apiVersion"] = "coordination.k8s.io/v1".into();
@@ -142,7 +146,7 @@ pub(super) fn creation(write: &LeaseWrite, node_uid: Option<&str>, now: Timestam
     object
 }
 
-/// The patch that writes a Lease over the one at `version`, of which `known` was seen last.
+/// Returns the patch that writes a Lease over the one at `version`, which `known` was last seen of.
 pub(super) fn patch(write: &LeaseWrite, version: &Version, known: Option<&Known>, now: Timestamp) -> Value {
     let mut patch = contents(write, known, now);
     patch["metadata"]["resourceVersion"] = version.as_str().into();
@@ -164,7 +168,7 @@ fn contents(write: &LeaseWrite, known: Option<&Known>, now: Timestamp) -> Value 
     let latest = &ended[ended.len().saturating_sub(MOST_ENDED)..];
     let ended = latest.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     let mut spec = json!({
-        // Nobody is no text, not an empty one.
+        // Without a session there is no holder, not an empty one.
         "holderIdentity": session.map(|session| format!("{node}/{session}")),
         "leaseDurationSeconds": rounded_up(*duration).max(1),
     });
@@ -176,13 +180,13 @@ fn contents(write: &LeaseWrite, known: Option<&Known>, now: Timestamp) -> Value 
         if session.is_some() {
             spec["acquireTime"] = text::micro_time(now).into();
         }
-        // The API server's number has 32 bits, and somebody may have edited it.
+        // The API server's number has 32 bits, and may have been edited by hand.
         let transitions = known.map_or(0, |known| known.transitions.saturating_add(1));
         spec["leaseTransitions"] = transitions.clamp(0, i32::MAX.into()).into();
     }
     json!({
         "metadata": {
-            "labels": {super::MANAGED_BY: super::MANAGER},
+            "labels": {(MANAGED_BY): MANAGER},
             "annotations": {
                 DURATION: humantime::format_duration(*duration).to_string(),
                 ENDED: ended,

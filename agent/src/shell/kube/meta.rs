@@ -1,12 +1,16 @@
-//! What is read of any object's metadata, and of a list of objects: all else is skipped while it is parsed.
+//! Metadata of objects, as far as the agent uses it; the rest is skipped while it is parsed.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::collections::BTreeMap;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// Of an object's metadata, what some module here uses.
+/// The label that says who manages an object.
+pub(super) const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+
+/// An object's metadata. kube's `ObjectMeta` would build a tree of all managed fields (ADR 0014).
 #[derive(Deserialize, Debug, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Meta {
@@ -37,7 +41,7 @@ impl Meta {
     }
 }
 
-/// What is of another form than its type has counts as absent: an object is not lost for what is said about its fields.
+/// Reads a field, and takes one of another form for absent: it must not lose the object.
 fn if_well_formed<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     deserializer: D,
 ) -> Result<T, D::Error> {
@@ -45,7 +49,7 @@ fn if_well_formed<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     Ok(serde_json::from_str(raw.get()).unwrap_or_default())
 }
 
-/// Of who manages which fields, only who has written the addresses.
+/// A field manager, and whether it has written the addresses in a Service's status.
 #[derive(Deserialize, Debug)]
 pub(super) struct ManagedFields {
     #[serde(default)]
@@ -55,7 +59,6 @@ pub(super) struct ManagedFields {
 }
 
 impl ManagedFields {
-    /// Whether this is who has written the addresses in a Service's status.
     pub(super) fn has_written_ingress(&self) -> bool {
         self.fields.status.load_balancer.ingress.is_some()
     }
@@ -79,69 +82,9 @@ struct ManagedLoadBalancer {
     ingress: Option<IgnoredAny>,
 }
 
-/// Who owns an object.
-#[derive(Deserialize, Debug)]
-pub(super) struct OwnerReference {
-    pub(super) kind: String,
-    pub(super) name: String,
-}
-
 /// An object of which only the metadata matters.
 #[derive(Deserialize, Debug)]
 pub(super) struct Bare {
     #[serde(default)]
     pub(super) metadata: Meta,
-}
-
-/// A page of a list; its items are parsed one by one.
-#[derive(Deserialize)]
-pub(super) struct Page<'a> {
-    #[serde(default)]
-    pub(super) metadata: PageMeta,
-    #[serde(borrow, default)]
-    pub(super) items: Option<Vec<&'a RawValue>>,
-}
-
-/// Where a page is in its list.
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct PageMeta {
-    pub(super) resource_version: String,
-    #[serde(rename = "continue")]
-    pub(super) next: Option<String>,
-}
-
-/// One line of a watch.
-#[derive(Deserialize)]
-pub(super) struct Line<'a> {
-    #[serde(rename = "type", borrow)]
-    pub(super) kind: Cow<'a, str>,
-    #[serde(borrow)]
-    pub(super) object: &'a RawValue,
-}
-
-/// The API server's words when it refuses something.
-#[derive(Deserialize, Debug, Default)]
-#[serde(default)]
-pub(super) struct Status {
-    pub(super) message: String,
-    pub(super) reason: String,
-    pub(super) code: u16,
-    pub(super) details: Option<StatusDetails>,
-}
-
-/// More of them.
-#[derive(Deserialize, Debug, Default)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct StatusDetails {
-    pub(super) causes: Option<Vec<StatusCause>>,
-    pub(super) retry_after_seconds: Option<u64>,
-}
-
-/// One of several causes.
-#[derive(Deserialize, Debug, Default)]
-#[serde(default)]
-pub(super) struct StatusCause {
-    pub(super) reason: String,
-    pub(super) message: String,
 }

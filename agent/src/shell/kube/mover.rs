@@ -1,4 +1,5 @@
-//! An operator's wish to move a VIP: written on its claim, and followed until it is fulfilled or refused.
+//! An operator's wish to move a VIP: writes it on the claim, and waits until it is fulfilled or
+//! refused.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -6,21 +7,24 @@ use serde_json::json;
 use thiserror::Error;
 use tokio::time::{Instant, sleep};
 use vipward_common::MacAddr;
+use vipward_core::cluster::{ClaimRecord, ClaimState};
 
 use super::{
-    MOVE_TO, Resource,
+    call::Collection,
     claims::{self, ClaimError},
     connect::{Access, ConnectError, Limits, Server},
-    http::{Call, Connections, MERGE, RequestError},
+    error::RequestError,
+    http::Connections,
+    resource::Resource,
+    virtual_ip::MOVE_TO,
 };
-use crate::core::cluster::{ClaimRecord, ClaimState};
 
-/// How often the claim is looked at.
+/// The time between two looks at the claim.
 const LOOK: Duration = Duration::from_millis(250);
-/// One request takes no longer.
+/// The deadline of one request.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Why a VIP could not be asked to move.
+/// Reason why the wish could not be written or followed.
 #[derive(Debug, Error)]
 pub enum MoveError {
     /// There is no such claim.
@@ -29,50 +33,56 @@ pub enum MoveError {
         /// The address.
         vip: Ipv4Addr,
     },
-    /// Nobody has it.
+    /// There is no such node.
+    #[error("there is no node {node:?}; `kubectl get nodes` lists those that there are")]
+    NoNode {
+        /// The name.
+        node: String,
+    },
+    /// No node holds the VIP.
     #[error("nobody holds {vip}, so that nobody can hand it over; `kubectl describe vip {vip}` says why")]
     Nobody {
         /// The address.
         vip: Ipv4Addr,
     },
-    /// The API server refuses, or cannot be reached.
+    /// The API server refused, or could not be reached.
     #[error("failed to {what} VirtualIP {vip}")]
     Request {
-        /// What was tried.
+        /// The attempt.
         what: &'static str,
         /// The address.
         vip: Ipv4Addr,
-        /// Why.
+        /// The failure.
         #[source]
         source: RequestError,
     },
-    /// The object is none of ours.
+    /// The object is no claim.
     #[error("VirtualIP {vip} cannot be read")]
     Unreadable {
         /// The address.
         vip: Ipv4Addr,
-        /// Why.
+        /// The reason.
         #[source]
         source: ClaimError,
     },
 }
 
-/// What became of the wish.
+/// Outcome of the wish.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Moved {
-    /// The node holds it.
+    /// The node holds the VIP.
     There {
-        /// With this MAC.
+        /// The MAC that it answers with.
         mac: MacAddr,
     },
-    /// It cannot.
+    /// The holder has refused.
     Refused {
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// Neither, yet.
+    /// The time is over.
     NotYet {
-        /// Who holds it.
+        /// The holder.
         holder: String,
     },
 }
@@ -83,19 +93,19 @@ pub struct Mover {
 }
 
 impl Mover {
-    /// Opens a way to the API server.
+    /// Finds the API server.
     pub async fn connect(access: &Access) -> Result<Self, ConnectError> {
         let limits = Limits { lease: LIMIT * 2, margin: Duration::ZERO };
         let server = Server::find(access, limits).await?;
         Ok(Self { connections: Connections::open(&server)? })
     }
 
-    fn path(vip: Ipv4Addr) -> String {
-        format!("{}/{vip}", Resource::VirtualIps.path(""))
+    fn claims() -> Collection {
+        Resource::VirtualIps.collection("")
     }
 
     async fn read(&self, vip: Ipv4Addr) -> Result<ClaimRecord, MoveError> {
-        match self.connections.ask(Call::get(Self::path(vip)), LIMIT).await {
+        match self.connections.ask(Self::claims().get(&vip.to_string()), LIMIT).await {
             Ok(object) => claims::read(&object)
                 .map(|(claim, _)| claim)
                 .map_err(|source| MoveError::Unreadable { vip, source }),
@@ -104,21 +114,30 @@ impl Mover {
         }
     }
 
-    /// Writes the wish on the claim; returns who holds the VIP.
+    /// Fails if there is no such node. Any other failure is ignored: the user may not be allowed to
+    /// read Nodes, and the holder's agent checks too.
+    async fn check_node(&self, name: &str) -> Result<(), MoveError> {
+        match self.connections.ask(Resource::Nodes.collection("").get(name), LIMIT).await {
+            Err(error) if error.is_status(404) => Err(MoveError::NoNode { node: name.to_owned() }),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Writes the wish on the claim, and returns the VIP's holder.
     pub async fn ask(&self, vip: Ipv4Addr, to: &str) -> Result<String, MoveError> {
         let claim = self.read(vip).await?;
         let holder = claim.state.holder().ok_or(MoveError::Nobody { vip })?;
         let from = holder.node.to_string();
         if from != to {
+            self.check_node(to).await?;
             let patch = json!({"metadata": {"annotations": {(MOVE_TO): to}}});
-            let call = Call::patch(Self::path(vip), MERGE, &patch);
-            let asked = self.connections.ask(call, LIMIT).await;
+            let asked = self.connections.ask(Self::claims().merge(&vip.to_string(), &patch), LIMIT).await;
             asked.map_err(|source| MoveError::Request { what: "annotate", vip, source })?;
         }
         Ok(from)
     }
 
-    /// Waits until the node holds the VIP, or cannot, for `limit` at most.
+    /// Waits until the node holds the VIP or the holder refuses, for `limit` at most.
     pub async fn wait(&self, vip: Ipv4Addr, to: &str, limit: Duration) -> Result<Moved, MoveError> {
         let deadline = Instant::now() + limit;
         loop {
@@ -128,7 +147,7 @@ impl Mover {
                 (ClaimState::Held(holder), _) if holder.node.as_str() == to => {
                     return Ok(Moved::There { mac: holder.mac });
                 }
-                // The holder has taken the wish off without fulfilling it.
+                // The holder has removed the wish without fulfilling it.
                 (ClaimState::Held(_), _) if claim.move_to.is_none() => {
                     if let Some(why) = claim.note.trouble {
                         return Ok(Moved::Refused { why });

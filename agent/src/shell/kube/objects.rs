@@ -1,4 +1,4 @@
-//! What is used of each object that is read: parsed into just that, and into the words of the core.
+//! Objects parsed into what the core uses of them; the rest is skipped while it is parsed.
 
 use std::{
     collections::BTreeSet,
@@ -6,65 +6,76 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
+use k8s_openapi::api::{
+    core::v1::{LoadBalancerIngress, LoadBalancerStatus, NodeAddress, NodeCondition, ServicePort, Taint},
+    discovery::v1::EndpointConditions,
+};
 use serde::Deserialize;
 use thiserror::Error;
-
-use super::{
-    Kube, Resource, Seen,
-    claims::{self, ClaimError},
-    leases,
-    meta::{Bare, Meta},
-    reader::Reading,
-};
-use crate::core::{
+use vipward_core::{
     cluster::{NodeName, NodeRecord, ServiceName, Version},
     services::{
         Annotations, Claim, EndpointsRecord, FIELD_MANAGER, Ingress, IpMode, Port, Protocol, ServiceRecord,
     },
 };
 
+use super::{
+    claims::{self, ClaimError},
+    leases,
+    meta::{Bare, Meta},
+    resource::Resource,
+    seen::Seen,
+    shared::Kube,
+};
+
 #[cfg(test)]
 mod tests;
 
-/// The label of an `EndpointSlice` that names its Service.
+/// The label that names the Service of an `EndpointSlice`.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// The taint of a node that an operator has declared dead.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
-/// Why an object cannot be used.
+/// What is to be read besides what always is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Reading {
+    /// Namespaces.
+    pub namespaces: bool,
+    /// The labels of Services.
+    pub service_labels: bool,
+}
+
+/// Reason why an object cannot be used.
 #[derive(Debug, Error)]
 pub(super) enum ObjectError {
-    /// It is not of the form that its type has.
     #[error("it is not of the form that its type has")]
     Json(#[from] serde_json::Error),
-    /// It has no name.
     #[error("it has no name")]
     Nameless,
-    /// It is no claim.
     #[error("it is no claim")]
     Claim(#[from] ClaimError),
 }
 
-/// An object.
+/// An object, as far as it is used.
 pub(super) struct Parsed {
-    /// `namespace/name`, or the name.
-    pub(super) name: Box<str>,
-    pub(super) version: String,
+    pub(super) identity: Identity,
     pub(super) seen: Seen,
-    /// Whether it is of use to us; if not, it is told only when it was before.
-    pub(super) is_ours: bool,
-    /// The API servers that it names.
+    /// Whether the agent uses the object. One that it does not use is passed on only if it was used
+    /// before.
+    pub(super) is_used: bool,
+    /// The addresses of the API servers, if the object names them.
     pub(super) api_servers: Option<BTreeSet<IpAddr>>,
 }
 
-/// Which object it is.
+/// An object's name and version.
 #[derive(Debug, Default)]
 pub(super) struct Identity {
+    /// `namespace/name`, or the name of an object without a namespace.
     pub(super) name: Box<str>,
     pub(super) version: String,
 }
 
-/// Reads which object `object` is, and no more.
+/// Reads an object's name and version, and no more.
 pub(super) fn identity(object: &str) -> Result<Identity, serde_json::Error> {
     let Bare { metadata } = serde_json::from_str(object)?;
     Ok(Identity { name: full_name(&metadata), version: metadata.resource_version })
@@ -81,7 +92,7 @@ fn namespace_of(metadata: &Meta) -> Arc<str> {
     metadata.namespace.as_deref().unwrap_or_default().into()
 }
 
-/// Reads an object, and takes note of what a later write needs to know of it.
+/// Reads an object, and remembers what a later write needs to know of it.
 pub(super) fn parse(
     resource: Resource,
     object: &str,
@@ -106,14 +117,15 @@ pub(super) fn parse(
             }
             let name = format!("{}/{}", kube.namespace, record.node).into();
             let version = record.version.to_string();
-            Parsed { is_ours, ..Parsed::new(name, version, Seen::Lease(record)) }
+            Parsed { is_used: is_ours, ..Parsed::new(name, version, Seen::Lease(record)) }
         }
     };
-    let is_nameless = parsed.name.is_empty() || parsed.name.ends_with('/');
+    let name = &parsed.identity.name;
+    let is_nameless = name.is_empty() || name.ends_with('/');
     if is_nameless { Err(ObjectError::Nameless) } else { Ok(parsed) }
 }
 
-/// How it is told that the object of that name is gone.
+/// Returns the news that the object of that name is gone.
 pub(super) fn gone(resource: Resource, name: &str, kube: &Kube) -> Option<Seen> {
     let in_namespace = || name.split_once('/');
     Some(match resource {
@@ -142,7 +154,7 @@ pub(super) fn gone(resource: Resource, name: &str, kube: &Kube) -> Option<Seen> 
 
 impl Parsed {
     fn new(name: Box<str>, version: String, seen: Seen) -> Self {
-        Self { name, version, seen, is_ours: true, api_servers: None }
+        Self { identity: Identity { name, version }, seen, is_used: true, api_servers: None }
     }
 }
 
@@ -170,32 +182,10 @@ struct ServiceSpec {
     ports: Option<Vec<ServicePort>>,
 }
 
-#[derive(Deserialize)]
-struct ServicePort {
-    port: u16,
-    #[serde(default)]
-    protocol: Option<String>,
-}
-
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct ServiceStatus {
     load_balancer: LoadBalancerStatus,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct LoadBalancerStatus {
-    ingress: Option<Vec<ServiceIngress>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ServiceIngress {
-    #[serde(default)]
-    ip: Option<String>,
-    #[serde(default)]
-    ip_mode: Option<String>,
 }
 
 fn service(Service { metadata, spec, status }: Service, reading: Reading) -> Parsed {
@@ -223,9 +213,10 @@ fn service(Service { metadata, spec, status }: Service, reading: Reading) -> Par
     Parsed::new(name, metadata.resource_version, Seen::Service(Box::new(record)))
 }
 
-/// Who has written the addresses; where several have, one that is not us, and whether we have too.
+/// Returns the manager that has written the addresses. If several have, returns one other than the
+/// agents, and whether the agents have too.
 fn status_manager(metadata: &Meta) -> (Option<Arc<str>>, bool) {
-    /// Most Services have it: it is kept once.
+    /// Kept once, since most Services have it.
     static OURS: LazyLock<Arc<str>> = LazyLock::new(|| FIELD_MANAGER.into());
     let managers = metadata.managed_fields.iter().flatten().filter(|entry| entry.has_written_ingress());
     let (ours, others): (Vec<_>, Vec<_>) =
@@ -236,7 +227,7 @@ fn status_manager(metadata: &Meta) -> (Option<Arc<str>>, bool) {
     }
 }
 
-fn ingress(ServiceIngress { ip, ip_mode }: &ServiceIngress) -> Ingress {
+fn ingress(LoadBalancerIngress { ip, ip_mode, .. }: &LoadBalancerIngress) -> Ingress {
     let mode = match ip_mode.as_deref() {
         None | Some("VIP" | "") => IpMode::Vip,
         Some(_) => IpMode::Proxy,
@@ -244,14 +235,14 @@ fn ingress(ServiceIngress { ip, ip_mode }: &ServiceIngress) -> Ingress {
     Ingress { ip: ip.as_deref().and_then(|ip| ip.parse().ok()), mode }
 }
 
-fn port(ServicePort { port, protocol }: &ServicePort) -> Option<Port> {
+fn port(ServicePort { port, protocol, .. }: &ServicePort) -> Option<Port> {
     let protocol = match protocol.as_deref() {
         None | Some("TCP") => Protocol::Tcp,
         Some("UDP") => Protocol::Udp,
         Some("SCTP") => Protocol::Sctp,
         Some(_) => return None,
     };
-    Some(Port { port: *port, protocol })
+    Some(Port { port: u16::try_from(*port).ok()?, protocol })
 }
 
 #[derive(Deserialize)]
@@ -276,20 +267,12 @@ struct Endpoint {
     conditions: EndpointConditions,
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct EndpointConditions {
-    ready: Option<bool>,
-    serving: Option<bool>,
-    terminating: Option<bool>,
-}
-
 fn slice(EndpointSlice { metadata, address_type, endpoints }: EndpointSlice) -> Parsed {
     let full_name = full_name(&metadata);
     let of = metadata.label(SERVICE_NAME).unwrap_or_default();
-    let is_ours = address_type == "IPv4" && !of.is_empty();
+    let is_used = address_type == "IPv4" && !of.is_empty();
     let service = ServiceName { namespace: namespace_of(&metadata), name: of.into() };
-    let is_api = is_ours && *service.namespace == *"default" && *service.name == *"kubernetes";
+    let is_api = is_used && *service.namespace == *"default" && *service.name == *"kubernetes";
     let mut record = EndpointsRecord {
         slice: metadata.name.as_str().into(),
         service,
@@ -302,7 +285,7 @@ fn slice(EndpointSlice { metadata, address_type, endpoints }: EndpointSlice) -> 
         if is_api {
             api_servers.extend(addresses.iter().filter_map(|address| address.parse::<IpAddr>().ok()));
         }
-        // Each absent condition is as the API has it: unknown readiness is readiness, and serving is as ready is.
+        // As the API defines absent conditions: ready, and serving if ready.
         let ready = conditions.ready.unwrap_or(true);
         let lingers = conditions.terminating.unwrap_or(false) && conditions.serving.unwrap_or(ready);
         match node_name {
@@ -313,7 +296,7 @@ fn slice(EndpointSlice { metadata, address_type, endpoints }: EndpointSlice) -> 
         }
     }
     Parsed {
-        is_ours,
+        is_used,
         api_servers: is_api.then_some(api_servers),
         ..Parsed::new(full_name, metadata.resource_version, Seen::Slice(record))
     }
@@ -336,11 +319,6 @@ struct NodeSpec {
     taints: Option<Vec<Taint>>,
 }
 
-#[derive(Deserialize)]
-struct Taint {
-    key: String,
-}
-
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct NodeStatus {
@@ -348,22 +326,10 @@ struct NodeStatus {
     addresses: Option<Vec<NodeAddress>>,
 }
 
-#[derive(Deserialize)]
-struct NodeCondition {
-    #[serde(rename = "type")]
-    kind: String,
-    status: String,
-}
-
-#[derive(Deserialize)]
-struct NodeAddress {
-    address: String,
-}
-
 fn node(Node { metadata, spec, status }: Node) -> Parsed {
     let conditions = status.conditions.unwrap_or_default();
     let is_true =
-        |kind: &str| conditions.iter().any(|condition| condition.kind == kind && condition.status == "True");
+        |kind: &str| conditions.iter().any(|condition| condition.type_ == kind && condition.status == "True");
     let record = NodeRecord {
         name: metadata.name.as_str().into(),
         labels: metadata.labels.unwrap_or_default(),

@@ -1,40 +1,40 @@
-//! `vipward status --cluster`: reads claims and Leases, and looks for a while which Leases change.
+//! `vipward status --cluster`: reads claims and Leases, and watches for a while which Leases change.
 
 use std::{path::PathBuf, time::Duration};
 
+use kube::{api::ListParams, core::ObjectList};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use thiserror::Error;
 use tokio::time::sleep;
+use vipward_core::{
+    cluster::LeaseRecord,
+    overview::{Claim, Observed, Overview, overview},
+    time::Monotonic,
+};
 
 use super::{
-    Resource, claims,
+    claims,
     connect::{Access, ConnectError, Limits, Server},
-    escaped,
-    http::{Call, Connections, RequestError},
+    error::RequestError,
+    http::Connections,
     leases,
+    resource::Resource,
 };
-use crate::{
-    core::{
-        cluster::LeaseRecord,
-        overview::{Claim, Observed, Overview, overview},
-        time::Monotonic,
-    },
-    shell::clock,
-};
+use crate::shell::clock;
 
 /// The time between two looks at the Leases.
 const LOOK: Duration = Duration::from_millis(500);
-/// One request takes no longer.
+/// The deadline of one request.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Why there is no overview.
+/// Reason why there is no overview.
 #[derive(Debug, Error)]
 pub enum OverviewError {
-    /// There is no way to the API server.
+    /// The API server was not found.
     #[error("failed to find the cluster")]
     Connect(#[from] ConnectError),
-    /// The cluster does not know the type.
+    /// The cluster does not know `VirtualIP`.
     #[error(
         "the cluster has no VirtualIP objects: Vipward is not installed there (kubectl apply -k deploy/kubernetes/base), or \
          the kubeconfig {} leads to another cluster", kubeconfig.display()
@@ -43,21 +43,21 @@ pub enum OverviewError {
         /// The kubeconfig in use.
         kubeconfig: PathBuf,
     },
-    /// A list cannot be had.
+    /// The API server refused a list, or could not be reached.
     #[error("failed to list {resource}")]
     List {
-        /// Which.
+        /// The type.
         resource: Resource,
-        /// Why.
+        /// The failure.
         #[source]
         source: RequestError,
     },
-    /// A list makes no sense.
+    /// A list cannot be read.
     #[error("failed to read the list of {resource}")]
     Unreadable {
-        /// Which.
+        /// The type.
         resource: Resource,
-        /// Why.
+        /// The failure.
         #[source]
         source: serde_json::Error,
     },
@@ -66,13 +66,7 @@ pub enum OverviewError {
     Clock(#[from] nix::Error),
 }
 
-#[derive(Deserialize)]
-struct List<'a> {
-    #[serde(borrow, default)]
-    items: Vec<&'a RawValue>,
-}
-
-/// What of a claim's object only people read.
+/// The parts of a claim's object that only people read.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct ForPeople {
@@ -90,9 +84,11 @@ struct Spec {
 #[serde(default)]
 struct Status {
     conflict: Option<String>,
+    unanswered: Option<String>,
 }
 
-/// Reads the cluster's records; looks at the Leases, which are in `namespace`, for as long as `look`.
+/// Reads the cluster's records. Looks at the Leases in `namespace` until all of them were renewed,
+/// for `look` at most.
 pub async fn read_overview(
     access: &Access,
     namespace: &str,
@@ -110,11 +106,11 @@ pub async fn read_overview(
     let mut observed = Observed::default();
     let began = now()?;
     loop {
-        let text = list(&connections, Resource::Leases, &escaped(namespace)).await?;
+        let text = list(&connections, Resource::Leases, namespace).await?;
         let seen_at = now()?;
         observed.see(read_leases(&text)?, seen_at);
         let left = look.saturating_sub(seen_at.saturating_since(began));
-        if left.is_zero() {
+        if left.is_zero() || observed.is_decided() {
             return Ok(overview(&claims, &observed, seen_at));
         }
         sleep(left.min(LOOK)).await;
@@ -130,27 +126,28 @@ async fn list(
     resource: Resource,
     namespace: &str,
 ) -> Result<String, OverviewError> {
-    let answer = connections.ask(Call::get(resource.path(namespace)), LIMIT).await;
+    let call = resource.collection(namespace).list(&ListParams::default());
+    let answer = connections.ask(call, LIMIT).await;
     answer.map_err(|source| OverviewError::List { resource, source })
 }
 
 fn items(resource: Resource, text: &str) -> Result<Vec<&RawValue>, OverviewError> {
-    let list: List<'_> =
+    let list: ObjectList<&RawValue> =
         serde_json::from_str(text).map_err(|source| OverviewError::Unreadable { resource, source })?;
     Ok(list.items)
 }
 
-/// Objects that are no claims are left out, as an agent does.
+/// Reads the claims, and leaves out objects that are none, as an agent does.
 fn read_claims(text: &str) -> Result<Vec<Claim>, OverviewError> {
     let claim = |object: &RawValue| {
         let (record, _) = claims::read(object.get()).ok()?;
         let ForPeople { spec, status } = serde_json::from_str(object.get()).unwrap_or_default();
-        Some(Claim { record, since: spec.since, conflict: status.conflict })
+        Some(Claim { record, since: spec.since, conflict: status.conflict, unanswered: status.unanswered })
     };
     Ok(items(Resource::VirtualIps, text)?.into_iter().filter_map(claim).collect())
 }
 
-/// Other Leases may be in the namespace.
+/// Reads the agents' Leases: the namespace may have others.
 fn read_leases(text: &str) -> Result<Vec<LeaseRecord>, OverviewError> {
     let lease = |object: &RawValue| {
         let read = leases::read(object.get()).ok()?;

@@ -1,22 +1,30 @@
-//! What stands in the way of reading from the API server, in words that say what to do about it.
+//! Problems with reading from the API server, in words that say what to do about them.
 
-use std::mem::discriminant;
+use std::{fmt, mem::discriminant};
 
 use thiserror::Error;
 
-use super::{http::RequestError, resource::Resource};
+use super::{error::RequestError, resource::Resource};
 
-/// What is done to a type of object.
+#[cfg(test)]
+mod tests;
+
+/// The file with the definition of `VirtualIP`.
+const CRD_MANIFEST: &str = "deploy/kubernetes/base/crd.yaml";
+/// The file with the permissions.
+const RBAC_MANIFEST: &str = "deploy/kubernetes/base/rbac.yaml";
+
+/// A way to read a type of object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verb {
-    /// Read all of them.
+    /// All objects at once.
     List,
-    /// Be told of changes.
+    /// Changes as they happen.
     Watch,
 }
 
-impl std::fmt::Display for Verb {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::List => "list",
             Self::Watch => "watch",
@@ -24,31 +32,31 @@ impl std::fmt::Display for Verb {
     }
 }
 
-/// Why some objects cannot be read now; it is tried again.
+/// Reason why objects cannot be read now. The reader goes on trying.
 #[derive(Debug, Error)]
 pub enum Problem {
     /// The CRD is missing.
-    #[error("the API server does not know {resource}: kubectl apply -f {}", super::CRD_MANIFEST)]
+    #[error("the API server does not know {resource}: kubectl apply -f {CRD_MANIFEST}")]
     NoDefinition {
-        /// Which.
+        /// The type.
         resource: Resource,
     },
-    /// RBAC.
-    #[error("not allowed to {verb} {resource}; the permissions are in {}: {message}", super::RBAC_MANIFEST)]
+    /// The role does not allow it.
+    #[error("not allowed to {verb} {resource}; the permissions are in {RBAC_MANIFEST}: {message}")]
     Forbidden {
-        /// What was tried.
+        /// The attempt.
         verb: Verb,
-        /// On what.
+        /// The type.
         resource: Resource,
         /// The API server's words.
         message: String,
     },
-    /// Our credentials are not accepted.
+    /// The API server does not accept the agent's credentials.
     #[error("the API server does not accept our credentials (to {verb} {resource}): {message}")]
     Unauthorized {
-        /// What was tried.
+        /// The attempt.
         verb: Verb,
-        /// On what.
+        /// The type.
         resource: Resource,
         /// The API server's words.
         message: String,
@@ -56,18 +64,19 @@ pub enum Problem {
     /// The API server cannot be reached, or cannot answer.
     #[error("failed to {verb} {resource}")]
     Failed {
-        /// What was tried.
+        /// The attempt.
         verb: Verb,
-        /// On what.
+        /// The type.
         resource: Resource,
-        /// Why.
+        /// The failure.
         #[source]
         source: RequestError,
     },
 }
 
 impl Problem {
-    /// Whether it is the same to people: a server that is away fails one request in this way and the next in that.
+    /// Returns whether it means the same to people. An API server that is away fails each request
+    /// in another way.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         discriminant(self) == discriminant(other) && self.code() == other.code()
     }
@@ -79,20 +88,13 @@ impl Problem {
         }
     }
 
-    pub(super) fn of(verb: Verb, resource: Resource, error: RequestError) -> Self {
-        match error {
-            RequestError::Status { code: 404, .. } if resource == Resource::VirtualIps => {
-                Self::NoDefinition { resource }
-            }
-            RequestError::Status { code: 403, message, .. } => Self::Forbidden { verb, resource, message },
-            RequestError::Status { code: 401, message, .. } => Self::Unauthorized { verb, resource, message },
-            source @ (RequestError::Status { .. }
-            | RequestError::Deadline { .. }
-            | RequestError::Connection(_)
-            | RequestError::Unreadable(_)
-            | RequestError::NotText(_)
-            | RequestError::TooLong { .. }
-            | RequestError::Connect(_)) => Self::Failed { verb, resource, source },
+    pub(super) fn of(verb: Verb, resource: Resource, source: RequestError) -> Self {
+        let message = || source.status().map(|status| status.message.clone()).unwrap_or_default();
+        match source.code() {
+            Some(404) if resource == Resource::VirtualIps => Self::NoDefinition { resource },
+            Some(403) => Self::Forbidden { verb, resource, message: message() },
+            Some(401) => Self::Unauthorized { verb, resource, message: message() },
+            Some(_) | None => Self::Failed { verb, resource, source },
         }
     }
 }

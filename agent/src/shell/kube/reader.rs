@@ -1,74 +1,84 @@
-//! Reading: each type of object is listed once and then watched, and what is used of each object is passed on.
+//! Reads objects: lists each type once, and then watches it.
 //!
-//! One task a type. It lists page by page without `resourceVersion=0` (what decides is read from etcd), and watches
-//! from the version of that list. Objects are parsed one by one into what is used of them, and passed on through one
-//! bounded channel, so that no more than one page a type is in memory however many there are; of an object that was
-//! passed on only its name is kept, to tell after a new list what has vanished meanwhile.
+//! Each type has a task. It lists page by page without `resourceVersion=0`, so that what decides is
+//! read from etcd, and watches from the version of the list. Objects are parsed one by one and
+//! delivered through one bounded channel. Memory holds one page of a type at most, and the name of
+//! each delivered object.
 //!
-//! A watch ends, and begins anew at the version it has come to, when
+//! A watch ends, and begins anew at the version that it has reached, when
 //! - the API server ends it, which it is asked to do after 30 to 60 seconds;
-//! - its connection fails, which the kernel notices within the lease duration even if the other end just vanishes
-//!   ([`super::connect`]);
-//! - the API server does not end it 5 seconds after it was to: the connection lives, and what is behind it does not;
-//! - it is the watch of the Leases, and nothing has come for half a lease duration, while renewals come through it
-//!   every second; the others then begin anew too, as they do when renewals fail ([`super::alarm`]).
+//! - its connection fails, which the kernel notices within the lease duration ([`super::connect`]);
+//! - the API server does not end it 5 seconds after it was to: the connection lives, and what is
+//!   behind it does not;
+//! - it is the watch of the Leases, and nothing has come for half a lease duration, although nodes
+//!   renew every second. All other watches begin anew too, as they do when this node's renewals
+//!   fail ([`super::alarm`]).
 //!
-//! So a dead way to the API server is noticed within the lease duration, and one watch that alone is stalled behind a
-//! live connection within 65 seconds. Ownership is safe in either case: a stale view can only make writes that
-//! conflict.
+//! So a dead way to the API server is noticed within the lease duration, and a single watch that
+//! stalls behind a live connection within 65 seconds. Ownership is safe meanwhile: a stale view can
+//! only cause writes that conflict.
+//!
+//! A watch ends, and everything is listed anew, when
+//! - the API server has forgotten the changes since its version (410), or refuses the version;
+//! - the watch of the Leases is silent twice in a row although this node's renewals succeed: its
+//!   version may be in the future of a store that went back ([`Silence`]);
+//! - somebody asks for it ([`Kube::list_anew`]);
+//! - the list of another type is older than what was known: etcd was restored from a snapshot. Every
+//!   object of a list is delivered whatever its version, since the lower one may be the newer one.
+//!
+//! Each type is listed once a second at most.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    convert::Infallible,
-    net::IpAddr,
-    sync::Arc,
-    time::Duration,
+mod delivery;
+mod refusals;
+mod silence;
+
+use std::{convert::Infallible, error::Error, sync::Arc, time::Duration};
+
+use futures::StreamExt as _;
+use kube::{
+    api::{ListParams, WatchParams},
+    core::{ObjectList, WatchEvent},
 };
-
+use serde_json::value::RawValue;
 use tokio::{
     sync::mpsc,
     task::JoinSet,
-    time::{Instant, sleep, timeout_at},
+    time::{Instant, sleep, sleep_until, timeout_at},
 };
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
+use vipward_core::cluster::Version;
 
+use self::{
+    delivery::{Closed, Delivery},
+    refusals::{Refusals, pause},
+    silence::{Remedy, Silence},
+};
 use super::{
-    Kube, Resource, Seen,
     alarm::Listener,
     connect::ConnectError,
-    http::{Call, Connections, Lines, RequestError},
-    meta::{Line, Page, Status},
-    objects::{self, ObjectError, Parsed},
+    error::RequestError,
+    http::Connections,
+    objects::{self, Reading},
     problem::{Problem, Verb},
+    resource::Resource,
+    seen::Seen,
+    shared::Kube,
 };
-use crate::shell::causes::chain;
 
-#[cfg(test)]
-mod tests;
-
-/// What waits to be taken; so many objects more are in memory.
+/// News that may wait to be taken.
 const QUEUE: usize = 256;
 /// Objects a page.
-const PAGE: usize = 500;
-/// And when a page of that size does not come in time.
-const SMALL_PAGE: usize = 50;
-/// How long a watch is asked to last, in seconds: not all at once begin anew.
-const WATCH_SECONDS: std::ops::Range<u64> = 30..60;
-/// The API server ends a watch that late at most.
+const PAGE: u32 = 500;
+/// Objects a page once a page of that size has not come in time.
+const SMALL_PAGE: u32 = 50;
+/// Seconds that a watch is asked to last, so that not all begin anew at once.
+const WATCH_SECONDS: std::ops::Range<u32> = 30..60;
+/// Longest delay with which the API server ends a watch.
 const WATCH_GRACE: Duration = Duration::from_secs(5);
-/// A watch that ends sooner, and has told nothing, has failed.
+/// A watch that ends sooner, and has delivered nothing, has failed.
 const WATCH_TOO_SHORT: Duration = Duration::from_secs(1);
-/// The shortest and the longest time between two attempts.
-const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
-
-/// What is to be read besides what always is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Reading {
-    /// Namespaces.
-    pub namespaces: bool,
-    /// The labels of Services.
-    pub service_labels: bool,
-}
+/// The shortest time between two lists.
+const PACE: Duration = Duration::from_secs(1);
 
 /// Reads until it is dropped.
 pub struct Reader {
@@ -76,11 +86,11 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Begins to read; needs a tokio runtime.
+    /// Starts to read; needs a tokio runtime.
     ///
-    /// What is read comes out of the receiver, which must be emptied for reading to go on. Each type's objects come
-    /// first, then [`Seen::Synced`], then changes; the same again after a gap in the changes, with what has vanished
-    /// before the next [`Seen::Synced`].
+    /// The receiver must be emptied for reading to go on. It has each type's objects first, then
+    /// [`Seen::Synced`], then changes. After a gap in the changes, it has the objects again, and what
+    /// has vanished, before the next [`Seen::Synced`].
     pub fn start(kube: &Kube, reading: Reading) -> Result<(Self, mpsc::Receiver<Seen>), ConnectError> {
         let (seen, receiver) = mpsc::channel(QUEUE);
         let connections = Arc::new(Connections::open(&kube.server)?);
@@ -91,17 +101,16 @@ impl Reader {
             }
             let one = One {
                 resource,
-                reading,
                 kube: kube.clone(),
                 connections: Arc::clone(&connections),
-                seen: seen.clone(),
+                delivery: Delivery::new(resource, reading, kube.clone(), seen.clone()),
                 alarm: kube.alarm.listen(),
-                names: BTreeSet::new(),
-                api_servers: BTreeMap::new(),
-                trouble: None,
                 failures: 0,
+                refusals: Refusals::default(),
                 page: PAGE,
-                lively: false,
+                version: String::new(),
+                listed: None,
+                silence: Silence::default(),
             };
             tasks.spawn(one.run());
         }
@@ -109,9 +118,8 @@ impl Reader {
     }
 }
 
-/// Why an attempt has ended.
+/// Reason why an attempt has ended.
 enum Halt {
-    /// Nobody listens any more.
     Closed,
     Problem(Problem),
 }
@@ -122,43 +130,38 @@ impl From<Problem> for Halt {
     }
 }
 
-/// Nobody listens any more.
-struct Closed;
-
 impl From<Closed> for Halt {
     fn from(Closed: Closed) -> Self {
         Self::Closed
     }
 }
 
-/// How a watch has ended.
+/// The end of a watch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ended {
-    /// It can go on from where it is.
+    /// The next watch can go on where it ended.
     Over,
-    /// What happened since is no longer known: a new list is due.
+    /// The changes since are unknown, or the version was refused: a new list is due.
     Expired,
 }
 
 /// Reads one type of object.
 struct One {
     resource: Resource,
-    reading: Reading,
     kube: Kube,
     connections: Arc<Connections>,
-    seen: mpsc::Sender<Seen>,
+    delivery: Delivery,
     alarm: Listener,
-    /// What was passed on and not told to be gone.
-    names: BTreeSet<Box<str>>,
-    /// The API servers, by the `EndpointSlice` that names them.
-    api_servers: BTreeMap<Box<str>, BTreeSet<IpAddr>>,
-    /// What was told to be wrong.
-    trouble: Option<Arc<Problem>>,
-    /// Attempts that failed, in a row.
+    /// Attempts in a row that failed.
     failures: u32,
-    page: usize,
-    /// Whether something has come through the watch since it was last found silent.
-    lively: bool,
+    refusals: Refusals,
+    page: u32,
+    /// The version that the last list, and the watch since, have reached; empty before the first
+    /// list.
+    version: String,
+    /// The end of the last attempt to list.
+    listed: Option<Instant>,
+    silence: Silence,
 }
 
 impl One {
@@ -168,81 +171,94 @@ impl One {
 
     async fn read_on(&mut self) -> Result<Infallible, Closed> {
         loop {
-            match self.list().await {
-                Ok(version) => self.follow(version).await?,
-                Err(Halt::Closed) => return Err(Closed),
-                Err(Halt::Problem(problem)) => {
-                    self.tell_trouble(problem).await?;
-                    self.pause().await;
-                }
+            if let Some(listed) = self.listed {
+                sleep_until(listed + PACE).await;
+            }
+            let listed = self.list().await;
+            self.listed = Some(Instant::now());
+            match listed {
+                Ok(()) => self.follow().await?,
+                Err(halt) => self.halt(halt).await?,
             }
         }
     }
 
-    /// Watches from `version` on, until a new list is due.
-    async fn follow(&mut self, mut version: String) -> Result<(), Closed> {
+    /// Watches from the last list on, until a new one is due.
+    async fn follow(&mut self) -> Result<(), Closed> {
         loop {
-            let began = Instant::now();
-            let version_then = version.clone();
-            let ended = self.watch(&mut version).await;
-            let was_short = began.elapsed() < WATCH_TOO_SHORT && version == version_then;
+            self.alarm.forget();
+            if self.alarm.wants_list() {
+                return Ok(());
+            }
+            let (began, version) = (Instant::now(), self.version.clone());
+            let ended = self.watch().await;
+            let was_short = began.elapsed() < WATCH_TOO_SHORT && self.version == version;
             match ended {
                 Ok(ended) => {
-                    if was_short {
-                        self.pause().await;
-                    } else {
+                    if !was_short {
                         self.failures = 0;
+                    } else if !self.alarm.wants_list() {
+                        self.pause().await;
                     }
                     if ended == Ended::Expired {
                         info!(resource = %self.resource, "changes were missed; listing anew");
                         return Ok(());
                     }
                 }
-                Err(Halt::Closed) => return Err(Closed),
-                Err(Halt::Problem(problem)) => {
-                    self.tell_trouble(problem).await?;
-                    self.pause().await;
-                }
+                Err(halt) => self.halt(halt).await?,
             }
         }
     }
 
-    /// Lists everything, and says which version that was.
-    async fn list(&mut self) -> Result<String, Halt> {
+    /// Reports the problem that ended an attempt, and waits for the next one.
+    async fn halt(&mut self, halt: Halt) -> Result<(), Closed> {
+        match halt {
+            Halt::Closed => Err(Closed),
+            Halt::Problem(problem) => {
+                self.delivery.trouble(problem).await?;
+                self.pause().await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits before the next attempt, but not once it may succeed.
+    async fn pause(&mut self) {
+        let pause = pause(self.failures, fastrand::f64());
+        self.failures = self.failures.saturating_add(1);
+        tokio::select! {
+            () = sleep(pause) => {}
+            () = self.alarm.raised() => self.alarm.forget(),
+        }
+    }
+
+    /// Lists everything.
+    async fn list(&mut self) -> Result<(), Halt> {
+        self.alarm.begin_list();
+        self.delivery.begin_list();
         let mut version = None;
-        let mut listed = BTreeSet::new();
-        let mut next = String::new();
+        let mut next = None;
         loop {
-            let text = self.list_page(&next).await?;
-            let failed = |source| Problem::of(Verb::List, self.resource, RequestError::Unreadable(source));
-            let Page { metadata, items } = serde_json::from_str(&text).map_err(failed)?;
-            for item in items.unwrap_or_default() {
-                if let Some(name) = self.pass_on(item.get()).await?.name {
-                    listed.insert(name);
-                }
+            let text = self.list_page(next).await?;
+            let ObjectList::<&RawValue> { metadata, items, .. } =
+                serde_json::from_str(&text).map_err(|error| self.unreadable(Verb::List, error))?;
+            for item in items {
+                self.delivery.object(item.get()).await?;
             }
-            let version = version.get_or_insert(metadata.resource_version);
-            next = metadata.next.unwrap_or_default();
-            if next.is_empty() {
-                let vanished: Vec<_> = self.names.difference(&listed).cloned().collect();
-                for name in vanished {
-                    self.tell_gone(&name).await?;
-                }
-                self.tell(Seen::Synced(self.resource)).await?;
-                self.tell_no_trouble().await?;
-                return Ok(std::mem::take(version));
+            let version = version.get_or_insert(metadata.resource_version.unwrap_or_default());
+            next = metadata.continue_.filter(|next| !next.is_empty());
+            if next.is_none() {
+                self.end_list(std::mem::take(version));
+                self.delivery.end_list().await?;
+                return Ok(());
             }
         }
     }
 
-    async fn list_page(&mut self, next: &str) -> Result<String, Problem> {
-        let mut path = format!("{}?limit={}", self.kube.path(self.resource), self.page);
-        if !next.is_empty() {
-            path.push_str("&continue=");
-            path.push_str(&super::escaped(next));
-        }
-        let answer = self.connections.ask(Call::get(path), self.kube.server.limits().request()).await;
-        answer.map_err(|error| {
+    async fn list_page(&mut self, next: Option<String>) -> Result<String, Problem> {
+        let params = ListParams { limit: Some(self.page), continue_token: next, ..ListParams::default() };
+        let call = self.kube.collection(self.resource).list(&params);
+        self.connections.ask(call, self.kube.server.limits().request()).await.map_err(|error| {
             if matches!(error, RequestError::Deadline { .. }) {
                 self.page = SMALL_PAGE;
             }
@@ -250,25 +266,35 @@ impl One {
         })
     }
 
-    /// Watches once, and moves `version` on.
-    async fn watch(&mut self, version: &mut String) -> Result<Ended, Halt> {
-        let limits = self.kube.server.limits();
-        let seconds = fastrand::u64(WATCH_SECONDS);
-        let path = format!(
-            "{}?watch=true&allowWatchBookmarks=true&resourceVersion={}&timeoutSeconds={seconds}",
-            self.kube.path(self.resource),
-            super::escaped(version),
-        );
-        self.alarm.forget();
-        let body = match self.connections.stream(Call::get(path), limits.request()).await {
-            Ok(body) => body,
-            Err(error) if error.is_status(410) => return Ok(Ended::Expired),
-            Err(error) => return Err(Problem::of(Verb::Watch, self.resource, error).into()),
-        };
-        self.tell_no_trouble().await?;
+    /// Goes on from the version of a list. If it is older than what was known, all other types are
+    /// listed too.
+    fn end_list(&mut self, version: String) {
+        let known = std::mem::replace(&mut self.version, version);
+        let went_back = Version::from(&*self.version).is_older_than(&Version::from(&*known));
+        if self.alarm.end_list(went_back) {
+            info!(
+                resource = %self.resource,
+                known,
+                listed = self.version,
+                "the list is older than what was known; everything is listed anew"
+            );
+        }
+    }
 
-        let mut lines = Lines::new(body);
-        let end = Instant::now() + Duration::from_secs(seconds) + WATCH_GRACE;
+    /// Watches once, and moves the version on.
+    async fn watch(&mut self) -> Result<Ended, Halt> {
+        let limits = self.kube.server.limits();
+        let seconds = fastrand::u32(WATCH_SECONDS);
+        let params = WatchParams::default().timeout(seconds);
+        let call = self.kube.collection(self.resource).watch(&params, &self.version);
+        let mut events = match self.connections.watch(call, limits.request()).await {
+            Ok(events) => events,
+            Err(error) => return self.refused(error),
+        };
+        self.delivery.no_trouble().await?;
+
+        let end = Instant::now() + Duration::from_secs(seconds.into()) + WATCH_GRACE;
+        self.silence.begin(self.alarm.renewals());
         loop {
             let deadline = match self.resource {
                 Resource::Leases => end.min(Instant::now() + limits.silence()),
@@ -278,24 +304,29 @@ impl One {
                 | Resource::Namespaces
                 | Resource::VirtualIps => end,
             };
-            let line = tokio::select! {
-                line = timeout_at(deadline, lines.next()) => line,
+            let event = tokio::select! {
+                event = timeout_at(deadline, events.next()) => event,
                 () = self.alarm.raised() => {
-                    debug!(resource = %self.resource, "the watch may be dead; it begins anew");
+                    debug!(resource = %self.resource, "the watch ends, since it may be dead or a list is due");
                     return Ok(Ended::Over);
                 }
             };
-            match line {
-                Ok(Ok(Some(line))) => {
-                    self.lively = true;
-                    let text = lines.text(line);
-                    if let Some(ended) = self.take_line(text, version).await? {
+            match event {
+                Ok(Some(Ok(event))) => {
+                    self.silence.heard(self.alarm.renewals());
+                    if let Some(ended) = self.take(event).await? {
                         return Ok(ended);
                     }
                 }
-                Ok(Ok(None)) => return Ok(Ended::Over),
-                Ok(Err(error)) => {
-                    debug!(resource = %self.resource, error = &error as &dyn std::error::Error, "the watch broke");
+                Ok(Some(Err(error @ (RequestError::Refused { .. } | RequestError::Unreadable(_))))) => {
+                    return self.refused(error);
+                }
+                Ok(Some(Err(error))) => {
+                    debug!(resource = %self.resource, error = &error as &dyn Error, "the watch broke");
+                    return Ok(Ended::Over);
+                }
+                Ok(None) => {
+                    self.refusals.forget();
                     return Ok(Ended::Over);
                 }
                 Err(_) => {
@@ -306,132 +337,52 @@ impl One {
         }
     }
 
-    /// Nothing has come for too long.
+    /// Acts on a watch that was silent for too long.
     fn found_silent(&mut self) {
-        // Once: while nobody renews, there is nothing to be heard.
-        if std::mem::take(&mut self.lively) {
-            info!(resource = %self.resource, "the watch is silent; all watches begin anew");
-            self.alarm.raise();
+        match self.silence.found(self.alarm.renewals()) {
+            Remedy::Begin => {}
+            Remedy::BeginAll => {
+                info!(resource = %self.resource, "the watch is silent; all watches begin anew");
+                self.alarm.raise();
+            }
+            Remedy::ListAll => {
+                info!(resource = %self.resource, "the watch stays silent; everything is listed anew");
+                self.alarm.list_anew();
+            }
         }
     }
 
-    async fn take_line(&mut self, text: &[u8], version: &mut String) -> Result<Option<Ended>, Halt> {
-        if text.iter().all(u8::is_ascii_whitespace) {
-            return Ok(None);
+    /// Ends a watch that the API server refused. If another version may be accepted, a list is due.
+    fn refused(&mut self, error: RequestError) -> Result<Ended, Halt> {
+        if self.refusals.needs_list(&error) {
+            return Ok(Ended::Expired);
         }
-        let unreadable = |source| Problem::of(Verb::Watch, self.resource, RequestError::Unreadable(source));
-        let Line { kind, object } = serde_json::from_slice(text).map_err(unreadable)?;
-        match &*kind {
-            "ERROR" => {
-                let status: Status = serde_json::from_str(object.get()).map_err(unreadable)?;
-                if status.code == 410 {
-                    return Ok(Some(Ended::Expired));
-                }
-                let Status { message, reason, code, details: _ } = status;
-                let refused =
-                    RequestError::Status { code, reason, message, causes: Vec::new(), retry_after: None };
-                return Err(Problem::of(Verb::Watch, self.resource, refused).into());
+        Err(Problem::of(Verb::Watch, self.resource, error).into())
+    }
+
+    /// Moves on by one event.
+    async fn take(&mut self, event: WatchEvent<Box<RawValue>>) -> Result<Option<Ended>, Halt> {
+        let version = match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                self.delivery.object(object.get()).await?
             }
-            "DELETED" => {
-                let bare = objects::identity(object.get()).map_err(unreadable)?;
-                self.tell_gone(&bare.name).await?;
-                *version = bare.version;
+            WatchEvent::Deleted(object) => {
+                let identity = objects::identity(object.get());
+                let identity = identity.map_err(|error| self.unreadable(Verb::Watch, error))?;
+                self.delivery.gone(&identity.name).await?;
+                identity.version
             }
-            "BOOKMARK" => *version = objects::identity(object.get()).map_err(unreadable)?.version,
-            // ADDED and MODIFIED are the same to us.
-            _ => *version = self.pass_on(object.get()).await?.version,
-        }
+            WatchEvent::Bookmark(bookmark) => bookmark.metadata.resource_version,
+            WatchEvent::Error(status) => {
+                return self.refused(RequestError::Refused { status, retry_after: None }).map(Some);
+            }
+        };
+        self.refusals.forget();
+        self.version = version;
         Ok(None)
     }
 
-    /// Passes an object on.
-    async fn pass_on(&mut self, object: &str) -> Result<Passed, Halt> {
-        let parsed = match objects::parse(self.resource, object, &self.kube, self.reading) {
-            Ok(parsed) => parsed,
-            Err(error) => return self.pass_over(object, &error).await,
-        };
-        let Parsed { name, version, seen, is_ours, api_servers } = parsed;
-        let is_known = self.names.contains(&name);
-        if !is_ours && !is_known {
-            return Ok(Passed { name: None, version });
-        }
-        if !is_known {
-            self.names.insert(name.clone());
-        }
-        self.tell(seen).await?;
-        if let Some(api_servers) = api_servers {
-            self.api_servers.insert(name.clone(), api_servers);
-            self.tell_api_servers().await?;
-        }
-        Ok(Passed { name: Some(name), version })
+    fn unreadable(&self, verb: Verb, error: serde_json::Error) -> Problem {
+        Problem::of(verb, self.resource, RequestError::Unreadable(error))
     }
-
-    /// Takes an object that cannot be read for one that is not there.
-    async fn pass_over(&mut self, object: &str, error: &ObjectError) -> Result<Passed, Halt> {
-        let identity = objects::identity(object).unwrap_or_default();
-        let error: &(dyn std::error::Error + Sync) = error;
-        warn!(resource = %self.resource, name = &*identity.name, error = chain(error), "an object cannot be read");
-        self.tell_gone(&identity.name).await?;
-        Ok(Passed { name: None, version: identity.version })
-    }
-
-    async fn tell_api_servers(&self) -> Result<(), Closed> {
-        self.tell(Seen::ApiEndpoints(self.api_servers.values().flatten().copied().collect())).await
-    }
-
-    async fn tell_gone(&mut self, name: &str) -> Result<(), Closed> {
-        if !self.names.remove(name) {
-            return Ok(());
-        }
-        if let Some(gone) = objects::gone(self.resource, name, &self.kube) {
-            self.tell(gone).await?;
-        }
-        if self.api_servers.remove(name).is_some() {
-            self.tell_api_servers().await?;
-        }
-        Ok(())
-    }
-
-    async fn tell_trouble(&mut self, problem: Problem) -> Result<(), Closed> {
-        if self.trouble.as_ref().is_some_and(|told| told.is_like(&problem)) {
-            return Ok(());
-        }
-        let problem = Arc::new(problem);
-        self.trouble = Some(Arc::clone(&problem));
-        self.tell(Seen::Trouble { resource: self.resource, problem }).await
-    }
-
-    async fn tell_no_trouble(&mut self) -> Result<(), Closed> {
-        match self.trouble.take() {
-            Some(_) => self.tell(Seen::TroubleOver { resource: self.resource }).await,
-            None => Ok(()),
-        }
-    }
-
-    async fn tell(&self, seen: Seen) -> Result<(), Closed> {
-        self.seen.send(seen).await.map_err(|_| Closed)
-    }
-
-    /// Waits before the next attempt; not longer than until somebody thinks that it may succeed.
-    async fn pause(&mut self) {
-        let pause = pause(self.failures, fastrand::f64());
-        self.failures = self.failures.saturating_add(1);
-        tokio::select! {
-            () = sleep(pause) => {}
-            () = self.alarm.raised() => self.alarm.forget(),
-        }
-    }
-}
-
-/// An object that was looked at: its name, if it was passed on, and its version.
-struct Passed {
-    name: Option<Box<str>>,
-    version: String,
-}
-
-/// How long to wait after `failures` failures in a row, with `random` in 0..1.
-fn pause(failures: u32, random: f64) -> Duration {
-    let (shortest, longest) = PAUSE;
-    let most = shortest.saturating_mul(2_u32.saturating_pow(failures.saturating_add(1))).min(longest);
-    shortest + most.saturating_sub(shortest).mul_f64(random)
 }

@@ -1,6 +1,14 @@
-//! The types of objects that are read, and where they are.
+//! Types of objects that are listed and watched.
 
 use std::fmt;
+
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{Namespace, Node, Service},
+    discovery::v1::EndpointSlice,
+};
+
+use super::{call::Collection, virtual_ip::VirtualIP};
 
 /// A type of object that is listed and watched.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -20,19 +28,19 @@ pub enum Resource {
 }
 
 impl Resource {
-    /// All of them.
+    /// All types.
     pub const ALL: [Self; 6] =
         [Self::Leases, Self::VirtualIps, Self::Nodes, Self::Namespaces, Self::Services, Self::EndpointSlices];
 
-    /// The path of their list; Leases are those of `namespace`.
-    pub(super) fn path(self, namespace: &str) -> String {
+    /// Returns all objects of the type; of Leases, those in `namespace`.
+    pub(super) fn collection(self, namespace: &str) -> Collection {
         match self {
-            Self::Services => "/api/v1/services".to_owned(),
-            Self::EndpointSlices => "/apis/discovery.k8s.io/v1/endpointslices".to_owned(),
-            Self::Nodes => "/api/v1/nodes".to_owned(),
-            Self::Namespaces => "/api/v1/namespaces".to_owned(),
-            Self::VirtualIps => "/apis/vipward.io/v1alpha1/virtualips".to_owned(),
-            Self::Leases => format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"),
+            Self::Services => Collection::of::<Service>(None),
+            Self::EndpointSlices => Collection::of::<EndpointSlice>(None),
+            Self::Nodes => Collection::of::<Node>(None),
+            Self::Namespaces => Collection::of::<Namespace>(None),
+            Self::VirtualIps => Collection::of::<VirtualIP>(None),
+            Self::Leases => Collection::of::<Lease>(Some(namespace)),
         }
     }
 }

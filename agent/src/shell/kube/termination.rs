@@ -1,120 +1,52 @@
-//! Why the agent is asked to end: what its Pod, its `DaemonSet` and its Node say about it.
+//! The state of the agent's Pod, `DaemonSet` and Node, read when the agent is asked to end.
 
 use std::{sync::Arc, time::Duration};
 
+use k8s_openapi::api::{
+    apps::v1::DaemonSet,
+    core::v1::{Pod, PodCondition},
+};
 use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
+use vipward_core::termination::{DaemonSetState, NodeState, PodState, Termination};
 
 use super::{
-    Kube, Resource,
+    call::{Call, Collection},
     connect::ConnectError,
-    escaped,
-    http::{Call, Connections, RequestError},
+    error::RequestError,
+    http::Connections,
     meta::{Bare, Meta},
+    resource::Resource,
+    shared::Kube,
 };
-use crate::core::ownership::StopReason;
 
 #[cfg(test)]
 mod tests;
 
-/// All of it takes no longer: the time between SIGTERM and SIGKILL is for more important things.
+/// The deadline of all requests together: the time between SIGTERM and SIGKILL is short.
 const LIMIT: Duration = Duration::from_secs(2);
-/// The condition of a Pod that is ended on purpose, and whether the kubelet does it because the node shuts down.
+/// Type and reason of the condition of a Pod that the kubelet ends because the node shuts down.
 const DISRUPTED: (&str, &str) = ("DisruptionTarget", "TerminationByKubelet");
 
-/// What was found out; `Unknown` is what could not be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Termination {
-    /// Of our Pod.
-    pub pod: PodState,
-    /// Of what makes our Pods.
-    pub daemon_set: DaemonSetState,
-    /// Of our Node.
-    pub node: NodeState,
-}
-
-/// What our Pod says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum PodState {
-    /// It stays: only its container is restarted.
-    Stays,
-    /// It is deleted: rolled out anew, evicted, or removed.
-    Deleted,
-    /// The kubelet ends it because the node shuts down.
-    NodeShutsDown,
-    /// Nothing: it could not be read, or the agent is in none.
-    Unknown,
-}
-
-/// What the `DaemonSet` says that our Pod belongs to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DaemonSetState {
-    /// It stays, and will make another Pod.
-    Stays,
-    /// It is being deleted, or gone.
-    Deleted,
-    /// Nothing: it could not be read, or our Pod belongs to none.
-    Unknown,
-}
-
-/// What our Node says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum NodeState {
-    /// It stays.
-    Stays,
-    /// It is cordoned, as it is before a drain.
-    Cordoned,
-    /// It shuts down.
-    ShutsDown,
-    /// It is being deleted, or gone.
-    Deleted,
-    /// Nothing: it could not be read.
-    Unknown,
-}
-
-impl Termination {
-    /// Finds out, within 2 seconds; needs a tokio runtime. Without `pod`, our Pod's name in the agents' namespace, only the
-    /// Node is asked about.
-    pub async fn find(kube: &Kube, pod: Option<&str>) -> Result<Self, ConnectError> {
-        let asker = Asker {
-            connections: Connections::open(&kube.server)?,
-            kube: kube.clone(),
-            deadline: Instant::now() + LIMIT,
-        };
-        let ours = async {
-            match pod {
-                Some(pod) => asker.pod_and_daemon_set(pod).await,
-                None => (PodState::Unknown, DaemonSetState::Unknown),
-            }
-        };
-        let ((pod, daemon_set), node) = tokio::join!(ours, asker.node());
-        Ok(Self { pod, daemon_set, node })
-    }
-
-    /// What that comes to. When in doubt, another process goes on: what it does not go on with others take anyway
-    /// when the Lease runs out.
-    pub fn reason(self) -> StopReason {
-        let leaves = match self.node {
-            NodeState::Cordoned | NodeState::ShutsDown | NodeState::Deleted => true,
-            NodeState::Stays | NodeState::Unknown => false,
-        };
-        match (self.daemon_set, self.pod) {
-            (DaemonSetState::Deleted, _) => StopReason::Uninstall,
-            (DaemonSetState::Stays | DaemonSetState::Unknown, PodState::NodeShutsDown) => StopReason::Leave,
-            (
-                DaemonSetState::Stays | DaemonSetState::Unknown,
-                PodState::Stays | PodState::Deleted | PodState::Unknown,
-            ) => {
-                if leaves {
-                    StopReason::Leave
-                } else {
-                    StopReason::Restart
-                }
-            }
+/// Reads the states within 2 seconds; needs a tokio runtime. `pod` is the name of the agent's Pod
+/// in the agents' namespace; without it, only the Node is read.
+pub async fn find_termination(kube: &Kube, pod: Option<&str>) -> Result<Termination, ConnectError> {
+    let asker = Asker {
+        connections: Connections::open(&kube.server)?,
+        kube: kube.clone(),
+        deadline: Instant::now() + LIMIT,
+    };
+    let pod_and_daemon_set = async {
+        match pod.filter(|pod| !pod.is_empty()) {
+            Some(pod) => asker.pod_and_daemon_set(pod).await,
+            None => (PodState::Unknown, DaemonSetState::Unknown),
         }
-    }
+    };
+    let ((pod, daemon_set), node) = tokio::join!(pod_and_daemon_set, asker.node());
+    Ok(Termination { pod, daemon_set, node })
 }
 
+/// A Pod or a Node. Their conditions have the same fields, as far as these are used.
 #[derive(Deserialize)]
 struct Object {
     #[serde(default)]
@@ -134,17 +66,7 @@ struct Spec {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Status {
-    conditions: Option<Vec<Condition>>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Condition {
-    #[serde(rename = "type")]
-    kind: String,
-    status: String,
-    reason: Option<String>,
-    message: Option<String>,
+    conditions: Option<Vec<PodCondition>>,
 }
 
 struct Asker {
@@ -154,34 +76,32 @@ struct Asker {
 }
 
 impl Asker {
-    async fn get(&self, path: String) -> Result<String, RequestError> {
+    async fn get(&self, call: Call) -> Result<String, RequestError> {
         let limit = self.kube.server.limits().request().min(LIMIT);
-        timeout_at(self.deadline, self.connections.ask(Call::get(path), limit))
+        timeout_at(self.deadline, self.connections.ask(call, limit))
             .await
-            .unwrap_or(Err(RequestError::Deadline { limit: LIMIT }))
+            .unwrap_or_else(|_| Err(RequestError::Deadline { server: self.kube.server.url(), limit: LIMIT }))
     }
 
     async fn pod_and_daemon_set(&self, pod: &str) -> (PodState, DaemonSetState) {
-        let namespace = escaped(&self.kube.namespace);
-        let path = format!("/api/v1/namespaces/{namespace}/pods/{}", escaped(pod));
-        let (pod, owner) = pod_state(&self.get(path).await);
+        let namespace = Some(&*self.kube.namespace);
+        let (pod, owner) = pod_state(&self.get(Collection::of::<Pod>(namespace).get(pod)).await);
         let Some(owner) = owner else { return (pod, DaemonSetState::Unknown) };
-        let path = format!("/apis/apps/v1/namespaces/{namespace}/daemonsets/{}", escaped(&owner));
-        (pod, daemon_set_state(&self.get(path).await))
+        (pod, daemon_set_state(&self.get(Collection::of::<DaemonSet>(namespace).get(&owner)).await))
     }
 
     async fn node(&self) -> NodeState {
-        let path = format!("{}/{}", self.kube.path(Resource::Nodes), escaped(self.kube.node.as_str()));
-        node_state(&self.get(path).await)
+        let call = self.kube.collection(Resource::Nodes).get(self.kube.node.as_str());
+        node_state(&self.get(call).await)
     }
 }
 
-/// What the answer says of the Pod, and the name of the `DaemonSet` that it belongs to.
+/// Returns the state of the Pod, and the name of its `DaemonSet`.
 fn pod_state(answer: &Result<String, RequestError>) -> (PodState, Option<Arc<str>>) {
     let Ok(Object { metadata, status, .. }) = read(answer) else { return (PodState::Unknown, None) };
     let (kind, reason) = DISRUPTED;
     let shuts_down = status.conditions.iter().flatten().any(|condition| {
-        condition.kind == kind && condition.status == "True" && condition.reason.as_deref() == Some(reason)
+        condition.type_ == kind && condition.status == "True" && condition.reason.as_deref() == Some(reason)
     });
     let state = match (shuts_down, metadata.is_deleting()) {
         (true, _) => PodState::NodeShutsDown,
@@ -210,9 +130,9 @@ fn node_state(answer: &Result<String, RequestError>) -> NodeState {
         return NodeState::Deleted;
     }
     let Ok(Object { metadata, spec, status }) = read(answer) else { return NodeState::Unknown };
-    // So says the kubelet's graceful shutdown; there is no field for it.
+    // The kubelet's graceful shutdown has no field of its own.
     let shuts_down = status.conditions.iter().flatten().any(|condition| {
-        condition.kind == "Ready"
+        condition.type_ == "Ready"
             && condition.status != "True"
             && condition.message.as_deref().is_some_and(|message| message.contains("node is shutting down"))
     });

@@ -1,16 +1,22 @@
-//! What several tests of this module need.
+//! Helpers of several tests of this module.
 
 use std::time::Duration;
 
-use kube::Config;
+use kube::{Config, core::Status};
 use serde_json::Value;
 
-use super::{Kube, Limits, Server};
+use super::{Kube, Limits, RequestError, Server};
 
 pub(super) const LIMITS: Limits =
     Limits { lease: Duration::from_secs(4), margin: Duration::from_millis(500) };
 
-/// RFC 7386, section 2.
+/// Returns a refusal.
+pub(super) fn refused(code: u16, reason: &str, message: &str) -> RequestError {
+    let status = Status::failure(message, reason).with_code(code).boxed();
+    RequestError::Refused { status, retry_after: None }
+}
+
+/// Applies a merge patch: RFC 7386, section 2.
 pub(super) fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();
@@ -29,7 +35,7 @@ pub(super) fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
-/// The agent of node `a`, with an API server that is never asked.
+/// Returns the way of the agent of node `a` to an API server that is never asked.
 pub(super) fn kube() -> Kube {
     Kube::new(
         Server::with_config(Config::new("http://192.0.2.99:1".parse().expect("a URL")), LIMITS),

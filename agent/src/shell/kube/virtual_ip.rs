@@ -1,4 +1,4 @@
-//! The `VirtualIP` type: what a claim looks like in the API server, and its definition there.
+//! The `VirtualIP` type: the form of a claim in the API server, and its definition there.
 
 #![expect(unreachable_pub, reason = "the derived schema has a copy of its type inside a function")]
 
@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 #[cfg(test)]
 mod tests;
 
-/// Keeps a claim from vanishing while somebody holds its VIP.
+/// The finalizer that keeps a claim while a node holds its VIP.
 pub const FINALIZER: &str = "vipward.io/claim";
-/// The annotation by which an operator asks for a VIP to be moved to a node.
+/// The annotation by which an operator asks to move a VIP to a node.
 pub const MOVE_TO: &str = "vipward.io/move-to";
 
 /// What the nodes agree on about a VIP: its claim.
@@ -39,7 +39,13 @@ pub const MOVE_TO: &str = "vipward.io/move-to";
         name = "HOLDER",
         type_ = "string",
         json_path = ".spec.holder",
-        description = "The node that answers for it"
+        description = "The node that its claim names"
+    ),
+    printcolumn(
+        name = "STATE",
+        type_ = "string",
+        json_path = ".status.state",
+        description = "held, handing over, not answered, or nobody"
     ),
     printcolumn(
         name = "MAC",
@@ -91,6 +97,13 @@ pub const MOVE_TO: &str = "vipward.io/move-to";
         type_ = "string",
         json_path = ".status.trouble",
         description = "Why it is not where it is wanted, node by node",
+        priority = 1
+    ),
+    printcolumn(
+        name = "UNANSWERED",
+        type_ = "string",
+        json_path = ".status.unanswered",
+        description = "Why nobody answers for it, though its claim names a node",
         priority = 1
     ),
     validation = Rule::new("self.metadata.name == self.spec.address")
@@ -156,6 +169,12 @@ pub struct OfferedBy {
 /// What is wrong with a VIP, if anything. It is a plain part of the object, since a claim is one object and one write.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, PartialEq, Eq, Debug, Default)]
 pub struct VirtualIpStatus {
+    /// What has become of it: `held`, `handing over`, `not answered` or `nobody`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// Why nobody answers for it, though its claim names a node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unanswered: Option<String>,
     /// Who else claims it on the segment, as the holder hears it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conflict: Option<String>,
@@ -199,11 +218,11 @@ pub enum Truth {
     Unknown,
 }
 
-/// The definition of the type, for the API server.
+/// Returns the definition of the type, for the API server.
 pub fn definition() -> CustomResourceDefinition {
     let mut definition = VirtualIP::crd();
     for version in &mut definition.spec.versions {
-        // With the subresource, a claim would be two writes, and no compare-and-swap would cover both.
+        // With the subresource, a claim would be two writes that no compare-and-swap covers.
         version.subresources = None;
     }
     definition

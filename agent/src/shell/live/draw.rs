@@ -1,4 +1,4 @@
-//! What is on the screen, and where.
+//! The layout and the contents of the screen.
 
 use std::time::Duration;
 
@@ -9,10 +9,14 @@ use ratatui::{
     text::{Line, Span},
     widgets::{Cell, Paragraph, Row, Table},
 };
+use vipward_core::{
+    pinned::Status,
+    watch::{List, PerSecond, Rates, Row as VipRow},
+};
 
-use crate::core::watch::{List, PerSecond, Rates, Row as VipRow, Snapshot};
+use crate::shell::tables::{answering, or_dash};
 
-/// Rows of interfaces and of offenders that are shown at most; the VIPs get the rest.
+/// The most rows of interfaces and of offenders. The VIPs get the rest of the screen.
 const MOST_INTERFACES: usize = 6;
 const MOST_OFFENDERS: usize = 8;
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
@@ -20,20 +24,20 @@ const DIM: Style = Style::new().add_modifier(Modifier::DIM);
 const RED: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
 const YELLOW: Style = Style::new().fg(Color::Yellow);
 
-/// All that is drawn.
+/// The contents of the screen.
 pub(super) struct Screen<'a> {
-    /// The snapshot before, for the rates.
-    pub(super) before: Option<&'a Snapshot>,
-    /// What is shown.
-    pub(super) now: &'a Snapshot,
-    /// Why it is old.
+    /// The reading before, for the rates.
+    pub(super) before: Option<&'a Status>,
+    /// The last reading.
+    pub(super) now: &'a Status,
+    /// The reason why it is old.
     pub(super) trouble: Option<&'a str>,
-    /// What is shown of the VIPs.
+    /// The part of the list of VIPs that is shown.
     pub(super) list: &'a List,
 }
 
-/// Heading, interfaces, frames, VIPs, offenders, keys.
-fn areas(area: Rect, now: &Snapshot) -> [Rect; 6] {
+/// Returns the areas of heading, interfaces, frames, VIPs, offenders and keys.
+fn areas(area: Rect, now: &Status) -> [Rect; 6] {
     let lines = |rows: usize, most: usize| {
         if rows == 0 { 0 } else { u16::try_from(rows.min(most) + 2).unwrap_or(u16::MAX) }
     };
@@ -50,8 +54,8 @@ fn areas(area: Rect, now: &Snapshot) -> [Rect; 6] {
     .areas(area)
 }
 
-/// How many VIPs fit on a terminal of that size.
-pub(super) fn page(size: Size, now: &Snapshot) -> usize {
+/// Returns how many VIPs fit on a terminal of that size.
+pub(super) fn page(size: Size, now: &Status) -> usize {
     let [_, _, _, vips, _, _] = areas(Rect::new(0, 0, size.width, size.height), now);
     usize::from(vips.height.saturating_sub(2)).max(1)
 }
@@ -97,7 +101,7 @@ fn head(screen: &Screen<'_>) -> Line<'static> {
     spans.into()
 }
 
-/// Seconds with a tenth, or longer times in two units.
+/// Returns a time in seconds to a tenth, or from a minute on in two units.
 fn short(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
@@ -111,15 +115,15 @@ fn heading<const N: usize>(names: [&'static str; N]) -> Row<'static> {
     Row::new(names.map(Cell::from)).style(BOLD)
 }
 
-fn interface_table(now: &Snapshot) -> Table<'static> {
-    let rows = now.interfaces.iter().take(MOST_INTERFACES).map(|(name, it)| {
+fn interface_table(now: &Status) -> Table<'static> {
+    let rows = now.interfaces.iter().take(MOST_INTERFACES).map(|it| {
         let yes = |yes: bool| if yes { Cell::from("yes") } else { Cell::from("no").style(RED) };
         Row::new([
-            Cell::from(name.clone()),
+            Cell::from(it.label()),
             yes(it.attached),
-            Cell::from(it.mode.clone()),
+            Cell::from(it.mode.name()),
             yes(it.carrier),
-            Cell::from(it.mac.clone().unwrap_or_else(|| "-".to_owned())),
+            Cell::from(or_dash(it.mac.as_ref())),
         ])
     });
     let widths = [15, 8, 7, 7, 17].map(Constraint::Length);
@@ -145,23 +149,18 @@ fn vip_table<'a>(rows: impl Iterator<Item = &'a VipRow<'a>>) -> Table<'static> {
     let rows = rows.map(|row| {
         let rate =
             |of: fn(&Rates) -> PerSecond| row.rates.map_or_else(|| "-".to_owned(), |it| of(&it).to_string());
-        let role =
-            if row.vip.yielded { format!("{} (yielded)", row.vip.role) } else { row.vip.role.to_owned() };
-        let answering = match (row.vip.role, row.vip.silent_because) {
-            (_, Some(why)) => format!("no: {why}"),
-            ("foreign", None) => "no".to_owned(),
-            (_, None) => "yes".to_owned(),
-        };
+        let role = row.vip.part.name();
+        let role = if row.vip.yielded { format!("{role} (yielded)") } else { role.to_owned() };
         let style = if row.is_troubled() { RED } else { Style::new() };
         Row::new([
-            Cell::from(row.id.address.to_string()),
-            Cell::from(row.id.interface.clone()),
+            Cell::from(row.vip.address.to_string()),
+            Cell::from(row.vip.interface.clone()),
             Cell::from(role),
-            Cell::from(row.vip.mac.clone().unwrap_or_else(|| "-".to_owned())),
+            Cell::from(or_dash(row.vip.mac.as_ref())),
             Cell::from(rate(|rates| rates.answered)),
             Cell::from(rate(|rates| rates.conflicts)),
             Cell::from(rate(|rates| rates.suppressed)),
-            Cell::from(answering),
+            Cell::from(answering(row.vip.part)),
         ])
         .style(style)
     });
@@ -172,17 +171,17 @@ fn vip_table<'a>(rows: impl Iterator<Item = &'a VipRow<'a>>) -> Table<'static> {
     Table::new(rows, widths).header(heading(names))
 }
 
-fn offender_table(now: &Snapshot) -> Table<'static> {
-    let rows = now.latest_offenders().into_iter().take(MOST_OFFENDERS).map(|(id, it)| {
-        let ago = short(now.at.saturating_since(it.last));
-        let source = if it.source == id.mac { "-".to_owned() } else { it.source.to_string() };
+fn offender_table(now: &Status) -> Table<'static> {
+    let rows = now.offenders.iter().take(MOST_OFFENDERS).map(|it| {
+        let ago = short(Duration::try_from_secs_f64(it.last_seconds_ago).unwrap_or_default());
+        let source = if it.eth_source == it.mac { "-".to_owned() } else { it.eth_source.clone() };
         Row::new([
             Cell::from(format!("{ago} ago")),
-            Cell::from(id.vip.address.to_string()),
-            Cell::from(id.vip.interface.clone()),
+            Cell::from(it.address.to_string()),
+            Cell::from(it.interface.clone()),
             Cell::from(it.kind).style(YELLOW),
             Cell::from(it.claims.to_string()),
-            Cell::from(id.mac.to_string()),
+            Cell::from(it.mac.clone()),
             Cell::from(source),
             Cell::from(it.vendor.clone()),
         ])

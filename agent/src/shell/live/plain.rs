@@ -1,35 +1,41 @@
-//! Lines for a pipe: what changed, and the rates, once an interval.
+//! Lines for a pipe: the changes and the rates, once an interval.
 
 use std::{
     io::{self, Write},
     time::SystemTime,
 };
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::{
     signal::unix::{SignalKind, signal},
     time::{MissedTickBehavior, interval},
 };
+use vipward_core::{
+    pinned::Status,
+    watch::{Change, changes},
+};
 
 use super::{Lines, LiveError, Watching};
-use crate::core::watch::{Change, Snapshot, changes};
 use crate::shell::causes::chain;
 
-/// A line for programs.
-#[derive(Serialize)]
+/// A line of `vipward watch --plain -o json`. Its keys depend on its `event`; [WATCH.md](WATCH.md)
+/// says when each event comes.
+#[derive(Serialize, JsonSchema)]
 pub(in crate::shell) struct Line<'a> {
+    /// The machine's time (RFC 3339, with milliseconds).
     pub(in crate::shell) time: String,
     #[serde(flatten)]
     pub(in crate::shell) change: &'a Change,
 }
 
-/// Prints until it is told to end, or nobody reads any more.
+/// Prints lines until a signal ends it or the reader closes the pipe.
 pub async fn plain(watching: &Watching, lines: Lines) -> Result<(), LiveError> {
     let mut ticks = interval(watching.interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut terminate = signal(SignalKind::terminate()).map_err(LiveError::Signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(LiveError::Signals)?;
-    let mut before: Option<Snapshot> = None;
+    let mut before: Option<Status> = None;
     let mut trouble = None;
     loop {
         tokio::select! {
@@ -37,14 +43,14 @@ pub async fn plain(watching: &Watching, lines: Lines) -> Result<(), LiveError> {
             _ = terminate.recv() => return Ok(()),
             _ = interrupt.recv() => return Ok(()),
         }
-        let printed = match watching.snapshot().await {
+        let printed = match watching.look().await {
             Ok(after) => {
                 trouble = None;
                 let changes = changes(before.as_ref(), &after);
                 before = Some(after);
                 changes.iter().try_for_each(|change| print(change, lines))
             }
-            // At first there must be something to watch; later it may come back.
+            // At first there must be something to watch. Later, it may come back.
             Err(error) if before.is_none() && trouble.is_none() => return Err(error.into()),
             Err(error) => {
                 before = None;
@@ -71,10 +77,6 @@ fn print(change: &Change, lines: Lines) -> io::Result<()> {
     out.flush()
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the time of a line is for people, and nothing is decided by it"
-)]
 fn now() -> String {
     humantime::format_rfc3339_millis(SystemTime::now()).to_string()
 }

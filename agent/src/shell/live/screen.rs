@@ -1,7 +1,7 @@
 //! The live screen: the terminal, its keys, and the signals that end it.
 //!
-//! The terminal is put back when this returns, whatever the reason, and when the process panics. One thread reads keys; it
-//! ends with the process.
+//! The terminal is restored when this returns, and when the process panics. One thread reads keys;
+//! it ends with the process.
 
 use std::{
     io::{self, IsTerminal, Stdout},
@@ -18,15 +18,18 @@ use tokio::{
     sync::mpsc,
     time::{MissedTickBehavior, interval},
 };
+use vipward_core::{
+    pinned::Status,
+    watch::{Key, List, Step},
+};
 
 use super::{LiveError, Watching, draw};
-use crate::core::watch::{Key, List, Snapshot, Step};
 use crate::shell::causes::chain;
 
-/// Keys that are waiting; who holds one down loses some.
+/// The most keys that wait. Further ones are lost.
 const KEYS: usize = 64;
 
-/// Puts the terminal back when it is dropped.
+/// Restores the terminal when it is dropped.
 struct Restore;
 
 impl Drop for Restore {
@@ -40,8 +43,8 @@ pub async fn screen(watching: &Watching) -> Result<(), LiveError> {
     if !io::stdout().is_terminal() {
         return Err(LiveError::NoTerminal);
     }
-    // What is wrong at first is said on a terminal as it was.
-    let first = watching.snapshot().await?;
+    // The first error is printed before the terminal changes.
+    let first = watching.look().await?;
     let mut terminate = signal(SignalKind::terminate()).map_err(LiveError::Signals)?;
     let mut hangup = signal(SignalKind::hangup()).map_err(LiveError::Signals)?;
     // Its panic hook restores the terminal too.
@@ -66,7 +69,7 @@ pub async fn screen(watching: &Watching) -> Result<(), LiveError> {
                         return Ok(());
                     }
                 }
-                // Another size, to be drawn for.
+                // The terminal has another size.
                 Some(None) => {}
                 None => return Ok(()),
             },
@@ -79,22 +82,22 @@ fn read_failed(source: io::Error) -> LiveError {
     LiveError::Terminal { what: "read the size of", source }
 }
 
-/// What is on the screen.
+/// The state of the screen.
 struct Shown {
-    before: Option<Snapshot>,
-    now: Snapshot,
+    before: Option<Status>,
+    now: Status,
     trouble: Option<String>,
     list: List,
 }
 
 impl Shown {
     async fn look(&mut self, watching: &Watching) {
-        match watching.snapshot().await {
+        match watching.look().await {
             Ok(after) => {
                 self.before = Some(std::mem::replace(&mut self.now, after));
                 self.trouble = None;
             }
-            // What was seen last stays, and is said to be old.
+            // The last reading stays, marked as old.
             Err(error) => self.trouble = Some(chain(&error)),
         }
     }
@@ -111,7 +114,8 @@ impl Shown {
     }
 }
 
-/// The keys that are pressed, and `None` for a new size of the terminal; the channel ends with the terminal.
+/// Returns the keys that are pressed, and `None` for a new size of the terminal. The channel ends
+/// with the terminal.
 fn keys() -> mpsc::Receiver<Option<Key>> {
     let (sender, receiver) = mpsc::channel(KEYS);
     thread::spawn(move || {

@@ -1,7 +1,16 @@
+use std::net::Ipv4Addr;
+
 use ratatui::{Terminal, backend::TestBackend, layout::Size};
+use vipward_common::MacAddr;
+use vipward_core::{
+    answering::{Part, Silence},
+    net::LinkTrouble,
+    pinned::{Mode, OffenderStatus, State, VipStatus},
+    time::Monotonic,
+    watch::{Key, List},
+};
 
 use super::*;
-use crate::core::watch::{Key, List};
 
 const SECOND: u64 = 1_000_000_000;
 const WIDTH: u16 = 120;
@@ -10,62 +19,51 @@ fn mac(last: u8) -> MacAddr {
     MacAddr([2, 0, 0, 0, 0, last])
 }
 
-fn id(address: [u8; 4]) -> VipId {
-    VipId { address: address.into(), interface: "eth0".to_owned() }
+fn vip(address: [u8; 4], part: Part, at: u8) -> VipStatus {
+    VipStatus {
+        address: address.into(),
+        interface: "eth0".to_owned(),
+        part,
+        mac: Some(mac(at)),
+        yielded: false,
+        answered: None,
+        conflicts: None,
+        suppressed: None,
+    }
 }
 
-fn vip(role: &'static str, at: u8, counts: Option<Counts>) -> Vip {
-    Vip { role, mac: Some(mac(at).to_string()), yielded: false, silent_because: None, counts }
-}
-
-/// Two VIPs and a rival, `seconds` after the machine's start.
-fn snapshot(seconds: u64, counts: Counts) -> Snapshot {
-    let interface = Interface {
-        attached: true,
-        mode: "generic".to_owned(),
-        carrier: true,
-        mac: Some(mac(2).to_string()),
+/// Two VIPs, `seconds` after the machine's start. The first has answered and counted conflicts.
+fn status_at(seconds: u64, [answered, conflicts, suppressed]: [u64; 3]) -> Status {
+    let mut status = Status::of(&State::sample());
+    status.at = Monotonic::from_nanos(seconds * SECOND);
+    (status.fence.left_seconds, status.fence.hold_left_seconds) = (2.84, 3_600.0);
+    status.interfaces[0].mode = Mode::Generic;
+    let held = VipStatus {
+        answered: Some(answered),
+        conflicts: Some(conflicts),
+        suppressed: Some(suppressed),
+        ..vip([192, 0, 2, 10], Part::Held, 2)
     };
-    Snapshot {
-        at: Monotonic::from_nanos(seconds * SECOND),
-        fence: Fence {
-            state: "valid",
-            policy: "hold",
-            left: Duration::from_millis(2_840),
-            hold_left: Duration::from_hours(1),
-        },
-        interfaces: [("eth0".to_owned(), interface)].into(),
-        vips: [
-            (id([192, 0, 2, 10]), vip("held", 2, Some(counts))),
-            (id([192, 0, 2, 9]), vip("foreign", 9, None)),
-        ]
-        .into(),
-        frames: [("answered", counts.answered), ("claim_conflict", counts.conflicts)].into(),
-        offenders: BTreeMap::new(),
-        events_lost: 0,
-    }
+    status.vips = vec![held, vip([192, 0, 2, 9], Part::Foreign, 9)];
+    status.counters = [("answered", answered), ("claim_conflict", conflicts)].into();
+    status
 }
 
-fn offender(last_seconds: u64, source: u8, claims: u64) -> Offender {
-    let at = Monotonic::from_nanos(last_seconds * SECOND);
-    Offender {
-        first: at,
-        last: at,
-        claims,
-        kind: "conflict",
-        source: mac(source),
+fn offender(last_seconds_ago: f64, of: u8, source: u8, claims: u64) -> OffenderStatus {
+    OffenderStatus {
+        address: Ipv4Addr::new(192, 0, 2, 10),
+        interface: "eth0".to_owned(),
+        mac: mac(of).to_string(),
         vendor: "Example Inc".to_owned(),
+        eth_source: mac(source).to_string(),
+        kind: "conflict",
+        claims,
+        last_seconds_ago,
     }
 }
 
-/// What is on a terminal of `height` lines, without the blanks at their ends.
-fn drawn(
-    height: u16,
-    before: Option<&Snapshot>,
-    now: &Snapshot,
-    trouble: Option<&str>,
-    list: &List,
-) -> String {
+/// Returns what is on a terminal of `height` lines, without the blanks at their ends.
+fn drawn(height: u16, before: Option<&Status>, now: &Status, trouble: Option<&str>, list: &List) -> String {
     let mut terminal = Terminal::new(TestBackend::new(WIDTH, height)).expect("a backend without a terminal");
     let screen = draw::Screen { before, now, trouble, list };
     terminal.draw(|frame| draw::draw(frame, &screen)).expect("nothing can fail");
@@ -79,10 +77,10 @@ fn drawn(
 
 #[test]
 fn the_screen_shows_fence_interfaces_frames_vips_and_keys() {
-    let before = snapshot(100, Counts::default());
-    let now = snapshot(102, Counts { answered: 24, conflicts: 0, suppressed: 1 });
+    let before = status_at(100, [0; 3]);
+    let now = status_at(102, [24, 0, 1]);
     let expected = "\
-fence valid 2.8 s (policy hold)   VIPs 1 held, 0 handover, 1 foreign
+fence valid 2.8 s (policy hold)   VIPs 1 held, 0 handover, 0 silent, 1 foreign
 
 INTERFACE       ATTACHED MODE    CARRIER MAC
 eth0            yes      generic yes     02:00:00:00:00:02
@@ -101,11 +99,9 @@ q quit  / filter  up, down, page up, page down   1-2 of 2";
 
 #[test]
 fn a_conflict_is_at_the_top_and_its_offenders_below_the_latest_first() {
-    let before = snapshot(100, Counts::default());
-    let mut now = snapshot(101, Counts { answered: 0, conflicts: 7, suppressed: 0 });
-    let by = |last: u8| OffenderId { vip: id([192, 0, 2, 10]), mac: mac(last) };
-    now.offenders.insert(by(0x66), offender(41, 0x66, 3));
-    now.offenders.insert(by(0x77), offender(100, 0x55, 7));
+    let before = status_at(100, [0; 3]);
+    let mut now = status_at(101, [0, 7, 0]);
+    now.offenders = vec![offender(1.0, 0x77, 0x55, 7), offender(60.0, 0x66, 0x66, 3)];
     let screen = drawn(17, Some(&before), &now, None, &List::default());
     let expected = "\
 VIP             INTERFACE       ROLE              HOLDER            ANSWERED/s CONFLICTS/s SUPPRESSED/s ANSWERING
@@ -123,14 +119,14 @@ LAST CLAIM   VIP             INTERFACE       KIND      CLAIMS     CLAIMED BY    
 
 #[test]
 fn the_fence_counts_down_to_the_end_of_holding_over_and_says_when_it_is_over() {
-    let mut now = snapshot(100, Counts::default());
-    now.fence.left = Duration::ZERO;
-    for (state, hold_left, expected) in [
-        ("held over", Duration::from_secs(3_725), "fence held over 1h 02m (policy hold)"),
-        ("held over", Duration::from_secs(185), "fence held over 3m 05s (policy hold)"),
-        ("over", Duration::ZERO, "fence over (policy hold)"),
+    let mut now = status_at(100, [0; 3]);
+    now.fence.left_seconds = 0.0;
+    for (state, hold_left_seconds, expected) in [
+        ("held over", 3_725.0, "fence held over 1h 02m (policy hold)"),
+        ("held over", 185.0, "fence held over 3m 05s (policy hold)"),
+        ("over", 0.0, "fence over (policy hold)"),
     ] {
-        (now.fence.state, now.fence.hold_left) = (state, hold_left);
+        (now.fence.state, now.fence.hold_left_seconds) = (state, hold_left_seconds);
         let screen = drawn(14, None, &now, None, &List::default());
         assert!(screen.starts_with(expected), "{screen}");
     }
@@ -138,16 +134,14 @@ fn the_fence_counts_down_to_the_end_of_holding_over_and_says_when_it_is_over() {
 
 #[test]
 fn silence_and_yielding_are_said_with_their_reason() {
-    let mut now = snapshot(100, Counts::default());
-    let held = now.vips.get_mut(&id([192, 0, 2, 10])).expect("there");
-    held.silent_because = Some("no carrier");
-    let foreign = now.vips.get_mut(&id([192, 0, 2, 9])).expect("there");
-    foreign.yielded = true;
-    now.interfaces.get_mut("eth0").expect("there").carrier = false;
+    let mut now = status_at(100, [0; 3]);
+    now.vips[0].part = Part::Silent(Silence::Link(LinkTrouble::NoCarrier));
+    now.vips[1].yielded = true;
+    now.interfaces[0].carrier = false;
     now.events_lost = 4;
     let screen = drawn(14, None, &now, None, &List::default());
     for line in [
-        "192.0.2.10      eth0            held              02:00:00:00:00:02 -          -           -            no: no carrier",
+        "192.0.2.10      eth0            silent            02:00:00:00:00:02 -          -           -            no: no carrier",
         "192.0.2.9       eth0            foreign (yielded) 02:00:00:00:00:09 -          -           -            no",
         "eth0            yes      generic no      02:00:00:00:00:02",
         "frames/s: at the next look",
@@ -159,7 +153,7 @@ fn silence_and_yielding_are_said_with_their_reason() {
 
 #[test]
 fn what_is_old_is_said_to_be() {
-    let now = snapshot(100, Counts::default());
+    let now = status_at(100, [0; 3]);
     let screen = drawn(14, None, &now, Some("nothing is pinned"), &List::default());
     assert!(screen.starts_with("not read any more, what is below is old: nothing is pinned"), "{screen}");
     assert!(screen.contains("192.0.2.10"), "{screen}");
@@ -167,14 +161,15 @@ fn what_is_old_is_said_to_be() {
 
 #[test]
 fn ten_thousand_vips_scroll_and_are_filtered() {
-    let mut now = snapshot(100, Counts::default());
+    let mut now = status_at(100, [0; 3]);
     now.vips.clear();
     for number in 0..10_000_u16 {
         let [high, low] = number.to_be_bytes();
-        now.vips.insert(id([10, 0, high, low]), vip("held", 2, None));
+        now.vips.push(vip([10, 0, high, low], Part::Held, 2));
     }
     let mut list = List::default();
-    // Of 20 lines, 2 are the heading, 3 the interfaces, 2 the frames, 1 the keys, and 2 the VIPs' own heading and a blank.
+    // Of 20 lines, 2 are the heading, 3 the interfaces, 2 the frames, 1 the keys, and 2 the VIPs'
+    // own heading and a blank.
     let page = draw::page(Size::new(WIDTH, 20), &now);
     let screen = drawn(20, None, &now, None, &list);
     assert!(screen.contains(&format!("1-{page} of 10000")), "{screen}");
@@ -199,7 +194,7 @@ fn ten_thousand_vips_scroll_and_are_filtered() {
 
 #[test]
 fn a_tiny_terminal_is_no_reason_to_fail() {
-    let now = snapshot(100, Counts::default());
+    let now = status_at(100, [0; 3]);
     for height in 1..12 {
         drawn(height, None, &now, None, &List::default());
         assert!(draw::page(Size::new(WIDTH, height), &now) >= 1);

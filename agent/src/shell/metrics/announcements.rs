@@ -1,4 +1,4 @@
-//! Announcements that left, and those that did not.
+//! Announcements by result.
 
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -40,17 +40,18 @@ impl AnnouncementMetrics {
         );
     }
 
-    /// Both forms have left.
+    /// Counts a round that was sent.
     pub fn sent(&self) {
         self.rounds.get_or_create(&SENT).inc();
     }
 
-    /// The kernel did not take it.
+    /// Counts a round that the kernel refused.
     pub fn failed(&self) {
         self.rounds.get_or_create(&FAILED).inc();
     }
 
-    /// It was found not to be ours to announce any more.
+    /// Counts a round that was stopped because this node no longer holds the VIP or the fence has
+    /// lapsed.
     pub fn stopped(&self) {
         self.rounds.get_or_create(&STOPPED).inc();
     }

@@ -1,4 +1,4 @@
-//! Requests to the API server: how many of each kind, what failed, and what waits.
+//! Requests to the API server: their number, their failures, and those that wait.
 
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -15,38 +15,38 @@ pub enum Lane {
     Leases,
     /// Claims.
     Claims,
-    /// Conflicts shown on claims.
-    Conflicts,
+    /// Conditions of claims.
+    Conditions,
     /// Statuses of Services.
     Statuses,
 }
 
 impl Lane {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::Renewals, Self::Leases, Self::Claims, Self::Conflicts, Self::Statuses];
+    /// All lanes.
+    pub const ALL: [Self; 5] = [Self::Renewals, Self::Leases, Self::Claims, Self::Conditions, Self::Statuses];
 
-    /// The name by which people know it.
+    /// Returns the name for people.
     pub fn name(self) -> &'static str {
         match self {
             Self::Renewals => "renewals",
             Self::Leases => "leases",
             Self::Claims => "claims",
-            Self::Conflicts => "conflicts",
+            Self::Conditions => "conditions",
             Self::Statuses => "statuses",
         }
     }
 }
 
-/// Why a request has no good answer.
+/// The kind of failure of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ApiError {
-    /// 409: somebody else was faster.
+    /// 409: another writer was faster.
     Conflict,
-    /// 404.
+    /// 404: there is no such object.
     Missing,
-    /// 410: what a watch began at is too old.
+    /// 410: the version at which a watch began is too old.
     Expired,
-    /// 429.
+    /// 429: too many requests.
     Busy,
     /// Any other 4xx.
     Refused,
@@ -126,24 +126,24 @@ impl ApiMetrics {
         );
     }
 
-    /// A request is sent.
+    /// Counts a request that is sent.
     pub fn asked(&self, resource: &'static str, verb: &'static str) {
         self.requests.get_or_create(&RequestLabels { resource, verb }).inc();
     }
 
-    /// It has no good answer.
+    /// Counts a failed request.
     pub fn failed(&self, resource: &'static str, error: ApiError) {
         self.errors.get_or_create(&ErrorLabels { resource, kind: error.name() }).inc();
     }
 
-    /// A request waits until what is returned is dropped.
+    /// Counts a request as waiting until the returned value is dropped.
     pub fn wait(&self, lane: Lane) -> Pending {
         let gauge = self.pending.get_or_create(&LaneLabels { lane: lane.name() }).clone();
         gauge.inc();
         Pending(gauge)
     }
 
-    /// How many wait in each lane.
+    /// Returns the number of requests that wait in each lane.
     pub fn pending(&self) -> impl Iterator<Item = (Lane, i64)> {
         Lane::ALL
             .into_iter()

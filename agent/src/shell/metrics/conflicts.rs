@@ -1,16 +1,16 @@
-//! Conflicts, from what is told about them.
+//! Metrics of conflicts, from the lines about them.
 
 use prometheus_client::{
     metrics::{counter::Counter, gauge::Gauge},
     registry::Registry,
 };
 
-use crate::core::conflict::{Conflict, Line};
+use vipward_core::conflict::{Conflict, Line};
 
 #[cfg(test)]
 mod tests;
 
-/// The conflicts that go on, and how many there were.
+/// The open conflicts, and the number of all.
 #[derive(Clone, Debug, Default)]
 pub struct ConflictMetrics {
     active: Gauge,
@@ -33,13 +33,15 @@ impl ConflictMetrics {
         registry.register("conflicts", "Conflicts that have begun", self.total.clone());
     }
 
-    /// Takes note of what is told about a conflict, and of those that are open now.
-    pub fn on_line<'a>(&self, line: &Line, open: impl ExactSizeIterator<Item = &'a Conflict>) {
+    /// Counts a line about a conflict. `open` are the conflicts that are open now.
+    pub fn on_line<'a>(&self, line: &Line, open: impl Iterator<Item = &'a Conflict>) {
         if matches!(line, Line::Began { .. }) {
             self.total.inc();
         }
-        self.active.set(gauge(open.len()));
-        self.offenders.set(gauge(open.map(|conflict| conflict.offenders.len()).sum()));
+        let (active, offenders) = open
+            .fold((0, 0), |(active, offenders), conflict| (active + 1, offenders + conflict.offenders.len()));
+        self.active.set(gauge(active));
+        self.offenders.set(gauge(offenders));
     }
 }
 

@@ -8,7 +8,7 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-/// Below one heartbeat a renewal is in time; the last ones end at the deadline of a request.
+/// Renewals below one heartbeat are in time. The last buckets end at the deadline of a request.
 const BUCKETS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0];
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
@@ -19,7 +19,7 @@ struct Labels {
 const OK: Labels = Labels { result: "ok" };
 const FAILED: Labels = Labels { result: "failed" };
 
-/// Renewals, and how long they took.
+/// Renewals, with the time that they took.
 #[derive(Clone, Debug)]
 pub struct LeaseMetrics {
     renewals: Family<Labels, Counter>,
@@ -47,7 +47,7 @@ impl LeaseMetrics {
         );
     }
 
-    /// A write of this node's own Lease has its result.
+    /// Counts a finished write of this node's own Lease.
     pub fn renewed(&self, ok: bool, took: Duration) {
         self.renewals.get_or_create(if ok { &OK } else { &FAILED }).inc();
         self.duration.observe(took.as_secs_f64());

@@ -1,4 +1,4 @@
-//! VIPs that came to this node: why, how long that took, and how long nobody may have answered.
+//! VIPs that moved to this node: the causes, the time that it took, and the gap in answering.
 
 use std::time::Duration;
 
@@ -8,23 +8,23 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-/// From a write beside an idle API server to one that waits behind thousands.
+/// From a write to an idle API server to one that waits behind thousands.
 const TAKING: [f64; 12] = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// Around the failover time, which is the lease duration and a little more.
+/// Around the failover time, which is a little more than the lease duration.
 const GAPS: [f64; 12] = [0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 7.5, 10.0, 15.0, 30.0, 60.0];
 
-/// Why a VIP came to this node.
+/// The cause of a move to this node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MoveCause {
-    /// Nobody has had it before.
+    /// No node held it before.
     New,
-    /// Another node had it, and that node's session was ended.
+    /// Another node held it, and that node's session was ended.
     Failover,
-    /// Another node had it, and handed it over.
+    /// Another node held it and handed it over.
     Handover,
-    /// Nobody had it, or this node in an earlier session.
+    /// No node held it, or this node did in an earlier session.
     Unheld,
-    /// It was this node's already: an offer that nobody took, or a claim that was edited.
+    /// This node held it already: an offer was not taken, or a claim was edited.
     TakenBack,
 }
 
@@ -87,12 +87,12 @@ impl MoveMetrics {
         );
     }
 
-    /// This node has become a VIP's holder.
+    /// Counts a VIP whose holder this node has become.
     pub fn moved(&self, cause: MoveCause) {
         self.moves.get_or_create(&cause.labels()).inc();
     }
 
-    /// It has announced the VIP for the first time since.
+    /// Records the times of a move, at the first announcement after it.
     pub fn announced(&self, took: Duration, gap: Option<Duration>) {
         self.taking.observe(took.as_secs_f64());
         if let Some(gap) = gap {
@@ -100,7 +100,7 @@ impl MoveMetrics {
         }
     }
 
-    /// How many moves there were for a cause.
+    /// Returns the number of moves with a cause.
     #[cfg(test)]
     pub(crate) fn count(&self, cause: MoveCause) -> u64 {
         self.moves.get_or_create(&cause.labels()).get()

@@ -1,4 +1,4 @@
-//! What is read when the page is asked for, as metrics.
+//! The metrics that are read at each scrape.
 
 use std::{collections::BTreeMap, fmt, net::Ipv4Addr, time::Duration};
 
@@ -8,17 +8,18 @@ use prometheus_client::{
     metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
     registry::Unit,
 };
-use vipward_common::{
-    FenceState, MAX_LINKS, MAX_PEERS, Outcome, Policy, Role, VIP_COUNTER_SLOTS, maps as names,
+use vipward_common::{FenceState, MAX_LINKS, MAX_PEERS, Outcome, Policy, VIP_COUNTER_SLOTS, maps as names};
+use vipward_core::{
+    answering::Part,
+    net::{Interface, LinkTrouble},
+    pinned::{self, Contents},
+    placement::Entry,
 };
-
-use super::{EntryReading, Reading};
-use crate::{core::placement::Stance, shell::bpf};
 
 #[cfg(test)]
 mod tests;
 
-/// Where the VIPs come from.
+/// The source of the VIPs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
     /// A file.
@@ -28,7 +29,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// The subcommand's name.
+    /// Returns the subcommand's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Standalone => "agent",
@@ -37,53 +38,55 @@ impl Mode {
     }
 }
 
-/// What the driver has in its memory, at one moment.
+/// The state that the driver has in memory.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// This node's name.
     pub node: String,
-    /// Where the VIPs come from.
+    /// The source of the VIPs.
     pub mode: Mode,
-    /// Whether it is known what the VIPs are to be here; before, what is pinned stays as it is.
+    /// Whether the driver knows which VIPs are wanted. Until then, the pinned state stays as it is.
     pub started: bool,
-    /// How long one renewal of the fence is good for.
+    /// The duration of one renewal of the fence.
     pub fence_duration: Duration,
-    /// The interfaces that the program is on, or is to be on.
+    /// The interfaces that the program is, or should be, attached to.
     pub links: Vec<LinkSnapshot>,
-    /// The VIPs, and what this node is to be to each.
+    /// The VIPs, with this node's intended role.
     pub vips: Vec<VipSnapshot>,
     /// The claims of the cluster.
     pub claims: Option<ClaimSnapshot>,
-    /// Problems that stand, as logged.
+    /// The VIPs that this node has and does not answer, with the reported reasons.
+    pub unanswered: BTreeMap<Ipv4Addr, String>,
+    /// The number of open problems, as logged.
     pub problems: usize,
 }
 
-/// An interface that the program is on, or is to be on.
+/// An interface that the program is, or should be, attached to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LinkSnapshot {
     /// ifindex.
     pub ifindex: u32,
     /// Its name.
     pub interface: String,
-    /// How the program was attached, or is to be.
-    pub mode: bpf::Mode,
-    /// Whether the kernel runs the program there, as it said last.
+    /// The mode in which the program was attached, or is to be.
+    pub mode: pinned::Mode,
+    /// Whether the kernel runs the program on it.
     pub attached: bool,
-    /// Why it could not be attached, where it could not.
+    /// The reason why it could not be attached, if it could not.
     pub failure: Option<String>,
-    /// Whether it is up and has carrier.
-    pub carrier: bool,
-    /// Whether native mode was tried first, and refused.
+    /// The interface as it was last seen, unless it is gone.
+    pub seen: Option<Interface>,
+    /// Whether the driver refused native mode.
     pub fallback: bool,
 }
 
 /// A VIP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VipSnapshot {
-    /// Which.
+    /// The address.
     pub vip: Ipv4Addr,
     /// What this node is to be to it.
-    pub stance: Stance,
+    pub entry: Entry,
     /// Whether a peer has it since the program gave way.
     pub yielded: bool,
 }
@@ -91,23 +94,23 @@ pub struct VipSnapshot {
 /// The claims of a cluster, as this node sees them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClaimSnapshot {
-    /// Changes of holder, of each VIP that Services want.
+    /// The number of changes of holder of each VIP that Services want.
     pub epochs: Vec<(Ipv4Addr, u64)>,
-    /// Those of them whose claim names nobody who lives.
+    /// The number of these VIPs whose claim names no living holder.
     pub without_holder: usize,
-    /// Nodes whose Leases are alive.
+    /// The number of nodes whose Leases are alive.
     pub nodes_alive: usize,
 }
 
-/// One scrape.
+/// A scrape.
 #[derive(Debug)]
 pub(super) struct Scrape {
-    kernel: Option<Reading>,
+    kernel: Option<Contents>,
     driver: Option<Snapshot>,
     max_vips: usize,
 }
 
-/// What a VIP's entries say together: a VIP has one on every attached interface.
+/// A VIP by all its entries. It has one on every attached interface.
 #[derive(Clone, Copy, Default, Debug)]
 struct Vip {
     held: bool,
@@ -118,8 +121,14 @@ struct Vip {
     suppressed: u64,
 }
 
+impl LinkSnapshot {
+    fn has_carrier(&self) -> bool {
+        self.seen.as_ref().is_some_and(|interface| interface.up && interface.carrier)
+    }
+}
+
 impl Scrape {
-    pub(super) fn new(kernel: Option<Reading>, driver: Option<Snapshot>, max_vips: usize) -> Self {
+    pub(super) fn new(kernel: Option<Contents>, driver: Option<Snapshot>, max_vips: usize) -> Self {
         Self { kernel, driver, max_vips }
     }
 }
@@ -140,11 +149,12 @@ impl Collector for Scrape {
         )?;
         let mut vips = BTreeMap::new();
         if let Some(kernel) = &self.kernel {
-            vips = by_vip(&kernel.entries);
+            let parts = parts(kernel, self.driver.as_ref());
+            vips = by_vip(&parts);
             page.frames(kernel)?;
             page.fence(kernel)?;
             page.maps(kernel)?;
-            page.roles(&kernel.entries)?;
+            page.roles(&parts)?;
         }
         if let Some(driver) = &self.driver {
             page.links(driver)?;
@@ -160,11 +170,25 @@ impl Collector for Scrape {
     }
 }
 
-fn by_vip(entries: &[EntryReading]) -> BTreeMap<Ipv4Addr, Vip> {
+/// Returns each entry with this node's part in answering. Without the driver's state, the
+/// interfaces are taken for good.
+fn parts<'a>(kernel: &'a Contents, driver: Option<&Snapshot>) -> Vec<(Part, &'a pinned::Entry)> {
+    let fence = kernel.fence_state();
+    let trouble = |entry: &pinned::Entry| {
+        let links = &driver?.links;
+        match links.iter().find(|link| link.ifindex == entry.key.ifindex) {
+            Some(link) => LinkTrouble::of(link.seen.as_ref(), link.attached, entry.mac),
+            None => Some(LinkTrouble::NotAttached),
+        }
+    };
+    kernel.entries.iter().map(|entry| (Part::of(entry.role, fence, trouble(entry)), entry)).collect()
+}
+
+fn by_vip(parts: &[(Part, &pinned::Entry)]) -> BTreeMap<Ipv4Addr, Vip> {
     let mut vips: BTreeMap<Ipv4Addr, Vip> = BTreeMap::new();
-    for entry in entries {
-        let vip = vips.entry(entry.key.addr.into()).or_default();
-        vip.held |= entry.role == Role::Held;
+    for (part, entry) in parts {
+        let vip = vips.entry(entry.address()).or_default();
+        vip.held |= *part == Part::Held;
         vip.yielded |= entry.yielded;
         if let Some(count) = entry.count {
             vip.counted = true;
@@ -222,7 +246,7 @@ impl Page<'_> {
         self.values("build_info", "The agent: its version, subcommand and node; always 1", [(labels, 1.0)])
     }
 
-    fn frames(&mut self, kernel: &Reading) -> fmt::Result {
+    fn frames(&mut self, kernel: &Contents) -> fmt::Result {
         let frames =
             Outcome::ALL.iter().map(|outcome| ([("outcome", outcome.name())], kernel.counters.get(*outcome)));
         self.counts("frames", "Frames that the program has seen, by outcome", frames)?;
@@ -235,13 +259,10 @@ impl Page<'_> {
         )
     }
 
-    fn fence(&mut self, kernel: &Reading) -> fmt::Result {
+    fn fence(&mut self, kernel: &Contents) -> fmt::Result {
         let fence = &kernel.fence;
-        let left = |until_ns: u64| {
-            let ahead = Duration::from_nanos(until_ns.saturating_sub(kernel.now_ns)).as_secs_f64();
-            let behind = Duration::from_nanos(kernel.now_ns.saturating_sub(until_ns)).as_secs_f64();
-            ahead - behind
-        };
+        let left =
+            |until_ns: u64| kernel.left(until_ns).as_secs_f64() - kernel.passed(until_ns).as_secs_f64();
         self.seconds(
             "fence_left",
             "Time until the fence lapses; negative when it has lapsed",
@@ -252,21 +273,20 @@ impl Page<'_> {
             "Time until holding over ends; negative when it has ended",
             left(fence.hold_until_ns),
         )?;
-        let state = fence.state(kernel.now_ns);
+        let state = kernel.fence_state();
         let states =
             [("valid", FenceState::Valid), ("held_over", FenceState::HeldOver), ("over", FenceState::Over)]
                 .map(|(name, of)| ([("state", name)], is(of == state)));
         self.values("fence_state", "1 for the state that the fence is in", states)?;
-        let policies = [("stop", Policy::Stop), ("hold", Policy::Hold)]
-            .map(|(name, of)| ([("policy", name)], is(of == fence.policy)));
+        let policies = Policy::ALL.map(|of| ([("policy", of.name())], is(of == fence.policy)));
         self.values("fence_policy", "1 for the policy that is in force when the fence lapses", policies)
     }
 
-    fn maps(&mut self, kernel: &Reading) -> fmt::Result {
+    fn maps(&mut self, kernel: &Contents) -> fmt::Result {
         let entries = [
             (names::VIPS_V4, kernel.entries.len()),
-            (names::LINKS, kernel.links),
-            (names::PEERS, kernel.peers),
+            (names::LINKS, kernel.macs.len()),
+            (names::PEERS, kernel.peers.len()),
         ];
         self.values(
             "map_entries",
@@ -286,24 +306,20 @@ impl Page<'_> {
         )
     }
 
-    fn roles(&mut self, entries: &[EntryReading]) -> fmt::Result {
-        let count = |role| entries.iter().filter(|entry| entry.role == role).count();
-        let roles = [Role::Held, Role::Handover, Role::Foreign]
-            .map(|role| ([("role", role.name())], size(count(role))));
+    fn roles(&mut self, parts: &[(Part, &pinned::Entry)]) -> fmt::Result {
+        let count = |name| parts.iter().filter(|(part, _)| part.name() == name).count();
+        let roles = Part::NAMES.map(|role| ([("role", role)], size(count(role))));
         self.values("entries", "Entries by role: a VIP has one on each attached interface", roles)
     }
 
     fn links(&mut self, driver: &Snapshot) -> fmt::Result {
         let links = &driver.links;
         let attached = links.iter().map(|link| {
-            let mode = match link.mode {
-                bpf::Mode::Native => "native",
-                bpf::Mode::Generic => "generic",
-            };
-            ([("interface", link.interface.as_str()), ("mode", mode)], is(link.attached))
+            ([("interface", link.interface.as_str()), ("mode", link.mode.name())], is(link.attached))
         });
         self.values("link_attached", "Whether the kernel runs the program on an interface", attached)?;
-        let carrier = links.iter().map(|link| ([("interface", link.interface.as_str())], is(link.carrier)));
+        let carrier =
+            links.iter().map(|link| ([("interface", link.interface.as_str())], is(link.has_carrier())));
         self.values(
             "link_carrier",
             "Whether an interface that the program is on, or is to be on, is up and has carrier",
@@ -324,13 +340,19 @@ impl Page<'_> {
             driver.fence_duration.as_secs_f64(),
         )?;
         self.value("problems", "Problems that stand, as logged", size(driver.problems))?;
-        let to_hold = driver.vips.iter().filter(|vip| vip.stance == Stance::Held);
-        // The driver hears of a yield after the map has it, and remembers it when the entry has gone with its interface.
+        let to_hold = driver.vips.iter().filter(|vip| vip.entry == Entry::Held);
+        // The driver learns of a yield later than the map, and remembers it when the entry goes
+        // with its interface.
         let has_holder = |vip: &VipSnapshot| {
             vip.yielded || vips.get(&vip.vip).is_some_and(|found| found.held || found.yielded)
         };
         let without_holder = to_hold.clone().filter(|vip| !has_holder(vip)).count();
         self.value("vips_to_hold", "VIPs that this node is to hold", size(to_hold.count()))?;
+        self.value(
+            "vips_unanswered",
+            "VIPs that this node has and does not answer, for longer than a moment",
+            size(driver.unanswered.len()),
+        )?;
         if let Some(claims) = &driver.claims {
             self.value("vips", "VIPs that Services of the cluster want", size(claims.epochs.len()))?;
             self.value(
@@ -356,7 +378,7 @@ impl Page<'_> {
         let named: Vec<(String, Vip)> =
             vips.iter().map(|(address, vip)| (address.to_string(), *vip)).collect();
         let held = named.iter().map(|(name, vip)| ([("vip", name.as_str())], is(vip.held)));
-        self.values("vip_held", "Whether this node holds a VIP, by the maps", held)?;
+        self.values("vip_held", "Whether this node holds a VIP and answers for it", held)?;
         let counted = || named.iter().filter(|(_, vip)| vip.counted);
         let of =
             |count: fn(&Vip) -> u64| counted().map(move |(name, vip)| ([("vip", name.as_str())], count(vip)));

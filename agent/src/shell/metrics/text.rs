@@ -1,21 +1,22 @@
-//! The two text formats of the page, and which one a scraper asks for.
+//! The two text formats of the page, and the choice between them.
 
 use std::fmt::Write as _;
 
 #[cfg(test)]
 mod tests;
 
-/// How the page is written.
+/// A text format of the page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
     /// `OpenMetrics` 1.0.
     OpenMetrics,
-    /// The text format of Prometheus, 0.0.4: what everybody reads who names nothing.
+    /// The text format of Prometheus, 0.0.4, which is the default.
     Prometheus,
 }
 
 impl Format {
-    /// What a scraper with this `Accept` header is given: `OpenMetrics` if it takes that at least as gladly as the other.
+    /// Returns the format for a scraper with this `Accept` header: `OpenMetrics` if it prefers that
+    /// or likes both equally.
     pub fn accepted(accept: &str) -> Self {
         let (mut open, mut plain) = (0.0_f32, None);
         for range in accept.split(',') {
@@ -32,7 +33,7 @@ impl Format {
         if open > 0.0 && open >= plain.unwrap_or(0.0) { Self::OpenMetrics } else { Self::Prometheus }
     }
 
-    /// The `Content-Type` of the page.
+    /// Returns the `Content-Type` of the page.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -41,14 +42,14 @@ impl Format {
     }
 }
 
-/// The same page in the format of Prometheus, where a counter's name has its `_total` in its description too, and
-/// nothing is said of units and ends.
+/// Returns a page in the format of Prometheus: the description of a counter has `_total` in its
+/// name too, and there are no units and no end mark.
 pub(super) fn to_prometheus(page: &str) -> String {
     let mut text = String::with_capacity(page.len());
     let mut help = None;
     for line in page.lines() {
         if let Some(described) = line.strip_prefix("# HELP ") {
-            // The type, which is next, says what the name is.
+            // The type on the next line decides the name.
             help = described.split_once(' ');
         } else if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|line| line.split_once(' '))
         {

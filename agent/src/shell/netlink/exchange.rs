@@ -1,8 +1,8 @@
 //! One exchange with the kernel over rtnetlink: a dump, or a change and its acknowledgement.
 //!
-//! The kernel serves rtnetlink inside the system call, so there is nothing to wait for and no task is needed.
-//! An exchange has a socket of its own: notifications cannot crowd out its answers, what a cancelled dump left
-//! behind is closed with it, and nothing has to be matched up. The namespace is the calling thread's.
+//! The kernel serves rtnetlink inside the system call, so nothing waits and no task is needed. Each
+//! exchange has its own socket: notifications cannot crowd out its answers, and the rest of a
+//! cancelled dump is closed with it. The namespace is the calling thread's.
 
 use std::io;
 
@@ -15,27 +15,27 @@ use rtnetlink::sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
 use super::wire::{self, Malformed};
 
-/// What the kernel fills at most with one part of a dump is 32 KiB (`netlink_dump`).
+/// The kernel fills at most 32 KiB with one part of a dump (`netlink_dump`).
 pub(super) const DATAGRAM_BYTES: usize = 64 * 1024;
-/// A pause between two parts of a dump is an opportunity for a change to interrupt it, so that only tables of
-/// many thousands of entries let other tasks run in between.
+/// Parts of a dump after which other tasks may run. A change can interrupt a dump between two
+/// parts, so only tables of many thousands of entries pause.
 const PARTS_BETWEEN_YIELDS: usize = 64;
 const ANSWER_TIMEOUT: TimeVal = TimeVal::new(1, 0);
 const KERNEL: u32 = 0;
 
-/// Why an exchange failed.
+/// A failed exchange.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
-    /// No socket.
+    /// The socket cannot be opened.
     #[error("failed to open an rtnetlink socket")]
     Open(#[source] io::Error),
-    /// The request did not leave.
+    /// The request cannot be sent.
     #[error("failed to send an rtnetlink request")]
     Send(#[source] io::Error),
-    /// No answer within a second, or none that could be received.
+    /// No answer came within a second, or it could not be received.
     #[error("failed to receive the answer to an rtnetlink request")]
     Receive(#[source] io::Error),
-    /// The kernel says no.
+    /// The kernel refused the request.
     #[error("the kernel refused an rtnetlink request")]
     Refused(#[source] io::Error),
     /// The answer is longer than any that the kernel sends.
@@ -44,16 +44,16 @@ pub enum ExchangeError {
         /// Its length.
         length: usize,
     },
-    /// What was asked about changed during the answer.
+    /// A change interrupted the answer.
     #[error("the answer was interrupted by a change; ask again")]
     Interrupted,
-    /// The answer makes no sense.
+    /// The answer is malformed.
     #[error(transparent)]
     Malformed(#[from] Malformed),
 }
 
 impl ExchangeError {
-    /// The kernel's error number, if it refused.
+    /// Returns the kernel's error number, if it refused.
     pub(crate) fn refusal(&self) -> Option<i32> {
         match self {
             Self::Refused(error) => error.raw_os_error(),
@@ -67,7 +67,7 @@ impl ExchangeError {
     }
 }
 
-/// A socket to ask through, one request after the other.
+/// A socket for one request after the other.
 pub(crate) struct Exchange {
     socket: Socket,
     sequence: u32,
@@ -79,14 +79,15 @@ impl Exchange {
         let socket = Socket::new(NETLINK_ROUTE).map_err(ExchangeError::Open)?;
         setsockopt(&socket, ReceiveTimeout, &ANSWER_TIMEOUT)
             .map_err(|errno| ExchangeError::Open(errno.into()))?;
-        // Without it the kernel ignores what a dump is to be narrowed down to.
+        // Without it the kernel ignores the filter of a dump.
         socket.set_netlink_get_strict_chk(true).map_err(ExchangeError::Open)?;
         Ok(Self { socket, sequence: 0, datagram: Vec::with_capacity(DATAGRAM_BYTES) })
     }
 
-    /// Hands every message of the answer to `each`; a long answer lets other tasks run now and then.
+    /// Passes every message of the answer to `each`. A long answer lets other tasks run now and
+    /// then.
     ///
-    /// Safe to cancel when this exchange is dropped with it.
+    /// Cancel-safe if this exchange is dropped too.
     pub(super) async fn dump(
         &mut self,
         request: RouteNetlinkMessage,
@@ -114,7 +115,7 @@ impl Exchange {
         }
     }
 
-    /// Asks for a change; `flags` besides `NLM_F_REQUEST` and `NLM_F_ACK`.
+    /// Requests a change. `flags` are added to `NLM_F_REQUEST` and `NLM_F_ACK`.
     pub(crate) fn change(&mut self, request: RouteNetlinkMessage, flags: u16) -> Result<(), ExchangeError> {
         self.send(request, NLM_F_ACK | flags)?;
         loop {
@@ -155,7 +156,7 @@ impl Exchange {
     }
 }
 
-/// The error number that an acknowledgement or the end of a dump begins with.
+/// Returns the verdict that an acknowledgement or the end of a dump begins with.
 fn verdict(payload: &[u8]) -> Result<(), ExchangeError> {
     match payload.first_chunk().map_or(0, |bytes| i32::from_ne_bytes(*bytes)) {
         0 => Ok(()),

@@ -6,9 +6,9 @@ use rtnetlink::packet_route::route::RouteScope;
 use rtnetlink::{LinkUnspec, RouteMessageBuilder};
 use tokio::time::timeout;
 use vipward_common::MacAddr;
+use vipward_core::net::Interface;
 
 use super::*;
-use crate::core::net::Interface;
 use crate::shell::testing::{Lan, in_network};
 
 async fn view(netlink: &Netlink) -> NetView {

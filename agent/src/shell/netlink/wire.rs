@@ -1,14 +1,14 @@
-//! Reads rtnetlink messages: only the attributes that the view of the network needs.
+//! Parses rtnetlink messages: only the attributes that the snapshot of the network needs.
 //!
-//! Everything else in a message is stepped over unread: an attribute that a newer kernel or an odd driver
-//! brings must not make the whole host unobservable.
+//! Other attributes are skipped unread. One that a newer kernel or an odd driver adds must not make
+//! the whole host unobservable.
 
 use std::net::Ipv4Addr;
 
 use ipnet::Ipv4Net;
 use vipward_common::MacAddr;
 
-use crate::core::net::{ConnectedRoute, Interface};
+use vipward_core::net::{ConnectedRoute, Interface};
 
 #[cfg(test)]
 mod tests;
@@ -33,21 +33,21 @@ const TCA_OPTIONS: u16 = 2;
 const TCA_BPF_NAME: u16 = 7;
 const TCA_BPF_ID: u16 = 11;
 
-/// A message that is not what the kernel's header files say it is.
+/// A message that contradicts the kernel's header files.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Malformed {
-    /// The message ends before its fixed part does.
+    /// The message ends inside its fixed part.
     #[error("an rtnetlink {what} message of {length} bytes is too short")]
     Short {
-        /// Which message.
+        /// The message.
         what: &'static str,
-        /// How long its payload is.
+        /// The length of its payload.
         length: usize,
     },
-    /// An attribute that the kernel always sends is not there.
+    /// An attribute that the kernel always sends is missing.
     #[error("an rtnetlink {what} message about interface {index} has no {attribute}")]
     Missing {
-        /// Which message.
+        /// The message.
         what: &'static str,
         /// ifindex.
         index: u32,
@@ -57,7 +57,7 @@ pub enum Malformed {
     /// An IPv4 prefix of more than 32 bits.
     #[error("an rtnetlink {what} message carries the IPv4 prefix length {prefix_len}")]
     PrefixLen {
-        /// Which message.
+        /// The message.
         what: &'static str,
         /// The prefix length.
         prefix_len: u8,
@@ -71,9 +71,9 @@ pub(super) struct Message<'a> {
     pub(super) kind: u16,
     /// `NLM_F_*`.
     pub(super) flags: u16,
-    /// Which request it answers.
+    /// The number of the request that it answers.
     pub(super) sequence: u32,
-    /// All behind the netlink header.
+    /// Everything after the netlink header.
     pub(super) payload: &'a [u8],
 }
 
@@ -82,26 +82,26 @@ pub(super) struct Message<'a> {
 pub(crate) struct Address {
     /// ifindex.
     pub(crate) index: u32,
-    /// The address itself, with its prefix length.
+    /// The address, with its prefix length.
     pub(crate) net: Ipv4Net,
-    /// `IFA_LABEL`: the interface's name, unless somebody chose another.
+    /// `IFA_LABEL`: the interface's name, unless another was set.
     pub(crate) label: String,
 }
 
-/// What is below an interface, and how large its packets are.
+/// An interface's lower device, and its MTU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Lower {
     /// ifindex.
     pub(crate) index: u32,
     /// The interface below it, or the other end of a veth.
     pub(crate) link: Option<u32>,
-    /// Whether that is in another network namespace.
+    /// Whether the lower device is in another network namespace.
     pub(crate) elsewhere: bool,
     /// The largest packet.
     pub(crate) mtu_bytes: Option<u32>,
 }
 
-/// The messages in one datagram; ends at the first that does not fit.
+/// Returns the messages of a datagram, up to the first that does not fit.
 pub(super) fn messages(mut datagram: &[u8]) -> impl Iterator<Item = Message<'_>> {
     std::iter::from_fn(move || {
         let length = usize::try_from(u32_at(datagram, 0)?).ok()?;
@@ -116,7 +116,7 @@ pub(super) fn messages(mut datagram: &[u8]) -> impl Iterator<Item = Message<'_>>
     })
 }
 
-/// The interface that an `RTM_NEWLINK` message describes, without its addresses.
+/// Returns the interface that an `RTM_NEWLINK` message describes, without its addresses.
 pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
     let short = || Malformed::Short { what: "link", length: payload.len() };
     let link_type = u16_at(payload, 2).ok_or_else(short)?;
@@ -136,7 +136,8 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
             libc::IFLA_ADDRESS => mac = value.try_into().map_or(MacAddr::ZERO, MacAddr),
             libc::IFLA_MASTER => master = u32_at(value, 0),
             libc::IFLA_XDP => {
-                // One attribute per mode; IFLA_XDP_PROG_ID repeats one of them when there is one only.
+                // One attribute per mode; IFLA_XDP_PROG_ID repeats one of them when there is one
+                // only.
                 xdp_programs.extend(attributes_of(value).filter_map(|(attribute, value)| match attribute {
                     IFLA_XDP_DRV_PROG_ID | IFLA_XDP_SKB_PROG_ID | IFLA_XDP_HW_PROG_ID => u32_at(value, 0),
                     _ => None,
@@ -172,7 +173,7 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
     })
 }
 
-/// What an `RTM_NEWLINK` message says about what is below the link.
+/// Returns the lower device that an `RTM_NEWLINK` message describes.
 pub(super) fn lower(payload: &[u8]) -> Result<Lower, Malformed> {
     let short = || Malformed::Short { what: "link", length: payload.len() };
     let index = u32_at(payload, 4).ok_or_else(short)?;
@@ -189,7 +190,8 @@ pub(super) fn lower(payload: &[u8]) -> Result<Lower, Malformed> {
     Ok(found)
 }
 
-/// The BPF program of the classifier that an `RTM_NEWTFILTER` message describes; `None` for every other kind.
+/// Returns the BPF program of the classifier that an `RTM_NEWTFILTER` message describes. Returns
+/// `None` for every other kind.
 pub(super) fn tc_program(payload: &[u8]) -> Result<Option<(u32, Option<String>)>, Malformed> {
     let short = || Malformed::Short { what: "filter", length: payload.len() };
     let attributes = payload.get(FILTER_HEADER_LEN..).ok_or_else(short)?;
@@ -205,11 +207,11 @@ pub(super) fn tc_program(payload: &[u8]) -> Result<Option<(u32, Option<String>)>
             _ => {}
         }
     }
-    // A classic BPF filter has none.
+    // A classic BPF filter has no id.
     Ok(id.map(|id| (id, name)))
 }
 
-/// The address that an `RTM_NEWADDR` message describes.
+/// Returns the address that an `RTM_NEWADDR` message describes.
 pub(super) fn address(payload: &[u8]) -> Result<Address, Malformed> {
     let what = "address";
     let short = || Malformed::Short { what, length: payload.len() };
@@ -232,8 +234,8 @@ pub(super) fn address(payload: &[u8]) -> Result<Address, Malformed> {
     Ok(Address { index, net, label })
 }
 
-/// The connected route that an `RTM_NEWROUTE` or `RTM_DELROUTE` message describes; `None` for every other kind
-/// of route.
+/// Returns the connected route that an `RTM_NEWROUTE` or `RTM_DELROUTE` message describes. Returns
+/// `None` for every other kind of route.
 pub(super) fn connected_route(payload: &[u8]) -> Result<Option<ConnectedRoute>, Malformed> {
     let what = "route";
     let short = || Malformed::Short { what, length: payload.len() };
@@ -265,7 +267,8 @@ pub(super) fn connected_route(payload: &[u8]) -> Result<Option<ConnectedRoute>, 
     Ok(Some(ConnectedRoute { prefix, interface, metric }))
 }
 
-/// The next hops of the route that an `RTM_NEWROUTE` message describes; none when it is connected.
+/// Returns the next hops of the route that an `RTM_NEWROUTE` message describes; none if it is
+/// connected.
 pub(super) fn next_hops(payload: &[u8]) -> Vec<Ipv4Addr> {
     /// `struct rtnexthop`, before its attributes.
     const NEXT_HOP_LEN: usize = 8;
@@ -286,8 +289,8 @@ pub(super) fn next_hops(payload: &[u8]) -> Vec<Ipv4Addr> {
     hops
 }
 
-/// Whether a notification can change what is observed: other routes than connected ones are noise, of which a
-/// router that speaks BGP makes a lot. What cannot be read may be anything.
+/// Returns whether a notification can change the snapshot. Routes that are not connected cannot,
+/// and a router that speaks BGP makes many. A message that cannot be parsed may be anything.
 pub(super) fn is_relevant(datagram: &[u8]) -> bool {
     messages(datagram).any(|message| match message.kind {
         libc::RTM_NEWROUTE | libc::RTM_DELROUTE => !matches!(connected_route(message.payload), Ok(None)),
@@ -295,7 +298,7 @@ pub(super) fn is_relevant(datagram: &[u8]) -> bool {
     })
 }
 
-/// The attributes of a message, or those nested in one; ends at the first that does not fit.
+/// Returns the attributes of a message, or those nested in one, up to the first that does not fit.
 fn attributes_of(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = usize::from(u16_at(bytes, 0)?);
@@ -318,7 +321,8 @@ fn ipv4(value: &[u8]) -> Option<Ipv4Addr> {
     <[u8; 4]>::try_from(value).ok().map(Ipv4Addr::from)
 }
 
-/// The text up to the terminating zero; a name that is not UTF-8 is still a name.
+/// Returns the text up to the terminating zero. A name that is not UTF-8 is kept, with
+/// replacements.
 fn text(value: &[u8]) -> String {
     let end = value.iter().position(|&byte| byte == 0).unwrap_or(value.len());
     String::from_utf8_lossy(&value[..end]).into_owned()

@@ -37,7 +37,8 @@ impl Capture {
         Self(socket)
     }
 
-    /// All that has arrived; a veth delivers before its sender's call returns, or soon after.
+    /// Returns all that has arrived; a veth delivers before its sender's call returns, or soon
+    /// after.
     fn frames(&self, expected: usize) -> Vec<Vec<u8>> {
         let mut frames = Vec::new();
         let mut buffer = [0; 2048];

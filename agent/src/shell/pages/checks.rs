@@ -1,4 +1,4 @@
-//! The checks of `/livez` and `/readyz`: what each finds, and how they are told.
+//! The checks of `/livez` and `/readyz`, and their pages.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,42 +9,43 @@ use std::{
 
 use axum::http::StatusCode;
 use vipward_common::{FenceState, Role};
+use vipward_core::{
+    pinned::{self, Contents},
+    placement::Entry,
+};
 
-use crate::{
-    core::placement::Stance,
-    shell::{
-        bpf::BpfError,
-        causes::chain,
-        metrics::{EntryReading, Mode, Reading, Snapshot},
-    },
+use crate::shell::{
+    bpf::BpfError,
+    causes::chain,
+    metrics::{Mode, Snapshot},
 };
 
 #[cfg(test)]
 mod tests;
 
-/// So many differences of one kind are named.
+/// The most differences of one kind that are named.
 const MOST_NAMED: usize = 8;
 
-/// One thing that was looked at.
+/// A check.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Check {
     name: &'static str,
-    /// What is wrong; nothing when all is well.
+    /// The faults that it found.
     wrong: Vec<String>,
 }
 
 impl Check {
-    /// Nothing is wrong.
+    /// Returns a check without a fault.
     pub fn ok(name: &'static str) -> Self {
         Self { name, wrong: Vec::new() }
     }
 
-    /// This is wrong.
+    /// Returns a check with a fault.
     pub fn failed(name: &'static str, wrong: impl Into<String>) -> Self {
         Self { name, wrong: vec![wrong.into()] }
     }
 
-    /// All this is wrong, if it is anything.
+    /// Returns a check with these faults.
     pub fn of(name: &'static str, wrong: Vec<String>) -> Self {
         Self { name, wrong }
     }
@@ -54,7 +55,8 @@ impl Check {
     }
 }
 
-/// The page of some checks, or of the one of them that is `asked` for, in the form of the API server's own pages.
+/// Returns the page of the checks, or of the one that is `asked` for, in the form of the API
+/// server's pages.
 pub(super) fn report(page: &str, checks: &[Check], asked: Option<&str>) -> (StatusCode, String) {
     let told: Vec<&Check> =
         checks.iter().filter(|check| asked.is_none_or(|asked| asked == check.name)).collect();
@@ -86,7 +88,7 @@ pub(super) fn no_answer(patience: Duration) -> String {
     format!("the agent does not answer within {} s", patience.as_secs())
 }
 
-/// What the driver knows by itself.
+/// Returns the checks of the driver's own state.
 pub(super) fn of_driver(driver: &Snapshot) -> Vec<Check> {
     let mut checks = Vec::new();
     if driver.mode == Mode::Kubernetes {
@@ -104,6 +106,9 @@ pub(super) fn of_driver(driver: &Snapshot) -> Vec<Check> {
         None => format!("{} runs another program, or none", link.interface),
     }));
     checks.push(Check::of("links", links));
+    let mut vips = Vec::new();
+    name_some(&mut vips, driver.unanswered.iter().map(|(vip, why)| format!("{vip} is not answered: {why}")));
+    checks.push(Check::of("vips", vips));
     checks
 }
 
@@ -117,67 +122,69 @@ pub(super) fn pins(pinned: Result<bool, BpfError>) -> Check {
     }
 }
 
-/// What was read back from the kernel, compared with what the driver believes.
-pub(super) fn of_kernel(driver: &Snapshot, read: Result<Reading, BpfError>) -> Vec<Check> {
+/// Returns the checks of the kernel's state against that of the driver.
+pub(super) fn of_kernel(driver: &Snapshot, read: Result<Contents, BpfError>) -> Vec<Check> {
     let read = match read {
         Ok(read) => read,
         Err(error) => return vec![Check::failed("entries", chain(&error))],
     };
-    let fence = match (read.fence.state(read.now_ns), driver.mode) {
+    let fence = match (read.fence_state(), driver.mode) {
         (FenceState::Valid, _) => Check::ok("fence"),
         (_, Mode::Kubernetes) => {
             Check::failed("fence", "the fence is not valid: the Lease has not been renewed")
         }
         (_, Mode::Standalone) => Check::failed("fence", "the fence is not valid: the heartbeat is late"),
     };
-    // Before it is known what they are to be, they stay as they are.
+    // Until the driver knows which VIPs are wanted, entries stay as they are.
     let entries = if driver.started { differences(driver, &read.entries) } else { Vec::new() };
     vec![Check::of("entries", entries), fence]
 }
 
-/// Where the entries are not as they are believed to be.
-fn differences(driver: &Snapshot, entries: &[EntryReading]) -> Vec<String> {
-    let mut found: BTreeMap<Ipv4Addr, Vec<&EntryReading>> = BTreeMap::new();
+/// Returns the differences between the entries and what the driver believes of them.
+fn differences(driver: &Snapshot, entries: &[pinned::Entry]) -> Vec<String> {
+    let mut found: BTreeMap<Ipv4Addr, Vec<&pinned::Entry>> = BTreeMap::new();
     for entry in entries {
-        found.entry(entry.key.addr.into()).or_default().push(entry);
+        found.entry(entry.address()).or_default().push(entry);
     }
     let entries_of = |vip: &Ipv4Addr| found.get(vip).map(Vec::as_slice).unwrap_or_default();
     let held: BTreeSet<Ipv4Addr> = (found.iter())
         .filter(|(_, entries)| entries.iter().any(|entry| entry.role == Role::Held))
         .map(|(vip, _)| *vip)
         .collect();
-    let of_stance = |wanted: fn(&Stance) -> bool| -> BTreeSet<Ipv4Addr> {
-        driver.vips.iter().filter(|vip| wanted(&vip.stance)).map(|vip| vip.vip).collect()
-    };
-    let believed = of_stance(|stance| *stance == Stance::Held);
+    let believed: BTreeSet<Ipv4Addr> =
+        driver.vips.iter().filter(|vip| vip.entry == Entry::Held).map(|vip| vip.vip).collect();
     let mut wrong = Vec::new();
-    tell(
+    name_some(
         &mut wrong,
-        believed.difference(&held).map(|vip| match entries_of(vip).iter().find(|entry| entry.yielded) {
-            Some(entry) => format!("{vip} is believed held and was yielded to {}", entry.mac),
-            None => format!("{vip} is believed held and is not"),
+        // The check `vips` names those that the agent knows to be silent.
+        believed.difference(&held).filter(|vip| !driver.unanswered.contains_key(vip)).map(|vip| {
+            match entries_of(vip).iter().find(|entry| entry.yielded) {
+                Some(entry) => format!("{vip} is believed held and was yielded to {}", entry.mac),
+                None => format!("{vip} is believed held and is not"),
+            }
         }),
     );
-    tell(&mut wrong, held.difference(&believed).map(|vip| format!("{vip} is held and believed not to be")));
+    name_some(
+        &mut wrong,
+        held.difference(&believed).map(|vip| format!("{vip} is held and believed not to be")),
+    );
     if driver.mode == Mode::Standalone {
         let is_guarded = |vip: &Ipv4Addr, mac| {
             entries_of(vip).iter().any(|entry| entry.role == Role::Foreign && entry.mac == mac)
         };
-        let guarded = driver.vips.iter().filter_map(|vip| match vip.stance {
-            Stance::At(mac) if !is_guarded(&vip.vip, mac) => {
+        let guarded = driver.vips.iter().filter_map(|vip| match vip.entry {
+            Entry::Foreign { mac } if !mac.is_zero() && !is_guarded(&vip.vip, mac) => {
                 Some(format!("{} is to be guarded at {mac} and is not", vip.vip))
             }
-            Stance::At(_) | Stance::Held | Stance::Handover { .. } | Stance::Coming | Stance::Elsewhere => {
-                None
-            }
+            Entry::Foreign { .. } | Entry::Held | Entry::Handover { .. } => None,
         });
-        tell(&mut wrong, guarded);
+        name_some(&mut wrong, guarded);
     }
     wrong
 }
 
-/// A few of many.
-fn tell(wrong: &mut Vec<String>, mut all: impl Iterator<Item = String>) {
+/// Adds the first few of the faults, and the number of the rest.
+fn name_some(wrong: &mut Vec<String>, mut all: impl Iterator<Item = String>) {
     wrong.extend(all.by_ref().take(MOST_NAMED));
     let more = all.count();
     if more > 0 {

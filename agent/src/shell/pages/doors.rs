@@ -1,5 +1,5 @@
-//! Where the pages are asked for: bounded in connections and in their patience, since an address of the node may be
-//! reached by anybody, and the agent has more to do than to wait for them.
+//! The listeners of the pages. Connections are bounded in number and idle time, since anyone may
+//! reach an address of the node.
 
 use std::{
     io,
@@ -21,12 +21,12 @@ use tokio::{
     time::{Instant, Sleep, sleep},
 };
 
-/// Connections to one address at a time; more wait in the kernel.
+/// The most connections to an address at a time. More wait in the kernel.
 const MOST: usize = 32;
-/// A connection on which nothing moves for so long is closed, also one that is kept for the next request.
+/// A connection is closed after this idle time, even if it is kept for the next request.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// One address.
+/// A listener on an address.
 pub(super) struct Doors {
     listener: TcpListener,
     places: Arc<Semaphore>,
@@ -44,7 +44,7 @@ impl Listener for Doors {
 
     async fn accept(&mut self) -> (Visit, SocketAddr) {
         let place = Arc::clone(&self.places).acquire_owned().await.expect("invariant: it is never closed");
-        // It waits when there are no descriptors left, and never fails.
+        // It never fails; without descriptors left it waits.
         let (stream, peer) = Listener::accept(&mut self.listener).await;
         (Visit { stream, idle: Box::pin(sleep(IDLE)), _place: place }, peer)
     }
@@ -54,7 +54,7 @@ impl Listener for Doors {
     }
 }
 
-/// Who asks.
+/// The address of a client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PeerAddress(pub(super) SocketAddr);
 
@@ -64,7 +64,7 @@ impl Connected<IncomingStream<'_, Doors>> for PeerAddress {
     }
 }
 
-/// A connection, which keeps its place until it is closed.
+/// A connection. It keeps its place until it is closed.
 pub(super) struct Visit {
     stream: TcpStream,
     idle: Pin<Box<Sleep>>,
@@ -72,7 +72,7 @@ pub(super) struct Visit {
 }
 
 impl Visit {
-    /// What came of reading or writing, unless that has been waited for too long.
+    /// Returns the result of reading or writing, or an error after too long a wait.
     fn unless_idle<T>(&mut self, cx: &mut Context<'_>, moved: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if moved.is_ready() {
             self.idle.as_mut().reset(Instant::now() + IDLE);

@@ -48,7 +48,8 @@ fn nowhere_and_somewhere_is_refused() {
     assert!(refused.contains("198.51.100.11") && refused.contains("none"), "{refused}");
 }
 
-/// Two agents of one host: the second takes what it can have by default, and says so where it must have it.
+/// Two agents of one host: the second takes what it can have by default, and says so where it must
+/// have it.
 #[tokio::test]
 async fn a_taken_port_ends_the_agent_only_where_it_was_asked_for() {
     let taken = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");

@@ -1,4 +1,4 @@
-//! The directory of the pins: on a bpffs, ours alone, and one agent's at a time.
+//! The pin directory: on a bpffs, writable by its owner alone, and used by one agent at a time.
 
 use std::fs::{DirBuilder, File};
 use std::io;
@@ -13,24 +13,24 @@ use nix::sys::statfs::{BPF_FS_MAGIC, statfs};
 use nix::unistd::geteuid;
 use tracing::info;
 
-use crate::core::doctor::{Agent, PinDir};
+use vipward_core::doctor::{Agent, PinDir};
 
 #[cfg(test)]
 mod tests;
 
-/// Where bpffs belongs.
+/// The usual mount point of a bpffs.
 const BPFFS: &str = "/sys/fs/bpf";
 const LOCKS: &str = "/proc/locks";
 
-/// What is wrong with the directory, and what to do.
+/// A fault of the directory, with its remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum PinDirError {
-    /// It cannot be looked at.
+    /// It cannot be examined.
     #[error("failed to look at the pin directory {dir}")]
     Inspect {
         /// The directory.
         dir: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -44,22 +44,22 @@ pub enum PinDirError {
         /// The nearest directory above it that exists.
         at: PathBuf,
     },
-    /// bpffs is not mounted, and we may not mount it.
+    /// No bpffs is mounted, and this process may not mount one.
     #[error(
         "no bpffs is mounted on {BPFFS} and mounting it failed: run `mount -t bpf bpf {BPFFS}` as root, or choose \
          a --pin-dir on a bpffs that is mounted elsewhere"
     )]
     Mount(#[source] Errno),
-    /// It does not exist and cannot be made.
+    /// It does not exist and cannot be created.
     #[error("failed to create the pin directory {dir}")]
     Create {
         /// The directory.
         dir: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// Others can change it.
+    /// Other users can change it.
     #[error(
         "the pin directory {dir} belongs to user {owner} with mode {mode:o}, so that others than this user ({user}) can \
          take the pins away: chown {user} {dir} && chmod 0700 {dir}, or name another one with --pin-dir"
@@ -71,7 +71,7 @@ pub enum PinDirError {
         owner: u32,
         /// Its permissions.
         mode: u32,
-        /// Who runs the agent.
+        /// The agent's user.
         user: u32,
     },
     /// It is in use.
@@ -90,13 +90,13 @@ pub enum PinDirError {
     Lock {
         /// The directory.
         dir: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: Errno,
     },
 }
 
-/// Makes sure that `dir` exists and is on a bpffs, which is mounted at its usual place if need be.
+/// Makes sure that `dir` exists and is on a bpffs. Mounts one at the usual place if there is none.
 pub fn ensure_bpffs(dir: &Path) -> Result<(), PinDirError> {
     let inspect = |source| PinDirError::Inspect { dir: dir.to_owned(), source };
     let dir = std::path::absolute(dir).map_err(inspect)?;
@@ -117,7 +117,8 @@ pub fn ensure_bpffs(dir: &Path) -> Result<(), PinDirError> {
     check_owner(dir)
 }
 
-/// Whoever may write the directory can take the pins away, and with them the answers.
+/// Checks that only this user can write the directory. Others could remove the pins, and so the
+/// answers.
 fn check_owner(dir: PathBuf) -> Result<(), PinDirError> {
     const GROUP_OR_OTHERS_WRITE: u32 = 0o022;
 
@@ -144,7 +145,7 @@ fn is_bpffs(path: &Path) -> io::Result<bool> {
     Ok(statfs(path)?.filesystem_type() == BPF_FS_MAGIC)
 }
 
-/// Looks at the directory, or at where it would be made; changes nothing.
+/// Examines the directory, or the place where it would be created. Changes nothing.
 pub fn look_at(dir: &Path) -> io::Result<PinDir> {
     let dir = std::path::absolute(dir)?;
     let at = nearest_existing(&dir)?;
@@ -159,10 +160,10 @@ pub fn look_at(dir: &Path) -> io::Result<PinDir> {
     })
 }
 
-/// Who uses the directory.
+/// Returns the agent that uses the directory.
 ///
-/// A lock of another pid namespace is not listed, and only seen by asking for it: shared, and for no longer than that
-/// takes, since an agent that starts at that instant would be refused.
+/// `/proc/locks` does not list a lock of another pid namespace. So this takes the lock too, shared,
+/// and drops it at once: an agent that starts at that instant would be refused.
 pub fn user_of(dir: &Path) -> io::Result<Agent> {
     let metadata = match std::fs::metadata(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Agent::None),
@@ -179,7 +180,7 @@ pub fn user_of(dir: &Path) -> io::Result<Agent> {
     }
 }
 
-/// The right to use a pin directory, held until it is dropped or the process ends, however it ends.
+/// The right to use a pin directory, until it is dropped or the process ends.
 ///
 /// A bpffs holds no regular files, but its directories can be locked like any other.
 #[derive(Debug)]
@@ -188,7 +189,7 @@ pub struct PinDirLock {
 }
 
 impl PinDirLock {
-    /// Takes the lock, or says who has it. Does not wait.
+    /// Takes the lock. Fails at once if another process has it.
     pub fn acquire(dir: &Path) -> Result<Self, PinDirError> {
         let inspect = |source| PinDirError::Inspect { dir: dir.to_owned(), source };
         let file = File::open(dir).map_err(inspect)?;
@@ -196,7 +197,7 @@ impl PinDirLock {
             Ok(lock) => Ok(Self { _lock: lock }),
             Err((file, Errno::EWOULDBLOCK)) => {
                 let metadata = file.metadata().map_err(inspect)?;
-                // Whoever cannot read it (a hardened /proc) is still told what matters.
+                // A hardened /proc hides the process; the error is useful without it.
                 let locks = std::fs::read_to_string(LOCKS).unwrap_or_default();
                 let pid = flock_holder(&locks, metadata.dev(), metadata.ino());
                 Err(PinDirError::InUse { dir: dir.to_owned(), pid })
@@ -206,8 +207,8 @@ impl PinDirLock {
     }
 }
 
-/// The process that holds a flock on an inode, in the words of `/proc/locks`
-/// (`1: FLOCK  ADVISORY  WRITE 4711 00:28:60033 0 EOF`; who waits has a `->` in the second place).
+/// Returns the process that holds a flock on an inode, by a line of `/proc/locks` (`1: FLOCK
+/// ADVISORY  WRITE 4711 00:28:60033 0 EOF`; a waiting process has `->` as the second word).
 fn flock_holder(locks: &str, device: u64, inode: u64) -> Option<u32> {
     let file = format!("{:02x}:{:02x}:{inode}", major(device), minor(device));
     locks.lines().find_map(|line| {

@@ -1,28 +1,27 @@
-//! Announcing: what the announcer is told, and what it sends while the maps say that the VIP is ours.
+//! Announcing: passes events to the announcer, and sends while the maps say that this node holds
+//! the VIP.
 
 use std::{collections::BTreeSet, net::Ipv4Addr};
 
 use tracing::{debug, warn};
 use vipward_common::{Event, EventKind, FenceState, MacAddr, Role, VipKey};
+use vipward_core::{
+    announce,
+    net::{Interface, NetView},
+    probing,
+    time::Monotonic,
+};
 
 use super::{Driver, RunError, now, source::Source};
-use crate::{
-    core::{
-        announce,
-        net::{Interface, NetView},
-        probing,
-        time::Monotonic,
-    },
-    shell::{
-        bpf::{BpfError, Maps},
-        causes::chain,
-        clock,
-        packet::Sent,
-    },
+use crate::shell::{
+    bpf::{BpfError, Maps},
+    causes::chain,
+    clock,
+    packet::Sent,
 };
 
 impl<S: Source> Driver<S> {
-    /// Announces what is found held in the pins, so that the schedule goes on with it.
+    /// Announces the VIPs that are held in the pins.
     pub(super) fn adopt(&mut self) -> Result<(), RunError> {
         for (key, entry) in self.plane.maps().entries()? {
             if entry.role == Role::Held {
@@ -32,7 +31,7 @@ impl<S: Source> Driver<S> {
         Ok(())
     }
 
-    /// Tells the announcer which interfaces have lost or found their carrier, or have gone, since `before`.
+    /// Passes on which interfaces lost or got their carrier, or went, since `before`.
     pub(super) fn note_carrier(&mut self, before: &NetView) -> Result<(), RunError> {
         let carrier = |view: &NetView, ifindex| {
             view.interfaces.get(&ifindex).map(|interface: &Interface| interface.up && interface.carrier)
@@ -49,10 +48,10 @@ impl<S: Source> Driver<S> {
                     self.tell_announcer(announce::Event::CarrierReturned { ifindex })?;
                 }
                 (None | Some(true), Some(false)) => {
-                    // What is asked now reaches nobody, and their silence says nothing.
+                    // A probe reaches no host now, and silence means nothing.
                     let asked = self.held_back.iter().filter(|key| key.ifindex == ifindex).copied();
                     for key in asked.collect::<Vec<_>>() {
-                        self.ask_no_more(key)?;
+                        self.stop_asking(key)?;
                     }
                     self.tell_announcer(announce::Event::CarrierLost { ifindex })?;
                 }
@@ -63,7 +62,8 @@ impl<S: Source> Driver<S> {
         Ok(())
     }
 
-    /// A peer claims what we hold: with no other authority than the file, we hold it still, and say so.
+    /// Defends a held VIP that a peer claims. The file is the only authority, so this node keeps
+    /// it.
     pub(super) fn note_contested(&mut self, event: &Event) -> Result<(), RunError> {
         if event.kind != EventKind::Contested {
             return Ok(());
@@ -87,7 +87,7 @@ impl<S: Source> Driver<S> {
         Ok(())
     }
 
-    /// Sends what is due.
+    /// Sends the announcements that are due.
     pub(super) fn announce(&mut self, now: Monotonic) {
         let commands = self.announcer.on_event(announce::Event::Tick, now);
         self.send(commands, now);
@@ -97,7 +97,7 @@ impl<S: Source> Driver<S> {
         for announce::Command::Send { key, mac, round } in commands {
             let vip = Ipv4Addr::from(key.addr);
             let maps = self.plane.maps();
-            match self.packets.send(key.ifindex, mac, vip, || is_ours(maps, &key, mac)) {
+            match self.packets.send(key.ifindex, mac, vip, || is_held(maps, &key, mac)) {
                 Ok(Sent::Both) => {
                     self.metrics.announcements.sent();
                     if round == announce::Round::Taking(0) {
@@ -107,7 +107,7 @@ impl<S: Source> Driver<S> {
                 }
                 Ok(Sent::Stopped { .. }) => {
                     self.metrics.announcements.stopped();
-                    debug!(%vip, interface = %self.name(key.ifindex), "not announced: not ours, or the fence is not valid");
+                    debug!(%vip, interface = %self.name(key.ifindex), "not announced: not held, or the fence is not valid");
                 }
                 // The carrier's return, or the next refresh, announces again.
                 Err(error) => {
@@ -118,16 +118,18 @@ impl<S: Source> Driver<S> {
         }
     }
 
-    /// Whether the pinned maps, read now, say that this node answers for the VIP while the fence is valid.
+    /// Returns whether the pinned maps, read now, say that this node holds the VIP and the fence is
+    /// valid.
     pub(super) fn may_announce(&self, key: &VipKey) -> bool {
         let mac = self.view.interfaces.get(&key.ifindex).map(|interface| interface.mac);
-        mac.is_some_and(|mac| is_ours(self.plane.maps(), key, mac))
+        mac.is_some_and(|mac| is_held(self.plane.maps(), key, mac))
     }
 }
 
-/// Whether the pinned maps, read now, say that this node answers for the VIP with `mac` while the fence is valid.
-fn is_ours(maps: &Maps, key: &VipKey, mac: MacAddr) -> bool {
-    let ours = || -> Result<bool, BpfError> {
+/// Returns whether the pinned maps, read now, say that this node holds the VIP with `mac` and the
+/// fence is valid.
+fn is_held(maps: &Maps, key: &VipKey, mac: MacAddr) -> bool {
+    let held = || -> Result<bool, BpfError> {
         let Some(entry) = maps.entry(key)? else { return Ok(false) };
         let yielded = maps.state(entry.slot)?.yielded;
         let Ok(now_ns) = clock::monotonic_ns() else { return Ok(false) };
@@ -136,5 +138,5 @@ fn is_ours(maps: &Maps, key: &VipKey, mac: MacAddr) -> bool {
             && yielded.yielded_to(entry.generation).is_none()
             && maps.fence()?.state(now_ns) == FenceState::Valid)
     };
-    ours().unwrap_or(false)
+    held().unwrap_or(false)
 }

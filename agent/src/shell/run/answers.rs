@@ -1,23 +1,25 @@
 //! What the pages are answered, from what is in memory: reading maps whole would keep the driver from the fence.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::Ipv4Addr,
+};
 
 use serde_json::{Value, json};
+use vipward_common::MacAddr;
+use vipward_core::{
+    conflict::{Conflict, Offender},
+    net::Interface,
+    pinned::Mode,
+    placement::Entry,
+    time::Monotonic,
+    unanswered::Unanswered,
+};
 
-use super::{Driver, apply::modes, now, source::Source};
-use crate::{
-    core::{
-        conflict::{Conflict, Offender},
-        net::Interface,
-        placement::Stance,
-        time::Monotonic,
-        vendor,
-    },
-    shell::{
-        bpf::Mode,
-        metrics::{LinkSnapshot, Snapshot, VipSnapshot},
-        pages::{Check, Question},
-    },
+use super::{Driver, attaching::modes, now, source::Source};
+use crate::shell::{
+    metrics::{LinkSnapshot, Snapshot, VipSnapshot},
+    pages::{Check, Question},
 };
 
 impl<S: Source> Driver<S> {
@@ -31,7 +33,7 @@ impl<S: Source> Driver<S> {
         }
     }
 
-    /// The driver turns, since it answers; the heartbeat must move too.
+    /// Returns the driver turns, since it answers; the heartbeat must move too.
     fn heartbeat_check(&self, now: Monotonic) -> Check {
         let Some((moved, limit)) = self.source.heartbeat() else { return Check::ok("heartbeat") };
         let since = now.saturating_since(moved);
@@ -49,7 +51,7 @@ impl<S: Source> Driver<S> {
             let waits = in_use.contains(&wanted.address.octets());
             VipSnapshot {
                 vip: wanted.address,
-                stance: if waits { Stance::Elsewhere } else { wanted.stance },
+                entry: if waits { Entry::Foreign { mac: MacAddr::ZERO } } else { wanted.entry },
                 yielded: self.yielded.contains_key(&wanted.address),
             }
         });
@@ -64,8 +66,19 @@ impl<S: Source> Driver<S> {
             links: attached.chain(unattached).collect(),
             vips: vips.collect(),
             claims: self.source.claims(now),
+            unanswered: self.unanswered(),
             problems: self.problems.standing().len(),
         }
+    }
+
+    /// Returns the VIPs that this node has and does not answer, of those that people are told
+    /// about.
+    fn unanswered(&self) -> BTreeMap<Ipv4Addr, String> {
+        let silent = |(vip, why): (Ipv4Addr, &Unanswered)| match why {
+            Unanswered::Silent(why) => Some((vip, why.clone())),
+            Unanswered::SessionEnded(_) => None,
+        };
+        self.silent.silences.all_told().filter_map(silent).collect()
     }
 
     fn link(&self, ifindex: u32, mode: Mode) -> LinkSnapshot {
@@ -77,7 +90,7 @@ impl<S: Source> Driver<S> {
             mode,
             attached: interface.is_some_and(|it| it.xdp_programs.contains(&self.program_id)),
             failure: None,
-            carrier: interface.is_some_and(|it| it.up && it.carrier),
+            seen: interface.cloned(),
             fallback: mode == Mode::Generic && interface.and_then(first) == Some(Mode::Native),
         }
     }
@@ -91,15 +104,15 @@ impl<S: Source> Driver<S> {
     fn state(&self, now: Monotonic) -> Value {
         let rounds = self.announcer.schedule_of_all().map(|(key, round, due)| {
             json!({
-                "vip": std::net::Ipv4Addr::from(key.addr),
+                "vip": Ipv4Addr::from(key.addr),
                 "interface": self.name(key.ifindex),
                 "round": format!("{round:?}").to_lowercase(),
                 "due_in_seconds": due.saturating_since(now).as_secs_f64(),
             })
         });
-        let conflicts = self.conflicts.open().map(|conflict| self.conflict_state(conflict, now));
-        let probed = self.prober.all_asked().map(|key| std::net::Ipv4Addr::from(key.addr).to_string());
-        let behind = self.behind.all().map(|(vip, failure)| json!({"vip": vip, "error": failure.error}));
+        let conflicts = self.conflicts.shown().map(|conflict| self.conflict_state(conflict, now));
+        let probed = self.prober.all_asked().map(|key| Ipv4Addr::from(key.addr).to_string());
+        let stale = self.stale.all().map(|(vip, failure)| json!({"vip": vip, "error": failure.error}));
         json!({
             "mode": self.source.mode().name(),
             "config": self.config,
@@ -112,7 +125,8 @@ impl<S: Source> Driver<S> {
             "conflicts": conflicts.collect::<Vec<_>>(),
             "probed": probed.collect::<Vec<_>>(),
             "problems": self.problems.standing(),
-            "behind": behind.collect::<Vec<_>>(),
+            "stale": stale.collect::<Vec<_>>(),
+            "unanswered": self.unanswered(),
             "yielded": self.yielded.iter().map(|(vip, mac)| (vip.to_string(), json!(mac.to_string())))
                 .collect::<serde_json::Map<_, _>>(),
             "source": self.source.state(now),
@@ -124,7 +138,7 @@ impl<S: Source> Driver<S> {
         let offender = |offender: &Offender| {
             json!({
                 "mac": offender.mac.to_string(),
-                "vendor": vendor::of(offender.mac).to_string(),
+                "vendor": vipward_vendors::of(offender.mac).to_string(),
                 "eth_source": offender.source.to_string(),
                 "claims": offender.claims,
                 "first_seconds_ago": ago(offender.first),
@@ -132,7 +146,7 @@ impl<S: Source> Driver<S> {
             })
         };
         json!({
-            "vip": std::net::Ipv4Addr::from(conflict.key.addr),
+            "vip": Ipv4Addr::from(conflict.key.addr),
             "interface": self.name(conflict.key.ifindex),
             "what": conflict.what.name(),
             "holder": conflict.holder.to_string(),

@@ -1,54 +1,40 @@
-//! Bringing the kernel to what the core desires: attaching, planning against what is read back, applying.
+//! Reconciles the kernel with the core: attaches, reads the maps back, plans, and applies.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::Ipv4Addr,
 };
 
-use tracing::{debug, error, info, warn};
+use tracing::{debug, error, info};
 use vipward_common::{Fence, MacAddr, Role, VipEntry, VipKey, Yield};
-
-use super::{
-    Driver, RETRY, RunError,
-    behind::{Failure, Left},
-    now,
-    source::Source,
-    unprobed::silence,
-};
-use crate::{
-    core::{
-        announce,
-        config::XdpMode,
-        conflict,
-        net::Interface,
-        placement::{self, Desired, DesiredEntry, Placement},
-        plan::{self, Action, Observed, Slots},
-        probing,
-    },
-    shell::{
-        bind,
-        bpf::{BpfError, Mode},
-        causes::chain,
-    },
+use vipward_core::{
+    announce, conflict,
+    placement::{self, Desired, Placement},
+    plan::{self, Action, Observed, Slots},
+    probing,
+    stale::{Changes, Failure, Left},
 };
 
-/// A change of more entries than this is logged as one line.
-pub(super) const MOST_LINES: usize = 64;
+use super::{Driver, RETRY, RunError, now, probing::silence, report::MOST_LINES, source::Source};
+use crate::shell::{bind, causes::chain};
 
-/// How many changes are made between two looks at the clock.
+/// Why an entry that is to answer is not written.
+const LAPSED: &str = "no entry begins to answer while the fence has lapsed";
+
+/// Changes between two checks of the clock.
 const CHANGES_PER_LOOK: usize = 256;
 
-/// What was brought about.
+/// The last complete reconciliation.
 pub(super) struct Settled {
-    /// Without what no program is attached for.
+    /// The placement, without interfaces that the program is not attached to.
     placement: Placement,
-    /// Where VIPs were placed before it.
+    /// The VIPs' interfaces before it.
     placed: BTreeMap<Ipv4Addr, u32>,
 }
 
 impl Settled {
     fn new(mut placement: Placement, placed: BTreeMap<Ipv4Addr, u32>) -> Self {
-        // It is kept for long, and a map that was filled in order has half-empty leaves.
+        // A map that was filled in order has half-empty leaves, and this one is kept for long.
         let entries = std::mem::take(&mut placement.desired.entries);
         placement.desired.entries = entries.into_iter().collect();
         Self { placement, placed }
@@ -56,14 +42,15 @@ impl Settled {
 }
 
 impl<S: Source> Driver<S> {
-    /// Brings the kernel to what the configuration and the network call for. `reclaim` takes yielded VIPs back.
+    /// Brings the kernel to the desired state. `reclaim` takes yielded VIPs back.
     ///
-    /// What fails is told and tried again: an agent that ended for it would do nobody's VIP any good.
+    /// A failure is logged, and tried again. It does not end the agent, which would help no VIP.
     pub(super) async fn reconcile(&mut self, reclaim: bool) {
         if let Err(error) = self.try_reconcile(reclaim).await {
             error!(error = chain(&error), "failed to read the kernel's state back; trying again");
             self.try_again_soon();
         }
+        self.silent.look_at_all();
     }
 
     fn try_again_soon(&mut self) {
@@ -72,17 +59,14 @@ impl<S: Source> Driver<S> {
     }
 
     async fn try_reconcile(&mut self, reclaim: bool) -> Result<(), RunError> {
-        // Of very many VIPs, twice is too much to remember.
+        // Two placements of very many VIPs take too much memory.
         self.settled = None;
-        // Read before the entries: a yield that comes in between is settled the next time.
+        // Read before the entries: a yield in between is settled the next time.
         let yields = self.plane.maps().yields()?.total;
         let entries = self.plane.maps().entries()?;
         self.slots = entries.values().map(|entry| entry.slot).collect();
         let placed = plan::placed(&entries);
         let mut placement = self.place(&placed, &|key| entries.contains_key(key));
-        if !self.source.is_known() {
-            placement.desired.entries = entries.iter().map(|(key, entry)| (*key, as_found(entry))).collect();
-        }
         let observed = self.observed(entries, placement.desired.entries.len()).await?;
         let mut problems: BTreeSet<String> = placement.problems.iter().map(ToString::to_string).collect();
         self.attach(&placement.attach)?;
@@ -90,6 +74,11 @@ impl<S: Source> Driver<S> {
         let desired = &mut placement.desired;
         self.leave_out_unattached(desired);
         self.hold_back_unprobed(desired, &observed)?;
+        if !self.source.is_known() {
+            plan::keep_what_is_pinned(desired, &observed);
+        }
+        let mut unchanged = self.begin_no_answer(desired, &observed, reclaim)?;
+        let left_silent = unchanged.len();
         let actions = plan::plan(desired, &observed, reclaim);
         self.yielded = if reclaim { BTreeMap::new() } else { plan::yielded(&observed) };
         if !self.yielded.is_empty() {
@@ -98,7 +87,6 @@ impl<S: Source> Driver<S> {
             self.yielded.retain(|vip, _| listed.contains(vip));
         }
         self.log_each_entry = actions.len() <= MOST_LINES;
-        let mut unchanged = BTreeMap::new();
         for (number, action) in actions.iter().enumerate() {
             // Very many changes must not let the fence lapse.
             if number % CHANGES_PER_LOOK == 0 && self.started {
@@ -112,20 +100,22 @@ impl<S: Source> Driver<S> {
                 }
             }
         }
-        self.ask_about_held_back()?;
+        self.probe_held_back()?;
+        let every_change_made = unchanged.len() == left_silent;
         let every_entry_written = unchanged.is_empty();
-        // What is only left as it was found is not what is wanted.
-        if self.source.is_known() && !(self.behind.is_empty() && every_entry_written) {
+        // While the source is unknown, entries only stay as they were found.
+        if self.source.is_known() && !(self.stale.is_empty() && every_entry_written) {
             let concerned: BTreeSet<Ipv4Addr> = actions.iter().filter_map(vip_of).collect();
             let wanted: BTreeSet<Ipv4Addr> = desired.entries.keys().map(|key| key.addr.into()).collect();
             let is_changed = |vip: &Ipv4Addr| concerned.contains(vip) || !wanted.contains(vip);
-            self.behind.on_tried(|vip| !placement.left_out.contains(vip), is_changed, unchanged);
+            let changes = self.stale.on_tried(|vip| !placement.left_out.contains(vip), is_changed, unchanged);
+            self.log_stale(&changes);
         }
         if !self.log_each_entry {
             let held = desired.entries.values().filter(|entry| entry.role == Role::Held).count();
             info!(changes = actions.len(), entries = desired.entries.len(), held, "entries changed");
         }
-        if every_entry_written {
+        if every_change_made {
             self.yields_settled = yields;
         }
         problems.extend(self.kernel_may_ask(desired));
@@ -146,12 +136,14 @@ impl<S: Source> Driver<S> {
         Ok(())
     }
 
-    /// Brings the entries of some VIPs to what is wanted of them, and leaves everything else as it is. What was yielded is
-    /// taken back: whoever asks for this has found out whose it is.
+    /// Brings the entries of some VIPs to the desired state, and leaves everything else as it is.
+    /// Yielded VIPs are taken back: the caller has made sure of their holder.
     ///
-    /// What fails keeps nothing else from being changed. It is `behind` then, and put right with everything else soon.
+    /// A failed VIP is stale, and repaired by the next full reconciliation. The others are
+    /// changed all the same.
     pub(super) async fn reconcile_some(&mut self, vips: &BTreeSet<Ipv4Addr>) {
         self.settled = None;
+        self.silent.look_at(vips.iter().copied());
         let mut concerned = BTreeSet::new();
         let unchanged = self.try_reconcile_some(vips, &mut concerned).await.unwrap_or_else(|error| {
             let failure = Failure { left: Left::Answering, interface: None, error: chain(&error) };
@@ -160,10 +152,11 @@ impl<S: Source> Driver<S> {
         if !unchanged.is_empty() {
             self.try_again_soon();
         }
-        self.behind.on_tried(|vip| vips.contains(vip), |vip| concerned.contains(vip), unchanged);
+        let changes = self.stale.on_tried(|vip| vips.contains(vip), |vip| concerned.contains(vip), unchanged);
+        self.log_stale(&changes);
     }
 
-    /// Returns the VIPs of which something has failed, of those that something was to be done for.
+    /// Returns the VIPs whose changes failed. Adds all VIPs with changes to `concerned`.
     async fn try_reconcile_some(
         &mut self,
         vips: &BTreeSet<Ipv4Addr>,
@@ -210,7 +203,7 @@ impl<S: Source> Driver<S> {
         };
         self.yielded.retain(|vip, _| !vips.contains(vip));
         self.log_each_entry = vips.len() <= MOST_LINES;
-        let mut unchanged = BTreeMap::new();
+        let mut unchanged = self.begin_no_answer(&mut desired, &observed, true)?;
         for action in plan::plan(&desired, &observed, true) {
             // Everything else is as it was observed.
             let (Action::PutEntry { key, .. } | Action::RemoveEntry { key, .. }) = &action else { continue };
@@ -219,7 +212,7 @@ impl<S: Source> Driver<S> {
                 self.note_unchanged(&mut unchanged, key, &failure);
             }
         }
-        // What there is no slot for is not even tried.
+        // An entry without a free slot is not even planned.
         let found: BTreeSet<Ipv4Addr> = observed.entries.keys().map(|key| key.addr.into()).collect();
         let desired = desired.entries.keys().map(|key| key.addr.into());
         let without = desired.filter(|vip| !found.contains(vip) && !concerned.contains(vip));
@@ -227,7 +220,7 @@ impl<S: Source> Driver<S> {
         Ok(unchanged)
     }
 
-    /// Makes just those peers known that the configuration has.
+    /// Brings the known peers to those of the configuration.
     pub(super) async fn reconcile_peers(&mut self) {
         self.settled = None;
         if let Err(error) = self.try_reconcile_peers().await {
@@ -241,14 +234,53 @@ impl<S: Source> Driver<S> {
         let attached = self.plane.attached().filter_map(|(ifindex, _)| self.view.interfaces.get(&ifindex));
         let peers = placement::peers(&self.config, attached);
         let links = maps.links()?;
-        let desired = Desired { peers, links: links.clone(), ..Desired::default() };
+        let mut desired = Desired { peers, links: links.clone(), ..Desired::default() };
         let observed = Observed { peers: maps.peers()?, links, ..Observed::default() };
+        if !self.source.is_known() {
+            plan::keep_what_is_pinned(&mut desired, &observed);
+        }
         let mut first_failure = Ok(());
         for action in plan::plan(&desired, &observed, false) {
             let applied = self.apply(&action, &observed).await;
             first_failure = first_failure.and(applied);
         }
         first_failure
+    }
+
+    /// Leaves silent VIPs silent while the fence has lapsed. Returns them as failures, to be tried again.
+    fn begin_no_answer(
+        &self,
+        desired: &mut Desired,
+        observed: &Observed,
+        reclaim: bool,
+    ) -> Result<BTreeMap<Ipv4Addr, Failure>, RunError> {
+        if self.source.may_begin_answering(now()?) {
+            return Ok(BTreeMap::new());
+        }
+        let failure = Failure { left: Left::Silent, interface: None, error: LAPSED.to_owned() };
+        let silent = plan::begin_no_answer(desired, observed, reclaim);
+        Ok(silent.into_iter().map(|vip| (vip, failure.clone())).collect())
+    }
+
+    fn log_stale(&self, changes: &Changes) {
+        let Changes { begun, over } = changes;
+        let (each, more) =
+            if begun.len() > MOST_LINES { begun.split_at(1) } else { (&begun[..], [].as_slice()) };
+        for vip in each {
+            let Some(Failure { left: _, interface, error }) = self.stale.failure(*vip) else { continue };
+            let interface = interface.as_deref();
+            error!(%vip, interface, error, "failed to change the VIP's entry; trying again");
+        }
+        if !more.is_empty() {
+            error!(vips = more.len(), "failed to change the entries of more VIPs; trying again");
+        }
+        if over.len() > MOST_LINES {
+            info!(vips = over.len(), "the entries of VIPs are changed after all");
+            return;
+        }
+        for vip in over {
+            info!(%vip, "the VIP's entry is changed after all");
+        }
     }
 
     fn note_unchanged(&self, unchanged: &mut BTreeMap<Ipv4Addr, Failure>, key: &VipKey, error: &RunError) {
@@ -263,13 +295,14 @@ impl<S: Source> Driver<S> {
         }
     }
 
-    /// Where everything is to be, when VIPs are where `placed` says, and what `is_there` says has an entry.
+    /// Places the wanted VIPs. `placed` has their present interfaces; `is_there` tells existing
+    /// entries.
     fn place(&self, placed: &BTreeMap<Ipv4Addr, u32>, is_there: &dyn Fn(&VipKey) -> bool) -> Placement {
         let vips = self.source.wanted(&self.config);
         placement::place(&self.config, vips, &self.view, placed, is_there, self.plane.maps().max_vips())
     }
 
-    /// Whether the network, as it is now, calls for nothing but what was brought about last.
+    /// Returns whether the network, as it is now, needs nothing beyond the last reconciliation.
     pub(super) fn is_settled(&self) -> bool {
         let Some(Settled { placement, placed }) = &self.settled else { return false };
         let attached = self.plane.attached().all(|(ifindex, _)| {
@@ -286,7 +319,8 @@ impl<S: Source> Driver<S> {
         attached && bound && now == *placement
     }
 
-    /// Takes everything back: nothing is desired. The fence goes first, which silences all at once, whatever fails.
+    /// Removes everything. The fence goes first, which silences all VIPs at once even if a later
+    /// step fails.
     pub(super) async fn withdraw(&mut self) -> Result<(), RunError> {
         let over = Fence { deadline_ns: 0, hold_until_ns: 0, ..self.plane.maps().fence()? };
         self.plane.maps_mut().set_fence(&over)?;
@@ -302,8 +336,8 @@ impl<S: Source> Driver<S> {
         first_failure
     }
 
-    /// What the kernel has now: the entries, as just read, and everything else. `new` entries at most will need a
-    /// slot, so that the records of the lowest free ones are read too: they may be of a VIP that had the slot before.
+    /// Returns the state of the kernel, with the entries as just read. At most `new` entries will
+    /// need a slot. The records of as many free slots are read too: a VIP may have left one there.
     async fn observed(&self, entries: BTreeMap<VipKey, VipEntry>, new: usize) -> Result<Observed, RunError> {
         let maps = self.plane.maps();
         let mut yields = BTreeMap::new();
@@ -328,85 +362,6 @@ impl<S: Source> Driver<S> {
             max_slots: maps.max_vips(),
             reserved: Slots::default(),
         })
-    }
-
-    /// Attaches where it should be and is not, detaches where it should not be. What could not be attached is
-    /// `unattached` then.
-    fn attach(&mut self, wanted: &[u32]) -> Result<(), RunError> {
-        let attached: Vec<(u32, Mode)> = self.plane.attached().collect();
-        for (ifindex, mode) in attached {
-            let interface = self.view.interfaces.get(&ifindex);
-            let keep = interface.is_some_and(|interface| {
-                wanted.contains(&ifindex)
-                    && modes(self.config.xdp, interface).contains(&mode)
-                    && interface.xdp_programs.contains(&self.program_id)
-            });
-            if !keep {
-                self.plane.detach(ifindex)?;
-                info!(interface = %self.name(ifindex), %mode, "detached");
-            }
-        }
-        let mut unattached = BTreeMap::new();
-        for ifindex in wanted {
-            let Some(interface) = self.view.interfaces.get(ifindex) else { continue };
-            if self.plane.attached().all(|(attached, _)| attached != *ifindex) {
-                let interface = interface.clone();
-                if let Err(error) = self.attach_one(&interface) {
-                    unattached.insert(*ifindex, chain(&error));
-                }
-            }
-        }
-        self.unattached = unattached;
-        Ok(())
-    }
-
-    /// Attaches in the first mode that the interface takes.
-    fn attach_one(&mut self, interface: &Interface) -> Result<(), BpfError> {
-        let mut refused = None;
-        for mode in modes(self.config.xdp, interface) {
-            let other = interface.xdp_programs.first().copied();
-            match self.plane.attach(interface.index, &interface.name, *mode, other) {
-                Ok(()) => {
-                    if let Some(error) = refused {
-                        warn!(interface = %interface.name, reason = chain(&error), "attached in generic mode, which is slower");
-                    } else {
-                        info!(interface = %interface.name, %mode, mac = %interface.mac, "attached");
-                    }
-                    // What the next look at the interface will say.
-                    if let Some(interface) = self.view.interfaces.get_mut(&interface.index) {
-                        interface.xdp_programs.push(self.program_id);
-                    }
-                    return Ok(());
-                }
-                Err(error @ BpfError::Attach { .. }) if *mode == Mode::Native => refused = Some(error),
-                Err(error) => return Err(error),
-            }
-        }
-        refused.map_or(Ok(()), Err)
-    }
-
-    /// Nothing is desired where no program answers: an announced VIP must be an answered one.
-    fn leave_out_unattached(&self, desired: &mut Desired) {
-        let attached: BTreeSet<u32> = self.plane.attached().map(|(ifindex, _)| ifindex).collect();
-        desired.entries.retain(|key, _| attached.contains(&key.ifindex));
-        desired.links.retain(|ifindex, _| attached.contains(ifindex));
-        desired.peers.retain(|(ifindex, _)| attached.contains(ifindex));
-        let held: BTreeSet<Ipv4Addr> = desired
-            .entries
-            .iter()
-            .filter(|(_, entry)| entry.role == Role::Held)
-            .map(|(key, _)| key.addr.into())
-            .collect();
-        desired.binds.retain(|(_, vip)| held.contains(vip));
-    }
-
-    /// Interfaces on which the kernel may ask with a bound VIP as sender, which the program cannot see.
-    fn kernel_may_ask(&self, desired: &Desired) -> Vec<String> {
-        if desired.binds.is_empty() {
-            return Vec::new();
-        }
-        let warning = |(ifindex, _)| bind::check_arp_announce(&self.name(ifindex));
-        self.plane.attached().filter_map(warning).map(|warning| warning.to_string()).collect()
     }
 
     async fn apply(&mut self, action: &Action, observed: &Observed) -> Result<(), RunError> {
@@ -443,7 +398,7 @@ impl<S: Source> Driver<S> {
         Ok(())
     }
 
-    /// Logs a change of role and tells the announcer.
+    /// Logs a change of role, and passes it to the announcer.
     fn entry_changed(
         &mut self,
         key: &VipKey,
@@ -490,7 +445,7 @@ fn no_room(max: u32) -> Failure {
     Failure { left: Left::Silent, interface: None, error }
 }
 
-/// The VIP whose entry an action changes.
+/// Returns the VIP whose entry an action changes.
 fn vip_of(action: &Action) -> Option<Ipv4Addr> {
     match action {
         Action::PutEntry { key, .. } | Action::RemoveEntry { key, .. } => Some(key.addr.into()),
@@ -500,21 +455,5 @@ fn vip_of(action: &Action) -> Option<Ipv4Addr> {
         | Action::RemovePeer { .. }
         | Action::AddBind { .. }
         | Action::RemoveBind { .. } => None,
-    }
-}
-
-/// An entry as it was found, to be left so.
-fn as_found(entry: &VipEntry) -> DesiredEntry {
-    DesiredEntry { role: entry.role, mac: MacAddr(entry.mac), until_ns: entry.until_ns }
-}
-
-/// The modes to try, in order. A veth delivers a native answer only when its peer runs an XDP program too, which
-/// no container network arranges.
-pub(super) fn modes(configured: XdpMode, interface: &Interface) -> &'static [Mode] {
-    match configured {
-        XdpMode::Native => &[Mode::Native],
-        XdpMode::Generic => &[Mode::Generic],
-        XdpMode::Auto if interface.kind == "veth" => &[Mode::Generic],
-        XdpMode::Auto => &[Mode::Native, Mode::Generic],
     }
 }

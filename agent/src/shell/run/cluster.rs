@@ -8,10 +8,10 @@ mod intake;
 mod links;
 mod messages;
 mod moves;
-mod refusals;
+mod probing;
+mod repairs;
+mod showing;
 mod start;
-mod untold;
-mod writes;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,53 +30,51 @@ use tokio::{
 };
 use tracing::{error, info};
 use vipward_common::{EventKind, MacAddr};
+use vipward_core::{
+    cluster::ServiceName,
+    config::{Config, InterfacePattern},
+    conflict::{Line, Right},
+    ownership::{self, Engine, Interlock, Said, Settings, StopReason, Wire},
+    placement::{Entry, Wanted},
+    probing::Probed,
+    retrying::Writes,
+    services::Services,
+    time::Monotonic,
+};
 
 use self::{
-    conflicts::Show,
     messages::Messages,
     moves::Moves,
+    showing::{Aspect, Show},
     start::{ownership_settings, start},
-    writes::Writes,
 };
-use super::{
-    BEATS_MISSED, Desk, Driver, RunError, check_host, inputs::Heard, now, segment::Probed, source::Source,
-    system,
-};
+use super::{BEATS_MISSED, Desk, Driver, RunError, check_host, inputs::Heard, now, source::Source, system};
 use crate::{
     cli::KubernetesArgs,
-    core::{
-        cluster::ServiceName,
-        config::{Config, InterfacePattern},
-        conflict::Line,
-        ownership::{self, Engine, Settings, StopReason, Wire},
-        placement::{Stance, Wanted},
-        reporting::{self, Reporting},
-        services::{Problem, Services},
-        time::Monotonic,
-    },
     shell::{
         bpf::{self, Loader, Maps},
         causes::chain,
-        kube::{ConnectError, Kube, Reader, Reply, Requests, Resource, Seen, Termination},
+        kube::{ConnectError, Kube, Reader, Reply, Requests, Resource, Seen, find_termination},
         metrics::{ClaimSnapshot, Mode},
     },
 };
 
 /// What this node is to a VIP, as the engine says.
 struct Assigned {
-    stance: Stance,
+    entry: Entry,
     home: Option<InterfacePattern>,
 }
 
 impl Assigned {
     fn wanted(&self, address: Ipv4Addr) -> Wanted<'_> {
-        Wanted { address, interface: self.home.as_ref(), bind: None, stance: self.stance }
+        Wanted { address, interface: self.home.as_ref(), bind: None, entry: self.entry, is_guarded: false }
     }
 }
 
 /// What a cluster's agent has open.
 struct Cluster {
     engine: Engine,
+    interlock: Interlock,
     services: Services,
     assigned: BTreeMap<Ipv4Addr, Assigned>,
     /// Whether everything that the engine said when it began is in there. It has begun before that: what it says is
@@ -89,16 +87,15 @@ struct Cluster {
     synced: bool,
     settings: Settings,
     /// What probes have found out and the engine has not been told.
-    probed: Vec<(Ipv4Addr, ownership::Probed)>,
+    probed: Vec<(Ipv4Addr, Probed)>,
     /// The conflicts that people were told of, and what.
     conflicted: BTreeMap<Ipv4Addr, String>,
-    /// What is to be shown of them on claims.
-    shown: Writes<Ipv4Addr, Show>,
+    /// What is to be shown on claims.
+    shown: Writes<(Ipv4Addr, Aspect), Show>,
     pin_dir: PathBuf,
     /// When the engine last moved the fence.
     beaten: Monotonic,
     messages: Messages,
-    reporting: Reporting,
     statuses: Writes<ServiceName, Option<Vec<Ipv4Addr>>>,
     requests: Requests,
     replies: mpsc::Receiver<Reply>,
@@ -130,25 +127,52 @@ impl Source for Cluster {
         self.known
     }
 
+    fn may_begin_answering(&self, now: Monotonic) -> bool {
+        self.engine.may_begin_answering(now)
+    }
+
     fn must_be_free(&self, _vip: Ipv4Addr) -> bool {
         // The engine has asked.
         false
     }
 
-    fn note_probed(&mut self, probed: Probed, _now: Monotonic) {
-        let (vip, probed) = match probed {
-            Probed::Free { vip } => (vip, ownership::Probed::Free),
-            Probed::InUse { vip, mac, by_peer } => (vip, ownership::Probed::InUse { mac, by_peer }),
-        };
+    fn note_probed(&mut self, vip: Ipv4Addr, probed: Probed, _now: Monotonic) {
         self.probed.push((vip, probed));
     }
 
     fn note_conflict(&mut self, line: &Line, now: Monotonic) {
-        self.tell_conflict(line, now);
+        self.report_conflict(line, now);
     }
 
     fn note_announced(&mut self, vip: Ipv4Addr, now: Monotonic) {
         self.moves.on_announced(vip, now);
+    }
+
+    fn right(&self, vip: Ipv4Addr, mac: MacAddr, now: Monotonic) -> Right {
+        self.engine.right(vip, mac, now)
+    }
+
+    fn said(
+        &self,
+        _config: &Config,
+        of: Option<&BTreeSet<Ipv4Addr>>,
+        now: Monotonic,
+    ) -> BTreeMap<Ipv4Addr, Said> {
+        let said_of = |vip| Some((vip, self.engine.said_of(vip, now)?.1));
+        match of {
+            Some(vips) => vips.iter().copied().filter_map(said_of).collect(),
+            None => {
+                self.engine.claimed_here().chain(self.engine.left_behind(now)).filter_map(said_of).collect()
+            }
+        }
+    }
+
+    fn left_behind(&self, now: Monotonic) -> Vec<Ipv4Addr> {
+        self.engine.left_behind(now).collect()
+    }
+
+    fn grace(&self, _config: &Config) -> Duration {
+        self.settings.lease + self.settings.margin
     }
 
     fn heartbeat(&self) -> Option<(Monotonic, Duration)> {
@@ -196,7 +220,7 @@ pub async fn agent(args: KubernetesArgs) -> Result<(), RunError> {
     while !driver.source.stopped {
         driver.turn().await?;
     }
-    driver.end().await
+    Box::pin(driver.end()).await
 }
 
 impl Driver<Cluster> {
@@ -208,7 +232,6 @@ impl Driver<Cluster> {
             self.source.statuses.next_deadline(),
             self.source.shown.next_deadline(),
             self.source.messages.next_deadline(),
-            self.source.reporting.next_deadline(),
             self.source.services.next_deadline(),
         ];
         let deadline = others.into_iter().flatten().fold(deadline, Ord::min);
@@ -222,6 +245,10 @@ impl Driver<Cluster> {
                 Ok(())
             }
             why = found_out(&mut source.why) => self.on_why(why).await,
+            Some(outcome) = source.messages.event_written() => {
+                source.messages.on_event_written(outcome, now()?);
+                Ok(())
+            }
             Some(seen) = source.seen.recv() => self.on_seen(seen).await,
         };
         done?;
@@ -234,9 +261,11 @@ impl Driver<Cluster> {
                 self.decide(ownership::Event::Tick).await?;
                 self.look_for_quiet().await?;
                 self.source.write_statuses_due(now()?);
-                self.show_conflicts_due()?;
-                self.source.messages.tell_untold(now()?);
-                self.tell_problems()?;
+                let looked_at = self.look_at_answers()?;
+                self.show_answers(&looked_at, now()?);
+                self.show_due()?;
+                let Cluster { engine, services, messages, .. } = &mut self.source;
+                messages.on_time(engine, services, now()?);
                 // Only then is the network observed; other deadlines may come a thousand times a second.
                 let verifies = self.verify <= now()?;
                 self.on_deadline().await?;
@@ -292,24 +321,6 @@ impl Driver<Cluster> {
         self.execute(commands).await
     }
 
-    /// Problems that are on this node to tell become Events.
-    fn tell_problems(&mut self) -> Result<(), RunError> {
-        let now = now()?;
-        let Cluster { engine, services, settings, reporting, messages, .. } = &mut self.source;
-        if reporting.next_deadline().is_none_or(|next| now < next) {
-            return Ok(());
-        }
-        let alive = engine.alive(now);
-        let is_ours = |service: &ServiceName, problem: &Problem| {
-            let claimed_by = services.vips(service).filter_map(|vip| engine.claimed_by(vip));
-            reporting::is_teller(&settings.node, problem, claimed_by, &alive)
-        };
-        let tell =
-            |service: &ServiceName, problem: &Problem| messages.problem_settled(services, service, problem);
-        reporting.due(is_ours, tell, now);
-        Ok(())
-    }
-
     fn on_signal(&mut self, signal: &'static str) {
         if self.source.stopping.is_some() || self.source.why.is_some() {
             return;
@@ -317,7 +328,7 @@ impl Driver<Cluster> {
         info!(signal, "the agent is told to end; finding out why");
         let (kube, pod) = (self.source.kube.clone(), self.source.pod.clone());
         self.source.why = Some(task::spawn(async move {
-            let found = Termination::find(&kube, pod.as_deref()).await?;
+            let found = find_termination(&kube, pod.as_deref()).await?;
             info!(?found, "what the cluster says about the end");
             Ok(found.reason())
         }));
@@ -351,7 +362,7 @@ impl Driver<Cluster> {
     }
 }
 
-/// Why the agent is to end; never resolves while nobody has asked it to.
+/// Returns why the agent is to end; never resolves while nobody has asked it to.
 async fn found_out(why: &mut Option<JoinHandle<Result<StopReason, ConnectError>>>) -> StopReason {
     let Some(task) = why else { return pending().await };
     match task.await {

@@ -1,4 +1,4 @@
-//! Everything that a driver listens to, whatever the VIPs come from.
+//! The inputs of a driver, whatever the source of its VIPs.
 
 use std::{io, os::fd::AsRawFd};
 
@@ -11,20 +11,18 @@ use tokio::{
 };
 use tracing::error;
 use vipward_common::Event;
+use vipward_core::time::Monotonic;
 
 use super::{RunError, now, system};
-use crate::{
-    core::time::Monotonic,
-    shell::{bpf::DataPlane, netlink::Netlink},
-};
+use crate::shell::{bpf::DataPlane, netlink::Netlink};
 
 type Logger = EbpfLogger<&'static dyn log::Log>;
 
-/// What was heard.
+/// One input.
 pub(super) enum Heard {
-    /// The time has come that was waited for.
+    /// The deadline has come.
     Deadline,
-    /// A signal to end; its name.
+    /// A signal to end, by name.
     Stop(&'static str),
     /// SIGHUP.
     Hangup,
@@ -33,9 +31,9 @@ pub(super) enum Heard {
         /// Whether notifications were lost.
         overrun: bool,
     },
-    /// The program tells.
+    /// Events of the program.
     Events(Vec<Event>),
-    /// Nothing that anybody must act on.
+    /// An input without consequences.
     Nothing,
 }
 
@@ -46,7 +44,7 @@ pub(super) struct Inputs {
     hangup: Signal,
     terminate: Signal,
     interrupt: Signal,
-    /// Whether events were the last thing heard although a deadline had come.
+    /// Whether events were the last input although a deadline had come.
     put_off: bool,
 }
 
@@ -64,11 +62,11 @@ impl Inputs {
         })
     }
 
-    /// Waits for one thing, until the deadline. Nothing is lost when it is dropped before it has ended.
+    /// Waits for one input, until the deadline. Cancel-safe.
     pub(super) async fn hear(&mut self, deadline: Monotonic) -> Result<Heard, RunError> {
         let wait = deadline.saturating_since(now()?);
-        // What was heard before a deadline is told before it, so that nothing is concluded from a silence that was none. Once:
-        // a flood of events must not keep the heartbeat.
+        // Events from before a deadline come first: a conclusion from silence needs them. They do
+        // so once, because a flood of events must not delay the heartbeat.
         if wait.is_zero() && !std::mem::replace(&mut self.put_off, true) {
             let events = drain(self.events.get_mut());
             if !events.is_empty() {
@@ -109,7 +107,8 @@ fn drain(ring: &mut RingBuf<MapData>) -> Vec<Event> {
 
 /// Makes tokio wait for a ring buffer.
 fn registered<T: AsRawFd>(ring: T) -> io::Result<AsyncFd<T>> {
-    // SAFETY: both kinds of ring own their map's descriptor, give the same one always, and close it when dropped.
+    // SAFETY: both kinds of ring own their map's descriptor, give the same one always, and close it
+    // when dropped.
     let registered = unsafe { AsyncFd::register_with_interest(ring, Interest::READABLE) };
     registered.map_err(io::Error::from)
 }
@@ -122,7 +121,7 @@ fn claim_log(plane: &mut DataPlane) -> Result<AsyncFd<Logger>, RunError> {
     registered(logger).map_err(system("wait for the program's log"))
 }
 
-/// Passes on what the program has logged; never resolves when it logs nothing.
+/// Passes on the program's log. Never resolves while there is none.
 async fn readable(claims: &mut Option<AsyncFd<Logger>>) -> Result<(), RunError> {
     let Some(claims) = claims else { return std::future::pending().await };
     let mut ready = claims.readable_mut().await.map_err(system("wait for the program's log"))?;

@@ -1,31 +1,30 @@
-//! What the operator reads: log lines about the data plane, the problems and the trouble on the wire.
+//! Log lines about the data plane, problems, and conflicts.
 
 use std::{collections::BTreeSet, net::Ipv4Addr, path::Path};
 
 use tracing::{info, warn};
-use vipward_common::{EventKind, MacAddr, OPER_REQUEST, VipKey};
-
-use crate::{
-    core::{
-        conflict::{self, Sight, What},
-        net::NetView,
-        trouble::{Claim, Line},
-        vendor,
-    },
-    shell::bpf::Opening,
+use vipward_common::OPER_REQUEST;
+use vipward_core::{
+    conflict::{Conflict, Line, Offender, Right, Sight, What},
+    net::NetView,
 };
 
-/// The problems that stand, each logged when it comes and when it goes.
+use crate::shell::bpf::Opening;
+
+/// Most VIPs or entries with a log line each; more are one line.
+pub(super) const MOST_LINES: usize = 64;
+
+/// The standing problems. Each is logged when it begins and when it is over.
 #[derive(Default)]
 pub(super) struct Problems(BTreeSet<String>);
 
 impl Problems {
-    /// All that stand.
+    /// Returns the standing problems.
     pub(super) fn standing(&self) -> &BTreeSet<String> {
         &self.0
     }
 
-    /// Takes note of all that stand now.
+    /// Takes over the problems that stand now.
     pub(super) fn replace(&mut self, now: BTreeSet<String>) {
         for problem in now.difference(&self.0) {
             warn!(problem = %problem, "problem");
@@ -37,12 +36,12 @@ impl Problems {
     }
 }
 
-/// What was found pinned.
+/// Logs the state that the pins were found in.
 pub(super) fn opening(opening: Opening, pin_dir: &Path) {
     let pin_dir = pin_dir.display();
     match opening {
         Opening::Fresh => info!(%pin_dir, "data plane made"),
-        Opening::Reused => info!(%pin_dir, "data plane found pinned, and gone on with"),
+        Opening::Reused => info!(%pin_dir, "reusing pinned data plane"),
         Opening::Resized { from, to, dropped } => info!(%pin_dir, from, to, dropped, "data plane resized"),
         Opening::Migrated { from, to, dropped } => {
             info!(%pin_dir, from, to, dropped, "data plane migrated from another ABI version");
@@ -50,150 +49,82 @@ pub(super) fn opening(opening: Opening, pin_dir: &Path) {
     }
 }
 
-/// One line of a case.
-pub(super) fn trouble(line: &Line, view: &NetView) {
+/// Logs one line about a conflict.
+pub(super) fn conflict(line: &Line, view: &NetView) {
     match line {
-        Line::Started(claim) => started(claim, view),
-        Line::NewOffender(claim) => warn!(
-            kind = claim.kind.name(),
-            vip = %vip(&claim.key),
-            interface = %view.name_of(claim.key.ifindex),
-            mac = %claim.offender,
-            eth_source = %claim.source,
-            oper = oper_name(claim.oper),
-            times = claim.times,
-            "another MAC claims the VIP"
-        ),
-        Line::GoesOn { kind, key, times, offenders, more } => warn!(
-            kind = kind.name(),
-            vip = %vip(key),
-            interface = %view.name_of(key.ifindex),
-            times,
-            macs = macs(offenders),
-            more_macs = more,
-            "claims go on"
-        ),
-        Line::Ended { kind, key, times, lasted, offenders } => info!(
-            kind = kind.name(),
-            vip = %vip(key),
-            interface = %view.name_of(key.ifindex),
-            times,
-            lasted_seconds = lasted.as_secs(),
-            macs = macs(offenders),
-            "claims are over"
-        ),
-        Line::TooMany { times } => warn!(times, "claims on more VIPs than are told apart"),
-    }
-}
-
-fn started(claim: &Claim, view: &NetView) {
-    let what = match claim.kind {
-        EventKind::Contested => "contested: a peer claims a VIP that we hold, and the claim is dropped",
-        EventKind::Moved => "moved: a peer announced the VIP",
-        EventKind::Yielded => {
-            "yielded: the VIP went to a peer while our fence had lapsed; SIGHUP takes it back"
+        Line::Began { conflict, sight } => {
+            let Sight { mac, source, oper, times: claims, at, .. } = *sight;
+            let offender = Offender { mac, source, oper, first: at, last: at, claims };
+            warn_of(conflict, &offender, view, beginning(sight));
         }
-        EventKind::Sighted => "sighted: somebody claims a VIP whose holder is not known",
-        EventKind::Conflict | EventKind::Probed => "a stranger claims the VIP",
-    };
-    warn!(
-        kind = claim.kind.name(),
-        vip = %vip(&claim.key),
-        interface = %view.name_of(claim.key.ifindex),
-        mac = %claim.offender,
-        eth_source = %claim.source,
-        oper = oper_name(claim.oper),
-        holder = %claim.holder,
-        times = claim.times,
-        "{what}"
-    );
-}
-
-/// One line of a conflict.
-pub(super) fn conflict(line: &conflict::Line, view: &NetView) {
-    use conflict::Line;
-
-    match line {
-        Line::Began { conflict, sight } => began(conflict, sight, view),
         Line::NewOffender { conflict, mac } => {
             for offender in conflict.offenders.iter().filter(|offender| offender.mac == *mac) {
-                new_offender(conflict, offender, view);
+                warn_of(conflict, offender, view, "another MAC claims the VIP");
             }
         }
         Line::GoesOn { conflict, times } => warn!(
-            kind = "conflict",
+            kind = conflict.what.kind(),
             what = conflict.what.name(),
-            vip = %vip(&conflict.key),
+            vip = %Ipv4Addr::from(conflict.key.addr),
             interface = %view.name_of(conflict.key.ifindex),
             times,
-            macs = offenders(conflict),
+            macs = macs(conflict),
             more_macs = conflict.more,
             defences = conflict.defences,
             "claims go on"
         ),
         Line::Ended { conflict, why } => info!(
-            kind = "conflict",
+            kind = conflict.what.kind(),
             what = conflict.what.name(),
-            vip = %vip(&conflict.key),
+            vip = %Ipv4Addr::from(conflict.key.addr),
             interface = %view.name_of(conflict.key.ifindex),
             times = conflict.claims,
             lasted_seconds = conflict.last.saturating_since(conflict.begun).as_secs(),
-            macs = offenders(conflict),
+            macs = macs(conflict),
             cause = why.name(),
             "claims are over"
         ),
-        Line::TooMany { times } => warn!(times, "conflicts about more VIPs than are told apart"),
+        Line::TooMany { times } => warn!(times, "claims not listed: too many conflicts are open"),
     }
 }
 
-fn began(conflict: &conflict::Conflict, sight: &Sight, view: &NetView) {
-    let what = match conflict.what {
-        What::Held | What::Guarded => "conflict: a stranger claims the VIP, and the claim is dropped",
-        What::InUse => "conflict: the address is in use by a stranger; the VIP waits until it is free",
-    };
-    warn!(
-        kind = "conflict",
-        what = conflict.what.name(),
-        vip = %vip(&conflict.key),
-        interface = %view.name_of(conflict.key.ifindex),
-        mac = %sight.mac,
-        vendor = %vendor::of(sight.mac),
-        eth_source = %sight.source,
-        oper = oper_name(sight.oper),
-        holder = %conflict.holder,
-        times = sight.times,
-        "{what}"
-    );
+/// Returns the log message for the beginning of a conflict.
+fn beginning(sight: &Sight) -> &'static str {
+    match (sight.what, sight.right) {
+        (What::Held | What::Guarded, _) => "conflict: a stranger claims the VIP, and the claim is dropped",
+        (What::InUse, _) => "conflict: the address is in use by a stranger; the VIP waits until it is free",
+        (What::Sighted, _) => "sighted: a stranger claims a VIP whose holder is not known",
+        (What::Contested, _) => {
+            "contested: a peer claims a VIP that this node holds, and the claim is dropped"
+        }
+        (What::Moved, Right::NoClaims) => "moved: a peer announced the VIP",
+        (What::Moved, _) => "moved: a peer announced the VIP, and the VIP's claim does not name that peer",
+        (What::Yielded, Right::NoClaims) => {
+            "yielded: the VIP went to a peer while this node's fence had lapsed; SIGHUP takes it back"
+        }
+        (What::Yielded, _) => {
+            "yielded: the VIP went to a peer while this node's fence had lapsed, and its claim does not name that peer"
+        }
+    }
 }
 
-fn new_offender(conflict: &conflict::Conflict, offender: &conflict::Offender, view: &NetView) {
+fn warn_of(conflict: &Conflict, offender: &Offender, view: &NetView, message: &str) {
     warn!(
-        kind = "conflict",
+        kind = conflict.what.kind(),
         what = conflict.what.name(),
-        vip = %vip(&conflict.key),
+        vip = %Ipv4Addr::from(conflict.key.addr),
         interface = %view.name_of(conflict.key.ifindex),
         mac = %offender.mac,
-        vendor = %vendor::of(offender.mac),
+        vendor = %vipward_vendors::of(offender.mac),
         eth_source = %offender.source,
-        oper = oper_name(offender.oper),
+        oper = if offender.oper == OPER_REQUEST { "request" } else { "reply" },
         holder = %conflict.holder,
         times = offender.claims,
-        "another MAC claims the VIP"
+        "{message}"
     );
 }
 
-fn offenders(conflict: &conflict::Conflict) -> String {
-    macs(&conflict.offenders.iter().map(|offender| offender.mac).collect::<Vec<_>>())
-}
-
-fn vip(key: &VipKey) -> Ipv4Addr {
-    key.addr.into()
-}
-
-fn macs(macs: &[MacAddr]) -> String {
-    macs.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
-}
-
-fn oper_name(oper: u16) -> &'static str {
-    if oper == OPER_REQUEST { "request" } else { "reply" }
+fn macs(conflict: &Conflict) -> String {
+    let macs: Vec<String> = conflict.offenders.iter().map(|offender| offender.mac.to_string()).collect();
+    macs.join(" ")
 }

@@ -1,57 +1,96 @@
-//! Where the VIPs come from: a file, or a cluster.
+//! The source of the VIPs: a file, or a cluster.
 
-use std::{collections::BTreeSet, net::Ipv4Addr, time::Duration};
-
-use serde_json::Value;
-
-use super::{RunError, segment::Probed};
-use crate::{
-    core::{config::Config, conflict::Line, placement::Wanted, time::Monotonic},
-    shell::{
-        bpf::Maps,
-        metrics::{ClaimSnapshot, Mode},
-    },
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::Ipv4Addr,
+    time::Duration,
 };
 
-/// What tells a driver which VIPs there are.
+use serde_json::Value;
+use vipward_common::MacAddr;
+use vipward_core::{
+    config::Config,
+    conflict::{Line, Right},
+    ownership::Said,
+    placement::Wanted,
+    probing::Probed,
+    time::Monotonic,
+};
+
+use super::RunError;
+use crate::shell::{
+    bpf::Maps,
+    metrics::{ClaimSnapshot, Mode},
+};
+
+/// A source of VIPs.
 pub(super) trait Source {
-    /// The VIPs, and what this node is to each.
+    /// Returns the VIPs, each with its desired entry.
     fn wanted<'a>(&'a self, config: &'a Config) -> impl ExactSizeIterator<Item = Wanted<'a>>;
 
-    /// Those of `vips` among them.
+    /// Returns those of `vips` that the source has.
     fn wanted_of<'a>(&'a self, config: &'a Config, vips: &BTreeSet<Ipv4Addr>) -> Vec<Wanted<'a>> {
         self.wanted(config).filter(|wanted| vips.contains(&wanted.address)).collect()
     }
 
-    /// Whether it is known which VIPs there are; before, the entries that were found stay as they are.
+    /// Returns whether the VIPs are known. Until then, the pinned entries stay as they were found.
     fn is_known(&self) -> bool;
 
-    /// Whether it must be known that the VIP's address is free before this node holds it, unless it does already.
+    /// Returns whether an entry that is silent may begin to answer now.
+    fn may_begin_answering(&self, _now: Monotonic) -> bool {
+        true
+    }
+
+    /// Returns whether the VIP's address must be found free before this node first holds it.
     fn must_be_free(&self, vip: Ipv4Addr) -> bool;
 
-    /// Takes note of what a probe has found out.
-    fn note_probed(&mut self, probed: Probed, now: Monotonic);
+    /// Takes note of a probe's result.
+    fn note_probed(&mut self, vip: Ipv4Addr, probed: Probed, now: Monotonic);
 
-    /// Takes note of a conflict, which has been logged.
+    /// Takes note of a shown conflict, which has been logged.
     fn note_conflict(&mut self, line: &Line, now: Monotonic);
 
-    /// A VIP has been announced for the first time since it was taken.
+    /// Takes note of the first announcement of a VIP since it was taken.
     fn note_announced(&mut self, _vip: Ipv4Addr, _now: Monotonic) {}
 
-    /// When the fence was last moved, and how long it may stand still; none while nothing moves it yet.
+    /// Returns a peer's right to announce a VIP.
+    fn right(&self, _vip: Ipv4Addr, _mac: MacAddr, _now: Monotonic) -> Right {
+        Right::NoClaims
+    }
+
+    /// Returns the VIPs that are said to be held, among `of` or all.
+    fn said(
+        &self,
+        config: &Config,
+        of: Option<&BTreeSet<Ipv4Addr>>,
+        now: Monotonic,
+    ) -> BTreeMap<Ipv4Addr, Said>;
+
+    /// Returns the VIPs of sessions that are over.
+    fn left_behind(&self, _now: Monotonic) -> Vec<Ipv4Addr> {
+        Vec::new()
+    }
+
+    /// Returns how long a VIP may be silent before it is reported.
+    fn grace(&self, config: &Config) -> Duration {
+        config.fence.duration
+    }
+
+    /// Returns when the fence was last moved, and how long it may stand still. Returns none before
+    /// the first move.
     fn heartbeat(&self) -> Option<(Monotonic, Duration)>;
 
-    /// What a cluster's claims say.
+    /// Returns a cluster's claims, for metrics.
     fn claims(&self, _now: Monotonic) -> Option<ClaimSnapshot> {
         None
     }
 
-    /// All that it knows, for people who look for a fault.
+    /// Returns its state, for troubleshooting.
     fn state(&self, now: Monotonic) -> Value;
 
-    /// Where the VIPs come from.
+    /// Returns the kind of source.
     fn mode(&self) -> Mode;
 
-    /// Moves the fence if that is due, in the middle of something that takes long.
+    /// Moves the fence if that is due, during a long operation.
     fn beat_if_due(&mut self, maps: &mut Maps, yields_settled: u64, now: Monotonic) -> Result<(), RunError>;
 }

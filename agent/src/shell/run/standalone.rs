@@ -1,36 +1,43 @@
-//! The driver of a standalone agent: its file says what it holds, and its own heartbeat keeps the fence.
+//! The driver of a standalone agent: a file lists its VIPs, and its own heartbeat moves the fence.
 
-use std::{collections::BTreeSet, net::Ipv4Addr, path::PathBuf, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::Ipv4Addr,
+    path::PathBuf,
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 use tracing::{error, info, warn};
 use vipward_common::{Event, Fence};
+use vipward_core::{
+    config::{Config, Shutdown},
+    conflict::Line,
+    heartbeat::{Beat, Heartbeat},
+    net::NetView,
+    ownership::Said,
+    placement::{Entry, Wanted},
+    probing::Probed,
+    time::Monotonic,
+};
 
 use super::{
     BEATS_MISSED, Desk, Driver, RunError, check_host, clock_tick, inputs::Heard, millis, now, read_config,
-    segment::Probed, source::Source,
+    source::Source,
 };
 use crate::{
     cli::AgentArgs,
-    core::{
-        config::{Config, Shutdown},
-        conflict::Line,
-        heartbeat::{Beat, Heartbeat},
-        net::NetView,
-        placement::Wanted,
-        time::Monotonic,
-    },
     shell::{
         bpf::{Loader, Maps},
         causes::chain,
+        file_watch::FileWatch,
         metrics::Mode,
-        watch::Watch,
     },
 };
 
-/// How often people are told how many addresses are left to probe.
+/// Time between two log lines about the progress of probing.
 const PROGRESS: Duration = Duration::from_secs(5);
-/// VIPs that are found free one after the other are taken together.
+/// Time during which addresses found free are collected, to be taken together.
 const TOGETHER: Duration = Duration::from_millis(10);
 
 enum Turn {
@@ -38,22 +45,23 @@ enum Turn {
     Stop(&'static str),
 }
 
-/// A file, whose VIPs this node holds on its own authority.
+/// A file. This node holds its VIPs without asking other nodes.
 struct FileSource {
     path: PathBuf,
-    watch: Watch,
+    watch: FileWatch,
     heartbeat: Heartbeat,
-    /// VIPs whose addresses have been found free and that are not held yet.
+    /// VIPs whose addresses were found free, and that are not held yet.
     free: BTreeSet<Ipv4Addr>,
-    /// VIPs that are held whoever has their addresses.
+    /// VIPs that are taken even if their addresses are in use.
     forced: BTreeSet<Ipv4Addr>,
-    /// When those that were found free are taken.
+    /// When the free VIPs are taken.
     take_due: Option<Monotonic>,
-    /// Not before this: what very many VIPs cost to take must leave time for everything else.
+    /// The earliest time of the next taking. Taking very many VIPs must leave time for everything
+    /// else.
     take_next: Monotonic,
-    /// When people were last told that addresses are being probed; none while they are not.
-    probing_told: Option<Monotonic>,
-    /// When the fence was last moved, and how often it is to be.
+    /// When the progress of probing was last logged; none while no address is probed.
+    probing_logged: Option<Monotonic>,
+    /// When the fence was last moved, and the time between two moves.
     beaten: Monotonic,
     every: Duration,
 }
@@ -71,19 +79,29 @@ impl Source for FileSource {
         !self.free.contains(&vip) && !self.forced.contains(&vip)
     }
 
-    fn note_probed(&mut self, probed: Probed, now: Monotonic) {
-        match probed {
-            Probed::Free { vip } => {
-                self.free.insert(vip);
-                self.take_due.get_or_insert((now + TOGETHER).max(self.take_next));
-            }
-            // It is asked about again by itself.
-            Probed::InUse { .. } => {}
+    fn note_probed(&mut self, vip: Ipv4Addr, probed: Probed, now: Monotonic) {
+        // The prober probes an address in use again by itself.
+        if probed == Probed::Free {
+            self.free.insert(vip);
+            self.take_due.get_or_insert((now + TOGETHER).max(self.take_next));
         }
     }
 
     fn note_conflict(&mut self, _line: &Line, _now: Monotonic) {
-        // The log is all that a standalone agent tells it to.
+        // A standalone agent reports conflicts in its log alone.
+    }
+
+    fn said(
+        &self,
+        config: &Config,
+        of: Option<&BTreeSet<Ipv4Addr>>,
+        _now: Monotonic,
+    ) -> BTreeMap<Ipv4Addr, Said> {
+        let is_one = |wanted: &Wanted<'_>| {
+            wanted.entry == Entry::Held && of.is_none_or(|of| of.contains(&wanted.address))
+        };
+        let held = self.wanted(config).filter(is_one);
+        held.map(|wanted| (wanted.address, Said::Here { taken: true })).collect()
     }
 
     fn heartbeat(&self) -> Option<(Monotonic, Duration)> {
@@ -110,7 +128,7 @@ impl Source for FileSource {
 }
 
 impl FileSource {
-    /// Moves the fence. That this fails ends the agent: nothing else would keep it from lapsing.
+    /// Moves the fence. A failure ends the agent: nothing else would keep the fence from lapsing.
     fn beat(&mut self, maps: &mut Maps, yields_settled: u64, now: Monotonic) -> Result<(), RunError> {
         let beat = self.heartbeat.beat(now);
         if let Some(late) = beat.late {
@@ -126,10 +144,10 @@ impl FileSource {
     }
 }
 
-/// Runs a standalone agent until it is told to stop.
+/// Runs a standalone agent until a signal ends it.
 pub async fn agent(args: AgentArgs) -> Result<(), RunError> {
     let loader = Loader::new();
-    let watch = Watch::new(&args.config)?;
+    let watch = FileWatch::new(&args.config)?;
     let config = read_config(&args.config)?;
     let _lock = check_host(&args.plane.pins)?;
     let desk = Desk::open(Mode::Standalone, &args.pages, None).await?;
@@ -145,7 +163,7 @@ async fn start(
     args: &AgentArgs,
     loader: Loader,
     config: Config,
-    watch: Watch,
+    watch: FileWatch,
     desk: Desk,
 ) -> Result<Driver<FileSource>, RunError> {
     let now = now()?;
@@ -161,16 +179,16 @@ async fn start(
         forced,
         take_due: None,
         take_next: now,
-        probing_told: None,
+        probing_logged: None,
         beaten: now,
         every,
     };
     let mut driver = Driver::open(&args.plane, loader, config, first, source, desk).await?;
-    // The entries first: what the pins have may be another node's by now. Then the fence, and only then, since
-    // none leaves while it is not valid, the announcements.
+    // Entries come first: another node may have the pinned VIPs by now. The fence is next, and
+    // announcements come last, since none may leave before the fence is valid.
     driver.reconcile(false).await;
-    driver.tell_probing()?;
-    // Loading took its time; that is no late heartbeat.
+    driver.log_probing()?;
+    // The time for loading must not count as a late heartbeat.
     driver.source.heartbeat.configure(&driver.config.fence, super::now()?);
     driver.beat().await?;
     driver.started = true;
@@ -204,6 +222,7 @@ impl Driver<FileSource> {
                     self.beat().await?;
                 }
                 self.take_what_is_free().await?;
+                self.look_at_answers()?;
                 self.on_deadline().await?;
             }
             Heard::Stop(signal) => return Ok(Turn::Stop(signal)),
@@ -212,11 +231,11 @@ impl Driver<FileSource> {
             Heard::Events(events) => self.on_events(&events).await?,
             Heard::Nothing => {}
         }
-        self.tell_probing()?;
+        self.log_probing()?;
         Ok(Turn::GoOn)
     }
 
-    /// Moves the fence, and settles what was yielded while it had lapsed.
+    /// Moves the fence, and writes yields into the entries.
     async fn beat(&mut self) -> Result<(), RunError> {
         self.move_fence()?;
         self.settle_yields().await
@@ -249,21 +268,21 @@ impl Driver<FileSource> {
         Ok(())
     }
 
-    /// Tells people that VIPs wait for probes, and when they do no more.
-    fn tell_probing(&mut self) -> Result<(), RunError> {
+    /// Logs the progress of probing, and its end.
+    fn log_probing(&mut self) -> Result<(), RunError> {
         let left = self.prober.undecided();
         let now = now()?;
-        if left > 0 && self.source.probing_told.is_none_or(|told| told + PROGRESS <= now) {
-            self.source.probing_told = Some(now);
+        if left > 0 && self.source.probing_logged.is_none_or(|logged| logged + PROGRESS <= now) {
+            self.source.probing_logged = Some(now);
             info!(left, "addresses are being probed before their VIPs are held");
         }
-        if left == 0 && self.source.take_due.is_none() && self.source.probing_told.take().is_some() {
+        if left == 0 && self.source.take_due.is_none() && self.source.probing_logged.take().is_some() {
             info!(in_use = self.held_back.len(), "addresses have been probed");
         }
         Ok(())
     }
 
-    /// Reads the file again. What is wrong with it is said, and changes nothing.
+    /// Reads the file again. A faulty file is logged, and changes nothing.
     async fn reload(&mut self, reclaim: bool) -> Result<(), RunError> {
         match read_config(&self.source.path) {
             Ok(config) if config == self.config && !reclaim => return Ok(()),
@@ -276,6 +295,7 @@ impl Driver<FileSource> {
                 self.conflicts.configure(&config.conflicts);
                 self.source.forced = forced(&config);
                 self.config = config;
+                self.silent.silences.configure(self.source.grace(&self.config));
             }
             Err(error) => {
                 error!(
@@ -290,7 +310,7 @@ impl Driver<FileSource> {
         }
         self.move_fence()?;
         self.reconcile(reclaim).await;
-        self.tell_probing()?;
+        self.log_probing()?;
         self.beat().await
     }
 

@@ -2,12 +2,10 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use vipward_common::{MacAddr, OPER_REPLY, OPER_REQUEST};
+use vipward_core::who_has::Question;
 
 use super::*;
-use crate::{
-    core::who_has::Question,
-    shell::testing::{Lan, in_network},
-};
+use crate::shell::testing::{Lan, in_network};
 
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
 const NEAR: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);

@@ -2,13 +2,14 @@
 
 use std::{fmt::Write as _, time::Duration};
 
+use vipward_core::who_has::{Latency, Report, Row, Seen, Verdict};
+
 use super::super::{
     tables::{or_dash, table},
     terminal::Colours,
 };
-use crate::core::who_has::{Latency, Report, Row, Seen, Verdict};
 
-/// The report as a table, and what it means.
+/// Returns the report as a table, with its meaning.
 pub fn render(report: &Report, colours: Colours) -> String {
     let mut text = format!("{} on {}: ", report.address, report.interface);
     match report.verdict {
@@ -64,7 +65,7 @@ fn answers(report: &Report) -> String {
     rows.to_string()
 }
 
-/// How many questions, and what else it sent.
+/// Returns the number of questions that it answered, and what else it sent.
 fn answered(row: &Row, of_questions: String) -> String {
     let more = row.replies.saturating_sub(u64::from(row.answered));
     match (more, row.announcements) {

@@ -20,36 +20,6 @@ fn unfinished_work_is_found_and_harmless_words_are_not() {
 }
 
 #[test]
-fn a_core_module_that_does_io_is_noticed() {
-    let table = [
-        ("an import", "use tokio::time::sleep;", true),
-        ("a path", "    let text = std::fs::read(path);", true),
-        ("an import of the module", "use std::fs;", true),
-        ("the shell", "use crate::shell::netlink;", true),
-        ("a comment", "// unlike tokio::time", false),
-        ("a longer name", "use my_tokio::x; use std::fsync;", false),
-        ("a module of ours", "use crate::core::nix::Thing;", false),
-        ("addresses are values", "use std::net::Ipv4Addr;", false),
-        ("std's fmt", "use std::fmt;", false),
-    ];
-    for (what, line, expected) in table {
-        assert_eq!(!impure_lines("", line).is_empty(), expected, "{what}: {line}");
-    }
-}
-
-#[test]
-fn the_core_is_told_from_the_shell_and_from_tests() {
-    for core in ["agent/src/core.rs", "agent/src/core/net.rs", "agent/src/core/a/b.rs"] {
-        assert!(is_core(core), "{core}");
-    }
-    for other in
-        ["agent/src/shell/core.rs", "agent/src/core/net/tests.rs", "agent/src/lib.rs", "agent/src/core_x.rs"]
-    {
-        assert!(!is_core(other), "{other}");
-    }
-}
-
-#[test]
 fn scripts_are_known_by_their_first_line_or_their_name() {
     let table = [
         (".ci/run", "#!/usr/bin/env bash\nset -e", Some("bash")),

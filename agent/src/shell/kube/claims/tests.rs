@@ -1,10 +1,20 @@
+use std::net::Ipv4Addr;
+
+use k8s_openapi::jiff::Timestamp;
 use proptest::prelude::*;
+use serde_json::Value;
 use vipward_common::MacAddr;
+use vipward_core::{
+    cluster::{ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, ServiceName, Session},
+    ownership::{ClaimWrite, Expected},
+    unanswered::Unanswered,
+};
 
 use super::*;
-use crate::{
-    core::{cluster::ServiceName, ownership::Expected},
-    shell::kube::testing::merge,
+use crate::shell::kube::{
+    testing::merge,
+    text,
+    virtual_ip::{FINALIZER, MOVE_TO},
 };
 
 const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
@@ -30,7 +40,7 @@ fn write(expected: Expected, epoch: u64, state: ClaimState) -> ClaimWrite {
     ClaimWrite { vip: VIP, expected, epoch: Epoch(epoch), state, note: ClaimNote::default(), can_wait: false }
 }
 
-/// What the API server makes of a creation or a patch.
+/// Returns what the API server makes of a creation or a patch.
 fn stored(object: &Value, version: &str) -> String {
     let mut object = object.clone();
     object["metadata"]["resourceVersion"] = version.into();
@@ -194,10 +204,7 @@ fn a_condition_keeps_its_time_while_its_status_is_the_same() {
 fn a_conflict_is_shown_until_it_is_over_or_the_vip_moves() {
     let held = write(Expected::Absent, 1, ClaimState::Held(holder("a")));
     let mut object = created(&held, at(0));
-    let (_, known) = read(&object.to_string()).expect("a claim");
-    let told =
-        conflict(&known, &object.to_string(), Some("02:00:00:00:00:66 claims it"), at(5)).expect("a claim");
-    merge(&mut object, &told);
+    show(&mut object, &Told::Conflict(Some("02:00:00:00:00:66 claims it".to_owned())), at(5));
     assert_eq!(object["status"]["conflict"], "02:00:00:00:00:66 claims it");
     assert_eq!(condition_of(&object, "Conflict")["status"], "True");
     assert_eq!(condition_of(&object, "Held")["status"], "True");
@@ -209,8 +216,7 @@ fn a_conflict_is_shown_until_it_is_over_or_the_vip_moves() {
     assert_eq!(condition_of(&object, "Conflict")["lastTransitionTime"], text::time(at(5)));
 
     let mut over = object.clone();
-    let (_, known) = read(&over.to_string()).expect("a claim");
-    merge(&mut over, &conflict(&known, &object.to_string(), None, at(20)).expect("a claim"));
+    show(&mut over, &Told::Conflict(None), at(20));
     assert_eq!(over["status"]["conflict"], Value::Null);
     assert_eq!(condition_of(&over, "Conflict")["status"], "False");
     assert_eq!(condition_of(&over, "Conflict")["lastTransitionTime"], text::time(at(20)));
@@ -225,13 +231,139 @@ fn a_conflict_is_shown_until_it_is_over_or_the_vip_moves() {
     }
 }
 
+/// Shows something on an object, as the API server merges it.
+fn show(object: &mut Value, told: &Told, now: Timestamp) {
+    let (record, known) = read(&object.to_string()).expect("a claim");
+    let patch = tell(&record, &known, &object.to_string(), told, now).expect("a claim").expect("a patch");
+    merge(object, &patch);
+}
+
+fn no_carrier() -> Unanswered {
+    Unanswered::Silent("eth0: no carrier".to_owned())
+}
+
+/// State, why nobody answers, and the condition `Held` of an object.
+fn answers_of(object: &Value) -> [Value; 5] {
+    let held = condition_of(object, "Held");
+    let status = &object["status"];
+    [&status["state"], &status["unanswered"], &held["status"], &held["reason"], &held["message"]]
+        .map(Clone::clone)
+}
+
+#[test]
+fn each_state_of_a_claim_has_a_name_for_people() {
+    let offered = ClaimState::Offered { to: holder("b"), from: ("a".into(), session(0x1d)) };
+    let rows = [
+        (ClaimState::Held(holder("a")), "held", "True", "Held"),
+        (offered, "handing over", "True", "HandingOver"),
+        (ClaimState::Released, "nobody", "False", "Released"),
+        (ClaimState::Blank, "nobody", "False", "Blank"),
+    ];
+    for (state, name, status, reason) in rows {
+        let object = created(&write(Expected::Absent, 1, state.clone()), at(0));
+        let [shown, unanswered, held, why, _] = answers_of(&object);
+        assert_eq!((shown, held, why), (name.into(), status.into(), reason.into()), "{state:?}");
+        assert_eq!(unanswered, Value::Null);
+    }
+}
+
+#[test]
+fn a_claim_shows_that_nobody_answers_until_its_holder_does_or_it_moves() {
+    let mut held = write(Expected::Absent, 1, ClaimState::Held(holder("a")));
+    held.note.cause = "it is new".to_owned();
+    let mut object = created(&held, at(0));
+    let silent: [Value; 5] =
+        ["not answered", "eth0: no carrier", "False", "NotAnswered", "eth0: no carrier"].map(Into::into);
+    let answered: [Value; 5] = ["held".into(), Value::Null, "True".into(), "Held".into(), "it is new".into()];
+    assert_eq!(answers_of(&object), answered);
+
+    show(&mut object, &Told::Answers(session(0x1d), Some(no_carrier())), at(5));
+    assert_eq!(answers_of(&object), silent);
+    assert_eq!(condition_of(&object, "Held")["lastTransitionTime"], text::time(at(5)));
+    assert_eq!(condition_of(&object, "Trouble")["status"], "False", "other conditions stay");
+    let (record, known) = read(&object.to_string()).expect("a claim");
+    assert_eq!((&record.state, record.epoch), (&held.state, held.epoch), "and so does who has it");
+
+    merge(&mut object, &patch(&held, &known, at(10)));
+    assert_eq!(answers_of(&object), silent, "a write that moves nothing");
+    let mut back = object.clone();
+    show(&mut back, &Told::Answers(session(0x1d), None), at(20));
+    assert_eq!(answers_of(&back), answered);
+
+    show(&mut object, &Told::Conflict(Some("02:00:00:00:00:66 claims it".to_owned())), at(25));
+    let (_, known) = read(&object.to_string()).expect("a claim");
+    let moved = write(Expected::Absent, 2, ClaimState::Held(holder("b")));
+    let released = write(Expected::Absent, 1, ClaimState::Released);
+    for (next, state) in [(moved, "held"), (released, "nobody")] {
+        let mut object = object.clone();
+        merge(&mut object, &patch(&next, &known, at(30)));
+        let [shown, unanswered, ..] = answers_of(&object);
+        assert_eq!((shown, unanswered), (state.into(), Value::Null), "{next:?}");
+        assert_eq!(object["status"]["conflict"], Value::Null, "{next:?}");
+    }
+}
+
+#[test]
+fn a_claim_of_a_dead_node_that_nobody_has_taken_is_with_nobody() {
+    let mut object = created(&write(Expected::Absent, 1, ClaimState::Held(holder("a"))), at(0));
+    show(&mut object, &Told::Answers(session(0x1d), Some(Unanswered::SessionEnded("a".into()))), at(5));
+    let [state, unanswered, held, reason, _] = answers_of(&object);
+    assert_eq!((state, held, reason), ("nobody".into(), "False".into(), "SessionEnded".into()));
+    assert!(unanswered.as_str().is_some_and(|why| why.contains("the session of a ")), "{unanswered}");
+}
+
+#[test]
+fn nothing_is_said_about_the_answers_of_a_claim_that_has_moved_meanwhile() {
+    for state in [ClaimState::Released, ClaimState::Held(Holder { session: session(9), ..holder("b") })] {
+        let object = created(&write(Expected::Absent, 2, state.clone()), at(0)).to_string();
+        let (record, known) = read(&object).expect("a claim");
+        let told = Told::Answers(session(0x1d), Some(no_carrier()));
+        assert_eq!(tell(&record, &known, &object, &told, at(1)).expect("a claim"), None, "{state:?}");
+    }
+}
+
+#[test]
+fn what_a_claim_shows_about_its_answers_is_compared_as_a_whole() {
+    type Edit = fn(&mut Value);
+    let all = KnownClaims::default();
+    assert!(!all.shows_unanswered(VIP, None), "an object that is not known shows nothing");
+    let untouched: Edit = |_| {};
+    let cases: [(&str, Option<Unanswered>, Edit, bool); 7] = [
+        ("answered", None, untouched, true),
+        ("not answered", Some(no_carrier()), untouched, true),
+        ("another state", None, |object| object["status"]["state"] = "nobody".into(), false),
+        ("no state", None, |object| object["status"]["state"] = Value::Null, false),
+        ("words that nobody wrote", None, |object| object["status"]["unanswered"] = "x".into(), false),
+        (
+            "words without the condition",
+            Some(no_carrier()),
+            |object| object["status"]["conditions"] = serde_json::json!([]),
+            false,
+        ),
+        (
+            "a state that is edited",
+            Some(no_carrier()),
+            |object| object["status"]["state"] = "held".into(),
+            false,
+        ),
+    ];
+    for (version, (what, unanswered, edit, shows)) in (10..).zip(cases) {
+        let mut object = created(&write(Expected::Absent, 1, ClaimState::Held(holder("a"))), at(0));
+        show(&mut object, &Told::Answers(session(0x1d), unanswered.clone()), at(1));
+        edit(&mut object);
+        let (_, known) = read(&stored(&object, &version.to_string())).expect("a claim");
+        all.learn(VIP, known);
+        assert_eq!(all.shows_unanswered(VIP, unanswered.as_ref()), shows, "{what}");
+        let other = Some(Unanswered::Silent("another reason".to_owned()));
+        assert!(!all.shows_unanswered(VIP, other.as_ref()), "{what}");
+    }
+}
+
 #[test]
 fn of_an_address_in_use_the_conflict_stays_while_nobody_has_the_vip() {
     let released = write(Expected::Absent, 0, ClaimState::Released);
     let mut object = created(&released, at(0));
-    let (_, known) = read(&object.to_string()).expect("a claim");
-    let told = conflict(&known, &object.to_string(), Some("in use"), at(5)).expect("a claim");
-    merge(&mut object, &told);
+    show(&mut object, &Told::Conflict(Some("in use".to_owned())), at(5));
     let (_, known) = read(&object.to_string()).expect("a claim");
     merge(&mut object, &patch(&released, &known, at(10)));
     assert_eq!(object["status"]["conflict"], "in use");
@@ -269,30 +401,29 @@ fn finalizers_of_others_stay_and_ours_is_put_back() {
 fn every_patch_is_a_compare_and_swap() {
     let held = write(Expected::Absent, 1, ClaimState::Held(holder("a")));
     let object = stored(&creation(&held, at(0)), "41");
-    let (_, known) = read(&object).expect("a claim");
+    let (record, known) = read(&object).expect("a claim");
+    let told = |told| tell(&record, &known, &object, &told, at(1)).expect("a claim").expect("a patch");
     for patch in [
         patch(&held, &known, at(1)),
         letting_go(&known),
-        conflict(&known, &object, None, at(1)).expect("a claim"),
+        told(Told::Conflict(None)),
+        told(Told::Answers(session(0x1d), None)),
     ] {
         assert_eq!(patch["metadata"]["resourceVersion"], "41");
     }
 }
 
 #[test]
-fn what_is_older_does_not_replace_what_is_known() {
+fn what_was_seen_last_is_known_whatever_its_version() {
     let known = |version: &str| {
         let held = write(Expected::Absent, 1, ClaimState::Held(holder("a")));
         read(&stored(&creation(&held, at(0)), version)).expect("a claim").1
     };
     let all = KnownClaims::default();
-    all.learn(VIP, known("9"));
-    all.learn(VIP, known("10"));
-    all.learn(VIP, known("9"));
-    assert_eq!(all.latest(VIP).map(|known| known.version), Some("10".into()));
-    // A server may have other versions than numbers.
-    all.learn(VIP, known("x"));
-    assert_eq!(all.latest(VIP).map(|known| known.version), Some("x".into()));
+    for version in ["9", "10", "9", "x"] {
+        all.learn(VIP, known(version));
+        assert_eq!(all.latest(VIP).map(|known| known.version), Some(version.into()));
+    }
     all.forget(VIP);
     assert!(all.latest(VIP).is_none());
 }

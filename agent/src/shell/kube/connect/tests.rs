@@ -24,7 +24,6 @@ struct Directory(PathBuf);
 
 impl Directory {
     fn new(kubeconfig: &str) -> Self {
-        #[expect(clippy::disallowed_methods, reason = "a test needs some place for its file")]
         let path = std::env::temp_dir().join(format!("vipward-connect-{:016x}", fastrand::u64(..)));
         fs::create_dir(&path).expect("a directory");
         fs::write(path.join("kubeconfig"), kubeconfig).expect("a file");
@@ -41,8 +40,22 @@ impl Drop for Directory {
 #[tokio::test]
 async fn a_kubeconfig_says_where_the_api_server_is() {
     let server = find(GOOD, None).await.expect("it is good");
-    assert_eq!(server.url(), "http://192.0.2.99:6443/");
+    assert_eq!(server.url(), "http://192.0.2.99:6443");
     find(GOOD, Some("one")).await.expect("the context is there");
+}
+
+#[test]
+fn the_url_of_the_api_server_has_its_port() {
+    for (given, expected) in [
+        ("https://10.96.0.1", "https://10.96.0.1:443"),
+        ("https://10.96.0.1:6443/", "https://10.96.0.1:6443"),
+        ("http://api.example.org/", "http://api.example.org:80"),
+        ("https://[2001:db8::1]", "https://[2001:db8::1]:443"),
+        ("https://rancher.example.org/k8s/clusters/c-1/", "https://rancher.example.org:443/k8s/clusters/c-1"),
+    ] {
+        let server = Server::with_config(Config::new(given.parse().expect("a URL")), LIMITS);
+        assert_eq!(server.url(), expected, "{given}");
+    }
 }
 
 #[tokio::test]

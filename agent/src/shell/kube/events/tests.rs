@@ -1,10 +1,8 @@
 use std::{collections::BTreeMap, net::Ipv4Addr, time::Duration};
+use vipward_core::cluster::{LeaseRecord, NodeLink, NodeName, NodeRecord, Version};
 
 use super::*;
-use crate::{
-    core::cluster::{LeaseRecord, NodeLink, NodeName, NodeRecord, Version},
-    shell::kube::Resource,
-};
+use crate::shell::kube::Resource;
 
 const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
 

@@ -5,15 +5,16 @@ fn service() -> ServiceName {
 }
 
 fn body(call: &Call) -> serde_json::Value {
-    serde_json::from_slice(&call.body).expect("JSON")
+    serde_json::from_slice(call.request.body()).expect("JSON")
 }
 
 #[test]
 fn addresses_are_applied_in_order_and_not_by_force() {
     let addresses = [Ipv4Addr::new(192, 0, 2, 11), Ipv4Addr::new(192, 0, 2, 10)];
     let call = call(&service(), Some(&addresses));
-    assert_eq!(call.path, "/api/v1/namespaces/shop/services/web/status?fieldManager=vipward&force=false");
-    assert_eq!(call.content_type, "application/apply-patch+yaml");
+    let path = "/api/v1/namespaces/shop/services/web/status?&fieldManager=vipward";
+    assert_eq!(call.request.uri(), path);
+    assert_eq!(call.request.headers()["content-type"], "application/apply-patch+yaml");
     assert_eq!(
         body(&call)["status"],
         json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.11"}, {"ip": "192.0.2.10"}]}})
@@ -28,14 +29,10 @@ fn taking_back_applies_nothing() {
 #[test]
 fn a_conflict_names_the_other_field_managers() {
     let conflict = |causes: &[&str]| {
-        let refused = RequestError::Status {
-            code: 409,
-            reason: "Conflict".to_owned(),
-            message: "Apply failed".to_owned(),
-            causes: causes.iter().map(|cause| (*cause).to_owned()).collect(),
-            retry_after: None,
-        };
-        IngressError::of(refused, &service()).to_string()
+        let causes: Vec<_> = causes.iter().map(|cause| json!({"message": cause})).collect();
+        let status = json!({"code": 409, "reason": "Conflict", "message": "Apply failed", "details": {"causes": causes}});
+        let status = serde_json::from_value(status).expect("a Status");
+        IngressError::of(RequestError::Refused { status, retry_after: None }, &service()).to_string()
     };
     assert_eq!(
         conflict(&[r#"conflict with "metallb" with subresource "status" using v1 at 2026-01-01T00:00:00Z"#]),

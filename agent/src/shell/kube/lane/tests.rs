@@ -7,7 +7,7 @@ use super::*;
 /// From this number on, a job can wait.
 const PATIENT: u8 = 100;
 
-/// What comes of `jobs` in one lane.
+/// Returns what comes of `jobs` in one lane.
 async fn results(jobs: &[(u8, u8)], limit: Limit, work: impl AsyncFn(u8) -> Option<u8>) -> Vec<u8> {
     let (sender, receiver) = mpsc::unbounded_channel();
     for job in jobs {

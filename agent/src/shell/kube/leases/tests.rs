@@ -1,9 +1,10 @@
 use ipnet::Ipv4Net;
 use proptest::prelude::*;
 use vipward_common::MacAddr;
+use vipward_core::ownership::Expected;
 
 use super::*;
-use crate::{core::ownership::Expected, shell::kube::testing::merge};
+use crate::shell::kube::testing::merge;
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + seconds).expect("in range")

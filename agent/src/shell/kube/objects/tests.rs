@@ -1,7 +1,8 @@
 use serde_json::{Value, json};
+use vipward_core::services::StatusOwner;
 
 use super::*;
-use crate::{core::services::StatusOwner, shell::kube::testing};
+use crate::shell::kube::testing;
 
 fn parsed(resource: Resource, object: &Value, reading: Reading) -> Parsed {
     parse(resource, &object.to_string(), &testing::kube(), reading).expect("an object")
@@ -223,6 +224,7 @@ fn endpoints_count_by_their_conditions() {
             "serving, not ready, not ending",
         ),
         (endpoint(None, json!({"ready": true})), (vec![], vec![], true), "ready on no node"),
+        (json!({"addresses": ["192.192.192.192"]}), (vec![], vec![], true), "a Gateway's placeholder"),
         (
             endpoint(None, json!({"ready": false, "serving": true, "terminating": true})),
             (vec![], vec![], false),
@@ -242,7 +244,7 @@ fn endpoints_count_by_their_conditions() {
 }
 
 #[test]
-fn slices_that_say_nothing_about_ipv4_endpoints_of_a_service_are_not_ours() {
+fn slices_that_say_nothing_about_ipv4_endpoints_of_a_service_are_not_used() {
     let slice = |kind: &str, labels: Value| json!({"metadata": {"name": "web-1", "namespace": "shop", "labels": labels}, "addressType": kind, "endpoints": null});
     let of_web = json!({"kubernetes.io/service-name": "web"});
     for (object, expected) in [
@@ -252,7 +254,7 @@ fn slices_that_say_nothing_about_ipv4_endpoints_of_a_service_are_not_ours() {
         (slice("IPv4", json!({})), false),
     ] {
         assert_eq!(
-            parsed(Resource::EndpointSlices, &object, Reading::default()).is_ours,
+            parsed(Resource::EndpointSlices, &object, Reading::default()).is_used,
             expected,
             "{object}"
         );
@@ -347,7 +349,7 @@ fn what_is_gone_has_the_name_that_it_was_told_by() {
     ];
     for (resource, metadata) in rows {
         let object = json!({"metadata": metadata});
-        let name = parsed(resource, &object, Reading::default()).name;
+        let name = parsed(resource, &object, Reading::default()).identity.name;
         assert_eq!(identity(&object.to_string()).expect("an object").name, name, "{resource}");
         let gone = gone(resource, &name, &kube).expect("a name that was told");
         let as_expected = match gone {

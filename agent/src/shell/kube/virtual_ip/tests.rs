@@ -33,9 +33,9 @@ fn the_columns_are_those_that_the_documentation_shows() {
     };
     assert_eq!(
         columns(false),
-        ["ADDRESS", "HOLDER", "MAC", "INTERFACE", "EPOCH", "SERVICES", "CONFLICT", "AGE"]
+        ["ADDRESS", "HOLDER", "STATE", "MAC", "INTERFACE", "EPOCH", "SERVICES", "CONFLICT", "AGE"]
     );
-    assert_eq!(columns(true), ["SINCE", "CAUSE", "TROUBLE"]);
+    assert_eq!(columns(true), ["SINCE", "CAUSE", "TROUBLE", "UNANSWERED"]);
 }
 
 #[test]

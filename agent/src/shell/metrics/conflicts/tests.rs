@@ -1,10 +1,10 @@
 use vipward_common::{MacAddr, VipKey};
-
-use super::*;
-use crate::core::{
-    conflict::{End, Offender, Sight, What},
+use vipward_core::{
+    conflict::{End, Offender, Right, Sight, What},
     time::Monotonic,
 };
+
+use super::*;
 
 const KEY: VipKey = VipKey { ifindex: 2, vlan: 0, _pad: 0, addr: [192, 0, 2, 10] };
 const OTHER: VipKey = VipKey { addr: [192, 0, 2, 11], ..KEY };
@@ -40,6 +40,7 @@ fn began(key: VipKey, last: u8) -> Line {
         holder: MacAddr::ZERO,
         times: 1,
         at: Monotonic::default(),
+        right: Right::NoClaims,
     };
     Line::Began { conflict: conflict(key, &[last]), sight }
 }

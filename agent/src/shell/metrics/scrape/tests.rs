@@ -1,4 +1,4 @@
-use vipward_common::{MacAddr, VipKey};
+use vipward_common::{MacAddr, Role};
 
 use super::*;
 use crate::shell::metrics::{Format, Metrics};
@@ -12,15 +12,28 @@ fn snapshot(vip: VipSnapshot) -> Snapshot {
         mode: Mode::Standalone,
         started: true,
         fence_duration: Duration::from_secs(3),
-        links: Vec::new(),
+        links: vec![LinkSnapshot {
+            ifindex: 2,
+            interface: "eth0".to_owned(),
+            mode: pinned::Mode::Generic,
+            attached: true,
+            failure: None,
+            seen: Some(Interface { mac: OTHER, ..Interface::sample(2, "eth0") }),
+            fallback: false,
+        }],
         vips: vec![vip],
         claims: None,
+        unanswered: BTreeMap::new(),
         problems: 0,
     }
 }
 
-fn entry(role: Role, yielded: bool) -> EntryReading {
-    EntryReading { key: VipKey::untagged(2, VIP.octets()), role, mac: OTHER, yielded, count: None }
+fn entry(role: Role, yielded: bool) -> pinned::Entry {
+    pinned::Entry { yielded, ..pinned::Entry::sample(VIP, role, OTHER) }
+}
+
+fn eth0(driver: &mut Snapshot) -> &mut Interface {
+    driver.links[0].seen.as_mut().expect("the interface")
 }
 
 /// The value of a series without labels, if it is on the page.
@@ -28,12 +41,13 @@ fn value(page: &str, name: &str) -> Option<String> {
     page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).map(ToOwned::to_owned)
 }
 
-/// What is the case, what the driver believes, what is in the map, and how many VIPs of the file have no holder.
-type Row<'a> = (&'a str, VipSnapshot, Vec<EntryReading>, &'a str);
+/// What is the case, what the driver believes, what is in the map, and how many VIPs of the file
+/// have no holder.
+type Row<'a> = (&'a str, VipSnapshot, Vec<pinned::Entry>, &'a str);
 
 #[test]
 fn of_a_file_only_vips_that_neither_this_node_nor_a_peer_holds_are_without_holder() {
-    let to_hold = VipSnapshot { vip: VIP, stance: Stance::Held, yielded: false };
+    let to_hold = VipSnapshot { vip: VIP, entry: Entry::Held, yielded: false };
     let table: [Row<'_>; 6] = [
         ("held", to_hold, vec![entry(Role::Held, false)], "0.0"),
         ("without an entry", to_hold, vec![], "1.0"),
@@ -47,7 +61,7 @@ fn of_a_file_only_vips_that_neither_this_node_nor_a_peer_holds_are_without_holde
         ),
         (
             "in use by somebody else, a conflict",
-            VipSnapshot { stance: Stance::Elsewhere, ..to_hold },
+            VipSnapshot { entry: Entry::Foreign { mac: MacAddr::ZERO }, ..to_hold },
             vec![entry(Role::Foreign, false)],
             "0.0",
         ),
@@ -55,7 +69,46 @@ fn of_a_file_only_vips_that_neither_this_node_nor_a_peer_holds_are_without_holde
     let metrics = Metrics::new(Mode::Standalone, 10);
     for (what, vip, entries, without_holder) in table {
         let driver = Some(snapshot(vip));
-        let page = metrics.page(Format::Prometheus, Some(Reading::sample(entries)), driver).expect("a page");
+        let page = metrics.page(Format::Prometheus, Some(Contents::sample(entries)), driver).expect("a page");
         assert_eq!(value(&page, "vipward_vips_without_holder").as_deref(), Some(without_holder), "{what}");
     }
+}
+
+#[test]
+fn a_vip_that_is_not_answered_is_not_counted_as_held() {
+    type Change = fn(&mut Snapshot, &mut Contents);
+    let table: [(&str, Change, bool); 7] = [
+        ("answered", |_, _| {}, true),
+        ("held over", |_, read| read.pass_deadline(), true),
+        ("the fence is over", |_, read| read.pass_hold(), false),
+        ("no carrier", |driver, _| eth0(driver).carrier = false, false),
+        ("another program", |driver, _| driver.links[0].attached = false, false),
+        ("no interface", |driver, _| driver.links.clear(), false),
+        ("another MAC", |driver, _| eth0(driver).mac = MacAddr::ZERO, false),
+    ];
+    let metrics = Metrics::new(Mode::Standalone, 10);
+    for (what, change, is_held) in table {
+        let mut driver = snapshot(VipSnapshot { vip: VIP, entry: Entry::Held, yielded: false });
+        let mut read = Contents::sample(vec![entry(Role::Held, false)]);
+        change(&mut driver, &mut read);
+        let page = metrics.page(Format::Prometheus, Some(read), Some(driver)).expect("a page");
+        let expected = if is_held { ["1.0", "1.0", "0.0", "0.0"] } else { ["0.0", "0.0", "1.0", "1.0"] };
+        let found = [
+            "vipward_vip_held{vip=\"192.0.2.10\"}",
+            "vipward_entries{role=\"held\"}",
+            "vipward_entries{role=\"silent\"}",
+            "vipward_vips_without_holder",
+        ]
+        .map(|series| value(&page, series).unwrap_or_default());
+        assert_eq!(found, expected, "{what}");
+    }
+}
+
+#[test]
+fn the_vips_that_are_not_answered_are_counted() {
+    let mut driver = snapshot(VipSnapshot { vip: VIP, entry: Entry::Held, yielded: false });
+    driver.unanswered.insert(VIP, "eth0: no carrier".to_owned());
+    let metrics = Metrics::new(Mode::Kubernetes, 10);
+    let page = metrics.page(Format::Prometheus, None, Some(driver)).expect("a page");
+    assert_eq!(value(&page, "vipward_vips_unanswered").as_deref(), Some("1.0"));
 }

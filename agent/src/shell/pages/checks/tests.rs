@@ -1,10 +1,8 @@
 use vipward_common::{MacAddr, VipKey};
+use vipward_core::net::Interface;
 
 use super::*;
-use crate::shell::{
-    bpf,
-    metrics::{LinkSnapshot, VipSnapshot},
-};
+use crate::shell::metrics::{LinkSnapshot, VipSnapshot};
 
 const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const OTHER: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
@@ -13,17 +11,14 @@ fn vip(last: u8) -> Ipv4Addr {
     Ipv4Addr::new(192, 0, 2, last)
 }
 
-fn entry(ifindex: u32, last: u8, role: Role, mac: MacAddr) -> EntryReading {
-    EntryReading {
+fn entry(ifindex: u32, last: u8, role: Role, mac: MacAddr) -> pinned::Entry {
+    pinned::Entry {
         key: VipKey::untagged(ifindex, vip(last).octets()),
-        role,
-        mac,
-        yielded: false,
-        count: None,
+        ..pinned::Entry::sample(vip(last), role, mac)
     }
 }
 
-fn driver(mode: Mode, vips: &[(u8, Stance)]) -> Snapshot {
+fn driver(mode: Mode, vips: &[(u8, Entry)]) -> Snapshot {
     Snapshot {
         node: "n1".to_owned(),
         mode,
@@ -32,29 +27,30 @@ fn driver(mode: Mode, vips: &[(u8, Stance)]) -> Snapshot {
         links: vec![LinkSnapshot {
             ifindex: 2,
             interface: "eth0".to_owned(),
-            mode: bpf::Mode::Generic,
+            mode: pinned::Mode::Generic,
             attached: true,
             failure: None,
-            carrier: true,
+            seen: Some(Interface { mac: OWN, ..Interface::sample(2, "eth0") }),
             fallback: false,
         }],
         vips: (vips.iter())
-            .map(|(last, stance)| VipSnapshot { vip: vip(*last), stance: *stance, yielded: false })
+            .map(|(last, entry)| VipSnapshot { vip: vip(*last), entry: *entry, yielded: false })
             .collect(),
         claims: None,
+        unanswered: BTreeMap::new(),
         problems: 0,
     }
 }
 
 /// What is the case, what is believed, what is there, and what is wrong with that.
-type Row<'a> = (&'a str, Mode, &'a [(u8, Stance)], Vec<EntryReading>, &'a [&'a str]);
+type Row<'a> = (&'a str, Mode, &'a [(u8, Entry)], Vec<pinned::Entry>, &'a [&'a str]);
 
 #[test]
 fn entries_that_are_not_as_believed_are_named() {
     use Role::{Foreign, Held};
-    let held = [(10, Stance::Held)];
-    let guarded = [(1, Stance::At(OTHER))];
-    let yielded = EntryReading { yielded: true, ..entry(2, 10, Foreign, OTHER) };
+    let held = [(10, Entry::Held)];
+    let guarded = [(1, Entry::Foreign { mac: OTHER })];
+    let yielded = pinned::Entry { yielded: true, ..entry(2, 10, Foreign, OTHER) };
     let table: [Row<'_>; 9] = [
         ("nothing is wanted", Mode::Standalone, &[], vec![], &[]),
         (
@@ -100,7 +96,7 @@ fn entries_that_are_not_as_believed_are_named() {
         ),
     ];
     for (what, mode, vips, entries, wrong) in table {
-        let checks = of_kernel(&driver(mode, vips), Ok(Reading::sample(entries)));
+        let checks = of_kernel(&driver(mode, vips), Ok(Contents::sample(entries)));
         assert_eq!(
             checks[0],
             Check::of("entries", wrong.iter().map(ToString::to_string).collect()),
@@ -111,23 +107,24 @@ fn entries_that_are_not_as_believed_are_named() {
 
 #[test]
 fn of_very_many_differences_a_few_are_named() {
-    let vips: Vec<_> = (1..=100).map(|last| (last, Stance::Held)).collect();
-    let checks = of_kernel(&driver(Mode::Standalone, &vips), Ok(Reading::sample(Vec::new())));
+    let vips: Vec<_> = (1..=100).map(|last| (last, Entry::Held)).collect();
+    let checks = of_kernel(&driver(Mode::Standalone, &vips), Ok(Contents::sample(Vec::new())));
     assert_eq!(checks[0].wrong.len(), MOST_NAMED + 1);
     assert_eq!(checks[0].wrong.last().map(String::as_str), Some("and 92 more"));
 }
 
 #[test]
 fn before_the_cluster_has_been_read_entries_are_not_judged() {
-    let unread = Snapshot { started: false, ..driver(Mode::Kubernetes, &[(10, Stance::Held)]) };
+    let unread = Snapshot { started: false, ..driver(Mode::Kubernetes, &[(10, Entry::Held)]) };
     let checks = of_driver(&unread);
     assert_eq!(checks[0], Check::failed("cluster", "the cluster has not been read yet"));
-    assert_eq!(of_kernel(&unread, Ok(Reading::sample(Vec::new())))[0], Check::ok("entries"));
+    assert_eq!(of_kernel(&unread, Ok(Contents::sample(Vec::new())))[0], Check::ok("entries"));
 }
 
 #[test]
 fn a_fence_that_is_held_over_is_not_valid() {
-    let read = Reading { now_ns: 25, ..Reading::sample(Vec::new()) };
+    let mut read = Contents::sample(Vec::new());
+    read.pass_deadline();
     let checks = of_kernel(&driver(Mode::Kubernetes, &[]), Ok(read));
     assert_eq!(checks[1], Check::failed("fence", "the fence is not valid: the Lease has not been renewed"));
 }
@@ -135,9 +132,9 @@ fn a_fence_that_is_held_over_is_not_valid() {
 #[test]
 fn links_that_run_another_program_or_could_not_be_attached_are_named() {
     let mut snapshot = driver(Mode::Standalone, &[]);
-    assert_eq!(of_driver(&snapshot), [Check::ok("links")]);
+    assert_eq!(of_driver(&snapshot), [Check::ok("links"), Check::ok("vips")]);
     snapshot.links[0].attached = false;
-    assert_eq!(of_driver(&snapshot), [Check::failed("links", "eth0 runs another program, or none")]);
+    assert_eq!(of_driver(&snapshot)[0], Check::failed("links", "eth0 runs another program, or none"));
     let occupied = "interface eth1 has another XDP program already";
     snapshot.links.push(LinkSnapshot {
         ifindex: 3,
@@ -146,9 +143,29 @@ fn links_that_run_another_program_or_could_not_be_attached_are_named() {
         ..snapshot.links[0].clone()
     });
     let wrong = ["eth0 runs another program, or none", &format!("eth1 is not attached: {occupied}")];
-    assert_eq!(of_driver(&snapshot), [Check::of("links", wrong.map(ToOwned::to_owned).to_vec())]);
+    assert_eq!(of_driver(&snapshot)[0], Check::of("links", wrong.map(ToOwned::to_owned).to_vec()));
     snapshot.links.clear();
-    assert_eq!(of_driver(&snapshot), [Check::failed("links", "the program is attached to no interface")]);
+    assert_eq!(of_driver(&snapshot)[0], Check::failed("links", "the program is attached to no interface"));
+}
+
+#[test]
+fn vips_that_are_not_answered_are_named_with_their_reason_and_in_one_check() {
+    let vips: Vec<_> = (1..=12).map(|last| (last, Entry::Held)).collect();
+    let mut snapshot = driver(Mode::Kubernetes, &vips);
+    snapshot.unanswered.insert(vip(10), "eth0: no carrier".to_owned());
+    let told = |snapshot: &Snapshot| of_driver(snapshot).pop().expect("the last check");
+    assert_eq!(told(&snapshot), Check::failed("vips", "192.0.2.10 is not answered: eth0: no carrier"));
+
+    // What this check tells, the other one does not tell again.
+    let read =
+        || Ok(Contents::sample((1..=9).chain([12]).map(|last| entry(2, last, Role::Held, OWN)).collect()));
+    let wrong = Check::failed("entries", "192.0.2.11 is believed held and is not");
+    assert_eq!(of_kernel(&snapshot, read())[0], wrong);
+
+    snapshot.unanswered = vips.iter().map(|(last, _)| (vip(*last), "the fence is over".to_owned())).collect();
+    let all = told(&snapshot).wrong;
+    assert_eq!((all.len(), all[8].as_str()), (9, "and 4 more"));
+    assert_eq!(all[0], "192.0.2.1 is not answered: the fence is over");
 }
 
 /// The form of kube-apiserver's `/readyz?verbose` and `/readyz/{check}`.

@@ -1,86 +1,74 @@
-//! What conflicts mean in a cluster: conditions and Events for people, and what the engine is told about addresses.
+//! Conflicts in a cluster: a condition on the VIP's claim object, and Events on its Services.
 //!
-//! The condition on a claim is brought to what this node knows when it is the one to show it: what could not be written is tried
-//! again, and what an agent before this one has left there is over in its time.
+//! The node that shows conflicts of a VIP keeps the condition up to date, as `showing` does. A
+//! condition that an earlier agent left ends when the quiet time is over.
 
 use std::{net::Ipv4Addr, time::Duration};
 
-use tracing::{info, warn};
-use vipward_common::{MacAddr, VipKey};
-
-use super::{Cluster, Driver, RunError, now};
-use crate::{
-    core::{
-        cluster::ClaimRecord,
-        conflict::{Conflict, End, Line, What},
-        ownership::{self, Outcome},
-        probing,
-        time::Monotonic,
-        vendor,
-    },
-    shell::kube::Kind,
+use vipward_common::MacAddr;
+use vipward_core::{
+    conflict::{Conflict, End, Line, What},
+    outbox::Reason,
+    time::Monotonic,
 };
 
-/// Why something is to be shown of a conflict on a claim.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Show {
-    /// This node knows something new.
-    News,
-    /// The claim shows a conflict that this node has heard nothing of, for as long as a conflict lasts.
-    Silence,
-}
+use super::{
+    Cluster, Driver,
+    showing::{Aspect, Show},
+};
+use crate::shell::kube::Told;
 
 impl Cluster {
-    /// Who holds a VIP, or is about to, tells people who else claims it; all others have it in their logs.
-    pub(super) fn tell_conflict(&mut self, line: &Line, now: Monotonic) {
+    /// Reports a conflict, if this node holds the VIP or is about to. Other nodes only log it.
+    pub(super) fn report_conflict(&mut self, line: &Line, now: Monotonic) {
         let (conflict, reason) = match line {
-            Line::Began { conflict, sight: _ } => (conflict, Some("Conflict")),
-            Line::NewOffender { conflict, mac: _ } => (conflict, Some("ConflictGrows")),
-            // More than are told apart may have come, and some be peers by now.
+            Line::Began { conflict, sight: _ } => (conflict, Some(Reason::Conflict)),
+            Line::NewOffender { conflict, mac: _ } => (conflict, Some(Reason::ConflictGrows)),
+            // There may be more offenders than are listed, and some may be peers by now.
             Line::GoesOn { conflict, times: _ } => (conflict, None),
-            Line::Ended { conflict, why } => return self.tell_end(conflict, *why, now),
+            Line::Ended { conflict, why } => return self.report_end(conflict, *why, now),
             Line::TooMany { .. } => return,
         };
         let vip = Ipv4Addr::from(conflict.key.addr);
-        if !self.is_ours_to_tell(conflict) {
+        if !self.is_reporter(conflict) {
             return;
         }
         let text = claimants(conflict);
         if let Some(reason) = reason {
-            self.tell_about(vip, Kind::Warning, reason, &format!("{text}; {}", remedy(conflict, vip)), now);
+            self.write_event(vip, reason, &format!("{text}; {}", remedy(conflict, vip)), now);
         }
         if self.conflicted.insert(vip, text.clone()) != Some(text) {
-            self.shown.begin(vip, Show::News, now);
+            self.shown.begin((vip, Aspect::Conflict), Show::News, now);
         }
     }
 
-    fn is_ours_to_tell(&self, conflict: &Conflict) -> bool {
+    fn is_reporter(&self, conflict: &Conflict) -> bool {
         let vip = conflict.key.addr.into();
         match conflict.what {
             What::Held => self.engine.holds(vip),
             What::InUse => self.engine.asks_first(vip),
-            What::Guarded => false,
+            What::Guarded | What::Sighted | What::Contested | What::Moved | What::Yielded => false,
         }
     }
 
-    fn tell_end(&mut self, conflict: &Conflict, why: End, now: Monotonic) {
+    fn report_end(&mut self, conflict: &Conflict, why: End, now: Monotonic) {
         let vip = Ipv4Addr::from(conflict.key.addr);
-        // Of a VIP that has moved the new holder tells, and its claim has forgotten what this node heard.
+        // After a move, the new holder reports, and the claim object no longer shows what this node
+        // heard.
         if self.conflicted.remove(&vip).is_none() {
             return;
         }
-        let is_ours = self.is_ours_to_tell(conflict);
-        if is_ours {
-            self.shown.begin(vip, Show::News, now);
+        let is_reporter = self.is_reporter(conflict);
+        if is_reporter {
+            self.shown.begin((vip, Aspect::Conflict), Show::News, now);
         }
-        // Another candidate may have found the address free and taken it: who has told of the conflict tells that it is over. That
-        // this node does not ask any more, for another reason, frees no address.
+        // Another candidate may have found the address free and taken it. Then the node that
+        // reported the conflict reports its end. A node that stops probing for another reason frees
+        // no address.
         let is_taken = || self.engine.claimed_by(vip).is_some_and(|holder| *holder != self.settings.node);
-        let tells = match conflict.what {
-            What::InUse => why != End::Forgotten || is_taken(),
-            What::Held | What::Guarded => is_ours,
-        };
-        if !tells {
+        let reports =
+            if conflict.what == What::InUse { why != End::Forgotten || is_taken() } else { is_reporter };
+        if !reports {
             return;
         }
         let lasted = conflict.last.saturating_since(conflict.begun).as_secs();
@@ -90,68 +78,46 @@ impl Cluster {
             conflict.claims,
             macs(conflict)
         );
-        self.tell_about(vip, Kind::Normal, "ConflictOver", &note, now);
+        self.write_event(vip, Reason::ConflictOver, &note, now);
     }
 
-    fn tell_about(&mut self, vip: Ipv4Addr, kind: Kind, reason: &'static str, note: &str, now: Monotonic) {
+    fn write_event(&mut self, vip: Ipv4Addr, reason: Reason, note: &str, now: Monotonic) {
         let about = (vip, self.engine.services_of(vip));
-        self.messages.conflict(&self.services, about, (kind, reason, note), now);
+        self.messages.post(&self.services, about, (reason, note), now);
     }
 
     fn shows_conflicts_of(&self, vip: Ipv4Addr) -> bool {
         self.engine.holds(vip) || self.engine.asks_first(vip)
     }
 
-    /// A claim has been written: what is known about a conflict is shown on it, unless the VIP is another's now.
+    /// Shows a known conflict on a claim object that was just written, unless the VIP is another
+    /// node's now.
     pub(super) fn show_conflict(&mut self, vip: Ipv4Addr, now: Monotonic) {
         if !self.shows_conflicts_of(vip) {
             self.conflicted.remove(&vip);
         }
         if self.conflicted.contains_key(&vip) {
-            // Also when one is under way: there may have been no claim to show it on.
-            self.shown.begin(vip, Show::News, now);
+            // Also while a write is under way: there may have been no claim object for it.
+            self.shown.begin((vip, Aspect::Conflict), Show::News, now);
         }
     }
 
-    /// A claim was seen. It may show a conflict that an agent before this one has told of.
+    /// Takes note of a claim object that was read. It may show a conflict that an earlier agent
+    /// reported. After an edit or a restore it may lack one that this node reported.
     pub(super) fn on_claim_seen(&mut self, vip: Ipv4Addr, quiet: Duration, now: Monotonic) {
-        if !self.conflicted.contains_key(&vip) && !self.kube.shows_conflict(vip, None) {
-            self.shown.begin_if_idle(vip, Show::Silence, now + quiet);
+        let known = self.conflicted.get(&vip).map(String::as_str);
+        if self.kube.shows_conflict(vip, known) {
+            return;
         }
-    }
-
-    /// What became of showing a conflict on a claim.
-    pub(super) fn on_conflict_shown(
-        &mut self,
-        vip: Ipv4Addr,
-        outcome: Outcome<ClaimRecord>,
-        now: Monotonic,
-    ) -> Vec<ownership::Command> {
-        let failures = self.shown.failures(&vip);
-        // A claim that is created later shows it when it is.
-        let is_over = matches!(outcome, Outcome::Done(_) | Outcome::Missing);
-        self.shown.on_result(&vip, is_over, fastrand::f64(), now);
-        let problem = match outcome {
-            Outcome::Done(record) => {
-                if failures > 0 {
-                    info!(%vip, "the claim shows what is known of conflicts again");
-                }
-                return self.engine.on_event(ownership::Event::Claim(record), now);
-            }
-            Outcome::Missing => return Vec::new(),
-            Outcome::Conflict => "the claim changes again and again".into(),
-            Outcome::Unknown => "no answer".into(),
-            Outcome::Refused(message) => message,
-        };
-        if failures == 0 {
-            warn!(%vip, %problem, "the claim does not show yet what is known of conflicts; trying again");
+        match known {
+            Some(_) => self.shown.begin_if_idle((vip, Aspect::Conflict), Show::News, now),
+            None => self.shown.begin_if_idle((vip, Aspect::Conflict), Show::Silence, now + quiet),
         }
-        Vec::new()
     }
 }
 
 fn named(mac: MacAddr) -> String {
-    format!("{mac} ({})", vendor::of(mac))
+    format!("{mac} ({})", vipward_vendors::of(mac))
 }
 
 fn macs(conflict: &Conflict) -> String {
@@ -160,93 +126,55 @@ fn macs(conflict: &Conflict) -> String {
     named.join(", ") + more
 }
 
-/// Who claims it, in words.
+/// Returns the offenders, in words.
 fn claimants(conflict: &Conflict) -> String {
-    let verb = if conflict.offenders.len() == 1 && !conflict.more { "claims" } else { "claim" };
-    match conflict.what {
-        What::Held | What::Guarded => format!("{} {verb} it", macs(conflict)),
-        What::InUse => format!("its address is in use by {}", macs(conflict)),
+    if conflict.what == What::InUse {
+        return format!("its address is in use by {}", macs(conflict));
     }
+    let verb = if conflict.offenders.len() == 1 && !conflict.more { "claims" } else { "claim" };
+    format!("{} {verb} it", macs(conflict))
 }
 
-/// What an operator can do about it.
+/// Returns the operator's remedy.
 fn remedy(conflict: &Conflict, vip: Ipv4Addr) -> String {
-    match conflict.what {
-        What::Held | What::Guarded => format!(
-            "the claims are dropped and {vip} is defended. Find that host and take the address from it: `vipward who-has \
-             {vip}` lists everyone who answers"
-        ),
-        What::InUse => format!(
+    if conflict.what == What::InUse {
+        return format!(
             "{vip} is announced as soon as it is free. Take the address from that host, choose another one, or set the \
              annotation vipward.io/force to \"true\" to take it all the same"
-        ),
+        );
     }
+    format!(
+        "the claims are dropped and {vip} is defended. Find that host and take the address from it: `vipward who-has \
+         {vip}` lists everyone who answers"
+    )
 }
 
 impl Driver<Cluster> {
-    /// Brings claims to what is known about conflicts.
-    pub(super) fn show_conflicts_due(&mut self) -> Result<(), RunError> {
-        let now = now()?;
-        for (vip, show) in self.source.shown.due(now) {
-            let text = self.source.conflicted.get(&vip).cloned().or_else(|| self.heard_of(vip));
-            let source = &mut self.source;
-            let is_ours = source.shows_conflicts_of(vip) || source.engine.reports_on(vip, now);
-            if !is_ours || source.kube.shows_conflict(vip, text.as_deref()) {
-                source.shown.settle(&vip, now);
-                continue;
-            }
-            match &text {
-                Some(text) => _ = source.conflicted.insert(vip, text.clone()),
-                None if show == Show::Silence && source.shown.failures(&vip) == 0 => {
-                    let quiet = humantime::format_duration(self.config.conflicts.quiet);
-                    let note =
-                        format!("the conflict about {vip} is over: nothing has been heard of it for {quiet}");
-                    source.tell_about(vip, Kind::Normal, "ConflictOver", &note, now);
-                }
-                None => {}
-            }
-            source.requests.report_conflict(vip, text);
+    /// Returns the condition that the claim object is to show, if this node shows conflicts of the
+    /// VIP and the object shows another.
+    pub(super) fn conflict_to_show(&mut self, vip: Ipv4Addr, show: Show, now: Monotonic) -> Option<Told> {
+        let text = self.source.conflicted.get(&vip).cloned().or_else(|| self.heard_of(vip));
+        let source = &mut self.source;
+        let shows = source.shows_conflicts_of(vip) || source.engine.reports_on(vip, now);
+        if !shows || source.kube.shows_conflict(vip, text.as_deref()) {
+            return None;
         }
-        Ok(())
+        match &text {
+            Some(text) => _ = source.conflicted.insert(vip, text.clone()),
+            None if show == Show::Silence && source.shown.failures(&(vip, Aspect::Conflict)) == 0 => {
+                let quiet = humantime::format_duration(self.config.conflicts.quiet);
+                let note =
+                    format!("the conflict about {vip} is over: nothing has been heard of it for {quiet}");
+                source.write_event(vip, Reason::ConflictOver, &note, now);
+            }
+            None => {}
+        }
+        Some(Told::Conflict(text))
     }
 
-    /// The conflict that goes on about a VIP, in words. Another node may have told of it, which is gone.
+    /// Returns the open conflict about a VIP, in words. The node that reported it may be gone.
     fn heard_of(&self, vip: Ipv4Addr) -> Option<String> {
         let conflict = self.conflicts.about(&self.key_of(vip)?)?;
-        self.source.is_ours_to_tell(conflict).then(|| claimants(conflict))
-    }
-
-    /// Where a VIP is probed for: our interface on its segment.
-    fn key_of(&self, vip: Ipv4Addr) -> Option<VipKey> {
-        let home = self.source.assigned.get(&vip)?.home.as_ref()?.literal()?;
-        let interface = self.view.by_name(home)?;
-        Some(VipKey::untagged(interface.index, vip.octets()))
-    }
-
-    pub(super) fn begin_probing(&mut self, vip: Ipv4Addr) -> Result<(), RunError> {
-        let Some(key) = self.key_of(vip) else { return Ok(()) };
-        self.tell_prober(probing::Event::Wanted(key))
-    }
-
-    pub(super) fn stop_probing(&mut self, vip: Ipv4Addr) -> Result<(), RunError> {
-        let keys = self.plane.attached().map(|(ifindex, _)| VipKey::untagged(ifindex, vip.octets()));
-        let asked: Vec<VipKey> = keys.filter(|key| self.prober.asks_about(key)).collect();
-        for key in asked {
-            self.ask_no_more(key)?;
-        }
-        Ok(())
-    }
-
-    /// Tells the engine what probes have found out.
-    pub(super) async fn tell_probed(&mut self) -> Result<(), RunError> {
-        while !self.source.probed.is_empty() {
-            let now = now()?;
-            let mut commands = Vec::new();
-            for (vip, probed) in std::mem::take(&mut self.source.probed) {
-                commands.extend(self.source.engine.on_event(ownership::Event::Probed { vip, probed }, now));
-            }
-            self.execute(commands).await?;
-        }
-        Ok(())
+        self.source.is_reporter(conflict).then(|| claimants(conflict))
     }
 }

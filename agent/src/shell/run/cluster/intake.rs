@@ -1,10 +1,10 @@
 //! Taking in what was read and answered, and what follows from Services.
 
 use tracing::{info, warn};
+use vipward_core::{ownership, services, time::Monotonic};
 
 use super::{Cluster, Driver, RunError, now};
 use crate::{
-    core::{ownership, services, time::Monotonic},
     shell::causes::chain,
     shell::kube::{Reply, Resource, Seen},
 };
@@ -57,11 +57,13 @@ impl Driver<Cluster> {
                     }
                     commands.extend(self.source.engine.on_event(event, now));
                     if let Some(vip) = written {
+                        self.silent.look_at([vip]);
                         self.source.show_conflict(vip, now);
                     }
                 }
-                Some(Reply::Conflict { vip, outcome }) => {
-                    commands.extend(self.source.on_conflict_shown(vip, outcome, now));
+                Some(Reply::Told { vip, told, outcome }) => {
+                    self.silent.look_at([vip]);
+                    commands.extend(self.source.on_told(vip, &told, outcome, now));
                 }
                 Some(Reply::Ingress { service, result }) => {
                     let source = &mut self.source;
@@ -88,9 +90,12 @@ impl Driver<Cluster> {
             Seen::ApiEndpoints(addresses) => addresses.extend(source.api_address),
             Seen::Lease(record) => source.moves.on_lease(record, now),
             Seen::LeaseGone(node) => source.moves.on_lease_gone(node),
-            Seen::Claim(record) => source.on_claim_seen(record.vip, self.config.conflicts.quiet, now),
-            Seen::ClaimGone(_)
-            | Seen::Node { .. }
+            Seen::Claim(record) => {
+                self.silent.look_at([record.vip]);
+                source.on_claim_seen(record.vip, self.config.conflicts.quiet, now);
+            }
+            Seen::ClaimGone(vip) => self.silent.look_at([*vip]),
+            Seen::Node { .. }
             | Seen::NodeGone(_)
             | Seen::Namespace { .. }
             | Seen::NamespaceGone(_)
@@ -108,7 +113,7 @@ impl Driver<Cluster> {
         Ok(commands)
     }
 
-    /// When everything has been listed once, the core may begin.
+    /// Returns when everything has been listed once, the core may begin.
     fn on_listed(&mut self, resource: Resource, now: Monotonic) -> Vec<ownership::Command> {
         let source = &mut self.source;
         source.listed.insert(resource);
@@ -148,12 +153,10 @@ impl Driver<Cluster> {
                     source.messages.ingress_left(&service);
                 }
                 services::Command::Report { service, problem } => {
-                    source.messages.problem(&service, &problem);
-                    source.reporting.begin(service, problem, now);
+                    source.messages.problem(service, problem, now);
                 }
                 services::Command::ProblemOver { service, problem } => {
                     source.messages.problem_over(&service, &problem);
-                    source.reporting.end(&service, &problem);
                 }
             }
         }

@@ -1,77 +1,67 @@
-//! What people are told about a cluster's VIPs: in the log, and as Events on Services and VIPs.
+//! The log and the Events about a cluster's VIPs and Services.
 
 use std::{collections::BTreeSet, net::Ipv4Addr};
 
 use tracing::{error, info, warn};
-
-use super::{
-    refusals::{News, Refusals},
-    untold::Untold,
-};
-use crate::{
-    core::{
-        cluster::{NodeName, ServiceName},
-        ownership::{Event, Notice, StopReason},
-        services::{Problem, Services},
-        time::Monotonic,
-    },
-    shell::kube::{ConnectError, IngressError, Kind, Kube, Message, Recorder, Regarding},
+use vipward_core::{
+    cluster::{NodeName, ServiceName},
+    outbox::{Command, Message, News, Object, Outbox, Outcome, Reason},
+    ownership::{Engine, Event, Notice, StopReason},
+    refusals::{self, Refusals},
+    reporting::{self, Reporting},
+    services::{Problem, Services},
+    time::Monotonic,
 };
 
-/// Tells people.
+use super::repairs::Repairs;
+use crate::shell::kube::{ConnectError, IngressError, Kube, Recorder};
+
+/// Logs, and writes Events.
 pub(super) struct Messages {
     node: NodeName,
+    kube: Kube,
+    outbox: Outbox,
     recorder: Recorder,
+    reporting: Reporting,
     /// Services whose status could not be written.
     unwritten: BTreeSet<ServiceName>,
     refusals: Refusals,
-    /// About conflicts.
-    untold: Untold,
+    repairs: Repairs,
 }
 
 impl Messages {
-    pub(super) fn start(kube: &Kube, node: NodeName) -> Result<Self, ConnectError> {
-        let recorder = Recorder::start(kube)?;
-        let (refusals, untold) = (Refusals::default(), Untold::default());
-        Ok(Self { node, recorder, unwritten: BTreeSet::new(), refusals, untold })
+    pub(super) fn start(kube: &Kube, node: NodeName, now: Monotonic) -> Result<Self, ConnectError> {
+        Ok(Self {
+            node,
+            kube: kube.clone(),
+            outbox: Outbox::start(now),
+            recorder: Recorder::start(kube)?,
+            reporting: Reporting::default(),
+            unwritten: BTreeSet::new(),
+            refusals: Refusals::default(),
+            repairs: Repairs::default(),
+        })
     }
 
-    fn tell(&self, regarding: Regarding, kind: Kind, reason: &'static str, note: &str) {
-        self.recorder.tell(Message { regarding, kind, reason, note: note.to_owned() });
-    }
-
-    fn tell_services(
-        &self,
-        services: &Services,
-        names: &[ServiceName],
-        kind: Kind,
-        reason: &'static str,
-        note: &str,
-    ) {
-        for name in names {
-            self.tell(about(services, name), kind, reason, note);
-        }
-    }
-
-    /// Of the engine.
-    pub(super) fn notice(&mut self, services: &Services, notice: &Notice) {
+    /// Logs a notice of the engine, and writes Events about it.
+    pub(super) fn notice(&mut self, services: &Services, notice: &Notice, now: Monotonic) {
         match notice {
-            Notice::Holds { vip, services: names, from, cause } => {
-                self.holds(services, *vip, names, from.as_ref().map(ToString::to_string), cause);
+            Notice::Holds { vip, services: _, from, cause } => {
+                let from = from.as_ref().map(NodeName::as_str);
+                info!(%vip, from, cause, "this node holds the VIP");
             }
-            Notice::Nobody { vip, services: names, why } => {
-                warn!(%vip, why, "nobody can hold the VIP");
-                let note = format!("nobody can hold {vip}: {why}");
-                self.tell(Regarding::VirtualIp(*vip), Kind::Warning, "Nobody", &note);
-                self.tell_services(services, names, Kind::Warning, "Nobody", &note);
-            }
-            Notice::CannotMove { vip, services: names, to, why } => {
+            Notice::Nobody { vip, services: _, why } => warn!(%vip, why, "nobody can hold the VIP"),
+            Notice::CannotMove { vip, services: _, to, why } => {
                 warn!(%vip, %to, why, "the VIP cannot be moved");
-                let note = format!("{vip} cannot be moved to {to}: {why}");
-                self.tell(Regarding::VirtualIp(*vip), Kind::Warning, "CannotMove", &note);
-                self.tell_services(services, names, Kind::Warning, "CannotMove", &note);
             }
-            Notice::Repaired { what } => warn!(what, "edited by hand, and put right"),
+            Notice::Repaired { what, fault } => {
+                if let Some(not_logged) = self.repairs.on_repaired(what, now) {
+                    warn!(what, %fault, not_logged, "claim or Lease written again");
+                }
+            }
+            Notice::WentBack => {
+                warn!("the API server's store went back to an older state; everything is read anew");
+            }
             Notice::SessionEnded { session } => {
                 warn!(%session, "other nodes have ended this node's session, since it was silent for too long");
             }
@@ -79,87 +69,106 @@ impl Messages {
                 error!(%session, "another agent runs under this node's name");
             }
         }
-    }
-
-    /// Something about a conflict, also on the Services that want the VIP: at once, or as soon as there is room.
-    pub(super) fn conflict(
-        &mut self,
-        services: &Services,
-        (vip, names): (Ipv4Addr, &[ServiceName]),
-        (kind, reason, note): (Kind, &'static str, &str),
-        now: Monotonic,
-    ) {
-        let services = names.iter().map(|name| about(services, name));
-        for regarding in [Regarding::VirtualIp(vip)].into_iter().chain(services) {
-            let message = Message { regarding, kind, reason, note: note.to_owned() };
-            self.untold.tell(message, |message| self.recorder.offer(message), now);
+        if let Some(News { vip, services: names, reason, note }) = News::of(notice, &self.node) {
+            self.post(services, (vip, names), (reason, &note), now);
         }
     }
 
-    /// Tells what there was no room for.
-    pub(super) fn tell_untold(&mut self, now: Monotonic) {
-        self.untold.offer_again(|message| self.recorder.offer(message), now);
-    }
-
-    /// When [`Messages::tell_untold`] is wanted.
-    pub(super) fn next_deadline(&self) -> Option<Monotonic> {
-        self.untold.next_deadline()
-    }
-
-    fn holds(
-        &self,
+    /// Writes an Event about a VIP, and one about each Service that wants it.
+    pub(super) fn post(
+        &mut self,
         services: &Services,
-        vip: Ipv4Addr,
-        names: &[ServiceName],
-        from: Option<String>,
-        cause: &str,
+        (vip, names): (Ipv4Addr, &[ServiceName]),
+        (reason, note): (Reason, &str),
+        now: Monotonic,
     ) {
-        info!(%vip, from = from.as_deref(), cause, "this node holds the VIP");
-        let node = &self.node;
-        let (reason, note) = match from {
-            Some(from) => ("Moved", format!("{vip} moved from {from} to {node}, because {cause}")),
-            None => ("Announced", format!("{vip} is announced from {node}: {cause}")),
-        };
-        self.tell(Regarding::VirtualIp(vip), Kind::Normal, reason, &note);
-        self.tell_services(services, names, Kind::Normal, reason, &note);
+        let claim = (Object::VirtualIp(vip), self.kube.claim_uid(vip));
+        let wanting = names.iter().map(|name| (Object::Service(name.clone()), services.uid(name).cloned()));
+        for (object, uid) in [claim].into_iter().chain(wanting) {
+            self.outbox.post(Message::new(object, uid, reason, note), now);
+        }
+        self.write_events(now);
     }
 
-    /// What became of a request of the engine.
+    /// Returns the outcome of the request that writes an Event. Safe to cancel.
+    pub(super) async fn event_written(&mut self) -> Option<Outcome> {
+        self.recorder.outcome().await
+    }
+
+    /// Takes in that outcome, and writes the next Event.
+    pub(super) fn on_event_written(&mut self, outcome: Outcome, now: Monotonic) {
+        self.outbox.on_outcome(outcome, fastrand::f64(), now);
+        self.write_events(now);
+    }
+
+    /// Reports the problems and writes the Events that are due.
+    pub(super) fn on_time(&mut self, engine: &Engine, services: &Services, now: Monotonic) {
+        if self.reporting.next_deadline().is_some_and(|next| next <= now) {
+            let alive = engine.alive(now);
+            let is_responsible = |service: &ServiceName, problem: &Problem| {
+                let claimed_by = services.vips(service).filter_map(|vip| engine.claimed_by(vip));
+                reporting::is_responsible(&self.node, problem, claimed_by, &alive)
+            };
+            for (service, problem) in self.reporting.due(is_responsible, now) {
+                let uid = services.uid(&service).cloned();
+                self.outbox.post(Message::of_problem(service, uid, &problem), now);
+            }
+        }
+        self.write_events(now);
+    }
+
+    fn write_events(&mut self, now: Monotonic) {
+        for command in self.outbox.due(now) {
+            match command {
+                Command::Write(write) => self.recorder.write(write),
+                Command::Report { left_out, unwritten } => {
+                    if left_out > 0 {
+                        info!(events = left_out, "Events left out: too many VIPs came to this node at once");
+                    }
+                    if unwritten > 0 {
+                        warn!(
+                            events = unwritten,
+                            "Events were not written: too many warnings, or the API server did not take them"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns when [`Messages::on_time`] has something next.
+    pub(super) fn next_deadline(&self) -> Option<Monotonic> {
+        self.outbox.next_deadline().into_iter().chain(self.reporting.next_deadline()).min()
+    }
+
+    /// Logs what the outcome of one of the engine's requests changes about refusals.
     pub(super) fn answered(&mut self, event: &Event, now: Monotonic) {
         match self.refusals.on_answer(event, now) {
-            Some(News::Refused(what, message)) => {
+            Some(refusals::News::Refused(what, message)) => {
                 error!(%what, %message, "refused by the API server; trying again");
             }
-            Some(News::Over(what)) => info!(%what, "not refused by the API server any more"),
-            Some(News::More) => error!("the API server refuses more than is told one by one; trying again"),
+            Some(refusals::News::Over(what)) => info!(%what, "not refused by the API server any more"),
+            Some(refusals::News::More) => {
+                error!("the API server refuses more than is told one by one; trying again");
+            }
             None => {}
         }
     }
 
-    /// A Service has a problem, which every node logs.
-    #[expect(clippy::unused_self, reason = "one of the methods that tell people, whatever they need for it")]
-    pub(super) fn problem(&self, service: &ServiceName, problem: &Problem) {
+    /// Logs a new problem of a Service. The node that is responsible for it writes an Event later.
+    pub(super) fn problem(&mut self, service: ServiceName, problem: Problem, now: Monotonic) {
         warn!(%service, problem = %problem, "problem");
+        self.reporting.begin(service, problem, now);
     }
 
-    /// It has stood for a while, and is on this node to tell. Says whether there was room for it.
-    pub(super) fn problem_settled(
-        &self,
-        services: &Services,
-        service: &ServiceName,
-        problem: &Problem,
-    ) -> bool {
-        let (regarding, note) = (about(services, service), problem.to_string());
-        self.recorder.offer(Message { regarding, kind: Kind::Warning, reason: "Problem", note })
-    }
-
-    /// It has it no longer.
-    #[expect(clippy::unused_self, reason = "one of the methods that tell people, whatever they need for it")]
-    pub(super) fn problem_over(&self, service: &ServiceName, problem: &Problem) {
+    /// Logs the end of a problem.
+    pub(super) fn problem_over(&mut self, service: &ServiceName, problem: &Problem) {
         info!(%service, problem = %problem, "problem is over");
+        self.reporting.end(service, problem);
+        self.outbox.withdraw(service, problem);
     }
 
-    /// The status of a Service was written, or not.
+    /// Logs when the status of a Service cannot be written, and when it can again.
     pub(super) fn ingress(&mut self, service: &ServiceName, result: &Result<(), IngressError>) {
         match result {
             Ok(()) => {
@@ -175,14 +184,10 @@ impl Messages {
         }
     }
 
-    /// The status of a Service is nothing to this node any more.
+    /// Forgets a Service whose status this node does not write any more.
     pub(super) fn ingress_left(&mut self, service: &ServiceName) {
         self.unwritten.remove(service);
     }
-}
-
-fn about(services: &Services, name: &ServiceName) -> Regarding {
-    Regarding::Service { name: name.clone(), uid: services.uid(name).cloned() }
 }
 
 pub(super) fn reason_name(reason: StopReason) -> &'static str {

@@ -1,48 +1,46 @@
-//! VIPs that come to this node: why, how long that takes, and since when nobody may have answered.
-//!
-//! Pure, with the time passed in.
+//! Measures the moves of VIPs to this node: the cause, the time until the VIP is announced, and the
+//! gap since its last holder may have stopped answering.
 
 use std::{collections::BTreeMap, net::Ipv4Addr};
 
-use crate::{
-    core::{
-        cluster::{ClaimState, Epoch, LeaseRecord, NodeName, Version},
-        ownership::ClaimWrite,
-        time::Monotonic,
-    },
-    shell::metrics::{MoveCause, MoveMetrics},
+use vipward_core::{
+    cluster::{ClaimState, Epoch, LeaseRecord, NodeName, Version},
+    ownership::ClaimWrite,
+    time::Monotonic,
 };
+
+use crate::shell::metrics::{MoveCause, MoveMetrics};
 
 #[cfg(test)]
 mod tests;
 
-/// Asked of the API server.
+/// A claim that is being written.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     at: Monotonic,
     epoch: Epoch,
-    /// Nobody answered for it then.
+    /// Whether no node answered for the VIP then.
     taken: bool,
 }
 
-/// What is known of another node's life.
+/// Signs of life of another node.
 #[derive(Debug)]
 struct Sign {
     version: Version,
-    /// When its Lease was last seen to change while it lived; that it was there is no sign of life.
+    /// When its Lease last changed while it lived. The first sight of a Lease is no sign of life.
     last: Option<Monotonic>,
     alive: bool,
 }
 
-/// A VIP that has come, and is not announced yet.
+/// A VIP that this node holds and has not announced yet.
 #[derive(Clone, Copy, Debug)]
 struct Come {
     asked: Monotonic,
-    /// When its holder before was last seen to live, if that is dead.
+    /// The last sign of life of its former holder, if that one is dead.
     silent: Option<Monotonic>,
 }
 
-/// The moves under way.
+/// The moves that are under way.
 #[derive(Debug)]
 pub(super) struct Moves {
     metrics: MoveMetrics,
@@ -56,7 +54,7 @@ impl Moves {
         Self { metrics, asked: BTreeMap::new(), come: BTreeMap::new(), signs: BTreeMap::new() }
     }
 
-    /// A Lease was seen: who renews it lives, who is deposed does not.
+    /// Takes in a Lease that was seen. A node lives while it renews its Lease and is not deposed.
     pub(super) fn on_lease(&mut self, record: &LeaseRecord, now: Monotonic) {
         let alive = record.session.is_some_and(|session| !record.ended.contains(&session));
         let known = self.signs.get(&record.node);
@@ -70,11 +68,12 @@ impl Moves {
         self.signs.insert(record.node.clone(), Sign { version: record.version.clone(), last, alive });
     }
 
+    /// Takes in that a Lease is gone.
     pub(super) fn on_lease_gone(&mut self, node: &NodeName) {
         self.signs.remove(node);
     }
 
-    /// A claim is about to be written.
+    /// Takes in a claim that is about to be written.
     pub(super) fn on_write(&mut self, write: &ClaimWrite, now: Monotonic) {
         if matches!(write.state, ClaimState::Held(_)) {
             let asked = Asked { at: now, epoch: write.epoch, taken: write.can_wait };
@@ -84,7 +83,8 @@ impl Moves {
         }
     }
 
-    /// This node has become a VIP's holder; `from` is the node that has answered for it until now.
+    /// Counts a move: this node holds the VIP now. `from` is the node that answered for it until
+    /// now.
     pub(super) fn on_holds(&mut self, vip: Ipv4Addr, from: Option<&NodeName>) {
         let Some(asked) = self.asked.remove(&vip) else { return };
         let cause = match (asked.taken, from) {
@@ -96,12 +96,12 @@ impl Moves {
         };
         self.metrics.moved(cause);
         let sign = from.filter(|_| cause == MoveCause::Failover).and_then(|from| self.signs.get(from));
-        // One that lives again has been silent at a time that is not known any more.
+        // If it lives again, it is not known any more when it was silent.
         let silent = sign.filter(|sign| !sign.alive).and_then(|sign| sign.last);
         self.come.insert(vip, Come { asked: asked.at, silent });
     }
 
-    /// Whether its first announcement is waited for.
+    /// Measures the move of a VIP when it is announced for the first time.
     pub(super) fn on_announced(&mut self, vip: Ipv4Addr, now: Monotonic) {
         if let Some(come) = self.come.remove(&vip) {
             let gap = come.silent.map(|silent| now.saturating_since(silent));
@@ -109,7 +109,7 @@ impl Moves {
         }
     }
 
-    /// It is nothing to this node any more.
+    /// Forgets a VIP that this node has nothing to do with any more.
     pub(super) fn on_gone(&mut self, vip: Ipv4Addr) {
         self.asked.remove(&vip);
         self.come.remove(&vip);

@@ -4,20 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tracing::info;
 use vipward_common::{Fence, MacAddr, Role};
+use vipward_core::{
+    announce,
+    cluster::Session,
+    config::{Config, Shutdown},
+    heartbeat,
+    ownership::{Engine, Found, FoundEntry, Interlock, Settings},
+    services::{self, Services},
+    time::Monotonic,
+};
 
 use super::{super::clock_tick, Cluster, Desk, Driver, Messages, Moves, RunError, Writes, now};
 use crate::{
     cli::KubernetesArgs,
-    core::{
-        announce,
-        cluster::Session,
-        config::{Config, Shutdown},
-        heartbeat,
-        ownership::{Engine, Found, FoundEntry, Settings},
-        reporting::Reporting,
-        services::{self, Services},
-        time::Monotonic,
-    },
     shell::{
         bpf::Loader,
         kube::{Access, Kube, Limits, Reader, Reading, Requests, Resource, Server},
@@ -30,7 +29,7 @@ const MOST_NEW: usize = 32;
 pub(super) fn ownership_settings(args: &KubernetesArgs, node: &str) -> Result<Settings, RunError> {
     let now_ns = now()?.as_nanos();
     let honour_exclude_label = !args.services.ignore_exclude_label;
-    let probing = args.segment.probe().longest();
+    let probing = args.probing.settings().longest();
     let args = &args.ownership;
     let settings = Settings {
         node: node.into(),
@@ -52,7 +51,7 @@ pub(super) fn ownership_settings(args: &KubernetesArgs, node: &str) -> Result<Se
     Ok(settings)
 }
 
-/// The part of a configuration that does not come from the cluster.
+/// Returns the part of a configuration that does not come from the cluster.
 fn host_config(args: &KubernetesArgs, settings: &Settings) -> Config {
     Config {
         node: settings.node.to_string(),
@@ -67,8 +66,8 @@ fn host_config(args: &KubernetesArgs, settings: &Settings) -> Config {
             hold_for: settings.hold_for,
         },
         announce: announce::Settings { refresh: args.announce_refresh, rate: args.announce_rate },
-        probe: args.segment.probe(),
-        conflicts: args.segment.conflicts(),
+        probe: args.probing.settings(),
+        conflicts: args.conflicts.settings(),
         shutdown: Shutdown::Keep,
     }
 }
@@ -90,7 +89,6 @@ pub(super) async fn start(
         Reading { namespaces: with_namespaces, service_labels: args.services.service_selector.is_some() };
     let (reader, seen) = Reader::start(&kube, reading)?;
     let (requests, replies) = Requests::start(&kube)?;
-    let messages = Messages::start(&kube, settings.node.clone())?;
 
     let config = host_config(args, &settings);
     let never = Fence {
@@ -102,11 +100,13 @@ pub(super) async fn start(
         _pad: 0,
     };
     let now = now()?;
+    let messages = Messages::start(&kube, settings.node.clone(), now)?;
     let mut served = Services::start(args.services.settings());
     let told = served.on_event(services::Event::ApiEndpoints(api_address.into_iter().collect()));
     debug_assert!(told.is_empty(), "nothing follows before the Services have been listed");
     let source = Cluster {
         engine: Engine::start(settings.clone(), Found::default(), now),
+        interlock: Interlock::new(settings.node.clone(), None),
         services: served,
         assigned: BTreeMap::new(),
         known: false,
@@ -119,9 +119,8 @@ pub(super) async fn start(
         pin_dir: args.plane.pins.pin_dir.clone(),
         beaten: now,
         messages,
-        reporting: Reporting::default(),
-        shown: Writes::new(),
-        statuses: Writes::new(),
+        shown: Writes::default(),
+        statuses: Writes::default(),
         requests,
         replies,
         seen,
@@ -135,7 +134,9 @@ pub(super) async fn start(
         stopped: false,
     };
     let mut driver = Driver::open(&args.plane, loader, config, never, source, desk).await?;
-    driver.source.engine = Engine::start(driver.source.settings.clone(), driver.found()?, super::now()?);
+    let (settings, found) = (driver.source.settings.clone(), driver.found()?);
+    driver.source.interlock = Interlock::new(settings.node.clone(), found.session);
+    driver.source.engine = Engine::start(settings, found, super::now()?);
     // Attaches; the entries stay as they are until it is known whose they are.
     driver.reconcile(false).await;
     driver.tell_links().await?;
@@ -144,7 +145,7 @@ pub(super) async fn start(
 }
 
 impl Driver<Cluster> {
-    /// What is pinned, as far as it answers.
+    /// Returns what is pinned, as far as it answers.
     fn found(&self) -> Result<Found, RunError> {
         let maps = self.plane.maps();
         let fence = maps.fence()?;

@@ -1,15 +1,13 @@
 use std::{sync::Arc, time::Duration};
 
 use vipward_common::MacAddr;
+use vipward_core::{
+    cluster::{ClaimNote, Holder, Session},
+    ownership::Expected,
+};
 
 use super::*;
-use crate::{
-    core::{
-        cluster::{ClaimNote, Holder, Session},
-        ownership::Expected,
-    },
-    shell::metrics::{Metrics, Mode},
-};
+use crate::shell::metrics::{Metrics, Mode};
 
 const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
 
@@ -50,7 +48,7 @@ fn claim(epoch: u64, can_wait: bool) -> ClaimWrite {
     }
 }
 
-/// The sum and the count of a histogram on the page.
+/// Returns the sum and the count of a histogram on the page.
 fn observed(metrics: &Metrics, name: &str) -> (f64, u32) {
     let page = metrics.page(crate::shell::metrics::Format::Prometheus, None, None).expect("a page");
     let value = |suffix: &str| {

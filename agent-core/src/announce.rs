@@ -1,0 +1,342 @@
+//! Schedules announcements: each held VIP at once, in five more rounds, then in refreshes.
+//!
+//! Due rounds leave as the pace over all VIPs allows: first rounds, then defences, later rounds,
+//! and refreshes. Linux ignores some announcements within a second of the last change (its lock
+//! time), hence the time between rounds.
+
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound,
+    time::Duration,
+};
+
+use vipward_common::{MacAddr, VipKey};
+
+use super::{
+    pace::{Pace, around, chance},
+    time::Monotonic,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// Rounds after a VIP was taken, the first one included.
+const ROUNDS: u8 = 6;
+/// Least time between two rounds.
+const ROUND_INTERVAL: Duration = Duration::from_millis(1_100);
+/// RFC 5227: least time between two announcements that defend an address.
+const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
+/// Frames of one round: a request and a reply.
+const FRAMES_PER_ROUND: u32 = 2;
+/// Jitter of refreshes, in per cent of the period, either way.
+const JITTER_PER_CENT: u32 = 10;
+
+/// Settings of announcing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Time between two refreshes of a VIP.
+    pub refresh: Duration,
+    /// Most frames a second, over all VIPs.
+    pub rate: u32,
+}
+
+/// An input of the [`Announcer`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// This node holds the VIP; its entry is written.
+    Taken {
+        /// The VIP.
+        key: VipKey,
+        /// Its MAC.
+        mac: MacAddr,
+    },
+    /// This node holds the VIP no more.
+    Released {
+        /// The VIP.
+        key: VipKey,
+    },
+    /// The VIP has another MAC.
+    MacChanged {
+        /// The VIP.
+        key: VipKey,
+        /// Its MAC.
+        mac: MacAddr,
+    },
+    /// Another host claimed the VIP, which this node still holds.
+    Challenged {
+        /// The VIP.
+        key: VipKey,
+    },
+    /// The interface lost its carrier.
+    CarrierLost {
+        /// The interface.
+        ifindex: u32,
+    },
+    /// The interface has carrier again.
+    CarrierReturned {
+        /// The interface.
+        ifindex: u32,
+    },
+    /// The interface and its VIPs are gone.
+    InterfaceGone {
+        /// The interface.
+        ifindex: u32,
+    },
+    /// Time has passed.
+    Tick,
+}
+
+/// An action for the shell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// Send one round, unless the maps then say that this node does not hold the VIP.
+    Send {
+        /// The VIP.
+        key: VipKey,
+        /// Its MAC.
+        mac: MacAddr,
+        /// The round.
+        round: Round,
+    },
+}
+
+/// Kind of an announcement. The smallest leaves first: the first round of each VIP, then
+/// corrections of another host's claim, then repetitions.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Round {
+    /// A round after the VIP was taken, from 0.
+    Taking(u8),
+    /// An answer to another host's claim.
+    Defence,
+    /// A later repetition.
+    Refresh,
+}
+
+impl Round {
+    fn rank(self) -> (u8, u8) {
+        match self {
+            Self::Taking(0) => (0, 0),
+            Self::Defence => (1, 0),
+            Self::Taking(number) => (2, number),
+            Self::Refresh => (3, 0),
+        }
+    }
+}
+
+impl Ord for Round {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}
+
+impl PartialOrd for Round {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+struct Vip {
+    mac: MacAddr,
+    round: Round,
+    due: Monotonic,
+    /// Number of refreshes so far, for the jitter.
+    refreshes: u32,
+}
+
+/// Defence state; a separate map, because few VIPs are challenged.
+struct Defence {
+    /// When the next defence is due.
+    due: Option<Monotonic>,
+    /// The earliest time of the next defence.
+    not_before: Monotonic,
+}
+
+/// The announcements of all VIPs, by time.
+pub struct Announcer {
+    settings: Settings,
+    seed: u64,
+    vips: BTreeMap<VipKey, Vip>,
+    defences: BTreeMap<VipKey, Defence>,
+    /// Future announcements, by time.
+    waiting: BTreeSet<(Monotonic, Round, VipKey)>,
+    /// Due announcements, in the order in which they leave.
+    ready: BTreeSet<(Round, Monotonic, VipKey)>,
+    /// Interfaces without carrier. No announcement leaves there.
+    silent: BTreeSet<u32>,
+    /// The pace of rounds.
+    pace: Pace,
+}
+
+impl Announcer {
+    /// Begins with nothing to announce. `seed` spreads the refreshes of different agents.
+    pub fn start(settings: &Settings, seed: u64, now: Monotonic) -> Self {
+        Self {
+            settings: *settings,
+            seed,
+            vips: BTreeMap::new(),
+            defences: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            ready: BTreeSet::new(),
+            silent: BTreeSet::new(),
+            pace: Pace::new(settings.rate / FRAMES_PER_ROUND, now),
+        }
+    }
+
+    /// Goes on with other settings, and spreads future refreshes anew.
+    pub fn configure(&mut self, settings: &Settings, now: Monotonic) {
+        let changed = self.settings != *settings;
+        self.settings = *settings;
+        self.pace.set(settings.rate / FRAMES_PER_ROUND);
+        if !changed {
+            return;
+        }
+        let refreshing: Vec<VipKey> =
+            self.vips.iter().filter(|(_, vip)| vip.round == Round::Refresh).map(|(key, _)| *key).collect();
+        for key in refreshing {
+            self.schedule_refresh(key, now);
+        }
+    }
+
+    /// Takes note of `event`. Returns the announcements that leave now.
+    pub fn on_event(&mut self, event: Event, now: Monotonic) -> Vec<Command> {
+        match event {
+            Event::Taken { key, mac } | Event::MacChanged { key, mac } => self.begin(key, mac, now),
+            Event::Released { key } => self.forget(&key),
+            Event::Challenged { key } => self.defend(key, now),
+            Event::CarrierLost { ifindex } => {
+                self.silent.insert(ifindex);
+                for key in self.keys_on(ifindex) {
+                    self.unschedule(&key);
+                }
+            }
+            Event::CarrierReturned { ifindex } => {
+                self.silent.remove(&ifindex);
+                for key in self.keys_on(ifindex) {
+                    let mac = self.vips[&key].mac;
+                    self.begin(key, mac, now);
+                }
+            }
+            Event::InterfaceGone { ifindex } => {
+                self.silent.remove(&ifindex);
+                for key in self.keys_on(ifindex) {
+                    self.forget(&key);
+                }
+            }
+            Event::Tick => {}
+        }
+        self.send_what_is_due(now)
+    }
+
+    /// Returns each VIP's next round, and when it is due.
+    pub fn schedule_of_all(&self) -> impl Iterator<Item = (&VipKey, Round, Monotonic)> {
+        self.vips.iter().map(|(key, vip)| (key, vip.round, vip.due))
+    }
+
+    /// Returns when [`Event::Tick`] is wanted.
+    pub fn next_deadline(&self) -> Option<Monotonic> {
+        let paced = (!self.ready.is_empty()).then(|| self.pace.next());
+        let waiting = self.waiting.first().map(|(due, ..)| *due);
+        match (paced, waiting) {
+            (Some(paced), Some(waiting)) => Some(paced.min(waiting)),
+            (paced, waiting) => paced.or(waiting),
+        }
+    }
+
+    /// Returns the number of announced VIPs.
+    pub fn count(&self) -> usize {
+        self.vips.len()
+    }
+
+    /// Returns the VIP after `key`, or the first without a key, and its MAC.
+    pub fn after(&self, key: Option<VipKey>) -> Option<(VipKey, MacAddr)> {
+        let first = (key.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        self.vips.range(first).next().map(|(key, vip)| (*key, vip.mac))
+    }
+
+    fn keys_on(&self, ifindex: u32) -> Vec<VipKey> {
+        let first = VipKey { ifindex, vlan: 0, _pad: 0, addr: [0; 4] };
+        self.vips.range(first..).map(|(key, _)| *key).take_while(|key| key.ifindex == ifindex).collect()
+    }
+
+    fn begin(&mut self, key: VipKey, mac: MacAddr, now: Monotonic) {
+        self.forget(&key);
+        let round = Round::Taking(0);
+        self.vips.insert(key, Vip { mac, round, due: now, refreshes: 0 });
+        self.schedule(key, Round::Taking(0), now);
+    }
+
+    /// Schedules a defence by RFC 5227, 2.4 (c): at once, then at most once per `DEFEND_INTERVAL`
+    /// while claims come. One round is one defence.
+    fn defend(&mut self, key: VipKey, now: Monotonic) {
+        if self.silent.contains(&key.ifindex) || !self.vips.contains_key(&key) {
+            return;
+        }
+        let defence = self.defences.entry(key).or_insert(Defence { due: None, not_before: now });
+        if defence.due.is_some() {
+            return;
+        }
+        let due = defence.not_before.max(now);
+        defence.due = Some(due);
+        self.waiting.insert((due, Round::Defence, key));
+    }
+
+    fn forget(&mut self, key: &VipKey) {
+        self.unschedule(key);
+        self.vips.remove(key);
+        self.defences.remove(key);
+    }
+
+    fn unschedule(&mut self, key: &VipKey) {
+        let Some(vip) = self.vips.get(key) else { return };
+        let defence = self.defences.get_mut(key).and_then(|defence| defence.due.take());
+        let defence = defence.map(|due| (due, Round::Defence));
+        for (due, round) in [(vip.due, vip.round)].into_iter().chain(defence) {
+            self.waiting.remove(&(due, round, *key));
+            self.ready.remove(&(round, due, *key));
+        }
+    }
+
+    fn schedule(&mut self, key: VipKey, round: Round, due: Monotonic) {
+        let Some(vip) = self.vips.get_mut(&key) else { return };
+        self.waiting.remove(&(vip.due, vip.round, key));
+        self.ready.remove(&(vip.round, vip.due, key));
+        vip.round = round;
+        vip.due = due;
+        if !self.silent.contains(&key.ifindex) {
+            self.waiting.insert((due, round, key));
+        }
+    }
+
+    fn schedule_refresh(&mut self, key: VipKey, now: Monotonic) {
+        let Some(vip) = self.vips.get_mut(&key) else { return };
+        vip.refreshes = vip.refreshes.wrapping_add(1);
+        let chance = chance(self.seed, key, vip.refreshes);
+        let period = around(self.settings.refresh, JITTER_PER_CENT, chance);
+        self.schedule(key, Round::Refresh, now + period);
+    }
+
+    fn send_what_is_due(&mut self, now: Monotonic) -> Vec<Command> {
+        while let Some((due, round, key)) = self.waiting.first().copied().filter(|(due, ..)| *due <= now) {
+            self.waiting.remove(&(due, round, key));
+            self.ready.insert((round, due, key));
+        }
+        let mut commands = Vec::new();
+        while self.pace.is_open(now) {
+            let Some((round, _, key)) = self.ready.pop_first() else { break };
+            let Some(vip) = self.vips.get(&key) else { continue };
+            commands.push(Command::Send { key, mac: vip.mac, round });
+            self.pace.take();
+            match round {
+                Round::Defence => {
+                    self.defences.insert(key, Defence { due: None, not_before: now + DEFEND_INTERVAL });
+                }
+                Round::Taking(number) if number + 1 < ROUNDS => {
+                    self.schedule(key, Round::Taking(number + 1), now + ROUND_INTERVAL);
+                }
+                Round::Taking(_) | Round::Refresh => self.schedule_refresh(key, now),
+            }
+        }
+        commands
+    }
+}

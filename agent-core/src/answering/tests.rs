@@ -1,0 +1,50 @@
+use super::*;
+use FenceState::{HeldOver, Over, Valid};
+use LinkTrouble::{Down, Gone, NoCarrier, NotAttached, OtherMac};
+
+const OVER: Part = Part::Silent(Silence::Fence);
+
+fn link(trouble: LinkTrouble) -> Part {
+    Part::Silent(Silence::Link(trouble))
+}
+
+#[test]
+fn only_an_entry_that_is_answered_now_is_held() {
+    let table = [
+        ("all is well", Role::Held, Valid, None, Part::Held),
+        ("held over, it is answered", Role::Held, HeldOver, None, Part::Held),
+        ("the fence is over", Role::Held, Over, None, OVER),
+        ("the fence is over, and there is no carrier", Role::Held, Over, Some(NoCarrier), OVER),
+        ("no carrier", Role::Held, Valid, Some(NoCarrier), link(NoCarrier)),
+        ("no program", Role::Held, Valid, Some(NotAttached), link(NotAttached)),
+        ("no interface, held over", Role::Held, HeldOver, Some(Gone), link(Gone)),
+        ("an interface that is down", Role::Held, Valid, Some(Down), link(Down)),
+        ("another MAC", Role::Held, Valid, Some(OtherMac), link(OtherMac)),
+        ("a handover", Role::Handover, Valid, None, Part::Handover),
+        ("a handover has the successor's MAC", Role::Handover, Valid, Some(OtherMac), Part::Handover),
+        ("a handover without carrier", Role::Handover, Valid, Some(NoCarrier), link(NoCarrier)),
+        ("a handover, and the fence is over", Role::Handover, Over, Some(OtherMac), OVER),
+        ("another node's", Role::Foreign, Valid, None, Part::Foreign),
+        ("another node's, whatever is wrong here", Role::Foreign, Over, Some(NoCarrier), Part::Foreign),
+    ];
+    for (what, role, fence, trouble, expected) in table {
+        assert_eq!(Part::of(role, fence, trouble), expected, "{what}");
+    }
+}
+
+#[test]
+fn a_silent_entry_is_told_with_its_reason() {
+    let table = [
+        (Part::Held, ("held", true, None)),
+        (Part::Handover, ("handover", true, None)),
+        (OVER, ("silent", false, Some("the fence is over"))),
+        (link(NoCarrier), ("silent", false, Some("no carrier"))),
+        (Part::Foreign, ("foreign", false, None)),
+    ];
+    for (part, (role, answering, silent_because)) in table {
+        let expected =
+            serde_json::json!({"role": role, "answering": answering, "silent_because": silent_because});
+        assert_eq!(serde_json::to_value(part).expect("it serialises"), expected);
+        assert_eq!(part.is_ours(), role != "foreign");
+    }
+}

@@ -1,0 +1,21 @@
+use super::*;
+
+#[test]
+fn a_version_is_older_than_another_only_if_both_are_numbers() {
+    let rows = [
+        ("9", "10", true),
+        ("10", "9", false),
+        ("10", "10", false),
+        ("9", "", false),
+        ("", "9", false),
+        ("a9", "a10", false),
+        ("18446744073709551615", "18446744073709551616", false),
+    ];
+    for (version, known, expected) in rows {
+        assert_eq!(
+            Version::from(version).is_older_than(&known.into()),
+            expected,
+            "{version:?} and {known:?}"
+        );
+    }
+}

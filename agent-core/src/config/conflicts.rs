@@ -1,0 +1,50 @@
+//! The section `conflicts`.
+
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+
+use super::{
+    FaultKind, duration,
+    raw::RawConflicts,
+    values::{Validator, duration_of},
+};
+use crate::conflict::{Defend, Settings};
+
+/// Parses the quiet time that ends a conflict.
+pub fn conflict_quiet(text: &str) -> Result<Duration, FaultKind> {
+    const LEAST: Duration = Duration::from_secs(1);
+
+    duration_of(text, "conflicts.quiet", LEAST)
+}
+
+impl Validator<'_> {
+    pub(super) fn conflicts(&mut self, raw: &RawConflicts) -> Option<Settings> {
+        let words = "always, once, never";
+        let defend = self.word(raw.defend.as_ref(), "conflicts.defend", words, |word| match word {
+            "always" => Some(Defend::Always),
+            "once" => Some(Defend::Once),
+            "never" => Some(Defend::Never),
+            _ => None,
+        });
+        let quiet = self.optional(raw.quiet.as_ref(), conflict_quiet);
+        Some(Settings {
+            defend: defend?.unwrap_or(Settings::DEFAULT.defend),
+            quiet: quiet?.unwrap_or(Settings::DEFAULT.quiet),
+        })
+    }
+}
+
+pub(super) fn serialize<S: Serializer>(settings: &Settings, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Conflicts {
+        defend: &'static str,
+        quiet: String,
+    }
+    let defend = match settings.defend {
+        Defend::Always => "always",
+        Defend::Once => "once",
+        Defend::Never => "never",
+    };
+    Conflicts { defend, quiet: duration(settings.quiet) }.serialize(serializer)
+}

@@ -1,0 +1,75 @@
+//! The section `probe`.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use serde::{Serialize, Serializer};
+
+use super::{
+    FaultKind, duration,
+    raw::RawProbe,
+    values::{LONGEST, RATE_MOST, Validator},
+};
+use crate::probing::{Settings, Timing};
+
+const PROBES_MOST: u32 = 20;
+/// The word for the RFC's own times.
+const RFC_5227: &str = "rfc5227";
+
+/// Parses the time between two probes, or the word for the RFC's.
+pub fn probe_timing(text: &str) -> Result<Timing, FaultKind> {
+    const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(10);
+
+    if text == RFC_5227 {
+        return Ok(Timing::Rfc5227);
+    }
+    let interval = humantime::parse_duration(text).ok().filter(|interval| INTERVALS.contains(interval));
+    interval.map(Timing::Every).ok_or_else(|| FaultKind::ProbeInterval(text.to_owned()))
+}
+
+/// Returns the time between two probes for a held VIP; none for zero, which turns them off.
+pub fn probe_repeat(repeat: Duration) -> Result<Option<Duration>, FaultKind> {
+    const LEAST: Duration = Duration::from_secs(1);
+
+    if repeat.is_zero() {
+        return Ok(None);
+    }
+    let is_good = (LEAST..=LONGEST).contains(&repeat);
+    let fault = FaultKind::ProbeRepeat { value: repeat, least: LEAST, most: LONGEST };
+    if is_good { Ok(Some(repeat)) } else { Err(fault) }
+}
+
+impl Validator<'_> {
+    pub(super) fn probe(&mut self, raw: &RawProbe) -> Option<Settings> {
+        let Settings { count, timing, repeat, rate } = Settings::DEFAULT;
+        let count = self.number(raw.count.as_ref(), "probe.count", 0..=PROBES_MOST, count);
+        let timing = self.optional(raw.interval.as_ref(), probe_timing).map(|set| set.unwrap_or(timing));
+        let seconds = repeat.unwrap_or_default();
+        let repeat = self.duration(raw.repeat.as_ref(), "probe.repeat", Duration::ZERO, seconds);
+        let repeat = repeat.and_then(|repeat| match (probe_repeat(repeat), &raw.repeat) {
+            (Ok(repeat), _) => Some(repeat),
+            (Err(kind), Some(text)) => {
+                self.fault(text, kind);
+                None
+            }
+            (Err(_), None) => None,
+        });
+        let rate = self.number(raw.rate.as_ref(), "probe.rate", 1..=RATE_MOST, rate);
+        Some(Settings { count: count?, timing: timing?, repeat: repeat?, rate: rate? })
+    }
+}
+
+pub(super) fn serialize<S: Serializer>(settings: &Settings, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Probe {
+        count: u32,
+        interval: String,
+        repeat: String,
+        rate: u32,
+    }
+    let Settings { count, timing, repeat, rate } = *settings;
+    let interval = match timing {
+        Timing::Every(interval) => duration(interval),
+        Timing::Rfc5227 => RFC_5227.to_owned(),
+    };
+    Probe { count, interval, repeat: duration(repeat.unwrap_or_default()), rate }.serialize(serializer)
+}

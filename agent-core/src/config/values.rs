@@ -1,0 +1,394 @@
+//! Validates the file's values, and fills in the defaults.
+
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    ops::RangeInclusive,
+    str::FromStr,
+    time::Duration,
+};
+
+use globset::{GlobBuilder, GlobMatcher};
+use serde::Serialize;
+use vipward_common::{MacAddr, Policy};
+
+use super::{
+    Config, Fault, FaultKind, Shutdown, VipConfig, XdpMode,
+    raw::{At, RawConfig, RawFence, RawVip, Text},
+};
+use crate::heartbeat;
+
+const FENCE_DURATION: Duration = Duration::from_secs(3);
+const HEARTBEAT_LEAST: Duration = Duration::from_millis(250);
+const HEARTBEAT_MOST: Duration = Duration::from_secs(1);
+const HOLD_FOR: Duration = Duration::from_hours(1);
+/// The most frames a second that a section can ask for.
+pub(super) const RATE_MOST: u32 = 1_000_000;
+pub(super) const LONGEST: Duration = Duration::from_hours(30 * 24);
+const MILLISECOND: Duration = Duration::from_millis(1);
+/// `IFNAMSIZ` less the terminating zero.
+const NAME_BYTES: usize = 15;
+
+/// The name of one interface.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[serde(transparent)]
+pub struct InterfaceName(Box<str>);
+
+impl InterfaceName {
+    fn parse(name: &str) -> Result<Self, FaultKind> {
+        let fault = |reason| FaultKind::InterfaceName { name: name.to_owned(), reason };
+        if name.is_empty() {
+            Err(fault("it is empty"))
+        } else if name.len() > NAME_BYTES {
+            Err(fault("the kernel's names have 15 bytes at most"))
+        } else if name.contains(|c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control())
+            || name == "."
+            || name == ".."
+        {
+            Err(fault("the kernel's names have no slash, colon or space"))
+        } else {
+            Ok(Self(name.into()))
+        }
+    }
+
+    /// Returns the name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The name of an interface, or a glob over names.
+#[derive(Clone, Debug, Serialize)]
+#[serde(into = "String")]
+pub struct InterfacePattern {
+    text: Box<str>,
+    matcher: Option<Box<GlobMatcher>>,
+}
+
+impl InterfacePattern {
+    fn parse(text: &str) -> Result<Self, FaultKind> {
+        let fault = |reason: String| FaultKind::Pattern { pattern: text.to_owned(), reason };
+        if !text.contains(['*', '?', '[', ']', '{', '}', '\\']) {
+            return match InterfaceName::parse(text) {
+                Ok(name) => Ok(Self { text: name.0, matcher: None }),
+                Err(FaultKind::InterfaceName { reason, .. }) => Err(fault(reason.to_owned())),
+                Err(other) => Err(other),
+            };
+        }
+        if text.contains(['{', '}', '\\', '/']) {
+            return Err(fault("it has a character that no glob over interface names needs".to_owned()));
+        }
+        let glob = GlobBuilder::new(text).build().map_err(|error| fault(error.kind().to_string()))?;
+        Ok(Self { text: text.into(), matcher: Some(Box::new(glob.compile_matcher())) })
+    }
+
+    /// Returns a pattern for one name.
+    pub fn exactly(name: &str) -> Self {
+        Self { text: name.into(), matcher: None }
+    }
+
+    /// Returns whether the pattern covers an interface's name.
+    pub fn matches(&self, name: &str) -> bool {
+        self.matcher.as_ref().map_or(&*self.text == name, |matcher| matcher.is_match(name))
+    }
+
+    /// Returns the name, if it is no glob.
+    pub fn literal(&self) -> Option<&str> {
+        self.matcher.is_none().then_some(&*self.text)
+    }
+}
+
+impl FromStr for InterfacePattern {
+    type Err = FaultKind;
+
+    fn from_str(text: &str) -> Result<Self, FaultKind> {
+        Self::parse(text)
+    }
+}
+
+impl PartialEq for InterfacePattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for InterfacePattern {}
+
+impl From<InterfacePattern> for String {
+    fn from(pattern: InterfacePattern) -> Self {
+        pattern.text.into()
+    }
+}
+
+impl fmt::Display for InterfacePattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Collects faults, so that one run reports them all.
+pub(super) struct Validator<'a> {
+    faults: &'a mut Vec<Fault>,
+}
+
+/// Returns the configuration that `raw` describes. Adds its faults to `faults`.
+pub(super) fn validate(raw: RawConfig, host: &str, faults: &mut Vec<Fault>) -> Option<Config> {
+    let mut validator = Validator { faults };
+    let node = validator.node(raw.node.as_ref(), host);
+    let interfaces = validator.interfaces(raw.interfaces);
+    let vips = validator.vips(&raw.vips);
+    let peers = raw.peers.iter().map(|peer| validator.value(peer, mac)).collect::<Vec<_>>();
+    let xdp = validator.word(raw.xdp.as_ref(), "xdp", "auto, native, generic", |word| match word {
+        "auto" => Some(XdpMode::Auto),
+        "native" => Some(XdpMode::Native),
+        "generic" => Some(XdpMode::Generic),
+        _ => None,
+    });
+    let fence = validator.fence(&raw.fence);
+    let announce = validator.announce(&raw.announce);
+    let probe = validator.probe(&raw.probe);
+    let conflicts = validator.conflicts(&raw.conflicts);
+    let shutdown = validator.word(raw.shutdown.as_ref(), "shutdown", "keep, withdraw", |word| match word {
+        "keep" => Some(Shutdown::Keep),
+        "withdraw" => Some(Shutdown::Withdraw),
+        _ => None,
+    });
+    Some(Config {
+        node: node?,
+        interfaces: interfaces?,
+        vips: vips?,
+        peers: peers.into_iter().collect::<Option<_>>()?,
+        xdp: xdp?.unwrap_or_default(),
+        fence: fence?,
+        announce: announce?,
+        probe: probe?,
+        conflicts: conflicts?,
+        shutdown: shutdown?.unwrap_or_default(),
+    })
+}
+
+impl Validator<'_> {
+    pub(super) fn fault<T>(&mut self, text: &At<T>, kind: FaultKind) {
+        self.faults.push(Fault { place: text.place, kind });
+    }
+
+    fn value<T>(&mut self, text: &Text, parse: impl FnOnce(&str) -> Result<T, FaultKind>) -> Option<T> {
+        parse(text.value.trim()).map_err(|kind| self.fault(text, kind)).ok()
+    }
+
+    /// Parses an optional value. The outer `None` is a fault, the inner one a missing value.
+    #[expect(clippy::option_option, reason = "a wrong value differs from a missing one")]
+    pub(super) fn optional<T>(
+        &mut self,
+        text: Option<&Text>,
+        parse: impl FnOnce(&str) -> Result<T, FaultKind>,
+    ) -> Option<Option<T>> {
+        text.map_or(Some(None), |text| self.value(text, parse).map(Some))
+    }
+
+    #[expect(clippy::option_option, reason = "a wrong value differs from a missing one")]
+    pub(super) fn word<T>(
+        &mut self,
+        text: Option<&Text>,
+        key: &'static str,
+        known: &'static str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Option<Option<T>> {
+        self.optional(text, |word| {
+            parse(word).ok_or_else(|| FaultKind::Word { key, value: word.to_owned(), known })
+        })
+    }
+
+    fn node(&mut self, text: Option<&Text>, host: &str) -> Option<String> {
+        let node = self.optional(text, |node| match node {
+            "" => Err(FaultKind::EmptyNode),
+            node if node.contains(char::is_control) => Err(FaultKind::NodeName(node.to_owned())),
+            node => Ok(node.to_owned()),
+        })?;
+        Some(node.unwrap_or_else(|| host.to_owned()))
+    }
+
+    fn interfaces(&mut self, patterns: Option<At<Vec<Text>>>) -> Option<Vec<InterfacePattern>> {
+        let Some(patterns) = patterns else { return Some(Vec::new()) };
+        if patterns.value.is_empty() {
+            self.fault(&patterns, FaultKind::NoInterfaces);
+            return None;
+        }
+        let patterns: Vec<_> =
+            patterns.value.iter().map(|pattern| self.value(pattern, InterfacePattern::parse)).collect();
+        patterns.into_iter().collect()
+    }
+
+    fn vips(&mut self, raw: &At<Option<Vec<RawVip>>>) -> Option<Vec<VipConfig>> {
+        let Some(vips) = &raw.value else {
+            self.fault(raw, FaultKind::NoVips);
+            return None;
+        };
+        let mut first_lines = BTreeMap::new();
+        let mut found = Vec::with_capacity(vips.len());
+        for vip in vips {
+            found.push(self.vip(vip, &mut first_lines));
+        }
+        found.into_iter().collect()
+    }
+
+    fn vip(&mut self, raw: &RawVip, first_lines: &mut BTreeMap<Ipv4Addr, u32>) -> Option<VipConfig> {
+        let address = self.value(&raw.address, vip_address);
+        let interface = self.optional(raw.interface.as_ref(), InterfacePattern::parse);
+        let bind = self.optional(raw.bind.as_ref(), InterfaceName::parse);
+        let guarded_at = self.optional(raw.mac.as_ref(), mac);
+        let force = self.word(raw.force.as_ref(), "force", "true, false", |word| word.parse().ok());
+        let address = address?;
+        match first_lines.entry(address) {
+            Entry::Vacant(entry) => _ = entry.insert(raw.address.place.line),
+            Entry::Occupied(entry) => {
+                self.fault(&raw.address, FaultKind::Duplicate { address, first: *entry.get() });
+            }
+        }
+        if let (Some(_), Some(bind)) = (&raw.mac, &raw.bind) {
+            self.fault(bind, FaultKind::GuardedAndBound { address });
+        }
+        if let (Some(_), Some(force)) = (&raw.mac, &raw.force) {
+            self.fault(force, FaultKind::GuardedAndForced { address });
+        }
+        let force = force?.unwrap_or(false);
+        Some(VipConfig { address, interface: interface?, bind: bind?, mac: guarded_at?, force })
+    }
+
+    fn fence(&mut self, raw: &RawFence) -> Option<heartbeat::Settings> {
+        let duration = self.duration(raw.duration.as_ref(), "fence.duration", MILLISECOND, FENCE_DURATION);
+        let third = duration.unwrap_or(FENCE_DURATION).as_millis() / 3;
+        let third = u64::try_from(third).map_or(HEARTBEAT_MOST, Duration::from_millis);
+        let default = third.clamp(HEARTBEAT_LEAST, HEARTBEAT_MOST);
+        let heartbeat = self.duration(raw.heartbeat.as_ref(), "fence.heartbeat", MILLISECOND, default);
+        let policy = self.word(raw.policy.as_ref(), "fence.policy", "stop, hold", |word| match word {
+            "stop" => Some(Policy::Stop),
+            "hold" => Some(Policy::Hold),
+            _ => None,
+        });
+        let hold_for = self.duration(raw.hold_for.as_ref(), "fence.hold_for", Duration::ZERO, HOLD_FOR);
+        let settings = heartbeat::Settings {
+            duration: duration?,
+            heartbeat: heartbeat?,
+            policy: policy?.unwrap_or(Policy::Hold),
+            hold_for: hold_for?,
+        };
+        self.goes_together(raw, &settings).then_some(settings)
+    }
+
+    /// Checks that valid values fit together.
+    fn goes_together(&mut self, raw: &RawFence, settings: &heartbeat::Settings) -> bool {
+        let heartbeat::Settings { duration, heartbeat, policy, hold_for } = *settings;
+        let (text, kind) = if duration <= heartbeat * 2 {
+            (
+                raw.duration.as_ref().or(raw.heartbeat.as_ref()),
+                FaultKind::FenceShorterThanHeartbeat { duration, heartbeat },
+            )
+        } else if policy == Policy::Hold && hold_for.is_zero() {
+            (raw.hold_for.as_ref(), FaultKind::HoldForNothing)
+        } else {
+            return true;
+        };
+        self.fault(text.expect("invariant: the defaults go together"), kind);
+        false
+    }
+
+    pub(super) fn duration(
+        &mut self,
+        text: Option<&Text>,
+        key: &'static str,
+        least: Duration,
+        default: Duration,
+    ) -> Option<Duration> {
+        let duration = self.optional(text, |value| duration_of(value, key, least))?;
+        Some(duration.unwrap_or(default))
+    }
+
+    pub(super) fn number(
+        &mut self,
+        text: Option<&Text>,
+        key: &'static str,
+        range: RangeInclusive<u32>,
+        default: u32,
+    ) -> Option<u32> {
+        let number = self.optional(text, |value| {
+            let (least, most) = (*range.start(), *range.end());
+            let fault = || FaultKind::Number { key, value: value.to_owned(), least, most };
+            value.parse().ok().filter(|number| range.contains(number)).ok_or_else(fault)
+        })?;
+        Some(number.unwrap_or(default))
+    }
+}
+
+/// Parses a duration of at least `least`.
+pub(super) fn duration_of(text: &str, key: &'static str, least: Duration) -> Result<Duration, FaultKind> {
+    let duration = humantime::parse_duration(text).map_err(|error| FaultKind::Duration {
+        key,
+        value: text.to_owned(),
+        reason: error.to_string(),
+    })?;
+    if duration < least || duration > LONGEST {
+        return Err(FaultKind::DurationRange { key, value: duration, least, most: LONGEST });
+    }
+    Ok(duration)
+}
+
+fn vip_address(text: &str) -> Result<Ipv4Addr, FaultKind> {
+    let address = match text.parse::<IpAddr>() {
+        Ok(IpAddr::V4(address)) => address,
+        Ok(IpAddr::V6(_)) => return Err(FaultKind::Ipv6(text.to_owned())),
+        Err(_) => {
+            return Err(match text.split_once('/') {
+                Some((address, _)) if address.parse::<Ipv4Addr>().is_ok() => {
+                    FaultKind::Prefix(text.to_owned())
+                }
+                Some((address, _)) if address.parse::<Ipv6Addr>().is_ok() => FaultKind::Ipv6(text.to_owned()),
+                Some(_) | None => FaultKind::Address(text.to_owned()),
+            });
+        }
+    };
+    let never = if address.octets()[0] == 0 {
+        Some("in 0.0.0.0/8, which means this host")
+    } else if address.is_loopback() {
+        Some("a loopback address")
+    } else if address.is_multicast() {
+        Some("a multicast address")
+    } else if address.is_broadcast() || address.octets()[0] >= 240 {
+        Some("a broadcast or reserved address")
+    } else if address.is_link_local() {
+        Some("a link-local address")
+    } else {
+        None
+    };
+    match never {
+        Some(what) => Err(FaultKind::NeverAVip { address, what }),
+        None => Ok(address),
+    }
+}
+
+fn mac(text: &str) -> Result<MacAddr, FaultKind> {
+    let mut octets = [0; 6];
+    let mut parts = text.split([':', '-']);
+    for octet in &mut octets {
+        *octet = parts
+            .next()
+            .filter(|part| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_hexdigit()))
+            .and_then(|part| u8::from_str_radix(part, 16).ok())
+            .ok_or_else(|| FaultKind::Mac(text.to_owned()))?;
+    }
+    if parts.next().is_some() {
+        return Err(FaultKind::Mac(text.to_owned()));
+    }
+    let mac = MacAddr(octets);
+    let not_one = |what| Err(FaultKind::NotAnInterfacesMac { mac: text.to_owned(), what });
+    if mac == MacAddr::BROADCAST {
+        not_one("the broadcast address")
+    } else if mac.is_multicast() {
+        not_one("a multicast address")
+    } else if mac.is_zero() {
+        not_one("zero")
+    } else {
+        Ok(mac)
+    }
+}

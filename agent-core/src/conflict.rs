@@ -1,0 +1,272 @@
+//! Conflicts: other hosts' claims on a VIP, from the first to the last, and the VIP's defence
+//! (RFC 5227, 2.4).
+//!
+//! A conflict is one object, however many frames and hosts take part. What is remembered is
+//! bounded: a flood from ever new MACs costs no more than a few.
+//!
+//! In a cluster, claim objects say which peer has a VIP. A peer that announces a VIP by its claim
+//! object is in no conflict.
+
+mod case;
+mod types;
+mod waiting;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use vipward_common::{MacAddr, VipKey};
+
+pub use self::types::{
+    Command, Conflict, Counted, Defend, End, Event, Line, Offender, Right, Settings, Sight, What,
+};
+use self::{case::Case, waiting::Waiting};
+use super::{cluster::Epoch, time::Monotonic};
+
+#[cfg(test)]
+mod tests;
+
+/// Time between two summaries of one conflict.
+const SUMMARY: Duration = Duration::from_mins(1);
+/// Open conflicts with strangers, at most, and as many with peers. Neither flood hides the other.
+const MOST_CASES: usize = 4_096;
+/// Delay between a claim and the reading of the program's counts. Several hosts may have answered
+/// at once, and the program reports one.
+const COUNT_AFTER: Duration = Duration::from_millis(200);
+/// Least time between two readings of the counts.
+const COUNT_EVERY: Duration = Duration::from_secs(1);
+
+/// The open conflicts.
+#[derive(Debug)]
+pub struct Conflicts {
+    settings: Settings,
+    cases: BTreeMap<(VipKey, What), Case>,
+    /// Open conflicts with peers.
+    with_peers: usize,
+    /// Announcements by peers that wait for their claim objects.
+    waiting: Waiting,
+    /// Claims that found no room for a conflict.
+    caseless: u64,
+    caseless_due: Monotonic,
+    /// When the program's counts are to be read.
+    count_due: Option<Monotonic>,
+    counted: Monotonic,
+}
+
+impl Conflicts {
+    /// Begins without a conflict.
+    pub fn start(settings: &Settings, now: Monotonic) -> Self {
+        Self {
+            settings: *settings,
+            cases: BTreeMap::new(),
+            with_peers: 0,
+            waiting: Waiting::default(),
+            caseless: 0,
+            caseless_due: now,
+            count_due: None,
+            counted: now.saturating_sub(COUNT_EVERY),
+        }
+    }
+
+    /// Goes on with other settings.
+    pub fn configure(&mut self, settings: &Settings) {
+        self.settings = *settings;
+    }
+
+    /// Returns the open conflicts that are shown, by VIP.
+    pub fn shown(&self) -> impl Iterator<Item = &Conflict> {
+        self.cases.values().map(|case| &case.conflict).filter(|conflict| conflict.what.is_shown())
+    }
+
+    /// Returns the open conflict about a VIP, if it is shown.
+    pub fn about(&self, key: &VipKey) -> Option<&Conflict> {
+        let shown = self.cases.range((*key, What::FIRST_SHOWN)..=(*key, What::LAST_SHOWN));
+        shown.map(|(_, case)| &case.conflict).next()
+    }
+
+    /// Takes note of `event`. Returns what is to be done.
+    pub fn on_event(&mut self, event: Event, now: Monotonic) -> Vec<Command> {
+        let mut commands = Vec::new();
+        match event {
+            Event::Sighted(sight) => self.on_sight(&sight, now, &mut commands),
+            Event::Counted(counted) => self.on_counted(&counted, &mut commands),
+            Event::Recognised { ifindex, mac } => self.on_recognised(ifindex, mac, now, &mut commands),
+            Event::Free(key) => self.end_shown(&key, End::Free, &mut commands),
+            Event::Forgotten(key) => self.end_shown(&key, End::Forgotten, &mut commands),
+        }
+        commands
+    }
+
+    /// Returns what is due at `now`: summaries, ends, the reading of counts, and announcements that
+    /// waited for their claim objects in vain. `right` returns the right of a claim's sender now.
+    pub fn on_tick(&mut self, right: impl Fn(&Sight) -> Right, now: Monotonic) -> Vec<Command> {
+        let mut commands = Vec::new();
+        for sight in self.waiting.look(right, now) {
+            self.admit(&sight, now, &mut commands);
+        }
+        if self.count_due.is_some_and(|due| due <= now) {
+            self.count_due = None;
+            self.counted = now;
+            commands.push(Command::Count);
+        }
+        let quiet = self.settings.quiet;
+        let due = self.cases.iter().filter(|(_, case)| case.next_deadline(quiet) <= now);
+        for id in due.map(|(id, _)| *id).collect::<Vec<_>>() {
+            let Some(case) = self.cases.get_mut(&id) else { continue };
+            if case.over(quiet) <= now {
+                self.end(&id, End::Quiet, &mut commands);
+            } else {
+                commands.push(case.go_on(now));
+            }
+        }
+        if self.caseless > 0 && self.caseless_due <= now {
+            let times = std::mem::take(&mut self.caseless);
+            commands.push(Command::Report(Line::TooMany { times }));
+            self.caseless_due = now + SUMMARY;
+        }
+        commands
+    }
+
+    /// Returns when [`Conflicts::on_tick`] is wanted.
+    pub fn next_deadline(&self) -> Option<Monotonic> {
+        let caseless = (self.caseless > 0).then_some(self.caseless_due);
+        let quiet = self.settings.quiet;
+        let cases = self.cases.values().map(|case| case.next_deadline(quiet));
+        cases.chain(caseless).chain(self.count_due).chain(self.waiting.next_look()).min()
+    }
+
+    fn on_sight(&mut self, sight: &Sight, now: Monotonic, commands: &mut Vec<Command>) {
+        match judge(sight) {
+            Judgement::Legitimate => {}
+            Judgement::Conflict => self.admit(sight, now, commands),
+            Judgement::Unclear(_) if self.is_reported(sight) => self.admit(sight, now, commands),
+            Judgement::Unclear(epoch) => {
+                if !self.waiting.add(*sight, epoch, now) {
+                    self.count_caseless(sight, now);
+                }
+            }
+        }
+    }
+
+    /// Returns whether a line about the claim's sender has been reported in an open conflict.
+    fn is_reported(&self, sight: &Sight) -> bool {
+        self.cases.get(&(sight.key, sight.what)).is_some_and(|case| case.has_met(sight.mac))
+    }
+
+    fn count_caseless(&mut self, sight: &Sight, now: Monotonic) {
+        self.caseless = self.caseless.saturating_add(sight.times);
+        self.caseless_due = self.caseless_due.max(now);
+    }
+
+    /// Adds a claim to its conflict, which it may begin.
+    fn admit(&mut self, sight: &Sight, now: Monotonic, commands: &mut Vec<Command>) {
+        let Sight { key, what, mac, times, .. } = *sight;
+        // The new holder reports and defends what it knew before as another node's conflict.
+        if what.is_shown() && self.about(&key).is_some_and(|conflict| conflict.what != what) {
+            self.end_shown(&key, End::Turned, commands);
+        }
+        let is_new = !self.cases.contains_key(&(key, what));
+        let has_room = !is_new || self.has_room(what);
+        let is_defended = what == What::Held
+            && match self.settings.defend {
+                Defend::Always => true,
+                Defend::Once => is_new && has_room,
+                Defend::Never => false,
+            };
+        if is_defended {
+            commands.push(Command::Defend(key));
+        }
+        if !has_room {
+            self.count_caseless(sight, now);
+            return;
+        }
+        if is_new {
+            self.with_peers += usize::from(what.is_with_peer());
+        }
+        let case = self.cases.entry((key, what)).or_insert_with(|| Case::begin(sight, now));
+        let is_new_mac = case.on_sight(sight, now);
+        case.conflict.defences += u64::from(is_defended);
+        // Each loss of a VIP to a peer is as important as the first.
+        if is_new || what == What::Yielded {
+            case.reported = case.reported.saturating_add(times);
+            let conflict = case.conflict.clone();
+            commands.push(Command::Report(Line::Began { conflict, sight: *sight }));
+        } else if is_new_mac {
+            case.reported = case.reported.saturating_add(times);
+            commands.push(Command::Report(Line::NewOffender { conflict: case.conflict.clone(), mac }));
+        }
+        if what.is_shown() {
+            self.count_due.get_or_insert((now + COUNT_AFTER).max(self.counted + COUNT_EVERY));
+        }
+    }
+
+    fn has_room(&self, what: What) -> bool {
+        let open = if what.is_with_peer() { self.with_peers } else { self.cases.len() - self.with_peers };
+        open < MOST_CASES
+    }
+
+    /// Takes over what the program has counted of each VIP and MAC.
+    fn on_counted(&mut self, counted: &[Counted], commands: &mut Vec<Command>) {
+        for Counted { key, offender } in counted {
+            let Some(what) = self.about(key).map(|conflict| conflict.what) else { continue };
+            let Some(case) = self.cases.get_mut(&(*key, what)) else { continue };
+            if case.on_count(offender) {
+                let (conflict, mac) = (case.conflict.clone(), offender.mac);
+                commands.push(Command::Report(Line::NewOffender { conflict, mac }));
+            }
+        }
+    }
+
+    /// Takes a MAC that is a peer's out of the conflicts with strangers.
+    fn on_recognised(&mut self, ifindex: u32, mac: MacAddr, now: Monotonic, commands: &mut Vec<Command>) {
+        let concerned = self
+            .cases
+            .iter()
+            .filter(|((key, what), case)| key.ifindex == ifindex && what.is_shown() && case.has_met(mac));
+        for id in concerned.map(|(id, _)| *id).collect::<Vec<_>>() {
+            let Some(case) = self.cases.get_mut(&id) else { continue };
+            let Conflict { offenders, more, .. } = &mut case.conflict;
+            if offenders.len() > 1 || *more {
+                offenders.retain(|offender| offender.mac != mac);
+                commands.push(case.go_on(now));
+            } else {
+                self.end(&id, End::Recognised, commands);
+            }
+        }
+    }
+
+    fn end_shown(&mut self, key: &VipKey, why: End, commands: &mut Vec<Command>) {
+        if let Some(what) = self.about(key).map(|conflict| conflict.what) {
+            self.end(&(*key, what), why, commands);
+        }
+    }
+
+    fn end(&mut self, id: &(VipKey, What), why: End, commands: &mut Vec<Command>) {
+        if let Some(Case { conflict, .. }) = self.cases.remove(id) {
+            self.with_peers -= usize::from(conflict.what.is_with_peer());
+            commands.push(Command::Report(Line::Ended { conflict, why }));
+        }
+    }
+}
+
+/// The response to an ARP claim.
+enum Judgement {
+    /// A conflict begins, or goes on.
+    Conflict,
+    /// Nothing: the claim is by the rules.
+    Legitimate,
+    /// Nothing yet: the news of a move may be under way. The VIP's claim object is in this epoch.
+    Unclear(Epoch),
+}
+
+fn judge(sight: &Sight) -> Judgement {
+    match (sight.what, sight.right) {
+        (What::Held | What::Guarded | What::InUse | What::Sighted, _) | (_, Right::NoClaims) => {
+            Judgement::Conflict
+        }
+        (What::Contested | What::Moved | What::Yielded, Right::Given) => Judgement::Legitimate,
+        // While this node's fence is valid no other node can have the VIP.
+        (What::Contested, Right::NotGiven(_) | Right::Unknown(_)) => Judgement::Conflict,
+        (What::Moved | What::Yielded, Right::NotGiven(epoch) | Right::Unknown(epoch)) => {
+            Judgement::Unclear(epoch)
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Peers' announcements of VIPs that their claim objects do not give them, or not yet.
+//!
+//! A VIP that moves by the rules is announced as soon as its claim object is written, and other
+//! nodes read that object a moment later. So an announcement waits for the object, and becomes a
+//! conflict only when the object does not come.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use vipward_common::{MacAddr, VipKey};
+
+use super::{Right, Sight, What};
+use crate::{cluster::Epoch, time::Monotonic};
+
+/// Time between two looks at what waits. Two looks in a row without the claim object are a
+/// conflict.
+const LOOK: Duration = Duration::from_secs(30);
+/// Announcements that can wait at one time: one for each VIP, by the default of `--max-vips`.
+const MOST: usize = 65_536;
+
+#[derive(Debug)]
+struct Waiter {
+    sight: Sight,
+    /// The epoch of the VIP's claim object when the announcement was heard.
+    epoch: Epoch,
+    /// Whether the last look has found it without a claim object.
+    looked_at: bool,
+}
+
+/// The announcements that wait.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    waiters: BTreeMap<(VipKey, What, MacAddr), Waiter>,
+    next_look: Option<Monotonic>,
+}
+
+impl Waiting {
+    /// Adds an announcement. Returns false when there is no room for it.
+    pub(super) fn add(&mut self, sight: Sight, epoch: Epoch, now: Monotonic) -> bool {
+        let key = (sight.key, sight.what, sight.mac);
+        if let Some(waiter) = self.waiters.get_mut(&key) {
+            waiter.sight.times = waiter.sight.times.saturating_add(sight.times);
+            return true;
+        }
+        if self.waiters.len() >= MOST {
+            return false;
+        }
+        self.waiters.insert(key, Waiter { sight, epoch, looked_at: false });
+        self.next_look.get_or_insert(now + LOOK);
+        true
+    }
+
+    /// Returns the announcements that have waited in vain, and forgets those that a claim object
+    /// explains.
+    pub(super) fn look(&mut self, right: impl Fn(&Sight) -> Right, now: Monotonic) -> Vec<Sight> {
+        let mut in_vain = Vec::new();
+        if self.next_look.is_none_or(|next| now < next) {
+            return in_vain;
+        }
+        self.waiters.retain(|_, waiter| match right(&waiter.sight) {
+            Right::Given => false,
+            // The VIP has moved since: the peer may have had it in between. If it goes on, it
+            // waits anew.
+            Right::NotGiven(epoch) | Right::Unknown(epoch) if epoch != waiter.epoch => false,
+            // When claim objects can be read again, their news takes a while.
+            Right::Unknown(_) => {
+                waiter.looked_at = false;
+                true
+            }
+            Right::NotGiven(_) if !waiter.looked_at => {
+                waiter.looked_at = true;
+                true
+            }
+            Right::NotGiven(_) | Right::NoClaims => {
+                in_vain.push(waiter.sight);
+                false
+            }
+        });
+        self.next_look = (!self.waiters.is_empty()).then(|| now + LOOK);
+        in_vain
+    }
+
+    /// Returns when [`Waiting::look`] is wanted.
+    pub(super) fn next_look(&self) -> Option<Monotonic> {
+        self.next_look
+    }
+}

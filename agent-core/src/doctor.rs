@@ -1,0 +1,146 @@
+//! `vipward doctor`: judges the fitness of a host from facts, check by check, with remedies.
+//!
+//! A check is green only if its fact was read and is good. It is unknown if its fact could not be
+//! read.
+
+mod addresses;
+mod facts;
+mod links;
+mod machine;
+mod plane;
+mod surroundings;
+
+#[cfg(test)]
+mod tests;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+pub use self::facts::{
+    Agent, Bound, Conf, Facts, Heartbeat, Machine, Neighbours, Nic, PinDir, Process, TcProgram,
+};
+use crate::pinned::{Fact, Unread};
+
+/// The result of a check.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// The fact is as it should be.
+    Green,
+    /// It works, but something may go wrong.
+    Yellow,
+    /// It does not work.
+    Red,
+    /// The fact could not be read.
+    Unknown,
+    /// It does not matter on this host.
+    NotApplicable,
+}
+
+impl State {
+    /// All states, in the order of a summary.
+    pub const ALL: [Self; 5] = [Self::Red, Self::Yellow, Self::Unknown, Self::Green, Self::NotApplicable];
+
+    /// Returns the name for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Green => "green",
+            Self::Yellow => "yellow",
+            Self::Red => "red",
+            Self::Unknown => "unknown",
+            Self::NotApplicable => "n/a",
+        }
+    }
+}
+
+/// A check.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+pub struct Check {
+    /// The name of the check: the first column of [DOCTOR.md](DOCTOR.md#the-checks).
+    pub check: &'static str,
+    /// The interface that it is about, or `null` when it is about the host.
+    pub interface: Option<String>,
+    /// The result.
+    pub state: State,
+    /// What was found, or why it is `unknown`.
+    pub found: String,
+    /// What to do about it, or `null` when there is nothing to do: it is `green` or
+    /// `not-applicable`, or `unknown` for another reason than missing rights.
+    pub remedy: Option<String>,
+}
+
+impl Check {
+    fn new(check: &'static str, state: State, found: impl Into<String>, remedy: Option<String>) -> Self {
+        Self { check, interface: None, state, found: found.into(), remedy }
+    }
+
+    fn green(check: &'static str, found: impl Into<String>) -> Self {
+        Self::new(check, State::Green, found, None)
+    }
+
+    fn yellow(check: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::new(check, State::Yellow, found, Some(remedy.into()))
+    }
+
+    fn red(check: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::new(check, State::Red, found, Some(remedy.into()))
+    }
+
+    fn unknown(check: &'static str, unread: &Unread) -> Self {
+        let remedy = unread.denied.then(|| "run it as root (sudo vipward doctor)".to_owned());
+        Self::new(check, State::Unknown, unread.reason.clone(), remedy)
+    }
+
+    fn not_applicable(check: &'static str, why: impl Into<String>) -> Self {
+        Self::new(check, State::NotApplicable, why, None)
+    }
+
+    fn on(mut self, interface: &str) -> Self {
+        self.interface = Some(interface.to_owned());
+        self
+    }
+}
+
+/// Returns the result of `check` on a fact, or unknown when the fact could not be read.
+fn known<T>(name: &'static str, fact: &Fact<T>, check: impl FnOnce(&T) -> Check) -> Check {
+    match fact {
+        Ok(fact) => check(fact),
+        Err(unread) => Check::unknown(name, unread),
+    }
+}
+
+/// The remedy when processes are out of sight.
+const SEE_ALL: &str =
+    "run the doctor on the node itself (sudo vipward doctor), or in a Pod with hostPID: true";
+
+/// Returns the result of `check` for a process that is not among those seen, or unknown unless
+/// every process was seen.
+fn absent(name: &'static str, facts: &Facts, check: impl FnOnce() -> Check) -> Check {
+    known(name, &facts.sees_all_processes, |all| {
+        if *all {
+            return check();
+        }
+        let found = "none is seen in this PID namespace (a container's), and what runs outside of it is not";
+        Check::new(name, State::Unknown, found, Some(SEE_ALL.to_owned()))
+    })
+}
+
+/// Returns every check, those of the host first.
+pub fn examine(facts: &Facts) -> Vec<Check> {
+    let mut checks = machine::checks(facts);
+    checks.extend(plane::checks(facts));
+    checks.extend(links::checks(facts));
+    checks.extend(addresses::checks(facts));
+    checks.extend(surroundings::checks(facts));
+    checks
+}
+
+/// Returns whether the host passes: no check is red. With `strict`, none is yellow or unknown
+/// either.
+pub fn passes(checks: &[Check], strict: bool) -> bool {
+    checks.iter().all(|check| match check.state {
+        State::Green | State::NotApplicable => true,
+        State::Yellow | State::Unknown => !strict,
+        State::Red => false,
+    })
+}

@@ -1,0 +1,186 @@
+//! The facts about a host that the checks judge.
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use ipnet::Ipv4Net;
+
+use crate::{
+    config::InterfacePattern,
+    net::NetView,
+    pinned::{Fact, Plane},
+};
+
+/// The facts about a host.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// The machine and this process.
+    pub machine: Machine,
+    /// The pin directory.
+    pub dir: PathBuf,
+    /// The state of that directory.
+    pub pin_dir: Fact<PinDir>,
+    /// The agent that uses it.
+    pub agent: Fact<Agent>,
+    /// The pinned state in it, or none when nothing is pinned.
+    pub plane: Fact<Option<Plane>>,
+    /// The heartbeat of the agent. It only matters while the fence is valid.
+    pub heartbeat: Heartbeat,
+    /// The interfaces to examine; if empty, those that an agent would attach to.
+    pub wanted: Vec<InterfacePattern>,
+    /// Interfaces, addresses and routes.
+    pub network: Fact<NetView>,
+    /// The IPv4 addresses with their labels.
+    pub bound: Fact<Vec<Bound>>,
+    /// Details of each interface, by ifindex.
+    pub nics: BTreeMap<u32, Nic>,
+    /// The settings in `net.ipv4.conf`, by interface name and for `all`.
+    pub conf: BTreeMap<String, Fact<Conf>>,
+    /// The kernel's neighbour table.
+    pub neighbours: Fact<Neighbours>,
+    /// The processes of this network namespace, as far as `/proc` shows them.
+    pub processes: Fact<Vec<Process>>,
+    /// Whether `/proc` shows every process of the machine, rather than those of a PID namespace.
+    pub sees_all_processes: Fact<bool>,
+}
+
+/// The machine, and the rights of this process.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// The kernel release, as `uname -r` prints it.
+    pub release: Fact<String>,
+    /// A feature that the kernel lacks, in words; none when it has all that is needed.
+    pub lacks: Option<String>,
+    /// Whether the kernel has type information.
+    pub btf: Fact<bool>,
+    /// The capabilities that this process lacks.
+    pub missing_here: Fact<Vec<String>>,
+    /// The capabilities that the agent lacks, or none when no agent is seen.
+    pub missing_in_agent: Option<Fact<Vec<String>>>,
+    /// `RLIMIT_MEMLOCK` in bytes.
+    pub memlock_bytes: Fact<u64>,
+    /// Whether BPF memory counts against that limit on this kernel.
+    pub memlock_counts: bool,
+    /// `kernel.unprivileged_bpf_disabled`.
+    pub unprivileged_bpf_disabled: Fact<u8>,
+    /// The clock source in use.
+    pub clock_source: Fact<String>,
+}
+
+/// The pin directory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PinDir {
+    /// The nearest directory that exists, which is itself if it exists.
+    pub at: PathBuf,
+    /// Whether it exists.
+    pub exists: bool,
+    /// Whether it is, or would be, on a bpffs.
+    pub on_bpffs: bool,
+    /// Its owner.
+    pub owner: u32,
+    /// Its permissions.
+    pub mode: u32,
+    /// The user who examines it.
+    pub user: u32,
+}
+
+/// The user of the pin directory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Agent {
+    /// An agent runs. Its process id is there when it can be seen.
+    Runs(Option<u32>),
+    /// No agent runs.
+    None,
+}
+
+/// The heartbeat of an agent, by how its fence moved while it was watched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Heartbeat {
+    /// The agent moved the fence.
+    Seen {
+        /// The time from then until the new deadline, which is how long a heartbeat is good for.
+        good_for: Duration,
+    },
+    /// The fence did not move.
+    Missed {
+        /// The time for which it was watched.
+        watched: Duration,
+    },
+}
+
+/// An address on an interface.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Bound {
+    /// ifindex.
+    pub ifindex: u32,
+    /// The address, with its prefix length.
+    pub net: Ipv4Net,
+    /// `IFA_LABEL`.
+    pub label: String,
+}
+
+/// Details of an interface.
+#[derive(Clone, Debug)]
+pub struct Nic {
+    /// The driver's name.
+    pub driver: Fact<String>,
+    /// Whether the driver has native XDP.
+    pub native: Fact<bool>,
+    /// Whether it takes VLAN tags off frames before XDP sees them.
+    pub vlan_offload: Fact<bool>,
+    /// Generic receive offload.
+    pub gro: Fact<bool>,
+    /// The largest packet, in bytes.
+    pub mtu_bytes: Fact<u32>,
+    /// The interface below it (of a VLAN or macvlan), or the other end of a veth.
+    pub lower: Option<u32>,
+    /// Whether that is in another network namespace.
+    pub lower_elsewhere: bool,
+    /// BPF programs of traffic control.
+    pub tc: Fact<Vec<TcProgram>>,
+    /// The names of the XDP programs on it, by id, as far as they could be looked up.
+    pub xdp_names: BTreeMap<u32, String>,
+}
+
+/// A BPF program of traffic control: of a classifier, or attached by tcx.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TcProgram {
+    /// Its id.
+    pub id: u32,
+    /// Its name, where it could be looked up.
+    pub name: Option<String>,
+    /// Whether it is on ingress rather than egress.
+    pub ingress: bool,
+}
+
+/// The `net.ipv4.conf` settings that matter to VIPs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Conf {
+    /// `arp_ignore`
+    pub arp_ignore: u8,
+    /// `arp_announce`
+    pub arp_announce: u8,
+    /// `rp_filter`
+    pub rp_filter: u8,
+}
+
+/// The kernel's neighbour table, which all network namespaces share.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Neighbours {
+    /// `gc_thresh1` to `gc_thresh3`.
+    pub limits: [u32; 3],
+    /// Entries now.
+    pub entries: u32,
+    /// The number of times that an entry found no room since the machine started.
+    pub overflows: u64,
+}
+
+/// A process.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Process {
+    /// Its id.
+    pub pid: u32,
+    /// Its name, as `/proc/PID/comm` has it.
+    pub name: String,
+    /// The last part of the path that it was started with.
+    pub program: String,
+}

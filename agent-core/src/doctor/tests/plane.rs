@@ -1,0 +1,366 @@
+use vipward_common::{MAX_PEERS, MacAddr, Policy};
+
+use super::*;
+use State::{Green, NotApplicable, Red, Unknown, Yellow};
+
+#[test]
+fn the_pin_directory_is_on_a_bpffs() {
+    assert_rows(
+        None,
+        &[
+            ("a bpffs", |_| {}, "bpffs", Green, &["/sys/fs/bpf/vipward is on a bpffs", "mode 700"], &[]),
+            (
+                "not made yet",
+                |it| it.pin_dir.as_mut().expect("read").exists = false,
+                "bpffs",
+                Green,
+                &["does not exist yet"],
+                &[],
+            ),
+            (
+                "no bpffs at its usual place",
+                |it| it.pin_dir.as_mut().expect("read").on_bpffs = false,
+                "bpffs",
+                Red,
+                &["no bpffs is mounted on /sys/fs/bpf"],
+                &["mount -t bpf bpf /sys/fs/bpf"],
+            ),
+            (
+                "a directory elsewhere",
+                |it| {
+                    it.dir = PathBuf::from("/run/vipward/pins");
+                    let dir = it.pin_dir.as_mut().expect("read");
+                    dir.on_bpffs = false;
+                    dir.at = PathBuf::from("/run");
+                },
+                "bpffs",
+                Red,
+                &["/run/vipward/pins is not on a bpffs"],
+                &["--pin-dir", "mount -t bpf bpf /run"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn the_pin_directory_belongs_to_the_agents_user_alone() {
+    assert_rows(
+        None,
+        &[
+            (
+                "others may write it",
+                |it| it.pin_dir.as_mut().expect("read").mode = 0o770,
+                "bpffs",
+                Red,
+                &["mode 770", "take the pins away"],
+                &["chmod 0700 /sys/fs/bpf/vipward"],
+            ),
+            (
+                "another user's, and no agent",
+                |it| {
+                    it.agent = Ok(Agent::None);
+                    it.pin_dir.as_mut().expect("read").owner = 1_000;
+                },
+                "bpffs",
+                Yellow,
+                &["belongs to user 1000"],
+                &["start the agent as user 1000", "chown 0 "],
+            ),
+            (
+                "another user's, whose agent runs",
+                |it| it.pin_dir.as_mut().expect("read").owner = 1_000,
+                "bpffs",
+                Green,
+                &["owner 1000"],
+                &[],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn an_agent_runs() {
+    assert_rows(
+        None,
+        &[
+            ("an agent", |_| {}, "agent", Green, &["pid 4711"], &[]),
+            (
+                "an agent in another pid namespace",
+                |it| it.agent = Ok(Agent::Runs(None)),
+                "agent",
+                Green,
+                &["an agent runs"],
+                &[],
+            ),
+            (
+                "no agent, and pins",
+                |it| it.agent = Ok(Agent::None),
+                "agent",
+                Yellow,
+                &["on its own"],
+                &["start it again", "journalctl"],
+            ),
+            (
+                "no agent, and no pins",
+                |it| (it.agent, it.plane) = (Ok(Agent::None), Ok(None)),
+                "agent",
+                Yellow,
+                &["nothing is pinned"],
+                &["vipward agent --config"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn all_pins_are_there() {
+    assert_rows(
+        None,
+        &[
+            ("all pins", |_| {}, "pins", Green, &["all maps and 1 link "], &[]),
+            (
+                "two pins missing",
+                |it| it.pinned().missing = vec!["vips_v4", "events"],
+                "pins",
+                Red,
+                &["vips_v4, events", "missing"],
+                &["start the agent again"],
+            ),
+            (
+                "an agent without pins",
+                |it| it.plane = Ok(None),
+                "pins",
+                Red,
+                &["an agent runs, and nothing is pinned"],
+                &["start it again"],
+            ),
+            (
+                "neither",
+                |it| (it.agent, it.plane) = (Ok(Agent::None), Ok(None)),
+                "pins",
+                NotApplicable,
+                &["nothing is pinned"],
+                &[],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_valid_fence_tells_the_last_heartbeat() {
+    assert_rows(
+        None,
+        &[
+            (
+                "moved",
+                |_| {},
+                "fence",
+                Green,
+                &["the last heartbeat was 400ms ago; valid for another 3s"],
+                &[],
+            ),
+            (
+                "moved just before the first look, as the next one showed",
+                |it| {
+                    it.heartbeat = Heartbeat::Seen { good_for: Duration::from_millis(2_950) };
+                    it.contents().now_ns += 1;
+                },
+                "fence",
+                Green,
+                &["the last heartbeat was 0s ago; valid for another 2s 900ms"],
+                &[],
+            ),
+            (
+                "not moved",
+                |it| {
+                    it.heartbeat = Heartbeat::Missed { watched: Duration::from_millis(3_004) };
+                    it.contents().fence.deadline_ns += 54 * SECOND;
+                },
+                "fence",
+                Yellow,
+                &["not moved while it was watched for 3s; valid for another 57s"],
+                &["hangs", "its log", "/livez", "more seldom than every 3s is as it should be"],
+            ),
+            ("nothing pinned", |it| it.plane = Ok(None), "fence", NotApplicable, &[], &[]),
+            (
+                "another layout",
+                |it| it.pinned().contents = Err(unread("layout 9")),
+                "fence",
+                Unknown,
+                &["layout 9"],
+                &[],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_fence_that_has_lapsed_tells_since_when() {
+    assert_rows(
+        None,
+        &[
+            (
+                "held over",
+                |it| {
+                    it.hold_over(&[]);
+                    it.contents().fence.session = 0;
+                },
+                "fence",
+                Yellow,
+                &["passed 12s 300ms ago", "goes on for 59m 48s"],
+                &["start the agent again"],
+            ),
+            (
+                "held over for long enough",
+                |it| {
+                    it.contents().pass_hold();
+                    it.contents().now_ns += 100 * SECOND;
+                },
+                "fence",
+                Red,
+                &["over since 1m 40s", "1 of this node's VIPs not answered"],
+                &["start the agent again"],
+            ),
+            (
+                "stopped",
+                |it| {
+                    it.contents().fence.policy = Policy::Stop;
+                    it.contents().pass_deadline();
+                    it.contents().now_ns += 5 * SECOND;
+                },
+                "fence",
+                Red,
+                &["over since 5s"],
+                &["cannot renew"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_fence_that_is_held_over_without_a_peer_is_red_in_a_cluster() {
+    assert_rows(
+        None,
+        &[
+            (
+                "held over in a cluster, and the agent runs",
+                |it| it.hold_over(&[2]),
+                "fence",
+                Yellow,
+                &["passed 12s 300ms ago", "goes on for 59m 48s"],
+                &["the agent runs", "let it reach the API server", "its log"],
+            ),
+            (
+                "held over in a cluster, without an agent",
+                |it| {
+                    it.hold_over(&[2]);
+                    it.agent = Ok(Agent::None);
+                },
+                "fence",
+                Yellow,
+                &["held over"],
+                &["start the agent again"],
+            ),
+            (
+                "held over in a cluster, with no peer",
+                |it| it.hold_over(&[]),
+                "fence",
+                Red,
+                &[
+                    "goes on for 59m 48s",
+                    "1 VIPs on eth0",
+                    "no peer",
+                    "gives way to nobody",
+                    "two may answer",
+                ],
+                &["let the agent reach the API server", "vipward who-has ADDRESS", "vipward unload"],
+            ),
+            (
+                "held over in a cluster, with peers on another interface only",
+                |it| it.hold_over(&[3]),
+                "fence",
+                Red,
+                &["1 VIPs on eth0"],
+                &["vipward unload"],
+            ),
+            (
+                "held over in a cluster, with no peer where nothing is answered",
+                |it| {
+                    it.hold_over(&[2]);
+                    it.contents().entries[1].key.ifindex = 3;
+                },
+                "fence",
+                Yellow,
+                &["held over"],
+                &[],
+            ),
+            (
+                "held over without peers, standalone",
+                |it| {
+                    it.hold_over(&[]);
+                    it.contents().fence.session = 0;
+                },
+                "fence",
+                Yellow,
+                &["held over"],
+                &["start the agent again"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn full_maps_and_lost_events_are_found() {
+    assert_rows(
+        None,
+        &[
+            ("room", |_| {}, "map-fill", Green, &["vips_v4 2 of 65536", "peers 1 of 16384"], &[]),
+            (
+                "little room",
+                |it| {
+                    let contents = it.contents();
+                    contents.max_vips = 10;
+                    contents.entries = vec![contents.entries[0]; 8];
+                },
+                "map-fill",
+                Yellow,
+                &["vips_v4 is nearly full", "8 of 10"],
+                &["--max-vips"],
+            ),
+            (
+                "no room",
+                |it| it.contents().max_vips = 2,
+                "map-fill",
+                Red,
+                &["vips_v4 is full", "2 of 2"],
+                &["--max-vips"],
+            ),
+            (
+                "no room for peers",
+                |it| {
+                    let mac = |ifindex: u32| {
+                        let [_, _, high, low] = ifindex.to_be_bytes();
+                        MacAddr([2, 0, 0, 1, high, low])
+                    };
+                    it.contents().peers =
+                        (0..MAX_PEERS).map(|number| (2 + number % 2, mac(number))).collect();
+                },
+                "map-fill",
+                Red,
+                &["peers is full"],
+                &["interfaces"],
+            ),
+            ("nothing pinned: no fill", |it| it.plane = Ok(None), "map-fill", NotApplicable, &[], &[]),
+            ("all events read", |_| {}, "events-lost", Green, &["none"], &[]),
+            (
+                "events lost",
+                |it| it.contents().counters.events_lost = 7,
+                "events-lost",
+                Yellow,
+                &["7 events"],
+                &["CPU time", "floods"],
+            ),
+            ("nothing pinned: no events", |it| it.plane = Ok(None), "events-lost", NotApplicable, &[], &[]),
+        ],
+    );
+}

@@ -1,0 +1,260 @@
+//! The steps that the API server knows about: from the Service to the holder's life.
+
+use std::net::Ipv4Addr;
+
+use super::{Cluster, LeaseSeen, Link, Step, Verdict, host::explain_on};
+use crate::{
+    cluster::{ClaimState, Epoch, Holder, LeaseRecord, NodeRecord},
+    ownership::{Demand, Disqualified, NodeFacts, eligibility},
+    services::Mention,
+};
+
+/// Returns the steps. `answering` lists the strangers that answer for the address on the segment.
+pub(super) fn steps(cluster: &Cluster, vip: Ipv4Addr, answering: &[String]) -> Vec<Step> {
+    let mut steps =
+        vec![service(cluster), address(cluster), candidates(cluster, vip), claim(cluster, answering)];
+    if let Some(holder) = cluster.claim.as_ref().and_then(|claim| claim.state.holder()) {
+        steps.push(session(cluster, holder));
+    }
+    steps
+}
+
+fn service(cluster: &Cluster) -> Step {
+    let mentions = &cluster.account.mentions;
+    let is_served = |mention: &&Mention| mention.unserved.is_none() && mention.place.is_some();
+    let served: Vec<_> = mentions.iter().filter(is_served).collect();
+    let unserved = mentions.iter().filter_map(|mention| Some((mention, mention.unserved.as_ref()?)));
+    let left_alone: Vec<_> = unserved
+        .clone()
+        .map(|(mention, why)| format!("{} is not served: {}", mention.service, why.why))
+        .collect();
+    let problems = mentions.iter().flat_map(|mention| {
+        mention.problems.iter().map(move |problem| format!("{}: {problem}", mention.service))
+    });
+    let problems: Vec<_> = problems.collect();
+    if !served.is_empty() {
+        let names = served.iter().map(|mention| mention.service.to_string()).collect::<Vec<_>>().join(", ");
+        let details = problems.iter().cloned().chain(left_alone).collect();
+        return if problems.is_empty() {
+            Step::good(Link::Service, format!("wanted by {names}")).with(details)
+        } else {
+            Step::doubtful(Link::Service, format!("wanted by {names}"), "see what is wrong with the Services")
+                .with(details)
+        };
+    }
+    if let Some((mention, why)) = unserved.clone().next() {
+        let says = format!("Service {} names it, and is not served: {}", mention.service, why.why);
+        // The first of them is what is said.
+        return Step::broken(Link::Service, says, why.remedy.clone())
+            .with(left_alone.into_iter().skip(1).collect());
+    }
+    if let Some(problem) = problems.first() {
+        let remedy = "put right what the Service says";
+        return Step::broken(Link::Service, problem.clone(), remedy).with(problems[1..].to_vec());
+    }
+    let left = if cluster.claim.is_some() { "; its VirtualIP is a leftover, or about to go" } else { "" };
+    Step::broken(
+        Link::Service,
+        format!("no Service of type LoadBalancer names it{left}"),
+        "annotate the Service with vipward.io/addresses, or have an address manager write its status",
+    )
+}
+
+fn address(cluster: &Cluster) -> Step {
+    let account = &cluster.account;
+    if let Some(refusal) = &account.refusal {
+        // The reason says what to do.
+        return Step::broken(
+            Link::Address,
+            format!("it is not announced: {refusal}"),
+            "give the Service another address",
+        );
+    }
+    let places = account.mentions.iter().filter(|mention| mention.unserved.is_none());
+    let places: Vec<_> =
+        places.filter_map(|mention| Some(format!("{} of {}", mention.place?, mention.service))).collect();
+    if places.is_empty() {
+        return Step::unseen(Link::Address, "no Service that is served names it");
+    }
+    Step::good(Link::Address, format!("from {}", places.join(", ")))
+}
+
+/// Returns whether a node can hold the address, as the agents decide it, and what speaks against
+/// it. A node counts as dead only when its Lease was seen not to be renewed.
+fn standing(
+    cluster: &Cluster,
+    demand: &Demand,
+    vip: Ipv4Addr,
+    node: &NodeRecord,
+) -> Result<Option<Disqualified>, Disqualified> {
+    let lease = cluster.leases.get(&node.name);
+    let record = lease.map(|lease| &lease.record);
+    let facts = NodeFacts {
+        exists: true,
+        session: record.and_then(LeaseRecord::live_session),
+        alive: !lease.is_some_and(LeaseSeen::is_silent),
+        leaving: record.is_some_and(|record| record.leaving),
+        links: record.map(|record| record.links.as_slice()).unwrap_or_default(),
+        node: Some(node),
+    };
+    eligibility(&facts, vip, demand, cluster.honour_exclude_label).map(|able| able.soft)
+}
+
+fn candidates(cluster: &Cluster, vip: Ipv4Addr) -> Step {
+    let Some(demand) = &cluster.account.demand else {
+        return Step::unseen(Link::Candidates, "nobody may hold what no Service wants");
+    };
+    let nodes = cluster.nodes.iter();
+    let all: Vec<_> = nodes.map(|(name, node)| (name, standing(cluster, demand, vip, node))).collect();
+    let details = all.iter().map(|(name, found)| match found {
+        Ok(None) => format!("{name}: can hold it"),
+        Ok(Some(soft)) => format!("{name}: can hold it, but {soft}"),
+        Err(why) => format!("{name}: {why}"),
+    });
+    let details: Vec<_> = details.collect();
+    let able = all.iter().filter(|(_, found)| found.is_ok()).count();
+    if able > 0 {
+        return Step::good(Link::Candidates, format!("{able} of {} nodes can hold it", all.len()))
+            .with(details);
+    }
+    if all.is_empty() {
+        return Step::broken(Link::Candidates, "there is no Node", "look at `kubectl get nodes`");
+    }
+    let first = all.iter().find_map(|(_, found)| found.as_ref().err());
+    let remedy = first.map_or("", remedy);
+    Step::broken(Link::Candidates, format!("none of {} nodes can hold it", all.len()), remedy).with(details)
+}
+
+/// Returns what to do about a node that cannot hold a VIP.
+const fn remedy(why: &Disqualified) -> &'static str {
+    match why {
+        Disqualified::NoAgent => {
+            "run the agent there: see the DaemonSet's Pods (kubectl -n vipward-system get pods -o wide) and their logs"
+        }
+        Disqualified::Silent => "see whether the agent runs and reaches the API server: its Pod and its log",
+        Disqualified::NoInterface => {
+            "give a node an interface with an address in the VIP's subnet, or choose an address of a subnet that there is"
+        }
+        Disqualified::InterfaceNotNamed { .. } => "change or remove the annotation vipward.io/interface",
+        Disqualified::NoCarrier { .. } => "look at the cable, the switch port and the interface (ip link)",
+        Disqualified::NoNode => "the agent's --node-name must be the name of a Node object",
+        Disqualified::Excluded => "remove the label, or start the agents with --ignore-exclude-label",
+        Disqualified::OutOfService => "remove the taint when the node is well again",
+        Disqualified::NetworkUnavailable => "look at the node's network plugin",
+        Disqualified::NoLocalEndpoint => {
+            "run a ready pod of the Service on a node, or set externalTrafficPolicy: Cluster"
+        }
+        Disqualified::NotSelected => "change or remove the annotation vipward.io/nodes",
+        Disqualified::NewMac | Disqualified::Leaving => "wait: it is over in seconds",
+        Disqualified::NotReady => "look at the node (kubectl describe node)",
+        Disqualified::Cordoned => "uncordon a node",
+    }
+}
+
+fn claim(cluster: &Cluster, answering: &[String]) -> Step {
+    let is_forced = cluster.account.demand.as_ref().is_none_or(|demand| demand.force);
+    // Only what has had no holder yet waits until its address is free.
+    let is_new =
+        cluster.claim.as_ref().is_none_or(|claim| claim.epoch == Epoch(0) && claim.state.holder().is_none());
+    if let Some(who) = answering.first().filter(|_| is_new && !is_forced) {
+        return Step::broken(
+            Link::Claim,
+            format!("nobody has claimed it, since it is in use: {who} answers for it"),
+            "take the address away from that host, and it is taken at once; or annotate the Service with vipward.io/force=true",
+        );
+    }
+    let Some(claim) = &cluster.claim else {
+        return match cluster.account.demand {
+            None => Step::unseen(Link::Claim, "there is no VirtualIP, and none is needed"),
+            Some(_) => Step::broken(
+                Link::Claim,
+                "there is no VirtualIP: no agent has claimed it",
+                "an agent does so within seconds; if not, its log says why (permissions, an API server that refuses)",
+            ),
+        };
+    };
+    let mut details = Vec::new();
+    if !claim.note.cause.is_empty() {
+        details.push(format!("cause: {}", claim.note.cause));
+    }
+    details.extend(claim.note.trouble.clone());
+    if let Some(to) = &claim.move_to {
+        details.push(format!("wanted on {to}"));
+    }
+    if claim.deleting {
+        details.push("the object is being deleted".to_owned());
+    }
+    let epoch = claim.epoch;
+    match (&claim.state, &cluster.unanswered) {
+        (ClaimState::Held(holder), Some(why)) => Step::broken(
+            Link::Claim,
+            format!("{} has it, and nobody answers for it: {why}, epoch {epoch}", holder.node),
+            format!("look there: {}", explain_on(claim.vip, &cluster.namespace, holder)),
+        ),
+        (ClaimState::Held(holder), None) => {
+            let Holder { node, mac, interface, .. } = holder;
+            let lives = session(cluster, holder).verdict == Verdict::Good;
+            let held = if lives { "held by" } else { "it names" };
+            Step::good(Link::Claim, format!("{held} {node} at {mac} on {interface}, epoch {epoch}"))
+        }
+        (ClaimState::Offered { to, from }, _) => Step::doubtful(
+            Link::Claim,
+            format!("{} is handing it over to {}, epoch {epoch}", from.0, to.node),
+            "wait: it is over in seconds, or taken back",
+        ),
+        (ClaimState::Released | ClaimState::Blank, _) => Step::broken(
+            Link::Claim,
+            format!("nobody holds it, epoch {epoch}"),
+            "a candidate takes it within seconds; if not, its log says why",
+        ),
+    }
+    .with(details)
+}
+
+fn session(cluster: &Cluster, holder: &Holder) -> Step {
+    let node = &holder.node;
+    let others = "others take it over when they have seen that for the lease duration, if any can";
+    let Some(lease) = cluster.leases.get(node) else {
+        return Step::broken(
+            Link::Session,
+            format!("there is no Lease of {node}"),
+            format!("start its agent; {others}"),
+        );
+    };
+    let record = &lease.record;
+    if record.ended.contains(&holder.session) {
+        return Step::broken(
+            Link::Session,
+            format!("the session of {node} in which it held it has been ended"),
+            "a candidate takes it over within seconds; if not, its log says why",
+        );
+    }
+    if record.session != Some(holder.session) {
+        return Step::broken(
+            Link::Session,
+            format!("{node} lives in another session than the one that the claim names"),
+            format!("its agent claims it anew, or {others}"),
+        );
+    }
+    let (watched, duration) = (lease.watched.as_secs_f64(), record.duration.as_secs_f64());
+    if lease.is_silent() {
+        return Step::broken(
+            Link::Session,
+            format!(
+                "{node} has not renewed its Lease while it was watched for {watched:.1} s; one is good for {duration:.1} s"
+            ),
+            format!("see whether its agent runs and reaches the API server; {others}"),
+        );
+    }
+    if !lease.renewed {
+        return Step::doubtful(
+            Link::Session,
+            format!(
+                "{node} has not renewed its Lease for {watched:.1} s, and has {duration:.1} s: it is being restarted"
+            ),
+            "wait until it is back",
+        );
+    }
+    let leaving = if record.leaving { "; it goes away, and hands its VIPs over" } else { "" };
+    Step::good(Link::Session, format!("{node} renews its Lease{leaving}"))
+}

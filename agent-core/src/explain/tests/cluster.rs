@@ -1,0 +1,266 @@
+//! What the API server knows about: from the Service to the holder's life.
+
+use super::*;
+
+const BROKEN: &[Broken] = &[
+    (
+        "the API server is away",
+        elsewhere,
+        |facts| facts.cluster = Look::Failed("connection refused".into()),
+        Link::Cluster,
+        "connection refused",
+        "--kubeconfig",
+    ),
+    (
+        "no Service names the address",
+        elsewhere,
+        |facts| in_cluster(facts).account = Account::default(),
+        Link::Service,
+        "no Service of type LoadBalancer names it; its VirtualIP is a leftover",
+        "vipward.io/addresses",
+    ),
+    (
+        "the Service is of another class",
+        elsewhere,
+        |facts| {
+            let (why, remedy) = ("its class is \"other\"".to_owned(), "create it anew".to_owned());
+            *unserved(facts) = Some(Unserved { why, remedy });
+        },
+        Link::Service,
+        "Service apps/web names it, and is not served: its class is \"other\"",
+        "create it anew",
+    ),
+    (
+        "the annotation cannot be read",
+        elsewhere,
+        |facts| {
+            let account = &mut in_cluster(facts).account;
+            account.demand = None;
+            account.mentions[0].place = None;
+            let value = "192.0.2.10/24".into();
+            let why = Malformed::Prefix { part: "192.0.2.10/24".into() };
+            account.mentions[0].problems = vec![Problem::Malformed { place: Place::Addresses, value, why }];
+        },
+        Link::Service,
+        "has a prefix length",
+        "put right",
+    ),
+    (
+        "the address is the API server's",
+        elsewhere,
+        |facts| {
+            let account = &mut in_cluster(facts).account;
+            account.refusal = Some(Refusal::ApiServer);
+            account.demand = None;
+        },
+        Link::Address,
+        "the API server is there",
+        "another address",
+    ),
+    (
+        "no agent runs anywhere",
+        elsewhere,
+        |facts| {
+            let cluster = in_cluster(facts);
+            cluster.leases.clear();
+            cluster.claim = None;
+        },
+        Link::Candidates,
+        "none of 2 nodes can hold it",
+        "run the agent there",
+    ),
+    (
+        "no node is on the segment",
+        elsewhere,
+        |facts| {
+            in_cluster(facts).nodes.remove(&name("n2"));
+            lease_of(facts, "n1").record.links[0].subnets.clear();
+        },
+        Link::Candidates,
+        "none of 1 nodes",
+        "in the VIP's subnet",
+    ),
+    (
+        "no node has an endpoint",
+        elsewhere,
+        |facts| {
+            let cluster = in_cluster(facts);
+            cluster.nodes.remove(&name("n2"));
+            cluster.account.demand.as_mut().expect("a demand").local = Some(BTreeSet::new());
+        },
+        Link::Candidates,
+        "none of 1 nodes",
+        "externalTrafficPolicy: Cluster",
+    ),
+    (
+        "all agents are dead, as their Leases show",
+        elsewhere,
+        |facts| {
+            for node in ["n1", "n2"] {
+                let lease = lease_of(facts, node);
+                (lease.renewed, lease.watched) = (false, Duration::from_secs(5));
+            }
+        },
+        Link::Candidates,
+        "none of 2 nodes can hold it",
+        "see whether the agent runs",
+    ),
+    (
+        "nobody has claimed it",
+        elsewhere,
+        |facts| {
+            in_cluster(facts).claim = None;
+            facts.segment = Look::Seen(report(Vec::new()));
+        },
+        Link::Claim,
+        "there is no VirtualIP",
+        "log says why",
+    ),
+    (
+        "nobody has it",
+        elsewhere,
+        |facts| {
+            claim(facts).state = ClaimState::Released;
+            facts.segment = Look::Seen(report(Vec::new()));
+        },
+        Link::Claim,
+        "nobody holds it, epoch 3",
+        "a candidate takes it",
+    ),
+    (
+        "somebody else uses the address",
+        elsewhere,
+        |facts| {
+            in_cluster(facts).claim = None;
+            facts.segment = Look::Seen(report(vec![row(ROGUE, Relation::Unknown, Seen::Wire)]));
+        },
+        Link::Claim,
+        "it is in use: 02:00:00:00:00:03 (locally administered) answers for it",
+        "vipward.io/force=true",
+    ),
+    (
+        "nobody has a claim, and a node answers still",
+        elsewhere,
+        |facts| {
+            in_cluster(facts).claim = None;
+            facts.segment = Look::Seen(report(vec![row(N1, Relation::Unknown, Seen::Wire)]));
+        },
+        Link::Claim,
+        "there is no VirtualIP",
+        "an agent does so within seconds",
+    ),
+    (
+        "nobody holds what had a holder, and somebody else uses the address",
+        elsewhere,
+        |facts| {
+            claim(facts).state = ClaimState::Released;
+            facts.segment = Look::Seen(report(vec![row(ROGUE, Relation::Unknown, Seen::Wire)]));
+        },
+        Link::Claim,
+        "nobody holds it, epoch 3",
+        "a candidate takes it",
+    ),
+    (
+        "its holder says that it does not answer",
+        elsewhere,
+        |facts| in_cluster(facts).unanswered = Some("eth0 has no carrier".into()),
+        Link::Claim,
+        "n1 has it, and nobody answers for it: eth0 has no carrier, epoch 3",
+        "exec POD -- /vipward explain 192.0.2.10 (POD: the agent's on n1)",
+    ),
+    (
+        "the holder is dead",
+        elsewhere,
+        |facts| {
+            let lease = lease_of(facts, "n1");
+            (lease.renewed, lease.watched) = (false, Duration::from_secs(5));
+        },
+        Link::Session,
+        "n1 has not renewed its Lease while it was watched for 5.0 s",
+        "see whether its agent runs",
+    ),
+    (
+        "the holder's Lease is gone",
+        elsewhere,
+        |facts| drop(in_cluster(facts).leases.remove(&name("n1"))),
+        Link::Session,
+        "there is no Lease of n1",
+        "start its agent",
+    ),
+    (
+        "the holder was deposed",
+        elsewhere,
+        |facts| lease_of(facts, "n1").record.ended.push(session(7)),
+        Link::Session,
+        "has been ended",
+        "takes it over",
+    ),
+    (
+        "the holder lives in another session",
+        elsewhere,
+        |facts| lease_of(facts, "n1").record.session = Some(session(8)),
+        Link::Session,
+        "another session",
+        "claims it anew",
+    ),
+];
+
+#[test]
+fn the_first_broken_step_of_the_cluster_is_named_with_what_to_do() {
+    assert_broken(BROKEN);
+}
+
+#[test]
+fn each_candidate_is_named_with_what_speaks_against_it() {
+    let mut facts = elsewhere();
+    let cluster = in_cluster(&mut facts);
+    cluster.nodes.get_mut(&name("n2")).expect("the Node").cordoned = true;
+    cluster.nodes.extend([node("n3")]);
+    cluster.leases.insert(name("n3"), lease("n3", ROGUE));
+    lease_of(&mut facts, "n3").record.links[0].carrier = false;
+    let explanation = explain(&facts);
+    let step = explanation.steps.iter().find(|step| step.link == Link::Candidates).expect("the step");
+    assert_eq!(step.says, "2 of 3 nodes can hold it");
+    assert_eq!(step.details, ["n1: can hold it", "n2: can hold it, but cordoned", "n3: eth0 has no carrier"]);
+}
+
+#[test]
+fn a_claim_is_not_said_to_be_held_by_a_node_that_does_not_renew_its_lease() {
+    type Case = (&'static str, fn(&mut Facts), Verdict, &'static str);
+    const NAMED: &str = "it names n1 at 02:00:00:00:01:01 on eth0, epoch 3";
+    let cases: [Case; 4] = [
+        ("it renews", |_| {}, Verdict::Good, "held by n1 at 02:00:00:00:01:01 on eth0, epoch 3"),
+        (
+            "its Lease is silent",
+            |facts| {
+                let lease = lease_of(facts, "n1");
+                (lease.renewed, lease.watched) = (false, Duration::from_secs(5));
+            },
+            Verdict::Good,
+            NAMED,
+        ),
+        (
+            "it is being restarted, or dead",
+            |facts| {
+                let lease = lease_of(facts, "n1");
+                (lease.renewed, lease.watched) = (false, Duration::from_secs(10));
+                lease.record.duration = Duration::from_mins(1);
+            },
+            Verdict::Good,
+            NAMED,
+        ),
+        (
+            "its session is over",
+            |facts| lease_of(facts, "n1").record.ended.push(session(7)),
+            Verdict::Good,
+            NAMED,
+        ),
+    ];
+    for (what, change, verdict, says) in cases {
+        let mut facts = elsewhere();
+        change(&mut facts);
+        let explanation = explain(&facts);
+        let claim = explanation.steps.iter().find(|step| step.link == Link::Claim).expect("the step");
+        assert_eq!((claim.verdict, claim.says.as_str()), (verdict, says), "{what}");
+    }
+}

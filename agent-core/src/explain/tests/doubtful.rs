@@ -1,0 +1,65 @@
+//! What is not as it should be, and passes by itself or harms nobody else.
+
+use super::*;
+
+#[test]
+fn what_passes_by_itself_is_in_doubt_and_not_broken() {
+    type Case = (&'static str, fn() -> Facts, fn(&mut Facts), Link);
+    let cases: [Case; 5] = [
+        (
+            "a handover",
+            elsewhere,
+            |facts| {
+                claim(facts).state =
+                    ClaimState::Offered { to: holder("n1", N1), from: (name("n2"), session(7)) };
+            },
+            Link::Claim,
+        ),
+        (
+            "an agent that is restarted",
+            elsewhere,
+            |facts| {
+                let lease = lease_of(facts, "n1");
+                (lease.renewed, lease.watched) = (false, Duration::from_secs(10));
+                lease.record.duration = Duration::from_mins(1);
+            },
+            Link::Session,
+        ),
+        (
+            "a fence that is held over",
+            at_the_holder,
+            |facts| pins(facts).contents.pass_deadline(),
+            Link::Fence,
+        ),
+        (
+            "a host that is behind",
+            elsewhere,
+            |facts| *entries(facts) = vec![entry(Role::Foreign, N2)],
+            Link::Entry,
+        ),
+        (
+            "a Service with a problem",
+            elsewhere,
+            |facts| {
+                let address: Arc<str> = "other".into();
+                let problem = Problem::OtherManager {
+                    manager: Some(address),
+                    status: Vec::new(),
+                    place: Place::Addresses,
+                    wanted: vec![VIP.into()],
+                    way_out: WayOut { ours: "vipward.io/l2".into(), is_set: false },
+                };
+                in_cluster(facts).account.mentions[0].problems = vec![problem];
+            },
+            Link::Service,
+        ),
+    ];
+    for (what, facts, change, link) in cases {
+        let mut facts = facts();
+        change(&mut facts);
+        let explanation = explain(&facts);
+        assert_eq!(explanation.broken, None, "{what}: {explanation:#?}");
+        let step = explanation.steps.iter().find(|step| step.link == link).expect("the step");
+        assert_eq!(step.verdict, Verdict::Doubtful, "{what}: {explanation:#?}");
+    }
+}

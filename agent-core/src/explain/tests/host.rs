@@ -1,0 +1,172 @@
+//! What this host has of the address: the file, the pins, and the binding.
+
+use super::*;
+
+const BROKEN: &[Broken] = &[
+    (
+        "the holder has no entry",
+        at_the_holder,
+        |facts| *entries(facts) = vec![entry(Role::Foreign, MacAddr::ZERO)],
+        Link::Entry,
+        "this host should answer, and has no entry that does",
+        "its log",
+    ),
+    (
+        "another host than the holder answers",
+        elsewhere,
+        |facts| *entries(facts) = vec![entry(Role::Held, N2)],
+        Link::Entry,
+        "is held at 02:00:00:00:01:02, and it should not be there",
+        "its log",
+    ),
+    (
+        "the holder gave way",
+        at_the_holder,
+        |facts| {
+            *entries(facts) = vec![Entry { yielded: true, ..entry(Role::Foreign, ROGUE) }];
+        },
+        Link::Entry,
+        "gave way to 02:00:00:00:00:03",
+        "SIGHUP",
+    ),
+    (
+        "the program is not attached",
+        at_the_holder,
+        |facts| eth0(pins(facts)).xdp_programs.clear(),
+        Link::Attached,
+        "eth0 does not answer: the program is not attached",
+        "see whether the agent runs",
+    ),
+    (
+        "the fence is over",
+        at_the_holder,
+        |facts| pins(facts).contents.pass_hold(),
+        Link::Fence,
+        "nothing is answered",
+        "start the agent",
+    ),
+    (
+        "held over without a peer",
+        at_the_holder,
+        |facts| {
+            let contents = &mut pins(facts).contents;
+            contents.pass_deadline();
+            contents.peers.clear();
+        },
+        Link::Fence,
+        "held over for another 3597 s: this host answers, knows no peer on eth0, and gives way to nobody",
+        "vipward who-has 192.0.2.10",
+    ),
+    (
+        "standalone: the file is bad",
+        standalone,
+        |facts| facts.config = Look::Failed("line 3: unknown key".into()),
+        Link::Config,
+        "line 3: unknown key",
+        "--check",
+    ),
+    (
+        "standalone: the file does not list it",
+        standalone,
+        |facts| listed(facts).vip = None,
+        Link::Config,
+        "vipward.yaml does not list it",
+        "add it under `vips:`",
+    ),
+    (
+        "standalone: no interface is in its subnet",
+        standalone,
+        |facts| {
+            let vip = listed_vip(facts);
+            vip.interface = None;
+            vip.problems = vec!["VIP 192.0.2.10 is in the subnet of no attached interface".into()];
+        },
+        Link::Placement,
+        "in the subnet of no attached interface",
+        "name an interface",
+    ),
+    (
+        "standalone: no agent has run",
+        standalone,
+        |facts| facts.pins = Look::Not("nothing is pinned under /sys/fs/bpf/vipward".into()),
+        Link::Entry,
+        "nothing is pinned",
+        "start the agent",
+    ),
+    (
+        "standalone: it is not bound",
+        standalone,
+        |facts| listed_vip(facts).bind = Some(("lo".into(), false)),
+        Link::Bound,
+        "it is not on lo",
+        "within 30 s",
+    ),
+    (
+        "pins alone: no entry",
+        standalone,
+        |facts| {
+            facts.config = Look::Not("no file".into());
+            entries(facts).clear();
+        },
+        Link::Entry,
+        "there is no entry for it",
+        "--kubeconfig",
+    ),
+];
+
+#[test]
+fn the_first_broken_step_of_this_host_is_named_with_what_to_do() {
+    assert_broken(BROKEN);
+}
+
+#[test]
+fn a_successor_is_no_trouble_of_the_interface() {
+    let mut facts = elsewhere();
+    claim(&mut facts).state = ClaimState::Offered { to: holder("n1", N1), from: (name("n2"), session(7)) };
+    *entries(&mut facts) = vec![entry(Role::Handover, N1)];
+    let explanation = explain(&facts);
+    assert_eq!(explanation.broken, None, "{explanation:#?}");
+    assert!(explanation.steps.iter().any(|step| step.link == Link::Attached));
+}
+
+#[test]
+fn an_entry_that_is_not_answered_is_not_said_to_be_held() {
+    type Case = (&'static str, fn(&mut State), &'static str);
+    let cases: [Case; 3] = [
+        ("answered", |_| {}, "this host's entry on eth0 is held at 02:00:00:00:01:01"),
+        (
+            "the fence is over",
+            |state| state.contents.pass_hold(),
+            "this host's entry on eth0 is silent at 02:00:00:00:01:01: the fence is over",
+        ),
+        (
+            "no carrier",
+            |state| eth0(state).carrier = false,
+            "this host's entry on eth0 is silent at 02:00:00:00:01:01: no carrier",
+        ),
+    ];
+    for (what, change, says) in cases {
+        let mut facts = at_the_holder();
+        change(pins(&mut facts));
+        let explanation = explain(&facts);
+        let entry = explanation.steps.iter().find(|step| step.link == Link::Entry).expect("the step");
+        assert_eq!((entry.verdict, entry.says.as_str()), (Verdict::Good, says), "{what}");
+    }
+}
+
+#[test]
+fn a_fence_that_is_held_over_gives_way_to_the_peers_that_it_knows() {
+    for (what, has_peer) in [("with a peer", true), ("standalone, without one", false)] {
+        let mut facts = at_the_holder();
+        let contents = &mut pins(&mut facts).contents;
+        contents.pass_deadline();
+        if !has_peer {
+            contents.peers.clear();
+            contents.fence.session = 0;
+        }
+        let explanation = explain(&facts);
+        assert_eq!(explanation.broken, None, "{what}: {explanation:#?}");
+        let fence = explanation.steps.iter().find(|step| step.link == Link::Fence).expect("the step");
+        assert_eq!(fence.verdict, Verdict::Doubtful, "{what}: {explanation:#?}");
+    }
+}

@@ -1,0 +1,91 @@
+//! Moves the fence of a standalone agent, and measures how late it does.
+
+use std::time::Duration;
+
+use vipward_common::Policy;
+
+use super::time::Monotonic;
+
+#[cfg(test)]
+mod tests;
+
+/// Ticks of the coarse clock by which the program may see a deadline late. It caches the clock for
+/// one of them.
+pub const TICKS_LATE: u32 = 2;
+
+/// Settings of the fence.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Time from a beat to the fence's deadline.
+    pub duration: Duration,
+    /// Time between two beats.
+    pub heartbeat: Duration,
+    /// What the program does after the deadline.
+    pub policy: Policy,
+    /// How long the program holds over after the deadline.
+    pub hold_for: Duration,
+}
+
+/// Content for the fence.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Beat {
+    /// The fence is valid before this.
+    pub deadline: Monotonic,
+    /// The program holds over from then until this.
+    pub hold_until: Monotonic,
+    /// What the program does between the two.
+    pub policy: Policy,
+    /// Set if the beat came late enough for a log line.
+    pub late: Option<Late>,
+}
+
+/// A beat that came late.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Late {
+    /// The delay.
+    pub by: Duration,
+    /// Whether the fence had lapsed meanwhile.
+    pub lapsed: bool,
+}
+
+/// The heartbeat's schedule.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Heartbeat {
+    settings: Settings,
+    /// A written deadline is this much earlier than the settings say.
+    early: Duration,
+    due: Monotonic,
+    /// None before the first beat.
+    deadline: Option<Monotonic>,
+}
+
+impl Heartbeat {
+    /// Begins, with the first beat due at once. `tick` is the resolution of the coarse clock.
+    pub fn start(settings: &Settings, tick: Duration, now: Monotonic) -> Self {
+        Self { settings: *settings, early: tick * TICKS_LATE, due: now, deadline: None }
+    }
+
+    /// Goes on with other settings. A beat is due at once, and counts as in time.
+    pub fn configure(&mut self, settings: &Settings, now: Monotonic) {
+        self.settings = *settings;
+        self.due = now;
+    }
+
+    /// Returns when the next beat is due.
+    pub fn next_deadline(&self) -> Monotonic {
+        self.due
+    }
+
+    /// Returns the beat at `now`.
+    pub fn beat(&mut self, now: Monotonic) -> Beat {
+        let by = now.saturating_since(self.due);
+        let late = self
+            .deadline
+            .filter(|_| by > self.settings.heartbeat / 2)
+            .map(|deadline| Late { by, lapsed: deadline <= now });
+        let deadline = now + self.settings.duration.saturating_sub(self.early);
+        self.due = now + self.settings.heartbeat;
+        self.deadline = Some(deadline);
+        Beat { deadline, hold_until: deadline + self.settings.hold_for, policy: self.settings.policy, late }
+    }
+}

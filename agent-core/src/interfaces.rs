@@ -1,0 +1,262 @@
+//! Chooses interfaces: those that the program is attached to, and the one of each VIP.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::Ipv4Addr,
+    sync::Arc,
+};
+
+use ipnet::Ipv4Net;
+
+use super::{
+    cluster::NodeLink,
+    config::{Config, InterfacePattern},
+    net::{ConnectedRoute, Interface, NetView},
+    placement::problem::Problem,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// Name prefixes of container, tunnel and virtual switch interfaces. They lead to no segment.
+const EXCLUDED: &[&str] = &[
+    "veth",
+    "cali",
+    "azv",
+    "antrea-",
+    "lxc",
+    "cilium",
+    "cni",
+    "cbr",
+    "flannel",
+    "docker",
+    "br-",
+    "virbr",
+    "lxdbr",
+    "vnet",
+    "tap",
+    "tun",
+    "kube-",
+    "nodelocaldns",
+    "podman",
+    "weave",
+    "vxlan",
+    "geneve",
+    "gre",
+    "wg",
+    "ovs-",
+    "ovn-",
+    "dummy",
+    "ifb",
+];
+
+/// Returns the interfaces to attach to, and a problem for each named one that cannot be attached.
+///
+/// An interface that is down is left out, unless it has VIPs already (`in_use`): setting it down
+/// and up again, as for a new MAC, is no reason to give them up.
+pub(super) fn choose<'a>(
+    config: &Config,
+    view: &'a NetView,
+    in_use: &BTreeSet<u32>,
+) -> (Vec<&'a Interface>, Vec<Problem>) {
+    let is_usable =
+        |interface: &Interface| speaks_arp(interface) && (interface.up || in_use.contains(&interface.index));
+    let usable: Vec<&Interface> = view.interfaces.values().filter(|interface| is_usable(interface)).collect();
+    if config.interfaces.is_empty() {
+        return (choose_default(config, view, &usable), Vec::new());
+    }
+    let usable = || usable.iter().copied();
+    let chosen: Vec<_> = usable().filter(|interface| is_named(&config.interfaces, view, interface)).collect();
+    let mut problems: Vec<_> =
+        config.interfaces.iter().filter_map(|pattern| why_not(pattern.literal()?, view)).collect();
+    if chosen.is_empty() && problems.is_empty() {
+        let patterns = config.interfaces.iter().map(ToString::to_string).collect();
+        let matching = usable()
+            .filter(|interface| config.interfaces.iter().any(|pattern| pattern.matches(&interface.name)));
+        let masters: BTreeSet<String> = matching
+            .filter_map(|interface| Some(view.interfaces.get(&master_of(view, interface)?)?.name.clone()))
+            .collect();
+        problems.push(if masters.is_empty() {
+            Problem::NothingMatches { patterns }
+        } else {
+            Problem::OnlyMembers { patterns, masters: masters.into_iter().collect() }
+        });
+    }
+    (chosen, problems)
+}
+
+/// Returns the interfaces that lead to a segment, and those that a VIP names.
+fn choose_default<'a>(config: &Config, view: &NetView, usable: &[&'a Interface]) -> Vec<&'a Interface> {
+    let usable = || usable.iter().copied();
+    let named: BTreeSet<&str> =
+        config.vips.iter().filter_map(|vip| vip.interface.as_ref()?.literal()).collect();
+    // A bridge may have any name. It counts if an interface that leads to a segment is its member.
+    let stand_ins: BTreeSet<u32> = usable()
+        .filter(|interface| !is_excluded(&interface.name))
+        .filter_map(|interface| master_of(view, interface))
+        .collect();
+    let is_default = |interface: &&Interface| {
+        let leads_to_a_segment = !is_excluded(&interface.name) || stand_ins.contains(&interface.index);
+        named.contains(interface.name.as_str())
+            || (leads_to_a_segment && master_of(view, interface).is_none())
+    };
+    usable().filter(is_default).collect()
+}
+
+/// Returns the problem of a named interface, if there is one.
+fn why_not(name: &str, view: &NetView) -> Option<Problem> {
+    match view.by_name(name) {
+        None => Some(Problem::InterfaceMissing { name: name.to_owned() }),
+        Some(interface) if !speaks_arp(interface) => Some(Problem::NotEthernet { name: name.to_owned() }),
+        Some(interface) if !interface.up => Some(Problem::InterfaceDown { name: name.to_owned() }),
+        Some(_) => None,
+    }
+}
+
+/// Returns whether there is ARP on an interface. A VRF looks like Ethernet, and only routes.
+pub(super) fn speaks_arp(interface: &Interface) -> bool {
+    interface.ethernet && !interface.loopback && interface.kind != "vrf" && interface.mac.is_unicast()
+}
+
+fn is_excluded(name: &str) -> bool {
+    EXCLUDED.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Returns the bond or bridge that an interface speaks through. An interface in a VRF speaks for
+/// itself.
+pub(super) fn master_of(view: &NetView, interface: &Interface) -> Option<u32> {
+    let is_vrf = |index: &u32| view.interfaces.get(index).is_some_and(|master| master.kind == "vrf");
+    interface.master.filter(|master| !is_vrf(master))
+}
+
+/// Returns whether a pattern names an interface. A member of a bond or bridge speaks through its
+/// master, so only its exact name counts.
+fn is_named(patterns: &[InterfacePattern], view: &NetView, interface: &Interface) -> bool {
+    patterns.iter().any(|pattern| {
+        pattern.matches(&interface.name)
+            && (pattern.literal().is_some() || master_of(view, interface).is_none())
+    })
+}
+
+/// A subnet that is reached through an interface. The least is the best: the longest prefix, the
+/// lowest metric, the first of the kernel's routes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Reached {
+    host_bits: u8,
+    metric: u32,
+    position: usize,
+    ifindex: u32,
+    prefix: Ipv4Net,
+}
+
+/// The subnets that some interfaces of this host lead to.
+pub(super) struct Segments<'a> {
+    pub(super) interfaces: &'a [&'a Interface],
+    /// The best first.
+    reached: Vec<Reached>,
+}
+
+impl<'a> Segments<'a> {
+    pub(super) fn new(view: &NetView, interfaces: &'a [&'a Interface]) -> Self {
+        let is_one = |ifindex| interfaces.iter().any(|interface| interface.index == ifindex);
+        let by_route = routes(view).filter(|route| is_one(route.interface)).enumerate();
+        let by_route = by_route.map(|(position, route)| Reached {
+            host_bits: 32 - route.prefix.prefix_len(),
+            metric: route.metric,
+            position,
+            ifindex: route.interface,
+            prefix: route.prefix,
+        });
+        // Addresses count where there is no route (noprefixroute).
+        let by_address = interfaces.iter().flat_map(|interface| {
+            subnets(interface).map(|subnet| Reached {
+                host_bits: 32 - subnet.prefix_len(),
+                metric: u32::MAX,
+                position: usize::MAX,
+                ifindex: interface.index,
+                prefix: subnet,
+            })
+        });
+        let mut reached: Vec<_> = by_route.chain(by_address).collect();
+        reached.sort_unstable();
+        Self { interfaces, reached }
+    }
+
+    /// Returns the interfaces that a pattern names; all without one.
+    pub(super) fn matching(&self, pattern: Option<&InterfacePattern>) -> impl Iterator<Item = &'a Interface> {
+        let interfaces = self.interfaces.iter().copied();
+        interfaces.filter(move |interface| pattern.is_none_or(|pattern| pattern.matches(&interface.name)))
+    }
+
+    /// Returns the interface whose subnet contains an address. Where several have the subnet, it is
+    /// the one that the kernel's own route prefers.
+    pub(super) fn of(&self, pattern: Option<&InterfacePattern>, address: Ipv4Addr) -> Option<&'a Interface> {
+        let mut containing = self.reached.iter().filter(|reached| reached.prefix.contains(&address));
+        containing
+            .find_map(|reached| self.matching(pattern).find(|interface| interface.index == reached.ifindex))
+    }
+}
+
+/// Returns the kernel's routes to subnets. A default route leads to none.
+fn routes(view: &NetView) -> impl Iterator<Item = &ConnectedRoute> {
+    view.routes.iter().filter(|route| route.prefix.prefix_len() > 0)
+}
+
+/// Returns the subnets of an interface's addresses; a /32 is an address and no subnet.
+pub(super) fn subnets(interface: &Interface) -> impl Iterator<Item = Ipv4Net> {
+    interface.addresses.iter().filter(|address| address.prefix_len() < 32).map(Ipv4Net::trunc)
+}
+
+/// Returns a node's interfaces for its Lease; those that the kernel's routes prefer come first.
+pub fn node_links(view: &NetView, attached: &[u32]) -> Vec<NodeLink> {
+    let mut of_interface: BTreeMap<u32, (usize, Vec<Ipv4Net>)> = BTreeMap::new();
+    let mut routes: Vec<_> = routes(view).collect();
+    routes.sort_by_key(|route| route.metric);
+    for (position, route) in routes.into_iter().enumerate() {
+        let (_, nets) = of_interface.entry(route.interface).or_insert((position, Vec::new()));
+        if !nets.contains(&route.prefix) {
+            nets.push(route.prefix);
+        }
+    }
+    let mut links = Vec::new();
+    for interface in attached.iter().filter_map(|ifindex| view.interfaces.get(ifindex)) {
+        let (position, mut nets) = of_interface.remove(&interface.index).unwrap_or((usize::MAX, Vec::new()));
+        // An address says more than a route's subnet: no node may take another's.
+        for address in interface.addresses.iter().filter(|net| net.prefix_len() < 32) {
+            match nets.iter_mut().find(|net| **net == address.trunc()) {
+                Some(net) => *net = *address,
+                None => nets.push(*address),
+            }
+        }
+        let link = NodeLink {
+            name: Arc::from(interface.name.as_str()),
+            mac: interface.mac,
+            subnets: nets,
+            carrier: interface.up && interface.carrier,
+        };
+        links.push((position, link));
+    }
+    links.sort_by_key(|(position, link)| (*position, Arc::clone(&link.name)));
+    links.into_iter().map(|(_, link)| link).collect()
+}
+
+/// Returns the interface on a VIP's segment: that with the longest subnet that contains the VIP. An
+/// interface that the Service names need not have such a subnet.
+pub(super) fn link_for<'a>(
+    links: &'a [NodeLink],
+    vip: Ipv4Addr,
+    named: &[InterfacePattern],
+) -> Option<&'a NodeLink> {
+    let allowed =
+        |link: &&NodeLink| named.is_empty() || named.iter().any(|pattern| pattern.matches(&link.name));
+    let longest =
+        |link: &NodeLink| link.subnets.iter().filter(|net| net.contains(&vip)).map(Ipv4Net::prefix_len).max();
+    // The first of the best, which is the one that the kernel's routes prefer.
+    let by_subnet = links
+        .iter()
+        .filter(allowed)
+        .filter_map(|link| Some((longest(link)?, link)))
+        .reduce(|best, other| if other.0 > best.0 { other } else { best })
+        .map(|(_, link)| link);
+    by_subnet.or_else(|| links.iter().filter(allowed).find(|_| !named.is_empty()))
+}

@@ -1,0 +1,34 @@
+//! The core decides. It is pure and synchronous: time is passed in, and there are no clocks,
+//! randomness, environment or I/O.
+
+pub mod announce;
+pub mod answering;
+pub mod cluster;
+pub mod config;
+pub mod conflict;
+pub mod doctor;
+pub mod explain;
+pub mod heartbeat;
+pub mod interfaces;
+pub mod net;
+pub mod outbox;
+pub mod overview;
+pub mod ownership;
+mod pace;
+pub mod pinned;
+pub mod placement;
+pub mod plan;
+pub mod probing;
+pub mod refusals;
+pub mod reporting;
+pub mod retrying;
+#[cfg(test)]
+mod samples;
+mod schema;
+pub mod services;
+pub mod stale;
+pub mod termination;
+pub mod time;
+pub mod unanswered;
+pub mod watch;
+pub mod who_has;

@@ -1,0 +1,220 @@
+//! The messages that become Events: their objects, reasons and words.
+
+use std::{
+    fmt,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    net::Ipv4Addr,
+    sync::Arc,
+};
+
+use crate::{
+    cluster::{NodeName, ServiceName},
+    ownership::Notice,
+    services::Problem,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// The API's limit for a note, in bytes.
+const MAX_NOTE: usize = 1_024;
+
+/// The object that an Event is about.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Object {
+    /// A Service.
+    Service(ServiceName),
+    /// A VIP's claim.
+    VirtualIp(Ipv4Addr),
+}
+
+impl fmt::Display for Object {
+    /// Writes the object's name without its namespace.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Service(service) => f.write_str(&service.name),
+            Self::VirtualIp(vip) => write!(f, "{vip}"),
+        }
+    }
+}
+
+/// The type of an Event. Warnings come first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    /// Something is wrong.
+    Warning,
+    /// Nothing is wrong.
+    Normal,
+}
+
+impl Kind {
+    /// Returns the kind as an Event has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Warning => "Warning",
+            Self::Normal => "Normal",
+        }
+    }
+}
+
+/// The reason of an Event, in one word for programs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Reason {
+    /// A node announces a VIP that had no holder.
+    Announced,
+    /// A VIP has moved to another node.
+    Moved,
+    /// No node can hold a VIP.
+    Nobody,
+    /// A VIP cannot be moved to the node that an operator named.
+    CannotMove,
+    /// Another host claims a VIP.
+    Conflict,
+    /// One more host claims it.
+    ConflictGrows,
+    /// The conflict is over.
+    ConflictOver,
+    /// A Service has a problem.
+    Problem,
+}
+
+impl Reason {
+    /// Returns the reason as an Event has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Announced => "Announced",
+            Self::Moved => "Moved",
+            Self::Nobody => "Nobody",
+            Self::CannotMove => "CannotMove",
+            Self::Conflict => "Conflict",
+            Self::ConflictGrows => "ConflictGrows",
+            Self::ConflictOver => "ConflictOver",
+            Self::Problem => "Problem",
+        }
+    }
+
+    /// Returns the kind of an Event with this reason.
+    pub const fn kind(self) -> Kind {
+        match self {
+            Self::Announced | Self::Moved | Self::ConflictOver => Kind::Normal,
+            Self::Nobody | Self::CannotMove | Self::Conflict | Self::ConflictGrows | Self::Problem => {
+                Kind::Warning
+            }
+        }
+    }
+}
+
+/// The topic of a message. Newer news of one topic about an object replaces older news.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Topic {
+    /// The holder of a VIP.
+    Holder,
+    /// Other hosts that claim a VIP.
+    Conflict,
+    /// One problem of a Service, in its words. A Service may have several.
+    Problem(Arc<str>),
+}
+
+/// A message that becomes an Event.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Message {
+    /// The object that it is about.
+    pub object: Object,
+    /// The object's uid, by which `kubectl describe` finds its Events.
+    pub uid: Option<Arc<str>>,
+    /// Its reason.
+    pub reason: Reason,
+    /// Its words.
+    note: Arc<str>,
+}
+
+impl Message {
+    /// Returns a message. A note that is longer than the API allows is cut off.
+    pub fn new(object: Object, uid: Option<Arc<str>>, reason: Reason, note: &str) -> Self {
+        Self { object, uid, reason, note: clipped(note) }
+    }
+
+    /// Returns the message about a Service's problem.
+    pub fn of_problem(service: ServiceName, uid: Option<Arc<str>>, problem: &Problem) -> Self {
+        Self::new(Object::Service(service), uid, Reason::Problem, &problem.to_string())
+    }
+
+    /// Returns its words.
+    pub fn note(&self) -> &str {
+        &self.note
+    }
+
+    /// Returns the name of its Event: the same on every node, and another for every other message
+    /// or when the object has been created anew.
+    pub(super) fn event_name(&self) -> String {
+        // It may differ between versions of the agent; then there are two Events.
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        format!("{}.{:016x}", self.object, hasher.finish())
+    }
+
+    /// Returns whether it is about a VIP's holder. Such news grows old; a conflict or a problem
+    /// stands until it is over.
+    pub(super) fn is_about_holder(&self) -> bool {
+        self.topic() == Topic::Holder
+    }
+
+    pub(super) fn topic(&self) -> Topic {
+        match self.reason {
+            Reason::Announced | Reason::Moved | Reason::Nobody | Reason::CannotMove => Topic::Holder,
+            Reason::Conflict | Reason::ConflictGrows | Reason::ConflictOver => Topic::Conflict,
+            Reason::Problem => Topic::Problem(Arc::clone(&self.note)),
+        }
+    }
+}
+
+impl Topic {
+    pub(super) fn of_problem(problem: &Problem) -> Self {
+        Self::Problem(clipped(&problem.to_string()))
+    }
+}
+
+fn clipped(note: &str) -> Arc<str> {
+    note[..note.floor_char_boundary(MAX_NOTE)].into()
+}
+
+/// A notice of the ownership engine in the words of an Event.
+#[derive(PartialEq, Eq, Debug)]
+pub struct News<'a> {
+    /// The VIP that it is about.
+    pub vip: Ipv4Addr,
+    /// The Services that it is about.
+    pub services: &'a [ServiceName],
+    /// Its reason.
+    pub reason: Reason,
+    /// Its words.
+    pub note: String,
+}
+
+impl<'a> News<'a> {
+    /// Returns the news in a notice to `node`; none if only the log has it.
+    pub fn of(notice: &'a Notice, node: &NodeName) -> Option<Self> {
+        let (vip, services, reason, note) = match notice {
+            Notice::Holds { vip, services, from: Some(from), cause } => {
+                let note = format!("{vip} moved from {from} to {node}, because {cause}");
+                (vip, services, Reason::Moved, note)
+            }
+            Notice::Holds { vip, services, from: None, cause } => {
+                (vip, services, Reason::Announced, format!("{vip} is announced from {node}: {cause}"))
+            }
+            Notice::Nobody { vip, services, why } => {
+                (vip, services, Reason::Nobody, format!("nobody can hold {vip}: {why}"))
+            }
+            Notice::CannotMove { vip, services, to, why } => {
+                (vip, services, Reason::CannotMove, format!("{vip} cannot be moved to {to}: {why}"))
+            }
+            Notice::Repaired { .. }
+            | Notice::WentBack
+            | Notice::SessionEnded { .. }
+            | Notice::NotAlone { .. } => {
+                return None;
+            }
+        };
+        Some(Self { vip: *vip, services, reason, note })
+    }
+}

@@ -1,0 +1,39 @@
+//! Keeps what probes have found of a new VIP's address.
+
+use vipward_common::MacAddr;
+
+use crate::time::Monotonic;
+
+/// The state of a new VIP's address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Address {
+    /// Not probed.
+    #[default]
+    Unknown,
+    /// Probes are under way.
+    Asked,
+    /// The address was free at this time.
+    Free(Monotonic),
+    /// A stranger uses the address.
+    InUse(MacAddr),
+    /// A peer has answered for it since this time. Its claim may have been lost, and it may write it again.
+    AtPeer(Monotonic),
+}
+
+/// The state, and whether the engine waits for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Asking {
+    pub(super) known: Address,
+    pub(super) matters: bool,
+    /// Whether this node would take the VIP first, so that it reports a conflict.
+    pub(super) first: bool,
+}
+
+impl Address {
+    pub(super) fn is_being_asked(self) -> bool {
+        match self {
+            Self::Unknown | Self::Free(_) => false,
+            Self::Asked | Self::InUse(_) | Self::AtPeer(_) => true,
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Keeps the VIPs that were held over when the fence was renewed, until their claims have been read.
+//!
+//! The program is told that the fence is valid only then, so that it still gives way.
+
+use std::{collections::BTreeSet, net::Ipv4Addr};
+
+/// The VIPs in doubt, and those that this node was found to hold.
+#[derive(Default, Debug)]
+pub(super) struct Doubt {
+    doubted: BTreeSet<Ipv4Addr>,
+    /// To be announced when no doubt is left.
+    cleared: Vec<Ipv4Addr>,
+}
+
+impl Doubt {
+    pub(super) fn begin(&mut self, vip: Ipv4Addr) {
+        self.doubted.insert(vip);
+    }
+
+    /// Settles a VIP: its claim names this node, or it was given up. Returns whether that was the last doubt.
+    pub(super) fn end(&mut self, vip: Ipv4Addr, is_held: bool) -> bool {
+        if !self.doubted.remove(&vip) {
+            return false;
+        }
+        self.cleared.extend(is_held.then_some(vip));
+        self.doubted.is_empty()
+    }
+
+    pub(super) fn is_about(&self, vip: Ipv4Addr) -> bool {
+        self.doubted.contains(&vip)
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.doubted.is_empty()
+    }
+
+    pub(super) fn vips(&self) -> impl Iterator<Item = Ipv4Addr> {
+        self.doubted.iter().copied()
+    }
+
+    /// Returns the VIPs to announce.
+    pub(super) fn take_cleared(&mut self) -> Vec<Ipv4Addr> {
+        std::mem::take(&mut self.cleared)
+    }
+}

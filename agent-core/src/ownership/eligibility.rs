@@ -1,0 +1,181 @@
+//! Decides whether a node can hold a VIP, from plain facts.
+
+use std::{fmt, net::Ipv4Addr, sync::Arc};
+
+use super::Demand;
+use crate::{
+    cluster::{NodeLink, NodeRecord, Session},
+    interfaces::link_for,
+    pace::mix,
+};
+
+/// The label that keeps a node from holding VIPs.
+const EXCLUDE_LABEL: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+
+/// The reason why a node cannot hold a VIP.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Disqualified {
+    /// It has no Lease, or no session in it.
+    NoAgent,
+    /// Its Lease has not been renewed for too long.
+    Silent,
+    /// None of its interfaces is on the VIP's segment.
+    NoInterface,
+    /// One is, and the Services want others.
+    InterfaceNotNamed {
+        /// Its name.
+        interface: Arc<str>,
+    },
+    /// The interface on the VIP's segment has no carrier.
+    NoCarrier {
+        /// Its name.
+        interface: Arc<str>,
+    },
+    /// There is no Node object of this name.
+    NoNode,
+    /// `node.kubernetes.io/exclude-from-external-load-balancers`.
+    Excluded,
+    /// The taint `node.kubernetes.io/out-of-service`.
+    OutOfService,
+    /// The condition `NetworkUnavailable`.
+    NetworkUnavailable,
+    /// A Service has `externalTrafficPolicy: Local`, and no ready endpoint there.
+    NoLocalEndpoint,
+    /// The annotation `vipward.io/nodes` leaves it out.
+    NotSelected,
+    /// Its MAC is so new that others may not know it yet.
+    NewMac,
+    /// Its agent is about to end.
+    Leaving,
+    /// It is not ready, and others are.
+    NotReady,
+    /// It is cordoned, and others are not.
+    Cordoned,
+}
+
+impl fmt::Display for Disqualified {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoAgent => f.write_str("no agent is running"),
+            Self::Silent => f.write_str("its agent has not renewed its Lease"),
+            Self::NoInterface => f.write_str("no interface is in the VIP's subnet"),
+            Self::InterfaceNotNamed { interface } => {
+                write!(
+                    f,
+                    "annotation vipward.io/interface leaves out {interface}, which is in the VIP's subnet"
+                )
+            }
+            Self::NoCarrier { interface } => write!(f, "{interface} has no carrier"),
+            Self::NoNode => f.write_str("there is no such Node"),
+            Self::Excluded => f.write_str("label node.kubernetes.io/exclude-from-external-load-balancers"),
+            Self::OutOfService => f.write_str("taint node.kubernetes.io/out-of-service"),
+            Self::NetworkUnavailable => f.write_str("condition NetworkUnavailable"),
+            Self::NoLocalEndpoint => {
+                f.write_str("externalTrafficPolicy is Local and no endpoint is ready there")
+            }
+            Self::NotSelected => f.write_str("annotation vipward.io/nodes leaves it out"),
+            Self::NewMac => f.write_str("its MAC is too new to be known to all"),
+            Self::Leaving => f.write_str("its agent is about to end"),
+            Self::NotReady => f.write_str("not ready"),
+            Self::Cordoned => f.write_str("cordoned"),
+        }
+    }
+}
+
+/// Returns the weight of a node for a key (rendezvous hashing; FNV-1a, mixed). It is the same on every node
+/// and in every version.
+pub(super) fn weight(node: &str, key: &[u8]) -> u64 {
+    const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0100_0000_01b3;
+    let hashed = node
+        .as_bytes()
+        .iter()
+        .chain(&[0])
+        .chain(key)
+        .fold(OFFSET, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME));
+    mix(hashed)
+}
+
+/// The facts about a node that decide whether it can hold a VIP.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeFacts<'a> {
+    /// Whether the node exists, although its Node object may not have been read yet.
+    pub exists: bool,
+    /// The session that it lives in.
+    pub session: Option<Session>,
+    /// Whether it renews its Lease, as far as can be seen.
+    pub alive: bool,
+    /// Whether its agent is about to end.
+    pub leaving: bool,
+    /// Its interfaces.
+    pub links: &'a [NodeLink],
+    /// Its Node object.
+    pub node: Option<&'a NodeRecord>,
+}
+
+/// A node that can hold a VIP.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Eligible<'a> {
+    /// The session in which it can.
+    pub session: Session,
+    /// Its interface on the VIP's segment.
+    pub link: &'a NodeLink,
+    /// A soft reason against it, if there is one: others come first.
+    pub soft: Option<Disqualified>,
+}
+
+/// Returns how a node can hold a VIP, or the first reason why it cannot.
+pub fn eligibility<'a>(
+    facts: &NodeFacts<'a>,
+    vip: Ipv4Addr,
+    demand: &Demand,
+    honour_exclude_label: bool,
+) -> Result<Eligible<'a>, Disqualified> {
+    let absent = if facts.exists { Disqualified::NoAgent } else { Disqualified::NoNode };
+    let session = facts.session.ok_or(absent)?;
+    if !facts.alive {
+        return Err(Disqualified::Silent);
+    }
+    if facts.leaving {
+        return Err(Disqualified::Leaving);
+    }
+    let node = facts.node.ok_or(Disqualified::NoNode)?;
+    let Some(link) = link_for(facts.links, vip, &demand.interfaces) else {
+        return Err(match link_for(facts.links, vip, &[]) {
+            Some(link) => Disqualified::InterfaceNotNamed { interface: Arc::clone(&link.name) },
+            None => Disqualified::NoInterface,
+        });
+    };
+    if !link.carrier {
+        return Err(Disqualified::NoCarrier { interface: Arc::clone(&link.name) });
+    }
+    check_node(node, demand, honour_exclude_label)?;
+    let soft = if node.cordoned {
+        Some(Disqualified::Cordoned)
+    } else if node.ready {
+        None
+    } else {
+        Some(Disqualified::NotReady)
+    };
+    Ok(Eligible { session, link, soft })
+}
+
+/// Checks the Node object.
+fn check_node(node: &NodeRecord, demand: &Demand, honour_exclude_label: bool) -> Result<(), Disqualified> {
+    if honour_exclude_label && node.labels.contains_key(EXCLUDE_LABEL) {
+        return Err(Disqualified::Excluded);
+    }
+    if node.out_of_service {
+        return Err(Disqualified::OutOfService);
+    }
+    if node.network_unavailable {
+        return Err(Disqualified::NetworkUnavailable);
+    }
+    if demand.local.as_ref().is_some_and(|local| !local.contains(&node.name)) {
+        return Err(Disqualified::NoLocalEndpoint);
+    }
+    if demand.nodes.as_ref().is_some_and(|selector| !selector.matches(&node.labels)) {
+        return Err(Disqualified::NotSelected);
+    }
+    Ok(())
+}

@@ -1,0 +1,279 @@
+//! Decides which of the engine's commands may be carried out while map entries are stale.
+//!
+//! Entries come first: a claim that names no holder lets other nodes answer, and one that names this node
+//! promises that it answers. So commands keep the engine's order, with one exception: entries are written
+//! together, before the requests about claims that rest on them. Many VIPs then cost little more than one.
+//! A request whose VIP has a stale entry is not sent. The engine gets it back as refused, and tries
+//! again at its pace for refused requests.
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    net::Ipv4Addr,
+};
+
+use super::{ClaimWrite, Command, Event, Fenced, LeaseWrite, Notice, Outcome};
+use crate::{
+    cluster::{ClaimState, NodeName, Session, Version},
+    stale::{Left, Stale},
+    time::Monotonic,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// The reason that the engine is given for a request that was not sent.
+const NOT_SENT: &str = "not sent, since this node's own entry could not be changed";
+
+/// A step for the shell to take.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Write the entries of these VIPs as last commanded. [`Interlock::next`] gets what is stale then.
+    WriteEntries(BTreeSet<Ipv4Addr>),
+    /// Carry out a command. [`Command::SetEntry`] only says what the entry is to be.
+    Do(Command),
+    /// Give the engine back a request that was not sent.
+    NotSent(Event),
+}
+
+/// A request about a claim.
+#[derive(Debug)]
+enum Request {
+    Write(ClaimWrite),
+    Delete { vip: Ipv4Addr, expected: Version },
+    Read(Ipv4Addr),
+}
+
+impl Request {
+    fn vip(&self) -> Ipv4Addr {
+        match self {
+            Self::Write(write) => write.vip,
+            Self::Delete { vip, expected: _ } | Self::Read(vip) => *vip,
+        }
+    }
+
+    /// Returns whether the request is safe while the VIP's map entry is stale.
+    ///
+    /// A claim that names no holder lets others answer, so this node must be silent first. A claim that
+    /// names this node must wait until its entry can be written.
+    fn is_safe(&self, left: Option<Left>) -> bool {
+        let Some(left) = left else { return true };
+        match self {
+            Self::Read(_) => true,
+            Self::Write(write) => left == Left::Silent && !matches!(write.state, ClaimState::Held(_)),
+            Self::Delete { .. } => left == Left::Silent,
+        }
+    }
+
+    /// Returns the command that sends the request, or the outcome of one that is not sent.
+    fn into_step(self, is_safe: bool) -> Step {
+        let refused = || NOT_SENT.into();
+        match self {
+            Self::Read(vip) => Step::Do(Command::ReadClaim(vip)),
+            Self::Write(write) if is_safe => Step::Do(Command::WriteClaim(write)),
+            Self::Delete { vip, expected } if is_safe => Step::Do(Command::DeleteClaim { vip, expected }),
+            Self::Write(write) => {
+                Step::NotSent(Event::ClaimWritten { vip: write.vip, outcome: Outcome::Refused(refused()) })
+            }
+            Self::Delete { vip, expected: _ } => {
+                Step::NotSent(Event::ClaimDeleted { vip, outcome: Outcome::Refused(refused()) })
+            }
+        }
+    }
+}
+
+/// Returns whether a write of this node's Lease keeps the session in which its entries answer. Any other
+/// write lets other nodes take all its VIPs at once.
+fn keeps_session(write: &LeaseWrite, session: Option<Session>) -> bool {
+    write.session == session && !session.is_some_and(|session| write.ended.contains(&session))
+}
+
+/// The engine's commands that have not been carried out, in the order in which they may be.
+#[derive(Debug)]
+pub struct Interlock {
+    node: NodeName,
+    /// The session of the pinned fence: entries answer in it.
+    session: Option<Session>,
+    commands: VecDeque<Command>,
+    /// VIPs whose entries have changed and are not written yet.
+    entries: BTreeSet<Ipv4Addr>,
+    /// What waits for entries: requests about claims and notices, each in the engine's order.
+    requests: Vec<Request>,
+    notices: Vec<Notice>,
+    /// VIPs to probe at last: only what has an entry is heard.
+    probes: VecDeque<Ipv4Addr>,
+    /// What waits for nothing any more.
+    ready: VecDeque<Step>,
+    /// Whether the entries that the next step waits for have just been written.
+    is_written: bool,
+}
+
+impl Interlock {
+    /// Starts with the session of the pinned fence.
+    pub fn new(node: NodeName, session: Option<Session>) -> Self {
+        Self {
+            node,
+            session,
+            commands: VecDeque::new(),
+            entries: BTreeSet::new(),
+            requests: Vec::new(),
+            notices: Vec::new(),
+            probes: VecDeque::new(),
+            ready: VecDeque::new(),
+            is_written: false,
+        }
+    }
+
+    /// Adds commands of the engine.
+    pub fn push(&mut self, commands: Vec<Command>) {
+        self.commands.extend(commands);
+    }
+
+    /// Returns whether nothing is left to do.
+    pub fn is_idle(&self) -> bool {
+        self.commands.is_empty()
+            && self.ready.is_empty()
+            && self.entries.is_empty()
+            && self.requests.is_empty()
+            && self.notices.is_empty()
+            && self.probes.is_empty()
+    }
+
+    /// Returns the next step, given the entries that are stale now.
+    pub fn next(&mut self, stale: &Stale) -> Option<Step> {
+        loop {
+            if let Some(step) = self.ready.pop_front() {
+                return Some(step);
+            }
+            let Some(command) = self.commands.front() else {
+                if self.has_waiting() {
+                    if let Some(step) = self.catch_up(stale) {
+                        return Some(step);
+                    }
+                    continue;
+                }
+                return self.probes.pop_front().map(|vip| Step::Do(Command::Probe { vip }));
+            };
+            if rests_on_entries(command) && self.has_waiting() {
+                if let Some(step) = self.catch_up(stale) {
+                    return Some(step);
+                }
+                continue;
+            }
+            if self.must_be_silenced(stale) && !std::mem::replace(&mut self.is_written, true) {
+                return Some(Step::WriteEntries(stale.answering().collect()));
+            }
+            self.is_written = false;
+            let command = self.commands.pop_front()?;
+            self.take(command, stale);
+        }
+    }
+
+    fn has_waiting(&self) -> bool {
+        !(self.entries.is_empty() && self.requests.is_empty() && self.notices.is_empty())
+    }
+
+    /// Writes the entries that changed, and those that are stale and that a request rests on. Then makes
+    /// ready what waited for them.
+    fn catch_up(&mut self, stale: &Stale) -> Option<Step> {
+        if !std::mem::replace(&mut self.is_written, true) {
+            let vips = self.requests.iter().map(Request::vip);
+            self.entries.extend(vips.filter(|vip| stale.left(*vip).is_some()));
+            if !self.entries.is_empty() {
+                return Some(Step::WriteEntries(std::mem::take(&mut self.entries)));
+            }
+        }
+        self.is_written = false;
+        let is_true = |notice: &Notice| match notice {
+            Notice::Holds { vip, .. } => stale.left(*vip).is_none(),
+            Notice::Nobody { .. }
+            | Notice::CannotMove { .. }
+            | Notice::Repaired { .. }
+            | Notice::WentBack
+            | Notice::SessionEnded { .. }
+            | Notice::NotAlone { .. } => true,
+        };
+        let notices = self.notices.drain(..).filter(is_true);
+        self.ready.extend(notices.map(|notice| Step::Do(Command::Notify(notice))));
+        for request in self.requests.drain(..) {
+            let is_safe = request.is_safe(stale.left(request.vip()));
+            self.ready.push_back(request.into_step(is_safe));
+        }
+        None
+    }
+
+    /// Returns whether the next command ends the session while a stale entry answers in it.
+    fn must_be_silenced(&self, stale: &Stale) -> bool {
+        matches!(self.commands.front(), Some(Command::WriteLease(write)) if self.is_unsafe(write, stale))
+    }
+
+    fn is_unsafe(&self, write: &LeaseWrite, stale: &Stale) -> bool {
+        write.node == self.node && stale.may_answer() && !keeps_session(write, self.session)
+    }
+
+    fn take(&mut self, command: Command, stale: &Stale) {
+        match command {
+            Command::SetEntry { vip, .. } => {
+                self.entries.insert(vip);
+                self.ready.push_back(Step::Do(command));
+            }
+            Command::WriteClaim(write) => self.requests.push(Request::Write(write)),
+            Command::DeleteClaim { vip, expected } => self.requests.push(Request::Delete { vip, expected }),
+            Command::ReadClaim(vip) => self.requests.push(Request::Read(vip)),
+            Command::Probe { vip } => self.probes.push_back(vip),
+            Command::StopProbing { vip } => {
+                self.probes.retain(|waiting| *waiting != vip);
+                self.ready.push_back(Step::Do(command));
+            }
+            Command::SetFence(fenced) => {
+                let fenced = self.fence(fenced, stale);
+                self.ready.push_back(Step::Do(Command::SetFence(fenced)));
+            }
+            Command::WriteLease(write) if self.is_unsafe(&write, stale) => {
+                let outcome = Outcome::Refused(NOT_SENT.into());
+                self.ready.push_back(Step::NotSent(Event::LeaseWritten { node: write.node, outcome }));
+            }
+            Command::Notify(notice) if !matches!(notice, Notice::NotAlone { .. }) => {
+                self.notices.push(notice);
+            }
+            Command::SetPeers(_)
+            | Command::Announce { .. }
+            | Command::WriteLease(_)
+            | Command::ReadLease(_)
+            | Command::ListAnew
+            | Command::Notify(_)
+            | Command::Stopped => self.ready.push_back(Step::Do(command)),
+        }
+    }
+
+    /// Returns the fence to write. While a stale entry may answer, the fence keeps the session of that entry
+    /// and is over: other nodes may take what was held in it.
+    fn fence(&mut self, fenced: Fenced, stale: &Stale) -> Fenced {
+        if stale.may_answer() && fenced.session != self.session {
+            let over = Monotonic::default();
+            return Fenced { session: self.session, deadline: over, hold_until: over };
+        }
+        self.session = fenced.session;
+        fenced
+    }
+}
+
+/// Returns whether a command must come after all entries, claims and notices before it.
+fn rests_on_entries(command: &Command) -> bool {
+    match command {
+        Command::SetFence(_)
+        | Command::SetPeers(_)
+        | Command::Announce { .. }
+        | Command::WriteLease(_)
+        | Command::Notify(Notice::NotAlone { .. })
+        | Command::Stopped => true,
+        Command::SetEntry { .. }
+        | Command::Probe { .. }
+        | Command::StopProbing { .. }
+        | Command::ReadLease(_)
+        | Command::WriteClaim(_)
+        | Command::DeleteClaim { .. }
+        | Command::ReadClaim(_)
+        | Command::ListAnew
+        | Command::Notify(_) => false,
+    }
+}

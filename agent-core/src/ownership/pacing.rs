@@ -1,0 +1,134 @@
+//! Limits how many VIPs are taken and handed over at a time.
+
+use std::{collections::BTreeSet, net::Ipv4Addr, ops::Bound, time::Duration};
+
+use super::Settings;
+use crate::time::Monotonic;
+
+#[cfg(test)]
+mod tests;
+
+/// The number of offers that may be under way. If the API server goes away, no more VIPs than these depend
+/// on unknown outcomes.
+const MOST_OFFERS: usize = 32;
+/// The shortest time between two urgent handovers.
+const URGENT_PACE: Duration = Duration::from_millis(2);
+
+/// The kind of a handover.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Urgency {
+    /// The VIP must leave this node.
+    Urgent,
+    /// Another node is a better place for it.
+    Calm,
+}
+
+/// Handovers of one kind.
+#[derive(Debug)]
+struct Lane {
+    pace: Duration,
+    /// When the next one may begin.
+    next: Monotonic,
+    /// When the next VIP that waits is evaluated again.
+    next_slot: Monotonic,
+}
+
+/// The VIPs that are being taken and handed over, and those that wait for room.
+#[derive(Debug)]
+pub(super) struct Pacing {
+    most_new: usize,
+    /// VIPs without a claim that are being taken, `most_new` at a time.
+    creating: BTreeSet<Ipv4Addr>,
+    /// VIPs that this node could take, and that wait for room. They are evaluated again then, since another
+    /// node may have them by that time.
+    crowded_out: BTreeSet<Ipv4Addr>,
+    /// The waiting VIP that was evaluated last; the one after it is next.
+    last_of_crowd: Ipv4Addr,
+    /// VIPs whose offers are under way, or have an unknown outcome.
+    offering: BTreeSet<Ipv4Addr>,
+    urgent: Lane,
+    calm: Lane,
+}
+
+impl Pacing {
+    pub(super) fn new(settings: &Settings, now: Monotonic) -> Self {
+        let lane = |pace| Lane { pace, next: now, next_slot: now };
+        Self {
+            most_new: settings.most_new,
+            creating: BTreeSet::new(),
+            crowded_out: BTreeSet::new(),
+            last_of_crowd: Ipv4Addr::UNSPECIFIED,
+            offering: BTreeSet::new(),
+            urgent: lane(URGENT_PACE),
+            calm: lane(settings.handover_pace),
+        }
+    }
+
+    /// Returns whether there is room to take a VIP without a claim. One without room waits.
+    pub(super) fn has_room(&mut self, vip: Ipv4Addr) -> bool {
+        let has_room = self.creating.len() < self.most_new;
+        if !has_room {
+            self.crowded_out.insert(vip);
+        }
+        has_room
+    }
+
+    /// Takes in that a VIP without a claim is being taken.
+    pub(super) fn begin_creating(&mut self, vip: Ipv4Addr) {
+        self.creating.insert(vip);
+    }
+
+    /// Takes in that the write of a claim is over.
+    pub(super) fn end_creating(&mut self, vip: Ipv4Addr) {
+        self.creating.remove(&vip);
+    }
+
+    /// Returns the next VIP that waited, when there is room again.
+    pub(super) fn next_of_crowd(&mut self) -> Option<Ipv4Addr> {
+        if self.creating.len() >= self.most_new {
+            return None;
+        }
+        let after = (Bound::Excluded(self.last_of_crowd), Bound::Unbounded);
+        let next = *self.crowded_out.range(after).next().or_else(|| self.crowded_out.first())?;
+        self.crowded_out.remove(&next);
+        self.last_of_crowd = next;
+        Some(next)
+    }
+
+    /// Begins a handover. If it is not its turn, returns when the VIP is evaluated again: those that wait do
+    /// not come all at once, since only one can go on.
+    pub(super) fn begin_handover(&mut self, urgency: Urgency, now: Monotonic) -> Result<(), Monotonic> {
+        let is_full = self.offering.len() >= MOST_OFFERS;
+        let lane = match urgency {
+            Urgency::Urgent => &mut self.urgent,
+            Urgency::Calm => &mut self.calm,
+        };
+        if lane.next > now || is_full {
+            let slot = lane.next.max(now + URGENT_PACE).max(lane.next_slot);
+            lane.next_slot = slot + lane.pace.max(URGENT_PACE);
+            return Err(slot);
+        }
+        lane.next = now + lane.pace;
+        Ok(())
+    }
+
+    /// Takes in that an offer is sent.
+    pub(super) fn begin_offer(&mut self, vip: Ipv4Addr) {
+        self.offering.insert(vip);
+    }
+
+    /// Takes in that the outcome of an offer is known.
+    pub(super) fn end_offer(&mut self, vip: Ipv4Addr) {
+        self.offering.remove(&vip);
+    }
+
+    /// Forgets all offers: the session that made them is over.
+    pub(super) fn forget_offers(&mut self) {
+        self.offering.clear();
+    }
+
+    /// Returns how many VIPs are being taken, and how many wait for room.
+    pub(super) fn creating(&self) -> (usize, usize) {
+        (self.creating.len(), self.crowded_out.len())
+    }
+}

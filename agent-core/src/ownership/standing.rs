@@ -1,0 +1,148 @@
+//! Decides which nodes can hold a VIP, and in which order they come.
+
+use std::{cmp::Reverse, collections::BTreeSet, net::Ipv4Addr, sync::Arc};
+
+use super::{
+    Demand, Disqualified, Engine, NodeFacts,
+    eligibility::{eligibility, weight},
+    members::Member,
+};
+use crate::{
+    cluster::{Holder, NodeLink, NodeName, ServiceName},
+    interfaces::link_for,
+    time::Monotonic,
+};
+
+/// The number of nodes that a message names when none can hold a VIP.
+const MOST_NAMED: usize = 32;
+
+/// A node that can hold a VIP.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Candidate {
+    pub(super) holder: Holder,
+    /// A soft reason against it, if there is one.
+    pub(super) soft: Option<Disqualified>,
+    /// When all other nodes know its MAC.
+    pub(super) known_at: Monotonic,
+}
+
+/// A candidate's place in the order; the least is the best.
+type Rank<'a> = (bool, bool, Reverse<u64>, &'a NodeName);
+
+impl Engine {
+    /// Returns this node's interface on a VIP's segment.
+    pub(super) fn home(&self, vip: Ipv4Addr, demand: Option<&Demand>) -> Option<&NodeLink> {
+        link_for(&self.links, vip, demand.map(|demand| demand.interfaces.as_slice()).unwrap_or_default())
+    }
+
+    /// Returns whether a node can hold a VIP, or the first reason why not.
+    pub(super) fn standing(
+        &self,
+        name: &NodeName,
+        vip: Ipv4Addr,
+        demand: &Demand,
+        now: Monotonic,
+    ) -> Result<Candidate, Disqualified> {
+        let is_own = *name == self.settings.node;
+        let member = self.members.get(name);
+        let (session, leaving, links) = if is_own {
+            (self.own.session(), self.is_leaving(), self.links.as_slice())
+        } else {
+            let lease = member.and_then(|member| member.lease.as_ref());
+            let links = lease.map(|lease| lease.links.as_slice()).unwrap_or_default();
+            (member.and_then(Member::session), member.is_some_and(Member::is_leaving), links)
+        };
+        let node = member.and_then(|member| member.node.as_ref());
+        let facts = NodeFacts {
+            exists: is_own || node.is_some(),
+            session,
+            alive: self.is_alive(name, now),
+            leaving,
+            links,
+            node,
+        };
+        let able = eligibility(&facts, vip, demand, self.settings.honour_exclude_label)?;
+        let since = if is_own {
+            self.own.mac_since(able.link.mac)
+        } else {
+            member.and_then(|member| member.mac_since(able.link.mac))
+        };
+        let known_at = since.map_or(Monotonic::from_nanos(u64::MAX), |since| since + self.rest());
+        let holder = Holder {
+            node: name.clone(),
+            session: able.session,
+            mac: able.link.mac,
+            interface: Arc::clone(&able.link.name),
+        };
+        Ok(Candidate { holder, soft: able.soft, known_at })
+    }
+
+    /// Returns the nodes that can hold a VIP, the best first.
+    pub(super) fn candidates(&self, vip: Ipv4Addr, demand: &Demand, now: Monotonic) -> Vec<Candidate> {
+        let standing = |name| self.standing(name, vip, demand, now).ok();
+        let mut candidates: Vec<Candidate> = self.members.keys().filter_map(standing).collect();
+        candidates.sort_by(|one, other| self.rank(one, vip, demand).cmp(&self.rank(other, vip, demand)));
+        candidates
+    }
+
+    fn rank<'a>(&self, candidate: &'a Candidate, vip: Ipv4Addr, demand: &Demand) -> Rank<'a> {
+        let name = &candidate.holder.node;
+        let labels = self.members.get(name).and_then(|member| member.node.as_ref()).map(|node| &node.labels);
+        let is_preferred = demand
+            .preferred
+            .as_ref()
+            .is_none_or(|selector| labels.is_some_and(|labels| selector.matches(labels)));
+        let weight = weight(name.as_str(), &vip.octets());
+        (candidate.soft.is_some(), !is_preferred, Reverse(weight), name)
+    }
+
+    /// Returns, for messages, each node and what speaks against it.
+    pub(super) fn explain(&self, vip: Ipv4Addr, demand: &Demand, now: Monotonic) -> String {
+        let lines =
+            self.members.iter().filter(|(_, member)| member.node.is_some()).map(|(name, _)| {
+                match self.standing(name, vip, demand, now) {
+                    Ok(candidate) => match candidate.soft {
+                        Some(soft) => format!("{name}: can hold it, but {soft}"),
+                        None if candidate.known_at > now => format!("{name}: {}", Disqualified::NewMac),
+                        None => format!("{name}: can hold it"),
+                    },
+                    Err(disqualified) => format!("{name}: {disqualified}"),
+                }
+            });
+        let mut lines: Vec<String> = lines.collect();
+        let more = lines.len().saturating_sub(MOST_NAMED);
+        lines.truncate(MOST_NAMED);
+        if more > 0 {
+            lines.push(format!("and {more} more"));
+        }
+        if lines.is_empty() { "there is no Node".to_owned() } else { lines.join("; ") }
+    }
+
+    /// Returns whether this node is the one that reports a VIP without a holder.
+    pub(super) fn is_reporter(&self, vip: Ipv4Addr, now: Monotonic) -> bool {
+        let weight = |name: &NodeName| (weight(name.as_str(), &vip.octets()), name.clone());
+        let ours = weight(&self.settings.node);
+        self.own.is_valid(now)
+            && self.members.keys().filter(|name| self.is_alive(name, now)).all(|name| weight(name) <= ours)
+    }
+
+    /// Returns the nodes whose Leases are alive, this one included; none while this node's own fence has lapsed.
+    pub fn alive(&self, now: Monotonic) -> BTreeSet<NodeName> {
+        if !self.own.is_valid(now) {
+            return BTreeSet::new();
+        }
+        let others = self.members.keys().filter(|name| self.is_alive(name, now));
+        others.chain([&self.settings.node]).cloned().collect()
+    }
+
+    /// Returns the Services that want a VIP.
+    pub fn services_of(&self, vip: Ipv4Addr) -> &[ServiceName] {
+        let demand = self.vips.get(&vip).and_then(|vip| vip.demand.as_ref());
+        demand.map(|demand| demand.services.as_slice()).unwrap_or_default()
+    }
+
+    /// Returns the node that a VIP's claim names, dead or alive.
+    pub fn claimed_by(&self, vip: Ipv4Addr) -> Option<&NodeName> {
+        self.vips.get(&vip)?.claim.as_ref()?.state.holder().map(|holder| &holder.node)
+    }
+}

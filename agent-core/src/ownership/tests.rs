@@ -1,0 +1,21 @@
+//! The rules of docs/OWNERSHIP.md, as tables: what happens, and what one node does about it.
+
+mod api;
+mod asking;
+mod choosing;
+mod deposing;
+mod disputes;
+mod eligibility;
+mod handing_over;
+mod lines;
+mod nobody;
+mod properties;
+pub(in crate::ownership) mod records;
+mod renewing;
+mod repairing;
+mod restoring;
+mod start;
+mod stopping;
+mod taking;
+mod viewing;
+mod world;

@@ -1,0 +1,166 @@
+//! Asking: the address of a VIP that nobody has had is taken when the segment says that it is free (RFC 5227, 2.1).
+
+use vipward_common::MacAddr;
+
+use super::world::*;
+use crate::{
+    cluster::{ClaimState, NodeLink, NodeRecord},
+    ownership::{Demand, Event, Probed, Settings},
+};
+
+const STRANGER: MacAddr = MacAddr([2, 0, 0, 0, 0, b'x']);
+
+/// Returns what is asked takes 700 ms at most.
+fn asking(us: &str) -> Settings {
+    Settings { probing: Some(ms(700)), ..settings(us) }
+}
+
+fn living(us: &'static str, others: &[&'static str]) -> World {
+    World::living_with(&asking(us), us, others)
+}
+
+fn probed(world: &mut World, probed: Probed) -> Vec<String> {
+    world.tell(Event::Probed { vip: VIP, probed })
+}
+
+fn in_use(by_peer: bool) -> Probed {
+    Probed::InUse { mac: STRANGER, by_peer }
+}
+
+#[test]
+fn a_new_vip_is_taken_when_its_address_has_been_found_free() {
+    let mut world = living("a", &["b"]);
+    assert_eq!(world.want(), ["entry foreign ?", "probe"]);
+    assert_eq!(world.after(ms(600)), [""; 0]);
+    assert_eq!(probed(&mut world, Probed::Free), ["create claim: held by a1, epoch 1"]);
+    assert_eq!(world.answer(), ["entry held", "tell: held, from nobody"]);
+    assert_eq!(world.after(ms(60_000)), [""; 0]);
+}
+
+#[test]
+fn a_vip_that_has_had_a_holder_is_taken_without_asking() {
+    let mut world = living("a", &["b"]);
+    world.claim(held("b"), 3);
+    world.want();
+    world.after(REST * 2);
+    assert_eq!(world.end("b"), ["write claim: held by a1, epoch 4"]);
+    let mut world = living("a", &["b"]);
+    world.claim(ClaimState::Released, 1);
+    let lines = world.want();
+    assert!(!lines.contains(&"probe".to_owned()), "{lines:?}");
+}
+
+#[test]
+fn a_vip_that_is_forced_is_taken_without_asking() {
+    let mut world = living("a", &["b"]);
+    let lines = world.want_so(Demand { force: true, ..demand() });
+    assert_eq!(lines, ["entry foreign ?", "create claim: held by a1, epoch 1"]);
+
+    let mut world = living("a", &["b"]);
+    world.want();
+    probed(&mut world, in_use(false));
+    world.answer();
+    let lines = world.want_so(Demand { force: true, ..demand() });
+    assert_eq!(lines, ["write claim: held by a1, epoch 1", "stop probing"], "also when it is found in use");
+}
+
+#[test]
+fn an_address_in_use_is_told_in_the_claim_and_taken_when_it_is_free() {
+    let mut world = living("a", &["b"]);
+    world.want();
+    assert_eq!(probed(&mut world, in_use(false)), ["create claim: released, epoch 0"]);
+    assert_eq!(world.answer(), [""; 0]);
+    let trouble = world.claimed().note.trouble.clone().expect("it is noted");
+    assert!(trouble.contains(&STRANGER.to_string()) && trouble.contains("in use"), "{trouble}");
+    assert_eq!(probed(&mut world, in_use(false)), [""; 0], "it is told once");
+    assert_eq!(world.after(ms(120_000)), [""; 0]);
+    assert!(!world.holds());
+    assert_eq!(probed(&mut world, Probed::Free), ["write claim: held by a1, epoch 1"]);
+    assert_eq!(world.answer(), ["entry held", "tell: held, from nobody"]);
+}
+
+#[test]
+fn an_address_at_a_peer_is_taken_when_no_agent_that_is_restarted_can_answer_rightly_any_more() {
+    let settings = asking("a");
+    let longest = settings.restart_lease * 21 / 20 + settings.margin;
+    let mut world = living("a", &["b"]);
+    world.want();
+    assert_eq!(probed(&mut world, in_use(true)), [""; 0]);
+    probed(&mut world, in_use(true));
+    assert_eq!(world.after(longest.saturating_sub(ms(100))), [""; 0]);
+    assert_eq!(world.after(ms(200)), ["create claim: held by a1, epoch 1"]);
+    assert_eq!(world.answer(), ["entry held", "tell: held, from nobody", "stop probing"]);
+}
+
+#[test]
+fn nothing_is_asked_when_another_node_comes_first_or_the_vip_is_wanted_no_more() {
+    let mut world = living("a", &["b"]);
+    world.want();
+    let lines = world.claim(held("b"), 1);
+    assert_eq!(lines, ["entry foreign b", "stop probing"]);
+    assert_eq!(probed(&mut world, Probed::Free), [""; 0], "an answer that is late");
+
+    let mut world = living("a", &["b"]);
+    world.want();
+    assert_eq!(world.tell(Event::Demand(VIP, None)), ["no entry", "stop probing"]);
+}
+
+/// Has a VIP wanted on the interface `eth0` first, then on `eth1`; returns what follows from that.
+fn moved_after(found: impl FnOnce(&mut World)) -> Vec<String> {
+    let on = |interface: &str| {
+        let interfaces = vec![interface.parse().expect("a pattern")];
+        Demand { interfaces, ..demand() }
+    };
+    let mut world = living("a", &[]);
+    world.tell(Event::Links(vec![link("a"), NodeLink { name: "eth1".into(), mac: mac("z"), ..link("a") }]));
+    world.after(REST * 2);
+    assert_eq!(world.want_so(on("eth0")), ["entry foreign ?", "probe"]);
+    found(&mut world);
+    let mut lines = world.want_so(on("eth1"));
+    lines.extend(world.after(ms(5_000)));
+    lines
+}
+
+#[test]
+fn what_was_found_on_one_segment_says_nothing_about_another() {
+    let again = ["stop probing", "entry foreign ?", "probe"];
+    assert_eq!(moved_after(|_| {}), again, "while it is asked");
+    let is_used = |world: &mut World| {
+        probed(world, in_use(false));
+        world.answer();
+    };
+    assert_eq!(moved_after(is_used), again, "when it is in use");
+    let is_free = |world: &mut World| {
+        probed(world, Probed::Free);
+        // The claim cannot be written.
+        world.refuse();
+    };
+    assert_eq!(moved_after(is_free), ["entry foreign ?", "probe"], "when it is free");
+}
+
+#[test]
+fn the_second_best_candidate_waits_until_the_best_has_asked() {
+    // Node b is not preferred.
+    let mut world = living("b", &["a"]);
+    let preferred = NodeRecord { labels: [(FIRST.to_owned(), String::new())].into(), ..node("a") };
+    world.tell(Event::Node(preferred));
+    world.tell(Event::Node(node("b")));
+    assert_eq!(world.want(), ["entry foreign ?"]);
+    assert_eq!(world.after(ms(1_150)), [""; 0]);
+    assert_eq!(world.after(ms(100)), ["probe"]);
+}
+
+#[test]
+fn an_address_that_was_free_long_ago_is_asked_about_again() {
+    let mut world = living("a", &["b"]);
+    world.tell(Event::Links(Vec::new()));
+    world.tell(Event::Links(vec![link("a")]));
+    world.after(REST * 2);
+    world.want();
+    probed(&mut world, Probed::Free);
+    // The claim cannot be written.
+    world.refuse();
+    assert!(world.after(ms(5_000)).iter().any(|line| line.starts_with("create claim")), "asked for again");
+    world.refuse();
+    assert_eq!(world.after(ms(5_000)), ["probe"]);
+}

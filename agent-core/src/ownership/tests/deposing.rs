@@ -1,0 +1,209 @@
+//! Deposing: ending the session of a node that has been silent for so long that its fence must have lapsed.
+
+use super::world::*;
+use crate::{cluster::LeaseRecord, ownership::Event};
+
+const DEPOSE_B: &str = "write lease of b: no session, ended b1, 4s";
+
+/// Node a lives and watches; b holds the VIP.
+fn watching() -> World {
+    let mut world = World::living("a", &["b"]);
+    world.claim(held("b"), 1);
+    world.want();
+    world.after(REST);
+    world
+}
+
+#[test]
+fn a_node_is_deposed_when_its_lease_has_stood_unchanged_for_lease_and_margin() {
+    let mut world = watching();
+    world.kill("b");
+    assert_eq!(world.timeline(just_before(REST)), [""; 0]);
+    assert_eq!(world.timeline(ms(1)), [format!("0.001 {DEPOSE_B}")]);
+}
+
+#[test]
+fn a_node_that_renews_is_never_deposed() {
+    let mut world = watching();
+    assert_eq!(world.after(ms(600_000)), [""; 0]);
+    for _ in 0..10 {
+        world.kill("b");
+        assert_eq!(world.after(just_before(REST)), [""; 0], "each renewal starts the clock again");
+    }
+}
+
+#[test]
+fn a_node_that_no_claim_names_is_left_alone() {
+    let mut world = World::holding(&["b"]);
+    world.kill("b");
+    assert_eq!(world.after(ms(60_000)), [""; 0]);
+}
+
+#[test]
+fn deposing_frees_the_vip_and_the_next_holder_takes_it() {
+    let mut world = watching();
+    world.kill("b");
+    world.after(REST);
+    assert_eq!(world.answer(), ["write claim: held by a1, epoch 2"]);
+    assert_eq!(world.answer(), ["entry held", "tell: held, from b"]);
+}
+
+#[test]
+fn one_write_frees_all_vips_of_a_node() {
+    let mut world = watching();
+    for vip in [VIP_2, VIP_3] {
+        world.claim_of(vip, held("b"), 1);
+        world.tell(Event::Demand(vip, Some(demand())));
+    }
+    world.after(REST);
+    world.kill("b");
+    assert_eq!(world.after(REST), [DEPOSE_B]);
+    assert_eq!(
+        world.answer(),
+        [
+            "write claim: held by a1, epoch 2",
+            "write claim: held by a1, epoch 2 (192.0.2.11)",
+            "write claim: held by a1, epoch 2 (192.0.2.12)",
+        ]
+    );
+}
+
+#[test]
+fn a_conflict_means_that_the_node_lives_and_the_clock_starts_again() {
+    let mut world = watching();
+    world.kill("b");
+    world.after(REST);
+    // The watch is behind.
+    world.store_lease(world.stored_lease("b"));
+    assert_eq!(world.answer(), ["read lease of b"]);
+    assert_eq!(world.answer(), [""; 0]);
+    assert_eq!(world.timeline(REST), [format!("4.500 {DEPOSE_B}")]);
+}
+
+#[test]
+fn the_clock_starts_again_when_the_own_fence_lapsed_meanwhile() {
+    let mut world = watching().by_hand();
+    world.kill("b");
+    // No renewal of ours succeeds for long.
+    for _ in 0..200 {
+        let lines = world.after(ms(50));
+        assert!(!lines.contains(&DEPOSE_B.to_owned()), "{lines:?}");
+        while !world.is_idle() {
+            world.lose();
+        }
+    }
+    assert!(world.fence().deadline < world.now, "the fence has lapsed");
+    while world.is_idle() {
+        world.after(ms(10));
+    }
+    while !world.is_idle() {
+        world.answer();
+    }
+    assert!(world.fence().deadline > world.now, "the fence is valid again");
+    let mut world = world.automatic();
+    assert_eq!(world.timeline(REST), [format!("4.500 {DEPOSE_B}")]);
+}
+
+#[test]
+fn a_lease_that_was_lengthened_for_a_restart_is_respected() {
+    let mut world = watching();
+    let left = world.stored_lease("b");
+    world.kill("b");
+    world.lease(LeaseRecord { duration: RESTART_LEASE, ..left });
+    assert_eq!(world.timeline(ms(60_499)), [""; 0]);
+    assert_eq!(world.after(ms(1)), ["write lease of b: no session, ended b1, 60s"]);
+}
+
+#[test]
+fn a_missing_lease_is_created_with_the_sessions_that_are_over() {
+    let mut world = watching();
+    world.kill("b");
+    world.after(RENEWAL);
+    world.delete_lease("b");
+    assert_eq!(world.timeline(REST), ["4.500 create lease of b: no session, ended b1, 4s"]);
+    assert_eq!(world.answer(), ["write claim: held by a1, epoch 2"]);
+}
+
+#[test]
+fn a_missing_lease_that_its_owner_has_created_again_is_a_conflict() {
+    let mut world = watching();
+    world.kill("b");
+    world.delete_lease("b");
+    world.after(REST);
+    world.store_lease(lease("b", Some(session("b", 1)), &[]));
+    assert_eq!(world.answer(), ["read lease of b"]);
+    assert_eq!(world.answer(), [""; 0]);
+    assert_eq!(world.after(just_before(REST)), [""; 0]);
+}
+
+#[test]
+fn a_blank_lease_gives_its_owner_lease_and_margin() {
+    let mut world = watching();
+    world.kill("b");
+    world.after(ms(2_000));
+    assert_eq!(world.lease(lease("b", None, &[])), [""; 0]);
+    assert_eq!(world.timeline(REST), [format!("4.500 {DEPOSE_B}")]);
+}
+
+#[test]
+fn a_session_that_the_lease_no_longer_carries_is_over_when_another_stands_there_for_lease_and_margin() {
+    let mut world = watching();
+    // Not listed as ended: somebody may have edited it.
+    assert_eq!(world.lease(lease("b", Some(session("b", 2)), &[])), [""; 0]);
+    // It is ended by a write at the version that was seen, which leaves the other session as it is.
+    let lines = world.timeline(REST + ms(10));
+    assert_eq!(lines, ["4.500 write lease of b: b2, ended b1, 4s"]);
+    assert_eq!(world.answer(), ["write claim: held by a1, epoch 2"]);
+}
+
+#[test]
+fn a_session_that_was_edited_away_and_put_back_is_not_over() {
+    let mut world = watching();
+    let good = world.stored_lease("b");
+    world.lease(lease("b", Some(session("b", 2)), &[]));
+    world.after(REST.saturating_sub(ms(100)));
+    world.lease(good);
+    assert_eq!(world.after(REST * 2), [""; 0]);
+}
+
+#[test]
+fn a_deposing_whose_fate_is_unknown_is_tried_again_and_ends_in_a_read() {
+    let mut world = watching();
+    world.kill("b");
+    world.after(REST);
+    assert_eq!(world.lose_answer(), [""; 0]);
+    assert_eq!(world.timeline(ms(250)), [format!("0.250 {DEPOSE_B}")]);
+    assert_eq!(world.answer(), ["read lease of b"], "a conflict with ourselves");
+    assert_eq!(world.answer(), ["write claim: held by a1, epoch 2"]);
+}
+
+#[test]
+fn a_deposing_that_is_refused_is_tried_again() {
+    let mut world = watching();
+    world.kill("b");
+    world.after(REST);
+    assert_eq!(world.refuse(), [""; 0]);
+    assert_eq!(world.timeline(ms(5_000)), [format!("5.000 {DEPOSE_B}")]);
+}
+
+#[test]
+fn candidates_depose_one_after_the_other() {
+    let mut turns: Vec<String> = ["a", "c", "d"]
+        .into_iter()
+        .flat_map(|us| {
+            let mut others = vec!["a", "b", "c", "d"];
+            others.retain(|other| *other != us);
+            let mut world = World::living(us, &others);
+            world.claim(held("b"), 1);
+            world.want();
+            world.after(REST);
+            world.kill("b");
+            world.timeline(REST + ms(2_000))
+        })
+        .collect();
+    turns.sort();
+    assert_eq!(
+        turns,
+        [format!("4.500 {DEPOSE_B}"), format!("5.000 {DEPOSE_B}"), format!("5.500 {DEPOSE_B}")]
+    );
+}

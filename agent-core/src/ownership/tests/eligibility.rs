@@ -1,0 +1,212 @@
+//! Who can hold a VIP: hard reasons move it, soft ones only when another can take it.
+
+use std::collections::BTreeMap;
+
+use super::world::*;
+use crate::{
+    cluster::{ClaimState, LeaseRecord, NodeRecord},
+    ownership::{Demand, Event, Settings, StopReason},
+};
+
+const HANDED_OVER: [&str; 2] = ["entry handover b for 4.275s", "write claim: offered to b1 by a1, epoch 2"];
+const LET_GO_OF: [&str; 2] = ["entry foreign ?", "write claim: released, epoch 1"];
+
+/// Something that makes a node unfit, or less fit.
+type Reason = (&'static str, fn(&mut World, &'static str) -> Vec<String>);
+
+fn excluded(name: &str) -> NodeRecord {
+    let label = "node.kubernetes.io/exclude-from-external-load-balancers";
+    NodeRecord { labels: [(label.to_owned(), String::new())].into(), ..node(name) }
+}
+
+/// Hard reasons while the node can still answer: it hands over.
+const HARD: [Reason; 6] = [
+    ("the exclude label", |world, name| world.tell(Event::Node(excluded(name)))),
+    ("the out-of-service taint", |world, name| {
+        world.tell(Event::Node(NodeRecord { out_of_service: true, ..node(name) }))
+    }),
+    ("NetworkUnavailable", |world, name| {
+        world.tell(Event::Node(NodeRecord { network_unavailable: true, ..node(name) }))
+    }),
+    ("going away", |world, name| match name {
+        "a" => world.tell(Event::Stop(StopReason::Leave)),
+        other => world.lease(LeaseRecord { leaving: true, ..world.stored_lease(other) }),
+    }),
+    ("no local endpoint", |world, name| {
+        let local = ["a", "b"].into_iter().filter(|other| *other != name).map(Into::into).collect();
+        world.want_so(Demand { local: Some(local), ..demand() })
+    }),
+    ("a Service that leaves it out", |world, name| {
+        let other = if name == "a" { "b" } else { "a" };
+        world.tell(Event::Node(NodeRecord { labels: BTreeMap::new(), ..node(name) }));
+        let labels = [("zone".to_owned(), "z".to_owned())].into();
+        world.tell(Event::Node(NodeRecord { labels, ..node(other) }));
+        world.want_so(Demand { nodes: Some(selector("zone=z")), ..demand() })
+    }),
+];
+
+/// Hard reasons with which the node cannot answer any more: it lets go at once.
+const CUT_OFF: [Reason; 2] = [
+    ("no carrier", |world, name| world.tell(Event::Links(changed_link(name, |link| link.carrier = false)))),
+    ("no interface on the segment", |world, _| world.tell(Event::Links(Vec::new()))),
+];
+
+const SOFT: [Reason; 2] = [
+    ("cordoned", |world, name| world.cordon(name, true)),
+    ("not ready", |world, name| world.tell(Event::Node(NodeRecord { ready: false, ..node(name) }))),
+];
+
+#[test]
+fn a_holder_with_a_hard_reason_hands_over() {
+    for (description, happens) in HARD {
+        let mut world = World::holding(&["b"]);
+        assert_eq!(happens(&mut world, "a"), HANDED_OVER, "{description}");
+    }
+}
+
+#[test]
+fn a_holder_with_a_hard_reason_lets_go_even_if_nobody_can_take_the_vip() {
+    for (description, happens) in HARD {
+        let mut world = World::holding(&[]);
+        assert_eq!(happens(&mut world, "a"), LET_GO_OF, "{description}");
+        assert!(!world.holds(), "{description}");
+    }
+}
+
+#[test]
+fn a_holder_that_is_cut_off_from_the_segment_lets_go_at_once() {
+    for (description, happens) in CUT_OFF {
+        let mut world = World::holding(&["b"]);
+        let lines = happens(&mut world, "a");
+        let entry = lines.iter().position(|line| line.starts_with("entry foreign ?"));
+        let write = lines.iter().position(|line| line == "write claim: released, epoch 1");
+        assert!(entry.is_some() && entry < write, "{description}: {lines:?}");
+        assert!(!world.holds(), "{description}");
+    }
+}
+
+#[test]
+fn a_holder_with_a_soft_reason_hands_over_to_one_that_has_none() {
+    for (description, happens) in SOFT {
+        let mut world = World::holding(&["b"]);
+        assert_eq!(happens(&mut world, "a"), HANDED_OVER, "{description}");
+    }
+}
+
+#[test]
+fn a_holder_with_a_soft_reason_keeps_the_vip_when_it_is_alone() {
+    for (description, happens) in SOFT {
+        let mut world = World::holding(&[]);
+        assert_eq!(happens(&mut world, "a"), [""; 0], "{description}");
+        assert_eq!(world.after(ms(600_000)), [""; 0], "{description}");
+        assert!(world.holds(), "{description}");
+    }
+}
+
+#[test]
+fn a_holder_with_a_soft_reason_keeps_the_vip_when_all_have_one() {
+    for (description, happens) in SOFT {
+        let mut world = World::holding(&["b"]);
+        world.tell(Event::Node(NodeRecord { ready: false, ..node("b") }));
+        assert_eq!(happens(&mut world, "a"), [""; 0], "{description}");
+        assert_eq!(world.after(just_before(STABLE_FOR)), [""; 0], "{description}");
+        assert!(world.holds(), "{description}");
+    }
+}
+
+#[test]
+fn a_holder_with_a_hard_reason_hands_over_even_to_one_with_a_soft_one() {
+    for (description, happens) in &HARD[..4] {
+        let mut world = World::holding(&["b"]);
+        world.cordon("b", true);
+        assert_eq!(happens(&mut world, "a"), HANDED_OVER, "{description}");
+    }
+}
+
+#[test]
+fn a_vip_that_is_free_is_not_taken_by_one_with_a_hard_reason() {
+    for (description, happens) in HARD.into_iter().chain(CUT_OFF) {
+        let mut world = World::living("a", &["b"]);
+        world.claim(held("b"), 1);
+        world.want();
+        world.after(REST);
+        happens(&mut world, "a");
+        world.claim(ClaimState::Released, 1);
+        let lines = world.after(ms(60_000));
+        assert!(!lines.iter().any(|line| line.contains("held")), "{description}: {lines:?}");
+    }
+}
+
+#[test]
+fn a_vip_that_is_free_goes_to_one_without_a_soft_reason_first() {
+    for (description, happens) in SOFT {
+        let mut world = World::living("a", &["b"]);
+        world.claim(held("b"), 1);
+        world.want();
+        world.after(REST);
+        happens(&mut world, "a");
+        world.claim(ClaimState::Released, 1);
+        let lines = world.timeline(ms(1_000));
+        assert_eq!(lines, ["0.500 write claim: held by a1, epoch 2"], "{description}");
+    }
+}
+
+#[test]
+fn an_excluded_node_can_be_told_not_to_care() {
+    let settings = Settings { honour_exclude_label: false, ..settings("a") };
+    let mut world = World::start_with(&settings, "a", World::pinned("a", &[]));
+    world.introduce(&[]);
+    world.tell(Event::Node(excluded("a")));
+    world.sync();
+    let lines = world.want();
+    assert_eq!(lines.last().map(String::as_str), Some("create claim: held by a1, epoch 1"));
+}
+
+#[test]
+fn a_node_without_a_node_object_takes_nothing() {
+    let mut world = World::living("a", &["b"]);
+    world.tell(Event::NodeGone("a".into()));
+    assert_eq!(world.want(), ["entry foreign ?"]);
+    let lines = world.after(ms(60_000));
+    assert!(!lines.iter().any(|line| line.contains("held")), "{lines:?}");
+}
+
+#[test]
+fn a_service_that_names_interfaces_gets_no_other() {
+    let mut world = World::living("a", &["b"]);
+    let links = vec![crate::cluster::NodeLink { name: named("eth1"), mac: mac("z"), ..link("a") }, link("a")];
+    world.tell(Event::Links(links));
+    world.after(REST);
+    let interfaces = vec!["eth1".parse().expect("a pattern")];
+    let lines = world.want_so(Demand { interfaces, ..demand() });
+    assert_eq!(lines, ["entry foreign ?", "create claim: held by a1 at z, epoch 1"]);
+}
+
+#[test]
+fn a_holder_whose_interface_is_not_named_any_more_lets_go_of_the_vip() {
+    let mut world = World::holding(&[]);
+    let interfaces = vec!["eth1".parse().expect("a pattern")];
+    let lines = world.want_so(Demand { interfaces, ..demand() });
+    assert_eq!(lines, ["entry foreign ? on no interface", "write claim: released, epoch 1"]);
+}
+
+#[test]
+fn a_local_service_without_any_endpoint_is_held_by_nobody_and_comes_back_with_its_endpoint() {
+    let mut world = World::holding(&["b"]);
+    let nowhere = Demand { local: Some([].into()), ..demand() };
+    assert_eq!(world.want_so(nowhere), LET_GO_OF);
+    world.answer();
+    let here = Demand { local: Some(["a".into()].into()), ..demand() };
+    let lines = world.want_so(here);
+    let lines = [lines, world.after(REST)].concat();
+    assert!(lines.contains(&"write claim: held by a1, epoch 2".to_owned()), "{lines:?}");
+}
+
+#[test]
+fn a_mac_that_changes_is_told_in_the_claim_and_the_holder_stays() {
+    let mut world = World::holding(&["b"]);
+    let lines = world.tell(Event::Links(changed_link("a", |link| link.mac = mac("z"))));
+    let lines = [lines, world.after(REST * 2)].concat();
+    assert!(lines.contains(&"write claim: held by a1 at z, epoch 1".to_owned()), "{lines:?}");
+    assert!(world.holds());
+}

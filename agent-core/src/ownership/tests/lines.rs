@@ -1,0 +1,143 @@
+//! How commands read.
+
+use std::{net::Ipv4Addr, time::Duration};
+
+use vipward_common::MacAddr;
+
+use super::records::{VIP, mac};
+use crate::{
+    cluster::{ClaimState, Holder, NodeName, Session},
+    ownership::{ClaimWrite, Command, Entry, Expected, LeaseWrite, Notice},
+    time::Monotonic,
+};
+
+/// Shows commands as lines.
+#[derive(Default)]
+pub(super) struct Lines {
+    /// Sessions that the engine has made up, the oldest first.
+    made_up: Vec<Session>,
+}
+
+impl Lines {
+    /// A command, given now; none for what is not shown.
+    pub(super) fn line(&mut self, command: &Command, now: Monotonic) -> Option<String> {
+        let line = match command {
+            Command::SetPeers(_) => return None,
+            Command::SetFence(fenced) => {
+                format!("fence for {}", seconds(fenced.deadline.saturating_since(now)))
+            }
+            Command::SetEntry { vip, entry, home } => {
+                let home = if home.is_some() { "" } else { " on no interface" };
+                entry_line(*entry, now) + home + &which(*vip)
+            }
+            Command::Probe { vip } => format!("probe{}", which(*vip)),
+            Command::StopProbing { vip } => format!("stop probing{}", which(*vip)),
+            Command::Announce { vip } => format!("announce{}", which(*vip)),
+            Command::WriteLease(write) => self.lease_line(write),
+            Command::ReadLease(node) => format!("read lease of {node}"),
+            Command::WriteClaim(write) => self.claim_line(write),
+            Command::DeleteClaim { vip, expected: _ } => format!("delete claim{}", which(*vip)),
+            Command::ReadClaim(vip) => format!("read claim{}", which(*vip)),
+            Command::ListAnew => "list anew".to_owned(),
+            Command::Notify(notice) => self.notice_line(notice),
+            Command::Stopped => "stopped".to_owned(),
+        };
+        Some(line)
+    }
+
+    /// a1 is the first session of node a; new, new2 … are those that the engine has made up.
+    fn session_name(&mut self, session: Session) -> String {
+        if session.number() < 0x1_0000 {
+            let node = char::from(u8::try_from(session.number() >> 8).unwrap_or(b'?'));
+            return format!("{node}{}", session.number() & 0xff);
+        }
+        if !self.made_up.contains(&session) {
+            self.made_up.push(session);
+        }
+        match self.made_up.iter().position(|known| *known == session) {
+            Some(0) | None => "new".to_owned(),
+            Some(later) => format!("new{}", later + 1),
+        }
+    }
+
+    fn lease_line(&mut self, write: &LeaseWrite) -> String {
+        let verb = verb(&write.expected);
+        let session = write.session.map_or_else(|| "no session".to_owned(), |one| self.session_name(one));
+        let ended: Vec<String> = write.ended.iter().map(|one| self.session_name(*one)).collect();
+        let ended = if ended.is_empty() { "none".to_owned() } else { ended.join(" ") };
+        format!("{verb} lease of {}: {session}, ended {ended}, {}", write.node, seconds(write.duration))
+    }
+
+    fn holder_name(&mut self, holder: &Holder) -> String {
+        let name = self.session_name(holder.session);
+        if holder.mac == mac(holder.node.as_str()) {
+            name
+        } else {
+            format!("{name} at {}", place(holder.mac))
+        }
+    }
+
+    fn claim_line(&mut self, write: &ClaimWrite) -> String {
+        let state = match &write.state {
+            ClaimState::Held(holder) => format!("held by {}", self.holder_name(holder)),
+            ClaimState::Offered { to, from: (_, from) } => {
+                format!("offered to {} by {}", self.holder_name(to), self.session_name(*from))
+            }
+            ClaimState::Released => "released".to_owned(),
+            ClaimState::Blank => "blank".to_owned(),
+        };
+        format!("{} claim: {state}, epoch {}{}", verb(&write.expected), write.epoch, which(write.vip))
+    }
+
+    fn notice_line(&mut self, notice: &Notice) -> String {
+        match notice {
+            Notice::Holds { vip, services: _, from, cause: _ } => {
+                let from = from.as_ref().map_or("nobody", NodeName::as_str);
+                format!("tell: held, from {from}{}", which(*vip))
+            }
+            Notice::Nobody { vip, services: _, why } => format!("tell: nobody, {why}{}", which(*vip)),
+            Notice::CannotMove { vip, services: _, to, why } => {
+                format!("tell: cannot move to {to}, {why}{}", which(*vip))
+            }
+            Notice::Repaired { what, fault } => format!("tell: repaired {what}, {fault}"),
+            Notice::WentBack => "tell: the store went back".to_owned(),
+            Notice::SessionEnded { session } => format!("tell: {} has ended", self.session_name(*session)),
+            Notice::NotAlone { session } => format!("tell: not alone, {}", self.session_name(*session)),
+        }
+    }
+}
+
+fn entry_line(entry: Option<Entry>, now: Monotonic) -> String {
+    match entry {
+        None => "no entry".to_owned(),
+        Some(Entry::Held) => "entry held".to_owned(),
+        Some(Entry::Foreign { mac }) => format!("entry foreign {}", place(mac)),
+        Some(Entry::Handover { mac, until }) => {
+            format!("entry handover {} for {}", place(mac), seconds(until.saturating_since(now)))
+        }
+    }
+}
+
+fn verb(expected: &Expected) -> &'static str {
+    match expected {
+        Expected::Absent => "create",
+        Expected::At(_) => "write",
+    }
+}
+
+fn which(vip: Ipv4Addr) -> String {
+    if vip == VIP { String::new() } else { format!(" ({vip})") }
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{}s", duration.as_secs_f64())
+}
+
+/// Returns the node that a MAC is of.
+fn place(mac: MacAddr) -> String {
+    match mac {
+        MacAddr::ZERO => "?".to_owned(),
+        MacAddr([2, 0, 0, 0, 0, node]) => char::from(node).to_string(),
+        other => other.to_string(),
+    }
+}

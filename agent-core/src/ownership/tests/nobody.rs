@@ -1,0 +1,114 @@
+//! Why nobody holds a VIP: told by one node, once, with every node and its reason.
+
+use super::world::*;
+use crate::{
+    cluster::{ClaimState, NodeRecord},
+    ownership::{Demand, Event},
+};
+
+/// No node can hold the VIP: a is out of service, b has no endpoint, c has no agent.
+fn hopeless(us: &'static str) -> World {
+    let other = if us == "a" { "b" } else { "a" };
+    let mut world = World::living(us, &[other]);
+    world.tell(Event::Node(NodeRecord { out_of_service: true, ..node("a") }));
+    world.tell(Event::Node(node("c")));
+    let local = [named("a"), named("c")].iter().map(|name| (&**name).into()).collect();
+    world.want_so(Demand { local: Some(local), ..demand() });
+    world
+}
+
+/// Tells what both nodes do, in which one of them is the reporter.
+fn reports() -> Vec<(World, Vec<String>)> {
+    ["a", "b"]
+        .into_iter()
+        .map(|us| {
+            let mut world = hopeless(us);
+            let mut lines = Vec::new();
+            for _ in 0..60 {
+                lines.extend(world.after(RENEWAL));
+                while !world.is_idle() {
+                    lines.extend(world.answer());
+                }
+            }
+            (world, lines)
+        })
+        .collect()
+}
+
+#[test]
+fn one_node_tells_it_once() {
+    let told: Vec<usize> = reports()
+        .iter()
+        .map(|(_, lines)| lines.iter().filter(|line| line.starts_with("tell: nobody")).count())
+        .collect();
+    assert_eq!(told.iter().sum::<usize>(), 1, "{told:?}");
+}
+
+#[test]
+fn every_node_is_named_with_its_reason_to_people_and_in_the_claim() {
+    let reports = reports();
+    let (world, lines) = reports.iter().find(|(_, lines)| !lines.is_empty()).expect("a reporter");
+    let told = lines.iter().find(|line| line.starts_with("tell: nobody")).expect("a notice");
+    let reasons = [
+        "a: taint node.kubernetes.io/out-of-service",
+        "b: externalTrafficPolicy is Local and no endpoint is ready there",
+        "c: no agent is running",
+    ];
+    for reason in reasons {
+        assert!(told.contains(reason), "{reason:?} in {told:?}");
+        let trouble = world.claimed().note.trouble.clone().expect("it is noted");
+        assert!(trouble.contains(reason), "{reason:?} in {trouble:?}");
+    }
+    assert_eq!(world.claimed().state, ClaimState::Released);
+}
+
+#[test]
+fn other_reasons_are_told_too() {
+    for us in ["a", "b"] {
+        let mut world = hopeless(us);
+        let mut lines = world.after(ms(2_000));
+        if lines.is_empty() {
+            continue;
+        }
+        world.answer();
+        world.tell(Event::Node(NodeRecord { network_unavailable: true, ..node("a") }));
+        lines = world.after(ms(30_000));
+        let told = lines.iter().filter(|line| line.contains("a: condition NetworkUnavailable")).count();
+        assert_eq!(told, 1, "{lines:?}");
+        return;
+    }
+    panic!("nobody has told anything");
+}
+
+#[test]
+fn a_vip_that_somebody_can_hold_again_is_taken_and_nothing_is_noted_any_more() {
+    let mut world = hopeless("a");
+    let lines = world.after(ms(2_000));
+    if !lines.is_empty() {
+        world.answer();
+    }
+    let lines = [world.tell(Event::Node(node("a"))), world.after(ms(2_000))].concat();
+    assert!(lines.iter().any(|line| line.contains("claim: held by a1, epoch 1")), "{lines:?}");
+    world.answer();
+    assert_eq!(world.claimed().note.trouble, None);
+    assert!(world.holds());
+}
+
+#[test]
+fn of_a_vip_whose_claim_vanished_while_it_was_held_nothing_is_said_before_its_holder_could_put_that_right() {
+    // One of the three is the one to say it, and is not the holder in two of these.
+    for (us, holder, third) in
+        [("a", "b", "c"), ("a", "c", "b"), ("b", "a", "c"), ("b", "c", "a"), ("c", "a", "b"), ("c", "b", "a")]
+    {
+        let mut world = World::living(us, &[holder, third]);
+        world.claim(held(holder), 1);
+        world.want();
+        for name in [us, holder, third] {
+            world.tell(Event::Node(NodeRecord { out_of_service: true, ..node(name) }));
+        }
+        world.erase_claim();
+        world.tell(Event::ClaimGone(VIP));
+        let lines = world.after(just_before(REST));
+        assert_eq!(lines, [""; 0], "what is said is a claim, and {holder} could not write its own then");
+    }
+}

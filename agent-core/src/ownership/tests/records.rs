@@ -1,0 +1,152 @@
+//! What the tables are about: nodes of one letter, what they write, and the settings.
+
+use std::{collections::BTreeMap, net::Ipv4Addr, sync::Arc, time::Duration};
+
+use vipward_common::{MacAddr, Policy};
+
+use crate::{
+    cluster::{
+        ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, LeaseRecord, NodeLink, NodeRecord, Selector,
+        ServiceName, Session,
+    },
+    ownership::{Demand, Settings},
+};
+
+pub(super) const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
+pub(super) const VIP_2: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 11);
+pub(super) const VIP_3: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 12);
+
+pub(super) const LEASE: Duration = Duration::from_secs(4);
+pub(super) const RENEWAL: Duration = Duration::from_secs(1);
+pub(super) const MARGIN: Duration = Duration::from_millis(500);
+pub(super) const CLOCK_LATE: Duration = Duration::from_millis(4);
+/// How long a claim rests, an owner has to repair, and a MAC is new.
+pub(super) const REST: Duration = Duration::from_millis(4_500);
+pub(super) const STABLE_FOR: Duration = Duration::from_secs(30);
+pub(super) const HANDOVER_PACE: Duration = Duration::from_secs(1);
+pub(super) const HOLD_FOR: Duration = Duration::from_hours(1);
+pub(super) const MOST_NEW: usize = 32;
+pub(super) const RESTART_LEASE: Duration = Duration::from_mins(1);
+
+/// Nodes with this label come first for a VIP that is wanted by `World::want`.
+pub(super) const FIRST: &str = "first";
+
+pub(super) const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// One millisecond less.
+pub(super) const fn just_before(duration: Duration) -> Duration {
+    duration.saturating_sub(ms(1))
+}
+
+/// A number for a node of one letter.
+fn number(node: &str) -> u8 {
+    node.as_bytes()[0]
+}
+
+pub(super) fn mac(node: &str) -> MacAddr {
+    MacAddr([2, 0, 0, 0, 0, number(node)])
+}
+
+/// Returns the session of a node's life; the first is 1.
+pub(super) fn session(node: &str, life: u8) -> Session {
+    Session::from_number(u64::from(number(node)) << 8 | u64::from(life)).expect("a number that is not zero")
+}
+
+pub(super) fn holder(node: &str, life: u8) -> Holder {
+    Holder { node: node.into(), session: session(node, life), mac: mac(node), interface: "eth0".into() }
+}
+
+/// Held by a node in its first life.
+pub(super) fn held(node: &str) -> ClaimState {
+    ClaimState::Held(holder(node, 1))
+}
+
+/// Offered by one node to another, in their first lives.
+pub(super) fn offered(from: &str, to: &str) -> ClaimState {
+    ClaimState::Offered { to: holder(to, 1), from: (from.into(), session(from, 1)) }
+}
+
+pub(super) fn link(node: &str) -> NodeLink {
+    NodeLink {
+        name: "eth0".into(),
+        mac: mac(node),
+        subnets: vec!["192.0.2.0/24".parse().expect("a subnet")],
+        carrier: true,
+    }
+}
+
+pub(super) fn lease(node: &str, session: Option<Session>, ended: &[Session]) -> LeaseRecord {
+    LeaseRecord {
+        node: node.into(),
+        version: "0".into(),
+        session,
+        ended: ended.to_vec(),
+        duration: LEASE,
+        links: vec![link(node)],
+        leaving: false,
+    }
+}
+
+pub(super) fn node(name: &str) -> NodeRecord {
+    NodeRecord {
+        name: name.into(),
+        labels: BTreeMap::new(),
+        cordoned: false,
+        ready: true,
+        network_unavailable: false,
+        out_of_service: false,
+    }
+}
+
+pub(super) fn selector(text: &str) -> Selector {
+    text.parse().expect("a selector")
+}
+
+pub(super) fn demand() -> Demand {
+    let service = ServiceName { namespace: "default".into(), name: "web".into() };
+    Demand { services: vec![service], preferred: Some(selector(FIRST)), ..Demand::default() }
+}
+
+pub(in crate::ownership) fn settings(node: &str) -> Settings {
+    Settings {
+        node: node.into(),
+        lease: LEASE,
+        renewal: RENEWAL,
+        margin: MARGIN,
+        policy: Policy::Hold,
+        hold_for: HOLD_FOR,
+        restart_lease: RESTART_LEASE,
+        stable_for: STABLE_FOR,
+        handover_pace: HANDOVER_PACE,
+        honour_exclude_label: true,
+        clock_late: CLOCK_LATE,
+        most_new: MOST_NEW,
+        probing: None,
+        seed: 1,
+    }
+}
+
+pub(super) fn claim_record(vip: Ipv4Addr) -> ClaimRecord {
+    ClaimRecord {
+        vip,
+        version: "0".into(),
+        epoch: Epoch(0),
+        state: ClaimState::Blank,
+        deleting: false,
+        move_to: None,
+        note: ClaimNote { services: demand().services, cause: "a test".to_owned(), trouble: None },
+    }
+}
+
+/// Links that are as usual but for what `change` does.
+pub(super) fn changed_link(node: &str, change: impl FnOnce(&mut NodeLink)) -> Vec<NodeLink> {
+    let mut changed = link(node);
+    change(&mut changed);
+    vec![changed]
+}
+
+pub(super) fn named(name: &str) -> Arc<str> {
+    name.into()
+}

@@ -1,0 +1,491 @@
+//! One node's engine, an API server whose every answer the test gives, and a clock that moves when it is told to.
+//!
+//! Commands are shown as lines, so that a test reads as a table of what happens and what is done about it. Moves of the
+//! fence and of the peers are not shown but kept (`World::fence`, `World::peers`); neither are renewals, which succeed at
+//! once unless the test answers them itself (`World::by_hand`).
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    net::Ipv4Addr,
+    time::Duration,
+};
+
+use vipward_common::MacAddr;
+
+pub(super) use super::records::*;
+use super::{
+    api::{Api, Failed, outcome_for, subject},
+    lines::Lines,
+};
+use crate::{
+    cluster::{ClaimRecord, ClaimState, Epoch, LeaseRecord, NodeName, NodeRecord},
+    ownership::{Command, Demand, Engine, Entry, Event, Fenced, Found, FoundEntry, Notice, Settings},
+    time::Monotonic,
+};
+
+pub(super) struct World {
+    pub(super) engine: Engine,
+    us: &'static str,
+    pub(super) now: Monotonic,
+    api: Api,
+    /// Requests that have no answer yet, the oldest first.
+    asked: VecDeque<Command>,
+    /// Other nodes that renew their Leases each second.
+    renewing: BTreeSet<NodeName>,
+    next_renewals: Monotonic,
+    by_hand: bool,
+    fence: Option<Fenced>,
+    peers: BTreeSet<MacAddr>,
+    /// What each entry was last made.
+    entries: BTreeMap<Ipv4Addr, Option<Entry>>,
+    lines: Lines,
+    is_over: bool,
+}
+
+impl World {
+    /// A process that has just started on node `us`, and has been told nothing.
+    pub(super) fn start(us: &'static str, found: Found) -> Self {
+        Self::start_with(&settings(us), us, found)
+    }
+
+    pub(super) fn start_with(settings: &Settings, us: &'static str, found: Found) -> Self {
+        let now = Monotonic::from_nanos(1_000_000_000_000);
+        Self {
+            engine: Engine::start(settings.clone(), found, now),
+            us,
+            now,
+            api: Api::default(),
+            asked: VecDeque::new(),
+            renewing: BTreeSet::new(),
+            next_renewals: now + RENEWAL,
+            by_hand: false,
+            fence: None,
+            peers: BTreeSet::new(),
+            entries: BTreeMap::new(),
+            lines: Lines::default(),
+            is_over: false,
+        }
+    }
+
+    /// Returns what is pinned when a process in its first session, with a valid fence, has ended.
+    pub(super) fn pinned(us: &str, entries: &[(Ipv4Addr, FoundEntry)]) -> Found {
+        Found {
+            session: Some(session(us, 1)),
+            deadline: Monotonic::from_nanos(1_003_000_000_000),
+            entries: entries.iter().copied().collect(),
+            foreign: BTreeMap::new(),
+        }
+    }
+
+    /// Tells a node that has started about itself and others that live.
+    pub(super) fn introduce(&mut self, others: &[&'static str]) {
+        self.tell(Event::Links(vec![link(self.us)]));
+        let first = NodeRecord { labels: [(FIRST.to_owned(), String::new())].into(), ..node(self.us) };
+        self.tell(Event::Node(first));
+        for other in others {
+            self.tell(Event::Node(node(other)));
+            self.lease(lease(other, Some(session(other, 1)), &[]));
+            self.renewing.insert((*other).into());
+        }
+    }
+
+    /// Node `us` lives in its first session among others that live; all MACs are known, and nothing is wanted yet.
+    pub(super) fn living(us: &'static str, others: &[&'static str]) -> Self {
+        Self::living_with(&settings(us), us, others)
+    }
+
+    pub(super) fn living_with(settings: &Settings, us: &'static str, others: &[&'static str]) -> Self {
+        let mut world = Self::start_with(settings, us, Self::pinned(us, &[]));
+        world.lease(lease(us, Some(session(us, 1)), &[]));
+        world.introduce(others);
+        world.tell(Event::Synced);
+        world.after(REST + RENEWAL);
+        world
+    }
+
+    /// Node a holds the VIP in its first session, and for so long that its claim has rested.
+    pub(super) fn holding(others: &[&'static str]) -> Self {
+        Self::holding_all(others, &[VIP])
+    }
+
+    pub(super) fn holding_all(others: &[&'static str], vips: &[Ipv4Addr]) -> Self {
+        let entries: Vec<_> = vips.iter().map(|vip| (*vip, FoundEntry::Held)).collect();
+        let mut world = Self::start("a", Self::pinned("a", &entries));
+        world.lease(lease("a", Some(session("a", 1)), &[]));
+        world.introduce(others);
+        for vip in vips {
+            world.claim_of(*vip, held("a"), 1);
+            world.tell(Event::Demand(*vip, Some(demand())));
+        }
+        world.tell(Event::Synced);
+        world.after(REST + RENEWAL);
+        for vip in vips {
+            assert!(world.engine.holds(*vip), "{vip} is held");
+        }
+        world
+    }
+
+    /// From now on the test answers the renewals, and they are shown, and so are moves of the fence.
+    pub(super) fn by_hand(mut self) -> Self {
+        self.by_hand = true;
+        self
+    }
+
+    /// Renewals succeed by themselves again.
+    pub(super) fn automatic(mut self) -> Self {
+        self.by_hand = false;
+        self
+    }
+
+    pub(super) fn holds(&self) -> bool {
+        self.engine.holds(VIP)
+    }
+
+    pub(super) fn fence(&self) -> Fenced {
+        self.fence.expect("a fence that was set")
+    }
+
+    pub(super) fn peers(&self) -> &BTreeSet<MacAddr> {
+        &self.peers
+    }
+
+    /// Returns what the VIP's entry was last made.
+    pub(super) fn entry(&self) -> Option<Entry> {
+        self.entries.get(&VIP).copied().flatten()
+    }
+
+    pub(super) fn claimed(&self) -> &ClaimRecord {
+        &self.api.claims[&VIP]
+    }
+
+    pub(super) fn has_claim(&self) -> bool {
+        self.api.claims.contains_key(&VIP)
+    }
+
+    /// Returns whether the engine keeps out, since another agent has its name.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Returns whether nothing is waiting for an answer.
+    pub(super) fn is_idle(&self) -> bool {
+        self.asked.is_empty()
+    }
+
+    // What others do, and what is seen of it.
+
+    /// Somebody writes a Lease; the watch has not shown it yet.
+    pub(super) fn store_lease(&mut self, record: LeaseRecord) {
+        self.api.store_lease(record);
+    }
+
+    pub(super) fn see_lease(&mut self, node: &str) -> Vec<String> {
+        let name = node.into();
+        match self.api.leases.get(&name) {
+            Some(record) => self.tell(Event::Lease(record.clone())),
+            None => self.tell(Event::LeaseGone(name)),
+        }
+    }
+
+    pub(super) fn lease(&mut self, record: LeaseRecord) -> Vec<String> {
+        let name = record.node.clone();
+        self.store_lease(record);
+        self.see_lease(name.as_str())
+    }
+
+    pub(super) fn delete_lease(&mut self, node: &str) -> Vec<String> {
+        self.api.leases.remove(&node.into());
+        self.see_lease(node)
+    }
+
+    /// Returns the Lease of a node, as it is stored.
+    pub(super) fn stored_lease(&self, node: &str) -> LeaseRecord {
+        self.api.leases[&node.into()].clone()
+    }
+
+    /// A node renews its Lease, and the watch shows it.
+    pub(super) fn renew(&mut self, node: &str) -> Vec<String> {
+        self.lease(self.stored_lease(node))
+    }
+
+    /// A node renews once more, and never again.
+    pub(super) fn kill(&mut self, node: &str) {
+        self.renew(node);
+        self.renewing.remove(&node.into());
+    }
+
+    /// Somebody ends a node's first session, and the watch shows it.
+    pub(super) fn end(&mut self, node: &str) -> Vec<String> {
+        self.renewing.remove(&node.into());
+        self.lease(lease(node, None, &[session(node, 1)]))
+    }
+
+    /// A node dies, and nothing but its Lease is left of it.
+    pub(super) fn bury(&mut self, node: &'static str) {
+        self.renewing.remove(&node.into());
+        self.tell(Event::NodeGone(node.into()));
+        self.see_lease(node);
+    }
+
+    /// Somebody deletes a Lease; the watch has not shown it yet.
+    pub(super) fn forget_lease(&mut self, node: &str) {
+        self.api.leases.remove(&node.into());
+    }
+
+    pub(super) fn cordon(&mut self, name: &str, cordoned: bool) -> Vec<String> {
+        self.tell(Event::Node(NodeRecord { cordoned, ..node(name) }))
+    }
+
+    pub(super) fn store_claim(&mut self, state: ClaimState, epoch: u64) {
+        let record = self.api.claims.get(&VIP).cloned().unwrap_or_else(|| claim_record(VIP));
+        self.store_record(ClaimRecord { state, epoch: Epoch(epoch), ..record });
+    }
+
+    /// Stores a claim as it is given, but for its version.
+    pub(super) fn store_record(&mut self, record: ClaimRecord) {
+        self.api.store_claim(record);
+    }
+
+    pub(super) fn see_claim(&mut self) -> Vec<String> {
+        self.see_claim_of(VIP)
+    }
+
+    fn see_claim_of(&mut self, vip: Ipv4Addr) -> Vec<String> {
+        let lines = self.watch_shows(vip);
+        // Where something is at stake the claim is read, and the API server says the same.
+        let reads = matches!(self.asked.back(), Some(Command::ReadClaim(read)) if *read == vip);
+        if !reads || lines.len() != 1 {
+            return lines;
+        }
+        let event = self.asked.pop_back().map(|read| self.api.serve(read)).expect("it was looked at");
+        self.tell(event)
+    }
+
+    /// The watch shows what is stored of a claim.
+    pub(super) fn watch_shows(&mut self, vip: Ipv4Addr) -> Vec<String> {
+        match self.api.claims.get(&vip) {
+            Some(record) => self.tell(Event::Claim(record.clone())),
+            None => self.tell(Event::ClaimGone(vip)),
+        }
+    }
+
+    /// Somebody writes the VIP's claim, and the watch shows it.
+    pub(super) fn claim(&mut self, state: ClaimState, epoch: u64) -> Vec<String> {
+        self.store_claim(state, epoch);
+        self.see_claim()
+    }
+
+    pub(super) fn claim_of(&mut self, vip: Ipv4Addr, state: ClaimState, epoch: u64) -> Vec<String> {
+        self.store_record(ClaimRecord { state, epoch: Epoch(epoch), ..claim_record(vip) });
+        self.see_claim_of(vip)
+    }
+
+    /// The object vanishes, finalizer or not.
+    pub(super) fn erase_claim(&mut self) {
+        self.api.claims.remove(&VIP);
+    }
+
+    /// An operator asks for a move.
+    pub(super) fn wish(&mut self, to: &str) -> Vec<String> {
+        let record = self.claimed().clone();
+        self.store_record(ClaimRecord { move_to: Some(to.into()), ..record });
+        self.see_claim()
+    }
+
+    /// Somebody asks to delete the object, which the finalizer keeps.
+    pub(super) fn ask_to_delete(&mut self) -> Vec<String> {
+        let record = self.claimed().clone();
+        self.store_record(ClaimRecord { deleting: true, ..record });
+        self.see_claim()
+    }
+
+    pub(super) fn want(&mut self) -> Vec<String> {
+        self.want_so(demand())
+    }
+
+    pub(super) fn want_so(&mut self, demand: Demand) -> Vec<String> {
+        self.tell(Event::Demand(VIP, Some(demand)))
+    }
+
+    pub(super) fn sync(&mut self) -> Vec<String> {
+        self.tell(Event::Synced)
+    }
+
+    // What becomes of requests.
+
+    /// The API server does what the oldest open request asks, if its compare-and-swap allows it.
+    pub(super) fn answer(&mut self) -> Vec<String> {
+        let request = self.oldest();
+        let event = self.api.serve(request);
+        self.tell(event)
+    }
+
+    /// It does so, and the answer gets lost.
+    pub(super) fn lose_answer(&mut self) -> Vec<String> {
+        let request = self.oldest();
+        let unknown = outcome_for(&request, Failed::Unknown);
+        self.api.serve(request);
+        self.tell(unknown)
+    }
+
+    /// Loses the request.
+    pub(super) fn lose(&mut self) -> Vec<String> {
+        self.fail(Failed::Unknown)
+    }
+
+    pub(super) fn refuse(&mut self) -> Vec<String> {
+        self.fail(Failed::Refused)
+    }
+
+    /// The API server knows no such object, nor how to make one.
+    pub(super) fn miss(&mut self) -> Vec<String> {
+        self.fail(Failed::Missing)
+    }
+
+    /// Answers for 10 s that there is no such object. Returns the number of requests.
+    pub(super) fn miss_for_10_s(&mut self) -> u32 {
+        let mut requests = 0;
+        for _ in 0..100 {
+            self.after(ms(100));
+            while !self.is_idle() && requests < 1_000 {
+                self.miss();
+                requests += 1;
+            }
+        }
+        requests
+    }
+
+    /// Returns what the API server's store has now.
+    pub(super) fn save(&self) -> Api {
+        self.api.clone()
+    }
+
+    /// The store goes back to what it was, versions included. No watch shows that.
+    pub(super) fn restore(&mut self, saved: &Api) {
+        self.api = saved.clone();
+    }
+
+    /// Returns the same for all that are open.
+    pub(super) fn miss_all(&mut self) -> Vec<String> {
+        let mut lines = Vec::new();
+        while !self.is_idle() {
+            lines.extend(self.miss());
+        }
+        lines
+    }
+
+    /// Keeps the oldest open request back, to answer it later.
+    pub(super) fn take_request(&mut self) -> Command {
+        self.oldest()
+    }
+
+    pub(super) fn put_back(&mut self, request: Command) {
+        self.asked.push_front(request);
+    }
+
+    fn fail(&mut self, failed: Failed) -> Vec<String> {
+        let request = self.oldest();
+        self.tell(outcome_for(&request, failed))
+    }
+
+    fn oldest(&mut self) -> Command {
+        self.asked.pop_front().expect("an open request")
+    }
+
+    // Time, and the engine.
+
+    /// Lets time pass; returns what is done meanwhile.
+    pub(super) fn after(&mut self, duration: Duration) -> Vec<String> {
+        self.pass(duration).into_iter().map(|(_, line)| line).collect()
+    }
+
+    /// Returns the same, each line with the seconds that have passed.
+    pub(super) fn timeline(&mut self, duration: Duration) -> Vec<String> {
+        let lines = self.pass(duration).into_iter();
+        lines.map(|(after, line)| format!("{:.3} {line}", after.as_secs_f64())).collect()
+    }
+
+    fn pass(&mut self, duration: Duration) -> Vec<(Duration, String)> {
+        let begin = self.now;
+        let end = begin + duration;
+        let mut lines = Vec::new();
+        let mut steps = 0;
+        loop {
+            steps += 1;
+            assert!(steps < 100_000, "it wakes and wakes: {:?}", self.engine);
+            let next = self.engine.next_deadline().map_or(end, |deadline| deadline.min(end));
+            self.now = next.min(self.next_renewals).max(self.now);
+            let mut said = Vec::new();
+            if self.now >= self.next_renewals {
+                self.next_renewals = self.now + RENEWAL;
+                let renewing = self.renewing.iter().filter(|node| self.api.leases.contains_key(*node));
+                for node in renewing.cloned().collect::<Vec<_>>() {
+                    said.extend(self.renew(node.as_str()));
+                }
+            }
+            said.extend(self.tell(Event::Tick));
+            let passed = self.now.saturating_since(begin);
+            lines.extend(said.into_iter().map(|line| (passed, line)));
+            if self.now == end {
+                return lines;
+            }
+        }
+    }
+
+    /// Tells the engine something; returns what it wants done.
+    pub(super) fn tell(&mut self, event: Event) -> Vec<String> {
+        let commands = self.engine.on_event(event, self.now);
+        if let Some(deadline) = self.engine.next_deadline() {
+            assert!(deadline > self.now, "woken at {:?} for {deadline:?}", self.now);
+        }
+        let mut lines = Vec::new();
+        let mut renewal = None;
+        for command in commands {
+            self.take_note(&command);
+            if self.is_renewal(&command) && !self.by_hand {
+                self.asked.retain(|open| *open != command);
+                renewal = Some(command);
+            } else if self.by_hand || !matches!(command, Command::SetFence(_)) {
+                lines.extend(self.lines.line(&command, self.now));
+            }
+        }
+        if let Some(renewal) = renewal {
+            let event = self.api.serve(renewal);
+            lines.extend(self.tell(event));
+        }
+        lines
+    }
+
+    /// A renewal that goes on in the session as usual.
+    fn is_renewal(&self, command: &Command) -> bool {
+        let Command::WriteLease(write) = command else { return false };
+        write.node.as_str() == self.us && write.session.is_some() && write.duration == LEASE
+    }
+
+    fn take_note(&mut self, command: &Command) {
+        match command {
+            Command::SetFence(fenced) => self.fence = Some(*fenced),
+            Command::SetPeers(peers) => self.peers.clone_from(peers),
+            Command::SetEntry { vip, entry, home: _ } => {
+                self.entries.insert(*vip, *entry);
+            }
+            Command::WriteLease(_)
+            | Command::ReadLease(_)
+            | Command::WriteClaim(_)
+            | Command::DeleteClaim { .. }
+            | Command::ReadClaim(_) => {
+                let about = subject(command);
+                let is_open = self.asked.iter().any(|open| subject(open) == about);
+                assert!(!is_open, "{command:?} while {:?} are open", self.asked);
+                self.asked.push_back(command.clone());
+            }
+            Command::Notify(Notice::NotAlone { .. }) => self.is_over = true,
+            Command::Announce { .. }
+            | Command::Probe { .. }
+            | Command::StopProbing { .. }
+            | Command::ListAnew
+            | Command::Notify(_)
+            | Command::Stopped => {}
+        }
+    }
+}

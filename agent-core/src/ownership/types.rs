@@ -1,0 +1,378 @@
+//! The engine's events and commands.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    net::Ipv4Addr,
+    sync::Arc,
+    time::Duration,
+};
+
+use vipward_common::MacAddr;
+
+use crate::{
+    cluster::{
+        ClaimNote, ClaimRecord, ClaimState, Epoch, LeaseRecord, NodeLink, NodeName, NodeRecord, Selector,
+        ServiceName, Session, Version,
+    },
+    config::InterfacePattern,
+    placement::Entry,
+    probing::Probed,
+    time::Monotonic,
+};
+
+/// The pinned state at the agent's start.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Found {
+    /// The session that the fence belongs to.
+    pub session: Option<Session>,
+    /// When the fence lapses.
+    pub deadline: Monotonic,
+    /// The entries that answer.
+    pub entries: BTreeMap<Ipv4Addr, FoundEntry>,
+    /// The VIPs that are foreign, and their MACs.
+    pub foreign: BTreeMap<Ipv4Addr, MacAddr>,
+}
+
+/// A pinned entry that answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FoundEntry {
+    /// It answers with this node's own MAC.
+    Held,
+    /// It answers with a successor's MAC.
+    Handover {
+        /// The successor's MAC.
+        mac: MacAddr,
+        /// When it ends by itself.
+        until: Monotonic,
+    },
+}
+
+/// The wishes of the Services that want a VIP.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Demand {
+    /// The Services, sorted.
+    pub services: Vec<ServiceName>,
+    /// The nodes that can deliver the traffic; none: all can (`externalTrafficPolicy: Local`).
+    pub local: Option<BTreeSet<NodeName>>,
+    /// Only nodes with these labels may hold it.
+    pub nodes: Option<Selector>,
+    /// Nodes with these labels come first.
+    pub preferred: Option<Selector>,
+    /// The interfaces that it may be on; all when empty.
+    pub interfaces: Vec<InterfacePattern>,
+    /// Whether it is taken without a probe, although its address may be in use.
+    pub force: bool,
+}
+
+/// An event.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// All objects have been listed once: an object without an event does not exist.
+    Synced,
+    /// A Lease was listed or changed.
+    Lease(LeaseRecord),
+    /// A Lease is gone.
+    LeaseGone(NodeName),
+    /// A claim was listed or changed.
+    Claim(ClaimRecord),
+    /// A claim is gone.
+    ClaimGone(Ipv4Addr),
+    /// A Node was listed or changed.
+    Node(NodeRecord),
+    /// A Node is gone.
+    NodeGone(NodeName),
+    /// The wishes of the Services for a VIP have changed; none: no Service wants it any more.
+    Demand(Ipv4Addr, Option<Demand>),
+    /// This node's own interfaces that VIPs can be on.
+    Links(Vec<NodeLink>),
+    /// The outcome of [`Command::WriteLease`], with the record as written.
+    LeaseWritten {
+        /// The node whose Lease it is.
+        node: NodeName,
+        /// The outcome.
+        outcome: Outcome<LeaseRecord>,
+    },
+    /// The outcome of [`Command::ReadLease`]; [`Outcome::Missing`] when there is no Lease.
+    LeaseRead {
+        /// The node whose Lease it is.
+        node: NodeName,
+        /// The outcome.
+        outcome: Outcome<LeaseRecord>,
+    },
+    /// The outcome of [`Command::WriteClaim`].
+    ClaimWritten {
+        /// The VIP.
+        vip: Ipv4Addr,
+        /// The outcome.
+        outcome: Outcome<ClaimRecord>,
+    },
+    /// The outcome of [`Command::DeleteClaim`].
+    ClaimDeleted {
+        /// The VIP.
+        vip: Ipv4Addr,
+        /// The outcome.
+        outcome: Outcome<()>,
+    },
+    /// The outcome of [`Command::ReadClaim`]; [`Outcome::Missing`] when there is no claim.
+    ClaimRead {
+        /// The VIP.
+        vip: Ipv4Addr,
+        /// The outcome.
+        outcome: Outcome<ClaimRecord>,
+    },
+    /// The result of [`Command::Probe`]. Another may follow.
+    Probed {
+        /// The VIP.
+        vip: Ipv4Addr,
+        /// The result.
+        probed: Probed,
+    },
+    /// The program heard something about a VIP.
+    Wire {
+        /// The VIP.
+        vip: Ipv4Addr,
+        /// What was heard.
+        heard: Wire,
+    },
+    /// The agent is to end.
+    Stop(StopReason),
+    /// Time has passed.
+    Tick,
+}
+
+/// An event of the program about a VIP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wire {
+    /// A peer claims a VIP that this node answers for while its fence is valid.
+    Contested {
+        /// The peer's MAC.
+        mac: MacAddr,
+    },
+    /// A peer has announced a VIP that this node hands over or does not hold.
+    Moved {
+        /// The peer's MAC.
+        mac: MacAddr,
+    },
+    /// The program gave way to a peer while the fence had lapsed.
+    Yielded {
+        /// The peer's MAC.
+        mac: MacAddr,
+    },
+}
+
+/// The reason why the agent ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StopReason {
+    /// A restart: another process soon goes on with the pins.
+    Restart,
+    /// The node leaves: other nodes get its VIPs.
+    Leave,
+    /// Vipward is being removed.
+    Uninstall,
+}
+
+/// The outcome of a request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Outcome<T> {
+    /// It was carried out, or the object was found.
+    Done(T),
+    /// The object has another version, or exists already. Nothing was changed.
+    Conflict,
+    /// There is no such object. Nothing was changed.
+    Missing,
+    /// No answer came in time: it may have been carried out or not.
+    Unknown,
+    /// The API server refuses it. Nothing was changed.
+    Refused(Arc<str>),
+}
+
+/// The state of an object that a write rests on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Expected {
+    /// There is no such object yet.
+    Absent,
+    /// The object is at this version.
+    At(Version),
+}
+
+/// A Lease to be written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeaseWrite {
+    /// Whose.
+    pub node: NodeName,
+    /// Compare and swap.
+    pub expected: Expected,
+    /// The session that it is to carry.
+    pub session: Option<Session>,
+    /// The sessions that have ended.
+    pub ended: Vec<Session>,
+    /// How long the renewal is good for.
+    pub duration: Duration,
+    /// The interfaces.
+    pub links: Vec<NodeLink>,
+    /// Whether the node leaves and takes no VIP any more.
+    pub leaving: bool,
+}
+
+/// A claim to be written. It keeps the finalizer, and clears the operator's wish for a move.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClaimWrite {
+    /// Which.
+    pub vip: Ipv4Addr,
+    /// Compare and swap.
+    pub expected: Expected,
+    /// Changes of holder.
+    pub epoch: Epoch,
+    /// Who has it.
+    pub state: ClaimState,
+    /// What it tells people.
+    pub note: ClaimNote,
+    /// Whether the VIP has no holder: writes that keep VIPs answered may overtake it.
+    pub can_wait: bool,
+}
+
+/// The fence to be written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fenced {
+    /// The session that it belongs to.
+    pub session: Option<Session>,
+    /// The fence is valid before this.
+    pub deadline: Monotonic,
+    /// Under `hold` the program answers on from then until this.
+    pub hold_until: Monotonic,
+}
+
+/// A command of the engine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// Move the fence.
+    SetFence(Fenced),
+    /// Write a VIP's entry before the next command is carried out; none: remove it.
+    ///
+    /// A repeated [`Entry::Held`] takes back a VIP that the program has yielded.
+    SetEntry {
+        /// The VIP.
+        vip: Ipv4Addr,
+        /// The entry.
+        entry: Option<Entry>,
+        /// This node's interface on the VIP's segment, if it has one.
+        home: Option<Arc<str>>,
+    },
+    /// Set the known peers: the MACs of the other nodes' interfaces. It is not given before all Leases have
+    /// been listed, so that a pinned peer stays known until then.
+    SetPeers(BTreeSet<MacAddr>),
+    /// Announce a held VIP once more.
+    Announce {
+        /// The VIP.
+        vip: Ipv4Addr,
+    },
+    /// Probe the VIP's address on its segment. [`Event::Probed`] follows, and again when the result changes,
+    /// until the address is free.
+    Probe {
+        /// The VIP.
+        vip: Ipv4Addr,
+    },
+    /// Stop probing.
+    StopProbing {
+        /// The VIP.
+        vip: Ipv4Addr,
+    },
+    /// Write a Lease; [`Event::LeaseWritten`] follows.
+    WriteLease(LeaseWrite),
+    /// Read a Lease; [`Event::LeaseRead`] follows.
+    ReadLease(NodeName),
+    /// Write a claim; [`Event::ClaimWritten`] follows.
+    WriteClaim(ClaimWrite),
+    /// Remove the finalizer of a claim's object and delete it; [`Event::ClaimDeleted`] follows.
+    DeleteClaim {
+        /// The VIP.
+        vip: Ipv4Addr,
+        /// The version that the object must have.
+        expected: Version,
+    },
+    /// Read a claim; [`Event::ClaimRead`] follows.
+    ReadClaim(Ipv4Addr),
+    /// List all objects anew: the API server's store may have gone back to an older state, which no watch shows.
+    ListAnew,
+    /// Log a notice, and write its Event.
+    Notify(Notice),
+    /// The agent may end now.
+    Stopped,
+}
+
+/// A notice for the log and for Events.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Notice {
+    /// This node holds a VIP now.
+    Holds {
+        /// The VIP.
+        vip: Ipv4Addr,
+        /// The Services that want it.
+        services: Vec<ServiceName>,
+        /// The holder before, if there was one.
+        from: Option<NodeName>,
+        /// The cause.
+        cause: String,
+    },
+    /// No node can hold a VIP.
+    Nobody {
+        /// The VIP.
+        vip: Ipv4Addr,
+        /// The Services that want it.
+        services: Vec<ServiceName>,
+        /// Each node, and what disqualifies it.
+        why: String,
+    },
+    /// An operator's wish cannot be fulfilled.
+    CannotMove {
+        /// The VIP.
+        vip: Ipv4Addr,
+        /// The Services that want it.
+        services: Vec<ServiceName>,
+        /// The node that it was to be moved to.
+        to: NodeName,
+        /// What disqualifies it.
+        why: String,
+    },
+    /// This node has repaired its claim or Lease.
+    Repaired {
+        /// The VIP, or the Lease's node.
+        what: String,
+        /// The fault.
+        fault: Fault,
+    },
+    /// The API server's store went back to an older state.
+    WentBack,
+    /// This node's session was ended: other nodes may take its VIPs.
+    SessionEnded {
+        /// Which.
+        session: Session,
+    },
+    /// Another agent runs under this node's name.
+    NotAlone {
+        /// Its session.
+        session: Session,
+    },
+}
+
+/// The fault of a claim or Lease that its owner has repaired.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// Somebody edited it.
+    Edited,
+    /// It was missing.
+    Missing,
+    /// It was older than what its owner had written.
+    Older,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Edited => "edited by hand",
+            Self::Missing => "missing",
+            Self::Older => "older than what this node had written",
+        })
+    }
+}

@@ -1,0 +1,242 @@
+//! The model of the pinned state: what the kernel holds for a data plane at one moment.
+//!
+//! One reader in the shell fills it. `status`, `watch`, `doctor`, `explain`, `who-has`, `/metrics`
+//! and `/readyz` all draw from it.
+
+mod generic;
+mod sample;
+mod status;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    net::Ipv4Addr,
+    path::PathBuf,
+    time::Duration,
+};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use thiserror::Error;
+use vipward_common::{
+    Counters, Fence, FenceState, MacAddr, Offender, OffenderKey, Role, VipCounters, VipKey,
+};
+
+pub use self::{
+    generic::WhyGeneric,
+    status::{FenceStatus, InterfaceStatus, OffenderStatus, PeerStatus, Status, VipStatus},
+};
+use crate::{
+    answering::Part,
+    net::{LinkTrouble, NetView},
+};
+
+/// A fact that was read, or why it could not be read.
+pub type Fact<T> = Result<T, Unread>;
+
+/// The reason why a fact could not be read.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("{reason}")]
+pub struct Unread {
+    /// The error with its causes.
+    pub reason: String,
+    /// Whether root could read it.
+    pub denied: bool,
+}
+
+/// The mode in which the program runs on an interface.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// In the driver, before the kernel makes a socket buffer.
+    Native,
+    /// In the network stack, on any interface.
+    Generic,
+}
+
+impl Mode {
+    /// Both modes.
+    pub const ALL: [Self; 2] = [Self::Native, Self::Generic];
+
+    /// Returns the name that every output uses.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Generic => "generic",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The pins under a directory, as far as they could be read.
+#[derive(Clone, Debug)]
+pub struct Plane {
+    /// Maps whose pins are missing although others are there.
+    pub missing: Vec<&'static str>,
+    /// The pinned links.
+    pub links: Vec<PinnedLink>,
+    /// The contents of the maps.
+    pub contents: Fact<Contents>,
+}
+
+/// A pinned link. Its mode is read from the pin's name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PinnedLink {
+    /// The interface that it was made for.
+    pub ifindex: u32,
+    /// The mode that it was made in.
+    pub mode: Mode,
+    /// The kernel's ids.
+    pub ids: Fact<LinkIds>,
+}
+
+/// The kernel's ids of a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkIds {
+    /// The link.
+    pub link: u32,
+    /// The program that it runs.
+    pub program: u32,
+}
+
+/// The contents of the pinned maps.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Contents {
+    /// The time of the reading, by the clock that the program compares deadlines with.
+    pub now_ns: u64,
+    /// The layout of the maps.
+    pub abi_version: u32,
+    /// The fence.
+    pub fence: Fence,
+    /// The entries of `vips_v4`, in the order of their keys.
+    pub entries: Vec<Entry>,
+    /// The size of `vips_v4`.
+    pub max_vips: u32,
+    /// This host's own MAC on each interface, by ifindex.
+    pub macs: BTreeMap<u32, MacAddr>,
+    /// The peers' MACs, each with the ifindex of the interface that it is seen through.
+    pub peers: BTreeSet<(u32, MacAddr)>,
+    /// Frames by outcome.
+    pub counters: Counters,
+    /// Entries yielded since the maps were made.
+    pub yields: u64,
+    /// The hosts that claimed VIPs; empty unless they were asked for.
+    pub offenders: BTreeMap<OffenderKey, Offender>,
+}
+
+/// An entry as the program sees it: a yield and the end of a handover count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Its key.
+    pub key: VipKey,
+    /// The role that it gives this node.
+    pub role: Role,
+    /// The MAC that the VIP is at; zero when it is not known.
+    pub mac: MacAddr,
+    /// Whether the program yielded the VIP to that MAC.
+    pub yielded: bool,
+    /// Its counters, when it has its own and they were asked for.
+    pub count: Option<VipCounters>,
+}
+
+impl Entry {
+    /// Returns the VIP.
+    pub fn address(&self) -> Ipv4Addr {
+        self.key.addr.into()
+    }
+
+    /// Returns the MAC that the VIP is at, when it is known.
+    pub fn known_mac(&self) -> Option<MacAddr> {
+        (!self.mac.is_zero()).then_some(self.mac)
+    }
+
+    /// Returns whether this node has the VIP, answered or not.
+    pub fn is_own(&self) -> bool {
+        self.role != Role::Foreign
+    }
+}
+
+impl Contents {
+    /// Returns whether this node may answer.
+    pub fn fence_state(&self) -> FenceState {
+        self.fence.state(self.now_ns)
+    }
+
+    /// Returns the time until `until_ns`; zero when it has passed.
+    pub fn left(&self, until_ns: u64) -> Duration {
+        Duration::from_nanos(until_ns.saturating_sub(self.now_ns))
+    }
+
+    /// Returns the time since `since_ns`; zero when it is still to come.
+    pub fn passed(&self, since_ns: u64) -> Duration {
+        Duration::from_nanos(self.now_ns.saturating_sub(since_ns))
+    }
+
+    /// Returns whether the fence belongs to a session, which makes this host a node of a cluster.
+    pub fn is_in_cluster(&self) -> bool {
+        self.fence.session != 0
+    }
+
+    /// Returns how many peers the program knows on an interface.
+    pub fn peers_on(&self, ifindex: u32) -> usize {
+        self.peers.iter().filter(|(peers_ifindex, _)| *peers_ifindex == ifindex).count()
+    }
+
+    /// Returns the entries of an address.
+    pub fn entries_of(&self, address: Ipv4Addr) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(move |entry| entry.address() == address)
+    }
+}
+
+/// Pinned state that was read completely, with the interfaces that it is about.
+#[derive(Clone, PartialEq, Debug)]
+pub struct State {
+    /// The pin directory.
+    pub dir: PathBuf,
+    /// The pinned links, by ifindex.
+    pub links: BTreeMap<u32, (Mode, LinkIds)>,
+    /// The contents of the maps.
+    pub contents: Contents,
+    /// The host's interfaces.
+    pub network: NetView,
+}
+
+impl State {
+    /// Joins a plane with the interfaces.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first part of the plane that could not be read.
+    pub fn new(dir: PathBuf, plane: Plane, network: NetView) -> Fact<Self> {
+        let links = plane.links.into_iter().map(|link| Ok((link.ifindex, (link.mode, link.ids?))));
+        Ok(Self { dir, links: links.collect::<Fact<_>>()?, contents: plane.contents?, network })
+    }
+
+    /// Returns whether the kernel runs the program of the pinned link on an interface.
+    pub fn is_attached(&self, ifindex: u32) -> bool {
+        let interface = self.network.interfaces.get(&ifindex);
+        let link = self.links.get(&ifindex);
+        link.zip(interface).is_some_and(|((_, ids), interface)| interface.xdp_programs.contains(&ids.program))
+    }
+
+    /// Returns the mode in which the program runs on an interface, if it does.
+    pub fn running(&self, ifindex: u32) -> Option<Mode> {
+        self.links.get(&ifindex).filter(|_| self.is_attached(ifindex)).map(|(mode, _)| *mode)
+    }
+
+    /// Returns what keeps an entry's interface from answering, whatever the maps say.
+    pub fn link_trouble(&self, entry: &Entry) -> Option<LinkTrouble> {
+        let ifindex = entry.key.ifindex;
+        LinkTrouble::of(self.network.interfaces.get(&ifindex), self.is_attached(ifindex), entry.mac)
+    }
+
+    /// Returns the part that this node has in answering for an entry's VIP.
+    pub fn part(&self, entry: &Entry) -> Part {
+        Part::of(entry.role, self.contents.fence_state(), self.link_trouble(entry))
+    }
+}

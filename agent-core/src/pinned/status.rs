@@ -1,0 +1,224 @@
+//! The status of a data plane, as `vipward status -o json` prints it.
+
+use std::{cmp::Reverse, collections::BTreeMap, net::Ipv4Addr, path::PathBuf};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use vipward_common::{MacAddr, Offender, OffenderKey, Outcome};
+
+use super::{Entry, Mode, State};
+use crate::{
+    answering::{Part, PartKeys},
+    schema,
+    time::Monotonic,
+};
+
+/// What this node's kernel has. An interface that is gone while an entry or a record names it is
+/// called `#7`, by its index.
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
+pub struct Status {
+    /// The pin directory.
+    pub pin_dir: PathBuf,
+    /// The layout of the pinned maps.
+    pub abi_version: u32,
+    /// The fence: until when this node may answer.
+    pub fence: FenceStatus,
+    /// Entries of the map `vips_v4`.
+    pub entries: usize,
+    /// The size of that map.
+    pub max_vips: u32,
+    /// The interfaces that have a pinned link.
+    pub interfaces: Vec<InterfaceStatus>,
+    /// The entries, as the program sees them now.
+    pub vips: Vec<VipStatus>,
+    /// Hosts that may take a VIP over.
+    pub peers: Vec<PeerStatus>,
+    /// Hosts that claimed a VIP or were about to, the latest first
+    /// ([COMMANDS.md](COMMANDS.md#vipward-status)).
+    pub offenders: Vec<OffenderStatus>,
+    /// Frames by outcome.
+    #[schemars(schema_with = "schema::counters")]
+    pub counters: BTreeMap<&'static str, u64>,
+    /// Events that found the ring buffer full.
+    pub events_lost: u64,
+    /// The time of the reading.
+    #[serde(skip)]
+    pub at: Monotonic,
+}
+
+/// The fence at the time of the reading.
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
+pub struct FenceStatus {
+    /// Whether this node may answer ([DATAPLANE.md](DATAPLANE.md#fence)).
+    #[schemars(schema_with = "schema::fence_states")]
+    pub state: &'static str,
+    /// What it does after the deadline.
+    #[schemars(schema_with = "schema::policies")]
+    pub policy: &'static str,
+    /// Time until the deadline; 0 when it has passed.
+    pub left_seconds: f64,
+    /// Time until holding over ends; 0 when it has passed.
+    pub hold_left_seconds: f64,
+}
+
+/// An interface that has a pinned link.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+pub struct InterfaceStatus {
+    /// Its name, or `null` when it is gone.
+    pub name: Option<String>,
+    /// Its index.
+    pub ifindex: u32,
+    /// Whether the kernel runs the program on it.
+    pub attached: bool,
+    /// The mode in which the program runs.
+    pub mode: Mode,
+    /// The id of the BPF link.
+    pub link_id: u32,
+    /// The id of the program that the link runs.
+    pub program_id: u32,
+    /// Its MAC, or `null` when the program does not know it.
+    #[schemars(with = "Option<String>")]
+    pub mac: Option<MacAddr>,
+    /// Whether it has carrier.
+    pub carrier: bool,
+}
+
+impl InterfaceStatus {
+    /// Returns its name, or its index when it is gone.
+    pub fn label(&self) -> String {
+        self.name.clone().unwrap_or_else(|| format!("#{}", self.ifindex))
+    }
+}
+
+/// An entry.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+pub struct VipStatus {
+    /// The VIP.
+    pub address: Ipv4Addr,
+    /// The interface of the entry.
+    pub interface: String,
+    /// The part that this node has in answering for it.
+    #[serde(flatten)]
+    #[schemars(with = "PartKeys")]
+    pub part: Part,
+    /// The MAC that the VIP is at, or `null` when it is not known.
+    #[schemars(with = "Option<String>")]
+    pub mac: Option<MacAddr>,
+    /// Whether the program gave it to that MAC while the fence had lapsed.
+    pub yielded: bool,
+    /// Requests answered, or `null` when it has no counters of its own: the first 4,096 have.
+    pub answered: Option<u64>,
+    /// Claims dropped as conflicts, or `null` without counters.
+    pub conflicts: Option<u64>,
+    /// Requests dropped, or `null` without counters.
+    pub suppressed: Option<u64>,
+}
+
+/// A peer.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+pub struct PeerStatus {
+    /// The interface that it is seen through.
+    pub interface: String,
+    /// Its MAC.
+    pub mac: String,
+}
+
+/// A host that claimed a VIP, or is about to use its address.
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
+pub struct OffenderStatus {
+    /// The VIP.
+    pub address: Ipv4Addr,
+    /// The interface that the host was seen through.
+    pub interface: String,
+    /// The MAC that its claims name.
+    pub mac: String,
+    /// The vendor of that MAC.
+    pub vendor: String,
+    /// The Ethernet source of the last claim.
+    pub eth_source: String,
+    /// The kind of the last claim: by a stranger, by a peer, on a VIP whose holder is not known, or
+    /// a question whether that VIP is free.
+    #[schemars(schema_with = "schema::offences")]
+    pub kind: &'static str,
+    /// The number of claims.
+    pub claims: u64,
+    /// Time since the last one.
+    pub last_seconds_ago: f64,
+}
+
+impl Status {
+    /// Returns the status of a pinned state.
+    pub fn of(state: &State) -> Self {
+        let contents = &state.contents;
+        let name = |ifindex: u32| state.network.name_of(ifindex);
+        let peer =
+            |(ifindex, mac): &(u32, MacAddr)| PeerStatus { interface: name(*ifindex), mac: mac.to_string() };
+        let mut offenders: Vec<_> = contents.offenders.iter().collect();
+        offenders.sort_by_key(|(key, offender)| (Reverse(offender.last_ns), **key));
+        Self {
+            pin_dir: state.dir.clone(),
+            abi_version: contents.abi_version,
+            fence: FenceStatus {
+                state: contents.fence_state().name(),
+                policy: contents.fence.policy.name(),
+                left_seconds: contents.left(contents.fence.deadline_ns).as_secs_f64(),
+                hold_left_seconds: contents.left(contents.fence.hold_until_ns).as_secs_f64(),
+            },
+            entries: contents.entries.len(),
+            max_vips: contents.max_vips,
+            interfaces: state.links.keys().map(|ifindex| state.interface(*ifindex)).collect(),
+            vips: contents.entries.iter().map(|entry| state.vip(entry)).collect(),
+            peers: contents.peers.iter().map(peer).collect(),
+            offenders: offenders.into_iter().map(|(key, offender)| state.offender(key, offender)).collect(),
+            counters: Outcome::ALL
+                .iter()
+                .map(|outcome| (outcome.name(), contents.counters.get(*outcome)))
+                .collect(),
+            events_lost: contents.counters.events_lost,
+            at: Monotonic::from_nanos(contents.now_ns),
+        }
+    }
+}
+
+impl State {
+    fn interface(&self, ifindex: u32) -> InterfaceStatus {
+        let (mode, ids) = self.links[&ifindex];
+        let interface = self.network.interfaces.get(&ifindex);
+        InterfaceStatus {
+            name: interface.map(|interface| interface.name.clone()),
+            ifindex,
+            attached: self.is_attached(ifindex),
+            mode,
+            link_id: ids.link,
+            program_id: ids.program,
+            mac: self.contents.macs.get(&ifindex).copied(),
+            carrier: interface.is_some_and(|interface| interface.carrier),
+        }
+    }
+
+    fn vip(&self, entry: &Entry) -> VipStatus {
+        VipStatus {
+            address: entry.address(),
+            interface: self.network.name_of(entry.key.ifindex),
+            part: self.part(entry),
+            mac: entry.known_mac(),
+            yielded: entry.yielded,
+            answered: entry.count.map(|count| count.answered),
+            conflicts: entry.count.map(|count| count.conflicts),
+            suppressed: entry.count.map(|count| count.suppressed),
+        }
+    }
+
+    fn offender(&self, key: &OffenderKey, offender: &Offender) -> OffenderStatus {
+        OffenderStatus {
+            address: key.addr.into(),
+            interface: self.network.name_of(key.ifindex),
+            mac: MacAddr(key.mac).to_string(),
+            vendor: vipward_vendors::of(MacAddr(key.mac)).to_string(),
+            eth_source: MacAddr(offender.source).to_string(),
+            kind: offender.kind.name(),
+            claims: offender.claims,
+            last_seconds_ago: self.contents.passed(offender.last_ns).as_secs_f64(),
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! Places VIPs: turns the configuration and the network into the desired maps.
+
+pub(super) mod problem;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::Ipv4Addr,
+};
+
+use vipward_common::{MacAddr, Role, VipKey};
+
+pub use self::problem::{LookedAt, Problem};
+use super::{
+    config::{Config, InterfaceName, InterfacePattern, VipConfig},
+    interfaces::{self, Segments, subnets},
+    net::{Interface, NetView},
+    time::Monotonic,
+};
+
+/// Desired content of the maps, and of the host's addresses.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Desired {
+    /// The entries of `vips_v4`.
+    pub entries: BTreeMap<VipKey, DesiredEntry>,
+    /// This node's MAC on each attached interface.
+    pub links: BTreeMap<u32, MacAddr>,
+    /// The peers on each attached interface.
+    pub peers: BTreeSet<(u32, MacAddr)>,
+    /// VIPs on interfaces, for local delivery.
+    pub binds: BTreeSet<(String, Ipv4Addr)>,
+}
+
+/// Desired entry of a VIP on one interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DesiredEntry {
+    /// This node's role.
+    pub role: Role,
+    /// The MAC that the VIP is at; zero if unknown.
+    pub mac: MacAddr,
+    /// End of a handover, in nanoseconds on the monotonic clock; 0 in other roles.
+    pub until_ns: u64,
+}
+
+impl DesiredEntry {
+    /// Returns an entry without an end.
+    pub const fn new(role: Role, mac: MacAddr) -> Self {
+        Self { role, mac, until_ns: 0 }
+    }
+}
+
+/// Desired entry of a VIP, before the VIP is placed on an interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Entry {
+    /// This node answers with its own MAC.
+    Held,
+    /// Another node answers, or is about to; this node keeps silent.
+    Foreign {
+        /// The MAC that the VIP is at; zero if unknown.
+        mac: MacAddr,
+    },
+    /// This node answers with its successor's MAC.
+    Handover {
+        /// The successor's MAC.
+        mac: MacAddr,
+        /// When it ends by itself.
+        until: Monotonic,
+    },
+}
+
+/// A VIP to be placed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wanted<'a> {
+    /// The VIP.
+    pub address: Ipv4Addr,
+    /// Its interface; none for the one whose subnet contains it.
+    pub interface: Option<&'a InterfacePattern>,
+    /// The interface that gets the address, for local delivery.
+    pub bind: Option<&'a InterfaceName>,
+    /// Its entry.
+    pub entry: Entry,
+    /// Whether the file guards it for another host.
+    pub is_guarded: bool,
+}
+
+impl<'a> From<&'a VipConfig> for Wanted<'a> {
+    fn from(vip: &'a VipConfig) -> Self {
+        Self {
+            address: vip.address,
+            interface: vip.interface.as_ref(),
+            bind: vip.bind.as_ref(),
+            entry: vip.mac.map_or(Entry::Held, |mac| Entry::Foreign { mac }),
+            is_guarded: vip.mac.is_some(),
+        }
+    }
+}
+
+/// Result of placing.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Placement {
+    /// The interfaces to attach to, by index.
+    pub attach: Vec<u32>,
+    /// Content of the maps.
+    pub desired: Desired,
+    /// VIPs that the map has no room for.
+    pub left_out: Vec<Ipv4Addr>,
+    /// Obstacles to the rest.
+    pub problems: Vec<Problem>,
+}
+
+/// Returns the peers on these interfaces.
+pub fn peers<'a>(
+    config: &Config,
+    interfaces: impl IntoIterator<Item = &'a Interface>,
+) -> BTreeSet<(u32, MacAddr)> {
+    let on_one = |interface: &'a Interface| {
+        // All nodes may have the same list, so an interface of this node may be on it.
+        let peers = config.peers.iter().filter(|peer| **peer != interface.mac);
+        peers.map(|peer| (interface.index, *peer))
+    };
+    interfaces.into_iter().flat_map(on_one).collect()
+}
+
+/// Places every VIP.
+///
+/// `placed` has the interfaces that VIPs are on now. A VIP whose subnet has gone stays there.
+/// `is_there` tells existing entries from new ones. When there is no room for all VIPs, no existing
+/// entry is removed for a new one.
+pub fn place<'a>(
+    config: &Config,
+    vips: impl ExactSizeIterator<Item = Wanted<'a>>,
+    view: &NetView,
+    placed: &BTreeMap<Ipv4Addr, u32>,
+    is_there: &dyn Fn(&VipKey) -> bool,
+    max_vips: u32,
+) -> Placement {
+    let in_use = placed.values().copied().collect();
+    let (attached, problems) = interfaces::choose(config, view, &in_use);
+    let mut placement = Placement {
+        attach: attached.iter().map(|interface| interface.index).collect(),
+        desired: Desired {
+            links: attached.iter().map(|interface| (interface.index, interface.mac)).collect(),
+            peers: peers(config, attached.iter().copied()),
+            ..Desired::default()
+        },
+        left_out: Vec::new(),
+        problems,
+    };
+    let mut homes = Vec::with_capacity(vips.len());
+    let placer = Placer { segments: Segments::new(view, &attached), placed };
+    for vip in vips {
+        if let Some(problem) = guards_itself(&vip, view) {
+            placement.problems.push(problem);
+            continue;
+        }
+        match placer.interface_of(&vip) {
+            Ok((interface, warning)) => {
+                placement.problems.extend(warning);
+                homes.push((vip, Some(interface)));
+            }
+            Err(problem @ Problem::NetworkAddress { .. }) => placement.problems.push(problem),
+            Err(problem) => {
+                placement.problems.push(problem);
+                homes.push((vip, None));
+            }
+        }
+    }
+    placement.left_out = beyond(max_vips, &homes, |vip, home| {
+        placed.contains_key(&vip) || is_there(&VipKey::untagged(home, vip.octets()))
+    });
+    let left_out: BTreeSet<Ipv4Addr> = placement.left_out.iter().copied().collect();
+    homes.retain(|(vip, _)| !left_out.contains(&vip.address));
+    for (vip, home) in &homes {
+        placement.put_home(vip, *home, view);
+    }
+    let homes: Vec<(Ipv4Addr, Option<u32>)> =
+        homes.iter().map(|(vip, home)| (vip.address, home.map(|interface| interface.index))).collect();
+    // Last, so that an interface that comes up does not displace a held VIP.
+    placement.put_shadows(&homes, &attached, max_vips);
+    if let Some(first) = placement.left_out.first() {
+        let left_out = placement.left_out.len();
+        placement.problems.push(Problem::NoRoom { first: *first, left_out, max: max_vips });
+    }
+    placement
+}
+
+/// Returns the VIPs that do not fit: the last of the new ones.
+fn beyond(
+    room: u32,
+    homes: &[(Wanted, Option<&Interface>)],
+    is_there: impl Fn(Ipv4Addr, u32) -> bool,
+) -> Vec<Ipv4Addr> {
+    let homes = homes.iter().filter_map(|(vip, home)| Some((vip.address, home.as_ref()?.index)));
+    let left_out = homes.clone().count().saturating_sub(room as usize);
+    if left_out == 0 {
+        return Vec::new();
+    }
+    let (there, new): (Vec<_>, Vec<_>) = homes.partition(|(vip, home)| is_there(*vip, *home));
+    let last_first = new.into_iter().rev().chain(there.into_iter().rev());
+    let mut beyond: Vec<Ipv4Addr> = last_first.take(left_out).map(|(vip, _)| vip).collect();
+    beyond.reverse();
+    beyond
+}
+
+/// Returns a problem if this host has the MAC of a VIP that the file guards. One file may serve all
+/// hosts, and the host of a guarded VIP must not silence itself.
+fn guards_itself(vip: &Wanted, view: &NetView) -> Option<Problem> {
+    if !vip.is_guarded {
+        return None;
+    }
+    let Entry::Foreign { mac } = vip.entry else { return None };
+    let own = view.interfaces.values().find(|interface| interface.mac == mac)?;
+    Some(Problem::GuardsItself { vip: vip.address, mac, interface: own.name.clone() })
+}
+
+impl Placement {
+    /// Adds the entry on the VIP's interface, and its binding.
+    fn put_home(&mut self, vip: &Wanted, home: Option<&Interface>, view: &NetView) {
+        let Some(home) = home else { return };
+        let entry = match vip.entry {
+            Entry::Held => DesiredEntry::new(Role::Held, home.mac),
+            Entry::Foreign { mac } => DesiredEntry::new(Role::Foreign, mac),
+            Entry::Handover { mac, until } => {
+                DesiredEntry { role: Role::Handover, mac, until_ns: until.as_nanos() }
+            }
+        };
+        self.desired.entries.insert(VipKey::untagged(home.index, vip.address.octets()), entry);
+        let Some(bind) = vip.bind else { return };
+        if view.by_name(bind.as_str()).is_some() {
+            self.desired.binds.insert((bind.as_str().to_owned(), vip.address));
+        } else {
+            let problem = Problem::NoBindInterface { vip: vip.address, interface: bind.as_str().to_owned() };
+            self.problems.push(problem);
+        }
+    }
+
+    /// Adds an entry on every other attached interface, also when the VIP is on none. A bound
+    /// address must not leak there.
+    fn put_shadows(&mut self, homes: &[(Ipv4Addr, Option<u32>)], attached: &[&Interface], max_vips: u32) {
+        let shadow = DesiredEntry::new(Role::Foreign, MacAddr::ZERO);
+        let mut missing = 0;
+        for (vip, home) in homes {
+            for interface in attached.iter().filter(|interface| Some(interface.index) != *home) {
+                if self.desired.entries.len() == max_vips as usize {
+                    missing += 1;
+                } else {
+                    self.desired.entries.insert(VipKey::untagged(interface.index, vip.octets()), shadow);
+                }
+            }
+        }
+        if missing > 0 {
+            self.problems.push(Problem::NoRoomForShadows { missing, max: max_vips });
+        }
+    }
+}
+
+struct Placer<'a> {
+    segments: Segments<'a>,
+    placed: &'a BTreeMap<Ipv4Addr, u32>,
+}
+
+impl<'a> Placer<'a> {
+    fn interface_of(&self, vip: &Wanted) -> Result<(&'a Interface, Option<Problem>), Problem> {
+        let (pattern, address) = (vip.interface, vip.address);
+        if let Some(interface) = self.segments.of(pattern, address) {
+            check_address(interface, address)?;
+            return Ok((interface, None));
+        }
+        let matching = |pattern| self.segments.matching(pattern);
+        let stays = matching(pattern).find(|interface| self.placed.get(&address) == Some(&interface.index));
+        let attached = || self.segments.interfaces.iter().copied();
+        match (pattern, stays) {
+            // A named interface need not have an address in the VIP's subnet.
+            (Some(pattern), _) => match stays.or_else(|| matching(Some(pattern)).next()) {
+                Some(interface) => Ok((interface, None)),
+                None => Err(Problem::NoInterface {
+                    vip: address,
+                    interface: pattern.to_string(),
+                    attached: attached().map(|interface| interface.name.clone()).collect(),
+                }),
+            },
+            (None, Some(interface)) => {
+                let problem = Problem::Stays { vip: address, interface: interface.name.clone() };
+                Ok((interface, Some(problem)))
+            }
+            (None, None) => {
+                let looked_at = attached().map(LookedAt::from).collect();
+                Err(Problem::NoSubnet { vip: address, looked_at })
+            }
+        }
+    }
+}
+
+/// Refuses the first and last address of a subnet. Point-to-point subnets (RFC 3021) have neither.
+fn check_address(interface: &Interface, vip: Ipv4Addr) -> Result<(), Problem> {
+    for subnet in subnets(interface).filter(|subnet| subnet.prefix_len() < 31) {
+        let what = if vip == subnet.network() {
+            "network"
+        } else if vip == subnet.broadcast() {
+            "broadcast"
+        } else {
+            continue;
+        };
+        return Err(Problem::NetworkAddress { vip, what, subnet, interface: interface.name.clone() });
+    }
+    Ok(())
+}

@@ -1,0 +1,171 @@
+//! Problems of placement, with a remedy for each.
+
+use std::{fmt, net::Ipv4Addr};
+
+use ipnet::Ipv4Net;
+use thiserror::Error;
+use vipward_common::MacAddr;
+
+use crate::net::Interface;
+
+/// An interface that was searched for a subnet.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct LookedAt {
+    /// Its name.
+    pub name: String,
+    /// Its addresses.
+    pub addresses: Vec<Ipv4Net>,
+}
+
+impl From<&Interface> for LookedAt {
+    fn from(interface: &Interface) -> Self {
+        Self { name: interface.name.clone(), addresses: interface.addresses.clone() }
+    }
+}
+
+impl fmt::Display for LookedAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let addresses: Vec<_> = self.addresses.iter().map(ToString::to_string).collect();
+        let addresses =
+            if addresses.is_empty() { "no IPv4 address".to_owned() } else { addresses.join(", ") };
+        write!(f, "{} ({addresses})", self.name)
+    }
+}
+
+pub(crate) fn join<T: fmt::Display>(all: &[T]) -> String {
+    if all.is_empty() {
+        return "none".to_owned();
+    }
+    all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// An obstacle to the configuration. Each can pass.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Error)]
+pub enum Problem {
+    /// A named interface does not exist.
+    #[error("interface {name} does not exist; waiting for it")]
+    InterfaceMissing {
+        /// Its name.
+        name: String,
+    },
+    /// A named interface is down.
+    #[error("interface {name} is down; waiting for it to be set up")]
+    InterfaceDown {
+        /// Its name.
+        name: String,
+    },
+    /// A named interface carries no Ethernet.
+    #[error("interface {name} is no Ethernet interface; there is no ARP on it")]
+    NotEthernet {
+        /// Its name.
+        name: String,
+    },
+    /// The globs match nothing.
+    #[error("no up Ethernet interface matches {}; waiting for one", join(.patterns))]
+    NothingMatches {
+        /// The globs.
+        patterns: Vec<String>,
+    },
+    /// The globs match members of bonds or bridges only.
+    #[error(
+        "{} matches members of {} only, which speak through it; name it in `interfaces`",
+        join(.patterns), join(.masters)
+    )]
+    OnlyMembers {
+        /// The globs.
+        patterns: Vec<String>,
+        /// The bonds and bridges.
+        masters: Vec<String>,
+    },
+    /// No subnet contains the VIP.
+    #[error(
+        "VIP {vip} is in the subnet of no attached interface; looked at: {}. Name one with `interface:`, or give an \
+         interface an address in its subnet",
+        join(.looked_at)
+    )]
+    NoSubnet {
+        /// The VIP.
+        vip: Ipv4Addr,
+        /// The attached interfaces.
+        looked_at: Vec<LookedAt>,
+    },
+    /// The named interface is not attached.
+    #[error(
+        "VIP {vip} belongs to interface {interface}, which is not there or not attached; attached are: {}. Waiting for it",
+        join(.attached)
+    )]
+    NoInterface {
+        /// The VIP.
+        vip: Ipv4Addr,
+        /// The VIP's `interface:`.
+        interface: String,
+        /// The attached interfaces.
+        attached: Vec<String>,
+    },
+    /// The VIP's subnet has gone from its interface.
+    #[error("VIP {vip} is in the subnet of no interface any more; it stays on {interface}, where it is")]
+    Stays {
+        /// The VIP.
+        vip: Ipv4Addr,
+        /// The interface.
+        interface: String,
+    },
+    /// The VIP is the first or last address of the subnet.
+    #[error("VIP {vip} is the {what} address of {subnet} on {interface}; no host can have it")]
+    NetworkAddress {
+        /// The VIP.
+        vip: Ipv4Addr,
+        /// network or broadcast.
+        what: &'static str,
+        /// The subnet.
+        subnet: Ipv4Net,
+        /// The interface.
+        interface: String,
+    },
+    /// The interface that the VIP is to be bound to does not exist.
+    #[error("VIP {vip} is to be bound to {interface}, which does not exist; waiting for it")]
+    NoBindInterface {
+        /// The VIP.
+        vip: Ipv4Addr,
+        /// The interface.
+        interface: String,
+    },
+    /// The guarded VIP is this host's own.
+    #[error(
+        "VIP {vip} is guarded at {mac}, which is this host's own {interface}: it is not guarded here, or its kernel \
+         could not answer for it"
+    )]
+    GuardsItself {
+        /// The VIP.
+        vip: Ipv4Addr,
+        /// Its MAC by the file.
+        mac: MacAddr,
+        /// The interface that has this MAC.
+        interface: String,
+    },
+    /// The map has no room for entries on the interfaces where VIPs are not held.
+    #[error(
+        "the map holds {max} entries: {missing} entries are missing on interfaces where VIPs are not held, so that an \
+         address bound there may leak; start the agent with a larger --max-vips"
+    )]
+    NoRoomForShadows {
+        /// Missing entries.
+        missing: usize,
+        /// Entries of the map.
+        max: u32,
+    },
+    /// The map has no room.
+    #[error(
+        "{} does not fit: {left_out} VIPs are left out, since the map holds {max} entries; start the agent with a \
+         larger --max-vips",
+        .first
+    )]
+    NoRoom {
+        /// The first VIP that is left out.
+        first: Ipv4Addr,
+        /// VIPs that are left out.
+        left_out: usize,
+        /// Entries of the map.
+        max: u32,
+    },
+}

@@ -1,0 +1,412 @@
+//! Plans the smallest change from the observed maps to the desired ones, in a safe order.
+//!
+//! Links and peers come first, then releases, takes, and binds. A bound address is removed before
+//! its entry, or the kernel would answer for it. A yielded VIP stays yielded on every interface of
+//! this node until it is reclaimed.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    net::Ipv4Addr,
+};
+
+use vipward_common::{MacAddr, Role, VipEntry, VipKey, Yield};
+
+use super::placement::{Desired, DesiredEntry};
+
+mod slots;
+#[cfg(test)]
+mod tests;
+
+pub use self::slots::Slots;
+
+/// State of the kernel, as just read.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Observed {
+    /// The entries of `vips_v4`.
+    pub entries: BTreeMap<VipKey, VipEntry>,
+    /// The program's records by slot, for every slot that an entry has or a new one could get.
+    pub yields: BTreeMap<u32, Yield>,
+    /// This node's MAC on each interface.
+    pub links: BTreeMap<u32, MacAddr>,
+    /// The peers.
+    pub peers: BTreeSet<(u32, MacAddr)>,
+    /// The bound addresses, which carry the agent's label.
+    pub binds: BTreeSet<(String, Ipv4Addr)>,
+    /// VIPs that were yielded earlier, with the peer. An entry and its record go with their
+    /// interface, and the peer still has the VIP.
+    pub remembered: BTreeMap<Ipv4Addr, MacAddr>,
+    /// Number of slots.
+    pub max_slots: u32,
+    /// Slots of the entries that `entries` lacks.
+    pub reserved: Slots,
+}
+
+impl Observed {
+    /// Returns the peer that an entry, in its generation, was yielded to.
+    fn yielded_to(&self, entry: &VipEntry) -> Option<MacAddr> {
+        self.yields.get(&entry.slot)?.yielded_to(entry.generation)
+    }
+}
+
+/// Returns each VIP's interface: where it is held or guarded, or was when it was yielded.
+pub fn placed(entries: &BTreeMap<VipKey, VipEntry>) -> BTreeMap<Ipv4Addr, u32> {
+    let here = entries.iter().filter(|(_, entry)| match entry.role {
+        Role::Held | Role::Handover => true,
+        Role::Foreign => entry.mac != MacAddr::ZERO.0,
+    });
+    here.map(|(key, _)| (key.addr.into(), key.ifindex)).collect()
+}
+
+/// Cause of an entry's change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// The configuration has it.
+    Configured,
+    /// The configuration lacks it now, or its interface is gone.
+    NotConfigured,
+    /// The interface's MAC, or the guarded one, changed.
+    MacChanged,
+    /// The program gave way to a peer.
+    Yielded,
+    /// The operator took it back from a peer.
+    Reclaimed,
+    /// Its slot did not exist, or was another entry's too.
+    Repaired,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Configured => "configured",
+            Self::NotConfigured => "not configured",
+            Self::MacChanged => "MAC changed",
+            Self::Yielded => "yielded to a peer",
+            Self::Reclaimed => "taken back by the operator",
+            Self::Repaired => "repaired",
+        })
+    }
+}
+
+/// One change.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Write this node's MAC on an interface.
+    PutLink {
+        /// The interface.
+        ifindex: u32,
+        /// Its MAC.
+        mac: MacAddr,
+    },
+    /// Remove an interface.
+    RemoveLink {
+        /// The interface.
+        ifindex: u32,
+    },
+    /// Add a peer.
+    PutPeer {
+        /// The interface.
+        ifindex: u32,
+        /// Its MAC.
+        mac: MacAddr,
+    },
+    /// Remove a peer.
+    RemovePeer {
+        /// The interface.
+        ifindex: u32,
+        /// Its MAC.
+        mac: MacAddr,
+    },
+    /// Write an entry.
+    PutEntry {
+        /// The VIP on its interface.
+        key: VipKey,
+        /// Its content.
+        entry: VipEntry,
+        /// Whether the slot is new to this VIP, so that its counters begin at zero.
+        reset_counters: bool,
+        /// The cause.
+        cause: Cause,
+    },
+    /// Remove an entry.
+    RemoveEntry {
+        /// The VIP on its interface.
+        key: VipKey,
+        /// The cause.
+        cause: Cause,
+    },
+    /// Put a VIP on an interface.
+    AddBind {
+        /// The interface.
+        interface: String,
+        /// The VIP.
+        vip: Ipv4Addr,
+    },
+    /// Take a VIP from an interface.
+    RemoveBind {
+        /// The interface.
+        interface: String,
+        /// The VIP.
+        vip: Ipv4Addr,
+    },
+}
+
+/// Returns the yielded VIPs with their peers, by the entries and as remembered.
+pub fn yielded(observed: &Observed) -> BTreeMap<Ipv4Addr, MacAddr> {
+    let now = observed
+        .entries
+        .iter()
+        .filter_map(|(key, entry)| Some((key.addr.into(), observed.yielded_to(entry)?)));
+    observed.remembered.iter().map(|(vip, mac)| (*vip, *mac)).chain(now).collect()
+}
+
+/// Adds everything pinned to `desired`: entries stay as they are, and no link, peer or bound
+/// address goes.
+///
+/// This applies until the source knows the VIPs and peers: **nothing pinned is removed before it is
+/// known what is wanted.** An agent that starts while it cannot reach the API server answers on for
+/// the entries that it found, and its program still yields to the peers that it found.
+pub fn keep_what_is_pinned(desired: &mut Desired, observed: &Observed) {
+    desired.entries = observed.entries.iter().map(|(key, entry)| (*key, as_found(entry))).collect();
+    for (ifindex, mac) in &observed.links {
+        desired.links.entry(*ifindex).or_insert(*mac);
+    }
+    desired.peers.extend(&observed.peers);
+    desired.binds.extend(observed.binds.iter().cloned());
+}
+
+/// Makes `desired` begin no answer: what is silent stays silent. Returns those VIPs. `reclaim` is that of
+/// [`plan`]: with it a yielded VIP would begin to answer too.
+///
+/// It is the rule while the fence has lapsed: another node may have taken any VIP, and its announcement may
+/// have come already.
+pub fn begin_no_answer(desired: &mut Desired, observed: &Observed, reclaim: bool) -> BTreeSet<Ipv4Addr> {
+    let mut begins = BTreeSet::new();
+    desired.entries.retain(|key, wanted| {
+        if wanted.role == Role::Foreign {
+            return true;
+        }
+        let silent = match observed.entries.get(key) {
+            None => None,
+            Some(found) if found.role == Role::Foreign => Some(as_found(found)),
+            Some(found) => match observed.yielded_to(found).filter(|_| reclaim) {
+                Some(mac) => Some(DesiredEntry::new(Role::Foreign, mac)),
+                None => return true,
+            },
+        };
+        begins.insert(key.addr.into());
+        silent.inspect(|silent| *wanted = *silent).is_some()
+    });
+    begins
+}
+
+fn as_found(entry: &VipEntry) -> DesiredEntry {
+    DesiredEntry { role: entry.role, mac: MacAddr(entry.mac), until_ns: entry.until_ns }
+}
+
+/// Returns the actions that turn `observed` into `desired`. `reclaim` takes yielded VIPs back.
+pub fn plan(desired: &Desired, observed: &Observed, reclaim: bool) -> Vec<Action> {
+    let planner = Planner::new(desired, observed, reclaim);
+    let binds: BTreeSet<_> =
+        desired.binds.iter().filter(|(_, vip)| !planner.gives_way(vip.octets())).cloned().collect();
+
+    // The agent needs most memory when it starts with very many VIPs: nothing here may grow by
+    // doubling.
+    let mut actions = Vec::with_capacity(desired.entries.len() + desired.links.len() + desired.peers.len());
+    actions.extend(changed_links(desired, observed));
+    actions.extend(new_peers(desired, observed));
+    let stale_binds = observed.binds.difference(&binds).cloned();
+    actions.extend(stale_binds.map(|(interface, vip)| Action::RemoveBind { interface, vip }));
+    actions.extend(stale_entries(desired, observed));
+    planner.put_entries(&mut actions);
+    let new_binds = binds.difference(&observed.binds).cloned();
+    actions.extend(new_binds.map(|(interface, vip)| Action::AddBind { interface, vip }));
+    actions.extend(stale_peers(desired, observed));
+    actions.extend(stale_links(desired, observed));
+    actions
+}
+
+fn changed_links<'a>(desired: &'a Desired, observed: &'a Observed) -> impl Iterator<Item = Action> + 'a {
+    desired
+        .links
+        .iter()
+        .filter(|(ifindex, mac)| observed.links.get(ifindex) != Some(mac))
+        .map(|(ifindex, mac)| Action::PutLink { ifindex: *ifindex, mac: *mac })
+}
+
+fn new_peers<'a>(desired: &'a Desired, observed: &'a Observed) -> impl Iterator<Item = Action> + 'a {
+    desired
+        .peers
+        .difference(&observed.peers)
+        .map(|(ifindex, mac)| Action::PutPeer { ifindex: *ifindex, mac: *mac })
+}
+
+fn stale_entries<'a>(desired: &'a Desired, observed: &'a Observed) -> impl Iterator<Item = Action> + 'a {
+    observed
+        .entries
+        .keys()
+        .filter(|key| !desired.entries.contains_key(key))
+        .map(|key| Action::RemoveEntry { key: *key, cause: Cause::NotConfigured })
+}
+
+fn stale_peers<'a>(desired: &'a Desired, observed: &'a Observed) -> impl Iterator<Item = Action> + 'a {
+    observed
+        .peers
+        .difference(&desired.peers)
+        .map(|(ifindex, mac)| Action::RemovePeer { ifindex: *ifindex, mac: *mac })
+}
+
+fn stale_links<'a>(desired: &'a Desired, observed: &'a Observed) -> impl Iterator<Item = Action> + 'a {
+    observed
+        .links
+        .keys()
+        .filter(|ifindex| !desired.links.contains_key(ifindex))
+        .map(|ifindex| Action::RemoveLink { ifindex: *ifindex })
+}
+
+/// An entry to be written, before it has a slot.
+struct Target {
+    entry: DesiredEntry,
+    /// Whether it needs a generation that no yield can be of.
+    renewed: bool,
+    cause: Cause,
+}
+
+impl Target {
+    fn rank(&self) -> Rank {
+        match self.entry.role {
+            Role::Held => Rank::Held,
+            Role::Handover | Role::Foreign if self.entry.mac.is_zero() => Rank::Shadow,
+            Role::Handover | Role::Foreign => Rank::Elsewhere,
+        }
+    }
+}
+
+/// Order in which entries get slots. The low slots have counters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Rank {
+    /// This node holds the VIP.
+    Held,
+    /// The VIP is at another, known MAC.
+    Elsewhere,
+    /// The VIP is not on this interface.
+    Shadow,
+}
+
+struct Planner<'a> {
+    desired: &'a Desired,
+    observed: &'a Observed,
+    reclaim: bool,
+    /// The owner of each slot.
+    owners: BTreeMap<u32, VipKey>,
+    /// VIPs that the program yielded on some interface. A peer has them on all.
+    yielded: BTreeSet<[u8; 4]>,
+}
+
+impl<'a> Planner<'a> {
+    fn new(desired: &'a Desired, observed: &'a Observed, reclaim: bool) -> Self {
+        let mut owners = BTreeMap::new();
+        for (key, entry) in observed.entries.iter().filter(|(_, entry)| entry.slot < observed.max_slots) {
+            owners.entry(entry.slot).or_insert(*key);
+        }
+        let yielded = observed
+            .entries
+            .iter()
+            .filter(|(key, entry)| desired.entries.contains_key(key) && observed.yielded_to(entry).is_some())
+            .map(|(key, _)| key.addr)
+            .chain(observed.remembered.keys().map(Ipv4Addr::octets))
+            .collect();
+        Self { desired, observed, reclaim, owners, yielded }
+    }
+
+    /// Returns whether the VIP is left to the peer that the program gave it to.
+    fn gives_way(&self, addr: [u8; 4]) -> bool {
+        !self.reclaim && self.yielded.contains(&addr)
+    }
+
+    /// Adds an action for each entry that differs. Held entries come last: a release comes before a
+    /// take.
+    fn put_entries(&self, actions: &mut Vec<Action>) {
+        let needs_slot =
+            |(key, target): &(VipKey, Target)| self.sound(key).is_none() && target.rank() == Rank::Held;
+        let for_held = self.targets().filter(needs_slot).count();
+        let mut free = self.free_slots().skip(for_held);
+        self.put_ranked(Rank::Elsewhere, &mut free, actions);
+        self.put_ranked(Rank::Shadow, &mut free, actions);
+        self.put_ranked(Rank::Held, &mut self.free_slots().take(for_held), actions);
+    }
+
+    /// Leaves out entries that find no slot.
+    fn put_ranked(&self, rank: Rank, free: &mut impl Iterator<Item = u32>, actions: &mut Vec<Action>) {
+        for (key, target) in self.targets().filter(|(_, target)| target.rank() == rank) {
+            let found = self.sound(&key);
+            let Some(slot) = found.map(|entry| entry.slot).or_else(|| free.next()) else { continue };
+            let generation = match found {
+                Some(entry) if !target.renewed => entry.generation,
+                Some(_) | None => self.next_generation(slot),
+            };
+            let Target { entry: DesiredEntry { role, mac, until_ns }, renewed: _, cause } = target;
+            let entry = VipEntry { mac: mac.0, generation, role, slot, until_ns };
+            if self.observed.entries.get(&key) != Some(&entry) {
+                actions.push(Action::PutEntry { key, entry, reset_counters: found.is_none(), cause });
+            }
+        }
+    }
+
+    fn targets(&self) -> impl Iterator<Item = (VipKey, Target)> {
+        self.desired.entries.iter().map(|(key, desired)| (*key, self.target(key, desired)))
+    }
+
+    /// Returns the slots that are free after the removals, lowest first.
+    fn free_slots(&self) -> impl Iterator<Item = u32> {
+        let stays =
+            |slot: &u32| self.owners.get(slot).is_some_and(|owner| self.desired.entries.contains_key(owner));
+        let is_free = move |slot: &u32| !self.observed.reserved.contains(*slot) && !stays(slot);
+        (0..self.observed.max_slots).filter(is_free)
+    }
+
+    /// Returns the observed entry, if its slot exists and is its own.
+    fn sound(&self, key: &VipKey) -> Option<&'a VipEntry> {
+        self.observed.entries.get(key).filter(|entry| self.owners.get(&entry.slot) == Some(key))
+    }
+
+    fn target(&self, key: &VipKey, desired: &DesiredEntry) -> Target {
+        let entry = *desired;
+        let found = self.sound(key);
+        let yielded_to = found.and_then(|entry| self.observed.yielded_to(entry));
+        match entry.role {
+            Role::Held if self.gives_way(key.addr) => {
+                let remembered = self.observed.remembered.get(&Ipv4Addr::from(key.addr)).copied();
+                let mac = yielded_to.or(remembered).unwrap_or(MacAddr::ZERO);
+                let entry = DesiredEntry::new(Role::Foreign, mac);
+                Target { entry, renewed: false, cause: Cause::Yielded }
+            }
+            Role::Held | Role::Handover | Role::Foreign if yielded_to.is_some() && self.reclaim => {
+                Target { entry, renewed: true, cause: Cause::Reclaimed }
+            }
+            role @ (Role::Held | Role::Handover | Role::Foreign) => {
+                let was = found.map(|entry| entry.role);
+                let cause = match was {
+                    None if self.observed.entries.contains_key(key) => Cause::Repaired,
+                    Some(was) if was == role => Cause::MacChanged,
+                    Some(_) | None => Cause::Configured,
+                };
+                let renewed = match role {
+                    Role::Held => was != Some(Role::Held),
+                    Role::Handover => was.is_none_or(|was| was == Role::Foreign),
+                    Role::Foreign => false,
+                };
+                Target { entry, renewed, cause }
+            }
+        }
+    }
+
+    /// Returns a generation that differs from the slot's last known one and from its record's.
+    fn next_generation(&self, slot: u32) -> u16 {
+        let recorded = self.observed.yields.get(&slot).map_or(0, |recorded| recorded.generation);
+        let owner = self.owners.get(&slot).and_then(|owner| self.observed.entries.get(owner));
+        let after = |generation: u16| generation.checked_add(1).unwrap_or(1);
+        let next = after(owner.map_or(recorded, |entry| entry.generation));
+        if next == recorded { after(next) } else { next }
+    }
+}

@@ -1,0 +1,377 @@
+//! The rules of RFC 5227, by their sections, and what goes beyond them.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::samples::key;
+
+const STRANGER: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xee]);
+const FAST: Settings = Settings {
+    count: 3,
+    timing: Timing::Every(Duration::from_millis(200)),
+    repeat: Some(Duration::from_mins(1)),
+    rate: 5_000,
+};
+const RFC: Settings = Settings { timing: Timing::Rfc5227, ..FAST };
+
+fn at(millis: u64) -> Monotonic {
+    Monotonic::from_nanos(millis * 1_000_000)
+}
+
+fn millis(time: Monotonic) -> u64 {
+    time.as_nanos() / 1_000_000
+}
+
+/// A prober whose deadlines are kept to the nanosecond.
+struct Run {
+    prober: Prober,
+    now: Monotonic,
+    done: Vec<(Monotonic, Command)>,
+}
+
+impl Run {
+    fn start(settings: &Settings, seed: u64) -> Self {
+        Self { prober: Prober::start(settings, seed, at(0)), now: at(0), done: Vec::new() }
+    }
+
+    fn tell(&mut self, event: Event) -> &mut Self {
+        let commands = self.prober.on_event(event, self.now);
+        self.done.extend(commands.into_iter().map(|command| (self.now, command)));
+        self
+    }
+
+    fn until(&mut self, end: Monotonic) -> &mut Self {
+        while let Some(deadline) = self.prober.next_deadline().filter(|deadline| *deadline <= end) {
+            assert!(deadline >= self.now, "a deadline in the past");
+            self.now = deadline;
+            self.tell(Event::Tick);
+        }
+        self.now = end;
+        self
+    }
+
+    fn after(&mut self, duration: Duration) -> &mut Self {
+        self.until(self.now + duration)
+    }
+
+    fn probes(&self) -> Vec<Monotonic> {
+        let is_probe = |(_, command): &&(Monotonic, Command)| matches!(command, Command::Send(_));
+        self.done.iter().filter(is_probe).map(|(time, _)| *time).collect()
+    }
+
+    fn free(&self) -> Option<Monotonic> {
+        self.done.iter().find(|(_, command)| matches!(command, Command::Free(_))).map(|(time, _)| *time)
+    }
+
+    fn in_use(&self) -> Vec<(Monotonic, u32)> {
+        let conflict = |(time, command): &(Monotonic, Command)| match command {
+            Command::InUse { conflicts, .. } => Some((*time, *conflicts)),
+            Command::Send(_) | Command::Free(_) => None,
+        };
+        self.done.iter().filter_map(conflict).collect()
+    }
+}
+
+fn heard(host: u16) -> Event {
+    Event::Heard { key: key(host), mac: STRANGER, by_peer: false }
+}
+
+#[test]
+fn a_free_address_is_known_to_be_free_after_three_probes_within_seven_hundred_milliseconds() {
+    for seed in 0..500 {
+        let mut run = Run::start(&FAST, seed);
+        run.tell(Event::Wanted(key(1))).until(at(5_000));
+        let probes = run.probes();
+        assert_eq!(probes.len(), 3);
+        assert!(millis(probes[0]) < 100, "the first wait is half an interval at most");
+        for pair in probes.windows(2) {
+            assert_eq!(pair[1].saturating_since(pair[0]), Duration::from_millis(200));
+        }
+        let free = run.free().expect("nobody was heard");
+        assert_eq!(free.saturating_since(probes[2]), Duration::from_millis(200));
+        assert!(free <= at(700), "{free:?}");
+        assert_eq!(run.prober.next_deadline(), None, "nothing is left to do");
+    }
+}
+
+#[test]
+fn rfc_5227_2_1_1_probes_wait_up_to_a_second_and_are_one_to_two_seconds_apart() {
+    let (mut first, mut between) = (Vec::new(), Vec::new());
+    for seed in 0..500 {
+        let mut run = Run::start(&RFC, seed);
+        run.tell(Event::Wanted(key(1))).until(at(60_000));
+        let probes = run.probes();
+        assert_eq!(probes.len(), 3, "PROBE_NUM");
+        first.push(millis(probes[0]));
+        between.extend(probes.windows(2).map(|pair| millis(pair[1]) - millis(pair[0])));
+        let free = run.free().expect("nobody was heard");
+        assert_eq!(free.saturating_since(probes[2]), Duration::from_secs(2), "ANNOUNCE_WAIT");
+    }
+    assert!(first.iter().all(|wait| *wait <= 1_000), "PROBE_WAIT");
+    assert!(between.iter().all(|pause| (1_000..=2_000).contains(pause)), "PROBE_MIN, PROBE_MAX");
+    let spread = |times: &[u64]| times.iter().max().zip(times.iter().min()).map(|(most, least)| most - least);
+    assert!(spread(&first) > Some(800) && spread(&between) > Some(800), "chosen uniformly at random");
+}
+
+#[test]
+fn rfc_5227_2_1_1_whoever_is_heard_from_the_first_wait_to_the_last_means_that_the_address_is_in_use() {
+    // By what has happened when somebody is heard: so many probes, and the wait after the last one.
+    for (what, millis) in [("before the first probe", 0), ("after one", 150), ("after all", 590)] {
+        let mut run = Run::start(&FAST, 7);
+        run.tell(Event::Wanted(key(1))).until(at(millis)).tell(heard(1)).after(Duration::from_millis(1_900));
+        assert_eq!(run.in_use(), [(at(millis), 1)], "{what}");
+        assert_eq!(run.free(), None, "{what}");
+    }
+    let mut run = Run::start(&FAST, 7);
+    run.tell(Event::Wanted(key(1))).tell(heard(2)).until(at(5_000));
+    assert!(run.in_use().is_empty() && run.free().is_some(), "another address is nothing to this one");
+    run.tell(heard(1));
+    assert!(run.in_use().is_empty(), "what is heard later is no matter of probing");
+}
+
+#[test]
+fn rfc_5227_2_1_1_an_address_is_probed_for_during_an_attempt_and_not_between_two() {
+    let mut run = Run::start(&FAST, 7);
+    assert!(!run.prober.is_probing(&key(1)), "before");
+    run.tell(Event::Wanted(key(1)));
+    assert!(run.prober.is_probing(&key(1)), "from the first wait on");
+    run.until(at(150)).tell(heard(1));
+    assert!(!run.prober.is_probing(&key(1)) && run.prober.asks_about(&key(1)), "it rests");
+    run.after(RETRY + Duration::from_millis(1));
+    assert!(run.prober.is_probing(&key(1)), "again");
+}
+
+#[test]
+fn rfc_5227_2_1_1_after_max_conflicts_attempts_are_rate_limited() {
+    let mut run = Run::start(&FAST, 7);
+    run.tell(Event::Wanted(key(1)));
+    // Whoever has it answers each first probe.
+    let mut answered = 0;
+    while run.now < at(600_000) {
+        run.after(Duration::from_millis(10));
+        if run.probes().len() > answered {
+            answered = run.probes().len();
+            run.tell(heard(1));
+        }
+    }
+    let conflicts: Vec<u64> = run.in_use().iter().map(|(time, _)| millis(*time)).collect();
+    let pauses: Vec<u64> = conflicts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(pauses[..9].iter().all(|pause| (2_000..2_200).contains(pause)), "{pauses:?}");
+    assert!(pauses[9..].iter().all(|pause| (60_000..60_200).contains(pause)), "{pauses:?}");
+    assert!(pauses.len() >= 17, "the address is asked about on and on: {pauses:?}");
+}
+
+#[test]
+fn an_address_is_taken_as_soon_as_it_is_found_free() {
+    let mut run = Run::start(&FAST, 7);
+    run.tell(Event::Wanted(key(1))).until(at(100)).tell(heard(1)).until(at(2_099));
+    assert_eq!(run.free(), None);
+    run.until(at(10_000));
+    let free = run.free().expect("it is free now");
+    assert!(free <= at(2_100 + 700), "{free:?}");
+    assert!(!run.prober.asks_about(&key(1)));
+}
+
+#[test]
+fn what_was_found_in_use_is_decided_whether_it_rests_or_is_asked_about_again() {
+    let mut run = Run::start(&FAST, 1);
+    run.tell(Event::Wanted(key(1))).tell(Event::Wanted(key(2)));
+    assert_eq!(run.prober.undecided(), 2);
+    run.after(Duration::from_millis(50)).tell(heard(1));
+    assert_eq!(run.prober.undecided(), 1, "it rests");
+    run.after(Duration::from_millis(2_050));
+    assert_eq!(run.prober.undecided(), 0, "the other is free, and it is asked about again");
+    run.tell(heard(1)).tell(Event::Wanted(key(3)));
+    assert_eq!(run.prober.undecided(), 1, "only the new one is");
+    run.tell(Event::Restart { ifindex: key(1).ifindex }).tell(Event::Forget(key(3)));
+    assert_eq!(run.prober.undecided(), 0);
+    run.tell(Event::Forget(key(1))).tell(Event::Wanted(key(1)));
+    assert_eq!(run.prober.undecided(), 1, "what was forgotten is new");
+}
+
+#[test]
+fn what_is_not_wanted_any_more_is_not_asked_about() {
+    let mut run = Run::start(&FAST, 7);
+    run.tell(Event::Wanted(key(1))).until(at(150)).tell(Event::Forget(key(1)));
+    let probes = run.probes().len();
+    run.until(at(10_000)).tell(Event::Forget(key(9)));
+    assert_eq!((run.probes().len(), run.free()), (probes, None));
+}
+
+#[test]
+fn probing_begins_again_when_the_interface_does() {
+    let mut run = Run::start(&FAST, 7);
+    run.tell(Event::Wanted(key(1))).until(at(550)).tell(Event::Restart { ifindex: 4 });
+    run.tell(Event::Restart { ifindex: 3 }).until(at(5_000));
+    let free = run.free().expect("nobody was heard");
+    assert!(free >= at(550 + 600), "{free:?}");
+    assert_eq!(run.probes().len(), 6);
+}
+
+#[test]
+fn only_what_a_peer_was_found_to_use_is_asked_about_at_once_when_it_is_known_for_one() {
+    let peer = |mac| Event::Recognised { ifindex: 3, mac };
+    let Event::Heard { mac, .. } = heard(1) else { panic!("somebody was heard") };
+    let mut run = Run::start(&FAST, 7);
+    run.tell(Event::Wanted(key(1)))
+        .tell(Event::Wanted(key(2)))
+        .after(Duration::from_millis(300))
+        .tell(heard(1));
+    assert!(run.prober.is_in_use(&key(1)));
+    // Many nodes may join one after the other: what is being asked about gets on, and what rests does so.
+    for other in 1..8 {
+        run.after(Duration::from_millis(100)).tell(peer(MacAddr([2, 9, 9, 9, 9, other])));
+    }
+    assert!(run.free().is_some(), "the other address");
+    let probes = run.probes().len();
+    run.after(Duration::from_millis(500)).tell(peer(mac)).after(Duration::from_millis(400));
+    assert!(run.prober.is_in_use(&key(1)), "until it has been asked about");
+    assert!(run.probes().len() > probes, "1.6 s after it was heard");
+}
+
+#[test]
+fn no_probe_is_sent_when_none_is_wanted() {
+    let mut run = Run::start(&Settings { count: 0, ..FAST }, 7);
+    run.tell(Event::Wanted(key(1))).until(at(1));
+    assert_eq!(run.done, [(at(0), Command::Free(key(1)))]);
+}
+
+#[test]
+fn fewer_probes_than_were_sent_already_are_enough() {
+    for count in [0, 1] {
+        let mut run = Run::start(&FAST, 7);
+        run.tell(Event::Wanted(key(1))).until(at(350));
+        assert_eq!(run.probes().len(), 2);
+        run.prober.configure(&Settings { count, ..FAST }, run.now);
+        run.until(at(1_000));
+        assert!(run.free().is_some() && run.probes().len() == 2, "{count}: {:?}", run.done);
+    }
+}
+
+#[test]
+fn a_probe_that_did_not_leave_is_sent_again() {
+    let mut run = Run::start(&FAST, 7);
+    run.tell(Event::Wanted(key(1))).until(at(150)).tell(Event::NotSent(key(1))).until(at(5_000));
+    assert_eq!(run.probes().len(), 4);
+    assert!(run.free().is_some());
+}
+
+#[test]
+fn what_was_heard_in_time_is_told_before_anything_is_concluded() {
+    let mut run = Run::start(&FAST, 7);
+    run.tell(Event::Wanted(key(1))).tell(Event::Wanted(key(2))).until(at(550));
+    // The driver was late: both attempts are over by the clock, and two answers wait.
+    run.now = at(5_000);
+    run.tell(heard(1)).tell(heard(2)).tell(Event::Tick);
+    assert_eq!(run.in_use().len(), 2);
+    assert_eq!(run.free(), None);
+}
+
+#[test]
+fn very_many_addresses_are_asked_about_at_the_pace_and_none_is_forgotten() {
+    let mut run = Run::start(&FAST, 7);
+    for host in 0..20_000 {
+        run.tell(Event::Wanted(key(host)));
+    }
+    assert!(run.prober.asked.len() <= MOST_AT_ONCE, "what is remembered of each is bounded");
+    run.until(at(60_000));
+    let free = run.done.iter().filter(|(_, command)| matches!(command, Command::Free(_))).count();
+    assert_eq!((run.probes().len(), free), (60_000, 20_000));
+    let last = run.probes().last().copied().expect("there are probes");
+    assert!(last < at(16_000), "as fast as the pace allows: {last:?}");
+}
+
+/// Returns the times and keys of probes for `held` VIPs, in a time.
+fn rounds(settings: &Settings, held: u16, until: Monotonic) -> Vec<(Monotonic, VipKey)> {
+    let all: BTreeSet<VipKey> = (0..held).map(key).collect();
+    let after = |last: Option<VipKey>| match last {
+        Some(last) => all.range(last..).find(|key| **key != last).copied(),
+        None => all.first().copied(),
+    };
+    let mut prober = Prober::start(settings, 7, at(0));
+    let mut probed = Vec::new();
+    while let Some(now) = prober.next_round().filter(|next| *next <= until) {
+        probed.extend(prober.next_of_held(all.len(), after, now).into_iter().map(|key| (now, key)));
+    }
+    probed
+}
+
+#[test]
+fn each_held_vip_is_probed_about_once_a_minute_spread_over_it() {
+    for held in [1_u16, 2, 7, 100, 5_000] {
+        let probed = rounds(&FAST, held, at(600_000));
+        let mut by_vip: BTreeMap<VipKey, Vec<Monotonic>> = BTreeMap::new();
+        for (time, key) in &probed {
+            by_vip.entry(*key).or_default().push(*time);
+        }
+        assert_eq!(by_vip.len(), usize::from(held));
+        for (key, times) in by_vip {
+            for pair in times.windows(2) {
+                let pause = pair[1].saturating_since(pair[0]);
+                assert!((54..=66).contains(&pause.as_secs()), "{held} held, {key:?}: {pause:?}");
+            }
+        }
+        let second = at(300_000)..at(301_000);
+        let in_a_second = probed.iter().filter(|(time, _)| second.contains(time)).count();
+        assert!(in_a_second <= usize::from(held) / 60 * 5 / 4 + 2, "{in_a_second} in one second of {held}");
+    }
+    assert_eq!(rounds(&FAST, 0, at(600_000)), []);
+    assert_eq!(rounds(&Settings { repeat: None, ..FAST }, 5, at(600_000)), []);
+}
+
+fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
+    let event = prop_oneof![
+        4 => (0_u16..6).prop_map(|host| Event::Wanted(key(host))),
+        2 => (0_u16..6).prop_map(|host| Event::Forget(key(host))),
+        3 => (0_u16..6).prop_map(heard),
+        1 => (3_u32..5).prop_map(|ifindex| Event::Restart { ifindex }),
+        1 => Just(Event::Tick),
+    ];
+    proptest::collection::vec((0_u64..900, event), 1..60)
+}
+
+proptest! {
+    #[test]
+    fn an_address_is_free_only_after_all_probes_and_silence(events in events(), seed in any::<u64>()) {
+        let mut run = Run::start(&FAST, seed);
+        // What was said since the address was last heard, asked for, or asked about anew.
+        let mut silent_since: BTreeMap<VipKey, Monotonic> = BTreeMap::new();
+        let mut told = 0;
+        let mut check = |run: &Run, silent_since: &BTreeMap<VipKey, Monotonic>| {
+            for (index, (time, command)) in run.done.iter().enumerate().skip(told) {
+                let Command::Free(key) = command else { continue };
+                let since = silent_since[key];
+                let sent = |(at, sent): &&(Monotonic, Command)| *sent == Command::Send(*key) && *at >= since;
+                let probes = run.done[..index].iter().filter(sent).count();
+                assert!(probes >= 3, "{key:?} after {probes} probes");
+                assert!(time.saturating_since(since) >= Duration::from_millis(600));
+            }
+            told = run.done.len();
+        };
+        for (pause, event) in events {
+            run.after(Duration::from_millis(pause));
+            check(&run, &silent_since);
+            match &event {
+                Event::Wanted(key) if !run.prober.asks_about(key) => _ = silent_since.insert(*key, run.now),
+                Event::Heard { key, .. } => _ = silent_since.insert(*key, run.now),
+                Event::Restart { ifindex: 3 } => silent_since.values_mut().for_each(|since| *since = run.now),
+                Event::Wanted(_)
+                | Event::Forget(_)
+                | Event::NotSent(_)
+                | Event::Restart { .. }
+                | Event::Recognised { .. }
+                | Event::Tick => {}
+            }
+            run.tell(event);
+            check(&run, &silent_since);
+        }
+        let wanted: BTreeSet<VipKey> = run.prober.all_asked().collect();
+        run.done.clear();
+        run.after(Duration::from_secs(70));
+        let free = run.done.iter().filter_map(|(_, command)| match command {
+            Command::Free(key) => Some(*key),
+            Command::Send(_) | Command::InUse { .. } => None,
+        });
+        prop_assert_eq!(free.collect::<BTreeSet<_>>(), wanted, "each is free in the end");
+    }
+}

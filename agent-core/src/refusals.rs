@@ -1,0 +1,137 @@
+//! Decides which refusals of the API server are logged: when one begins, changes and ends.
+
+use std::{collections::BTreeMap, fmt, mem, net::Ipv4Addr, sync::Arc, time::Duration};
+
+use super::{
+    cluster::NodeName,
+    ownership::{Event, Outcome},
+    time::Monotonic,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// A refused request is repeated every few seconds. After this long without a repetition, assume that
+/// it is needed no longer.
+const STALE: Duration = Duration::from_mins(1);
+/// At most this many refusals are remembered.
+const MOST: usize = 256;
+
+/// A request to the API server.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Asked {
+    /// Writes a claim.
+    WriteClaim(Ipv4Addr),
+    /// Deletes a claim.
+    DeleteClaim(Ipv4Addr),
+    /// Reads a claim.
+    ReadClaim(Ipv4Addr),
+    /// Writes a Lease.
+    WriteLease(NodeName),
+    /// Reads a Lease.
+    ReadLease(NodeName),
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WriteClaim(vip) => write!(f, "writing VirtualIP {vip}"),
+            Self::DeleteClaim(vip) => write!(f, "deleting VirtualIP {vip}"),
+            Self::ReadClaim(vip) => write!(f, "reading VirtualIP {vip}"),
+            Self::WriteLease(node) => write!(f, "writing the Lease of {node}"),
+            Self::ReadLease(node) => write!(f, "reading the Lease of {node}"),
+        }
+    }
+}
+
+/// A change to be logged.
+#[derive(PartialEq, Eq, Debug)]
+pub enum News {
+    /// The API server refuses the request, with this message.
+    Refused(Asked, Arc<str>),
+    /// The API server refuses the request no longer.
+    Over(Asked),
+    /// The API server refuses more requests than are remembered.
+    More,
+}
+
+#[derive(Debug)]
+struct Refusal {
+    message: Arc<str>,
+    last: Monotonic,
+}
+
+/// The requests that the API server refuses now.
+#[derive(Default, Debug)]
+pub struct Refusals {
+    standing: BTreeMap<Asked, Refusal>,
+    more: bool,
+}
+
+impl Refusals {
+    /// Takes in the outcome of a request. Returns what is to be logged about it.
+    pub fn on_answer(&mut self, event: &Event, now: Monotonic) -> Option<News> {
+        let (asked, outcome) = match event {
+            Event::ClaimWritten { vip, outcome } => (Asked::WriteClaim(*vip), bare(outcome)),
+            Event::ClaimDeleted { vip, outcome } => (Asked::DeleteClaim(*vip), bare(outcome)),
+            Event::ClaimRead { vip, outcome } => (Asked::ReadClaim(*vip), bare(outcome)),
+            Event::LeaseWritten { node, outcome } => (Asked::WriteLease(node.clone()), bare(outcome)),
+            Event::LeaseRead { node, outcome } => (Asked::ReadLease(node.clone()), bare(outcome)),
+            Event::Synced
+            | Event::Lease(_)
+            | Event::LeaseGone(_)
+            | Event::Claim(_)
+            | Event::ClaimGone(_)
+            | Event::Node(_)
+            | Event::NodeGone(_)
+            | Event::Demand(..)
+            | Event::Links(_)
+            | Event::Probed { .. }
+            | Event::Wire { .. }
+            | Event::Stop(_)
+            | Event::Tick => return None,
+        };
+        match outcome {
+            Outcome::Refused(message) => self.on_refused(asked, message, now),
+            Outcome::Done(()) | Outcome::Conflict | Outcome::Missing => self.on_taken(asked),
+            Outcome::Unknown => None,
+        }
+    }
+
+    fn on_refused(&mut self, asked: Asked, message: Arc<str>, now: Monotonic) -> Option<News> {
+        let is_standing = |refusal: &Refusal| now < refusal.last + STALE;
+        if let Some(known) = self.standing.get_mut(&asked)
+            && is_standing(known)
+            && known.message == message
+        {
+            known.last = now;
+            return None;
+        }
+        if self.standing.len() >= MOST && !self.standing.contains_key(&asked) {
+            self.standing.retain(|_, refusal| is_standing(refusal));
+            self.more &= self.standing.len() >= MOST;
+        }
+        if self.standing.len() >= MOST && !self.standing.contains_key(&asked) {
+            return (!mem::replace(&mut self.more, true)).then_some(News::More);
+        }
+        self.standing.insert(asked.clone(), Refusal { message: Arc::clone(&message), last: now });
+        Some(News::Refused(asked, message))
+    }
+
+    fn on_taken(&mut self, asked: Asked) -> Option<News> {
+        self.standing.remove(&asked)?;
+        self.more &= !self.standing.is_empty();
+        Some(News::Over(asked))
+    }
+}
+
+/// Returns the outcome without the object that was read or written.
+fn bare<T>(outcome: &Outcome<T>) -> Outcome<()> {
+    match outcome {
+        Outcome::Done(_) => Outcome::Done(()),
+        Outcome::Conflict => Outcome::Conflict,
+        Outcome::Missing => Outcome::Missing,
+        Outcome::Unknown => Outcome::Unknown,
+        Outcome::Refused(message) => Outcome::Refused(Arc::clone(message)),
+    }
+}

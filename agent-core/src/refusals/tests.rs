@@ -1,0 +1,87 @@
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+const BEGIN: Monotonic = Monotonic::from_nanos(1_000_000_000_000);
+
+fn deleted(vip: u32, outcome: Outcome<()>) -> Event {
+    Event::ClaimDeleted { vip: Ipv4Addr::from_bits(vip), outcome }
+}
+
+fn refused(message: &str) -> Outcome<()> {
+    Outcome::Refused(message.into())
+}
+
+fn told(vip: u32, message: &str) -> News {
+    News::Refused(Asked::DeleteClaim(Ipv4Addr::from_bits(vip)), message.into())
+}
+
+fn over(vip: u32) -> News {
+    News::Over(Asked::DeleteClaim(Ipv4Addr::from_bits(vip)))
+}
+
+#[test]
+fn a_refusal_is_logged_when_it_begins_changes_is_over_and_comes_back() {
+    let table = [
+        ("it begins", 1, refused("no permission"), Some(told(1, "no permission"))),
+        ("it goes on", 1, refused("no permission"), None),
+        ("of another claim", 2, refused("no permission"), Some(told(2, "no permission"))),
+        ("in other words", 1, refused("a webhook says no"), Some(told(1, "a webhook says no"))),
+        ("no answer says nothing", 1, Outcome::Unknown, None),
+        ("it goes on after that", 1, refused("a webhook says no"), None),
+        ("it is done", 1, Outcome::Done(()), Some(over(1))),
+        ("and done again", 1, Outcome::Done(()), None),
+        ("it comes back", 1, refused("a webhook says no"), Some(told(1, "a webhook says no"))),
+        ("a conflict is no refusal", 1, Outcome::Conflict, Some(over(1))),
+        ("nor is that it is gone", 2, Outcome::Missing, Some(over(2))),
+    ];
+    let mut refusals = Refusals::default();
+    for (second, (about, vip, outcome, expected)) in (0..).zip(table) {
+        let news = refusals.on_answer(&deleted(vip, outcome), BEGIN + SECOND * second);
+        assert_eq!(news, expected, "{about}");
+    }
+    assert!(refusals.standing.is_empty());
+}
+
+#[test]
+fn requests_about_one_claim_are_distinguished() {
+    let vip = Ipv4Addr::new(192, 0, 2, 10);
+    let mut refusals = Refusals::default();
+    let message: Arc<str> = "no permission".into();
+    let write = Event::ClaimWritten { vip, outcome: Outcome::Refused(Arc::clone(&message)) };
+    assert_eq!(refusals.on_answer(&write, BEGIN), Some(News::Refused(Asked::WriteClaim(vip), message)));
+    let read = Event::ClaimRead { vip, outcome: Outcome::Missing };
+    assert_eq!(refusals.on_answer(&read, BEGIN), None, "to be allowed to read is not to be allowed to write");
+    assert_eq!(refusals.on_answer(&write, BEGIN), None);
+}
+
+/// The request is needed no longer, so no success is seen either.
+#[test]
+fn a_refusal_after_a_long_silence_is_new() {
+    let mut refusals = Refusals::default();
+    let mut now = BEGIN;
+    assert_eq!(refusals.on_answer(&deleted(1, refused("no")), now), Some(told(1, "no")));
+    for _ in 0..100 {
+        now = now + SECOND * 5;
+        assert_eq!(refusals.on_answer(&deleted(1, refused("no")), now), None);
+    }
+    assert_eq!(refusals.on_answer(&deleted(1, refused("no")), now + STALE), Some(told(1, "no")));
+}
+
+#[test]
+fn a_bound_number_is_remembered_and_all_others_are_one_line() {
+    let mut refusals = Refusals::default();
+    let mut lines = 0;
+    for round in 0..3 {
+        for vip in 0..20_000 {
+            let news = refusals.on_answer(&deleted(vip, refused("no")), BEGIN + SECOND * round * 5);
+            lines += usize::from(news.is_some());
+            assert!(refusals.standing.len() <= MOST);
+        }
+    }
+    assert_eq!(lines, MOST + 1);
+
+    // What is stale makes room.
+    let later = BEGIN + STALE * 2;
+    assert_eq!(refusals.on_answer(&deleted(20_000, refused("no")), later), Some(told(20_000, "no")));
+    assert_eq!(refusals.standing.len(), 1);
+}

@@ -1,0 +1,18 @@
+//! VIPs and MACs for tests.
+
+use vipward_common::{MacAddr, VipKey};
+
+/// The holder of the VIPs.
+pub(super) const HOLDER: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+
+/// Returns one of the hosts that claim VIPs.
+pub(super) fn stranger(number: u16) -> MacAddr {
+    let [high, low] = number.to_be_bytes();
+    MacAddr([2, 0, 0, 9, high, low])
+}
+
+/// Returns one of the VIPs on the segment.
+pub(super) fn key(host: u16) -> VipKey {
+    let [high, low] = host.to_be_bytes();
+    VipKey::untagged(3, [10, 0, high, low])
+}

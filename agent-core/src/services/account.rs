@@ -1,0 +1,125 @@
+//! Describes one address from the Services' view, for `explain`.
+
+use std::net::Ipv4Addr;
+
+use super::{
+    Demand, Entry, Place, Problem, Refusal, ServiceRecord, Services, Settings, reading::Wanted,
+    selection::Unselected,
+};
+use crate::cluster::ServiceName;
+
+/// One address from the Services' view.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Account {
+    /// The Services that name it, sorted.
+    pub mentions: Vec<Mention>,
+    /// Why no Service may have it.
+    pub refusal: Option<Refusal>,
+    /// The demand for it.
+    pub demand: Option<Demand>,
+}
+
+/// A Service that names an address.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mention {
+    /// The Service.
+    pub service: ServiceName,
+    /// The field with the address; none if the field cannot be parsed.
+    pub place: Option<Place>,
+    /// Why the Service is not served.
+    pub unserved: Option<Unserved>,
+    /// Its problems.
+    pub problems: Vec<Problem>,
+}
+
+/// Why a Service is not served.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unserved {
+    /// The reason.
+    pub why: String,
+    /// The remedy.
+    pub remedy: String,
+}
+
+impl Services {
+    /// Returns the account of `address`.
+    pub fn account(&self, address: Ipv4Addr) -> Account {
+        let vip = self.vips.get(&address);
+        let mentions = self.entries.iter().filter_map(|(name, entry)| self.mention(name, entry, address));
+        Account {
+            mentions: mentions.collect(),
+            refusal: vip.and_then(|vip| vip.refusal.clone()),
+            demand: vip.and_then(|vip| vip.demand.clone()),
+        }
+    }
+
+    fn mention(&self, name: &ServiceName, entry: &Entry, address: Ipv4Addr) -> Option<Mention> {
+        let place_in = |wanted: &[Wanted]| wanted.iter().find(|one| one.vip == address).map(|one| one.place);
+        let unserved = entry.selection.err().map(|why| unserved(why, &entry.record, &self.settings));
+        let would_want = || place_in(&entry.reading.wish(&entry.record, &self.settings).wanted);
+        let is_in_status = || entry.record.ingress.iter().any(|ingress| ingress.ip == Some(address.into()));
+        let place = place_in(&entry.wanted).or_else(|| unserved.as_ref().and_then(|_| would_want()));
+        let place = place.or_else(|| is_in_status().then_some(Place::Status));
+        let text = address.to_string();
+        let is_meant = |problem: &&Problem| match problem {
+            Problem::Malformed { value, .. } => value.contains(&text),
+            Problem::OtherManager { wanted, .. } => wanted.contains(&address.into()),
+            Problem::SharedStatus { .. }
+            | Problem::Contested { .. }
+            | Problem::Claimed { .. }
+            | Problem::HandedOver { .. } => place.is_some(),
+            Problem::Refused { .. }
+            | Problem::Ipv6 { .. }
+            | Problem::Clash { .. }
+            | Problem::Impossible { .. }
+            | Problem::Disagrees { .. } => false,
+        };
+        let mut problems: Vec<Problem> = entry.problems.iter().filter(is_meant).cloned().collect();
+        let of_vip = self.vips.get(&address).into_iter().flat_map(|vip| &vip.problems);
+        let shared = of_vip
+            .filter(|(service, problem)| service == name && !matches!(problem, Problem::Refused { .. }));
+        problems.extend(shared.map(|(_, problem)| problem.clone()));
+        (place.is_some() || !problems.is_empty()).then(|| Mention {
+            service: name.clone(),
+            place,
+            unserved,
+            problems,
+        })
+    }
+}
+
+fn unserved(why: Unselected, record: &ServiceRecord, settings: &Settings) -> Unserved {
+    let class = &settings.class;
+    let (why, remedy) = match why {
+        Unselected::NotLoadBalancer => {
+            ("its type is not LoadBalancer".to_owned(), "set spec.type to LoadBalancer".to_owned())
+        }
+        Unselected::Deleting => ("it is being deleted".to_owned(), "create another one".to_owned()),
+        Unselected::Class => match &record.class {
+            Some(other) => (
+                format!("its spec.loadBalancerClass is {other:?}, and {class:?} is served"),
+                format!(
+                    "create it anew with loadBalancerClass {class:?} (it cannot be changed), or let that class's controller serve it"
+                ),
+            ),
+            None => (
+                format!("it has no spec.loadBalancerClass, and only {class:?} is served (--class-only)"),
+                format!("set spec.loadBalancerClass to {class:?}"),
+            ),
+        },
+        Unselected::Namespace => (
+            format!("namespace {} is not served (--namespace, --namespace-selector)", record.name.namespace),
+            "move it to a namespace that is, or have the agents serve this one".to_owned(),
+        ),
+        Unselected::Labels => (
+            "its labels are not those that are served (--service-selector)".to_owned(),
+            "label it as the agents' --service-selector says".to_owned(),
+        ),
+        Unselected::Ignored => (
+            "an annotation says that it is to be left alone (vipward.io/ignore, kube-vip.io/ignore)"
+                .to_owned(),
+            "remove that annotation".to_owned(),
+        ),
+    };
+    Unserved { why, remedy }
+}

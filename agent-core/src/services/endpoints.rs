@@ -1,0 +1,120 @@
+//! An index of the endpoints of Services, by node.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::records::{EndpointsRecord, ServiceRecord};
+use crate::cluster::{NodeName, ServiceName};
+
+/// The nodes that can deliver a Service's traffic.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Reach {
+    /// All nodes.
+    Anywhere,
+    /// These nodes, at least one.
+    On(BTreeSet<NodeName>),
+    /// No node: the Service has no endpoint.
+    Nowhere,
+}
+
+/// A slice's namespace and name.
+type SliceKey = (Arc<str>, Arc<str>);
+
+/// A slice in the index. Most Services have one with few nodes, so these are lists, and the names
+/// are shared.
+#[derive(PartialEq, Eq, Debug)]
+struct Slice {
+    name: Arc<str>,
+    ready: Box<[NodeName]>,
+    serving_terminating: Box<[NodeName]>,
+    ready_elsewhere: bool,
+}
+
+/// All `EndpointSlice`s.
+#[derive(Debug, Default)]
+pub(super) struct Endpoints {
+    owners: BTreeMap<SliceKey, ServiceName>,
+    by_service: BTreeMap<ServiceName, Vec<Slice>>,
+    /// Each node's name once, for all nodes that ever had endpoints.
+    nodes: BTreeSet<NodeName>,
+}
+
+impl Endpoints {
+    /// Returns the Services that this affects.
+    pub(super) fn put(&mut self, record: EndpointsRecord) -> Vec<ServiceName> {
+        let EndpointsRecord { slice: name, service, ready, serving_terminating, ready_elsewhere } = record;
+        let slice = Slice {
+            ready: self.share(ready),
+            serving_terminating: self.share(serving_terminating),
+            name: Arc::clone(&name),
+            ready_elsewhere,
+        };
+        let key = (Arc::clone(&service.namespace), name);
+        if self.owners.get(&key) == Some(&service) && self.of(&service).contains(&slice) {
+            return Vec::new();
+        }
+        // The label that names the Service can change.
+        let (namespace, name) = key.clone();
+        let mut changed = self.remove(namespace, name);
+        self.owners.insert(key, service.clone());
+        self.by_service.entry(service.clone()).or_insert_with(|| Vec::with_capacity(1)).push(slice);
+        changed.push(service);
+        changed
+    }
+
+    fn share(&mut self, names: BTreeSet<NodeName>) -> Box<[NodeName]> {
+        let shared = names.into_iter().map(|name| {
+            if let Some(known) = self.nodes.get(&name) {
+                return known.clone();
+            }
+            self.nodes.insert(name.clone());
+            name
+        });
+        shared.collect()
+    }
+
+    /// Returns the Services that this affects.
+    pub(super) fn remove(&mut self, namespace: Arc<str>, slice: Arc<str>) -> Vec<ServiceName> {
+        let key = (namespace, slice);
+        let Some(service) = self.owners.remove(&key) else { return Vec::new() };
+        if let Some(slices) = self.by_service.get_mut(&service) {
+            slices.retain(|slice| slice.name != key.1);
+            if slices.is_empty() {
+                self.by_service.remove(&service);
+            }
+        }
+        vec![service]
+    }
+
+    /// Returns the nodes that can deliver a Service's traffic. Terminating endpoints that still
+    /// serve count while no other is ready. A ready endpoint without a node allows all nodes.
+    pub(super) fn reach(&self, service: &ServiceRecord, withdraw_without_endpoints: bool) -> Reach {
+        let slices = self.of(&service.name);
+        let any_ready = slices.iter().any(|slice| slice.ready_elsewhere || !slice.ready.is_empty());
+        if service.local {
+            let usable = slices.iter().flat_map(|slice| {
+                let nodes = if any_ready { &slice.ready } else { &slice.serving_terminating };
+                nodes.iter().cloned()
+            });
+            let nodes: BTreeSet<_> = usable.collect();
+            match (nodes.is_empty(), any_ready) {
+                (false, _) => Reach::On(nodes),
+                (true, true) => Reach::Anywhere,
+                (true, false) => Reach::Nowhere,
+            }
+        } else if !withdraw_without_endpoints
+            || any_ready
+            || slices.iter().any(|slice| !slice.serving_terminating.is_empty())
+        {
+            Reach::Anywhere
+        } else {
+            Reach::Nowhere
+        }
+    }
+
+    fn of(&self, service: &ServiceName) -> &[Slice] {
+        self.by_service.get(service).map_or(&[], Vec::as_slice)
+    }
+}

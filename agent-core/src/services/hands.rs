@@ -1,0 +1,151 @@
+//! Finds out whether another controller serves a Service too, or has taken it over.
+//!
+//! Only a status that changes hands repeatedly is remembered, until it has been left alone for a
+//! while. Everything else shows in the Service as it is.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use super::{
+    Command, Entry, Services, Settings,
+    problem::{Problem, WayOut},
+    records::{FIELD_MANAGER, ServiceRecord, StatusOwner},
+    selection::Unselected,
+};
+use crate::{cluster::ServiceName, time::Monotonic};
+
+/// Turns that make a contest. Fewer are a takeover, or a repair by hand.
+const CONTEST: u32 = 3;
+/// Quiet time that ends a contest, and after which single turns are forgotten.
+const QUIET: Duration = Duration::from_mins(5);
+/// Most field managers that are listed.
+const MOST_MANAGERS: usize = 4;
+
+/// The turns at a status.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    count: u32,
+    managers: BTreeSet<Arc<str>>,
+    /// When the last one was; none until the time is known.
+    last: Option<Monotonic>,
+}
+
+/// The field managers before and after the last turn; none without a name.
+#[derive(PartialEq, Eq, Debug)]
+struct Turn {
+    from: Option<Arc<str>>,
+    by: Option<Arc<str>>,
+}
+
+impl Turns {
+    fn add(&mut self, Turn { from, by }: Turn) {
+        self.count = self.count.saturating_add(1);
+        self.last = None;
+        for manager in [from, by].into_iter().flatten() {
+            if self.managers.len() < MOST_MANAGERS {
+                self.managers.insert(manager);
+            }
+        }
+    }
+
+    fn is_contest(&self) -> bool {
+        self.count >= CONTEST
+    }
+}
+
+impl Services {
+    /// Takes note of the time, and ends contests that have been quiet for long enough.
+    pub fn on_time(&mut self, now: Monotonic) -> Vec<Command> {
+        let mut commands = Vec::new();
+        if self.next_deadline().is_none_or(|next| now < next) {
+            return commands;
+        }
+        let touched = &mut self.touched.services;
+        self.turns.retain(|service, turns| {
+            let last = *turns.last.get_or_insert(now);
+            let stands = now < last + QUIET;
+            if !stands {
+                touched.insert(service.clone());
+            }
+            stands
+        });
+        if self.synced {
+            self.look_again(false, &mut commands);
+        }
+        commands
+    }
+
+    /// Returns when [`Services::on_time`] is to be called.
+    pub fn next_deadline(&self) -> Option<Monotonic> {
+        self.turns.values().map(|turns| turns.last.map_or_else(Monotonic::default, |last| last + QUIET)).min()
+    }
+
+    /// Takes note of another controller's turn at the status of a known Service.
+    pub(super) fn note_turn(&mut self, new: &ServiceRecord) {
+        let Some(entry) = self.entries.get(&new.name) else { return };
+        if entry.selection.is_err() || !is_of_status_only(&entry.record, new) {
+            return;
+        }
+        let is_asked = |address| self.vips.get(address).is_some_and(|vip| vip.refusal.is_none());
+        let clears = !entry.for_status.iter().any(is_asked);
+        if let Some(turn) = turn(&entry.record, new, clears) {
+            self.turns.entry(new.name.clone()).or_default().add(turn);
+        }
+    }
+
+    pub(super) fn is_contested(&self, service: &ServiceName) -> bool {
+        self.turns.get(service).is_some_and(Turns::is_contest)
+    }
+}
+
+/// Returns another controller's turn between two records. `clears` says whether this agent's own
+/// addresses are to go.
+fn turn(old: &ServiceRecord, new: &ServiceRecord, clears: bool) -> Option<Turn> {
+    let named = |manager: Option<&str>| manager.map(Into::into);
+    match (old.status_owner(), new.status_owner()) {
+        (StatusOwner::Vipward, StatusOwner::Other(by)) => {
+            Some(Turn { from: Some(FIELD_MANAGER.into()), by: named(by) })
+        }
+        // The author of a removal is not known.
+        (StatusOwner::Vipward, StatusOwner::Nobody) if !clears => {
+            Some(Turn { from: Some(FIELD_MANAGER.into()), by: None })
+        }
+        (StatusOwner::Other(from), StatusOwner::Other(by)) if from != by => {
+            Some(Turn { from: named(from), by: named(by) })
+        }
+        (StatusOwner::Nobody | StatusOwner::Other(_), _)
+        | (StatusOwner::Vipward, StatusOwner::Nobody | StatusOwner::Vipward) => None,
+    }
+}
+
+/// Returns whether only the status has changed.
+fn is_of_status_only(old: &ServiceRecord, new: &ServiceRecord) -> bool {
+    let ServiceRecord { version, ingress, status_manager, status_shared, .. } = old.clone();
+    ServiceRecord { version, ingress, status_manager, status_shared, ..new.clone() } == *old
+}
+
+/// Returns the problem of a Service that another controller serves too.
+pub(super) fn look(entry: &Entry, turns: Option<&Turns>, settings: &Settings) -> Vec<Problem> {
+    match entry.selection {
+        Ok(()) => {}
+        Err(Unselected::Class) if entry.was_ours => {
+            let (class, ours) = (entry.record.class.clone(), Arc::clone(&settings.class));
+            return vec![Problem::HandedOver { class, ours }];
+        }
+        Err(_) => return Vec::new(),
+    }
+    let way_out = way_out(&entry.record, settings);
+    let mut problems = Vec::new();
+    if let Some(claim) = entry.record.claim.filter(|_| entry.record.class.is_none()) {
+        problems.push(Problem::Claimed { claim, way_out: way_out.clone() });
+    }
+    if let Some(turns) = turns.filter(|turns| turns.is_contest()) {
+        let managers = turns.managers.iter().cloned().collect();
+        problems.push(Problem::Contested { managers, way_out });
+    }
+    problems
+}
+
+/// Returns how a Service gets a single controller.
+pub(super) fn way_out(record: &ServiceRecord, settings: &Settings) -> WayOut {
+    WayOut { ours: Arc::clone(&settings.class), is_set: record.class.is_some() }
+}

@@ -1,0 +1,79 @@
+//! Decides the addresses of a Service's status, and the node that writes them.
+//!
+//! All holders of a Service's VIPs would write the same, so two writes do no harm. An address that
+//! only some nodes refuse stays if it is there, or nodes would undo each other's writes.
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr},
+};
+
+use super::records::{ServiceRecord, StatusOwner};
+
+/// Whether an address is announced.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Acceptance {
+    Accepted,
+    /// Not by this node; others may see it otherwise.
+    RefusedHere,
+    Refused,
+}
+
+/// What is to be done about a status.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Duty {
+    Write(Vec<Ipv4Addr>),
+    Clear,
+}
+
+/// Returns what is to be done about a status, by whichever node.
+pub(super) fn due(record: &ServiceRecord, wanted: &[(Ipv4Addr, Acceptance)]) -> Option<Duty> {
+    let is_anothers = match record.status_owner() {
+        StatusOwner::Other(_) => true,
+        StatusOwner::Nobody | StatusOwner::Vipward => false,
+    };
+    if is_anothers || record.deleting {
+        return None;
+    }
+    let present = present(record);
+    let belongs = |(address, acceptance): &(Ipv4Addr, Acceptance)| match acceptance {
+        Acceptance::Accepted => true,
+        Acceptance::RefusedHere => present.contains(address),
+        Acceptance::Refused => false,
+    };
+    let target: Vec<_> =
+        wanted.iter().filter(|wanted| belongs(wanted)).map(|(address, _)| *address).collect();
+    let is_right =
+        target.len() == record.ingress.len() && target.iter().all(|address| present.contains(address));
+    if is_right {
+        None
+    } else if target.is_empty() {
+        Some(Duty::Clear)
+    } else {
+        Some(Duty::Write(target))
+    }
+}
+
+/// Returns whether this node writes the status. A VIP's holder writes, and a past holder still
+/// changes and clears its own writes. `held` has the VIPs that this node holds, or held before.
+/// With `orphans`, this node also clears writes that no holder may be left to clear.
+pub(super) fn is_ours(
+    due: &Duty,
+    record: &ServiceRecord,
+    held: &BTreeMap<Ipv4Addr, bool>,
+    orphans: bool,
+) -> bool {
+    let wrote = present(record).iter().any(|address| held.contains_key(address));
+    match due {
+        Duty::Write(target) => wrote || target.iter().any(|address| held.get(address) == Some(&true)),
+        Duty::Clear => wrote || orphans,
+    }
+}
+
+fn present(record: &ServiceRecord) -> Vec<Ipv4Addr> {
+    let v4 = record.ingress.iter().filter_map(|ingress| match ingress.ip {
+        Some(IpAddr::V4(address)) => Some(address),
+        Some(IpAddr::V6(_)) | None => None,
+    });
+    v4.collect()
+}

@@ -1,0 +1,331 @@
+//! Problems of Services, each with the value, the place and the remedy.
+
+use std::{
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    sync::Arc,
+};
+
+use thiserror::Error;
+
+use super::{
+    records::{Claim, Port},
+    refusal::Refusal,
+};
+use crate::{
+    cluster::{NodeName, SelectorError, ServiceName},
+    config::FaultKind,
+};
+
+/// A field or annotation of a Service.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[expect(missing_docs, reason = "the texts below say it")]
+pub enum Place {
+    Status,
+    Addresses,
+    KubeVipAddresses,
+    MetallbAddresses,
+    LoadBalancerIp,
+    ExternalIps,
+    PreferredNodes,
+    Nodes,
+    Interface,
+    Force,
+    Ignore,
+    KubeVipIgnore,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Status => "status.loadBalancer.ingress",
+            Self::Addresses => "annotation vipward.io/addresses",
+            Self::KubeVipAddresses => "annotation kube-vip.io/loadbalancerIPs",
+            Self::MetallbAddresses => "annotation metallb.io/loadBalancerIPs",
+            Self::LoadBalancerIp => "spec.loadBalancerIP",
+            Self::ExternalIps => "spec.externalIPs",
+            Self::PreferredNodes => "annotation vipward.io/preferred-nodes",
+            Self::Nodes => "annotation vipward.io/nodes",
+            Self::Interface => "annotation vipward.io/interface",
+            Self::Force => "annotation vipward.io/force",
+            Self::Ignore => "annotation vipward.io/ignore",
+            Self::KubeVipIgnore => "annotation kube-vip.io/ignore",
+        })
+    }
+}
+
+/// A problem of a Service.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum Problem {
+    /// A value that cannot be parsed.
+    #[error(
+        "{place} is {value:?}: {why}. Until it is put right, what was last read there, if anything, stays in effect"
+    )]
+    Malformed {
+        /// Its place.
+        place: Place,
+        /// The value.
+        value: Box<str>,
+        /// The fault.
+        why: Malformed,
+    },
+    /// An address that may not be taken.
+    #[error("{address} ({place}) is not announced: {why}")]
+    Refused {
+        /// The address.
+        address: Ipv4Addr,
+        /// Its place.
+        place: Place,
+        /// The reason, with the remedy.
+        why: Refusal,
+    },
+    /// An IPv6 address.
+    #[error(
+        "{address} ({place}) is not announced yet: only IPv4 addresses are; give the Service one of those too"
+    )]
+    Ipv6 {
+        /// The address.
+        address: Ipv6Addr,
+        /// Its place.
+        place: Place,
+    },
+    /// The status was written by another controller, and names other addresses than the Service
+    /// asks for.
+    #[error(
+        "{place} asks for {}, but {} has written {} into the status, which is left alone and goes first. {way_out}. Where \
+         the other one only assigns addresses, make both name the same",
+        join(.wanted), writer(.manager.as_deref()), join(.status)
+    )]
+    OtherManager {
+        /// Its field manager.
+        manager: Option<Arc<str>>,
+        /// Its addresses; empty if none of them is a VIP.
+        status: Vec<IpAddr>,
+        /// The place of other addresses.
+        place: Place,
+        /// The other addresses.
+        wanted: Vec<IpAddr>,
+        /// The remedy.
+        way_out: WayOut,
+    },
+    /// Another controller wrote the same addresses into the status as Vipward.
+    #[error(
+        "{} has written {} into the status, and so has Vipward: both may answer for the same address. {way_out}. Where the \
+         other one only assigns addresses, leave them to it: remove {place}",
+        writer(.manager.as_deref()), join(.status)
+    )]
+    SharedStatus {
+        /// Its field manager.
+        manager: Option<Arc<str>>,
+        /// The addresses.
+        status: Vec<IpAddr>,
+        /// The place that Vipward has them from.
+        place: Place,
+        /// The remedy.
+        way_out: WayOut,
+    },
+    /// Several controllers write the status in turns.
+    #[error(
+        "{} take turns at status.loadBalancer: what one writes, the next replaces. Vipward announces what stands there, and \
+         writes nothing into it until it has been left alone for 5 minutes. {way_out}",
+        rivals(.managers)
+    )]
+    Contested {
+        /// Their known field managers, Vipward's included.
+        managers: Vec<Arc<str>>,
+        /// The remedy.
+        way_out: WayOut,
+    },
+    /// An annotation hands the Service to another controller.
+    #[error(
+        "annotation {} makes it a Service of {}, and Vipward serves it too, since it has no class: both may answer for the \
+         same address. {way_out}. If only one of them is to have it as it is, remove that annotation, or set \
+         vipward.io/ignore to \"true\"",
+        .claim.annotation(), .claim.controller()
+    )]
+    Claimed {
+        /// The annotation.
+        claim: Claim,
+        /// The remedy.
+        way_out: WayOut,
+    },
+    /// A served Service changed to another class.
+    #[error(
+        "Vipward does not announce it any more: {}; whichever controller serves it now is to announce it. To have it back, \
+         give it spec.loadBalancerClass {ours:?} (only as it is created, or becomes one of type LoadBalancer)",
+        taken(.class.as_deref(), .ours)
+    )]
+    HandedOver {
+        /// Its class now.
+        class: Option<Arc<str>>,
+        /// The served class.
+        ours: Arc<str>,
+    },
+    /// Two Services have the same port of one VIP.
+    #[error(
+        "port {port} of VIP {vip} is also that of Service {with}: only one of them gets its traffic; change the port, or \
+         give one of them another address"
+    )]
+    Clash {
+        /// The VIP.
+        vip: Ipv4Addr,
+        /// The port.
+        port: Port,
+        /// The first of the two Services, by name.
+        with: ServiceName,
+    },
+    /// No node can serve all Services on a VIP.
+    #[error(
+        "VIP {vip} cannot be announced: {} share it with externalTrafficPolicy Local, and no node has endpoints of all \
+         of them; run their pods on the same nodes, or give each its own address",
+        join(.services)
+    )]
+    Impossible {
+        /// The VIP.
+        vip: Ipv4Addr,
+        /// The Services that ask for different nodes.
+        services: Vec<ServiceName>,
+    },
+    /// Services on one VIP differ in an annotation.
+    #[error(
+        "{place} is {value:?} for VIP {vip}, but Service {with}, which shares it and comes first by name, has {used:?}, \
+         which is in effect; make them the same, or give one of them another address"
+    )]
+    Disagrees {
+        /// The VIP.
+        vip: Ipv4Addr,
+        /// The annotation.
+        place: Place,
+        /// Its value here.
+        value: Box<str>,
+        /// The other Service.
+        with: ServiceName,
+        /// Its value there.
+        used: Box<str>,
+    },
+}
+
+/// Nodes that see a problem.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SeenBy<'a> {
+    /// All nodes see the same.
+    All,
+    /// All nodes see it, and the named one knows best.
+    AllBest(&'a NodeName),
+    /// Perhaps only this node sees it, by its own network.
+    This,
+}
+
+impl Problem {
+    /// Returns whether several controllers write the status in turns.
+    pub(super) fn is_contest(&self) -> bool {
+        matches!(self, Self::Contested { .. })
+    }
+
+    /// Returns whether another controller wrote into the status.
+    pub(super) fn is_of_status(&self) -> bool {
+        matches!(self, Self::OtherManager { .. } | Self::SharedStatus { .. })
+    }
+
+    /// Returns the nodes that see it.
+    pub fn seen_by(&self) -> SeenBy<'_> {
+        match self {
+            Self::Refused { why: Refusal::NodeInterface { node, .. }, .. } => SeenBy::AllBest(node),
+            Self::Refused { why, .. } if why.is_this_nodes_view() => SeenBy::This,
+            Self::Refused { .. }
+            | Self::Malformed { .. }
+            | Self::Ipv6 { .. }
+            | Self::OtherManager { .. }
+            | Self::SharedStatus { .. }
+            | Self::Contested { .. }
+            | Self::Claimed { .. }
+            | Self::HandedOver { .. }
+            | Self::Clash { .. }
+            | Self::Impossible { .. }
+            | Self::Disagrees { .. } => SeenBy::All,
+        }
+    }
+}
+
+/// Remedy for a Service that two controllers serve.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WayOut {
+    /// The served class.
+    pub ours: Arc<str>,
+    /// Whether the Service is of that class.
+    pub is_set: bool,
+}
+
+impl fmt::Display for WayOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { ours, is_set } = self;
+        f.write_str("Let one controller serve each Service: ")?;
+        if *is_set {
+            write!(
+                f,
+                "spec.loadBalancerClass gives this one to Vipward ({ours:?}); have the other serve its own class only"
+            )?;
+        } else {
+            write!(
+                f,
+                "create it anew with a spec.loadBalancerClass, {ours:?} for Vipward, and have both leave Services without \
+                 one alone (Vipward: --class-only)"
+            )?;
+        }
+        f.write_str(", or give each its own namespaces (Vipward: --namespace)")
+    }
+}
+
+/// The fault of a value that cannot be parsed.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum Malformed {
+    /// Not an address.
+    #[error("{part:?} is no IP address; write addresses as 192.0.2.10, with commas between them")]
+    Address {
+        /// The part.
+        part: Box<str>,
+    },
+    /// A prefix length where there should be none.
+    #[error("{part:?} has a prefix length; a VIP is one address: leave `/…` out")]
+    Prefix {
+        /// The part.
+        part: Box<str>,
+    },
+    /// Not a label selector.
+    #[error(transparent)]
+    Selector(#[from] SelectorError),
+    /// Not a glob.
+    #[error("{0}; write names or globs as eth0 or ens*, with commas between them")]
+    Pattern(FaultKind),
+    /// Neither yes nor no.
+    #[error("it must be \"true\" or \"false\"")]
+    Flag,
+}
+
+fn writer(name: Option<&str>) -> String {
+    name.map_or_else(|| "an unknown field manager".to_owned(), |name| format!("field manager {name:?}"))
+}
+
+fn rivals(managers: &[Arc<str>]) -> String {
+    let mut names: Vec<_> = managers.iter().map(|manager| format!("{manager:?}")).collect();
+    if names.len() < 2 {
+        names.push("one that the API server does not name".to_owned());
+    }
+    format!("field managers {}", names.join(" and "))
+}
+
+fn taken(class: Option<&str>, ours: &str) -> String {
+    match class {
+        Some(class) => format!("its spec.loadBalancerClass is {class:?} now, and Vipward serves {ours:?}"),
+        None => {
+            format!("it has no spec.loadBalancerClass now, and Vipward serves {ours:?} only (--class-only)")
+        }
+    }
+}
+
+fn join<T: fmt::Display>(values: &[T]) -> String {
+    if values.is_empty() {
+        return "no such address".to_owned();
+    }
+    values.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,225 @@
+//! Parses a Service's own fields: its addresses by precedence, its limits, and its opt-out.
+//!
+//! A value that cannot be parsed is reported, and the previous one stays in effect: a typing error
+//! removes no VIP.
+
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, Ipv4Addr},
+};
+
+use super::{
+    Settings, hands,
+    problem::{Malformed, Place, Problem},
+    records::{IpMode, ServiceRecord, StatusOwner},
+};
+use crate::{cluster::Selector, config::InterfacePattern};
+
+/// An address that a Service wants, and the field with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Wanted {
+    pub(super) vip: Ipv4Addr,
+    pub(super) place: Place,
+}
+
+/// The wish of a Service.
+#[derive(Debug, Default)]
+pub(super) struct Wish {
+    /// Each address once, in the Service's order.
+    pub(super) wanted: Vec<Wanted>,
+    /// Those of them that belong in its status.
+    pub(super) for_status: Vec<Ipv4Addr>,
+    pub(super) problems: Vec<Problem>,
+}
+
+/// Limits on the nodes and interfaces of a Service's VIPs.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Limits {
+    pub(super) nodes: Option<Selector>,
+    pub(super) preferred: Option<Selector>,
+    pub(super) interfaces: Option<Vec<InterfacePattern>>,
+    pub(super) force: Option<bool>,
+}
+
+/// The addresses that an annotation or the spec asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Asked {
+    place: Place,
+    addresses: Vec<IpAddr>,
+}
+
+/// The values that are in effect.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Reading {
+    ignore: Option<bool>,
+    ignore_kube_vip: Option<bool>,
+    asked: Option<Asked>,
+    limits: Limits,
+}
+
+impl Reading {
+    /// Parses the Service again.
+    pub(super) fn update(&mut self, record: &ServiceRecord) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let annotations = &record.annotations;
+        read(&mut self.ignore, annotations.ignore.as_deref(), Place::Ignore, flag, &mut problems);
+        let ignore = annotations.kube_vip_ignore.as_deref();
+        read(&mut self.ignore_kube_vip, ignore, Place::KubeVipIgnore, flag, &mut problems);
+        let limits = &mut self.limits;
+        read(&mut limits.nodes, annotations.nodes.as_deref(), Place::Nodes, selector, &mut problems);
+        let preferred = annotations.preferred_nodes.as_deref();
+        read(&mut limits.preferred, preferred, Place::PreferredNodes, selector, &mut problems);
+        let interface = annotations.interface.as_deref();
+        read(&mut limits.interfaces, interface, Place::Interface, patterns, &mut problems);
+        let force = annotations.force.as_deref();
+        read(&mut limits.force, force, Place::Force, flag, &mut problems);
+        self.update_asked(record, &mut problems);
+        problems
+    }
+
+    fn update_asked(&mut self, record: &ServiceRecord, problems: &mut Vec<Problem>) {
+        let Some((place, value)) = asking(record) else {
+            self.asked = None;
+            return;
+        };
+        // An address that was in effect before this process began is in the status, if it was ever
+        // held.
+        if self.asked.is_none() && record.status_owner() == StatusOwner::Vipward {
+            let addresses = record.ingress.iter().filter_map(|ingress| ingress.ip).collect();
+            self.asked = Some(Asked { place, addresses });
+        }
+        let parse = |text: &str| Ok(Asked { place, addresses: addresses(text)? });
+        read(&mut self.asked, Some(value), place, parse, problems);
+    }
+
+    /// Returns whether the Service opts out.
+    pub(super) fn is_ignored(&self) -> bool {
+        self.ignore == Some(true) || self.ignore_kube_vip == Some(true)
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Returns what the Service wants, if it is served.
+    pub(super) fn wish(&self, record: &ServiceRecord, settings: &Settings) -> Wish {
+        let mut wish = Wish::default();
+        match record.status_owner() {
+            StatusOwner::Nobody | StatusOwner::Vipward => {
+                if let Some(Asked { place, addresses }) = &self.asked {
+                    wish.add(addresses, *place);
+                    wish.for_status = wish.wanted.iter().map(|wanted| wanted.vip).collect();
+                }
+            }
+            StatusOwner::Other(_) => {
+                wish.add(&status_vips(record), Place::Status);
+                wish.problems.extend(self.disagreement(record, settings));
+            }
+        }
+        if settings.external_ips {
+            wish.add(&record.external_ips, Place::ExternalIps);
+        }
+        wish
+    }
+
+    /// Returns the problem of another controller's status beside an annotation or spec.
+    fn disagreement(&self, record: &ServiceRecord, settings: &Settings) -> Option<Problem> {
+        let Asked { place, addresses } = self.asked.as_ref()?;
+        // 0.0.0.0 leaves the choice to the controller.
+        let wanted: Vec<_> = addresses.iter().filter(|address| !address.is_unspecified()).copied().collect();
+        let status = status_vips(record);
+        let set = |addresses: &[IpAddr]| addresses.iter().copied().collect::<BTreeSet<_>>();
+        let (manager, place) = (record.status_manager.clone(), *place);
+        let way_out = hands::way_out(record, settings);
+        if !wanted.is_empty() && set(&wanted) != set(&status) {
+            Some(Problem::OtherManager { manager, status, place, wanted, way_out })
+        } else if record.status_shared {
+            Some(Problem::SharedStatus { manager, status, place, way_out })
+        } else {
+            None
+        }
+    }
+}
+
+impl Wish {
+    fn add(&mut self, addresses: &[IpAddr], place: Place) {
+        for address in addresses {
+            match *address {
+                IpAddr::V4(vip) => {
+                    if self.wanted.iter().all(|wanted| wanted.vip != vip) {
+                        self.wanted.push(Wanted { vip, place });
+                    }
+                }
+                IpAddr::V6(address) => {
+                    let problem = Problem::Ipv6 { address, place };
+                    if !self.problems.contains(&problem) {
+                        self.problems.push(problem);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Returns the addresses in the status that traffic arrives for unchanged.
+fn status_vips(record: &ServiceRecord) -> Vec<IpAddr> {
+    let vips = record.ingress.iter().filter(|ingress| match ingress.mode {
+        IpMode::Vip => true,
+        IpMode::Proxy => false,
+    });
+    vips.filter_map(|ingress| ingress.ip).collect()
+}
+
+/// Returns the first place that asks for addresses.
+fn asking(record: &ServiceRecord) -> Option<(Place, &str)> {
+    let annotations = &record.annotations;
+    let places = [
+        (Place::Addresses, &annotations.addresses),
+        (Place::KubeVipAddresses, &annotations.kube_vip_addresses),
+        (Place::MetallbAddresses, &annotations.metallb_addresses),
+        (Place::LoadBalancerIp, &record.load_balancer_ip),
+    ];
+    places.into_iter().find_map(|(place, value)| Some((place, is_set(value.as_deref())?)))
+}
+
+fn is_set(value: Option<&str>) -> Option<&str> {
+    value.filter(|value| !value.trim().is_empty())
+}
+
+/// Puts `value` into effect, if it can be parsed.
+fn read<T>(
+    in_effect: &mut Option<T>,
+    value: Option<&str>,
+    place: Place,
+    parse: impl FnOnce(&str) -> Result<T, Malformed>,
+    problems: &mut Vec<Problem>,
+) {
+    match is_set(value).map(|value| (value, parse(value))) {
+        None => *in_effect = None,
+        Some((_, Ok(read))) => *in_effect = Some(read),
+        Some((value, Err(why))) => problems.push(Problem::Malformed { place, value: value.into(), why }),
+    }
+}
+
+fn flag(text: &str) -> Result<bool, Malformed> {
+    text.trim().parse().map_err(|_| Malformed::Flag)
+}
+
+fn selector(text: &str) -> Result<Selector, Malformed> {
+    Ok(text.parse()?)
+}
+
+fn patterns(text: &str) -> Result<Vec<InterfacePattern>, Malformed> {
+    text.split(',').map(|part| part.trim().parse().map_err(Malformed::Pattern)).collect()
+}
+
+fn addresses(text: &str) -> Result<Vec<IpAddr>, Malformed> {
+    text.split(',').map(str::trim).map(address).collect()
+}
+
+fn address(part: &str) -> Result<IpAddr, Malformed> {
+    part.parse().map_err(|_| match part.split_once('/') {
+        Some((address, _)) if address.parse::<IpAddr>().is_ok() => Malformed::Prefix { part: part.into() },
+        Some(_) | None => Malformed::Address { part: part.into() },
+    })
+}

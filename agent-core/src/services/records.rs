@@ -1,0 +1,272 @@
+//! Records of the API server's objects and of this host's network, with only the fields that
+//! decisions need.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+};
+
+use ipnet::Ipv4Net;
+
+use crate::{
+    cluster::{NodeName, ServiceName, Version},
+    net::{Interface, NetView},
+};
+
+/// The field manager of this agent's writes into Services.
+pub const FIELD_MANAGER: &str = "vipward";
+
+/// A Service, whatever its type.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a field of the API's that is so or not")]
+pub struct ServiceRecord {
+    /// Its name.
+    pub name: ServiceName,
+    /// Its uid. Another Service of the same name has another one.
+    pub uid: Arc<str>,
+    /// Changes with every write.
+    pub version: Version,
+    /// Its labels. They may be left empty unless
+    /// [`Settings::service_selector`](super::Settings::service_selector) is set.
+    pub labels: BTreeMap<String, String>,
+    /// Whether `spec.type` is `LoadBalancer`.
+    pub load_balancer: bool,
+    /// `spec.loadBalancerClass`.
+    pub class: Option<Arc<str>>,
+    /// Its annotations that matter here.
+    pub annotations: Annotations,
+    /// `spec.loadBalancerIP`.
+    pub load_balancer_ip: Option<Box<str>>,
+    /// `spec.externalIPs`. They may be left empty unless
+    /// [`Settings::external_ips`](super::Settings::external_ips) is set.
+    pub external_ips: Vec<IpAddr>,
+    /// `status.loadBalancer.ingress`, with entries that have no address.
+    pub ingress: Vec<Ingress>,
+    /// The field manager that owns `status.loadBalancer`, by `metadata.managedFields`. Of several,
+    /// one that is not [`FIELD_MANAGER`].
+    pub status_manager: Option<Arc<str>>,
+    /// Whether [`FIELD_MANAGER`] owns it too, because both applied the same.
+    pub status_shared: bool,
+    /// The other controller that its annotations name.
+    pub claim: Option<Claim>,
+    /// Whether `spec.externalTrafficPolicy` is `Local`.
+    pub local: bool,
+    /// `spec.ports`.
+    pub ports: Vec<Port>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+}
+
+impl ServiceRecord {
+    /// Returns the author of the addresses in its status.
+    pub fn status_owner(&self) -> StatusOwner<'_> {
+        if self.ingress.is_empty() {
+            return StatusOwner::Nobody;
+        }
+        match self.status_manager.as_deref() {
+            Some(FIELD_MANAGER) => StatusOwner::Vipward,
+            manager => StatusOwner::Other(manager),
+        }
+    }
+}
+
+/// Author of the addresses in a Service's status.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StatusOwner<'a> {
+    /// There are none.
+    Nobody,
+    /// A Vipward agent.
+    Vipward,
+    /// Another controller, with its field manager if known.
+    Other(Option<&'a str>),
+}
+
+/// An entry of `status.loadBalancer.ingress`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ingress {
+    /// Its `ip`; none if it has only a host name.
+    pub ip: Option<IpAddr>,
+    /// Its `ipMode`.
+    pub mode: IpMode,
+}
+
+/// Destination of the traffic for an address when it arrives at a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IpMode {
+    /// The address. This is the default without the field.
+    Vip,
+    /// Another destination: the address is at a load balancer elsewhere. Unknown modes count as
+    /// this.
+    Proxy,
+}
+
+/// A port of a Service.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Port {
+    /// The port.
+    pub port: u16,
+    /// Its protocol.
+    pub protocol: Protocol,
+}
+
+impl fmt::Display for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let protocol = match self.protocol {
+            Protocol::Tcp => "TCP",
+            Protocol::Udp => "UDP",
+            Protocol::Sctp => "SCTP",
+        };
+        write!(f, "{}/{protocol}", self.port)
+    }
+}
+
+/// A port's protocol.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Protocol {
+    Tcp,
+    Udp,
+    Sctp,
+}
+
+macro_rules! annotations {
+    ($($(#[$doc:meta])* $field:ident = $name:literal,)*) => {
+        /// The annotations of a Service that Vipward knows, as written there.
+        #[derive(Clone, PartialEq, Eq, Debug, Default)]
+        pub struct Annotations {
+            $($(#[$doc])* pub $field: Option<Box<str>>,)*
+        }
+
+        impl Annotations {
+            /// Their names.
+            pub const NAMES: &[&str] = &[$($name),*];
+
+            /// Takes the known annotations. `value` returns an annotation's value by its name.
+            pub fn read<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Self {
+                Self { $($field: value($name).map(Into::into),)* }
+            }
+        }
+    };
+}
+
+annotations! {
+    /// Addresses, comma separated.
+    addresses = "vipward.io/addresses",
+    /// The same for kube-vip.
+    kube_vip_addresses = "kube-vip.io/loadbalancerIPs",
+    /// The same for `MetalLB`.
+    metallb_addresses = "metallb.io/loadBalancerIPs",
+    /// A label selector: nodes that come first.
+    preferred_nodes = "vipward.io/preferred-nodes",
+    /// A label selector: the only nodes that may hold the VIPs.
+    nodes = "vipward.io/nodes",
+    /// Globs over interface names, comma separated.
+    interface = "vipward.io/interface",
+    /// `true`: its VIPs are taken even if their addresses are in use.
+    force = "vipward.io/force",
+    /// `true`: Vipward ignores the Service.
+    ignore = "vipward.io/ignore",
+    /// The same for kube-vip.
+    kube_vip_ignore = "kube-vip.io/ignore",
+}
+
+macro_rules! claims {
+    ($($(#[$doc:meta])* $name:ident = $annotation:literal, $controller:literal;)*) => {
+        /// An annotation that gives a Service to a controller that announces addresses itself.
+        ///
+        /// Annotations of controllers that only assign addresses are not listed.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Claim {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Claim {
+            /// Takes the first one that the Service has. `has` returns whether it has an
+            /// annotation.
+            pub fn read(has: impl Fn(&str) -> bool) -> Option<Self> {
+                [$((Self::$name, $annotation)),*].into_iter().find_map(|(claim, name)| has(name).then_some(claim))
+            }
+
+            /// Returns the annotation.
+            pub fn annotation(self) -> &'static str {
+                match self {
+                    $(Self::$name => $annotation,)*
+                }
+            }
+
+            /// Returns the controller.
+            pub fn controller(self) -> &'static str {
+                match self {
+                    $(Self::$name => $controller,)*
+                }
+            }
+        }
+    };
+}
+
+claims! {
+    /// The address for F5 CIS.
+    F5Address = "cis.f5.com/ip", "F5 CIS";
+    /// The address range for F5 CIS.
+    F5Range = "cis.f5.com/ipamLabel", "F5 CIS";
+    /// `PureLB` writes it when it assigns an address.
+    PureLb = "purelb.io/allocated-by", "PureLB";
+}
+
+/// An `EndpointSlice`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EndpointsRecord {
+    /// Its name, in the namespace of its Service.
+    pub slice: Arc<str>,
+    /// The Service of its endpoints.
+    pub service: ServiceName,
+    /// The nodes with a ready endpoint.
+    pub ready: BTreeSet<NodeName>,
+    /// The nodes with a terminating endpoint that still serves.
+    pub serving_terminating: BTreeSet<NodeName>,
+    /// Whether there is a ready endpoint without a node.
+    pub ready_elsewhere: bool,
+}
+
+/// This host's addresses and gateways, which no VIP may take.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct HostNetwork {
+    /// The addresses of all its interfaces.
+    pub addresses: Vec<HostAddress>,
+    /// The next hops of its routes, default routes included.
+    pub next_hops: BTreeSet<Ipv4Addr>,
+}
+
+impl HostNetwork {
+    /// Takes it from a snapshot. `attached` lead to segments; `ours` are the addresses that this
+    /// agent has bound, with their interfaces.
+    pub fn of(view: &NetView, attached: &[u32], ours: &BTreeSet<(String, Ipv4Addr)>) -> Self {
+        let of_one = |interface: &Interface| {
+            let (index, name) = (interface.index, interface.name.clone());
+            let found = move |net: &Ipv4Net| HostAddress {
+                interface: name.as_str().into(),
+                segment: attached.contains(&index),
+                net: *net,
+                ours: ours.contains(&(name.clone(), net.addr())),
+            };
+            interface.addresses.iter().map(found).collect::<Vec<_>>()
+        };
+        let addresses = view.interfaces.values().flat_map(of_one).collect();
+        Self { addresses, next_hops: view.next_hops.clone() }
+    }
+}
+
+/// An address on one of this host's interfaces.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HostAddress {
+    /// The interface's name.
+    pub interface: Arc<str>,
+    /// Whether that interface leads to a segment, so that VIPs can be on it.
+    pub segment: bool,
+    /// The address, with its prefix length.
+    pub net: Ipv4Net,
+    /// Whether this agent bound it.
+    pub ours: bool,
+}

@@ -1,0 +1,54 @@
+//! Selects the Services that are served.
+
+use super::{Settings, records::ServiceRecord};
+
+/// Result of the selection.
+pub(super) type Selection = Result<(), Unselected>;
+
+/// Reason why a Service is not served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Unselected {
+    /// It has another type.
+    NotLoadBalancer,
+    /// It is being deleted.
+    Deleting,
+    /// It has another class, or none although one is required.
+    Class,
+    /// Its namespace is not served.
+    Namespace,
+    /// Its labels do not match the selector.
+    Labels,
+    /// An annotation opts out.
+    Ignored,
+}
+
+/// Decides whether a Service is served. `namespace_matches` says whether its namespace has the
+/// configured labels.
+pub(super) fn select(
+    record: &ServiceRecord,
+    ignored: bool,
+    namespace_matches: bool,
+    settings: &Settings,
+) -> Selection {
+    let class = match &record.class {
+        Some(class) => *class == settings.class,
+        None => !settings.class_only,
+    };
+    let namespace = settings.namespaces.is_empty() || settings.namespaces.contains(&record.name.namespace);
+    let labels = settings.service_selector.as_ref().is_none_or(|selector| selector.matches(&record.labels));
+    if !record.load_balancer {
+        Err(Unselected::NotLoadBalancer)
+    } else if record.deleting {
+        Err(Unselected::Deleting)
+    } else if !class {
+        Err(Unselected::Class)
+    } else if !namespace || !namespace_matches {
+        Err(Unselected::Namespace)
+    } else if !labels {
+        Err(Unselected::Labels)
+    } else if ignored {
+        Err(Unselected::Ignored)
+    } else {
+        Ok(())
+    }
+}

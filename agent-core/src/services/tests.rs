@@ -1,0 +1,215 @@
+mod account;
+mod addresses;
+mod hands;
+mod incremental;
+mod refusal;
+mod selection;
+mod sharing;
+mod status;
+
+use super::*;
+use crate::{
+    cluster::{NodeName, Version},
+    time::Monotonic,
+};
+
+/// Everything that has been commanded, as one who carries it out would see it.
+struct World {
+    services: Services,
+    demands: BTreeMap<Ipv4Addr, Demand>,
+    problems: Vec<(ServiceName, Problem)>,
+    duties: BTreeMap<ServiceName, Command>,
+}
+
+impl World {
+    fn unsynced(settings: Settings) -> Self {
+        Self {
+            services: Services::start(settings),
+            demands: BTreeMap::new(),
+            problems: Vec::new(),
+            duties: BTreeMap::new(),
+        }
+    }
+
+    fn with(settings: Settings) -> Self {
+        let mut world = Self::unsynced(settings);
+        world.tell(Event::Synced);
+        world
+    }
+
+    fn new() -> Self {
+        Self::with(Settings::default())
+    }
+
+    fn tell(&mut self, event: Event) -> Vec<Command> {
+        let commands = self.services.on_event(event);
+        self.carry_out(commands)
+    }
+
+    fn pass(&mut self, now: Monotonic) -> Vec<Command> {
+        let commands = self.services.on_time(now);
+        self.carry_out(commands)
+    }
+
+    /// Checks on the way that nothing is told twice.
+    fn carry_out(&mut self, commands: Vec<Command>) -> Vec<Command> {
+        for command in &commands {
+            match command.clone() {
+                Command::Demand(vip, Some(demand)) => {
+                    assert_ne!(self.demands.get(&vip), Some(&demand), "{vip} is told again");
+                    self.demands.insert(vip, demand);
+                }
+                Command::Demand(vip, None) => {
+                    self.demands.remove(&vip).expect("a demand that was told before");
+                }
+                Command::WriteIngress { service, .. } | Command::ClearIngress { service } => {
+                    let before = self.duties.insert(service, command.clone());
+                    assert_ne!(before.as_ref(), Some(command), "a duty is told again");
+                }
+                Command::LeaveIngress { service } => {
+                    self.duties.remove(&service).expect("a duty that was told before");
+                }
+                Command::Report { service, problem } => {
+                    let told = (service, problem);
+                    assert!(!self.problems.contains(&told), "told again: {told:?}");
+                    self.problems.push(told);
+                }
+                Command::ProblemOver { service, problem } => {
+                    let told = (service, problem);
+                    let place = self.problems.iter().position(|open| *open == told);
+                    self.problems.swap_remove(place.expect("a problem that was told before"));
+                }
+            }
+        }
+        commands
+    }
+
+    fn put(&mut self, record: ServiceRecord) -> Vec<Command> {
+        self.tell(Event::Service(Box::new(record)))
+    }
+
+    fn hold(&mut self, vip: &str, here: bool) -> Vec<Command> {
+        self.tell(Event::Held { vip: v4(vip), here })
+    }
+
+    fn node(&mut self, node: &str, addresses: &[&str]) {
+        let addresses = addresses.iter().map(|address| ip(address)).collect();
+        self.tell(Event::NodeAddresses { node: node.into(), addresses });
+    }
+
+    fn vips(&self) -> Vec<String> {
+        self.demands.keys().map(Ipv4Addr::to_string).collect()
+    }
+
+    fn demand(&self, vip: &str) -> &Demand {
+        self.demands.get(&v4(vip)).unwrap_or_else(|| panic!("no demand for {vip}: {:?}", self.problems))
+    }
+
+    fn local(&self, vip: &str) -> Option<Vec<&str>> {
+        self.demand(vip).local.as_ref().map(|nodes| nodes.iter().map(NodeName::as_str).collect())
+    }
+
+    /// Returns the texts of all problems, sorted, each with its Service.
+    fn words(&self) -> Vec<String> {
+        let mut words: Vec<_> =
+            self.problems.iter().map(|(service, problem)| format!("{service}: {problem}")).collect();
+        words.sort();
+        words
+    }
+}
+
+fn v4(text: &str) -> Ipv4Addr {
+    text.parse().expect("an IPv4 address")
+}
+
+fn ip(text: &str) -> std::net::IpAddr {
+    text.parse().expect("an address")
+}
+
+fn named(text: &str) -> ServiceName {
+    let (namespace, name) = text.split_once('/').expect("namespace/name");
+    ServiceName { namespace: namespace.into(), name: name.into() }
+}
+
+/// A Service of type `LoadBalancer`, port 80, without any address.
+fn service(name: &str) -> ServiceRecord {
+    ServiceRecord {
+        name: named(name),
+        uid: "1".into(),
+        version: Version::from("1"),
+        labels: BTreeMap::new(),
+        load_balancer: true,
+        class: None,
+        annotations: Annotations::default(),
+        load_balancer_ip: None,
+        external_ips: Vec::new(),
+        ingress: Vec::new(),
+        status_manager: None,
+        status_shared: false,
+        claim: None,
+        local: false,
+        ports: vec![Port { port: 80, protocol: Protocol::Tcp }],
+        deleting: false,
+    }
+}
+
+impl ServiceRecord {
+    /// Replaces its annotations.
+    fn annotated(mut self, annotations: &[(&str, &'static str)]) -> Self {
+        for (name, _) in annotations {
+            assert!(Annotations::NAMES.contains(name), "{name} is read");
+        }
+        let value =
+            |wanted: &str| annotations.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value);
+        self.annotations = Annotations::read(value);
+        self
+    }
+
+    fn addressed(self, addresses: &'static str) -> Self {
+        self.annotated(&[("vipward.io/addresses", addresses)])
+    }
+
+    fn status(mut self, manager: &str, addresses: &[&str]) -> Self {
+        self.ingress =
+            addresses.iter().map(|address| Ingress { ip: Some(ip(address)), mode: IpMode::Vip }).collect();
+        self.status_manager = Some(manager.into());
+        self
+    }
+
+    fn ports(mut self, ports: &[u16]) -> Self {
+        self.ports = ports.iter().map(|port| Port { port: *port, protocol: Protocol::Tcp }).collect();
+        self
+    }
+
+    fn local(mut self) -> Self {
+        self.local = true;
+        self
+    }
+}
+
+/// A slice of a Service: the nodes with ready endpoints, and those with endpoints that end and
+/// still serve.
+fn slice(service: &str, slice: &str, ready: &[&str], terminating: &[&str]) -> EndpointsRecord {
+    let nodes = |names: &[&str]| names.iter().map(|name| NodeName::from(*name)).collect();
+    EndpointsRecord {
+        slice: slice.into(),
+        service: named(service),
+        ready: nodes(ready),
+        serving_terminating: nodes(terminating),
+        ready_elsewhere: false,
+    }
+}
+
+fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+fn host(segment: &str, nets: &[&str]) -> Vec<HostAddress> {
+    let address = |net: &&str| HostAddress {
+        interface: segment.into(),
+        segment: segment.starts_with("eth"),
+        net: net.parse().expect("an address with a prefix length"),
+        ours: false,
+    };
+    nets.iter().map(address).collect()
+}

@@ -1,0 +1,157 @@
+//! Settings, events and commands of the Services' index.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+};
+
+use ipnet::Ipv4Net;
+
+use super::{
+    problem::Problem,
+    records::{EndpointsRecord, HostNetwork, ServiceRecord},
+};
+use crate::{
+    cluster::{NodeName, Selector, ServiceName},
+    ownership::Demand,
+};
+
+/// The served class of Services by default.
+pub const DEFAULT_CLASS: &str = "vipward.io/l2";
+
+/// Settings: the served Services, and the addresses that they may have.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// The served class. Services of another are never served.
+    pub class: Arc<str>,
+    /// Whether Services without a class are excluded.
+    pub class_only: bool,
+    /// The served namespaces; all if empty.
+    pub namespaces: BTreeSet<Arc<str>>,
+    /// Selector for namespaces.
+    pub namespace_selector: Option<Selector>,
+    /// Selector for Services.
+    pub service_selector: Option<Selector>,
+    /// Whether `spec.externalIPs` are VIPs too.
+    pub external_ips: bool,
+    /// The networks that VIPs may be in; all if empty.
+    pub allow: Vec<Ipv4Net>,
+    /// Whether a VIP without endpoints is withdrawn, even without `externalTrafficPolicy: Local`.
+    pub withdraw_without_endpoints: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            class: DEFAULT_CLASS.into(),
+            class_only: false,
+            namespaces: BTreeSet::new(),
+            namespace_selector: None,
+            service_selector: None,
+            external_ips: false,
+            allow: Vec::new(),
+            withdraw_without_endpoints: false,
+        }
+    }
+}
+
+/// An input of the index.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// A Service was listed or changed.
+    Service(Box<ServiceRecord>),
+    /// A Service is gone.
+    ServiceGone(ServiceName),
+    /// An `EndpointSlice` was listed or changed.
+    Slice(EndpointsRecord),
+    /// An `EndpointSlice` is gone.
+    SliceGone {
+        /// Its namespace.
+        namespace: Arc<str>,
+        /// Its name there.
+        slice: Arc<str>,
+    },
+    /// A Namespace was listed or changed; needed with [`Settings::namespace_selector`] only.
+    Namespace {
+        /// Its name.
+        name: Arc<str>,
+        /// Its labels.
+        labels: BTreeMap<String, String>,
+    },
+    /// A Namespace is gone.
+    NamespaceGone(Arc<str>),
+    /// The addresses of a Node object.
+    NodeAddresses {
+        /// Its name.
+        node: NodeName,
+        /// `status.addresses`, those that are addresses.
+        addresses: Vec<IpAddr>,
+    },
+    /// The addresses or subnets of a node's interfaces, by its Lease. No node may take the address
+    /// of another.
+    NodeLinks {
+        /// Its name.
+        node: NodeName,
+        /// Addresses with prefix lengths. One without host bits is a subnet; one of 32 bits is
+        /// ignored.
+        nets: Vec<Ipv4Net>,
+    },
+    /// A node is gone, with its addresses and links.
+    NodeGone(NodeName),
+    /// This host's whole network.
+    HostNetwork(HostNetwork),
+    /// All addresses of the API server: the endpoints of `default/kubernetes`, and the client's
+    /// target.
+    ApiEndpoints(BTreeSet<IpAddr>),
+    /// Whether this node holds a VIP. It holds none without this event.
+    Held {
+        /// The VIP.
+        vip: Ipv4Addr,
+        /// Whether this node holds it.
+        here: bool,
+    },
+    /// Everything has been listed, and this host observed. No command comes before the first of
+    /// these. Each new list is followed by another.
+    Synced,
+}
+
+/// A command of the index.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// The demand for a VIP has changed; none if no Service wants it any more.
+    Demand(Ipv4Addr, Option<Demand>),
+    /// Write these addresses to a Service's status, in this order. Retry until it is done or
+    /// refused, or until another command about the same status comes.
+    WriteIngress {
+        /// The Service.
+        service: ServiceName,
+        /// All its addresses.
+        addresses: Vec<Ipv4Addr>,
+    },
+    /// Remove the fields of [`FIELD_MANAGER`](super::FIELD_MANAGER) from a Service's status. Retry
+    /// as above.
+    ClearIngress {
+        /// The Service.
+        service: ServiceName,
+    },
+    /// Leave a Service's status alone: it is right, or another node's task.
+    LeaveIngress {
+        /// The Service.
+        service: ServiceName,
+    },
+    /// A problem of a Service begins.
+    Report {
+        /// The Service.
+        service: ServiceName,
+        /// The problem.
+        problem: Problem,
+    },
+    /// A problem of a Service is over.
+    ProblemOver {
+        /// The Service.
+        service: ServiceName,
+        /// The problem.
+        problem: Problem,
+    },
+}

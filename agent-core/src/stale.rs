@@ -1,0 +1,100 @@
+//! Keeps the VIPs whose map entries could not be written, and what each failure left.
+
+use std::{collections::BTreeMap, net::Ipv4Addr};
+
+#[cfg(test)]
+mod tests;
+
+/// What a failed write has left in the map.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Left {
+    /// This node answers for the VIP nowhere.
+    Silent,
+    /// This node may answer: the entry says so, or it could not be read.
+    Answering,
+}
+
+/// A failed write.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// The state that it left.
+    pub left: Left,
+    /// The interface; none if it is unknown.
+    pub interface: Option<String>,
+    /// The chain of causes.
+    pub error: String,
+}
+
+/// The failures that began or ended with a round of writes.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Changes {
+    /// VIPs that had no failure before.
+    pub begun: Vec<Ipv4Addr>,
+    /// VIPs whose entries are written at last.
+    pub over: Vec<Ipv4Addr>,
+}
+
+/// VIPs whose last map write failed, and whether the failure is still outstanding.
+///
+/// A failure is settled without a write when the map already has what is wanted since. It stays in the
+/// list until a write succeeds, so that a wish that goes back and forth is reported once.
+#[derive(Default, Debug)]
+pub struct Stale(BTreeMap<Ipv4Addr, (Failure, bool)>);
+
+impl Stale {
+    /// Returns what an outstanding failure has left of a VIP's entry.
+    pub fn left(&self, vip: Ipv4Addr) -> Option<Left> {
+        self.failure(vip).map(|failure| failure.left)
+    }
+
+    /// Returns the outstanding failure of a VIP.
+    pub fn failure(&self, vip: Ipv4Addr) -> Option<&Failure> {
+        self.0.get(&vip).filter(|(_, outstanding)| *outstanding).map(|(failure, _)| failure)
+    }
+
+    /// Returns the VIPs that this node may still answer for, wanted or not.
+    pub fn answering(&self) -> impl Iterator<Item = Ipv4Addr> {
+        self.0.keys().copied().filter(|vip| self.left(*vip) == Some(Left::Answering))
+    }
+
+    /// Returns whether a VIP's stale entry may answer.
+    pub fn may_answer(&self) -> bool {
+        self.answering().next().is_some()
+    }
+
+    /// Returns all VIPs with their failures, settled ones included.
+    pub fn all(&self) -> impl Iterator<Item = (Ipv4Addr, &Failure)> {
+        self.0.iter().map(|(vip, (failure, _))| (*vip, failure))
+    }
+
+    /// Returns whether no failure is known.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes in the outcome of a round of writes. `is_tried` tells which VIPs were in it. A tried VIP that
+    /// is not in `failed` is settled; `is_changed` tells whether its entry was written or is wanted no more.
+    pub fn on_tried(
+        &mut self,
+        is_tried: impl Fn(&Ipv4Addr) -> bool,
+        is_changed: impl Fn(&Ipv4Addr) -> bool,
+        failed: BTreeMap<Ipv4Addr, Failure>,
+    ) -> Changes {
+        let mut changes = Changes::default();
+        self.0.retain(|vip, (_, outstanding)| {
+            if !is_tried(vip) || failed.contains_key(vip) {
+                return true;
+            }
+            *outstanding = false;
+            let is_over = is_changed(vip);
+            changes.over.extend(is_over.then_some(*vip));
+            !is_over
+        });
+        for (vip, failure) in failed {
+            if self.0.insert(vip, (failure, true)).is_none() {
+                changes.begun.push(vip);
+            }
+        }
+        changes
+    }
+}

@@ -1,0 +1,146 @@
+//! VIPs that should be held and that no node answers for: the reasons, and when to report them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    net::Ipv4Addr,
+    time::Duration,
+};
+
+use super::{cluster::NodeName, time::Monotonic};
+
+#[cfg(test)]
+mod tests;
+
+/// The reason why no node answers for a VIP that is held by a claim or a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Unanswered {
+    /// The node that has it does not answer, for the reason that it gives.
+    Silent(String),
+    /// The session that its claim names is over, and no node has taken it since.
+    SessionEnded(NodeName),
+}
+
+impl Unanswered {
+    /// The reason of the condition `Held` when the session that the claim names is over.
+    pub const SESSION_ENDED: &'static str = "SessionEnded";
+
+    /// Returns the reason of the condition `Held`.
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::Silent(_) => "NotAnswered",
+            Self::SessionEnded(_) => Self::SESSION_ENDED,
+        }
+    }
+}
+
+impl fmt::Display for Unanswered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Silent(why) => f.write_str(why),
+            Self::SessionEnded(node) => {
+                write!(f, "the session of {node} in which it was held is over, and no node has taken it")
+            }
+        }
+    }
+}
+
+/// A VIP that no node answers for.
+#[derive(Debug)]
+struct Case {
+    why: Unanswered,
+    /// Another reason that has come up since the report.
+    next: Option<Unanswered>,
+    /// The time to report it.
+    due: Monotonic,
+    told: bool,
+}
+
+/// The VIPs that no node answers for. A silence that ends within the grace is not reported, since
+/// VIPs move and links flap.
+#[derive(Debug)]
+pub struct Silences {
+    grace: Duration,
+    cases: BTreeMap<Ipv4Addr, Case>,
+    /// The times of the reports to come.
+    due: BTreeSet<(Monotonic, Ipv4Addr)>,
+}
+
+impl Silences {
+    /// Starts with none.
+    pub fn start(grace: Duration) -> Self {
+        Self { grace, cases: BTreeMap::new(), due: BTreeSet::new() }
+    }
+
+    /// Sets the grace of VIPs that fall silent from now on.
+    pub fn configure(&mut self, grace: Duration) {
+        self.grace = grace;
+    }
+
+    /// Takes in why no node answers for a VIP, or that it is answered (`None`). Returns whether a
+    /// reported silence is over.
+    pub fn note(&mut self, vip: Ipv4Addr, why: Option<Unanswered>, now: Monotonic) -> bool {
+        let Some(why) = why else {
+            let Some(case) = self.cases.remove(&vip) else { return false };
+            self.due.remove(&(case.due, vip));
+            return case.told;
+        };
+        let due = now + self.grace;
+        let Some(case) = self.cases.get_mut(&vip) else {
+            self.due.insert((due, vip));
+            self.cases.insert(vip, Case { why, next: None, due, told: false });
+            return false;
+        };
+        if !case.told {
+            case.why = why;
+        } else if case.why == why {
+            // A link that flaps is back at the reported reason.
+            case.next = None;
+            self.due.remove(&(case.due, vip));
+        } else if case.next.replace(why).is_none() {
+            self.due.remove(&(case.due, vip));
+            case.due = due;
+            self.due.insert((due, vip));
+        }
+        false
+    }
+
+    /// Returns the VIPs whose silence, or another reason of it, has lasted for the grace.
+    pub fn on_tick(&mut self, now: Monotonic) -> Vec<Ipv4Addr> {
+        let mut told = Vec::new();
+        while let Some((due, vip)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
+            self.due.remove(&(due, vip));
+            if let Some(case) = self.cases.get_mut(&vip) {
+                case.told = true;
+                case.why = case.next.take().unwrap_or_else(|| case.why.clone());
+                told.push(vip);
+            }
+        }
+        told
+    }
+
+    /// Returns the reported reason why no node answers for a VIP.
+    pub fn told(&self, vip: Ipv4Addr) -> Option<&Unanswered> {
+        self.cases.get(&vip).filter(|case| case.told).map(|case| &case.why)
+    }
+
+    /// Returns all VIPs whose silence is reported.
+    pub fn all_told(&self) -> impl Iterator<Item = (Ipv4Addr, &Unanswered)> {
+        self.cases.iter().filter(|(_, case)| case.told).map(|(vip, case)| (*vip, &case.why))
+    }
+
+    /// Returns all VIPs that no node answers for, reported or not.
+    pub fn all(&self) -> impl Iterator<Item = Ipv4Addr> {
+        self.cases.keys().copied()
+    }
+
+    /// Returns whether no node answers for a VIP, reported or not.
+    pub fn contains(&self, vip: Ipv4Addr) -> bool {
+        self.cases.contains_key(&vip)
+    }
+
+    /// Returns the time of the next [`Silences::on_tick`].
+    pub fn next_deadline(&self) -> Option<Monotonic> {
+        self.due.first().map(|(due, _)| *due)
+    }
+}

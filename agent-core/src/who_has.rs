@@ -1,0 +1,266 @@
+//! Asks a segment who answers for an address, and collects the answers.
+//!
+//! The question is an ARP Probe (RFC 5227 section 2.1.1): its spa is zero, so that no cache changes.
+//! A host that sends an ARP frame with the address as spa claims it. Frames that the XDP program
+//! drops are not heard; its records tell of them.
+
+mod report;
+mod segment;
+
+use std::{collections::BTreeMap, net::Ipv4Addr, time::Duration};
+
+use vipward_common::{ArpFrame, EventKind, MacAddr, OPER_REPLY, OPER_REQUEST, Offender};
+
+pub use self::{
+    report::{HostKnows, Latency, Prober, Relation, Report, Row, Seen, Verdict},
+    segment::{SegmentError, choose as choose_segment},
+};
+use super::time::Monotonic;
+
+#[cfg(test)]
+mod tests;
+
+/// A question.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Question {
+    /// The address.
+    pub address: Ipv4Addr,
+    /// The MAC of the interface that asks.
+    pub own: MacAddr,
+    /// The number of times that it is asked, at least once.
+    pub count: u32,
+    /// The time to wait for answers, each time.
+    pub timeout: Duration,
+}
+
+impl Question {
+    /// Returns the frame that asks.
+    pub fn frame(&self) -> ArpFrame {
+        let no_sender = Ipv4Addr::UNSPECIFIED.octets();
+        let (own, address) = (self.own, self.address.octets());
+        ArpFrame::new(MacAddr::BROADCAST, own, OPER_REQUEST, own, no_sender, MacAddr::ZERO, address)
+    }
+}
+
+/// A command to the caller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// Send [`Question::frame`].
+    Ask,
+}
+
+/// A MAC that claims the address.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Claimant {
+    /// The sha of its claims.
+    pub mac: MacAddr,
+    /// The Ethernet source of the last one.
+    pub source: MacAddr,
+    /// The number of questions that it answered.
+    pub answered: u32,
+    /// The number of questions that it was the first to answer.
+    pub first: u32,
+    /// Replies in all.
+    pub replies: u64,
+    /// Claims that were no replies: announcements, and requests with the address as sender.
+    pub announcements: u64,
+    /// The time from a question to the first answer to it, of each question that was answered.
+    pub latencies: Vec<Duration>,
+    /// The time when it was first heard.
+    pub since: Monotonic,
+    /// Whether the XDP program has dropped its claims: times are then of the kernel's coarse clock.
+    pub dropped: bool,
+}
+
+/// The most MACs that are told apart.
+const MOST: usize = 64;
+
+/// A question under way.
+#[derive(Debug)]
+pub struct Asking {
+    question: Question,
+    asked: u32,
+    /// The time of the last question.
+    asked_at: Monotonic,
+    done: bool,
+    claimants: BTreeMap<MacAddr, Claimant>,
+    /// The times of the answers to the last question.
+    answers: BTreeMap<MacAddr, Monotonic>,
+    /// The other hosts that probe for the address, with the number of probes.
+    probers: BTreeMap<MacAddr, u64>,
+    /// The frames of further MACs.
+    untold: u64,
+    /// The number of claims of each MAC that the program had dropped at the last look.
+    dropped: BTreeMap<MacAddr, u64>,
+}
+
+impl Asking {
+    /// Asks for the first time. `dropped` is what the program has recorded about this address on
+    /// this segment so far.
+    pub fn start(
+        question: Question,
+        dropped: &BTreeMap<MacAddr, Offender>,
+        now: Monotonic,
+    ) -> (Self, Vec<Command>) {
+        let mut asking = Self {
+            question,
+            asked: 0,
+            asked_at: now,
+            done: false,
+            claimants: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            probers: BTreeMap::new(),
+            untold: 0,
+            dropped: dropped.iter().map(|(mac, record)| (*mac, record.claims)).collect(),
+        };
+        let commands = asking.ask(now);
+        (asking, commands)
+    }
+
+    /// Takes in a frame that was received at `now`.
+    pub fn on_frame(&mut self, frame: &ArpFrame, now: Monotonic) {
+        let own = frame.sha == self.question.own;
+        if self.done || own || !frame.is_arp() || !frame.is_ethernet_ipv4() {
+            return;
+        }
+        let address = self.question.address.octets();
+        if frame.spa() == address {
+            // A gratuitous reply is an announcement and answers no question.
+            let reply = frame.oper() == OPER_REPLY && !frame.is_gratuitous();
+            let Some(claimant) = self.claimant(frame.sha, frame.src, now) else { return };
+            if reply {
+                claimant.replies += 1;
+                self.answer(frame.sha, now);
+            } else {
+                claimant.announcements += 1;
+            }
+        } else if frame.is_probe() && frame.tpa() == address && self.probers.len() < MOST {
+            *self.probers.entry(frame.sha).or_default() += 1;
+        }
+    }
+
+    /// Takes note of what the program has recorded about this address on this segment. It is read
+    /// at every deadline, before [`Asking::on_tick`].
+    pub fn on_dropped(&mut self, records: &BTreeMap<MacAddr, Offender>) {
+        for (mac, record) in records {
+            let known = self.dropped.insert(*mac, record.claims).unwrap_or_default();
+            // Fewer than before: the record made room for others, and has started again.
+            let claims = if record.claims < known { record.claims } else { record.claims - known };
+            if self.done || claims == 0 || *mac == self.question.own {
+                continue;
+            }
+            match record.kind {
+                EventKind::Conflict | EventKind::Contested => self.dropped_claims(*mac, record, claims),
+                EventKind::Probed if self.probers.len() < MOST => {
+                    *self.probers.entry(*mac).or_default() += claims;
+                }
+                // The program passes these frames, so that they are heard.
+                EventKind::Probed | EventKind::Sighted | EventKind::Moved | EventKind::Yielded => {}
+            }
+        }
+    }
+
+    fn dropped_claims(&mut self, mac: MacAddr, record: &Offender, claims: u64) {
+        let (first, last) = (Monotonic::from_nanos(record.first_ns), Monotonic::from_nanos(record.last_ns));
+        // The coarse clock lags: it may show a time before the question that this is an answer to.
+        let at = if first < self.asked_at { last } else { first }.max(self.asked_at);
+        let Some(claimant) = self.claimant(mac, MacAddr(record.source), at) else { return };
+        claimant.dropped = true;
+        if record.oper == OPER_REPLY {
+            claimant.replies += claims;
+            self.answer(mac, at);
+        } else {
+            claimant.announcements += claims;
+        }
+    }
+
+    /// Asks again or ends, when the time has come.
+    pub fn on_tick(&mut self, now: Monotonic) -> Vec<Command> {
+        if self.done || now < self.asked_at + self.question.timeout {
+            return Vec::new();
+        }
+        self.close();
+        if self.asked < self.question.count {
+            return self.ask(now);
+        }
+        self.done = true;
+        Vec::new()
+    }
+
+    /// Returns when [`Asking::on_tick`] is wanted; none when it is over.
+    pub fn next_deadline(&self) -> Option<Monotonic> {
+        (!self.done).then(|| self.asked_at + self.question.timeout)
+    }
+
+    /// Returns the number of questions so far.
+    pub fn asked(&self) -> u32 {
+        self.asked
+    }
+
+    /// Returns the question.
+    pub fn question(&self) -> &Question {
+        &self.question
+    }
+
+    /// Returns the claimants of the address. The one that was first most often comes first.
+    pub fn claimants(&self) -> Vec<&Claimant> {
+        let mut claimants: Vec<_> = self.claimants.values().collect();
+        claimants.sort_by_key(|claimant| (std::cmp::Reverse(claimant.first), claimant.since, claimant.mac));
+        claimants
+    }
+
+    /// Returns the number of frames from further MACs, beyond those that are told apart.
+    pub fn untold(&self) -> u64 {
+        self.untold
+    }
+
+    /// Returns the other hosts that probe for it, with the number of probes.
+    pub fn probers(&self) -> &BTreeMap<MacAddr, u64> {
+        &self.probers
+    }
+
+    fn ask(&mut self, now: Monotonic) -> Vec<Command> {
+        self.asked += 1;
+        self.asked_at = now;
+        vec![Command::Ask]
+    }
+
+    /// Returns the claimant with this MAC, or none when there are too many: a flood may come from ever
+    /// new MACs.
+    fn claimant(&mut self, mac: MacAddr, source: MacAddr, now: Monotonic) -> Option<&mut Claimant> {
+        if self.claimants.len() >= MOST && !self.claimants.contains_key(&mac) {
+            self.untold += 1;
+            return None;
+        }
+        let claimant = self.claimants.entry(mac).or_insert_with(|| Claimant {
+            mac,
+            source,
+            answered: 0,
+            first: 0,
+            replies: 0,
+            announcements: 0,
+            latencies: Vec::new(),
+            since: now,
+            dropped: false,
+        });
+        claimant.source = source;
+        Some(claimant)
+    }
+
+    fn answer(&mut self, mac: MacAddr, at: Monotonic) {
+        let earliest = self.answers.get(&mac).map_or(at, |known| at.min(*known));
+        self.answers.insert(mac, earliest);
+    }
+
+    /// Ends the last question: counts the answers to it, and the first one.
+    fn close(&mut self) {
+        let answers = std::mem::take(&mut self.answers);
+        let first = answers.iter().min_by_key(|(_, at)| **at).map(|(mac, _)| *mac);
+        for (mac, at) in answers {
+            let Some(claimant) = self.claimants.get_mut(&mac) else { continue };
+            claimant.answered += 1;
+            claimant.first += u32::from(first == Some(mac));
+            claimant.latencies.push(at.saturating_since(self.asked_at));
+        }
+    }
+}

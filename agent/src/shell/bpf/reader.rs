@@ -1,0 +1,156 @@
+//! Reads the pinned state, without the program and without an agent.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+};
+
+use vipward_common::{ABI_VERSION, Fence, Offender, OffenderKey, SeenEntry, Yield, maps as names};
+use vipward_core::{
+    net::NetView,
+    pinned::{Contents, Entry, Fact, PinnedLink, Plane, State, Unread},
+};
+
+use super::{BpfError, Bulk, Maps, Pins};
+use crate::shell::{causes::unread, clock};
+
+/// The parts of the contents that take long to read, and are read on request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Extent {
+    /// The counters of VIPs are read unless there are more VIPs than this.
+    pub most_counted: usize,
+    /// Whether the offenders are read.
+    pub offenders: bool,
+}
+
+impl Extent {
+    /// Neither counters of VIPs nor offenders.
+    pub const ENTRIES: Self = Self { most_counted: 0, offenders: false };
+    /// The counters of all VIPs, and no offenders.
+    pub const COUNTERS: Self = Self { most_counted: usize::MAX, offenders: false };
+    /// Everything.
+    pub const ALL: Self = Self { most_counted: usize::MAX, offenders: true };
+}
+
+/// The pinned maps, opened for reading.
+pub struct Reader {
+    pins: Pins,
+    maps: Maps,
+    bulk: Bulk,
+}
+
+impl Reader {
+    /// Opens the pinned maps.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a map is missing or the maps have another layout.
+    pub fn open(pins: &Pins) -> Result<Self, BpfError> {
+        let maps = Maps::open(pins)?;
+        let found = maps.meta()?.abi_version;
+        if found != ABI_VERSION {
+            return Err(BpfError::Layout { found });
+        }
+        Ok(Self { pins: pins.clone(), maps, bulk: Bulk::open(pins)? })
+    }
+
+    /// Opens the pinned maps, if there are any.
+    pub fn find(pins: &Pins) -> Fact<Option<Self>> {
+        if !super::pins::exists(&pins.map(names::META)).map_err(|error| unread(&error))? {
+            return Ok(None);
+        }
+        Self::open(pins).map(Some).map_err(|error| unread(&error))
+    }
+
+    /// Returns the pins.
+    pub fn pins(&self) -> &Pins {
+        &self.pins
+    }
+
+    /// Reads the contents of the maps. With thousands of entries that takes milliseconds.
+    pub fn contents(&self, extent: Extent) -> Result<Contents, BpfError> {
+        let maps = &self.maps;
+        let now_ns = now_ns()?;
+        // Before the first yield no VIP's state needs to be read.
+        let yields = maps.yields()?.total;
+        let found = self.bulk.entries()?;
+        let vips: BTreeSet<[u8; 4]> = found.keys().map(|key| key.addr).collect();
+        let with_counts = vips.len() <= extent.most_counted;
+        let slots = found.values().map(|entry| entry.slot + 1).max().filter(|_| with_counts);
+        let counts = self.bulk.counts(slots.unwrap_or(0))?;
+        let count_of = |slot: u32| match &counts {
+            _ if !with_counts => Ok(None),
+            Some(counts) => Ok(counts.get(slot as usize).copied()),
+            None => maps.vip_count(slot),
+        };
+        let mut entries = Vec::with_capacity(found.len());
+        for (key, entry) in found {
+            let recorded = if yields == 0 { Yield::default() } else { maps.state(entry.slot)?.yielded };
+            let SeenEntry { role, mac, yielded } = entry.as_seen(recorded, now_ns);
+            entries.push(Entry { key, role, mac, yielded, count: count_of(entry.slot)? });
+        }
+        Ok(Contents {
+            now_ns,
+            abi_version: ABI_VERSION,
+            fence: maps.fence()?,
+            entries,
+            max_vips: maps.max_vips(),
+            macs: maps.links()?,
+            peers: maps.peers()?,
+            counters: maps.counters()?,
+            yields,
+            offenders: if extent.offenders { maps.offenders()? } else { BTreeMap::new() },
+        })
+    }
+
+    /// Reads the contents and the links, and joins them with the interfaces.
+    pub fn state(&self, extent: Extent, network: NetView) -> Fact<State> {
+        let links = links(&self.pins).map_err(|error| unread(&error))?;
+        let contents = self.contents(extent).map_err(|error| unread(&error));
+        let plane = Plane { missing: Vec::new(), links, contents };
+        State::new(self.pins.dir().to_owned(), plane, network)
+    }
+
+    /// Reads the fence, and the clock that it is compared with.
+    pub fn fence(&self) -> Result<(Fence, u64), BpfError> {
+        Ok((self.maps.fence()?, now_ns()?))
+    }
+
+    /// Reads the hosts that claimed VIPs.
+    pub fn offenders(&self) -> Result<BTreeMap<OffenderKey, Offender>, BpfError> {
+        self.maps.offenders()
+    }
+}
+
+/// Reads the pins as far as they can be read, or returns none when nothing is pinned.
+pub fn plane(pins: &Pins, extent: Extent) -> Fact<Option<Plane>> {
+    let mut missing = Vec::new();
+    for name in names::ALL {
+        if !super::pins::exists(&pins.map(name)).map_err(|error| unread(&error))? {
+            missing.push(*name);
+        }
+    }
+    let links = links(pins).map_err(|error| unread(&error))?;
+    if missing.len() == names::ALL.len() && links.is_empty() {
+        return Ok(None);
+    }
+    let contents = match missing.first() {
+        Some(map) => Err(Unread { reason: format!("the pin of {map} is missing"), denied: false }),
+        None => Reader::open(pins).and_then(|reader| reader.contents(extent)).map_err(|error| unread(&error)),
+    };
+    Ok(Some(Plane { missing, links, contents }))
+}
+
+fn links(pins: &Pins) -> Result<Vec<PinnedLink>, BpfError> {
+    let links = pins.links()?.into_iter().map(|link| PinnedLink {
+        ifindex: link.ifindex,
+        mode: link.mode,
+        ids: link.ids().map_err(|error| unread(&error)),
+    });
+    Ok(links.collect())
+}
+
+fn now_ns() -> Result<u64, BpfError> {
+    clock::coarse_ns()
+        .map_err(|errno| BpfError::Sys { operation: "read the clock", source: io::Error::from(errno) })
+}

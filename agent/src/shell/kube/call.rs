@@ -1,0 +1,91 @@
+//! Requests to the API server: kube builds them, and each carries what the metrics count it as.
+
+use std::{borrow::Cow, fmt::Write as _};
+
+use kube::{
+    api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, WatchParams},
+    core::{Request, request},
+};
+use serde_json::Value;
+
+/// The name under which the agents write, as a field manager and in labels.
+pub const MANAGER: &str = vipward_core::services::FIELD_MANAGER;
+
+/// A request that has no connection yet.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    /// The plural name of the type that it is about.
+    pub(super) resource: &'static str,
+    /// The API server's name for what it does.
+    pub(super) verb: &'static str,
+    pub(super) request: http::Request<Vec<u8>>,
+}
+
+/// The objects of one type, in one namespace or in all of them.
+#[derive(Clone, Debug)]
+pub(super) struct Collection {
+    resource: &'static str,
+    url: Request,
+}
+
+impl Collection {
+    /// Returns the objects of type `K` in `namespace`; without one, those of all namespaces.
+    pub(super) fn of<K: kube::Resource<DynamicType = ()>>(namespace: Option<&str>) -> Self {
+        let resource = match K::plural(&()) {
+            Cow::Borrowed(plural) => plural,
+            Cow::Owned(_) => "other",
+        };
+        Self { resource, url: Request::new(K::url_path(&(), namespace.map(escaped).as_deref())) }
+    }
+
+    pub(super) fn list(&self, params: &ListParams) -> Call {
+        self.call("list", self.url.list(params))
+    }
+
+    pub(super) fn watch(&self, params: &WatchParams, version: &str) -> Call {
+        self.call("watch", self.url.watch(params, version))
+    }
+
+    pub(super) fn get(&self, name: &str) -> Call {
+        self.call("get", self.url.get(&escaped(name), &GetParams::default()))
+    }
+
+    pub(super) fn create(&self, object: &Value) -> Call {
+        let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+        self.call("create", self.url.create(&params, object.to_string().into_bytes()))
+    }
+
+    /// Returns a merge patch (RFC 7386).
+    pub(super) fn merge(&self, name: &str, patch: &Value) -> Call {
+        let params = PatchParams::apply(MANAGER);
+        self.call("patch", self.url.patch(&escaped(name), &params, &Patch::Merge(patch)))
+    }
+
+    /// Returns a server-side apply of the status, which leaves what other managers have written.
+    pub(super) fn apply_status(&self, name: &str, object: &Value) -> Call {
+        let (params, patch) = (PatchParams::apply(MANAGER), Patch::Apply(object));
+        self.call("patch", self.url.patch_subresource("status", &escaped(name), &params, &patch))
+    }
+
+    pub(super) fn delete(&self, name: &str, params: &DeleteParams) -> Call {
+        self.call("delete", self.url.delete(&escaped(name), params))
+    }
+
+    fn call(&self, verb: &'static str, built: Result<http::Request<Vec<u8>>, request::Error>) -> Call {
+        let request = built.expect("invariant: names are not empty, and escaped they make a URI");
+        Call { resource: self.resource, verb, request }
+    }
+}
+
+/// Returns `text` as a part of a path: kube takes names as they are.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            escaped.push(char::from(byte));
+        } else {
+            write!(escaped, "%{byte:02X}").expect("invariant: a String takes everything");
+        }
+    }
+    escaped
+}

@@ -1,0 +1,96 @@
+//! What was last seen of each claim's object, for the next write to it.
+
+use std::{
+    collections::BTreeMap,
+    net::Ipv4Addr,
+    sync::{Mutex, MutexGuard},
+};
+
+use k8s_openapi::jiff::Timestamp;
+use vipward_core::{
+    cluster::{Epoch, Version},
+    unanswered::Unanswered,
+};
+
+use crate::shell::kube::{
+    text,
+    virtual_ip::{Condition, Truth},
+};
+
+/// The parts of a claim's object that its record does not have, and a write needs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in super::super) struct Known {
+    pub(in super::super) version: Version,
+    pub(in super::super) uid: Option<Box<str>>,
+    pub(super) epoch: Epoch,
+    /// All finalizers, unless the agents' is the only one.
+    pub(super) finalizers: Option<Box<[String]>>,
+    pub(super) held: Option<(Truth, Timestamp)>,
+    /// Reason why nobody answers for the VIP, as the object gives it.
+    pub(super) unanswered: Option<Box<Reason>>,
+    /// Whether the object's state, condition and words fit its claim and each other.
+    pub(super) is_consistent: bool,
+    pub(super) trouble: Option<(Truth, Timestamp)>,
+    pub(super) conflict: Option<Box<Condition>>,
+}
+
+/// Reason why nobody answers for a VIP, as an object gives it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Reason {
+    /// The condition's reason, for programs.
+    pub(super) word: String,
+    /// The condition's message, for people.
+    pub(super) message: String,
+}
+
+impl Reason {
+    pub(super) fn of(unanswered: &Unanswered) -> Self {
+        let message = text::message(&unanswered.to_string()).to_owned();
+        Self { word: unanswered.reason().to_owned(), message }
+    }
+}
+
+/// What was last seen of each claim's object, by a read or by a write.
+#[derive(Debug, Default)]
+pub(in super::super) struct KnownClaims(Mutex<BTreeMap<Ipv4Addr, Known>>);
+
+impl KnownClaims {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<Ipv4Addr, Known>> {
+        self.0.lock().expect("invariant: nobody panics with this lock")
+    }
+
+    /// Remembers an object. Its version does not say whether it is newer, since the store may have
+    /// gone back.
+    pub(in super::super) fn learn(&self, vip: Ipv4Addr, known: Known) {
+        self.all().insert(vip, known);
+    }
+
+    /// Forgets an object that is gone.
+    pub(in super::super) fn forget(&self, vip: Ipv4Addr) {
+        self.all().remove(&vip);
+    }
+
+    /// Returns the object as it was last seen.
+    pub(in super::super) fn latest(&self, vip: Ipv4Addr) -> Option<Known> {
+        self.all().get(&vip).cloned()
+    }
+
+    /// Returns the conflict that the object shows.
+    pub(in super::super) fn conflict(&self, vip: Ipv4Addr) -> Option<String> {
+        let all = self.all();
+        let conflict = all.get(&vip)?.conflict.as_deref()?;
+        (conflict.status == Truth::True).then(|| conflict.message.clone())
+    }
+
+    /// Returns why nobody answers for the VIP, as the object shows.
+    pub(in super::super) fn unanswered(&self, vip: Ipv4Addr) -> Option<String> {
+        Some(self.all().get(&vip)?.unanswered.as_ref()?.message.clone())
+    }
+
+    /// Returns whether the object is known, and shows just this.
+    pub(in super::super) fn shows_unanswered(&self, vip: Ipv4Addr, unanswered: Option<&Unanswered>) -> bool {
+        let shown = unanswered.map(Reason::of);
+        let is_shown = |known: &Known| known.is_consistent && known.unanswered.as_deref() == shown.as_ref();
+        self.all().get(&vip).is_some_and(is_shown)
+    }
+}

@@ -1,0 +1,191 @@
+//! A claim as what is sent: the object that makes it, and the patches that change it.
+//!
+//! A write is a merge patch with the `resourceVersion` that it rests on, which the API server
+//! compares and swaps as it does for a whole object. It names the agents' fields only, so that
+//! labels, annotations and finalizers of others stay. A field that is to go is `null`. The list of
+//! finalizers cannot be patched in part: [`Known`] has it, unless the agents' is the only one.
+
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+use vipward_core::{
+    cluster::{ClaimRecord, ClaimState, Session},
+    ownership::ClaimWrite,
+    unanswered::Unanswered,
+};
+
+use super::{
+    conditions::{CONFLICT, condition, held_condition, state_name, trouble_condition},
+    known::{Known, Reason},
+    reading::{self, ClaimError},
+};
+use crate::shell::kube::{
+    call::MANAGER,
+    meta::MANAGED_BY,
+    text,
+    virtual_ip::{FINALIZER, MOVE_TO, OfferedBy, Truth},
+};
+
+/// Returns the object that makes a claim.
+pub(in super::super) fn creation(write: &ClaimWrite, now: Timestamp) -> Value {
+    let mut object = contents(write, None, now);
+    without_nulls(&mut object);
+    object["apiVersion"] = "vipward.io/v1alpha1".into();
+    object["kind"] = "VirtualIP".into();
+    object["metadata"] = json!({
+        "name": write.vip.to_string(),
+        "labels": {(MANAGED_BY): MANAGER},
+        "finalizers": [FINALIZER],
+    });
+    object
+}
+
+/// Returns the patch that writes a claim over the known one.
+pub(in super::super) fn patch(write: &ClaimWrite, known: &Known, now: Timestamp) -> Value {
+    let mut patch = contents(write, Some(known), now);
+    patch["metadata"] = json!({
+        "resourceVersion": known.version.as_str(),
+        "annotations": {MOVE_TO: null},
+    });
+    if let Some(finalizers) = &known.finalizers
+        && !finalizers.iter().any(|finalizer| finalizer == FINALIZER)
+    {
+        let all = finalizers.iter().map(String::as_str).chain([FINALIZER]);
+        patch["metadata"]["finalizers"] = all.collect();
+    }
+    patch
+}
+
+/// Returns the patch that takes the agents' finalizer away.
+pub(in super::super) fn letting_go(known: &Known) -> Value {
+    let others = known.finalizers.iter().flatten().filter(|finalizer| *finalizer != FINALIZER);
+    let others: Vec<&String> = others.collect();
+    json!({"metadata": {"resourceVersion": known.version.as_str(), "finalizers": others}})
+}
+
+/// Returns whether another finalizer than the agents' keeps the object.
+pub(in super::super) fn is_kept_by_others(known: &Known) -> bool {
+    known.finalizers.iter().flatten().any(|finalizer| finalizer != FINALIZER)
+}
+
+/// Knowledge of a node about a VIP, for its claim to show.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Told {
+    /// The hosts that claim the VIP on the segment; none: the conflict is over.
+    Conflict(Option<String>),
+    /// The reason why nobody answers, while the claim names this session; none: its holder answers.
+    Answers(Session, Option<Unanswered>),
+}
+
+impl Told {
+    /// Returns whether a claim is still to show it.
+    pub fn concerns(&self, record: &ClaimRecord) -> bool {
+        match self {
+            Self::Conflict(_) => true,
+            Self::Answers(session, _) => {
+                record.state.holder().is_some_and(|holder| holder.session == *session)
+            }
+        }
+    }
+}
+
+/// Returns the patch that shows what a node knows; none if the claim names another session now.
+pub(in super::super) fn tell(
+    record: &ClaimRecord,
+    known: &Known,
+    object: &str,
+    told: &Told,
+    now: Timestamp,
+) -> Result<Option<Value>, ClaimError> {
+    let mut conditions = reading::conditions(object)?;
+    let (mut status, shown) = match told {
+        Told::Conflict(conflict) => {
+            let before = known
+                .conflict
+                .as_ref()
+                .and_then(|condition| Some((condition.status, condition.last_transition_time.parse().ok()?)));
+            let shown = match conflict {
+                Some(message) => condition(CONFLICT, Truth::True, "ClaimedByOther", message, before, now),
+                None => condition(CONFLICT, Truth::False, "Over", "", before, now),
+            };
+            (json!({"conflict": conflict.as_deref().map(text::message)}), shown)
+        }
+        Told::Answers(session, unanswered) => {
+            let ClaimState::Held(holder) = &record.state else { return Ok(None) };
+            if holder.session != *session {
+                return Ok(None);
+            }
+            let unanswered = unanswered.as_ref().map(Reason::of);
+            let status = answers(&record.state, unanswered.as_ref());
+            (status, held_condition(&record.state, &record.note, unanswered.as_ref(), known.held, now))
+        }
+    };
+    conditions.retain(|condition| condition.kind != shown.kind);
+    conditions.push(shown);
+    status["conditions"] = json!(conditions);
+    Ok(Some(json!({"metadata": {"resourceVersion": known.version.as_str()}, "status": status})))
+}
+
+/// Returns the part of the status about who answers, with `null` for what is absent.
+fn answers(state: &ClaimState, unanswered: Option<&Reason>) -> Value {
+    json!({
+        "state": state_name(state, unanswered),
+        "unanswered": unanswered.map(|unanswered| &unanswered.message),
+    })
+}
+
+/// Returns spec and status of a write, with `null` for what is absent.
+fn contents(write: &ClaimWrite, known: Option<&Known>, now: Timestamp) -> Value {
+    let ClaimWrite { vip, expected: _, epoch, state, note, can_wait: _ } = write;
+    let holder = state.holder();
+    let offered_by = match state {
+        ClaimState::Offered { from: (node, session), .. } => {
+            Some(OfferedBy { node: node.to_string(), session: session.to_string() })
+        }
+        ClaimState::Held(_) | ClaimState::Released | ClaimState::Blank => None,
+    };
+    let mut spec = json!({
+        "address": vip,
+        "epoch": epoch.0,
+        "holder": holder.map(|holder| holder.node.as_str()),
+        "session": holder.map(|holder| holder.session.to_string()),
+        "mac": holder.map(|holder| holder.mac.to_string()),
+        "interface": holder.map(|holder| &*holder.interface),
+        "released": (*state == ClaimState::Released).then_some(true),
+        "offeredBy": offered_by,
+        "services": text::join_services(&note.services),
+        "cause": note.cause,
+    });
+    let moved = known.is_none_or(|known| known.epoch != *epoch);
+    if moved {
+        spec["since"] = text::time(now).into();
+    }
+    // What the holder has reported stays until it reports something else, or the VIP moves.
+    let is_held = matches!(state, ClaimState::Held(_));
+    let unanswered = known.filter(|_| is_held && !moved).and_then(|known| known.unanswered.as_deref());
+    let held = held_condition(state, note, unanswered, known.and_then(|known| known.held), now);
+    let mut conditions = vec![held, trouble_condition(note, known, now)];
+    let mut status = answers(state, unanswered);
+    status["trouble"] = json!(note.trouble.as_deref().map(text::message));
+    if let Some(conflict) = known.and_then(|known| known.conflict.as_deref()) {
+        // What the last holder heard says nothing about the next one.
+        let let_go = *state == ClaimState::Released
+            && known.is_some_and(|known| {
+                known.unanswered.is_some() || known.held.is_some_and(|(held, _)| held == Truth::True)
+            });
+        if (moved || let_go) && conflict.status == Truth::True {
+            status["conflict"] = Value::Null;
+            conditions.push(condition(CONFLICT, Truth::False, "Moved", "", None, now));
+        } else {
+            conditions.push(conflict.clone());
+        }
+    }
+    status["conditions"] = json!(conditions);
+    json!({"spec": spec, "status": status})
+}
+
+fn without_nulls(value: &mut Value) {
+    if let Value::Object(fields) = value {
+        fields.retain(|_, field| !field.is_null());
+        fields.values_mut().for_each(without_nulls);
+    }
+}

@@ -1,0 +1,132 @@
+//! Delivery of one type of object to whoever decides: parses each, and remembers only its name.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    error::Error,
+    net::IpAddr,
+    sync::Arc,
+};
+
+use tokio::sync::mpsc;
+use tracing::warn;
+
+use super::super::{
+    objects::{self, ObjectError, Parsed, Reading},
+    problem::Problem,
+    resource::Resource,
+    seen::Seen,
+    shared::Kube,
+};
+use crate::shell::causes::chain;
+
+/// Error of a delivery that has no taker any more.
+pub(super) struct Closed;
+
+/// Delivers objects of one type.
+pub(super) struct Delivery {
+    resource: Resource,
+    reading: Reading,
+    kube: Kube,
+    seen: mpsc::Sender<Seen>,
+    /// Names of the objects that were delivered and are not gone. Each says whether the list that
+    /// is under way has the object.
+    names: BTreeMap<Box<str>, bool>,
+    /// Addresses of API servers, by the `EndpointSlice` that names them.
+    api_servers: BTreeMap<Box<str>, BTreeSet<IpAddr>>,
+    /// The last problem that was reported, until it is over.
+    trouble: Option<Arc<Problem>>,
+}
+
+impl Delivery {
+    pub(super) fn new(resource: Resource, reading: Reading, kube: Kube, seen: mpsc::Sender<Seen>) -> Self {
+        let (names, api_servers) = (BTreeMap::new(), BTreeMap::new());
+        Self { resource, reading, kube, seen, names, api_servers, trouble: None }
+    }
+
+    /// Notes that a list begins.
+    pub(super) fn begin_list(&mut self) {
+        self.names.values_mut().for_each(|is_listed| *is_listed = false);
+    }
+
+    /// Reports as gone what the list did not have, then that the list has ended.
+    pub(super) async fn end_list(&mut self) -> Result<(), Closed> {
+        let vanished = self.names.iter().filter(|(_, is_listed)| !**is_listed);
+        let vanished: Vec<_> = vanished.map(|(name, _)| name.clone()).collect();
+        for name in vanished {
+            self.gone(&name).await?;
+        }
+        self.send(Seen::Synced(self.resource)).await?;
+        self.no_trouble().await
+    }
+
+    /// Delivers an object, and returns its version.
+    pub(super) async fn object(&mut self, object: &str) -> Result<String, Closed> {
+        let parsed = match objects::parse(self.resource, object, &self.kube, self.reading) {
+            Ok(parsed) => parsed,
+            Err(error) => return self.unreadable(object, &error).await,
+        };
+        let Parsed { identity, seen, is_used, api_servers } = parsed;
+        if let Some(is_listed) = self.names.get_mut(&identity.name) {
+            *is_listed = true;
+        } else if is_used {
+            self.names.insert(identity.name.clone(), true);
+        } else {
+            return Ok(identity.version);
+        }
+        self.send(seen).await?;
+        if let Some(addresses) = api_servers {
+            self.api_servers.insert(identity.name, addresses);
+            self.send_api_servers().await?;
+        }
+        Ok(identity.version)
+    }
+
+    /// Treats an object that cannot be read as one that is not there.
+    async fn unreadable(&mut self, object: &str, error: &ObjectError) -> Result<String, Closed> {
+        let identity = objects::identity(object).unwrap_or_default();
+        let error: &(dyn Error + Sync) = error;
+        warn!(resource = %self.resource, name = &*identity.name, error = chain(error), "an object cannot be read");
+        self.gone(&identity.name).await?;
+        Ok(identity.version)
+    }
+
+    /// Reports that an object is gone, if it was delivered.
+    pub(super) async fn gone(&mut self, name: &str) -> Result<(), Closed> {
+        if self.names.remove(name).is_none() {
+            return Ok(());
+        }
+        if let Some(gone) = objects::gone(self.resource, name, &self.kube) {
+            self.send(gone).await?;
+        }
+        if self.api_servers.remove(name).is_some() {
+            self.send_api_servers().await?;
+        }
+        Ok(())
+    }
+
+    async fn send_api_servers(&self) -> Result<(), Closed> {
+        self.send(Seen::ApiEndpoints(self.api_servers.values().flatten().copied().collect())).await
+    }
+
+    /// Reports a problem, unless it is like the last one.
+    pub(super) async fn trouble(&mut self, problem: Problem) -> Result<(), Closed> {
+        if self.trouble.as_ref().is_some_and(|reported| reported.is_like(&problem)) {
+            return Ok(());
+        }
+        let problem = Arc::new(problem);
+        self.trouble = Some(Arc::clone(&problem));
+        self.send(Seen::Trouble { resource: self.resource, problem }).await
+    }
+
+    /// Reports that the last problem is over, if there was one.
+    pub(super) async fn no_trouble(&mut self) -> Result<(), Closed> {
+        match self.trouble.take() {
+            Some(_) => self.send(Seen::TroubleOver { resource: self.resource }).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn send(&self, seen: Seen) -> Result<(), Closed> {
+        self.seen.send(seen).await.map_err(|_| Closed)
+    }
+}

@@ -1,0 +1,54 @@
+//! Silence of the watch of the Leases, and the remedy for it. Pure.
+
+#[cfg(test)]
+mod tests;
+
+/// Remedy for a silent watch of the Leases.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Remedy {
+    /// This watch begins anew.
+    Begin,
+    /// All watches begin anew: connections may be dead.
+    BeginAll,
+    /// Everything is listed anew: the store may have gone back.
+    ListAll,
+}
+
+/// Count of the silences in a row.
+///
+/// The watch delivers nothing while no node renews. While this node does, it delivers its Lease.
+#[derive(Debug, Default)]
+pub(super) struct Silence {
+    /// Set if an event has come since the last silence.
+    lively: bool,
+    /// Silences in a row during which renewals succeeded.
+    times: u32,
+    /// Renewals that had succeeded at the last event, or when the watch began.
+    renewals: u64,
+}
+
+impl Silence {
+    /// Notes that the watch begins.
+    pub(super) fn begin(&mut self, renewals: u64) {
+        self.renewals = renewals;
+    }
+
+    /// Notes an event.
+    pub(super) fn heard(&mut self, renewals: u64) {
+        *self = Self { lively: true, times: 0, renewals };
+    }
+
+    /// Notes that nothing has come for too long, and returns the remedy.
+    pub(super) fn found(&mut self, renewals: u64) -> Remedy {
+        self.times = if renewals > self.renewals { self.times.saturating_add(1) } else { 0 };
+        // Lists become rarer, or a watch that stays stalled would cost one every few seconds.
+        let is_lively = std::mem::take(&mut self.lively);
+        if self.times >= 2 && self.times.is_power_of_two() {
+            Remedy::ListAll
+        } else if is_lively {
+            Remedy::BeginAll
+        } else {
+            Remedy::Begin
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Requests about claims: writing, deleting and reading them, and showing something on them.
+//!
+//! A write rests on the version of the claim that was last seen, by a read or by a write. Versions
+//! are compared for equality only: a store that was restored has lower versions that are newer. So
+//! only the API server says which version it has.
+
+use std::net::Ipv4Addr;
+
+use kube::api::{DeleteParams, Preconditions};
+use tokio::time::Instant;
+use vipward_core::{
+    cluster::{ClaimRecord, Version},
+    ownership::{ClaimWrite, Event, Expected, Outcome},
+};
+
+use super::{
+    reply::Reply,
+    worker::{Worker, outcome},
+};
+use crate::shell::kube::{
+    call::{Call, Collection},
+    claims::{self, Told},
+    error::RequestError,
+    resource::Resource,
+    text,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// Attempts to show something on a claim that changes meanwhile.
+const TELL_ATTEMPTS: usize = 3;
+
+/// A request about a claim.
+pub(super) enum ClaimJob {
+    Write(ClaimWrite),
+    Delete { vip: Ipv4Addr, expected: Version },
+    Read(Ipv4Addr),
+}
+
+impl ClaimJob {
+    /// Returns whether the job can wait: no VIP is answered later for it.
+    pub(super) fn can_wait(&self) -> bool {
+        match self {
+            Self::Write(write) => write.can_wait,
+            Self::Delete { .. } => true,
+            Self::Read(_) => false,
+        }
+    }
+}
+
+impl Worker {
+    pub(super) async fn claim(&self, job: ClaimJob) -> Event {
+        let deadline = self.deadline();
+        match job {
+            ClaimJob::Write(write) => {
+                let outcome = Failure::outcome(self.write_claim(&write, deadline).await);
+                Event::ClaimWritten { vip: write.vip, outcome }
+            }
+            ClaimJob::Delete { vip, expected } => {
+                let outcome = Failure::outcome(self.delete_claim(vip, &expected, deadline).await);
+                Event::ClaimDeleted { vip, outcome }
+            }
+            ClaimJob::Read(vip) => {
+                let read = self.read_claim(vip, deadline).await;
+                Event::ClaimRead { vip, outcome: Failure::outcome(read.map(|(record, _, _)| record)) }
+            }
+        }
+    }
+
+    async fn write_claim(&self, write: &ClaimWrite, deadline: Instant) -> Result<ClaimRecord, Failure> {
+        let (call, creating) = match &write.expected {
+            Expected::Absent => {
+                self.check_absent(write.vip, deadline).await?;
+                (self.claims().create(&claims::creation(write, text::wall_clock())), true)
+            }
+            Expected::At(version) => {
+                let known = self.known_at(write.vip, version, deadline).await?;
+                let patch = claims::patch(write, &known, text::wall_clock());
+                (self.claims().merge(&write.vip.to_string(), &patch), false)
+            }
+        };
+        let object = self.ask_about(write.vip, call, deadline).await;
+        let object = object.map_err(|error| Failure::Request { error, creating })?;
+        Ok(self.learn(&object)?.0)
+    }
+
+    /// Fails if there is a claim. Asks only if one was seen, since it may be gone; otherwise the
+    /// creation finds out.
+    async fn check_absent(&self, vip: Ipv4Addr, deadline: Instant) -> Result<(), Failure> {
+        if self.kube.claims.latest(vip).is_none() {
+            return Ok(());
+        }
+        match self.read_claim(vip, deadline).await {
+            Ok(_) => Err(Failure::Conflict),
+            Err(failure) if failure.is_status(404) => Ok(()),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Takes the agents' finalizer away, and deletes the claim.
+    async fn delete_claim(
+        &self,
+        vip: Ipv4Addr,
+        expected: &Version,
+        deadline: Instant,
+    ) -> Result<(), Failure> {
+        let known = self.known_at(vip, expected, deadline).await?;
+        let name = vip.to_string();
+        let patch = self.claims().merge(&name, &claims::letting_go(&known));
+        let object = self.ask_about(vip, patch, deadline).await.map_err(Failure::of)?;
+        let (_, known) = self.learn(&object)?;
+        let is_kept = claims::is_kept_by_others(&known);
+        let preconditions = Preconditions {
+            uid: known.uid.map(Into::into),
+            resource_version: Some(known.version.to_string()),
+        };
+        let params = DeleteParams::default().preconditions(preconditions);
+        match self.ask(self.claims().delete(&name, &params), deadline).await {
+            Ok(_) => {}
+            // It was being deleted already, and only the finalizer was in the way.
+            Err(error) if error.is_status(404) => {}
+            Err(error) => return Err(Failure::of(error)),
+        }
+        if !is_kept {
+            self.kube.claims.forget(vip);
+        }
+        Ok(())
+    }
+
+    /// Returns what a write at that version needs to know of the object. Reads the object if another
+    /// version was last seen, or none.
+    async fn known_at(
+        &self,
+        vip: Ipv4Addr,
+        version: &Version,
+        deadline: Instant,
+    ) -> Result<claims::Known, Failure> {
+        if let Some(known) = self.kube.claims.latest(vip).filter(|known| known.version == *version) {
+            return Ok(known);
+        }
+        let (_, known, _) = self.read_claim(vip, deadline).await?;
+        if known.version == *version { Ok(known) } else { Err(Failure::Conflict) }
+    }
+
+    async fn read_claim(
+        &self,
+        vip: Ipv4Addr,
+        deadline: Instant,
+    ) -> Result<(ClaimRecord, claims::Known, String), Failure> {
+        let get = self.claims().get(&vip.to_string());
+        let object = self.ask_about(vip, get, deadline).await.map_err(Failure::of)?;
+        let (record, known) = self.learn(&object)?;
+        Ok((record, known, object))
+    }
+
+    /// Sends a request about a claim, and forgets the claim if there is none.
+    async fn ask_about(&self, vip: Ipv4Addr, call: Call, deadline: Instant) -> Result<String, RequestError> {
+        let answer = self.ask(call, deadline).await;
+        if answer.as_ref().is_err_and(|error| error.is_status(404)) {
+            self.kube.claims.forget(vip);
+        }
+        answer
+    }
+
+    fn learn(&self, object: &str) -> Result<(ClaimRecord, claims::Known), Failure> {
+        let (record, known) = claims::read(object).map_err(|_| Failure::Unreadable)?;
+        self.kube.claims.learn(record.vip, known.clone());
+        Ok((record, known))
+    }
+
+    fn claims(&self) -> Collection {
+        self.kube.collection(Resource::VirtualIps)
+    }
+
+    /// Shows something on a claim.
+    pub(super) async fn tell(&self, (vip, told): (Ipv4Addr, Told)) -> Reply {
+        let deadline = self.deadline();
+        let mut shown = Err(Failure::Conflict);
+        for _ in 0..TELL_ATTEMPTS {
+            shown = self.show(vip, &told, deadline).await;
+            if !shown.as_ref().is_err_and(Failure::is_conflict) {
+                break;
+            }
+        }
+        Reply::Told { vip, told, outcome: Failure::outcome(shown) }
+    }
+
+    async fn show(&self, vip: Ipv4Addr, told: &Told, deadline: Instant) -> Result<ClaimRecord, Failure> {
+        let (record, known, object) = self.read_claim(vip, deadline).await?;
+        let patch = claims::tell(&record, &known, &object, told, text::wall_clock())
+            .map_err(|_| Failure::Unreadable)?;
+        // The claim has another holder now, which shows what it knows.
+        let Some(patch) = patch else { return Ok(record) };
+        let call = self.claims().merge(&vip.to_string(), &patch);
+        let object = self.ask_about(vip, call, deadline).await.map_err(Failure::of)?;
+        Ok(self.learn(&object)?.0)
+    }
+}
+
+/// Reason why a request about a claim has no result.
+enum Failure {
+    Conflict,
+    /// It was carried out, but the answer cannot be read.
+    Unreadable,
+    Request {
+        error: RequestError,
+        creating: bool,
+    },
+}
+
+impl Failure {
+    fn of(error: RequestError) -> Self {
+        Self::Request { error, creating: false }
+    }
+
+    fn is_conflict(&self) -> bool {
+        matches!(self, Self::Conflict) || self.is_status(409)
+    }
+
+    fn is_status(&self, wanted: u16) -> bool {
+        match self {
+            Self::Conflict | Self::Unreadable => false,
+            Self::Request { error, .. } => error.is_status(wanted),
+        }
+    }
+
+    fn outcome<T>(result: Result<T, Self>) -> Outcome<T> {
+        match result {
+            Ok(done) => Outcome::Done(done),
+            Err(Self::Conflict) => Outcome::Conflict,
+            Err(Self::Unreadable) => Outcome::Unknown,
+            Err(Self::Request { error, creating }) => outcome(&error, Resource::VirtualIps, creating),
+        }
+    }
+}

@@ -1,0 +1,25 @@
+use vipward_core::cluster::{ClaimNote, ClaimState, Epoch};
+
+use super::*;
+
+#[test]
+fn only_what_nobody_waits_for_can_wait() {
+    let vip = Ipv4Addr::new(192, 0, 2, 1);
+    let write = |can_wait| ClaimWrite {
+        vip,
+        expected: Expected::Absent,
+        epoch: Epoch(2),
+        state: ClaimState::Released,
+        note: ClaimNote::default(),
+        can_wait,
+    };
+    let rows = [
+        (ClaimJob::Write(write(false)), false, "an offer, an acceptance, a repair"),
+        (ClaimJob::Write(write(true)), true, "nobody has it"),
+        (ClaimJob::Delete { vip, expected: "7".into() }, true, "nobody wants it"),
+        (ClaimJob::Read(vip), false, "it decides whether a VIP is answered"),
+    ];
+    for (job, can_wait, description) in rows {
+        assert_eq!(job.can_wait(), can_wait, "{description}");
+    }
+}

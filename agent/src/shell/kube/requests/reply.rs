@@ -1,0 +1,33 @@
+//! Outcomes of requests, for whoever asked.
+
+use std::net::Ipv4Addr;
+
+use vipward_core::{
+    cluster::{ClaimRecord, ServiceName},
+    ownership::{Event, Outcome},
+};
+
+use crate::shell::kube::{claims::Told, ingress::IngressError};
+
+/// The outcome of a request.
+#[derive(Debug)]
+pub enum Reply {
+    /// An event for the ownership engine.
+    Ownership(Event),
+    /// The outcome of showing something on a claim.
+    Told {
+        /// The claim's VIP.
+        vip: Ipv4Addr,
+        /// What was to be shown.
+        told: Told,
+        /// The outcome.
+        outcome: Outcome<ClaimRecord>,
+    },
+    /// The outcome of writing or clearing the status of a Service.
+    Ingress {
+        /// The Service.
+        service: ServiceName,
+        /// The outcome.
+        result: Result<(), IngressError>,
+    },
+}

@@ -1,0 +1,76 @@
+//! News from the API server, for whoever decides.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+};
+
+use vipward_core::{
+    cluster::{ClaimRecord, LeaseRecord, NodeName, NodeRecord, ServiceName},
+    services::{EndpointsRecord, ServiceRecord},
+};
+
+use super::{problem::Problem, resource::Resource};
+
+/// A piece of news.
+#[derive(Clone, Debug)]
+pub enum Seen {
+    /// A node's Lease was listed, or it changed.
+    Lease(LeaseRecord),
+    /// A node's Lease is gone.
+    LeaseGone(NodeName),
+    /// A claim was listed, or it changed.
+    Claim(ClaimRecord),
+    /// A claim is gone.
+    ClaimGone(Ipv4Addr),
+    /// A Node was listed, or it changed.
+    Node {
+        /// The fields that are used.
+        record: NodeRecord,
+        /// Those of its `status.addresses` that are IP addresses.
+        addresses: Vec<IpAddr>,
+    },
+    /// A Node is gone.
+    NodeGone(NodeName),
+    /// A Namespace was listed, or it changed.
+    Namespace {
+        /// Its name.
+        name: Arc<str>,
+        /// Its labels.
+        labels: BTreeMap<String, String>,
+    },
+    /// A Namespace is gone.
+    NamespaceGone(Arc<str>),
+    /// A Service was listed, or it changed.
+    Service(Box<ServiceRecord>),
+    /// A Service is gone.
+    ServiceGone(ServiceName),
+    /// An `EndpointSlice` of a Service was listed, or it changed. Only those with IPv4 addresses
+    /// are reported.
+    Slice(EndpointsRecord),
+    /// An `EndpointSlice` is gone.
+    SliceGone {
+        /// Its namespace.
+        namespace: Arc<str>,
+        /// Its name there.
+        slice: Arc<str>,
+    },
+    /// The addresses of all API servers: the endpoints of `default/kubernetes`.
+    ApiEndpoints(BTreeSet<IpAddr>),
+    /// All objects of the type were reported, and all that had vanished. Sent after each list.
+    Synced(Resource),
+    /// Objects of the type cannot be read now; the reader goes on trying. Sent when that begins,
+    /// and when the problem becomes another one.
+    Trouble {
+        /// The type.
+        resource: Resource,
+        /// The problem.
+        problem: Arc<Problem>,
+    },
+    /// Objects of the type can be read again.
+    TroubleOver {
+        /// The type.
+        resource: Resource,
+    },
+}

@@ -1,0 +1,68 @@
+//! What the tasks of this module have in common: the API server, the agent's own names, and what
+//! was last seen of claims and Leases.
+
+use std::{net::Ipv4Addr, sync::Arc};
+
+use vipward_core::{cluster::NodeName, unanswered::Unanswered};
+
+use super::{
+    alarm::Alarm, call::Collection, claims::KnownClaims, connect::Server, leases::KnownLeases,
+    resource::Resource, text,
+};
+
+/// The way to the API server, for the agent of one node.
+#[derive(Clone)]
+pub struct Kube {
+    pub(super) server: Server,
+    pub(super) node: NodeName,
+    pub(super) namespace: Arc<str>,
+    pub(super) claims: Arc<KnownClaims>,
+    pub(super) leases: Arc<KnownLeases>,
+    pub(super) alarm: Alarm,
+}
+
+impl Kube {
+    /// Returns the way of the agent of `node`, whose Leases are in `namespace`.
+    pub fn new(server: Server, node: NodeName, namespace: &str) -> Self {
+        Self {
+            server,
+            node,
+            namespace: namespace.into(),
+            claims: Arc::default(),
+            leases: Arc::default(),
+            alarm: Alarm::new(),
+        }
+    }
+
+    /// Makes every [`Reader`](super::Reader) list everything anew, soon. Their watches end, and
+    /// each list is followed by what has vanished and by [`Seen::Synced`](super::Seen::Synced).
+    /// Each type is listed once a second at most.
+    pub fn list_anew(&self) {
+        self.alarm.list_anew();
+    }
+
+    /// Returns whether the VIP's claim, as it was last seen, shows this conflict, or none.
+    pub fn shows_conflict(&self, vip: Ipv4Addr, conflict: Option<&str>) -> bool {
+        self.claims.conflict(vip).as_deref() == conflict.map(text::message)
+    }
+
+    /// Returns whether the VIP's claim, as it was last seen, gives this reason why nobody answers
+    /// for it, or none.
+    pub fn shows_unanswered(&self, vip: Ipv4Addr, unanswered: Option<&Unanswered>) -> bool {
+        self.claims.shows_unanswered(vip, unanswered)
+    }
+
+    /// Returns why nobody answers for a VIP, as its claim shows.
+    pub fn unanswered(&self, vip: Ipv4Addr) -> Option<String> {
+        self.claims.unanswered(vip)
+    }
+
+    /// Returns the uid of the VIP's claim, as it was last seen.
+    pub fn claim_uid(&self, vip: Ipv4Addr) -> Option<Arc<str>> {
+        self.claims.latest(vip)?.uid.map(Into::into)
+    }
+
+    pub(super) fn collection(&self, resource: Resource) -> Collection {
+        resource.collection(&self.namespace)
+    }
+}

@@ -1,0 +1,106 @@
+//! Attaches the program to interfaces.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::Ipv4Addr,
+};
+
+use tracing::{info, warn};
+use vipward_common::Role;
+use vipward_core::{config::XdpMode, net::Interface, pinned::Mode, placement::Desired};
+
+use super::{Driver, RunError, source::Source};
+use crate::shell::{bind, bpf::BpfError, causes::chain};
+
+impl<S: Source> Driver<S> {
+    /// Attaches the wanted interfaces, and detaches all others. `unattached` gets those that fail.
+    pub(super) fn attach(&mut self, wanted: &[u32]) -> Result<(), RunError> {
+        let attached: Vec<(u32, Mode)> = self.plane.attached().collect();
+        for (ifindex, mode) in attached {
+            let interface = self.view.interfaces.get(&ifindex);
+            let keep = interface.is_some_and(|interface| {
+                wanted.contains(&ifindex)
+                    && modes(self.config.xdp, interface).contains(&mode)
+                    && interface.xdp_programs.contains(&self.program_id)
+            });
+            if !keep {
+                self.plane.detach(ifindex)?;
+                info!(interface = %self.name(ifindex), %mode, "detached");
+            }
+        }
+        let mut unattached = BTreeMap::new();
+        for ifindex in wanted {
+            let Some(interface) = self.view.interfaces.get(ifindex) else { continue };
+            if self.plane.attached().all(|(attached, _)| attached != *ifindex) {
+                let interface = interface.clone();
+                if let Err(error) = self.attach_one(&interface) {
+                    unattached.insert(*ifindex, chain(&error));
+                }
+            }
+        }
+        self.unattached = unattached;
+        Ok(())
+    }
+
+    /// Attaches in the first mode that the interface takes.
+    fn attach_one(&mut self, interface: &Interface) -> Result<(), BpfError> {
+        let mut refused = None;
+        for mode in modes(self.config.xdp, interface) {
+            let other = interface.xdp_programs.first().copied();
+            match self.plane.attach(interface.index, &interface.name, *mode, other) {
+                Ok(()) => {
+                    if let Some(error) = refused {
+                        warn!(interface = %interface.name, reason = chain(&error), "attached in generic mode, which is slower");
+                    } else {
+                        info!(interface = %interface.name, %mode, mac = %interface.mac, "attached");
+                    }
+                    // The next observation will have it.
+                    if let Some(interface) = self.view.interfaces.get_mut(&interface.index) {
+                        interface.xdp_programs.push(self.program_id);
+                    }
+                    return Ok(());
+                }
+                Err(error @ BpfError::Attach { .. }) if *mode == Mode::Native => refused = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        refused.map_or(Ok(()), Err)
+    }
+
+    /// Removes what is desired on interfaces without the program: an announced VIP must be
+    /// answered.
+    pub(super) fn leave_out_unattached(&self, desired: &mut Desired) {
+        let attached: BTreeSet<u32> = self.plane.attached().map(|(ifindex, _)| ifindex).collect();
+        desired.entries.retain(|key, _| attached.contains(&key.ifindex));
+        desired.links.retain(|ifindex, _| attached.contains(ifindex));
+        desired.peers.retain(|(ifindex, _)| attached.contains(ifindex));
+        let held: BTreeSet<Ipv4Addr> = desired
+            .entries
+            .iter()
+            .filter(|(_, entry)| entry.role == Role::Held)
+            .map(|(key, _)| key.addr.into())
+            .collect();
+        desired.binds.retain(|(_, vip)| held.contains(vip));
+    }
+
+    /// Returns a warning for each interface on which the kernel may send ARP requests with a bound
+    /// VIP as sender. The program cannot see those.
+    pub(super) fn kernel_may_ask(&self, desired: &Desired) -> Vec<String> {
+        if desired.binds.is_empty() {
+            return Vec::new();
+        }
+        let warning = |(ifindex, _)| bind::check_arp_announce(&self.name(ifindex));
+        self.plane.attached().filter_map(warning).map(|warning| warning.to_string()).collect()
+    }
+}
+
+/// Returns the modes to try, in order. A veth delivers a native answer only if its peer runs an XDP
+/// program too, which no container network arranges.
+pub(super) fn modes(configured: XdpMode, interface: &Interface) -> &'static [Mode] {
+    match configured {
+        XdpMode::Native => &[Mode::Native],
+        XdpMode::Generic => &[Mode::Generic],
+        XdpMode::Auto if interface.kind == "veth" => &[Mode::Generic],
+        XdpMode::Auto => &[Mode::Native, Mode::Generic],
+    }
+}

@@ -1,0 +1,46 @@
+//! Probing in a cluster: the engine asks for it, and gets the results.
+
+use std::net::Ipv4Addr;
+
+use vipward_common::VipKey;
+use vipward_core::{ownership, probing};
+
+use super::{Cluster, Driver, RunError, now};
+
+impl Driver<Cluster> {
+    /// Returns the key that a VIP is probed with: the VIP on this node's interface for it.
+    pub(super) fn key_of(&self, vip: Ipv4Addr) -> Option<VipKey> {
+        let home = self.source.assigned.get(&vip)?.home.as_ref()?.literal()?;
+        let interface = self.view.by_name(home)?;
+        Some(VipKey::untagged(interface.index, vip.octets()))
+    }
+
+    /// Starts probing a VIP's address.
+    pub(super) fn begin_probing(&mut self, vip: Ipv4Addr) -> Result<(), RunError> {
+        let Some(key) = self.key_of(vip) else { return Ok(()) };
+        self.tell_prober(probing::Event::Wanted(key))
+    }
+
+    /// Stops probing a VIP's address.
+    pub(super) fn stop_probing(&mut self, vip: Ipv4Addr) -> Result<(), RunError> {
+        let keys = self.plane.attached().map(|(ifindex, _)| VipKey::untagged(ifindex, vip.octets()));
+        let asked: Vec<VipKey> = keys.filter(|key| self.prober.asks_about(key)).collect();
+        for key in asked {
+            self.stop_asking(key)?;
+        }
+        Ok(())
+    }
+
+    /// Passes the results of probes to the engine.
+    pub(super) async fn tell_probed(&mut self) -> Result<(), RunError> {
+        while !self.source.probed.is_empty() {
+            let now = now()?;
+            let mut commands = Vec::new();
+            for (vip, probed) in std::mem::take(&mut self.source.probed) {
+                commands.extend(self.source.engine.on_event(ownership::Event::Probed { vip, probed }, now));
+            }
+            self.execute(commands).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,136 @@
+//! Conflicts: the program's events become claims, the defence and the reports follow from them.
+
+use tracing::warn;
+use vipward_common::{Event, EventKind, MacAddr, VipKey};
+use vipward_core::{
+    announce,
+    conflict::{self, Counted, Line, Offender, Sight, What},
+    net::Interface,
+    probing,
+    time::Monotonic,
+};
+
+use super::{Driver, RunError, now, report, source::Source};
+use crate::shell::causes::chain;
+
+impl<S: Source> Driver<S> {
+    /// Passes the program's events to the prober and the conflicts.
+    pub(super) fn hear(&mut self, events: &[Event]) -> Result<(), RunError> {
+        let now = now()?;
+        for event in events {
+            if !self.is_own(event) {
+                self.hear_one(event, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether this host sent the frame. A switch may send a frame back, also to another of
+    /// this host's interfaces.
+    fn is_own(&self, event: &Event) -> bool {
+        // An interface without a MAC, such as `lo`, has the zero one here, which no host has.
+        let is_own = |interface: &Interface| interface.mac.0 == event.sha && !interface.mac.is_zero();
+        self.view.interfaces.values().any(is_own)
+    }
+
+    fn hear_one(&mut self, event: &Event, now: Monotonic) -> Result<(), RunError> {
+        let key = VipKey { ifindex: event.ifindex, vlan: event.vlan, _pad: 0, addr: event.vip };
+        let what = match event.kind {
+            EventKind::Conflict if self.mac_of(event.ifindex) == Some(MacAddr(event.holder)) => What::Held,
+            EventKind::Conflict => What::Guarded,
+            EventKind::Contested => What::Contested,
+            EventKind::Moved => What::Moved,
+            EventKind::Yielded => What::Yielded,
+            EventKind::Sighted if self.prober.asks_about(&key) => What::InUse,
+            EventKind::Sighted => What::Sighted,
+            // RFC 5227, 2.1.1: a host that probes too is a rival while this node probes, and at no
+            // other time.
+            EventKind::Probed if self.prober.is_probing(&key) => What::InUse,
+            EventKind::Probed => return Ok(()),
+        };
+        let mac = MacAddr(event.sha);
+        let by_peer = what.is_with_peer();
+        let is_answer = what == What::InUse || (what == What::Moved && self.prober.asks_about(&key));
+        let heard = is_answer.then_some(probing::Event::Heard { key, mac, by_peer });
+        let probed = heard.map(|heard| self.prober.on_event(heard, now)).unwrap_or_default();
+        let right = self.source.right(event.vip.into(), mac, now);
+        let sight = Sight {
+            key,
+            what,
+            mac,
+            source: MacAddr(event.source),
+            oper: event.oper,
+            holder: MacAddr(event.holder),
+            times: event.swallowed.saturating_add(1),
+            at: Monotonic::from_nanos(event.at_ns),
+            right,
+        };
+        self.tell_conflicts(conflict::Event::Sighted(sight))?;
+        self.carry_out_probing(probed)
+    }
+
+    fn mac_of(&self, ifindex: u32) -> Option<MacAddr> {
+        self.view.interfaces.get(&ifindex).map(|interface| interface.mac)
+    }
+
+    /// Passes an event to the conflicts, and carries out what follows.
+    pub(super) fn tell_conflicts(&mut self, event: conflict::Event) -> Result<(), RunError> {
+        let commands = self.conflicts.on_event(event, now()?);
+        self.carry_out_conflicts(commands)
+    }
+
+    /// Carries out what is due about conflicts.
+    pub(super) fn tick_conflicts(&mut self, now: Monotonic) -> Result<(), RunError> {
+        let right = |sight: &Sight| self.source.right(sight.key.addr.into(), sight.mac, now);
+        let commands = self.conflicts.on_tick(right, now);
+        self.carry_out_conflicts(commands)
+    }
+
+    fn carry_out_conflicts(&mut self, commands: Vec<conflict::Command>) -> Result<(), RunError> {
+        for command in commands {
+            match command {
+                conflict::Command::Defend(key) => self.tell_announcer(announce::Event::Challenged { key })?,
+                conflict::Command::Count => match self.counted() {
+                    Ok(counted) => self.tell_conflicts(conflict::Event::Counted(counted))?,
+                    Err(error) => warn!(error = chain(&error), "failed to read the counts of claims"),
+                },
+                conflict::Command::Report(line) => self.report_conflict(&line)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn report_conflict(&mut self, line: &Line) -> Result<(), RunError> {
+        report::conflict(line, &self.view);
+        if line.is_shown() {
+            self.metrics.conflicts.on_line(line, self.conflicts.shown());
+            self.source.note_conflict(line, now()?);
+        }
+        Ok(())
+    }
+
+    /// Returns the program's counts of strangers.
+    fn counted(&self) -> Result<Vec<Counted>, RunError> {
+        let offenders = self.plane.maps().offenders()?;
+        let is_stranger = |kind| match kind {
+            EventKind::Conflict | EventKind::Sighted => true,
+            // A host that only probes does not use the address.
+            EventKind::Probed | EventKind::Contested | EventKind::Moved | EventKind::Yielded => false,
+        };
+        let is_peer = |mac: [u8; 6]| self.config.peers.contains(&MacAddr(mac));
+        let strangers =
+            offenders.into_iter().filter(|(key, offender)| is_stranger(offender.kind) && !is_peer(key.mac));
+        let counted = strangers.map(|(key, offender)| Counted {
+            key: VipKey { ifindex: key.ifindex, vlan: key.vlan, _pad: 0, addr: key.addr },
+            offender: Offender {
+                mac: MacAddr(key.mac),
+                source: MacAddr(offender.source),
+                oper: offender.oper,
+                first: Monotonic::from_nanos(offender.first_ns),
+                last: Monotonic::from_nanos(offender.last_ns),
+                claims: offender.claims,
+            },
+        });
+        Ok(counted.collect())
+    }
+}

@@ -1,0 +1,167 @@
+//! Probing: sends the prober's probes, and holds VIPs back, foreign and silent, until their
+//! addresses are known to be free.
+
+use std::{collections::BTreeSet, net::Ipv4Addr};
+
+use tracing::{debug, warn};
+use vipward_common::{MacAddr, Role, VipKey};
+use vipward_core::{
+    conflict::{self, What},
+    placement::{Desired, DesiredEntry},
+    plan::{self, Observed},
+    probing::{self, Probed},
+    time::Monotonic,
+};
+
+use super::{Driver, RunError, millis, now, source::Source};
+use crate::shell::causes::chain;
+
+impl<S: Source> Driver<S> {
+    /// Passes an event to the prober, and carries out what follows.
+    pub(super) fn tell_prober(&mut self, event: probing::Event) -> Result<(), RunError> {
+        let commands = self.prober.on_event(event, now()?);
+        self.carry_out_probing(commands)
+    }
+
+    pub(super) fn carry_out_probing(&mut self, commands: Vec<probing::Command>) -> Result<(), RunError> {
+        for command in commands {
+            match command {
+                probing::Command::Send(key) => {
+                    if !self.probe(&key) {
+                        self.prober.on_event(probing::Event::NotSent(key), now()?);
+                    }
+                }
+                // The program reports no answer about a VIP whose entry is missing.
+                probing::Command::Free(key) if self.stale.left(key.addr.into()).is_some() => {
+                    self.prober.on_event(probing::Event::Wanted(key), now()?);
+                }
+                probing::Command::Free(key) => {
+                    self.tell_conflicts(conflict::Event::Free(key))?;
+                    self.source.note_probed(key.addr.into(), Probed::Free, now()?);
+                }
+                probing::Command::InUse { key, mac, by_peer, conflicts, again } => {
+                    let (vip, now) = (Ipv4Addr::from(key.addr), now()?);
+                    let again_ms = millis(again.saturating_since(now));
+                    debug!(%vip, %mac, conflicts, again_ms, "the address is in use");
+                    self.source.note_probed(vip, Probed::InUse { mac, by_peer }, now);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the probes that are due: for held-back addresses, and for held VIPs.
+    pub(super) fn tick_probing(&mut self, now: Monotonic) -> Result<(), RunError> {
+        self.tell_prober(probing::Event::Tick)?;
+        if self.started {
+            let announcer = &self.announcer;
+            let after = |key| announcer.after(key).map(|(key, _)| key);
+            for key in self.prober.next_of_held(announcer.count(), after, now) {
+                // A node that lost a VIP does not ask in its name.
+                if self.may_announce(&key) {
+                    self.probe(&key);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns when [`Driver::tick_probing`] is wanted.
+    pub(super) fn probing_deadline(&self) -> Option<Monotonic> {
+        let round = self.prober.next_round().filter(|_| self.started);
+        self.prober.next_deadline().into_iter().chain(round).min()
+    }
+
+    /// Returns whether the probe was sent.
+    fn probe(&self, key: &VipKey) -> bool {
+        let Some(interface) = self.view.interfaces.get(&key.ifindex) else { return false };
+        let vip = Ipv4Addr::from(key.addr);
+        match self.packets.probe(key.ifindex, interface.mac, vip) {
+            Ok(()) => {
+                debug!(%vip, interface = %interface.name, "probed");
+                true
+            }
+            Err(error) => {
+                warn!(%vip, interface = %interface.name, error = chain(&error), "not probed");
+                false
+            }
+        }
+    }
+
+    /// Holds back each VIP that would be held for the first time, until its address is known to be
+    /// free.
+    pub(super) fn hold_back_unprobed(
+        &mut self,
+        desired: &mut Desired,
+        observed: &Observed,
+    ) -> Result<(), RunError> {
+        // A yielded VIP has been held here before, so it is taken back without a probe.
+        let yielded = plan::yielded(observed);
+        let was_held = |key: &VipKey| {
+            observed.entries.get(key).is_some_and(|entry| entry.role != Role::Foreign)
+                || yielded.contains_key(&Ipv4Addr::from(key.addr))
+        };
+        let asks = self.config.probe.count > 0;
+        let must_be_asked = |(key, entry): &(&VipKey, &DesiredEntry)| {
+            asks && entry.role == Role::Held && !was_held(key) && self.source.must_be_free(key.addr.into())
+        };
+        let held_back: BTreeSet<VipKey> =
+            desired.entries.iter().filter(must_be_asked).map(|(key, _)| *key).collect();
+        silence(desired, &held_back);
+        let before = std::mem::replace(&mut self.held_back, held_back);
+        for key in before.difference(&self.held_back).copied().collect::<Vec<_>>() {
+            self.stop_asking(key)?;
+        }
+        Ok(())
+    }
+
+    /// Starts probing the held-back addresses. Their entries are written, so the program reports
+    /// what it hears.
+    pub(super) fn probe_held_back(&mut self) -> Result<(), RunError> {
+        let new = self.held_back.iter().filter(|key| !self.prober.asks_about(key)).copied();
+        for key in new.collect::<Vec<_>>() {
+            let interface = self.view.interfaces.get(&key.ifindex);
+            // Without a carrier a probe reaches no host.
+            if interface.is_some_and(|interface| interface.up && interface.carrier) {
+                self.tell_prober(probing::Event::Wanted(key))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops probing an address. A conflict with the host that uses it is no matter of this node
+    /// any more.
+    pub(super) fn stop_asking(&mut self, key: VipKey) -> Result<(), RunError> {
+        self.tell_prober(probing::Event::Forget(key))?;
+        if self.conflicts.about(&key).is_some_and(|conflict| conflict.what == What::InUse) {
+            self.tell_conflicts(conflict::Event::Forgotten(key))?;
+        }
+        Ok(())
+    }
+
+    /// Takes the VIPs whose addresses were found free. It looks at no others, since tens of
+    /// thousands may wait.
+    pub(super) async fn take_free(&mut self, vips: &BTreeSet<Ipv4Addr>) {
+        self.held_back.retain(|key| !vips.contains(&key.addr.into()));
+        // Only a full reconciliation binds addresses.
+        if self.source.wanted_of(&self.config, vips).iter().any(|vip| vip.bind.is_some()) {
+            self.reconcile(false).await;
+        } else {
+            self.reconcile_some(vips).await;
+        }
+    }
+}
+
+/// Makes entries foreign to all MACs, and binds none of their addresses.
+pub(super) fn silence(desired: &mut Desired, held_back: &BTreeSet<VipKey>) {
+    if held_back.is_empty() {
+        return;
+    }
+    for key in held_back {
+        if let Some(entry) = desired.entries.get_mut(key) {
+            *entry = DesiredEntry::new(Role::Foreign, MacAddr::ZERO);
+        }
+    }
+    let silent: BTreeSet<Ipv4Addr> = held_back.iter().map(|key| key.addr.into()).collect();
+    desired.binds.retain(|(_, vip)| !silent.contains(vip));
+}

@@ -1,0 +1,209 @@
+//! Finds the VIPs that this node is said to hold and does not answer, for the pages and the log.
+//!
+//! A VIP is examined after a change of its entry or claim. All are examined after a change of an
+//! interface or the fence.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::Ipv4Addr,
+    time::Duration,
+};
+
+use tracing::{info, warn};
+use vipward_common::{FenceState, MacAddr, VipKey, Yield};
+use vipward_core::{
+    answering::{Part, Silence},
+    net::LinkTrouble,
+    ownership::Said,
+    time::Monotonic,
+    unanswered::{Silences, Unanswered},
+};
+
+use super::{Driver, RunError, now, report::MOST_LINES, source::Source, system};
+use crate::shell::clock;
+
+/// Least time between two examinations.
+const PACE: Duration = Duration::from_millis(500);
+
+/// The VIPs to examine, and the results.
+pub(super) struct Silent {
+    pub(super) silences: Silences,
+    some: BTreeSet<Ipv4Addr>,
+    all: bool,
+    /// The earliest time of the next examination.
+    next: Monotonic,
+    /// State of the interfaces and the fence at the last examination.
+    seen: Option<Surroundings>,
+}
+
+/// State that the answers for all VIPs depend on.
+#[derive(PartialEq, Eq)]
+struct Surroundings {
+    fence: FenceState,
+    /// Whether the program has ever yielded a VIP.
+    any_yielded: bool,
+    /// MAC of each attached interface, and the reason why it does not answer with that.
+    links: BTreeMap<u32, (MacAddr, Option<LinkTrouble>)>,
+}
+
+impl Silent {
+    pub(super) fn start(grace: Duration, now: Monotonic) -> Self {
+        let silences = Silences::start(grace);
+        Self { silences, some: BTreeSet::new(), all: true, next: now, seen: None }
+    }
+
+    /// Has some VIPs examined.
+    pub(super) fn look_at(&mut self, vips: impl IntoIterator<Item = Ipv4Addr>) {
+        self.some.extend(vips);
+    }
+
+    /// Has all VIPs examined.
+    pub(super) fn look_at_all(&mut self) {
+        self.all = true;
+    }
+
+    /// Returns when a VIP is to be examined or reported, not before the next examination.
+    pub(super) fn next_deadline(&self) -> Option<Monotonic> {
+        let look = (self.all || !self.some.is_empty()).then_some(self.next);
+        let due = self.silences.next_deadline();
+        look.into_iter().chain(due).min().map(|deadline| deadline.max(self.next))
+    }
+}
+
+impl<S: Source> Driver<S> {
+    /// Examines VIPs. Returns those whose answers may have changed, or whose silence is to be
+    /// reported.
+    pub(super) fn look_at_answers(&mut self) -> Result<BTreeSet<Ipv4Addr>, RunError> {
+        let now = now()?;
+        if !self.started || now < self.silent.next {
+            return Ok(BTreeSet::new());
+        }
+        self.silent.next = now + PACE;
+        let now_ns = clock::coarse_ns().map_err(std::io::Error::from).map_err(system("read the clock"))?;
+        let surroundings = self.surroundings(now_ns)?;
+        let all = std::mem::take(&mut self.silent.all)
+            || self.silent.seen.as_ref().is_none_or(|seen| *seen != surroundings);
+        let mut looked_at = std::mem::take(&mut self.silent.some);
+        looked_at.extend(self.source.left_behind(now));
+        let mut said = self.source.said(&self.config, (!all).then_some(&looked_at), now);
+        // A VIP that waits until its address is known to be free is not held yet.
+        let held_back: BTreeSet<[u8; 4]> = self.held_back.iter().map(|key| key.addr).collect();
+        said.retain(|vip, _| !held_back.contains(&vip.octets()));
+        if all {
+            looked_at.extend(said.keys().copied());
+            looked_at.extend(self.silent.silences.all());
+        }
+        let mut over = Vec::new();
+        for vip in &looked_at {
+            let why = match said.get(vip) {
+                None => None,
+                Some(Said::Ended(node)) => Some(Unanswered::SessionEnded(node.clone())),
+                Some(Said::Here { taken }) => {
+                    self.silence_here(*vip, *taken, &surroundings, now_ns)?.map(Unanswered::Silent)
+                }
+            };
+            if self.silent.silences.note(*vip, why, now) {
+                over.push(*vip);
+            }
+        }
+        self.silent.seen = Some(surroundings);
+        let begun = self.silent.silences.on_tick(now);
+        self.log_silences(&begun, &over);
+        looked_at.extend(begun);
+        Ok(looked_at)
+    }
+
+    fn surroundings(&self, now_ns: u64) -> Result<Surroundings, RunError> {
+        let link = |(ifindex, _)| {
+            let interface = self.view.interfaces.get(&ifindex);
+            let mac = interface.map_or(MacAddr::ZERO, |interface| interface.mac);
+            let attached = interface.is_some_and(|it| it.xdp_programs.contains(&self.program_id));
+            (ifindex, (mac, LinkTrouble::of(interface, attached, mac)))
+        };
+        let links = self.plane.attached().map(link).collect();
+        let maps = self.plane.maps();
+        let any_yielded = maps.yields()?.total > 0;
+        Ok(Surroundings { fence: maps.fence()?.state(now_ns), any_yielded, links })
+    }
+
+    /// Returns why this node does not answer for a VIP that it is said to hold; none if it does.
+    fn silence_here(
+        &self,
+        vip: Ipv4Addr,
+        taken: bool,
+        surroundings: &Surroundings,
+        now_ns: u64,
+    ) -> Result<Option<String>, RunError> {
+        let maps = self.plane.maps();
+        let (mut silent, mut given_to) = (None, None);
+        for (ifindex, (own, trouble)) in &surroundings.links {
+            let Some(entry) = maps.entry(&VipKey::untagged(*ifindex, vip.octets()))? else { continue };
+            let recorded =
+                if surroundings.any_yielded { maps.state(entry.slot)?.yielded } else { Yield::default() };
+            let seen = entry.as_seen(recorded, now_ns);
+            let trouble = trouble.or((seen.mac != *own).then_some(LinkTrouble::OtherMac));
+            match Part::of(seen.role, surroundings.fence, trouble) {
+                Part::Held | Part::Handover => return Ok(None),
+                Part::Silent(why @ Silence::Fence) => silent = Some(why.name().to_owned()),
+                Part::Silent(why @ Silence::Link(_)) => {
+                    silent = Some(format!("{}: {}", self.name(*ifindex), why.name()));
+                }
+                Part::Foreign if seen.yielded => given_to = Some(seen.mac),
+                Part::Foreign => {}
+            }
+        }
+        Ok(Some(silent.unwrap_or_else(|| self.no_entry(vip, taken, given_to, surroundings))))
+    }
+
+    /// Returns why no entry answers for a VIP that this node is said to hold.
+    fn no_entry(
+        &self,
+        vip: Ipv4Addr,
+        taken: bool,
+        given_to: Option<MacAddr>,
+        surroundings: &Surroundings,
+    ) -> String {
+        if let Some(mac) = given_to.or_else(|| self.yielded.get(&vip).copied()) {
+            return format!("the program gave way to {mac} while the fence had lapsed");
+        }
+        if let Some(failure) = self.stale.failure(vip) {
+            return match &failure.interface {
+                Some(interface) => {
+                    format!("its entry on {interface} cannot be changed: {}", failure.error)
+                }
+                None => failure.error.clone(),
+            };
+        }
+        if surroundings.fence == FenceState::Over {
+            return Silence::Fence.name().to_owned();
+        }
+        let mut segments = self.view.routes.iter().filter(|route| route.prefix.contains(&vip));
+        if !segments.any(|route| surroundings.links.contains_key(&route.interface)) {
+            let unattached = self.unattached.values().next().cloned();
+            return unattached
+                .unwrap_or_else(|| "no interface that the program runs on is in its subnet".to_owned());
+        }
+        if taken {
+            return "the program has no entry that answers for it".to_owned();
+        }
+        "its claim names this node, whose agent has not taken it: its log says why".to_owned()
+    }
+
+    fn log_silences(&self, begun: &[Ipv4Addr], over: &[Ipv4Addr]) {
+        if begun.len() > MOST_LINES {
+            warn!(vips = begun.len(), "VIPs that this node has are not answered");
+        } else {
+            for vip in begun {
+                let why = self.silent.silences.told(*vip).map(ToString::to_string);
+                warn!(%vip, why, "this node has the VIP and does not answer");
+            }
+        }
+        if over.len() > MOST_LINES {
+            info!(vips = over.len(), "VIPs are answered again, or held elsewhere");
+        } else {
+            for vip in over {
+                info!(%vip, "the VIP is answered again, or held elsewhere");
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What thousands of Services cost three agents and their API server, and how long things take then.
+//!
+//! The API server is in this process and shares the machine with the agents: what it needs is part of every time. The
+//! measurements are the chapters of one cluster's life, each on what the one before has left.
+
+mod calm;
+mod changes;
+mod death;
+mod health;
+mod objects;
+mod pins;
+mod scene;
+mod starts;
+mod survey;
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use self::scene::Scene;
+use super::machine::Machine;
+use super::report::Report;
+use super::{Options, write_files};
+use vipward_tests::interrupt;
+
+/// How many of what.
+#[derive(Clone, Copy, Debug)]
+struct Effort {
+    services: u32,
+    /// Services that are changed, one after the other.
+    changes: u32,
+    /// How long it is watched that nothing happens.
+    calm: Duration,
+}
+
+impl Effort {
+    const WHOLE: Self = Self { services: 10_000, changes: 200, calm: Duration::from_secs(30) };
+    const QUICK: Self = Self { services: 500, changes: 100, calm: Duration::from_secs(10) };
+}
+
+/// Measures everything, prints the table to stdout, and writes the file. Returns how many bars were missed.
+pub(crate) fn run(options: &Options, services: Option<u32>) -> Result<usize> {
+    vipward_tests::require_root()?;
+    let started = Instant::now();
+    let mut effort = if options.quick { Effort::QUICK } else { Effort::WHOLE };
+    effort.services = services.unwrap_or(effort.services);
+    let machine = Machine::read()?;
+    println!("{machine}\n");
+    let mut report = Report::new(machine, options.quick);
+
+    let progress = |what: &str| eprintln!("[{:>3} s] {what}", started.elapsed().as_secs());
+    progress("the cluster and its objects");
+    let mut scene = Scene::new(effort)?;
+    for (what, measure) in MEASUREMENTS {
+        interrupt::check()?;
+        progress(what);
+        let measured = measure(&mut scene, &mut report).with_context(|| format!("failed to measure {what}"));
+        if let Err(error) = measured {
+            eprintln!("{}", scene.logs());
+            return Err(error);
+        }
+    }
+    drop(scene);
+    report.seconds = started.elapsed().as_secs();
+    println!("{report}");
+
+    let json = serde_json::to_string_pretty(&report)? + "\n";
+    write_files(options, &[("kubernetes.json", json)])?;
+    Ok(report.missed())
+}
+
+type Measure = fn(&mut Scene, &mut Report) -> Result<()>;
+
+const MEASUREMENTS: [(&str, Measure); 6] = [
+    ("cold start: Services exist, and nothing of ours", starts::cold),
+    ("calm: nothing happens", calm::measure),
+    ("changes: one Service after the other gets another VIP", changes::measure),
+    ("warm start: claims and pins exist", starts::with_pins),
+    ("warm start: claims exist, and the pins are lost", starts::without_pins),
+    ("death of a node that holds a third", death::measure),
+];

@@ -1,0 +1,125 @@
+//! What the pinned maps of the nodes say: who holds which VIP.
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use aya::maps::{Array, HashMap, Map, MapData, MapError};
+use nix::time::{ClockId, clock_gettime};
+use vipward_common::{Fence, Role, VipEntry, VipKey, maps};
+
+use vipward_tests::cluster::{Cluster, NodeId, SEGMENT};
+
+/// One look meets at most so many VIPs that nobody holds: whoever waits for ten thousand must not use up the machine
+/// that they are waiting for.
+const MOST_MISSES: usize = 256;
+
+/// The maps of one node.
+struct Pins {
+    node: NodeId,
+    ifindex: u32,
+    vips: HashMap<MapData, [u8; size_of::<VipKey>()], [u8; size_of::<VipEntry>()]>,
+    fence: Array<MapData, [u8; size_of::<Fence>()]>,
+}
+
+impl Pins {
+    fn open(cluster: &Cluster, node: NodeId) -> Result<Option<Self>> {
+        let member = cluster.member(node)?;
+        let agent = member.agent().with_context(|| format!("no agent was started on {node}"))?;
+        let dir = &agent.options.pin_dir;
+        let (vips, fence) = (dir.join(maps::VIPS_V4), dir.join(maps::FENCE));
+        // The agent is still making them.
+        if !vips.exists() || !fence.exists() {
+            return Ok(None);
+        }
+        let pinned = |path: &Path| MapData::from_pin(path);
+        Ok(Some(Self {
+            node,
+            ifindex: member.host.link(SEGMENT)?.index,
+            vips: Map::HashMap(pinned(&vips)?).try_into()?,
+            fence: Map::Array(pinned(&fence)?).try_into()?,
+        }))
+    }
+
+    fn holds(&self, vip: Ipv4Addr) -> Result<bool> {
+        let key = VipKey::untagged(self.ifindex, vip.octets());
+        match self.vips.get(&bytemuck::cast(key), 0) {
+            Ok(bytes) => {
+                let entry: VipEntry = bytemuck::checked::try_pod_read_unaligned(&bytes)
+                    .map_err(|error| anyhow::anyhow!("the entry of {vip} is none: {error}"))?;
+                Ok(entry.role == Role::Held)
+            }
+            Err(MapError::KeyNotFound) => Ok(false),
+            Err(error) => Err(error).with_context(|| format!("failed to read the entry of {vip}")),
+        }
+    }
+
+    fn may_answer(&self) -> Result<bool> {
+        let fence = self.fence.get(&0, 0).context("failed to read the fence")?;
+        let fence: Fence = bytemuck::checked::try_pod_read_unaligned(&fence)
+            .map_err(|error| anyhow::anyhow!("the fence is none: {error}"))?;
+        let now = std::time::Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC)?);
+        Ok(u128::from(fence.deadline_ns) > now.as_nanos())
+    }
+}
+
+/// Waiting for VIPs to be held, by any of some nodes.
+pub(super) struct Outstanding {
+    nodes: Vec<NodeId>,
+    pins: Vec<Pins>,
+    vips: Vec<Ipv4Addr>,
+    held: Vec<(Ipv4Addr, NodeId)>,
+}
+
+impl Outstanding {
+    /// None of these is known to be held.
+    pub(super) fn new(nodes: Vec<NodeId>, vips: Vec<Ipv4Addr>) -> Self {
+        Self { nodes, pins: Vec::new(), vips, held: Vec::new() }
+    }
+
+    /// Looks, and returns which node holds which VIP once each is held by a node whose fence is valid.
+    pub(super) fn look(&mut self, cluster: &Cluster) -> Result<Option<&[(Ipv4Addr, NodeId)]>> {
+        if self.pins.len() < self.nodes.len() {
+            self.pins.clear();
+            for node in &self.nodes {
+                self.pins.extend(Pins::open(cluster, *node)?);
+            }
+            if self.pins.len() < self.nodes.len() {
+                return Ok(None);
+            }
+        }
+        let mut missed = Vec::new();
+        while let Some(vip) = self.vips.pop() {
+            let mut holder = None;
+            for pins in &self.pins {
+                if pins.holds(vip)? {
+                    holder = Some(pins.node);
+                    break;
+                }
+            }
+            match holder {
+                Some(node) => self.held.push((vip, node)),
+                None => missed.push(vip),
+            }
+            if missed.len() >= MOST_MISSES {
+                break;
+            }
+        }
+        // Those that were missed come last next time.
+        self.vips.splice(0..0, missed);
+        if !self.vips.is_empty() {
+            return Ok(None);
+        }
+        for pins in &self.pins {
+            if !pins.may_answer()? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(&self.held))
+    }
+
+    /// Returns how many are not known to be held.
+    pub(super) fn left(&self) -> usize {
+        self.vips.len()
+    }
+}

@@ -1,0 +1,293 @@
+//! The cluster that is measured, and what is asked of it.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use ipnet::Ipv4Net;
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use super::Effort;
+use super::health::is_ready;
+use super::objects;
+use super::pins::Outstanding;
+use super::survey::{Answers, Surveyor};
+use crate::load::peak_resident_bytes;
+use vipward_tests::apiserver::{ApiServer, RequestKind, Stats, Verb};
+use vipward_tests::cluster::admin::Kind;
+use vipward_tests::cluster::{Cluster, ClusterOptions, NodeId, SEGMENT};
+use vipward_tests::interrupt;
+
+/// How often something is looked at that others are at work on.
+const LOOK: Duration = Duration::from_millis(20);
+/// Nothing that is waited for takes that long.
+const LIMIT: Duration = Duration::from_mins(4);
+/// Bytes of a Service, as the issue of scale is about them.
+const LEAST_BYTES: usize = 2_048;
+/// Services whose size is looked at.
+const SAMPLES: u32 = 20;
+
+/// Three agents, their API server, and thousands of Services.
+pub(super) struct Scene {
+    pub(super) cluster: Cluster,
+    pub(super) effort: Effort,
+    /// The VIP of each Service, by the Service's number.
+    pub(super) vips: Vec<Ipv4Addr>,
+    /// VIPs that were in use at some time.
+    used: u32,
+    /// The most memory that any agent has used in the lives that are over, in bytes.
+    peak: f64,
+}
+
+/// What the agents have written, by kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Writes {
+    pub(super) new_claims: u64,
+    pub(super) changed_claims: u64,
+    pub(super) statuses: u64,
+    pub(super) leases: u64,
+    pub(super) events: u64,
+    pub(super) other: u64,
+}
+
+impl Scene {
+    /// Returns the cluster and its objects; no agent runs.
+    pub(super) fn new(effort: Effort) -> Result<Self> {
+        // Who comes last gets its share within seconds, not minutes.
+        // What is measured is the agreement of the nodes; asking whether an address is in use takes 700 ms before it.
+        let args = ["--handover-pace", "2ms", "--probe-count", "0"].map(str::to_owned).to_vec();
+        let options = ClusterOptions { start_agents: false, args, ..ClusterOptions::default() };
+        let cluster = Cluster::start("scale", options)?;
+        for id in cluster.ids() {
+            let [.., host] = id.address().octets();
+            cluster.member(id)?.host.add_address(SEGMENT, segment(host)?)?;
+        }
+        cluster.observer.add_address(SEGMENT, segment(OBSERVER)?)?;
+        let vips = (0..effort.services).map(vip).collect();
+        let mut scene = Self { cluster, effort, vips, used: effort.services, peak: 0.0 };
+        scene.load()?;
+        Ok(scene)
+    }
+
+    fn load(&mut self) -> Result<()> {
+        let namespace = self.cluster.namespace().to_owned();
+        let nodes: Vec<_> = self.cluster.ids().into_iter().map(|id| self.cluster.node_name(id)).collect();
+        let vips = self.vips.clone();
+        let server = self.server()?;
+        for (number, vip) in (0..).zip(vips) {
+            interrupt::check()?;
+            server.load_object(objects::service(number, &namespace, vip))?;
+            server.load_object(objects::slice(number, &namespace, &nodes))?;
+        }
+        for number in (0..self.effort.services).take(usize::try_from(SAMPLES)?) {
+            let bytes = self.service_bytes(number)?;
+            ensure!(bytes >= LEAST_BYTES, "a Service of {bytes} bytes is too small to be measured with");
+        }
+        Ok(())
+    }
+
+    /// Returns the size of a Service's object, as the API server sends it.
+    pub(super) fn service_bytes(&self, number: u32) -> Result<usize> {
+        let object = self.cluster.service(&objects::name(number));
+        let service = self.cluster.admin().get(&object)?.with_context(|| format!("{object} is not there"))?;
+        ensure!(service["metadata"]["managedFields"].is_array(), "{object} has no managed fields");
+        Ok(service.to_string().len())
+    }
+
+    pub(super) fn server(&mut self) -> Result<&mut ApiServer> {
+        let server = self.cluster.api_mut().in_this_process();
+        server.context("what is asked of a real API server cannot be counted: unset KUBECONFIG")
+    }
+
+    /// Returns what the agents have asked for since the last reset.
+    pub(super) fn stats(&mut self) -> Result<Stats> {
+        let users: Vec<_> = self.cluster.ids().into_iter().map(|id| self.cluster.user_of(id)).collect();
+        let mut stats = self.server()?.stats();
+        stats.requests.retain(|kind, _| users.contains(&kind.user));
+        stats.delivered.retain(|(user, _), _| users.contains(user));
+        Ok(stats)
+    }
+
+    pub(super) fn writes(&mut self) -> Result<Writes> {
+        Ok(Writes::of(&self.stats()?))
+    }
+
+    pub(super) fn start_agents(&mut self) -> Result<()> {
+        self.cluster.ids().into_iter().try_for_each(|id| self.cluster.start_agent(id))
+    }
+
+    /// SIGTERM to all at once, as at the end of a rollout's step; waits until they have ended.
+    pub(super) fn stop_agents(&mut self) -> Result<()> {
+        const ENDING: Duration = Duration::from_secs(30);
+        self.note_memory()?;
+        for id in self.cluster.ids() {
+            self.cluster.member_mut(id)?.agent_mut()?.signal(Signal::SIGTERM)?;
+        }
+        for id in self.cluster.ids() {
+            self.cluster.member_mut(id)?.agent_mut()?.wait(ENDING)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the pids of the agents that run.
+    pub(super) fn pids(&mut self) -> Result<Vec<u32>> {
+        let mut pids = Vec::new();
+        for id in self.cluster.ids() {
+            let member = self.cluster.member_mut(id)?;
+            if member.agent_runs()? {
+                pids.push(member.agent_mut()?.pid()?);
+            }
+        }
+        Ok(pids)
+    }
+
+    /// Takes the peak memory of the agents that run into account, before they end.
+    pub(super) fn note_memory(&mut self) -> Result<()> {
+        for pid in self.pids()? {
+            self.peak = self.peak.max(peak_resident_bytes(pid)?);
+        }
+        Ok(())
+    }
+
+    /// Returns the most memory that any agent has used.
+    pub(super) fn peak(&self) -> f64 {
+        self.peak
+    }
+
+    /// Waits until each VIP is held by one of these nodes, and returns when that was and which holds which.
+    pub(super) fn wait_until_held(
+        &mut self,
+        nodes: &[NodeId],
+        vips: &[Ipv4Addr],
+        mut meanwhile: impl FnMut(&mut Self) -> Result<()>,
+    ) -> Result<(Instant, BTreeMap<Ipv4Addr, NodeId>)> {
+        let mut outstanding = Outstanding::new(nodes.to_vec(), vips.to_vec());
+        let waited = interrupt::wait(LIMIT, &format!("{} VIPs to be held", vips.len()), || {
+            self.expect_running(nodes)?;
+            let held =
+                outstanding.look(&self.cluster)?.map(|held| (Instant::now(), held.iter().copied().collect()));
+            meanwhile(self)?;
+            if held.is_none() {
+                thread::sleep(LOOK);
+            }
+            Ok(held)
+        });
+        waited.with_context(|| format!("{} are not known to be held", outstanding.left()))
+    }
+
+    /// Waits until all agents say that they are ready, and returns when that was.
+    pub(super) fn wait_until_ready(&mut self) -> Result<Instant> {
+        let mut waiting = self.cluster.ids();
+        interrupt::wait(LIMIT, "all agents to be ready", || {
+            self.expect_running(&waiting)?;
+            let mut left = Vec::new();
+            for id in &waiting {
+                if !is_ready(&self.cluster.member(*id)?.host) {
+                    left.push(*id);
+                }
+            }
+            waiting = left;
+            if waiting.is_empty() {
+                return Ok(Some(Instant::now()));
+            }
+            thread::sleep(LOOK);
+            Ok(None)
+        })
+    }
+
+    fn expect_running(&mut self, nodes: &[NodeId]) -> Result<()> {
+        for id in nodes {
+            ensure!(self.cluster.member_mut(*id)?.agent_runs()?, "the agent on {id} has ended");
+        }
+        Ok(())
+    }
+
+    /// Waits until the agents have written nothing but renewals for a while.
+    pub(super) fn wait_until_calm(&mut self) -> Result<()> {
+        const CALM: Duration = Duration::from_secs(3);
+        let but_renewals = |scene: &mut Self| -> Result<_> { Ok(Writes { leases: 0, ..scene.writes()? }) };
+        let mut last = (but_renewals(self)?, Instant::now());
+        interrupt::wait(LIMIT, "the agents to write nothing but renewals", || {
+            let now = but_renewals(self)?;
+            if now != last.0 {
+                last = (now, Instant::now());
+            }
+            thread::sleep(LOOK);
+            Ok((last.1.elapsed() >= CALM).then_some(()))
+        })
+    }
+
+    pub(super) fn surveyor(&self) -> Result<Surveyor> {
+        Surveyor::new(&self.cluster, segment(OBSERVER)?.addr())
+    }
+
+    /// Asks for every VIP once.
+    pub(super) fn sweep(&self) -> Result<Answers> {
+        self.surveyor()?.sweep(&self.vips)
+    }
+
+    /// A VIP that was never in use.
+    pub(super) fn unused_vip(&mut self) -> Ipv4Addr {
+        self.used += 1;
+        vip(self.used - 1)
+    }
+
+    /// Returns how many VIPs each node holds, as their claims say.
+    pub(super) fn claims(&self) -> Result<BTreeMap<String, usize>> {
+        let mut held = BTreeMap::new();
+        for claim in self.cluster.admin().list(Kind::VIRTUAL_IP, None)? {
+            if let Value::String(holder) = &claim["spec"]["holder"] {
+                *held.entry(holder.clone()).or_default() += 1;
+            }
+        }
+        Ok(held)
+    }
+
+    /// Returns the last lines of each agent's log, for failure messages.
+    pub(super) fn logs(&self) -> String {
+        const LINES: usize = 20;
+        let log = |id: NodeId| {
+            let agent = self.cluster.member(id).ok()?.agent()?;
+            Some(format!("=== log of {id}\n{}\n", agent.log_tail(LINES)))
+        };
+        self.cluster.ids().into_iter().filter_map(log).collect()
+    }
+}
+
+impl Writes {
+    pub(super) fn of(stats: &Stats) -> Self {
+        let count = |resource: &str, wanted: fn(Verb) -> bool| {
+            stats.count(|kind: &RequestKind| {
+                kind.resource == resource && kind.verb.is_write() && wanted(kind.verb)
+            })
+        };
+        let all = |_: Verb| true;
+        let mut writes = Self {
+            new_claims: count("virtualips", |verb| verb == Verb::Create),
+            changed_claims: count("virtualips", |verb| verb != Verb::Create),
+            statuses: count("services/status", all),
+            leases: count("leases", all),
+            events: count("events", all),
+            other: 0,
+        };
+        let Self { new_claims, changed_claims, statuses, leases, events, other: _ } = writes;
+        writes.other = stats.writes() - new_claims - changed_claims - statuses - leases - events;
+        writes
+    }
+}
+
+/// The last number of the observer's address.
+const OBSERVER: u8 = 2;
+
+/// An address in the subnet of the VIPs.
+fn segment(host: u8) -> Result<Ipv4Net> {
+    Ok(Ipv4Net::new(Ipv4Addr::new(10, 64, 0, host), 16)?)
+}
+
+/// 10.64.1.0 and those after it.
+fn vip(number: u32) -> Ipv4Addr {
+    Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 64, 1, 0)) + number)
+}

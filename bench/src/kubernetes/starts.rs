@@ -1,0 +1,173 @@
+//! Starts of all agents at once: until every VIP is answered, and what is written for it.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use super::objects::Source;
+use super::scene::{Scene, Writes};
+use super::survey::Sweeping;
+use crate::report::{Group, Item, Limit, Report, Unit};
+use vipward_tests::apiserver::{Delivered, Stats};
+
+/// Nothing of ours is there.
+pub(super) fn cold(scene: &mut Scene, report: &mut Report) -> Result<()> {
+    const GROUP: Group = Group::ColdStart;
+    let services = scene.effort.services;
+    let bytes = scene.service_bytes(0)?.min(scene.service_bytes(1)?);
+    push(
+        report,
+        Group::Cluster,
+        "Services, of which an annotation names the VIP of every other",
+        services.into(),
+        None,
+    );
+    let item =
+        Item::new(Group::Cluster, "a Service with its managed fields", Unit::Bytes, &count(bytes)?.into());
+    report.push(item.bar(Limit::AtLeast(2_048.0)));
+
+    scene.server()?.reset_stats();
+    let begin = Instant::now();
+    scene.start_agents()?;
+    let (ids, vips) = (scene.cluster.ids(), scene.vips.clone());
+    let mut first = None;
+    let (held, _) = scene.wait_until_held(&ids, &vips, |scene| {
+        if first.is_none() && scene.writes()?.new_claims > 0 {
+            first = Some(Instant::now());
+        }
+        Ok(())
+    })?;
+    let first = first.context("VIPs are held, and no claim was ever written")?;
+    push_time(report, GROUP, "all answered, from the agents' start", held - begin, None);
+    let rate = f64::from(services) / (held - first).as_secs_f64();
+    let item =
+        Item::new(GROUP, "new claims, from the first until all are answered", Unit::PerSecond, &rate.into());
+    report.push(item.bar(Limit::AtLeast(1_000.0)));
+    push_answers(scene, report, GROUP)?;
+
+    scene.wait_until_calm()?;
+    let stats = scene.stats()?;
+    let Writes { new_claims, changed_claims, statuses, leases, events, other } = Writes::of(&stats);
+    let annotated = (0..services).filter(|number| Source::of(*number) == Source::Annotation).count();
+    let exactly = [
+        ("claims written: one a VIP", new_claims, services.into()),
+        ("claims written again", changed_claims, 0.0),
+        ("statuses written: one for each Service with an annotation", statuses, count(annotated)?),
+        ("other writes", other, 0.0),
+    ];
+    for (name, written, must) in exactly {
+        push(report, GROUP, name, count(written)?, Some(Limit::AtMost(must)));
+    }
+    let claims = delivered(&stats, "virtualips");
+    if claims.objects > 0 {
+        let each = count(claims.bytes)? / count(claims.objects)?;
+        report.push(Item::new(GROUP, "a claim, as delivered", Unit::Bytes, &each.into()));
+    }
+    push(report, GROUP, "Lease writes meanwhile, of all nodes", count(leases)?, None);
+    push(report, GROUP, "Events written, of all nodes", count(events)?, None);
+    let refused: u64 = stats.answers.iter().filter(|(code, _)| **code >= 400).map(|(_, count)| count).sum();
+    push(report, GROUP, "requests that the API server refused", count(refused)?, None);
+    scene.note_memory()
+}
+
+/// A rollout: all is as it was.
+pub(super) fn with_pins(scene: &mut Scene, report: &mut Report) -> Result<()> {
+    const GROUP: Group = Group::WarmStart;
+    scene.wait_until_calm()?;
+    let sweeping = Sweeping::start(scene.surveyor()?, scene.vips.clone())?;
+    scene.server()?.reset_stats();
+    scene.stop_agents()?;
+    let begin = Instant::now();
+    scene.start_agents()?;
+    let ready = scene.wait_until_ready()?;
+    let (asked, unanswered) = sweeping.stop()?;
+    push_time(report, GROUP, "all agents ready, from their start", ready - begin, Some(3.0));
+    push(report, GROUP, "requests from before the stop until then", count(asked)?, None);
+    push(report, GROUP, "of them not answered", count(unanswered.len())?, Some(Limit::AtMost(0.0)));
+    scene.wait_until_calm()?;
+    let writes = scene.writes()?;
+    push_claims(report, GROUP, writes, 0.0)
+}
+
+/// Nodes that were switched off and on: what is pinned is lost, and with it the sessions.
+pub(super) fn without_pins(scene: &mut Scene, report: &mut Report) -> Result<()> {
+    const GROUP: Group = Group::LostPins;
+    scene.wait_until_calm()?;
+    scene.stop_agents()?;
+    let (ids, vips) = (scene.cluster.ids(), scene.vips.clone());
+    ids.iter().try_for_each(|id| scene.cluster.unload(*id))?;
+    scene.server()?.reset_stats();
+    let doubt = 2 * scene.cluster.options().renewal;
+    let begin = Instant::now();
+    scene.start_agents()?;
+    let (held, _) = scene.wait_until_held(&ids, &vips, |_| Ok(()))?;
+    let name = format!("all answered, from their start; for {doubt:?} an agent makes sure that it is alone");
+    push_time(report, GROUP, &name, held - begin, Some(3.0 + doubt.as_secs_f64()));
+    push_answers(scene, report, GROUP)?;
+    scene.wait_until_calm()?;
+    let writes = scene.writes()?;
+    push_claims(report, GROUP, writes, scene.effort.services.into())
+}
+
+fn push_claims(report: &mut Report, group: Group, writes: Writes, must: f64) -> Result<()> {
+    let Writes { new_claims, changed_claims, statuses, leases: _, events, other } = writes;
+    push(report, group, "claims written", count(new_claims + changed_claims)?, Some(Limit::AtMost(must)));
+    push(
+        report,
+        group,
+        "statuses and other things written",
+        count(statuses + other)?,
+        Some(Limit::AtMost(0.0)),
+    );
+    push(report, group, "Events written, of all nodes", count(events)?, None);
+    Ok(())
+}
+
+/// Asks for every VIP on the wire.
+pub(super) fn push_answers(scene: &Scene, report: &mut Report, group: Group) -> Result<()> {
+    let answers = scene.sweep()?;
+    let none = Some(Limit::AtMost(0.0));
+    push(report, group, "VIPs not answered on the wire then", count(answers.unanswered.len())?, none);
+    push(report, group, "VIPs answered by two", count(answers.doubles())?, none);
+    Ok(())
+}
+
+/// A count.
+pub(super) fn push(report: &mut Report, group: Group, name: &str, value: f64, limit: Option<Limit>) {
+    let item = Item::new(group, name, Unit::Count, &value.into());
+    report.push(match limit {
+        Some(limit) => item.bar(limit),
+        None => item,
+    });
+}
+
+/// A time, with the most seconds that it may be.
+pub(super) fn push_time(
+    report: &mut Report,
+    group: Group,
+    name: &str,
+    time: std::time::Duration,
+    most: Option<f64>,
+) {
+    let item = Item::new(group, name, Unit::Seconds, &time.as_secs_f64().into());
+    report.push(match most {
+        Some(most) => item.bar(Limit::AtMost(most)),
+        None => item,
+    });
+}
+
+/// Returns what all nodes were told about a resource.
+pub(super) fn delivered(stats: &Stats, resource: &str) -> Delivered {
+    let all = stats.delivered.iter().filter(|((_, what), _)| what == resource);
+    all.fold(Delivered::default(), |sum, (_, one)| Delivered {
+        objects: sum.objects + one.objects,
+        bookmarks: sum.bookmarks + one.bookmarks,
+        bytes: sum.bytes + one.bytes,
+    })
+}
+
+/// As a figure.
+pub(super) fn count(number: impl TryInto<u32>) -> Result<f64> {
+    let number: Option<u32> = number.try_into().ok();
+    Ok(number.context("a count does not fit into 32 bits")?.into())
+}

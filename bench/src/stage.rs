@@ -1,0 +1,252 @@
+//! The object with the baselines, and a cable to run its programs on.
+
+use std::env;
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use aya::programs::{TestRun, TestRunAttrs, TestRunOptions, Xdp, XdpMode};
+use aya::{Ebpf, EbpfLoader};
+use nix::errno::Errno;
+use nix::time::{ClockId, clock_gettime};
+use vipward_common::MacAddr;
+
+use super::table::{Ask, Intruders, Tables};
+use vipward_tests::arp::{MIN_FRAME_LEN, Mac};
+use vipward_tests::interrupt;
+use vipward_tests::lan::{Host, Lan, Nic};
+use vipward_tests::tools::target_dir;
+
+/// The programs of the object, besides the one that is measured.
+const PROGRAMS: [&str; 8] = [
+    "vipward",
+    "bench_pass",
+    "bench_tx",
+    "bench_reflect",
+    "bench_write_tx",
+    "bench_answer",
+    "bench_generate",
+    "bench_receive",
+];
+const NIC: &str = "eth0";
+/// Frames that the kernel sends at a time.
+const BATCH: u32 = 64;
+/// When nothing more has come for this long, nothing more is under way.
+const QUIET: Duration = Duration::from_millis(20);
+
+/// The first VIP; 65,536 from here on fill 10.1.0.0/16.
+pub(super) const FIRST_VIP: [u8; 4] = [10, 1, 0, 0];
+/// The first asker; 65,536 from here on fill 10.2.0.0/16.
+pub(super) const FIRST_ASKER: [u8; 4] = [10, 2, 0, 0];
+
+/// `$VIPWARD_EBPF_DIR/NAME`, or where `cargo xtask build-ebpf` puts an object.
+pub(super) fn object_path(name: &str) -> PathBuf {
+    env::var_os("VIPWARD_EBPF_DIR").map_or_else(|| target_dir().join("bpf"), PathBuf::from).join(name)
+}
+
+/// Loads an object, its programs not yet.
+pub(super) fn load(name: &str) -> Result<Ebpf> {
+    let path = object_path(name);
+    EbpfLoader::new()
+        .override_global("AYA_LOG_LEVEL", &0_u8, false)
+        .load_file(&path)
+        .with_context(|| format!("failed to load {}; build it with `cargo xtask build-ebpf`", path.display()))
+}
+
+/// The object with the baselines, loaded.
+pub(super) struct Object {
+    ebpf: Ebpf,
+    pub(super) tables: Tables,
+}
+
+impl Object {
+    pub(super) fn load() -> Result<Self> {
+        let mut ebpf = load("vipward-bench.o")?;
+        for name in PROGRAMS {
+            program_mut(&mut ebpf, name)?
+                .load()
+                .with_context(|| format!("the kernel refused program {name}"))?;
+        }
+        let tables = Tables::take(&mut ebpf)?;
+        Ok(Self { ebpf, tables })
+    }
+
+    /// Runs a program on one frame, many times; returns what it returned and the nanoseconds that it took.
+    ///
+    /// By this thread's CPU time: the kernel's own figure is cut to whole nanoseconds, and a clock on the wall goes on
+    /// while another process has the CPU.
+    pub(super) fn test_run(&self, name: &str, frame: &[u8], repeat: u32) -> Result<(u32, f64)> {
+        let options = TestRunOptions { data_in: Some(frame), repeat, ..TestRunOptions::new() };
+        let program = program(&self.ebpf, name)?;
+        let start = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?;
+        let ran = program.test_run(options);
+        let elapsed = Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)? - start);
+        interrupt::check()?;
+        let ran = ran.with_context(|| format!("failed to run program {name}"))?;
+        Ok((ran.return_value, elapsed.as_secs_f64() * 1e9 / f64::from(repeat)))
+    }
+}
+
+fn program<'a>(ebpf: &'a Ebpf, name: &str) -> Result<&'a Xdp> {
+    let program = ebpf.program(name).with_context(|| format!("the object has no program {name}"))?;
+    program.try_into().with_context(|| format!("{name} is no XDP program"))
+}
+
+fn program_mut<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut Xdp> {
+    let program = ebpf.program_mut(name).with_context(|| format!("the object has no program {name}"))?;
+    program.try_into().with_context(|| format!("{name} is no XDP program"))
+}
+
+/// What answers at the far end of the cable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Far {
+    /// An XDP program, native.
+    Program(&'static str),
+    /// The kernel, which has the first VIP as an address of its own; no program.
+    Kernel,
+}
+
+/// What came of a generator's run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ran {
+    /// ARP replies that came back.
+    pub(super) replies: u64,
+    /// Frames that came back.
+    pub(super) received: u64,
+    /// How long the requests took to be sent; answers are made meanwhile, on the same CPU.
+    pub(super) elapsed: Duration,
+}
+
+/// Two hosts and a cable: the client generates and receives, the node answers.
+pub(super) struct Stage {
+    client: Host,
+    pub(super) node: Host,
+    pub(super) object: Object,
+    client_index: u32,
+    node_index: u32,
+    mac: MacAddr,
+}
+
+impl Stage {
+    pub(super) fn new() -> Result<Self> {
+        let (client, node) = Lan::pair(
+            ("client", Nic::new("10.0.0.1/8".parse()?).mac(Mac::local(9))),
+            ("node", Nic::new("10.1.0.0/8".parse()?).mac(Mac::local(1))),
+        )?;
+        // Without NAPI, which this turns on, a veth without a program does not take frames from a generator.
+        set_gro(&node, NIC).context("failed to switch GRO on")?;
+        let mut object = Object::load()?;
+        let (client_index, node_index) = (client.link(NIC)?.index, node.link(NIC)?.index);
+        let receiver = program_mut(&mut object.ebpf, "bench_receive")?;
+        client
+            .run(|| receiver.attach_to_if_index(client_index, XdpMode::Driver))
+            .context("failed to attach the receiver")?;
+        Ok(Self { client, node, object, client_index, node_index, mac: MacAddr(Mac::local(9).0) })
+    }
+
+    /// Makes the node hold `count` VIPs.
+    pub(super) fn hold(&mut self, count: u32) -> Result<()> {
+        let mac = MacAddr(self.node.mac(NIC)?.0);
+        self.object.tables.hold(self.node_index, mac, FIRST_VIP, count).map(drop)
+    }
+
+    /// Sends `frames` requests for `vips` VIPs by `askers` askers to the far end, and counts what comes back.
+    pub(super) fn run(&mut self, far: Far, vips: u32, askers: u32, frames: u32) -> Result<Ran> {
+        self.run_among(far, (vips, askers), None, frames)
+    }
+
+    /// Returns the same with frames in between that are no requests.
+    pub(super) fn run_among(
+        &mut self,
+        far: Far,
+        (vips, askers): (u32, u32),
+        intruders: Option<Intruders>,
+        frames: u32,
+    ) -> Result<Ran> {
+        let ask = Ask { mac: self.mac, spa: FIRST_ASKER, tpa: FIRST_VIP, vips, askers, intruders };
+        self.object.tables.ask(ask)?;
+        let attached = match far {
+            Far::Program(name) => {
+                let (index, program) = (self.node_index, program_mut(&mut self.object.ebpf, name)?);
+                let attached = self.node.run(|| program.attach_to_if_index(index, XdpMode::Driver));
+                Some((name, attached.with_context(|| format!("failed to attach {name}"))?))
+            }
+            Far::Kernel => None,
+        };
+        let ran = self.generate(frames);
+        if let Some((name, link)) = attached {
+            program_mut(&mut self.object.ebpf, name)?.detach(link)?;
+        }
+        ran
+    }
+
+    fn generate(&self, frames: u32) -> Result<Ran> {
+        let tables = &self.object.tables;
+        let generator = program(&self.object.ebpf, "bench_generate")?;
+        let frame = [0; MIN_FRAME_LEN];
+        // struct xdp_md: the frame's length, and the device that it is said to come from.
+        let context =
+            [0, u32::try_from(MIN_FRAME_LEN)?, 0, self.client_index, 0, 0].map(u32::to_ne_bytes).concat();
+        let options = TestRunOptions {
+            data_in: Some(&frame),
+            ctx_in: Some(&context),
+            repeat: frames,
+            attrs: TestRunAttrs::new().xdp_live_frames(BATCH),
+            ..TestRunOptions::new()
+        };
+        let (replies, received) = (tables.replies()?, tables.received()?);
+        let (ran, elapsed) = self.client.run(|| {
+            let start = Instant::now();
+            (generator.test_run(options), start.elapsed())
+        });
+        interrupt::check()?;
+        ran.context("failed to generate frames")?;
+        self.wait_for_silence()?;
+        Ok(Ran { replies: tables.replies()? - replies, received: tables.received()? - received, elapsed })
+    }
+
+    fn wait_for_silence(&self) -> Result<()> {
+        let mut last = (self.object.tables.received()?, Instant::now());
+        interrupt::wait(Duration::from_secs(5), "the last answers to come", || {
+            let now = self.object.tables.received()?;
+            if now != last.0 {
+                last = (now, Instant::now());
+            }
+            Ok((last.1.elapsed() >= QUIET).then_some(()))
+        })
+    }
+
+    /// Forgets everybody that the node's kernel knows, so that its table is empty again.
+    pub(super) fn drain_neighbours(&self) -> Result<()> {
+        self.node.flush_neighbours(NIC)
+    }
+}
+
+/// Switches generic receive offload on, as `ethtool -K eth0 gro on`.
+fn set_gro(host: &Host, interface: &str) -> Result<()> {
+    #[repr(C)]
+    struct EthtoolValue {
+        command: u32,
+        data: u32,
+    }
+    /// linux/ethtool.h
+    const ETHTOOL_SGRO: u32 = 0x2c;
+
+    ensure!(interface.len() < libc::IFNAMSIZ, "{interface} is too long for an interface's name");
+    host.run(|| {
+        let socket = UdpSocket::bind("0.0.0.0:0")?;
+        let mut value = EthtoolValue { command: ETHTOOL_SGRO, data: 1 };
+        // SAFETY: all zeroes are a valid ifreq.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
+            *to = libc::c_char::try_from(from)?;
+        }
+        request.ifr_ifru.ifru_data = (&raw mut value).cast();
+        // SAFETY: the request names an interface and points to the value, and both live until the call returns.
+        let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
+        Errno::result(done)?;
+        Ok(())
+    })
+}

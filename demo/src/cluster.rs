@@ -1,0 +1,147 @@
+//! Shows three nodes of a cluster that share a VIP, with an API server in this process.
+
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result, ensure};
+
+use super::findings::Moves;
+use super::strip::Strip;
+use super::voice::Voice;
+use vipward_tests::cluster::admin::Kind;
+use vipward_tests::cluster::{Cluster, ClusterOptions, NodeId, Seen, ServiceSpec};
+use vipward_tests::interrupt;
+use vipward_tests::scene::VIP;
+
+/// Watched time before and after an action.
+const A_WHILE: Duration = Duration::from_millis(800);
+/// Width of a column in the pictures of a move and of a failover.
+const FINE: Duration = Duration::from_millis(2);
+const COARSE: Duration = Duration::from_millis(100);
+
+/// Runs the scenes of the cluster.
+pub(super) fn tell(voice: Voice) -> Result<Moves> {
+    voice.chapter("10. Three nodes of a cluster agree on one holder, through the API server alone");
+    let options = ClusterOptions { api_in_process: true, ..ClusterOptions::default() };
+    let mut cluster = Cluster::start("demo-cluster", options)?;
+    for id in cluster.ids() {
+        voice.say(&format!("{id}  {}  {}  runs an agent", id.address(), id.mac()));
+    }
+    cluster.wait_until_all_renew()?;
+    voice.act(&format!("kubectl annotate service web vipward.io/addresses={VIP}"));
+    cluster.create_service(&ServiceSpec::new("web", VIP))?;
+    let first = cluster.wait_until_held(VIP)?;
+    cluster.wait_for_ingress("web", VIP)?;
+    get_vip(voice, &cluster)?;
+
+    // The failover comes first: after a move the old holder names
+    // the new one for ten seconds, even if that has no power.
+    let (second, gap) = power_off(voice, &mut cluster, first)?;
+    let mut others = cluster.ids().into_iter().filter(|id| ![first, second].contains(id));
+    let third = others.next().context("invariant: there are three nodes")?;
+    let planned = move_it(voice, &mut cluster, third)?;
+    Ok(Moves { gap, limit: cluster.options().failover_limit(), ..planned })
+}
+
+fn power_off(voice: Voice, cluster: &mut Cluster, holder: NodeId) -> Result<(NodeId, Duration)> {
+    voice.chapter(&format!(
+        "11. {holder} loses power, under a thousand requests and a thousand datagrams a second"
+    ));
+    let watch = cluster.watch(&[VIP])?;
+    watch.let_pass(A_WHILE)?;
+    voice.act(&format!("{holder}: switched off"));
+    let off = watch.step("switched off");
+    cluster.power_off(holder)?;
+    let new = cluster.wait_until_held_by_another(VIP, holder)?;
+    watch.wait_until_received_by(VIP, new)?;
+    watch.let_pass(A_WHILE)?;
+    let seen = watch.stop()?;
+
+    draw(voice, cluster, &seen, Strip::around(off, 5, COARSE))?;
+    let limit = cluster.options().failover_limit();
+    let wire = seen.wire.vip(VIP)?;
+    let gap = wire.between(off, SystemTime::now()).gaps().into_iter().next();
+    let gap =
+        gap.and_then(|gap| gap.elapsed()).with_context(|| format!("no gap was seen to end:\n{seen}"))?;
+    let flows = felt(&seen)?.flows_for_good_after(off);
+    let flows = flows.with_context(|| format!("datagrams did not flow again:\n{seen}"))?;
+    let found = format!(
+        "Nobody answered for {} ms; {new} does now. Datagrams flow again after {} ms (at most {} ms).",
+        gap.as_millis(),
+        flows.as_millis(),
+        limit.as_millis()
+    );
+    voice.found(gap.max(flows) <= limit, &found);
+    get_vip(voice, cluster)?;
+    Ok((new, gap))
+}
+
+fn move_it(voice: Voice, cluster: &mut Cluster, to: NodeId) -> Result<Moves> {
+    voice.chapter("12. A planned move, under the same load");
+    let rest = cluster.options().lease + cluster.options().margin;
+    voice.say(&format!("A claim that has changed its holder rests for {} ms.", rest.as_millis()));
+    interrupt::pass(rest)?;
+    let watch = cluster.watch(&[VIP])?;
+    watch.let_pass(A_WHILE)?;
+    voice.act(&format!("vipward move {VIP} --to {to}"));
+    let begun = watch.step("moved");
+    let (code, printed) = cluster.vipward_move(VIP, &cluster.node_name(to))?;
+    ensure!(code == Some(0), "`vipward move` failed: {printed}");
+    watch.wait_until_received_by(VIP, to)?;
+    watch.let_pass(A_WHILE)?;
+    let seen = watch.stop()?;
+
+    let (wire, felt) = (seen.wire.vip(VIP)?, felt(&seen)?);
+    let moved = wire.moves().into_iter().find(|moved| moved.at >= begun && moved.to == to.mac());
+    let moved = moved.with_context(|| format!("it was not seen to move:\n{seen}"))?;
+    draw(voice, cluster, &seen, Strip::around(moved.at, 20, FINE))?;
+    let asked = wire.requests.len();
+    let unanswered = asked - wire.answered();
+    let (sent, lost) = (felt.sent.len(), felt.lost().len());
+    voice.found(
+        unanswered == 0 && lost == 0,
+        &format!("{unanswered} of {asked} requests unanswered, {lost} of {sent} datagrams lost."),
+    );
+    Ok(Moves { asked, unanswered, sent, lost, gap: Duration::ZERO, limit: Duration::ZERO })
+}
+
+/// Shows which node answered when, and which of the client's datagrams arrived.
+fn draw(voice: Voice, cluster: &Cluster, seen: &Seen, strip: Strip) -> Result<()> {
+    let (wire, felt) = (seen.wire.vip(VIP)?, felt(seen)?);
+    for id in cluster.ids() {
+        let by = |mac| move |answer: &vipward_tests::probe::Answer| answer.by.sha == mac;
+        let asked = wire.requests.iter().map(|asked| (asked.sent_at, asked.answers.iter().any(by(id.mac()))));
+        voice.say(&format!("answered: {id}    {}", strip.row(asked)));
+    }
+    let lost = felt.lost();
+    let sent = felt.sent.iter().enumerate();
+    let arrived = sent.map(|(number, at)| (*at, lost.binary_search(&number).is_err()));
+    voice.say(&format!("datagrams       {}", strip.row(arrived)));
+    voice.say(&format!("                {}", strip.ruler()));
+    voice.say("                █ every one, ▒ some, · none; blank: nothing was sent");
+    Ok(())
+}
+
+/// Returns the output of `kubectl get vip`.
+fn get_vip(voice: Voice, cluster: &Cluster) -> Result<()> {
+    voice.act("kubectl get vip");
+    let table = cluster.admin().table(Kind::VIRTUAL_IP)?;
+    let columns = table.iter().map(Vec::len).max().unwrap_or_default();
+    let width = |column: usize| {
+        table
+            .iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    for row in &table {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        voice.say(format!("  {}", cells.collect::<Vec<_>>().join("   ")).trim_end());
+    }
+    Ok(())
+}
+
+fn felt(seen: &Seen) -> Result<&vipward_tests::datagrams::DatagramReport> {
+    seen.felt.get(&VIP).context("invariant: a watch sends datagrams to what it watches")
+}

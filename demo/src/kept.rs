@@ -1,0 +1,111 @@
+//! Records a LAN that was left up, and removes it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use super::stage::{GATEWAY, NIC, VIP};
+use super::voice::Voice;
+use vipward_tests::bpffs::remove_bpffs;
+use vipward_tests::lan::remove_named;
+
+const DIRECTORY: &str = "/run/vipward-demo";
+const STATE: &str = "/run/vipward-demo/state.json";
+
+/// Record of a LAN that was left up.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Kept {
+    pub(super) lan: String,
+    pub(super) namespaces: Vec<String>,
+    pub(super) agent_pid: u32,
+    pub(super) agent_directory: PathBuf,
+    pub(super) vipward: PathBuf,
+    pub(super) pin_dir: PathBuf,
+    pub(super) bpffs: PathBuf,
+    pub(super) log: PathBuf,
+}
+
+/// Fails if a LAN was left up.
+pub(super) fn ensure_none() -> Result<()> {
+    ensure!(
+        !Path::new(STATE).exists(),
+        "a LAN of an earlier demo is up ({STATE}): remove it with `cargo xtask demo --down`"
+    );
+    Ok(())
+}
+
+/// Writes the record for [`Kept::read`].
+pub(super) fn write(kept: &Kept) -> Result<()> {
+    fs::create_dir_all(DIRECTORY).with_context(|| format!("failed to make {DIRECTORY}"))?;
+    let json = serde_json::to_string_pretty(kept)? + "\n";
+    fs::write(STATE, json).with_context(|| format!("failed to write {STATE}"))
+}
+
+impl Kept {
+    /// Returns the record, if a LAN was left up.
+    pub(super) fn read() -> Result<Option<Self>> {
+        match fs::read_to_string(STATE) {
+            Ok(json) => {
+                let kept = serde_json::from_str(&json);
+                Ok(Some(kept.with_context(|| format!("{STATE} is not what the demo writes"))?))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("failed to read {STATE}")),
+        }
+    }
+
+    /// Ends the agent and removes everything that still exists.
+    pub(super) fn remove(&self) -> Result<()> {
+        let directory = &self.agent_directory;
+        let name = directory.file_name().unwrap_or_default().to_string_lossy();
+        ensure!(
+            name.starts_with("vipward-agent-"),
+            "{STATE} names {}, which is no directory of an agent: nothing is removed",
+            directory.display()
+        );
+        // Ends all processes in the namespaces, also the agent.
+        remove_named(&self.lan)?;
+        if self.bpffs.exists() {
+            remove_bpffs(&self.bpffs)?;
+        }
+        if directory.exists() {
+            fs::remove_dir_all(directory)
+                .with_context(|| format!("failed to remove {}", directory.display()))?;
+        }
+        fs::remove_dir_all(DIRECTORY).with_context(|| format!("failed to remove {DIRECTORY}"))
+    }
+
+    /// Prints commands to try.
+    pub(super) fn explain(&self, voice: Voice) {
+        let Self { agent_pid, vipward, pin_dir, log, .. } = self;
+        let (vipward, pins) = (vipward.display(), pin_dir.display());
+        let on = |host: &str| {
+            let end = format!("-{host}");
+            let name = self.namespaces.iter().find(|name| name.ends_with(&end));
+            format!("ip netns exec {}", name.map_or("?", String::as_str))
+        };
+        let (client, node, rogue) = (on("client"), on("node-a"), on("rogue"));
+        voice.chapter("The LAN stays up. Try, as root:");
+        for (command, about) in [
+            (format!("{client} arping -c 3 -I {NIC} {VIP}"), "ask for the VIP"),
+            (format!("{rogue} arping -U -c 3 -I {NIC} {GATEWAY}"), "claim the gateway"),
+            (format!("{node} ip neigh"), "what node-a believes"),
+            (format!("{node} {vipward} status --pin-dir {pins}"), "what the kernel has"),
+            (format!("{client} {vipward} who-has {VIP}"), "who answers, by a host without an agent"),
+            (
+                format!("{node} {vipward} explain {VIP} --pin-dir {pins}"),
+                "why it is answered for, or why not",
+            ),
+            (format!("bpftool map dump pinned {pins}/vips_v4"), "the VIPs, with named fields"),
+            (format!("bpftool map dump pinned {pins}/counters"), "every frame, by outcome"),
+            (format!("tail -f {}", log.display()), "what the agent says"),
+            (format!("kill -9 {agent_pid}"), "and ask again"),
+            ("cargo xtask demo --down".to_owned(), "remove all of it"),
+        ] {
+            voice.say(&format!("# {about}"));
+            voice.say(&command);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! `cargo xtask demo`: shows Vipward on LANs in network namespaces.
+
+mod cluster;
+mod findings;
+mod kept;
+mod scenes;
+mod stage;
+mod strip;
+mod voice;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use vipward_tests::{interrupt, require_root};
+
+use self::kept::Kept;
+use self::stage::Stage;
+use self::voice::Voice;
+
+/// Shows Vipward on a LAN and in a cluster, in network
+/// namespaces, with measured figures; needs root.
+/// It takes about a minute. It removes everything at the end, also on
+/// Ctrl-C. The XDP program is optimised; the agent is a debug build.
+#[derive(Parser)]
+#[command(name = "cargo xtask demo", max_term_width = 100)]
+struct Args {
+    /// Leave the LAN and the agent up, and print commands to try
+    #[arg(long, conflicts_with = "down")]
+    keep: bool,
+    /// Remove the LAN that `--keep` left
+    #[arg(long)]
+    down: bool,
+}
+
+fn main() -> ExitCode {
+    let Args { keep, down } = Args::parse();
+    let done = interrupt::install().and_then(|()| if down { remove() } else { show(keep) });
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            // Like a shell's status for a process that SIGINT ended.
+            if interrupt::happened() { ExitCode::from(130) } else { ExitCode::FAILURE }
+        }
+    }
+}
+
+/// Runs the scenes and removes everything. With `keep` the LAN and its agent stay up.
+fn show(keep: bool) -> Result<()> {
+    require_root()?;
+    kept::ensure_none()?;
+    let started = Instant::now();
+    let voice = Voice::new();
+    let told = Stage::new(keep).and_then(|mut stage| {
+        let findings = scenes::tell(voice, &mut stage)?;
+        findings.show(voice);
+        Ok(stage)
+    });
+    // An interruption comes first: system calls that it interrupts fail too.
+    interrupt::check()?;
+    let stage = told?;
+    if keep {
+        let kept = stage.keep().context("failed to leave the LAN up")?;
+        kept.explain(voice);
+    } else {
+        drop(stage);
+        voice.say(&format!("Told in {} s; everything is removed again.", started.elapsed().as_secs()));
+        voice.say("To look around yourself: cargo xtask demo --keep");
+    }
+    Ok(())
+}
+
+/// Removes the LAN that `--keep` left.
+fn remove() -> Result<()> {
+    require_root()?;
+    let voice = Voice::new();
+    match Kept::read()? {
+        Some(kept) => {
+            kept.remove()?;
+            voice.say("The LAN, its agent and its pins are removed.");
+        }
+        None => voice.say("No LAN was left up: there is nothing to remove."),
+    }
+    Ok(())
+}

@@ -1,0 +1,265 @@
+//! Shows rivals that use, claim or answer for a VIP, and the commands for an operator.
+
+use std::net::Ipv4Addr;
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, Result, ensure};
+use ipnet::Ipv4Net;
+
+use super::{LIMIT, believed, shown};
+use crate::findings::{Belief, Conflicts};
+use crate::stage::{NIC, SECOND_VIP, Stage, VIP};
+use crate::voice::Voice;
+use vipward_tests::agent::{Agent, LogLine};
+use vipward_tests::arp::{Arp, Mac};
+use vipward_tests::interrupt;
+use vipward_tests::lan::Host;
+use vipward_tests::responder::Responder;
+use vipward_tests::wire::{Frame, Wire};
+
+/// Interval between claims of the rival.
+const CLAIM_EVERY: Duration = Duration::from_millis(500);
+/// Time limit for two announcements of the VIP; `DEFEND_INTERVAL` (RFC 5227, 1.1) is 10 s.
+const CLAIM_FOR: Duration = Duration::from_secs(13);
+/// Interval between looks at a neighbour entry.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Longer than the pause between two rounds of announcements of a new VIP.
+const QUIET: Duration = Duration::from_millis(1_400);
+/// Exit codes of `vipward who-has` and `vipward explain`.
+const SEVERAL: i32 = 7;
+const GOOD: i32 = 0;
+const BROKEN: i32 = 8;
+/// Configuration in these scenes, besides the VIPs.
+const IMPATIENT: &str = "probe: {repeat: 1s}\nfence: {duration: 2s, heartbeat: 500ms, policy: stop}\n";
+
+/// Claims on a held VIP and announcements of it, as the client received them.
+struct Defences {
+    claims: usize,
+    first_claim: SystemTime,
+    at: Vec<SystemTime>,
+}
+
+/// Runs the scenes.
+pub(super) fn tell(voice: Voice, stage: &mut Stage) -> Result<Conflicts> {
+    let taken_after = in_use(voice, stage)?;
+    let (dropped, defences, [guarded, unguarded]) = claimed(voice, stage)?;
+    let &[first, second, ..] = &defences.at[..] else {
+        anyhow::bail!("the VIP was announced {} times while it was claimed", defences.at.len());
+    };
+    let found_after = silent(voice, stage)?;
+    let broken = explain(voice, stage)?;
+    Ok(Conflicts {
+        taken_after,
+        dropped,
+        defended_after: first.duration_since(defences.first_claim)?,
+        defended_again_after: second.duration_since(first)?,
+        guarded,
+        unguarded,
+        found_after,
+        broken,
+    })
+}
+
+/// Returns the time from the moment the address is free to its announcement.
+fn in_use(voice: Voice, stage: &mut Stage) -> Result<Duration> {
+    voice.chapter(&format!("6. A second VIP, {SECOND_VIP}, which the printer has already"));
+    let bound = Ipv4Net::new(SECOND_VIP, 32)?;
+    let node_a = stage.node_a.mac(NIC)?;
+    stage.printer.add_address(NIC, bound)?;
+    let wire = Wire::open(&stage.client, NIC)?;
+    voice.say("node-a's file lists it too now, and says (for chapters 6 to 9):");
+    for line in IMPATIENT.lines() {
+        voice.say(&format!("  {line}"));
+    }
+    let seen = stage.agent()?.logs()?.len();
+    stage.configure(&(stage.plain_config()? + &format!("  - address: {SECOND_VIP}\n") + IMPATIENT))?;
+    let line = stage.wait_for_log(seen, "that the address is in use", |line| begins(line, "in_use"))?;
+    let heard: Vec<_> = wire.drain()?.iter().filter_map(Frame::arp).collect();
+    let by_node_a = |arp: &&Arp| arp.sha == node_a;
+    let probes = heard.iter().filter(by_node_a).filter(|arp| arp.spa.is_unspecified()).count();
+    let claims = heard.iter().filter(by_node_a).filter(|arp| arp.spa == SECOND_VIP).count();
+    voice.found(
+        claims == 0,
+        &format!("Heard from node-a: ARP probes for it {probes}, announcements {claims}. The agent says:"),
+    );
+    voice.say(&shown(&line));
+
+    voice.act(&format!("printer: ip address del {bound} dev {NIC}"));
+    stage.printer.delete_address(NIC, bound)?;
+    let free = SystemTime::now();
+    let announced = interrupt::wait(LIMIT, "the second VIP to be announced", || {
+        Ok(announcements(&wire.drain()?, node_a, SECOND_VIP).into_iter().next())
+    })?;
+    let line = stage.wait_for_log(seen, "that the conflict is over", |line| {
+        line.message() == "claims are over" && line.has("vip", SECOND_VIP)
+    })?;
+    let taken_after = announced.duration_since(free)?;
+    let is_ours = stage.client.resolve(SECOND_VIP)? == node_a;
+    let found = format!("{} ms later node-a holds it, and announces it.", taken_after.as_millis());
+    voice.found(is_ours, &found);
+    voice.say(&shown(&line));
+    Ok(taken_after)
+}
+
+/// Returns the number of dropped claims, the holder's defence, and the neighbour entries.
+fn claimed(voice: Voice, stage: &mut Stage) -> Result<(u64, Defences, [Belief; 2])> {
+    voice.chapter(&format!("7. The rogue claims {VIP}, which node-a holds, twice a second"));
+    let node_a = stage.node_a.mac(NIC)?;
+    let _guard = stage.agent_on_node_b(&format!("vips: [{{address: {VIP}, mac: '{node_a}'}}]\n"))?;
+    voice.say("An agent on node-b guards it from now on. The client runs none.");
+    for host in [&stage.node_b, &stage.client] {
+        host.flush_neighbours(NIC)?;
+        ensure!(host.resolve(VIP)? == node_a, "{} believes another than node-a", host.name());
+    }
+    let wire = Wire::open(&stage.client, NIC)?;
+    wait_until_quiet(&wire, node_a)?;
+
+    let (log, dropped) = (stage.agent()?.logs()?.len(), stage.counter("claim_conflict")?);
+    let (defences, beliefs) = claim_until_defended_twice(stage, &wire)?;
+    let dropped = stage.counter("claim_conflict")? - dropped;
+    let line = stage.wait_for_log(log, "the claims", |line| super::is_conflict(line, VIP))?;
+    let [first, second] = [defences.at.first(), defences.at.get(1)];
+    let (first, second) = first.zip(second).context("the VIP was not announced twice")?;
+    voice.found(
+        dropped == defences.claims as u64,
+        &format!(
+            "{dropped} of {} claims dropped. node-a announced the VIP {:.1?} after the first, and {:.1?} later again.",
+            defences.claims,
+            first.duration_since(defences.first_claim)?,
+            second.duration_since(*first)?
+        ),
+    );
+    voice.say(&shown(&line));
+    for (belief, who) in
+        beliefs.iter().zip(["node-b, which guards the VIP,", "The client, which guards nothing,"])
+    {
+        let found = format!("{who} had it at node-a in {} of {} looks.", belief.right, belief.looks);
+        voice.found(belief.right == belief.looks, &found);
+    }
+    voice.say(
+        "A holder announces once in 10 s at most (RFC 5227, 2.4 c): a kernel believes whoever was last.",
+    );
+    Ok((dropped, defences, beliefs))
+}
+
+fn claim_until_defended_twice(stage: &Stage, client: &Wire) -> Result<(Defences, [Belief; 2])> {
+    let (node_a, rogue) = (stage.node_a.mac(NIC)?, stage.rogue.mac(NIC)?);
+    let rival = Wire::open(&stage.rogue, NIC)?;
+    let claim = Arp::gratuitous_reply(rogue, VIP, rogue);
+    let end = Instant::now() + CLAIM_FOR;
+    let (mut next, mut heard) = (Instant::now(), Vec::new());
+    let mut beliefs = [Belief::default(); 2];
+    while announcements(&heard, node_a, VIP).len() < 2 && Instant::now() < end {
+        if Instant::now() >= next {
+            rival.send(&claim.to_bytes())?;
+            next += CLAIM_EVERY;
+        }
+        interrupt::pass(LOOK_EVERY)?;
+        for (belief, host) in beliefs.iter_mut().zip([&stage.node_b, &stage.client]) {
+            belief.looks += 1;
+            belief.right += usize::from(believed(host, VIP)? == Some(node_a));
+        }
+        heard.extend(client.drain()?);
+    }
+    let mut claims = heard.iter().filter(|frame| frame.arp() == Some(claim));
+    let first_claim = claims.next().context("the client heard no claim")?.at;
+    let claims = 1 + claims.count();
+    Ok((Defences { claims, first_claim, at: announcements(&heard, node_a, VIP) }, beliefs))
+}
+
+/// Returns the time until the agent names a rival that sends nothing by itself.
+fn silent(voice: Voice, stage: &mut Stage) -> Result<Duration> {
+    voice.chapter(&format!(
+        "8. The rogue answers for {SECOND_VIP}: by unicast, to whoever asks, and only then"
+    ));
+    voice.say(
+        "Who only listens never hears it. node-a asks about what it holds (probe.repeat: here every second).",
+    );
+    let rogue = stage.rogue.mac(NIC)?;
+    let seen = stage.agent()?.logs()?.len();
+    let responder = Responder::start(&stage.rogue, NIC, SECOND_VIP, rogue)?;
+    let began = Instant::now();
+    let line = stage
+        .wait_for_log(seen, "the silent rival", |line| begins(line, "held") && line.has("mac", rogue))?;
+    let found_after = began.elapsed();
+    voice.found(true, &format!("Named {} ms after it began to answer:", found_after.as_millis()));
+    voice.say(&shown(&line));
+    let mut command = stage.client.command(Agent::default_binary());
+    command.args(["who-has", &SECOND_VIP.to_string(), "-i", NIC, "--timeout", "300ms"]);
+    command.arg("--pin-dir").arg(stage.no_pins());
+    print(voice, &stage.client, command, SEVERAL)?;
+    responder.stop()?;
+    Ok(found_after)
+}
+
+/// Returns the step that `explain` names when the agent is dead and its fence has expired.
+fn explain(voice: Voice, stage: &mut Stage) -> Result<String> {
+    voice.chapter(&format!("9. Why is {SECOND_VIP} answered for, and why not?"));
+    let command = |stage: &mut Stage| -> Result<Command> {
+        let agent = stage.agent()?;
+        let mut command = agent.vipward("explain")?;
+        command.arg(SECOND_VIP.to_string()).arg("--config").arg(agent.config_path());
+        // The demo must not use a kubeconfig of this machine.
+        command.env_remove("KUBECONFIG").env("HOME", "/nonexistent");
+        Ok(command)
+    };
+    let right = command(stage)?;
+    print(voice, &stage.node_a, right, GOOD)?;
+
+    voice.act(&format!("kill -9 {}", stage.agent()?.pid()?));
+    stage.agent()?.kill9()?;
+    interrupt::wait(LIMIT, "the fence to be over", || {
+        Ok((stage.agent()?.status()?["fence"]["state"] == "over").then_some(()))
+    })?;
+    let broken = command(stage)?;
+    let printed = print(voice, &stage.node_a, broken, BROKEN)?;
+    let named = printed.lines().find_map(|line| line.strip_prefix("The first broken step: "));
+    let named = named.context("explain named no broken step")?.to_owned();
+    stage.revive_agent()?;
+    voice.say("A new agent runs, with the file of chapter 2.");
+    Ok(named)
+}
+
+/// Runs a command, shows it with its output, and returns
+/// the output. Fails unless its exit code is `code`.
+fn print(voice: Voice, host: &Host, mut command: Command, code: i32) -> Result<String> {
+    let args: Vec<_> = command.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    voice.act(&format!("{}: vipward {}", host.name(), args.join(" ")));
+    let output = command.output().context("failed to start vipward")?;
+    interrupt::check()?;
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(
+        output.status.code() == Some(code),
+        "vipward ended with {:?}: {stdout}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    for line in stdout.lines() {
+        voice.say(format!("  {line}").trim_end());
+    }
+    voice.say(&format!("  (exit code {code})"));
+    Ok(stdout)
+}
+
+/// Waits until the rounds of announcements of a new VIP are over.
+fn wait_until_quiet(client: &Wire, holder: Mac) -> Result<()> {
+    let mut since = Instant::now();
+    interrupt::wait(LIMIT, "nobody to announce the VIP", || {
+        if !announcements(&client.drain()?, holder, VIP).is_empty() {
+            since = Instant::now();
+        }
+        Ok((since.elapsed() >= QUIET).then_some(()))
+    })
+}
+
+/// Returns the times of the announcements by `holder`, which count one of the two forms.
+fn announcements(frames: &[Frame], holder: Mac, vip: Ipv4Addr) -> Vec<SystemTime> {
+    let request = Arp::gratuitous_request(holder, vip, Mac::ZERO);
+    frames.iter().filter(|frame| frame.arp() == Some(request)).map(|frame| frame.at).collect()
+}
+
+/// Returns whether a log line reports a new conflict about the second VIP.
+fn begins(line: &LogLine, what: &str) -> bool {
+    line.message().starts_with("conflict: ") && line.has("what", what) && line.has("vip", SECOND_VIP)
+}

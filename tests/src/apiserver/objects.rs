@@ -1,0 +1,95 @@
+//! Requests about one object: reading, creating, patching and deleting it.
+
+use bytes::Bytes;
+use hyper::{Response, StatusCode, header};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use super::call::Call;
+use super::cluster::Patch;
+use super::owners::{Author, Operation};
+use super::refusal::Refusal;
+use super::request::{self, Verb};
+use super::response::{self, Body};
+use super::store::Object;
+use super::write::{DeleteOptions, Write, is_ending, metadata_text};
+
+/// Reads an object.
+pub(super) fn get(call: &Call<'_>) -> Result<Response<Body>, Refusal> {
+    let object = call.resource.table.get(&call.key());
+    let object = object.ok_or_else(|| Refusal::NotFound(call.action.object()))?;
+    Ok(answer(call, StatusCode::OK, &object))
+}
+
+/// Creates, patches or deletes an object.
+pub(super) fn write(call: &Call<'_>, body: &[u8]) -> Result<Response<Body>, Refusal> {
+    let cluster = &call.shared.cluster;
+    match call.action.verb {
+        Verb::Create => {
+            let value = decode(body, &call.resource.kind)?;
+            let written = cluster.create(to_write(call, Operation::Update), value)?;
+            Ok(answer(call, StatusCode::CREATED, &written.object))
+        }
+        Verb::Patch => {
+            let value = decode(body, &call.resource.kind)?;
+            let (operation, patch) = match call.header(&header::CONTENT_TYPE) {
+                "application/merge-patch+json" => (Operation::Update, Patch::Merge(value)),
+                "application/apply-patch+yaml" => {
+                    (Operation::Apply, Patch::Apply { config: value, force: call.parameters.flag("force") })
+                }
+                other => return Err(Refusal::Unserved(format!("a patch of the type {other:?}").into())),
+            };
+            let written = cluster.patch(&to_write(call, operation), patch)?;
+            Ok(answer(call, StatusCode::OK, &written.object))
+        }
+        Verb::Delete => {
+            let options =
+                if body.is_empty() { DeleteOptions::default() } else { decode(body, "DeleteOptions")? };
+            let written = cluster.delete(&to_write(call, Operation::Update), &options)?;
+            if is_ending(&written.object.value) && !written.gone {
+                return Ok(answer(call, StatusCode::OK, &written.object));
+            }
+            Ok(response::json(StatusCode::OK, &deleted(call, &written.object)))
+        }
+        Verb::Get | Verb::List | Verb::Watch => Err(Refusal::NoSuchPath),
+    }
+}
+
+fn to_write<'a>(call: &'a Call<'_>, operation: Operation) -> Write<'a> {
+    Write {
+        resource: &call.resource,
+        key: call.key(),
+        author: Author {
+            manager: request::manager(call.headers, call.parameters),
+            operation,
+            api_version: call.resource.api_version(),
+            subresource: call.action.status.then(|| "status".to_owned()),
+        },
+    }
+}
+
+/// Reads a body in JSON, which is YAML as well.
+fn decode<T: DeserializeOwned>(body: &[u8], kind: &str) -> Result<T, Refusal> {
+    serde_json::from_slice(body).map_err(|source| Refusal::Undecodable { kind: kind.to_owned(), source })
+}
+
+fn answer(call: &Call<'_>, status: StatusCode, object: &Object) -> Response<Body> {
+    let text = [call.resource.head().as_bytes(), &object.rest].concat();
+    response::text(status, Bytes::from(text))
+}
+
+/// Returns the `Status` that says that `object` is gone.
+fn deleted(call: &Call<'_>, object: &Object) -> serde_json::Value {
+    json!({
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": {
+            "name": call.action.name,
+            "group": call.resource.group,
+            "kind": call.resource.plural,
+            "uid": metadata_text(&object.value, "uid"),
+        },
+    })
+}

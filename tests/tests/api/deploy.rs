@@ -1,0 +1,96 @@
+//! What is under deploy/ says what the agent needs, asks for no more, and says the same in kustomize's words and Helm's.
+
+mod chart;
+mod manifests;
+mod pages;
+mod permissions;
+mod rendered;
+mod uninstalling;
+
+use std::collections::BTreeSet;
+use std::io::{Write, stderr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use vipward_tests::agent::Agent;
+use vipward_tests::process::output_of;
+
+/// Where the agent runs in the manifests.
+const NAMESPACE: &str = "vipward-system";
+
+/// A path in the checkout.
+fn in_checkout(path: &str) -> PathBuf {
+    let root =
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("invariant: the package is in a workspace");
+    root.join(path)
+}
+
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))
+}
+
+/// Returns where a program is installed.
+fn find(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).map(|directory| directory.join(program)).find(|path| path.is_file())
+}
+
+/// Past what the test harness captures, so that whoever runs the tests sees it.
+fn skipped(why: &str) {
+    let _ = writeln!(stderr(), "skipped: {why}");
+}
+
+/// Returns the documents of a YAML file.
+fn documents(path: &Path) -> Result<Vec<Value>> {
+    parse(&read(path)?).with_context(|| format!("{} is no YAML", path.display()))
+}
+
+fn parse(yaml: &str) -> Result<Vec<Value>> {
+    Ok(serde_saphyr::from_multiple(yaml)?)
+}
+
+/// Returns the one object of this kind in a file of the base.
+fn in_base(file: &str, kind: &str) -> Result<Value> {
+    let path = in_checkout("deploy/kubernetes/base").join(file);
+    let found: Vec<_> = documents(&path)?.into_iter().filter(|object| object["kind"] == kind).collect();
+    ensure!(found.len() == 1, "{} has {} objects of kind {kind}", path.display(), found.len());
+    Ok(found.into_iter().next().expect("invariant: just counted"))
+}
+
+/// Returns the agent's own container in a `DaemonSet`.
+fn container(daemonset: &Value) -> Result<&Value> {
+    let containers = daemonset["spec"]["template"]["spec"]["containers"].as_array();
+    let agent = containers.and_then(|all| all.iter().find(|container| container["name"] == "vipward"));
+    agent.context("the DaemonSet has no container vipward")
+}
+
+/// Returns the strings of a list.
+fn strings(list: &Value) -> Result<Vec<&str>> {
+    let strings = list.as_array().and_then(|list| list.iter().map(Value::as_str).collect());
+    strings.with_context(|| format!("{list} is no list of strings"))
+}
+
+/// `flag` of `--flag=value` and `--flag`.
+fn flag_of(argument: &str) -> Option<&str> {
+    argument.strip_prefix("--").map(|flag| flag.split('=').next().unwrap_or(flag))
+}
+
+/// Returns the flags that `vipward kubernetes` takes, without their hyphens.
+fn flags_of_the_agent() -> Result<BTreeSet<String>> {
+    let mut help = Command::new(Agent::default_binary());
+    help.args(["kubernetes", "--help"]);
+    let help = output_of(help)
+        .context("this agent has no subcommand `kubernetes` to check the manifests against")?;
+    let flags = help.lines().filter_map(|line| {
+        // A flag begins its line, after its one-letter form if it has one.
+        let words = line.split_whitespace();
+        let first = words.take(2).find_map(flag_of)?;
+        line.trim_start().starts_with('-').then(|| first.trim_end_matches([',', '.']).to_owned())
+    });
+    let flags: BTreeSet<_> = flags.collect();
+    ensure!(flags.contains("help"), "found no flags in: {help}");
+    Ok(flags)
+}

@@ -1,0 +1,132 @@
+//! The Helm chart, as far as it can be judged without helm.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::{NAMESPACE, documents, flags_of_the_agent, in_checkout, parse, read};
+
+const CHART: &str = "deploy/helm/vipward";
+const TEMPLATES: [&str; 4] = ["_helpers.tpl", "NOTES.txt", "daemonset.yaml", "rbac.yaml"];
+
+fn template(name: &str) -> Result<String> {
+    read(&in_checkout(CHART).join("templates").join(name))
+}
+
+fn values() -> Result<Value> {
+    Ok(documents(&in_checkout(CHART).join("values.yaml"))?.remove(0))
+}
+
+/// Returns the paths of the values that are no tables, and of the tables that are passed on whole.
+fn paths(values: &Value, schema: &Value, prefix: &str) -> Vec<String> {
+    let Some(table) = values.as_object() else { return vec![prefix.to_owned()] };
+    if !schema["properties"].is_object() || prefix == ".resources" {
+        return vec![prefix.to_owned()];
+    }
+    let deeper = |(key, value): (&String, &Value)| {
+        paths(value, &schema["properties"][key], &format!("{prefix}.{key}"))
+    };
+    table.iter().flat_map(deeper).collect()
+}
+
+fn schema() -> Result<Value> {
+    let path = in_checkout(CHART).join("values.schema.json");
+    serde_json::from_str(&read(&path)?).with_context(|| format!("{} is no JSON", path.display()))
+}
+
+/// Returns whether a template has this word, and not only a longer one that begins with it.
+fn mentions(template: &str, word: &str) -> bool {
+    template.match_indices(word).any(|(at, _)| {
+        let next = template[at + word.len()..].chars().next();
+        next.is_none_or(|c| !c.is_ascii_alphanumeric())
+    })
+}
+
+#[test]
+fn every_value_is_used_and_every_value_that_is_used_exists() -> Result<()> {
+    let (values, schema) = (values()?, schema()?);
+    let templates = TEMPLATES.iter().map(|name| template(name)).collect::<Result<Vec<_>>>()?.concat();
+    let paths = paths(&values, &schema, "");
+    assert!(paths.len() > 30, "{paths:?}");
+    for path in &paths {
+        // The agent's values are spelled within `with .Values.agent`.
+        let within = path.strip_prefix(".agent").map(|key| format!("{key})"));
+        let used = mentions(&templates, &format!(".Values{path}"))
+            || within.is_some_and(|key| templates.contains(&format!(" {key}")));
+        assert!(used, "{path} is used by no template");
+    }
+    for (at, _) in templates.match_indices(".Values.") {
+        let word =
+            templates[at + ".Values".len()..].split(|c: char| !c.is_ascii_alphanumeric() && c != '.').next();
+        let pointer = word.unwrap_or_default().replace('.', "/");
+        assert!(values.pointer(&pointer).is_some(), "no value {pointer}");
+    }
+    for (at, _) in template("daemonset.yaml")?.match_indices("(list \"") {
+        let template = template("daemonset.yaml")?;
+        let value = template[at..].split(" .").nth(1).and_then(|rest| rest.split(')').next());
+        let value = value.context("a flag without a value")?;
+        assert!(values["agent"].get(value).is_some(), "no value agent.{value}");
+    }
+    Ok(())
+}
+
+fn assert_described(values: &Value, schema: &Value, path: &str) {
+    let (Some(values), Some(described)) = (values.as_object(), schema["properties"].as_object()) else {
+        return;
+    };
+    assert_eq!(schema["additionalProperties"], false, "{path} takes misspelled keys");
+    let keys: BTreeSet<_> = values.keys().collect();
+    // Helm puts this into every chart that is another's dependency.
+    let described_keys: BTreeSet<_> = described.keys().filter(|key| *key != "global").collect();
+    if path != "/resources" {
+        assert_eq!(keys, described_keys, "{path}");
+    }
+    for (key, value) in values {
+        assert_described(value, &described[key], &format!("{path}/{key}"));
+    }
+}
+
+#[test]
+fn the_schema_describes_every_value_and_nothing_else() -> Result<()> {
+    assert_described(&values()?, &schema()?, "");
+    Ok(())
+}
+
+#[test]
+fn every_flag_of_the_agent_is_a_value_or_is_the_charts_own_affair() -> Result<()> {
+    let template = template("daemonset.yaml")?;
+    let passed: BTreeSet<_> = template
+        .match_indices("(list \"")
+        .filter_map(|(at, found)| template[at + found.len()..].split('"').next().map(str::to_owned))
+        .collect();
+    let mut known = flags_of_the_agent()?;
+    // From the pod's environment, and from the service account.
+    for own in ["node-name", "pod-name", "pod-address", "lease-namespace", "kubeconfig"] {
+        known.remove(own);
+    }
+    // The directory is the one that is mounted, and there is no other object in the image.
+    for own in ["pin-dir", "ebpf-object", "help", "version"] {
+        known.remove(own);
+    }
+    assert_eq!(passed, known);
+    Ok(())
+}
+
+/// Both constructs that this template uses are put in here, so that no helm is needed.
+#[test]
+fn the_chart_grants_what_the_base_grants() -> Result<()> {
+    let template = template("rbac.yaml")?
+        .replace("{{- include \"vipward.labels\" . | nindent 4 }}", "app.kubernetes.io/name: vipward")
+        .replace("{{ .Release.Namespace }}", NAMESPACE);
+    assert!(!template.contains("{{"), "{template}");
+    assert_eq!(parse(&template)?, documents(&in_checkout("deploy/kubernetes/base/rbac.yaml"))?);
+    Ok(())
+}
+
+#[test]
+fn the_chart_brings_the_bases_crd() -> Result<()> {
+    let chart = documents(&in_checkout(CHART).join("crds/virtualips.yaml"))?;
+    assert_eq!(chart, documents(&in_checkout("deploy/kubernetes/base/crd.yaml"))?);
+    Ok(())
+}

@@ -1,0 +1,162 @@
+//! The files under deploy/kubernetes by themselves.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use super::{NAMESPACE, container, documents, flag_of, flags_of_the_agent, in_base, in_checkout, strings};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Every YAML file below a directory; not the chart's templates, which are none before they are rendered.
+fn yaml_files(directory: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory).with_context(|| format!("failed to list {}", directory.display()))? {
+        let path = entry?.path();
+        if path.is_dir() {
+            if !path.ends_with("templates") {
+                files.extend(yaml_files(&path)?);
+            }
+        } else if path.extension().is_some_and(|extension| extension == "yaml") {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+#[test]
+fn every_yaml_file_can_be_read_and_those_for_kubernetes_name_their_objects() -> Result<()> {
+    let files = yaml_files(&in_checkout("deploy"))?;
+    assert!(files.len() > 8, "{files:?}");
+    for path in files {
+        let documents = documents(&path)?;
+        assert!(!documents.is_empty(), "{} is empty", path.display());
+        if !path.starts_with(in_checkout("deploy/kubernetes")) {
+            continue;
+        }
+        for object in documents {
+            assert!(object["apiVersion"].is_string() && object["kind"].is_string(), "{}", path.display());
+            let named = object["kind"] == "Kustomization" || object["metadata"]["name"].is_string();
+            assert!(named, "{}: {object}", path.display());
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_kustomization_lists_exactly_the_files_beside_it() -> Result<()> {
+    let kustomizations: Vec<_> = yaml_files(&in_checkout("deploy/kubernetes"))?
+        .into_iter()
+        .filter(|path| path.ends_with("kustomization.yaml"))
+        .collect();
+    assert_eq!(kustomizations.len(), 3, "{kustomizations:?}");
+    for path in kustomizations {
+        let directory = path.parent().context("a file is in a directory")?;
+        let kustomization = documents(&path)?.remove(0);
+        let resources = strings(&kustomization["resources"])?.into_iter();
+        let none = Vec::new();
+        let patches = kustomization["patches"].as_array().unwrap_or(&none).iter();
+        let patches = patches.filter_map(|patch| patch["path"].as_str());
+        let (directories, listed): (Vec<_>, Vec<_>) =
+            resources.chain(patches).map(|name| directory.join(name)).partition(|path| path.is_dir());
+        assert!(directories.iter().all(|path| path.join("kustomization.yaml").is_file()), "{directories:?}");
+        let beside = yaml_files(directory)?.into_iter().filter(|beside| *beside != path);
+        let listed: BTreeSet<_> = listed.into_iter().collect();
+        assert_eq!(listed, beside.collect::<BTreeSet<_>>(), "{}", path.display());
+    }
+    Ok(())
+}
+
+#[test]
+fn the_daemon_set_passes_only_flags_that_the_agent_takes() -> Result<()> {
+    let known = flags_of_the_agent()?;
+    let daemonset = in_base("daemonset.yaml", "DaemonSet")?;
+    let args = strings(&container(&daemonset)?["args"])?;
+    assert_eq!(args.first(), Some(&"kubernetes"));
+    for argument in &args[1..] {
+        let flag = flag_of(argument).with_context(|| format!("{argument} is no flag"))?;
+        assert!(known.contains(flag), "--{flag} is none of {known:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn the_agents_flags_are_those_that_the_page_explains() -> Result<()> {
+    let page = fs::read_to_string(in_checkout("docs/KUBERNETES.md"))?;
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `--"));
+    let explained: BTreeSet<_> = rows
+        .filter_map(|row| {
+            row.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').next().map(str::to_owned)
+        })
+        .collect();
+    let mut known = flags_of_the_agent()?;
+    for everywhere in ["help", "version"] {
+        known.remove(everywhere);
+    }
+    assert_eq!(explained, known);
+    Ok(())
+}
+
+#[test]
+fn the_probes_ask_where_the_agent_serves() -> Result<()> {
+    let daemonset = in_base("daemonset.yaml", "DaemonSet")?;
+    let agent = container(&daemonset)?;
+    let port = strings(&agent["args"])?.into_iter().find_map(|arg| arg.strip_prefix("--listen-port="));
+    let port: u16 = port.context("no --listen-port")?.parse()?;
+    assert_eq!(agent["ports"], json!([{"name": "metrics", "containerPort": port, "protocol": "TCP"}]));
+    for (probe, path) in
+        [("startupProbe", "/livez"), ("livenessProbe", "/livez"), ("readinessProbe", "/readyz")]
+    {
+        let get = &agent[probe]["httpGet"];
+        // Among the addresses that are served unless others are named.
+        assert_eq!((&get["host"], &get["port"]), (&json!("127.0.0.1"), &json!(port)), "{probe}");
+        assert_eq!(get["path"], path, "{probe}");
+    }
+    Ok(())
+}
+
+#[test]
+fn the_image_is_the_one_that_is_built_here() -> Result<()> {
+    let daemonset = in_base("daemonset.yaml", "DaemonSet")?;
+    assert_eq!(container(&daemonset)?["image"], format!("vipward:{VERSION}"));
+    let chart = documents(&in_checkout("deploy/helm/vipward/Chart.yaml"))?.remove(0);
+    assert_eq!((&chart["version"], &chart["appVersion"]), (&json!(VERSION), &json!(VERSION)));
+    Ok(())
+}
+
+/// What costs answers when it is lost in an edit.
+#[test]
+fn an_agent_is_never_throttled_evicted_or_kept_off_a_node() -> Result<()> {
+    let daemonset = in_base("daemonset.yaml", "DaemonSet")?;
+    let pod = &daemonset["spec"]["template"]["spec"];
+    let agent = container(&daemonset)?;
+    assert_eq!(agent["resources"]["limits"]["cpu"], Value::Null);
+    assert!(agent["resources"]["limits"]["memory"].is_string());
+    assert_eq!(pod["priorityClassName"], "system-node-critical");
+    assert_eq!(pod["tolerations"], json!([{"operator": "Exists"}]));
+    assert_eq!(pod["hostNetwork"], json!(true));
+    assert_eq!(daemonset["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"], json!(1));
+    let mount = agent["volumeMounts"].as_array().and_then(|mounts| mounts.first()).context("no mount")?;
+    assert_eq!(
+        (&mount["mountPath"], &mount["mountPropagation"]),
+        (&json!("/sys/fs/bpf"), &json!("Bidirectional"))
+    );
+    for (name, field) in [
+        ("NODE_NAME", "spec.nodeName"),
+        ("POD_NAME", "metadata.name"),
+        ("POD_NAMESPACE", "metadata.namespace"),
+        ("POD_IP", "status.podIP"),
+    ] {
+        let environment = agent["env"].as_array().context("no environment")?;
+        let from = environment.iter().find(|variable| variable["name"] == name);
+        let path = from.map(|variable| &variable["valueFrom"]["fieldRef"]["fieldPath"]);
+        assert_eq!(path, Some(&json!(field)), "{name}");
+    }
+    let namespace = in_base("namespace.yaml", "Namespace")?;
+    assert_eq!(namespace["metadata"]["name"], NAMESPACE);
+    assert_eq!(namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"], "privileged");
+    Ok(())
+}

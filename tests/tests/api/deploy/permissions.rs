@@ -1,0 +1,133 @@
+//! What the agent may do in the API server and on the node: what it needs, and no more.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use vipward_tests::agent::Capability;
+use vipward_tests::node::{Attachment, HOLDS_ONE, Node};
+use vipward_tests::scene::{NODE, VIP};
+
+use super::{NAMESPACE, container, documents, in_base, in_checkout, read, strings};
+
+/// Resource, verb by verb, of a `ClusterRole` or `Role`.
+fn granted(role: &Value) -> Result<BTreeMap<String, BTreeSet<String>>> {
+    let mut granted = BTreeMap::new();
+    for rule in role["rules"].as_array().context("a role has rules")? {
+        for resource in strings(&rule["resources"])? {
+            let verbs = strings(&rule["verbs"])?.into_iter().map(str::to_owned);
+            granted.entry(resource.to_owned()).or_insert_with(BTreeSet::new).extend(verbs);
+        }
+    }
+    Ok(granted)
+}
+
+fn roles() -> Result<[Value; 2]> {
+    Ok([in_base("rbac.yaml", "ClusterRole")?, in_base("rbac.yaml", "Role")?])
+}
+
+#[test]
+fn no_rule_has_a_wildcard_and_none_grants_a_role_or_a_secret() -> Result<()> {
+    for role in roles()? {
+        let text = role["rules"].to_string();
+        assert!(!text.contains('*'), "{text}");
+        for resource in granted(&role)?.keys() {
+            let forbidden =
+                ["secrets", "roles", "clusterroles", "pods/exec", "nodes/proxy", "serviceaccounts/token"];
+            assert!(!forbidden.contains(&resource.as_str()), "{resource}");
+        }
+        for verb in ["escalate", "bind", "impersonate", "deletecollection"] {
+            assert!(!text.contains(&format!("{verb:?}")), "{verb}: {text}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn only_its_own_objects_are_deleted_and_only_a_services_status_is_written() -> Result<()> {
+    let [cluster, own] = roles()?;
+    let writes = |role: &Value| -> Result<BTreeMap<String, BTreeSet<String>>> {
+        let mut granted = granted(role)?;
+        for verbs in granted.values_mut() {
+            verbs.retain(|verb| !["get", "list", "watch"].contains(&verb.as_str()));
+        }
+        granted.retain(|_, verbs| !verbs.is_empty());
+        Ok(granted)
+    };
+    let words = |words: &str| words.split(' ').map(str::to_owned).collect::<BTreeSet<_>>();
+    let expected =
+        [("events", "create patch"), ("services/status", "patch"), ("virtualips", "create patch delete")];
+    assert_eq!(
+        writes(&cluster)?,
+        expected.map(|(resource, verbs)| (resource.to_owned(), words(verbs))).into()
+    );
+    assert_eq!(writes(&own)?, [("leases".to_owned(), words("create patch"))].into());
+    Ok(())
+}
+
+#[test]
+fn the_bindings_give_the_roles_to_the_service_account_that_the_daemon_set_uses() -> Result<()> {
+    let account = in_base("rbac.yaml", "ServiceAccount")?;
+    let daemonset = in_base("daemonset.yaml", "DaemonSet")?;
+    assert_eq!(daemonset["spec"]["template"]["spec"]["serviceAccountName"], account["metadata"]["name"]);
+    for (binding, role) in [("ClusterRoleBinding", "ClusterRole"), ("RoleBinding", "Role")] {
+        let (binding, role) = (in_base("rbac.yaml", binding)?, in_base("rbac.yaml", role)?);
+        assert_eq!(binding["roleRef"]["kind"], role["kind"]);
+        assert_eq!(binding["roleRef"]["name"], role["metadata"]["name"]);
+        let subjects = binding["subjects"].as_array().context("no subjects")?;
+        assert_eq!(subjects.len(), 1);
+        assert_eq!(subjects[0]["kind"], "ServiceAccount");
+        assert_eq!(subjects[0]["name"], account["metadata"]["name"]);
+        assert_eq!(subjects[0]["namespace"], NAMESPACE);
+    }
+    Ok(())
+}
+
+#[test]
+fn every_permission_is_explained() -> Result<()> {
+    let page = read(&in_checkout("docs/KUBERNETES.md"))?;
+    let section = page.split("\n## Permissions\n").nth(1).context("no section Permissions")?;
+    let section = section.split("\n## ").next().unwrap_or(section);
+    let mut explained: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for row in section.lines().filter_map(|line| line.strip_prefix("| `")) {
+        let mut cells = row.split('|');
+        let resource = cells.next().and_then(|cell| cell.split('`').next()).context("no resource")?;
+        let verbs = cells.next().context("no verbs")?.split(',').map(|verb| verb.trim().to_owned());
+        explained.entry(resource.to_owned()).or_default().extend(verbs);
+    }
+    let [cluster, own] = roles()?;
+    let mut all = granted(&cluster)?;
+    all.extend(granted(&own)?);
+    assert_eq!(explained, all);
+    Ok(())
+}
+
+/// The agent itself, as root with the capabilities that the overlay leaves it.
+#[test]
+fn the_capabilities_of_the_overlay_are_enough_to_attach_answer_and_announce() -> Result<()> {
+    let patch =
+        documents(&in_checkout("deploy/kubernetes/overlays/least-privilege/daemonset.yaml"))?.remove(0);
+    let security = &container(&patch)?["securityContext"];
+    assert_eq!((&security["privileged"], &security["readOnlyRootFilesystem"]), (&false.into(), &true.into()));
+    assert_eq!(security["allowPrivilegeEscalation"], false);
+    assert_eq!(strings(&security["capabilities"]["drop"])?, ["ALL"]);
+    let added = strings(&security["capabilities"]["add"])?;
+    let capability = |name: &&str| match *name {
+        "BPF" => Ok(Capability::Bpf),
+        "NET_ADMIN" => Ok(Capability::NetAdmin),
+        "NET_RAW" => Ok(Capability::NetRaw),
+        "PERFMON" => Ok(Capability::Perfmon),
+        other => anyhow::bail!("the overlay adds {other}, of which nothing is known"),
+    };
+    let kept: Vec<_> = added.iter().map(capability).collect::<Result<_>>()?;
+    let mut node = Node::start_with("overlay", Attachment::Generic, HOLDS_ONE, |options| {
+        options.only_capabilities = Some(kept);
+    })?;
+    node.wait_until_answered(VIP, NODE)?;
+    node.agent.kill9()?;
+    node.restart_agent()?;
+    assert_eq!(node.ask(VIP)?, Some(NODE));
+    let problems = node.agent.logs()?.into_iter().filter(|line| line.field("problem").is_some()).count();
+    assert_eq!(problems, 0, "{}", node.agent.transcript());
+    Ok(())
+}

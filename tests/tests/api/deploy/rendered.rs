@@ -1,0 +1,195 @@
+//! What kustomize and Helm make of the same choice is the same. Skipped, and said so, where either is missing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use tempfile::NamedTempFile;
+use vipward_tests::process::output_of;
+
+use super::{NAMESPACE, container, find, flag_of, flags_of_the_agent, in_checkout, parse, skipped, strings};
+
+/// Labels that only Helm sets.
+const HELMS_LABELS: [&str; 3] =
+    ["app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "helm.sh/chart"];
+
+struct Helm(PathBuf);
+
+impl Helm {
+    /// Renders the chart with these values, as a file: `--set` has types of its own.
+    fn template(&self, values: &str) -> Result<String> {
+        let mut file = NamedTempFile::new()?;
+        file.write_all(values.as_bytes())?;
+        let mut command = Command::new(&self.0);
+        command.args(["template", "vipward"]).arg(in_checkout("deploy/helm/vipward"));
+        // The oldest that has all that is in the manifests; helm without a cluster assumes one of its own.
+        command.args(["--include-crds", "--namespace", NAMESPACE, "--kube-version", "1.30.0"]);
+        command.arg("--values").arg(file.path());
+        output_of(command)
+    }
+}
+
+fn helm() -> Option<Helm> {
+    let helm = find("helm").map(Helm);
+    if helm.is_none() {
+        skipped("helm is not installed, so that it cannot be compared with kustomize");
+    }
+    helm
+}
+
+/// `kustomize build`, by either program that has it.
+fn kustomize(directory: &Path) -> Option<Result<String>> {
+    let mut command = match (find("kustomize"), find("kubectl")) {
+        (Some(kustomize), _) => {
+            let mut command = Command::new(kustomize);
+            command.arg("build");
+            command
+        }
+        (None, Some(kubectl)) => {
+            let mut command = Command::new(kubectl);
+            command.arg("kustomize");
+            command
+        }
+        (None, None) => {
+            skipped("neither kustomize nor kubectl is installed, so that Helm cannot be compared with them");
+            return None;
+        }
+    };
+    command.arg(directory);
+    Some(output_of(command))
+}
+
+fn without_helms_labels(value: &mut Value) {
+    match value {
+        Value::Object(table) => {
+            for label in HELMS_LABELS {
+                table.remove(label);
+            }
+            table.values_mut().for_each(without_helms_labels);
+        }
+        Value::Array(list) => list.iter_mut().for_each(without_helms_labels),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Returns where two objects differ, and how.
+fn differences(chart: &Value, base: &Value, path: &str) -> Vec<String> {
+    match (chart, base) {
+        (Value::Object(left), Value::Object(right)) => {
+            let keys: BTreeSet<_> = left.keys().chain(right.keys()).collect();
+            keys.into_iter()
+                .flat_map(|key| differences(&chart[key], &base[key], &format!("{path}.{key}")))
+                .collect()
+        }
+        (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
+            let pairs = left.iter().zip(right).enumerate();
+            pairs.flat_map(|(i, (left, right))| differences(left, right, &format!("{path}[{i}]"))).collect()
+        }
+        // 0 and 0.0 are one number.
+        (Value::Number(left), Value::Number(right)) if left.as_f64() == right.as_f64() => Vec::new(),
+        _ if chart == base => Vec::new(),
+        _ => vec![format!("{path}: {chart} in the chart, {base} by kustomize")],
+    }
+}
+
+/// Returns the objects by kind and name. A namespace is made by `helm install --create-namespace`,
+/// not by a chart.
+fn objects(yaml: &str) -> Result<BTreeMap<String, Value>> {
+    let documents = parse(yaml)?.into_iter().filter(|object| !object.is_null());
+    let objects = documents.filter(|object| object["kind"] != "Namespace").map(|mut object| {
+        without_helms_labels(&mut object);
+        let metadata = &object["metadata"];
+        (format!("{} {}/{}", object["kind"], metadata["namespace"], metadata["name"]), object)
+    });
+    Ok(objects.collect())
+}
+
+#[test]
+fn helm_and_kustomize_render_the_same_objects() -> Result<()> {
+    for (directory, values) in [
+        ("base", "{}"),
+        ("overlays/least-privilege", "leastPrivilege: true"),
+        ("overlays/kube-proxy-ipvs", "arpAnnounce: {set: true}"),
+    ] {
+        let Some(kustomized) = kustomize(&in_checkout("deploy/kubernetes").join(directory)) else {
+            return Ok(());
+        };
+        let kustomized = objects(&kustomized?)?;
+        assert_eq!(kustomized.len(), 7, "{directory}: {:?}", kustomized.keys());
+        let Some(helm) = helm() else { return Ok(()) };
+        let charted = objects(&helm.template(values)?)?;
+        let names = |of: &BTreeMap<String, Value>| of.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(names(&charted), names(&kustomized), "{directory}");
+        for (name, object) in &kustomized {
+            let differences = differences(&charted[name], object, "");
+            assert!(differences.is_empty(), "{directory}: {name}: {differences:#?}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn each_of_the_charts_values_becomes_a_flag_that_the_agent_takes() -> Result<()> {
+    let Some(helm) = helm() else { return Ok(()) };
+    let known = flags_of_the_agent()?;
+    let rows = [
+        ("interfaces: [eth0, \"ens*\"]", &["--interface=eth0", "--interface=ens*"][..]),
+        ("xdp: native", &["--xdp=native"]),
+        ("maxVips: 4194304", &["--max-vips=4194304"]),
+        ("loadBalancerClass: example.com/l2", &["--load-balancer-class=example.com/l2"]),
+        ("classOnly: true", &["--class-only"]),
+        ("namespaces: [a, b]", &["--namespace=a", "--namespace=b"]),
+        ("namespaceSelector: team in (a, b)", &["--namespace-selector=team in (a, b)"]),
+        ("serviceSelector: lan=yes", &["--service-selector=lan=yes"]),
+        ("externalIPs: true", &["--external-ips"]),
+        ("allowAddresses: [192.0.2.0/24]", &["--allow-address=192.0.2.0/24"]),
+        ("withdrawWithoutEndpoints: true", &["--withdraw-without-endpoints"]),
+        ("ignoreExcludeLabel: true", &["--ignore-exclude-label"]),
+        ("leaseDuration: 6s", &["--lease-duration=6s"]),
+        ("leaseRenewal: 1500ms", &["--lease-renewal=1500ms"]),
+        ("margin: 1s", &["--margin=1s"]),
+        ("policy: stop", &["--policy=stop"]),
+        ("holdFor: 2h", &["--hold-for=2h"]),
+        ("restartLease: 90s", &["--restart-lease=90s"]),
+        ("stableFor: 2m", &["--stable-for=2m"]),
+        ("handoverPace: 1s", &["--handover-pace=1s"]),
+        ("announceRefresh: 30s", &["--announce-refresh=30s"]),
+        ("announceRate: 1000000", &["--announce-rate=1000000"]),
+        ("logClaims: true", &["--log-claims"]),
+        ("listen: [127.0.0.1, 192.0.2.7]", &["--listen=127.0.0.1", "--listen=192.0.2.7"]),
+        ("metricsMaxVips: 10000", &["--metrics-max-vips=10000"]),
+    ];
+    let values: Vec<_> = rows.iter().map(|(value, _)| *value).collect();
+    let rendered = objects(&helm.template(&format!("agent:\n  {}", values.join("\n  ")))?)?;
+    let daemonset = rendered.values().find(|object| object["kind"] == "DaemonSet").context("no DaemonSet")?;
+    let args = strings(&container(daemonset)?["args"])?;
+    let expected: BTreeSet<_> = rows.iter().flat_map(|(_, args)| args.iter().copied()).collect();
+    let default = ["kubernetes", "--log-format=json", "--listen-port=9647"];
+    let rendered: BTreeSet<_> = args.iter().copied().filter(|arg| !default.contains(arg)).collect();
+    assert_eq!(rendered, expected);
+    for argument in expected {
+        let flag = flag_of(argument).context("invariant: all are flags")?;
+        assert!(known.contains(flag), "--{flag} is none of {known:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn the_chart_refuses_values_that_it_would_not_use_and_a_cpu_limit() -> Result<()> {
+    let Some(helm) = helm() else { return Ok(()) };
+    for (value, named) in [
+        ("agent: {leaseDuraton: 4s}", "leaseDuraton"),
+        ("agent: {leaseDuration: 4}", "leaseDuration"),
+        ("agent: {xdp: fast}", "xdp"),
+        ("agent: {allowAddresses: [everything]}", "allowAddresses"),
+        ("leastprivilege: true", "leastprivilege"),
+        ("resources: {limits: {cpu: 100m}}", "resources.limits"),
+    ] {
+        let refused = helm.template(value).err().with_context(|| format!("{value} was taken"))?;
+        assert!(format!("{refused:#}").contains(named), "{value}: {refused:#}");
+    }
+    Ok(())
+}

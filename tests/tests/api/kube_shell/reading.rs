@@ -1,0 +1,267 @@
+//! Listing and watching.
+
+use std::collections::BTreeSet;
+
+use anyhow::ensure;
+use tokio::time::{Instant, sleep};
+use vipward::shell::kube::Problem;
+use vipward_tests::apiserver::{Cut, Effect, Matching, Often};
+
+use super::*;
+
+/// Waits until the agent has asked for so many watches of `resource`.
+pub(super) async fn watches(scene: &Scene, resource: &str, wanted: u64, limit: Duration) -> Result<Duration> {
+    let began = Instant::now();
+    while scene.requests_of(Verb::Watch, resource) < wanted {
+        let asked = scene.requests_of(Verb::Watch, resource);
+        ensure!(began.elapsed() < limit, "{asked} watches of {resource} after {limit:?}, not {wanted}");
+        sleep(Duration::from_millis(5)).await;
+    }
+    Ok(began.elapsed())
+}
+
+#[tokio::test]
+async fn everything_is_listed_page_by_page_and_then_watched() -> Result<()> {
+    let scene = Scene::new().await?;
+    for number in 0..1_201 {
+        let mut object = service(&format!("web-{number}"));
+        object["metadata"]["namespace"] = "default".into();
+        scene.server.load_object(object)?;
+    }
+    let (_reader, mut seen, told) = reading(&scene.kube).await?;
+    let names: BTreeSet<_> = told
+        .iter()
+        .filter_map(|seen| match seen {
+            Seen::Service(record) => Some(record.name.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(names.len(), 1_201);
+    assert_eq!(scene.requests_of(Verb::List, "services"), 3, "pages");
+
+    merge(
+        &scene.services(),
+        "web-7",
+        json!({"metadata": {"annotations": {"vipward.io/addresses": "192.0.2.7"}}}),
+    )
+    .await?;
+    until(&mut seen, "the change", |seen| match seen {
+        Seen::Service(record) => (record.annotations.addresses.as_deref() == Some("192.0.2.7")).then_some(()),
+        _ => None,
+    })
+    .await?;
+    delete(&scene.services(), "web-7").await?;
+    until(&mut seen, "the end", |seen| match seen {
+        Seen::ServiceGone(name) => (name.to_string() == "default/web-7").then_some(()),
+        _ => None,
+    })
+    .await?;
+    assert_eq!(scene.requests_of(Verb::List, "services"), 3, "no list since");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_vanished_while_changes_were_missed_is_told_after_a_new_list() -> Result<()> {
+    let scene = Scene::new().await?;
+    for name in ["stays", "goes"] {
+        create(&scene.services(), service(name)).await?;
+    }
+    let (_reader, mut seen, _) = reading(&scene.kube).await?;
+
+    scene.server.cut_off(USER, Cut::Closed);
+    delete(&scene.services(), "goes").await?;
+    create(&scene.services(), service("new")).await?;
+    scene.server.compact();
+    scene.server.let_in(USER);
+
+    let mut told = Vec::new();
+    until(&mut seen, "the new list", |seen| {
+        match seen {
+            Seen::Service(record) => told.push(record.name.name.to_string()),
+            Seen::ServiceGone(name) => told.push(format!("-{}", name.name)),
+            _ => {}
+        }
+        matches!(seen, Seen::Synced(Resource::Services)).then_some(())
+    })
+    .await?;
+    told.sort();
+    let told: Vec<_> = told.iter().filter(|name| **name != "kubernetes").collect();
+    assert_eq!(told, ["-goes", "new", "stays"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_api_server_that_goes_away_and_comes_back_costs_no_list() -> Result<()> {
+    let mut scene = Scene::new().await?;
+    let (_reader, mut seen, _) = reading(&scene.kube).await?;
+    scene.server.reset_stats();
+    scene.server.stop()?;
+    until(&mut seen, "trouble", |seen| match seen {
+        Seen::Trouble { resource: Resource::Services, problem } => {
+            matches!(**problem, Problem::Failed { .. }).then_some(())
+        }
+        _ => None,
+    })
+    .await?;
+    scene.server.start_again()?;
+    until(&mut seen, "the end of it", |seen| match seen {
+        Seen::TroubleOver { resource: Resource::Services } => Some(()),
+        _ => None,
+    })
+    .await?;
+    create(&scene.services(), service("web")).await?;
+    until(&mut seen, "a change", |seen| matches!(seen, Seen::Service(_)).then_some(())).await?;
+    assert_eq!(scene.requests_of(Verb::List, "services"), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_definition_that_is_missing_is_named_with_its_manifest_and_waited_for() -> Result<()> {
+    let scene = Scene::without_definition().await?;
+    let (_reader, mut seen) = Reader::start(&scene.kube, Reading::default())?;
+    let text = until(&mut seen, "trouble", |seen| match seen {
+        Seen::Trouble { resource: Resource::VirtualIps, problem } => Some(problem.to_string()),
+        _ => None,
+    })
+    .await?;
+    assert!(
+        text.contains("virtualips.vipward.io") && text.contains("deploy/kubernetes/base/crd.yaml"),
+        "{text}"
+    );
+    scene.server.load_manifest(&crd_yaml())?;
+    until(&mut seen, "its list", |seen| matches!(seen, Seen::Synced(Resource::VirtualIps)).then_some(()))
+        .await
+}
+
+#[tokio::test]
+async fn a_permission_that_is_missing_is_named_by_verb_and_resource_once() -> Result<()> {
+    let scene = Scene::new().await?;
+    scene.server.add_user("poor", "somebody");
+    let (kube, _kubeconfig) = way(&scene.server.url(), "poor").await?;
+    let (_reader, mut seen) = Reader::start(&kube, Reading::default())?;
+    let mut told = 0;
+    until(&mut seen, "trouble with all", |seen| match seen {
+        Seen::Trouble { resource, problem } => {
+            let text = problem.to_string();
+            assert!(matches!(**problem, Problem::Forbidden { .. }), "{text}");
+            assert!(text.contains(&format!("not allowed to list {resource}")), "{text}");
+            told += 1;
+            (told == Resource::ALL.len() - 1).then_some(())
+        }
+        other => panic!("{other:?}"),
+    })
+    .await?;
+    // It is tried again, and not told again.
+    let tries = || scene.server.stats().answers.get(&403).copied().unwrap_or_default();
+    let before = tries();
+    timeout(PATIENCE, async {
+        while tries() < before + 10 {
+            sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await?;
+    assert!(seen.try_recv().is_err());
+    Ok(())
+}
+
+#[tokio::test]
+async fn claims_and_leases_that_were_edited_by_hand_are_told_as_what_they_are_worth() -> Result<()> {
+    let scene = Scene::new().await?;
+    let foreign = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "controller"},
+        "spec": {"holderIdentity": "controller-1", "leaseDurationSeconds": 15},
+    });
+    create(&scene.leases(), foreign).await?;
+    let (_reader, mut seen, told) = reading(&scene.kube).await?;
+    assert!(!told.iter().any(|seen| matches!(seen, Seen::Lease(_))), "a Lease that is not ours");
+
+    let mut writing = Writing::start(&scene.kube)?;
+    done(writing.write_claim(claim(VIP, Expected::Absent, 1)).await?)?;
+    done(writing.write_lease(lease("a", Expected::Absent, Some(1))).await?)?;
+    merge(&scene.claims(), &VIP.to_string(), json!({"spec": {"session": null}})).await?;
+    let mut states = Vec::new();
+    until(&mut seen, "the edit", |seen| match seen {
+        Seen::Claim(record) => {
+            states.push(record.state.clone());
+            (record.state == ClaimState::Blank).then_some(())
+        }
+        _ => None,
+    })
+    .await?;
+    assert_eq!(states.first(), Some(&ClaimState::Held(holder("a"))));
+
+    let bare = json!({"metadata": {"labels": null, "annotations": null}, "spec": {"holderIdentity": null}});
+    merge(&scene.leases(), "a", bare).await?;
+    let record = until(&mut seen, "the Lease", |seen| match seen {
+        Seen::Lease(record) => record.session.is_none().then(|| record.clone()),
+        _ => None,
+    })
+    .await?;
+    assert_eq!(record.node.as_str(), "a");
+    delete(&scene.leases(), "a").await?;
+    until(&mut seen, "its end", |seen| matches!(seen, Seen::LeaseGone(_)).then_some(())).await
+}
+
+/// Renews every 200 ms, whatever becomes of it.
+pub(super) async fn renew(kube: Kube) -> Result<()> {
+    let mut writing = Writing::start(&kube)?;
+    let mut expected = match writing.write_lease(lease("a", Expected::Absent, Some(1))).await? {
+        Outcome::Done(record) => Expected::At(record.version),
+        other => bail!("no Lease: {other:?}"),
+    };
+    loop {
+        sleep(Duration::from_millis(200)).await;
+        if let Outcome::Done(record) = writing.write_lease(lease("a", expected.clone(), Some(1))).await? {
+            expected = Expected::At(record.version);
+        }
+    }
+}
+
+#[tokio::test]
+async fn watches_that_are_stalled_while_writes_work_are_noticed_within_the_lease_duration() -> Result<()> {
+    let scene = Scene::new().await?;
+    let (_reader, mut seen, _) = reading(&scene.kube).await?;
+    let renewing = tokio::spawn(renew(scene.kube.clone()));
+    until(&mut seen, "a renewal", |seen| matches!(seen, Seen::Lease(_)).then_some(())).await?;
+    scene.server.reset_stats();
+    let stall = scene.server.stall_watches(Matching::any());
+    for resource in ["leases", "services", "virtualips"] {
+        watches(&scene, resource, 1, LIMITS.lease).await?;
+    }
+    create(&scene.services(), service("web")).await?;
+    scene.server.end_trouble(stall);
+    until(&mut seen, "what was missed", |seen| matches!(seen, Seen::Service(_)).then_some(())).await?;
+    assert_eq!(scene.server.stats().verb(Verb::List), 0, "nothing was listed anew");
+    renewing.abort();
+    Ok(())
+}
+
+#[tokio::test]
+async fn renewals_without_an_answer_make_all_watches_begin_anew() -> Result<()> {
+    let scene = Scene::new().await?;
+    let (_reader, mut seen, _) = reading(&scene.kube).await?;
+    let renewing = tokio::spawn(renew(scene.kube.clone()));
+    until(&mut seen, "a renewal", |seen| matches!(seen, Seen::Lease(_)).then_some(())).await?;
+    scene.server.reset_stats();
+    let lost = Matching::any().user(USER).writes().resource("leases");
+    let lost = scene.server.trouble(lost, Effect::Hang, Often::Always);
+    watches(&scene, "services", 1, LIMITS.lease).await?;
+    scene.server.reset_stats();
+    scene.server.end_trouble(lost);
+    // And when they are answered again, nobody waits any longer.
+    watches(&scene, "services", 1, PATIENCE).await?;
+    renewing.abort();
+    Ok(())
+}
+
+#[tokio::test]
+async fn without_renewals_the_watches_are_left_in_peace() -> Result<()> {
+    let scene = Scene::new().await?;
+    let (_reader, _seen, _) = reading(&scene.kube).await?;
+    watches(&scene, "services", 1, PATIENCE).await?;
+    scene.server.reset_stats();
+    sleep(LIMITS.lease * 2).await;
+    assert_eq!(scene.requests_of(Verb::Watch, "services"), 0);
+    assert!(scene.requests_of(Verb::Watch, "leases") <= 5, "{:?}", scene.server.stats());
+    Ok(())
+}

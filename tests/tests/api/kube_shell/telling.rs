@@ -1,0 +1,227 @@
+//! What people and other controllers see: the status of Services, and Events. And why the agent is to end.
+
+use tokio::time::{Instant, sleep};
+use vipward::shell::kube::{IngressError, Recorder, find_termination};
+use vipward_core::{
+    cluster::ServiceName,
+    outbox::{Command, Message, Object, Outbox, Outcome, Reason},
+    ownership::StopReason,
+    termination::{DaemonSetState, NodeState, PodState, Termination},
+    time::Monotonic,
+};
+use vipward_tests::apiserver::{Cut, Effect, Matching, Often};
+
+use super::*;
+
+fn web() -> ServiceName {
+    ServiceName { namespace: "default".into(), name: "web".into() }
+}
+
+impl Writing {
+    async fn ingress(&mut self) -> Result<Result<(), IngressError>> {
+        match self.reply().await? {
+            Reply::Ingress { result, .. } => Ok(result),
+            other => bail!("another reply: {other:?}"),
+        }
+    }
+}
+
+async fn ingress(scene: &Scene) -> Result<Value> {
+    let object = scene.services().get("web").await?;
+    Ok(object.data["status"]["loadBalancer"]["ingress"].clone())
+}
+
+#[tokio::test]
+async fn the_status_of_a_service_is_written_followed_and_taken_back() -> Result<()> {
+    let scene = Scene::new().await?;
+    create(&scene.services(), service("web")).await?;
+    let (_reader, mut seen, _) = reading(&scene.kube).await?;
+    let mut writing = Writing::start(&scene.kube)?;
+    for address in [VIP, Ipv4Addr::new(192, 0, 2, 11)] {
+        writing.requests.write_ingress(web(), vec![address]);
+        writing.ingress().await??;
+        assert_eq!(ingress(&scene).await?[0]["ip"], address.to_string());
+        assert_eq!(ingress(&scene).await?.as_array().map(Vec::len), Some(1));
+    }
+    let manager = until(&mut seen, "the addresses", |seen| match seen {
+        Seen::Service(record) if !record.ingress.is_empty() => Some(record.status_manager.clone()),
+        _ => None,
+    })
+    .await?;
+    assert_eq!(manager.as_deref(), Some("vipward"), "we know that we wrote them");
+
+    writing.requests.clear_ingress(web());
+    writing.ingress().await??;
+    assert_eq!(ingress(&scene).await?, Value::Null);
+
+    delete(&scene.services(), "web").await?;
+    writing.requests.clear_ingress(web());
+    writing.ingress().await??;
+    writing.requests.write_ingress(web(), vec![VIP]);
+    assert!(matches!(writing.ingress().await?, Err(IngressError::Failed { .. })));
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_another_controller_wrote_is_never_overwritten_and_its_name_is_told() -> Result<()> {
+    let scene = Scene::new().await?;
+    create(&scene.services(), service("web")).await?;
+    let theirs = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.99"}]}}});
+    let params = PatchParams { field_manager: Some("rival".to_owned()), ..PatchParams::default() };
+    scene.services().patch_status("web", &params, &Patch::Merge(theirs)).await?;
+
+    let mut writing = Writing::start(&scene.kube)?;
+    writing.requests.write_ingress(web(), vec![VIP]);
+    match writing.ingress().await? {
+        Err(IngressError::Conflict { managers, .. }) => assert_eq!(managers, ["rival"]),
+        other => bail!("{other:?}"),
+    }
+    writing.requests.clear_ingress(web());
+    writing.ingress().await??;
+    assert_eq!(ingress(&scene).await?[0]["ip"], "192.0.2.99");
+    Ok(())
+}
+
+fn about_web(reason: Reason, note: &str) -> Message {
+    Message::new(Object::Service(web()), Some("u-1".into()), reason, note)
+}
+
+/// An outbox whose requests are sent, as the agent's driver does it.
+struct Outgoing {
+    outbox: Outbox,
+    recorder: Recorder,
+    started: Instant,
+}
+
+impl Outgoing {
+    fn start(scene: &Scene) -> Result<Self> {
+        let outbox = Outbox::start(Monotonic::default() + PATIENCE * 1_000);
+        Ok(Self { outbox, recorder: Recorder::start(&scene.kube)?, started: Instant::now() })
+    }
+
+    fn now(&self) -> Monotonic {
+        Monotonic::default() + PATIENCE * 1_000 + self.started.elapsed()
+    }
+
+    fn post(&mut self, message: Message) {
+        self.outbox.post(message, self.now());
+    }
+
+    /// Sends requests until nothing is due any more.
+    async fn write(&mut self) -> Result<()> {
+        while let Some(deadline) = self.outbox.next_deadline() {
+            let now = self.now();
+            sleep(deadline.saturating_since(now)).await;
+            for command in self.outbox.due(self.now()) {
+                let Command::Write(write) = command else { bail!("not written: {command:?}") };
+                self.recorder.write(write);
+                let outcome = timeout(PATIENCE, self.recorder.outcome()).await?.context("the task ended")?;
+                self.outbox.on_outcome(outcome, 0.0, self.now());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the notes of all Events, in their order as texts, and the count of each.
+async fn notes(scene: &Scene) -> Result<Vec<(String, Option<u64>)>> {
+    let api = scene.api(Some("default"), "events.k8s.io", "v1", "Event");
+    let events = api.list(&kube::api::ListParams::default()).await?.items;
+    let mut notes: Vec<(String, Option<u64>)> = events
+        .into_iter()
+        .map(|event| {
+            let note = event.data["note"].as_str().unwrap_or_default().to_owned();
+            (note, event.data["series"]["count"].as_u64())
+        })
+        .collect();
+    notes.sort();
+    Ok(notes)
+}
+
+#[tokio::test]
+async fn a_message_of_two_nodes_is_one_event_and_counted() -> Result<()> {
+    let scene = Scene::new().await?;
+    for _node in 0..2 {
+        let mut outgoing = Outgoing::start(&scene)?;
+        outgoing.post(about_web(Reason::Problem, "no node can hold it"));
+        outgoing.post(about_web(Reason::Announced, &"x".repeat(5_000)));
+        outgoing.write().await?;
+    }
+    let expected = [("no node can hold it".to_owned(), Some(2)), ("x".repeat(1_024), Some(2))];
+    assert_eq!(notes(&scene).await?, expected);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_event_that_could_not_be_written_is_written_when_that_works_again() -> Result<()> {
+    for effect in [Effect::Answer(503), Effect::Drop, Effect::DropAnswer] {
+        let scene = Scene::new().await?;
+        let mut outgoing = Outgoing::start(&scene)?;
+        let creations = Matching::any().user(USER).verb(Verb::Create).resource("events");
+        scene.server.trouble(creations, effect, Often::Next(2));
+        for note in ["another", "one"] {
+            outgoing.post(about_web(Reason::Problem, note));
+        }
+        outgoing.write().await?;
+        let expected = ["another", "one"].map(|note| (note.to_owned(), None));
+        assert_eq!(notes(&scene).await?, expected, "{effect:?}");
+        assert_eq!(scene.requests_of(Verb::Create, "events"), 4, "{effect:?}: each fails once");
+        assert_eq!(scene.requests_of(Verb::Patch, "events"), 0, "{effect:?}: each was posted once");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_event_that_is_refused_is_not_repeated() -> Result<()> {
+    let scene = Scene::new().await?;
+    let mut outgoing = Outgoing::start(&scene)?;
+    let creations = Matching::any().user(USER).verb(Verb::Create).resource("events");
+    scene.server.trouble(creations, Effect::Answer(422), Often::Next(1));
+    outgoing.post(about_web(Reason::Problem, "no node can hold it"));
+    let [Command::Write(write)] = &outgoing.outbox.due(outgoing.now())[..] else { bail!("no request") };
+    outgoing.recorder.write(write.clone());
+    let outcome = timeout(PATIENCE, outgoing.recorder.outcome()).await?;
+    assert_eq!(outcome, Some(Outcome::Refused));
+    Ok(())
+}
+
+#[tokio::test]
+async fn why_the_agent_is_to_end_is_found_out_from_what_it_belongs_to() -> Result<()> {
+    let scene = Scene::new().await?;
+    let find = || find_termination(&scene.kube, Some("vipward-x"));
+    let nodes = scene.api(None, "", "v1", "Node");
+    let daemon_sets = scene.api(Some(NAMESPACE), "apps", "v1", "DaemonSet");
+    create(
+        &daemon_sets,
+        json!({
+            "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "vipward"},
+            "spec": {"selector": {}, "template": {}},
+        }),
+    )
+    .await?;
+    create(
+        &scene.api(Some(NAMESPACE), "", "v1", "Pod"),
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "vipward-x", "ownerReferences": [
+                {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "vipward", "uid": "u"},
+            ]},
+            "spec": {"containers": []},
+        }),
+    )
+    .await?;
+    let facts = |pod, daemon_set, node| Termination { pod, daemon_set, node };
+    assert_eq!(find().await?, facts(PodState::Stays, DaemonSetState::Stays, NodeState::Stays));
+
+    merge(&nodes, "a", json!({"spec": {"unschedulable": true}})).await?;
+    assert_eq!(find().await?.reason(), StopReason::Leave);
+    delete(&daemon_sets, "vipward").await?;
+    assert_eq!(find().await?, facts(PodState::Stays, DaemonSetState::Deleted, NodeState::Cordoned));
+    assert_eq!(find().await?.reason(), StopReason::Uninstall);
+
+    scene.server.cut_off(USER, Cut::Silent);
+    let began = Instant::now();
+    assert_eq!(find().await?, facts(PodState::Unknown, DaemonSetState::Unknown, NodeState::Unknown));
+    assert!(began.elapsed() < Duration::from_millis(2_500), "{:?}", began.elapsed());
+    Ok(())
+}

@@ -1,0 +1,5 @@
+//! Kubernetes without a network: the agent's client, the kubectl plugin and the manifests.
+
+mod deploy;
+mod kube_shell;
+mod plugin;

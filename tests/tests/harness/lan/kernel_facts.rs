@@ -1,0 +1,126 @@
+//! How Linux's neighbour table reacts to each kind of frame: what announcing and guarding rest on, and the
+//! proof that these LANs behave like real ones.
+
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use vipward_tests::arp::{Arp, Mac};
+use vipward_tests::lan::{Host, Lan, NeighbourState, Nic};
+use vipward_tests::wire::Wire;
+
+use super::{PATIENCE, ip, net};
+
+const LOCKTIME: &str = "net/ipv4/neigh/eth0/locktime";
+/// Who the client believes in, and who claims the address.
+const OLD: Mac = Mac([2, 0, 0, 0, 0, 0x0a]);
+const NEW: Mac = Mac([2, 0, 0, 0, 0, 0x0b]);
+const CLIENT: Mac = Mac([2, 0, 0, 0, 0, 0x01]);
+
+/// A client that believes that VIP is at OLD, and someone else on its LAN.
+struct Segment {
+    _lan: Lan,
+    client: Host,
+    wire: Wire,
+}
+
+impl Segment {
+    fn new(name: &str) -> Result<Self> {
+        let lan = Lan::new(name)?;
+        let client = lan.host("client", Nic::new(net(1)).mac(CLIENT))?;
+        let other = lan.host("other", Nic::bare())?;
+        let wire = Wire::open(&other, "eth0")?;
+        Ok(Self { _lan: lan, client, wire })
+    }
+
+    /// Sends `frame` to a client whose entry was changed just now, and returns the entry afterwards.
+    fn entry_after(&self, frame: &Arp) -> Result<(Mac, NeighbourState)> {
+        self.client.flush_neighbours("eth0")?;
+        self.client.set_neighbour("eth0", ip(10), OLD, NeighbourState::Reachable)?;
+        // At least one tick of the kernel's clock, so that an entry without a lock time counts as old.
+        thread::sleep(Duration::from_millis(20));
+        self.wire.send(&frame.to_bytes())?;
+        self.wait_until_the_client_has_heard()?;
+        let entry = self.client.neighbour("eth0", ip(10))?;
+        match entry.as_ref().and_then(|entry| Some((entry.mac?, entry.state))) {
+            Some(known) => Ok(known),
+            None => anyhow::bail!("the entry is gone: {entry:?}"),
+        }
+    }
+
+    /// Frames are handled in order: when the client answers a request, it has handled what came before.
+    fn wait_until_the_client_has_heard(&self) -> Result<()> {
+        let request = Arp::probe(Mac::local(0xff), ip(1));
+        self.wire.send(&request.to_bytes())?;
+        let reply = self.wire.expect_arp(PATIENCE, "the client's answer", |arp| arp.tha == request.sha)?;
+        ensure!(reply.sha == CLIENT, "someone else answered: {reply}");
+        Ok(())
+    }
+}
+
+#[test]
+fn an_entry_is_locked_for_one_second_by_default() -> Result<()> {
+    let lan = Lan::new("locktime")?;
+    let host = lan.host("host", Nic::new(net(1)))?;
+    assert_eq!(host.sysctl(LOCKTIME)?, "100", "in hundredths of a second");
+    Ok(())
+}
+
+#[test]
+fn neighbour_entries_react_to_frames_as_documented() -> Result<()> {
+    let vip = ip(10);
+    let rows = [
+        ("gratuitous request, tha zero", Arp::gratuitous_request(NEW, vip, Mac::ZERO), true, true),
+        ("gratuitous request, tha broadcast", Arp::gratuitous_request(NEW, vip, Mac::BROADCAST), true, true),
+        ("gratuitous reply, tha = sha", Arp::gratuitous_reply(NEW, vip, NEW), true, true),
+        ("gratuitous reply, tha broadcast", Arp::gratuitous_reply(NEW, vip, Mac::BROADCAST), false, true),
+        ("gratuitous reply, tha zero", Arp::gratuitous_reply(NEW, vip, Mac::ZERO), false, true),
+        ("ordinary unicast reply", Arp::reply(NEW, vip, CLIENT, ip(1)), false, true),
+        ("ordinary request with spa = VIP, for another", Arp::request(NEW, vip, ip(3)), false, true),
+        // The lock does not keep out one who asks the client itself (neigh_event_ns overrides).
+        ("ordinary request with spa = VIP, for the client", Arp::request(NEW, vip, ip(1)), true, true),
+        ("probe", Arp::probe(NEW, vip), false, false),
+    ];
+    let segment = Segment::new("facts")?;
+    // So far from a second on either side that a busy machine makes no difference.
+    for (locktime, locked) in [("6000", true), ("0", false)] {
+        segment.client.set_sysctl(LOCKTIME, locktime)?;
+        for (description, frame, updates_locked, updates_free) in &rows {
+            let updates = if locked { *updates_locked } else { *updates_free };
+            let (mac, _) = segment.entry_after(frame)?;
+            assert_eq!(mac, if updates { NEW } else { OLD }, "{description}, locked: {locked}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn an_entry_that_an_announcement_updated_is_stale() -> Result<()> {
+    let segment = Segment::new("stale")?;
+    let after = segment.entry_after(&Arp::gratuitous_request(NEW, ip(10), Mac::ZERO))?;
+    assert_eq!(after, (NEW, NeighbourState::Stale));
+    let untouched = segment.entry_after(&Arp::probe(NEW, ip(10)))?;
+    assert_eq!(untouched, (OLD, NeighbourState::Reachable));
+    Ok(())
+}
+
+#[test]
+fn the_last_of_two_announcements_wins() -> Result<()> {
+    let segment = Segment::new("last")?;
+    segment.entry_after(&Arp::gratuitous_request(NEW, ip(10), Mac::ZERO))?;
+    segment.wire.send(&Arp::gratuitous_request(OLD, ip(10), Mac::ZERO).to_bytes())?;
+    segment.wait_until_the_client_has_heard()?;
+    assert_eq!(segment.client.neighbour("eth0", ip(10))?.and_then(|entry| entry.mac), Some(OLD));
+    Ok(())
+}
+
+#[test]
+fn an_announcement_creates_no_entry() -> Result<()> {
+    let segment = Segment::new("create")?;
+    for frame in [Arp::gratuitous_request(NEW, ip(10), Mac::ZERO), Arp::gratuitous_reply(NEW, ip(10), NEW)] {
+        segment.wire.send(&frame.to_bytes())?;
+        segment.wait_until_the_client_has_heard()?;
+        assert_eq!(segment.client.neighbour("eth0", ip(10))?, None, "{frame}");
+    }
+    Ok(())
+}

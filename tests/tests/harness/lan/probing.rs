@@ -1,0 +1,127 @@
+//! The probe notices gaps, names who answers, and makes nothing up.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use anyhow::Result;
+use vipward_tests::arp::Mac;
+use vipward_tests::lan::{Host, Lan, Nic};
+use vipward_tests::probe::{Answerer, ArpProbe, ProbeMode};
+use vipward_tests::responder::Responder;
+
+use super::{PATIENCE, ip, net};
+
+const INTERVAL: Duration = Duration::from_millis(1);
+const VIP_MAC: Mac = Mac([2, 0, 0, 0, 0, 0x10]);
+
+fn client_and_server(name: &str) -> Result<(Lan, Host, Host)> {
+    let lan = Lan::new(name)?;
+    let client = lan.host("client", Nic::new(net(1)).mac(Mac::local(1)))?;
+    let server = lan.host("server", Nic::new(net(2)).mac(Mac::local(2)))?;
+    Ok((lan, client, server))
+}
+
+#[test]
+fn a_kernel_that_always_answers_shows_no_gap() -> Result<()> {
+    let (_lan, client, server) = client_and_server("no-gap")?;
+    for mode in [ProbeMode::Broadcast, ProbeMode::Unicast(server.mac("eth0")?)] {
+        let probe = ArpProbe::start(&client, "eth0", ip(2), INTERVAL, mode)?;
+        probe.wait_for_requests(500, PATIENCE)?;
+        let report = probe.stop()?;
+        assert!(report.sent() >= 500, "{report}");
+        assert_eq!(report.unanswered(), [], "{mode:?}: {report}");
+        assert_eq!(report.longest_gap(), Duration::ZERO, "{mode:?}: {report}");
+        let server = Answerer { sha: Mac::local(2), eth_src: Mac::local(2) };
+        assert_eq!(report.answers_by(), BTreeMap::from([(server, report.sent())]), "{report}");
+    }
+    assert!(
+        server.neighbours("eth0")?.len() <= 1,
+        "one asker is one neighbour, whatever its requests look like"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_gap_of_five_milliseconds_is_noticed() -> Result<()> {
+    let (_lan, client, server) = client_and_server("gap")?;
+    let responder = Responder::start(&server, "eth0", ip(10), VIP_MAC)?;
+    let probe = ArpProbe::start(&client, "eth0", ip(10), INTERVAL, ProbeMode::Broadcast)?;
+    probe.wait_for_requests(100, PATIENCE)?;
+    let before = SystemTime::now();
+
+    // On a busy machine the probe may sleep through a gap; then another is made, until it asked in one.
+    let gap = Duration::from_millis(5);
+    let mut asked_in_gap = 0;
+    for _ in 0..50 {
+        let ignored_before = responder.counts().ignored;
+        responder.pause_for(gap);
+        probe.wait_for_requests(50, PATIENCE)?;
+        probe.wait_for_answers(20, PATIENCE)?;
+        asked_in_gap = responder.counts().ignored - ignored_before;
+        if asked_in_gap >= 4 {
+            break;
+        }
+    }
+    assert!(asked_in_gap >= 4, "in no gap were there four requests; the last had {asked_in_gap}");
+
+    let report = probe.stop()?;
+    let counts = responder.stop()?;
+    assert_eq!(report.answered(), counts.answered, "{report}");
+    assert_eq!(report.unanswered().len(), counts.ignored, "{report}");
+    assert!(report.longest_gap() >= Duration::from_millis(4), "{report}");
+    assert!(report.longest_gap() <= Duration::from_millis(7), "{report}");
+    assert_eq!(report.between(SystemTime::UNIX_EPOCH, before).unanswered(), [], "{report}");
+    Ok(())
+}
+
+#[test]
+fn a_responder_that_stops_is_one_gap_to_the_end() -> Result<()> {
+    let (_lan, client, server) = client_and_server("silence")?;
+    let responder = Responder::start(&server, "eth0", ip(10), VIP_MAC)?;
+    let probe = ArpProbe::start(&client, "eth0", ip(10), INTERVAL, ProbeMode::Broadcast)?;
+    probe.wait_for_answers(50, PATIENCE)?;
+    responder.set_answering(false);
+    let silent_from = SystemTime::now();
+    probe.wait_for_requests(100, PATIENCE)?;
+    let report = probe.stop()?;
+    let silent = report.between(silent_from, SystemTime::now());
+    assert_eq!(silent.answered(), 0, "{silent}");
+    assert!(silent.sent() >= 99, "{silent}");
+    assert!(report.longest_gap() >= INTERVAL * 99, "{report}");
+    Ok(())
+}
+
+#[test]
+fn two_who_answer_are_named() -> Result<()> {
+    let (lan, client, server) = client_and_server("rivals")?;
+    let rival = lan.host("rival", Nic::new(net(3)).mac(Mac::local(3)))?;
+    let holder = Responder::start(&server, "eth0", ip(10), VIP_MAC)?;
+    let other = Responder::start(&rival, "eth0", ip(10), Mac::local(0x66))?;
+    let probe = ArpProbe::start(&client, "eth0", ip(10), INTERVAL, ProbeMode::Broadcast)?;
+    probe.wait_for_answers(100, PATIENCE)?;
+    let report = probe.stop()?;
+    assert_eq!(report.unanswered(), [], "{report}");
+
+    let by = report.answers_by();
+    let answerers = [(VIP_MAC, Mac::local(2)), (Mac::local(0x66), Mac::local(3))];
+    let answerers = answerers.map(|(sha, eth_src)| Answerer { sha, eth_src });
+    assert!(by.keys().eq(&answerers), "{report}");
+    // The probe does not wait for second answers to its last requests.
+    assert!(by[&answerers[0]] <= holder.stop()?.answered && by[&answerers[1]] <= other.stop()?.answered);
+    assert!(report.doubles() > 0, "{report}");
+    assert_eq!(by.values().sum::<usize>(), report.answered() + report.doubles(), "{report}");
+    Ok(())
+}
+
+#[test]
+fn probes_side_by_side_take_their_own_answers_only() -> Result<()> {
+    let (_lan, client, _server) = client_and_server("two-probes")?;
+    let start = || ArpProbe::start(&client, "eth0", ip(2), INTERVAL, ProbeMode::Broadcast);
+    let (one, two) = (start()?, start()?);
+    one.wait_for_requests(100, PATIENCE)?;
+    two.wait_for_requests(100, PATIENCE)?;
+    for report in [one.stop()?, two.stop()?] {
+        assert_eq!((report.unanswered().len(), report.doubles()), (0, 0), "{report}");
+    }
+    Ok(())
+}

@@ -1,0 +1,332 @@
+//! What a client hears of a VIP that is taken: which frames, when, and that they are true when they arrive.
+
+use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+use std::ops::Range;
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, Result};
+use bytemuck::bytes_of;
+use ipnet::Ipv4Net;
+use nix::sys::signal::Signal;
+use vipward_common::{Fence, Policy};
+use vipward_tests::agent::{Agent, AgentOptions};
+use vipward_tests::arp::{Arp, Mac};
+use vipward_tests::lan::Nic;
+use vipward_tests::process::output_of;
+use vipward_tests::scene::{
+    NODE, PATIENCE, ROGUE, Scene, VIP, answers_to, belief, clients_request, ip, start_agent, vip_status,
+};
+use vipward_tests::tools;
+use vipward_tests::wait::wait_until;
+use vipward_tests::wire::{Frame, Wire};
+
+/// Rounds after a VIP was taken, the first one included.
+const ROUNDS: usize = 6;
+/// How late a frame may be on a busy machine.
+const LATE: Duration = Duration::from_secs(1);
+/// Between two rounds: 1.1 s, less what the first of the two may have been late, which leaves it above Linux's lock
+/// time of 1 s.
+const ROUND_GAP: Range<Duration> = Duration::from_millis(1_050)..Duration::from_millis(2_100);
+/// Between two refreshes of 2 s, a tenth more or less; likewise.
+const REFRESH_GAP: Range<Duration> = Duration::from_millis(1_750)..Duration::from_millis(3_200);
+const MOVED: Mac = Mac([2, 0, 0, 0, 0, 0x42]);
+
+/// An announcement as a client heard it: both forms.
+#[derive(Debug)]
+struct Round {
+    at: SystemTime,
+    vip: Ipv4Addr,
+    mac: Mac,
+}
+
+/// Returns the next announcement, checked byte by byte; none when none begins before `deadline`.
+fn next_round(wire: &Wire, deadline: Instant) -> Result<Option<Round>> {
+    let Some(first) = next_gratuitous(wire, deadline)? else { return Ok(None) };
+    let Arp { sha: mac, spa: vip, .. } = first.arp().context("invariant: it is gratuitous ARP")?;
+    assert_eq!(first.bytes, Arp::gratuitous_request(mac, vip, Mac::ZERO).to_bytes(), "the request form");
+    let second = next_gratuitous(wire, Instant::now() + PATIENCE)?.context("the reply form is missing")?;
+    assert_eq!(second.bytes, Arp::gratuitous_reply(mac, vip, mac).to_bytes(), "the reply form");
+    Ok(Some(Round { at: first.at, vip, mac }))
+}
+
+fn next_gratuitous(wire: &Wire, deadline: Instant) -> Result<Option<Frame>> {
+    while let Some(frame) = wire.receive(deadline)? {
+        if frame.arp().is_some_and(|arp| arp.is_gratuitous()) {
+            return Ok(Some(frame));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the next announcement, which must come.
+fn expect_round(wire: &Wire) -> Result<Round> {
+    next_round(wire, Instant::now() + PATIENCE)?.context("waited in vain for an announcement")
+}
+
+/// Passes over the rounds that follow the taking of a VIP; only refreshes, which are far away, come after that.
+fn wait_out_the_rounds(wire: &Wire) -> Result<()> {
+    for _ in 0..ROUNDS {
+        expect_round(wire)?;
+    }
+    Ok(())
+}
+
+/// Fails when anything is announced for a time in which two rounds, or a refresh of 2 s, would have come.
+fn assert_nothing_is_announced(wire: &Wire, why: &str) -> Result<()> {
+    wire.drain()?;
+    let heard = next_gratuitous(wire, Instant::now() + Duration::from_millis(2_600))?;
+    assert_eq!(heard.and_then(|frame| frame.arp()), None, "{why}");
+    Ok(())
+}
+
+/// Overwrites an element of a pinned map, as no agent expects.
+fn overwrite(agent: &Agent, map: &str, key: &[u8], value: &[u8]) -> Result<()> {
+    let hex = |bytes: &[u8]| {
+        bytes.iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x} ");
+            text
+        })
+    };
+    let mut command = Command::new(tools::bpftool()?);
+    command.args(["map", "update", "pinned"]).arg(agent.options.pin_dir.join(map));
+    command.args(["key", "hex"]).args(hex(key).split_whitespace());
+    command.args(["value", "hex"]).args(hex(value).split_whitespace());
+    output_of(command).map(drop)
+}
+
+#[test]
+fn a_vip_is_announced_at_once_then_five_times_more_and_then_refreshed() -> Result<()> {
+    let scene = Scene::new("schedule")?;
+    let wire = Wire::open(&scene.client, "eth0")?;
+    let config = format!("{{vips: [{{address: {VIP}}}], announce: {{refresh: 2s}}}}");
+    let _agent = scene.agent(&config)?;
+    let running = SystemTime::now();
+
+    let rounds = (0..ROUNDS + 4).map(|_| expect_round(&wire)).collect::<Result<Vec<_>>>()?;
+    assert!(rounds.iter().all(|round| (round.vip, round.mac) == (VIP, NODE)), "{rounds:?}");
+    assert!(
+        rounds[0].at <= running,
+        "the first one leaves with the taking, before the agent says that it runs"
+    );
+    let gaps = rounds.windows(2).map(|pair| Ok(pair[1].at.duration_since(pair[0].at)?));
+    let gaps = gaps.collect::<Result<Vec<_>>>()?;
+    let (taking, refreshing) = gaps.split_at(ROUNDS - 1);
+    assert!(taking.iter().all(|gap| ROUND_GAP.contains(gap)), "{taking:?}");
+    assert!(refreshing.iter().all(|gap| REFRESH_GAP.contains(gap)), "{refreshing:?}");
+    let spread = refreshing.iter().map(|gap| gap.abs_diff(refreshing[0])).max();
+    assert!(spread > Some(Duration::from_millis(2)), "refreshes are not jittered: {refreshing:?}");
+    Ok(())
+}
+
+#[test]
+fn who_hears_the_first_announcement_can_ask_at_once() -> Result<()> {
+    let scene = Scene::new("map-first")?;
+    let wire = Wire::open(&scene.client, "eth0")?;
+    // Not `Scene::agent`: the question comes before the agent says that it runs.
+    let options = AgentOptions::new(scene.bpffs.pin_dir("node"));
+    let _agent = Agent::start(&scene.node, &format!("vips: [{{address: {VIP}}}]"), options)?;
+    let first = wire.expect_arp(PATIENCE, "the first announcement", Arp::is_gratuitous)?;
+    assert_eq!(first, Arp::gratuitous_request(NODE, VIP, Mac::ZERO));
+    let answers = answers_to(&wire, &clients_request(VIP), ip(2))?;
+    assert_eq!(answers, [clients_request(VIP).answered_by(NODE)]);
+    Ok(())
+}
+
+#[test]
+fn a_client_inside_the_lock_time_switches_at_the_first_announcement() -> Result<()> {
+    let scene = Scene::new("switch")?;
+    let client = &scene.client;
+    // In hundredths of a second: far longer than the test, so that whatever moves the entry does it against the lock.
+    client.set_sysctl("net/ipv4/neigh/eth0/locktime", "6000")?;
+    let vip = Ipv4Net::new(VIP, 32)?;
+    scene.rogue.add_address("eth0", vip)?;
+    assert_eq!(client.resolve(VIP)?, ROGUE);
+    scene.rogue.delete_address("eth0", vip)?;
+    let wire = Wire::open(client, "eth0")?;
+
+    // What others send is not enough.
+    let far = Wire::open(&scene.rogue, "eth0")?;
+    far.send(&Arp::gratuitous_reply(Mac::local(0x66), VIP, Mac::BROADCAST).to_bytes())?;
+    assert_eq!(answers_to(&far, &Arp::probe(ROGUE, ip(1)), ip(1))?.len(), 1);
+    assert_eq!(belief(client, VIP)?, Some(ROGUE), "a reply with tha broadcast is ignored");
+
+    wire.drain()?;
+    let options = AgentOptions::new(scene.bpffs.pin_dir("node"));
+    let _agent = Agent::start(&scene.node, &format!("vips: [{{address: {VIP}}}]"), options)?;
+    wait_until(PATIENCE, "the client to believe in the node", || Ok(belief(client, VIP)? == Some(NODE)))?;
+    let is_probe = |arp: &Arp| arp.spa.is_unspecified();
+    let heard: Vec<_> = wire.drain()?.iter().filter_map(Frame::arp).filter(|arp| !is_probe(arp)).collect();
+    assert_eq!(heard.first(), Some(&Arp::gratuitous_request(NODE, VIP, Mac::ZERO)));
+    assert!(heard.len() <= 2, "one round was enough: {heard:?}");
+    Ok(())
+}
+
+#[test]
+fn it_is_announced_again_when_carrier_returns() -> Result<()> {
+    let scene = Scene::new("carrier")?;
+    let wire = Wire::open(&scene.client, "eth0")?;
+    let agent = scene.agent(&format!("vips: [{{address: {VIP}}}]"))?;
+    wait_out_the_rounds(&wire)?;
+    scene.node.set_carrier("eth0", false)?;
+    wait_until(PATIENCE, "status to say that the carrier is lost", || {
+        Ok(agent.status()?["interfaces"][0]["carrier"] == false)
+    })?;
+    let back = SystemTime::now();
+    scene.node.set_carrier("eth0", true)?;
+    let rounds = [expect_round(&wire)?, expect_round(&wire)?];
+    assert!(rounds.iter().all(|round| (round.vip, round.mac) == (VIP, NODE)), "{rounds:?}");
+    // The kernel's link watcher tells of carrier up to a second late.
+    let delay = rounds[0].at.duration_since(back)?;
+    assert!(delay < Duration::from_secs(1) + LATE, "announced {delay:?} after carrier returned");
+    Ok(())
+}
+
+#[test]
+fn it_is_announced_again_and_answered_anew_when_the_mac_changes() -> Result<()> {
+    let scene = Scene::new("new-mac")?;
+    let wire = Wire::open(&scene.client, "eth0")?;
+    let agent = scene.agent(&format!("vips: [{{address: {VIP}}}]"))?;
+    assert_eq!(scene.client.resolve(VIP)?, NODE);
+    wait_out_the_rounds(&wire)?;
+    scene.node.set_mac("eth0", MOVED)?;
+    let round = expect_round(&wire)?;
+    assert_eq!((round.vip, round.mac), (VIP, MOVED));
+    wait_until(PATIENCE, "the client to follow", || Ok(belief(&scene.client, VIP)? == Some(MOVED)))?;
+    for request in [clients_request(VIP), clients_request(VIP).to(MOVED)] {
+        assert_eq!(answers_to(&wire, &request, ip(2))?, [request.answered_by(MOVED)]);
+    }
+    assert_eq!(vip_status(&agent, VIP, "eth0")?["mac"], MOVED.to_string());
+    assert_eq!(expect_round(&wire)?.mac, MOVED, "and so on");
+    Ok(())
+}
+
+#[test]
+fn what_lives_elsewhere_is_not_announced() -> Result<()> {
+    let scene = Scene::new("foreign")?;
+    let second = Nic::new("198.51.100.2/24".parse()?).named("eth1").mac(MOVED);
+    scene.lan.plug(&scene.node, second)?;
+    let wire = Wire::open(&scene.client, "eth0")?;
+    // The VIP is foreign on eth1, the guarded address on both.
+    let config = format!("vips: [{{address: {VIP}}}, {{address: 192.0.2.20, mac: '{ROGUE}'}}]");
+    let _agent = scene.agent(&config)?;
+    // All of one interface is announced in one go: more rounds than one show that nothing else is on its way.
+    for _ in 0..3 {
+        let round = expect_round(&wire)?;
+        assert_eq!((round.vip, round.mac), (VIP, NODE));
+    }
+    Ok(())
+}
+
+#[test]
+fn nothing_is_announced_while_the_map_says_that_it_is_not_ours_or_the_fence_is_not_valid() -> Result<()> {
+    let scene = Scene::new("checked")?;
+    let wire = Wire::open(&scene.client, "eth0")?;
+    // No beat comes while the test meddles.
+    let config = format!(
+        "{{vips: [{{address: {VIP}}}], fence: {{duration: 300s, heartbeat: 100s}}, announce: {{refresh: 2s}}}}"
+    );
+    let agent = scene.agent(&config)?;
+    expect_round(&wire)?;
+    let mut fence = Fence {
+        deadline_ns: 0,
+        hold_until_ns: 0,
+        yields_settled: 0,
+        session: 0,
+        policy: Policy::Hold,
+        _pad: 0,
+    };
+    overwrite(&agent, "fence", &[0; 4], bytes_of(&fence))?;
+    assert_nothing_is_announced(&wire, "the fence is over")?;
+    // Held over for the rest of time: the program answers on, and nothing is announced.
+    fence.hold_until_ns = u64::MAX;
+    overwrite(&agent, "fence", &[0; 4], bytes_of(&fence))?;
+    assert_nothing_is_announced(&wire, "the fence is held over")?;
+    assert_eq!(answers_to(&wire, &clients_request(VIP), ip(2))?.len(), 1, "held over");
+    // Valid for the rest of time, and the rounds go on; then the entry goes.
+    fence.deadline_ns = u64::MAX;
+    overwrite(&agent, "fence", &[0; 4], bytes_of(&fence))?;
+    assert_eq!(expect_round(&wire)?.mac, NODE);
+    let mut key = [0; 12];
+    key[..4].copy_from_slice(&scene.node.link("eth0")?.index.to_ne_bytes());
+    key[8..].copy_from_slice(&VIP.octets());
+    overwrite(&agent, "vips_v4", &key, &[0; 24])?;
+    assert_eq!(vip_status(&agent, VIP, "eth0")?["role"], "foreign");
+    assert_nothing_is_announced(&wire, "the entry is foreign")
+}
+
+#[test]
+fn an_agent_that_was_stopped_announces_nothing_late() -> Result<()> {
+    let scene = Scene::new("stopped")?;
+    let wire = Wire::open(&scene.client, "eth0")?;
+    let config = format!(
+        "{{vips: [{{address: {VIP}}}], fence: {{duration: 2s, policy: stop}}, announce: {{refresh: 2s}}}}"
+    );
+    let mut agent = scene.agent(&config)?;
+    expect_round(&wire)?;
+    agent.signal(Signal::SIGSTOP)?;
+    wait_until(PATIENCE, "the fence to be over", || Ok(agent.status()?["fence"]["state"] == "over"))?;
+    wire.drain()?;
+    assert_eq!(answers_to(&wire, &clients_request(VIP), ip(2))?, []);
+    // The round that was due long ago leaves after the fence has moved: who hears it is answered.
+    agent.signal(Signal::SIGCONT)?;
+    wire.expect_arp(PATIENCE, "the late round", Arp::is_gratuitous)?;
+    let answers = answers_to(&wire, &clients_request(VIP), ip(2))?;
+    assert_eq!(answers, [clients_request(VIP).answered_by(NODE)]);
+    Ok(())
+}
+
+#[test]
+fn an_agent_that_was_stopped_does_not_steal_a_vip_back() -> Result<()> {
+    let scene = Scene::new("stolen")?;
+    let wire = Wire::open(&scene.client, "eth0")?;
+    let config = format!(
+        "{{vips: [{{address: {VIP}}}], peers: ['{ROGUE}'], fence: {{duration: 2s, policy: hold}}, announce: {{refresh: 2s}}}}"
+    );
+    let mut agent = start_agent(&scene.node, &config, AgentOptions::new(scene.bpffs.pin_dir("node")))?;
+    assert_eq!(scene.client.resolve(VIP)?, NODE);
+    expect_round(&wire)?;
+    agent.signal(Signal::SIGSTOP)?;
+    wait_until(PATIENCE, "the fence to lapse", || Ok(agent.status()?["fence"]["state"] == "held over"))?;
+    let peer = Wire::open(&scene.rogue, "eth0")?;
+    peer.send(&Arp::gratuitous_request(ROGUE, VIP, Mac::ZERO).to_bytes())?;
+    wait_until(PATIENCE, "the node to yield", || Ok(vip_status(&agent, VIP, "eth0")?["yielded"] == true))?;
+    wait_until(PATIENCE, "the client to follow", || Ok(belief(&scene.client, VIP)? == Some(ROGUE)))?;
+
+    // Rounds are due since long when it goes on.
+    wire.drain()?;
+    let seen = agent.logs()?.len();
+    agent.signal(Signal::SIGCONT)?;
+    agent.wait_for_log_after(seen, PATIENCE, "that it yielded", |line| {
+        line.has("cause", "yielded to a peer")
+    })?;
+    let heard = wire.drain()?;
+    assert!(heard.iter().filter_map(Frame::arp).all(|arp| arp.sha != NODE), "{heard:?}");
+    assert_nothing_is_announced(&wire, "it is the peer's")?;
+    assert_eq!(belief(&scene.client, VIP)?, Some(ROGUE));
+    Ok(())
+}
+
+#[test]
+fn an_agent_that_starts_again_announces_only_what_its_file_lists_by_then() -> Result<()> {
+    let scene = Scene::new("restarted")?;
+    let wire = Wire::open(&scene.client, "eth0")?;
+    let kept = ip(11);
+    let config = |vips: &str| format!("{{vips: [{vips}], fence: {{duration: 2s, policy: stop}}}}");
+    let both = config(&format!("{{address: {VIP}}}, {{address: {kept}}}"));
+    let mut agent = start_agent(&scene.node, &both, AgentOptions::new(scene.bpffs.pin_dir("node")))?;
+    expect_round(&wire)?;
+    agent.kill9()?;
+    wait_until(PATIENCE, "the fence to be over", || Ok(agent.status()?["fence"]["state"] == "over"))?;
+
+    // The pins say still that it is held; by the file it lives elsewhere now.
+    agent.write_config(&config(&format!("{{address: {kept}}}")))?;
+    wire.drain()?;
+    agent.restart()?;
+    // The first round of either would have left at once, long before the second one of the VIP that is kept.
+    for _ in 0..2 {
+        assert_eq!(expect_round(&wire)?.vip, kept);
+    }
+    Ok(())
+}

@@ -1,0 +1,218 @@
+//! What the agent may and may not do: each missing capability is named, and the four are enough.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use nix::sys::signal::Signal;
+use tempfile::TempDir;
+use vipward_tests::agent::{Agent, AgentOptions, Capability};
+use vipward_tests::bpffs::Bpffs;
+use vipward_tests::lan::Host;
+use vipward_tests::node::{Attachment, HOLDS_ONE, Node};
+use vipward_tests::scene::{NODE, PATIENCE, VIP, ip};
+use vipward_tests::wait::wait_until;
+
+/// Exit code: this host cannot run it.
+const UNFIT_HOST: i32 = 4;
+const NEEDED: [(Capability, &str); 4] = [
+    (Capability::Bpf, "CAP_BPF"),
+    (Capability::NetAdmin, "CAP_NET_ADMIN"),
+    (Capability::NetRaw, "CAP_NET_RAW"),
+    (Capability::Perfmon, "CAP_PERFMON"),
+];
+const ALL_NAMES: &str = "CAP_BPF CAP_NET_ADMIN CAP_NET_RAW CAP_PERFMON";
+/// Where bpffs belongs.
+const BPFFS: &str = "/sys/fs/bpf";
+/// The four, as setpriv(1) takes them.
+const FOUR: &str = "-all,+bpf,+net_admin,+net_raw,+perfmon";
+
+fn four() -> Vec<Capability> {
+    NEEDED.iter().map(|(capability, _)| *capability).collect()
+}
+
+/// A directory that everybody may enter, with a script in the agent's place.
+struct Wrapper {
+    directory: TempDir,
+}
+
+impl Wrapper {
+    /// `lines` of a shell script; in them, `"$VIPWARD" "$@"` is what the agent is started by.
+    fn new(lines: &str) -> Result<Self> {
+        let directory = TempDir::with_prefix("vipward-wrapper-")?;
+        fs::set_permissions(directory.path(), Permissions::from_mode(0o755))?;
+        // A copy, for whoever may not enter the directory that the agent was built in.
+        let agent = directory.path().join("vipward");
+        fs::copy(Agent::default_binary(), &agent).context("failed to copy the agent")?;
+        let wrapper = Self { directory };
+        let script = format!("#!/bin/sh\nexport VIPWARD={}\n{lines}\n", agent.display());
+        fs::write(wrapper.script(), script)?;
+        fs::set_permissions(wrapper.script(), Permissions::from_mode(0o755))?;
+        Ok(wrapper)
+    }
+
+    /// Returns the agent as nobody, with what else setpriv(1) shall do.
+    fn as_nobody(more: &str) -> Result<Self> {
+        // The configuration is in a directory of root's own.
+        let readable = "for arg; do case \"$arg\" in */vipward.yaml) chmod 755 \"${arg%/*}\";; esac; done";
+        let nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups";
+        Self::new(&format!("{readable}\nexec {nobody} {more} \"$VIPWARD\" \"$@\""))
+    }
+
+    /// Returns the agent where no bpffs is mounted on /sys/fs/bpf, in a mount namespace of its own,
+    /// so that nothing of that is seen outside; started by `with`.
+    fn without_bpffs(with: &str) -> Result<Self> {
+        let inside = format!("while umount {BPFFS} 2>/dev/null; do :; done; exec {with} \"$VIPWARD\" \"$@\"");
+        Self::new(&format!("exec unshare --mount --propagation private sh -c '{inside}' sh \"$@\""))
+    }
+
+    fn script(&self) -> PathBuf {
+        self.directory.path().join("agent.sh")
+    }
+
+    fn options(&self, pin_dir: impl Into<PathBuf>) -> AgentOptions {
+        AgentOptions { binary: Some(self.script()), ..AgentOptions::new(pin_dir) }
+    }
+}
+
+fn assert_refused(agent: &mut Agent, parts: &[&str]) -> Result<()> {
+    let status = agent.wait(PATIENCE)?;
+    let said = agent.transcript();
+    assert_eq!(status.code(), Some(UNFIT_HOST), "{said}");
+    for part in parts {
+        assert!(said.contains(part), "{part} in: {said}");
+    }
+    Ok(())
+}
+
+#[test]
+fn each_capability_that_is_missing_is_named() -> Result<()> {
+    let (host, bpffs) = (Host::new("node")?, Bpffs::mount()?);
+    for (missing, name) in NEEDED {
+        let kept = four().into_iter().filter(|capability| *capability != missing).collect();
+        let options =
+            AgentOptions { only_capabilities: Some(kept), ..AgentOptions::new(bpffs.pin_dir("node")) };
+        let mut agent = Agent::start(&host, "vips: []\n", options)?;
+        let expected = format!(
+            "this process lacks {name}: run it as root (sudo), or with AmbientCapabilities={ALL_NAMES}"
+        );
+        assert_refused(&mut agent, &[&expected])?;
+        assert!(!bpffs.pin_dir("node").exists());
+    }
+    Ok(())
+}
+
+#[test]
+fn a_user_who_is_not_root_is_told_all_that_is_missing() -> Result<()> {
+    let (host, bpffs) = (Host::new("node")?, Bpffs::mount()?);
+    let wrapper = Wrapper::as_nobody("")?;
+    let mut agent = Agent::start(&host, "vips: []\n", wrapper.options(bpffs.pin_dir("node")))?;
+    let lacks = format!("this process lacks {ALL_NAMES}: run it as root (sudo)");
+    assert_refused(
+        &mut agent,
+        &[&lacks, "setcap cap_bpf,cap_net_admin,cap_net_raw,cap_perfmon+ep on the binary"],
+    )
+}
+
+/// All that an agent does in its life, with the four capabilities alone.
+fn lives(node: &mut Node) -> Result<()> {
+    // Where a VIP is bound, the agent asks for this.
+    node.host.set_sysctl("net/ipv4/conf/eth0/arp_announce", "2")?;
+    node.wait_until_answered(VIP, NODE)?;
+    node.write_config("vips: [{address: 192.0.2.10, bind: lo}, {address: 192.0.2.11}]\n")?;
+    node.wait_until_answered(ip(11), NODE)?;
+    wait_until(PATIENCE, "the VIP on lo", || {
+        Ok(node.host.namespace().addresses("lo")?.iter().any(|address| address.addr() == VIP))
+    })?;
+    let probe = node.probe(VIP)?;
+    node.agent.kill9()?;
+    node.restart_agent()?;
+    node.agent.kill9()?;
+    node.agent.options.max_vips = Some(1_000);
+    node.restart_agent()?;
+    node.agent.signal(Signal::SIGHUP)?;
+    probe.wait_for_requests(200, PATIENCE)?;
+    node.assert_answered_throughout(&probe.stop()?);
+    let problems = node.agent.logs()?.into_iter().filter(|line| line.field("problem").is_some()).count();
+    assert_eq!(problems, 0, "{}", node.agent.transcript());
+
+    node.write_config("shutdown: withdraw\nvips: [{address: 192.0.2.10, bind: lo}]\n")?;
+    wait_until(PATIENCE, "the other VIP to be left", || Ok(node.ask(ip(11))?.is_none()))?;
+    assert_eq!(node.agent.terminate()?.code(), Some(0));
+    assert_eq!(node.ask(VIP)?, None);
+    node.agent.unload()?;
+    assert!(!node.agent.options.pin_dir.exists());
+    Ok(())
+}
+
+#[test]
+fn four_capabilities_are_enough_for_root() -> Result<()> {
+    let mut node = Node::start_with("four", Attachment::Generic, HOLDS_ONE, |options| {
+        options.only_capabilities = Some(four());
+    })?;
+    lives(&mut node)
+}
+
+#[test]
+fn four_capabilities_are_enough_for_a_user_who_is_not_root() -> Result<()> {
+    let caps = format!("--inh-caps {FOUR} --ambient-caps {FOUR} --bounding-set {FOUR}");
+    let wrapper = Wrapper::as_nobody(&caps)?;
+    let mut node = Node::start_with("nobody", Attachment::Generic, HOLDS_ONE, |options| {
+        options.binary = Some(wrapper.script());
+    })?;
+    let status = fs::read_to_string(format!("/proc/{}/status", node.agent.pid()?))?;
+    let line = |key: &str| status.lines().find(|line| line.starts_with(key)).unwrap_or_default().to_owned();
+    assert_eq!(line("Uid:"), "Uid:\t65534\t65534\t65534\t65534");
+    let mask = NEEDED.iter().fold(0_u64, |mask, (capability, _)| mask | 1 << *capability as u8);
+    assert_eq!(line("CapEff:"), format!("CapEff:\t{mask:016x}"));
+    lives(&mut node)
+}
+
+#[test]
+fn a_pin_directory_that_is_not_on_a_bpffs_is_refused_with_the_command_that_helps() -> Result<()> {
+    let host = Host::new("node")?;
+    let elsewhere = TempDir::new()?;
+    let pin_dir = elsewhere.path().join("pins/node");
+    let mut agent = Agent::start(&host, "vips: []\n", AgentOptions::new(&pin_dir))?;
+    let mount = format!("or mount one there: mount -t bpf bpf {}", elsewhere.path().display());
+    assert_refused(&mut agent, &[&format!("{} is not on a bpffs", pin_dir.display()), &mount])?;
+    assert!(!elsewhere.path().join("pins").exists());
+    Ok(())
+}
+
+#[test]
+fn a_bpffs_that_is_not_mounted_is_mounted() -> Result<()> {
+    let mounts_before = fs::read_to_string("/proc/self/mounts")?.matches(BPFFS).count();
+    let pin_dir = Path::new(BPFFS).join("vipward-of-a-test");
+    let wrapper = Wrapper::without_bpffs("")?;
+    let mut node = Node::start_with("no-bpffs", Attachment::Generic, HOLDS_ONE, |options| {
+        options.binary = Some(wrapper.script());
+        options.pin_dir.clone_from(&pin_dir);
+    })?;
+    node.agent.wait_for_log(PATIENCE, "that it mounted bpffs", |line| {
+        line.message() == "mounted bpffs" && line.has("path", BPFFS)
+    })?;
+    node.wait_until_answered(VIP, NODE)?;
+    let seen_by_agent =
+        PathBuf::from(format!("/proc/{}/root", node.agent.pid()?)).join(pin_dir.strip_prefix("/")?);
+    assert!(seen_by_agent.join("vips_v4").exists(), "{}", seen_by_agent.display());
+    assert!(!pin_dir.exists(), "it is mounted for the agent only");
+    assert_eq!(fs::read_to_string("/proc/self/mounts")?.matches(BPFFS).count(), mounts_before);
+    Ok(())
+}
+
+#[test]
+fn an_agent_that_may_not_mount_a_bpffs_says_how() -> Result<()> {
+    let host = Host::new("node")?;
+    let wrapper = Wrapper::without_bpffs(&format!("setpriv --inh-caps -all --bounding-set {FOUR}"))?;
+    let pin_dir = Path::new(BPFFS).join("vipward-of-a-test");
+    let mut agent = Agent::start(&host, "vips: []\n", wrapper.options(pin_dir))?;
+    assert_refused(
+        &mut agent,
+        &[
+            "no bpffs is mounted on /sys/fs/bpf and mounting it failed",
+            "run `mount -t bpf bpf /sys/fs/bpf` as root",
+        ],
+    )
+}

@@ -1,0 +1,366 @@
+//! The command line: what it teaches, what it prints and what it returns.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, ensure};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+use vipward_tests::agent::Agent;
+use vipward_tests::bpffs::Bpffs;
+use vipward_tests::lan::Host;
+use vipward_tests::node::{HOLDS_ONE, Node};
+use vipward_tests::process::output_of;
+use vipward_tests::scene::{NODE, PATIENCE, VIP, ip};
+use vipward_tests::wait::wait_until;
+
+fn vipward(args: &[&str]) -> Command {
+    let mut command = Command::new(Agent::default_binary());
+    command.args(args);
+    command
+}
+
+fn output(node: &Node, args: &[&str]) -> Result<Output> {
+    let (subcommand, more) = args.split_first().context("no subcommand")?;
+    let mut command = node.agent.vipward(subcommand)?;
+    command.args(more);
+    Ok(command.output()?)
+}
+
+fn printed(node: &Node, args: &[&str]) -> Result<String> {
+    let output = output(node, args)?;
+    ensure!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+#[test]
+fn help_names_every_command_and_every_exit_code() -> Result<()> {
+    let help = output_of(vipward(&["--help"]))?;
+    for part in [
+        "agent",
+        "status",
+        "doctor",
+        "watch",
+        "who-has",
+        "explain",
+        "unload",
+        "completions",
+        "pinned in the kernel",
+    ] {
+        assert!(help.contains(part), "{part} in: {help}");
+    }
+    let codes = help.split("Exit codes:").nth(1).context("the help has no exit codes")?;
+    for code in 0..=8 {
+        let line = codes.lines().find(|line| line.trim_start().starts_with(&format!("{code}  ")));
+        assert!(line.is_some_and(|line| line.trim().len() > 5), "{code} in: {codes}");
+    }
+    Ok(())
+}
+
+#[test]
+fn the_help_of_each_command_names_its_options_and_what_they_are_by_default() -> Result<()> {
+    for (command, parts) in [
+        (
+            "agent",
+            &[
+                "--config <FILE>",
+                "--check",
+                "--pin-dir <DIR>",
+                "/sys/fs/bpf/vipward",
+                "--max-vips <N>",
+                "65536",
+                "--log-format",
+                "--log-claims",
+                "--ebpf-object <FILE>",
+                "SIGHUP",
+                "SIGTERM",
+                "CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW and CAP_PERFMON",
+            ][..],
+        ),
+        (
+            "doctor",
+            &["--interface <GLOB>", "--strict", "--pin-dir <DIR>", "json", "8 when something is", "unknown"],
+        ),
+        ("status", &["--output", "table", "json", "yaml", "--pin-dir <DIR>", "without a running agent"]),
+        (
+            "unload",
+            &[
+                "--pin-dir <DIR>",
+                "no longer answered",
+                "Addresses that `bind:` put",
+                "Refused while an agent",
+            ],
+        ),
+        (
+            "who-has",
+            &[
+                "<ADDRESS>",
+                "-i, --interface <IFACE>",
+                "--count <N>",
+                "--timeout <TIME>",
+                "--output",
+                "json",
+                "CAP_NET_RAW",
+                "Vendor names are as of 2",
+            ],
+        ),
+        (
+            "explain",
+            &["<ADDRESS>", "--kubeconfig", "--config", "--load-balancer-class", "8 a step is broken"],
+        ),
+        ("completions", &["bash", "zsh", "fish", "/etc/bash_completion.d/vipward"]),
+    ] {
+        let help = output_of(vipward(&[command, "--help"]))?;
+        // Wherever the lines are wrapped.
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in parts {
+            assert!(help.contains(part), "{part} in the help of {command}: {help}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_configuration_in_the_help_is_one() -> Result<()> {
+    let help = output_of(vipward(&["agent", "--help"]))?;
+    let example = help.split("The smallest configuration:").nth(1).context("no example")?;
+    let example = example.split("Check one").next().context("no end of the example")?;
+    let directory = TempDir::new()?;
+    let file = directory.path().join("vipward.yaml");
+    fs::write(&file, example)?;
+    let mut check = vipward(&["agent", "--check", "--config"]);
+    check.arg(&file);
+    let effective = output_of(check)?;
+    assert!(effective.contains("192.0.2.10"), "{effective}");
+    Ok(())
+}
+
+/// Returns what `agent --check` prints for this file.
+fn checked(yaml: &str) -> Result<String> {
+    let directory = TempDir::new()?;
+    let file = directory.path().join("vipward.yaml");
+    fs::write(&file, yaml)?;
+    let mut check = vipward(&["agent", "--check", "--config"]);
+    check.arg(&file);
+    output_of(check)
+}
+
+#[test]
+fn what_check_prints_is_read_again_as_the_same_with_every_default() -> Result<()> {
+    let full = "node: n\ninterfaces: [eth0, 'ens*', 'lan[0-9]']\nvips:\n  - {address: 192.0.2.10, bind: lo}\n  \
+                - {address: 192.0.2.11, interface: 'eth?'}\n  - {address: 192.0.2.1, mac: '02-00-00-00-00-0A'}\n\
+                peers: ['02:00:00:00:0b:02', '02:00:00:00:0b:03']\nxdp: native\n\
+                fence: {duration: 90s, heartbeat: 1500ms, policy: stop, hold_for: 2h 30m}\n\
+                announce: {refresh: 2m, rate: 50}\nshutdown: withdraw\n";
+    for yaml in ["vips: []\n", HOLDS_ONE, full] {
+        let effective = checked(yaml)?;
+        assert_eq!(checked(&effective)?, effective, "of {yaml}");
+        for key in [
+            "node:",
+            "vips:",
+            "xdp:",
+            "duration:",
+            "heartbeat:",
+            "policy:",
+            "hold_for:",
+            "refresh:",
+            "shutdown:",
+        ] {
+            assert!(effective.contains(key), "{key} in: {effective}");
+        }
+    }
+    // Every value of the file is there, and the defaults where there is none.
+    let effective = checked(full)?;
+    for part in [
+        "node: \"n\"",
+        "192.0.2.11",
+        "lo",
+        "02:00:00:00:00:0a",
+        "native",
+        "1m 30s",
+        "1s 500ms",
+        "stop",
+        "2h 30m",
+        "2m",
+        "rate: 50",
+        "withdraw",
+    ] {
+        assert!(effective.contains(part), "{part} in: {effective}");
+    }
+    let defaults = checked("vips: []\n")?;
+    for part in ["xdp: auto", "duration: 3s", "policy: hold", "hold_for: 1h", "refresh: 1m", "shutdown: keep"]
+    {
+        assert!(defaults.contains(part), "{part} in: {defaults}");
+    }
+    Ok(())
+}
+
+#[test]
+fn check_needs_no_privileges_and_touches_nothing() -> Result<()> {
+    let node = Node::start("check", HOLDS_ONE)?;
+    let seen = node.agent.logs()?.len();
+    let mut check = node.agent.vipward("agent")?;
+    check.arg("--check").arg("--config").arg(node.agent.config_path());
+    let mut unprivileged = node.host.command("setpriv");
+    unprivileged.args(["--bounding-set", "-all", "--inh-caps", "-all"]);
+    unprivileged.arg(check.get_program()).args(check.get_args());
+    assert!(output_of(unprivileged)?.contains("192.0.2.10"));
+    assert_eq!(node.agent.logs()?.len(), seen, "a running agent does not notice");
+    Ok(())
+}
+
+#[test]
+fn status_says_the_same_as_a_table_as_json_and_as_yaml_with_and_without_an_agent() -> Result<()> {
+    let yaml = "peers: ['02:00:00:00:00:77']\nvips: [{address: 192.0.2.10}, {address: 192.0.2.1, mac: '02:00:00:00:00:01'}]\n";
+    let mut node = Node::start("status", &format!("shutdown: keep\n{yaml}"))?;
+    node.wait_until_answered(VIP, NODE)?;
+    for running in [true, false] {
+        if !running {
+            assert_eq!(node.agent.terminate()?.code(), Some(0));
+        }
+        let json: Value = serde_json::from_str(&printed(&node, &["status", "-o", "json"])?)?;
+        let interface = &json["interfaces"][0];
+        assert_eq!(
+            (&interface["name"], &interface["mode"], &interface["attached"], &interface["carrier"]),
+            (&"eth0".into(), &"generic".into(), &true.into(), &true.into())
+        );
+        assert_eq!(interface["mac"], NODE.to_string());
+        assert_eq!([interface["program_id"].as_u64()], [node.xdp_programs()?.first().copied()]);
+        let vips = json["vips"].as_array().context("no list of VIPs")?;
+        let rows: BTreeMap<_, _> = vips.iter().map(|row| (row["address"].as_str(), row)).collect();
+        let (held, guarded) = (rows[&Some("192.0.2.10")], rows[&Some("192.0.2.1")]);
+        assert_eq!((&held["role"], &held["answering"]), (&"held".into(), &true.into()));
+        assert_eq!((&guarded["role"], &guarded["answering"]), (&"foreign".into(), &false.into()));
+        assert!(held["answered"].as_u64() >= Some(1), "{held}");
+        assert_eq!(json["fence"]["state"], "valid");
+
+        let table = printed(&node, &["status"])?;
+        let row = |first: &str| {
+            let line = table.lines().find(|line| line.trim_start().starts_with(first));
+            Ok::<_, anyhow::Error>(line.with_context(|| format!("{first} in: {table}"))?.to_owned())
+        };
+        for (first, parts) in [
+            ("INTERFACE", &["ATTACHED", "MODE", "PROGRAM", "LINK", "MAC", "CARRIER"][..]),
+            ("eth0", &["yes", "generic", "02:00:00:00:00:02"]),
+            ("VIP", &["INTERFACE", "ROLE", "MAC", "ANSWERED", "CONFLICTS", "SUPPRESSED"]),
+            ("192.0.2.10", &["eth0", "held", "02:00:00:00:00:02", "yes"]),
+            ("192.0.2.1 ", &["eth0", "foreign", "02:00:00:00:00:01", "no"]),
+            ("fence valid", &["policy hold"]),
+            ("02:00:00:00:00:77", &["eth0"]),
+        ] {
+            let line = row(first)?;
+            assert!(parts.iter().all(|part| line.contains(part)), "{parts:?} in: {line}");
+        }
+
+        let yaml = printed(&node, &["status", "--output", "yaml"])?;
+        for (key, value) in held.as_object().context("a VIP is no object")? {
+            let value = value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
+            let said = yaml.lines().any(|line| line.contains(&format!("{key}:")) && line.contains(&value));
+            assert!(said, "{key}: {value} in: {yaml}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn status_reads_what_the_kernel_has_and_not_what_the_agent_believes() -> Result<()> {
+    let node = Node::start("read-back", HOLDS_ONE)?;
+    node.wait_until_answered(VIP, NODE)?;
+    let answered = || node.vip_status(VIP)?["answered"].as_u64().context("status does not count answers");
+    let before = answered()?;
+    // Each answer is counted, also one that came too late for the asker.
+    node.wait_until_answered(VIP, NODE)?;
+    assert!(answered()? > before, "{} after {before}", answered()?);
+    // The agent is alive, so its fence moves.
+    let left = || {
+        let left = node.agent.status()?["fence"]["left_seconds"].as_f64();
+        left.context("status has no time left")
+    };
+    let mut least = left()?;
+    wait_until(PATIENCE, "the fence to be moved", || {
+        let now = left()?;
+        let moved = now > least;
+        least = least.min(now);
+        Ok(moved)
+    })
+}
+
+#[test]
+fn status_of_nothing_says_so() -> Result<()> {
+    let directory = TempDir::new()?;
+    let pin_dir = directory.path().join("pins");
+    for format in ["table", "json", "yaml"] {
+        let output = vipward(&["status", "-o", format, "--pin-dir"]).arg(&pin_dir).output()?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(&format!("nothing is pinned under {}", pin_dir.display())), "{said}");
+        assert!(said.contains("--pin-dir") && output.stdout.is_empty(), "{said}");
+    }
+    Ok(())
+}
+
+#[test]
+fn unload_of_nothing_says_so_and_is_no_failure() -> Result<()> {
+    let directory = TempDir::new()?;
+    let pin_dir = directory.path().join("pins");
+    let mut unload = vipward(&["unload", "--pin-dir"]);
+    unload.arg(&pin_dir);
+    assert_eq!(output_of(unload)?, format!("nothing is pinned under {}\n", pin_dir.display()));
+    Ok(())
+}
+
+#[test]
+fn an_agent_that_is_told_to_end_ends_with_zero() -> Result<()> {
+    let mut node = Node::start("signals", HOLDS_ONE)?;
+    for (signal, name) in [(Signal::SIGTERM, "SIGTERM"), (Signal::SIGINT, "SIGINT")] {
+        let seen = node.agent.logs()?.len();
+        node.agent.signal(signal)?;
+        assert_eq!(node.agent.wait(PATIENCE)?.code(), Some(0));
+        node.agent.wait_for_log_after(seen, PATIENCE, name, |line| line.has("cause", name))?;
+        node.restart_agent()?;
+    }
+    node.wait_until_answered(ip(10), NODE)
+}
+
+#[test]
+fn the_log_is_for_people_unless_json_is_asked_for() -> Result<()> {
+    let host = Host::new("node")?;
+    let directory = TempDir::new()?;
+    let file = directory.path().join("vipward.yaml");
+    fs::write(&file, "vips: []\n")?;
+    let bpffs = Bpffs::mount()?;
+    let mut command = host.command(Agent::default_binary());
+    command.arg("agent").arg("--config").arg(&file).arg("--pin-dir").arg(bpffs.pin_dir("node"));
+    let mut agent = host.spawn(command)?;
+    wait_until(PATIENCE, "the agent to run", || Ok(agent.stderr().contains("agent is running")))?;
+    agent.signal(Signal::SIGTERM)?;
+    assert_eq!(agent.wait(PATIENCE)?.code(), Some(0));
+    assert!(agent.stderr().lines().all(|line| serde_json::from_str::<Value>(line).is_err()));
+    assert_eq!(agent.stdout(), "", "a log is no output");
+    Ok(())
+}
+
+#[test]
+fn completions_name_the_commands_and_options_and_are_scripts() -> Result<()> {
+    let directory = TempDir::new()?;
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = output_of(vipward(&["completions", shell]))?;
+        for part in ["vipward", "agent", "status", "unload", "pin-dir", "max-vips"] {
+            assert!(script.contains(part), "{part} in the script for {shell}");
+        }
+        if shell == "bash" {
+            let file = directory.path().join("vipward.bash");
+            fs::write(&file, script)?;
+            let mut offered = Command::new("bash");
+            offered.arg("-c").arg(
+                "source \"$0\"; COMP_WORDS=(vipward st); COMP_CWORD=1; \
+                 _vipward vipward st vipward; echo \"${COMPREPLY[@]}\"",
+            );
+            offered.arg(&file);
+            assert_eq!(output_of(offered)?.trim(), "status");
+        }
+    }
+    Ok(())
+}

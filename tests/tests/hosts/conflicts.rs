@@ -1,0 +1,68 @@
+//! Addresses that are in use, rivals that claim what is held, and how each is seen, named, defended and over.
+
+mod defending;
+mod flood;
+mod probing;
+mod rivals;
+
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use ipnet::Ipv4Net;
+use vipward_tests::agent::{Agent, LogLine};
+use vipward_tests::arp::Mac;
+use vipward_tests::lan::Host;
+use vipward_tests::scene::{PATIENCE, VIP, vip_status};
+use vipward_tests::wait::wait_until;
+
+/// The longest time from when an address is free to when it is held: the pause between two attempts, and one attempt.
+const TAKEN_AFTER: Duration = Duration::from_millis(2_000 + 700 + 500);
+
+/// A VIP as one address of a host.
+fn bound(vip: Ipv4Addr) -> Result<Ipv4Net> {
+    Ok(Ipv4Net::new(vip, 32)?)
+}
+
+/// A MAC that nobody has, another for each number below 2²⁴.
+fn forged(number: u32) -> Mac {
+    let [_, a, b, c] = number.to_be_bytes();
+    Mac([2, 0xf1, 0, a, b, c])
+}
+
+fn has_role(agent: &Agent, vip: Ipv4Addr, role: &str) -> Result<bool> {
+    Ok(vip_status(agent, vip, "eth0")?["role"] == role)
+}
+
+fn wait_until_held(agent: &Agent, vip: Ipv4Addr, limit: Duration) -> Result<Duration> {
+    let began = Instant::now();
+    wait_until(limit, &format!("{vip} to be held"), || has_role(agent, vip, "held"))?;
+    Ok(began.elapsed())
+}
+
+/// Returns whether a line says that a conflict about a VIP began with a claim by `mac`.
+fn begins(line: &LogLine, what: &str, vip: Ipv4Addr, mac: Mac) -> bool {
+    line.message().starts_with("conflict: ")
+        && line.has("what", what)
+        && line.has("vip", vip)
+        && line.has("mac", mac)
+        && line.field("vendor").is_some()
+}
+
+/// Returns whether a line says that the conflict about a VIP is over, and why.
+fn ends(line: &LogLine, vip: Ipv4Addr, cause: &str) -> bool {
+    line.message() == "claims are over" && line.has("vip", vip) && line.has("cause", cause)
+}
+
+fn conflicts_of(agent: &Agent, vip: Ipv4Addr) -> Result<Vec<LogLine>> {
+    let lines = agent.logs()?.into_iter();
+    Ok(lines.filter(|line| line.has("kind", "conflict") && line.has("vip", vip)).collect())
+}
+
+/// Waits until a rival answers for the VIP, as a client sees it.
+fn wait_until_in_use(client: &Host, rival: Mac) -> Result<()> {
+    wait_until(PATIENCE, &format!("{rival} to answer for {VIP}"), || {
+        client.flush_neighbours("eth0")?;
+        Ok(client.resolve(VIP).is_ok_and(|mac| mac == rival))
+    })
+}

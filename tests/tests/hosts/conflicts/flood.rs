@@ -1,0 +1,159 @@
+//! A rogue that floods claims as fast as it can: who is behind an agent believes none, and the agent hardly feels it. How fast answers
+//! stay beside it is measured by `cargo xtask bench`.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use vipward_common::MAX_OFFENDERS;
+use vipward_tests::agent::Agent;
+use vipward_tests::arp::{Arp, Mac};
+use vipward_tests::flood::Flood;
+use vipward_tests::lan::{Host, NeighbourState, Nic};
+use vipward_tests::probe::{Answerer, ArpProbe, ProbeMode};
+use vipward_tests::scene::{CLIENT, NODE, ROGUE, Scene, VIP, belief, counter, ip, net, wait_until_heard};
+use vipward_tests::wire::Wire;
+
+use super::{forged, has_role};
+
+const GUARD: Mac = Mac([2, 0, 0, 0, 0, 4]);
+/// What the rogue tries to reach.
+const RATE: u32 = 120_000;
+/// What it must reach as the holder's program counts it, also where others use the machine too.
+const LEAST_RATE: u64 = 50_000;
+const DURATION: Duration = Duration::from_secs(5);
+/// More than the program remembers.
+const FORGED: u32 = 2 * MAX_OFFENDERS;
+/// Often enough to see an entry that is wrong for a tenth of a second.
+const LEAST_SAMPLES: usize = 50;
+const MOST_GROWTH: u64 = 8 << 20;
+/// A conflict's beginning, a line for each of 15 more MACs, and some about a machine that is busy.
+const MOST_LINES: usize = 40;
+
+/// Claims of the VIP in all forms, each for a MAC of its own.
+fn claims() -> Vec<Arp> {
+    let claim = |number: u32| {
+        let forged = forged(number);
+        let claim = match number % 4 {
+            0 => Arp::gratuitous_request(forged, VIP, Mac::ZERO),
+            1 => Arp::gratuitous_reply(forged, VIP, forged),
+            // These two would be an answer to the holder, and a question to it, did not everybody hear them.
+            2 => Arp::reply(forged, VIP, NODE, ip(2)).to(Mac::BROADCAST),
+            _ => Arp::request(forged, VIP, ip(2)),
+        };
+        Arp { eth_src: ROGUE, ..claim }
+    };
+    (0..FORGED).map(claim).collect()
+}
+
+/// What a host believes about the VIP, looked at over and over.
+struct Believer<'a> {
+    host: &'a Host,
+    right: Mac,
+    wrong: usize,
+}
+
+impl<'a> Believer<'a> {
+    /// The host believes what is right, and any claim that reaches its kernel changes that.
+    fn new(host: &'a Host, right: Mac) -> Result<Self> {
+        host.set_sysctl("net/ipv4/neigh/eth0/locktime", "0")?;
+        host.set_neighbour("eth0", VIP, right, NeighbourState::Reachable)?;
+        Ok(Self { host, right, wrong: 0 })
+    }
+
+    fn look(&mut self) -> Result<()> {
+        self.wrong += usize::from(belief(self.host, VIP)? != Some(self.right));
+        Ok(())
+    }
+}
+
+/// What an agent has cost before a flood.
+struct Cost {
+    resident_bytes: u64,
+    lines: usize,
+    claims: u64,
+    at: Instant,
+}
+
+impl Cost {
+    fn of(agent: &Agent) -> Result<Self> {
+        let at = Instant::now();
+        let claims = counter(agent, "claim_conflict")?;
+        Ok(Self { resident_bytes: agent.resident_bytes()?, lines: agent.logs()?.len(), claims, at })
+    }
+
+    /// Returns how many claims a second the program has met since then; reading takes time, which
+    /// counts.
+    fn rate(&self, agent: &Agent) -> Result<u64> {
+        let claims = counter(agent, "claim_conflict")? - self.claims;
+        let millis = self.at.elapsed().as_millis().max(1);
+        Ok(u64::try_from(u128::from(claims) * 1_000 / millis)?)
+    }
+
+    fn assert_bounded(&self, agent: &Agent) -> Result<()> {
+        let host = agent.host().name();
+        let grown = agent.resident_bytes()?.saturating_sub(self.resident_bytes);
+        assert!(grown < MOST_GROWTH, "the agent on {host} has grown by {grown} bytes");
+        let lines = agent.logs()?.len() - self.lines;
+        assert!(lines < MOST_LINES, "the agent on {host} has logged {lines} lines:\n{}", agent.transcript());
+        let offenders = agent.status()?["offenders"].as_array().map_or(0, Vec::len);
+        let most = usize::try_from(MAX_OFFENDERS)?;
+        // Some of many: an LRU map forgets a few more than it must.
+        assert!((most / 4..=most).contains(&offenders), "{offenders} offenders are remembered on {host}");
+        eprintln!("{host}: grown by {grown} bytes, {lines} lines, {offenders} offenders");
+        Ok(())
+    }
+}
+
+#[test]
+fn a_hundred_thousand_claims_a_second_are_believed_by_nobody_who_has_an_agent() -> Result<()> {
+    let scene = Scene::new("torrent")?;
+    let guard = scene.lan.host("guard", Nic::new(net(4)).mac(GUARD))?;
+    let holds = scene.agent(&format!("vips: [{{address: {VIP}}}]"))?;
+    let guards = scene.agent_on(&guard, &format!("vips: [{{address: {VIP}, mac: '{NODE}'}}]"))?;
+    // The holder has no use for an entry: what is there stands for what a claim that is passed would change.
+    let mut holder = Believer::new(&scene.node, CLIENT)?;
+    let mut guarded = Believer::new(&guard, NODE)?;
+    let mut bystander = Believer::new(&scene.client, NODE)?;
+    let probe = ArpProbe::start(&scene.client, "eth0", VIP, Duration::from_millis(5), ProbeMode::Broadcast)?;
+    let costs = [Cost::of(&holds)?, Cost::of(&guards)?];
+
+    let began = Cost::of(&holds)?;
+    let flood = Flood::start(&scene.rogue, "eth0", &claims(), RATE)?;
+    let end = Instant::now() + DURATION;
+    let mut samples = 0;
+    while Instant::now() < end {
+        for believer in [&mut holder, &mut guarded, &mut bystander] {
+            believer.look()?;
+        }
+        samples += 1;
+        thread::sleep(Duration::from_millis(1));
+    }
+    let rate = began.rate(&holds)?;
+    let sent = flood.stop()?;
+    let report = probe.stop()?;
+    let reached = format!(
+        "{sent} claims were sent, {rate} a second met by the holder's program; of {samples} samples {} were wrong on the \
+         holder, {} on the guard, {} on who has no agent; {report}",
+        holder.wrong, guarded.wrong, bystander.wrong
+    );
+    eprintln!("{reached}");
+    assert!(rate >= LEAST_RATE, "the flood was too slow: {reached}");
+    assert!(samples >= LEAST_SAMPLES, "{reached}");
+    assert_eq!((holder.wrong, guarded.wrong), (0, 0), "{reached}");
+    assert!(bystander.wrong > samples / 2, "who has no agent must be deceived: {reached}");
+    let node = Answerer { sha: NODE, eth_src: NODE };
+    assert!(report.answers_by().keys().eq([&node]), "{reached}");
+    assert!(report.answered() * 2 > report.sent(), "{reached}");
+
+    wait_until_heard(&Wire::open(&scene.rogue, "eth0")?, ip(2))?;
+    // What is said about the last claims.
+    thread::sleep(Duration::from_secs(2));
+    for (cost, agent) in costs.iter().zip([&holds, &guards]) {
+        cost.assert_bounded(agent)?;
+    }
+    assert!(has_role(&holds, VIP, "held")?);
+    scene.client.flush_neighbours("eth0")?;
+    assert_eq!(scene.client.resolve(VIP)?, NODE, "and it is answered as ever");
+    Ok(())
+}

@@ -1,0 +1,268 @@
+//! `vipward doctor` on hosts that were made ill on purpose: the right check says so, with what helps.
+
+mod fence;
+mod report;
+mod sight;
+
+use std::fs;
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+use vipward_tests::agent::AgentOptions;
+use vipward_tests::bpffs::Bpffs;
+use vipward_tests::hook::{Hook, Hooked};
+use vipward_tests::lan::{Host, Lan, Nic};
+use vipward_tests::node::{HOLDS_ONE, Node};
+use vipward_tests::process::output_of;
+use vipward_tests::scene::{NODE, PATIENCE, Pair, Scene, VIP, net, start_agent};
+use vipward_tests::tools::bpftool;
+use vipward_tests::wait::wait_until;
+
+use report::{ILL, doctor, doctor_at};
+
+const GREEN: &str = "green";
+const YELLOW: &str = "yellow";
+const RED: &str = "red";
+const UNKNOWN: &str = "unknown";
+const NOT_APPLICABLE: &str = "not-applicable";
+
+#[test]
+fn on_a_healthy_host_nothing_is_red_and_what_runs_is_green() -> Result<()> {
+    let node = Node::start("healthy", HOLDS_ONE)?;
+    node.wait_until_answered(VIP, NODE)?;
+    let report = doctor(&node, &[])?;
+    assert_eq!(report.code, 0, "{report}");
+    assert_eq!(report.of_state(RED), Vec::<String>::new(), "{report}");
+    let pid = format!("pid {}", node.agent.pid()?);
+    for (check, interface, found) in [
+        ("kernel", None, ""),
+        ("btf", None, "/sys/kernel/btf/vmlinux"),
+        ("capabilities", None, "the agent has CAP_BPF"),
+        ("bpffs", None, "is on a bpffs"),
+        ("agent", None, pid.as_str()),
+        ("pins", None, "all maps and 1 link"),
+        ("fence", None, "the last heartbeat was"),
+        ("map-fill", None, "vips_v4 1 of 65536"),
+        ("events-lost", None, "none"),
+        ("link", Some("eth0"), "driver veth"),
+        ("xdp", Some("eth0"), "generic"),
+        ("other-xdp", Some("eth0"), "none"),
+        ("tc", Some("eth0"), "no BPF program"),
+        ("veth-peer", Some("eth0"), "needs nothing"),
+        ("member", Some("eth0"), "no bond or bridge"),
+        ("mtu", Some("eth0"), "1500"),
+        ("bound-elsewhere", None, ""),
+        ("labelled-addresses", None, ""),
+        ("rp-filter", Some("eth0"), ""),
+        ("other-vip-software", None, "none"),
+    ] {
+        report.assert(check, interface, GREEN, &[found], &[]);
+    }
+    Ok(())
+}
+
+#[test]
+fn the_table_says_what_json_says_and_is_plain_in_a_pipe() -> Result<()> {
+    let node = Node::start("table", HOLDS_ONE)?;
+    let report = doctor(&node, &[])?;
+    let table = output_of(node.agent.vipward("doctor")?)?;
+    assert!(!table.contains('\x1b'), "{table}");
+    for row in &report.rows {
+        let (check, interface) = (row.text("check"), row.text("interface"));
+        let state = row.text("state").replace(NOT_APPLICABLE, "n/a");
+        let said = table.lines().any(|line| {
+            let mut words = line.split_whitespace();
+            words.next() == Some(&*state)
+                && words.next() == Some(&*check)
+                && words.next() == Some(if interface.is_empty() { "-" } else { &*interface })
+        });
+        assert!(said, "{state} {check} {interface} in:\n{table}");
+    }
+    let counts = table.lines().last().context("the table is empty")?;
+    assert!(counts.starts_with("0 red, "), "{counts}");
+    Ok(())
+}
+
+#[test]
+fn another_xdp_program_is_named_and_so_is_how_to_get_rid_of_it() -> Result<()> {
+    let scene = Scene::new("foreign-xdp")?;
+    let _foreign = Hooked::xdp_pass(&scene.node, "eth0")?;
+    let report = doctor_at(&scene.node, &scene.bpffs.pin_dir("node"), &[])?;
+    report.assert("other-xdp", Some("eth0"), RED, &["program "], &["ip link set eth0 xdp off"]);
+    assert_eq!(report.code, ILL, "{report}");
+    Ok(())
+}
+
+#[test]
+fn a_program_of_traffic_control_that_may_answer_is_named() -> Result<()> {
+    let node = Node::start("tcx", HOLDS_ONE)?;
+    let tcx = Hooked::attach(&node.host, "eth0", Hook::TcxIngress, "cil_from_netdev")?;
+    let found = ["ingress program", "(cil_from_netdev)"];
+    doctor(&node, &[])?.assert("tc", Some("eth0"), YELLOW, &found, &["l2announcements.enabled=true"]);
+    drop(tcx);
+    let _other = Hooked::attach(&node.host, "eth0", Hook::TcxIngress, "shaper")?;
+    doctor(&node, &[])?.assert("tc", Some("eth0"), GREEN, &["shaper"], &[]);
+    Ok(())
+}
+
+#[test]
+fn an_interface_that_is_down_or_has_no_carrier_is_red() -> Result<()> {
+    let node = Node::start("carrier", HOLDS_ONE)?;
+    node.host.set_carrier("eth0", false)?;
+    wait_until(PATIENCE, "the carrier to go", || Ok(!node.host.link("eth0")?.carrier))?;
+    let report = doctor(&node, &[])?;
+    report.assert("link", Some("eth0"), RED, &["without carrier"], &["cable"]);
+    assert_eq!(report.code, ILL, "{report}");
+
+    node.host.set_up("eth0", false)?;
+    let report = doctor(&node, &[])?;
+    report.assert("link", Some("eth0"), RED, &["down"], &["ip link set eth0 up"]);
+    Ok(())
+}
+
+#[test]
+fn on_a_bridge_only_generic_xdp_works_and_a_member_is_told_to_use_it() -> Result<()> {
+    let scene = Scene::new("bridge")?;
+    let namespace = scene.node.namespace();
+    let mut ip = scene.node.command("ip");
+    ip.args(["link", "add", "br0", "type", "bridge", "forward_delay", "0"]);
+    output_of(ip)?;
+    namespace.set_master("eth0", "br0")?;
+    scene.node.delete_address("eth0", net(2))?;
+    scene.node.add_address("br0", net(2))?;
+    scene.node.set_up("br0", true)?;
+    namespace.wait_until_ready("br0")?;
+    let agent = scene.agent(HOLDS_ONE)?;
+    wait_until(PATIENCE, "the program on br0", || Ok(agent.status()?["interfaces"][0]["name"] == "br0"))?;
+    let pin_dir = &agent.options.pin_dir;
+    let report = doctor_at(&scene.node, pin_dir, &[])?;
+    report.assert("xdp", Some("br0"), YELLOW, &["generic", "no native XDP"], &["costs more"]);
+    assert_eq!(report.code, 0, "{report}");
+    assert_eq!(doctor_at(&scene.node, pin_dir, &["--strict"])?.code, ILL);
+
+    let report = doctor_at(&scene.node, pin_dir, &["--interface", "eth0", "--interface", "eth9"])?;
+    report.assert("member", Some("eth0"), YELLOW, &["of bridge br0"], &["--interface br0"]);
+    report.assert("link", Some("eth9"), RED, &["no such interface"], &["ip link"]);
+    Ok(())
+}
+
+#[test]
+fn native_on_a_veth_is_red_when_the_other_end_is_seen_to_run_no_program() -> Result<()> {
+    // The other end is out of sight: that it works is no proof.
+    let pair = Pair::new()?;
+    let agent = pair.agent(&format!("xdp: native\n{HOLDS_ONE}"))?;
+    let report = doctor_at(&pair.node, &agent.options.pin_dir, &[])?;
+    report.assert("xdp", Some("eth0"), GREEN, &["native"], &[]);
+    report.assert("veth-peer", Some("eth0"), UNKNOWN, &["another network namespace"], &["xdp: auto"]);
+
+    let (host, bpffs) = (Host::new("both-ends")?, Bpffs::mount()?);
+    let mut ip = host.command("ip");
+    ip.args(["link", "add", "eth0", "type", "veth", "peer", "name", "far"]);
+    output_of(ip)?;
+    host.add_address("eth0", net(2))?;
+    for end in ["eth0", "far"] {
+        host.set_up(end, true)?;
+    }
+    let yaml = format!("xdp: native\ninterfaces: [eth0]\n{HOLDS_ONE}");
+    let agent = start_agent(&host, &yaml, AgentOptions::new(bpffs.pin_dir("node")))?;
+    let pin_dir = &agent.options.pin_dir;
+    let report = doctor_at(&host, pin_dir, &[])?;
+    report.assert("veth-peer", Some("eth0"), RED, &["far", "nothing is answered"], &["xdp: auto"]);
+    let _far = Hooked::xdp_pass(&host, "far")?;
+    doctor_at(&host, pin_dir, &[])?.assert("veth-peer", Some("eth0"), GREEN, &["far"], &[]);
+    Ok(())
+}
+
+#[test]
+fn a_bound_vip_that_the_kernel_answers_for_elsewhere_is_told_and_the_remedy_helps() -> Result<()> {
+    let node = Node::start("arp-ignore", "interfaces: [eth0]\nvips: [{address: 192.0.2.10, bind: lo}]\n")?;
+    node.wait_until_answered(VIP, NODE)?;
+    let other = Lan::new("other")?;
+    other.plug(&node.host, Nic::new("198.51.100.2/24".parse()?).named("eth1"))?;
+    let report = doctor(&node, &[])?;
+    report.assert(
+        "arp-ignore",
+        None,
+        YELLOW,
+        &["192.0.2.10/32 on lo", "on eth1"],
+        &["sysctl -w net.ipv4.conf.eth1.arp_ignore=1"],
+    );
+    report.assert(
+        "arp-announce",
+        Some("eth0"),
+        YELLOW,
+        &["192.0.2.10/32 on lo"],
+        &["sysctl -w net.ipv4.conf.eth0.arp_announce=2"],
+    );
+    node.host.set_sysctl("net/ipv4/conf/eth1/arp_ignore", "1")?;
+    node.host.set_sysctl("net/ipv4/conf/eth0/arp_announce", "2")?;
+    let report = doctor(&node, &[])?;
+    report.assert("arp-ignore", None, GREEN, &[], &[]);
+    report.assert("arp-announce", Some("eth0"), GREEN, &[], &[]);
+
+    // And a strict filter, with two ways out.
+    node.host.set_sysctl("net/ipv4/conf/eth0/rp_filter", "1")?;
+    doctor(&node, &[])?.assert("rp-filter", Some("eth0"), YELLOW, &["eth1"], &["rp_filter=2"]);
+    Ok(())
+}
+
+#[test]
+fn addresses_that_others_put_here_are_told() -> Result<()> {
+    let guarded = "vips: [{address: 192.0.2.1, mac: '02:00:00:00:00:09'}]\n";
+    let node = Node::start("bound-elsewhere", guarded)?;
+    node.host.add_address("lo", "192.0.2.1/32".parse()?)?;
+    let mut ip = node.host.command("ip");
+    ip.args(["address", "add", "192.0.2.50/32", "dev", "eth0", "label", "eth0:vip"]);
+    output_of(ip)?;
+    let report = doctor(&node, &[])?;
+    report.assert(
+        "bound-elsewhere",
+        None,
+        YELLOW,
+        &["192.0.2.1/32 on lo"],
+        &["ip address del 192.0.2.1/32 dev lo"],
+    );
+    report.assert("labelled-addresses", None, YELLOW, &["192.0.2.50/32 on eth0 (eth0:vip)"], &["keepalived"]);
+    Ok(())
+}
+
+#[test]
+fn pins_that_somebody_removed_are_named() -> Result<()> {
+    let node = Node::start("pins", HOLDS_ONE)?;
+    fs::remove_file(node.agent.options.pin_dir.join("peers"))?;
+    let report = doctor(&node, &[])?;
+    report.assert("pins", None, RED, &["the pins of peers are missing"], &["start the agent again"]);
+    report.assert("fence", None, UNKNOWN, &["the pin of peers is missing"], &[]);
+    assert_eq!(report.code, ILL, "{report}");
+    Ok(())
+}
+
+#[test]
+fn a_link_that_was_detached_behind_our_back_is_red() -> Result<()> {
+    let node = Node::start("detached", HOLDS_ONE)?;
+    let links = fs::read_dir(&node.agent.options.pin_dir)?;
+    let link = links
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("link_")))
+        .context("no link is pinned")?;
+    let mut detach = node.host.command(bpftool()?);
+    detach.args(["link", "detach", "pinned"]).arg(&link);
+    output_of(detach)?;
+    let report = doctor(&node, &[])?;
+    report.assert("xdp", Some("eth0"), RED, &["is not on the interface"], &["start the agent again"]);
+    Ok(())
+}
+
+#[test]
+fn a_pin_directory_that_is_on_no_bpffs_is_red() -> Result<()> {
+    let host = Host::new("node")?;
+    let elsewhere = TempDir::new()?;
+    let report = doctor_at(&host, &elsewhere.path().join("pins"), &[])?;
+    let mount = format!("mount -t bpf bpf {}", elsewhere.path().display());
+    report.assert("bpffs", None, RED, &["is not on a bpffs"], &["--pin-dir", &mount]);
+    report.assert("agent", None, YELLOW, &["nothing is pinned"], &["vipward agent"]);
+    report.assert("fence", None, NOT_APPLICABLE, &[], &[]);
+    report.assert("link", None, RED, &["no interface"], &["--interface"]);
+    assert_eq!(report.code, ILL, "{report}");
+    Ok(())
+}

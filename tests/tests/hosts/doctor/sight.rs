@@ -1,0 +1,164 @@
+//! What the doctor cannot see, or may not: other processes, and all that takes rights.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+use vipward_tests::agent::Agent;
+use vipward_tests::bpffs::Bpffs;
+use vipward_tests::lan::Host;
+use vipward_tests::node::{Attachment, HOLDS_ONE, Node};
+use vipward_tests::scene::Scene;
+
+use super::report::{ILL, Report, doctor, doctor_at};
+use super::{GREEN, RED, UNKNOWN, YELLOW};
+
+/// To setpriv(1): nobody, who may do nothing.
+const AS_NOBODY: [&str; 9] = [
+    "--reuid",
+    "65534",
+    "--regid",
+    "65534",
+    "--clear-groups",
+    "--inh-caps",
+    "-all",
+    "--bounding-set",
+    "-all",
+];
+
+/// A copy of a program, where everybody may go and run it.
+fn copy_for_everybody(program: &Path, directory: &TempDir, name: &str) -> Result<PathBuf> {
+    let everybody = || fs::Permissions::from_mode(0o755);
+    fs::set_permissions(directory.path(), everybody())?;
+    let copy = directory.path().join(name);
+    fs::copy(program, &copy).with_context(|| format!("failed to copy {}", program.display()))?;
+    fs::set_permissions(&copy, everybody())?;
+    Ok(copy)
+}
+
+/// A program that is called keepalived, and waits for as many seconds as it is told.
+fn keepalived(directory: &TempDir) -> Result<PathBuf> {
+    copy_for_everybody(Path::new("/bin/sleep"), directory, "keepalived")
+}
+
+/// Returns the doctor on a node, in a PID namespace of its own, as in a container: process 1 of it
+/// is a shell that runs the line `before` and becomes the doctor, with whose end everything in it
+/// ends.
+fn doctor_in_pid_namespace(node: &Node, before: &str) -> Result<Report> {
+    let mut command = node.host.command("unshare");
+    command.args(["--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c"]);
+    command.arg(format!("{before}\nexec \"$@\"")).arg("sh");
+    command.arg(Agent::default_binary()).args(["doctor", "-o", "json", "--pin-dir"]);
+    command.arg(&node.agent.options.pin_dir);
+    Report::of(command)
+}
+
+#[test]
+fn a_process_that_holds_addresses_too_is_named_where_it_runs_and_nowhere_else() -> Result<()> {
+    let scene = Scene::new("keepalived")?;
+    let directory = TempDir::new()?;
+    let keepalived = keepalived(&directory)?;
+    let mut command = scene.node.command(&keepalived);
+    command.arg("600");
+    let process = scene.node.spawn(command)?;
+    let pin_dir = scene.bpffs.pin_dir("node");
+    let pid = format!("keepalived (pid {})", process.pid());
+    let report = doctor_at(&scene.node, &pin_dir, &[])?;
+    report.assert("other-vip-software", None, YELLOW, &[&pid], &["stop the other"]);
+    let report = doctor_at(&scene.rogue, &pin_dir, &[])?;
+    report.assert("other-vip-software", None, GREEN, &[], &[]);
+    Ok(())
+}
+
+#[test]
+fn in_a_containers_pid_namespace_only_what_is_seen_counts() -> Result<()> {
+    let node = Node::start("pid-namespace", HOLDS_ONE)?;
+    let directory = TempDir::new()?;
+    let keepalived = keepalived(&directory)?;
+    let mut outside = node.host.command(&keepalived);
+    outside.arg("600");
+    let outside = node.host.spawn(outside)?;
+    let pid = format!("keepalived (pid {})", outside.pid());
+    doctor(&node, &[])?.assert("other-vip-software", None, YELLOW, &[&pid], &[]);
+
+    let report = doctor_in_pid_namespace(&node, ":")?;
+    for check in ["other-vip-software", "kube-proxy"] {
+        report.assert(check, None, UNKNOWN, &["none is seen", "PID namespace"], &["hostPID: true"]);
+    }
+    report.assert("agent", None, GREEN, &["an agent runs"], &[]);
+    report.assert("capabilities", None, UNKNOWN, &["its process is not seen"], &["hostPID: true"]);
+
+    let ready = "until [ \"$(cat /proc/$!/comm)\" = keepalived ]; do sleep 0.01; done";
+    let inside = format!("{} 600 & {ready}", keepalived.display());
+    let report = doctor_in_pid_namespace(&node, &inside)?;
+    report.assert("other-vip-software", None, YELLOW, &["keepalived (pid 2)"], &["stop the other"]);
+    Ok(())
+}
+
+#[test]
+fn where_the_processes_of_other_users_are_hidden_nobody_knows_that_none_runs() -> Result<()> {
+    let host = Host::new("hidepid")?;
+    let directory = TempDir::new()?;
+    let binary = copy_for_everybody(&Agent::default_binary(), &directory, "vipward")?;
+    let mut command = host.command("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-c"]);
+    command.arg("mount -t proc -o hidepid=2 proc /proc && exec \"$@\"").args(["sh", "setpriv"]);
+    command.args(AS_NOBODY).arg(&binary).args(["doctor", "-o", "json"]);
+    let report = Report::of(command)?;
+    for check in ["other-vip-software", "kube-proxy"] {
+        report.assert(check, None, UNKNOWN, &["hidepid"], &["sudo"]);
+    }
+    Ok(())
+}
+
+#[test]
+fn capabilities_that_are_missing_are_named() -> Result<()> {
+    let (host, bpffs) = (Host::new("node")?, Bpffs::mount()?);
+    let mut command = host.command("setpriv");
+    command.args(["--bounding-set", "-perfmon,-sys_admin"]).arg(Agent::default_binary());
+    command.args(["doctor", "-o", "json", "--pin-dir"]).arg(bpffs.pin_dir("node"));
+    let report = Report::of(command)?;
+    report.assert(
+        "capabilities",
+        None,
+        RED,
+        &["this process lacks CAP_PERFMON"],
+        &["AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_NET_RAW CAP_PERFMON"],
+    );
+    assert_eq!(report.code, ILL, "{report}");
+    Ok(())
+}
+
+#[test]
+fn without_rights_what_cannot_be_read_is_unknown_and_what_can_is_told() -> Result<()> {
+    let node = Node::start("nobody", HOLDS_ONE)?;
+    let directory = TempDir::new()?;
+    let binary = copy_for_everybody(&Agent::default_binary(), &directory, "vipward")?;
+    let mut command = node.host.command("setpriv");
+    command.args(AS_NOBODY).arg(&binary);
+    command.args(["doctor", "-o", "json", "--pin-dir"]).arg(&node.agent.options.pin_dir);
+    let report = Report::of(command)?;
+    for check in ["pins", "fence", "map-fill", "bound-elsewhere"] {
+        report.assert(check, None, UNKNOWN, &["denied"], &["sudo"]);
+    }
+    for check in ["xdp", "other-xdp", "veth-peer"] {
+        report.assert(check, Some("eth0"), UNKNOWN, &["denied"], &["sudo"]);
+    }
+    report.assert("tc", Some("eth0"), UNKNOWN, &["not permitted"], &["sudo"]);
+    report.assert("link", Some("eth0"), GREEN, &["carrier"], &[]);
+    report.assert("kernel", None, GREEN, &[], &[]);
+    // Locks and the capabilities of processes are for everybody to see.
+    report.assert("agent", None, GREEN, &[&format!("pid {}", node.agent.pid()?)], &[]);
+    report.assert("capabilities", None, GREEN, &["the agent has"], &[]);
+    assert_eq!(report.code, 0, "{report}");
+    Ok(())
+}
+
+#[test]
+fn a_namespace_that_is_not_the_first_sees_no_limits_of_the_neighbour_table() -> Result<()> {
+    let node = Node::launch("neighbours", Attachment::Generic, HOLDS_ONE, |_| {})?;
+    doctor(&node, &[])?.assert("neighbour-table", None, UNKNOWN, &["first network namespace"], &[]);
+    Ok(())
+}

@@ -1,0 +1,402 @@
+//! `vipward explain`: set-ups that are broken for real, and the step that is named.
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, ensure};
+use ipnet::Ipv4Net;
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use tempfile::NamedTempFile;
+use vipward_tests::agent::{Agent, AgentOptions};
+use vipward_tests::cluster::{
+    Cluster, ClusterOptions, Endpoint, N1, N2, NodeId, PATIENCE, ServiceSpec, scenario, skip,
+};
+use vipward_tests::lan::Host;
+use vipward_tests::responder::Responder;
+use vipward_tests::scene::{NODE, ROGUE, Scene, VIP, empty_map, ip, start_agent, vip_status};
+use vipward_tests::wait::wait_until;
+
+const GOOD: i32 = 0;
+const BROKEN: i32 = 8;
+const BAD_CONFIGURATION: i32 = 3;
+
+fn output(mut command: Command) -> Result<Output> {
+    command.output().context("failed to start vipward")
+}
+
+/// Returns what was explained, with the exit code that belongs to it.
+fn explained(command: Command) -> Result<Value> {
+    let output = output(command)?;
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let value: Value = serde_json::from_str(&stdout).with_context(|| format!("{stdout}{stderr}"))?;
+    let code = if value["broken"].is_null() { GOOD } else { BROKEN };
+    ensure!(output.status.code() == Some(code), "{:?} for {value:#}", output.status);
+    Ok(value)
+}
+
+fn step<'a>(explanation: &'a Value, link: &str) -> Result<&'a Value> {
+    let steps = explanation["steps"].as_array().context("no steps")?;
+    steps.iter().find(|step| step["link"] == link).with_context(|| format!("no {link} in {explanation:#}"))
+}
+
+/// Fails unless `link` is the first broken step and says this, and what to do says that.
+#[track_caller]
+fn assert_broken(explanation: &Value, link: &str, says: &str, remedy: &str) {
+    assert_eq!(explanation["broken"], link, "{explanation:#}");
+    let step = step(explanation, link).expect("the step");
+    let everything = format!("{} {}", step["says"], step["details"]);
+    assert!(everything.contains(says), "{says:?} in {step:#}");
+    let to_do = explanation["remedy"].as_str().unwrap_or_default();
+    assert!(to_do.contains(remedy), "{remedy:?} in {to_do:?}");
+}
+
+/// Fails unless the program is said to run on the veth `eth0` in the mode that is right there, and why.
+#[track_caller]
+fn assert_attached(explanation: &Value) -> Result<()> {
+    let attached = &explanation["attached"];
+    assert_eq!(
+        (&attached["interface"], &attached["mode"]),
+        (&json!("eth0"), &json!("generic")),
+        "{attached}"
+    );
+    let because = attached["because"].as_str().unwrap_or_default();
+    assert!(because.contains("veth"), "{attached}");
+    let step = step(explanation, "attached")?;
+    assert_eq!(step["verdict"], "good", "{step:#}");
+    assert_eq!(step["says"], "the program runs on eth0 in generic mode");
+    assert!(step["details"].to_string().contains(because), "{step:#}");
+    Ok(())
+}
+
+/// `vipward explain` on a node of a cluster, with its rights and beside its pins.
+fn on_node(cluster: &Cluster, id: NodeId, vip: Ipv4Addr) -> Result<Value> {
+    let kubeconfig = NamedTempFile::new()?;
+    fs::write(kubeconfig.path(), cluster.kubeconfig_of(id)?)?;
+    let member = cluster.member(id)?;
+    let agent = member.agent().context("no agent was started")?;
+    let mut command = member.host.command(Agent::default_binary());
+    command.args(["explain", &vip.to_string(), "-o", "json", "--kubeconfig"]).arg(kubeconfig.path());
+    command.arg("--pin-dir").arg(&agent.options.pin_dir);
+    command.args(["--lease-namespace", cluster.system_namespace()]);
+    explained(command)
+}
+
+fn two_nodes() -> ClusterOptions {
+    ClusterOptions { nodes: 2, ..ClusterOptions::default() }
+}
+
+fn other(id: NodeId) -> NodeId {
+    if id == N1 { N2 } else { N1 }
+}
+
+#[test]
+fn what_is_held_is_explained_from_the_service_to_the_answer() -> Result<()> {
+    scenario("why-held", two_nodes(), |cluster| {
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        let holder = cluster.wait_until_held(VIP)?;
+        cluster.wait_until_all_renew()?;
+        for id in [holder, other(holder)] {
+            let explanation = on_node(cluster, id, VIP)?;
+            assert_eq!(explanation["broken"], Value::Null, "on {id}: {explanation:#}");
+            let service = format!("wanted by {}/web", cluster.namespace());
+            assert_eq!(step(&explanation, "service")?["says"], service);
+            assert_eq!(step(&explanation, "candidates")?["says"], "2 of 2 nodes can hold it");
+            let claim = format!("held by {} at {} on eth0, epoch 1", cluster.node_name(holder), holder.mac());
+            assert_eq!(step(&explanation, "claim")?["says"], claim);
+            assert_eq!(step(&explanation, "session")?["verdict"], "good");
+            let is_here = id == holder;
+            assert_eq!(step(&explanation, "fence").is_ok(), is_here, "on {id}: {explanation:#}");
+            let segment = if is_here {
+                "this host answers, and nobody else does".to_owned()
+            } else {
+                format!("{} answers, as it should", holder.mac())
+            };
+            assert_eq!(step(&explanation, "segment")?["says"], segment, "on {id}");
+            // How the program runs is known where it answers; elsewhere it is said where to look.
+            if is_here {
+                assert_attached(&explanation)?;
+            } else {
+                assert_eq!(explanation["attached"], Value::Null, "on {id}: {explanation:#}");
+                let details = step(&explanation, "entry")?["details"].to_string();
+                let there = format!(
+                    "kubectl -n {} exec POD -- /vipward explain {VIP} (POD: the agent's on {})",
+                    cluster.system_namespace(),
+                    cluster.node_name(holder)
+                );
+                assert!(details.contains("only this host's entry was looked at"), "{details}");
+                assert!(details.contains(&there), "{there} in {details}");
+            }
+        }
+
+        // A rival that only answers by unicast is seen from either side.
+        let _rival = Responder::start(&cluster.rogue, "eth0", VIP, ROGUE)?;
+        for id in [holder, other(holder)] {
+            let explanation = on_node(cluster, id, VIP)?;
+            assert_broken(&explanation, "segment", "CONFLICT: 2 MACs", &ROGUE.to_string());
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn what_no_service_may_have_is_told_by_the_service_or_the_address() -> Result<()> {
+    scenario("why-service", two_nodes(), |cluster| {
+        cluster.wait_until_all_renew()?;
+        let explanation = on_node(cluster, N1, VIP)?;
+        assert_broken(
+            &explanation,
+            "service",
+            "no Service of type LoadBalancer names it",
+            "vipward.io/addresses",
+        );
+
+        cluster.create_service(&ServiceSpec::new("theirs", ip(20)).class("example.com/other"))?;
+        let explanation = on_node(cluster, N1, ip(20))?;
+        assert_broken(
+            &explanation,
+            "service",
+            "spec.loadBalancerClass is \\\"example.com/other\\\"",
+            "vipward.io/l2",
+        );
+
+        cluster.create_service(&ServiceSpec::new("alone", ip(21)).annotation("vipward.io/ignore", "true"))?;
+        let explanation = on_node(cluster, N1, ip(21))?;
+        assert_broken(&explanation, "service", "to be left alone", "remove that annotation");
+
+        let malformed =
+            ServiceSpec::without_address("typo").annotation("vipward.io/addresses", "192.0.2.22/24");
+        cluster.create_service(&malformed)?;
+        let explanation = on_node(cluster, N1, ip(22))?;
+        assert_broken(&explanation, "service", "has a prefix length", "put right");
+
+        // The address of a host that knows nothing of us.
+        cluster.create_service(&ServiceSpec::new("used", ip(3)))?;
+        let explanation = on_node(cluster, N1, ip(3))?;
+        assert_broken(
+            &explanation,
+            "claim",
+            &format!("it is in use: {}", cluster.rogue.mac("eth0")?),
+            "force=true",
+        );
+
+        // A node's own address.
+        cluster.create_service(&ServiceSpec::new("node", N2.address()))?;
+        let explanation = on_node(cluster, N1, N2.address())?;
+        assert_broken(&explanation, "address", "it is an address of Node", "another address");
+        Ok(())
+    })
+}
+
+#[test]
+fn where_nobody_can_hold_it_each_node_says_why() -> Result<()> {
+    scenario("why-nobody", two_nodes(), |cluster| {
+        cluster.wait_until_all_renew()?;
+        let elsewhere = Ipv4Addr::new(203, 0, 113, 10);
+        cluster.create_service(&ServiceSpec::new("far", elsewhere))?;
+        let explanation = on_node(cluster, N1, elsewhere)?;
+        let why = format!("{}: no interface is in the VIP's subnet", cluster.node_name(N2));
+        assert_broken(&explanation, "candidates", &why, "in the VIP's subnet");
+
+        cluster.set_endpoints("local", &[Endpoint::not_ready(N1)])?;
+        cluster.create_service(&ServiceSpec::new("local", VIP).local())?;
+        let explanation = on_node(cluster, N1, VIP)?;
+        assert_broken(
+            &explanation,
+            "candidates",
+            "no endpoint is ready there",
+            "externalTrafficPolicy: Cluster",
+        );
+
+        let nobody = ServiceSpec::new("picky", ip(20)).annotation("vipward.io/nodes", "zone=none");
+        cluster.create_service(&nobody)?;
+        let explanation = on_node(cluster, N1, ip(20))?;
+        assert_broken(&explanation, "candidates", "vipward.io/nodes leaves it out", "vipward.io/nodes");
+
+        for id in [N1, N2] {
+            let label = "node.kubernetes.io/exclude-from-external-load-balancers";
+            cluster.label_node(id, label, Some("true"))?;
+        }
+        cluster.create_service(&ServiceSpec::new("web", ip(21)))?;
+        let explanation = on_node(cluster, N1, ip(21))?;
+        assert_broken(
+            &explanation,
+            "candidates",
+            "exclude-from-external-load-balancers",
+            "--ignore-exclude-label",
+        );
+        Ok(())
+    })
+}
+
+#[test]
+fn dead_agents_are_seen_by_their_leases_and_an_api_server_that_is_away_by_its_absence() -> Result<()> {
+    scenario("why-dead", two_nodes(), |cluster| {
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        let holder = cluster.wait_until_held(VIP)?;
+        cluster.wait_until_all_renew()?;
+        for id in [N1, N2] {
+            cluster.kill9(id)?;
+        }
+        let explanation = on_node(cluster, holder, VIP)?;
+        let silent = format!("{}: its agent has not renewed its Lease", cluster.node_name(holder));
+        assert_broken(&explanation, "candidates", &silent, "see whether the agent runs");
+        assert_eq!(step(&explanation, "session")?["verdict"], "broken", "{explanation:#}");
+        // Under the policy hold the pinned program answers on.
+        assert_eq!(step(&explanation, "entry")?["verdict"], "good", "{explanation:#}");
+        assert_eq!(step(&explanation, "fence")?["verdict"], "doubtful", "{explanation:#}");
+        assert_eq!(step(&explanation, "segment")?["verdict"], "good", "{explanation:#}");
+
+        if cluster.api().is_shared() {
+            return skip("an API server that is away");
+        }
+        cluster.forwarder.refuse_all();
+        let explanation = on_node(cluster, holder, VIP)?;
+        assert_broken(&explanation, "cluster", "cannot be read", "--kubeconfig");
+        assert_eq!(step(&explanation, "segment")?["verdict"], "good", "{explanation:#}");
+        cluster.heal()
+    })
+}
+
+#[test]
+fn a_holder_that_knows_no_peer_and_does_not_renew_says_that_it_gives_way_to_nobody() -> Result<()> {
+    scenario("why-alone-2", two_nodes(), |cluster| {
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        let holder = cluster.wait_until_held(VIP)?;
+        cluster.wait_until_all_renew()?;
+        for id in [N1, N2] {
+            cluster.kill9(id)?;
+        }
+        let agent = cluster.member(holder)?.agent().context("it has an agent")?;
+        wait_until(PATIENCE, "holding over", || Ok(agent.status()?["fence"]["state"] == "held over"))?;
+        let explanation = on_node(cluster, holder, VIP)?;
+        assert_eq!(step(&explanation, "fence")?["verdict"], "doubtful", "{explanation:#}");
+        assert!(step(&explanation, "claim")?["says"].to_string().contains("it names"), "{explanation:#}");
+
+        empty_map(agent, "peers")?;
+        let explanation = on_node(cluster, holder, VIP)?;
+        let fence = step(&explanation, "fence")?;
+        assert_eq!(fence["verdict"], "broken", "{explanation:#}");
+        let says = fence["says"].as_str().unwrap_or_default();
+        for part in ["held over for", "this host answers", "knows no peer on eth0", "gives way to nobody"] {
+            assert!(says.contains(part), "{part:?} in {says:?}");
+        }
+        assert!(fence["remedy"].to_string().contains(&format!("vipward who-has {VIP}")), "{fence:#}");
+        assert_eq!(step(&explanation, "segment")?["says"], "this host answers, and nobody else does");
+        Ok(())
+    })
+}
+
+/// `vipward explain` beside a standalone agent, or where there is none.
+fn standalone(host: &Host, pin_dir: &str, config: Option<&str>, vip: Ipv4Addr) -> Result<Value> {
+    let file = NamedTempFile::new()?;
+    let mut command = host.command(Agent::default_binary());
+    command.env_remove("KUBECONFIG").env("HOME", "/nonexistent");
+    command.args(["explain", &vip.to_string(), "-o", "json", "--pin-dir", pin_dir]);
+    if let Some(yaml) = config {
+        fs::write(file.path(), yaml)?;
+        command.arg("--config").arg(file.path());
+    }
+    explained(command)
+}
+
+const HOLDS: &str =
+    "vips: [{address: 192.0.2.10, bind: lo}]\nfence: {duration: 2s, heartbeat: 500ms, policy: stop}\n";
+
+#[test]
+fn beside_a_standalone_agent_each_link_is_checked() -> Result<()> {
+    let scene = Scene::new("why-alone")?;
+    let pin_dir = scene.bpffs.pin_dir("node");
+    let pins = pin_dir.to_str().context("a path in UTF-8")?.to_owned();
+    let explain = |config: Option<&str>| standalone(&scene.node, &pins, config, VIP);
+
+    let explanation = explain(Some(HOLDS))?;
+    assert_broken(&explanation, "entry", "nothing is pinned", "start the agent");
+
+    let options = AgentOptions::new(pin_dir.clone());
+    let mut agent = start_agent(&scene.node, HOLDS, options)?;
+    // Its address is probed first.
+    wait_until(PATIENCE, "the VIP to be held", || Ok(vip_status(&agent, VIP, "eth0")?["answering"] == true))?;
+    let explanation = explain(Some(HOLDS))?;
+    assert_eq!(explanation["broken"], Value::Null, "{explanation:#}");
+    assert_eq!(
+        step(&explanation, "entry")?["says"],
+        format!("this host's entry on eth0 is held at {NODE}"),
+        "{explanation:#}"
+    );
+    assert_eq!(step(&explanation, "bound")?["verdict"], "good");
+    assert_attached(&explanation)?;
+    let asked_for = explain(Some(&format!("{HOLDS}xdp: generic\n")))?;
+    assert_eq!(asked_for["attached"]["mode"], "generic", "{asked_for:#}");
+    assert!(asked_for["attached"]["because"].to_string().contains("asks for it"), "{asked_for:#}");
+    // By the pins alone, the same.
+    assert_eq!(explain(None)?["broken"], Value::Null);
+
+    let explanation = explain(Some("vips: []\n"))?;
+    assert_broken(&explanation, "config", "does not list it", "add it");
+    let explanation = explain(Some("vips: [{adress: 192.0.2.10}]\n"))?;
+    assert_broken(&explanation, "config", "adress", "--check");
+    let explanation = explain(Some("vips: [{address: 192.0.2.10, interface: eth7}]\n"))?;
+    assert_broken(&explanation, "placement", "eth7", "name an interface");
+
+    let rival = Responder::start(&scene.rogue, "eth0", VIP, ROGUE)?;
+    let explanation = explain(Some(HOLDS))?;
+    assert_broken(&explanation, "segment", "CONFLICT: 2 MACs", "02:00:00:00:00:03");
+    rival.stop()?;
+
+    // The agent would put it back.
+    agent.signal(Signal::SIGSTOP)?;
+    scene.node.delete_address("lo", Ipv4Net::new(VIP, 32)?)?;
+    let explanation = explain(Some(HOLDS))?;
+    assert_eq!(step(&explanation, "bound")?["verdict"], "broken", "{explanation:#}");
+
+    agent.kill9()?;
+    wait_until(PATIENCE, "the fence to be over", || Ok(agent.status()?["fence"]["state"] == "over"))?;
+    let explanation = explain(Some("vips: [{address: 192.0.2.10}]\n"))?;
+    assert_broken(&explanation, "fence", "nothing is answered", "start the agent");
+    assert_eq!(step(&explanation, "segment")?["verdict"], "broken", "{explanation:#}");
+    Ok(())
+}
+
+#[test]
+fn without_anything_of_ours_the_segment_is_asked_all_the_same() -> Result<()> {
+    let scene = Scene::new("why-bare")?;
+    let none = "/sys/fs/bpf/vipward-none";
+    let explanation = standalone(&scene.client, none, None, ip(3))?;
+    assert_eq!(explanation["broken"], Value::Null, "{explanation:#}");
+    assert_eq!(step(&explanation, "cluster")?["verdict"], "unseen");
+    assert_eq!(step(&explanation, "entry")?["verdict"], "unseen");
+    assert!(step(&explanation, "segment")?["says"].to_string().contains(&ROGUE.to_string()));
+
+    let explanation = standalone(&scene.client, none, None, ip(99))?;
+    assert_broken(&explanation, "segment", "nobody on eth0 answers", "the steps above");
+
+    // For people: the same, in words, without colours where nobody sees them.
+    let mut command = scene.client.command(Agent::default_binary());
+    command.env_remove("KUBECONFIG").env("HOME", "/nonexistent").args([
+        "explain",
+        "192.0.2.99",
+        "--pin-dir",
+        none,
+    ]);
+    let printed = output(command)?;
+    let text = String::from_utf8_lossy(&printed.stdout);
+    for part in [
+        "192.0.2.99",
+        "not seen  cluster",
+        "BROKEN    segment",
+        "The first broken step: segment",
+        "What to do:",
+    ] {
+        assert!(text.contains(part), "{part} in:\n{text}");
+    }
+    assert!(!text.contains('\x1b'), "{text:?}");
+
+    let mut command = scene.client.command(Agent::default_binary());
+    command.args(["explain", "192.0.2.99", "--kubeconfig", "/nonexistent"]);
+    let refused = output(command)?;
+    assert_eq!(refused.status.code(), Some(BAD_CONFIGURATION));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("/nonexistent"), "{refused:?}");
+    Ok(())
+}

@@ -1,0 +1,292 @@
+//! Nobody on the segment can move a VIP in the agent host's neighbour table, and who tries is named.
+//!
+//! Every attack is first made without the agent, where it must succeed.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use ipnet::Ipv4Net;
+use vipward_tests::agent::{Agent, LogLine};
+use vipward_tests::arp::{Arp, Mac};
+use vipward_tests::lan::NeighbourState;
+use vipward_tests::process::output_of;
+use vipward_tests::scene::{
+    CLIENT, NODE, PATIENCE, ROGUE, Scene, VIP, belief, counter, ip, send_datagram, vip_status,
+    wait_until_heard,
+};
+use vipward_tests::tools;
+use vipward_tests::wait::wait_until;
+use vipward_tests::wire::Wire;
+
+/// Where forged frames say that they come from.
+const FORGED: Mac = Mac([2, 0, 0, 0, 0, 0xf0]);
+
+/// What an attack must be reported as.
+#[derive(Clone, Copy)]
+struct Claim {
+    mac: Mac,
+    eth_source: Mac,
+    oper: &'static str,
+}
+
+impl Claim {
+    /// A claim of the rogue in its own name.
+    const fn by_rogue(oper: &'static str) -> Self {
+        Self { mac: ROGUE, eth_source: ROGUE, oper }
+    }
+
+    fn is_told_by(&self, line: &LogLine, vip: Ipv4Addr) -> bool {
+        line.has("kind", "conflict")
+            && line.has("vip", vip)
+            && line.has("interface", "eth0")
+            && line.has("mac", self.mac)
+            && line.has("eth_source", self.eth_source)
+            && line.has("oper", self.oper)
+    }
+}
+
+impl fmt::Display for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} for {} from {}", self.oper, self.mac, self.eth_source)
+    }
+}
+
+/// An attack: what it does to win this address, and what it shall be reported as.
+type Attack = (&'static str, fn(&Scene, Ipv4Addr) -> Result<()>, Claim);
+
+const ATTACKS: &[Attack] = &[
+    ("the kernel of a host that has it too asks the node", rogue_kernel_asks, Claim::by_rogue("request")),
+    ("iputils arping -U", |scene, vip| iputils(scene, "-U", vip), Claim::by_rogue("request")),
+    ("iputils arping -A", |scene, vip| iputils(scene, "-A", vip), Claim::by_rogue("reply")),
+    ("Habets arping -U", |scene, vip| habets(scene, &["-U"], vip), Claim::by_rogue("request")),
+    ("Habets arping -U -P", |scene, vip| habets(scene, &["-U", "-P"], vip), Claim::by_rogue("reply")),
+    ("scapy: unicast reply", |scene, vip| scapy(scene, 2, vip), FORGERY_REPLY),
+    ("scapy: unicast request", |scene, vip| scapy(scene, 1, vip), FORGERY_REQUEST),
+];
+const FORGERY_REPLY: Claim = Claim { mac: FORGED, eth_source: ROGUE, oper: "reply" };
+const FORGERY_REQUEST: Claim = Claim { mac: FORGED, eth_source: ROGUE, oper: "request" };
+
+/// A row of [`ATTACKS`] has a VIP of its own, so that what is told about it is told in a line of its own.
+fn vip_of(row: usize) -> Result<Ipv4Addr> {
+    Ok(ip(u8::try_from(20 + row)?))
+}
+
+fn rogue_kernel_asks(scene: &Scene, vip: Ipv4Addr) -> Result<()> {
+    scene.rogue.flush_neighbours("eth0")?;
+    send_datagram(&scene.rogue, vip, ip(2))?;
+    // Its request has been sent; what becomes of the datagram depends on who is believed.
+    Ok(())
+}
+
+fn iputils(scene: &Scene, form: &str, vip: Ipv4Addr) -> Result<()> {
+    let vip = vip.to_string();
+    let mut arping = scene.rogue.command(tools::arping()?);
+    arping.args([form, "-c", "1", "-w", "5", "-I", "eth0", "-s", &vip, &vip]);
+    output_of(arping).map(drop)
+}
+
+fn habets(scene: &Scene, form: &[&str], vip: Ipv4Addr) -> Result<()> {
+    let vip = vip.to_string();
+    let mut arping = scene.rogue.command(tools::habets_arping()?);
+    arping.args(form).args(["-c", "1", "-W", "0.05", "-i", "eth0", "-S", &vip, &vip]);
+    // Nobody answers, for which it has an exit code of its own.
+    let output = arping.output().context("failed to start Habets' arping")?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        printed.contains("1 packets transmitted"),
+        "{printed}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(())
+}
+
+fn scapy(scene: &Scene, oper: u8, vip: Ipv4Addr) -> Result<()> {
+    let program = format!(
+        "from scapy.layers.l2 import ARP, Ether\n\
+         from scapy.sendrecv import sendp\n\
+         arp = ARP(op={oper}, hwsrc='{FORGED}', psrc='{vip}', hwdst='{NODE}', pdst='192.0.2.2')\n\
+         sendp(Ether(src='{ROGUE}', dst='{NODE}') / arp, iface='eth0', verbose=False)"
+    );
+    let mut python = scene.rogue.command(tools::scapy_python()?);
+    python.args(["-c", &program]);
+    output_of(python).map(drop)
+}
+
+/// The node believes in CLIENT; the rogue's kernel has every address that it will claim.
+fn battlefield(name: &str) -> Result<Scene> {
+    let scene = Scene::new(name)?;
+    // Without a lock time every claim that can have an effect has it.
+    scene.node.set_sysctl("net/ipv4/neigh/eth0/locktime", "0")?;
+    for row in 0..ATTACKS.len() {
+        scene.rogue.add_address("eth0", Ipv4Net::new(vip_of(row)?, 32)?)?;
+    }
+    Ok(scene)
+}
+
+/// Returns what the node believes about `vip` after an attack on a valid entry.
+fn belief_after(scene: &Scene, wire: &Wire, attack: &Attack, vip: Ipv4Addr) -> Result<Option<Mac>> {
+    scene.node.set_neighbour("eth0", vip, CLIENT, NeighbourState::Reachable)?;
+    // At least one tick of the kernel's clock, so that the entry counts as old.
+    thread::sleep(Duration::from_millis(20));
+    let (description, attack, _) = attack;
+    attack(scene, vip).context(*description)?;
+    wait_until_heard(wire, ip(2))?;
+    belief(&scene.node, vip)
+}
+
+/// Makes all attacks without and then with an agent that has `entry` for each VIP.
+fn withstands_all_attacks(name: &str, entry: fn(Ipv4Addr) -> String) -> Result<()> {
+    let scene = battlefield(name)?;
+    let wire = Wire::open(&scene.rogue, "eth0")?;
+    for (row, attack) in ATTACKS.iter().enumerate() {
+        let (description, _, claim) = attack;
+        let believed = belief_after(&scene, &wire, attack, vip_of(row)?)?;
+        assert_eq!(believed, Some(claim.mac), "{description}: it must succeed without the agent");
+    }
+
+    let entries: Vec<_> = (0..ATTACKS.len()).map(|row| Ok(entry(vip_of(row)?))).collect::<Result<_>>()?;
+    let mut agent = scene.agent(&format!("vips: [{}]", entries.join(", ")))?;
+    for (row, attack) in ATTACKS.iter().enumerate() {
+        let (description, _, claim) = attack;
+        let vip = vip_of(row)?;
+        assert_eq!(belief_after(&scene, &wire, attack, vip)?, Some(CLIENT), "{description}");
+        let what = format!("{claim} on {vip} ({description})");
+        let line = agent.wait_for_log(PATIENCE, &what, |line| claim.is_told_by(line, vip))?;
+        assert_eq!(line.level(), "WARN", "{line}");
+        assert!(vip_status(&agent, vip, "eth0")?["conflicts"].as_u64() >= Some(1), "{description}");
+    }
+    Ok(())
+}
+
+#[test]
+fn no_attack_moves_a_guarded_address() -> Result<()> {
+    withstands_all_attacks("guarded", |vip| format!("{{address: {vip}, mac: '{CLIENT}'}}"))
+}
+
+#[test]
+fn no_attack_moves_a_held_vip() -> Result<()> {
+    // Its rival has the addresses already.
+    withstands_all_attacks("held", |vip| format!("{{address: {vip}, force: true}}"))
+}
+
+#[test]
+fn a_kernel_that_has_the_gateways_address_too_is_never_believed() -> Result<()> {
+    let scene = Scene::new("gateway")?;
+    let gateway = ip(1);
+    scene.rogue.add_address("eth0", Ipv4Net::new(gateway, 32)?)?;
+    // The true one is away: the rogue wins every race.
+    scene.client.set_carrier("eth0", false)?;
+    assert_eq!(scene.node.resolve(gateway)?, ROGUE, "without the agent");
+
+    let mut agent = scene.agent(&format!("vips: [{{address: {gateway}, mac: '{CLIENT}'}}]"))?;
+    scene.node.flush_neighbours("eth0")?;
+    send_datagram(&scene.node, ip(2), gateway)?;
+    let claim = Claim::by_rogue("reply");
+    agent.wait_for_log(PATIENCE, "the rogue's answer", |line| claim.is_told_by(line, gateway))?;
+    assert_eq!(belief(&scene.node, gateway)?, None, "nobody is believed");
+
+    // Now both answer, and only the true one is heard.
+    scene.client.set_carrier("eth0", true)?;
+    assert_eq!(scene.node.resolve(gateway)?, CLIENT);
+    wait_until(PATIENCE, "the rogue to have answered too", || {
+        scene.node.flush_neighbours("eth0")?;
+        assert_eq!(scene.node.resolve(gateway)?, CLIENT);
+        Ok(counter(&agent, "claim_conflict")? >= 5)
+    })
+}
+
+/// Lines about conflicts.
+fn conflict_lines(agent: &Agent) -> Result<Vec<LogLine>> {
+    Ok(agent.logs()?.into_iter().filter(|line| line.has("kind", "conflict")).collect())
+}
+
+#[test]
+fn a_flood_of_claims_is_dropped_counted_and_told_once() -> Result<()> {
+    const CLAIMS: u64 = 5_000;
+    let scene = Scene::new("flood")?;
+    scene.node.set_neighbour("eth0", VIP, CLIENT, NeighbourState::Reachable)?;
+    let mut agent = scene.agent(&format!("vips: [{{address: {VIP}}}]"))?;
+    let wire = Wire::open(&scene.rogue, "eth0")?;
+    let claim = Arp { eth_src: ROGUE, ..Arp::gratuitous_request(FORGED, VIP, Mac::ZERO) };
+    for _ in 0..CLAIMS {
+        wire.send(&claim.to_bytes())?;
+    }
+    wait_until_heard(&wire, ip(2))?;
+    assert_eq!(counter(&agent, "claim_conflict")?, CLAIMS);
+    let status = vip_status(&agent, VIP, "eth0")?;
+    assert_eq!((&status["conflicts"], &status["role"]), (&CLAIMS.into(), &"held".into()), "{status}");
+    assert_eq!(belief(&scene.node, VIP)?, Some(CLIENT));
+    let told = agent.wait_for_log(PATIENCE, "the conflict", |line| FORGERY_REQUEST.is_told_by(line, VIP))?;
+    assert!(told.has("holder", NODE), "{told}");
+
+    // A claim of another MAC, later than the kernel's interval between events: when it is told, all before it was.
+    thread::sleep(Duration::from_millis(200));
+    wire.send(&Arp::gratuitous_reply(ROGUE, VIP, ROGUE).to_bytes())?;
+    let newcomer = Claim::by_rogue("reply");
+    agent.wait_for_log(PATIENCE, "the newcomer", |line| newcomer.is_told_by(line, VIP))?;
+    assert_eq!(conflict_lines(&agent)?.len(), 2, "one per offender: {}", agent.transcript());
+    Ok(())
+}
+
+#[test]
+fn a_flood_from_ever_new_macs_makes_few_lines() -> Result<()> {
+    /// What the agent remembers of one case, and one line for the start.
+    const MOST_LINES: usize = 17;
+    let scene = Scene::new("many-macs")?;
+    let agent = scene.agent(&format!("vips: [{{address: {VIP}}}]"))?;
+    let wire = Wire::open(&scene.rogue, "eth0")?;
+    let mut sent = 0;
+    // Through more of the kernel's intervals between events than the agent tells MACs apart.
+    let deadline = Instant::now() + Duration::from_millis(2_500);
+    while Instant::now() < deadline {
+        let mac = Mac::local(0x1000 + sent);
+        wire.send(&Arp { eth_src: ROGUE, ..Arp::gratuitous_request(mac, VIP, Mac::ZERO) }.to_bytes())?;
+        sent += 1;
+        thread::sleep(Duration::from_micros(500));
+    }
+    wait_until_heard(&wire, ip(2))?;
+    wait_until(PATIENCE, "the count", || Ok(counter(&agent, "claim_conflict")? == u64::from(sent)))?;
+    let lines = conflict_lines(&agent)?.len();
+    assert!((2..=MOST_LINES).contains(&lines), "{lines} lines for {sent} claims: {}", agent.transcript());
+    Ok(())
+}
+
+#[test]
+fn what_a_peer_claims_is_no_conflict() -> Result<()> {
+    let scene = Scene::new("peer")?;
+    let gateway = ip(1);
+    for vip in [VIP, gateway] {
+        scene.node.set_neighbour("eth0", vip, CLIENT, NeighbourState::Reachable)?;
+    }
+    let wire = Wire::open(&scene.rogue, "eth0")?;
+    let mut agent = scene.agent(&format!(
+        "{{vips: [{{address: {VIP}}}, {{address: {gateway}, mac: '{CLIENT}'}}], peers: ['{ROGUE}']}}"
+    ))?;
+    // All rounds of now; what is heard after them is another answer.
+    for _ in 0..6 {
+        wire.expect_arp(PATIENCE, "an announcement", |arp| arp.is_gratuitous() && arp.is_reply())?;
+    }
+
+    // What is held is held on, and that is said to the segment.
+    wire.drain()?;
+    wire.send(&Arp::gratuitous_request(ROGUE, VIP, Mac::ZERO).to_bytes())?;
+    wire.expect_arp(PATIENCE, "the node's answer", |arp| arp.is_gratuitous() && arp.sha == NODE)?;
+    let is = |kind: &'static str, vip: Ipv4Addr| {
+        move |line: &LogLine| line.has("kind", kind) && line.has("vip", vip) && line.has("mac", ROGUE)
+    };
+    agent.wait_for_log(PATIENCE, "that it is contested", is("contested", VIP))?;
+    assert_eq!(counter(&agent, "claim_contested")?, 1);
+    assert_eq!(belief(&scene.node, VIP)?, Some(CLIENT), "the claim went no further");
+
+    // What lives elsewhere may move to a peer.
+    wire.send(&Arp::gratuitous_request(ROGUE, gateway, Mac::ZERO).to_bytes())?;
+    agent.wait_for_log(PATIENCE, "that it moved", is("moved", gateway))?;
+    wait_until(PATIENCE, "the host to follow", || Ok(belief(&scene.node, gateway)? == Some(ROGUE)))?;
+    assert_eq!(counter(&agent, "claim_moved")?, 1);
+    assert_eq!(counter(&agent, "claim_conflict")?, 0);
+    assert_eq!(conflict_lines(&agent)?, []);
+    Ok(())
+}

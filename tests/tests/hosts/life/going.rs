@@ -1,0 +1,112 @@
+//! The end: withdrawing, and unloading, leave nothing that answers.
+
+use anyhow::Result;
+use vipward_tests::node::Node;
+use vipward_tests::process::output_of;
+use vipward_tests::scene::{NODE, PATIENCE, VIP, ip};
+use vipward_tests::tools::bpftool;
+use vipward_tests::wait::wait_until;
+
+/// Enough to show that nobody answers.
+const SOME: usize = 300;
+/// Exit code: an agent uses the pin directory.
+const NOT_ALONE: i32 = 5;
+
+fn assert_silent(node: &Node) -> Result<()> {
+    let probe = node.probe(VIP)?;
+    probe.wait_for_requests(SOME, PATIENCE)?;
+    let report = probe.stop()?;
+    assert_eq!(report.answered(), 0, "{report}");
+    Ok(())
+}
+
+/// Returns whether the VIP is on lo.
+fn bound(node: &Node) -> Result<bool> {
+    Ok(node.host.namespace().addresses("lo")?.iter().any(|address| address.addr() == VIP))
+}
+
+#[test]
+fn an_agent_that_withdraws_is_silent_at_once_and_takes_its_addresses_away() -> Result<()> {
+    let yaml = "shutdown: withdraw\nvips: [{address: 192.0.2.10, bind: lo}, {address: 192.0.2.11}]\n";
+    let mut node = Node::start("withdraw", yaml)?;
+    node.wait_until_answered(VIP, NODE)?;
+    wait_until(PATIENCE, "the VIP on lo", || bound(&node))?;
+
+    assert_eq!(node.agent.terminate()?.code(), Some(0));
+    assert_silent(&node)?;
+    assert_eq!(node.ask(ip(11))?, None);
+    assert!(!bound(&node)?, "the VIP is not on lo any more");
+    assert_eq!(node.agent.status()?["entries"], 0);
+
+    node.restart_agent()?;
+    node.wait_until_answered(VIP, NODE)?;
+    assert!(bound(&node)?);
+    Ok(())
+}
+
+#[test]
+fn an_address_that_a_killed_agent_left_bound_is_removed_when_the_vip_is_no_longer_listed() -> Result<()> {
+    let mut node = Node::start("left-over", "vips: [{address: 192.0.2.10, bind: lo}]\n")?;
+    wait_until(PATIENCE, "the VIP on lo", || bound(&node))?;
+    node.agent.kill9()?;
+    node.write_config("vips: [{address: 192.0.2.11}]\n")?;
+    assert!(bound(&node)?, "a killed agent cannot remove it");
+    node.restart_agent()?;
+    assert!(!bound(&node)?);
+    Ok(())
+}
+
+#[test]
+fn unload_leaves_nothing() -> Result<()> {
+    let mut node = Node::start("unload", "shutdown: keep\nvips: [{address: 192.0.2.10}]\n")?;
+    node.wait_until_answered(VIP, NODE)?;
+    let programs = node.xdp_programs()?;
+    assert_eq!(programs.len(), 1);
+    assert!(node.agent.options.pin_dir.join("vips_v4").exists());
+    assert_eq!(node.agent.terminate()?.code(), Some(0));
+
+    let removed = node.agent.unload()?;
+    for what in ["link", "map vips_v4", "map meta", "directory"] {
+        assert!(removed.contains(what), "{what} in: {removed}");
+    }
+    assert_eq!(node.xdp_programs()?, Vec::<u64>::new());
+    assert!(!node.agent.options.pin_dir.exists());
+    // The kernel frees a program a little after its last user is gone.
+    wait_until(PATIENCE, "the program to be gone", || {
+        let mut command = node.host.command(bpftool()?);
+        command.args(["prog", "show", "id", &programs[0].to_string()]);
+        Ok(output_of(command).is_err())
+    })?;
+    assert_silent(&node)?;
+    assert!(node.agent.unload()?.contains("nothing is pinned"));
+
+    node.restart_agent()?;
+    node.wait_until_answered(VIP, NODE)
+}
+
+#[test]
+fn unload_takes_the_addresses_away_that_a_killed_agent_left() -> Result<()> {
+    let mut node = Node::start("unload-bound", "vips: [{address: 192.0.2.10, bind: lo}]\n")?;
+    wait_until(PATIENCE, "the VIP on lo", || bound(&node))?;
+    node.agent.kill9()?;
+    let removed = node.agent.unload()?;
+    assert!(removed.contains("address 192.0.2.10 from lo"), "{removed}");
+    assert!(!bound(&node)?);
+    // The kernel does not answer for it either.
+    assert_silent(&node)
+}
+
+#[test]
+fn unload_is_refused_while_an_agent_runs() -> Result<()> {
+    let node = Node::start("unload-running", "vips: [{address: 192.0.2.10}]\n")?;
+    node.wait_until_answered(VIP, NODE)?;
+    let probe = node.probe(VIP)?;
+    let output = node.agent.vipward("unload")?.output()?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(NOT_ALONE), "{said}");
+    let pid = format!("(pid {})", node.agent.pid()?);
+    assert!(said.contains(&pid), "{pid} in: {said}");
+    assert_eq!(node.xdp_programs()?.len(), 1);
+    node.assert_answered_throughout(&probe.stop()?);
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! Under a thousand requests a second, whatever becomes of the agent: none goes unanswered.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use vipward_tests::node::{Attachment, HOLDS_ONE, Node};
+use vipward_tests::process::output_of;
+use vipward_tests::scene::{NODE, PATIENCE, VIP};
+use vipward_tests::tools::{bpftool, target_dir};
+use vipward_tests::wait::wait_until;
+
+/// Enough to show a gap of milliseconds on either side of a deed.
+const SOME: usize = 300;
+/// An agent that answers on after SIGTERM.
+const KEEPS: &str = "shutdown: keep\nvips: [{address: 192.0.2.10}]\n";
+
+/// Returns the ids of the link and of the program on the only interface.
+fn link_and_program(node: &Node) -> Result<(u64, u64)> {
+    let status = node.agent.status()?;
+    let rows = status["interfaces"].as_array().context("status has no list of interfaces")?;
+    ensure!(rows.len() == 1 && rows[0]["attached"] == true, "not attached to one interface: {rows:?}");
+    let id = |key: &str| rows[0][key].as_u64().with_context(|| format!("status has no {key}"));
+    Ok((id("link_id")?, id("program_id")?))
+}
+
+/// A hash over the instructions of a program that is loaded, as the kernel makes it.
+fn tag(node: &Node, program: u64) -> Result<String> {
+    let mut command = node.host.command(bpftool()?);
+    command.args(["-j", "prog", "show", "id", &program.to_string()]);
+    let program: Value = serde_json::from_str(&output_of(command)?)?;
+    program["tag"].as_str().map(ToOwned::to_owned).context("bpftool shows no tag")
+}
+
+fn survives_being_killed(name: &str, attachment: Attachment) -> Result<()> {
+    let mut node = Node::start_with(name, attachment, HOLDS_ONE, |_| {})?;
+    node.wait_until_answered(VIP, NODE)?;
+    let probe = node.probe(VIP)?;
+    for _ in 0..3 {
+        probe.wait_for_requests(SOME, PATIENCE)?;
+        node.agent.kill9()?;
+        probe.wait_for_requests(SOME, PATIENCE)?;
+        node.restart_agent()?;
+        probe.wait_for_requests(SOME, PATIENCE)?;
+    }
+    node.assert_answered_throughout(&probe.stop()?);
+    Ok(())
+}
+
+#[test]
+fn no_request_goes_unanswered_when_the_agent_is_killed_and_restarted() -> Result<()> {
+    survives_being_killed("kill", Attachment::Generic)
+}
+
+#[test]
+fn no_request_goes_unanswered_when_the_agent_is_killed_and_restarted_in_native_mode() -> Result<()> {
+    survives_being_killed("kill-native", Attachment::Native)
+}
+
+fn survives_being_replaced(name: &str, attachment: Attachment) -> Result<()> {
+    let mut node = Node::start_with(name, attachment, HOLDS_ONE, |_| {})?;
+    node.wait_until_answered(VIP, NODE)?;
+    let (link, program) = link_and_program(&node)?;
+    let tag_before = tag(&node, program)?;
+
+    let probe = node.probe(VIP)?;
+    probe.wait_for_requests(SOME, PATIENCE)?;
+    node.agent.kill9()?;
+    let other = target_dir().join("bpf/vipward-nolog.o");
+    node.agent.options.args = vec!["--ebpf-object".to_owned(), other.display().to_string()];
+    node.restart_agent()?;
+    probe.wait_for_requests(SOME, PATIENCE)?;
+
+    let (link_after, program_after) = link_and_program(&node)?;
+    assert_eq!(link_after, link, "the link goes on");
+    assert_ne!(program_after, program, "with another program");
+    assert_ne!(tag(&node, program_after)?, tag_before, "of another build");
+    assert_eq!(node.xdp_programs()?, [program_after]);
+
+    // And back again.
+    node.agent.options.args.clear();
+    node.agent.kill9()?;
+    node.restart_agent()?;
+    probe.wait_for_requests(SOME, PATIENCE)?;
+    assert_eq!(tag(&node, link_and_program(&node)?.1)?, tag_before);
+    node.assert_answered_throughout(&probe.stop()?);
+    Ok(())
+}
+
+#[test]
+fn no_request_goes_unanswered_when_the_program_is_replaced_by_another_build() -> Result<()> {
+    survives_being_replaced("replace", Attachment::Generic)
+}
+
+#[test]
+fn no_request_goes_unanswered_when_the_program_is_replaced_by_another_build_in_native_mode() -> Result<()> {
+    survives_being_replaced("replace-native", Attachment::Native)
+}
+
+fn survives_sigterm(name: &str, attachment: Attachment) -> Result<()> {
+    let mut node = Node::start_with(name, attachment, KEEPS, |_| {})?;
+    node.wait_until_answered(VIP, NODE)?;
+    let probe = node.probe(VIP)?;
+    probe.wait_for_requests(SOME, PATIENCE)?;
+    assert_eq!(node.agent.terminate()?.code(), Some(0));
+    probe.wait_for_requests(SOME, PATIENCE)?;
+    assert_eq!(node.vip_status(VIP)?["answering"], true, "status works without an agent");
+    node.restart_agent()?;
+    probe.wait_for_requests(SOME, PATIENCE)?;
+    node.assert_answered_throughout(&probe.stop()?);
+    Ok(())
+}
+
+#[test]
+fn no_request_goes_unanswered_between_sigterm_and_the_next_start() -> Result<()> {
+    survives_sigterm("term", Attachment::Generic)
+}
+
+#[test]
+fn no_request_goes_unanswered_between_sigterm_and_the_next_start_in_native_mode() -> Result<()> {
+    survives_sigterm("term-native", Attachment::Native)
+}
+
+#[test]
+fn a_held_vip_is_answered_after_the_fence_of_a_killed_agent_has_lapsed_when_the_policy_is_hold() -> Result<()>
+{
+    let yaml = "fence: {duration: 2s, policy: hold}\nvips: [{address: 192.0.2.10}]\n";
+    let mut node = Node::start("lapse", yaml)?;
+    node.wait_until_answered(VIP, NODE)?;
+    let probe = node.probe(VIP)?;
+    node.agent.kill9()?;
+    let (_, lapsed) = node.fence_passes("left_seconds")?;
+    wait_until(PATIENCE, "the fence to lapse", || {
+        Ok(std::time::SystemTime::now() > lapsed && node.agent.status()?["fence"]["state"] == "held over")
+    })?;
+    probe.wait_for_requests(SOME, PATIENCE)?;
+    node.restart_agent()?;
+    probe.wait_for_requests(SOME, PATIENCE)?;
+    assert_eq!(node.agent.status()?["fence"]["state"], "valid");
+    assert_eq!(node.vip_status(VIP)?["yielded"], false);
+    node.assert_answered_throughout(&probe.stop()?);
+    Ok(())
+}

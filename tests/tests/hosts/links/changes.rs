@@ -1,0 +1,204 @@
+//! What becomes of a VIP when its interface changes.
+
+use std::net::Ipv4Addr;
+
+use anyhow::Result;
+use vipward_tests::agent::AgentOptions;
+use vipward_tests::arp::{Arp, Mac};
+use vipward_tests::bpffs::Bpffs;
+use vipward_tests::lan::{Host, Lan, Nic, connect};
+use vipward_tests::node::{Attachment, HOLDS_ONE, Node, ask};
+use vipward_tests::process::output_of;
+use vipward_tests::scene::{CLIENT, NODE, PATIENCE, VIP, ip, net, start_agent, vip_status};
+use vipward_tests::wait::wait_until;
+use vipward_tests::wire::Wire;
+
+const OTHER_MAC: Mac = Mac([2, 0, 0, 0, 0, 0x77]);
+/// A VIP in a subnet that nobody has at first.
+const FAR_VIP: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 10);
+
+/// A VIP that was taken is announced at once and five times more.
+const ROUNDS: usize = 6;
+
+fn announces(vip: Ipv4Addr, mac: Mac) -> impl Fn(&Arp) -> bool {
+    move |arp| arp.is_gratuitous() && arp.spa == vip && arp.sha == mac
+}
+
+#[test]
+fn a_vip_is_answered_and_announced_again_when_the_carrier_returns() -> Result<()> {
+    let mut node = Node::launch("carrier", Attachment::Generic, "vips: []\n", |_| {})?;
+    let wire = Wire::open(&node.client, "eth0")?;
+    node.write_config(HOLDS_ONE)?;
+    // Until the announcing of a VIP that was taken is over; the next would be a refresh, a minute later.
+    for _ in 0..ROUNDS {
+        wire.expect_arp(PATIENCE, "an announcement", |arp| announces(VIP, NODE)(arp) && arp.is_request())?;
+    }
+    let carrier =
+        |node: &Node| Ok::<_, anyhow::Error>(node.agent.status()?["interfaces"][0]["carrier"] == true);
+    node.host.set_carrier("eth0", false)?;
+    wait_until(PATIENCE, "status to say that the carrier is lost", || Ok(!carrier(&node)?))?;
+    assert_eq!(node.ask(VIP)?, None, "nobody can be asked");
+    let silent = node.vip_status(VIP)?;
+    let role = (&silent["role"], &silent["silent_because"]);
+    assert_eq!(role, (&"silent".into(), &"no carrier".into()), "the entry stays");
+    wire.drain()?;
+
+    node.host.set_carrier("eth0", true)?;
+    wire.expect_arp(PATIENCE, "an announcement", announces(VIP, NODE))?;
+    assert!(carrier(&node)?);
+    node.wait_until_answered(VIP, NODE)?;
+    assert!(node.agent.is_running()?);
+    Ok(())
+}
+
+#[test]
+fn entry_answers_and_announcements_follow_the_mac_of_the_interface() -> Result<()> {
+    let node = Node::start("mac", HOLDS_ONE)?;
+    node.wait_until_answered(VIP, NODE)?;
+    // The client's kernel knows the VIP, and must hear of the new MAC without asking.
+    assert_eq!(node.client.resolve(VIP)?, NODE);
+    let wire = Wire::open(&node.client, "eth0")?;
+
+    node.host.set_mac("eth0", OTHER_MAC)?;
+    let announced = wire.expect_arp(PATIENCE, "an announcement", announces(VIP, OTHER_MAC))?;
+    assert_eq!(announced.eth_src, OTHER_MAC);
+    let believed = || Ok(node.client.neighbour("eth0", VIP)?.and_then(|entry| entry.mac) == Some(OTHER_MAC));
+    wait_until(PATIENCE, "the client to believe it", believed)?;
+    node.wait_until_answered(VIP, OTHER_MAC)?;
+    assert_eq!(node.vip_status(VIP)?["mac"], OTHER_MAC.to_string());
+    assert_eq!(node.agent.status()?["interfaces"][0]["mac"], OTHER_MAC.to_string());
+    Ok(())
+}
+
+#[test]
+fn an_interface_that_is_deleted_is_waited_for_and_held_on_again() -> Result<()> {
+    let yaml = "interfaces: [eth0]\nvips: [{address: 192.0.2.10}]\n";
+    let mut node = Node::start("deleted", yaml)?;
+    node.wait_until_answered(VIP, NODE)?;
+    for mac in [NODE, OTHER_MAC] {
+        let seen = node.agent.logs()?.len();
+        node.host.delete_link("eth0")?;
+        node.wait_for_problem(seen, &["eth0", "does not exist", "waiting"])?;
+        wait_until(PATIENCE, "status to have no interface", || {
+            let status = node.agent.status()?;
+            Ok(status["interfaces"].as_array().is_some_and(Vec::is_empty) && status["entries"] == 0)
+        })?;
+        node.lan()?.plug(&node.host, Nic::new(net(2)).mac(mac))?;
+        node.wait_until_answered(VIP, mac)?;
+        node.wait_for_end_of_problem(seen, &["eth0", "does not exist"])?;
+    }
+    assert_eq!(node.xdp_programs()?.len(), 1);
+    Ok(())
+}
+
+#[test]
+fn an_interface_that_comes_late_is_waited_for_while_the_others_work() -> Result<()> {
+    let yaml = "interfaces: [eth0, eth1]\nvips: [{address: 192.0.2.10}, {address: 198.51.100.10}]\n";
+    let mut node = Node::start("late", yaml)?;
+    node.wait_for_problem(0, &["eth1", "does not exist", "waiting"])?;
+    node.wait_for_problem(0, &["198.51.100.10", "eth0 (192.0.2.2/24)"])?;
+    node.wait_until_answered(VIP, NODE)?;
+    let probe = node.probe(VIP)?;
+
+    let far = Host::new("far")?;
+    let near_nic = Nic::new("198.51.100.2/24".parse()?).named("eth1").mac(OTHER_MAC);
+    connect((&node.host, near_nic), (&far, Nic::new("198.51.100.1/24".parse()?)))?;
+    wait_until(PATIENCE, "an answer on the new interface", || {
+        Ok(ask(&far, "eth0", FAR_VIP)? == Some(OTHER_MAC))
+    })?;
+    node.wait_for_end_of_problem(0, &["eth1", "does not exist"])?;
+    node.wait_for_end_of_problem(0, &["198.51.100.10"])?;
+    assert_eq!(ask(&far, "eth0", VIP)?, None, "each VIP on its own segment");
+    assert_eq!(node.ask(FAR_VIP)?, None, "each VIP on its own segment");
+    node.assert_answered_throughout(&probe.stop()?);
+    Ok(())
+}
+
+#[test]
+fn a_vip_in_no_subnet_is_held_when_the_address_is_added_later() -> Result<()> {
+    let yaml = "vips: [{address: 192.0.2.10}, {address: 198.51.100.10}]\n";
+    let mut node = Node::start("address", yaml)?;
+    node.wait_for_problem(0, &["198.51.100.10", "subnet", "eth0 (192.0.2.2/24)", "`interface:`"])?;
+    assert_eq!(node.ask(FAR_VIP)?, None);
+    node.host.add_address("eth0", "198.51.100.2/24".parse()?)?;
+    node.wait_until_answered(FAR_VIP, NODE)?;
+    node.wait_for_end_of_problem(0, &["198.51.100.10"])?;
+    assert_eq!(node.vip_status(FAR_VIP)?["role"], "held");
+
+    // When the address goes, what is held stays where it is, and that is said.
+    node.host.delete_address("eth0", "198.51.100.2/24".parse()?)?;
+    node.wait_for_problem(0, &["198.51.100.10", "stays on eth0"])?;
+    node.wait_until_answered(FAR_VIP, NODE)
+}
+
+#[test]
+fn an_interface_that_is_renamed_goes_on_and_no_request_goes_unanswered() -> Result<()> {
+    let node = Node::start("rename", HOLDS_ONE)?;
+    node.wait_until_answered(VIP, NODE)?;
+    let probe = node.probe(VIP)?;
+    probe.wait_for_requests(200, PATIENCE)?;
+    node.host.rename("eth0", "lan0")?;
+    wait_until(PATIENCE, "the new name in status", || {
+        Ok(node.agent.status()?["interfaces"][0]["name"] == "lan0")
+    })?;
+    probe.wait_for_requests(200, PATIENCE)?;
+    node.assert_answered_throughout(&probe.stop()?);
+    let row = vip_status(&node.agent, VIP, "lan0")?;
+    assert_eq!((&row["role"], &row["answering"]), (&"held".into(), &true.into()));
+    Ok(())
+}
+
+#[test]
+fn an_interface_whose_new_name_is_not_listed_is_left() -> Result<()> {
+    let mut node = Node::start("rename-away", "interfaces: [eth0]\nvips: [{address: 192.0.2.10}]\n")?;
+    node.wait_until_answered(VIP, NODE)?;
+    let seen = node.agent.logs()?.len();
+    node.host.rename("eth0", "lan0")?;
+    node.wait_for_problem(seen, &["eth0", "does not exist"])?;
+    wait_until(PATIENCE, "the program to be detached", || Ok(node.xdp_programs()?.is_empty()))?;
+    assert_eq!(node.ask(VIP)?, None);
+    node.host.rename("lan0", "eth0")?;
+    node.wait_until_answered(VIP, NODE)
+}
+
+#[test]
+fn a_bridge_is_used_instead_of_its_members() -> Result<()> {
+    let lan = Lan::new("bridge")?;
+    let client = lan.host("client", Nic::new(net(1)).mac(CLIENT))?;
+    let host = lan.host("node", Nic::bare())?;
+    let mut add = host.command("ip");
+    add.args(["link", "add", "br0", "address", &NODE.to_string(), "type", "bridge"]);
+    output_of(add)?;
+    host.namespace().set_master("eth0", "br0")?;
+    host.add_address("br0", net(2))?;
+    host.set_up("br0", true)?;
+    host.namespace().wait_until_ready("eth0")?;
+    host.namespace().wait_until_ready("br0")?;
+
+    let bpffs = Bpffs::mount()?;
+    let agent = start_agent(&host, HOLDS_ONE, AgentOptions::new(bpffs.pin_dir("node")))?;
+    wait_until(PATIENCE, "an answer", || Ok(ask(&client, "eth0", VIP)? == Some(NODE)))?;
+    let status = agent.status()?;
+    let interfaces = status["interfaces"].as_array().map_or(&[][..], Vec::as_slice);
+    let seen: Vec<_> = interfaces.iter().map(|row| (&row["name"], &row["mode"])).collect();
+    assert_eq!(seen, [(&"br0".into(), &"generic".into())], "and not its member eth0");
+    assert_eq!(client.resolve(ip(2))?, NODE, "the bridge's own address works as before");
+    assert_eq!(client.resolve(VIP)?, NODE);
+    Ok(())
+}
+
+#[test]
+fn native_mode_goes_on_after_a_change_of_mac_and_a_loss_of_carrier() -> Result<()> {
+    let node = Node::start_with("native-links", Attachment::Native, HOLDS_ONE, |_| {})?;
+    node.wait_until_answered(VIP, NODE)?;
+    node.host.set_mac("eth0", OTHER_MAC)?;
+    node.wait_until_answered(VIP, OTHER_MAC)?;
+    node.host.set_carrier("eth0", false)?;
+    wait_until(PATIENCE, "status to say that the carrier is lost", || {
+        Ok(node.agent.status()?["interfaces"][0]["carrier"] == false)
+    })?;
+    node.host.set_carrier("eth0", true)?;
+    node.wait_until_answered(VIP, OTHER_MAC)?;
+    assert_eq!(node.agent.status()?["interfaces"][0]["mode"], "native");
+    Ok(())
+}

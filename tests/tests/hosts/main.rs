@@ -1,0 +1,16 @@
+//! Hosts on one LAN: the agent and its commands in network namespaces.
+
+mod announcing;
+mod answering;
+mod bad_input;
+mod commands;
+mod conflicts;
+mod doctor;
+mod explain;
+mod guarding;
+mod life;
+mod links;
+mod metrics;
+mod reload;
+mod watch;
+mod who_has;

@@ -1,0 +1,34 @@
+//! What an agent says about itself over HTTP, and what is made of it: by Prometheus, by the alerts, by the dashboard, and by
+//! who reads docs/METRICS.md.
+
+mod alerts;
+mod documented;
+mod exposition;
+mod pages;
+mod scraped;
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+/// Where an agent's pages are by default.
+const PAGES: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9647);
+
+/// A path in the checkout.
+fn in_checkout(path: &str) -> PathBuf {
+    let root =
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("invariant: the package is in a workspace");
+    root.join(path)
+}
+
+fn read(path: &str) -> Result<String> {
+    let path = in_checkout(path);
+    fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))
+}
+
+fn yaml(path: &str) -> Result<Value> {
+    serde_saphyr::from_str(&read(path)?).with_context(|| format!("{path} is no YAML"))
+}

@@ -1,0 +1,107 @@
+//! The alerts: they can be loaded, they fire when they should, and the two files that have them say the same.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use vipward_tests::prometheus::promtool;
+
+use super::{in_checkout, read, yaml};
+
+pub(crate) const RULES: &str = "deploy/prometheus/rules.yaml";
+const RULES_OF_THE_OPERATOR: &str = "deploy/prometheus/prometheusrule.yaml";
+const RULE_TESTS: &str = "deploy/prometheus/rules_test.yaml";
+
+/// Returns the rules of the file, each an alert.
+pub(crate) fn alerts() -> Result<Vec<Value>> {
+    let rules = yaml(RULES)?;
+    let groups = rules["groups"].as_array().context("no groups")?;
+    let alerts: Option<Vec<_>> = groups.iter().map(|group| group["rules"].as_array().cloned()).collect();
+    Ok(alerts.context("a group without rules")?.into_iter().flatten().collect())
+}
+
+pub(crate) fn name(alert: &Value) -> Result<&str> {
+    alert["alert"].as_str().with_context(|| format!("no alert: {alert}"))
+}
+
+fn path(file: &str) -> Result<String> {
+    Ok(in_checkout(file).to_str().context("a path that is no text")?.to_owned())
+}
+
+#[test]
+fn promtool_takes_the_rules_and_their_tests_pass() -> Result<()> {
+    let checked = promtool(&["check", "rules", &path(RULES)?], None)?;
+    assert!(checked.contains(&format!("{} rules found", alerts()?.len())), "{checked}");
+    promtool(&["test", "rules", &path(RULE_TESTS)?], None).map(drop)
+}
+
+/// A test that promtool was given, and that cannot fail, would be worth nothing.
+#[test]
+fn every_alert_is_tested_to_fire_and_not_to_fire() -> Result<()> {
+    let tests = yaml(RULE_TESTS)?;
+    let (mut fires, mut rests) = (BTreeSet::new(), BTreeSet::new());
+    for test in tests["tests"].as_array().context("no tests")? {
+        for case in test["alert_rule_test"].as_array().context("a test without a case")? {
+            let alert = case["alertname"].as_str().context("a case without an alert")?.to_owned();
+            let expected = case["exp_alerts"].as_array().map_or(0, Vec::len);
+            if expected > 0 {
+                fires.insert(alert)
+            } else {
+                rests.insert(alert)
+            };
+        }
+    }
+    let alerts = alerts()?;
+    let all: BTreeSet<String> =
+        alerts.iter().map(|alert| Ok(name(alert)?.to_owned())).collect::<Result<_>>()?;
+    assert_eq!((&fires, &rests), (&all, &all));
+    Ok(())
+}
+
+#[test]
+fn the_operators_rules_are_the_same() -> Result<()> {
+    let object = yaml(RULES_OF_THE_OPERATOR)?;
+    assert_eq!(
+        (&object["apiVersion"], &object["kind"]),
+        (&"monitoring.coreos.com/v1".into(), &"PrometheusRule".into())
+    );
+    assert_eq!(object["spec"], yaml(RULES)?);
+    Ok(())
+}
+
+#[test]
+fn every_alert_says_what_is_wrong_and_is_explained() -> Result<()> {
+    let page = read("docs/METRICS.md")?;
+    for alert in alerts()? {
+        let name = name(&alert)?;
+        let severity = alert["labels"]["severity"].as_str().unwrap_or_default();
+        assert!(["critical", "warning"].contains(&severity), "{name} is {severity:?}");
+        for annotation in ["summary", "description", "runbook"] {
+            let text = alert["annotations"][annotation].as_str().unwrap_or_default();
+            assert!(!text.is_empty(), "{name} has no {annotation}");
+        }
+        assert!(
+            page.contains(&format!("| `{name}` | {severity} |")),
+            "{name} is not explained in docs/METRICS.md"
+        );
+    }
+    Ok(())
+}
+
+/// What the monitor looks for is what the manifests have.
+#[test]
+fn the_pod_monitor_finds_the_agents() -> Result<()> {
+    let monitor = yaml("deploy/prometheus/podmonitor.yaml")?;
+    let daemonset = yaml("deploy/kubernetes/base/daemonset.yaml")?;
+    let pod = &daemonset["spec"]["template"];
+    for (label, value) in monitor["spec"]["selector"]["matchLabels"].as_object().context("no labels")? {
+        assert_eq!(&pod["metadata"]["labels"][label], value, "{label}");
+    }
+    assert_eq!(monitor["metadata"]["namespace"], daemonset["metadata"]["namespace"]);
+    let port = &pod["spec"]["containers"][0]["ports"][0]["name"];
+    assert_eq!(&monitor["spec"]["podMetricsEndpoints"][0]["port"], port);
+    // The alerts look for this job.
+    let label = monitor["spec"]["jobLabel"].as_str().context("no label for the job")?;
+    assert_eq!(pod["metadata"]["labels"][label], "vipward");
+    Ok(())
+}

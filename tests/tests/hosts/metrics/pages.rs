@@ -1,0 +1,339 @@
+//! `/livez`, `/readyz`, `/debug/state` and where they are served.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nix::sys::signal::Signal;
+use vipward_tests::agent::{Agent, AgentOptions, LogLine};
+use vipward_tests::arp::{Arp, Mac};
+use vipward_tests::hook::Hooked;
+use vipward_tests::http::{self, Answer};
+use vipward_tests::lan::{Host, Nic};
+use vipward_tests::process::output_of;
+use vipward_tests::prometheus::promtool;
+use vipward_tests::scene::{
+    NODE, PATIENCE, ROGUE, Scene, VIP, answers_to, clients_request, ip, start_agent, vip_status,
+    wait_until_heard, wait_until_running,
+};
+use vipward_tests::tools;
+use vipward_tests::wait::wait_for;
+use vipward_tests::wire::Wire;
+
+use super::PAGES;
+use super::exposition::Exposition;
+
+const HOLDS_ONE: &str = "vips: [{address: 192.0.2.10}]";
+/// The agent's code for what failed while it ran.
+const FAILED: i32 = 1;
+
+fn metrics(host: &Host) -> Result<Exposition> {
+    Exposition::parse(&get(host, "/metrics")?.good()?)
+}
+
+#[expect(clippy::float_cmp, reason = "whole numbers")]
+fn assert_value(read: &Exposition, series: &str, value: f64) -> Result<()> {
+    assert_eq!(read.value(series)?, value, "{series}");
+    Ok(())
+}
+
+fn get(host: &Host, path: &str) -> Result<Answer> {
+    http::get(host, PAGES, path)
+}
+
+fn wait_for_page(host: &Host, path: &str, status: u16, says: &str) -> Result<String> {
+    let mut last = String::new();
+    let found = wait_for(PATIENCE, &format!("{path} to say {status} {says:?}"), || {
+        let answer = get(host, path)?;
+        last = format!("{} {}", answer.status, answer.body);
+        Ok((answer.status == status && answer.body.contains(says)).then_some(answer.body))
+    });
+    found.with_context(|| format!("it said last: {last}"))
+}
+
+#[test]
+fn a_standalone_agent_tells_each_check_by_name_and_what_is_wrong_with_it() -> Result<()> {
+    let scene = Scene::new("checks")?;
+    let agent = scene.agent(HOLDS_ONE)?;
+    let well = get(&scene.node, "/readyz")?.good()?;
+    let expected = "[+]driver ok\n[+]links ok\n[+]vips ok\n[+]pins ok\n[+]entries ok\n[+]fence ok\nreadyz check passed\n";
+    assert_eq!(well, expected);
+    assert_eq!(get(&scene.node, "/livez")?.good()?, "[+]driver ok\n[+]heartbeat ok\nlivez check passed\n");
+    assert_eq!(get(&scene.node, "/readyz/fence")?.good()?, "[+]fence ok\nreadyz check passed\n");
+    let unknown = get(&scene.node, "/readyz/moon")?;
+    assert_eq!(unknown.status, 404);
+    assert!(unknown.body.contains("entries"), "{}", unknown.body);
+
+    remove_entry(&agent, &scene.node)?;
+    let ill = wait_for_page(
+        &scene.node,
+        "/readyz",
+        503,
+        "[-]entries failed: 192.0.2.10 is believed held and is not",
+    )?;
+    assert!(ill.contains("[+]fence ok") && ill.ends_with("readyz check failed\n"), "{ill}");
+    assert_eq!(get(&scene.node, "/readyz/entries")?.status, 503);
+    assert_eq!(get(&scene.node, "/readyz/links")?.status, 200);
+
+    std::fs::remove_file(agent.options.pin_dir.join("peers")).context("failed to remove a pin")?;
+    wait_for_page(&scene.node, "/readyz/pins", 503, "[-]pins failed: pins are missing")?;
+    // What is wrong with the maps is no reason to end it.
+    assert_eq!(get(&scene.node, "/livez")?.status, 200);
+    Ok(())
+}
+
+/// Takes the VIP's entry out of the map, as nobody should.
+fn remove_entry(agent: &Agent, node: &Host) -> Result<()> {
+    // The key: ifindex in the machine's byte order, VLAN 0, padding, the address.
+    let ifindex = node.link("eth0")?.index;
+    let key = [ifindex.to_ne_bytes().as_slice(), &[0; 4], &VIP.octets()].concat();
+    let mut command = Command::new(tools::bpftool()?);
+    command.args(["map", "delete", "pinned"]).arg(agent.options.pin_dir.join("vips_v4")).arg("key");
+    command.args(key.iter().map(ToString::to_string));
+    output_of(command).map(drop)
+}
+
+#[test]
+fn a_vip_that_was_yielded_makes_a_standalone_agent_not_ready_and_is_not_without_holder() -> Result<()> {
+    let scene = Scene::new("yieldready")?;
+    let yaml = format!("{HOLDS_ONE}\npeers: [\"{ROGUE}\"]\nfence: {{duration: 1s}}");
+    let mut agent = scene.agent(&yaml)?;
+    let wire = Wire::open(&scene.rogue, "eth0")?;
+    agent.signal(Signal::SIGSTOP)?;
+    wait_for(PATIENCE, "the fence to lapse", || {
+        Ok((agent.status()?["fence"]["state"] == "held over").then_some(()))
+    })?;
+    wire.send(&Arp::gratuitous_request(ROGUE, VIP, Mac::ZERO).to_bytes())?;
+    wait_until_heard(&wire, ip(2))?;
+    agent.signal(Signal::SIGCONT)?;
+    let what = format!("192.0.2.10 is not answered: the program gave way to {ROGUE}");
+    wait_for_page(&scene.node, "/readyz/vips", 503, &what)?;
+    assert_eq!(get(&scene.node, "/readyz/entries")?.status, 200, "one thing is wrong, and told once");
+    let read = metrics(&scene.node)?;
+    assert_value(&read, "vipward_vip_held{vip=\"192.0.2.10\"}", 0.0)?;
+    assert_value(&read, "vipward_vips_to_hold", 1.0)?;
+    // The peer has it.
+    assert_value(&read, "vipward_vips_without_holder", 0.0)
+}
+
+#[test]
+fn an_interface_that_another_program_keeps_makes_the_agent_not_ready_until_it_is_attached() -> Result<()> {
+    const BOTH: &str = "interfaces: [eth0, eth1]\nvips: [{address: 192.0.2.10}]";
+    const OCCUPIED: &str =
+        "[-]links failed: eth1 is not attached: interface eth1 has another XDP program already: id ";
+    let scene = Scene::new("occupied")?;
+    scene.lan.plug(&scene.node, Nic::bare().named("eth1"))?;
+    scene.node.set_up("eth1", true)?;
+    let other = Hooked::xdp_pass(&scene.node, "eth1")?;
+    let mut agent = scene.agent(BOTH)?;
+    let ill = wait_for_page(&scene.node, "/readyz", 503, OCCUPIED)?;
+    // One thing is wrong, and told once.
+    assert!(
+        ["driver", "vips", "pins", "entries", "fence"].iter().all(|ok| ill.contains(&format!("[+]{ok} ok"))),
+        "{ill}"
+    );
+    let attached = |interface: &str, value| {
+        let series = format!("vipward_link_attached{{interface=\"{interface}\",mode=\"generic\"}}");
+        assert_value(&metrics(&scene.node)?, &series, value)
+    };
+    attached("eth0", 1.0)?;
+    attached("eth1", 0.0)?;
+
+    // One that is down is not attached to, whatever it runs.
+    scene.node.set_up("eth1", false)?;
+    wait_for_page(&scene.node, "/readyz", 200, "[+]links ok")?;
+    scene.node.set_up("eth1", true)?;
+    wait_for_page(&scene.node, "/readyz/links", 503, OCCUPIED)?;
+    // Nor one that is not asked for.
+    agent.write_config("interfaces: [eth0]\nvips: [{address: 192.0.2.10}]")?;
+    wait_for_page(&scene.node, "/readyz", 200, "[+]links ok")?;
+    agent.write_config(BOTH)?;
+    wait_for_page(&scene.node, "/readyz/links", 503, OCCUPIED)?;
+
+    let seen = agent.logs()?.len();
+    drop(other);
+    let is_attached = |line: &LogLine| line.message() == "attached" && line.has("interface", "eth1");
+    agent.wait_for_log_after(seen, PATIENCE, "that eth1 is attached", is_attached)?;
+    wait_for_page(&scene.node, "/readyz", 200, "[+]links ok")?;
+    attached("eth1", 1.0)
+}
+
+#[test]
+fn an_agent_that_stands_still_is_not_alive() -> Result<()> {
+    const SHORT: Duration = Duration::from_secs(3);
+    let scene = Scene::new("stopped")?;
+    let mut agent = scene.agent(HOLDS_ONE)?;
+    assert_eq!(get(&scene.node, "/livez")?.status, 200);
+    agent.signal(Signal::SIGSTOP)?;
+    // The probe's patience in the manifests.
+    let answer = http::get_as(&scene.node, PAGES, "/livez", "*/*", SHORT);
+    assert!(answer.is_err(), "{answer:?}");
+    agent.signal(Signal::SIGCONT)?;
+    wait_for_page(&scene.node, "/livez", 200, "livez check passed").map(drop)
+}
+
+#[test]
+fn the_state_is_shown_to_the_host_itself_and_to_nobody_else() -> Result<()> {
+    let scene = Scene::new("state")?;
+    let mut options = AgentOptions::new(scene.bpffs.pin_dir("node"));
+    options.args = ["--listen", "127.0.0.1", "--listen", "192.0.2.2"].map(str::to_owned).to_vec();
+    let agent = start_agent(&scene.node, HOLDS_ONE, options)?;
+
+    let state = get(&scene.node, "/debug/state")?.json()?;
+    assert_eq!(state["driver"]["config"]["vips"][0]["address"], VIP.to_string(), "{state:#}");
+    let interfaces = state["driver"]["interfaces"].as_array().context("no interfaces")?;
+    let eth0 = interfaces.iter().find(|interface| interface["name"] == "eth0").context("no eth0")?;
+    assert_eq!((&eth0["mac"], &eth0["attached"]), (&NODE.to_string().into(), &"generic".into()));
+    assert_eq!(state["driver"]["announcements"][0]["vip"], VIP.to_string(), "{state:#}");
+    assert_eq!(state["kernel"]["vips"][0]["role"], "held", "{state:#}");
+    assert_eq!(state["kernel"]["fence"]["state"], "valid", "{state:#}");
+
+    let elsewhere = SocketAddr::from((ip(2), 9647));
+    for (who, host) in [("another host", &scene.client), ("the host by its other address", &scene.node)] {
+        let refused = http::get(host, elsewhere, "/debug/state")?;
+        assert_eq!(refused.status, 403, "{who}: {}", refused.body);
+        assert!(!refused.body.contains("192.0.2.10"), "{who}: {}", refused.body);
+        assert_eq!(http::get(host, elsewhere, "/readyz")?.status, 200, "{who}");
+    }
+    drop(agent);
+    Ok(())
+}
+
+#[test]
+fn a_second_agent_on_a_host_holds_its_vips_without_pages_unless_it_was_asked_for_them() -> Result<()> {
+    let scene = Scene::new("secondport")?;
+    let first = scene.agent(&format!("interfaces: [eth0]\n{HOLDS_ONE}"))?;
+    scene.lan.plug(&scene.node, Nic::bare().named("eth1"))?;
+    scene.node.set_up("eth1", true)?;
+    let yaml = "interfaces: [eth1]\nvips: [{address: 192.0.2.20, interface: eth1}]";
+    let options = |args: &[&str]| {
+        let mut options = AgentOptions::new(scene.bpffs.pin_dir("second"));
+        options.args = args.iter().map(ToString::to_string).collect();
+        options
+    };
+
+    let mut second = start_agent(&scene.node, yaml, options(&[]))?;
+    let warned =
+        second.wait_for_log(PATIENCE, "that the port is taken", |line| line.has("address", PAGES))?;
+    assert_eq!(warned.level(), "WARN", "{warned}");
+    assert!(warned.message().contains("--listen-port"), "{warned}");
+    assert_eq!(vip_status(&second, ip(20), "eth1")?["role"], "held");
+    second.terminate()?;
+
+    second.options = options(&["--listen", "127.0.0.1"]);
+    second.restart()?;
+    let ended = second.wait(PATIENCE)?;
+    assert_eq!(ended.code(), Some(FAILED), "{}", second.transcript());
+    assert!(
+        second.transcript().contains("127.0.0.1:9647; choose another --listen"),
+        "{}",
+        second.transcript()
+    );
+
+    second.options = options(&["--listen-port", "9648"]);
+    let seen = second.logs()?.len();
+    second.restart()?;
+    wait_until_running(&mut second, seen)?;
+    let other = SocketAddr::from((Ipv4Addr::LOCALHOST, 9648));
+    assert_eq!(http::get(&scene.node, other, "/livez")?.status, 200);
+    drop((second, first));
+    Ok(())
+}
+
+#[test]
+fn the_pages_can_be_turned_off() -> Result<()> {
+    let scene = Scene::new("nopages")?;
+    let mut options = AgentOptions::new(scene.bpffs.pin_dir("node"));
+    options.args = vec!["--listen".to_owned(), "none".to_owned()];
+    let agent = start_agent(&scene.node, HOLDS_ONE, options)?;
+    assert!(get(&scene.node, "/livez").is_err());
+    let wire = Wire::open(&scene.client, "eth0")?;
+    assert_eq!(answers_to(&wire, &clients_request(VIP), ip(2))?.len(), 1);
+    drop(agent);
+    Ok(())
+}
+
+#[test]
+fn the_page_of_metrics_is_what_the_kernel_has_counted_in_either_format() -> Result<()> {
+    let scene = Scene::new("counted")?;
+    let _agent = scene.agent(HOLDS_ONE)?;
+    let wire = Wire::open(&scene.client, "eth0")?;
+    for _ in 0..3 {
+        assert_eq!(answers_to(&wire, &clients_request(VIP), ip(2))?.len(), 1);
+    }
+    let rogue = Wire::open(&scene.rogue, "eth0")?;
+    rogue.send(&Arp::gratuitous_request(ROGUE, VIP, Mac::ZERO).to_bytes())?;
+    wait_until_heard(&rogue, ip(2))?;
+
+    let plain = get(&scene.node, "/metrics")?;
+    assert_eq!(plain.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    let page = plain.good()?;
+    promtool(&["check", "metrics"], Some(&page))?;
+    let read = wait_for(PATIENCE, "the conflict to be counted", || {
+        let read = metrics(&scene.node)?;
+        Ok((read.value("vipward_conflicts_active")? > 0.0).then_some(read))
+    })?;
+    for (series, value) in [
+        ("vipward_frames_total{outcome=\"answered\"}", 3.0),
+        ("vipward_frames_total{outcome=\"claim_conflict\"}", 1.0),
+        ("vipward_vip_answered_total{vip=\"192.0.2.10\"}", 3.0),
+        ("vipward_vip_conflicts_total{vip=\"192.0.2.10\"}", 1.0),
+        ("vipward_vip_held{vip=\"192.0.2.10\"}", 1.0),
+        ("vipward_entries{role=\"held\"}", 1.0),
+        ("vipward_map_entries{map=\"vips_v4\"}", 1.0),
+        ("vipward_map_capacity{map=\"vips_v4\"}", 65536.0),
+        ("vipward_conflicts_total", 1.0),
+        ("vipward_conflict_offenders", 1.0),
+        ("vipward_fence_state{state=\"valid\"}", 1.0),
+        ("vipward_fence_policy{policy=\"hold\"}", 1.0),
+        ("vipward_fence_duration_seconds", 3.0),
+        ("vipward_link_attached{interface=\"eth0\",mode=\"generic\"}", 1.0),
+        ("vipward_link_carrier{interface=\"eth0\"}", 1.0),
+        // A veth is to be generic.
+        ("vipward_link_fallback{interface=\"eth0\"}", 0.0),
+        ("vipward_vips_unanswered", 0.0),
+        ("vipward_vips_without_holder", 0.0),
+        ("vipward_vip_series_dropped", 0.0),
+        ("vipward_driver_answering", 1.0),
+        ("vipward_kernel_readable", 1.0),
+    ] {
+        assert_value(&read, series, value)?;
+    }
+    let left = read.value("vipward_fence_left_seconds")?;
+    assert!(left > 0.0 && left <= 3.0, "{left}");
+    assert!(read.value("vipward_announcements_total{result=\"sent\"}")? >= 1.0);
+
+    let open =
+        http::get_as(&scene.node, PAGES, "/metrics", "application/openmetrics-text;version=1.0.0", PATIENCE)?;
+    assert_eq!(
+        open.header("content-type"),
+        Some("application/openmetrics-text; version=1.0.0; charset=utf-8")
+    );
+    let open = open.good()?;
+    assert!(open.ends_with("\n# EOF\n"), "{open}");
+    assert!(open.contains("\n# TYPE vipward_frames counter\n"), "{open}");
+    assert!(open.contains("\n# UNIT vipward_fence_left_seconds seconds\n"), "{open}");
+    Ok(())
+}
+
+#[test]
+fn with_more_vips_than_the_limit_none_has_series_of_its_own_and_a_gauge_says_so() -> Result<()> {
+    let scene = Scene::new("series")?;
+    let yaml = "vips: [{address: 192.0.2.10}, {address: 192.0.2.11}, {address: 192.0.2.12}]";
+    for (limit, dropped) in [("3", false), ("2", true), ("0", true)] {
+        let mut options = AgentOptions::new(scene.bpffs.pin_dir("node"));
+        options.args = vec!["--metrics-max-vips".to_owned(), limit.to_owned()];
+        let mut agent = start_agent(&scene.node, yaml, options)?;
+        let page = get(&scene.node, "/metrics")?.good()?;
+        let read = Exposition::parse(&page)?;
+        #[expect(clippy::float_cmp, reason = "whole numbers")]
+        {
+            assert_eq!(read.value("vipward_vip_series_dropped")?, f64::from(u8::from(dropped)), "{limit}");
+            assert_eq!(read.value("vipward_entries{role=\"held\"}")?, 3.0, "{limit}");
+        }
+        assert_eq!(page.contains("192.0.2.1"), !dropped, "{limit}: {page}");
+        agent.terminate()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,286 @@
+//! A real Prometheus scrapes agents while something happens, and then every query of the dashboard and of the alerts is
+//! asked of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use regex::Regex;
+use serde_json::{Value, json};
+use vipward_tests::arp::{Arp, Mac};
+use vipward_tests::chart::{self, Panel};
+use vipward_tests::cluster::forwarder::Cut;
+use vipward_tests::cluster::{Cluster, ClusterOptions, N1, N2, NodeId, ServiceSpec, scenario};
+use vipward_tests::http;
+use vipward_tests::prometheus::{INTERVAL, Prometheus, promtool};
+use vipward_tests::scene::{PATIENCE, ROGUE, Scene, VIP, answers_to, clients_request, ip, wait_until_heard};
+use vipward_tests::tools::target_dir;
+use vipward_tests::wait::wait_for;
+use vipward_tests::wire::Wire;
+
+use super::alerts::{alerts, name};
+use super::documented::assert_documented;
+use super::exposition::Exposition;
+use super::{PAGES, in_checkout};
+
+const PORT: u16 = 9647;
+const DASHBOARD: &str = "deploy/grafana/vipward.json";
+/// What Grafana would put for the window of a rate, at this interval.
+const WINDOW: &str = "10s";
+/// The panels that are drawn for docs/METRICS.md.
+const DRAWN: [&str; 3] = ["VIPs by holder", "Answers a second, by holder", "Fence: time left"];
+const STANDALONE: &str = "node: edge-1\nvips: [{address: 192.0.2.10}]";
+
+/// The names of our metrics in an expression, as series are named.
+fn names_in(expression: &str) -> Result<BTreeSet<String>> {
+    let names = Regex::new("vipward_[a-z_]+")?;
+    Ok(names.find_iter(expression).map(|found| found.as_str().to_owned()).collect())
+}
+
+/// Whether every series that an expression is about exists: one that is misspelled would be empty for ever.
+fn assert_known(prometheus: &Prometheus, what: &str, expression: &str) -> Result<()> {
+    for name in names_in(expression)? {
+        let known = prometheus.query(&format!("count(last_over_time({name}[10m]))"))?;
+        assert!(!known.is_empty(), "{what}: there is no {name}");
+    }
+    Ok(())
+}
+
+fn expression(alert: &Value) -> Result<&str> {
+    alert["expr"].as_str().context("no expression")
+}
+
+/// The labels of what an alert's expression gives now.
+fn labels_of(prometheus: &Prometheus, alert: &str) -> Result<Vec<Value>> {
+    let alerts = alerts()?;
+    let alert = alerts.iter().find(|known| known["alert"] == alert).with_context(|| format!("no {alert}"))?;
+    let samples = prometheus.query(expression(alert)?)?;
+    Ok(samples.into_iter().map(|sample| sample.labels).collect())
+}
+
+/// Returns the alerts whose expressions hold now.
+fn holding(prometheus: &Prometheus) -> Result<BTreeSet<String>> {
+    let mut holding = BTreeSet::new();
+    for alert in alerts()? {
+        if !prometheus.query(expression(&alert)?)?.is_empty() {
+            holding.insert(name(&alert)?.to_owned());
+        }
+    }
+    Ok(holding)
+}
+
+fn wait_until_holding(prometheus: &Prometheus, alert: &str) -> Result<()> {
+    wait_for(PATIENCE, &format!("the expression of {alert} to hold"), || {
+        Ok(holding(prometheus)?.contains(alert).then_some(()))
+    })
+}
+
+/// Where all is well, no alert holds; the last scrape may be from before that.
+fn wait_until_nothing_holds(prometheus: &Prometheus) -> Result<()> {
+    let mut last = BTreeSet::new();
+    let rests = wait_for(PATIENCE, "no alert to hold", || {
+        last = holding(prometheus)?;
+        Ok(last.is_empty().then_some(()))
+    });
+    rests.with_context(|| format!("{last:?} did"))
+}
+
+/// Returns the dashboard's queries: of which panel, and what.
+fn queries() -> Result<Vec<(String, String)>> {
+    let path = in_checkout(DASHBOARD);
+    let dashboard: Value = serde_json::from_str(&std::fs::read_to_string(&path)?)
+        .with_context(|| format!("{} is no JSON", path.display()))?;
+    let mut queries = Vec::new();
+    for panel in dashboard["panels"].as_array().context("no panels")? {
+        let title = panel["title"].as_str().context("a panel without a title")?;
+        for target in panel["targets"].as_array().into_iter().flatten() {
+            let query = target["expr"].as_str().with_context(|| format!("{title} has no query"))?;
+            let query = query.replace("$__rate_interval", WINDOW).replace("$job", "vipward");
+            let query = query.replace("$instance", ".*");
+            ensure!(!query.contains('$'), "{title}: {query}");
+            queries.push((title.to_owned(), query));
+        }
+    }
+    ensure!(queries.len() > 15, "only {} queries", queries.len());
+    Ok(queries)
+}
+
+fn page(cluster: &Cluster, id: NodeId) -> Result<Exposition> {
+    let host = &cluster.member(id)?.host;
+    let page = http::get(host, PAGES, "/metrics")?.good()?;
+    promtool(&["check", "metrics"], Some(&page))?;
+    Exposition::parse(&page)
+}
+
+/// Asks for the VIP, as many times, from the segment.
+fn ask(wire: &Wire, times: usize) -> Result<()> {
+    for _ in 0..times {
+        // The observer's kernel answers for itself at once; who holds the VIP has answered by then.
+        answers_to(wire, &clients_request(VIP), ip(2))?;
+        thread::sleep(INTERVAL / 5);
+    }
+    Ok(())
+}
+
+fn conflict(cluster: &Cluster) -> Result<()> {
+    let rogue = Wire::open(&cluster.rogue, "eth0")?;
+    rogue.send(&Arp::gratuitous_request(ROGUE, VIP, Mac::ZERO).to_bytes())?;
+    wait_until_heard(&rogue, ip(2))
+}
+
+#[test]
+fn every_panel_and_every_alert_has_what_it_is_about_in_a_cluster() -> Result<()> {
+    let options = ClusterOptions { nodes: 2, api_in_process: true, ..ClusterOptions::default() };
+    scenario("scraped", options, |cluster| {
+        let targets = [N1, N2].map(|id| SocketAddr::from((id.management_address(), PORT)));
+        let prometheus = Prometheus::start(&cluster.member(N1)?.host, &targets)?;
+        let mut story = Story::begin();
+        cluster.wait_until_all_renew()?;
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        let old = cluster.wait_until_held(VIP)?;
+        let new = if old == N1 { N2 } else { N1 };
+        wait_until_nothing_holds(&prometheus)?;
+        let client = Wire::open(&cluster.client, "eth0")?;
+        ask(&client, 40)?;
+
+        story.tell("conflict");
+        conflict(cluster)?;
+        wait_until_holding(&prometheus, "VipwardConflict")?;
+        story.tell("move");
+        let (code, said) = cluster.vipward_move(VIP, &cluster.node_name(new))?;
+        assert_eq!(code, Some(0), "{said}");
+        ask(&client, 20)?;
+
+        story.tell("kill -9");
+        cluster.kill9(new)?;
+        wait_until_holding(&prometheus, "VipwardAgentAbsent")?;
+        cluster.wait_until_held_by(VIP, old)?;
+        story.tell("started again");
+        cluster.restart_agent(new)?;
+
+        // That of the agent which was dead has lapsed, too.
+        wait_for(PATIENCE, "every fence to be renewed", || {
+            Ok((!holding(&prometheus)?.contains("VipwardFenceNearEnd")).then_some(()))
+        })?;
+        story.tell("cut off from the API server");
+        cluster.cut_off(old, Cut::Silent);
+        wait_until_holding(&prometheus, "VipwardFenceNearEnd")?;
+        wait_for(PATIENCE, "requests without an answer to be counted", || {
+            let failed = prometheus.query("vipward_api_errors_total{kind=\"deadline\"} > 0")?;
+            Ok((!failed.is_empty()).then_some(()))
+        })?;
+        story.tell("reconnected");
+        cluster.heal()?;
+        cluster.wait_until_renewing(old)?;
+        ask(&client, 20)?;
+
+        for alert in alerts()? {
+            assert_known(&prometheus, name(&alert)?, expression(&alert)?)?;
+        }
+        let mut empty = BTreeMap::new();
+        for (panel, query) in queries()? {
+            assert_known(&prometheus, &panel, &query)?;
+            let samples = prometheus.query(&query).with_context(|| panel.clone())?;
+            if !samples.iter().any(|sample| sample.value.is_finite()) {
+                empty.insert(query, (panel, samples));
+            }
+        }
+        assert!(empty.is_empty(), "without data: {empty:#?}");
+        check_what_was_counted(cluster, &prometheus)?;
+        story.draw(&prometheus)?;
+
+        let cluster_pages = [page(cluster, N1)?, page(cluster, N2)?];
+        // What both have in common is in the standalone agent's test.
+        assert_documented(&cluster_pages)
+    })
+}
+
+/// What happens in a run, and when.
+struct Story {
+    began: Instant,
+    events: Vec<(f64, &'static str)>,
+}
+
+impl Story {
+    fn begin() -> Self {
+        Self { began: Instant::now(), events: Vec::new() }
+    }
+
+    fn tell(&mut self, what: &'static str) {
+        self.events.push((self.began.elapsed().as_secs_f64(), what));
+    }
+
+    /// Draws some of the dashboard's panels, as they were in the run: `target/plots/metrics.svg`.
+    fn draw(&self, prometheus: &Prometheus) -> Result<()> {
+        let lasted = self.began.elapsed();
+        let mut panels = Vec::new();
+        for title in DRAWN {
+            let query = queries()?.into_iter().find(|(panel, _)| panel == title);
+            let (_, query) = query.with_context(|| format!("no panel {title}"))?;
+            // A short run, and a window that shows what is in it.
+            let query = query.replace(WINDOW, "2s");
+            let series = prometheus.range(&query, lasted, INTERVAL)?;
+            ensure!(!series.is_empty(), "{title}: {query} gives nothing over the run");
+            panels.push(Panel { title: title.to_owned(), label: "instance", series });
+        }
+        let title = "What Prometheus saw of two nodes and one VIP";
+        let svg = chart::draw(title, &panels, &self.events, lasted.as_secs_f64());
+        let directory = target_dir().join("plots");
+        std::fs::create_dir_all(&directory)?;
+        std::fs::write(directory.join("metrics.svg"), svg).context("failed to write a plot")
+    }
+}
+
+/// What happened in the run is what the page says, whoever holds the VIP.
+fn check_what_was_counted(cluster: &Cluster, prometheus: &Prometheus) -> Result<()> {
+    let sum = |expression: &str| -> Result<f64> {
+        Ok(prometheus.query(expression)?.first().with_context(|| expression.to_owned())?.value)
+    };
+    let epoch = f64::from(u32::try_from(cluster.epoch(VIP)?.context("no epoch")?)?);
+    #[expect(clippy::float_cmp, reason = "whole numbers")]
+    {
+        assert_eq!(sum("max(vipward_vip_epoch)")?, epoch);
+        assert_eq!(sum("sum(max_over_time(vipward_moves_total{cause=\"failover\"}[10m]))")?, 1.0);
+        assert_eq!(sum("sum(max_over_time(vipward_moves_total{cause=\"handover\"}[10m]))")?, 1.0);
+        assert_eq!(sum("sum(vipward_vips_to_hold)")?, 1.0);
+        assert_eq!(sum("max(vipward_nodes_alive)")?, 2.0);
+    }
+    // The failover's: from the last renewal that was seen on, at least the lease duration passed.
+    let gap = sum("sum(vipward_takeover_gap_seconds_sum) / sum(vipward_takeover_gap_seconds_count)")?;
+    let limits = cluster.options();
+    let (least, most) =
+        (limits.lease.as_secs_f64(), (limits.failover_limit() + limits.renewal).as_secs_f64());
+    assert!(gap > least && gap < most, "a gap of {gap} s, not between {least} and {most}");
+    Ok(())
+}
+
+#[test]
+fn a_standalone_agent_is_scraped_and_its_alerts_hold_when_they_should() -> Result<()> {
+    let scene = Scene::new("scrapedalone")?;
+    let mut agent = scene.agent(STANDALONE)?;
+    let prometheus = Prometheus::start(&scene.node, &[PAGES])?;
+    wait_until_nothing_holds(&prometheus)?;
+    let wire = Wire::open(&scene.client, "eth0")?;
+    ask(&wire, 20)?;
+    let answered = wait_for(PATIENCE, "the answers to be scraped", || {
+        let samples = prometheus.query("vipward_vip_answered_total")?;
+        Ok(samples.into_iter().find(|sample| sample.value >= 20.0))
+    })?;
+    assert_eq!(answered.labels["vip"], VIP.to_string());
+
+    // Nothing that only a cluster has is on its page; docs/METRICS.md marks it.
+    let page = http::get(&scene.node, PAGES, "/metrics")?.good()?;
+    let said: BTreeSet<_> = Exposition::parse(&page)?.metrics.into_keys().collect();
+    let everywhere: BTreeSet<_> = super::documented::documented_everywhere()?;
+    assert_eq!(said, everywhere);
+
+    agent.write_config("node: edge-1\nvips: [{address: 198.51.100.1}]")?;
+    wait_until_holding(&prometheus, "VipwardVipWithoutHolder")?;
+    // Of several hosts, it says which.
+    let labels = json!({"job": "vipward", "instance": PAGES.to_string(), "node": "edge-1"});
+    assert_eq!(labels_of(&prometheus, "VipwardVipWithoutHolder")?, [labels]);
+    agent.kill9()?;
+    wait_until_holding(&prometheus, "VipwardAgentAbsent")
+}

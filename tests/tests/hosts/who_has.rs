@@ -1,0 +1,451 @@
+//! `vipward who-has`: who answers on a real segment is listed, wherever the answer is lost on its way to a packet socket.
+
+use std::collections::BTreeSet;
+use std::fs::{self, Permissions};
+use std::net::Ipv4Addr;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use ipnet::Ipv4Net;
+use serde_json::Value;
+use tempfile::TempDir;
+use vipward_tests::agent::{Agent, AgentOptions};
+use vipward_tests::arp::{Arp, Mac};
+use vipward_tests::lan::{Host, Nic};
+use vipward_tests::responder::Responder;
+use vipward_tests::scene::{CLIENT, NODE, PATIENCE, ROGUE, Scene, VIP, ip, net, start_agent, vip_status};
+use vipward_tests::wait::wait_until;
+use vipward_tests::wire::Wire;
+
+const ONE: i32 = 0;
+const FAILED: i32 = 1;
+const USAGE: i32 = 2;
+const UNFIT_HOST: i32 = 4;
+const NOBODY: i32 = 6;
+const SEVERAL: i32 = 7;
+/// What another host's interface is not.
+const FORGED: Mac = Mac([0x00, 0x00, 0x5e, 0x00, 0x01, 0x33]);
+
+/// `vipward who-has ARGS` on a host, where nothing is pinned.
+fn who_has(host: &Host, args: &[&str]) -> Result<Output> {
+    let mut command = host.command(Agent::default_binary());
+    command.args(["who-has", "--pin-dir", "/sys/fs/bpf/vipward-none"]).args(args);
+    finished(command)
+}
+
+/// Returns the same on a host where an agent has pinned what it knows.
+fn who_has_beside(agent: &Agent, args: &[&str]) -> Result<Output> {
+    let mut command = agent.vipward("who-has")?;
+    command.args(args);
+    finished(command)
+}
+
+fn finished(mut command: Command) -> Result<Output> {
+    command.output().context("failed to start vipward")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// An agent on the node that answers for [`VIP`]: the address is probed first.
+fn holder(scene: &Scene, yaml: &str) -> Result<Agent> {
+    let agent = scene.agent(yaml)?;
+    wait_until(PATIENCE, "the VIP to be held", || Ok(vip_status(&agent, VIP, "eth0")?["answering"] == true))?;
+    Ok(agent)
+}
+
+/// Returns what it printed as JSON, once it has ended with this code.
+fn json(output: &Output, code: i32) -> Result<Value> {
+    ensure!(output.status.code() == Some(code), "{:?}: {}{}", output.status, stdout(output), stderr(output));
+    serde_json::from_str(&stdout(output)).with_context(|| stdout(output))
+}
+
+fn rows(report: &Value) -> Result<&Vec<Value>> {
+    report["answers"].as_array().context("no list of answers")
+}
+
+/// MAC, relation and how it became known, in order.
+fn who(report: &Value) -> Result<Vec<(&str, &str, &str)>> {
+    let text = |row: &'_ Value, key: &str| row[key].as_str().map(str::to_owned);
+    rows(report)?
+        .iter()
+        .map(|row| {
+            let known = text(row, "mac").zip(text(row, "relation")).zip(text(row, "seen"));
+            known.with_context(|| format!("incomplete: {row}"))?;
+            Ok((str_of(row, "mac"), str_of(row, "relation"), str_of(row, "seen")))
+        })
+        .collect()
+}
+
+fn str_of<'a>(row: &'a Value, key: &str) -> &'a str {
+    row[key].as_str().unwrap_or_default()
+}
+
+fn has_note(report: &Value, part: &str) -> bool {
+    let notes = report["notes"].as_array().into_iter().flatten();
+    notes.filter_map(Value::as_str).any(|note| note.contains(part))
+}
+
+/// Answers for an address after a while, until it is dropped.
+struct Late {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Result<()>>>,
+}
+
+impl Late {
+    fn start(host: &Host, address: Ipv4Addr, mac: Mac, after: Duration) -> Result<Self> {
+        let wire = Wire::open(host, "eth0")?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let answer = move || {
+            while !stopped.load(Ordering::Relaxed) {
+                let frame = wire.receive(Instant::now() + Duration::from_millis(20))?;
+                let Some(request) = frame.and_then(|frame| frame.arp()) else { continue };
+                if request.is_request() && request.tpa == address {
+                    thread::sleep(after);
+                    wire.send(&request.answered_by(mac).to_bytes())?;
+                }
+            }
+            Ok(())
+        };
+        Ok(Self { stop, thread: Some(thread::spawn(answer)) })
+    }
+}
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let ended = self.thread.take().map(JoinHandle::join);
+        if let Some(Ok(Err(error))) = ended {
+            eprintln!("a responder failed: {error:#}");
+        }
+    }
+}
+
+#[test]
+fn a_host_is_found_by_one_without_an_agent() -> Result<()> {
+    let scene = Scene::new("who-one")?;
+    let before = scene.rogue.neighbours("eth0")?;
+    let output = who_has(&scene.client, &["192.0.2.3", "-o", "json", "--timeout", "200ms"])?;
+    let report = json(&output, ONE)?;
+    assert_eq!(
+        (&report["verdict"], &report["interface"], &report["questions"], &report["agent"]),
+        (&"one".into(), &"eth0".into(), &3.into(), &false.into()),
+        "{report}"
+    );
+    assert_eq!(who(&report)?, [("02:00:00:00:00:03", "unknown", "wire")]);
+    let row = &rows(&report)?[0];
+    assert_eq!(
+        (&row["answered"], &row["first"], &row["replies"], &row["ethernet_source"]),
+        (&3.into(), &3.into(), &3.into(), &Value::Null),
+        "{row}"
+    );
+    assert!(row["latency"]["max_seconds"].as_f64().is_some_and(|seconds| seconds < 0.2), "{row}");
+    assert_eq!(row["vendor"], "locally administered");
+    assert!(has_note(&report, "no agent has left pins here"), "{report}");
+    assert_eq!(stderr(&output), "", "it took less than a second");
+    assert_eq!(scene.rogue.neighbours("eth0")?, before, "whoever was asked believes what it believed before");
+    Ok(())
+}
+
+#[test]
+fn three_that_answer_are_a_conflict_in_the_order_in_which_clients_hear_them() -> Result<()> {
+    let scene = Scene::new("who-three")?;
+    let third = scene.lan.host("third", Nic::new(net(4)).mac(Mac::local(4)))?;
+    scene.rogue.add_address("eth0", Ipv4Net::new(VIP, 32)?)?;
+    let _slow = Late::start(&scene.node, VIP, NODE, Duration::from_millis(60))?;
+    let _slower = Late::start(&third, VIP, FORGED, Duration::from_millis(180))?;
+    let output = who_has(&scene.client, &["192.0.2.10", "-o", "json", "--count", "2", "--timeout", "600ms"])?;
+    let report = json(&output, SEVERAL)?;
+    assert_eq!(report["verdict"], "several");
+    let [first, second, third] = &rows(&report)?[..] else { panic!("{report}") };
+    for (row, mac, order, first, shortest) in
+        [(first, ROGUE, 1, 2, 0.0), (second, NODE, 2, 0, 0.060), (third, FORGED, 3, 0, 0.180)]
+    {
+        assert_eq!(
+            (&row["mac"], &row["order"], &row["first"], &row["answered"]),
+            (&mac.to_string().into(), &order.into(), &first.into(), &2.into()),
+            "{report}"
+        );
+        let latency = row["latency"]["min_seconds"].as_f64().context("no latency")?;
+        assert!((shortest..shortest + 0.3).contains(&latency), "{row}");
+    }
+    assert_eq!(third["vendor"], "VRRP or CARP virtual router, VRID 51");
+
+    // For people: the same, loudly, and without colours where nobody sees them.
+    let output = who_has(&scene.client, &["192.0.2.10", "--count", "1", "--timeout", "600ms"])?;
+    assert_eq!(output.status.code(), Some(SEVERAL));
+    let table = stdout(&output);
+    for part in ["CONFLICT: 3 MACs answer", "00:00:5e:00:01:33", "VRID 51", "1/1"] {
+        assert!(table.contains(part), "{part} in:\n{table}");
+    }
+    assert!(!table.contains('\x1b'), "{table:?}");
+    Ok(())
+}
+
+#[test]
+fn an_answer_with_another_ethernet_source_says_so() -> Result<()> {
+    let scene = Scene::new("who-source")?;
+    // Its frames leave with the interface's own MAC.
+    let _proxy = Responder::start(&scene.rogue, "eth0", VIP, FORGED)?;
+    let output = who_has(&scene.client, &["192.0.2.10", "-o", "json", "--count", "1", "--timeout", "300ms"])?;
+    let report = json(&output, ONE)?;
+    let row = &rows(&report)?[0];
+    assert_eq!(
+        (&row["mac"], &row["ethernet_source"]),
+        (&FORGED.to_string().into(), &ROGUE.to_string().into())
+    );
+    Ok(())
+}
+
+#[test]
+fn nobody_is_waited_for_and_that_is_said() -> Result<()> {
+    let scene = Scene::new("who-nobody")?;
+    let begun = Instant::now();
+    let output = who_has(&scene.client, &["192.0.2.10", "-i", "eth0", "--count", "4", "--timeout", "400ms"])?;
+    let took = begun.elapsed();
+    assert_eq!(output.status.code(), Some(NOBODY), "{}", stderr(&output));
+    assert!(stdout(&output).starts_with("192.0.2.10 on eth0: nobody answers"), "{}", stdout(&output));
+    assert!((Duration::from_millis(1_600)..Duration::from_secs(10)).contains(&took), "{took:?}");
+    assert!(stderr(&output).contains("asked 3 of 4 times for 192.0.2.10"), "progress: {}", stderr(&output));
+    Ok(())
+}
+
+#[test]
+fn a_holder_names_itself_and_a_rival_that_answers_by_unicast_only() -> Result<()> {
+    let scene = Scene::new("who-rival")?;
+    let agent = holder(&scene, "vips: [{address: 192.0.2.10}]")?;
+    let ask = ["192.0.2.10", "-o", "json", "--count", "2", "--timeout", "400ms"];
+    let report = json(&who_has_beside(&agent, &ask)?, ONE)?;
+    assert_eq!(who(&report)?, [("02:00:00:00:00:02", "holder", "this-host")]);
+    assert_eq!((&report["agent"], &report["expected"]), (&true.into(), &NODE.to_string().into()));
+
+    let rival = Responder::start(&scene.rogue, "eth0", VIP, ROGUE)?;
+    let report = json(&who_has_beside(&agent, &ask)?, SEVERAL)?;
+    assert_eq!(
+        who(&report)?,
+        [("02:00:00:00:00:03", "stranger", "dropped"), ("02:00:00:00:00:02", "holder", "this-host")],
+        "{report}"
+    );
+    let row = &rows(&report)?[0];
+    assert_eq!(
+        (&row["answered"], &row["replies"], &row["latency"]["coarse"]),
+        (&2.into(), &2.into(), &true.into())
+    );
+
+    // From elsewhere both are heard.
+    let report = json(&who_has(&scene.client, &ask)?, SEVERAL)?;
+    let macs: BTreeSet<_> = who(&report)?.into_iter().map(|(mac, ..)| mac).collect();
+    assert_eq!(macs, BTreeSet::from(["02:00:00:00:00:02", "02:00:00:00:00:03"]));
+
+    // What was dropped before the question is no answer to it.
+    rival.stop()?;
+    let report = json(&who_has_beside(&agent, &ask)?, ONE)?;
+    assert_eq!(who(&report)?, [("02:00:00:00:00:02", "holder", "this-host")]);
+    Ok(())
+}
+
+#[test]
+fn holder_peer_and_stranger_are_told_apart_where_an_agent_guards_the_address() -> Result<()> {
+    let scene = Scene::new("who-guard")?;
+    let yaml = format!(
+        "vips: [{{address: 192.0.2.10}}, {{address: 192.0.2.3, mac: '{ROGUE}'}}]\npeers: ['{CLIENT}']\n"
+    );
+    let agent = holder(&scene, &yaml)?;
+    let _impostor = Responder::start(&scene.client, "eth0", ip(3), FORGED)?;
+    let ask = |address| ["-o", "json", "--count", "2", "--timeout", "400ms", address];
+    let report = json(&who_has_beside(&agent, &ask("192.0.2.3"))?, SEVERAL)?;
+    let known: BTreeSet<_> = who(&report)?.into_iter().collect();
+    let expected = [("02:00:00:00:00:03", "holder", "wire"), ("00:00:5e:00:01:33", "stranger", "dropped")];
+    assert_eq!(known, BTreeSet::from(expected), "{report}");
+
+    // A peer's claim on what is held here is dropped too.
+    let _peer = Responder::start(&scene.client, "eth0", VIP, CLIENT)?;
+    let report = json(&who_has_beside(&agent, &ask("192.0.2.10"))?, SEVERAL)?;
+    let known: BTreeSet<_> = who(&report)?.into_iter().collect();
+    let expected = [("02:00:00:00:00:01", "peer", "dropped"), ("02:00:00:00:00:02", "holder", "this-host")];
+    assert_eq!(known, BTreeSet::from(expected), "{report}");
+    Ok(())
+}
+
+#[test]
+fn a_dead_agents_pins_still_tell_and_a_fence_that_is_over_is_silence() -> Result<()> {
+    let scene = Scene::new("who-dead")?;
+    let mut agent = holder(
+        &scene,
+        "vips: [{address: 192.0.2.10}]\nfence: {duration: 1s, heartbeat: 300ms, policy: stop}\n",
+    )?;
+    let ask = ["192.0.2.10", "-o", "json", "--count", "1", "--timeout", "300ms"];
+    agent.kill9()?;
+    wait_until(PATIENCE, "the fence to be over", || Ok(agent.status()?["fence"]["state"] == "over"))?;
+    let report = json(&who_has_beside(&agent, &ask)?, NOBODY)?;
+    let row = &rows(&report)?[0];
+    assert_eq!(
+        (&row["relation"], &row["seen"], &row["answering"], &row["silent_because"]),
+        (&"holder".into(), &"this-host".into(), &false.into(), &"the fence is over".into())
+    );
+    Ok(())
+}
+
+#[test]
+fn an_address_of_this_host_is_asked_for_all_the_same() -> Result<()> {
+    let scene = Scene::new("who-own")?;
+    let ask = ["192.0.2.2", "-o", "json", "--count", "1", "--timeout", "300ms"];
+    let report = json(&who_has(&scene.node, &ask)?, ONE)?;
+    assert_eq!(who(&report)?, [("02:00:00:00:00:02", "this-host", "this-host")]);
+
+    // Somebody else has it too.
+    scene.rogue.add_address("eth0", Ipv4Net::new(ip(2), 32)?)?;
+    let report = json(&who_has(&scene.node, &ask)?, SEVERAL)?;
+    assert_eq!(
+        who(&report)?,
+        [("02:00:00:00:00:03", "unknown", "wire"), ("02:00:00:00:00:02", "this-host", "this-host")]
+    );
+    Ok(())
+}
+
+#[test]
+fn somebody_who_probes_for_the_address_is_named() -> Result<()> {
+    let scene = Scene::new("who-probe")?;
+    let wire = Wire::open(&scene.rogue, "eth0")?;
+    let stop = AtomicBool::new(false);
+    let report = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                wire.send(&Arp::probe(ROGUE, VIP).to_bytes()).expect("sent");
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let asked =
+            who_has(&scene.client, &["192.0.2.10", "-o", "json", "--count", "1", "--timeout", "300ms"]);
+        stop.store(true, Ordering::Relaxed);
+        json(&asked?, NOBODY)
+    })?;
+    assert_eq!(report["probing"][0]["mac"], ROGUE.to_string(), "{report}");
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_asked_is_refused_with_the_way_out() -> Result<()> {
+    let scene = Scene::new("who-bad")?;
+    scene.lan.plug(&scene.client, Nic::new("198.51.100.1/24".parse()?).named("eth1"))?;
+    scene.client.set_up("eth1", false)?;
+    for (args, code, parts) in [
+        (&["2001:db8::1"][..], USAGE, &["2001:db8::1", "IPv6"][..]),
+        (&["host.example"], USAGE, &["host.example", "no IPv4 address"]),
+        (&["224.0.0.1"], USAGE, &["224.0.0.1", "group"]),
+        (&["127.0.0.1"], USAGE, &["127.0.0.1", "every host"]),
+        (&["192.0.2.10", "--count", "0"], USAGE, &["0", "--count"]),
+        (&["192.0.2.10", "--timeout", "2h"], USAGE, &["2h", "between 10ms and 60s"]),
+        (&["192.0.2.10", "-i", "eth9"], FAILED, &["192.0.2.10", "eth9 does not exist", "eth0"]),
+        (&["192.0.2.10", "-i", "eth1"], FAILED, &["eth1 is down", "ip link set eth1 up"]),
+        (&["192.0.2.10", "-i", "lo"], FAILED, &["lo is no Ethernet interface"]),
+        (&["203.0.113.1"], FAILED, &["203.0.113.1 is in the subnet of no", "eth0 (192.0.2.1/24)", "-i"]),
+    ] {
+        let output = who_has(&scene.client, args)?;
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {}", stderr(&output));
+        for part in parts {
+            assert!(stderr(&output).contains(part), "{part} in the answer to {args:?}: {}", stderr(&output));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn without_the_right_to_ask_it_says_which_is_missing() -> Result<()> {
+    let scene = Scene::new("who-rights")?;
+    let mut command = scene.client.command("setpriv");
+    command.args(["--bounding-set", "-all", "--inh-caps", "-all"]);
+    command.arg(Agent::default_binary()).args(["who-has", "192.0.2.3"]);
+    let output = finished(command)?;
+    assert_eq!(output.status.code(), Some(UNFIT_HOST), "{}", stderr(&output));
+    assert!(stderr(&output).contains("CAP_NET_RAW"), "{}", stderr(&output));
+    Ok(())
+}
+
+#[test]
+fn pins_that_may_not_be_read_cost_only_the_names() -> Result<()> {
+    let scene = Scene::new("who-pins")?;
+    let agent = start_agent(
+        &scene.node,
+        "vips: [{address: 192.0.2.10}]",
+        AgentOptions::new(scene.bpffs.pin_dir("node")),
+    )?;
+    // A copy, for whoever may not enter the directory that it was built in.
+    let directory = TempDir::with_prefix("vipward-who-")?;
+    fs::set_permissions(directory.path(), Permissions::from_mode(0o755))?;
+    let vipward = directory.path().join("vipward");
+    fs::copy(Agent::default_binary(), &vipward).context("failed to copy the agent")?;
+    // The right to ask, and no other.
+    let mut command = scene.node.command("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+    command.args(["--inh-caps", "-all,+net_raw", "--ambient-caps", "+net_raw"]).arg(vipward);
+    command.args(["who-has", "192.0.2.3", "-o", "json", "--count", "1", "--timeout", "300ms", "--pin-dir"]);
+    command.arg(&agent.options.pin_dir);
+    let report = json(&finished(command)?, ONE)?;
+    assert_eq!(who(&report)?, [("02:00:00:00:00:03", "unknown", "wire")]);
+    assert!(has_note(&report, "could not be read"), "{report}");
+    Ok(())
+}
+
+#[test]
+fn the_json_has_the_same_keys_whatever_is_found() -> Result<()> {
+    let scene = Scene::new("who-schema")?;
+    let agent = holder(&scene, "vips: [{address: 192.0.2.10}]")?;
+    let _rival = Responder::start(&scene.rogue, "eth0", VIP, ROGUE)?;
+    let keys = |value: &Value| -> BTreeSet<String> {
+        value.as_object().into_iter().flat_map(|object| object.keys().cloned()).collect()
+    };
+    let set = |names: &[&str]| -> BTreeSet<String> { names.iter().map(|name| (*name).to_owned()).collect() };
+    let report = set(&[
+        "address",
+        "interface",
+        "ifindex",
+        "asked_from",
+        "questions",
+        "timeout_seconds",
+        "verdict",
+        "answers",
+        "probing",
+        "agent",
+        "expected",
+        "notes",
+        "vendors_of",
+    ]);
+    let row = set(&[
+        "order",
+        "mac",
+        "vendor",
+        "relation",
+        "seen",
+        "answering",
+        "silent_because",
+        "ethernet_source",
+        "answered",
+        "first",
+        "replies",
+        "announcements",
+        "latency",
+    ]);
+    for address in ["192.0.2.10", "192.0.2.1", "192.0.2.99"] {
+        let args = [address, "-o", "json", "--count", "1", "--timeout", "300ms"];
+        for output in [who_has_beside(&agent, &args)?, who_has(&scene.rogue, &args)?] {
+            let found: Value = serde_json::from_str(&stdout(&output)).with_context(|| stderr(&output))?;
+            assert_eq!(keys(&found), report, "{found}");
+            for found in rows(&found)? {
+                assert_eq!(keys(found), row, "{found}");
+            }
+        }
+    }
+    Ok(())
+}
