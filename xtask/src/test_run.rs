@@ -53,6 +53,10 @@ const QUICK: &[&str] = &[
 ];
 /// Fixtures that take long, which `--quick` leaves out: random frames and races.
 const SLOW: [&str; 2] = ["--skip=differential::", "--skip=yield_race::"];
+/// How often a test that failed beside others is run again, alone.
+const TRIES_ALONE: usize = 2;
+/// Most failed tests that are run again: more of them are a fault.
+const MOST_ALONE: usize = 30;
 /// Scenarios of a cluster.
 const CLUSTER: &[&str] = &["-p", "vipward-tests", "--test", "kubernetes"];
 
@@ -71,6 +75,7 @@ pub(crate) fn e2e(workspace: &Workspace, args: &ClusterArgs) -> Result<()> {
     process::step("building and running the scenarios of a cluster");
     let mut tally = Tally::default();
     let status = run_cargo_test(workspace, CLUSTER, &args.filters, &agent, &mut tally)?;
+    print_names(&tally);
     println!("{tally}");
     verdict(&tally, status, &args.filters)
 }
@@ -104,12 +109,20 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
 
     let header = ["SUITE", "PASSED", "FAILED", "IGNORED", "SECONDS"];
     eprintln!("\n{}", table::render(header, &[1, 2, 3, 4], &tally.rows()));
-    for name in tally.failed_tests() {
-        eprintln!("failed: {name}");
-    }
+    print_names(&tally);
     println!("{tally}");
     io::stdout().flush().context("failed to write to stdout")?;
     verdict(&tally, status, &args.filters)
+}
+
+/// Names the tests that failed, at the first try or at all.
+fn print_names(tally: &Tally) {
+    for test in tally.passed_alone() {
+        eprintln!("failed beside other tests, passed alone: {test}");
+    }
+    for test in tally.failed_tests() {
+        eprintln!("failed: {test}");
+    }
 }
 
 /// Fails unless a test ran and every test passed.
@@ -132,6 +145,8 @@ pub(crate) fn variables(workspace: &Workspace, agent: &Path) -> Result<Vec<(&'st
     Ok(variables)
 }
 
+/// Runs the tests of `scope`, and what fails beside other tests again, alone: on a
+/// machine that others keep busy, a test that measures time fails without a fault.
 fn run_cargo_test(
     workspace: &Workspace,
     scope: &[&str],
@@ -145,14 +160,30 @@ fn run_cargo_test(
         let value = env::var_os(name);
         variables.extend(value.map(|value| (name, value)));
     }
-    let mut cargo = process::cargo();
-    cargo.current_dir(&workspace.root).args(["test", "--no-fail-fast"]).args(scope);
-    cargo.arg("--").args(filters).envs(variables.iter().map(|(name, value)| (name, value)));
+    let run = |arguments: &[String], tally: &mut Tally| -> Result<ExitStatus> {
+        let mut cargo = process::cargo();
+        cargo.current_dir(&workspace.root).args(["test", "--no-fail-fast"]).args(scope);
+        cargo.arg("--").args(arguments).envs(variables.iter().map(|(name, value)| (name, value)));
+        run_as_root(&mut cargo, &variables)?;
+        tally_while_shown(&mut cargo, tally)
+    };
+
+    let mut arguments = filters.to_vec();
     if !filters.iter().any(|filter| filter.starts_with("--test-threads")) {
-        cargo.arg(format!("--test-threads={}", threads(&variables)));
+        arguments.push(format!("--test-threads={}", threads(&variables)));
     }
-    run_as_root(&mut cargo, &variables)?;
-    tally_while_shown(&mut cargo, tally)
+    let mut status = run(&arguments, tally)?;
+    for _ in 0..TRIES_ALONE {
+        let Some(mut names) = tally.names_to_run_again().filter(|names| names.len() <= MOST_ALONE) else {
+            break;
+        };
+        process::step(&format!("running {} failed tests again, alone", names.len()));
+        names.extend(["--exact", "--test-threads=1"].map(str::to_owned));
+        let mut again = Tally::default();
+        status = run(&names, &mut again)?;
+        tally.pass_alone(&again);
+    }
+    Ok(status)
 }
 
 /// Returns the number of tests to run in parallel.

@@ -1,6 +1,6 @@
 //! Adds up the results that `cargo test` prints.
 
-use std::fmt;
+use std::{collections::HashSet, fmt};
 
 /// Results so far.
 #[derive(Default, Debug)]
@@ -8,7 +8,18 @@ pub(super) struct Tally {
     suites: Vec<Suite>,
     /// Suite that has started and has not printed its result.
     running: Option<String>,
-    failed_tests: Vec<String>,
+    passed_tests: HashSet<Test>,
+    failed_tests: Vec<Test>,
+    /// Tests that failed beside others and passed alone.
+    passed_alone: Vec<Test>,
+}
+
+/// Test that has ended.
+#[derive(PartialEq, Eq, Hash, Clone, Debug)]
+pub(super) struct Test {
+    suite: String,
+    /// Name that `cargo test` takes; `None` for a suite that is one test or has crashed.
+    name: Option<String>,
 }
 
 /// Result of one test program.
@@ -30,9 +41,14 @@ impl Tally {
         } else if let Some(suite) = result(line) {
             let name = self.running.take().unwrap_or_else(|| "?".to_owned());
             self.suites.push(Suite { name, ..suite });
-        } else if let Some(test) = failed_test(line) {
-            let suite = self.running.as_deref().unwrap_or("?");
-            self.failed_tests.push(format!("{suite}: {test}"));
+        } else if let Some((name, passed)) = ended_test(line) {
+            let suite = self.running.clone().unwrap_or_else(|| "?".to_owned());
+            let test = Test { suite, name: Some(name.to_owned()) };
+            if passed {
+                self.passed_tests.insert(test);
+            } else {
+                self.failed_tests.push(test);
+            }
         }
     }
 
@@ -40,7 +56,7 @@ impl Tally {
     /// result has crashed, and counts as one failure.
     pub(super) fn finish(&mut self) {
         if let Some(name) = self.running.take() {
-            self.failed_tests.push(format!("{name}: ended without a result"));
+            self.failed_tests.push(Test { suite: format!("{name}: ended without a result"), name: None });
             self.suites.push(Suite { name, passed: 0, failed: 1, ignored: 0, seconds: 0.0 });
         }
     }
@@ -48,7 +64,7 @@ impl Tally {
     /// Adds a suite of one test.
     pub(super) fn add(&mut self, name: &str, passed: bool, seconds: f64) {
         if !passed {
-            self.failed_tests.push(name.to_owned());
+            self.failed_tests.push(Test { suite: name.to_owned(), name: None });
         }
         let (passed, failed) = (u32::from(passed), u32::from(!passed));
         self.suites.push(Suite { name: name.to_owned(), passed, failed, ignored: 0, seconds });
@@ -62,8 +78,33 @@ impl Tally {
         self.suites.iter().map(|suite| suite.failed).sum()
     }
 
-    pub(super) fn failed_tests(&self) -> &[String] {
+    pub(super) fn failed_tests(&self) -> &[Test] {
         &self.failed_tests
+    }
+
+    pub(super) fn passed_alone(&self) -> &[Test] {
+        &self.passed_alone
+    }
+
+    /// Returns what `cargo test` takes to run the failed tests again; `None` if it
+    /// cannot run them: none has failed, or one has no name of its own.
+    pub(super) fn names_to_run_again(&self) -> Option<Vec<String>> {
+        let names: Option<Vec<_>> = self.failed_tests.iter().map(|test| test.name.clone()).collect();
+        names.filter(|names| !names.is_empty())
+    }
+
+    /// Counts each failed test as passed that has passed in `again`.
+    pub(super) fn pass_alone(&mut self, again: &Self) {
+        let (passed, failed): (Vec<_>, Vec<_>) =
+            self.failed_tests.drain(..).partition(|test| again.passed_tests.contains(test));
+        self.failed_tests = failed;
+        for test in passed {
+            if let Some(suite) = self.suites.iter_mut().find(|suite| suite.name == test.suite) {
+                suite.failed -= 1;
+                suite.passed += 1;
+            }
+            self.passed_alone.push(test);
+        }
     }
 
     /// Returns a row for each suite that ran a test.
@@ -81,6 +122,13 @@ impl Tally {
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} passed, {} failed", self.passed(), self.failed())
+    }
+}
+
+impl fmt::Display for Test {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.suite)?;
+        self.name.iter().try_for_each(|name| write!(f, ": {name}"))
     }
 }
 
@@ -121,9 +169,13 @@ fn result(line: &str) -> Option<Suite> {
     Some(suite)
 }
 
-/// Returns the name in a line such as `test core::plan::tests::name ... FAILED`.
-fn failed_test(line: &str) -> Option<&str> {
-    line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
+/// Returns the name in a line such as `test core::plan::tests::name ... FAILED`, and whether it says `ok`.
+fn ended_test(line: &str) -> Option<(&str, bool)> {
+    match line.strip_prefix("test ")?.rsplit_once(" ... ")? {
+        (name, "ok") => Some((name, true)),
+        (name, "FAILED") => Some((name, false)),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
