@@ -177,7 +177,7 @@ fn run_cargo_test(
         let Some(mut names) = tally.names_to_run_again().filter(|names| names.len() <= MOST_ALONE) else {
             break;
         };
-        process::step(&format!("running {} failed tests again, alone", names.len()));
+        process::step(&format!("running again, alone, what failed: {}", names.join(" ")));
         names.extend(["--exact", "--test-threads=1"].map(str::to_owned));
         let mut again = Tally::default();
         status = run(&names, &mut again)?;
