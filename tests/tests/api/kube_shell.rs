@@ -85,9 +85,7 @@ impl Scene {
         server
             .load_object(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}))?;
         server.load_object(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}}))?;
-        let mut config = Config::new(server.url().parse()?);
-        config.auth_info.token = Some("admin".to_owned().into());
-        let admin = Client::try_from(config)?;
+        let admin = administrator(&server)?;
         let (kube, kubeconfig) = way(&server.url(), "secret").await?;
         Ok(Self { server, admin, kube, _kubeconfig: kubeconfig })
     }
@@ -117,6 +115,13 @@ impl Scene {
         let wanted = |kind: &RequestKind| kind.user == USER && kind.verb == verb && kind.resource == resource;
         self.server.stats().count(wanted)
     }
+}
+
+/// Returns a client of an administrator, which has no connection yet.
+fn administrator(server: &ApiServer) -> Result<Client> {
+    let mut config = Config::new(server.url().parse()?);
+    config.auth_info.token = Some("admin".to_owned().into());
+    Ok(Client::try_from(config)?)
 }
 
 /// Returns the way of somebody with that token to the API server.

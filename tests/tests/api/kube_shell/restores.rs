@@ -19,7 +19,10 @@ impl Scene {
     fn go_back(&mut self, saved: &Saved) -> Result<()> {
         self.server.stop()?;
         self.server.restore(saved)?;
-        self.server.start_again()
+        self.server.start_again()?;
+        // A request on a connection to the server that was stopped would fail.
+        self.admin = administrator(&self.server)?;
+        Ok(())
     }
 
     /// Returns how often each type was listed.
