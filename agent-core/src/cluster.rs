@@ -125,7 +125,7 @@ impl fmt::Display for Epoch {
 
 /// A node's interface that VIPs can be on, as its Lease lists it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct NodeLink {
+pub struct NodeInterface {
     /// Its name.
     pub name: Arc<str>,
     /// Its MAC.
@@ -155,7 +155,7 @@ pub struct LeaseRecord {
     /// Validity of one renewal.
     pub duration: Duration,
     /// Its interfaces.
-    pub links: Vec<NodeLink>,
+    pub links: Vec<NodeInterface>,
     /// Set while the node leaves: it takes no VIP any more.
     pub leaving: bool,
 }

@@ -38,7 +38,7 @@ pub struct Interface {
 
 /// A reason why an interface does not answer for a VIP, whatever the maps say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LinkTrouble {
+pub enum InterfaceFault {
     /// The interface is gone.
     Gone,
     /// The kernel does not run the program on it.
@@ -51,7 +51,7 @@ pub enum LinkTrouble {
     OtherMac,
 }
 
-impl LinkTrouble {
+impl InterfaceFault {
     /// All of them, in the order in which they are looked for.
     pub const ALL: [Self; 5] = [Self::Gone, Self::NotAttached, Self::Down, Self::NoCarrier, Self::OtherMac];
 

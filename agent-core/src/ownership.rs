@@ -39,7 +39,7 @@ use vipward_common::MacAddr;
 
 use self::{doubt::Doubt, members::Member, pacing::Pacing, session::Own, stopping::Stopping, vip::Vip};
 use super::{
-    cluster::{NodeLink, NodeName, Session},
+    cluster::{NodeInterface, NodeName, Session},
     time::Monotonic,
 };
 
@@ -50,7 +50,7 @@ pub use self::types::{
     ClaimWrite, Command, Demand, Event, Expected, Fault, Fenced, Found, FoundEntry, LeaseWrite, Notice,
     Outcome, StopReason, Wire,
 };
-pub use self::view::{NodeView, Said, Standing, View, VipView};
+pub use self::view::{NodeView, Said, View, VipSummary, VipView};
 pub use super::{placement::Entry, probing::Probed};
 
 /// The candidate of the next rank waits this much longer than the one before it, from when it could act.
@@ -72,13 +72,13 @@ pub struct Engine {
     synced: bool,
     own: Own,
     /// This node's interfaces.
-    links: Vec<NodeLink>,
+    links: Vec<NodeInterface>,
     /// All nodes that have a Lease or a Node, this one included.
     members: BTreeMap<NodeName, Member>,
     /// All known VIPs. They are boxed, because a map that is filled in order leaves half of its slots empty.
     vips: BTreeMap<Ipv4Addr, Box<Vip>>,
     /// The claims that name each session.
-    claimed: BTreeMap<(NodeName, Session), members::Claimed>,
+    claimed: BTreeMap<(NodeName, Session), members::SessionClaims>,
     /// When VIPs are evaluated again.
     due: BTreeSet<(Monotonic, Ipv4Addr)>,
     /// VIPs to evaluate now.
@@ -130,7 +130,7 @@ impl Engine {
             Event::Node(record) => self.on_node(record, now),
             Event::NodeGone(name) => self.on_node_gone(&name),
             Event::Demand(vip, demand) => self.on_demand(vip, demand, now),
-            Event::Links(links) => self.on_links(links, now),
+            Event::Interfaces(links) => self.on_interfaces(links, now),
             Event::LeaseWritten { node, outcome } if node == self.settings.node => {
                 self.on_own_lease_written(outcome, now);
             }
@@ -253,7 +253,7 @@ impl Engine {
         self.dirty.insert(address);
     }
 
-    fn on_links(&mut self, links: Vec<NodeLink>, now: Monotonic) {
+    fn on_interfaces(&mut self, links: Vec<NodeInterface>, now: Monotonic) {
         if self.links != links {
             self.links = links;
             self.own.renew_now(now);

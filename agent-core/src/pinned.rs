@@ -28,7 +28,7 @@ pub use self::{
 };
 use crate::{
     answering::Part,
-    net::{LinkTrouble, NetView},
+    net::{InterfaceFault, NetView},
 };
 
 /// A fact that was read, or why it could not be read.
@@ -230,13 +230,13 @@ impl State {
     }
 
     /// Returns what keeps an entry's interface from answering, whatever the maps say.
-    pub fn link_trouble(&self, entry: &Entry) -> Option<LinkTrouble> {
+    pub fn interface_fault(&self, entry: &Entry) -> Option<InterfaceFault> {
         let ifindex = entry.key.ifindex;
-        LinkTrouble::of(self.network.interfaces.get(&ifindex), self.is_attached(ifindex), entry.mac)
+        InterfaceFault::of(self.network.interfaces.get(&ifindex), self.is_attached(ifindex), entry.mac)
     }
 
     /// Returns the part that this node has in answering for an entry's VIP.
     pub fn part(&self, entry: &Entry) -> Part {
-        Part::of(entry.role, self.contents.fence_state(), self.link_trouble(entry))
+        Part::of(entry.role, self.contents.fence_state(), self.interface_fault(entry))
     }
 }

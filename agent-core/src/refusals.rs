@@ -85,7 +85,7 @@ impl Refusals {
             | Event::Node(_)
             | Event::NodeGone(_)
             | Event::Demand(..)
-            | Event::Links(_)
+            | Event::Interfaces(_)
             | Event::Probed { .. }
             | Event::Wire { .. }
             | Event::Stop(_)

@@ -8,7 +8,7 @@ use std::{
 use fastrand::Rng;
 use vipward_common::MacAddr;
 use vipward_core::{
-    cluster::NodeLink,
+    cluster::NodeInterface,
     ownership::{Engine, Entry, Event, Interlock},
     stale::Stale,
 };
@@ -275,9 +275,9 @@ impl Node {
     }
 
     /// Returns its interfaces.
-    pub(crate) fn node_links(&self) -> Vec<NodeLink> {
+    pub(crate) fn node_interfaces(&self) -> Vec<NodeInterface> {
         let segments = self.links.len();
-        let link = |(segment, link): (usize, &Link)| NodeLink {
+        let link = |(segment, link): (usize, &Link)| NodeInterface {
             name: names::interface(segment),
             mac: link.mac,
             subnets: names::subnets(segment, segments),

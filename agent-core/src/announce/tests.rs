@@ -35,7 +35,7 @@ struct Sent {
     round: Round,
 }
 
-/// An announcer and a driver that wakes it exactly when it asks.
+/// An announcer and an event loop that wakes it exactly when it asks.
 struct Run {
     announcer: Announcer,
     sent: Vec<Sent>,

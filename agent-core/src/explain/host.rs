@@ -265,7 +265,7 @@ fn attached(state: &State, entry: &Entry, attached: Option<&Attached>) -> Step {
         |attached: &Attached| format!("the program runs on {} in {} mode", attached.interface, attached.mode);
     let because = attached.and_then(|attached| attached.because.clone());
     let because = because.map(|because| format!("not in native mode: {because}"));
-    match state.link_trouble(entry) {
+    match state.interface_fault(entry) {
         Some(why) if why.silences(entry.role) => Step::broken(
             Link::Attached,
             format!("{interface} does not answer: {}", why.name()),

@@ -48,7 +48,7 @@ impl Host {
         let config = Config::parse(&text, "vipward.yaml", "host").expect("a good configuration");
         let (chosen, problems) = choose(&config, &self.0, &BTreeSet::new());
         let names = chosen.iter().map(|interface| interface.name.clone()).collect();
-        (names, problems.iter().map(Problem::to_string).collect())
+        (names, problems.iter().map(Obstacle::to_string).collect())
     }
 }
 

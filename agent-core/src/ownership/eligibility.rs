@@ -4,7 +4,7 @@ use std::{fmt, net::Ipv4Addr, sync::Arc};
 
 use super::Demand;
 use crate::{
-    cluster::{NodeLink, NodeRecord, Session},
+    cluster::{NodeInterface, NodeRecord, Session},
     interfaces::link_for,
     pace::mix,
 };
@@ -108,7 +108,7 @@ pub struct NodeFacts<'a> {
     /// Whether its agent is about to end.
     pub leaving: bool,
     /// Its interfaces.
-    pub links: &'a [NodeLink],
+    pub links: &'a [NodeInterface],
     /// Its Node object.
     pub node: Option<&'a NodeRecord>,
 }
@@ -119,7 +119,7 @@ pub struct Eligible<'a> {
     /// The session in which it can.
     pub session: Session,
     /// Its interface on the VIP's segment.
-    pub link: &'a NodeLink,
+    pub link: &'a NodeInterface,
     /// A soft reason against it, if there is one: others come first.
     pub soft: Option<Disqualified>,
 }

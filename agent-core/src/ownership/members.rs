@@ -18,7 +18,7 @@ use crate::{
 
 /// The claims that name a session.
 #[derive(Debug)]
-pub(super) struct Claimed {
+pub(super) struct SessionClaims {
     pub(super) vips: BTreeSet<Ipv4Addr>,
     /// When the first of these claims was seen.
     since: Monotonic,
@@ -377,7 +377,7 @@ impl Engine {
         }
         for session in after {
             self.members.entry(session.0.clone()).or_insert_with(|| Member::new(now));
-            let claimed = Claimed { vips: BTreeSet::new(), since: now };
+            let claimed = SessionClaims { vips: BTreeSet::new(), since: now };
             self.claimed.entry(session).or_insert(claimed).vips.insert(vip);
         }
     }

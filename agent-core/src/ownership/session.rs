@@ -9,7 +9,7 @@ use super::{
     REFUSED_RETRY, RETRY, Settings, StopReason, doubt::Doubt,
 };
 use crate::{
-    cluster::{LeaseRecord, MOST_ENDED, NodeLink, Session},
+    cluster::{LeaseRecord, MOST_ENDED, NodeInterface, Session},
     time::Monotonic,
 };
 
@@ -32,7 +32,7 @@ struct Renewal {
     sent: Monotonic,
     session: Session,
     duration: Duration,
-    links: Vec<NodeLink>,
+    links: Vec<NodeInterface>,
 }
 
 /// What this node knows about its own Lease.

@@ -8,7 +8,7 @@ use super::{
     members::Member,
 };
 use crate::{
-    cluster::{Holder, NodeLink, NodeName, ServiceName},
+    cluster::{Holder, NodeInterface, NodeName, ServiceName},
     interfaces::link_for,
     time::Monotonic,
 };
@@ -31,7 +31,7 @@ type Rank<'a> = (bool, bool, Reverse<u64>, &'a NodeName);
 
 impl Engine {
     /// Returns this node's interface on a VIP's segment.
-    pub(super) fn home(&self, vip: Ipv4Addr, demand: Option<&Demand>) -> Option<&NodeLink> {
+    pub(super) fn home(&self, vip: Ipv4Addr, demand: Option<&Demand>) -> Option<&NodeInterface> {
         link_for(&self.links, vip, demand.map(|demand| demand.interfaces.as_slice()).unwrap_or_default())
     }
 

@@ -12,8 +12,8 @@ use vipward_common::MacAddr;
 
 use crate::{
     cluster::{
-        ClaimNote, ClaimRecord, ClaimState, Epoch, LeaseRecord, NodeLink, NodeName, NodeRecord, Selector,
-        ServiceName, Session, Version,
+        ClaimNote, ClaimRecord, ClaimState, Epoch, LeaseRecord, NodeInterface, NodeName, NodeRecord,
+        Selector, ServiceName, Session, Version,
     },
     config::InterfacePattern,
     placement::Entry,
@@ -85,7 +85,7 @@ pub enum Event {
     /// The wishes of the Services for a VIP have changed; none: no Service wants it any more.
     Demand(Ipv4Addr, Option<Demand>),
     /// This node's own interfaces that VIPs can be on.
-    Links(Vec<NodeLink>),
+    Interfaces(Vec<NodeInterface>),
     /// The outcome of [`Command::WriteLease`], with the record as written.
     LeaseWritten {
         /// The node whose Lease it is.
@@ -210,7 +210,7 @@ pub struct LeaseWrite {
     /// How long the renewal is good for.
     pub duration: Duration,
     /// The interfaces.
-    pub links: Vec<NodeLink>,
+    pub links: Vec<NodeInterface>,
     /// Whether the node leaves and takes no VIP any more.
     pub leaving: bool,
 }

@@ -14,7 +14,7 @@ use crate::{
 
 /// A VIP that Services want, in short.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Standing {
+pub struct VipSummary {
     /// Which.
     pub vip: Ipv4Addr,
     /// Changes of its holder so far.
@@ -120,8 +120,8 @@ pub struct VipView {
 
 impl Engine {
     /// Returns the VIPs that Services want.
-    pub fn standings(&self, now: Monotonic) -> impl Iterator<Item = Standing> {
-        self.vips.iter().filter(|(_, vip)| vip.demand.is_some()).map(move |(address, vip)| Standing {
+    pub fn standings(&self, now: Monotonic) -> impl Iterator<Item = VipSummary> {
+        self.vips.iter().filter(|(_, vip)| vip.demand.is_some()).map(move |(address, vip)| VipSummary {
             vip: *address,
             epoch: vip.epoch(),
             has_holder: self.has_holder(vip, now),

@@ -260,7 +260,7 @@ fn a_probe_that_did_not_leave_is_sent_again() {
 fn what_was_heard_in_time_is_told_before_anything_is_concluded() {
     let mut run = Run::start(&FAST, 7);
     run.tell(Event::Wanted(key(1))).tell(Event::Wanted(key(2))).until(at(550));
-    // The driver was late: both attempts are over by the clock, and two answers wait.
+    // The event loop was late: both attempts are over by the clock, and two answers wait.
     run.now = at(5_000);
     run.tell(heard(1)).tell(heard(2)).tell(Event::Tick);
     assert_eq!(run.in_use().len(), 2);

@@ -19,7 +19,7 @@ mod meta;
 mod mover;
 mod objects;
 mod overview;
-mod problem;
+mod read_error;
 mod reader;
 mod recorder;
 mod requests;
@@ -41,7 +41,7 @@ pub use self::{
     mover::{MoveError, Moved, Mover},
     objects::Reading,
     overview::{OverviewError, read_overview},
-    problem::{Problem, Verb},
+    read_error::{ReadError, Verb},
     reader::Reader,
     recorder::Recorder,
     requests::{Reply, Requests},

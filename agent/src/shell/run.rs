@@ -1,12 +1,11 @@
-//! The driver: waits for the next event or deadline, asks the core what to do, and does it.
+//! The event loop: waits for the next event or deadline, asks the core what to do, and does it.
 //!
-//! One task, one thread: everything that the agent does is between two waits of its driver's `turn`, so no two things
-//! ever change the maps at the same time. What waits longer than a heartbeat is not done here.
+//! One task does everything that changes the maps, between two waits of `turn`. So no two changes
+//! ever meet. A request that could take longer than a heartbeat runs in another task.
 //!
-//! Everything about the host is the same whatever the VIPs come from; `standalone` and `cluster` drive it.
+//! The host's part is the same for each source of VIPs; `standalone` and `cluster` add their own.
 
 mod announcing;
-mod answers;
 mod apply;
 mod attaching;
 mod cluster;
@@ -15,6 +14,7 @@ mod inputs;
 mod probing;
 mod report;
 mod silent;
+mod snapshot;
 mod source;
 mod standalone;
 
@@ -157,7 +157,7 @@ pub fn read_config(path: &Path) -> Result<Config, RunError> {
 pub use self::{cluster::agent as kubernetes, standalone::agent};
 
 /// Everything that the agent has open, and the core's state machines.
-struct Driver<S> {
+struct EventLoop<S> {
     source: S,
     /// What is in force.
     config: Config,
@@ -226,7 +226,7 @@ fn clock_tick() -> Result<Duration, RunError> {
     clock::coarse_tick().map_err(io::Error::from).map_err(system("read the clock's resolution"))
 }
 
-impl<S: Source> Driver<S> {
+impl<S: Source> EventLoop<S> {
     /// Opens the data plane and everything that is listened to. `fence` is the one that maps made now begin with.
     async fn open(
         args: &PlaneArgs,

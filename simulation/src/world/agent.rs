@@ -453,8 +453,8 @@ impl World {
             link.known_mac = link.mac;
         }
         self.stirred = true;
-        let links = self.nodes[node].node_links();
-        self.feed(node, Event::Links(links));
+        let links = self.nodes[node].node_interfaces();
+        self.feed(node, Event::Interfaces(links));
     }
 
     /// Lets the agent notice changed interfaces.

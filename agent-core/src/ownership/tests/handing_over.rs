@@ -224,7 +224,7 @@ fn a_successor_that_dies_after_it_has_accepted_is_deposed_like_any_holder() {
 #[test]
 fn a_named_successor_that_cannot_hold_it_gives_it_free_when_nobody_takes_it_back() {
     let mut world = successor();
-    world.tell(Event::Links(changed_link("b", |link| link.carrier = false)));
+    world.tell(Event::Interfaces(changed_link("b", |link| link.carrier = false)));
     world.claim(offered("a", "b"), 2);
     world.kill("a");
     assert!(world.is_idle(), "the one who offers it may take it back");
@@ -364,7 +364,7 @@ fn a_vip_on_an_interface_without_a_carrier_is_released_as_soon_as_another_node_r
     let mut world = World::holding(&["b"]);
     world.kill("b");
     world.after(LEASE + ms(100));
-    assert_eq!(world.tell(Event::Links(changed_link("a", |link| link.carrier = false))), [""; 0]);
+    assert_eq!(world.tell(Event::Interfaces(changed_link("a", |link| link.carrier = false))), [""; 0]);
     world.renew("b");
     let lines = world.after(RENEWAL);
     assert!(lines.iter().any(|line| line.starts_with("write claim: released")), "{lines:?}");

@@ -129,9 +129,9 @@ fn happen(world: &mut World, happens: &Happens) {
                 link.carrier = has_carrier;
                 link.mac = mac(if is_new { "z" } else { "a" });
             });
-            world.tell(Event::Links(links));
+            world.tell(Event::Interfaces(links));
         }
-        Happens::NoLink => drop(world.tell(Event::Links(Vec::new()))),
+        Happens::NoLink => drop(world.tell(Event::Interfaces(Vec::new()))),
         Happens::Heard { what, node } => {
             let mac = mac(NODES[node]);
             let heard = [Wire::Moved { mac }, Wire::Contested { mac }, Wire::Yielded { mac }][what];
@@ -209,7 +209,7 @@ impl World {
     fn settle(&mut self) -> Vec<String> {
         self.see_lease("a");
         self.see_claim();
-        self.tell(Event::Links(vec![link("a")]));
+        self.tell(Event::Interfaces(vec![link("a")]));
         self.tell(Event::Node(node("a")));
         self.want();
         let mut lines = Vec::new();

@@ -79,7 +79,7 @@ impl World {
 
     /// Tells a node that has started about itself and others that live.
     pub(super) fn introduce(&mut self, others: &[&'static str]) {
-        self.tell(Event::Links(vec![link(self.us)]));
+        self.tell(Event::Interfaces(vec![link(self.us)]));
         let first = NodeRecord { labels: [(FIRST.to_owned(), String::new())].into(), ..node(self.us) };
         self.tell(Event::Node(first));
         for other in others {

@@ -60,8 +60,8 @@ pub(super) async fn look(
     let deadline = Instant::now() + LISTING;
     while world.listed.len() < to_list {
         match next(&mut seen, deadline).await {
-            Some(Seen::Trouble { resource, problem }) => {
-                return Ok(Look::Failed(format!("{resource}: {}", chain(&*problem))));
+            Some(Seen::Unreadable { resource, error }) => {
+                return Ok(Look::Failed(format!("{resource}: {}", chain(&*error))));
             }
             Some(seen) => world.take_in(seen)?,
             None => return Ok(Look::Failed(format!("{} has not listed everything in 20 s", server.url()))),
@@ -72,7 +72,7 @@ pub(super) async fn look(
     while let Some(until) = world.watched_until()? {
         let deadline = Instant::now() + until.saturating_since(now()?);
         match next(&mut seen, deadline).await {
-            Some(Seen::Trouble { .. }) | None => {}
+            Some(Seen::Unreadable { .. }) | None => {}
             Some(seen) => world.take_in(seen)?,
         }
     }
@@ -161,8 +161,8 @@ impl World {
             | Seen::Slice(_)
             | Seen::SliceGone { .. }
             | Seen::ApiEndpoints(_)
-            | Seen::Trouble { .. }
-            | Seen::TroubleOver { .. } => {}
+            | Seen::Unreadable { .. }
+            | Seen::Readable { .. } => {}
         }
         let (_, served) = seen.into_events();
         if let Some(event) = served {

@@ -9,7 +9,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use vipward_core::{
-    cluster::{LeaseRecord, MOST_ENDED, NodeLink, NodeName, Session, Version},
+    cluster::{LeaseRecord, MOST_ENDED, NodeInterface, NodeName, Session, Version},
     ownership::LeaseWrite,
 };
 
@@ -124,11 +124,11 @@ fn rounded_up(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }
 
-fn links(text: &str) -> Option<Vec<NodeLink>> {
+fn links(text: &str) -> Option<Vec<NodeInterface>> {
     let links: Vec<LinkText> = serde_json::from_str(text).ok()?;
     let link = |LinkText { name, mac, subnets, carrier }: LinkText| {
         let subnets = subnets.iter().filter_map(|subnet| subnet.parse().ok()).collect();
-        Some(NodeLink { name: name.into(), mac: text::mac(&mac)?, subnets, carrier })
+        Some(NodeInterface { name: name.into(), mac: text::mac(&mac)?, subnets, carrier })
     };
     Some(links.into_iter().filter_map(link).collect())
 }
@@ -157,7 +157,7 @@ fn contents(write: &LeaseWrite, known: Option<&Known>, now: Timestamp) -> Value 
     let LeaseWrite { node, expected: _, session, ended, duration, links, leaving } = write;
     let links: Vec<LinkText> = links
         .iter()
-        .map(|NodeLink { name, mac, subnets, carrier }| LinkText {
+        .map(|NodeInterface { name, mac, subnets, carrier }| LinkText {
             name: name.to_string(),
             mac: mac.to_string(),
             subnets: subnets.iter().map(ToString::to_string).collect(),

@@ -9,7 +9,7 @@ use thiserror::Error;
 use tokio::time::sleep;
 use vipward_core::{
     cluster::LeaseRecord,
-    overview::{Claim, Observed, Overview, overview},
+    overview::{Observed, Overview, ShownClaim, overview},
     time::Monotonic,
 };
 
@@ -138,11 +138,16 @@ fn items(resource: Resource, text: &str) -> Result<Vec<&RawValue>, OverviewError
 }
 
 /// Reads the claims, and leaves out objects that are none, as an agent does.
-fn read_claims(text: &str) -> Result<Vec<Claim>, OverviewError> {
+fn read_claims(text: &str) -> Result<Vec<ShownClaim>, OverviewError> {
     let claim = |object: &RawValue| {
         let (record, _) = claims::read(object.get()).ok()?;
         let ForPeople { spec, status } = serde_json::from_str(object.get()).unwrap_or_default();
-        Some(Claim { record, since: spec.since, conflict: status.conflict, unanswered: status.unanswered })
+        Some(ShownClaim {
+            record,
+            since: spec.since,
+            conflict: status.conflict,
+            unanswered: status.unanswered,
+        })
     };
     Ok(items(Resource::VirtualIps, text)?.into_iter().filter_map(claim).collect())
 }

@@ -59,7 +59,7 @@ use super::{
     error::RequestError,
     http::Connections,
     objects::{self, Reading},
-    problem::{Problem, Verb},
+    read_error::{ReadError, Verb},
     resource::Resource,
     seen::Seen,
     shared::Kube,
@@ -121,12 +121,12 @@ impl Reader {
 /// Reason why an attempt has ended.
 enum Halt {
     Closed,
-    Problem(Problem),
+    ReadError(ReadError),
 }
 
-impl From<Problem> for Halt {
-    fn from(problem: Problem) -> Self {
-        Self::Problem(problem)
+impl From<ReadError> for Halt {
+    fn from(error: ReadError) -> Self {
+        Self::ReadError(error)
     }
 }
 
@@ -214,8 +214,8 @@ impl One {
     async fn halt(&mut self, halt: Halt) -> Result<(), Closed> {
         match halt {
             Halt::Closed => Err(Closed),
-            Halt::Problem(problem) => {
-                self.delivery.trouble(problem).await?;
+            Halt::ReadError(error) => {
+                self.delivery.unreadable(error).await?;
                 self.pause().await;
                 Ok(())
             }
@@ -255,14 +255,14 @@ impl One {
         }
     }
 
-    async fn list_page(&mut self, next: Option<String>) -> Result<String, Problem> {
+    async fn list_page(&mut self, next: Option<String>) -> Result<String, ReadError> {
         let params = ListParams { limit: Some(self.page), continue_token: next, ..ListParams::default() };
         let call = self.kube.collection(self.resource).list(&params);
         self.connections.ask(call, self.kube.server.limits().request()).await.map_err(|error| {
             if matches!(error, RequestError::Deadline { .. }) {
                 self.page = SMALL_PAGE;
             }
-            Problem::of(Verb::List, self.resource, error)
+            ReadError::of(Verb::List, self.resource, error)
         })
     }
 
@@ -291,7 +291,7 @@ impl One {
             Ok(events) => events,
             Err(error) => return self.refused(error),
         };
-        self.delivery.no_trouble().await?;
+        self.delivery.readable().await?;
 
         let end = Instant::now() + Duration::from_secs(seconds.into()) + WATCH_GRACE;
         self.silence.begin(self.alarm.renewals());
@@ -357,7 +357,7 @@ impl One {
         if self.refusals.needs_list(&error) {
             return Ok(Ended::Expired);
         }
-        Err(Problem::of(Verb::Watch, self.resource, error).into())
+        Err(ReadError::of(Verb::Watch, self.resource, error).into())
     }
 
     /// Moves on by one event.
@@ -382,7 +382,7 @@ impl One {
         Ok(None)
     }
 
-    fn unreadable(&self, verb: Verb, error: serde_json::Error) -> Problem {
-        Problem::of(verb, self.resource, RequestError::Unreadable(error))
+    fn unreadable(&self, verb: Verb, error: serde_json::Error) -> ReadError {
+        ReadError::of(verb, self.resource, RequestError::Unreadable(error))
     }
 }

@@ -11,7 +11,7 @@ use vipward_core::{
     services::{EndpointsRecord, ServiceRecord},
 };
 
-use super::{problem::Problem, resource::Resource};
+use super::{read_error::ReadError, resource::Resource};
 
 /// A piece of news.
 #[derive(Clone, Debug)]
@@ -61,15 +61,15 @@ pub enum Seen {
     /// All objects of the type were reported, and all that had vanished. Sent after each list.
     Synced(Resource),
     /// Objects of the type cannot be read now; the reader goes on trying. Sent when that begins,
-    /// and when the problem becomes another one.
-    Trouble {
+    /// and when the error becomes another one.
+    Unreadable {
         /// The type.
         resource: Resource,
-        /// The problem.
-        problem: Arc<Problem>,
+        /// The error.
+        error: Arc<ReadError>,
     },
     /// Objects of the type can be read again.
-    TroubleOver {
+    Readable {
         /// The type.
         resource: Resource,
     },

@@ -12,7 +12,7 @@ use vipward_core::{
     time::Monotonic,
 };
 
-use super::{Driver, RunError, now, source::Source};
+use super::{EventLoop, RunError, now, source::Source};
 use crate::shell::{
     bpf::{BpfError, Maps},
     causes::chain,
@@ -20,7 +20,7 @@ use crate::shell::{
     packet::Sent,
 };
 
-impl<S: Source> Driver<S> {
+impl<S: Source> EventLoop<S> {
     /// Announces the VIPs that are held in the pins.
     pub(super) fn adopt(&mut self) -> Result<(), RunError> {
         for (key, entry) in self.plane.maps().entries()? {

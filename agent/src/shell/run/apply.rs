@@ -15,7 +15,7 @@ use vipward_core::{
     stale::{Changes, Failure, Left},
 };
 
-use super::{Driver, RETRY, RunError, now, probing::silence, report::MOST_LINES, source::Source};
+use super::{EventLoop, RETRY, RunError, now, probing::silence, report::MOST_LINES, source::Source};
 use crate::shell::{bind, causes::chain};
 
 /// Why an entry that is to answer is not written.
@@ -41,7 +41,7 @@ impl Settled {
     }
 }
 
-impl<S: Source> Driver<S> {
+impl<S: Source> EventLoop<S> {
     /// Brings the kernel to the desired state. `reclaim` takes yielded VIPs back.
     ///
     /// A failure is logged, and tried again. It does not end the agent, which would help no VIP.

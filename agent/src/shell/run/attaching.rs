@@ -9,10 +9,10 @@ use tracing::{info, warn};
 use vipward_common::Role;
 use vipward_core::{config::XdpMode, net::Interface, pinned::Mode, placement::Desired};
 
-use super::{Driver, RunError, source::Source};
+use super::{EventLoop, RunError, source::Source};
 use crate::shell::{bind, bpf::BpfError, causes::chain};
 
-impl<S: Source> Driver<S> {
+impl<S: Source> EventLoop<S> {
     /// Attaches the wanted interfaces, and detaches all others. `unattached` gets those that fail.
     pub(super) fn attach(&mut self, wanted: &[u32]) -> Result<(), RunError> {
         let attached: Vec<(u32, Mode)> = self.plane.attached().collect();

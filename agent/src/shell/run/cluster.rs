@@ -1,11 +1,13 @@
-//! The driver of an agent in a cluster: what the API server has goes into the core, what the core asks for is done.
+//! The event loop in a cluster: feeds the core with the API server's objects, and carries out what
+//! the core asks for.
 //!
-//! Tasks read and write; this one alone decides and touches the maps. Requests never make it wait.
+//! Other tasks read and write objects. This one alone decides and changes the maps; it never waits
+//! for a request.
 
 mod conflicts;
 mod execute;
 mod intake;
-mod links;
+mod interfaces;
 mod messages;
 mod moves;
 mod probing;
@@ -48,7 +50,9 @@ use self::{
     showing::{Aspect, Show},
     start::{ownership_settings, start},
 };
-use super::{BEATS_MISSED, Desk, Driver, RunError, check_host, inputs::Heard, now, source::Source, system};
+use super::{
+    BEATS_MISSED, Desk, EventLoop, RunError, check_host, inputs::Heard, now, source::Source, system,
+};
 use crate::{
     cli::KubernetesArgs,
     shell::{
@@ -216,14 +220,14 @@ pub async fn agent(args: KubernetesArgs) -> Result<(), RunError> {
     let _lock = check_host(&args.plane.pins)?;
     let pod = args.pod_address.and_then(|pod| pod.0);
     let desk = Desk::open(Mode::Kubernetes, &args.pages, pod).await?;
-    let mut driver = Box::pin(start(&args, loader, settings, desk)).await?;
-    while !driver.source.stopped {
-        driver.turn().await?;
+    let mut event_loop = Box::pin(start(&args, loader, settings, desk)).await?;
+    while !event_loop.source.stopped {
+        event_loop.turn().await?;
     }
-    Box::pin(driver.end()).await
+    Box::pin(event_loop.end()).await
 }
 
-impl Driver<Cluster> {
+impl EventLoop<Cluster> {
     /// Waits for one thing and handles it.
     async fn turn(&mut self) -> Result<(), RunError> {
         let deadline = self.next_deadline();
@@ -270,14 +274,14 @@ impl Driver<Cluster> {
                 let verifies = self.verify <= now()?;
                 self.on_deadline().await?;
                 if verifies {
-                    self.tell_links().await?;
+                    self.report_interfaces().await?;
                 }
             }
             Heard::Stop(signal) => self.on_signal(signal),
             Heard::Hangup => info!("SIGHUP: there is no file to read again; the cluster is watched"),
             Heard::Network { overrun } => {
                 self.on_network(overrun).await?;
-                self.tell_links().await?;
+                self.report_interfaces().await?;
             }
             Heard::Events(events) => {
                 self.hear(&events)?;

@@ -10,10 +10,10 @@ use vipward_core::{
     time::Monotonic,
 };
 
-use super::{Driver, RunError, now, report, source::Source};
+use super::{EventLoop, RunError, now, report, source::Source};
 use crate::shell::causes::chain;
 
-impl<S: Source> Driver<S> {
+impl<S: Source> EventLoop<S> {
     /// Passes the program's events to the prober and the conflicts.
     pub(super) fn hear(&mut self, events: &[Event]) -> Result<(), RunError> {
         let now = now()?;

@@ -1,4 +1,4 @@
-//! The inputs of a driver, whatever the source of its VIPs.
+//! The inputs of a event loop, whatever the source of its VIPs.
 
 use std::{io, os::fd::AsRawFd};
 

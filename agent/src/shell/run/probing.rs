@@ -13,10 +13,10 @@ use vipward_core::{
     time::Monotonic,
 };
 
-use super::{Driver, RunError, millis, now, source::Source};
+use super::{EventLoop, RunError, millis, now, source::Source};
 use crate::shell::causes::chain;
 
-impl<S: Source> Driver<S> {
+impl<S: Source> EventLoop<S> {
     /// Passes an event to the prober, and carries out what follows.
     pub(super) fn tell_prober(&mut self, event: probing::Event) -> Result<(), RunError> {
         let commands = self.prober.on_event(event, now()?);
@@ -66,7 +66,7 @@ impl<S: Source> Driver<S> {
         Ok(())
     }
 
-    /// Returns when [`Driver::tick_probing`] is wanted.
+    /// Returns when [`EventLoop::tick_probing`] is wanted.
     pub(super) fn probing_deadline(&self) -> Option<Monotonic> {
         let round = self.prober.next_round().filter(|_| self.started);
         self.prober.next_deadline().into_iter().chain(round).min()

@@ -13,13 +13,13 @@ use tracing::{info, warn};
 use vipward_common::{FenceState, MacAddr, VipKey, Yield};
 use vipward_core::{
     answering::{Part, Silence},
-    net::LinkTrouble,
+    net::InterfaceFault,
     ownership::Said,
     time::Monotonic,
     unanswered::{Silences, Unanswered},
 };
 
-use super::{Driver, RunError, now, report::MOST_LINES, source::Source, system};
+use super::{EventLoop, RunError, now, report::MOST_LINES, source::Source, system};
 use crate::shell::clock;
 
 /// Least time between two examinations.
@@ -43,7 +43,7 @@ struct Surroundings {
     /// Whether the program has ever yielded a VIP.
     any_yielded: bool,
     /// MAC of each attached interface, and the reason why it does not answer with that.
-    links: BTreeMap<u32, (MacAddr, Option<LinkTrouble>)>,
+    links: BTreeMap<u32, (MacAddr, Option<InterfaceFault>)>,
 }
 
 impl Silent {
@@ -70,7 +70,7 @@ impl Silent {
     }
 }
 
-impl<S: Source> Driver<S> {
+impl<S: Source> EventLoop<S> {
     /// Examines VIPs. Returns those whose answers may have changed, or whose silence is to be
     /// reported.
     pub(super) fn look_at_answers(&mut self) -> Result<BTreeSet<Ipv4Addr>, RunError> {
@@ -118,7 +118,7 @@ impl<S: Source> Driver<S> {
             let interface = self.view.interfaces.get(&ifindex);
             let mac = interface.map_or(MacAddr::ZERO, |interface| interface.mac);
             let attached = interface.is_some_and(|it| it.xdp_programs.contains(&self.program_id));
-            (ifindex, (mac, LinkTrouble::of(interface, attached, mac)))
+            (ifindex, (mac, InterfaceFault::of(interface, attached, mac)))
         };
         let links = self.plane.attached().map(link).collect();
         let maps = self.plane.maps();
@@ -141,7 +141,7 @@ impl<S: Source> Driver<S> {
             let recorded =
                 if surroundings.any_yielded { maps.state(entry.slot)?.yielded } else { Yield::default() };
             let seen = entry.as_seen(recorded, now_ns);
-            let trouble = trouble.or((seen.mac != *own).then_some(LinkTrouble::OtherMac));
+            let trouble = trouble.or((seen.mac != *own).then_some(InterfaceFault::OtherMac));
             match Part::of(seen.role, surroundings.fence, trouble) {
                 Part::Held | Part::Handover => return Ok(None),
                 Part::Silent(why @ Silence::Fence) => silent = Some(why.name().to_owned()),

@@ -1,4 +1,4 @@
-//! The driver of a standalone agent: a file lists its VIPs, and its own heartbeat moves the fence.
+//! The event loop of a standalone agent: a file lists its VIPs, and its own heartbeat moves the fence.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +22,7 @@ use vipward_core::{
 };
 
 use super::{
-    BEATS_MISSED, Desk, Driver, RunError, check_host, clock_tick, inputs::Heard, millis, now, read_config,
+    BEATS_MISSED, Desk, EventLoop, RunError, check_host, clock_tick, inputs::Heard, millis, now, read_config,
     source::Source,
 };
 use crate::{
@@ -151,10 +151,10 @@ pub async fn agent(args: AgentArgs) -> Result<(), RunError> {
     let config = read_config(&args.config)?;
     let _lock = check_host(&args.plane.pins)?;
     let desk = Desk::open(Mode::Standalone, &args.pages, None).await?;
-    let mut driver = start(&args, loader, config, watch, desk).await?;
+    let mut event_loop = start(&args, loader, config, watch, desk).await?;
     loop {
-        if let Turn::Stop(cause) = driver.turn().await? {
-            return driver.stop(cause).await;
+        if let Turn::Stop(cause) = event_loop.turn().await? {
+            return event_loop.stop(cause).await;
         }
     }
 }
@@ -165,7 +165,7 @@ async fn start(
     config: Config,
     watch: FileWatch,
     desk: Desk,
-) -> Result<Driver<FileSource>, RunError> {
+) -> Result<EventLoop<FileSource>, RunError> {
     let now = now()?;
     let mut heartbeat = Heartbeat::start(&config.fence, clock_tick()?, now);
     let first = fence(&heartbeat.beat(now), 0);
@@ -183,22 +183,22 @@ async fn start(
         beaten: now,
         every,
     };
-    let mut driver = Driver::open(&args.plane, loader, config, first, source, desk).await?;
+    let mut event_loop = EventLoop::open(&args.plane, loader, config, first, source, desk).await?;
     // Entries come first: another node may have the pinned VIPs by now. The fence is next, and
     // announcements come last, since none may leave before the fence is valid.
-    driver.reconcile(false).await;
-    driver.log_probing()?;
+    event_loop.reconcile(false).await;
+    event_loop.log_probing()?;
     // The time for loading must not count as a late heartbeat.
-    driver.source.heartbeat.configure(&driver.config.fence, super::now()?);
-    driver.beat().await?;
-    driver.started = true;
-    driver.note_carrier(&NetView::default())?;
-    driver.adopt()?;
-    info!(node = %driver.config.node, config = %driver.source.path.display(), "agent is running");
-    Ok(driver)
+    event_loop.source.heartbeat.configure(&event_loop.config.fence, super::now()?);
+    event_loop.beat().await?;
+    event_loop.started = true;
+    event_loop.note_carrier(&NetView::default())?;
+    event_loop.adopt()?;
+    info!(node = %event_loop.config.node, config = %event_loop.source.path.display(), "agent is running");
+    Ok(event_loop)
 }
 
-impl Driver<FileSource> {
+impl EventLoop<FileSource> {
     /// Waits for one thing and handles it.
     async fn turn(&mut self) -> Result<Turn, RunError> {
         let deadline = self.next_deadline().min(self.source.heartbeat.next_deadline());

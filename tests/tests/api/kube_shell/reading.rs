@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::ensure;
 use tokio::time::{Instant, sleep};
-use vipward::shell::kube::Problem;
+use vipward::shell::kube::ReadError;
 use vipward_tests::apiserver::{Cut, Effect, Matching, Often};
 
 use super::*;
@@ -97,15 +97,15 @@ async fn an_api_server_that_goes_away_and_comes_back_costs_no_list() -> Result<(
     scene.server.reset_stats();
     scene.server.stop()?;
     until(&mut seen, "trouble", |seen| match seen {
-        Seen::Trouble { resource: Resource::Services, problem } => {
-            matches!(**problem, Problem::Failed { .. }).then_some(())
+        Seen::Unreadable { resource: Resource::Services, error } => {
+            matches!(**error, ReadError::Failed { .. }).then_some(())
         }
         _ => None,
     })
     .await?;
     scene.server.start_again()?;
     until(&mut seen, "the end of it", |seen| match seen {
-        Seen::TroubleOver { resource: Resource::Services } => Some(()),
+        Seen::Readable { resource: Resource::Services } => Some(()),
         _ => None,
     })
     .await?;
@@ -120,7 +120,7 @@ async fn a_definition_that_is_missing_is_named_with_its_manifest_and_waited_for(
     let scene = Scene::without_definition().await?;
     let (_reader, mut seen) = Reader::start(&scene.kube, Reading::default())?;
     let text = until(&mut seen, "trouble", |seen| match seen {
-        Seen::Trouble { resource: Resource::VirtualIps, problem } => Some(problem.to_string()),
+        Seen::Unreadable { resource: Resource::VirtualIps, error } => Some(error.to_string()),
         _ => None,
     })
     .await?;
@@ -141,9 +141,9 @@ async fn a_permission_that_is_missing_is_named_by_verb_and_resource_once() -> Re
     let (_reader, mut seen) = Reader::start(&kube, Reading::default())?;
     let mut told = 0;
     until(&mut seen, "trouble with all", |seen| match seen {
-        Seen::Trouble { resource, problem } => {
-            let text = problem.to_string();
-            assert!(matches!(**problem, Problem::Forbidden { .. }), "{text}");
+        Seen::Unreadable { resource, error } => {
+            let text = error.to_string();
+            assert!(matches!(**error, ReadError::Forbidden { .. }), "{text}");
             assert!(text.contains(&format!("not allowed to list {resource}")), "{text}");
             told += 1;
             (told == Resource::ALL.len() - 1).then_some(())

@@ -86,7 +86,7 @@ fn about_web(reason: Reason, note: &str) -> Message {
     Message::new(Object::Service(web()), Some("u-1".into()), reason, note)
 }
 
-/// An outbox whose requests are sent, as the agent's driver does it.
+/// An outbox whose requests are sent, as the agent's event loop does it.
 struct Outgoing {
     outbox: Outbox,
     recorder: Recorder,

@@ -57,9 +57,12 @@ fn a_standalone_agent_tells_each_check_by_name_and_what_is_wrong_with_it() -> Re
     let scene = Scene::new("checks")?;
     let agent = scene.agent(HOLDS_ONE)?;
     let well = get(&scene.node, "/readyz")?.good()?;
-    let expected = "[+]driver ok\n[+]links ok\n[+]vips ok\n[+]pins ok\n[+]entries ok\n[+]fence ok\nreadyz check passed\n";
+    let expected = "[+]event-loop ok\n[+]links ok\n[+]vips ok\n[+]pins ok\n[+]entries ok\n[+]fence ok\nreadyz check passed\n";
     assert_eq!(well, expected);
-    assert_eq!(get(&scene.node, "/livez")?.good()?, "[+]driver ok\n[+]heartbeat ok\nlivez check passed\n");
+    assert_eq!(
+        get(&scene.node, "/livez")?.good()?,
+        "[+]event-loop ok\n[+]heartbeat ok\nlivez check passed\n"
+    );
     assert_eq!(get(&scene.node, "/readyz/fence")?.good()?, "[+]fence ok\nreadyz check passed\n");
     let unknown = get(&scene.node, "/readyz/moon")?;
     assert_eq!(unknown.status, 404);
@@ -130,7 +133,9 @@ fn an_interface_that_another_program_keeps_makes_the_agent_not_ready_until_it_is
     let ill = wait_for_page(&scene.node, "/readyz", 503, OCCUPIED)?;
     // One thing is wrong, and told once.
     assert!(
-        ["driver", "vips", "pins", "entries", "fence"].iter().all(|ok| ill.contains(&format!("[+]{ok} ok"))),
+        ["event-loop", "vips", "pins", "entries", "fence"]
+            .iter()
+            .all(|ok| ill.contains(&format!("[+]{ok} ok"))),
         "{ill}"
     );
     let attached = |interface: &str, value| {
@@ -181,11 +186,11 @@ fn the_state_is_shown_to_the_host_itself_and_to_nobody_else() -> Result<()> {
     let agent = start_agent(&scene.node, HOLDS_ONE, options)?;
 
     let state = get(&scene.node, "/debug/state")?.json()?;
-    assert_eq!(state["driver"]["config"]["vips"][0]["address"], VIP.to_string(), "{state:#}");
-    let interfaces = state["driver"]["interfaces"].as_array().context("no interfaces")?;
+    assert_eq!(state["event_loop"]["config"]["vips"][0]["address"], VIP.to_string(), "{state:#}");
+    let interfaces = state["event_loop"]["interfaces"].as_array().context("no interfaces")?;
     let eth0 = interfaces.iter().find(|interface| interface["name"] == "eth0").context("no eth0")?;
     assert_eq!((&eth0["mac"], &eth0["attached"]), (&NODE.to_string().into(), &"generic".into()));
-    assert_eq!(state["driver"]["announcements"][0]["vip"], VIP.to_string(), "{state:#}");
+    assert_eq!(state["event_loop"]["announcements"][0]["vip"], VIP.to_string(), "{state:#}");
     assert_eq!(state["kernel"]["vips"][0]["role"], "held", "{state:#}");
     assert_eq!(state["kernel"]["fence"]["state"], "valid", "{state:#}");
 

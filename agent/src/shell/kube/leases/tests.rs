@@ -21,7 +21,7 @@ fn write(number: Option<u64>) -> LeaseWrite {
         session: number.map(session),
         ended: Vec::new(),
         duration: Duration::from_millis(4_500),
-        links: vec![NodeLink {
+        links: vec![NodeInterface {
             name: "eth0".into(),
             mac: MacAddr([2, 0, 0, 0, 1, 1]),
             subnets: vec!["192.0.2.0/24".parse().expect("a subnet")],
@@ -170,11 +170,11 @@ fn the_last_eight_ended_sessions_are_kept() {
     assert_eq!(parsed(&object).record.ended, [session(9), session(10)]);
 }
 
-fn any_link() -> impl Strategy<Value = NodeLink> {
+fn any_link() -> impl Strategy<Value = NodeInterface> {
     let subnet = (any::<[u8; 4]>(), 0..=32_u8)
         .prop_map(|(address, len)| Ipv4Net::new(address.into(), len).expect("at most 32"));
     ("[a-z][a-z0-9.]{0,14}", any::<[u8; 5]>(), proptest::collection::vec(subnet, 0..3), any::<bool>())
-        .prop_map(|(name, [b, c, d, e, f], subnets, carrier)| NodeLink {
+        .prop_map(|(name, [b, c, d, e, f], subnets, carrier)| NodeInterface {
             name: name.into(),
             mac: MacAddr([2, b, c, d, e, f]),
             subnets,

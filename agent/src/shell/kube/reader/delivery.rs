@@ -12,7 +12,7 @@ use tracing::warn;
 
 use super::super::{
     objects::{self, ObjectError, Parsed, Reading},
-    problem::Problem,
+    read_error::ReadError,
     resource::Resource,
     seen::Seen,
     shared::Kube,
@@ -34,13 +34,13 @@ pub(super) struct Delivery {
     /// Addresses of API servers, by the `EndpointSlice` that names them.
     api_servers: BTreeMap<Box<str>, BTreeSet<IpAddr>>,
     /// The last problem that was reported, until it is over.
-    trouble: Option<Arc<Problem>>,
+    failing: Option<Arc<ReadError>>,
 }
 
 impl Delivery {
     pub(super) fn new(resource: Resource, reading: Reading, kube: Kube, seen: mpsc::Sender<Seen>) -> Self {
         let (names, api_servers) = (BTreeMap::new(), BTreeMap::new());
-        Self { resource, reading, kube, seen, names, api_servers, trouble: None }
+        Self { resource, reading, kube, seen, names, api_servers, failing: None }
     }
 
     /// Notes that a list begins.
@@ -56,7 +56,7 @@ impl Delivery {
             self.gone(&name).await?;
         }
         self.send(Seen::Synced(self.resource)).await?;
-        self.no_trouble().await
+        self.readable().await
     }
 
     /// Delivers an object, and returns its version.
@@ -109,19 +109,19 @@ impl Delivery {
     }
 
     /// Reports a problem, unless it is like the last one.
-    pub(super) async fn trouble(&mut self, problem: Problem) -> Result<(), Closed> {
-        if self.trouble.as_ref().is_some_and(|reported| reported.is_like(&problem)) {
+    pub(super) async fn unreadable(&mut self, error: ReadError) -> Result<(), Closed> {
+        if self.failing.as_ref().is_some_and(|reported| reported.is_like(&error)) {
             return Ok(());
         }
-        let problem = Arc::new(problem);
-        self.trouble = Some(Arc::clone(&problem));
-        self.send(Seen::Trouble { resource: self.resource, problem }).await
+        let error = Arc::new(error);
+        self.failing = Some(Arc::clone(&error));
+        self.send(Seen::Unreadable { resource: self.resource, error }).await
     }
 
     /// Reports that the last problem is over, if there was one.
-    pub(super) async fn no_trouble(&mut self) -> Result<(), Closed> {
-        match self.trouble.take() {
-            Some(_) => self.send(Seen::TroubleOver { resource: self.resource }).await,
+    pub(super) async fn readable(&mut self) -> Result<(), Closed> {
+        match self.failing.take() {
+            Some(_) => self.send(Seen::Readable { resource: self.resource }).await,
             None => Ok(()),
         }
     }

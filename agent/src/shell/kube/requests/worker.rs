@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep};
 use vipward_core::ownership::Outcome;
 
 use crate::shell::kube::{
-    call::Call, connect::ConnectError, error::RequestError, http::Connections, problem::Problem,
+    call::Call, connect::ConnectError, error::RequestError, http::Connections, read_error::ReadError,
     resource::Resource, shared::Kube,
 };
 
@@ -67,7 +67,7 @@ pub(super) fn outcome<T>(error: &RequestError, resource: Resource, creating: boo
     match status.code {
         409 => Outcome::Conflict,
         404 if unknown_type && resource == Resource::VirtualIps => {
-            Outcome::Refused(Problem::NoDefinition { resource }.to_string().into())
+            Outcome::Refused(ReadError::NoDefinition { resource }.to_string().into())
         }
         404 if !creating && !unknown_type => Outcome::Missing,
         408 | 429 => Outcome::Unknown,

@@ -13,7 +13,7 @@ use vipward_core::{
 };
 
 use super::{
-    Cluster, Driver,
+    Cluster, EventLoop,
     showing::{Aspect, Show},
 };
 use crate::shell::kube::Told;
@@ -149,7 +149,7 @@ fn remedy(conflict: &Conflict, vip: Ipv4Addr) -> String {
     )
 }
 
-impl Driver<Cluster> {
+impl EventLoop<Cluster> {
     /// Returns the condition that the claim object is to show, if this node shows conflicts of the
     /// VIP and the object shows another.
     pub(super) fn conflict_to_show(&mut self, vip: Ipv4Addr, show: Show, now: Monotonic) -> Option<Told> {

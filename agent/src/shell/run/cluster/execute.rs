@@ -13,9 +13,9 @@ use vipward_core::{
     services,
 };
 
-use super::{Assigned, Cluster, Driver, RunError, now};
+use super::{Assigned, Cluster, EventLoop, RunError, now};
 
-impl Driver<Cluster> {
+impl EventLoop<Cluster> {
     pub(super) async fn decide(&mut self, event: ownership::Event) -> Result<(), RunError> {
         let commands = self.source.engine.on_event(event, now()?);
         self.execute(commands).await

@@ -3,7 +3,7 @@
 use tracing::{info, warn};
 use vipward_core::{ownership, services, time::Monotonic};
 
-use super::{Cluster, Driver, RunError, now};
+use super::{Cluster, EventLoop, RunError, now};
 use crate::{
     shell::causes::chain,
     shell::kube::{Reply, Resource, Seen},
@@ -23,7 +23,7 @@ impl Cluster {
     }
 }
 
-impl Driver<Cluster> {
+impl EventLoop<Cluster> {
     /// Takes in what was read, as much as there is, and then decides once.
     pub(super) async fn on_seen(&mut self, first: Seen) -> Result<(), RunError> {
         let mut commands = self.take_in(first)?;
@@ -83,10 +83,10 @@ impl Driver<Cluster> {
         let source = &mut self.source;
         match &mut seen {
             Seen::Synced(resource) => return Ok(self.on_listed(*resource, now)),
-            Seen::Trouble { resource, problem } => {
-                warn!(%resource, problem = chain(&**problem), "not read from the API server; trying again");
+            Seen::Unreadable { resource, error } => {
+                warn!(%resource, problem = chain(&**error), "not read from the API server; trying again");
             }
-            Seen::TroubleOver { resource } => info!(%resource, "read from the API server again"),
+            Seen::Readable { resource } => info!(%resource, "read from the API server again"),
             Seen::ApiEndpoints(addresses) => addresses.extend(source.api_address),
             Seen::Lease(record) => source.moves.on_lease(record, now),
             Seen::LeaseGone(node) => source.moves.on_lease_gone(node),

@@ -5,9 +5,9 @@ use std::net::Ipv4Addr;
 use vipward_common::VipKey;
 use vipward_core::{ownership, probing};
 
-use super::{Cluster, Driver, RunError, now};
+use super::{Cluster, EventLoop, RunError, now};
 
-impl Driver<Cluster> {
+impl EventLoop<Cluster> {
     /// Returns the key that a VIP is probed with: the VIP on this node's interface for it.
     pub(super) fn key_of(&self, vip: Ipv4Addr) -> Option<VipKey> {
         let home = self.source.assigned.get(&vip)?.home.as_ref()?.literal()?;

@@ -13,7 +13,7 @@ use vipward_core::{
     time::Monotonic,
 };
 
-use super::{Cluster, Driver, RunError, now};
+use super::{Cluster, EventLoop, RunError, now};
 use crate::shell::kube::Told;
 
 /// What something shown on a claim is about.
@@ -51,7 +51,7 @@ impl Aspect {
     }
 }
 
-impl Driver<Cluster> {
+impl EventLoop<Cluster> {
     /// Writes what is due to be shown.
     pub(super) fn show_due(&mut self) -> Result<(), RunError> {
         let now = now()?;

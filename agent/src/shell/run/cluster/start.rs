@@ -14,7 +14,7 @@ use vipward_core::{
     time::Monotonic,
 };
 
-use super::{super::clock_tick, Cluster, Desk, Driver, Messages, Moves, RunError, Writes, now};
+use super::{super::clock_tick, Cluster, Desk, EventLoop, Messages, Moves, RunError, Writes, now};
 use crate::{
     cli::KubernetesArgs,
     shell::{
@@ -77,7 +77,7 @@ pub(super) async fn start(
     loader: Loader,
     settings: Settings,
     desk: Desk,
-) -> Result<Driver<Cluster>, RunError> {
+) -> Result<EventLoop<Cluster>, RunError> {
     let access = Access { kubeconfig: args.api.kubeconfig.clone(), context: None };
     let limits = Limits { lease: settings.lease, margin: settings.margin };
     let metrics = &desk.metrics;
@@ -133,18 +133,18 @@ pub(super) async fn start(
         stopping: None,
         stopped: false,
     };
-    let mut driver = Driver::open(&args.plane, loader, config, never, source, desk).await?;
-    let (settings, found) = (driver.source.settings.clone(), driver.found()?);
-    driver.source.interlock = Interlock::new(settings.node.clone(), found.session);
-    driver.source.engine = Engine::start(settings, found, super::now()?);
+    let mut event_loop = EventLoop::open(&args.plane, loader, config, never, source, desk).await?;
+    let (settings, found) = (event_loop.source.settings.clone(), event_loop.found()?);
+    event_loop.source.interlock = Interlock::new(settings.node.clone(), found.session);
+    event_loop.source.engine = Engine::start(settings, found, super::now()?);
     // Attaches; the entries stay as they are until it is known whose they are.
-    driver.reconcile(false).await;
-    driver.tell_links().await?;
-    info!(node = %driver.config.node, %api, "agent is running; VIPs stay as they are until the cluster has been read");
-    Ok(driver)
+    event_loop.reconcile(false).await;
+    event_loop.report_interfaces().await?;
+    info!(node = %event_loop.config.node, %api, "agent is running; VIPs stay as they are until the cluster has been read");
+    Ok(event_loop)
 }
 
-impl Driver<Cluster> {
+impl EventLoop<Cluster> {
     /// Returns what is pinned, as far as it answers.
     fn found(&self) -> Result<Found, RunError> {
         let maps = self.plane.maps();

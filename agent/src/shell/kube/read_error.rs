@@ -34,7 +34,7 @@ impl fmt::Display for Verb {
 
 /// Reason why objects cannot be read now. The reader goes on trying.
 #[derive(Debug, Error)]
-pub enum Problem {
+pub enum ReadError {
     /// The CRD is missing.
     #[error("the API server does not know {resource}: kubectl apply -f {CRD_MANIFEST}")]
     NoDefinition {
@@ -74,7 +74,7 @@ pub enum Problem {
     },
 }
 
-impl Problem {
+impl ReadError {
     /// Returns whether it means the same to people. An API server that is away fails each request
     /// in another way.
     pub(super) fn is_like(&self, other: &Self) -> bool {

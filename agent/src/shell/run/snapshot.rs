@@ -1,4 +1,4 @@
-//! What the pages are answered, from what is in memory: reading maps whole would keep the driver from the fence.
+//! Answers the pages from memory: reading whole maps would keep the event loop from the fence.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,13 +16,13 @@ use vipward_core::{
     unanswered::Unanswered,
 };
 
-use super::{Driver, attaching::modes, now, source::Source};
+use super::{EventLoop, attaching::modes, now, source::Source};
 use crate::shell::{
-    metrics::{LinkSnapshot, Snapshot, VipSnapshot},
+    metrics::{InterfaceSnapshot, Snapshot, VipSnapshot},
     pages::{Check, Question},
 };
 
-impl<S: Source> Driver<S> {
+impl<S: Source> EventLoop<S> {
     pub(super) fn on_question(&mut self, question: Question) {
         // Without a clock there is no answer, and whoever asked may have gone.
         let Ok(now) = now() else { return };
@@ -33,7 +33,7 @@ impl<S: Source> Driver<S> {
         }
     }
 
-    /// Returns the driver turns, since it answers; the heartbeat must move too.
+    /// Returns the event loop turns, since it answers; the heartbeat must move too.
     fn heartbeat_check(&self, now: Monotonic) -> Check {
         let Some((moved, limit)) = self.source.heartbeat() else { return Check::ok("heartbeat") };
         let since = now.saturating_since(moved);
@@ -81,10 +81,10 @@ impl<S: Source> Driver<S> {
         self.silent.silences.all_told().filter_map(silent).collect()
     }
 
-    fn link(&self, ifindex: u32, mode: Mode) -> LinkSnapshot {
+    fn link(&self, ifindex: u32, mode: Mode) -> InterfaceSnapshot {
         let interface = self.view.interfaces.get(&ifindex);
         let first = |interface: &Interface| modes(self.config.xdp, interface).first().copied();
-        LinkSnapshot {
+        InterfaceSnapshot {
             ifindex,
             interface: self.name(ifindex),
             mode,
@@ -96,9 +96,13 @@ impl<S: Source> Driver<S> {
     }
 
     /// An interface that could not be attached, in the mode that it is to have; none when it has vanished since.
-    fn unattached_link(&self, ifindex: u32, why: &str) -> Option<LinkSnapshot> {
+    fn unattached_link(&self, ifindex: u32, why: &str) -> Option<InterfaceSnapshot> {
         let mode = modes(self.config.xdp, self.view.interfaces.get(&ifindex)?).first()?;
-        Some(LinkSnapshot { attached: false, failure: Some(why.to_owned()), ..self.link(ifindex, *mode) })
+        Some(InterfaceSnapshot {
+            attached: false,
+            failure: Some(why.to_owned()),
+            ..self.link(ifindex, *mode)
+        })
     }
 
     fn state(&self, now: Monotonic) -> Value {
