@@ -69,7 +69,7 @@ impl Part {
         }
     }
 
-    /// Returns whether this node has the VIP, answered or not.
+    /// Returns true if this node has the VIP, answered or not.
     pub const fn is_ours(self) -> bool {
         match self {
             Self::Held | Self::Handover | Self::Silent(_) => true,
@@ -77,7 +77,7 @@ impl Part {
         }
     }
 
-    /// Returns whether this node answers requests for the VIP.
+    /// Returns true if this node answers requests for the VIP.
     pub const fn is_answering(self) -> bool {
         match self {
             Self::Held | Self::Handover => true,

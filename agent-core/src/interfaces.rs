@@ -113,7 +113,7 @@ fn why_not(name: &str, view: &NetView) -> Option<Obstacle> {
     }
 }
 
-/// Returns whether there is ARP on an interface. A VRF looks like Ethernet, and only routes.
+/// Returns true if there is ARP on an interface. A VRF looks like Ethernet, and only routes.
 pub(super) fn speaks_arp(interface: &Interface) -> bool {
     interface.ethernet && !interface.loopback && interface.kind != "vrf" && interface.mac.is_unicast()
 }
@@ -129,8 +129,8 @@ pub(super) fn master_of(view: &NetView, interface: &Interface) -> Option<u32> {
     interface.master.filter(|master| !is_vrf(master))
 }
 
-/// Returns whether a pattern names an interface. A member of a bond or bridge speaks through its
-/// master, so only its exact name counts.
+/// Returns true if a pattern names an interface. A member of a bond or bridge speaks
+/// through its master, so only its exact name counts.
 fn is_named(patterns: &[InterfacePattern], view: &NetView, interface: &Interface) -> bool {
     patterns.iter().any(|pattern| {
         pattern.matches(&interface.name)

@@ -66,7 +66,7 @@ impl Observed {
 }
 
 impl Observed {
-    /// Returns whether enough was seen: every Lease that carries a session was renewed.
+    /// Returns true if enough was seen: every Lease that carries a session was renewed.
     pub fn is_decided(&self) -> bool {
         let mut with_session = self.leases.values().filter(|seen| seen.record.session.is_some());
         self.began.is_some() && with_session.all(|seen| seen.changed.is_some())

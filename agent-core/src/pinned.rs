@@ -40,7 +40,7 @@ pub type Fact<T> = Result<T, Unread>;
 pub struct Unread {
     /// The error with its causes.
     pub reason: String,
-    /// Whether root could read it.
+    /// True if root could read it.
     pub denied: bool,
 }
 
@@ -138,7 +138,7 @@ pub struct Entry {
     pub role: Role,
     /// The MAC that the VIP is at; zero when it is not known.
     pub mac: MacAddr,
-    /// Whether the program yielded the VIP to that MAC.
+    /// True if the program yielded the VIP to that MAC.
     pub yielded: bool,
     /// Its counters, when it has its own and they were asked for.
     pub count: Option<VipCounters>,
@@ -155,7 +155,7 @@ impl Entry {
         (!self.mac.is_zero()).then_some(self.mac)
     }
 
-    /// Returns whether this node has the VIP, answered or not.
+    /// Returns true if this node has the VIP, answered or not.
     pub fn is_own(&self) -> bool {
         self.role != Role::Foreign
     }
@@ -177,7 +177,7 @@ impl Contents {
         Duration::from_nanos(self.now_ns.saturating_sub(since_ns))
     }
 
-    /// Returns whether the fence belongs to a session, which makes this host a node of a cluster.
+    /// Returns true if the fence belongs to a session, which makes this host a node of a cluster.
     pub fn is_in_cluster(&self) -> bool {
         self.fence.session != 0
     }
@@ -217,7 +217,7 @@ impl State {
         Ok(Self { dir, links: links.collect::<Fact<_>>()?, contents: plane.contents?, network })
     }
 
-    /// Returns whether the kernel runs the program of the pinned link on an interface.
+    /// Returns true if the kernel runs the program of the pinned link on an interface.
     pub fn is_attached(&self, ifindex: u32) -> bool {
         let interface = self.network.interfaces.get(&ifindex);
         let link = self.links.get(&ifindex);

@@ -80,7 +80,7 @@ pub struct Wanted<'a> {
     pub bind: Option<&'a InterfaceName>,
     /// Its entry.
     pub entry: Entry,
-    /// Whether the file guards it for another host.
+    /// True if the file guards it for another host.
     pub is_guarded: bool,
 }
 

@@ -56,7 +56,7 @@ struct ServiceEntry {
     for_status: Vec<Ipv4Addr>,
     problems: Vec<Problem>,
     duty: Option<Duty>,
-    /// Whether it was ever served with addresses since it is known.
+    /// True if it was ever served with addresses since it is known.
     was_ours: bool,
 }
 

@@ -1,5 +1,5 @@
-//! What a scrape of very many VIPs costs: its time, its size, the agent's memory, and how long it keeps the event loop from
-//! answering.
+//! What a scrape of very many VIPs costs: its time, its size, the agent's memory, and how long it
+//! keeps the event loop from answering.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::thread;

@@ -61,7 +61,7 @@ pub struct Demand {
     pub preferred: Option<Selector>,
     /// The interfaces that it may be on; all when empty.
     pub interfaces: Vec<InterfacePattern>,
-    /// Whether it is taken without a probe, although its address may be in use.
+    /// True if it is taken without a probe, although its address may be in use.
     pub force: bool,
 }
 
@@ -211,7 +211,7 @@ pub struct LeaseWrite {
     pub duration: Duration,
     /// The interfaces.
     pub links: Vec<NodeInterface>,
-    /// Whether the node leaves and takes no VIP any more.
+    /// True if the node leaves and takes no VIP any more.
     pub leaving: bool,
 }
 
@@ -228,7 +228,7 @@ pub struct ClaimWrite {
     pub state: ClaimState,
     /// What it tells people.
     pub note: ClaimNote,
-    /// Whether the VIP has no holder: writes that keep VIPs answered may overtake it.
+    /// True if the VIP has no holder: writes that keep VIPs answered may overtake it.
     pub can_wait: bool,
 }
 
@@ -259,16 +259,16 @@ pub enum Command {
         /// This node's interface on the VIP's segment, if it has one.
         home: Option<Arc<str>>,
     },
-    /// Set the known peers: the MACs of the other nodes' interfaces. It is not given before all Leases have
-    /// been listed, so that a pinned peer stays known until then.
+    /// Set the known peers: the MACs of the other nodes' interfaces. It is not given before all
+    /// Leases have been listed, so that a pinned peer stays known until then.
     SetPeers(BTreeSet<MacAddr>),
     /// Announce a held VIP once more.
     Announce {
         /// The VIP.
         vip: Ipv4Addr,
     },
-    /// Probe the VIP's address on its segment. [`Event::Probed`] follows, and again when the result changes,
-    /// until the address is free.
+    /// Probe the VIP's address on its segment. [`Event::Probed`] follows, and again
+    /// when the result changes, until the address is free.
     Probe {
         /// The VIP.
         vip: Ipv4Addr,
@@ -293,7 +293,8 @@ pub enum Command {
     },
     /// Read a claim; [`Event::ClaimRead`] follows.
     ReadClaim(Ipv4Addr),
-    /// List all objects anew: the API server's store may have gone back to an older state, which no watch shows.
+    /// List all objects anew: the API server's store may have gone back
+    /// to an older state, which no watch shows.
     ListAnew,
     /// Log a notice, and write its Event.
     Notify(Notice),

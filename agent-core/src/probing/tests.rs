@@ -218,7 +218,8 @@ fn only_what_a_peer_was_found_to_use_is_asked_about_at_once_when_it_is_known_for
         .after(Duration::from_millis(300))
         .tell(heard(1));
     assert!(run.prober.is_in_use(&key(1)));
-    // Many nodes may join one after the other: what is being asked about gets on, and what rests does so.
+    // Many nodes may join one after the other: what is being asked
+    // about gets on, and what rests does so.
     for other in 1..8 {
         run.after(Duration::from_millis(100)).tell(peer(MacAddr([2, 9, 9, 9, 9, other])));
     }

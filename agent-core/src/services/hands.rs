@@ -117,7 +117,7 @@ fn turn(old: &ServiceRecord, new: &ServiceRecord, clears: bool) -> Option<Turn> 
     }
 }
 
-/// Returns whether only the status has changed.
+/// Returns true if only the status has changed.
 fn is_of_status_only(old: &ServiceRecord, new: &ServiceRecord) -> bool {
     let ServiceRecord { version, ingress, status_manager, status_shared, .. } = old.clone();
     ServiceRecord { version, ingress, status_manager, status_shared, ..new.clone() } == *old

@@ -1,9 +1,10 @@
 //! Kubernetes: reads from the API server, and writes to it.
 //!
-//! A [`Kube`] is the way there. From it, [`Reader`] lists and watches, [`Requests`] writes Leases,
-//! claims and the status of Services, [`Recorder`] writes Events, and [`find_termination`] reads
-//! why the agent is to end. Each has tasks and connections of its own, which end when it is
-//! dropped, and answers through one bounded channel. Nothing here decides who holds a VIP.
+//! A [`Kube`] is the way to the API server. From it, [`Reader`] lists and watches,
+//! [`Requests`] writes Leases, claims and the status of Services, [`Recorder`] writes
+//! Events, and [`find_termination`] reads why the agent is to end. Each has its own
+//! tasks and connections, which end when it is dropped, and answers through one
+//! bounded channel. No module here decides who holds a VIP.
 
 mod alarm;
 mod call;

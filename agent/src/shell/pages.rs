@@ -55,8 +55,8 @@ use super::{
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The most questions that wait for the event loop.
 const QUESTIONS: usize = 4;
-/// The time before event loop and kernel are compared again after a difference: they are not read at
-/// one instant.
+/// The time before event loop and kernel are compared again after a
+/// difference: they are not read at one instant.
 const SECOND_LOOK: Duration = Duration::from_millis(100);
 
 /// The reason why the pages cannot be served.
@@ -74,10 +74,10 @@ pub enum PagesError {
         #[source]
         source: io::Error,
     },
-    /// `none` is given beside addresses.
+    /// A `none` beside addresses.
     #[error("--listen none is given beside {address}; give either `none` or addresses")]
     NoneAndMore {
-        /// The first of the others.
+        /// The first of the addresses.
         address: IpAddr,
     },
 }
@@ -91,17 +91,17 @@ pub struct Listen {
     pub port: u16,
     /// The pod's address, a default one in a cluster.
     pub pod: Option<IpAddr>,
-    /// Whether the agent ends when it cannot listen on the default loopback address. The kubelet
-    /// asks there, and would end it anyway.
+    /// True if the agent must listen on the default loopback address, and ends if it cannot. The
+    /// kubelet sends its probes there, and would end the agent anyway.
     pub needs_loopback: bool,
 }
 
 /// An address, or none at all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ListenAddress {
-    /// Serves nothing.
+    /// No address.
     Nowhere,
-    /// Serves on this address.
+    /// This address.
     At(IpAddr),
 }
 
@@ -115,7 +115,7 @@ pub enum Question {
     State(oneshot::Sender<Value>),
 }
 
-/// Serves the pages until it is dropped.
+/// A server of the pages that runs until it is dropped.
 pub struct Pages {
     desk: Arc<Desk>,
     _tasks: JoinSet<()>,
@@ -126,12 +126,12 @@ struct Desk {
     questions: mpsc::Sender<Question>,
     kernel: OnceLock<Arc<Reader>>,
     metrics: Arc<Metrics>,
-    /// Lets one reading of whole maps go on at a time.
+    /// A permit for one reading of whole maps at a time.
     reading: Semaphore,
 }
 
 impl Listen {
-    /// Returns the addresses to serve on, each with whether it is required.
+    /// Returns the addresses to serve on, each with true if it is required.
     fn wanted(&self) -> Result<Vec<(SocketAddr, bool)>, PagesError> {
         const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let named: Vec<IpAddr> = (self.addresses.iter())
@@ -164,8 +164,8 @@ impl Listen {
 }
 
 impl Pages {
-    /// Starts to serve. The receiver has the questions to the event loop. A default address that cannot
-    /// be listened on is only warned of: VIPs matter more.
+    /// Starts to serve. The receiver has the questions to the event loop. A default address that is
+    /// taken is only logged as a warning: VIPs matter more.
     pub async fn open(
         listen: &Listen,
         metrics: Arc<Metrics>,
@@ -189,7 +189,7 @@ impl Pages {
             info!(%address, "serving /metrics, /livez and /readyz");
             let service = router(Arc::clone(&desk)).into_make_service_with_connect_info::<PeerAddress>();
             tasks.spawn(async move {
-                // It never ends by itself: an error ends its own connection only.
+                // The server never ends by itself: an error ends its own connection only.
                 let _ = axum::serve(doors, service).await;
             });
         }

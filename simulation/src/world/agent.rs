@@ -264,7 +264,8 @@ impl World {
         }
     }
 
-    /// Carries out what the engine commanded, in the interlock's order, until something comes between.
+    /// Carries out what the engine commanded, in the interlock's order, until something comes
+    /// between.
     fn carry_out(&mut self, node: usize) {
         let life = self.nodes[node].life;
         loop {

@@ -1,4 +1,5 @@
-//! Asking: the address of a VIP that nobody has had is taken when the segment says that it is free (RFC 5227, 2.1).
+//! Asking: the address of a VIP that nobody has had is taken when the
+//! segment says that it is free (RFC 5227, 2.1).
 
 use vipward_common::MacAddr;
 

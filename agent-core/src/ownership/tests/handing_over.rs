@@ -56,7 +56,8 @@ fn a_successor_says_in_the_claim_that_it_knows_before_it_answers() {
 fn the_old_holder_answers_for_the_successor_as_long_as_the_claim_rests_for_sure() {
     let mut world = offered_to_b();
     world.after(ms(400));
-    // Whatever others do next, they do lease and margin after the acceptance at the earliest, by their clocks.
+    // Whatever others do next, they do lease and margin after the
+    // acceptance at the earliest, by their clocks.
     assert_eq!(world.claim(held("b"), 2), [""; 0]);
     world.after(ms(600));
     assert_eq!(world.tell(moved("b")), [""; 0]);

@@ -1,5 +1,6 @@
-//! Whatever happens, in whatever order: no panic, no two requests about one thing at a time, no busy loop (`World` checks
-//! these at every step), and nothing is held that was not written under a valid fence.
+//! Whatever happens, in whatever order: no panic, no two requests about one
+//! thing at a time, no busy loop (`World` checks these at every step), and
+//! nothing is held that was not written under a valid fence.
 
 use proptest::prelude::*;
 
@@ -189,7 +190,8 @@ proptest! {
         for next in sequence.iter().filter(|next| !matches!(next, Happens::Stop(_))) {
             happen(&mut world, next);
         }
-        // Nobody else is there, and the API server is well. A node may wait for two restart Leases in a row.
+        // Nobody else is there, and the API server is well. A node may
+        // wait for two restart Leases in a row.
         for other in ["b", "c"] {
             world.bury(other);
         }

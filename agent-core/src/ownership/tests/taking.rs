@@ -1,4 +1,5 @@
-//! Taking: a VIP is held by this process's own successful write, and written only when nobody else can have it.
+//! Taking: a VIP is held by this process's own successful write, and
+//! written only when nobody else can have it.
 
 use super::world::*;
 use crate::{

@@ -1,4 +1,4 @@
-//! Turns what was read into events of the core, for the agent and for `vipward explain`.
+//! Turns readings into events of the core, for the agent and for `vipward explain`.
 
 use vipward_core::{ownership::Event as Owned, services::Event as Served};
 

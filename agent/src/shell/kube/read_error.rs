@@ -1,4 +1,4 @@
-//! Problems with reading from the API server, in words that say what to do about them.
+//! Problems with reading from the API server, with their remedies.
 
 use std::{fmt, mem::discriminant};
 
@@ -32,7 +32,7 @@ impl fmt::Display for Verb {
     }
 }
 
-/// Reason why objects cannot be read now. The reader goes on trying.
+/// Reason why objects cannot be read now. The reader tries again.
 #[derive(Debug, Error)]
 pub enum ReadError {
     /// The CRD is missing.
@@ -41,30 +41,30 @@ pub enum ReadError {
         /// The type.
         resource: Resource,
     },
-    /// The role does not allow it.
+    /// A role that does not allow the reading.
     #[error("not allowed to {verb} {resource}; the permissions are in {RBAC_MANIFEST}: {message}")]
     Forbidden {
-        /// The attempt.
+        /// The operation.
         verb: Verb,
         /// The type.
         resource: Resource,
-        /// The API server's words.
+        /// The API server's message.
         message: String,
     },
-    /// The API server does not accept the agent's credentials.
+    /// Credentials that the API server does not accept.
     #[error("the API server does not accept our credentials (to {verb} {resource}): {message}")]
     Unauthorized {
-        /// The attempt.
+        /// The operation.
         verb: Verb,
         /// The type.
         resource: Resource,
-        /// The API server's words.
+        /// The API server's message.
         message: String,
     },
-    /// The API server cannot be reached, or cannot answer.
+    /// An API server that cannot be reached, or cannot answer.
     #[error("failed to {verb} {resource}")]
     Failed {
-        /// The attempt.
+        /// The operation.
         verb: Verb,
         /// The type.
         resource: Resource,
@@ -75,8 +75,8 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    /// Returns whether it means the same to people. An API server that is away fails each request
-    /// in another way.
+    /// Returns true if it means the same to people. An unreachable API
+    /// server fails each request with another error.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         discriminant(self) == discriminant(other) && self.code() == other.code()
     }

@@ -1,4 +1,4 @@
-//! News from the API server, for whoever decides.
+//! News from the API server.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,7 +28,7 @@ pub enum Seen {
     Node {
         /// The fields that are used.
         record: NodeRecord,
-        /// Those of its `status.addresses` that are IP addresses.
+        /// The IP addresses in its `status.addresses`.
         addresses: Vec<IpAddr>,
     },
     /// A Node is gone.
@@ -58,10 +58,10 @@ pub enum Seen {
     },
     /// The addresses of all API servers: the endpoints of `default/kubernetes`.
     ApiEndpoints(BTreeSet<IpAddr>),
-    /// All objects of the type were reported, and all that had vanished. Sent after each list.
+    /// The end of a list: all objects of the type were reported, and all that had vanished.
     Synced(Resource),
-    /// Objects of the type cannot be read now; the reader goes on trying. Sent when that begins,
-    /// and when the error becomes another one.
+    /// Objects of the type cannot be read now; the reader tries again. Sent
+    /// at the beginning, and when the error changes.
     Unreadable {
         /// The type.
         resource: Resource,

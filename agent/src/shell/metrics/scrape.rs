@@ -45,38 +45,39 @@ pub struct Snapshot {
     pub node: String,
     /// The source of the VIPs.
     pub mode: Mode,
-    /// Whether the event loop knows which VIPs are wanted. Until then, the pinned state stays as it is.
+    /// True if the event loop knows which VIPs are wanted. Until
+    /// then, the pinned state stays as it is.
     pub started: bool,
     /// The duration of one renewal of the fence.
     pub fence_duration: Duration,
     /// The interfaces that the program is, or should be, attached to.
     pub links: Vec<InterfaceSnapshot>,
-    /// The VIPs, with this node's intended role.
+    /// The VIPs, with the entries that this node wants.
     pub vips: Vec<VipSnapshot>,
     /// The claims of the cluster.
     pub claims: Option<ClaimSnapshot>,
     /// The VIPs that this node has and does not answer, with the reported reasons.
     pub unanswered: BTreeMap<Ipv4Addr, String>,
-    /// The number of open problems, as logged.
+    /// The number of open problems, as in the log.
     pub problems: usize,
 }
 
 /// An interface that the program is, or should be, attached to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InterfaceSnapshot {
-    /// ifindex.
+    /// Its ifindex.
     pub ifindex: u32,
     /// Its name.
     pub interface: String,
     /// The mode in which the program was attached, or is to be.
     pub mode: pinned::Mode,
-    /// Whether the kernel runs the program on it.
+    /// True if the kernel runs the program on it.
     pub attached: bool,
     /// The reason why it could not be attached, if it could not.
     pub failure: Option<String>,
-    /// The interface as it was last seen, unless it is gone.
+    /// The last observation of the interface, unless it is gone.
     pub seen: Option<Interface>,
-    /// Whether the NIC driver refused native mode.
+    /// True if the NIC driver refused native mode.
     pub fallback: bool,
 }
 
@@ -85,16 +86,16 @@ pub struct InterfaceSnapshot {
 pub struct VipSnapshot {
     /// The address.
     pub vip: Ipv4Addr,
-    /// What this node is to be to it.
+    /// The entry that this node is to have for it.
     pub entry: Entry,
-    /// Whether a peer has it since the program gave way.
+    /// True if the program yielded it to a peer, which has it since.
     pub yielded: bool,
 }
 
 /// The claims of a cluster, as this node sees them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClaimSnapshot {
-    /// The number of changes of holder of each VIP that Services want.
+    /// The number of holder changes of each VIP that Services want.
     pub epochs: Vec<(Ipv4Addr, u64)>,
     /// The number of these VIPs whose claim names no living holder.
     pub without_holder: usize,
@@ -110,7 +111,7 @@ pub(super) struct Scrape {
     max_vips: usize,
 }
 
-/// A VIP by all its entries. It has one on every attached interface.
+/// A VIP with all its entries, one on every attached interface.
 #[derive(Clone, Copy, Default, Debug)]
 struct Vip {
     held: bool,
@@ -170,8 +171,8 @@ impl Collector for Scrape {
     }
 }
 
-/// Returns each entry with this node's part in answering. Without the event loop's state, the
-/// interfaces are taken for good.
+/// Returns each entry with this node's part in answering. Without the event
+/// loop's state, every interface counts as good.
 fn parts<'a>(kernel: &'a Contents, snapshot: Option<&Snapshot>) -> Vec<(Part, &'a pinned::Entry)> {
     let fence = kernel.fence_state();
     let trouble = |entry: &pinned::Entry| {
@@ -342,8 +343,8 @@ impl Page<'_> {
         )?;
         self.value("problems", "Problems that stand, as logged", size(snapshot.problems))?;
         let to_hold = snapshot.vips.iter().filter(|vip| vip.entry == Entry::Held);
-        // The event loop learns of a yield later than the map, and remembers it when the entry goes
-        // with its interface.
+        // The event loop learns of a yield later than the map. It remembers the yield when the
+        // entry goes with its interface.
         let has_holder = |vip: &VipSnapshot| {
             vip.yielded || vips.get(&vip.vip).is_some_and(|found| found.held || found.yielded)
         };

@@ -30,7 +30,7 @@ const MOST_NAMED: usize = 8;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Check {
     name: &'static str,
-    /// The faults that it found.
+    /// The faults.
     wrong: Vec<String>,
 }
 
@@ -55,8 +55,8 @@ impl Check {
     }
 }
 
-/// Returns the page of the checks, or of the one that is `asked` for, in the form of the API
-/// server's pages.
+/// Returns the page of all checks, or of the one check that is `asked`
+/// for, in the form of the API server's pages.
 pub(super) fn report(page: &str, checks: &[Check], asked: Option<&str>) -> (StatusCode, String) {
     let told: Vec<&Check> =
         checks.iter().filter(|check| asked.is_none_or(|asked| asked == check.name)).collect();
@@ -143,7 +143,7 @@ pub(super) fn of_kernel(snapshot: &Snapshot, read: Result<Contents, BpfError>) -
     vec![Check::of("entries", entries), fence]
 }
 
-/// Returns the differences between the entries and what the event loop believes of them.
+/// Returns the differences between the entries and the event loop's state.
 fn differences(snapshot: &Snapshot, entries: &[pinned::Entry]) -> Vec<String> {
     let mut found: BTreeMap<Ipv4Addr, Vec<&pinned::Entry>> = BTreeMap::new();
     for entry in entries {
@@ -159,7 +159,7 @@ fn differences(snapshot: &Snapshot, entries: &[pinned::Entry]) -> Vec<String> {
     let mut wrong = Vec::new();
     name_some(
         &mut wrong,
-        // The check `vips` names those that the agent knows to be silent.
+        // The check `vips` names the VIPs that the agent knows to be silent.
         believed.difference(&held).filter(|vip| !snapshot.unanswered.contains_key(vip)).map(|vip| {
             match entries_of(vip).iter().find(|entry| entry.yielded) {
                 Some(entry) => format!("{vip} is believed held and was yielded to {}", entry.mac),
@@ -186,7 +186,7 @@ fn differences(snapshot: &Snapshot, entries: &[pinned::Entry]) -> Vec<String> {
     wrong
 }
 
-/// Adds the first few of the faults, and the number of the rest.
+/// Adds the first few faults, and the number of the others.
 fn name_some(wrong: &mut Vec<String>, mut all: impl Iterator<Item = String>) {
     wrong.extend(all.by_ref().take(MOST_NAMED));
     let more = all.count();

@@ -40,9 +40,9 @@ pub(super) struct Silent {
 #[derive(PartialEq, Eq)]
 struct Surroundings {
     fence: FenceState,
-    /// Whether the program has ever yielded a VIP.
+    /// True if the program has ever yielded a VIP.
     any_yielded: bool,
-    /// MAC of each attached interface, and the reason why it does not answer with that.
+    /// MAC of each attached interface, and the reason why it cannot answer with that MAC.
     links: BTreeMap<u32, (MacAddr, Option<InterfaceFault>)>,
 }
 
@@ -52,17 +52,18 @@ impl Silent {
         Self { silences, some: BTreeSet::new(), all: true, next: now, seen: None }
     }
 
-    /// Has some VIPs examined.
+    /// Marks some VIPs to be examined.
     pub(super) fn look_at(&mut self, vips: impl IntoIterator<Item = Ipv4Addr>) {
         self.some.extend(vips);
     }
 
-    /// Has all VIPs examined.
+    /// Marks all VIPs to be examined.
     pub(super) fn look_at_all(&mut self) {
         self.all = true;
     }
 
-    /// Returns when a VIP is to be examined or reported, not before the next examination.
+    /// Returns the time of the next examination or report, at
+    /// least `PACE` after the last examination.
     pub(super) fn next_deadline(&self) -> Option<Monotonic> {
         let look = (self.all || !self.some.is_empty()).then_some(self.next);
         let due = self.silences.next_deadline();
@@ -71,8 +72,8 @@ impl Silent {
 }
 
 impl<S: Source> EventLoop<S> {
-    /// Examines VIPs. Returns those whose answers may have changed, or whose silence is to be
-    /// reported.
+    /// Examines VIPs. Returns those whose answers may have
+    /// changed, or whose silence must be reported.
     pub(super) fn look_at_answers(&mut self) -> Result<BTreeSet<Ipv4Addr>, RunError> {
         let now = now()?;
         if !self.started || now < self.silent.next {
@@ -126,7 +127,8 @@ impl<S: Source> EventLoop<S> {
         Ok(Surroundings { fence: maps.fence()?.state(now_ns), any_yielded, links })
     }
 
-    /// Returns why this node does not answer for a VIP that it is said to hold; none if it does.
+    /// Returns the reason why this node does not answer for a VIP that it
+    /// is said to hold. Returns `None` if it does.
     fn silence_here(
         &self,
         vip: Ipv4Addr,
@@ -155,7 +157,7 @@ impl<S: Source> EventLoop<S> {
         Ok(Some(silent.unwrap_or_else(|| self.no_entry(vip, taken, given_to, surroundings))))
     }
 
-    /// Returns why no entry answers for a VIP that this node is said to hold.
+    /// Returns the reason why no entry answers for a VIP that this node is said to hold.
     fn no_entry(
         &self,
         vip: Ipv4Addr,

@@ -24,7 +24,7 @@ use crate::shell::{
 
 impl<S: Source> EventLoop<S> {
     pub(super) fn on_question(&mut self, question: Question) {
-        // Without a clock there is no answer, and whoever asked may have gone.
+        // Without a clock there is no answer. The receiver of an answer may be gone.
         let Ok(now) = now() else { return };
         match question {
             Question::Live(answer) => drop(answer.send(vec![self.heartbeat_check(now)])),
@@ -33,7 +33,7 @@ impl<S: Source> EventLoop<S> {
         }
     }
 
-    /// Returns the event loop turns, since it answers; the heartbeat must move too.
+    /// Returns the check of the heartbeat. The answer itself proves that the event loop turns.
     fn heartbeat_check(&self, now: Monotonic) -> Check {
         let Some((moved, limit)) = self.source.heartbeat() else { return Check::ok("heartbeat") };
         let since = now.saturating_since(moved);
@@ -44,7 +44,7 @@ impl<S: Source> EventLoop<S> {
     }
 
     fn snapshot(&self, now: Monotonic) -> Snapshot {
-        // One whose address is in use is to wait.
+        // A VIP whose address is in use has to wait.
         let in_use: BTreeSet<[u8; 4]> =
             self.held_back.iter().filter(|key| self.prober.is_in_use(key)).map(|key| key.addr).collect();
         let vips = self.source.wanted(&self.config).map(|wanted| {
@@ -71,8 +71,7 @@ impl<S: Source> EventLoop<S> {
         }
     }
 
-    /// Returns the VIPs that this node has and does not answer, of those that people are told
-    /// about.
+    /// Returns the VIPs that this node has and does not answer, as far as they are reported.
     fn unanswered(&self) -> BTreeMap<Ipv4Addr, String> {
         let silent = |(vip, why): (Ipv4Addr, &Unanswered)| match why {
             Unanswered::Silent(why) => Some((vip, why.clone())),
@@ -95,7 +94,8 @@ impl<S: Source> EventLoop<S> {
         }
     }
 
-    /// An interface that could not be attached, in the mode that it is to have; none when it has vanished since.
+    /// Returns an interface that could not be attached, with its wanted mode.
+    /// Returns `None` if the interface has vanished.
     fn unattached_link(&self, ifindex: u32, why: &str) -> Option<InterfaceSnapshot> {
         let mode = modes(self.config.xdp, self.view.interfaces.get(&ifindex)?).first()?;
         Some(InterfaceSnapshot {

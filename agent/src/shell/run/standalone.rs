@@ -1,4 +1,5 @@
-//! The event loop of a standalone agent: a file lists its VIPs, and its own heartbeat moves the fence.
+//! The event loop of a standalone agent: a file lists its VIPs,
+//! and its own heartbeat moves the fence.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -35,9 +36,9 @@ use crate::{
     },
 };
 
-/// Time between two log lines about the progress of probing.
+/// Time between two log lines about the progress of probes.
 const PROGRESS: Duration = Duration::from_secs(5);
-/// Time during which addresses found free are collected, to be taken together.
+/// Time during which free addresses are collected, to be taken together.
 const TOGETHER: Duration = Duration::from_millis(10);
 
 enum Turn {
@@ -50,18 +51,17 @@ struct FileSource {
     path: PathBuf,
     watch: FileWatch,
     heartbeat: Heartbeat,
-    /// VIPs whose addresses were found free, and that are not held yet.
+    /// VIPs whose addresses were found free, and which are not held yet.
     free: BTreeSet<Ipv4Addr>,
     /// VIPs that are taken even if their addresses are in use.
     forced: BTreeSet<Ipv4Addr>,
-    /// When the free VIPs are taken.
+    /// Time of the next taking of free VIPs, if one is due.
     take_due: Option<Monotonic>,
-    /// The earliest time of the next taking. Taking very many VIPs must leave time for everything
-    /// else.
+    /// Earliest time of the next taking. A taking of very many VIPs must leave time for other work.
     take_next: Monotonic,
-    /// When the progress of probing was last logged; none while no address is probed.
+    /// Time of the last log line about probes; `None` while no address is probed.
     probing_logged: Option<Monotonic>,
-    /// When the fence was last moved, and the time between two moves.
+    /// Time of the fence's last move.
     beaten: Monotonic,
     every: Duration,
 }
@@ -80,7 +80,7 @@ impl Source for FileSource {
     }
 
     fn note_probed(&mut self, vip: Ipv4Addr, probed: Probed, now: Monotonic) {
-        // The prober probes an address in use again by itself.
+        // The prober repeats its probe of an address in use.
         if probed == Probed::Free {
             self.free.insert(vip);
             self.take_due.get_or_insert((now + TOGETHER).max(self.take_next));

@@ -9,7 +9,7 @@ use vipward_tests::apiserver::{Cut, Effect, Matching, Often};
 
 use super::*;
 
-/// Waits until the agent has asked for so many watches of `resource`.
+/// Waits until the agent has requested this number of watches of `resource`.
 pub(super) async fn watches(scene: &Scene, resource: &str, wanted: u64, limit: Duration) -> Result<Duration> {
     let began = Instant::now();
     while scene.requests_of(Verb::Watch, resource) < wanted {
@@ -151,7 +151,7 @@ async fn a_permission_that_is_missing_is_named_by_verb_and_resource_once() -> Re
         other => panic!("{other:?}"),
     })
     .await?;
-    // It is tried again, and not told again.
+    // The reader tries again, and does not report again.
     let tries = || scene.server.stats().answers.get(&403).copied().unwrap_or_default();
     let before = tries();
     timeout(PATIENCE, async {
@@ -202,7 +202,7 @@ async fn claims_and_leases_that_were_edited_by_hand_are_told_as_what_they_are_wo
     until(&mut seen, "its end", |seen| matches!(seen, Seen::LeaseGone(_)).then_some(())).await
 }
 
-/// Renews every 200 ms, whatever becomes of it.
+/// Renews every 200 ms, whatever the outcome.
 pub(super) async fn renew(kube: Kube) -> Result<()> {
     let mut writing = Writing::start(&kube)?;
     let mut expected = match writing.write_lease(lease("a", Expected::Absent, Some(1))).await? {
@@ -248,7 +248,7 @@ async fn renewals_without_an_answer_make_all_watches_begin_anew() -> Result<()> 
     watches(&scene, "services", 1, LIMITS.lease).await?;
     scene.server.reset_stats();
     scene.server.end_trouble(lost);
-    // And when they are answered again, nobody waits any longer.
+    // After answers have returned, no task waits any longer.
     watches(&scene, "services", 1, PATIENCE).await?;
     renewing.abort();
     Ok(())

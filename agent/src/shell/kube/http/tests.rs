@@ -84,7 +84,7 @@ fn answer_once(listener: TcpListener, body: &'static str) {
     });
 }
 
-/// Connections to `url` that are given up after `connecting`.
+/// Returns connections to `url` that give up after `connecting`.
 fn connections(url: &str, connecting: Duration) -> Connections {
     let limits = Limits { lease: connecting * 2, margin: Duration::ZERO };
     let server = Server::with_config(kube::Config::new(url.parse().expect("a URL")), limits);
@@ -103,7 +103,7 @@ async fn an_api_server_that_does_not_answer_is_named_once_with_its_address() {
     let (_silent, silent) = listener();
     let (breaking, broken) = listener();
     break_off(breaking);
-    // The kernel drops what connects to a listener that does not accept what waits already.
+    // The kernel drops new connections to a listener whose queue is full.
     let full = tokio::net::TcpSocket::new_v4().expect("a socket");
     full.bind(local()).expect("a port");
     let full = full.listen(0).expect("it listens");

@@ -82,7 +82,7 @@ fn a_new_session_is_a_transition_and_so_is_the_end_of_one() {
     assert_eq!(object["spec"]["acquireTime"], text::micro_time(at(9)));
 }
 
-/// The API server refuses numbers beyond, and the Lease could never be written again.
+/// The API server refuses larger numbers, and the Lease could never be written again.
 #[test]
 fn however_transitions_were_edited_they_stay_numbers_of_32_bits() {
     let rows = [(i64::from(i32::MAX), i32::MAX), (i64::MAX, i32::MAX), (-9, 0), (7, 8)];

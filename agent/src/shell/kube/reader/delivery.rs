@@ -1,4 +1,4 @@
-//! Delivery of one type of object to whoever decides: parses each, and remembers only its name.
+//! Delivery of one type of object to the core: parses each object, and remembers only its name.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,17 +19,17 @@ use super::super::{
 };
 use crate::shell::causes::chain;
 
-/// Error of a delivery that has no taker any more.
+/// Error of a delivery whose receiver is gone.
 pub(super) struct Closed;
 
-/// Delivers objects of one type.
+/// A deliverer of objects of one type.
 pub(super) struct Delivery {
     resource: Resource,
     reading: Reading,
     kube: Kube,
     seen: mpsc::Sender<Seen>,
-    /// Names of the objects that were delivered and are not gone. Each says whether the list that
-    /// is under way has the object.
+    /// Names of the delivered objects that are not gone. The value is
+    /// true if the present list has the object.
     names: BTreeMap<Box<str>, bool>,
     /// Addresses of API servers, by the `EndpointSlice` that names them.
     api_servers: BTreeMap<Box<str>, BTreeSet<IpAddr>>,
@@ -48,7 +48,7 @@ impl Delivery {
         self.names.values_mut().for_each(|is_listed| *is_listed = false);
     }
 
-    /// Reports as gone what the list did not have, then that the list has ended.
+    /// Reports the objects that the list lacks as gone, then the end of the list.
     pub(super) async fn end_list(&mut self) -> Result<(), Closed> {
         let vanished = self.names.iter().filter(|(_, is_listed)| !**is_listed);
         let vanished: Vec<_> = vanished.map(|(name, _)| name.clone()).collect();
@@ -81,7 +81,7 @@ impl Delivery {
         Ok(identity.version)
     }
 
-    /// Treats an object that cannot be read as one that is not there.
+    /// Treats an object that cannot be read as absent.
     async fn unreadable(&mut self, object: &str, error: &ObjectError) -> Result<String, Closed> {
         let identity = objects::identity(object).unwrap_or_default();
         let error: &(dyn Error + Sync) = error;

@@ -1,4 +1,4 @@
-//! Sending the requests of one lane, and what an answer means for the core.
+//! The worker of one lane: sends its requests, and translates the answers for the core.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::shell::kube::{
 #[cfg(test)]
 mod tests;
 
-/// Time after which a request that was refused with 429 is sent again, unless the API server says.
+/// Time before a request that was refused with 429 is sent again, if the API server names none.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Sends the requests of one lane.
+/// A sender of the requests of one lane.
 pub(super) struct Worker {
     pub(super) kube: Kube,
     connections: Connections,
@@ -34,7 +34,7 @@ impl Worker {
         Instant::now() + self.limit
     }
 
-    /// Sends a request, and again after a 429 if there is time.
+    /// Sends a request. Sends it again after a 429 if there is time.
     pub(super) async fn ask(&self, call: Call, deadline: Instant) -> Result<String, RequestError> {
         loop {
             let answer = self.ask_once(call.clone(), deadline).await;
@@ -52,7 +52,7 @@ impl Worker {
     }
 }
 
-/// Returns what a request without a good answer means for the core.
+/// Returns the outcome for the core of a request without a good answer.
 ///
 /// | answer | outcome |
 /// |---|---|

@@ -36,13 +36,13 @@ fn eth0(snapshot: &mut Snapshot) -> &mut Interface {
     snapshot.links[0].seen.as_mut().expect("the interface")
 }
 
-/// The value of a series without labels, if it is on the page.
+/// Returns the value of a series without labels, if the page has it.
 fn value(page: &str, name: &str) -> Option<String> {
     page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).map(ToOwned::to_owned)
 }
 
-/// What is the case, what the event loop believes, what is in the map, and how many VIPs of the file
-/// have no holder.
+/// A description, the event loop's state, the map's entries, and the
+/// number of the file's VIPs without a holder.
 type Row<'a> = (&'a str, VipSnapshot, Vec<pinned::Entry>, &'a str);
 
 #[test]

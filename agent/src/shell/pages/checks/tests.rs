@@ -42,7 +42,7 @@ fn snapshot(mode: Mode, vips: &[(u8, Entry)]) -> Snapshot {
     }
 }
 
-/// What is the case, what is believed, what is there, and what is wrong with that.
+/// A description, the mode, the event loop's state, the map's entries, and the expected faults.
 type Row<'a> = (&'a str, Mode, &'a [(u8, Entry)], Vec<pinned::Entry>, &'a [&'a str]);
 
 #[test]
@@ -159,7 +159,7 @@ fn vips_that_are_not_answered_are_named_with_their_reason_and_in_one_check() {
     let told = |snapshot: &Snapshot| of_event_loop(snapshot).pop().expect("the last check");
     assert_eq!(told(&snapshot), Check::failed("vips", "192.0.2.10 is not answered: eth0: no carrier"));
 
-    // What this check tells, the other one does not tell again.
+    // One check does not repeat the other check's faults.
     let read =
         || Ok(Contents::sample((1..=9).chain([12]).map(|last| entry(2, last, Role::Held, OWN)).collect()));
     let wrong = Check::failed("entries", "192.0.2.11 is believed held and is not");

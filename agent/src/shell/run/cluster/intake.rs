@@ -1,4 +1,4 @@
-//! Taking in what was read and answered, and what follows from Services.
+//! Takes in readings and replies, and carries out the commands about Services.
 
 use tracing::{info, warn};
 use vipward_core::{ownership, services, time::Monotonic};
@@ -9,7 +9,7 @@ use crate::{
     shell::kube::{Reply, Resource, Seen},
 };
 
-/// What is taken in before entries are changed.
+/// Number of readings or replies that are taken in before entries are changed.
 const BATCH: usize = 256;
 
 impl Cluster {
@@ -24,7 +24,7 @@ impl Cluster {
 }
 
 impl EventLoop<Cluster> {
-    /// Takes in what was read, as much as there is, and then decides once.
+    /// Takes in the waiting readings, and then decides once.
     pub(super) async fn on_seen(&mut self, first: Seen) -> Result<(), RunError> {
         let mut commands = self.take_in(first)?;
         for _ in 1..BATCH {
@@ -48,7 +48,7 @@ impl EventLoop<Cluster> {
                     {
                         written = Some(*vip);
                     }
-                    // Of a node that this one has deposed.
+                    // This is the Lease of a node that this one has deposed.
                     if let ownership::Event::LeaseWritten {
                         outcome: ownership::Outcome::Done(lease), ..
                     } = &event
@@ -77,7 +77,7 @@ impl EventLoop<Cluster> {
         self.execute(commands).await
     }
 
-    /// Gives what was read to the core.
+    /// Passes a reading to the core.
     fn take_in(&mut self, mut seen: Seen) -> Result<Vec<ownership::Command>, RunError> {
         let now = now()?;
         let source = &mut self.source;
@@ -113,7 +113,7 @@ impl EventLoop<Cluster> {
         Ok(commands)
     }
 
-    /// Returns when everything has been listed once, the core may begin.
+    /// Notes that a type has been listed. Starts the core after every type has been listed once.
     fn on_listed(&mut self, resource: Resource, now: Monotonic) -> Vec<ownership::Command> {
         let source = &mut self.source;
         source.listed.insert(resource);
@@ -129,7 +129,7 @@ impl EventLoop<Cluster> {
         commands
     }
 
-    /// Carries out what follows from Services.
+    /// Carries out commands about Services.
     pub(super) fn serve(
         &mut self,
         commands: Vec<services::Command>,

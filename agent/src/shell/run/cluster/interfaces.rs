@@ -9,7 +9,7 @@ use super::{Cluster, EventLoop, RunError, now};
 use crate::shell::bind;
 
 impl EventLoop<Cluster> {
-    /// Tells the core about interfaces and addresses, if they have changed.
+    /// Reports interfaces and addresses to the core, if they have changed.
     pub(super) async fn report_interfaces(&mut self) -> Result<(), RunError> {
         let attached: Vec<u32> = self.plane.attached().map(|(ifindex, _)| ifindex).collect();
         let links = interfaces::node_interfaces(&self.view, &attached);
