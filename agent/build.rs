@@ -21,8 +21,9 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// `bpf/vipward.o` in the target directory, which is above `OUT_DIR` however it was chosen; when it is not there
-/// (a build in a target directory of its own, as of the fuzz targets), that in the workspace's.
+/// Returns `bpf/vipward.o` in the target directory, which is above `OUT_DIR` wherever
+/// that is. If it is not there, returns the one in the workspace's target directory: a
+/// build such as that of the fuzz targets has its own.
 fn built_object() -> PathBuf {
     let object = Path::new("bpf/vipward.o");
     let out_dir = PathBuf::from(env::var_os("OUT_DIR").expect("invariant: cargo sets OUT_DIR"));

@@ -143,7 +143,7 @@ pub struct SeenEntry {
     pub role: Role,
     /// The VIP's MAC; zero if unknown.
     pub mac: MacAddr,
-    /// Whether the program has yielded the VIP, to that MAC.
+    /// True if the program has yielded the VIP, to that MAC.
     pub yielded: bool,
 }
 

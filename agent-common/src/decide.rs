@@ -41,13 +41,13 @@ pub trait Tables {
     fn now_ns(&self) -> u64;
     /// Returns the state of the fence.
     fn fence(&self, now_ns: u64) -> FenceState;
-    /// Returns whether `addr` may be a VIP. `false` is certain.
+    /// Returns true if `addr` may be a VIP. `false` is certain.
     fn may_be_vip(&self, addr: [u8; 4]) -> bool;
     /// Returns the entry of `addr` on this interface.
     fn vip(&self, addr: [u8; 4]) -> Option<Vip>;
     /// Returns this interface's own MAC.
     fn own_mac(&self) -> Option<MacAddr>;
-    /// Returns whether `mac` is a peer's on this segment.
+    /// Returns true if `mac` is a peer's on this segment.
     fn is_peer(&self, mac: MacAddr) -> bool;
     /// Returns the MAC to which this generation of the entry was yielded.
     fn yielded(&self, vip: &Vip) -> Option<MacAddr>;

@@ -47,19 +47,19 @@ impl MacAddr {
         Self(bytemuck::cast([bits as u16, (bits >> 16) as u16, (bits >> 32) as u16]))
     }
 
-    /// Returns whether the address is all zeros.
+    /// Returns true if the address is all zeros.
     #[inline(always)]
     pub fn is_zero(self) -> bool {
         self.to_bits() == 0
     }
 
-    /// Returns whether the group bit is set, as it is in the broadcast address.
+    /// Returns true if the group bit is set, as it is in the broadcast address.
     #[inline(always)]
     pub fn is_multicast(self) -> bool {
         self.0[0] & 1 != 0
     }
 
-    /// Returns whether the address may be an interface's: neither zero nor a group.
+    /// Returns true if the address may be an interface's: neither zero nor a group.
     #[inline(always)]
     pub fn is_unicast(self) -> bool {
         !self.is_multicast() && !self.is_zero()
@@ -148,13 +148,13 @@ impl ArpFrame {
         }
     }
 
-    /// Returns whether the `EtherType` is ARP.
+    /// Returns true if the `EtherType` is ARP.
     #[inline(always)]
     pub fn is_arp(&self) -> bool {
         self.ethertype == ETHERTYPE_ARP.to_be()
     }
 
-    /// Returns whether this is ARP for IPv4 over Ethernet, and a request or a reply.
+    /// Returns true if this is ARP for IPv4 over Ethernet, and a request or a reply.
     #[inline(always)]
     pub fn is_ethernet_ipv4(&self) -> bool {
         self.htype == HTYPE_ETHERNET.to_be()
@@ -170,7 +170,7 @@ impl ArpFrame {
         u16::from_be(self.oper)
     }
 
-    /// Returns whether the operation is a request.
+    /// Returns true if the operation is a request.
     #[inline(always)]
     pub fn is_request(&self) -> bool {
         self.oper == OPER_REQUEST.to_be()
@@ -188,13 +188,13 @@ impl ArpFrame {
         bytemuck::cast(self.tpa)
     }
 
-    /// Returns whether spa and tpa are equal, as in an ARP Announcement (RFC 5227, 2.3).
+    /// Returns true if spa and tpa are equal, as in an ARP Announcement (RFC 5227, 2.3).
     #[inline(always)]
     pub fn is_gratuitous(&self) -> bool {
         self.spa == self.tpa
     }
 
-    /// Returns whether this is an ARP Probe: a request with spa zero (RFC 5227, 1.1).
+    /// Returns true if this is an ARP Probe: a request with spa zero (RFC 5227, 1.1).
     #[inline(always)]
     pub fn is_probe(&self) -> bool {
         self.is_request() && self.spa() == [0; 4]

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use vipward_common::{FenceState, Role};
 
-use super::{net::LinkTrouble, schema};
+use super::{net::InterfaceFault, schema};
 
 #[cfg(test)]
 mod tests;
@@ -28,7 +28,7 @@ pub enum Silence {
     /// The fence is over.
     Fence,
     /// The interface cannot answer.
-    Link(LinkTrouble),
+    Link(InterfaceFault),
 }
 
 impl Part {
@@ -37,7 +37,7 @@ impl Part {
         [Self::Held.name(), Self::Handover.name(), Self::Silent(Silence::Fence).name(), Self::Foreign.name()];
 
     /// Returns the part of an entry with this role. `trouble` is its interface's.
-    pub fn of(role: Role, fence: FenceState, trouble: Option<LinkTrouble>) -> Self {
+    pub fn of(role: Role, fence: FenceState, trouble: Option<InterfaceFault>) -> Self {
         let answers = match role {
             Role::Held => Self::Held,
             Role::Handover => Self::Handover,
@@ -69,7 +69,7 @@ impl Part {
         }
     }
 
-    /// Returns whether this node has the VIP, answered or not.
+    /// Returns true if this node has the VIP, answered or not.
     pub const fn is_ours(self) -> bool {
         match self {
             Self::Held | Self::Handover | Self::Silent(_) => true,
@@ -77,7 +77,7 @@ impl Part {
         }
     }
 
-    /// Returns whether this node answers requests for the VIP.
+    /// Returns true if this node answers requests for the VIP.
     pub const fn is_answering(self) -> bool {
         match self {
             Self::Held | Self::Handover => true,

@@ -52,11 +52,11 @@ shared_text! {
 }
 
 impl Version {
-    /// Returns whether it is certainly older: resource versions of one kind are growing numbers
-    /// (Kubernetes 1.35, KEP-5504).
+    /// Returns true if it is certainly older: resource versions of one kind are
+    /// growing numbers (Kubernetes 1.35, KEP-5504).
     ///
-    /// An older version means that the API server's store went back, or that a list came from a
-    /// cache. The record is valid all the same.
+    /// An older version means that the API server's store went back, or that a list
+    /// came from a cache. The record is valid all the same.
     pub fn is_older_than(&self, other: &Self) -> bool {
         let number = |version: &Self| version.as_str().parse::<u64>().ok();
         number(self).zip(number(other)).is_some_and(|(this, other)| this < other)
@@ -125,7 +125,7 @@ impl fmt::Display for Epoch {
 
 /// A node's interface that VIPs can be on, as its Lease lists it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct NodeLink {
+pub struct NodeInterface {
     /// Its name.
     pub name: Arc<str>,
     /// Its MAC.
@@ -133,7 +133,7 @@ pub struct NodeLink {
     /// The subnets of its segment. Where it has an address in one, that address with its prefix
     /// length.
     pub subnets: Vec<Ipv4Net>,
-    /// Whether it is up and has carrier.
+    /// True if it is up and has carrier.
     pub carrier: bool,
 }
 
@@ -155,7 +155,7 @@ pub struct LeaseRecord {
     /// Validity of one renewal.
     pub duration: Duration,
     /// Its interfaces.
-    pub links: Vec<NodeLink>,
+    pub links: Vec<NodeInterface>,
     /// Set while the node leaves: it takes no VIP any more.
     pub leaving: bool,
 }
@@ -212,7 +212,8 @@ impl ClaimState {
         self.holder().map(|holder| (holder.node.clone(), holder.session))
     }
 
-    /// Returns the sessions that the claim names. While one of them lives, its node may answer for the VIP.
+    /// Returns the sessions that the claim names. While one of them
+    /// lives, its node may answer for the VIP.
     pub fn sessions(&self) -> Vec<(NodeName, Session)> {
         let from = match self {
             Self::Offered { to: _, from } => Some(from.clone()),
@@ -251,7 +252,8 @@ pub struct ClaimRecord {
 }
 
 impl ClaimRecord {
-    /// Returns whether another record differs in nothing but the version: in fields that only others use.
+    /// Returns true if another record differs in nothing but the
+    /// version: in fields that only others use.
     pub fn says_the_same(&self, other: &Self) -> bool {
         let Self { vip, version: _, epoch, state, deleting, move_to, note } = self;
         (*vip, *epoch, *deleting) == (other.vip, other.epoch, other.deleting)
@@ -281,12 +283,12 @@ pub struct NodeRecord {
     pub name: NodeName,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// Whether it is cordoned.
+    /// True if it is cordoned.
     pub cordoned: bool,
-    /// Whether its condition Ready is True.
+    /// True if its condition Ready is True.
     pub ready: bool,
-    /// Whether its condition `NetworkUnavailable` is True.
+    /// True if its condition `NetworkUnavailable` is True.
     pub network_unavailable: bool,
-    /// Whether it has the taint `node.kubernetes.io/out-of-service`.
+    /// True if it has the taint `node.kubernetes.io/out-of-service`.
     pub out_of_service: bool,
 }

@@ -146,7 +146,7 @@ impl Conflicts {
         }
     }
 
-    /// Returns whether a line about the claim's sender has been reported in an open conflict.
+    /// Returns true if a line about the claim's sender has been reported in an open conflict.
     fn is_reported(&self, sight: &Sight) -> bool {
         self.cases.get(&(sight.key, sight.what)).is_some_and(|case| case.has_met(sight.mac))
     }

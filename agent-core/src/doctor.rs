@@ -135,8 +135,8 @@ pub fn examine(facts: &Facts) -> Vec<Check> {
     checks
 }
 
-/// Returns whether the host passes: no check is red. With `strict`, none is yellow or unknown
-/// either.
+/// Returns true if the host passes: no check is red. With
+/// `strict`, none is yellow or unknown either.
 pub fn passes(checks: &[Check], strict: bool) -> bool {
     checks.iter().all(|check| match check.state {
         State::Green | State::NotApplicable => true,

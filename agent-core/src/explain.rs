@@ -71,7 +71,7 @@ pub struct Cluster {
     pub leases: BTreeMap<NodeName, LeaseSeen>,
     /// The Nodes.
     pub nodes: BTreeMap<NodeName, NodeRecord>,
-    /// Whether nodes with the exclude label are left out.
+    /// True if nodes with the exclude label are left out.
     pub honour_exclude_label: bool,
     /// The namespace of the agents' Leases and Pods.
     pub namespace: String,
@@ -89,14 +89,14 @@ impl Cluster {
 pub struct LeaseSeen {
     /// Its contents.
     pub record: LeaseRecord,
-    /// Whether it changed while it was watched.
+    /// True if it changed while it was watched.
     pub renewed: bool,
     /// How long it was watched.
     pub watched: Duration,
 }
 
 impl LeaseSeen {
-    /// Returns whether it was watched for the duration of a renewal, and did not change.
+    /// Returns true if it was watched for the duration of a renewal, and did not change.
     fn is_silent(&self) -> bool {
         !self.renewed && self.watched >= self.record.duration
     }

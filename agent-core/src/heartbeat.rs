@@ -44,7 +44,7 @@ pub struct Beat {
 pub struct Late {
     /// The delay.
     pub by: Duration,
-    /// Whether the fence had lapsed meanwhile.
+    /// True if the fence had lapsed meanwhile.
     pub lapsed: bool,
 }
 

@@ -9,10 +9,10 @@ use std::{
 use ipnet::Ipv4Net;
 
 use super::{
-    cluster::NodeLink,
+    cluster::NodeInterface,
     config::{Config, InterfacePattern},
     net::{ConnectedRoute, Interface, NetView},
-    placement::problem::Problem,
+    placement::obstacle::Obstacle,
 };
 
 #[cfg(test)]
@@ -58,7 +58,7 @@ pub(super) fn choose<'a>(
     config: &Config,
     view: &'a NetView,
     in_use: &BTreeSet<u32>,
-) -> (Vec<&'a Interface>, Vec<Problem>) {
+) -> (Vec<&'a Interface>, Vec<Obstacle>) {
     let is_usable =
         |interface: &Interface| speaks_arp(interface) && (interface.up || in_use.contains(&interface.index));
     let usable: Vec<&Interface> = view.interfaces.values().filter(|interface| is_usable(interface)).collect();
@@ -77,9 +77,9 @@ pub(super) fn choose<'a>(
             .filter_map(|interface| Some(view.interfaces.get(&master_of(view, interface)?)?.name.clone()))
             .collect();
         problems.push(if masters.is_empty() {
-            Problem::NothingMatches { patterns }
+            Obstacle::NothingMatches { patterns }
         } else {
-            Problem::OnlyMembers { patterns, masters: masters.into_iter().collect() }
+            Obstacle::OnlyMembers { patterns, masters: masters.into_iter().collect() }
         });
     }
     (chosen, problems)
@@ -104,16 +104,16 @@ fn choose_default<'a>(config: &Config, view: &NetView, usable: &[&'a Interface])
 }
 
 /// Returns the problem of a named interface, if there is one.
-fn why_not(name: &str, view: &NetView) -> Option<Problem> {
+fn why_not(name: &str, view: &NetView) -> Option<Obstacle> {
     match view.by_name(name) {
-        None => Some(Problem::InterfaceMissing { name: name.to_owned() }),
-        Some(interface) if !speaks_arp(interface) => Some(Problem::NotEthernet { name: name.to_owned() }),
-        Some(interface) if !interface.up => Some(Problem::InterfaceDown { name: name.to_owned() }),
+        None => Some(Obstacle::InterfaceMissing { name: name.to_owned() }),
+        Some(interface) if !speaks_arp(interface) => Some(Obstacle::NotEthernet { name: name.to_owned() }),
+        Some(interface) if !interface.up => Some(Obstacle::InterfaceDown { name: name.to_owned() }),
         Some(_) => None,
     }
 }
 
-/// Returns whether there is ARP on an interface. A VRF looks like Ethernet, and only routes.
+/// Returns true if there is ARP on an interface. A VRF looks like Ethernet, and only routes.
 pub(super) fn speaks_arp(interface: &Interface) -> bool {
     interface.ethernet && !interface.loopback && interface.kind != "vrf" && interface.mac.is_unicast()
 }
@@ -129,8 +129,8 @@ pub(super) fn master_of(view: &NetView, interface: &Interface) -> Option<u32> {
     interface.master.filter(|master| !is_vrf(master))
 }
 
-/// Returns whether a pattern names an interface. A member of a bond or bridge speaks through its
-/// master, so only its exact name counts.
+/// Returns true if a pattern names an interface. A member of a bond or bridge speaks
+/// through its master, so only its exact name counts.
 fn is_named(patterns: &[InterfacePattern], view: &NetView, interface: &Interface) -> bool {
     patterns.iter().any(|pattern| {
         pattern.matches(&interface.name)
@@ -208,7 +208,7 @@ pub(super) fn subnets(interface: &Interface) -> impl Iterator<Item = Ipv4Net> {
 }
 
 /// Returns a node's interfaces for its Lease; those that the kernel's routes prefer come first.
-pub fn node_links(view: &NetView, attached: &[u32]) -> Vec<NodeLink> {
+pub fn node_interfaces(view: &NetView, attached: &[u32]) -> Vec<NodeInterface> {
     let mut of_interface: BTreeMap<u32, (usize, Vec<Ipv4Net>)> = BTreeMap::new();
     let mut routes: Vec<_> = routes(view).collect();
     routes.sort_by_key(|route| route.metric);
@@ -228,7 +228,7 @@ pub fn node_links(view: &NetView, attached: &[u32]) -> Vec<NodeLink> {
                 None => nets.push(*address),
             }
         }
-        let link = NodeLink {
+        let link = NodeInterface {
             name: Arc::from(interface.name.as_str()),
             mac: interface.mac,
             subnets: nets,
@@ -243,14 +243,15 @@ pub fn node_links(view: &NetView, attached: &[u32]) -> Vec<NodeLink> {
 /// Returns the interface on a VIP's segment: that with the longest subnet that contains the VIP. An
 /// interface that the Service names need not have such a subnet.
 pub(super) fn link_for<'a>(
-    links: &'a [NodeLink],
+    links: &'a [NodeInterface],
     vip: Ipv4Addr,
     named: &[InterfacePattern],
-) -> Option<&'a NodeLink> {
+) -> Option<&'a NodeInterface> {
     let allowed =
-        |link: &&NodeLink| named.is_empty() || named.iter().any(|pattern| pattern.matches(&link.name));
-    let longest =
-        |link: &NodeLink| link.subnets.iter().filter(|net| net.contains(&vip)).map(Ipv4Net::prefix_len).max();
+        |link: &&NodeInterface| named.is_empty() || named.iter().any(|pattern| pattern.matches(&link.name));
+    let longest = |link: &NodeInterface| {
+        link.subnets.iter().filter(|net| net.contains(&vip)).map(Ipv4Net::prefix_len).max()
+    };
     // The first of the best, which is the one that the kernel's routes prefer.
     let by_subnet = links
         .iter()

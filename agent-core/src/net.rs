@@ -20,13 +20,13 @@ pub struct Interface {
     pub mac: MacAddr,
     /// `IFLA_INFO_KIND` (`veth`, `bridge`, `bond`, `vlan`, …); empty for hardware.
     pub kind: String,
-    /// Whether its link type is Ethernet (`ARPHRD_ETHER`).
+    /// True if its link type is Ethernet (`ARPHRD_ETHER`).
     pub ethernet: bool,
-    /// Whether it is a loopback interface.
+    /// True if it is a loopback interface.
     pub loopback: bool,
-    /// Whether it is administratively up (`IFF_UP`).
+    /// True if it is administratively up (`IFF_UP`).
     pub up: bool,
-    /// Whether it has carrier (`IFF_LOWER_UP`).
+    /// True if it has carrier (`IFF_LOWER_UP`).
     pub carrier: bool,
     /// The bond or bridge that it is a member of.
     pub master: Option<u32>,
@@ -38,7 +38,7 @@ pub struct Interface {
 
 /// A reason why an interface does not answer for a VIP, whatever the maps say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LinkTrouble {
+pub enum InterfaceFault {
     /// The interface is gone.
     Gone,
     /// The kernel does not run the program on it.
@@ -51,7 +51,7 @@ pub enum LinkTrouble {
     OtherMac,
 }
 
-impl LinkTrouble {
+impl InterfaceFault {
     /// All of them, in the order in which they are looked for.
     pub const ALL: [Self; 5] = [Self::Gone, Self::NotAttached, Self::Down, Self::NoCarrier, Self::OtherMac];
 
@@ -67,7 +67,7 @@ impl LinkTrouble {
         }
     }
 
-    /// Returns whether it silences an entry of that role.
+    /// Returns true if it silences an entry of that role.
     pub fn silences(self, role: Role) -> bool {
         match role {
             Role::Held => true,

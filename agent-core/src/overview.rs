@@ -21,7 +21,7 @@ const MOVES: usize = 10;
 
 /// A claim, and the parts of its object that are for people.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Claim {
+pub struct ShownClaim {
     /// The claim.
     pub record: ClaimRecord,
     /// The time of its last change of holder, by the clock of the node that wrote it.
@@ -66,7 +66,7 @@ impl Observed {
 }
 
 impl Observed {
-    /// Returns whether enough was seen: every Lease that carries a session was renewed.
+    /// Returns true if enough was seen: every Lease that carries a session was renewed.
     pub fn is_decided(&self) -> bool {
         let mut with_session = self.leases.values().filter(|seen| seen.record.session.is_some());
         self.began.is_some() && with_session.all(|seen| seen.changed.is_some())
@@ -203,7 +203,7 @@ pub struct MoveRow {
 }
 
 /// Returns the overview at `now`.
-pub fn overview(claims: &[Claim], observed: &Observed, now: Monotonic) -> Overview {
+pub fn overview(claims: &[ShownClaim], observed: &Observed, now: Monotonic) -> Overview {
     let mut vips: Vec<_> = claims.iter().map(|claim| vip(claim, observed)).collect();
     vips.sort_by_key(|vip| vip.address);
     let nodes = observed.leases.values().map(|seen| node(seen, &vips, observed, now)).collect();
@@ -214,7 +214,7 @@ pub fn overview(claims: &[Claim], observed: &Observed, now: Monotonic) -> Overvi
     Overview { vips, nodes, last_moves }
 }
 
-fn vip(claim: &Claim, observed: &Observed) -> VipRow {
+fn vip(claim: &ShownClaim, observed: &Observed) -> VipRow {
     let record = &claim.record;
     let holder = record.state.holder();
     let (state, offered_by) = match &record.state {
@@ -240,7 +240,7 @@ fn vip(claim: &Claim, observed: &Observed) -> VipRow {
 
 /// Returns the state of a held VIP. Its claim is good while the holder's Lease carries its session
 /// and is renewed.
-fn standing(claim: &Claim, holder: &Holder, observed: &Observed) -> VipState {
+fn standing(claim: &ShownClaim, holder: &Holder, observed: &Observed) -> VipState {
     match observed.leases.get(&holder.node) {
         None => VipState::NoLease,
         Some(Seen { record, .. })
@@ -275,7 +275,7 @@ fn tenths(time: Duration) -> f64 {
     (time.as_secs_f64() * 10.0).round() / 10.0
 }
 
-fn moved(claim: &Claim) -> Option<MoveRow> {
+fn moved(claim: &ShownClaim) -> Option<MoveRow> {
     Some(MoveRow {
         since: claim.since.clone()?,
         address: claim.record.vip,

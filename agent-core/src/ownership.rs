@@ -1,10 +1,10 @@
 //! Ownership: decides which VIPs this node holds. The nodes agree through the API server alone.
 //!
-//! The engine is pure. [`Event`]s with the time come in; [`Command`]s go out, to be carried out in their
-//! order. The engine never waits: the outcome of a request comes back as an event.
+//! The engine is pure. [`Event`]s with the time come in; [`Command`]s go out, to be carried out in
+//! their order. The engine never waits: the outcome of a request comes back as an event.
 //!
-//! docs/OWNERSHIP.md has the rules, and why they are safe. An event or a deadline makes the engine evaluate
-//! a VIP as a whole (`vip::evaluate`), so that the order of events does not matter.
+//! docs/OWNERSHIP.md has the rules, and why they are safe. An event or a deadline makes the engine
+//! evaluate a VIP as a whole (`vip::evaluate`), so that the order of events does not matter.
 
 mod address;
 mod asking;
@@ -39,7 +39,7 @@ use vipward_common::MacAddr;
 
 use self::{doubt::Doubt, members::Member, pacing::Pacing, session::Own, stopping::Stopping, vip::Vip};
 use super::{
-    cluster::{NodeLink, NodeName, Session},
+    cluster::{NodeInterface, NodeName, Session},
     time::Monotonic,
 };
 
@@ -50,14 +50,15 @@ pub use self::types::{
     ClaimWrite, Command, Demand, Event, Expected, Fault, Fenced, Found, FoundEntry, LeaseWrite, Notice,
     Outcome, StopReason, Wire,
 };
-pub use self::view::{NodeView, Said, Standing, View, VipView};
+pub use self::view::{NodeView, Said, View, VipSummary, VipView};
 pub use super::{placement::Entry, probing::Probed};
 
-/// The candidate of the next rank waits this much longer than the one before it, from when it could act.
-/// Before it takes a VIP it also waits this long after a better candidate got another VIP: that one may have
-/// many to take (`nobody::MOST_PATIENT` bounds the wait).
+/// The candidate of the next rank waits this much longer than the one before it, from when it could
+/// act. Before it takes a VIP it also waits this long after a better candidate got another VIP:
+/// that one may have many to take (`nobody::MOST_PATIENT` bounds the wait).
 const RANK_DELAY: Duration = Duration::from_millis(500);
-/// A wait for another node is longer by this fraction at least: the clocks of two nodes differ by less.
+/// A wait for another node is longer by this fraction at least:
+/// the clocks of two nodes differ by less.
 const CLOCKS_DIFFER: u32 = 20;
 /// A request that failed for an unknown reason is repeated after this.
 const RETRY: Duration = Duration::from_millis(250);
@@ -72,13 +73,14 @@ pub struct Engine {
     synced: bool,
     own: Own,
     /// This node's interfaces.
-    links: Vec<NodeLink>,
+    links: Vec<NodeInterface>,
     /// All nodes that have a Lease or a Node, this one included.
     members: BTreeMap<NodeName, Member>,
-    /// All known VIPs. They are boxed, because a map that is filled in order leaves half of its slots empty.
+    /// All known VIPs. They are boxed, because a map that is filled
+    /// in order leaves half of its slots empty.
     vips: BTreeMap<Ipv4Addr, Box<Vip>>,
     /// The claims that name each session.
-    claimed: BTreeMap<(NodeName, Session), members::Claimed>,
+    claimed: BTreeMap<(NodeName, Session), members::SessionClaims>,
     /// When VIPs are evaluated again.
     due: BTreeSet<(Monotonic, Ipv4Addr)>,
     /// VIPs to evaluate now.
@@ -130,7 +132,7 @@ impl Engine {
             Event::Node(record) => self.on_node(record, now),
             Event::NodeGone(name) => self.on_node_gone(&name),
             Event::Demand(vip, demand) => self.on_demand(vip, demand, now),
-            Event::Links(links) => self.on_links(links, now),
+            Event::Interfaces(links) => self.on_interfaces(links, now),
             Event::LeaseWritten { node, outcome } if node == self.settings.node => {
                 self.on_own_lease_written(outcome, now);
             }
@@ -158,18 +160,19 @@ impl Engine {
         [Some(self.own.next_deadline()), vip, deposing, self.stop_deadline()].into_iter().flatten().min()
     }
 
-    /// Returns whether this node holds a VIP.
+    /// Returns true if this node holds a VIP.
     pub fn holds(&self, vip: Ipv4Addr) -> bool {
         self.vips.get(&vip).is_some_and(|vip| vip.is_held())
     }
 
-    /// Returns whether an entry may begin to answer. While the fence has lapsed, another node may have taken
-    /// any VIP, and its announcement may have come already.
+    /// Returns true if an entry may begin to answer. While the fence has lapsed, another node may
+    /// have taken any VIP, and its announcement may have come already.
     pub fn may_begin_answering(&self, now: Monotonic) -> bool {
         self.own.is_valid(now)
     }
 
-    /// Returns whether the engine has begun to command entries. Before that, pinned state stays as it is.
+    /// Returns true if the engine has begun to command entries.
+    /// Before that, pinned state stays as it is.
     pub fn has_begun(&self) -> bool {
         self.synced && self.own.has_begun()
     }
@@ -234,7 +237,8 @@ impl Engine {
 
     fn on_synced(&mut self, now: Monotonic) {
         self.synced = true;
-        // A process that has just started has not seen whether a missing object was there a moment ago.
+        // A process that has just started has not seen whether a
+        // missing object was there a moment ago.
         if self.members.iter().any(|(name, member)| *name != self.settings.node && member.session().is_some())
         {
             for vip in self.vips.values_mut().filter(|vip| vip.claim.is_none()) {
@@ -253,7 +257,7 @@ impl Engine {
         self.dirty.insert(address);
     }
 
-    fn on_links(&mut self, links: Vec<NodeLink>, now: Monotonic) {
+    fn on_interfaces(&mut self, links: Vec<NodeInterface>, now: Monotonic) {
         if self.links != links {
             self.links = links;
             self.own.renew_now(now);

@@ -39,12 +39,12 @@ impl Pace {
         self.slot = slot(a_second);
     }
 
-    /// Returns whether one more thing may be sent.
+    /// Returns true if one more thing may be sent.
     pub(super) fn is_open(&mut self, now: Monotonic) -> bool {
         self.is_open_beyond(0, now)
     }
 
-    /// Returns whether one more thing may be sent and `reserve` more after it.
+    /// Returns true if one more thing may be sent and `reserve` more after it.
     pub(super) fn is_open_beyond(&mut self, reserve: u32, now: Monotonic) -> bool {
         self.next = self.next.max(now.saturating_sub(self.burst));
         self.next_beyond(reserve) <= now
@@ -66,7 +66,8 @@ impl Pace {
     }
 }
 
-/// Returns a slot so long that no second has more than its number, even one that begins with a burst.
+/// Returns a slot so long that no second has more than its
+/// number, even one that begins with a burst.
 fn slot(a_second: u32) -> Duration {
     (Duration::from_secs(1) + BURST) / a_second.max(1) + Duration::from_nanos(1)
 }
@@ -100,8 +101,8 @@ pub(super) const fn mix(number: u64) -> u64 {
     mixed ^ mixed >> 31
 }
 
-/// Returns a pseudo-random number for the `number`th time that something is due for a VIP. It differs
-/// between neighbouring VIPs and, by `seed`, between agents.
+/// Returns a pseudo-random number for the `number`th time that something is due for a VIP. It
+/// differs between neighbouring VIPs and, by `seed`, between agents.
 pub(super) fn chance(seed: u64, key: VipKey, number: u32) -> u64 {
     let [a, b, c, d] = key.addr;
     let key = u64::from(u32::from_be_bytes([a, b, c, d])) | u64::from(key.ifindex) << 32;

@@ -28,7 +28,7 @@ pub use self::{
 };
 use crate::{
     answering::Part,
-    net::{LinkTrouble, NetView},
+    net::{InterfaceFault, NetView},
 };
 
 /// A fact that was read, or why it could not be read.
@@ -40,7 +40,7 @@ pub type Fact<T> = Result<T, Unread>;
 pub struct Unread {
     /// The error with its causes.
     pub reason: String,
-    /// Whether root could read it.
+    /// True if root could read it.
     pub denied: bool,
 }
 
@@ -138,7 +138,7 @@ pub struct Entry {
     pub role: Role,
     /// The MAC that the VIP is at; zero when it is not known.
     pub mac: MacAddr,
-    /// Whether the program yielded the VIP to that MAC.
+    /// True if the program yielded the VIP to that MAC.
     pub yielded: bool,
     /// Its counters, when it has its own and they were asked for.
     pub count: Option<VipCounters>,
@@ -155,7 +155,7 @@ impl Entry {
         (!self.mac.is_zero()).then_some(self.mac)
     }
 
-    /// Returns whether this node has the VIP, answered or not.
+    /// Returns true if this node has the VIP, answered or not.
     pub fn is_own(&self) -> bool {
         self.role != Role::Foreign
     }
@@ -177,7 +177,7 @@ impl Contents {
         Duration::from_nanos(self.now_ns.saturating_sub(since_ns))
     }
 
-    /// Returns whether the fence belongs to a session, which makes this host a node of a cluster.
+    /// Returns true if the fence belongs to a session, which makes this host a node of a cluster.
     pub fn is_in_cluster(&self) -> bool {
         self.fence.session != 0
     }
@@ -217,7 +217,7 @@ impl State {
         Ok(Self { dir, links: links.collect::<Fact<_>>()?, contents: plane.contents?, network })
     }
 
-    /// Returns whether the kernel runs the program of the pinned link on an interface.
+    /// Returns true if the kernel runs the program of the pinned link on an interface.
     pub fn is_attached(&self, ifindex: u32) -> bool {
         let interface = self.network.interfaces.get(&ifindex);
         let link = self.links.get(&ifindex);
@@ -230,13 +230,13 @@ impl State {
     }
 
     /// Returns what keeps an entry's interface from answering, whatever the maps say.
-    pub fn link_trouble(&self, entry: &Entry) -> Option<LinkTrouble> {
+    pub fn interface_fault(&self, entry: &Entry) -> Option<InterfaceFault> {
         let ifindex = entry.key.ifindex;
-        LinkTrouble::of(self.network.interfaces.get(&ifindex), self.is_attached(ifindex), entry.mac)
+        InterfaceFault::of(self.network.interfaces.get(&ifindex), self.is_attached(ifindex), entry.mac)
     }
 
     /// Returns the part that this node has in answering for an entry's VIP.
     pub fn part(&self, entry: &Entry) -> Part {
-        Part::of(entry.role, self.contents.fence_state(), self.link_trouble(entry))
+        Part::of(entry.role, self.contents.fence_state(), self.interface_fault(entry))
     }
 }

@@ -1,6 +1,6 @@
 //! Places VIPs: turns the configuration and the network into the desired maps.
 
-pub(super) mod problem;
+pub(super) mod obstacle;
 #[cfg(test)]
 mod tests;
 
@@ -11,7 +11,7 @@ use std::{
 
 use vipward_common::{MacAddr, Role, VipKey};
 
-pub use self::problem::{LookedAt, Problem};
+pub use self::obstacle::{LookedAt, Obstacle};
 use super::{
     config::{Config, InterfaceName, InterfacePattern, VipConfig},
     interfaces::{self, Segments, subnets},
@@ -80,7 +80,7 @@ pub struct Wanted<'a> {
     pub bind: Option<&'a InterfaceName>,
     /// Its entry.
     pub entry: Entry,
-    /// Whether the file guards it for another host.
+    /// True if the file guards it for another host.
     pub is_guarded: bool,
 }
 
@@ -106,7 +106,7 @@ pub struct Placement {
     /// VIPs that the map has no room for.
     pub left_out: Vec<Ipv4Addr>,
     /// Obstacles to the rest.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<Obstacle>,
 }
 
 /// Returns the peers on these interfaces.
@@ -159,7 +159,7 @@ pub fn place<'a>(
                 placement.problems.extend(warning);
                 homes.push((vip, Some(interface)));
             }
-            Err(problem @ Problem::NetworkAddress { .. }) => placement.problems.push(problem),
+            Err(problem @ Obstacle::NetworkAddress { .. }) => placement.problems.push(problem),
             Err(problem) => {
                 placement.problems.push(problem);
                 homes.push((vip, None));
@@ -180,7 +180,7 @@ pub fn place<'a>(
     placement.put_shadows(&homes, &attached, max_vips);
     if let Some(first) = placement.left_out.first() {
         let left_out = placement.left_out.len();
-        placement.problems.push(Problem::NoRoom { first: *first, left_out, max: max_vips });
+        placement.problems.push(Obstacle::NoRoom { first: *first, left_out, max: max_vips });
     }
     placement
 }
@@ -205,13 +205,13 @@ fn beyond(
 
 /// Returns a problem if this host has the MAC of a VIP that the file guards. One file may serve all
 /// hosts, and the host of a guarded VIP must not silence itself.
-fn guards_itself(vip: &Wanted, view: &NetView) -> Option<Problem> {
+fn guards_itself(vip: &Wanted, view: &NetView) -> Option<Obstacle> {
     if !vip.is_guarded {
         return None;
     }
     let Entry::Foreign { mac } = vip.entry else { return None };
     let own = view.interfaces.values().find(|interface| interface.mac == mac)?;
-    Some(Problem::GuardsItself { vip: vip.address, mac, interface: own.name.clone() })
+    Some(Obstacle::GuardsItself { vip: vip.address, mac, interface: own.name.clone() })
 }
 
 impl Placement {
@@ -230,7 +230,7 @@ impl Placement {
         if view.by_name(bind.as_str()).is_some() {
             self.desired.binds.insert((bind.as_str().to_owned(), vip.address));
         } else {
-            let problem = Problem::NoBindInterface { vip: vip.address, interface: bind.as_str().to_owned() };
+            let problem = Obstacle::NoBindInterface { vip: vip.address, interface: bind.as_str().to_owned() };
             self.problems.push(problem);
         }
     }
@@ -250,7 +250,7 @@ impl Placement {
             }
         }
         if missing > 0 {
-            self.problems.push(Problem::NoRoomForShadows { missing, max: max_vips });
+            self.problems.push(Obstacle::NoRoomForShadows { missing, max: max_vips });
         }
     }
 }
@@ -261,7 +261,7 @@ struct Placer<'a> {
 }
 
 impl<'a> Placer<'a> {
-    fn interface_of(&self, vip: &Wanted) -> Result<(&'a Interface, Option<Problem>), Problem> {
+    fn interface_of(&self, vip: &Wanted) -> Result<(&'a Interface, Option<Obstacle>), Obstacle> {
         let (pattern, address) = (vip.interface, vip.address);
         if let Some(interface) = self.segments.of(pattern, address) {
             check_address(interface, address)?;
@@ -274,26 +274,26 @@ impl<'a> Placer<'a> {
             // A named interface need not have an address in the VIP's subnet.
             (Some(pattern), _) => match stays.or_else(|| matching(Some(pattern)).next()) {
                 Some(interface) => Ok((interface, None)),
-                None => Err(Problem::NoInterface {
+                None => Err(Obstacle::NoInterface {
                     vip: address,
                     interface: pattern.to_string(),
                     attached: attached().map(|interface| interface.name.clone()).collect(),
                 }),
             },
             (None, Some(interface)) => {
-                let problem = Problem::Stays { vip: address, interface: interface.name.clone() };
+                let problem = Obstacle::Stays { vip: address, interface: interface.name.clone() };
                 Ok((interface, Some(problem)))
             }
             (None, None) => {
                 let looked_at = attached().map(LookedAt::from).collect();
-                Err(Problem::NoSubnet { vip: address, looked_at })
+                Err(Obstacle::NoSubnet { vip: address, looked_at })
             }
         }
     }
 }
 
 /// Refuses the first and last address of a subnet. Point-to-point subnets (RFC 3021) have neither.
-fn check_address(interface: &Interface, vip: Ipv4Addr) -> Result<(), Problem> {
+fn check_address(interface: &Interface, vip: Ipv4Addr) -> Result<(), Obstacle> {
     for subnet in subnets(interface).filter(|subnet| subnet.prefix_len() < 31) {
         let what = if vip == subnet.network() {
             "network"
@@ -302,7 +302,7 @@ fn check_address(interface: &Interface, vip: Ipv4Addr) -> Result<(), Problem> {
         } else {
             continue;
         };
-        return Err(Problem::NetworkAddress { vip, what, subnet, interface: interface.name.clone() });
+        return Err(Obstacle::NetworkAddress { vip, what, subnet, interface: interface.name.clone() });
     }
     Ok(())
 }

@@ -123,7 +123,7 @@ pub enum Action {
         key: VipKey,
         /// Its content.
         entry: VipEntry,
-        /// Whether the slot is new to this VIP, so that its counters begin at zero.
+        /// True if the slot is new to this VIP, so that its counters begin at zero.
         reset_counters: bool,
         /// The cause.
         cause: Cause,
@@ -175,11 +175,11 @@ pub fn keep_what_is_pinned(desired: &mut Desired, observed: &Observed) {
     desired.binds.extend(observed.binds.iter().cloned());
 }
 
-/// Makes `desired` begin no answer: what is silent stays silent. Returns those VIPs. `reclaim` is that of
-/// [`plan`]: with it a yielded VIP would begin to answer too.
+/// Makes `desired` begin no answer: what is silent stays silent. Returns those VIPs. `reclaim` is
+/// that of [`plan`]: with it a yielded VIP would begin to answer too.
 ///
-/// It is the rule while the fence has lapsed: another node may have taken any VIP, and its announcement may
-/// have come already.
+/// It is the rule while the fence has lapsed: another node may have taken any
+/// VIP, and its announcement may have come already.
 pub fn begin_no_answer(desired: &mut Desired, observed: &Observed, reclaim: bool) -> BTreeSet<Ipv4Addr> {
     let mut begins = BTreeSet::new();
     desired.entries.retain(|key, wanted| {
@@ -267,7 +267,7 @@ fn stale_links<'a>(desired: &'a Desired, observed: &'a Observed) -> impl Iterato
 /// An entry to be written, before it has a slot.
 struct Target {
     entry: DesiredEntry,
-    /// Whether it needs a generation that no yield can be of.
+    /// True if it needs a generation that no yield can be of.
     renewed: bool,
     cause: Cause,
 }
@@ -319,7 +319,7 @@ impl<'a> Planner<'a> {
         Self { desired, observed, reclaim, owners, yielded }
     }
 
-    /// Returns whether the VIP is left to the peer that the program gave it to.
+    /// Returns true if the VIP is left to the peer that the program gave it to.
     fn gives_way(&self, addr: [u8; 4]) -> bool {
         !self.reclaim && self.yielded.contains(&addr)
     }

@@ -94,7 +94,7 @@ pub enum Event {
         key: VipKey,
         /// The sender's MAC.
         mac: MacAddr,
-        /// Whether it is a peer's.
+        /// True if it is a peer's.
         by_peer: bool,
     },
     /// The interface has carrier again, or another one. Earlier probes may have reached no host.
@@ -124,7 +124,7 @@ pub enum Probed {
     InUse {
         /// The MAC that uses it.
         mac: MacAddr,
-        /// Whether it is a peer's.
+        /// True if it is a peer's.
         by_peer: bool,
     },
 }
@@ -142,7 +142,7 @@ pub enum Command {
         key: VipKey,
         /// The MAC of the first host that was heard.
         mac: MacAddr,
-        /// Whether it is a peer's.
+        /// True if it is a peer's.
         by_peer: bool,
         /// Number of attempts that found it in use.
         conflicts: u32,
@@ -207,12 +207,12 @@ impl Prober {
         self.pace.set(settings.rate);
     }
 
-    /// Returns whether this address is being probed, rests or is queued.
+    /// Returns true if this address is being probed, rests or is queued.
     pub fn asks_about(&self, key: &VipKey) -> bool {
         self.asked.contains_key(key) || self.queue.contains(key)
     }
 
-    /// Returns whether an attempt for this address is under way. It rests between two attempts.
+    /// Returns true if an attempt for this address is under way. It rests between two attempts.
     pub fn is_probing(&self, key: &VipKey) -> bool {
         self.asked.get(key).is_some_and(|asked| asked.rests.is_none())
     }
@@ -222,7 +222,7 @@ impl Prober {
         self.asked.keys().chain(&self.queue).copied()
     }
 
-    /// Returns whether this address was found in use, and not free since.
+    /// Returns true if this address was found in use, and not free since.
     pub fn is_in_use(&self, key: &VipKey) -> bool {
         self.asked.get(key).is_some_and(|asked| asked.conflicts > 0)
     }

@@ -11,8 +11,8 @@ use super::{
 #[cfg(test)]
 mod tests;
 
-/// A refused request is repeated every few seconds. After this long without a repetition, assume that
-/// it is needed no longer.
+/// A refused request is repeated every few seconds. After this long without a
+/// repetition, assume that it is needed no longer.
 const STALE: Duration = Duration::from_mins(1);
 /// At most this many refusals are remembered.
 const MOST: usize = 256;
@@ -85,7 +85,7 @@ impl Refusals {
             | Event::Node(_)
             | Event::NodeGone(_)
             | Event::Demand(..)
-            | Event::Links(_)
+            | Event::Interfaces(_)
             | Event::Probed { .. }
             | Event::Wire { .. }
             | Event::Stop(_)

@@ -106,7 +106,7 @@ impl Reporting {
     }
 }
 
-/// Returns whether the node `own` is to report a problem; none while it is unknown which nodes are
+/// Returns true if the node `own` is to report a problem; none while it is unknown which nodes are
 /// `alive`. `claimed_by` are the nodes that the claims on the Service's VIPs name.
 pub fn is_responsible<'a>(
     own: &NodeName,

@@ -21,9 +21,9 @@ struct Job<V> {
     value: V,
     /// False when the value is to be written no longer, and only a result is awaited.
     wanted: bool,
-    /// Whether a request is under way. There is one at a time; a change waits until it has ended.
+    /// True if a request is under way. There is one at a time; a change waits until it has ended.
     asked: bool,
-    /// Whether the value has changed since the request was sent.
+    /// True if the value has changed since the request was sent.
     changed: bool,
     failures: u32,
     /// When the next request is due.

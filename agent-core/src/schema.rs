@@ -5,7 +5,7 @@ use vipward_common::{EventKind, FenceState, Outcome, Policy};
 
 use crate::{
     answering::{Part, Silence},
-    net::LinkTrouble,
+    net::InterfaceFault,
     overview::VipState,
 };
 
@@ -35,7 +35,7 @@ pub(crate) fn role_or_null(generator: &mut SchemaGenerator) -> Schema {
 }
 
 pub(crate) fn silence_or_null(_: &mut SchemaGenerator) -> Schema {
-    let [gone, not_attached, down, no_carrier, other_mac] = LinkTrouble::ALL.map(LinkTrouble::name);
+    let [gone, not_attached, down, no_carrier, other_mac] = InterfaceFault::ALL.map(InterfaceFault::name);
     or_null(names([Silence::Fence.name(), gone, not_attached, down, no_carrier, other_mac]))
 }
 

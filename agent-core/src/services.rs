@@ -47,7 +47,7 @@ use crate::{cluster::ServiceName, ownership::Demand};
 
 /// A Service in the index, and what follows from it.
 #[derive(Debug)]
-struct Entry {
+struct ServiceEntry {
     record: Box<ServiceRecord>,
     reading: Reading,
     selection: Selection,
@@ -56,7 +56,7 @@ struct Entry {
     for_status: Vec<Ipv4Addr>,
     problems: Vec<Problem>,
     duty: Option<Duty>,
-    /// Whether it was ever served with addresses since it is known.
+    /// True if it was ever served with addresses since it is known.
     was_ours: bool,
 }
 
@@ -84,7 +84,7 @@ pub struct Services {
     settings: Settings,
     synced: bool,
     /// Boxed, because a map that is filled in order leaves half of its slots empty.
-    entries: BTreeMap<ServiceName, Box<Entry>>,
+    entries: BTreeMap<ServiceName, Box<ServiceEntry>>,
     /// Boxed for the same reason.
     vips: BTreeMap<Ipv4Addr, Box<Vip>>,
     endpoints: Endpoints,
@@ -203,7 +203,7 @@ impl Services {
             }
             None => {
                 let was_ours = self.let_go.remove(&name).is_some_and(|uid| uid == record.uid);
-                let entry = Entry {
+                let entry = ServiceEntry {
                     record,
                     reading: Reading::default(),
                     selection: Err(Unselected::NotLoadBalancer),

@@ -36,8 +36,8 @@ pub struct Changes {
 
 /// VIPs whose last map write failed, and whether the failure is still outstanding.
 ///
-/// A failure is settled without a write when the map already has what is wanted since. It stays in the
-/// list until a write succeeds, so that a wish that goes back and forth is reported once.
+/// A failure is settled without a write when the map already has what is wanted since. It stays in
+/// the list until a write succeeds, so that a wish that goes back and forth is reported once.
 #[derive(Default, Debug)]
 pub struct Stale(BTreeMap<Ipv4Addr, (Failure, bool)>);
 
@@ -57,7 +57,7 @@ impl Stale {
         self.0.keys().copied().filter(|vip| self.left(*vip) == Some(Left::Answering))
     }
 
-    /// Returns whether a VIP's stale entry may answer.
+    /// Returns true if a VIP's stale entry may answer.
     pub fn may_answer(&self) -> bool {
         self.answering().next().is_some()
     }
@@ -67,13 +67,14 @@ impl Stale {
         self.0.iter().map(|(vip, (failure, _))| (*vip, failure))
     }
 
-    /// Returns whether no failure is known.
+    /// Returns true if no failure is known.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Takes in the outcome of a round of writes. `is_tried` tells which VIPs were in it. A tried VIP that
-    /// is not in `failed` is settled; `is_changed` tells whether its entry was written or is wanted no more.
+    /// Takes in the outcome of a round of writes. `is_tried` tells which VIPs were
+    /// in it. A tried VIP that is not in `failed` is settled; `is_changed` tells
+    /// whether its entry was written or is wanted no more.
     pub fn on_tried(
         &mut self,
         is_tried: impl Fn(&Ipv4Addr) -> bool,

@@ -77,8 +77,8 @@ impl Silences {
         self.grace = grace;
     }
 
-    /// Takes in why no node answers for a VIP, or that it is answered (`None`). Returns whether a
-    /// reported silence is over.
+    /// Takes in why no node answers for a VIP, or that it is answered
+    /// (`None`). Returns true if a reported silence is over.
     pub fn note(&mut self, vip: Ipv4Addr, why: Option<Unanswered>, now: Monotonic) -> bool {
         let Some(why) = why else {
             let Some(case) = self.cases.remove(&vip) else { return false };
@@ -134,7 +134,7 @@ impl Silences {
         self.cases.keys().copied()
     }
 
-    /// Returns whether no node answers for a VIP, reported or not.
+    /// Returns true if no node answers for a VIP, reported or not.
     pub fn contains(&self, vip: Ipv4Addr) -> bool {
         self.cases.contains_key(&vip)
     }

@@ -35,7 +35,7 @@ impl PerSecond {
         Self(grown as f64 / elapsed.as_secs_f64())
     }
 
-    /// Returns whether the counter stood still.
+    /// Returns true if the counter stood still.
     pub fn is_none(self) -> bool {
         self.0 <= 0.0
     }

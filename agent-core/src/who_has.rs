@@ -1,8 +1,8 @@
 //! Asks a segment who answers for an address, and collects the answers.
 //!
-//! The question is an ARP Probe (RFC 5227 section 2.1.1): its spa is zero, so that no cache changes.
-//! A host that sends an ARP frame with the address as spa claims it. Frames that the XDP program
-//! drops are not heard; its records tell of them.
+//! The question is an ARP Probe (RFC 5227 section 2.1.1): its spa is zero, so that no cache
+//! changes. A host that sends an ARP frame with the address as spa claims it. Frames that the XDP
+//! program drops are not heard; its records tell of them.
 
 mod report;
 mod segment;
@@ -68,7 +68,7 @@ pub struct Claimant {
     pub latencies: Vec<Duration>,
     /// The time when it was first heard.
     pub since: Monotonic,
-    /// Whether the XDP program has dropped its claims: times are then of the kernel's coarse clock.
+    /// True if the XDP program has dropped its claims: times are then of the kernel's coarse clock.
     pub dropped: bool,
 }
 
@@ -225,8 +225,8 @@ impl Asking {
         vec![Command::Ask]
     }
 
-    /// Returns the claimant with this MAC, or none when there are too many: a flood may come from ever
-    /// new MACs.
+    /// Returns the claimant with this MAC, or none when there are too
+    /// many: a flood may come from ever new MACs.
     fn claimant(&mut self, mac: MacAddr, source: MacAddr, now: Monotonic) -> Option<&mut Claimant> {
         if self.claimants.len() >= MOST && !self.claimants.contains_key(&mac) {
             self.untold += 1;

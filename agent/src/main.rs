@@ -96,8 +96,8 @@ fn ended(result: anyhow::Result<ExitCode>) -> ExitCode {
     }
 }
 
-/// Returns what is asked for, and under which name; or the exit code, when kubectl only asked for
-/// completions.
+/// Returns the command, and the name under which it was called. Returns an
+/// exit code if kubectl only asks for completions.
 fn command_line() -> Result<(CalledAs, Cli), ExitCode> {
     let mut arguments = env::args_os();
     let name = arguments.next().unwrap_or_default();
@@ -111,7 +111,7 @@ fn command_line() -> Result<(CalledAs, Cli), ExitCode> {
     Ok((called, cli))
 }
 
-/// Adds a note to an error that says that nothing is pinned, when the plugin was called.
+/// Adds a note to an error that says that nothing is pinned, if the binary runs as the plugin.
 fn on_a_node(called: CalledAs, error: anyhow::Error) -> anyhow::Error {
     let nothing = error.chain().filter_map(|cause| cause.downcast_ref::<StatusError>());
     let nothing = nothing.into_iter().any(|cause| matches!(cause, StatusError::NothingPinned { .. }));
@@ -217,7 +217,7 @@ fn watch(args: &WatchArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Examines the host. While a heartbeat takes long, says on stderr for how long.
+/// Examines the host. Reports on stderr if it waits long for a heartbeat.
 fn doctor(args: DoctorArgs, called: CalledAs) -> anyhow::Result<ExitCode> {
     let DoctorArgs { pins, interfaces, strict, output } = args;
     let mut told = Duration::ZERO;
@@ -238,7 +238,7 @@ fn doctor(args: DoctorArgs, called: CalledAs) -> anyhow::Result<ExitCode> {
     Ok(if passes { ExitCode::SUCCESS } else { ExitCode::from(BROKEN) })
 }
 
-/// Asks the segment. While that takes long, says on stderr how far it is.
+/// Asks the segment. Reports its progress on stderr if that takes long.
 async fn who_has(args: &WhoHasArgs) -> anyhow::Result<ExitCode> {
     let options = who_has::Options {
         address: args.address,
@@ -267,10 +267,10 @@ async fn who_has(args: &WhoHasArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Goes through the chain from the Service to the answer. While that takes long, says on stderr
-/// what it waits for.
+/// Examines the chain from the Service to the answer. Reports on
+/// stderr what it waits for, if that takes long.
 async fn explain_address(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
-    // A context that is named is one of some kubeconfig.
+    // A named context belongs to a kubeconfig, and so to a cluster.
     let is_clusters = args.config.is_none() || args.access.context.is_some();
     let options = explain::Options {
         address: args.address,
@@ -299,13 +299,13 @@ fn show(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Removes what an agent leaves when it ends: links, maps and bound addresses. An agent that runs
-/// would go on with what it has open, unseen, so that it must be stopped first.
+/// Removes the leftovers of an agent: links, maps and bound addresses. A running agent must be
+/// stopped first: it would keep its open objects, and nobody could see them.
 async fn unload(args: &PinArgs) -> anyhow::Result<()> {
     let mut removed = Vec::new();
     if args.pin_dir.try_exists().unwrap_or(true) {
         let _lock = PinDirLock::acquire(&args.pin_dir)?;
-        // The addresses first: the kernel must not answer for them when the program has gone.
+        // The addresses go first: the kernel must not answer for them after the program has gone.
         let view = Netlink::connect()?.observe().await?;
         for (interface, vip) in bind::observe_binds(&view).await? {
             bind::remove(&view, &interface, vip)?;
@@ -326,8 +326,8 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to start the runtime")
 }
 
-/// Log lines are written by a thread of their own, which drops some rather than make the heartbeat
-/// wait for whoever reads them. It writes what is left when the guard is dropped.
+/// Starts a thread that writes the log lines. It drops lines if their reader is slow, so that the
+/// heartbeat never waits. When the guard is dropped, it writes the rest.
 fn start_logging(format: LogFormat) -> WorkerGuard {
     const LINES: usize = 8_192;
 

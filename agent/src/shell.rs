@@ -1,4 +1,4 @@
-//! The shell does: one kind of I/O a module, no decisions.
+//! The shell: one kind of I/O in each module, and no decisions.
 
 pub mod bind;
 pub mod bpf;

@@ -1,4 +1,4 @@
-//! How many of a crowd of distinct askers are answered: ours, and the kernel's own responder.
+//! Share of distinct askers that are answered, by Vipward and by the kernel's own responder.
 
 use anyhow::Result;
 
@@ -8,8 +8,8 @@ use super::stage::{Far, Stage};
 
 const SIZES: [u32; 5] = [500, 1_000, 1_500, 2_000, 4_096];
 
-/// The kernel's limit (`gc_thresh3`) is one for the whole machine: each crowd's entries are removed before the next,
-/// and no crowd is larger than the largest that the bar speaks of.
+/// The kernel's limit (`gc_thresh3`) is one for the whole machine: each crowd's entries are removed
+/// before the next, and no crowd is larger than the largest that the bar speaks of.
 pub(super) fn measure(_: &Effort, report: &mut Report) -> Result<()> {
     let mut stage = Stage::new()?;
     stage.hold(1)?;

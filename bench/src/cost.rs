@@ -1,4 +1,4 @@
-//! What the program costs per frame, against programs that do nothing.
+//! Cost of the program per frame, against programs that do nothing.
 
 use anyhow::{Result, ensure};
 use bytemuck::bytes_of;

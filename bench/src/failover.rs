@@ -1,9 +1,10 @@
-//! Fail-overs: the holder's agent is killed again and again, and a client's datagrams have to reach another node.
+//! Fail-overs: the holder's agent is killed again and again, and a client's datagrams have to reach
+//! another node.
 //!
-//! Three nodes, one VIP. Each time what passes between `kill -9` and the first datagram that the new holder receives is
-//! told apart: until the dead node's session is ended, until the VIP is claimed, until it is announced on the wire, and
-//! until the client has followed. The killed agent is started again before the next crash, which comes at a random
-//! point of a renewal interval.
+//! Three nodes, one VIP. Each time what passes between `kill -9` and the first datagram that the
+//! new holder receives is told apart: until the dead node's session is ended, until the VIP is
+//! claimed, until it is announced on the wire, and until the client has followed. The killed agent
+//! is started again before the next crash, which comes at a random point of a renewal interval.
 
 mod plot;
 
@@ -23,11 +24,11 @@ use vipward_tests::cluster::{Cluster, ClusterOptions, NodeId, PATIENCE, ServiceS
 use vipward_tests::interrupt;
 use vipward_tests::scene::VIP;
 
-/// How many crashes are measured, and of a quick run.
+/// Number of crashes, in a full and in a quick run.
 const CRASHES: u32 = 50;
 const QUICK_CRASHES: u32 = 5;
 
-/// What passed after a crash, in seconds, one part after the other.
+/// Seconds of each part of a failover, in order.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 struct Crash {
     from: String,
@@ -54,7 +55,8 @@ struct Output<'a> {
     crashes: &'a [Crash],
 }
 
-/// Measures, prints the table to stdout, and writes failover.json and failover.svg. Returns how many bars were missed.
+/// Measures, prints the table to stdout, and writes failover.json and failover.svg. Returns how
+/// many bars were missed.
 pub(crate) fn run(options: &Options) -> Result<usize> {
     vipward_tests::require_root()?;
     let started = Instant::now();
@@ -110,7 +112,8 @@ fn crash(cluster: &mut Cluster) -> Result<Crash> {
 
     let part = |from: SystemTime, to: SystemTime| match to.duration_since(from) {
         Ok(after) => after.as_secs_f64(),
-        // Told by different clocks' owners: what a watch delivers may be behind what the wire shows.
+        // Told by different clocks' owners: what a watch delivers may be behind what the wire
+        // shows.
         Err(before) => -before.duration().as_secs_f64(),
     };
     Ok(Crash {

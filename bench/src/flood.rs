@@ -1,4 +1,5 @@
-//! Replies per second while a rogue floods claims, against the same rate of ARP that is about no VIP.
+//! Replies per second while a rogue floods claims, against the same rate of ARP that is about no
+//! VIP.
 
 use anyhow::{Result, ensure};
 
@@ -8,9 +9,9 @@ use super::stage::{Far, Stage};
 use super::stats::Samples;
 use super::table::{Intruder, Intruders};
 
-/// One frame in so many is an intruder: more than 100,000 a second at the rates that there are.
+/// Frames per intruder: more than 100,000 intruders a second at the usual rates.
 const EVERY: u32 = 32;
-/// What a flood of claims may leave of the rate.
+/// Least share of the rate that must be left beside a flood of claims.
 const LEAST: f64 = 0.90;
 const SUBJECTS: [(&str, Intruder); 3] = [
     ("1 frame in 32 is ARP about no VIP", Intruder::Unrelated),

@@ -1,7 +1,9 @@
-//! What thousands of Services cost three agents and their API server, and how long things take then.
+//! What thousands of Services cost three agents and their API server, and how long things take
+//! then.
 //!
-//! The API server is in this process and shares the machine with the agents: what it needs is part of every time. The
-//! measurements are the chapters of one cluster's life, each on what the one before has left.
+//! The API server is in this process and shares the machine with the agents: what it needs is part
+//! of every time. The measurements are the chapters of one cluster's life, each on what the one
+//! before has left.
 
 mod calm;
 mod changes;
@@ -23,13 +25,13 @@ use super::report::Report;
 use super::{Options, write_files};
 use vipward_tests::interrupt;
 
-/// How many of what.
+/// Sizes of a run.
 #[derive(Clone, Copy, Debug)]
 struct Effort {
     services: u32,
     /// Services that are changed, one after the other.
     changes: u32,
-    /// How long it is watched that nothing happens.
+    /// Duration of the watch for requests when nothing changes.
     calm: Duration,
 }
 
@@ -38,7 +40,8 @@ impl Effort {
     const QUICK: Self = Self { services: 500, changes: 100, calm: Duration::from_secs(10) };
 }
 
-/// Measures everything, prints the table to stdout, and writes the file. Returns how many bars were missed.
+/// Measures everything, prints the table to stdout, and writes the file. Returns how many bars were
+/// missed.
 pub(crate) fn run(options: &Options, services: Option<u32>) -> Result<usize> {
     vipward_tests::require_root()?;
     let started = Instant::now();

@@ -24,7 +24,8 @@ const REPETITIONS: usize = 3;
 /// In it an agent does all that it does when nothing changes: a few heartbeats and announcements.
 const SETTLING: Duration = Duration::from_secs(2);
 const LOADING_LIMIT: Duration = Duration::from_mins(2);
-/// Loading alone is measured: asking whether addresses are in use takes 700 ms, and longer when its pace is reached.
+/// Loading alone is measured: asking whether addresses are in use takes 700 ms, and longer when its
+/// pace is reached.
 const UNASKED: &str = "probe: {count: 0}";
 const NIC: &str = "eth0";
 pub(super) const MIB: f64 = 1_048_576.0;
@@ -93,7 +94,7 @@ fn vips(count: u32) -> String {
     if count == 1 { "1 VIP".to_owned() } else { format!("{count} VIPs") }
 }
 
-/// Where an agent runs: a host with a cable to another, and a bpffs.
+/// Place of an agent: a host with a cable to another, and a bpffs.
 pub(super) struct Place {
     bpffs: Bpffs,
     pub(super) client: Host,

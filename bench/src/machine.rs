@@ -10,7 +10,7 @@ const VULNERABILITIES: &str = "/sys/devices/system/cpu/vulnerabilities";
 /// The mitigations that make every call or return of a BPF program dearer.
 const MITIGATIONS: [&str; 3] = ["spec_rstack_overflow", "retbleed", "spectre_v2"];
 
-/// What is said about the machine.
+/// Facts about the machine that a report shows.
 #[derive(Serialize)]
 pub(super) struct Machine {
     kernel: String,

@@ -58,7 +58,8 @@ enum What {
     /// Kill the holder's agent fifty times, and measure the time until another
     /// node receives the client's datagrams; takes about eight minutes
     Failover,
-    /// Ten thousand Services on three agents: starts, changes, memory, calm, and the death of a node
+    /// Ten thousand Services on three agents: starts, changes, memory, calm, and the death of a
+    /// node
     Kubernetes {
         /// Number of Services
         #[arg(long)]
@@ -91,7 +92,7 @@ fn main() -> ExitCode {
 /// Options of every benchmark.
 #[derive(Clone, Debug)]
 struct Options {
-    /// Whether to measure fewer repetitions and sizes.
+    /// True to measure fewer repetitions and sizes.
     quick: bool,
     /// Directory for tables and plots, unless `target/bench`.
     out: Option<PathBuf>,

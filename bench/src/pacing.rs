@@ -39,13 +39,14 @@ pub(super) fn measure(effort: &Effort, report: &mut Report) -> Result<()> {
 }
 
 struct Captured {
-    /// When announcements came, from the first on.
+    /// Times of the announcements, from the first on.
     times: Vec<SystemTime>,
-    /// When every VIP had been announced in both forms.
+    /// Time at which every VIP had been announced in both forms.
     complete_at: SystemTime,
 }
 
-/// Captures until every VIP has been announced in both forms, and a window more, in which the later rounds compete.
+/// Captures until every VIP has been announced in both forms, and a window more, in which the later
+/// rounds compete.
 fn capture(wire: &Wire, vips: usize, expected: Duration) -> Result<Captured> {
     let limit = Duration::from_secs(10) + 2 * expected;
     let mut end = Instant::now() + limit;

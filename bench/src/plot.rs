@@ -1,4 +1,5 @@
-//! The bar chart of replies per second, as an SVG file without fonts, scripts or colours of its own needs.
+//! The bar chart of replies per second, as an SVG file without fonts, scripts or colours of its own
+//! needs.
 
 use std::fmt::Write;
 

@@ -9,7 +9,7 @@ use super::stats::Samples;
 
 const ALL: u32 = 65_536;
 
-/// Who answers what.
+/// Responder, and the requests that it gets.
 struct Subject {
     name: &'static str,
     far: Far,

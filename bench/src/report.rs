@@ -1,4 +1,4 @@
-//! What was measured, against which bars, and how it reads.
+//! Figures, the bars that they are held against, and their table.
 
 use std::fmt;
 
@@ -41,7 +41,7 @@ pub(super) struct Relative {
     pub(super) bar: Option<Bar>,
 }
 
-/// What a figure must reach.
+/// Bar that a figure must reach.
 #[derive(Clone, Copy, Serialize)]
 pub(super) struct Bar {
     pub(super) limit: Limit,

@@ -1,5 +1,5 @@
-//! What a scrape of very many VIPs costs: its time, its size, the agent's memory, and how long it keeps the driver from
-//! answering.
+//! What a scrape of very many VIPs costs: its time, its size, the agent's memory, and how long it
+//! keeps the event loop from answering.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::thread;
@@ -52,7 +52,7 @@ pub(super) fn measure(_: &Effort, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Returns the longest that the driver took to answer while one scrape followed the other.
+/// Returns the longest that the event loop took to answer while one scrape followed the other.
 fn longest_wait(node: &Host) -> Result<f64> {
     thread::scope(|scope| {
         let scrapes =

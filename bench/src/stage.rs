@@ -33,7 +33,7 @@ const PROGRAMS: [&str; 8] = [
 const NIC: &str = "eth0";
 /// Frames that the kernel sends at a time.
 const BATCH: u32 = 64;
-/// When nothing more has come for this long, nothing more is under way.
+/// Silence after which no frame is under way any more.
 const QUIET: Duration = Duration::from_millis(20);
 
 /// The first VIP; 65,536 from here on fill 10.1.0.0/16.
@@ -73,10 +73,11 @@ impl Object {
         Ok(Self { ebpf, tables })
     }
 
-    /// Runs a program on one frame, many times; returns what it returned and the nanoseconds that it took.
+    /// Runs a program on one frame, many times; returns what it returned and the nanoseconds that
+    /// it took.
     ///
-    /// By this thread's CPU time: the kernel's own figure is cut to whole nanoseconds, and a clock on the wall goes on
-    /// while another process has the CPU.
+    /// By this thread's CPU time: the kernel's own figure is cut to whole nanoseconds, and a clock
+    /// on the wall goes on while another process has the CPU.
     pub(super) fn test_run(&self, name: &str, frame: &[u8], repeat: u32) -> Result<(u32, f64)> {
         let options = TestRunOptions { data_in: Some(frame), repeat, ..TestRunOptions::new() };
         let program = program(&self.ebpf, name)?;
@@ -99,7 +100,7 @@ fn program_mut<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut Xdp> {
     program.try_into().with_context(|| format!("{name} is no XDP program"))
 }
 
-/// What answers at the far end of the cable.
+/// Responder at the far end of the cable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Far {
     /// An XDP program, native.
@@ -108,14 +109,14 @@ pub(super) enum Far {
     Kernel,
 }
 
-/// What came of a generator's run.
+/// Result of a generator's run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ran {
     /// ARP replies that came back.
     pub(super) replies: u64,
     /// Frames that came back.
     pub(super) received: u64,
-    /// How long the requests took to be sent; answers are made meanwhile, on the same CPU.
+    /// Time in which the requests were sent; the same CPU makes the answers meanwhile.
     pub(super) elapsed: Duration,
 }
 
@@ -135,7 +136,8 @@ impl Stage {
             ("client", Nic::new("10.0.0.1/8".parse()?).mac(Mac::local(9))),
             ("node", Nic::new("10.1.0.0/8".parse()?).mac(Mac::local(1))),
         )?;
-        // Without NAPI, which this turns on, a veth without a program does not take frames from a generator.
+        // Without NAPI, which this turns on, a veth without a program does not take frames from a
+        // generator.
         set_gro(&node, NIC).context("failed to switch GRO on")?;
         let mut object = Object::load()?;
         let (client_index, node_index) = (client.link(NIC)?.index, node.link(NIC)?.index);
@@ -152,7 +154,8 @@ impl Stage {
         self.object.tables.hold(self.node_index, mac, FIRST_VIP, count).map(drop)
     }
 
-    /// Sends `frames` requests for `vips` VIPs by `askers` askers to the far end, and counts what comes back.
+    /// Sends `frames` requests for `vips` VIPs by `askers` askers to the far end, and counts what
+    /// comes back.
     pub(super) fn run(&mut self, far: Far, vips: u32, askers: u32, frames: u32) -> Result<Ran> {
         self.run_among(far, (vips, askers), None, frames)
     }
@@ -244,7 +247,8 @@ fn set_gro(host: &Host, interface: &str) -> Result<()> {
             *to = libc::c_char::try_from(from)?;
         }
         request.ifr_ifru.ifru_data = (&raw mut value).cast();
-        // SAFETY: the request names an interface and points to the value, and both live until the call returns.
+        // SAFETY: the request names an interface and points to the value, and both live until the
+        // call returns.
         let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
         Errno::result(done)?;
         Ok(())

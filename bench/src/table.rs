@@ -10,7 +10,7 @@ use vipward_common::{FILTER_WORDS, Fence, Link, MacAddr, Policy, Role, VipEntry,
 
 const ASK_BYTES: usize = 48;
 
-/// What a generator asks, and how.
+/// Frames that a generator sends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ask {
     /// Ethernet source and sha of every request.
@@ -19,24 +19,24 @@ pub(super) struct Ask {
     pub(super) spa: [u8; 4],
     /// The first VIP; the others follow.
     pub(super) tpa: [u8; 4],
-    /// How many VIPs are asked for; a power of two.
+    /// Number of VIPs that are asked for; a power of two.
     pub(super) vips: u32,
-    /// How many askers there are; a power of two.
+    /// Number of askers; a power of two.
     pub(super) askers: u32,
-    /// What comes between the requests.
+    /// Frames between the requests.
     pub(super) intruders: Option<Intruders>,
 }
 
 /// Frames that are no requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Intruders {
-    /// One frame in so many; a power of two.
+    /// Frames per intruder; a power of two.
     pub(super) every: u32,
-    /// What they are.
+    /// Their kind.
     pub(super) kind: Intruder,
 }
 
-/// What a frame that is no request is.
+/// Kind of a frame that is no request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Intruder {
     /// ARP about no VIP.
@@ -107,7 +107,8 @@ impl Tables {
         Ok(tables)
     }
 
-    /// Makes an interface hold `count` VIPs from `first` on, one system call each; returns how long that took.
+    /// Makes an interface hold `count` VIPs from `first` on, one system call each; returns how long
+    /// that took.
     pub(super) fn hold(
         &mut self,
         ifindex: u32,
@@ -132,7 +133,7 @@ impl Tables {
         Ok(start.elapsed())
     }
 
-    /// Has the generators ask this from now on.
+    /// Makes the generators send these frames from now on.
     pub(super) fn ask(&mut self, ask: Ask) -> Result<()> {
         Ok(self.ask.set(0, PerCpuValues::try_from(vec![ask.to_bytes(); self.cpus])?, 0)?)
     }

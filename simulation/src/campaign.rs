@@ -31,7 +31,7 @@ pub struct Campaign {
 /// The result of a campaign.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
-    /// What happened in all runs.
+    /// Counts of all runs.
     pub tally: Tally,
     /// The seeds that broke a promise, in ascending order.
     pub failures: Vec<(u64, Violation)>,

@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-/// What happened in one run.
+/// Events of one run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "what was seen, each independent of the others")]
 pub struct Facts {

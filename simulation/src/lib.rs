@@ -32,7 +32,7 @@ pub use self::{
 pub struct Options {
     /// The part to break on the simulator's side.
     pub sabotage: Option<Sabotage>,
-    /// Whether to trace every step.
+    /// True to trace every step.
     pub trace: bool,
 }
 
@@ -41,7 +41,7 @@ pub struct Options {
 pub struct Report {
     /// The first broken promise, if any.
     pub violation: Option<Violation>,
-    /// What happened in the run.
+    /// Events of the run.
     pub facts: Facts,
     /// The trace, if it was wanted.
     pub trace: Vec<String>,

@@ -8,7 +8,7 @@ use std::{
 use fastrand::Rng;
 use vipward_common::MacAddr;
 use vipward_core::{
-    cluster::NodeLink,
+    cluster::NodeInterface,
     ownership::{Engine, Entry, Event, Interlock},
     stale::Stale,
 };
@@ -47,7 +47,7 @@ pub(crate) struct Link {
     pub(crate) since: At,
 }
 
-/// What Kubernetes says against a node.
+/// Marks by which Kubernetes excludes a node.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Marks {
     pub(crate) cordoned: Times,
@@ -71,13 +71,13 @@ pub(crate) enum Incoming {
 pub(crate) struct Watch {
     /// The number of changes that were delivered.
     pub(crate) position: usize,
-    /// Whether the list has been made, so that changes are delivered.
+    /// True if the list has been made, so that changes are delivered.
     pub(crate) is_live: bool,
     /// The latest arrival so far; nothing overtakes it.
     pub(crate) last: At,
     /// The objects that the agent knows.
     pub(crate) known: BTreeSet<Key>,
-    /// Whether the list has arrived.
+    /// True if the list has arrived.
     pub(crate) listed: bool,
     /// Counts the watches; deliveries of an earlier one are void.
     pub(crate) life: u32,
@@ -97,7 +97,7 @@ pub(crate) struct Process {
     pub(crate) wishes: Vec<Option<(Option<Entry>, bool)>>,
     /// The VIPs whose entries are being written.
     pub(crate) writing: BTreeSet<usize>,
-    /// Whether a retry of stale entries is due.
+    /// True if a retry of stale entries is due.
     pub(crate) retries: bool,
     /// The time of the engine's next tick.
     pub(crate) tick: Option<At>,
@@ -173,9 +173,10 @@ pub(crate) struct Node {
     pub(crate) no_changes: Times,
     /// The map has no room for another entry.
     pub(crate) no_room: Times,
-    /// Until when what was edited by hand may not have been put right, because entries were refused.
+    /// Until when what was edited by hand may not have been put right, because entries were
+    /// refused.
     pub(crate) refused_until: At,
-    /// Whether the agent was told to leave, and none has been started since.
+    /// True if the agent was asked to leave, and none has been started since.
     pub(crate) leaves: bool,
     /// The end of the time in which the fence may look valid, because the clock stood still.
     pub(crate) dazed_until: At,
@@ -275,9 +276,9 @@ impl Node {
     }
 
     /// Returns its interfaces.
-    pub(crate) fn node_links(&self) -> Vec<NodeLink> {
+    pub(crate) fn node_interfaces(&self) -> Vec<NodeInterface> {
         let segments = self.links.len();
-        let link = |(segment, link): (usize, &Link)| NodeLink {
+        let link = |(segment, link): (usize, &Link)| NodeInterface {
             name: names::interface(segment),
             mac: link.mac,
             subnets: names::subnets(segment, segments),

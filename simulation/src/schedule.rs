@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub struct Schedule {
     /// The seed of the noise: latencies, losses, sessions.
     pub(crate) seed: u64,
-    /// Whether a lapsed fence is held over.
+    /// True if a lapsed fence is held over.
     pub(crate) hold: bool,
     /// The engines' settings.
     pub(crate) timing: Timing,
@@ -93,7 +93,7 @@ pub(crate) struct Disturbance {
 /// The time of a disturbance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum When {
-    /// At this time.
+    /// Milliseconds from the start of the run.
     Ms(u32),
     /// So long after the first such step of a handover that happens after `from_ms`.
     Step {
@@ -175,11 +175,11 @@ pub(crate) const KINDS: [Kind; 4] = [Kind::Lease, Kind::Claim, Kind::Node, Kind:
 /// The reason for which an agent is told to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Ending {
-    /// It will be started again.
+    /// The agent will be started again.
     Restart,
     /// Its node goes away.
     Leave,
-    /// It is being removed.
+    /// The agent is being removed.
     Uninstall,
 }
 

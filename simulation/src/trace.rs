@@ -156,7 +156,7 @@ pub(crate) fn event(event: &Event) -> String {
         Event::NodeGone(node) => format!("sees that node {node} is gone"),
         Event::Demand(vip, Some(demand)) => format!("sees {vip} wanted, on {:?}", demand.local),
         Event::Demand(vip, None) => format!("sees that {vip} is not wanted"),
-        Event::Links(links) => {
+        Event::Interfaces(links) => {
             let links: Vec<String> = links
                 .iter()
                 .map(|link| format!("{} {} carrier {}", link.name, link.mac, link.carrier))

@@ -155,7 +155,7 @@ pub(crate) struct World {
     pub(crate) open: usize,
     /// Per VIP: the giver and taker of its handover.
     pub(crate) handing: Vec<Option<(usize, usize)>>,
-    /// Whether an answer may have changed.
+    /// True if an answer may have changed.
     pub(crate) stirred: bool,
     pub(crate) checks: Checks,
     pub(crate) facts: Facts,

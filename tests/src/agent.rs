@@ -58,7 +58,7 @@ pub struct AgentOptions {
     pub only_capabilities: Option<Vec<Capability>>,
     /// Binary, unless [`Agent::default_binary`].
     pub binary: Option<PathBuf>,
-    /// Whether [`Agent::leave`] is allowed.
+    /// True if [`Agent::leave`] is allowed.
     pub can_be_left: bool,
 }
 
@@ -226,7 +226,7 @@ impl Agent {
         memory_bytes(self.pid()?, "VmRSS")
     }
 
-    /// Returns whether it runs. A stopped process counts as running.
+    /// Returns true if it runs. A stopped process counts as running.
     pub fn is_running(&mut self) -> Result<bool> {
         match &mut self.process {
             Some(process) => Ok(process.exit_status()?.is_none()),

@@ -1,8 +1,8 @@
-//! A Kubernetes API server in this process: what the agent and the scenarios ask of one, and no
-//! more.
+//! A Kubernetes API server in this process, with only the
+//! functions that the agent and the scenarios use.
 //!
-//! [ADR 0013](../../../docs/adr/0013-an-api-server-in-the-tests.md) says why it exists and what it
-//! promises. It serves:
+//! [ADR 0013](../../../docs/adr/0013-an-api-server-in-the-tests.md) gives the reasons and the
+//! promises. The server supports:
 //!
 //! - `get`, `list` (with pages), `watch` (from the version of a list, with bookmarks), `create`,
 //!   `patch` and `delete` (with preconditions and finalizers) of the types in `builtins.rs` and of
@@ -14,12 +14,12 @@
 //!   object that exists, another version or another field manager, 410 for a version that is
 //!   forgotten, 422 for what types, checks and definitions do not allow.
 //!
-//! It answers anything else with 501, names the request, and prints it to the test's output. It has
-//! no controllers and allocates no addresses. Its objects are in memory. It speaks HTTP/1.1 without
-//! TLS, on a thread and a runtime of its own, which end when the value is dropped.
+//! It answers any other request with 501, names the request, and prints it to the test's output. It
+//! has no controllers and allocates no addresses. Its objects are in memory. It speaks HTTP/1.1
+//! without TLS, on its own thread and runtime, which end when the value is dropped.
 //!
 //! It makes [trouble](ApiServer::trouble) on demand, [goes back](ApiServer::restore) to an older
-//! state, and [counts](ApiServer::stats) what it is asked and what it delivers.
+//! state, and [counts](ApiServer::stats) requests and deliveries.
 //!
 //! ```no_run
 //! use std::net::TcpListener;
@@ -87,10 +87,10 @@ use rbac::User;
 use resource::Snapshot;
 use shared::Shared;
 
-/// The token of the user `admin`, who may do everything.
+/// The token of the user `admin`, who has all rights.
 const ADMIN_TOKEN: &str = "admin";
 
-/// All objects of a server at one time, with the version of the last write then.
+/// All objects of a server at one time, with the version of the last write before.
 #[derive(Debug, Clone)]
 pub struct Saved(Snapshot);
 
@@ -121,7 +121,7 @@ impl ApiServer {
         let thread = thread::Builder::new()
             .name("apiserver".to_owned())
             .spawn(move || {
-                // A sender that is dropped is the end as well.
+                // A dropped sender is the end as well.
                 drop(runtime.block_on(ended));
                 runtime.shutdown_background();
             })
@@ -149,8 +149,8 @@ impl ApiServer {
         format!("http://{}", self.addr)
     }
 
-    /// Gives `user` this token. The empty token is that of clients that send none; `kubectl` sends
-    /// none without TLS.
+    /// Gives `user` this token. A client without a token has the empty
+    /// one; `kubectl` sends none without TLS.
     pub fn add_user(&self, token: &str, user: &str) {
         self.shared.add_user(token, User { name: user.to_owned(), is_admin: false });
     }
@@ -175,8 +175,8 @@ impl ApiServer {
         self.shared.troubles.begin(matching, effect, often)
     }
 
-    /// Stalls the watches that match, those that are open included: they stay open and deliver
-    /// nothing. When the stall ends, they deliver what they missed.
+    /// Stalls the watches that match, also the open ones: they stay open and deliver nothing. After
+    /// the stall, they deliver the missed changes.
     pub fn stall_watches(&self, matching: Matching) -> TroubleId {
         self.shared.troubles.stall(matching)
     }
@@ -196,13 +196,13 @@ impl ApiServer {
         self.shared.connections.drop_user(user);
     }
 
-    /// Cuts one user off, until the user is let in again.
+    /// Cuts a user off until [`Self::let_in`].
     pub fn cut_off(&self, user: &str, cut: Cut) {
         self.shared.connections.cut_off(user, cut);
         self.shared.troubles.recheck_stalls();
     }
 
-    /// Lets a user in again who was cut off.
+    /// Ends the cut of a user.
     pub fn let_in(&self, user: &str) {
         self.shared.connections.let_in(user);
         self.shared.troubles.recheck_stalls();
@@ -214,7 +214,7 @@ impl ApiServer {
         accepting.stop();
         // A listening socket that is shut down refuses connections and keeps its address …
         shutdown(self.listener.as_raw_fd(), Shutdown::Both).context("failed to stop listening")?;
-        // … unless the kernel had chosen the port: then the address has to be taken again.
+        // … unless the kernel chose the port: then the address has to be bound again.
         match bind(self.listener.as_raw_fd(), &SockaddrStorage::from(self.addr)) {
             Ok(()) | Err(Errno::EINVAL) => {}
             Err(error) => {
@@ -240,25 +240,25 @@ impl ApiServer {
         Ok(())
     }
 
-    /// Forgets all changes until now: a client that goes on from an older version gets 410.
+    /// Forgets all changes until now: a client that continues from an older version gets 410.
     pub fn compact(&self) {
         for resource in self.shared.cluster.resources.list() {
             resource.table.compact();
         }
     }
 
-    /// Returns all objects as they are now, as a snapshot of etcd has them.
+    /// Returns all present objects, as a snapshot of etcd.
     pub fn save(&self) -> Result<Saved> {
         Ok(Saved(self.shared.cluster.resources.save().context("failed to save the objects")?))
     }
 
-    /// Goes back to what was saved, as etcd and an API server do when etcd is restored from a
+    /// Goes back to a saved state, as etcd and an API server do when etcd is restored from a
     /// snapshot. The server must have been [stopped](Self::stop).
     ///
-    /// The versions go back too, so that new writes get those that others had. The history is
+    /// The versions go back too, so new writes reuse versions of the lost future. The history is
     /// empty: a watch from before the snapshot gets 410. A watch from a version in the future stays
-    /// open and is silent until the versions have passed that one. From then on it delivers what
-    /// comes after, and never what came before.
+    /// open, and is silent until the versions have passed its version. It then delivers the later
+    /// changes, and never the earlier ones.
     pub fn restore(&self, saved: &Saved) -> Result<()> {
         let is_stopped = self.accepting.is_none();
         ensure!(is_stopped, "the server on {} runs: stop it before it goes back", self.addr);
@@ -280,11 +280,11 @@ impl ApiServer {
 impl Drop for ApiServer {
     fn drop(&mut self) {
         if let Some(end) = self.end.take() {
-            // A receiver that is gone has ended.
+            // A dropped receiver has ended.
             end.send(()).unwrap_or_default();
         }
         if let Some(thread) = self.thread.take() {
-            // A panic in there is printed in there, and dropping is no place for another.
+            // The thread prints its own panic. Another panic during a drop would abort.
             drop(thread.join());
         }
     }

@@ -130,17 +130,17 @@ impl Arp {
         Self { eth_dst, ..self }
     }
 
-    /// Returns whether this is a request.
+    /// Returns true if this is a request.
     pub fn is_request(&self) -> bool {
         self.oper == REQUEST
     }
 
-    /// Returns whether this is a reply.
+    /// Returns true if this is a reply.
     pub fn is_reply(&self) -> bool {
         self.oper == REPLY
     }
 
-    /// Returns whether spa and tpa are the same.
+    /// Returns true if spa and tpa are the same.
     pub fn is_gratuitous(&self) -> bool {
         self.spa == self.tpa
     }

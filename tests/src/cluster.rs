@@ -170,9 +170,9 @@ impl fmt::Display for NodeId {
 pub struct ClusterOptions {
     /// Number of nodes, at most nine.
     pub nodes: u8,
-    /// Whether to use an API server in this process in spite of `KUBECONFIG`.
+    /// True for an API server in this process, even with `KUBECONFIG`.
     pub api_in_process: bool,
-    /// Whether to start the agents.
+    /// True if the agents are started.
     pub start_agents: bool,
     /// Further arguments of every agent, besides the times below.
     pub args: Vec<String>,

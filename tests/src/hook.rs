@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::lan::Host;
 
-/// From `linux/bpf.h` and `linux/if_link.h`.
+/// Constants from `linux/bpf.h` and `linux/if_link.h`.
 const BPF_PROG_LOAD: c_long = 5;
 const BPF_LINK_CREATE: c_long = 28;
 const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
@@ -117,8 +117,8 @@ fn load(prog_type: u32, verdict: i32, name: &str) -> Result<OwnedFd> {
 
 /// Runs a bpf(2) command that returns a descriptor.
 fn bpf<T>(command: c_long, attributes: &T) -> io::Result<OwnedFd> {
-    // SAFETY: both commands read the attributes, of the size that is given, and what these point to, which lives until the
-    // call returns.
+    // SAFETY: both commands read the attributes, of the given size, and the memory behind their
+    // pointers, which lives until the call returns.
     let fd = unsafe { libc::syscall(libc::SYS_bpf, command, &raw const *attributes, size_of::<T>()) };
     let fd = i32::try_from(fd).map_err(io::Error::other)?;
     if fd < 0 {

@@ -30,7 +30,7 @@ pub fn check() -> Result<()> {
     Ok(())
 }
 
-/// Returns whether this process was interrupted.
+/// Returns true if this process was interrupted.
 pub fn happened() -> bool {
     check().is_err()
 }

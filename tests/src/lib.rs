@@ -25,21 +25,21 @@
 //! # }
 //! ```
 //!
-//! | module | what it owns |
+//! | module | content |
 //! |---|---|
 //! | [`lan`] | switches, hosts, cables, addresses, neighbour tables, sysctls |
 //! | [`process`] | child processes in a host |
-//! | [`arp`], [`wire`] | ARP frames written from RFC 826, and a raw socket to send and receive them |
-//! | [`probe`] | asking a thousand times a second, and who answered when |
-//! | [`monitor`] | several VIPs on the wire: gaps, double answers, moves and announcements of each |
-//! | [`datagrams`] | what a user feels: datagrams of a client's kernel, and which node received them |
-//! | [`responder`], [`flood`] | a user-space ARP responder, to be a rival or a victim, and a rogue that floods |
+//! | [`arp`], [`wire`] | ARP frames from RFC 826, and a raw socket to send and receive them |
+//! | [`probe`] | a thousand requests a second, with the sources and times of the answers |
+//! | [`monitor`] | several VIPs on the wire: gaps, double answers, moves, announcements |
+//! | [`datagrams`] | the datagrams of a client's kernel, and the nodes that received them |
+//! | [`responder`], [`flood`] | an ARP responder in user space, and a rogue that floods |
 //! | [`agent`], [`bpffs`] | the program under test, and a private place for its pins |
 //! | [`apiserver`] | a Kubernetes API server that makes trouble on demand |
-//! | [`kernel`], [`oracle`] | the program run frame by frame, and what it must do with each |
-//! | [`mod@cluster`] | three nodes whose agents share an API server, and who watches them |
-//! | [`node`] | a host with an agent that holds VIPs, and a client that asks for them |
-//! | [`scene`], [`hook`] | ready scenes with an agent, others' programs on a host, and what native XDP on a veth needs |
+//! | [`kernel`], [`oracle`] | the program run frame by frame, and its expected results |
+//! | [`mod@cluster`] | three nodes whose agents share an API server, and their observers |
+//! | [`node`] | a host with an agent that holds VIPs, and a client |
+//! | [`scene`], [`hook`] | ready scenes with an agent, and foreign programs on a host |
 //! | [`tools`], [`wait`], [`interrupt`] | external tools, waiting for a condition, and Ctrl-C |
 //! Functions return [`anyhow::Result`]: in a test an
 //! error is a failure, and its chain is the message.

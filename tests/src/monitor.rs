@@ -197,7 +197,7 @@ impl State {
         MonitorReport { started: self.started, vips: vips.collect(), notes: self.notes.clone() }
     }
 
-    /// Returns whether a request may yet be answered.
+    /// Returns true if a request may yet be answered.
     fn awaits_answers(&self) -> bool {
         let fresh = |request: &&Request| request.sent_at.elapsed().is_ok_and(|age| age < ANSWER_LIMIT);
         self.vips.iter().any(|watched| {

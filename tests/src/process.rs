@@ -33,8 +33,8 @@ pub fn memory_bytes(pid: u32, name: &str) -> Result<u64> {
 pub struct SpawnOptions {
     /// File for stdout and stderr. By default each has an unnamed file.
     pub output: Option<PathBuf>,
-    /// Whether [`Process::leave`] is allowed. Otherwise
-    /// the kernel kills the child when this process dies.
+    /// True if [`Process::leave`] is allowed. Otherwise the kernel
+    /// kills the child when this process dies.
     pub can_be_left: bool,
 }
 

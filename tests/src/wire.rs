@@ -36,7 +36,7 @@ pub struct Frame {
     pub bytes: Vec<u8>,
     /// Time at which the kernel received it.
     pub at: SystemTime,
-    /// Whether this host sent it.
+    /// True if this host sent it.
     pub outgoing: bool,
 }
 
@@ -101,8 +101,8 @@ impl Wire {
         let mut left = &mut messages[..];
         while !left.is_empty() {
             let count = libc::c_uint::try_from(left.len())?;
-            // SAFETY: the messages point to the slices and these to the frames, which live until the call returns and
-            // are only read.
+            // SAFETY: the messages point to the slices and these to the frames. Both live until the
+            // call returns, and are only read.
             let sent = unsafe { libc::sendmmsg(self.socket.as_raw_fd(), left.as_mut_ptr(), count, 0) };
             match Errno::result(sent) {
                 Ok(sent) => left = &mut left[usize::try_from(sent)?..],

@@ -22,9 +22,9 @@ pub(crate) struct Candidate {
     pub(crate) rustc: PathBuf,
     pub(crate) release: Version,
     pub(crate) llvm: Version,
-    /// Whether compiled `core` for the target is installed.
+    /// True if compiled `core` for the target is installed.
     pub(crate) has_core: bool,
-    /// Whether the source of `core` is installed.
+    /// True if the source of `core` is installed.
     pub(crate) has_source: bool,
 }
 

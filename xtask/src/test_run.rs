@@ -53,7 +53,7 @@ const QUICK: &[&str] = &[
 ];
 /// Fixtures that take long, which `--quick` leaves out: random frames and races.
 const SLOW: [&str; 2] = ["--skip=differential::", "--skip=yield_race::"];
-/// How often a test that failed beside others is run again, alone.
+/// Most reruns of a test that failed beside others.
 const TRIES_ALONE: usize = 2;
 /// Most failed tests that are run again: more of them are a fault.
 const MOST_ALONE: usize = 30;

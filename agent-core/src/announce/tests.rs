@@ -35,7 +35,7 @@ struct Sent {
     round: Round,
 }
 
-/// An announcer and a driver that wakes it exactly when it asks.
+/// An announcer and an event loop that wakes it exactly when it asks.
 struct Run {
     announcer: Announcer,
     sent: Vec<Sent>,
@@ -327,7 +327,8 @@ fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
 struct Truth {
     macs: BTreeMap<VipKey, MacAddr>,
     silent: BTreeSet<u32>,
-    /// The last defence, and the last other announcement, of a VIP since something happened that asks for one at once.
+    /// The last defence, and the last other announcement, of a VIP since
+    /// something happened that asks for one at once.
     last: BTreeMap<(VipKey, bool), u64>,
 }
 
@@ -387,7 +388,8 @@ proptest! {
         let slot_rounds = 1 + rate * 5 / 2_000;
         prop_assert!(most_in_a_second(&all) <= rate + FRAMES_PER_ROUND * (1 + slot_rounds), "{}", most_in_a_second(&all));
 
-        // Twelve VIPs have all their rounds in twelve seconds at the slowest rate, and a refresh soon after.
+        // Twelve VIPs have all their rounds in twelve seconds at the
+        // slowest rate, and a refresh soon after.
         let sent = run.until(millis(run.now) + 40_000);
         truth.check(&sent);
         let announced: BTreeSet<_> = sent.iter().map(|sent| sent.key).collect();

@@ -1,10 +1,10 @@
 use super::*;
 use FenceState::{HeldOver, Over, Valid};
-use LinkTrouble::{Down, Gone, NoCarrier, NotAttached, OtherMac};
+use InterfaceFault::{Down, Gone, NoCarrier, NotAttached, OtherMac};
 
 const OVER: Part = Part::Silent(Silence::Fence);
 
-fn link(trouble: LinkTrouble) -> Part {
+fn link(trouble: InterfaceFault) -> Part {
     Part::Silent(Silence::Link(trouble))
 }
 

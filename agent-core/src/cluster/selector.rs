@@ -49,7 +49,7 @@ pub enum SelectorError {
 }
 
 impl Selector {
-    /// Returns whether `labels` meet all requirements.
+    /// Returns true if `labels` meet all requirements.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.requirements.iter().all(|Requirement { key, holds }| {
             let value = labels.get(key);

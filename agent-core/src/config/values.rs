@@ -88,7 +88,7 @@ impl InterfacePattern {
         Self { text: name.into(), matcher: None }
     }
 
-    /// Returns whether the pattern covers an interface's name.
+    /// Returns true if the pattern covers an interface's name.
     pub fn matches(&self, name: &str) -> bool {
         self.matcher.as_ref().map_or(&*self.text == name, |matcher| matcher.is_match(name))
     }

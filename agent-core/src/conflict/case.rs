@@ -74,13 +74,14 @@ impl Case {
         self.conflict.offenders.iter().any(|offender| offender.mac == mac)
     }
 
-    /// Adds a claim. Returns whether its MAC is a new offender.
+    /// Adds a claim. Returns true if its MAC is a new offender.
     pub(super) fn on_sight(&mut self, sight: &Sight, now: Monotonic) -> bool {
         let Sight { what, mac, source, oper, holder, times, .. } = *sight;
         let seen = Offender { mac, source, oper, first: now, last: now, claims: 0 };
         let (is_new, offender) = self.meet(seen).unzip();
         if let Some(offender) = offender {
-            // The events that the program left out may be another MAC's. That MAC's own count has them.
+            // The events that the program left out may be another
+            // MAC's. That MAC's own count has them.
             let own = if what.is_shown() { 1 } else { times };
             offender.claims = offender.claims.saturating_add(own);
         }
@@ -91,7 +92,7 @@ impl Case {
         is_new == Some(true)
     }
 
-    /// Takes over the program's count of one MAC. Returns whether the MAC is a new offender.
+    /// Takes over the program's count of one MAC. Returns true if the MAC is a new offender.
     pub(super) fn on_count(&mut self, count: &Offender) -> bool {
         let begun = self.conflict.begun;
         // A MAC that was quiet before the conflict began has no part in it.

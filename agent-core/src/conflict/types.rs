@@ -78,12 +78,12 @@ impl What {
         }
     }
 
-    /// Returns whether metrics, pages and Events show the conflict; others are only logged.
+    /// Returns true if metrics, pages and Events show the conflict; others are only logged.
     pub fn is_shown(self) -> bool {
         (Self::FIRST_SHOWN..=Self::LAST_SHOWN).contains(&self)
     }
 
-    /// Returns whether a peer is the other side.
+    /// Returns true if a peer is the other side.
     pub const fn is_with_peer(self) -> bool {
         match self {
             Self::Held | Self::Guarded | Self::InUse | Self::Sighted => false,
@@ -203,7 +203,7 @@ pub struct Conflict {
     pub claims: u64,
     /// The hosts that take part, in the order of their first claims.
     pub offenders: Vec<Offender>,
-    /// Whether further hosts take part that are not listed.
+    /// True if further hosts take part that are not listed.
     pub more: bool,
     /// How often a defence was asked for.
     pub defences: u64,
@@ -276,7 +276,7 @@ pub enum Line {
 }
 
 impl Line {
-    /// Returns whether metrics, pages and Events show the conflict.
+    /// Returns true if metrics, pages and Events show the conflict.
     pub fn is_shown(&self) -> bool {
         match self {
             Self::Began { conflict, .. }

@@ -22,7 +22,7 @@ struct Waiter {
     sight: Sight,
     /// The epoch of the VIP's claim object when the announcement was heard.
     epoch: Epoch,
-    /// Whether the last look has found it without a claim object.
+    /// True if the last look has found it without a claim object.
     looked_at: bool,
 }
 

@@ -194,7 +194,7 @@ fn arp_ignore(facts: &Facts) -> Check {
     )
 }
 
-/// Returns whether the kernel hears ARP requests on an interface.
+/// Returns true if the kernel hears ARP requests on an interface.
 fn speaks(interface: &Interface) -> bool {
     interface.ethernet
         && !interface.loopback

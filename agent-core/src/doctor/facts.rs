@@ -58,7 +58,7 @@ pub struct Machine {
     pub missing_in_agent: Option<Fact<Vec<String>>>,
     /// `RLIMIT_MEMLOCK` in bytes.
     pub memlock_bytes: Fact<u64>,
-    /// Whether BPF memory counts against that limit on this kernel.
+    /// True if BPF memory counts against that limit on this kernel.
     pub memlock_counts: bool,
     /// `kernel.unprivileged_bpf_disabled`.
     pub unprivileged_bpf_disabled: Fact<u8>,
@@ -71,9 +71,9 @@ pub struct Machine {
 pub struct PinDir {
     /// The nearest directory that exists, which is itself if it exists.
     pub at: PathBuf,
-    /// Whether it exists.
+    /// True if it exists.
     pub exists: bool,
-    /// Whether it is, or would be, on a bpffs.
+    /// True if it is, or would be, on a bpffs.
     pub on_bpffs: bool,
     /// Its owner.
     pub owner: u32,
@@ -133,7 +133,7 @@ pub struct Nic {
     pub mtu_bytes: Fact<u32>,
     /// The interface below it (of a VLAN or macvlan), or the other end of a veth.
     pub lower: Option<u32>,
-    /// Whether that is in another network namespace.
+    /// True if that is in another network namespace.
     pub lower_elsewhere: bool,
     /// BPF programs of traffic control.
     pub tc: Fact<Vec<TcProgram>>,
@@ -148,7 +148,7 @@ pub struct TcProgram {
     pub id: u32,
     /// Its name, where it could be looked up.
     pub name: Option<String>,
-    /// Whether it is on ingress rather than egress.
+    /// True if it is on ingress rather than egress.
     pub ingress: bool,
 }
 

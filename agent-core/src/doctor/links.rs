@@ -76,7 +76,7 @@ pub(super) fn pinned_link(facts: &Facts, ifindex: u32) -> Option<&PinnedLink> {
     facts.plane.as_ref().ok()?.as_ref()?.links.iter().find(|link| link.ifindex == ifindex)
 }
 
-/// Returns whether the program of the pinned link runs on the interface.
+/// Returns true if the program of the pinned link runs on the interface.
 pub(super) fn is_attached(facts: &Facts, interface: &Interface) -> bool {
     let ids = pinned_link(facts, interface.index).and_then(|link| link.ids.as_ref().ok());
     ids.is_some_and(|ids| interface.xdp_programs.contains(&ids.program))

@@ -130,7 +130,7 @@ fn holder(facts: &Facts) -> Option<&Holder> {
     }
 }
 
-/// Returns whether this host should answer, or none when that is not known.
+/// Returns true if this host should answer, or none when that is not known.
 fn is_here(facts: &Facts) -> Option<bool> {
     let by_config = match &facts.config {
         Look::Seen(listed) => listed.vip.as_ref().map(|vip| vip.guarded.is_none()),
@@ -181,7 +181,7 @@ fn entry(facts: &Facts, state: &State, here: Option<bool>) -> Step {
     }
 }
 
-/// Returns whether the address is being handed over: the old holder answers until the new one does.
+/// Returns true if the address is being handed over: the old holder answers until the new one does.
 fn is_offered(facts: &Facts) -> bool {
     match &facts.cluster {
         Look::Seen(cluster) => {
@@ -265,7 +265,7 @@ fn attached(state: &State, entry: &Entry, attached: Option<&Attached>) -> Step {
         |attached: &Attached| format!("the program runs on {} in {} mode", attached.interface, attached.mode);
     let because = attached.and_then(|attached| attached.because.clone());
     let because = because.map(|because| format!("not in native mode: {because}"));
-    match state.link_trouble(entry) {
+    match state.interface_fault(entry) {
         Some(why) if why.silences(entry.role) => Step::broken(
             Link::Attached,
             format!("{interface} does not answer: {}", why.name()),

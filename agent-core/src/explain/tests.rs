@@ -11,7 +11,7 @@ use vipward_common::{Role, VipCounters};
 
 use super::*;
 use crate::{
-    cluster::{ClaimNote, ClaimState, Epoch, Holder, NodeLink, ServiceName, Session, Version},
+    cluster::{ClaimNote, ClaimState, Epoch, Holder, NodeInterface, ServiceName, Session, Version},
     net::Interface,
     ownership::Demand,
     pinned::Entry,
@@ -42,7 +42,7 @@ fn holder(node: &str, mac: MacAddr) -> Holder {
 
 fn lease(node: &str, mac: MacAddr) -> LeaseSeen {
     let subnets = vec!["192.0.2.0/24".parse().expect("a subnet")];
-    let link = NodeLink { name: "eth0".into(), mac, subnets, carrier: true };
+    let link = NodeInterface { name: "eth0".into(), mac, subnets, carrier: true };
     let record = LeaseRecord {
         node: name(node),
         version: Version::from("1"),

@@ -5,7 +5,8 @@ use super::*;
 struct Host(NetView);
 
 impl Host {
-    /// A NIC, one that is down, a bond of two, a bridge over a NIC, containers, a tunnel, a VRF, and one without a MAC.
+    /// A NIC, one that is down, a bond of two, a bridge over a NIC,
+    /// containers, a tunnel, a VRF, and one without a MAC.
     fn new() -> Self {
         let mut host = Self(NetView::default());
         host.add(1, "lo", |it| {
@@ -35,7 +36,8 @@ impl Host {
         self.0.interfaces.insert(index, interface);
     }
 
-    /// The names that are chosen with these `interfaces` and with VIPs that name these, and the problems in words.
+    /// The names that are chosen with these `interfaces` and with VIPs
+    /// that name these, and the problems in words.
     fn choose(&self, patterns: &[&str], named: &[&str]) -> (Vec<String>, Vec<String>) {
         let list = |patterns: &[&str]| {
             patterns.iter().map(|pattern| format!("'{pattern}'")).collect::<Vec<_>>().join(", ")
@@ -48,7 +50,7 @@ impl Host {
         let config = Config::parse(&text, "vipward.yaml", "host").expect("a good configuration");
         let (chosen, problems) = choose(&config, &self.0, &BTreeSet::new());
         let names = chosen.iter().map(|interface| interface.name.clone()).collect();
-        (names, problems.iter().map(Problem::to_string).collect())
+        (names, problems.iter().map(Obstacle::to_string).collect())
     }
 }
 

@@ -153,8 +153,8 @@ impl Message {
         format!("{}.{:016x}", self.object, hasher.finish())
     }
 
-    /// Returns whether it is about a VIP's holder. Such news grows old; a conflict or a problem
-    /// stands until it is over.
+    /// Returns true if it is about a VIP's holder. Such news grows old; a
+    /// conflict or a problem stands until it is over.
     pub(super) fn is_about_holder(&self) -> bool {
         self.topic() == Topic::Holder
     }

@@ -34,9 +34,9 @@ fn holder(node: &str, number: u64) -> Holder {
     }
 }
 
-fn claim(last: u8, state: ClaimState, since: Option<&str>) -> Claim {
+fn claim(last: u8, state: ClaimState, since: Option<&str>) -> ShownClaim {
     let note = ClaimNote { cause: format!("cause of {last}"), ..ClaimNote::default() };
-    Claim {
+    ShownClaim {
         record: ClaimRecord {
             vip: Ipv4Addr::new(192, 0, 2, last),
             version: Version::from("1"),
@@ -99,7 +99,7 @@ fn a_claim_that_says_that_nobody_answers_is_not_held() {
     ];
     for (state, expected) in table {
         let unanswered = Some("eth0 has no carrier".to_owned());
-        let told = Claim { unanswered: unanswered.clone(), ..claim(10, state.clone(), None) };
+        let told = ShownClaim { unanswered: unanswered.clone(), ..claim(10, state.clone(), None) };
         let row = &overview(&[told], &observed, at(102)).vips[0];
         assert_eq!((row.state.name(), &row.unanswered), (expected, &unanswered), "{state:?}");
     }

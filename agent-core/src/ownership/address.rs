@@ -16,7 +16,8 @@ pub(super) enum Address {
     Free(Monotonic),
     /// A stranger uses the address.
     InUse(MacAddr),
-    /// A peer has answered for it since this time. Its claim may have been lost, and it may write it again.
+    /// A peer has answered for it since this time. Its claim may
+    /// have been lost, and it may write it again.
     AtPeer(Monotonic),
 }
 
@@ -25,7 +26,7 @@ pub(super) enum Address {
 pub(super) struct Asking {
     pub(super) known: Address,
     pub(super) matters: bool,
-    /// Whether this node would take the VIP first, so that it reports a conflict.
+    /// True if this node would take the VIP first, so that it reports a conflict.
     pub(super) first: bool,
 }
 

@@ -1,6 +1,7 @@
 //! Probes the address of a new VIP before this node takes it (RFC 5227, 2.1).
 //!
-//! A VIP that has had a holder is not probed: its address belongs to the cluster, and a failover must not wait.
+//! A VIP that has had a holder is not probed: its address belongs to
+//! the cluster, and a failover must not wait.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -13,7 +14,7 @@ use crate::{cluster::Epoch, time::Monotonic};
 const STAYS_FREE: Duration = Duration::from_secs(10);
 
 impl Engine {
-    /// Returns whether a VIP must be probed before this node takes it.
+    /// Returns true if a VIP must be probed before this node takes it.
     pub(super) fn must_be_asked(&self, epoch: Epoch, demand: &Demand) -> bool {
         self.settings.probing.is_some() && epoch == Epoch(0) && !demand.force
     }
@@ -36,10 +37,11 @@ impl Engine {
         }
     }
 
-    /// Returns how long a peer may rightly answer without a claim: its agent may be about to start again.
+    /// Returns how long a peer may rightly answer without a claim:
+    /// its agent may be about to start again.
     ///
-    /// The fence of a peer that answers for longer has lapsed, so that it gives way to an announcement. The
-    /// announcement must come before the peer falls silent by itself.
+    /// The fence of a peer that answers for longer has lapsed, so that it gives way to an
+    /// announcement. The announcement must come before the peer falls silent by itself.
     fn peers_patience(&self) -> Duration {
         let Settings { lease, restart_lease, margin, policy, hold_for, .. } = self.settings;
         let longest = lease.max(restart_lease);
@@ -65,12 +67,12 @@ impl Engine {
         self.dirty.insert(address);
     }
 
-    /// Returns whether this node would take a VIP first, and probes its address.
+    /// Returns true if this node would take a VIP first, and probes its address.
     pub fn asks_first(&self, vip: Ipv4Addr) -> bool {
         self.vips.get(&vip).is_some_and(|vip| vip.asking.first && vip.asking.known.is_being_asked())
     }
 
-    /// Returns whether this node reports a VIP that no node can hold.
+    /// Returns true if this node reports a VIP that no node can hold.
     pub fn reports_on(&self, vip: Ipv4Addr, now: Monotonic) -> bool {
         self.vips.get(&vip).is_some_and(|vip| vip.nobody.is_some()) && self.is_reporter(vip, now)
     }

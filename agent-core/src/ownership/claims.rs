@@ -1,4 +1,5 @@
-//! Takes in what is read of claims, the outcomes of requests about them, and what is heard on the wire.
+//! Takes in what is read of claims, the outcomes of requests
+//! about them, and what is heard on the wire.
 
 use std::net::Ipv4Addr;
 
@@ -246,7 +247,8 @@ impl Engine {
                 // Nobody answers for what this node deletes, unless it does itself.
                 let vip = self.vip(address);
                 vip.unclear = None;
-                // Once more so soon: somebody else's finalizer may keep it, and there cannot be a new one yet.
+                // Once more so soon: somebody else's finalizer may keep
+                // it, and there cannot be a new one yet.
                 let is_again = vip.deleted.is_some_and(|deleted| now < deleted + REFUSED_RETRY * 2);
                 if is_again {
                     // Sooner than others may take it for abandoned.
@@ -308,8 +310,9 @@ impl Engine {
             let claim = vip.claim.as_ref();
             match entry {
                 FoundEntry::Held => {
-                    // While the fence that was found is valid, nobody can have taken it: what the claim says else was
-                    // edited by hand while nobody was here to see it. Offered it can be, by a write whose entry was lost.
+                    // While the fence that was found is valid, nobody can have taken it: what the
+                    // claim says else was edited by hand while nobody was here to see it. Offered
+                    // it can be, by a write whose entry was lost.
                     let is_ours = claim.is_none_or(|claim| match &claim.state {
                         ClaimState::Held(holder) => is_us(holder) || is_good,
                         ClaimState::Blank => true,

@@ -1,4 +1,5 @@
-//! Keeps the VIPs that were held over when the fence was renewed, until their claims have been read.
+//! Keeps the VIPs that were held over when the fence was
+//! renewed, until their claims have been read.
 //!
 //! The program is told that the fence is valid only then, so that it still gives way.
 
@@ -17,7 +18,8 @@ impl Doubt {
         self.doubted.insert(vip);
     }
 
-    /// Settles a VIP: its claim names this node, or it was given up. Returns whether that was the last doubt.
+    /// Settles a VIP: its claim names this node, or it was given up.
+    /// Returns true if that was the last doubt.
     pub(super) fn end(&mut self, vip: Ipv4Addr, is_held: bool) -> bool {
         if !self.doubted.remove(&vip) {
             return false;

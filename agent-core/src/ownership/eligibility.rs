@@ -4,7 +4,7 @@ use std::{fmt, net::Ipv4Addr, sync::Arc};
 
 use super::Demand;
 use crate::{
-    cluster::{NodeLink, NodeRecord, Session},
+    cluster::{NodeInterface, NodeRecord, Session},
     interfaces::link_for,
     pace::mix,
 };
@@ -82,8 +82,8 @@ impl fmt::Display for Disqualified {
     }
 }
 
-/// Returns the weight of a node for a key (rendezvous hashing; FNV-1a, mixed). It is the same on every node
-/// and in every version.
+/// Returns the weight of a node for a key (rendezvous hashing; FNV-1a, mixed). It
+/// is the same on every node and in every version.
 pub(super) fn weight(node: &str, key: &[u8]) -> u64 {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0100_0000_01b3;
@@ -99,16 +99,16 @@ pub(super) fn weight(node: &str, key: &[u8]) -> u64 {
 /// The facts about a node that decide whether it can hold a VIP.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeFacts<'a> {
-    /// Whether the node exists, although its Node object may not have been read yet.
+    /// True if the node exists, although its Node object may not have been read yet.
     pub exists: bool,
     /// The session that it lives in.
     pub session: Option<Session>,
-    /// Whether it renews its Lease, as far as can be seen.
+    /// True if it renews its Lease, as far as can be seen.
     pub alive: bool,
-    /// Whether its agent is about to end.
+    /// True if its agent is about to end.
     pub leaving: bool,
     /// Its interfaces.
-    pub links: &'a [NodeLink],
+    pub links: &'a [NodeInterface],
     /// Its Node object.
     pub node: Option<&'a NodeRecord>,
 }
@@ -119,7 +119,7 @@ pub struct Eligible<'a> {
     /// The session in which it can.
     pub session: Session,
     /// Its interface on the VIP's segment.
-    pub link: &'a NodeLink,
+    pub link: &'a NodeInterface,
     /// A soft reason against it, if there is one: others come first.
     pub soft: Option<Disqualified>,
 }

@@ -14,7 +14,8 @@ use crate::{
 };
 
 impl Engine {
-    /// Returns how long a claim rests after a change of holder, and how long an owner has to repair it.
+    /// Returns how long a claim rests after a change of holder,
+    /// and how long an owner has to repair it.
     pub(super) fn rest(&self) -> Duration {
         self.settings.lease + self.settings.margin
     }
@@ -23,7 +24,8 @@ impl Engine {
         self.vips.get_mut(&address).expect("invariant: a VIP that is looked at is known")
     }
 
-    /// Takes the next step for a VIP from everything that is known about it. Returns when to look again.
+    /// Takes the next step for a VIP from everything that is known
+    /// about it. Returns when to look again.
     pub(super) fn evaluate(&mut self, address: Ipv4Addr, now: Monotonic) -> Again {
         if self.stop_reason() == Some(StopReason::Uninstall) {
             self.withdraw(address);
@@ -61,8 +63,8 @@ impl Engine {
             ClaimState::Held(_) | ClaimState::Offered { .. } | ClaimState::Released | ClaimState::Blank
                 if is_settled && !is_outdone =>
             {
-                // While the fence is valid nobody can have taken it: somebody has edited the claim. If it has lapsed, the
-                // next renewal tells whether the session has been ended.
+                // While the fence is valid nobody can have taken it: somebody has edited the claim.
+                // If it has lapsed, the next renewal tells whether the session has been ended.
                 if !self.own.is_valid(now) {
                     return None;
                 }
@@ -110,7 +112,7 @@ impl Engine {
         *name == self.settings.node && self.own.session() == Some(session)
     }
 
-    /// Returns whether a claim's pair of node and session is this node's.
+    /// Returns true if a claim's pair of node and session is this node's.
     pub(super) fn names_us(&self, (node, session): &(NodeName, Session)) -> bool {
         self.is_us(node, *session)
     }
@@ -152,7 +154,8 @@ impl Engine {
             }
             self.set_entry(address, None);
             self.vip(address).let_go();
-            // Who has handed it to this node may answer for it until it has rested: without a claim, others would not wait.
+            // Who has handed it to this node may answer for it until it has
+            // rested: without a claim, others would not wait.
             let rested = self.vips[&address].changed + self.rest();
             if rested > now {
                 return Some(rested);
@@ -205,7 +208,8 @@ impl Engine {
         }
     }
 
-    /// Announces the VIP again. While the program does not know that the fence is valid, that waits.
+    /// Announces the VIP again. While the program does not know
+    /// that the fence is valid, that waits.
     pub(super) fn announce(&mut self, address: Ipv4Addr) {
         if !self.doubt.is_about(address) {
             self.command(Command::Announce { vip: address });
@@ -250,7 +254,8 @@ impl Engine {
         self.take(address, Some(claim), from.max(rested), now)
     }
 
-    /// Writes a claim that makes this node the holder of a VIP that it, or who hands it over, answers for.
+    /// Writes a claim that makes this node the holder of a VIP that
+    /// it, or who hands it over, answers for.
     pub(super) fn hold(&mut self, address: Ipv4Addr, epoch: Epoch, cause: &str) {
         self.make_ours(address, epoch, cause, false);
     }
@@ -358,7 +363,7 @@ impl Engine {
         self.command(Command::SetEntry { vip: address, entry, home });
     }
 
-    /// Returns whether this node may take VIPs now.
+    /// Returns true if this node may take VIPs now.
     pub(super) fn may_begin(&self) -> bool {
         self.doubt.is_over() && self.stop_reason() != Some(StopReason::Restart)
     }

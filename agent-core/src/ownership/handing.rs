@@ -10,15 +10,16 @@ use crate::{
 
 /// A handover under way, as the old holder sees it.
 ///
-/// The old holder answers with the successor's MAC until `until`. That time is fixed with the offer: it ends
-/// before the claim has rested, so before another node can have the VIP, even if this process dies.
+/// The old holder answers with the successor's MAC until `until`. That time is
+/// fixed with the offer: it ends before the claim has rested, so before another
+/// node can have the VIP, even if this process dies.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Handing {
     pub(super) to: Holder,
     pub(super) offered: Monotonic,
     /// When the successor's announcement was heard, unless a read has shown that it was another's.
     pub(super) moved: Option<Monotonic>,
-    /// Whether the successor's own claim was seen.
+    /// True if the successor's own claim was seen.
     pub(super) accepted: bool,
     pub(super) until: Monotonic,
 }

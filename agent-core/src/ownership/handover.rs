@@ -26,18 +26,20 @@ struct Choice<'a> {
 }
 
 impl Engine {
-    /// Returns how long a handover entry lasts, even if this process dies. It is shorter than the rest of the
-    /// claim after the offer, on any node's clock: the next holder answers alone.
+    /// Returns how long a handover entry lasts, even if this process dies. It is shorter than the
+    /// rest of the claim after the offer, on any node's clock: the next holder answers alone.
     pub(super) fn handover_lasts(&self) -> Duration {
         self.rest().saturating_sub(self.rest() / CLOCKS_DIFFER)
     }
 
-    /// Returns how long a successor may take to accept. Then the VIP is taken back, before the entry ends.
+    /// Returns how long a successor may take to accept. Then the VIP
+    /// is taken back, before the entry ends.
     pub(super) fn take_back(&self) -> Duration {
         self.settings.lease / 2
     }
 
-    /// Takes the next step for a VIP that this node holds and its claim says so: keep it, or hand it over.
+    /// Takes the next step for a VIP that this node holds and its
+    /// claim says so: keep it, or hand it over.
     pub(super) fn keep_or_leave(
         &mut self,
         address: Ipv4Addr,
@@ -46,8 +48,8 @@ impl Engine {
         now: Monotonic,
     ) -> Again {
         if self.vips[&address].handing.is_some() {
-            // The offer was not written. It could be yet, unless another write comes before it. That write
-            // is repeated only while the fence is valid: before that it does not count.
+            // The offer was not written. It could be yet, unless another write comes before it.
+            // That write is repeated only while the fence is valid: before that it does not count.
             if self.own.is_valid(now) || !self.vips[&address].attempted {
                 let cause = claim.note.cause.clone();
                 self.hold(address, claim.epoch, &cause);
@@ -63,7 +65,8 @@ impl Engine {
             // The fence has lapsed: there is nothing to decide until it is valid again.
             Err(Disqualified::Silent | Disqualified::NoAgent) => None,
             Err(why @ (Disqualified::NoInterface | Disqualified::NoCarrier { .. })) => {
-                // With nobody to take it, letting go of it would only be two more writes when the carrier returns.
+                // With nobody to take it, letting go of it would only be two
+                // more writes when the carrier returns.
                 if others.is_empty() {
                     return (!candidates.is_empty()).then(|| now + self.settings.renewal);
                 }
@@ -236,15 +239,16 @@ impl Engine {
         let vip = self.vip(address);
         vip.held = None;
         if vip.handing.as_ref().is_none_or(|handing| handing.to != *to) {
-            // Of an offer that this process has not made it is not known when it was: it answers no more.
+            // Of an offer that this process has not made it is not
+            // known when it was: it answers no more.
             vip.handing = Some(Handing::new(to.clone(), now, now));
         }
         let handing = vip.handing.clone()?;
         let entry = if handing.until > now { handing.entry() } else { Entry::Foreign { mac: to.mac } };
         self.set_entry(address, Some(entry));
         if let Some(moved) = handing.moved {
-            // It answers already, so that its claim is written, and only not seen here yet. If it is not written, what was
-            // heard was something else.
+            // It answers already, so that its claim is written, and only not seen here yet. If it
+            // is not written, what was heard was something else.
             if moved + self.take_back() <= now {
                 self.vip(address).handing.iter_mut().for_each(|handing| handing.moved = None);
                 self.read_claim(address);
@@ -331,8 +335,8 @@ impl Engine {
         Some(end)
     }
 
-    /// Answers with the successor's MAC while the outcome of an offer is unknown: the successor is a node that
-    /// forwards. The entry ends by itself before another node can have the VIP.
+    /// Answers with the successor's MAC while the outcome of an offer is unknown: the successor is
+    /// a node that forwards. The entry ends by itself before another node can have the VIP.
     pub(super) fn keep_handing(&mut self, address: Ipv4Addr, now: Monotonic) -> Again {
         let handing = self.vips[&address].handing.as_ref().filter(|handing| handing.is_open())?;
         if handing.until > now {

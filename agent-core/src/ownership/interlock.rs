@@ -1,10 +1,10 @@
 //! Decides which of the engine's commands may be carried out while map entries are stale.
 //!
-//! Entries come first: a claim that names no holder lets other nodes answer, and one that names this node
-//! promises that it answers. So commands keep the engine's order, with one exception: entries are written
-//! together, before the requests about claims that rest on them. Many VIPs then cost little more than one.
-//! A request whose VIP has a stale entry is not sent. The engine gets it back as refused, and tries
-//! again at its pace for refused requests.
+//! Entries come first: a claim that names no holder lets other nodes answer, and one that names
+//! this node promises that it answers. So commands keep the engine's order, with one exception:
+//! entries are written together, before the requests about claims that rest on them. Many VIPs then
+//! cost little more than one. A request whose VIP has a stale entry is not sent. The engine gets it
+//! back as refused, and tries again at its pace for refused requests.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -27,7 +27,8 @@ const NOT_SENT: &str = "not sent, since this node's own entry could not be chang
 /// A step for the shell to take.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// Write the entries of these VIPs as last commanded. [`Interlock::next`] gets what is stale then.
+    /// Write the entries of these VIPs as last commanded.
+    /// [`Interlock::next`] gets what is stale then.
     WriteEntries(BTreeSet<Ipv4Addr>),
     /// Carry out a command. [`Command::SetEntry`] only says what the entry is to be.
     Do(Command),
@@ -51,10 +52,10 @@ impl Request {
         }
     }
 
-    /// Returns whether the request is safe while the VIP's map entry is stale.
+    /// Returns true if the request is safe while the VIP's map entry is stale.
     ///
-    /// A claim that names no holder lets others answer, so this node must be silent first. A claim that
-    /// names this node must wait until its entry can be written.
+    /// A claim that names no holder lets others answer, so this node must be silent first. A claim
+    /// that names this node must wait until its entry can be written.
     fn is_safe(&self, left: Option<Left>) -> bool {
         let Some(left) = left else { return true };
         match self {
@@ -81,8 +82,8 @@ impl Request {
     }
 }
 
-/// Returns whether a write of this node's Lease keeps the session in which its entries answer. Any other
-/// write lets other nodes take all its VIPs at once.
+/// Returns true if a write of this node's Lease keeps the session in which its entries answer. Any
+/// other write lets other nodes take all its VIPs at once.
 fn keeps_session(write: &LeaseWrite, session: Option<Session>) -> bool {
     write.session == session && !session.is_some_and(|session| write.ended.contains(&session))
 }
@@ -103,7 +104,7 @@ pub struct Interlock {
     probes: VecDeque<Ipv4Addr>,
     /// What waits for nothing any more.
     ready: VecDeque<Step>,
-    /// Whether the entries that the next step waits for have just been written.
+    /// True if the entries that the next step waits for have just been written.
     is_written: bool,
 }
 
@@ -128,7 +129,7 @@ impl Interlock {
         self.commands.extend(commands);
     }
 
-    /// Returns whether nothing is left to do.
+    /// Returns true if nothing is left to do.
     pub fn is_idle(&self) -> bool {
         self.commands.is_empty()
             && self.ready.is_empty()
@@ -172,8 +173,8 @@ impl Interlock {
         !(self.entries.is_empty() && self.requests.is_empty() && self.notices.is_empty())
     }
 
-    /// Writes the entries that changed, and those that are stale and that a request rests on. Then makes
-    /// ready what waited for them.
+    /// Writes the entries that changed, and those that are stale and that a request
+    /// rests on. Then makes ready what waited for them.
     fn catch_up(&mut self, stale: &Stale) -> Option<Step> {
         if !std::mem::replace(&mut self.is_written, true) {
             let vips = self.requests.iter().map(Request::vip);
@@ -201,7 +202,7 @@ impl Interlock {
         None
     }
 
-    /// Returns whether the next command ends the session while a stale entry answers in it.
+    /// Returns true if the next command ends the session while a stale entry answers in it.
     fn must_be_silenced(&self, stale: &Stale) -> bool {
         matches!(self.commands.front(), Some(Command::WriteLease(write)) if self.is_unsafe(write, stale))
     }
@@ -245,8 +246,8 @@ impl Interlock {
         }
     }
 
-    /// Returns the fence to write. While a stale entry may answer, the fence keeps the session of that entry
-    /// and is over: other nodes may take what was held in it.
+    /// Returns the fence to write. While a stale entry may answer, the fence keeps the session of
+    /// that entry and is over: other nodes may take what was held in it.
     fn fence(&mut self, fenced: Fenced, stale: &Stale) -> Fenced {
         if stale.may_answer() && fenced.session != self.session {
             let over = Monotonic::default();
@@ -257,7 +258,7 @@ impl Interlock {
     }
 }
 
-/// Returns whether a command must come after all entries, claims and notices before it.
+/// Returns true if a command must come after all entries, claims and notices before it.
 fn rests_on_entries(command: &Command) -> bool {
     match command {
         Command::SetFence(_)

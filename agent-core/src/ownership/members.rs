@@ -18,7 +18,7 @@ use crate::{
 
 /// The claims that name a session.
 #[derive(Debug)]
-pub(super) struct Claimed {
+pub(super) struct SessionClaims {
     pub(super) vips: BTreeSet<Ipv4Addr>,
     /// When the first of these claims was seen.
     since: Monotonic,
@@ -31,8 +31,8 @@ pub(super) struct Member {
     pub(super) node: Option<NodeRecord>,
     /// When the present version of the Lease, or its absence, was first seen.
     seen: Monotonic,
-    /// The duration of the last Lease that was seen, and when that duration was first seen. It is kept when
-    /// the Lease is gone.
+    /// The duration of the last Lease that was seen, and when that duration was
+    /// first seen. It is kept when the Lease is gone.
     duration: Option<(Duration, Monotonic)>,
     /// When the Lease's session was first seen.
     session_seen: Monotonic,
@@ -40,7 +40,7 @@ pub(super) struct Member {
     macs: BTreeMap<MacAddr, Monotonic>,
     /// When it was last seen to get a VIP.
     pub(super) took: Option<Monotonic>,
-    /// Whether this node's request about its Lease is under way.
+    /// True if this node's request about its Lease is under way.
     deposing: bool,
     /// The next request about its Lease is not sent before this.
     retry: Monotonic,
@@ -74,12 +74,13 @@ impl Member {
         self.lease.as_ref()?.live_session()
     }
 
-    /// Returns whether its Lease says that the node goes away.
+    /// Returns true if its Lease says that the node goes away.
     pub(super) fn is_leaving(&self) -> bool {
         self.lease.as_ref().is_some_and(|lease| lease.leaving)
     }
 
-    /// Returns until when it may be away: one duration after `since`, or after that duration was first seen.
+    /// Returns until when it may be away: one duration after `since`,
+    /// or after that duration was first seen.
     pub(super) fn away_until(&self, since: Monotonic) -> Option<Monotonic> {
         self.duration.map(|(duration, said)| since.max(said) + duration)
     }
@@ -178,8 +179,8 @@ impl Engine {
         self.claimed.range((name.clone(), first)..=(name.clone(), last)).map(|((_, session), _)| *session)
     }
 
-    /// Sets the peers once all Leases have been listed. The program does not give way to a peer that was
-    /// removed too early.
+    /// Sets the peers once all Leases have been listed. The program does not
+    /// give way to a peer that was removed too early.
     pub(super) fn peers_may_have_changed(&mut self) {
         if !self.has_begun() {
             return;
@@ -193,7 +194,7 @@ impl Engine {
         }
     }
 
-    /// Returns whether a session is over for good: the Lease of its node lists it as ended.
+    /// Returns true if a session is over for good: the Lease of its node lists it as ended.
     pub(super) fn has_ended(&self, name: &NodeName, session: Session, now: Monotonic) -> bool {
         // While this node lives in a session that it renews, every other one of its own is over.
         let is_ours = *name == self.settings.node;
@@ -210,15 +211,15 @@ impl Engine {
         duration.max(self.settings.lease) + self.settings.margin
     }
 
-    /// Returns when a node has been silent for so long that its session may be ended. Silence counts only
-    /// while this node's own fence is valid.
+    /// Returns when a node has been silent for so long that its session may be ended. Silence
+    /// counts only while this node's own fence is valid.
     pub(super) fn silent_at(&self, name: &NodeName, now: Monotonic) -> Option<Monotonic> {
         let member = self.members.get(name)?;
         let since = member.seen.max(self.own.valid_since(now)?);
         Some(since + self.patience(member))
     }
 
-    /// Returns whether a node has a session and renews it, as far as can be seen.
+    /// Returns true if a node has a session and renews it, as far as can be seen.
     pub(super) fn is_alive(&self, name: &NodeName, now: Monotonic) -> bool {
         if *name == self.settings.node {
             return self.own.is_valid(now);
@@ -227,8 +228,8 @@ impl Engine {
             && self.silent_at(name, now).is_none_or(|silent| now < silent)
     }
 
-    /// Returns whether a node has renewed lately. A node whose agent is being restarted is alive, but cannot
-    /// take a VIP over.
+    /// Returns true if a node has renewed lately. A node whose agent is being
+    /// restarted is alive, but cannot take a VIP over.
     pub(super) fn renews(&self, name: &NodeName, now: Monotonic) -> bool {
         self.members.get(name).is_some_and(|member| now < member.seen + self.settings.lease)
     }
@@ -261,8 +262,8 @@ impl Engine {
         if !carries_another {
             return Some(silent);
         }
-        // It lives in another session. Or somebody has edited the Lease, and it will put that right; or the claim is ahead
-        // of what is known of the Lease, and the write finds that out.
+        // It lives in another session. Or somebody has edited the Lease, and it will put that
+        // right; or the claim is ahead of what is known of the Lease, and the write finds that out.
         let claimed = self.claimed.get(&(name.clone(), session)).map_or(now, |claimed| claimed.since);
         let since = member.session_seen.max(claimed).max(self.own.valid_since(now)?);
         Some((since + self.patience(member)).min(silent))
@@ -377,7 +378,7 @@ impl Engine {
         }
         for session in after {
             self.members.entry(session.0.clone()).or_insert_with(|| Member::new(now));
-            let claimed = Claimed { vips: BTreeSet::new(), since: now };
+            let claimed = SessionClaims { vips: BTreeSet::new(), since: now };
             self.claimed.entry(session).or_insert(claimed).vips.insert(vip);
         }
     }

@@ -1,4 +1,5 @@
-//! Takes VIPs that have no holder when it is this node's turn, and reports those that no node can hold.
+//! Takes VIPs that have no holder when it is this node's turn,
+//! and reports those that no node can hold.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -17,11 +18,11 @@ use crate::{
 const AFTER: Duration = Duration::from_secs(1);
 /// The shortest time between two such reports of one VIP.
 const REPEAT: Duration = Duration::from_secs(10);
-/// While a better candidate gets other VIPs, a candidate waits this much longer than its turn at most: the
-/// better one may never get to this VIP.
+/// While a better candidate gets other VIPs, a candidate waits this much longer than its
+/// turn at most: the better one may never get to this VIP.
 const MOST_PATIENT: Duration = Duration::from_secs(10);
 
-/// Returns whether a claim already says that no node holds its VIP, and why.
+/// Returns true if a claim already says that no node holds its VIP, and why.
 fn is_told(claim: Option<&ClaimRecord>, demand: &Demand, trouble: &str) -> bool {
     claim.is_some_and(|claim| {
         claim.note.trouble.as_deref() == Some(trouble)
@@ -61,7 +62,8 @@ impl Engine {
         }
         let us = self.settings.node.clone();
         let was_ours = claim.and_then(|claim| claim.state.holder()).filter(|holder| holder.node == us);
-        // A VIP that nobody has had yet is in nobody's way, and what was ours is known to be at our MAC.
+        // A VIP that nobody has had yet is in nobody's way, and what
+        // was ours is known to be at our MAC.
         let is_known = |candidate: &Candidate| {
             epoch == Epoch(0)
                 || candidate.known_at <= now

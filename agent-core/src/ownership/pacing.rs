@@ -8,8 +8,8 @@ use crate::time::Monotonic;
 #[cfg(test)]
 mod tests;
 
-/// The number of offers that may be under way. If the API server goes away, no more VIPs than these depend
-/// on unknown outcomes.
+/// The number of offers that may be under way. If the API server goes away, no
+/// more VIPs than these depend on unknown outcomes.
 const MOST_OFFERS: usize = 32;
 /// The shortest time between two urgent handovers.
 const URGENT_PACE: Duration = Duration::from_millis(2);
@@ -39,8 +39,8 @@ pub(super) struct Pacing {
     most_new: usize,
     /// VIPs without a claim that are being taken, `most_new` at a time.
     creating: BTreeSet<Ipv4Addr>,
-    /// VIPs that this node could take, and that wait for room. They are evaluated again then, since another
-    /// node may have them by that time.
+    /// VIPs that this node could take, and that wait for room. They are evaluated again
+    /// then, since another node may have them by that time.
     crowded_out: BTreeSet<Ipv4Addr>,
     /// The waiting VIP that was evaluated last; the one after it is next.
     last_of_crowd: Ipv4Addr,
@@ -64,7 +64,7 @@ impl Pacing {
         }
     }
 
-    /// Returns whether there is room to take a VIP without a claim. One without room waits.
+    /// Returns true if there is room to take a VIP without a claim. One without room waits.
     pub(super) fn has_room(&mut self, vip: Ipv4Addr) -> bool {
         let has_room = self.creating.len() < self.most_new;
         if !has_room {
@@ -95,8 +95,8 @@ impl Pacing {
         Some(next)
     }
 
-    /// Begins a handover. If it is not its turn, returns when the VIP is evaluated again: those that wait do
-    /// not come all at once, since only one can go on.
+    /// Begins a handover. If it is not its turn, returns when the VIP is evaluated again: those
+    /// that wait do not come all at once, since only one can go on.
     pub(super) fn begin_handover(&mut self, urgency: Urgency, now: Monotonic) -> Result<(), Monotonic> {
         let is_full = self.offering.len() >= MOST_OFFERS;
         let lane = match urgency {

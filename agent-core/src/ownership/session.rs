@@ -9,7 +9,7 @@ use super::{
     REFUSED_RETRY, RETRY, Settings, StopReason, doubt::Doubt,
 };
 use crate::{
-    cluster::{LeaseRecord, MOST_ENDED, NodeLink, Session},
+    cluster::{LeaseRecord, MOST_ENDED, NodeInterface, Session},
     time::Monotonic,
 };
 
@@ -32,7 +32,7 @@ struct Renewal {
     sent: Monotonic,
     session: Session,
     duration: Duration,
-    links: Vec<NodeLink>,
+    links: Vec<NodeInterface>,
 }
 
 /// What this node knows about its own Lease.
@@ -46,7 +46,7 @@ pub(super) struct Own {
     record: Option<LeaseRecord>,
     /// The API server's store may have gone back to an older state since the last renewal.
     went_back: bool,
-    /// Whether this process has renewed the session.
+    /// True if this process has renewed the session.
     renewed: bool,
     /// When the last successful renewal was sent.
     last_sent: Monotonic,
@@ -56,8 +56,8 @@ pub(super) struct Own {
     /// When the program is next told that the agent lives, whatever the API server does.
     beat: Monotonic,
     deadline: Monotonic,
-    /// The deadline that the program was told. It lags behind while claims are read that were held when the
-    /// fence lapsed.
+    /// The deadline that the program was told. It lags behind while claims
+    /// are read that were held when the fence lapsed.
     told: Monotonic,
     /// Since when the fence has been valid without a break.
     valid_since: Option<Monotonic>,
@@ -88,7 +88,7 @@ impl Own {
         }
     }
 
-    /// Returns whether there is a session that VIPs can be held in.
+    /// Returns true if there is a session that VIPs can be held in.
     pub(super) fn lives(&self) -> bool {
         self.life == Life::Living
     }
@@ -126,7 +126,8 @@ impl Own {
         self.valid_since(now).is_some()
     }
 
-    /// Returns whether a renewal sent after `at` has succeeded, so that the session had not ended by then.
+    /// Returns true if a renewal sent after `at` has succeeded, so
+    /// that the session had not ended by then.
     pub(super) fn is_renewed_since(&self, at: Monotonic) -> bool {
         self.last_sent > at
     }
@@ -271,7 +272,8 @@ impl Engine {
             Some(StopReason::Restart) => self.settings.restart_lease,
             Some(StopReason::Leave | StopReason::Uninstall) | None => self.settings.lease,
         };
-        // Others count from a shorter lease as soon as it is written, whether that is known here or not.
+        // Others count from a shorter lease as soon as it is
+        // written, whether that is known here or not.
         let deadline = self.fence_deadline(now, duration);
         if deadline < self.own.deadline {
             self.own.deadline = deadline;
@@ -325,7 +327,8 @@ impl Engine {
         }));
     }
 
-    /// Moves the fence and announces: all claims have been read that were held when the fence lapsed.
+    /// Moves the fence and announces: all claims have been read
+    /// that were held when the fence lapsed.
     pub(super) fn doubt_no_more(&mut self, now: Monotonic) {
         self.set_fence(now);
         for vip in self.doubt.take_cleared() {
@@ -388,7 +391,8 @@ impl Engine {
         }
     }
 
-    /// Writes the Lease again when it is missing or blank. A session that was ended would be listed as such.
+    /// Writes the Lease again when it is missing or blank. A session
+    /// that was ended would be listed as such.
     fn restore_own_lease(&mut self, fault: Fault, now: Monotonic) {
         self.repaired(&self.settings.node.to_string(), fault);
         self.own.next = now;
@@ -468,7 +472,8 @@ impl Engine {
         }
     }
 
-    /// Takes in what a watch shows of this node's Lease. It may be old, so it is only a reason to read it.
+    /// Takes in what a watch shows of this node's Lease. It may be
+    /// old, so it is only a reason to read it.
     pub(super) fn on_own_lease_seen(&mut self, record: &LeaseRecord) {
         match self.own.life {
             Life::Doubtful { other, .. } => {

@@ -31,14 +31,15 @@ pub struct Settings {
     pub stable_for: Duration,
     /// The time between two handovers that are not urgent.
     pub handover_pace: Duration,
-    /// Whether nodes that are excluded from external load balancers are excluded here.
+    /// True if nodes that are excluded from external load balancers are excluded here.
     pub honour_exclude_label: bool,
-    /// How much earlier than meant the fence's deadline is written: what the program's clock may be late.
+    /// How much earlier than meant the fence's deadline is written:
+    /// what the program's clock may be late.
     pub clock_late: Duration,
     /// So many VIPs without a claim are asked for at a time: enough to keep the API server busy.
     pub most_new: usize,
-    /// How long it takes at most to find out whether an address is in use, before it is taken for the first time; none:
-    /// nobody is asked.
+    /// How long it takes at most to find out whether an address is in use, before it is
+    /// taken for the first time; none: nobody is asked.
     pub probing: Option<Duration>,
     /// Makes the sessions of this process different from all others.
     pub seed: u64,

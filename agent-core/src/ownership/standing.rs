@@ -8,7 +8,7 @@ use super::{
     members::Member,
 };
 use crate::{
-    cluster::{Holder, NodeLink, NodeName, ServiceName},
+    cluster::{Holder, NodeInterface, NodeName, ServiceName},
     interfaces::link_for,
     time::Monotonic,
 };
@@ -31,7 +31,7 @@ type Rank<'a> = (bool, bool, Reverse<u64>, &'a NodeName);
 
 impl Engine {
     /// Returns this node's interface on a VIP's segment.
-    pub(super) fn home(&self, vip: Ipv4Addr, demand: Option<&Demand>) -> Option<&NodeLink> {
+    pub(super) fn home(&self, vip: Ipv4Addr, demand: Option<&Demand>) -> Option<&NodeInterface> {
         link_for(&self.links, vip, demand.map(|demand| demand.interfaces.as_slice()).unwrap_or_default())
     }
 
@@ -118,7 +118,7 @@ impl Engine {
         if lines.is_empty() { "there is no Node".to_owned() } else { lines.join("; ") }
     }
 
-    /// Returns whether this node is the one that reports a VIP without a holder.
+    /// Returns true if this node is the one that reports a VIP without a holder.
     pub(super) fn is_reporter(&self, vip: Ipv4Addr, now: Monotonic) -> bool {
         let weight = |name: &NodeName| (weight(name.as_str(), &vip.octets()), name.clone());
         let ours = weight(&self.settings.node);
@@ -126,7 +126,8 @@ impl Engine {
             && self.members.keys().filter(|name| self.is_alive(name, now)).all(|name| weight(name) <= ours)
     }
 
-    /// Returns the nodes whose Leases are alive, this one included; none while this node's own fence has lapsed.
+    /// Returns the nodes whose Leases are alive, this one included; none
+    /// while this node's own fence has lapsed.
     pub fn alive(&self, now: Monotonic) -> BTreeSet<NodeName> {
         if !self.own.is_valid(now) {
             return BTreeSet::new();

@@ -1,5 +1,5 @@
-//! Ends the agent. For a restart everything stays; a node that leaves hands everything over; an uninstall
-//! removes everything.
+//! Ends the agent. For a restart everything stays; a node that leaves hands
+//! everything over; an uninstall removes everything.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -15,8 +15,8 @@ use crate::{
 
 /// The longest time that a restart waits for its last renewal.
 const RESTART_LIMIT: Duration = Duration::from_secs(3);
-/// The longest time that a leaving node waits for others to take its VIPs, or for the last claim to be
-/// deleted.
+/// The longest time that a leaving node waits for others to take its
+/// VIPs, or for the last claim to be deleted.
 const LEAVE_LIMIT: Duration = Duration::from_secs(20);
 
 /// A shutdown under way.
@@ -24,11 +24,11 @@ const LEAVE_LIMIT: Duration = Duration::from_secs(20);
 pub(super) struct Stopping {
     reason: StopReason,
     limit: Monotonic,
-    /// Whether the last write of the Lease may be made, without waiting for the next renewal.
+    /// True if the last write of the Lease may be made, without waiting for the next renewal.
     gave_up: bool,
-    /// Whether the last write of the Lease was made.
+    /// True if the last write of the Lease was made.
     last_written: bool,
-    /// Whether `Command::Stopped` was given.
+    /// True if `Command::Stopped` was given.
     told: bool,
 }
 
@@ -56,13 +56,13 @@ impl Engine {
         self.stopping.as_ref().filter(|stopping| !stopping.told).map(|stopping| stopping.limit)
     }
 
-    /// Returns whether other nodes are to take this node's VIPs.
+    /// Returns true if other nodes are to take this node's VIPs.
     pub(super) fn is_leaving(&self) -> bool {
         matches!(self.stop_reason(), Some(StopReason::Leave | StopReason::Uninstall))
     }
 
-    /// Returns whether the next write of the Lease ends the session: no VIP is held in it, and no request is
-    /// left to make.
+    /// Returns true if the next write of the Lease ends the session: no VIP is
+    /// held in it, and no request is left to make.
     pub(super) fn gives_up_session(&self) -> bool {
         let is_done = |vip: &Vip| {
             !vip.is_held()
@@ -71,7 +71,8 @@ impl Engine {
         };
         match self.stop_reason() {
             Some(StopReason::Leave) => self.dirty.is_empty() && self.vips.values().all(|vip| is_done(vip)),
-            // Every other agent deletes its claims too; those of a dead one, nobody but the last living ones can.
+            // Every other agent deletes its claims too; those of a dead
+            // one, nobody but the last living ones can.
             Some(StopReason::Uninstall) => {
                 self.dirty.is_empty() && self.vips.values().all(|vip| is_done(vip) && vip.claim.is_none())
             }
@@ -98,11 +99,13 @@ impl Engine {
     /// Deletes the object of a VIP that this node or a dead one held, without a successor.
     pub(super) fn uninstall(&mut self, address: Ipv4Addr, now: Monotonic) -> Again {
         let claim = self.vips[&address].claim.clone()?;
-        // A holder that lives deletes it itself; who is offered one and goes away too does not accept it any more.
+        // A holder that lives deletes it itself; who is offered one and
+        // goes away too does not accept it any more.
         let leaves = |node: &NodeName| self.members.get(node).is_some_and(Member::is_leaving);
         let is_our_offer = matches!(&claim.state, ClaimState::Offered { to: _, from } if self.names_us(from));
         let offered_to = claim.state.holder().map(|to| &to.node);
-        // A successor that does not accept in time cannot: without the claim another node may take the VIP.
+        // A successor that does not accept in time cannot: without the
+        // claim another node may take the VIP.
         let taken_back = self.vips[&address].changed + self.take_back();
         let is_refused = offered_to.is_some_and(leaves) || taken_back <= now;
         if is_our_offer && is_refused || self.nobody_else_may_answer(&claim.state, now) {
@@ -118,7 +121,8 @@ impl Engine {
         if stopping.told {
             return;
         }
-        // What a restart leaves must be known: a claim that is being written has its entry, and is not held over.
+        // What a restart leaves must be known: a claim that is being
+        // written has its entry, and is not held over.
         let is_settled = stopping.last_written
             && self.doubt.is_over()
             && !self.vips.values().any(|vip| matches!(vip.busy, Some(Busy::Hold(..))));

@@ -12,8 +12,8 @@ use vipward_common::MacAddr;
 
 use crate::{
     cluster::{
-        ClaimNote, ClaimRecord, ClaimState, Epoch, LeaseRecord, NodeLink, NodeName, NodeRecord, Selector,
-        ServiceName, Session, Version,
+        ClaimNote, ClaimRecord, ClaimState, Epoch, LeaseRecord, NodeInterface, NodeName, NodeRecord,
+        Selector, ServiceName, Session, Version,
     },
     config::InterfacePattern,
     placement::Entry,
@@ -61,7 +61,7 @@ pub struct Demand {
     pub preferred: Option<Selector>,
     /// The interfaces that it may be on; all when empty.
     pub interfaces: Vec<InterfacePattern>,
-    /// Whether it is taken without a probe, although its address may be in use.
+    /// True if it is taken without a probe, although its address may be in use.
     pub force: bool,
 }
 
@@ -85,7 +85,7 @@ pub enum Event {
     /// The wishes of the Services for a VIP have changed; none: no Service wants it any more.
     Demand(Ipv4Addr, Option<Demand>),
     /// This node's own interfaces that VIPs can be on.
-    Links(Vec<NodeLink>),
+    Interfaces(Vec<NodeInterface>),
     /// The outcome of [`Command::WriteLease`], with the record as written.
     LeaseWritten {
         /// The node whose Lease it is.
@@ -210,8 +210,8 @@ pub struct LeaseWrite {
     /// How long the renewal is good for.
     pub duration: Duration,
     /// The interfaces.
-    pub links: Vec<NodeLink>,
-    /// Whether the node leaves and takes no VIP any more.
+    pub links: Vec<NodeInterface>,
+    /// True if the node leaves and takes no VIP any more.
     pub leaving: bool,
 }
 
@@ -228,7 +228,7 @@ pub struct ClaimWrite {
     pub state: ClaimState,
     /// What it tells people.
     pub note: ClaimNote,
-    /// Whether the VIP has no holder: writes that keep VIPs answered may overtake it.
+    /// True if the VIP has no holder: writes that keep VIPs answered may overtake it.
     pub can_wait: bool,
 }
 
@@ -259,16 +259,16 @@ pub enum Command {
         /// This node's interface on the VIP's segment, if it has one.
         home: Option<Arc<str>>,
     },
-    /// Set the known peers: the MACs of the other nodes' interfaces. It is not given before all Leases have
-    /// been listed, so that a pinned peer stays known until then.
+    /// Set the known peers: the MACs of the other nodes' interfaces. It is not given before all
+    /// Leases have been listed, so that a pinned peer stays known until then.
     SetPeers(BTreeSet<MacAddr>),
     /// Announce a held VIP once more.
     Announce {
         /// The VIP.
         vip: Ipv4Addr,
     },
-    /// Probe the VIP's address on its segment. [`Event::Probed`] follows, and again when the result changes,
-    /// until the address is free.
+    /// Probe the VIP's address on its segment. [`Event::Probed`] follows, and again
+    /// when the result changes, until the address is free.
     Probe {
         /// The VIP.
         vip: Ipv4Addr,
@@ -293,7 +293,8 @@ pub enum Command {
     },
     /// Read a claim; [`Event::ClaimRead`] follows.
     ReadClaim(Ipv4Addr),
-    /// List all objects anew: the API server's store may have gone back to an older state, which no watch shows.
+    /// List all objects anew: the API server's store may have gone back
+    /// to an older state, which no watch shows.
     ListAnew,
     /// Log a notice, and write its Event.
     Notify(Notice),

@@ -1,5 +1,5 @@
-//! Handles claims in doubt: blank, missing, edited by hand, of an earlier epoch, being deleted, or unknown
-//! since the fence lapsed.
+//! Handles claims in doubt: blank, missing, edited by hand, of an earlier epoch,
+//! being deleted, or unknown since the fence lapsed.
 
 use std::net::Ipv4Addr;
 
@@ -15,8 +15,8 @@ use crate::{
 };
 
 impl Engine {
-    /// Returns until when a claim that is not as its owner wrote it is the owner's to put right: any
-    /// of `owners`, or any node when none is known.
+    /// Returns until when a claim that is not as its owner wrote it is the owner's to put right:
+    /// any of `owners`, or any node when none is known.
     fn grace(&self, since: Monotonic, owners: &[(NodeName, Session)]) -> Monotonic {
         // An agent that is restarted has longer; and it needs a moment when it is back.
         let may_own = |name: &NodeName| owners.is_empty() || owners.iter().any(|(owner, _)| owner == name);
@@ -36,14 +36,14 @@ impl Engine {
         }
     }
 
-    /// Returns whether all other sessions that a claim names are over.
+    /// Returns true if all other sessions that a claim names are over.
     pub(super) fn nobody_else_may_answer(&self, state: &ClaimState, now: Monotonic) -> bool {
         let mut others = state.sessions().into_iter().filter(|session| !self.names_us(session));
         others.all(|(node, session)| self.has_ended(&node, session, now))
     }
 
-    /// Returns when a claim is believed. A claim that names this node, and that this process has not tried to
-    /// write, may have been edited: its holder has time to repair it.
+    /// Returns when a claim is believed. A claim that names this node, and that this process has
+    /// not tried to write, may have been edited: its holder has time to repair it.
     pub(super) fn believed_at(&self, vip: &Vip, claim: &ClaimRecord, now: Monotonic) -> Monotonic {
         let is_news = self.is_ours(&claim.state) && !vip.is_held() && !vip.attempted;
         match vip.unclear {
@@ -75,8 +75,8 @@ impl Engine {
         None
     }
 
-    /// Writes the claim of a VIP that this node holds again, because the API server has another one.
-    /// The epoch only grows. The cause stays that for which the VIP is here.
+    /// Writes the claim of a VIP that this node holds again, because the API server has another
+    /// one. The epoch only grows. The cause stays that for which the VIP is here.
     pub(super) fn repair(&mut self, address: Ipv4Addr, fault: Fault) {
         let epoch = self.vips[&address].epoch();
         let epoch = if fault == Fault::Older { epoch.next() } else { epoch };
@@ -87,9 +87,9 @@ impl Engine {
         self.hold(address, epoch, &cause.unwrap_or_else(|| "its holder kept it".to_owned()));
     }
 
-    /// Keeps this node silent under `stop` until it has written each claim again. The fence has lapsed and is
-    /// about to be valid. Meanwhile somebody may have deleted a claim, and another node may have made it
-    /// anew, without ending this node's session.
+    /// Keeps this node silent under `stop` until it has written each claim again. The fence has
+    /// lapsed and is about to be valid. Meanwhile somebody may have deleted a claim, and another
+    /// node may have made it anew, without ending this node's session.
     pub(super) fn silence_what_was_held(&mut self) {
         let held: Vec<Ipv4Addr> =
             self.vips.iter().filter(|(_, vip)| vip.is_held()).map(|(address, _)| *address).collect();

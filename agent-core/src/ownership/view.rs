@@ -1,4 +1,5 @@
-//! What the engine knows, for metrics and for people who look for a fault. Nothing is decided by it.
+//! What the engine knows, for metrics and for people who look
+//! for a fault. Nothing is decided by it.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -14,12 +15,12 @@ use crate::{
 
 /// A VIP that Services want, in short.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Standing {
+pub struct VipSummary {
     /// Which.
     pub vip: Ipv4Addr,
     /// Changes of its holder so far.
     pub epoch: Epoch,
-    /// Whether its claim names a node that lives.
+    /// True if its claim names a node that lives.
     pub has_holder: bool,
 }
 
@@ -28,7 +29,7 @@ pub struct Standing {
 pub enum Said {
     /// It names this node in its present session, which has taken the VIP or has not.
     Here {
-        /// Whether it has.
+        /// True if it has.
         taken: bool,
     },
     /// It names a session that is over, and it is on this node to tell people.
@@ -46,7 +47,7 @@ pub struct View {
     pub fence_left_seconds: f64,
     /// Time since the last renewal that succeeded was sent.
     pub renewed_seconds_ago: Option<f64>,
-    /// Whether a write or read of this node's Lease is under way.
+    /// True if a write or read of this node's Lease is under way.
     pub renewing: bool,
     /// Why the agent is to end, if it is.
     pub stopping: Option<String>,
@@ -71,17 +72,17 @@ pub struct NodeView {
     pub node: String,
     /// The session that its Lease carries.
     pub session: Option<String>,
-    /// Whether it lives, as far as can be seen.
+    /// True if it lives, as far as can be seen.
     pub alive: bool,
     /// Time since its Lease was last seen to change.
     pub seen_seconds_ago: f64,
     /// How long a renewal of its Lease is good for.
     pub lease_seconds: Option<f64>,
-    /// Whether it goes away.
+    /// True if it goes away.
     pub leaving: bool,
     /// Its interfaces: name, MAC, carrier.
     pub links: Vec<String>,
-    /// Whether there is a Node object of this name.
+    /// True if there is a Node object of this name.
     pub has_node: bool,
 }
 
@@ -106,22 +107,22 @@ pub struct VipView {
     pub entry: Option<String>,
     /// The request about it that is under way.
     pub pending: Option<&'static str>,
-    /// Whether its claim must be read before anything is decided.
+    /// True if its claim must be read before anything is decided.
     pub unread: bool,
-    /// Whether the wire says something else than the claim.
+    /// True if the wire says something else than the claim.
     pub disputed: bool,
     /// To whom it is being handed over.
     pub handover_to: Option<String>,
     /// When it is looked at again.
     pub due_in_seconds: Option<f64>,
-    /// Whether a Service wants it.
+    /// True if a Service wants it.
     pub wanted: bool,
 }
 
 impl Engine {
     /// Returns the VIPs that Services want.
-    pub fn standings(&self, now: Monotonic) -> impl Iterator<Item = Standing> {
-        self.vips.iter().filter(|(_, vip)| vip.demand.is_some()).map(move |(address, vip)| Standing {
+    pub fn standings(&self, now: Monotonic) -> impl Iterator<Item = VipSummary> {
+        self.vips.iter().filter(|(_, vip)| vip.demand.is_some()).map(move |(address, vip)| VipSummary {
             vip: *address,
             epoch: vip.epoch(),
             has_holder: self.has_holder(vip, now),
@@ -157,7 +158,8 @@ impl Engine {
 
     fn has_holder(&self, vip: &Vip, now: Monotonic) -> bool {
         let holder = vip.claim.as_ref().and_then(|claim| claim.state.holder());
-        // Under `hold` a node answers on while it cannot renew: it is not for this node to say that nobody does.
+        // Under `hold` a node answers on while it cannot renew: it is not
+        // for this node to say that nobody does.
         holder.is_some_and(|holder| {
             !self.has_ended(&holder.node, holder.session, now)
                 && (!self.own.is_valid(now) || self.is_alive(&holder.node, now))

@@ -30,8 +30,8 @@ pub(super) type Again = Option<Monotonic>;
 /// A request about a claim that is under way.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Busy {
-    /// Makes this node the holder: a take, an acceptance, a take-back or a repair. With the node that has
-    /// answered for the VIP until then.
+    /// Makes this node the holder: a take, an acceptance, a take-back or a repair. With
+    /// the node that has answered for the VIP until then.
     Hold(ClaimWrite, Option<NodeName>),
     /// Names a successor.
     Offer,
@@ -52,7 +52,8 @@ pub(super) struct Vip {
     pub(super) deleted: Option<Monotonic>,
     /// When the holder was first seen to have changed.
     pub(super) changed: Monotonic,
-    /// Since when the claim is in doubt: it is blank, missing, edited by hand, or of an earlier epoch.
+    /// Since when the claim is in doubt: it is blank, missing,
+    /// edited by hand, or of an earlier epoch.
     pub(super) unclear: Option<Monotonic>,
     /// The sessions that the last believed claim names: the VIP may be answered in them.
     pub(super) owners: Vec<(NodeName, Session)>,
@@ -66,7 +67,7 @@ pub(super) struct Vip {
     pub(super) busy: Option<Busy>,
     /// The version on which the last write rests.
     pub(super) rested_on: Option<Expected>,
-    /// Whether the claim must be read before anything is decided.
+    /// True if the claim must be read before anything is decided.
     pub(super) unread: bool,
     /// What was seen of the claim since the present request was sent.
     pub(super) news: Vec<News>,
@@ -83,9 +84,9 @@ pub(super) struct Vip {
     pub(super) nobody: Option<Monotonic>,
     /// A better candidate, and since when it is one.
     pub(super) better: Option<(NodeName, Monotonic)>,
-    /// Whether a write of this process may have made this node the holder without its knowledge.
+    /// True if a write of this process may have made this node the holder without its knowledge.
     pub(super) attempted: bool,
-    /// Whether the program gave way or a peer claims the VIP, so that the claim decides.
+    /// True if the program gave way or a peer claims the VIP, so that the claim decides.
     pub(super) disputed: bool,
     /// What probes have found of its address.
     pub(super) asking: Asking,
@@ -126,7 +127,7 @@ impl Vip {
         self.held.is_some()
     }
 
-    /// Returns whether this node answers for it with its own MAC.
+    /// Returns true if this node answers for it with its own MAC.
     pub(super) fn has_a_stake(&self) -> bool {
         self.is_held() || matches!(self.entry, Some(Some(Entry::Held)))
     }
@@ -165,8 +166,8 @@ impl Vip {
         self.reads = (reads, now + pause);
     }
 
-    /// Holds the VIP no more. The claim that names this node is known to be its own until it is written or
-    /// deleted, so it is not doubted.
+    /// Holds the VIP no more. The claim that names this node is known to be its own
+    /// until it is written or deleted, so it is not doubted.
     pub(super) fn let_go(&mut self) {
         self.held = None;
         self.attempted = true;
@@ -179,7 +180,7 @@ impl Vip {
         self.disputed = false;
     }
 
-    /// Returns whether the VIP is held and its claim must be read or repaired first.
+    /// Returns true if the VIP is held and its claim must be read or repaired first.
     pub(super) fn is_in_doubt(&self) -> bool {
         self.is_held() && (self.unread || self.disputed || self.busy.is_some())
     }
@@ -204,8 +205,8 @@ impl Vip {
         self.news.push(news);
     }
 
-    /// Drops what was seen of an object until it was gone: what a watch shows of it may come after the
-    /// answer to its deletion.
+    /// Drops what was seen of an object until it was gone: what a watch shows of
+    /// it may come after the answer to its deletion.
     pub(super) fn forget_news_of_the_deleted(&mut self) {
         let after = self.news.iter().rposition(|news| *news == News::Gone).map_or(0, |last| last + 1);
         self.news.drain(..after);
@@ -215,8 +216,8 @@ impl Vip {
         self.news.retain(|news| matches!(news, News::Claim(record) if is_of_another(record)));
     }
 
-    /// Returns whether a claim was edited by hand: it names no node that has had the VIP or was to have it, and
-    /// its epoch is no later.
+    /// Returns true if a claim was edited by hand: it names no node that has had the
+    /// VIP or was to have it, and its epoch is no later.
     pub(super) fn is_edited(&self, record: &ClaimRecord) -> bool {
         let named = record.state.sessions();
         let is_later = self.claim.as_ref().is_none_or(|known| record.epoch > known.epoch);
@@ -227,8 +228,8 @@ impl Vip {
             && !named.iter().any(|session| self.owners.contains(session))
     }
 
-    /// Returns whether the store went back to this claim, since epochs only grow. The node that has had the
-    /// VIP since may answer.
+    /// Returns true if the store went back to this claim, since epochs only grow.
+    /// The node that has had the VIP since may answer.
     pub(super) fn is_of_the_past(&self, record: &ClaimRecord) -> bool {
         self.claim.as_ref().is_some_and(|known| {
             let is_known = known.epoch == record.epoch && known.state == record.state;

@@ -63,7 +63,7 @@ fn homes(placement: &Placement) -> Vec<(String, u32)> {
 }
 
 fn words(placement: &Placement) -> Vec<String> {
-    placement.problems.iter().map(Problem::to_string).collect()
+    placement.problems.iter().map(Obstacle::to_string).collect()
 }
 
 #[test]

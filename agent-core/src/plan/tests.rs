@@ -355,7 +355,8 @@ fn apply(mut kernel: Observed, actions: &[Action]) -> Observed {
 
 const SLOTS: u32 = 12;
 
-/// A small world: three interfaces, four VIPs, each held on one of the interfaces or guarded, or not there at all.
+/// A small world: three interfaces, four VIPs, each held on one of the
+/// interfaces or guarded, or not there at all.
 fn desired_states() -> impl Strategy<Value = Desired> {
     let vip = proptest::option::of((1_u32..=3, any::<bool>(), any::<bool>()));
     let vips = proptest::collection::vec(vip, 4);
@@ -502,7 +503,8 @@ fn nothing_pinned_is_taken_away_before_it_is_known_what_is_wanted() {
         keep_what_is_pinned(&mut wish, &pinned);
         assert_eq!(plan(&wish, &pinned, false), [], "{description}");
     }
-    // What this host has by itself is written: an interface that has got another MAC, and a new one.
+    // What this host has by itself is written: an interface that
+    // has got another MAC, and a new one.
     let mut wish = Desired { links: [(1, NEW), (3, NEW)].into(), ..Desired::default() };
     keep_what_is_pinned(&mut wish, &pinned);
     let links = [1, 3].map(|ifindex| Action::PutLink { ifindex, mac: NEW });
@@ -511,7 +513,8 @@ fn nothing_pinned_is_taken_away_before_it_is_known_what_is_wanted() {
 
 #[test]
 fn while_the_fence_has_lapsed_no_entry_begins_to_answer() {
-    // The role that is found, whether it is yielded, the role that is wanted, and what is left of the wish.
+    // The role that is found, whether it is yielded, the role that
+    // is wanted, and what is left of the wish.
     let (held, foreign, handover) = (Some(Role::Held), Some(Role::Foreign), Some(Role::Handover));
     let table = [
         ("no entry, to be held", None, false, held, None),

@@ -218,7 +218,8 @@ fn only_what_a_peer_was_found_to_use_is_asked_about_at_once_when_it_is_known_for
         .after(Duration::from_millis(300))
         .tell(heard(1));
     assert!(run.prober.is_in_use(&key(1)));
-    // Many nodes may join one after the other: what is being asked about gets on, and what rests does so.
+    // Many nodes may join one after the other: what is being asked
+    // about gets on, and what rests does so.
     for other in 1..8 {
         run.after(Duration::from_millis(100)).tell(peer(MacAddr([2, 9, 9, 9, 9, other])));
     }
@@ -260,7 +261,7 @@ fn a_probe_that_did_not_leave_is_sent_again() {
 fn what_was_heard_in_time_is_told_before_anything_is_concluded() {
     let mut run = Run::start(&FAST, 7);
     run.tell(Event::Wanted(key(1))).tell(Event::Wanted(key(2))).until(at(550));
-    // The driver was late: both attempts are over by the clock, and two answers wait.
+    // The event loop was late: both attempts are over by the clock, and two answers wait.
     run.now = at(5_000);
     run.tell(heard(1)).tell(heard(2)).tell(Event::Tick);
     assert_eq!(run.in_use().len(), 2);

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use super::{
-    Demand, Entry, Place, Problem, Refusal, ServiceRecord, Services, Settings, reading::Wanted,
+    Demand, Place, Problem, Refusal, ServiceEntry, ServiceRecord, Services, Settings, reading::Wanted,
     selection::Unselected,
 };
 use crate::cluster::ServiceName;
@@ -53,7 +53,7 @@ impl Services {
         }
     }
 
-    fn mention(&self, name: &ServiceName, entry: &Entry, address: Ipv4Addr) -> Option<Mention> {
+    fn mention(&self, name: &ServiceName, entry: &ServiceEntry, address: Ipv4Addr) -> Option<Mention> {
         let place_in = |wanted: &[Wanted]| wanted.iter().find(|one| one.vip == address).map(|one| one.place);
         let unserved = entry.selection.err().map(|why| unserved(why, &entry.record, &self.settings));
         let would_want = || place_in(&entry.reading.wish(&entry.record, &self.settings).wanted);

@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use super::{
-    Command, Entry, Services, Settings,
+    Command, ServiceEntry, Services, Settings,
     problem::{Problem, WayOut},
     records::{FIELD_MANAGER, ServiceRecord, StatusOwner},
     selection::Unselected,
@@ -117,14 +117,14 @@ fn turn(old: &ServiceRecord, new: &ServiceRecord, clears: bool) -> Option<Turn> 
     }
 }
 
-/// Returns whether only the status has changed.
+/// Returns true if only the status has changed.
 fn is_of_status_only(old: &ServiceRecord, new: &ServiceRecord) -> bool {
     let ServiceRecord { version, ingress, status_manager, status_shared, .. } = old.clone();
     ServiceRecord { version, ingress, status_manager, status_shared, ..new.clone() } == *old
 }
 
 /// Returns the problem of a Service that another controller serves too.
-pub(super) fn look(entry: &Entry, turns: Option<&Turns>, settings: &Settings) -> Vec<Problem> {
+pub(super) fn look(entry: &ServiceEntry, turns: Option<&Turns>, settings: &Settings) -> Vec<Problem> {
     match entry.selection {
         Ok(()) => {}
         Err(Unselected::Class) if entry.was_ours => {

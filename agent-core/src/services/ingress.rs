@@ -54,7 +54,7 @@ pub(super) fn due(record: &ServiceRecord, wanted: &[(Ipv4Addr, Acceptance)]) -> 
     }
 }
 
-/// Returns whether this node writes the status. A VIP's holder writes, and a past holder still
+/// Returns true if this node writes the status. A VIP's holder writes, and a past holder still
 /// changes and clears its own writes. `held` has the VIPs that this node holds, or held before.
 /// With `orphans`, this node also clears writes that no holder may be left to clear.
 pub(super) fn is_ours(

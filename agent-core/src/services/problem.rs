@@ -217,12 +217,12 @@ pub enum SeenBy<'a> {
 }
 
 impl Problem {
-    /// Returns whether several controllers write the status in turns.
+    /// Returns true if several controllers write the status in turns.
     pub(super) fn is_contest(&self) -> bool {
         matches!(self, Self::Contested { .. })
     }
 
-    /// Returns whether another controller wrote into the status.
+    /// Returns true if another controller wrote into the status.
     pub(super) fn is_of_status(&self) -> bool {
         matches!(self, Self::OtherManager { .. } | Self::SharedStatus { .. })
     }
@@ -252,7 +252,7 @@ impl Problem {
 pub struct WayOut {
     /// The served class.
     pub ours: Arc<str>,
-    /// Whether the Service is of that class.
+    /// True if the Service is of that class.
     pub is_set: bool,
 }
 

@@ -92,7 +92,7 @@ impl Reading {
         read(&mut self.asked, Some(value), place, parse, problems);
     }
 
-    /// Returns whether the Service opts out.
+    /// Returns true if the Service opts out.
     pub(super) fn is_ignored(&self) -> bool {
         self.ignore == Some(true) || self.ignore_kube_vip == Some(true)
     }

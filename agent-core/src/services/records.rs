@@ -31,7 +31,7 @@ pub struct ServiceRecord {
     /// Its labels. They may be left empty unless
     /// [`Settings::service_selector`](super::Settings::service_selector) is set.
     pub labels: BTreeMap<String, String>,
-    /// Whether `spec.type` is `LoadBalancer`.
+    /// True if `spec.type` is `LoadBalancer`.
     pub load_balancer: bool,
     /// `spec.loadBalancerClass`.
     pub class: Option<Arc<str>>,
@@ -47,15 +47,15 @@ pub struct ServiceRecord {
     /// The field manager that owns `status.loadBalancer`, by `metadata.managedFields`. Of several,
     /// one that is not [`FIELD_MANAGER`].
     pub status_manager: Option<Arc<str>>,
-    /// Whether [`FIELD_MANAGER`] owns it too, because both applied the same.
+    /// True if [`FIELD_MANAGER`] owns it too, because both applied the same.
     pub status_shared: bool,
     /// The other controller that its annotations name.
     pub claim: Option<Claim>,
-    /// Whether `spec.externalTrafficPolicy` is `Local`.
+    /// True if `spec.externalTrafficPolicy` is `Local`.
     pub local: bool,
     /// `spec.ports`.
     pub ports: Vec<Port>,
-    /// Whether it is being deleted.
+    /// True if it is being deleted.
     pub deleting: bool,
 }
 
@@ -226,7 +226,7 @@ pub struct EndpointsRecord {
     pub ready: BTreeSet<NodeName>,
     /// The nodes with a terminating endpoint that still serves.
     pub serving_terminating: BTreeSet<NodeName>,
-    /// Whether there is a ready endpoint without a node.
+    /// True if there is a ready endpoint without a node.
     pub ready_elsewhere: bool,
 }
 
@@ -263,10 +263,10 @@ impl HostNetwork {
 pub struct HostAddress {
     /// The interface's name.
     pub interface: Arc<str>,
-    /// Whether that interface leads to a segment, so that VIPs can be on it.
+    /// True if that interface leads to a segment, so that VIPs can be on it.
     pub segment: bool,
     /// The address, with its prefix length.
     pub net: Ipv4Net,
-    /// Whether this agent bound it.
+    /// True if this agent bound it.
     pub ours: bool,
 }

@@ -106,7 +106,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Returns whether it depends on the node's own network, so other nodes may not see it.
+    /// Returns true if it depends on the node's own network, so other nodes may not see it.
     pub(super) fn is_this_nodes_view(&self) -> bool {
         match self {
             Self::OwnAddress { .. }
@@ -242,7 +242,7 @@ fn never(address: Ipv4Addr) -> Option<Refusal> {
     }
 }
 
-/// Returns whether an address is the host's own, and not a VIP that is bound for local delivery.
+/// Returns true if an address is the host's own, and not a VIP that is bound for local delivery.
 ///
 /// kube-proxy (IPVS) and operators bind VIPs as /32. Some clouds number hosts with /32 too: such an
 /// address is the host's own if its interface leads to a segment and has no other kind of address.

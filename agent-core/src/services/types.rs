@@ -25,7 +25,7 @@ pub const DEFAULT_CLASS: &str = "vipward.io/l2";
 pub struct Settings {
     /// The served class. Services of another are never served.
     pub class: Arc<str>,
-    /// Whether Services without a class are excluded.
+    /// True if Services without a class are excluded.
     pub class_only: bool,
     /// The served namespaces; all if empty.
     pub namespaces: BTreeSet<Arc<str>>,
@@ -33,11 +33,11 @@ pub struct Settings {
     pub namespace_selector: Option<Selector>,
     /// Selector for Services.
     pub service_selector: Option<Selector>,
-    /// Whether `spec.externalIPs` are VIPs too.
+    /// True if `spec.externalIPs` are VIPs too.
     pub external_ips: bool,
     /// The networks that VIPs may be in; all if empty.
     pub allow: Vec<Ipv4Net>,
-    /// Whether a VIP without endpoints is withdrawn, even without `externalTrafficPolicy: Local`.
+    /// True if a VIP without endpoints is withdrawn, even without `externalTrafficPolicy: Local`.
     pub withdraw_without_endpoints: bool,
 }
 
@@ -108,7 +108,7 @@ pub enum Event {
     Held {
         /// The VIP.
         vip: Ipv4Addr,
-        /// Whether this node holds it.
+        /// True if this node holds it.
         here: bool,
     },
     /// Everything has been listed, and this host observed. No command comes before the first of

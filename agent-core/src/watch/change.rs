@@ -194,7 +194,7 @@ fn vips(before: &Status, after: &Status, changes: &mut Vec<Change>) {
     }
 }
 
-/// Returns whether the two differ in nothing but silence, which has a line of its own.
+/// Returns true if the two differ in nothing but silence, which has a line of its own.
 fn is_same_but_for_silence(then: &VipStatus, now: &VipStatus) -> bool {
     let has_fallen_silent = then.part.is_ours()
         && now.part.is_ours()

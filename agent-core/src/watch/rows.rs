@@ -46,7 +46,7 @@ pub enum Step {
 pub struct List {
     /// Only rows that contain these words are shown.
     pub filter: String,
-    /// Whether letters go to the filter.
+    /// True if letters go to the filter.
     pub typing: bool,
     /// The first row on the screen.
     pub top: usize,
@@ -62,15 +62,15 @@ pub struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// Returns whether an operator should see it first: for a conflict that goes on, silence, or a
-    /// yield.
+    /// Returns true if an operator should see it first: for a
+    /// conflict that goes on, silence, or a yield.
     pub fn is_troubled(&self) -> bool {
         self.rates.is_some_and(|rates| !rates.conflicts.is_none())
             || self.vip.part.silence().is_some()
             || self.vip.yielded
     }
 
-    /// Returns whether the row contains every word of the filter.
+    /// Returns true if the row contains every word of the filter.
     fn matches(&self, filter: &str) -> bool {
         let vip = self.vip;
         let mut text = format!("{} {} {}", vip.address, vip.interface, vip.part.name());

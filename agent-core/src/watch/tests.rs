@@ -3,13 +3,13 @@ use vipward_common::MacAddr;
 use super::*;
 use crate::{
     answering::Silence,
-    net::LinkTrouble,
+    net::InterfaceFault,
     pinned::{InterfaceStatus, Mode, OffenderStatus, State},
     time::Monotonic,
 };
 
 const SECOND: u64 = 1_000_000_000;
-const NO_CARRIER: Part = Part::Silent(Silence::Link(LinkTrouble::NoCarrier));
+const NO_CARRIER: Part = Part::Silent(Silence::Link(InterfaceFault::NoCarrier));
 
 /// Two VIPs of this node and one of another node on eth0, `seconds` after the machine's start.
 fn status(seconds: u64) -> Status {

@@ -7,7 +7,7 @@ use thiserror::Error;
 use crate::{
     interfaces::{Segments, master_of, speaks_arp},
     net::{Interface, NetView},
-    placement::problem::{LookedAt, join},
+    placement::obstacle::{LookedAt, join},
 };
 
 /// The reason why an address cannot be asked for.

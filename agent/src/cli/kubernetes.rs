@@ -18,7 +18,7 @@ use vipward_core::{
 
 use super::{AccessArgs, PagesArgs, PlaneArgs};
 
-/// What follows `vipward kubernetes --help`.
+/// The text after `vipward kubernetes --help`.
 pub(super) const HELP: &str = "\
 In a cluster, apply the manifests under deploy/ instead of calling this by hand. To try it from a shell on a node:
 
@@ -46,8 +46,8 @@ pub struct KubernetesArgs {
     /// This agent's Pod's address, where its pages are served too.
     #[arg(long, value_name = "ADDRESS", env = "POD_IP")]
     pub pod_address: Option<PodAddress>,
-    /// The interfaces that VIPs can be on, by name or glob; repeatable. Default: every up Ethernet interface that leads to
-    /// a segment.
+    /// The interfaces that VIPs can be on, by name or glob; repeatable. Default: every up Ethernet
+    /// interface that leads to a segment.
     #[arg(long = "interface", value_name = "GLOB")]
     pub interfaces: Vec<InterfacePattern>,
     /// How the program is attached.
@@ -125,19 +125,22 @@ pub struct ServiceArgs {
     /// Also hold spec.externalIPs.
     #[arg(long)]
     pub external_ips: bool,
-    /// Only addresses in this subnet may be VIPs; repeatable. Default: every address that is not somebody's.
+    /// Only addresses in this subnet may be VIPs; repeatable. Default: every address that is not
+    /// somebody's.
     #[arg(long = "allow-address", value_name = "CIDR")]
     pub allow_addresses: Vec<Ipv4Net>,
-    /// Withdraw VIPs of Services that have no ready endpoint, also under externalTrafficPolicy Cluster.
+    /// Withdraw VIPs of Services that have no ready endpoint, also under externalTrafficPolicy
+    /// Cluster.
     #[arg(long)]
     pub withdraw_without_endpoints: bool,
-    /// Let nodes with the label node.kubernetes.io/exclude-from-external-load-balancers hold VIPs too.
+    /// Let nodes with the label node.kubernetes.io/exclude-from-external-load-balancers hold VIPs
+    /// too.
     #[arg(long)]
     pub ignore_exclude_label: bool,
 }
 
 impl ServiceArgs {
-    /// As the core has them.
+    /// Returns the settings in the core's form.
     pub fn settings(&self) -> services::Settings {
         services::Settings {
             class: self.load_balancer_class.as_str().into(),
@@ -187,13 +190,16 @@ pub struct OwnershipArgs {
 #[command(next_help_heading = "Probing")]
 #[expect(clippy::struct_field_names, reason = "the fields are named like the options")]
 pub struct ProbingArgs {
-    /// Probes that ask whether an address is in use, before its VIP is taken for the first time; 0 for none.
+    /// Probes that ask whether an address is in use, before its VIP is taken for the first time; 0
+    /// for none.
     #[arg(long, value_name = "N", default_value_t = probing::Settings::DEFAULT.count, value_parser = clap::value_parser!(u32).range(0..=20))]
     pub probe_count: u32,
-    /// The time between two of them, or rfc5227 for the times of the RFC (four to seven seconds in all).
+    /// The time between two of them, or rfc5227 for the times of the RFC (four to seven seconds in
+    /// all).
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = probe_timing)]
     pub probe_interval: probing::Timing,
-    /// The time between two probes for a VIP that is held, which find rivals that only answer; 0s for none.
+    /// The time between two probes for a VIP that is held, which find rivals that only answer; 0s
+    /// for none.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = probe_repeat_of)]
     pub probe_repeat: Duration,
     /// The most probes a second, over all VIPs.
@@ -223,12 +229,12 @@ impl ProbingArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Conflicts")]
 pub struct ConflictArgs {
-    /// When a VIP that another host claims is announced again: at once and every 10s while it goes on, once a conflict, or
-    /// never. The claims are dropped in any case.
+    /// When a VIP that another host claims is announced again: at once and every 10s while it goes
+    /// on, once a conflict, or never. The claims are dropped in any case.
     #[arg(long, value_enum, default_value_t = DefendArg::Always)]
     pub defend: DefendArg,
-    /// How long a conflict must have been quiet to be over; at least 1s. Below --probe-repeat, the conflict with a rival that
-    /// only answers ends, and begins anew with the next probe.
+    /// How long a conflict must have been quiet to be over; at least 1s. Below --probe-repeat, the
+    /// conflict with a rival that only answers ends, and begins anew with the next probe.
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = conflict_quiet)]
     pub conflict_quiet: Duration,
 }

@@ -14,8 +14,8 @@ This is vipward under the name of a kubectl plugin. `status`, `explain` and `mov
 `doctor` look at that machine, which is to be a node.";
 /// The subcommands that only a service manager, a DaemonSet or an installation calls.
 const NOT_FOR_A_DESK: [&str; 4] = ["agent", "kubernetes", "unload", "completions"];
-/// What ends the answer to kubectl's question for completions: file names are none (cobra's
-/// `NoFileComp`).
+/// The end of an answer to kubectl's question for completions:
+/// complete no file names (cobra's `NoFileComp`).
 const NO_FILES: &str = ":4";
 
 /// The name that the binary was called by.
@@ -30,7 +30,7 @@ pub enum CalledAs {
 }
 
 impl CalledAs {
-    /// By the first argument.
+    /// Returns the name that `path`, the first argument, calls the binary by.
     pub fn by(path: &OsStr) -> Self {
         match Path::new(path).file_name().and_then(OsStr::to_str) {
             Some("kubectl-vip") => Self::Plugin,

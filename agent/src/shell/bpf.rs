@@ -181,7 +181,7 @@ pub struct Options {
     pub pin_dir: PathBuf,
     /// The size of `vips_v4`.
     pub max_vips: u32,
-    /// Whether the program logs claims through aya-log. Off, that costs nothing.
+    /// True if the program logs claims through aya-log. Off, that costs nothing.
     pub log: bool,
     /// An object to load instead of the embedded one.
     pub object: Option<PathBuf>,
@@ -299,7 +299,7 @@ impl DataPlane {
         &mut self.maps
     }
 
-    /// Returns whether everything is still pinned. Objects without a pin end with this process.
+    /// Returns true if everything is still pinned. Objects without a pin end with this process.
     pub fn is_pinned(&self) -> Result<bool, BpfError> {
         self.pins.has_all(self.attached())
     }
@@ -374,7 +374,7 @@ fn map_data(map: &Map) -> Option<&MapData> {
 }
 
 /// Returns the ids of the programs attached to an interface with a type of `enum bpf_attach_type`.
-/// A kernel that does not know the type says `EINVAL`.
+/// A kernel without that type returns `EINVAL`.
 pub(crate) fn attached_programs(ifindex: u32, attach_type: u32) -> io::Result<Vec<u32>> {
     sys::attached_programs(ifindex, attach_type)
 }

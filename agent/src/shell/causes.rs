@@ -17,7 +17,7 @@ pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
     causes(error).map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
-/// Returns the reason why something was not read, and whether it is for want of rights.
+/// Returns the reason why a reading failed, and notes if this process lacks the rights.
 pub(crate) fn unread(error: &(dyn Error + 'static)) -> Unread {
     let is_denied = |error: &(dyn Error + 'static)| {
         let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);

@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use nix::time::{ClockId, clock_getres, clock_gettime};
 
-/// `CLOCK_MONOTONIC_COARSE` in nanoseconds: what the program compares deadlines with.
+/// Returns `CLOCK_MONOTONIC_COARSE` in nanoseconds. The program compares deadlines with this clock.
 pub fn coarse_ns() -> nix::Result<u64> {
     read(ClockId::CLOCK_MONOTONIC_COARSE)
 }
 
-/// `CLOCK_MONOTONIC` in nanoseconds.
+/// Returns `CLOCK_MONOTONIC` in nanoseconds.
 pub fn monotonic_ns() -> nix::Result<u64> {
     read(ClockId::CLOCK_MONOTONIC)
 }
 
-/// Returns how far the coarse clock may lag behind.
+/// Returns the largest lag of the coarse clock.
 pub fn coarse_tick() -> nix::Result<Duration> {
     Ok(Duration::from(clock_getres(ClockId::CLOCK_MONOTONIC_COARSE)?))
 }

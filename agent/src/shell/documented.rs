@@ -53,7 +53,7 @@ fn list(schema: &Value, key: &str) -> Vec<Value> {
     schema[key].as_array().cloned().unwrap_or_default()
 }
 
-/// Returns the schema of what is there when it is not null, and whether it may be null.
+/// Returns the schema of a value that is not null, and true if the value may be null.
 fn unless_null(schema: &Value) -> (Value, bool) {
     let is_null = |schema: &Value| schema["type"] == "null";
     let others = list(schema, "anyOf");
@@ -69,7 +69,7 @@ fn unless_null(schema: &Value) -> (Value, bool) {
     (other, !types.is_empty())
 }
 
-/// Returns the values of a text, each with its description if it has one.
+/// Returns the values of a string type, each with its description if it has one.
 fn values(schema: &Value) -> Option<String> {
     let quoted = |value: &Value| format!("`{}`", value.as_str().unwrap_or_default());
     let plain = list(schema, "enum").into_iter().filter(|value| !value.is_null());

@@ -42,7 +42,7 @@ pub struct Options {
     pub lease_namespace: String,
     /// The settings that say which Services the agents serve.
     pub services: services::Settings,
-    /// Whether nodes with the exclude label are left out.
+    /// True if nodes with the exclude label are left out.
     pub honour_exclude_label: bool,
     /// The file of a standalone agent.
     pub config: Option<PathBuf>,
@@ -70,7 +70,7 @@ pub enum ExplainError {
     Clock(#[from] nix::Error),
 }
 
-/// Gathers the facts. Calls `progress` before what takes long.
+/// Gathers the facts. Calls `progress` before each long step.
 pub async fn gather(options: &Options, mut progress: impl FnMut(&str)) -> Result<Facts, ExplainError> {
     let view = Netlink::connect()?.observe().await?;
     let cluster = cluster::look(options, &view, &mut progress).await?;

@@ -88,7 +88,8 @@ impl FileWatch {
         }
         let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)
             .map_err(|errno| open(errno.into()))?;
-        // SAFETY: an Inotify owns its descriptor, returns the same one always, and closes it when it is dropped.
+        // SAFETY: an Inotify owns its descriptor, returns the same one
+        // always, and closes it when it is dropped.
         let queue = unsafe { AsyncFd::register_with_interest(Queue(inotify), Interest::READABLE) }
             .map_err(|error| open(error.into()))?;
         let path = std::path::absolute(path).map_err(open)?;
@@ -146,15 +147,14 @@ impl FileWatch {
         names.contains(name) && !being_written
     }
 
-    /// Returns whether the file, which has just appeared, will be closed by its writer, which is
-    /// the time to read it: what there is until then may be half of it. One that was linked or
-    /// moved here is whole.
+    /// Returns true if the file has just appeared and its writer will close it. Its content may be
+    /// incomplete until then. A file that was linked or moved here is complete.
     fn is_being_written(&self) -> bool {
         std::fs::symlink_metadata(&self.path)
             .is_ok_and(|metadata| metadata.is_file() && metadata.nlink() == 1)
     }
 
-    /// Watches what decides now, and nothing else.
+    /// Watches the entries that decide now, and no others.
     fn arm(&mut self) {
         let inotify = &self.queue.get_ref().0;
         let mut names: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
@@ -168,7 +168,7 @@ impl FileWatch {
             }
         }
         for gone in self.names.keys().filter(|watch| !names.contains_key(watch)) {
-            // It fails if the directory is gone, which is what was wanted.
+            // This fails if the directory is gone, and then there is nothing to remove.
             let _ = inotify.rm_watch(*gone);
         }
         self.names = names;

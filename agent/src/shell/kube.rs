@@ -1,9 +1,10 @@
 //! Kubernetes: reads from the API server, and writes to it.
 //!
-//! A [`Kube`] is the way there. From it, [`Reader`] lists and watches, [`Requests`] writes Leases,
-//! claims and the status of Services, [`Recorder`] writes Events, and [`find_termination`] reads
-//! why the agent is to end. Each has tasks and connections of its own, which end when it is
-//! dropped, and answers through one bounded channel. Nothing here decides who holds a VIP.
+//! A [`Kube`] is the way to the API server. From it, [`Reader`] lists and watches,
+//! [`Requests`] writes Leases, claims and the status of Services, [`Recorder`] writes
+//! Events, and [`find_termination`] reads why the agent is to end. Each has its own
+//! tasks and connections, which end when it is dropped, and answers through one
+//! bounded channel. No module here decides who holds a VIP.
 
 mod alarm;
 mod call;
@@ -19,7 +20,7 @@ mod meta;
 mod mover;
 mod objects;
 mod overview;
-mod problem;
+mod read_error;
 mod reader;
 mod recorder;
 mod requests;
@@ -41,7 +42,7 @@ pub use self::{
     mover::{MoveError, Moved, Mover},
     objects::Reading,
     overview::{OverviewError, read_overview},
-    problem::{Problem, Verb},
+    read_error::{ReadError, Verb},
     reader::Reader,
     recorder::Recorder,
     requests::{Reply, Requests},

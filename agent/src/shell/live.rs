@@ -1,6 +1,6 @@
 //! `vipward watch`: reads the status again and again, for a screen or for lines.
 //!
-//! Every reading opens the pins anew, and so follows an agent that replaces its maps.
+//! Every reading opens the pins anew, and so works after an agent replaces its maps.
 
 mod draw;
 mod plain;
@@ -29,7 +29,7 @@ pub enum LiveError {
     /// The pins cannot be read.
     #[error("there is nothing to watch")]
     Status(#[from] StatusError),
-    /// Standard output is no terminal.
+    /// A standard output that is no terminal.
     #[error("standard output is no terminal: use --plain for lines")]
     NoTerminal,
     /// The terminal cannot be used.
@@ -52,9 +52,9 @@ pub enum LiveError {
 /// The form of lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lines {
-    /// For people.
+    /// Text for people.
     Text,
-    /// One JSON object a line.
+    /// JSON, one object a line.
     Json,
 }
 

@@ -1,4 +1,4 @@
-//! The page `/metrics`: counts that the agent keeps, and readings of kernel and driver at each
+//! The page `/metrics`: counts that the agent keeps, and readings of kernel and event loop at each
 //! scrape.
 //!
 //! docs/METRICS.md lists every metric. The number of series is bounded: with more VIPs than
@@ -26,7 +26,7 @@ pub use self::{
     conflicts::ConflictMetrics,
     leases::LeaseMetrics,
     moves::{MoveCause, MoveMetrics},
-    scrape::{ClaimSnapshot, LinkSnapshot, Mode, Snapshot, VipSnapshot},
+    scrape::{ClaimSnapshot, InterfaceSnapshot, Mode, Snapshot, VipSnapshot},
     text::Format,
 };
 
@@ -78,15 +78,15 @@ impl Metrics {
         Self { registry, ..metrics }
     }
 
-    /// Returns the page. The readings of kernel and driver may be missing, which the page says.
+    /// Returns the page. The readings of kernel and event loop may be missing, which the page says.
     pub fn page(
         &self,
         format: Format,
         kernel: Option<Contents>,
-        driver: Option<Snapshot>,
+        snapshot: Option<Snapshot>,
     ) -> Result<String, fmt::Error> {
         let mut now = Registry::with_prefix(PREFIX);
-        now.register_collector(Box::new(scrape::Scrape::new(kernel, driver, self.max_vips)));
+        now.register_collector(Box::new(scrape::Scrape::new(kernel, snapshot, self.max_vips)));
         let mut page = String::new();
         encode_registry(&mut page, &self.registry)?;
         encode_registry(&mut page, &now)?;

@@ -1,6 +1,6 @@
 //! rtnetlink: observes this network namespace's interfaces, IPv4 addresses and connected routes.
 //!
-//! A notification only says that something changed. Then everything is observed again, so nothing
+//! A notification only says that something changed. Then everything is observed again, so no state
 //! has to be kept in step, and lost notifications cost nothing. There is no background task.
 //! [`Netlink::changed`] and [`Netlink::observe`] are cancel-safe.
 
@@ -34,7 +34,7 @@ pub(crate) use wire::{Address, Lower};
 
 /// Least time between two reported changes. The first is reported at once, a burst as a few.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
-/// Attempts at a dump before a network that keeps changing is left for later.
+/// Number of attempts at a dump. A network that still changes is observed later.
 const MAX_ATTEMPTS: usize = 20;
 
 /// A failed observation.
@@ -60,7 +60,7 @@ pub enum NetlinkError {
 /// A change of the network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Changed {
-    /// Whether notifications were lost. Either way, observe again.
+    /// True if notifications were lost. Either way, observe again.
     pub overrun: bool,
 }
 
@@ -107,7 +107,7 @@ impl Netlink {
         Ok(view)
     }
 
-    /// Waits for a change since the last one returned. Cancel-safe.
+    /// Waits for a change since the last return. Cancel-safe.
     pub async fn changed(&mut self) -> Result<Changed, NetlinkError> {
         while self.pending.is_none() {
             let mut ready = self.notifications.readable().await.map_err(NetlinkError::Receive)?;

@@ -49,8 +49,8 @@ pub enum Sent {
     },
 }
 
-/// A packet socket that sends through every interface of its network namespace, and receives
-/// nothing.
+/// A packet socket that sends through every interface of its
+/// network namespace. It receives nothing.
 pub struct Announcer {
     socket: OwnedFd,
 }
@@ -58,7 +58,7 @@ pub struct Announcer {
 impl Announcer {
     /// Opens the socket, in the calling thread's network namespace.
     pub fn open() -> Result<Self, PacketError> {
-        // Protocol 0 receives nothing, so no frame of the segment is ever copied for it.
+        // Protocol 0 receives nothing, so the kernel copies no frame for it.
         let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
         let socket = socket(AddressFamily::Packet, SockType::Raw, flags, None).map_err(PacketError::Open)?;
         Ok(Self { socket })

@@ -2,13 +2,13 @@
 //!
 //! | page | source |
 //! |---|---|
-//! | `/livez` | the driver, whose answer proves that it runs |
-//! | `/readyz` | the state of the driver, compared with what is read back from the kernel |
-//! | `/metrics` | counts, the state of the driver, and what is read from the kernel |
-//! | `/debug/state` | the whole state of driver and kernel, for this host only |
+//! | `/livez` | the event loop, whose answer proves that it runs |
+//! | `/readyz` | the state of the event loop, compared with what is read back from the kernel |
+//! | `/metrics` | counts, the state of the event loop, and what is read from the kernel |
+//! | `/debug/state` | the whole state of event loop and kernel, for this host only |
 //!
-//! The driver answers from memory only. A thread of its own reads whole maps, one reading at a
-//! time. A page says so when the driver does not answer.
+//! The event loop answers from memory only. A thread of its own reads whole maps, one reading at a
+//! time. A page says so when the event loop does not answer.
 
 mod checks;
 mod doors;
@@ -51,12 +51,12 @@ use super::{
     status,
 };
 
-/// The time that the driver has to answer.
+/// The time that the event loop has to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The most questions that wait for the driver.
+/// The most questions that wait for the event loop.
 const QUESTIONS: usize = 4;
-/// The time before driver and kernel are compared again after a difference: they are not read at
-/// one instant.
+/// The time before event loop and kernel are compared again after a
+/// difference: they are not read at one instant.
 const SECOND_LOOK: Duration = Duration::from_millis(100);
 
 /// The reason why the pages cannot be served.
@@ -74,10 +74,10 @@ pub enum PagesError {
         #[source]
         source: io::Error,
     },
-    /// `none` is given beside addresses.
+    /// A `none` beside addresses.
     #[error("--listen none is given beside {address}; give either `none` or addresses")]
     NoneAndMore {
-        /// The first of the others.
+        /// The first of the addresses.
         address: IpAddr,
     },
 }
@@ -91,21 +91,21 @@ pub struct Listen {
     pub port: u16,
     /// The pod's address, a default one in a cluster.
     pub pod: Option<IpAddr>,
-    /// Whether the agent ends when it cannot listen on the default loopback address. The kubelet
-    /// asks there, and would end it anyway.
+    /// True if the agent must listen on the default loopback address, and ends if it cannot. The
+    /// kubelet sends its probes there, and would end the agent anyway.
     pub needs_loopback: bool,
 }
 
 /// An address, or none at all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ListenAddress {
-    /// Serves nothing.
+    /// No address.
     Nowhere,
-    /// Serves on this address.
+    /// This address.
     At(IpAddr),
 }
 
-/// A question to the driver.
+/// A question to the event loop.
 pub enum Question {
     /// The checks of `/livez`.
     Live(oneshot::Sender<Vec<Check>>),
@@ -115,7 +115,7 @@ pub enum Question {
     State(oneshot::Sender<Value>),
 }
 
-/// Serves the pages until it is dropped.
+/// A server of the pages that runs until it is dropped.
 pub struct Pages {
     desk: Arc<Desk>,
     _tasks: JoinSet<()>,
@@ -126,12 +126,12 @@ struct Desk {
     questions: mpsc::Sender<Question>,
     kernel: OnceLock<Arc<Reader>>,
     metrics: Arc<Metrics>,
-    /// Lets one reading of whole maps go on at a time.
+    /// A permit for one reading of whole maps at a time.
     reading: Semaphore,
 }
 
 impl Listen {
-    /// Returns the addresses to serve on, each with whether it is required.
+    /// Returns the addresses to serve on, each with true if it is required.
     fn wanted(&self) -> Result<Vec<(SocketAddr, bool)>, PagesError> {
         const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let named: Vec<IpAddr> = (self.addresses.iter())
@@ -164,8 +164,8 @@ impl Listen {
 }
 
 impl Pages {
-    /// Starts to serve. The receiver has the questions to the driver. A default address that cannot
-    /// be listened on is only warned of: VIPs matter more.
+    /// Starts to serve. The receiver has the questions to the event loop. A default address that is
+    /// taken is only logged as a warning: VIPs matter more.
     pub async fn open(
         listen: &Listen,
         metrics: Arc<Metrics>,
@@ -189,7 +189,7 @@ impl Pages {
             info!(%address, "serving /metrics, /livez and /readyz");
             let service = router(Arc::clone(&desk)).into_make_service_with_connect_info::<PeerAddress>();
             tasks.spawn(async move {
-                // It never ends by itself: an error ends its own connection only.
+                // The server never ends by itself: an error ends its own connection only.
                 let _ = axum::serve(doors, service).await;
             });
         }
@@ -226,11 +226,11 @@ fn router(desk: Arc<Desk>) -> Router {
 async fn metrics(State(desk): State<Arc<Desk>>, headers: HeaderMap) -> Response {
     let accept = headers.get_all(header::ACCEPT).iter().filter_map(|accept| accept.to_str().ok());
     let format = Format::accepted(&accept.collect::<Vec<_>>().join(","));
-    let driver = desk.ask(Question::Look).await;
+    let snapshot = desk.ask(Question::Look).await;
     // Writing thousands of lines takes time, too.
     let metrics = Arc::clone(&desk.metrics);
     let kernel = desk.read(true).await.and_then(Result::ok);
-    match spawn_blocking(move || metrics.page(format, kernel, driver)).await {
+    match spawn_blocking(move || metrics.page(format, kernel, snapshot)).await {
         Ok(Ok(page)) => ([(header::CONTENT_TYPE, format.content_type())], page).into_response(),
         Ok(Err(_)) | Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
@@ -245,12 +245,12 @@ async fn state(
         let why = "/debug/state is served to this host only: ask 127.0.0.1 there\n";
         return (StatusCode::FORBIDDEN, why).into_response();
     }
-    let driver =
+    let snapshot =
         desk.ask(Question::State).await.unwrap_or_else(|| json!({"error": checks::no_answer(PATIENCE)}));
     let lanes = desk.metrics.api.pending().map(|(lane, pending)| (lane.name().to_owned(), json!(pending)));
     let state = json!({
         "version": env!("CARGO_PKG_VERSION"),
-        "driver": driver,
+        "event_loop": snapshot,
         "pending_requests": lanes.collect::<serde_json::Map<_, _>>(),
         "kernel": desk.status().await,
     });
@@ -258,7 +258,7 @@ async fn state(
 }
 
 impl Desk {
-    /// Returns the driver's answer, if it comes in time.
+    /// Returns the event loop's answer, if it comes in time.
     async fn ask<T>(&self, question: fn(oneshot::Sender<T>) -> Question) -> Option<T> {
         let answer = async {
             let (sender, answer) = oneshot::channel();
@@ -280,10 +280,10 @@ impl Desk {
     async fn liveness(&self) -> Vec<Check> {
         match self.ask(Question::Live).await {
             Some(mut checks) => {
-                checks.insert(0, Check::ok("driver"));
+                checks.insert(0, Check::ok("event-loop"));
                 checks
             }
-            None => vec![Check::failed("driver", checks::no_answer(PATIENCE))],
+            None => vec![Check::failed("event-loop", checks::no_answer(PATIENCE))],
         }
     }
 
@@ -298,19 +298,19 @@ impl Desk {
     }
 
     async fn look_once(&self) -> Vec<Check> {
-        let Some(driver) = self.ask(Question::Look).await else {
-            return vec![Check::failed("driver", checks::no_answer(PATIENCE))];
+        let Some(snapshot) = self.ask(Question::Look).await else {
+            return vec![Check::failed("event-loop", checks::no_answer(PATIENCE))];
         };
-        let mut found = vec![Check::ok("driver")];
-        found.extend(checks::of_driver(&driver));
+        let mut found = vec![Check::ok("event-loop")];
+        found.extend(checks::of_event_loop(&snapshot));
         let (Some(kernel), Some(read)) = (self.kernel.get(), self.read(false).await) else {
             found.push(Check::failed("pins", "nothing is pinned yet"));
             return found;
         };
         // An interface that could not be attached has no pin.
-        let links = driver.links.iter().filter(|link| link.failure.is_none());
+        let links = snapshot.links.iter().filter(|link| link.failure.is_none());
         found.push(checks::pins(kernel.pins().has_all(links.map(|link| (link.ifindex, link.mode)))));
-        found.extend(checks::of_kernel(&driver, read));
+        found.extend(checks::of_kernel(&snapshot, read));
         found
     }
 

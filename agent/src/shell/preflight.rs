@@ -52,7 +52,7 @@ pub enum PreflightError {
     /// The kernel lacks a feature.
     #[error("kernel {release} is too old: it lacks {missing}")]
     KernelTooOld {
-        /// As `uname -r` prints it.
+        /// The output of `uname -r`.
         release: String,
         /// The missing features.
         missing: Features,
@@ -100,9 +100,9 @@ impl fmt::Display for Features {
 /// The part of a kernel's release that determines its features.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Release {
-    /// The 6 of 6.18.
+    /// The first number, such as 6 of 6.18.
     pub major: u32,
-    /// The 18 of 6.18.
+    /// The second number, such as 18 of 6.18.
     pub minor: u32,
 }
 
@@ -131,7 +131,8 @@ pub fn check_capabilities() -> Result<(), PreflightError> {
     }
 }
 
-/// Returns the needed capabilities that a process lacks. Without a `pid`, it is the calling thread.
+/// Returns the needed capabilities that a process lacks.
+/// Without a `pid`, checks the calling thread.
 pub fn missing_capabilities_of(pid: Option<u32>) -> Result<Capabilities, PreflightError> {
     let pid = pid.and_then(|pid| i32::try_from(pid).ok());
     let effective = caps::read(pid, CapSet::Effective).map_err(PreflightError::ReadCapabilities)?;
@@ -153,12 +154,12 @@ pub fn lacks(release: &str) -> Option<String> {
     }
 }
 
-/// Returns whether a kernel of this release counts BPF memory as locked memory.
+/// Returns true if a kernel of this release counts BPF memory as locked memory.
 pub fn counts_bpf_as_locked(release: &str) -> bool {
     Release::parse(release).is_some_and(|running| running < MEMORY_IN_CGROUP)
 }
 
-/// Returns whether the running kernel has type information.
+/// Returns true if the running kernel has type information.
 pub fn has_btf() -> std::io::Result<bool> {
     Path::new(BTF).try_exists()
 }

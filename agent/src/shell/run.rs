@@ -1,12 +1,12 @@
-//! The driver: waits for the next event or deadline, asks the core what to do, and does it.
+//! The event loop: waits for the next event or deadline, asks the
+//! core for decisions, and carries them out.
 //!
-//! One task, one thread: everything that the agent does is between two waits of its driver's `turn`, so no two things
-//! ever change the maps at the same time. What waits longer than a heartbeat is not done here.
+//! One task makes all changes to the maps, between two waits of `turn`. So no two changes ever
+//! meet. A request that could take longer than a heartbeat runs in another task.
 //!
-//! Everything about the host is the same whatever the VIPs come from; `standalone` and `cluster` drive it.
+//! The host's part is the same for each source of VIPs; `standalone` and `cluster` add their own.
 
 mod announcing;
-mod answers;
 mod apply;
 mod attaching;
 mod cluster;
@@ -15,6 +15,7 @@ mod inputs;
 mod probing;
 mod report;
 mod silent;
+mod snapshot;
 mod source;
 mod standalone;
 
@@ -63,14 +64,14 @@ use crate::{
     shell::causes::chain,
 };
 
-/// How soon an interface that could not be attached is tried again.
+/// Time until a failed attachment is tried again.
 const RETRY: Duration = Duration::from_secs(5);
-/// A heartbeat that has not moved for so many times its period is none.
+/// Number of missed periods after which a heartbeat counts as stopped.
 const BEATS_MISSED: u32 = 10;
-/// How often everything is read back although nothing was heard of: not every change in the kernel is told.
+/// Time between two full readings of the kernel. The kernel does not report every change.
 const VERIFY: Duration = Duration::from_secs(30);
 
-/// Why the agent could not start, or ended by itself.
+/// The reason why the agent could not start, or ended by itself.
 #[derive(Debug, Error)]
 pub enum RunError {
     /// The file could not be read.
@@ -78,14 +79,14 @@ pub enum RunError {
     ReadConfig {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The file says something wrong.
+    /// A faulty file.
     #[error("the configuration is wrong")]
     Config(#[from] ConfigError),
-    /// This host cannot run the agent.
+    /// A host that cannot run the agent.
     #[error("this host cannot run the agent")]
     Preflight(#[from] PreflightError),
     /// The pin directory cannot be used.
@@ -97,7 +98,7 @@ pub enum RunError {
     /// rtnetlink failed.
     #[error("the network could not be observed")]
     Netlink(#[from] NetlinkError),
-    /// A VIP could not be put on an interface, or taken from it.
+    /// A VIP could not be added to an interface, or removed from it.
     #[error("an address could not be changed")]
     Bind(#[from] BindError),
     /// The packet socket failed.
@@ -106,16 +107,16 @@ pub enum RunError {
     /// The file cannot be watched.
     #[error("the configuration cannot be watched")]
     Watch(#[from] FileWatchError),
-    /// Ownership cannot work so.
+    /// Settings that ownership cannot work with.
     #[error("the settings cannot work")]
     Settings(#[from] SettingsError),
-    /// The API server cannot be found, or not be talked to.
+    /// An API server that cannot be found or used.
     #[error("no way to the API server")]
     Connect(#[from] ConnectError),
     /// The pages cannot be served.
     #[error("failed to serve the HTTP endpoints")]
     Pages(#[from] PagesError),
-    /// Two agents have one name.
+    /// Two agents with one name.
     #[error(
         "another agent runs under the node name {node}, in session {session}: two would take VIPs from each other. Give \
          each its own --node-name"
@@ -123,13 +124,13 @@ pub enum RunError {
     NotAlone {
         /// The name.
         node: NodeName,
-        /// The other's session.
+        /// The other agent's session.
         session: Session,
     },
     /// A system call failed.
     #[error("failed to {operation}")]
     System {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
         /// The kernel's error.
         #[source]
@@ -156,10 +157,10 @@ pub fn read_config(path: &Path) -> Result<Config, RunError> {
 
 pub use self::{cluster::agent as kubernetes, standalone::agent};
 
-/// Everything that the agent has open, and the core's state machines.
-struct Driver<S> {
+/// The agent's open objects, and the core's state machines.
+struct EventLoop<S> {
     source: S,
-    /// What is in force.
+    /// The configuration in force.
     config: Config,
     plane: DataPlane,
     program_id: u32,
@@ -169,35 +170,35 @@ struct Driver<S> {
     announcer: Announcer,
     conflicts: Conflicts,
     prober: Prober,
-    /// VIPs that wait until it is known whether their addresses are free.
+    /// VIPs that wait until their addresses are known to be free.
     held_back: BTreeSet<VipKey>,
     problems: Problems,
     stale: Stale,
-    /// The VIPs that this node is said to hold and does not answer.
+    /// VIPs that this node is said to hold and does not answer.
     silent: Silent,
-    /// The interfaces that are to have the program and could not be given it, and why.
+    /// Interfaces that should have the program and could not be attached, with the reason.
     unattached: BTreeMap<u32, String>,
-    /// The VIPs that were yielded, and to whom: their entries may go with an interface and come back.
+    /// Yielded VIPs, with the peer's MAC. Their entries may go with an interface and come back.
     yielded: BTreeMap<Ipv4Addr, MacAddr>,
-    /// Yields up to this count have been written into their entries.
+    /// Number of yields that have been written into their entries.
     yields_settled: u64,
-    /// Whether the fence is this agent's: before, nothing is announced.
+    /// True if this agent has taken over the fence. Nothing is announced before.
     started: bool,
-    /// The slots of all entries, as last read or written.
+    /// The slots of all entries, from the last reading or write.
     slots: Slots,
-    /// Whether the changes under way are few enough for a line each.
+    /// True if the present changes are few enough for one log line each.
     log_each_entry: bool,
-    /// What was brought about last, when all of it was.
+    /// The last reconciliation, if it was complete.
     settled: Option<Settled>,
-    /// When everything is read back again; sooner after a failure.
+    /// Time of the next full reading. It is sooner after a failure.
     verify: Monotonic,
     metrics: Arc<Metrics>,
-    /// What the pages ask.
+    /// Questions of the pages.
     questions: mpsc::Receiver<Question>,
     _pages: Pages,
 }
 
-/// Where an agent is asked how it is.
+/// The pages and the metrics, before the event loop exists.
 struct Desk {
     metrics: Arc<Metrics>,
     questions: mpsc::Receiver<Question>,
@@ -213,8 +214,8 @@ impl Desk {
     }
 }
 
-/// Returns whether this host can run an agent on these pins, and the lock that keeps others from
-/// them.
+/// Checks that this host can run an agent on these pins.
+/// Returns the lock that excludes other agents.
 fn check_host(pins: &PinArgs) -> Result<PinDirLock, RunError> {
     preflight::check_capabilities()?;
     preflight::check_kernel()?;
@@ -226,8 +227,8 @@ fn clock_tick() -> Result<Duration, RunError> {
     clock::coarse_tick().map_err(io::Error::from).map_err(system("read the clock's resolution"))
 }
 
-impl<S: Source> Driver<S> {
-    /// Opens the data plane and everything that is listened to. `fence` is the one that maps made now begin with.
+impl<S: Source> EventLoop<S> {
+    /// Opens the data plane and all inputs. `fence` is the first fence of new maps.
     async fn open(
         args: &PlaneArgs,
         loader: Loader,
@@ -251,7 +252,7 @@ impl<S: Source> Driver<S> {
         let inputs = Inputs::open(&mut plane, args.log_claims)?;
         let view = inputs.netlink.observe().await?;
         let yields_settled = if opening == Opening::Fresh { 0 } else { plane.maps().fence()?.yields_settled };
-        // Not the process's number: that is 1 in every Pod.
+        // The process id is no seed: it is 1 in every Pod.
         let seed = fastrand::u64(..);
         Ok(Self {
             silent: Silent::start(source.grace(&config), now),
@@ -282,9 +283,9 @@ impl<S: Source> Driver<S> {
         })
     }
 
-    /// Returns the earliest thing that time alone brings about, whatever the VIPs come from.
+    /// Returns the earliest deadline of the host's part.
     fn next_deadline(&self) -> Monotonic {
-        // Before it is known what this node is to hold, nothing is looked at.
+        // No VIP is examined before it is known what this node is to hold.
         let silent = self.silent.next_deadline().filter(|_| self.started);
         [self.announcer.next_deadline(), self.conflicts.next_deadline(), self.probing_deadline(), silent]
             .into_iter()
@@ -304,7 +305,7 @@ impl<S: Source> Driver<S> {
         self.tick_conflicts(now)
     }
 
-    /// Writes what the program yielded into the entries.
+    /// Writes the program's yields into the entries.
     async fn settle_yields(&mut self) -> Result<(), RunError> {
         if self.plane.maps().yields()?.total == self.yields_settled {
             return Ok(());
@@ -331,7 +332,8 @@ impl<S: Source> Driver<S> {
         };
         let before = std::mem::replace(&mut self.view, view);
         self.note_carrier(&before)?;
-        // Containers come and go: what concerns no VIP must not cost a reading of all maps.
+        // Containers come and go: a change that concerns no VIP
+        // must not cost a reading of all maps.
         if !self.is_settled() {
             self.reconcile(false).await;
         }
@@ -339,7 +341,7 @@ impl<S: Source> Driver<S> {
     }
 }
 
-/// For a log: a number of 128 bits would be written as text.
+/// Returns milliseconds for a log. The log would write a number of 128 bits as text.
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,5 @@
-//! A packet socket that asks a segment for one address, and receives only ARP about that address.
+//! A packet socket that sends ARP requests for one address, and
+//! receives only ARP about that address.
 
 use std::{
     io,
@@ -18,7 +19,7 @@ use super::packet::{destination, padded};
 #[cfg(test)]
 mod tests;
 
-/// An interface that goes down is an error, without anything to read.
+/// Events that wake the receiver. An interface that goes down is an error, without data to read.
 const WOKEN_BY: Interest = Interest::READABLE.add(Interest::ERROR);
 
 /// A failed operation on a segment.
@@ -58,7 +59,7 @@ pub enum SegmentError {
     },
 }
 
-/// One address on one segment. Sending and receiving are cancel-safe.
+/// An address on a segment. Sending and receiving are cancel-safe.
 #[derive(Debug)]
 pub struct Segment {
     socket: AsyncFd<OwnedFd>,
@@ -111,8 +112,8 @@ impl Segment {
     }
 }
 
-/// Lets only untagged ARP pass that names the address as sender or target. A storm of other ARP
-/// must not fill the socket.
+/// Lets only untagged ARP pass that names the address as sender or target. A
+/// storm of other ARP must not fill the socket.
 fn hear_only(socket: &OwnedFd, address: Ipv4Addr) -> io::Result<()> {
     const LOAD_WORD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     const LOAD_HALF: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;

@@ -18,7 +18,8 @@ pub(super) fn or_dash(value: Option<&impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), ToString::to_string)
 }
 
-/// Returns the cell that says whether this node answers for a VIP, and if it is its own, why not.
+/// Returns a cell that says if this node answers for a VIP, and if
+/// not, why it does not answer for its own VIP.
 pub(super) fn answering(part: Part) -> String {
     match part.silence() {
         Some(why) => format!("no: {}", why.name()),

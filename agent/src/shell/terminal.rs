@@ -1,42 +1,43 @@
-//! What stdout is: a terminal that wants colours, or not.
+//! The capabilities of stdout: a terminal that wants colours, or not.
 
 use std::{
     env,
     io::{IsTerminal, stdout},
 };
 
-/// How text for people is set off.
+/// The choice of coloured or plain text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Colours(bool);
 
 impl Colours {
-    /// None: for files and programs.
+    /// No colours, for files and programs.
     pub const NONE: Self = Self(false);
 
-    /// For a terminal.
+    /// Colours, for a terminal.
     pub const ALL: Self = Self(true);
 
-    /// As stdout wants them: only a terminal does, and not with `NO_COLOR` (<https://no-color.org>).
+    /// Returns the choice for stdout: colours only on a terminal, and not
+    /// with `NO_COLOR` (<https://no-color.org>).
     pub fn of_stdout() -> Self {
         Self(stdout().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()))
     }
 
-    /// Returns what is wrong.
+    /// Returns `text` as a fault.
     pub fn bad(self, text: &str) -> String {
         self.set("1;31", text)
     }
 
-    /// Returns what is in doubt.
+    /// Returns `text` as a doubt.
     pub fn doubtful(self, text: &str) -> String {
         self.set("1;33", text)
     }
 
-    /// Returns what is as it should be.
+    /// Returns `text` as a good state.
     pub fn good(self, text: &str) -> String {
         self.set("1;32", text)
     }
 
-    /// Returns what does not matter.
+    /// Returns `text` as a side note.
     pub fn aside(self, text: &str) -> String {
         self.set("2", text)
     }

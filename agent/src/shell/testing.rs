@@ -13,7 +13,8 @@ use tokio::time::timeout;
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Runs `test` on a thread of its own, after it has left the namespaces named by `flags`. They end with it.
+/// Runs `test` on its own thread, after that has left the namespaces named by `flags`. The new
+/// namespaces end with the thread.
 pub(crate) fn in_namespaces(flags: CloneFlags, test: impl FnOnce() + Send + 'static) {
     assert!(
         nix::unistd::geteuid().is_root(),
@@ -28,7 +29,7 @@ pub(crate) fn in_namespaces(flags: CloneFlags, test: impl FnOnce() + Send + 'sta
     }
 }
 
-/// Runs `test` in a network namespace of its own, and fails it when it does not end.
+/// Runs `test` in its own network namespace, and fails if it does not end in time.
 pub(crate) fn in_network<F: Future<Output = ()>>(test: impl FnOnce(Lan) -> F + Send + 'static) {
     in_namespaces(CloneFlags::CLONE_NEWNET, move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -41,7 +42,8 @@ pub(crate) fn in_network<F: Future<Output = ()>>(test: impl FnOnce(Lan) -> F + S
     });
 }
 
-/// What a test can do to its network namespace, by rtnetlink's own handle rather than by ours.
+/// Access of a test to its network namespace, through the library's
+/// rtnetlink handle instead of the agent's.
 #[derive(Clone)]
 pub(crate) struct Lan {
     pub(crate) handle: Handle,
@@ -93,7 +95,7 @@ impl Lan {
     }
 }
 
-/// A directory of the test's own, removed with all that is in it.
+/// A directory of one test. It is removed with its contents.
 pub(crate) struct TempDir(pub(crate) PathBuf);
 
 impl TempDir {
@@ -108,7 +110,7 @@ impl TempDir {
 
 impl Drop for TempDir {
     fn drop(&mut self) {
-        // A panic here would hide the one that ended the test.
+        // A panic here would hide the first one, which ended the test.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

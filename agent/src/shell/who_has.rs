@@ -1,5 +1,5 @@
-//! `vipward who-has`: asks a segment who answers for an address, and reads from the pins who
-//! should.
+//! `vipward who-has`: asks a segment who answers for an
+//! address, and reads from the pins who should.
 
 mod table;
 
@@ -129,8 +129,8 @@ fn now() -> nix::Result<Monotonic> {
     clock::monotonic_ns().map(Monotonic::from_nanos)
 }
 
-/// Returns the interfaces on whose segments the address is known to be, those where this host has
-/// it first.
+/// Returns the interfaces on whose segments the address is known. Interfaces on which this host
+/// holds it or hands it over come first.
 fn homes(state: &State, address: Ipv4Addr) -> Vec<u32> {
     let mut homes = Vec::new();
     for entry in state.contents.entries_of(address) {
@@ -155,8 +155,8 @@ fn dropped(
     Ok(here.map(|(key, record)| (MacAddr(key.mac), record)).collect())
 }
 
-/// Returns the interface of this host that the address is on, and whether the kernel answers for it
-/// on `asked`.
+/// Returns the interface of this host that has the address, and true
+/// if the kernel answers for it on `asked`.
 fn bound(view: &NetView, asked: &Interface, address: Ipv4Addr) -> Option<(String, bool)> {
     let has = |interface: &&Interface| interface.addresses.iter().any(|net| net.addr() == address);
     if has(&asked) {

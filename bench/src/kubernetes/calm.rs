@@ -1,4 +1,4 @@
-//! What the agents and their API server do when nothing happens.
+//! Requests of the agents when nothing changes.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,8 @@ use vipward_tests::interrupt;
 const GROUP: Group = Group::Calm;
 
 pub(super) fn measure(scene: &mut Scene, report: &mut Report) -> Result<()> {
-    // New VIPs are announced six times, 1.1 s apart and at a limited pace; and who came last gets its share then.
+    // New VIPs are announced six times, 1.1 s apart and at a limited pace; and who came last gets
+    // its share then.
     scene.wait_until_calm()?;
     let frames = 12.0 * f64::from(scene.effort.services) / f64::from(ANNOUNCE_RATE);
     interrupt::pass(STABLE_FOR + Duration::from_secs_f64(7.0 + frames))?;

@@ -1,4 +1,4 @@
-//! One Service after the other gets another VIP: how long until that is answered.
+//! Time until a Service's new VIP is answered, one Service after the other.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,8 @@ use vipward_tests::interrupt;
 const GROUP: Group = Group::Changes;
 /// Long after it should be answered.
 const LIMIT: Duration = Duration::from_secs(10);
-/// Between a Service's answer and the next change: no two changes meet, and none in step with anything.
+/// Between a Service's answer and the next change: no two changes meet, and none in step with
+/// anything.
 const PAUSE_MS: std::ops::Range<u64> = 20..80;
 
 pub(super) fn measure(scene: &mut Scene, report: &mut Report) -> Result<()> {
@@ -54,7 +55,8 @@ pub(super) fn measure(scene: &mut Scene, report: &mut Report) -> Result<()> {
         &claims.into(),
     );
     report.push(item.bar(Limit::AtMost(3.0)));
-    // The old holder takes its VIP out of the status, and the new one writes its own, whoever comes first.
+    // The old holder takes its VIP out of the status, and the new one writes its own, whoever comes
+    // first.
     let name = "statuses written for each annotation that changed: by the old and the new holder";
     let statuses = count(writes.statuses)? / (changes / 2.0);
     report.push(Item::new(GROUP, name, Unit::Ratio, &statuses.into()).bar(Limit::AtMost(2.0)));

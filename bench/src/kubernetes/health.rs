@@ -1,4 +1,4 @@
-//! What the operating system and the agents say about the agents.
+//! Health of the agents, as the operating system and the agents report it.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -10,7 +10,7 @@ use nix::unistd::{SysconfVar, sysconf};
 
 use vipward_tests::lan::Host;
 
-/// Where an agent tells whether it is ready.
+/// Address of the pages of an agent.
 const HEALTH: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9647);
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -32,7 +32,8 @@ pub(super) fn is_ready(host: &Host) -> bool {
 pub(super) fn cpu_time(pid: u32) -> Result<Duration> {
     let path = format!("/proc/{pid}/stat");
     let stat = fs::read_to_string(&path).with_context(|| format!("failed to read {path}"))?;
-    // After the name, which may have anything in it: state is field 3, utime and stime are 14 and 15.
+    // After the name, which may have anything in it: state is field 3, utime and stime are 14 and
+    // 15.
     let (_, rest) = stat.rsplit_once(')').with_context(|| format!("{path} has no name"))?;
     let mut fields = rest.split_whitespace().skip(11);
     let mut ticks = || -> Result<u32> {

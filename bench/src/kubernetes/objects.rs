@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 /// The field manager of an address manager that is not ours.
 pub(super) const ADDRESS_MANAGER: &str = "address-manager";
 
-/// Where a Service's VIP comes from.
+/// Source of a Service's VIP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Source {
     /// An address manager has written it into the status.
@@ -28,7 +28,8 @@ pub(super) fn name(number: u32) -> String {
     format!("shop-frontend-{number:05}")
 }
 
-/// A Service as a package manager installs it. Its managed fields are those that the API server keeps, of this writer.
+/// A Service as a package manager installs it. Its managed fields are those that the API server
+/// keeps, of this writer.
 pub(super) fn service(number: u32, namespace: &str, vip: Ipv4Addr) -> Value {
     let name = name(number);
     let mut service = json!({

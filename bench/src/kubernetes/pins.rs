@@ -1,4 +1,4 @@
-//! What the pinned maps of the nodes say: who holds which VIP.
+//! Holders of VIPs, as the nodes' pinned maps say.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -10,8 +10,8 @@ use vipward_common::{Fence, Role, VipEntry, VipKey, maps};
 
 use vipward_tests::cluster::{Cluster, NodeId, SEGMENT};
 
-/// One look meets at most so many VIPs that nobody holds: whoever waits for ten thousand must not use up the machine
-/// that they are waiting for.
+/// One look meets at most so many VIPs that nobody holds: whoever waits for ten thousand must not
+/// use up the machine that they are waiting for.
 const MOST_MISSES: usize = 256;
 
 /// The maps of one node.
@@ -77,7 +77,8 @@ impl Outstanding {
         Self { nodes, pins: Vec::new(), vips, held: Vec::new() }
     }
 
-    /// Looks, and returns which node holds which VIP once each is held by a node whose fence is valid.
+    /// Looks, and returns which node holds which VIP once each is held by a node whose fence is
+    /// valid.
     pub(super) fn look(&mut self, cluster: &Cluster) -> Result<Option<&[(Ipv4Addr, NodeId)]>> {
         if self.pins.len() < self.nodes.len() {
             self.pins.clear();

@@ -21,7 +21,7 @@ use vipward_tests::cluster::admin::Kind;
 use vipward_tests::cluster::{Cluster, ClusterOptions, NodeId, SEGMENT};
 use vipward_tests::interrupt;
 
-/// How often something is looked at that others are at work on.
+/// Time between two looks at work in progress.
 const LOOK: Duration = Duration::from_millis(20);
 /// Nothing that is waited for takes that long.
 const LIMIT: Duration = Duration::from_mins(4);
@@ -42,7 +42,7 @@ pub(super) struct Scene {
     peak: f64,
 }
 
-/// What the agents have written, by kind.
+/// Writes of the agents, by kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Writes {
     pub(super) new_claims: u64,
@@ -57,7 +57,8 @@ impl Scene {
     /// Returns the cluster and its objects; no agent runs.
     pub(super) fn new(effort: Effort) -> Result<Self> {
         // Who comes last gets its share within seconds, not minutes.
-        // What is measured is the agreement of the nodes; asking whether an address is in use takes 700 ms before it.
+        // What is measured is the agreement of the nodes; asking whether an address is in use takes
+        // 700 ms before it.
         let args = ["--handover-pace", "2ms", "--probe-count", "0"].map(str::to_owned).to_vec();
         let options = ClusterOptions { start_agents: false, args, ..ClusterOptions::default() };
         let cluster = Cluster::start("scale", options)?;
@@ -157,7 +158,8 @@ impl Scene {
         self.peak
     }
 
-    /// Waits until each VIP is held by one of these nodes, and returns when that was and which holds which.
+    /// Waits until each VIP is held by one of these nodes, and returns when that was and which
+    /// holds which.
     pub(super) fn wait_until_held(
         &mut self,
         nodes: &[NodeId],

@@ -16,18 +16,18 @@ use vipward_tests::wire::Wire;
 
 /// Requests a second: few enough that neither a switch in software nor a busy machine loses any.
 const PACE: u32 = 4_000;
-/// Where asking goes on beside what is measured.
+/// Requests a second beside a measurement.
 const SLOW_PACE: u32 = 500;
-/// How many requests are sent at once.
+/// Number of requests in one burst.
 const BURST: usize = 10;
 /// VIPs that are asked for between two looks whether to end.
 const PART: usize = 100;
-/// How long an answer may take; on a busy machine it comes late.
+/// Longest wait for an answer; on a busy machine it comes late.
 const LATE: Duration = Duration::from_secs(1);
-/// How often somebody who listens looks whether to end.
+/// Time between two looks at whether to stop.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// What came of asking for every VIP once.
+/// Result of asking for every VIP once.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     /// The MACs in the answers, of each VIP that was answered.
@@ -159,13 +159,14 @@ impl Sweeping {
         })?))
     }
 
-    /// After the sweep under way: how many requests there were, and for which VIPs one was not answered.
+    /// After the sweep under way: how many requests there were, and for which VIPs one was not
+    /// answered.
     pub(super) fn stop(self) -> Result<(usize, Vec<Ipv4Addr>)> {
         self.0.stop()
     }
 }
 
-/// When each VIP was first announced, by whomever but one node.
+/// First announcement of each VIP by a node other than the given one.
 pub(super) struct Listening(Background<BTreeMap<Ipv4Addr, SystemTime>>);
 
 impl Listening {

@@ -31,7 +31,8 @@ impl World {
         able.filter_map(|node| Some(node.fit_since?.max(node.links[segment].since))).min()
     }
 
-    /// Returns whether the claim names a node whose entry could not be written: it keeps the VIP until then.
+    /// Returns whether the claim names a node whose entry could not be written: it keeps the VIP
+    /// until then.
     fn is_stuck(&self, vip: usize) -> bool {
         let address = names::vip(vip);
         let holder = self.api.claims.get(&address).and_then(|claim| claim.state.holder());

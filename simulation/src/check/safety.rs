@@ -34,8 +34,8 @@ impl World {
         if self.is_restoring() || self.cannot_know(one) || self.cannot_know(other) {
             return;
         }
-        // A node that cannot see that its claim was edited, or cannot change its entry, cannot put that right in
-        // time, and no other node can know that.
+        // A node that cannot see that its claim was edited, or cannot change its entry, cannot put
+        // that right in time, and no other node can know that.
         let timing = self.plan.timing;
         let rest = Duration::from_millis((timing.lease_ms + timing.margin_ms).into());
         let is_helpless = |node: usize, edited: At| {

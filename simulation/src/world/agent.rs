@@ -264,7 +264,8 @@ impl World {
         }
     }
 
-    /// Carries out what the engine commanded, in the interlock's order, until something comes between.
+    /// Carries out what the engine commanded, in the interlock's order, until something comes
+    /// between.
     fn carry_out(&mut self, node: usize) {
         let life = self.nodes[node].life;
         loop {
@@ -453,8 +454,8 @@ impl World {
             link.known_mac = link.mac;
         }
         self.stirred = true;
-        let links = self.nodes[node].node_links();
-        self.feed(node, Event::Links(links));
+        let links = self.nodes[node].node_interfaces();
+        self.feed(node, Event::Interfaces(links));
     }
 
     /// Lets the agent notice changed interfaces.

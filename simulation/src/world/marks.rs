@@ -1,4 +1,4 @@
-//! What Kubernetes says about nodes and VIPs, and its effects.
+//! Marks of Kubernetes on nodes and VIPs, and their effects.
 
 use std::collections::BTreeMap;
 

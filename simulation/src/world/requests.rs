@@ -16,7 +16,7 @@ pub(crate) struct Flight {
     life: u32,
     request: Request,
     answer: Option<Event>,
-    /// Whether the agent no longer waits for it.
+    /// True if the agent no longer waits for it.
     settled: bool,
 }
 

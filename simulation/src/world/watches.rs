@@ -22,7 +22,7 @@ fn key_of(event: &Event) -> Option<(Key, bool)> {
         Event::ClaimGone(vip) => Some((Key::Vip(*vip), false)),
         Event::Demand(vip, demand) => Some((Key::Vip(*vip), demand.is_some())),
         Event::Synced
-        | Event::Links(_)
+        | Event::Interfaces(_)
         | Event::LeaseWritten { .. }
         | Event::LeaseRead { .. }
         | Event::ClaimWritten { .. }

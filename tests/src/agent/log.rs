@@ -37,7 +37,7 @@ impl LogLine {
         self.json.get("fields").and_then(|fields| fields.get(name)).or_else(|| self.json.get(name))
     }
 
-    /// Returns whether a field has this value. Strings are without quotes.
+    /// Returns true if a field has this value. Strings are without quotes.
     pub fn has(&self, name: &str, value: impl fmt::Display) -> bool {
         let found = self.field(name).map(|found| match found {
             Value::String(text) => text.clone(),

@@ -24,12 +24,12 @@ pub(super) struct Accepting {
 }
 
 impl Accepting {
-    /// Returns when no connection is accepted any more.
+    /// Returns when the server accepts no more connections.
     ///
-    /// A socket that listens again while a task still waits for it would keep that task busy for
-    /// ever: tokio does not forget that a socket was closed.
+    /// If a socket listened again while a task still waited for it, it would keep that task busy
+    /// for ever: tokio does not forget that a socket was closed.
     pub(super) fn stop(self) {
-        // A task that does not receive it has ended.
+        // A task without a receiver has ended.
         self.stop.send(()).unwrap_or_default();
         // The task sends nothing, and closes the channel when it ends.
         self.ended.into_inner().unwrap_or_else(PoisonError::into_inner).recv().unwrap_or_default();
@@ -65,12 +65,12 @@ pub(super) fn accept(shared: &Arc<Shared>, listener: TcpListener, runtime: &Hand
 }
 
 async fn serve(shared: Arc<Shared>, stream: TcpStream, id: ConnectionId) {
-    // Without it small answers may wait for an acknowledgement; a failure costs only time.
+    // Without this option small answers may wait for an acknowledgement. A failure costs only time.
     drop(stream.set_nodelay(true));
     let service = service_fn(|request| answer::answer(Arc::clone(&shared), id, request));
     let connection =
         http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service);
-    // A connection that ends with an error was closed by its client, or is dropped on purpose.
+    // A connection that fails was closed by its client, or dropped on purpose.
     drop(connection.await);
     shared.connections.remove(id);
 }

@@ -1,4 +1,4 @@
-//! The answer to a request: who asks, what trouble it meets, whether it is allowed, what is done.
+//! The answer to a request: the user, the trouble, the permission, and the operation.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ impl Asked<'_> {
         }
     }
 
-    /// Does what is asked, as far as the trouble that it meets lets it.
+    /// Does the request, as far as its trouble allows.
     async fn meet_trouble(
         &self,
         action: &Action,

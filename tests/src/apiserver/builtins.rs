@@ -1,4 +1,4 @@
-//! The types of Kubernetes itself that the server knows, with their defaults.
+//! The built-in types of Kubernetes that the server knows, with their defaults.
 
 use k8s_openapi::api::{apps, coordination, core, discovery, events, rbac};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
@@ -14,7 +14,7 @@ use super::resource::{Builtin, Resource, Resources, Rules};
 type Normalise = fn(Value) -> Result<Value, serde_json::Error>;
 type Check = fn(Option<&Value>, &Value) -> Vec<Fault>;
 
-/// Group, plural, kind, how objects are read, and what is checked of them.
+/// Group, plural, kind, the reading function, and the check.
 type Row = (&'static str, &'static str, &'static str, Normalise, Check);
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -60,12 +60,12 @@ pub(super) fn add_to(resources: &Resources) {
     }
 }
 
-/// Returns whether Kubernetes itself may have a group of this name.
+/// Returns true if Kubernetes itself may have a group of this name.
 pub(super) fn is_builtin_group(group: &str) -> bool {
     !group.contains('.') || group.ends_with(".k8s.io")
 }
 
-/// Reads an object as its Go type would be read, and writes it again.
+/// Reads an object as its Go type, and writes it again.
 fn typed<T: DeserializeOwned + Serialize>(value: Value) -> Result<Value, serde_json::Error> {
     serde_json::to_value(serde_json::from_value::<T>(value)?)
 }

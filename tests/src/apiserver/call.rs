@@ -10,7 +10,7 @@ use super::resource::Resource;
 use super::shared::Shared;
 use super::store::Key;
 
-/// A request of a user who may make it, for a resource that exists.
+/// A permitted request of a user for a resource that exists.
 pub(super) struct Call<'a> {
     pub(super) shared: &'a Arc<Shared>,
     pub(super) user: &'a User,
@@ -26,12 +26,12 @@ impl Call<'_> {
         Key { namespace: self.action.namespace.clone().unwrap_or_default(), name: self.action.name.clone() }
     }
 
-    /// Returns whether the answer has to be a table, as for `kubectl get`.
+    /// Returns true if the answer has to be a table, as for `kubectl get`.
     pub(super) fn wants_table(&self) -> bool {
         self.header(&header::ACCEPT).contains("as=Table")
     }
 
-    /// Returns the value of a header; empty when there is none.
+    /// Returns the value of a header, or an empty text without one.
     pub(super) fn header(&self, name: &header::HeaderName) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }

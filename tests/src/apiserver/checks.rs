@@ -1,4 +1,4 @@
-//! The checks of built-in types that agents write, beyond each value being of the right type.
+//! The checks of built-in types that agents write, besides the types of values.
 
 use serde::de::Error as _;
 use serde_json::Value;
@@ -24,7 +24,7 @@ const FIXED_IN_EVENTS: [&str; 9] = [
     "note",
 ];
 
-/// Refuses times that do not have six digits behind the point.
+/// Refuses times without exactly six digits after the point.
 pub(super) fn micro_times(object: &Value) -> Result<(), serde_json::Error> {
     let times =
         ["/spec/renewTime", "/spec/acquireTime", "/eventTime", "/series/lastObservedTime"].into_iter();
@@ -41,7 +41,7 @@ fn digits(text: &str) -> usize {
     text.bytes().take_while(u8::is_ascii_digit).count()
 }
 
-/// Returns what is wrong with a `coordination.k8s.io/v1` Lease.
+/// Returns the faults of a `coordination.k8s.io/v1` Lease.
 pub(super) fn lease(_: Option<&Value>, lease: &Value) -> Vec<Fault> {
     let rows = [
         ("leaseDurationSeconds", 1, "must be greater than 0"),
@@ -53,7 +53,7 @@ pub(super) fn lease(_: Option<&Value>, lease: &Value) -> Vec<Fault> {
     rows.map(|(name, _, why)| Fault::invalid(format!("spec.{name}"), &lease["spec"][name], why)).collect()
 }
 
-/// Returns what is wrong with an `events.k8s.io/v1` Event.
+/// Returns the faults of an `events.k8s.io/v1` Event.
 pub(super) fn event(before: Option<&Value>, event: &Value) -> Vec<Fault> {
     let mut faults = Vec::new();
     let text = |name: &str| event[name].as_str().unwrap_or_default();
@@ -84,7 +84,7 @@ pub(super) fn event(before: Option<&Value>, event: &Value) -> Vec<Fault> {
     faults
 }
 
-/// Returns a field's name in the older of the two groups of Events, whose words are used.
+/// Returns a field's name in the older of the two groups of Events, which the messages use.
 fn path_of(name: &str) -> &str {
     match name {
         "note" => "message",

@@ -1,6 +1,7 @@
-//! The cluster: all objects, the writes that change them, and what follows from a write.
+//! The cluster: all objects, the writes that change them, and the effects of a write.
 //!
-//! A definition adds a resource and removes it. A namespace takes what is in it with it, at once.
+//! A definition adds a resource and removes it. A deleted
+//! namespace takes its objects along at once.
 
 use std::sync::Arc;
 
@@ -40,7 +41,7 @@ impl Cluster {
         Self { resources }
     }
 
-    /// Creates an object, which states its name.
+    /// Creates an object, whose name must be given.
     pub(super) fn create(&self, mut write: Write<'_>, value: Value) -> Result<Written, Refusal> {
         let value = take_types(&write, value)?;
         let Some(name) = metadata_text(&value, "name") else {
@@ -113,7 +114,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Does what `decide` says, and what follows from it.
+    /// Carries out the decision of `decide`, and its effects.
     fn commit(
         &self,
         write: &Write<'_>,
@@ -140,7 +141,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Removes what is in a namespace.
+    /// Removes the objects of a namespace.
     fn empty(&self, namespace: &str) -> Result<(), Refusal> {
         for resource in self.resources.list().iter().filter(|resource| resource.namespaced) {
             for object in resource.table.all(Some(namespace)) {
@@ -171,8 +172,8 @@ impl Cluster {
     }
 }
 
-/// Returns `value` without its types, which must be those of the resource where it has them;
-/// so must its namespace.
+/// Returns `value` without its types. The types and the namespace must be
+/// those of the resource, if `value` has them.
 fn take_types(write: &Write<'_>, mut value: Value) -> Result<Value, Refusal> {
     let other = || Refusal::OtherObject { kind: write.resource.kind.clone() };
     let namespace = metadata_text(&value, "namespace");

@@ -1,4 +1,4 @@
-//! The columns of `kubectl get`, and the tables that it asks for.
+//! The columns and the tables of `kubectl get`.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ impl Column {
         }]
     }
 
-    /// Returns whether the path leads from field to field, without an index or a condition.
+    /// Returns true if the path leads from field to field, without an index or a condition.
     pub(super) fn is_plain(&self) -> bool {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '.';
         self.path.starts_with('.') && self.path.chars().all(is_plain)

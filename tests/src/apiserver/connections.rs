@@ -1,4 +1,4 @@
-//! The open connections: whose they are, which users are cut off, and how connections are closed.
+//! The open connections: their users, the users that are cut off, and ways to close connections.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,13 +8,13 @@ use tokio::task::AbortHandle;
 /// A way of cutting a user off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cut {
-    /// Its connections are closed, and a new one is closed at its first request.
+    /// Connections are closed, and a new one is closed at its first request.
     Closed,
-    /// Nothing: its requests are not done and have no answer, and its watches are silent.
+    /// Requests are not done and have no answer, and watches are silent.
     Silent,
 }
 
-/// All connections, and who is cut off.
+/// All connections, and the users that are cut off.
 #[derive(Debug, Default)]
 pub(super) struct Connections(Mutex<State>);
 
@@ -31,7 +31,7 @@ struct Open {
     users: BTreeSet<String>,
 }
 
-/// Names one connection.
+/// The identity of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ConnectionId(u64);
 
@@ -45,7 +45,7 @@ impl Connections {
         let mut state = self.state();
         state.last_id += 1;
         let id = state.last_id;
-        // The task cannot be removed before it is added here: that needs the same lock.
+        // The task cannot be removed before it is added here: a removal needs the same lock.
         let task = spawn(ConnectionId(id));
         state.open.insert(id, Open { task, users: BTreeSet::new() });
     }
@@ -55,7 +55,7 @@ impl Connections {
         self.state().open.remove(&connection.0);
     }
 
-    /// Notes that `user` uses a connection; returns whether that user is cut off.
+    /// Notes that `user` uses a connection. Returns the cut of that user, if there is one.
     pub(super) fn used_by(&self, connection: ConnectionId, user: &str) -> Option<Cut> {
         let mut state = self.state();
         let cut = state.cut.get(user).copied();
@@ -95,7 +95,7 @@ impl Connections {
         }
     }
 
-    /// Lets a user in again; connections that were silent are closed.
+    /// Ends the cut of a user. Closes connections that were silent.
     pub(super) fn let_in(&self, user: &str) {
         let cut = self.state().cut.remove(user);
         if cut == Some(Cut::Silent) {
@@ -103,7 +103,7 @@ impl Connections {
         }
     }
 
-    /// Returns whether a user hears nothing.
+    /// Returns true if a user is cut off silently.
     pub(super) fn is_silent(&self, user: &str) -> bool {
         self.state().cut.get(user) == Some(&Cut::Silent)
     }

@@ -1,4 +1,4 @@
-//! Definitions of custom resources: how they are read, and the status that they get.
+//! Definitions of custom resources: reading them, and setting their status.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::schema::Schema;
 use super::store::Table;
 use super::time;
 
-/// Returns whether the objects of `resource` are definitions.
+/// Returns true if the objects of `resource` are definitions.
 pub(super) fn is_definition(resource: &Resource) -> bool {
     resource.plural == "customresourcedefinitions"
 }
@@ -69,7 +69,7 @@ fn read(definition: &Value) -> Result<(Spec, Version), Refusal> {
     }
 }
 
-/// Fails when the server cannot serve what `definition` defines.
+/// Fails if the server cannot serve the resource of `definition`.
 pub(super) fn check(definition: &Value) -> Result<(), Refusal> {
     read(definition).map(drop)
 }
@@ -80,7 +80,7 @@ pub(super) fn name(definition: &Value) -> (&str, &str) {
     (text("/spec/group"), text("/spec/names/plural"))
 }
 
-/// Returns the resource that `definition` defines, whose objects are in `table`.
+/// Returns the resource of `definition`, with its objects in `table`.
 pub(super) fn resource(definition: &Value, table: Arc<Table>) -> Result<Resource, Refusal> {
     let (Spec { group, names, scope, .. }, version) = read(definition)?;
     Ok(Resource {
@@ -97,7 +97,7 @@ pub(super) fn resource(definition: &Value, table: Arc<Table>) -> Result<Resource
     })
 }
 
-/// Writes into a definition that it is established.
+/// Marks a definition as established.
 pub(super) fn establish(definition: &mut Value) {
     let condition = |kind: &str, reason: &str| {
         json!({

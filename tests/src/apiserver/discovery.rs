@@ -1,4 +1,4 @@
-//! Discovery: the groups and resources, as `kubectl` looks them up.
+//! Discovery: the groups and resources, in the form for `kubectl`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(super) fn describe(resources: &Resources, path: &[String]) -> Result<Value, 
     }
 }
 
-/// Returns all groups but the core; each has one version.
+/// Returns all groups but the core group. Each has one version.
 fn groups(resources: &Resources) -> Value {
     let all = resources.list();
     let groups: BTreeSet<(&str, &str)> = all

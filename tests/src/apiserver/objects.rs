@@ -68,7 +68,7 @@ fn to_write<'a>(call: &'a Call<'_>, operation: Operation) -> Write<'a> {
     }
 }
 
-/// Reads a body in JSON, which is YAML as well.
+/// Reads a body in JSON, which is also YAML.
 fn decode<T: DeserializeOwned>(body: &[u8], kind: &str) -> Result<T, Refusal> {
     serde_json::from_slice(body).map_err(|source| Refusal::Undecodable { kind: kind.to_owned(), source })
 }

@@ -1,7 +1,7 @@
 //! The owners of fields: `managedFields`, and the conflicts of server-side apply.
 //!
-//! A list is one field here. A real API server gives the items of some lists owners of their own;
-//! the one field that is served for apply, `status.loadBalancer.ingress`, is one list there too.
+//! A list is one field here. A real API server gives the items of some lists their own owners. Here
+//! apply serves one field only, `status.loadBalancer.ingress`, which is one list there too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::refusal::Conflict;
 
-/// The fields of `metadata` that the server alone writes.
+/// The fields of `metadata` that only the server writes.
 pub(super) const OF_SERVER: [&str; 8] = [
     "name",
     "namespace",
@@ -29,7 +29,7 @@ pub(super) enum Operation {
     Update,
 }
 
-/// The author of a write: what tells one entry of `managedFields` from another.
+/// The author of a write, which distinguishes the entries of `managedFields`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Author {
@@ -75,17 +75,17 @@ pub(super) struct Difference {
 }
 
 impl Fields {
-    /// Returns the fields of `object`, without those that the server alone writes.
+    /// Returns the fields of `object`, without those that only the server writes.
     pub(super) fn of(object: &Value) -> Self {
         Self(leaves(object).into_keys().collect())
     }
 
-    /// Returns whether this is the field at `path`, or no field at all.
+    /// Returns true if this is the field at `path`, or no field at all.
     pub(super) fn is_at_most(&self, path: &[&str]) -> bool {
         self.0.iter().all(|field| field == path)
     }
 
-    /// Takes these fields out of `object`.
+    /// Removes these fields from `object`.
     pub(super) fn remove_from(&self, object: &mut Value) {
         for path in &self.0 {
             let Some((name, parents)) = path.split_last() else { continue };
@@ -117,7 +117,7 @@ impl From<Fields> for Value {
     fn from(fields: Fields) -> Self {
         let mut root = Self::Object(Map::new());
         for path in fields.0 {
-            // Indexing makes an object of what is nothing yet.
+            // Indexing turns a missing value into an object.
             let place = path.iter().fold(&mut root, |place, name| &mut place[format!("f:{name}")]);
             *place = Self::Object(Map::new());
         }
@@ -125,7 +125,7 @@ impl From<Fields> for Value {
     }
 }
 
-/// Visits everything in `value` that is no object, or an empty one, with its path.
+/// Visits each value in `value` that is no object, or an empty one, with its path.
 fn walk<'a>(value: &'a Value, path: &mut Vec<String>, visit: &mut impl FnMut(&[String], &'a Value)) {
     let Some(fields) = value.as_object().filter(|fields| !fields.is_empty()) else {
         visit(path, value);
@@ -138,8 +138,8 @@ fn walk<'a>(value: &'a Value, path: &mut Vec<String>, visit: &mut impl FnMut(&[S
     }
 }
 
-/// Returns the scalars and lists in `object` by their paths, without those that the server alone
-/// writes.
+/// Returns the scalars and lists in `object` by their paths,
+/// without those that only the server writes.
 fn leaves(object: &Value) -> BTreeMap<Vec<String>, &Value> {
     let is_of_server = |path: &[String]| match path {
         [name] => name == "apiVersion" || name == "kind",
@@ -156,7 +156,7 @@ fn leaves(object: &Value) -> BTreeMap<Vec<String>, &Value> {
 }
 
 impl Difference {
-    /// Returns how `after` differs from `before`.
+    /// Returns the difference from `before` to `after`.
     pub(super) fn between(before: &Value, after: &Value) -> Self {
         let (before, after) = (leaves(before), leaves(after));
         let changed = after.iter().filter(|(path, value)| before.get(*path) != Some(value));
@@ -169,7 +169,7 @@ impl Difference {
 }
 
 impl Entry {
-    /// Returns the owner as the messages about conflicts write it.
+    /// Returns the owner in the form of the messages about conflicts.
     fn readable(&self) -> String {
         let Author { manager, operation, api_version, subresource } = &self.author;
         let subresource = subresource.as_ref().map(|name| format!(" with subresource {name:?}"));
@@ -196,8 +196,8 @@ impl Owners {
         object["metadata"]["managedFields"] = entries.into();
     }
 
-    /// Records that `author` made `difference` at `time`. An author who applies owns just
-    /// `applied`; another one keeps what it owned and gains what it has changed.
+    /// Records that `author` made `difference` at `time`. An author who applies owns exactly
+    /// `applied`. Any other author keeps its fields and gains the changed ones.
     pub(super) fn record(
         &mut self,
         author: &Author,
@@ -225,7 +225,7 @@ impl Owners {
         self.0.push(Entry { author, time, fields_type: FieldsType::FieldsV1, fields_v1 });
     }
 
-    /// Returns what an apply of `difference` by `author` conflicts with.
+    /// Returns the conflicts of an apply of `difference` by `author`.
     pub(super) fn conflicts(&self, author: &Author, difference: &Difference) -> Vec<Conflict> {
         let others = self.0.iter().filter(|entry| entry.author != *author);
         let conflicts = others.flat_map(|entry| {

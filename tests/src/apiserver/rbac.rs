@@ -1,7 +1,7 @@
 //! Permissions: roles and bindings, evaluated anew for every request.
 //!
-//! A binding counts for the users that it names. It does nothing for service accounts and groups:
-//! the users of this server are neither. Aggregated roles and `resourceNames` grant nothing.
+//! A binding counts for the users that it names. It has no effect for service accounts and groups:
+//! this server's users are neither. Aggregated roles and `resourceNames` grant nothing.
 
 use serde_json::Value;
 
@@ -15,11 +15,11 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct User {
     pub(super) name: String,
-    /// True for a user who may do everything.
+    /// True for a user with all rights.
     pub(super) is_admin: bool,
 }
 
-/// Returns whether `user` may do `action`.
+/// Returns true if `user` may do `action`.
 pub(super) fn allows(resources: &Resources, user: &User, action: &Action) -> bool {
     if user.is_admin || bindings_allow(resources, "clusterrolebindings", "", user, action) {
         return true;

@@ -1,4 +1,4 @@
-//! Lists, and the beginnings of watches.
+//! Lists, and the starts of watches.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::watch::Watch;
 /// The length of a watch whose client states none.
 const LONGEST_WATCH: Duration = Duration::from_hours(1);
 
-/// The place where a paged list goes on.
+/// The place where a paged list continues.
 struct Continuation {
     version: u64,
     from: Key,
@@ -34,7 +34,7 @@ impl Continuation {
     }
 }
 
-/// Answers with a list, or with one page of it.
+/// Answers with a list, or with a page of it.
 pub(super) fn list(call: &Call<'_>) -> Result<Response<Body>, Refusal> {
     let page = page(call)?;
     let mut metadata = json!({"resourceVersion": page.version.to_string()});
@@ -52,7 +52,7 @@ pub(super) fn list(call: &Call<'_>) -> Result<Response<Body>, Refusal> {
         format!("{{\"kind\":\"{kind}List\",\"apiVersion\":{version:?},\"metadata\":{metadata},\"items\":[")
             .as_bytes(),
     );
-    // The items of a built-in type do not repeat what they are.
+    // The items of a built-in type lack kind and version.
     let head = if call.resource.is_custom() { call.resource.head() } else { "{".to_owned() };
     for (number, object) in page.objects.iter().enumerate() {
         text.extend_from_slice(if number > 0 { b"," } else { b"" });
@@ -83,7 +83,7 @@ fn page(call: &Call<'_>) -> Result<Page, Refusal> {
     })
 }
 
-/// Returns a watch, which goes on from the version of a list.
+/// Returns a watch, which continues from the version of a list.
 pub(super) fn watch(call: &Call<'_>) -> Result<Watch, Refusal> {
     let parameters = call.parameters;
     let from = parameters.number("resourceVersion")?.filter(|version| *version > 0);

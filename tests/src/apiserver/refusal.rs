@@ -1,4 +1,4 @@
-//! Refusals: the statuses and words of a real API server, and one of this server's own.
+//! Refusals: the statuses and messages of a real API server, and one of this server.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,8 +7,8 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 use thiserror::Error;
 
-/// An object as messages name it: `leases.coordination.k8s.io "a"`. The name is empty in a request
-/// about all objects; in a message about validation, the kind is in the resource's place.
+/// An object in the form of messages: `leases.coordination.k8s.io "a"`. The name is empty in a
+/// request about all objects. In a message about validation, the kind is in the resource's place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Named {
     pub(super) group: String,
@@ -48,7 +48,7 @@ impl fmt::Display for Denied {
     }
 }
 
-/// A field that the type or the definition does not allow as it is.
+/// A field with a value that the type or the definition does not allow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fault {
     path: String,
@@ -81,18 +81,18 @@ impl fmt::Display for Fault {
 /// A field that another manager owns and that an apply would change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Conflict {
-    /// The owner, as messages write it.
+    /// The owner, in the form of messages.
     pub(super) manager: String,
     pub(super) path: String,
 }
 
-/// Why a request is not done.
+/// The reason why a request is refused.
 #[derive(Debug, Error)]
 pub(super) enum Refusal {
-    /// No resource has this path.
+    /// A path without a resource.
     #[error("404 page not found")]
     NoSuchPath,
-    /// A real API server may serve it, and this one does not.
+    /// A request that a real API server may serve, and this one does not.
     #[error("the API server of the tests does not serve {0}; its documentation lists what it serves")]
     Unserved(Cow<'static, str>),
     #[error("Unauthorized")]

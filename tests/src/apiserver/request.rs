@@ -1,4 +1,4 @@
-//! Requests before anything is looked up: path, method, parameters, and who asks.
+//! Parsed requests, before any look-up: path, method, parameters, and user.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Returns the verb as RBAC writes it.
+    /// Returns the verb's name in RBAC.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -36,7 +36,7 @@ impl Verb {
         }
     }
 
-    /// Returns whether the verb changes something.
+    /// Returns true if the verb changes an object.
     pub const fn is_write(self) -> bool {
         match self {
             Self::Get | Self::List | Self::Watch => false,
@@ -95,12 +95,12 @@ impl Parameters {
         }
     }
 
-    /// Returns the value of a parameter; an empty one counts as none.
+    /// Returns the value of a parameter. An empty one counts as absent.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Returns whether a parameter says yes.
+    /// Returns true if a parameter is set.
     pub(super) fn flag(&self, name: &str) -> bool {
         self.0.get(name).is_some_and(|value| matches!(value.as_str(), "" | "1" | "true"))
     }
@@ -113,7 +113,7 @@ impl Parameters {
         self.get(name).map(parse).transpose()
     }
 
-    /// Returns the name that `fieldSelector` selects; none: everything is selected.
+    /// Returns the name that `fieldSelector` selects; `None`: all objects.
     pub(super) fn selected_name(&self) -> Result<Option<&str>, Refusal> {
         let Some(selector) = self.get("fieldSelector") else { return Ok(None) };
         match selector.strip_prefix("metadata.name=") {
@@ -129,7 +129,7 @@ impl Action {
         if self.status { format!("{}/status", self.resource) } else { self.resource.clone() }
     }
 
-    /// Returns the object as messages name it.
+    /// Returns the object in the form of messages.
     pub(super) fn object(&self) -> Named {
         let Self { group, resource, name, .. } = self;
         Named { group: group.clone(), resource: resource.clone(), name: name.clone() }
@@ -148,7 +148,7 @@ impl Action {
     }
 }
 
-/// Returns what `method` on `path` asks for.
+/// Returns the target of `method` on `path`.
 pub(super) fn target(method: &Method, path: &str, parameters: &Parameters) -> Result<Target, Refusal> {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     match parts.as_slice() {
@@ -200,7 +200,7 @@ fn action(
     })
 }
 
-/// Returns the token of a request; empty when it shows none.
+/// Returns the token of a request, or an empty text without one.
 pub(super) fn bearer(headers: &HeaderMap) -> &str {
     let header = headers.get(header::AUTHORIZATION).and_then(|header| header.to_str().ok());
     header.and_then(|header| header.strip_prefix("Bearer ")).unwrap_or_default()

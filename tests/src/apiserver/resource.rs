@@ -1,4 +1,4 @@
-//! The resources that the server knows: kinds of object, and the table of each.
+//! The resources of the server: kinds of object, and the table of each.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -10,7 +10,7 @@ use super::refusal::{Fault, Refusal};
 use super::schema::Schema;
 use super::store::{Objects, Table, Versions};
 
-/// A kind of object, and where its objects are.
+/// A kind of object, and the table of its objects.
 #[derive(Debug)]
 pub(super) struct Resource {
     pub(super) group: String,
@@ -19,7 +19,7 @@ pub(super) struct Resource {
     pub(super) kind: String,
     pub(super) short_names: Vec<String>,
     pub(super) namespaced: bool,
-    /// True if the status is written by requests of its own.
+    /// True if the status is written by separate requests.
     pub(super) has_status: bool,
     pub(super) rules: Rules,
     pub(super) columns: Vec<Column>,
@@ -29,43 +29,43 @@ pub(super) struct Resource {
 /// The rules for the objects of a resource.
 #[derive(Debug)]
 pub(super) enum Rules {
-    /// Those of a type of Kubernetes itself.
+    /// The rules of a built-in type.
     Builtin(Builtin),
-    /// Those of a definition.
+    /// The rules of a definition.
     Custom(Box<Schema>),
 }
 
 /// The rules for the objects of a built-in type.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Builtin {
-    /// Reads an object as its Go type would be read, fills in defaults, and writes it again.
+    /// Reads an object as its Go type, fills in defaults, and writes it again.
     pub(super) normalise: fn(Value) -> Result<Value, serde_json::Error>,
-    /// Returns what is wrong with an object that comes in the place of another, or of none.
+    /// Returns the faults of an object that replaces another, or is new.
     pub(super) check: fn(Option<&Value>, &Value) -> Vec<Fault>,
 }
 
 impl Resource {
-    /// Returns group and version as objects have them: `v1`, `apps/v1`.
+    /// Returns group and version in the form of objects: `v1`, `apps/v1`.
     pub(super) fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// Returns whether this is the resource `plural` of the core group.
+    /// Returns true if this is the resource `plural` of the core group.
     pub(super) fn is_core(&self, plural: &str) -> bool {
         self.group.is_empty() && self.plural == plural
     }
 
-    /// Returns whether a definition added it.
+    /// Returns true if a definition added it.
     pub(super) const fn is_custom(&self) -> bool {
         matches!(self.rules, Rules::Custom(_))
     }
 
-    /// Returns how the text of every object begins.
+    /// Returns the beginning of the text of every object.
     pub(super) fn head(&self) -> String {
         format!("{{\"apiVersion\":{:?},\"kind\":{:?},", self.api_version(), self.kind)
     }
 
-    /// Returns an object as this resource keeps it: without unknown fields, and with defaults.
+    /// Returns an object in this resource's form: without unknown fields, and with defaults.
     pub(super) fn normalise(&self, mut value: Value) -> Result<Value, Refusal> {
         match &self.rules {
             Rules::Builtin(builtin) => {
@@ -84,7 +84,7 @@ impl Resource {
         }
     }
 
-    /// Returns what is wrong with an object that comes in the place of `before`.
+    /// Returns the faults of an object that replaces `before`.
     pub(super) fn faults(&self, before: Option<&Value>, after: &Value) -> Vec<Fault> {
         match &self.rules {
             Rules::Builtin(builtin) => (builtin.check)(before, after),
@@ -93,7 +93,7 @@ impl Resource {
     }
 }
 
-/// The resources that there are at the moment.
+/// The present resources.
 #[derive(Debug)]
 pub(super) struct Resources {
     versions: Arc<Versions>,
@@ -101,7 +101,7 @@ pub(super) struct Resources {
     known: RwLock<Known>,
 }
 
-/// By group, version and plural.
+/// The resources by group, version and plural.
 type Known = BTreeMap<(String, String, String), Arc<Resource>>;
 
 /// All resources and their objects at one version.
@@ -147,7 +147,7 @@ impl Resources {
         known.retain(|_, resource| resource.group != group || resource.plural != plural);
     }
 
-    /// Returns all objects as they are now.
+    /// Returns all present objects.
     pub(super) fn save(&self) -> Result<Snapshot, Refusal> {
         let version = self.versions.current();
         let saved = self.list().into_iter().map(|resource| {
@@ -157,11 +157,11 @@ impl Resources {
         Ok(Snapshot { version, resources: saved.collect::<Result<_, Refusal>>()? })
     }
 
-    /// Makes everything what it was at a snapshot, while nothing is written.
+    /// Restores the state of a snapshot, while nothing is written.
     pub(super) fn restore(&self, snapshot: &Snapshot) {
         let known = snapshot.resources.iter().map(|(resource, _)| (name(resource), Arc::clone(resource)));
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = known.collect();
-        // First, or a write that ends just now would leave a version in the future behind.
+        // This comes first, or a write that ends just now would leave a version of the future.
         self.versions.set(snapshot.version);
         for (resource, objects) in &snapshot.resources {
             resource.table.restore(objects.clone(), snapshot.version);

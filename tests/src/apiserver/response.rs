@@ -24,7 +24,7 @@ fn with_type(status: StatusCode, content_type: &'static str, body: Body) -> Resp
     response
 }
 
-/// Returns a response whose body is JSON already.
+/// Returns a response with a body in JSON.
 pub(super) fn text(status: StatusCode, json: impl Into<Bytes>) -> Response<Body> {
     with_type(status, JSON, Either::Left(Full::new(json.into())))
 }
@@ -40,7 +40,7 @@ pub(super) fn stream(lines: impl Stream<Item = Bytes> + Send + 'static) -> Respo
     with_type(StatusCode::OK, JSON, Either::Right(StreamBody::new(frames.boxed())))
 }
 
-/// Returns the response to a request that is refused.
+/// Returns the response to a refused request.
 pub(super) fn refused(refusal: &Refusal, request: &str) -> Response<Body> {
     let (status, _) = refusal.code();
     if let Refusal::NoSuchPath = refusal {
@@ -50,7 +50,7 @@ pub(super) fn refused(refusal: &Refusal, request: &str) -> Response<Body> {
     let mut message = refusal.to_string();
     if let Refusal::Unserved(_) = refusal {
         message = format!("{request}: {message}");
-        // The agent takes it for an outage, so that the test's output has to name it.
+        // The agent takes the refusal for an outage, so the test's output must name it.
         eprintln!("{message}");
     }
     let mut response = json(status, &refusal.status(&message));

@@ -1,8 +1,8 @@
-//! The schema of a definition: what it drops, fills in and refuses.
+//! The schema of a definition: the fields that it drops, fills in and refuses.
 //!
-//! It knows the parts of the specification that the definition of `VirtualIP` uses. A definition
-//! with any other part is refused. Of the rules in CEL, it evaluates those that say that two
-//! fields of the whole object are equal.
+//! It supports the parts of the specification that the definition of `VirtualIP` uses. A definition
+//! with any other part is refused. Of the rules in CEL, it evaluates those that compare two fields
+//! of the whole object for equality.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::refusal::Fault;
 
-/// The schema of one value.
+/// The schema of a value.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub(super) struct Schema {
@@ -101,8 +101,8 @@ fn pattern<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Regex>, 
 }
 
 impl Schema {
-    /// Makes an object conform: drops the fields that the schema does not have and the nulls that
-    /// it does not allow, and fills in its defaults. `metadata` stays as it is.
+    /// Makes an object conform: drops fields that the schema lacks and nulls that it does not
+    /// allow, and fills in its defaults. `metadata` stays as it is.
     pub(super) fn conform(&self, object: &mut Value) {
         let Some(map) = object.as_object_mut() else { return };
         let metadata = map.remove("metadata");
@@ -137,13 +137,13 @@ impl Schema {
         }
     }
 
-    /// Returns what is wrong with an object.
+    /// Returns the faults of an object.
     pub(super) fn faults(&self, object: &Value) -> Vec<Fault> {
         let mut faults = Vec::new();
         self.check(object, "", &mut faults);
         for Equality { fields: [left, right], message } in &self.rules {
             if object.pointer(left) != object.pointer(right) {
-                // A real API server reports a fault of the whole object so.
+                // A real API server reports a fault of the whole object in this form.
                 faults.push(Fault::new("<nil>", format!("Invalid value: \"object\": {message}")));
             }
         }
@@ -195,7 +195,7 @@ impl Schema {
         }
     }
 
-    /// Returns the bound that a number or a text is beyond.
+    /// Returns the bound that a number or a text exceeds.
     fn broken_bound(&self, value: &Value) -> Option<String> {
         let number = value.as_f64();
         if let Some(minimum) = self.minimum.filter(|minimum| number.is_some_and(|number| number < *minimum)) {

@@ -13,10 +13,10 @@ use super::trouble::Troubles;
 /// The settings of a server.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The changes that are remembered of each resource. A watch or a page from before them gets
-    /// 410 Gone.
+    /// The number of changes that are remembered of each resource. A watch or a page from an
+    /// earlier version gets 410 Gone.
     pub history: usize,
-    /// The time between two bookmarks on a watch that delivers nothing else.
+    /// The time between two bookmarks on an otherwise quiet watch.
     pub bookmark_interval: Duration,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Shared {
     pub(super) troubles: Troubles,
     pub(super) counters: Counters,
     pub(super) connections: Connections,
-    /// By token.
+    /// The users by token.
     users: RwLock<BTreeMap<String, Arc<User>>>,
 }
 

@@ -19,9 +19,9 @@ pub struct RequestKind {
 /// The deliveries of the watches of one user on one resource.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Delivered {
-    /// Objects.
+    /// The number of objects.
     pub objects: u64,
-    /// Bookmarks.
+    /// The number of bookmarks.
     pub bookmarks: u64,
     /// The length of all lines, without the framing of HTTP.
     pub bytes: u64,
@@ -94,7 +94,7 @@ impl Counters {
         sum.bytes += delivered.bytes;
     }
 
-    /// Returns the counters as they are now.
+    /// Returns the present counters.
     pub(super) fn now(&self) -> Stats {
         self.stats().clone()
     }

@@ -1,8 +1,8 @@
 //! The store: the objects of each resource, and their latest changes.
 //!
-//! Every version of an object is kept once, with its text, and shared by answers, watches and the
-//! history. The lock of a table is held while the table changes or references are copied out of
-//! it, never while something is sent.
+//! Every version of an object is kept once, with its text, and shared by
+//! answers, watches and the history. A table is locked while it changes or
+//! references are copied out of it, never while data is sent.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
@@ -23,11 +23,11 @@ pub(super) struct Key {
     pub(super) name: String,
 }
 
-/// One version of an object.
+/// A version of an object.
 #[derive(Debug)]
 pub(super) struct Object {
     pub(super) version: u64,
-    /// Without `apiVersion` and `kind`: the items of a list do not have them.
+    /// The object without `apiVersion` and `kind`, which the items of a list lack.
     pub(super) value: Value,
     /// `value` as text, without the opening brace.
     pub(super) rest: Bytes,
@@ -49,7 +49,7 @@ pub(super) struct Change {
     pub(super) version: u64,
     pub(super) key: Key,
     pub(super) before: Option<Arc<Object>>,
-    /// The object after the change; for one that is gone, what it was at its end.
+    /// The object after the change, or its last state if it is gone.
     pub(super) now: Arc<Object>,
     pub(super) gone: bool,
 }
@@ -69,7 +69,7 @@ pub(super) struct Written {
     pub(super) gone: bool,
 }
 
-/// Objects as of one version, in order.
+/// Objects at one version, in order.
 #[derive(Debug)]
 pub(super) struct Page {
     pub(super) version: u64,
@@ -81,13 +81,13 @@ pub(super) struct Page {
 /// The objects of a list.
 #[derive(Debug, Default)]
 pub(super) struct Range<'a> {
-    /// None: those of all namespaces.
+    /// The namespace; `None`: all namespaces.
     pub(super) namespace: Option<&'a str>,
-    /// None: those of all names.
+    /// The name; `None`: all names.
     pub(super) name: Option<&'a str>,
-    /// None: from the first on.
+    /// The first object; `None`: from the beginning.
     pub(super) from: Option<&'a Key>,
-    /// 0: all of them.
+    /// The largest number of objects; 0: all.
     pub(super) limit: usize,
 }
 
@@ -105,7 +105,7 @@ impl Versions {
         self.0.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// Makes `version` that of the last write.
+    /// Sets the version of the last write.
     pub(super) fn set(&self, version: u64) {
         self.0.store(version, Ordering::Release);
     }
@@ -127,14 +127,14 @@ pub(super) struct Table {
 struct Content {
     objects: Objects,
     changes: VecDeque<Arc<Change>>,
-    /// Changes up to this version may be forgotten: no watch and no page may begin before it.
+    /// The version up to which changes may be forgotten: no watch and no page may begin before it.
     compacted: u64,
-    /// The last change that is forgotten: a watch that has seen it misses nothing.
+    /// The version of the last forgotten change: a watch that has seen it misses nothing.
     forgotten: u64,
 }
 
 impl Content {
-    /// Fails when `version` is forgotten.
+    /// Fails if `version` is forgotten.
     fn check(&self, version: u64) -> Result<(), Refusal> {
         if version < self.compacted {
             return Err(Refusal::VersionExpired { wanted: version, oldest: self.compacted });
@@ -142,7 +142,7 @@ impl Content {
         Ok(())
     }
 
-    /// Returns the objects as they were at `version`; fails when that is forgotten.
+    /// Returns the objects at `version`. Fails if that is forgotten.
     fn at(&self, version: u64) -> Result<Cow<'_, Objects>, Refusal> {
         self.check(version)?;
         let mut objects = Cow::Borrowed(&self.objects);
@@ -188,8 +188,8 @@ impl Table {
         content.objects.iter().filter(|(key, _)| inside(key)).map(|(_, object)| Arc::clone(object)).collect()
     }
 
-    /// Reads the object at `key` and does to it what `decide` says, as one step. Returns none when
-    /// there is no object, before or after.
+    /// Reads the object at `key` and carries out the decision of `decide`, as one step. Returns
+    /// `None` if there is no object before or after.
     pub(super) fn change(
         &self,
         key: &Key,
@@ -232,7 +232,7 @@ impl Table {
         content.compacted = self.versions.current();
     }
 
-    /// Returns the objects as they were at `version`; fails when that is forgotten.
+    /// Returns the objects at `version`. Fails if that is forgotten.
     pub(super) fn at(&self, version: u64) -> Result<Objects, Refusal> {
         self.read().at(version).map(Cow::into_owned)
     }
@@ -243,12 +243,13 @@ impl Table {
         self.written.send_replace(version);
     }
 
-    /// Fails when a watch cannot begin after `version`.
+    /// Fails if a watch cannot begin after `version`.
     pub(super) fn check_start(&self, version: u64) -> Result<(), Refusal> {
         self.read().check(version)
     }
 
-    /// Returns up to `limit` changes after `version`, and the version up to which these are all.
+    /// Returns up to `limit` changes after `version`, and the
+    /// version up to which they are complete.
     pub(super) fn changes_after(
         &self,
         version: u64,
@@ -262,7 +263,7 @@ impl Table {
         let changes: Vec<Arc<Change>> = content.changes.range(first..).take(limit).cloned().collect();
         let until = match changes.last() {
             Some(last) if changes.len() == limit => last.version,
-            // A watch that is ahead of the versions stays there: the store went back.
+            // A watch ahead of the versions stays there: the store went back.
             Some(_) | None => self.versions.current().max(version),
         };
         Ok((changes, until))
@@ -270,12 +271,12 @@ impl Table {
 
     /// Returns the version up to which every change is in the table.
     pub(super) fn version(&self) -> u64 {
-        // Under the lock no change of this table has a version and is not yet in it.
+        // Under the lock, every change of this table with a version is in the table.
         let _content = self.read();
         self.versions.current()
     }
 
-    /// Returns the objects of `range` as they were at `version` (none: now).
+    /// Returns the objects of `range` at `version`; `None`: now.
     pub(super) fn list(&self, version: Option<u64>, range: &Range<'_>) -> Result<Page, Refusal> {
         let content = self.read();
         let current = self.versions.current();

@@ -1,13 +1,13 @@
-//! The wall clock, as objects record it.
+//! The wall clock, in the form of objects.
 
 use k8s_openapi::jiff::Timestamp;
 
-/// Returns the current time in whole seconds, as `creationTimestamp` has it.
+/// Returns the current time in whole seconds, in the form of `creationTimestamp`.
 pub(super) fn now() -> String {
     Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// Returns the age of `time` as `kubectl` writes it: `5s`, `3m`, `2h`, `4d`.
+/// Returns the age of `time` in the form of `kubectl`: `5s`, `3m`, `2h`, `4d`.
 pub(super) fn age_since(time: &str) -> String {
     let Ok(time) = time.parse::<Timestamp>() else { return "<invalid>".to_owned() };
     let seconds = Timestamp::now().duration_since(time).as_secs().max(0);

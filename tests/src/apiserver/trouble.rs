@@ -1,4 +1,4 @@
-//! Trouble on demand: which requests meet it, and what it does to them.
+//! Trouble on demand: a selection of requests, and an effect on them.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::request::{Action, Verb};
 
-/// A selection of requests; what it does not state may be anything.
+/// A selection of requests. A criterion that it does not state matches any request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Matching {
     user: Option<String>,
@@ -35,7 +35,7 @@ impl Matching {
         self
     }
 
-    /// Selects the requests that change something.
+    /// Selects the requests that change an object.
     #[must_use]
     pub fn writes(self) -> Self {
         [Verb::Create, Verb::Patch, Verb::Delete].into_iter().fold(self, Self::verb)
@@ -49,7 +49,7 @@ impl Matching {
         self
     }
 
-    /// Returns whether a request is selected.
+    /// Returns true if a request is selected.
     pub(super) fn matches(&self, user: &str, action: &Action) -> bool {
         self.user.as_ref().is_none_or(|wanted| wanted == user)
             && (self.verbs.is_empty() || self.verbs.contains(&action.verb))
@@ -60,15 +60,15 @@ impl Matching {
 /// An effect on a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// It is done after this time.
+    /// A request that is done after this time.
     Delay(Duration),
-    /// It is not done, and the answer has this status (429 with `Retry-After`).
+    /// A request that is not done, with an answer of this status (429 with `Retry-After`).
     Answer(u16),
-    /// It is not done, and the connection is closed without an answer.
+    /// A request that is not done, with a connection that is closed without an answer.
     Drop,
-    /// It is done, and the connection is closed without an answer.
+    /// A request that is done, with a connection that is closed without an answer.
     DropAnswer,
-    /// It is not done, and there is never an answer.
+    /// A request that is not done, and never gets an answer.
     Hang,
 }
 
@@ -77,14 +77,14 @@ pub enum Effect {
 pub enum Often {
     /// All of them.
     Always,
-    /// The next so many.
+    /// The next ones, this number.
     Next(u32),
     /// This fraction of them, at random.
     Fraction(f64),
 }
 
 impl Often {
-    /// Returns whether the next request meets trouble, and counts it.
+    /// Returns true if the next request meets trouble, and counts it.
     fn happens(&mut self) -> bool {
         match self {
             Self::Always => true,
@@ -98,7 +98,7 @@ impl Often {
     }
 }
 
-/// Names one trouble, to end it.
+/// The identity of a trouble, to end it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TroubleId(u64);
 
@@ -117,11 +117,11 @@ struct Trouble {
     often: Often,
 }
 
-/// All trouble that is going on.
+/// All active trouble.
 #[derive(Debug, Default)]
 pub(super) struct Troubles {
     state: Mutex<State>,
-    /// Moves when a stall begins or ends.
+    /// A channel that changes when a stall begins or ends.
     stalls_changed: watch::Sender<u64>,
 }
 
@@ -180,7 +180,7 @@ impl Troubles {
         self.recheck_stalls();
     }
 
-    /// Returns what this request meets, and counts it.
+    /// Returns the trouble of this request, and counts it.
     pub(super) fn meet(&self, user: &str, action: &Action) -> Met {
         let mut state = self.state();
         let mut met = Met::default();
@@ -190,7 +190,7 @@ impl Troubles {
                     met.delay += if trouble.often.happens() { delay } else { Duration::ZERO };
                 }
                 Effect::Answer(_) | Effect::Drop | Effect::DropAnswer | Effect::Hang => {
-                    // An effect that another one has forestalled is not used up.
+                    // An effect is not used up if an earlier effect prevails.
                     if met.effect.is_none() && trouble.often.happens() {
                         met.effect = Some(trouble.effect);
                     }
@@ -200,7 +200,7 @@ impl Troubles {
         met
     }
 
-    /// Returns whether this watch delivers nothing at the moment.
+    /// Returns true if this watch is stalled.
     pub(super) fn is_stalled(&self, user: &str, action: &Action) -> bool {
         self.state().stalls.iter().any(|(_, matching)| matching.matches(user, action))
     }

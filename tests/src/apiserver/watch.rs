@@ -1,7 +1,7 @@
-//! Watches: the changes since a version, and then those that happen, as lines of JSON.
+//! Watches: the changes since a version, and then new changes, as lines of JSON.
 //!
-//! A watch is pulled by its connection. It waits between two lines only, and dropping it loses
-//! nothing: what it has not delivered is still in the history of the table.
+//! The connection pulls the lines of a watch. The watch waits only between two lines, and a drop
+//! loses nothing: undelivered changes are still in the history of the table.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use super::shared::Shared;
 use super::stats::Delivered;
 use super::store::{Change, Key, Object};
 
-/// Changes that are delivered at once.
+/// The largest number of changes in one delivery.
 const BATCH: usize = 256;
 
-/// One watch of one client.
+/// A watch of a client.
 #[derive(Debug)]
 pub(super) struct Watch {
     shared: Arc<Shared>,
@@ -31,7 +31,7 @@ pub(super) struct Watch {
     action: Action,
     resource: Arc<Resource>,
     name: Option<String>,
-    /// Everything up to this version has been delivered.
+    /// The version up to which all changes have been delivered.
     cursor: u64,
     has_begun: bool,
     bookmarks: bool,
@@ -43,7 +43,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Makes a watch that goes on from the version `from`, of one object if a name is given.
+    /// Makes a watch that continues from the version `from`, of one object if a name is given.
     pub(super) fn new(call: &Call<'_>, from: u64, name: Option<String>, timeout: Duration) -> Self {
         let now = Instant::now();
         Self {
@@ -63,7 +63,7 @@ impl Watch {
         }
     }
 
-    /// Returns the next lines; none when the watch is over.
+    /// Returns the next lines, or `None` at the end of the watch.
     pub(super) async fn next(&mut self) -> Option<Bytes> {
         loop {
             if self.is_over {
@@ -94,19 +94,19 @@ impl Watch {
             || self.shared.connections.is_silent(&self.user)
     }
 
-    /// Returns what can be sent without waiting.
+    /// Returns the lines that can be sent without waiting.
     fn ready(&mut self) -> Option<Bytes> {
         let mut lines = Lines::new(&self.resource);
         self.written.borrow_and_update();
         if let Err(refusal) = self.changes(&mut lines) {
-            // A watch that comes too late learns so from its stream, not from its answer.
+            // A watch that comes too late gets the refusal in its stream, not in its answer.
             lines.error(&refusal);
             self.is_over = true;
         }
         let now = Instant::now();
         let is_idle = lines.text.is_empty();
         let is_due = now >= self.next_bookmark || now >= self.end;
-        // A watch from a version in the future has nothing to say yet.
+        // A watch from a version in the future sends no bookmark.
         if is_idle && self.bookmarks && is_due && self.cursor <= self.resource.table.version() {
             lines.bookmark(self.cursor);
         }

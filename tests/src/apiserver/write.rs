@@ -1,4 +1,4 @@
-//! Writes: what becomes of an object that is created, patched, applied or deleted.
+//! Writes: creating, patching, applying and deleting an object.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -9,10 +9,10 @@ use super::resource::Resource;
 use super::store::{Key, Object, Outcome};
 use super::{definitions, time};
 
-/// The one field that is served for apply.
+/// The only field that apply may change.
 const APPLIED: [&str; 3] = ["status", "loadBalancer", "ingress"];
 
-/// A write, apart from what is written.
+/// A write, without its content.
 #[derive(Debug)]
 pub(super) struct Write<'a> {
     pub(super) resource: &'a Resource,
@@ -31,7 +31,7 @@ pub(super) struct DeleteOptions {
     _kind: String,
     #[serde(rename = "gracePeriodSeconds")]
     _grace_period_seconds: Option<i64>,
-    /// There is no garbage collector here, so that it changes nothing.
+    /// A field without effect, since this server has no garbage collector.
     #[serde(rename = "propagationPolicy")]
     _propagation_policy: Option<String>,
 }
@@ -43,7 +43,7 @@ struct Preconditions {
     resource_version: Option<String>,
 }
 
-/// Returns the text at `/metadata/NAME`; an empty one counts as none.
+/// Returns the text at `/metadata/NAME`. An empty one counts as absent.
 pub(super) fn metadata_text<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
     object.get("metadata")?.get(name)?.as_str().filter(|text| !text.is_empty())
 }
@@ -56,7 +56,7 @@ fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
     metadata.as_object_mut().expect("invariant: it was made an object")
 }
 
-/// Returns whether `object` waits for its finalizers to be removed.
+/// Returns true if `object` waits for its finalizers to be removed.
 pub(super) fn is_ending(object: &Value) -> bool {
     metadata_text(object, "deletionTimestamp").is_some()
 }
@@ -67,14 +67,14 @@ pub(super) fn finalizers(object: &Value) -> &[Value] {
 }
 
 impl Write<'_> {
-    /// Returns the object as messages name it.
+    /// Returns the object in the form of messages.
     pub(super) fn named(&self) -> Named {
         let Resource { group, plural, .. } = self.resource;
         Named { group: group.clone(), resource: plural.clone(), name: self.key.name.clone() }
     }
 
-    /// Creates an object; where its status is written by requests of its own, it is kept only if
-    /// `keeps_status`.
+    /// Creates an object. If separate requests write its status, the
+    /// status is kept only with `keeps_status`.
     pub(super) fn create(&self, mut value: Value, keeps_status: bool) -> Result<Outcome, Refusal> {
         let now = time::now();
         let metadata = metadata_mut(&mut value);
@@ -132,7 +132,7 @@ impl Write<'_> {
         })
     }
 
-    /// Puts `value` in the place of `before`, as far as this write may change it.
+    /// Replaces `before` by `value`, as far as this write may change it.
     fn replace(
         &self,
         before: &Object,
@@ -208,7 +208,7 @@ impl Write<'_> {
         result
     }
 
-    /// Returns `value` as its resource keeps it; fails if it is not as the resource demands.
+    /// Returns `value` in its resource's form. Fails if the resource does not allow it.
     fn checked(&self, before: Option<&Value>, mut value: Value) -> Result<Value, Refusal> {
         let metadata = metadata_mut(&mut value);
         // The owners are written last.

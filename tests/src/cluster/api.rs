@@ -108,7 +108,7 @@ impl ClusterApi {
         &self.backend
     }
 
-    /// Returns whether others may use this API server.
+    /// Returns true if others may use this API server.
     pub fn is_shared(&self) -> bool {
         match self.backend {
             Backend::InProcess(_) => false,

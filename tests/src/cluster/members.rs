@@ -43,7 +43,7 @@ impl Member {
         self.agent.as_mut().with_context(|| format!("no agent was started on {id}"))
     }
 
-    /// Returns whether its agent runs. A stopped process counts as running.
+    /// Returns true if its agent runs. A stopped process counts as running.
     pub fn agent_runs(&mut self) -> Result<bool> {
         self.agent.as_mut().map_or(Ok(false), Agent::is_running)
     }
@@ -216,7 +216,7 @@ impl Cluster {
         renewed.with_context(|| format!("{} versions of it were seen", versions.len()))
     }
 
-    /// Returns whether a node's program has an entry for an address on any interface.
+    /// Returns true if a node's program has an entry for an address on any interface.
     pub fn knows(&self, id: NodeId, address: Ipv4Addr) -> Result<bool> {
         let status = self.status(id)?;
         let vips = status["vips"].as_array().with_context(|| format!("no VIPs in {status:#}"))?;

@@ -253,7 +253,7 @@ impl Cluster {
         self.patch_node(id, &json!({"metadata": {"labels": {key: value}}}))
     }
 
-    /// Sets whether a node's conditions Ready and `NetworkUnavailable` are true.
+    /// Sets a node's conditions Ready and `NetworkUnavailable`.
     pub fn set_conditions(&self, id: NodeId, ready: bool, network_unavailable: bool) -> Result<()> {
         let text = |is: bool| if is { "True" } else { "False" };
         let conditions = json!([

@@ -38,7 +38,7 @@ pub struct Received {
 pub struct Interruption {
     /// The number of the first of them.
     pub first: usize,
-    /// When it was sent.
+    /// Send time of the first of them.
     pub from: SystemTime,
     /// Send time of the next datagram that arrived, if any did.
     pub until: Option<SystemTime>,

@@ -240,7 +240,7 @@ fn raw<T: NoUninit, const N: usize>(value: &T) -> [u8; N] {
     bytes
 }
 
-/// A key may be set twice, or may have been refused.
+/// Ignores the error of a missing key. A key may have been set twice, or refused.
 fn absent_is_fine(removed: Result<(), MapError>) -> Result<()> {
     match removed {
         Ok(()) | Err(MapError::KeyNotFound) => Ok(()),

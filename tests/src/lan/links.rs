@@ -30,12 +30,12 @@ pub struct Link {
     pub name: String,
     /// Hardware address; zero if it has none.
     pub mac: Mac,
-    /// Whether it is administratively up.
+    /// True if it is administratively up.
     pub up: bool,
-    /// Whether it has carrier.
+    /// True if it has carrier.
     pub carrier: bool,
-    /// Whether it is ready for traffic. A bridge port must forward. Any other interface
-    /// needs carrier and a running queue, which the kernel starts a little after carrier.
+    /// True if it is ready for traffic. A bridge port must forward. Any other interface needs
+    /// carrier and a running queue, which the kernel starts a little after carrier.
     pub ready: bool,
 }
 
@@ -63,7 +63,7 @@ impl From<LinkMessage> for Link {
     }
 }
 
-/// Returns whether an attribute allows traffic. The state of a bridge port may not.
+/// Returns true if an attribute allows traffic. The state of a bridge port may not.
 fn lets_traffic_pass(info: &LinkInfo) -> bool {
     let LinkInfo::PortData(InfoPortData::BridgePort(attributes)) = info else { return true };
     attributes.iter().all(|attribute| match attribute {

@@ -12,7 +12,7 @@ const VIPS: usize = 24;
 const PEERS: usize = 3;
 const BROADCAST: Mac = [0xff; 6];
 
-/// An address that one interface can have.
+/// Returns an address that an interface can have.
 fn unicast(rng: &mut Rng) -> Mac {
     let mut mac: Mac = std::array::from_fn(|_| rng.u8(..));
     mac[0] = mac[0] & 0xfc | 0x02;
@@ -28,7 +28,7 @@ fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> Option<T> {
 }
 
 impl World {
-    /// A random world.
+    /// Returns a random world.
     pub fn random(rng: &mut Rng) -> Self {
         let own = unicast(rng);
         let peers: Vec<Mac> = (0..PEERS).map(|_| unicast(rng)).collect();
@@ -53,7 +53,7 @@ impl World {
         let net = addr(rng);
         for _ in 0..VIPS {
             let Some(slot) = slots.pop() else { break };
-            // Neighbours, which share words of the filter, and others.
+            // Neighbours share words of the filter. Others do not.
             let vip = if rng.bool() { [net[0], net[1], net[2], rng.u8(..)] } else { addr(rng) };
             let entry = world.entry(rng, own, slot);
             match rng.u8(..12) {
@@ -86,7 +86,8 @@ impl World {
         };
         let generation = rng.u16(1..);
         let record = match rng.u8(..8) {
-            // Settled yields have been written into their entries: no record is of the entry's generation.
+            // Settled yields have been written into their entries, so
+            // no record has the entry's generation.
             0 if self.yields != self.settled => Some((unicast(rng), generation)),
             1 => Some((unicast(rng), generation.wrapping_add(1).max(1))),
             _ => None,
@@ -96,7 +97,7 @@ impl World {
     }
 }
 
-/// A random frame, most of the time one that a cell is about.
+/// Returns a random frame, which mostly meets a cell.
 pub fn frame(rng: &mut Rng, world: &World) -> Vec<u8> {
     let aimed = aimed(rng, world);
     match rng.u8(..100) {
@@ -110,7 +111,7 @@ pub fn frame(rng: &mut Rng, world: &World) -> Vec<u8> {
 fn mutated(rng: &mut Rng, mut frame: Vec<u8>) -> Vec<u8> {
     match rng.u8(..4) {
         0 => frame.truncate(rng.usize(14..=frame.len())),
-        // The header of ARP.
+        // The byte is in the ARP header.
         1 => frame[rng.usize(12..22)] = rng.u8(..),
         2 => {
             for _ in 0..rng.usize(1..4) {
@@ -134,7 +135,7 @@ fn noise(rng: &mut Rng) -> Vec<u8> {
     frame
 }
 
-/// One tag or two, or another type.
+/// Adds one or two VLAN tags, or changes the `EtherType`.
 fn tagged(rng: &mut Rng, mut frame: Vec<u8>) -> Vec<u8> {
     match rng.u8(..3) {
         0 => drop(frame.splice(12..12, [0x81, 0, 0, 7])),
@@ -162,7 +163,7 @@ fn aimed(rng: &mut Rng, world: &World) -> Vec<u8> {
     let other = other.unwrap_or_else(|| strange(rng));
     let destination = destination(rng, world, &entry);
     match rng.u8(..100) {
-        // Announcements, gratuitous or replies.
+        // Announcements: gratuitous frames or replies.
         0..30 => {
             let (oper, sha) = (rng.u16(1..=2), claimant(rng, world, &entry));
             arp(rng, destination, oper, sha, vip, vip)
@@ -171,12 +172,12 @@ fn aimed(rng: &mut Rng, world: &World) -> Vec<u8> {
             let sha = claimant(rng, world, &entry);
             arp(rng, destination, 2, sha, vip, other)
         }
-        // The VIP asks.
+        // Requests by the VIP.
         40..55 => {
             let sha = claimant(rng, world, &entry);
             arp(rng, destination, 1, sha, vip, other)
         }
-        // The VIP is asked for.
+        // Requests for the VIP.
         _ => {
             let spa = if rng.u8(..8) == 0 { [0; 4] } else { strange(rng) };
             let sha = asker(rng, world, &entry);

@@ -1,4 +1,4 @@
-//! Running frames through the kernel, and comparing what it did with the oracle.
+//! Runs frames through the kernel, and compares the results with the oracle.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -18,10 +18,10 @@ use super::{
 };
 use crate::kernel::{IFINDEX, Kernel, Maps, Ran, moved};
 
-/// Another interface, which no frame comes from.
+/// Another interface. No frame comes from it.
 pub const OTHER_IFINDEX: u32 = 2;
 
-/// What the kernel did with a run of frames over one world.
+/// The kernel's results of a run of frames over one world.
 pub struct Recording {
     world: World,
     frames: Vec<Vec<u8>>,
@@ -32,17 +32,17 @@ pub struct Recording {
     yields: u64,
 }
 
-/// Where program and oracle differ.
+/// A difference between program and oracle.
 #[derive(Debug)]
 pub struct Mismatch {
-    /// The index of the frame; none when it showed at the end only.
+    /// The index of the frame; `None` if only the maps at the end differ.
     pub frame: Option<usize>,
     /// The difference in words.
     pub what: String,
 }
 
 impl Recording {
-    /// Runs `frames` in the kernel, with maps that say what `world` says.
+    /// Runs `frames` in the kernel, with the maps of `world`.
     pub fn make(kernel: &mut Kernel, world: World, frames: Vec<Vec<u8>>) -> Result<Self> {
         kernel.maps.reset()?;
         install(&world, &mut kernel.maps)?;
@@ -64,7 +64,7 @@ impl Recording {
         Ok(Self { world, frames, ran, events, states, tallies, yields })
     }
 
-    /// Compares with the oracle; tells how many frames met each cell.
+    /// Compares with the oracle. Returns the number of frames that met each cell.
     pub fn compare(&self, flip: Option<(Cell, Flip)>) -> Result<BTreeMap<Cell, u64>, Mismatch> {
         let mut oracle = Oracle::new(&self.world, flip);
         let mut cells = BTreeMap::new();
@@ -86,7 +86,7 @@ impl Recording {
         Ok(cells)
     }
 
-    /// What shows in the maps after the last frame only.
+    /// Compares the state of the maps after the last frame.
     fn compare_rest(&self, oracle: &Oracle<'_>) -> Result<(), String> {
         same("yields", &self.yields, &oracle.yields)?;
         for (slot, state) in &self.states {
@@ -103,7 +103,8 @@ impl Recording {
         self.compare_events(&oracle.told)
     }
 
-    /// Each event was either told, in order, or counted as swallowed in the next one told or in the state.
+    /// Compares the events. Each was either sent, in order, or counted as
+    /// swallowed in the next sent event or in the state.
     fn compare_events(&self, told: &[Told]) -> Result<(), String> {
         let mut expected: BTreeMap<(u32, bool), VecDeque<&Told>> = BTreeMap::new();
         for event in told {
@@ -121,7 +122,7 @@ impl Recording {
             same("event", &told_of(seen, slot), next)?;
             same("ifindex and VLAN of the event", &(seen.ifindex, seen.vlan), &(IFINDEX, 0))?;
         }
-        // The limiters were clear at first, so the first event of each must have been told.
+        // The limiters were clear at first, so the first event of each must have been sent.
         for ((slot, strangers), queue) in expected {
             let mut seen = self.events.iter().filter(|event| by_stranger(name_of(event.kind)) == strangers);
             if !queue.is_empty() && !seen.any(|event| self.slot_of(event) == Some(slot)) {
@@ -139,7 +140,7 @@ impl Recording {
         self.world.entries.get(&event.vip).map(|entry| entry.slot)
     }
 
-    /// Returns all that is needed to see what happened.
+    /// Returns the state that explains a mismatch.
     pub fn explain(&self, mismatch: &Mismatch) -> String {
         let mut text =
             format!("{}\nmaps: {:02x?}\nevents: {:02x?}\n", mismatch.what, self.world, self.events);
@@ -177,7 +178,8 @@ fn name_of(kind: EventKind) -> EventName {
     }
 }
 
-/// Returns the kernel limits what strangers cause apart from what peers cause.
+/// Returns true for an event that strangers cause. Its limit is
+/// separate from that of peers' events.
 fn by_stranger(name: EventName) -> bool {
     match name {
         EventName::Conflict | EventName::Sighted | EventName::Probed => true,
@@ -202,7 +204,7 @@ fn slots(world: &World) -> Vec<u32> {
     here.chain(world.elsewhere.iter().map(|(_, _, _, entry)| entry)).map(|entry| entry.slot).collect()
 }
 
-/// Makes the maps say what `world` says.
+/// Writes `world` to the maps.
 fn install(world: &World, maps: &mut Maps) -> Result<()> {
     const PAST: u64 = 1;
     const FUTURE: u64 = u64::MAX - 1;

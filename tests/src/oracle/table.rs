@@ -1,73 +1,73 @@
-//! The two frame tables as data: every cell, and what is expected in it.
+//! The two frame tables as data: every cell, with its expected content.
 
 use super::world::Fence;
 
-/// A row of a table: what counts when the frame comes.
+/// A row of a table: the VIP's state when the frame comes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Row {
-    /// We answer with our MAC.
+    /// This node answers with its own MAC.
     Held(Fence),
-    /// We answer with the successor's MAC.
+    /// This node answers with the successor's MAC.
     Handover(Fence),
-    /// Another node holds it, at a MAC that we know.
+    /// Another node holds it, at a known MAC.
     ForeignKnown,
-    /// Another node holds it, we do not know where.
+    /// Another node holds it, at an unknown MAC.
     ForeignUnknown,
 }
 
-/// A column of the first table: whose the claim's sha is.
+/// A column of the first table: the owner of the claim's sha.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum By {
-    /// The entry's MAC.
+    /// The MAC of the entry.
     Holder,
-    /// A peer's.
+    /// The MAC of a peer.
     Peer,
-    /// Anyone else's.
+    /// Any other MAC.
     Other,
 }
 
-/// A column of the second table: how the request was sent.
+/// A column of the second table: the form of the request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Ask {
-    /// However it was sent.
+    /// Any form.
     Any,
-    /// Properly, to broadcast.
+    /// A proper request to broadcast.
     Broadcast,
-    /// Properly, to our own MAC.
+    /// A proper request to this node's own MAC.
     Unicast,
-    /// To another MAC.
+    /// A request to another MAC.
     Elsewhere,
-    /// With a zero sha.
+    /// A request with a zero sha.
     FromZero,
-    /// With a group address as sha.
+    /// A request with a group address as sha.
     FromGroup,
-    /// With our own MAC as sha.
+    /// A request with this node's own MAC as sha.
     FromUs,
-    /// On an interface whose own MAC is not known.
+    /// A request on an interface whose own MAC is unknown.
     NoLink,
-    /// An ARP Probe (RFC 5227) by nobody of ours.
+    /// An ARP Probe (RFC 5227) by a stranger.
     Probe,
 }
 
-/// A cell of the tables, or one of the ways to be in none.
+/// A cell of the tables, or a way to be in none.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Cell {
-    /// Not ARP.
+    /// A frame that is not ARP.
     NotArp,
-    /// ARP that is not looked at.
+    /// ARP that the program ignores.
     ArpOther,
     /// ARP about no VIP.
     NoVip,
-    /// The first table.
+    /// A cell of the first table.
     Claim {
         /// Its row.
         row: Row,
         /// Its column.
         by: By,
-        /// Gratuitous, or a reply.
+        /// True for a gratuitous claim or a reply.
         announcing: bool,
     },
-    /// The second table.
+    /// A cell of the second table.
     Request {
         /// Its row.
         row: Row,
@@ -76,14 +76,14 @@ pub enum Cell {
     },
 }
 
-/// What happens to the frame.
+/// The effect on the frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// It passes; a claim that is a request goes on to the second table.
+    /// The frame passes. A claim that is a request goes on to the second table.
     Pass,
-    /// It is dropped.
+    /// The frame is dropped.
     Drop,
-    /// It is answered.
+    /// The frame is answered.
     Answer,
 }
 
@@ -107,13 +107,13 @@ pub enum EventName {
 /// The content of a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Expect {
-    /// What happens to the frame.
+    /// The effect on the frame.
     pub effect: Effect,
-    /// What it is counted as.
+    /// The counter that increases.
     pub counter: &'static str,
-    /// What is told.
+    /// The event that is sent, if any.
     pub event: Option<EventName>,
-    /// Whether the entry becomes foreign.
+    /// True if the entry becomes foreign.
     pub yields: bool,
 }
 
@@ -139,7 +139,7 @@ impl Expect {
     }
 }
 
-/// Returns the tables.
+/// Returns the content of a cell.
 pub fn expect(cell: Cell) -> Expect {
     match cell {
         Cell::NotArp => pass("not_arp"),
@@ -207,7 +207,7 @@ fn request(row: Row, ask: Ask) -> Expect {
 }
 
 impl Cell {
-    /// Every cell that a frame can be in.
+    /// Returns every cell that a frame can be in.
     pub fn all() -> Vec<Self> {
         use Fence::{HeldOver, Over, Valid};
 
@@ -237,7 +237,7 @@ impl Cell {
             .flat_map(move |by| [false, true].map(|announcing| Self::Claim { row, by: *by, announcing }))
     }
 
-    /// Returns the ways in which the cell can be got wrong.
+    /// Returns the possible errors of the cell.
     pub fn flips(self) -> Vec<Flip> {
         let mut flips = vec![Flip::Effect, Flip::Counter];
         if let Self::Claim { row, .. } = self {
@@ -256,18 +256,18 @@ impl Cell {
     }
 }
 
-/// One thing to get wrong in a cell.
+/// An error in a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flip {
-    /// Drop what passes or is answered, and pass what is dropped.
+    /// Frames that pass or are answered are dropped, and dropped frames pass.
     Effect,
-    /// Count it as something else.
+    /// Another counter increases.
     Counter,
-    /// Tell what is not told, and the other way round.
+    /// An expected event is missing, or an unexpected one is sent.
     Event,
-    /// Yield where it is not called for, and the other way round.
+    /// An expected yield is missing, or an unexpected one happens.
     Yields,
-    /// Answer with a wrong MAC.
+    /// The answer has a wrong MAC.
     Bytes,
 }
 

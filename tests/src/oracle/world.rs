@@ -1,4 +1,4 @@
-//! What the maps say, in the oracle's own words.
+//! The contents of the maps, in the oracle's own types.
 
 use std::collections::BTreeMap;
 
@@ -7,53 +7,53 @@ pub type Mac = [u8; 6];
 /// An IPv4 address.
 pub type Addr = [u8; 4];
 
-/// Whether this node may answer.
+/// The state of the fence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Fence {
-    /// Before the deadline.
+    /// The time before the deadline.
     Valid,
-    /// After it, while holding over.
+    /// The time after the deadline, while holding over.
     HeldOver,
-    /// After that.
+    /// The time after both.
     Over,
 }
 
-/// What this node is to a VIP.
+/// The role of this node for a VIP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// It answers with its own MAC.
+    /// This node answers with its own MAC.
     Held,
-    /// It answers with the successor's.
+    /// This node answers with the successor's MAC.
     Handover,
-    /// It keeps silent.
+    /// This node is silent.
     Foreign,
 }
 
-/// What is known of a VIP.
+/// The entry of a VIP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// What this node is to it.
+    /// The role of this node.
     pub role: Role,
-    /// Where it is; zero if unknown.
+    /// The MAC of the VIP; zero if unknown.
     pub mac: Mac,
-    /// Whether a handover's time has passed.
+    /// True if a handover's time has passed.
     pub ended: bool,
-    /// Which taking of the VIP this is.
+    /// The number of the taking.
     pub generation: u16,
     /// Index of its state and counters.
     pub slot: u32,
-    /// To whom which generation of it was yielded before the first frame.
+    /// The yield before the first frame: the peer's MAC, and the generation that it ended.
     pub record: Option<(Mac, u16)>,
 }
 
-/// Everything that the maps say when the first frame comes.
+/// The contents of the maps when the first frame comes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct World {
-    /// Whether the fence's deadline has passed.
+    /// True if the fence's deadline has passed.
     pub deadline_passed: bool,
-    /// Whether holding over has ended.
+    /// True if holding over has ended.
     pub hold_passed: bool,
-    /// Whether the policy is to hold.
+    /// True if the policy is `hold`.
     pub hold: bool,
     /// The interface's own MAC, if known.
     pub own: Option<Mac>,
@@ -63,11 +63,12 @@ pub struct World {
     pub entries: BTreeMap<Addr, Entry>,
     /// Peers on another segment.
     pub peers_elsewhere: Vec<Mac>,
-    /// Entries of another interface or VLAN, which the frames must not meet: (ifindex, VLAN, VIP, entry).
+    /// Entries of another interface or VLAN, which the frames must
+    /// not meet: ifindex, VLAN, VIP and entry.
     pub elsewhere: Vec<(u32, u16, Addr, Entry)>,
-    /// How many entries have yielded.
+    /// The number of entries that have yielded.
     pub yields: u64,
-    /// Up to which count userspace has rewritten them.
+    /// The number of yields that userspace has written into their entries.
     pub settled: u64,
 }
 

@@ -48,7 +48,7 @@ impl Request {
         (latency <= ANSWER_LIMIT).then_some(latency)
     }
 
-    /// Returns whether there was an answer in time.
+    /// Returns true if there was an answer in time.
     pub fn is_answered(&self) -> bool {
         self.latency().is_some()
     }

@@ -1,4 +1,5 @@
-//! What is under deploy/ says what the agent needs, asks for no more, and says the same in kustomize's words and Helm's.
+//! The files under deploy/: they grant the agent exactly its
+//! needs, the same in kustomize and in Helm.
 
 mod chart;
 mod manifests;
@@ -18,10 +19,10 @@ use serde_json::Value;
 use vipward_tests::agent::Agent;
 use vipward_tests::process::output_of;
 
-/// Where the agent runs in the manifests.
+/// The agent's namespace in the manifests.
 const NAMESPACE: &str = "vipward-system";
 
-/// A path in the checkout.
+/// Returns a path in the checkout.
 fn in_checkout(path: &str) -> PathBuf {
     let root =
         Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("invariant: the package is in a workspace");
@@ -32,13 +33,13 @@ fn read(path: &Path) -> Result<String> {
     fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))
 }
 
-/// Returns where a program is installed.
+/// Returns the path of an installed program.
 fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|directory| directory.join(program)).find(|path| path.is_file())
 }
 
-/// Past what the test harness captures, so that whoever runs the tests sees it.
+/// Reports a skipped test past the capture of test output, so that people see it.
 fn skipped(why: &str) {
     let _ = writeln!(stderr(), "skipped: {why}");
 }
@@ -52,7 +53,7 @@ fn parse(yaml: &str) -> Result<Vec<Value>> {
     Ok(serde_saphyr::from_multiple(yaml)?)
 }
 
-/// Returns the one object of this kind in a file of the base.
+/// Returns the only object of this kind in a file of the base.
 fn in_base(file: &str, kind: &str) -> Result<Value> {
     let path = in_checkout("deploy/kubernetes/base").join(file);
     let found: Vec<_> = documents(&path)?.into_iter().filter(|object| object["kind"] == kind).collect();
@@ -73,12 +74,12 @@ fn strings(list: &Value) -> Result<Vec<&str>> {
     strings.with_context(|| format!("{list} is no list of strings"))
 }
 
-/// `flag` of `--flag=value` and `--flag`.
+/// Returns the `flag` of `--flag=value` and `--flag`.
 fn flag_of(argument: &str) -> Option<&str> {
     argument.strip_prefix("--").map(|flag| flag.split('=').next().unwrap_or(flag))
 }
 
-/// Returns the flags that `vipward kubernetes` takes, without their hyphens.
+/// Returns the flags of `vipward kubernetes`, without their hyphens.
 fn flags_of_the_agent() -> Result<BTreeSet<String>> {
     let mut help = Command::new(Agent::default_binary());
     help.args(["kubernetes", "--help"]);

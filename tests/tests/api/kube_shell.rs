@@ -1,4 +1,4 @@
-//! What the agent reads from an API server and writes there, and what it makes of trouble on the way.
+//! The agent's reading from an API server and writing to it, also during trouble.
 
 mod reading;
 mod restores;
@@ -30,16 +30,16 @@ use vipward_core::{
 };
 use vipward_tests::apiserver::{ApiServer, Options, RequestKind, Verb};
 
-/// Longer than anything takes on a busy machine.
+/// A time longer than any step on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Short, so that the tests are.
+/// Limits that are short, to keep the tests short.
 const LIMITS: Limits = Limits { lease: Duration::from_secs(3), margin: Duration::from_millis(500) };
-/// Who the agent is.
+/// The agent's user.
 const USER: &str = "agent";
 const NAMESPACE: &str = "vipward-system";
 const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
 
-/// What the agent needs, and no more.
+/// The agent's permissions: exactly its needs.
 const PERMISSIONS: &str = "
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -62,10 +62,10 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: agent}
 subjects: [{kind: User, apiGroup: rbac.authorization.k8s.io, name: agent}]
 ";
 
-/// An API server, and the way of the agent of node `a` to it.
+/// An API server, and the way to it of node `a`'s agent.
 struct Scene {
     server: ApiServer,
-    /// Of an administrator.
+    /// The client of an administrator.
     admin: Client,
     kube: Kube,
     _kubeconfig: TempDir,
@@ -124,7 +124,7 @@ fn administrator(server: &ApiServer) -> Result<Client> {
     Ok(Client::try_from(config)?)
 }
 
-/// Returns the way of somebody with that token to the API server.
+/// Returns the way to the API server for the user with that token.
 async fn way(url: &str, token: &str) -> Result<(Kube, TempDir)> {
     let directory = TempDir::new()?;
     let path = directory.path().join("kubeconfig");
@@ -195,7 +195,7 @@ fn lease(node: &str, expected: Expected, number: Option<u64>) -> LeaseWrite {
     }
 }
 
-/// Returns what is told until `wanted` has something to say.
+/// Returns the news until `wanted` returns a value.
 async fn until<T>(
     seen: &mut mpsc::Receiver<Seen>,
     what: &str,
@@ -217,7 +217,7 @@ async fn until<T>(
     }
 }
 
-/// Reads, and waits until all is known.
+/// Starts to read, and waits until everything is listed.
 async fn reading(kube: &Kube) -> Result<(Reader, mpsc::Receiver<Seen>, Vec<Seen>)> {
     let (reader, mut seen) = Reader::start(kube, Reading::default())?;
     let mut told = Vec::new();
@@ -231,7 +231,7 @@ async fn reading(kube: &Kube) -> Result<(Reader, mpsc::Receiver<Seen>, Vec<Seen>
     Ok((reader, seen, told))
 }
 
-/// Requests, and what became of them.
+/// A sender of requests, and the receiver of their outcomes.
 struct Writing {
     requests: Requests,
     replies: mpsc::Receiver<Reply>,

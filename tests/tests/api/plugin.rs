@@ -1,4 +1,4 @@
-//! `kubectl vip`: the same binary under another name, and what it says of a cluster.
+//! `kubectl vip`: the same binary under another name, and its output about a cluster.
 
 use std::fs;
 use std::net::TcpListener;
@@ -20,7 +20,7 @@ use vipward_tests::node::{HOLDS_ONE, Node};
 
 const NAMESPACE: &str = "vipward-system";
 const SESSION: &str = "0000000000000001";
-/// An API server that is not there.
+/// An API server that does not exist.
 const ELSEWHERE: &str = "http://127.0.0.1:1";
 /// The name and the token of a user who may move VIPs and read no Nodes.
 const MOVER: &str = "mover";
@@ -131,7 +131,7 @@ fn what_looks_at_a_node_says_that_this_is_none() -> Result<()> {
     assert!(said(&output).contains("no node of Vipward's"), "{}", said(&output));
     assert!(String::from_utf8_lossy(&output.stdout).contains("kernel"), "and it examines it");
 
-    // Under its own name it says no such thing.
+    // The binary under its own name prints no such note.
     let mut vipward = Command::new(Agent::default_binary());
     vipward.args(["watch", "--plain", "--pin-dir", pin_dir]);
     assert!(!said(&vipward.output()?).contains("no node of"));
@@ -180,7 +180,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The context `here` is of this server, and `elsewhere` of one that is not there.
+    /// Writes a kubeconfig: the context `here` is this server, `elsewhere` one that does not exist.
     fn write_kubeconfig(&self, current: &str) -> Result<()> {
         let kubeconfig = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": current,
@@ -279,7 +279,7 @@ impl Cluster {
         }))
     }
 
-    /// Returns the node that the claim of a VIP asks to be moved to.
+    /// Returns the node that an operator asks to move a VIP to, from its claim.
     async fn wish(&self, vip: &str) -> Result<Option<String>> {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("vipward.io", "v1alpha1", "VirtualIP"));
         let claims: Api<DynamicObject> = Api::all_with(self.client()?, &resource);
@@ -295,7 +295,7 @@ impl Cluster {
         Ok(tokio::spawn(async move {
             for second in (0..60).cycle() {
                 let patch = json!({"spec": {"renewTime": format!("2026-01-01T00:00:{second:02}.000000Z")}});
-                // The server ends before this does.
+                // The server ends before this task does.
                 let _ = leases.patch(node, &PatchParams::default(), &Patch::Merge(patch)).await;
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
@@ -392,7 +392,7 @@ fn the_context_that_is_named_is_used_and_not_the_current_one() -> Result<()> {
     let printed = String::from_utf8_lossy(&moved.stdout);
     assert!(printed.contains("held by node-a; asked for a move to node-b"), "{printed}{}", said(&moved));
 
-    // One that is not there is named, by each of them.
+    // Each of these names a server that does not exist.
     for args in [&["status"][..], &["explain", "192.0.2.9"], &["move", "192.0.2.9", "--to", "node-b"]] {
         let output = cluster.plugin.command(&[args, &["--context", "nowhere"]].concat()).output()?;
         assert_eq!(output.status.code(), Some(3), "{args:?}: {}", said(&output));
@@ -401,7 +401,7 @@ fn the_context_that_is_named_is_used_and_not_the_current_one() -> Result<()> {
     Ok(())
 }
 
-/// Runs a command beside the test's own requests; returns what became of it and how long it took.
+/// Runs a command beside the test's own requests. Returns its output and its duration.
 async fn run(mut command: Command) -> Result<(Output, Duration)> {
     let began = Instant::now();
     let output = tokio::task::spawn_blocking(move || command.output()).await??;
@@ -416,11 +416,11 @@ async fn a_move_to_a_node_that_does_not_exist_is_refused_at_once_and_leaves_no_w
     let said = said(&output);
     assert!(said.contains("there is no node \"nope\"") && said.contains("kubectl get nodes"), "{said}");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "", "nothing was asked for");
-    // It would wait for 30 s for an agent's answer, and there is no agent here.
+    // With an agent, the command would wait up to 30 s for the agent's answer.
     assert!(took < Duration::from_secs(10), "{took:?}");
     assert_eq!(cluster.wish("192.0.2.9").await?, None);
 
-    // Names that are no path of their own.
+    // These names must not become a path of their own.
     for name in ["", "../nodes/node-b", "node-b?x"] {
         let (output, _) = run(cluster.plugin.command(&["move", "192.0.2.9", "--to", name])).await?;
         assert!(!output.status.success(), "{name:?} was taken");
@@ -436,7 +436,7 @@ async fn who_may_not_read_nodes_moves_vips_all_the_same() -> Result<()> {
     for to in ["node-b", "nope"] {
         let args = ["move", "192.0.2.9", "--to", to, "--timeout", "0s", "--context", "as-mover"];
         let (output, _) = run(cluster.plugin.command(&args)).await?;
-        // The agents answer for whether there is such a node.
+        // The agents check that the node exists.
         let printed = String::from_utf8_lossy(&output.stdout);
         assert!(printed.contains(&format!("asked for a move to {to}")), "{printed}{}", said(&output));
         assert_eq!(cluster.wish("192.0.2.9").await?.as_deref(), Some(to));

@@ -1,5 +1,5 @@
-//! The API server of the tests keeps its promises to a client library. The trouble that it makes on
-//! demand is exercised by the tests of the agent's own client, in `kube_shell`.
+//! The API server of the tests keeps its promises to a client library. The tests of the agent's own
+//! client, in `kube_shell`, exercise the trouble that it makes on demand.
 
 mod reading;
 mod refusing;
@@ -18,14 +18,14 @@ use kube::{Client, Config};
 use serde_json::{Value, json};
 use vipward_tests::apiserver::{ApiServer, Options};
 
-/// Longer than anything takes on a busy machine.
+/// A time longer than any step on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn server() -> Result<ApiServer> {
     ApiServer::start(TcpListener::bind("127.0.0.1:0")?, Options::default())
 }
 
-/// Returns a client that shows this token and does not repeat what is refused.
+/// Returns a client with this token. It does not repeat refused requests.
 fn client(server: &ApiServer, token: &str) -> Result<Client> {
     let mut config = Config::new(server.url().parse()?);
     config.auth_info.token = Some(token.to_owned().into());
@@ -33,8 +33,7 @@ fn client(server: &ApiServer, token: &str) -> Result<Client> {
     Ok(Client::try_from(config)?)
 }
 
-/// Returns the objects of a kind as the administrator sees them, of the namespace `default` or of
-/// all.
+/// Returns the administrator's view of the objects of a kind, in the namespace `default` or in all.
 fn objects(server: &ApiServer, kind: &Value, namespaced: bool) -> Result<Api<DynamicObject>> {
     let text = |name: &str| kind[name].as_str().unwrap_or_default();
     let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
@@ -97,7 +96,7 @@ async fn list_version(api: &Api<DynamicObject>) -> Result<String> {
     list.metadata.resource_version.context("a list has a version")
 }
 
-/// Returns the `Status` with which something was refused.
+/// Returns the `Status` of a refusal.
 fn refusal<T>(result: kube::Result<T>) -> Result<Status> {
     match result {
         Ok(_) => anyhow::bail!("it was not refused"),

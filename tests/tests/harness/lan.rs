@@ -1,4 +1,5 @@
-//! The library itself: LANs behave like LANs, what watches them notices what it should, and nothing remains.
+//! The library itself: LANs behave like LANs, the observers
+//! notice every fault, and nothing remains.
 
 mod cleanup;
 mod hosts;
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use ipnet::Ipv4Net;
 
-/// Longer than anything takes on a busy machine.
+/// A time longer than any step on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Returns the address of the test network 192.0.2.0/24 with this last byte.
@@ -20,7 +21,7 @@ const fn ip(last: u8) -> Ipv4Addr {
     Ipv4Addr::new(192, 0, 2, last)
 }
 
-/// Returns the same with its prefix length.
+/// Returns that address with its prefix length.
 fn net(last: u8) -> Ipv4Net {
     Ipv4Net::new(ip(last), 24).expect("24 is a prefix length")
 }

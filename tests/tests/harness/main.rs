@@ -1,4 +1,4 @@
-//! The test library itself: its API server, its LANs, and what watches them.
+//! The test library itself: its API server, its LANs, and its observers.
 
 mod apiserver;
 mod lan;

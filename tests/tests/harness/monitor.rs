@@ -1,5 +1,5 @@
-//! What watches VIPs notices gaps, doubles and moves, and makes nothing up; datagrams are counted exactly; a cluster
-//! does to its nodes what it says.
+//! Monitors notice gaps, doubles and moves, and invent nothing. Datagrams are counted exactly. A
+//! cluster changes its nodes as documented.
 
 mod cluster;
 mod datagrams;
@@ -13,13 +13,13 @@ use vipward_tests::arp::Mac;
 use vipward_tests::lan::{Host, Lan, Nic};
 use vipward_tests::scene::{ip, net};
 
-/// Longer than anything takes on a busy machine.
+/// A time longer than any step on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 const VIP: Ipv4Addr = ip(10);
 const A: Mac = Mac([2, 0, 0, 0, 1, 1]);
 const B: Mac = Mac([2, 0, 0, 0, 1, 2]);
 
-/// A client, and two nodes that a VIP may be at.
+/// A client, and two nodes that may have a VIP.
 struct Segment {
     client: Host,
     a: Host,

@@ -1,4 +1,5 @@
-//! What a client hears of a VIP that is taken: which frames, when, and that they are true when they arrive.
+//! The announcements of a taken VIP, as a client receives them: their form and
+//! times, and that they are true when they arrive.
 
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
@@ -22,18 +23,18 @@ use vipward_tests::tools;
 use vipward_tests::wait::wait_until;
 use vipward_tests::wire::{Frame, Wire};
 
-/// Rounds after a VIP was taken, the first one included.
+/// Number of rounds after a VIP was taken, the first one included.
 const ROUNDS: usize = 6;
-/// How late a frame may be on a busy machine.
+/// Longest delay of a frame on a busy machine.
 const LATE: Duration = Duration::from_secs(1);
-/// Between two rounds: 1.1 s, less what the first of the two may have been late, which leaves it above Linux's lock
-/// time of 1 s.
+/// Time between two rounds: 1.1 s, less the possible delay of the
+/// first. It stays above Linux's lock time of 1 s.
 const ROUND_GAP: Range<Duration> = Duration::from_millis(1_050)..Duration::from_millis(2_100);
-/// Between two refreshes of 2 s, a tenth more or less; likewise.
+/// Time between two refreshes of 2 s, a tenth more or less, with the same allowance.
 const REFRESH_GAP: Range<Duration> = Duration::from_millis(1_750)..Duration::from_millis(3_200);
 const MOVED: Mac = Mac([2, 0, 0, 0, 0, 0x42]);
 
-/// An announcement as a client heard it: both forms.
+/// An announcement in both forms, as a client received it.
 #[derive(Debug)]
 struct Round {
     at: SystemTime,
@@ -41,7 +42,8 @@ struct Round {
     mac: Mac,
 }
 
-/// Returns the next announcement, checked byte by byte; none when none begins before `deadline`.
+/// Returns the next announcement, checked byte by byte. Returns
+/// `None` if none begins before `deadline`.
 fn next_round(wire: &Wire, deadline: Instant) -> Result<Option<Round>> {
     let Some(first) = next_gratuitous(wire, deadline)? else { return Ok(None) };
     let Arp { sha: mac, spa: vip, .. } = first.arp().context("invariant: it is gratuitous ARP")?;
@@ -65,7 +67,8 @@ fn expect_round(wire: &Wire) -> Result<Round> {
     next_round(wire, Instant::now() + PATIENCE)?.context("waited in vain for an announcement")
 }
 
-/// Passes over the rounds that follow the taking of a VIP; only refreshes, which are far away, come after that.
+/// Waits for the rounds that follow the taking of a VIP. Later
+/// announcements are refreshes, which are far away.
 fn wait_out_the_rounds(wire: &Wire) -> Result<()> {
     for _ in 0..ROUNDS {
         expect_round(wire)?;
@@ -73,7 +76,8 @@ fn wait_out_the_rounds(wire: &Wire) -> Result<()> {
     Ok(())
 }
 
-/// Fails when anything is announced for a time in which two rounds, or a refresh of 2 s, would have come.
+/// Fails if an announcement comes within a time in which two
+/// rounds, or a refresh of 2 s, would come.
 fn assert_nothing_is_announced(wire: &Wire, why: &str) -> Result<()> {
     wire.drain()?;
     let heard = next_gratuitous(wire, Instant::now() + Duration::from_millis(2_600))?;
@@ -81,7 +85,7 @@ fn assert_nothing_is_announced(wire: &Wire, why: &str) -> Result<()> {
     Ok(())
 }
 
-/// Overwrites an element of a pinned map, as no agent expects.
+/// Overwrites an element of a pinned map, which no agent expects.
 fn overwrite(agent: &Agent, map: &str, key: &[u8], value: &[u8]) -> Result<()> {
     let hex = |bytes: &[u8]| {
         bytes.iter().fold(String::new(), |mut text, byte| {
@@ -124,7 +128,7 @@ fn a_vip_is_announced_at_once_then_five_times_more_and_then_refreshed() -> Resul
 fn who_hears_the_first_announcement_can_ask_at_once() -> Result<()> {
     let scene = Scene::new("map-first")?;
     let wire = Wire::open(&scene.client, "eth0")?;
-    // Not `Scene::agent`: the question comes before the agent says that it runs.
+    // `Scene::agent` does not work here: the probe comes before the agent logs that it runs.
     let options = AgentOptions::new(scene.bpffs.pin_dir("node"));
     let _agent = Agent::start(&scene.node, &format!("vips: [{{address: {VIP}}}]"), options)?;
     let first = wire.expect_arp(PATIENCE, "the first announcement", Arp::is_gratuitous)?;
@@ -138,7 +142,8 @@ fn who_hears_the_first_announcement_can_ask_at_once() -> Result<()> {
 fn a_client_inside_the_lock_time_switches_at_the_first_announcement() -> Result<()> {
     let scene = Scene::new("switch")?;
     let client = &scene.client;
-    // In hundredths of a second: far longer than the test, so that whatever moves the entry does it against the lock.
+    // The unit is a hundredth of a second. The lock lasts far longer than the test, so only frames
+    // that override it move the entry.
     client.set_sysctl("net/ipv4/neigh/eth0/locktime", "6000")?;
     let vip = Ipv4Net::new(VIP, 32)?;
     scene.rogue.add_address("eth0", vip)?;
@@ -146,7 +151,7 @@ fn a_client_inside_the_lock_time_switches_at_the_first_announcement() -> Result<
     scene.rogue.delete_address("eth0", vip)?;
     let wire = Wire::open(client, "eth0")?;
 
-    // What others send is not enough.
+    // Frames of other hosts are not enough.
     let far = Wire::open(&scene.rogue, "eth0")?;
     far.send(&Arp::gratuitous_reply(Mac::local(0x66), VIP, Mac::BROADCAST).to_bytes())?;
     assert_eq!(answers_to(&far, &Arp::probe(ROGUE, ip(1)), ip(1))?.len(), 1);
@@ -177,7 +182,7 @@ fn it_is_announced_again_when_carrier_returns() -> Result<()> {
     scene.node.set_carrier("eth0", true)?;
     let rounds = [expect_round(&wire)?, expect_round(&wire)?];
     assert!(rounds.iter().all(|round| (round.vip, round.mac) == (VIP, NODE)), "{rounds:?}");
-    // The kernel's link watcher tells of carrier up to a second late.
+    // The kernel's link watcher reports carrier up to a second late.
     let delay = rounds[0].at.duration_since(back)?;
     assert!(delay < Duration::from_secs(1) + LATE, "announced {delay:?} after carrier returned");
     Ok(())
@@ -208,10 +213,11 @@ fn what_lives_elsewhere_is_not_announced() -> Result<()> {
     let second = Nic::new("198.51.100.2/24".parse()?).named("eth1").mac(MOVED);
     scene.lan.plug(&scene.node, second)?;
     let wire = Wire::open(&scene.client, "eth0")?;
-    // The VIP is foreign on eth1, the guarded address on both.
+    // The VIP is foreign on eth1, and the guarded address on both.
     let config = format!("vips: [{{address: {VIP}}}, {{address: 192.0.2.20, mac: '{ROGUE}'}}]");
     let _agent = scene.agent(&config)?;
-    // All of one interface is announced in one go: more rounds than one show that nothing else is on its way.
+    // All VIPs of an interface are announced together. Several rounds
+    // show that no other announcement comes.
     for _ in 0..3 {
         let round = expect_round(&wire)?;
         assert_eq!((round.vip, round.mac), (VIP, NODE));
@@ -223,7 +229,7 @@ fn what_lives_elsewhere_is_not_announced() -> Result<()> {
 fn nothing_is_announced_while_the_map_says_that_it_is_not_ours_or_the_fence_is_not_valid() -> Result<()> {
     let scene = Scene::new("checked")?;
     let wire = Wire::open(&scene.client, "eth0")?;
-    // No beat comes while the test meddles.
+    // No heartbeat comes while the test changes the maps.
     let config = format!(
         "{{vips: [{{address: {VIP}}}], fence: {{duration: 300s, heartbeat: 100s}}, announce: {{refresh: 2s}}}}"
     );
@@ -239,12 +245,12 @@ fn nothing_is_announced_while_the_map_says_that_it_is_not_ours_or_the_fence_is_n
     };
     overwrite(&agent, "fence", &[0; 4], bytes_of(&fence))?;
     assert_nothing_is_announced(&wire, "the fence is over")?;
-    // Held over for the rest of time: the program answers on, and nothing is announced.
+    // The fence is held over for ever: the program answers on, and nothing is announced.
     fence.hold_until_ns = u64::MAX;
     overwrite(&agent, "fence", &[0; 4], bytes_of(&fence))?;
     assert_nothing_is_announced(&wire, "the fence is held over")?;
     assert_eq!(answers_to(&wire, &clients_request(VIP), ip(2))?.len(), 1, "held over");
-    // Valid for the rest of time, and the rounds go on; then the entry goes.
+    // The fence is valid for ever, and the rounds continue. Then the entry is removed.
     fence.deadline_ns = u64::MAX;
     overwrite(&agent, "fence", &[0; 4], bytes_of(&fence))?;
     assert_eq!(expect_round(&wire)?.mac, NODE);
@@ -269,7 +275,7 @@ fn an_agent_that_was_stopped_announces_nothing_late() -> Result<()> {
     wait_until(PATIENCE, "the fence to be over", || Ok(agent.status()?["fence"]["state"] == "over"))?;
     wire.drain()?;
     assert_eq!(answers_to(&wire, &clients_request(VIP), ip(2))?, []);
-    // The round that was due long ago leaves after the fence has moved: who hears it is answered.
+    // The overdue round leaves after the fence has moved, so its receivers get answers.
     agent.signal(Signal::SIGCONT)?;
     wire.expect_arp(PATIENCE, "the late round", Arp::is_gratuitous)?;
     let answers = answers_to(&wire, &clients_request(VIP), ip(2))?;
@@ -294,7 +300,7 @@ fn an_agent_that_was_stopped_does_not_steal_a_vip_back() -> Result<()> {
     wait_until(PATIENCE, "the node to yield", || Ok(vip_status(&agent, VIP, "eth0")?["yielded"] == true))?;
     wait_until(PATIENCE, "the client to follow", || Ok(belief(&scene.client, VIP)? == Some(ROGUE)))?;
 
-    // Rounds are due since long when it goes on.
+    // When the agent continues, rounds are long overdue.
     wire.drain()?;
     let seen = agent.logs()?.len();
     agent.signal(Signal::SIGCONT)?;
@@ -320,11 +326,11 @@ fn an_agent_that_starts_again_announces_only_what_its_file_lists_by_then() -> Re
     agent.kill9()?;
     wait_until(PATIENCE, "the fence to be over", || Ok(agent.status()?["fence"]["state"] == "over"))?;
 
-    // The pins say still that it is held; by the file it lives elsewhere now.
+    // The pins still say that both are held. The file lists only one now.
     agent.write_config(&config(&format!("{{address: {kept}}}")))?;
     wire.drain()?;
     agent.restart()?;
-    // The first round of either would have left at once, long before the second one of the VIP that is kept.
+    // The first round of either would leave at once, long before the second round of the kept VIP.
     for _ in 0..2 {
         assert_eq!(expect_round(&wire)?.vip, kept);
     }

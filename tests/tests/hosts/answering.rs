@@ -1,5 +1,5 @@
-//! Held VIPs are answered by the XDP program, once and with the right MAC, whoever asks and however; and nobody answers
-//! for what is held elsewhere.
+//! The XDP program answers for held VIPs, once and with the right MAC, for every client and form of
+//! request. No host answers for a VIP that is held elsewhere.
 
 mod binding;
 mod elsewhere;
@@ -24,12 +24,12 @@ use vipward_tests::wire::{Frame, Wire};
 const HELD: &str = "vips: [{address: 192.0.2.10}]";
 const HELD_NATIVE: &str = "{vips: [{address: 192.0.2.10}], xdp: native}";
 
-/// Returns whether it is an answer about the VIP; announcements have a reply form too.
+/// Returns true if it is an answer about the VIP. Announcements have a reply form too.
 fn is_answer(arp: &Arp) -> bool {
     arp.is_reply() && arp.spa == VIP && !arp.is_gratuitous()
 }
 
-/// Returns what `vipward status` says about how the program is attached to eth0.
+/// Returns the mode of the program on eth0, from `vipward status`.
 fn mode(agent: &Agent) -> Result<String> {
     let status = agent.status()?;
     let mode = status["interfaces"][0]["mode"].as_str();
@@ -53,14 +53,14 @@ fn native_answers_on_a_veth_reach_nobody_until_the_far_end_runs_a_program() -> R
     let wire = Wire::open(&pair.client, "eth0")?;
     wire.send(&clients_request(VIP).to_bytes())?;
     wait_until(PATIENCE, "the program to answer", || Ok(counter(&agent, "answered")? == 1))?;
-    // A thousand times what an answer takes that does arrive.
+    // This is a thousand times the usual time of an answer.
     let heard = wire.capture(Duration::from_millis(500))?;
     assert!(
         heard.iter().filter_map(Frame::arp).all(|arp| !is_answer(&arp)),
         "an answer came through: {heard:?}"
     );
 
-    // So that is what `auto` does not do.
+    // So `auto` does not attach in this mode.
     agent.write_config(HELD)?;
     wait_until(PATIENCE, "generic mode", || Ok(mode(&agent).is_ok_and(|mode| mode == "generic")))?;
     wire.send(&clients_request(VIP).to_bytes())?;
@@ -84,7 +84,7 @@ fn every_request_is_answered_once_in_native_mode() -> Result<()> {
 }
 
 fn every_request_is_answered_once(client: &Host, node: &Host, agent: &Agent) -> Result<()> {
-    // Nobody knows anybody: the kernel would have to learn the asker to answer it.
+    // The neighbour tables are empty: the kernel would have to learn the client before it answers.
     node.flush_neighbours("eth0")?;
     let mut answered = counter(agent, "answered")?;
     for how in [ProbeMode::Broadcast, ProbeMode::Unicast(NODE)] {
@@ -115,7 +115,7 @@ fn a_request_is_answered_in_every_field_as_a_kernel_would() -> Result<()> {
         ("broadcast", clients_request(VIP)),
         ("unicast to the node", clients_request(VIP).to(NODE)),
         ("probe of one who has no address yet", Arp::probe(CLIENT, VIP)),
-        // As seen of bonds and of bridges: the answer goes to sha.
+        // Bonds and bridges send such frames. The answer goes to sha.
         ("Ethernet source other than sha", Arp { eth_src: Mac::local(0x99), ..clients_request(VIP) }),
     ];
     for (description, request) in rows {
@@ -138,7 +138,7 @@ fn an_entry_that_is_stale_is_validated_by_unicast() -> Result<()> {
     let scene = Scene::new("stale")?;
     let agent = scene.agent(HELD)?;
     let client = &scene.client;
-    // In seconds: how long the kernel waits for other evidence before it asks.
+    // The unit is a second. The kernel waits that long for other evidence before it asks.
     client.set_sysctl("net/ipv4/neigh/eth0/delay_first_probe_time", "1")?;
     assert_eq!(client.resolve(VIP)?, NODE);
     client.set_neighbour("eth0", VIP, NODE, NeighbourState::Stale)?;
@@ -162,7 +162,7 @@ fn an_entry_that_is_stale_is_validated_by_unicast() -> Result<()> {
 #[test]
 fn four_thousand_askers_are_all_answered() -> Result<()> {
     const ASKERS: u16 = 4_096;
-    /// What is under way at a time: far less than the receive buffer.
+    /// Number of requests under way: far fewer than the receive buffer holds.
     const BATCH: u16 = 512;
     let scene = Scene::new("askers")?;
     let agent = scene.agent(HELD)?;

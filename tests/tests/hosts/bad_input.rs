@@ -1,4 +1,5 @@
-//! What is wrong is said in words that name it and the way out, with its exit code, and what is right goes on.
+//! Faulty input: the message names the fault and the remedy, the
+//! exit code fits, and the rest continues.
 
 mod file;
 mod neighbours;

@@ -1,4 +1,4 @@
-//! The command line: what it teaches, what it prints and what it returns.
+//! The command line: its help, its output and its exit codes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -113,7 +113,7 @@ fn the_help_of_each_command_names_its_options_and_what_they_are_by_default() -> 
         ("completions", &["bash", "zsh", "fish", "/etc/bash_completion.d/vipward"]),
     ] {
         let help = output_of(vipward(&[command, "--help"]))?;
-        // Wherever the lines are wrapped.
+        // The line breaks do not matter.
         let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
         for part in parts {
             assert!(help.contains(part), "{part} in the help of {command}: {help}");
@@ -137,7 +137,7 @@ fn the_configuration_in_the_help_is_one() -> Result<()> {
     Ok(())
 }
 
-/// Returns what `agent --check` prints for this file.
+/// Returns the output of `agent --check` for this file.
 fn checked(yaml: &str) -> Result<String> {
     let directory = TempDir::new()?;
     let file = directory.path().join("vipward.yaml");
@@ -171,7 +171,7 @@ fn what_check_prints_is_read_again_as_the_same_with_every_default() -> Result<()
             assert!(effective.contains(key), "{key} in: {effective}");
         }
     }
-    // Every value of the file is there, and the defaults where there is none.
+    // It has every value of the file, and the defaults for the others.
     let effective = checked(full)?;
     for part in [
         "node: \"n\"",
@@ -270,10 +270,10 @@ fn status_reads_what_the_kernel_has_and_not_what_the_agent_believes() -> Result<
     node.wait_until_answered(VIP, NODE)?;
     let answered = || node.vip_status(VIP)?["answered"].as_u64().context("status does not count answers");
     let before = answered()?;
-    // Each answer is counted, also one that came too late for the asker.
+    // Each answer is counted, also one that came too late for the client.
     node.wait_until_answered(VIP, NODE)?;
     assert!(answered()? > before, "{} after {before}", answered()?);
-    // The agent is alive, so its fence moves.
+    // The agent runs, so its fence moves.
     let left = || {
         let left = node.agent.status()?["fence"]["left_seconds"].as_f64();
         left.context("status has no time left")

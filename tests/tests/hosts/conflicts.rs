@@ -1,4 +1,5 @@
-//! Addresses that are in use, rivals that claim what is held, and how each is seen, named, defended and over.
+//! Addresses that are in use, and rivals that claim held VIPs: finding, naming
+//! and defending, until the end of the conflict.
 
 mod defending;
 mod flood;
@@ -16,15 +17,16 @@ use vipward_tests::lan::Host;
 use vipward_tests::scene::{PATIENCE, VIP, vip_status};
 use vipward_tests::wait::wait_until;
 
-/// The longest time from when an address is free to when it is held: the pause between two attempts, and one attempt.
+/// Longest time between the end of an address's use and its taking: the
+/// pause between two attempts, and one attempt.
 const TAKEN_AFTER: Duration = Duration::from_millis(2_000 + 700 + 500);
 
-/// A VIP as one address of a host.
+/// Returns a VIP as an address of a host.
 fn bound(vip: Ipv4Addr) -> Result<Ipv4Net> {
     Ok(Ipv4Net::new(vip, 32)?)
 }
 
-/// A MAC that nobody has, another for each number below 2²⁴.
+/// Returns a MAC that no host has, another for each number below 2²⁴.
 fn forged(number: u32) -> Mac {
     let [_, a, b, c] = number.to_be_bytes();
     Mac([2, 0xf1, 0, a, b, c])
@@ -40,7 +42,7 @@ fn wait_until_held(agent: &Agent, vip: Ipv4Addr, limit: Duration) -> Result<Dura
     Ok(began.elapsed())
 }
 
-/// Returns whether a line says that a conflict about a VIP began with a claim by `mac`.
+/// Returns true if a line reports the beginning of a conflict about a VIP, with a claim by `mac`.
 fn begins(line: &LogLine, what: &str, vip: Ipv4Addr, mac: Mac) -> bool {
     line.message().starts_with("conflict: ")
         && line.has("what", what)
@@ -49,7 +51,7 @@ fn begins(line: &LogLine, what: &str, vip: Ipv4Addr, mac: Mac) -> bool {
         && line.field("vendor").is_some()
 }
 
-/// Returns whether a line says that the conflict about a VIP is over, and why.
+/// Returns true if a line reports the end of the conflict about a VIP, with this cause.
 fn ends(line: &LogLine, vip: Ipv4Addr, cause: &str) -> bool {
     line.message() == "claims are over" && line.has("vip", vip) && line.has("cause", cause)
 }
@@ -59,7 +61,7 @@ fn conflicts_of(agent: &Agent, vip: Ipv4Addr) -> Result<Vec<LogLine>> {
     Ok(lines.filter(|line| line.has("kind", "conflict") && line.has("vip", vip)).collect())
 }
 
-/// Waits until a rival answers for the VIP, as a client sees it.
+/// Waits until a client sees that a rival answers for the VIP.
 fn wait_until_in_use(client: &Host, rival: Mac) -> Result<()> {
     wait_until(PATIENCE, &format!("{rival} to answer for {VIP}"), || {
         client.flush_neighbours("eth0")?;

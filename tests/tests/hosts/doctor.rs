@@ -1,4 +1,4 @@
-//! `vipward doctor` on hosts that were made ill on purpose: the right check says so, with what helps.
+//! `vipward doctor` on hosts with a fault: the right check reports it, with a remedy.
 
 mod fence;
 mod report;
@@ -148,7 +148,7 @@ fn on_a_bridge_only_generic_xdp_works_and_a_member_is_told_to_use_it() -> Result
 
 #[test]
 fn native_on_a_veth_is_red_when_the_other_end_is_seen_to_run_no_program() -> Result<()> {
-    // The other end is out of sight: that it works is no proof.
+    // The doctor cannot see the other end, so a working cable is no proof.
     let pair = Pair::new()?;
     let agent = pair.agent(&format!("xdp: native\n{HOLDS_ONE}"))?;
     let report = doctor_at(&pair.node, &agent.options.pin_dir, &[])?;
@@ -200,7 +200,7 @@ fn a_bound_vip_that_the_kernel_answers_for_elsewhere_is_told_and_the_remedy_help
     report.assert("arp-ignore", None, GREEN, &[], &[]);
     report.assert("arp-announce", Some("eth0"), GREEN, &[], &[]);
 
-    // And a strict filter, with two ways out.
+    // A strict filter has two remedies.
     node.host.set_sysctl("net/ipv4/conf/eth0/rp_filter", "1")?;
     doctor(&node, &[])?.assert("rp-filter", Some("eth0"), YELLOW, &["eth1"], &["rp_filter=2"]);
     Ok(())

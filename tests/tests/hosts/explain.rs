@@ -1,4 +1,4 @@
-//! `vipward explain`: set-ups that are broken for real, and the step that is named.
+//! `vipward explain` on broken set-ups: it names the broken step.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -26,7 +26,7 @@ fn output(mut command: Command) -> Result<Output> {
     command.output().context("failed to start vipward")
 }
 
-/// Returns what was explained, with the exit code that belongs to it.
+/// Returns the explanation. Checks that the exit code fits it.
 fn explained(command: Command) -> Result<Value> {
     let output = output(command)?;
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -41,7 +41,7 @@ fn step<'a>(explanation: &'a Value, link: &str) -> Result<&'a Value> {
     steps.iter().find(|step| step["link"] == link).with_context(|| format!("no {link} in {explanation:#}"))
 }
 
-/// Fails unless `link` is the first broken step and says this, and what to do says that.
+/// Fails unless `link` is the first broken step, with this text and this remedy.
 #[track_caller]
 fn assert_broken(explanation: &Value, link: &str, says: &str, remedy: &str) {
     assert_eq!(explanation["broken"], link, "{explanation:#}");
@@ -52,7 +52,8 @@ fn assert_broken(explanation: &Value, link: &str, says: &str, remedy: &str) {
     assert!(to_do.contains(remedy), "{remedy:?} in {to_do:?}");
 }
 
-/// Fails unless the program is said to run on the veth `eth0` in the mode that is right there, and why.
+/// Fails unless the explanation says that the program runs on
+/// the veth `eth0` in generic mode, and why.
 #[track_caller]
 fn assert_attached(explanation: &Value) -> Result<()> {
     let attached = &explanation["attached"];
@@ -70,7 +71,7 @@ fn assert_attached(explanation: &Value) -> Result<()> {
     Ok(())
 }
 
-/// `vipward explain` on a node of a cluster, with its rights and beside its pins.
+/// Runs `vipward explain` on a node of a cluster, with its rights and its pins.
 fn on_node(cluster: &Cluster, id: NodeId, vip: Ipv4Addr) -> Result<Value> {
     let kubeconfig = NamedTempFile::new()?;
     fs::write(kubeconfig.path(), cluster.kubeconfig_of(id)?)?;
@@ -114,7 +115,8 @@ fn what_is_held_is_explained_from_the_service_to_the_answer() -> Result<()> {
                 format!("{} answers, as it should", holder.mac())
             };
             assert_eq!(step(&explanation, "segment")?["says"], segment, "on {id}");
-            // How the program runs is known where it answers; elsewhere it is said where to look.
+            // The mode of the program is known on the holder. Elsewhere the
+            // explanation names the node to look at.
             if is_here {
                 assert_attached(&explanation)?;
             } else {
@@ -171,7 +173,7 @@ fn what_no_service_may_have_is_told_by_the_service_or_the_address() -> Result<()
         let explanation = on_node(cluster, N1, ip(22))?;
         assert_broken(&explanation, "service", "has a prefix length", "put right");
 
-        // The address of a host that knows nothing of us.
+        // This is the address of a host without Vipward.
         cluster.create_service(&ServiceSpec::new("used", ip(3)))?;
         let explanation = on_node(cluster, N1, ip(3))?;
         assert_broken(
@@ -288,7 +290,7 @@ fn a_holder_that_knows_no_peer_and_does_not_renew_says_that_it_gives_way_to_nobo
     })
 }
 
-/// `vipward explain` beside a standalone agent, or where there is none.
+/// Runs `vipward explain` beside a standalone agent, or on a host without one.
 fn standalone(host: &Host, pin_dir: &str, config: Option<&str>, vip: Ipv4Addr) -> Result<Value> {
     let file = NamedTempFile::new()?;
     let mut command = host.command(Agent::default_binary());
@@ -330,7 +332,7 @@ fn beside_a_standalone_agent_each_link_is_checked() -> Result<()> {
     let asked_for = explain(Some(&format!("{HOLDS}xdp: generic\n")))?;
     assert_eq!(asked_for["attached"]["mode"], "generic", "{asked_for:#}");
     assert!(asked_for["attached"]["because"].to_string().contains("asks for it"), "{asked_for:#}");
-    // By the pins alone, the same.
+    // The pins alone give the same.
     assert_eq!(explain(None)?["broken"], Value::Null);
 
     let explanation = explain(Some("vips: []\n"))?;
@@ -345,7 +347,7 @@ fn beside_a_standalone_agent_each_link_is_checked() -> Result<()> {
     assert_broken(&explanation, "segment", "CONFLICT: 2 MACs", "02:00:00:00:00:03");
     rival.stop()?;
 
-    // The agent would put it back.
+    // A running agent would restore it.
     agent.signal(Signal::SIGSTOP)?;
     scene.node.delete_address("lo", Ipv4Net::new(VIP, 32)?)?;
     let explanation = explain(Some(HOLDS))?;
@@ -372,7 +374,7 @@ fn without_anything_of_ours_the_segment_is_asked_all_the_same() -> Result<()> {
     let explanation = standalone(&scene.client, none, None, ip(99))?;
     assert_broken(&explanation, "segment", "nobody on eth0 answers", "the steps above");
 
-    // For people: the same, in words, without colours where nobody sees them.
+    // The text for people says the same, without colours where stdout is no terminal.
     let mut command = scene.client.command(Agent::default_binary());
     command.env_remove("KUBECONFIG").env("HOME", "/nonexistent").args([
         "explain",

@@ -1,6 +1,7 @@
-//! Nobody on the segment can move a VIP in the agent host's neighbour table, and who tries is named.
+//! No host on the segment can move a VIP in the neighbour table of the
+//! agent's host, and every attacker is named.
 //!
-//! Every attack is first made without the agent, where it must succeed.
+//! Every attack runs first without the agent, where it must succeed.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -21,10 +22,10 @@ use vipward_tests::tools;
 use vipward_tests::wait::wait_until;
 use vipward_tests::wire::Wire;
 
-/// Where forged frames say that they come from.
+/// The false MAC in forged frames.
 const FORGED: Mac = Mac([2, 0, 0, 0, 0, 0xf0]);
 
-/// What an attack must be reported as.
+/// The expected report of an attack.
 #[derive(Clone, Copy)]
 struct Claim {
     mac: Mac,
@@ -33,7 +34,7 @@ struct Claim {
 }
 
 impl Claim {
-    /// A claim of the rogue in its own name.
+    /// Returns a claim of the rogue with its own MAC.
     const fn by_rogue(oper: &'static str) -> Self {
         Self { mac: ROGUE, eth_source: ROGUE, oper }
     }
@@ -54,7 +55,7 @@ impl fmt::Display for Claim {
     }
 }
 
-/// An attack: what it does to win this address, and what it shall be reported as.
+/// An attack: its name, its steps to win this address, and its expected report.
 type Attack = (&'static str, fn(&Scene, Ipv4Addr) -> Result<()>, Claim);
 
 const ATTACKS: &[Attack] = &[
@@ -69,7 +70,8 @@ const ATTACKS: &[Attack] = &[
 const FORGERY_REPLY: Claim = Claim { mac: FORGED, eth_source: ROGUE, oper: "reply" };
 const FORGERY_REQUEST: Claim = Claim { mac: FORGED, eth_source: ROGUE, oper: "request" };
 
-/// A row of [`ATTACKS`] has a VIP of its own, so that what is told about it is told in a line of its own.
+/// Returns the VIP of a row of [`ATTACKS`]. Each row has its
+/// own, so that its report has its own line.
 fn vip_of(row: usize) -> Result<Ipv4Addr> {
     Ok(ip(u8::try_from(20 + row)?))
 }
@@ -77,7 +79,7 @@ fn vip_of(row: usize) -> Result<Ipv4Addr> {
 fn rogue_kernel_asks(scene: &Scene, vip: Ipv4Addr) -> Result<()> {
     scene.rogue.flush_neighbours("eth0")?;
     send_datagram(&scene.rogue, vip, ip(2))?;
-    // Its request has been sent; what becomes of the datagram depends on who is believed.
+    // Its request has been sent. The fate of the datagram depends on the neighbour entry.
     Ok(())
 }
 
@@ -92,7 +94,7 @@ fn habets(scene: &Scene, form: &[&str], vip: Ipv4Addr) -> Result<()> {
     let vip = vip.to_string();
     let mut arping = scene.rogue.command(tools::habets_arping()?);
     arping.args(form).args(["-c", "1", "-W", "0.05", "-i", "eth0", "-S", &vip, &vip]);
-    // Nobody answers, for which it has an exit code of its own.
+    // No host answers, for which it has its own exit code.
     let output = arping.output().context("failed to start Habets' arping")?;
     let printed = String::from_utf8_lossy(&output.stdout);
     assert!(
@@ -115,10 +117,11 @@ fn scapy(scene: &Scene, oper: u8, vip: Ipv4Addr) -> Result<()> {
     output_of(python).map(drop)
 }
 
-/// The node believes in CLIENT; the rogue's kernel has every address that it will claim.
+/// Makes a scene in which the node's entries have the MAC `CLIENT`, and the rogue's kernel has
+/// every address that it will claim.
 fn battlefield(name: &str) -> Result<Scene> {
     let scene = Scene::new(name)?;
-    // Without a lock time every claim that can have an effect has it.
+    // Without a lock time every effective claim takes effect.
     scene.node.set_sysctl("net/ipv4/neigh/eth0/locktime", "0")?;
     for row in 0..ATTACKS.len() {
         scene.rogue.add_address("eth0", Ipv4Net::new(vip_of(row)?, 32)?)?;
@@ -126,10 +129,10 @@ fn battlefield(name: &str) -> Result<Scene> {
     Ok(scene)
 }
 
-/// Returns what the node believes about `vip` after an attack on a valid entry.
+/// Returns the node's MAC for `vip` after an attack on a valid entry.
 fn belief_after(scene: &Scene, wire: &Wire, attack: &Attack, vip: Ipv4Addr) -> Result<Option<Mac>> {
     scene.node.set_neighbour("eth0", vip, CLIENT, NeighbourState::Reachable)?;
-    // At least one tick of the kernel's clock, so that the entry counts as old.
+    // This is at least one tick of the kernel's clock, so that the entry is old.
     thread::sleep(Duration::from_millis(20));
     let (description, attack, _) = attack;
     attack(scene, vip).context(*description)?;
@@ -168,7 +171,7 @@ fn no_attack_moves_a_guarded_address() -> Result<()> {
 
 #[test]
 fn no_attack_moves_a_held_vip() -> Result<()> {
-    // Its rival has the addresses already.
+    // The rival has the addresses already.
     withstands_all_attacks("held", |vip| format!("{{address: {vip}, force: true}}"))
 }
 
@@ -177,7 +180,7 @@ fn a_kernel_that_has_the_gateways_address_too_is_never_believed() -> Result<()> 
     let scene = Scene::new("gateway")?;
     let gateway = ip(1);
     scene.rogue.add_address("eth0", Ipv4Net::new(gateway, 32)?)?;
-    // The true one is away: the rogue wins every race.
+    // The true host is away, so the rogue wins every race.
     scene.client.set_carrier("eth0", false)?;
     assert_eq!(scene.node.resolve(gateway)?, ROGUE, "without the agent");
 
@@ -188,7 +191,7 @@ fn a_kernel_that_has_the_gateways_address_too_is_never_believed() -> Result<()> 
     agent.wait_for_log(PATIENCE, "the rogue's answer", |line| claim.is_told_by(line, gateway))?;
     assert_eq!(belief(&scene.node, gateway)?, None, "nobody is believed");
 
-    // Now both answer, and only the true one is heard.
+    // Now both answer, and only the true answer passes.
     scene.client.set_carrier("eth0", true)?;
     assert_eq!(scene.node.resolve(gateway)?, CLIENT);
     wait_until(PATIENCE, "the rogue to have answered too", || {
@@ -198,7 +201,7 @@ fn a_kernel_that_has_the_gateways_address_too_is_never_believed() -> Result<()> 
     })
 }
 
-/// Lines about conflicts.
+/// Returns the log lines about conflicts.
 fn conflict_lines(agent: &Agent) -> Result<Vec<LogLine>> {
     Ok(agent.logs()?.into_iter().filter(|line| line.has("kind", "conflict")).collect())
 }
@@ -222,7 +225,8 @@ fn a_flood_of_claims_is_dropped_counted_and_told_once() -> Result<()> {
     let told = agent.wait_for_log(PATIENCE, "the conflict", |line| FORGERY_REQUEST.is_told_by(line, VIP))?;
     assert!(told.has("holder", NODE), "{told}");
 
-    // A claim of another MAC, later than the kernel's interval between events: when it is told, all before it was.
+    // This claim of another MAC comes later than the kernel's interval between
+    // events. Its report follows all earlier ones.
     thread::sleep(Duration::from_millis(200));
     wire.send(&Arp::gratuitous_reply(ROGUE, VIP, ROGUE).to_bytes())?;
     let newcomer = Claim::by_rogue("reply");
@@ -233,13 +237,14 @@ fn a_flood_of_claims_is_dropped_counted_and_told_once() -> Result<()> {
 
 #[test]
 fn a_flood_from_ever_new_macs_makes_few_lines() -> Result<()> {
-    /// What the agent remembers of one case, and one line for the start.
+    /// Most log lines: one for each MAC that the agent remembers of
+    /// a conflict, and one for the beginning.
     const MOST_LINES: usize = 17;
     let scene = Scene::new("many-macs")?;
     let agent = scene.agent(&format!("vips: [{{address: {VIP}}}]"))?;
     let wire = Wire::open(&scene.rogue, "eth0")?;
     let mut sent = 0;
-    // Through more of the kernel's intervals between events than the agent tells MACs apart.
+    // This lasts for more of the kernel's intervals between events than the agent remembers MACs.
     let deadline = Instant::now() + Duration::from_millis(2_500);
     while Instant::now() < deadline {
         let mac = Mac::local(0x1000 + sent);
@@ -265,12 +270,12 @@ fn what_a_peer_claims_is_no_conflict() -> Result<()> {
     let mut agent = scene.agent(&format!(
         "{{vips: [{{address: {VIP}}}, {{address: {gateway}, mac: '{CLIENT}'}}], peers: ['{ROGUE}']}}"
     ))?;
-    // All rounds of now; what is heard after them is another answer.
+    // These are all rounds of this taking. A later announcement is a defence.
     for _ in 0..6 {
         wire.expect_arp(PATIENCE, "an announcement", |arp| arp.is_gratuitous() && arp.is_reply())?;
     }
 
-    // What is held is held on, and that is said to the segment.
+    // The node still holds the VIP, and announces that.
     wire.drain()?;
     wire.send(&Arp::gratuitous_request(ROGUE, VIP, Mac::ZERO).to_bytes())?;
     wire.expect_arp(PATIENCE, "the node's answer", |arp| arp.is_gratuitous() && arp.sha == NODE)?;
@@ -281,7 +286,7 @@ fn what_a_peer_claims_is_no_conflict() -> Result<()> {
     assert_eq!(counter(&agent, "claim_contested")?, 1);
     assert_eq!(belief(&scene.node, VIP)?, Some(CLIENT), "the claim went no further");
 
-    // What lives elsewhere may move to a peer.
+    // A VIP that is held elsewhere may move to a peer.
     wire.send(&Arp::gratuitous_request(ROGUE, gateway, Mac::ZERO).to_bytes())?;
     agent.wait_for_log(PATIENCE, "that it moved", is("moved", gateway))?;
     wait_until(PATIENCE, "the host to follow", || Ok(belief(&scene.node, gateway)? == Some(ROGUE)))?;

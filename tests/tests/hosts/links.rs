@@ -1,4 +1,4 @@
-//! Interfaces that lose carrier, change, vanish, come late and come in numbers: ordinary events.
+//! Interfaces that lose carrier, change, vanish, come late, and are many: ordinary events.
 
 mod changes;
 mod numbers;

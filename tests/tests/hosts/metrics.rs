@@ -1,5 +1,5 @@
-//! What an agent says about itself over HTTP, and what is made of it: by Prometheus, by the alerts, by the dashboard, and by
-//! who reads docs/METRICS.md.
+//! The agent's pages over HTTP, and their users: Prometheus, the alerts, the
+//! dashboard, and the readers of docs/METRICS.md.
 
 mod alerts;
 mod documented;
@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-/// Where an agent's pages are by default.
+/// The default address of an agent's pages.
 const PAGES: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9647);
 
-/// A path in the checkout.
+/// Returns a path in the checkout.
 fn in_checkout(path: &str) -> PathBuf {
     let root =
         Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("invariant: the package is in a workspace");

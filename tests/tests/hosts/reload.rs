@@ -1,4 +1,4 @@
-//! The configuration changes while the agent is asked: what is not concerned is not touched.
+//! Changes of the configuration under requests: VIPs that are not concerned are not touched.
 
 use std::fmt::Write as _;
 use std::fs::{self, Permissions};
@@ -12,12 +12,12 @@ use vipward_tests::node::{Attachment, HOLDS_ONE, Node};
 use vipward_tests::scene::{NODE, PATIENCE, VIP, ip, map_dump};
 use vipward_tests::wait::wait_until;
 
-/// Enough to show a gap of milliseconds on either side of a deed.
+/// Number of requests that show a gap of milliseconds before and after a change.
 const SOME: usize = 200;
 const NOT_APPLIED: &str = "configuration is not applied; the running one stays in force";
 const APPLIED: &str = "configuration is applied";
 
-/// Returns the entry of the VIP that is asked all the time, as it stands in the map.
+/// Returns the map's entry of the VIP that the probe asks for.
 fn entry(node: &Node) -> Result<Value> {
     let octets: Value = VIP.octets().into_iter().map(Value::from).collect();
     let elements = map_dump(&node.agent, "vips_v4")?;
@@ -37,8 +37,8 @@ fn wait_until_held(node: &Node, last: u8, held: bool) -> Result<()> {
     wait_until(PATIENCE, &what, || Ok(is_held(node, last)? == held))
 }
 
-/// Does `deeds` while the VIP is asked a thousand times a second; its entry must stay as it is, its counter count on,
-/// and every request be answered.
+/// Does `deeds` under a thousand requests a second for the VIP. Its entry must not change, its
+/// counter must continue, and every request must be answered.
 fn untouched(node: &mut Node, deeds: impl FnOnce(&mut Node) -> Result<()>) -> Result<()> {
     node.wait_until_answered(VIP, NODE)?;
     let (entry_before, answered_before) = (entry(node)?, answered(node)?);
@@ -57,13 +57,13 @@ fn untouched(node: &mut Node, deeds: impl FnOnce(&mut Node) -> Result<()>) -> Re
 fn a_changed_file_changes_what_it_names_and_no_other_answer_is_lost() -> Result<()> {
     let mut node = Node::start("change", "vips: [{address: 192.0.2.9}, {address: 192.0.2.10}]\n")?;
     untouched(&mut node, |node| {
-        // One more, before and behind.
+        // This adds VIPs before and after it.
         node.write_config(
             "vips: [{address: 192.0.2.8}, {address: 192.0.2.9}, {address: 192.0.2.10}, {address: 192.0.2.11}]\n",
         )?;
         wait_until_held(node, 8, true)?;
         wait_until_held(node, 11, true)?;
-        // Some go, and everything that is not about VIPs changes too.
+        // This removes some, and changes all settings that are not about VIPs.
         node.write_config(
             "vips: [{address: 192.0.2.11}, {address: 192.0.2.10}]\npeers: ['02:00:00:00:00:77']\n\
              fence: {duration: 6s, policy: stop}\nannounce: {refresh: 10s}\nshutdown: withdraw\n",
@@ -74,7 +74,8 @@ fn a_changed_file_changes_what_it_names_and_no_other_answer_is_lost() -> Result<
         let status = node.agent.status()?;
         assert_eq!(status["fence"]["policy"], "stop");
         assert_eq!(status["peers"][0]["mac"], "02:00:00:00:00:77");
-        // From held to guarded and back: another's slot is taken and left.
+        // This changes another VIP from held to guarded and back,
+        // so that its slot is freed and taken.
         node.write_config(
             "vips: [{address: 192.0.2.10}, {address: 192.0.2.11, mac: '02:00:00:00:00:99'}]\n",
         )?;
@@ -90,7 +91,7 @@ fn a_changed_file_changes_what_it_names_and_no_other_answer_is_lost() -> Result<
 fn sighup_reads_the_file_again_and_no_answer_is_lost() -> Result<()> {
     let mut node = Node::start("hangup", HOLDS_ONE)?;
     untouched(&mut node, |node| {
-        // An unchanged file, some times in a row.
+        // This writes the same file several times.
         for _ in 0..3 {
             let seen = node.agent.logs()?.len();
             node.agent.signal(Signal::SIGHUP)?;
@@ -105,7 +106,7 @@ fn sighup_reads_the_file_again_and_no_answer_is_lost() -> Result<()> {
 #[test]
 fn a_thousand_other_vips_come_and_go_and_no_answer_is_lost() -> Result<()> {
     let mut node = Node::start("many", HOLDS_ONE)?;
-    // In no subnet of the node: where they belong is said.
+    // These are in no subnet of the node, so the file names their interface.
     let mut many = format!("vips:\n  - address: {VIP}\n");
     for number in 0..1_000_u32 {
         let [_, _, high, low] = number.to_be_bytes();
@@ -120,7 +121,7 @@ fn a_thousand_other_vips_come_and_go_and_no_answer_is_lost() -> Result<()> {
     })
 }
 
-/// Waits for the line that says why a file is not applied.
+/// Waits for the log line with the reason why a file is not applied.
 fn wait_for_refusal(node: &mut Node, seen: usize, parts: &[&str]) -> Result<()> {
     let refused = |line: &LogLine| {
         let error = line.field("error").and_then(Value::as_str).unwrap_or_default();
@@ -172,7 +173,7 @@ fn a_file_that_vanishes_changes_nothing_and_is_picked_up_when_it_is_made_again()
 
 #[test]
 fn a_file_that_may_not_be_read_changes_nothing_and_is_picked_up_when_it_may() -> Result<()> {
-    // Root with all capabilities reads any file.
+    // Root with all capabilities can read any file.
     let kept = vec![Capability::Bpf, Capability::NetAdmin, Capability::NetRaw, Capability::Perfmon];
     let mut node = Node::start_with("unreadable", Attachment::Generic, HOLDS_ONE, |options| {
         options.only_capabilities = Some(kept);
@@ -181,7 +182,7 @@ fn a_file_that_may_not_be_read_changes_nothing_and_is_picked_up_when_it_may() ->
         let seen = node.agent.logs()?.len();
         let path = node.agent.config_path();
         fs::set_permissions(&path, Permissions::from_mode(0o000))?;
-        // A change of its mode says that what can be read of the file may have changed.
+        // A change of its mode is a change of the file, too.
         wait_for_refusal(node, seen, &[&path.display().to_string(), "Permission denied"])?;
         fs::write(&path, "vips: [{address: 192.0.2.10}, {address: 192.0.2.11}]\n")?;
         fs::set_permissions(&path, Permissions::from_mode(0o600))?;

@@ -21,20 +21,20 @@ use vipward_tests::scene::{CLIENT, NODE, PATIENCE, ROGUE, VIP, ip, net};
 use vipward_tests::wait::{wait_for, wait_until};
 use vipward_tests::wire::Wire;
 
-/// Where forged frames say that they come from.
+/// The false MAC in forged frames.
 const FORGED: Mac = Mac([2, 0, 0, 0, 0, 0xf0]);
-/// What a terminal gets for its second screen, and to leave it.
+/// The codes that open and close a terminal's alternate screen.
 const ENTER: &str = "\x1b[?1049h";
 const LEAVE: &str = "\x1b[?1049l";
 
-/// `vipward watch --plain` on a node, with a look every 100 ms.
+/// Starts `vipward watch --plain` on a node, with a reading every 100 ms.
 fn watch(node: &Node, args: &[&str]) -> Result<Process> {
     let mut command = node.agent.vipward("watch")?;
     command.args(["--plain", "--interval", "100ms"]).args(args);
     node.host.spawn(command)
 }
 
-/// Waits for a line after the first `seen` in which all of `parts` are.
+/// Waits for a line with all of `parts`.
 fn wait_for_line(watch: &Process, parts: &[&str]) -> Result<String> {
     let what = format!("a line with {parts:?}");
     let is_it = |line: &&str| parts.iter().all(|part| line.contains(part));
@@ -42,7 +42,7 @@ fn wait_for_line(watch: &Process, parts: &[&str]) -> Result<String> {
     wait_for(PATIENCE, &what, look).with_context(|| watch.transcript())
 }
 
-/// Another host on the node's switch, which claims the VIP.
+/// Makes another host on the node's switch, which claims the VIP.
 fn rogue(node: &Node) -> Result<(Host, Wire)> {
     let rogue = node.lan()?.host("rogue", Nic::new(net(3)).mac(ROGUE))?;
     let wire = Wire::open(&rogue, "eth0")?;
@@ -106,7 +106,7 @@ fn each_event_of_a_nodes_life_is_a_line() -> Result<()> {
     node.restart_agent()?;
     wait_for_line(&watch, &["fence     held over -> valid"])?;
 
-    // Everything goes, and comes back.
+    // All pins go, and come back.
     assert_eq!(node.agent.terminate()?.code(), Some(0));
     node.agent.unload()?;
     wait_for_line(&watch, &["unread    nothing is pinned under"])?;
@@ -185,7 +185,7 @@ fn what_cannot_be_watched_is_said() -> Result<()> {
     Ok(())
 }
 
-/// The screen, on a terminal that script(1) makes.
+/// The screen, on a terminal of script(1).
 struct Screen {
     process: Process,
     directory: TempDir,
@@ -204,7 +204,8 @@ impl Screen {
         );
         let keys = directory.path().join("keys");
         nix::unistd::mkfifo(&keys, nix::sys::stat::Mode::S_IRWXU)?;
-        // Opened for reading and writing, so that nobody waits for the other, and no key that is not there ends it.
+        // The file is open for reading and writing, so that neither side waits
+        // for the other, and no missing key ends it.
         let mut script = node.host.command("sh");
         script.args([
             "-c",
@@ -239,7 +240,7 @@ impl Screen {
         Ok(Pid::from_raw(fs::read_to_string(Self::pid_file(&self.directory))?.trim().parse()?))
     }
 
-    /// Fails unless it ends well, with the terminal as it was.
+    /// Fails unless it ends well, and restores the terminal.
     fn assert_left(&mut self) -> Result<()> {
         assert_eq!(self.process.wait(PATIENCE)?.code(), Some(0), "{}", self.process.transcript());
         let screen = self.process.stdout();

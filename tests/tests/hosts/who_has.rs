@@ -1,4 +1,5 @@
-//! `vipward who-has`: who answers on a real segment is listed, wherever the answer is lost on its way to a packet socket.
+//! `vipward who-has` on a real segment: it lists every answerer, also
+//! when the answer never reaches a packet socket.
 
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
@@ -28,17 +29,17 @@ const USAGE: i32 = 2;
 const UNFIT_HOST: i32 = 4;
 const NOBODY: i32 = 6;
 const SEVERAL: i32 = 7;
-/// What another host's interface is not.
+/// A MAC that no other host's interface has.
 const FORGED: Mac = Mac([0x00, 0x00, 0x5e, 0x00, 0x01, 0x33]);
 
-/// `vipward who-has ARGS` on a host, where nothing is pinned.
+/// Runs `vipward who-has ARGS` on a host without pins.
 fn who_has(host: &Host, args: &[&str]) -> Result<Output> {
     let mut command = host.command(Agent::default_binary());
     command.args(["who-has", "--pin-dir", "/sys/fs/bpf/vipward-none"]).args(args);
     finished(command)
 }
 
-/// Returns the same on a host where an agent has pinned what it knows.
+/// Runs the same on a host with an agent's pins.
 fn who_has_beside(agent: &Agent, args: &[&str]) -> Result<Output> {
     let mut command = agent.vipward("who-has")?;
     command.args(args);
@@ -57,14 +58,15 @@ fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// An agent on the node that answers for [`VIP`]: the address is probed first.
+/// Starts an agent on the node, and waits until it answers for
+/// [`VIP`]: it probes the address first.
 fn holder(scene: &Scene, yaml: &str) -> Result<Agent> {
     let agent = scene.agent(yaml)?;
     wait_until(PATIENCE, "the VIP to be held", || Ok(vip_status(&agent, VIP, "eth0")?["answering"] == true))?;
     Ok(agent)
 }
 
-/// Returns what it printed as JSON, once it has ended with this code.
+/// Returns the JSON output of a command that ended with this code.
 fn json(output: &Output, code: i32) -> Result<Value> {
     ensure!(output.status.code() == Some(code), "{:?}: {}{}", output.status, stdout(output), stderr(output));
     serde_json::from_str(&stdout(output)).with_context(|| stdout(output))
@@ -74,7 +76,7 @@ fn rows(report: &Value) -> Result<&Vec<Value>> {
     report["answers"].as_array().context("no list of answers")
 }
 
-/// MAC, relation and how it became known, in order.
+/// Returns MAC, relation and way of discovery of each answerer, in order.
 fn who(report: &Value) -> Result<Vec<(&str, &str, &str)>> {
     let text = |row: &'_ Value, key: &str| row[key].as_str().map(str::to_owned);
     rows(report)?
@@ -96,7 +98,7 @@ fn has_note(report: &Value, part: &str) -> bool {
     notes.filter_map(Value::as_str).any(|note| note.contains(part))
 }
 
-/// Answers for an address after a while, until it is dropped.
+/// A thread that answers for an address after a delay, until it is dropped.
 struct Late {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<()>>>,
@@ -182,7 +184,8 @@ fn three_that_answer_are_a_conflict_in_the_order_in_which_clients_hear_them() ->
     }
     assert_eq!(third["vendor"], "VRRP or CARP virtual router, VRID 51");
 
-    // For people: the same, loudly, and without colours where nobody sees them.
+    // The text for people says the same, with a warning, and
+    // without colours where stdout is no terminal.
     let output = who_has(&scene.client, &["192.0.2.10", "--count", "1", "--timeout", "600ms"])?;
     assert_eq!(output.status.code(), Some(SEVERAL));
     let table = stdout(&output);
@@ -243,12 +246,12 @@ fn a_holder_names_itself_and_a_rival_that_answers_by_unicast_only() -> Result<()
         (&2.into(), &2.into(), &true.into())
     );
 
-    // From elsewhere both are heard.
+    // From another host, both are heard.
     let report = json(&who_has(&scene.client, &ask)?, SEVERAL)?;
     let macs: BTreeSet<_> = who(&report)?.into_iter().map(|(mac, ..)| mac).collect();
     assert_eq!(macs, BTreeSet::from(["02:00:00:00:00:02", "02:00:00:00:00:03"]));
 
-    // What was dropped before the question is no answer to it.
+    // Frames that were dropped before the request are no answer to it.
     rival.stop()?;
     let report = json(&who_has_beside(&agent, &ask)?, ONE)?;
     assert_eq!(who(&report)?, [("02:00:00:00:00:02", "holder", "this-host")]);
@@ -269,7 +272,7 @@ fn holder_peer_and_stranger_are_told_apart_where_an_agent_guards_the_address() -
     let expected = [("02:00:00:00:00:03", "holder", "wire"), ("00:00:5e:00:01:33", "stranger", "dropped")];
     assert_eq!(known, BTreeSet::from(expected), "{report}");
 
-    // A peer's claim on what is held here is dropped too.
+    // The program also drops a peer's claim on a VIP that it holds.
     let _peer = Responder::start(&scene.client, "eth0", VIP, CLIENT)?;
     let report = json(&who_has_beside(&agent, &ask("192.0.2.10"))?, SEVERAL)?;
     let known: BTreeSet<_> = who(&report)?.into_iter().collect();
@@ -304,7 +307,7 @@ fn an_address_of_this_host_is_asked_for_all_the_same() -> Result<()> {
     let report = json(&who_has(&scene.node, &ask)?, ONE)?;
     assert_eq!(who(&report)?, [("02:00:00:00:00:02", "this-host", "this-host")]);
 
-    // Somebody else has it too.
+    // Another host has it too.
     scene.rogue.add_address("eth0", Ipv4Net::new(ip(2), 32)?)?;
     let report = json(&who_has(&scene.node, &ask)?, SEVERAL)?;
     assert_eq!(
@@ -381,12 +384,12 @@ fn pins_that_may_not_be_read_cost_only_the_names() -> Result<()> {
         "vips: [{address: 192.0.2.10}]",
         AgentOptions::new(scene.bpffs.pin_dir("node")),
     )?;
-    // A copy, for whoever may not enter the directory that it was built in.
+    // A copy serves users who may not enter the build directory.
     let directory = TempDir::with_prefix("vipward-who-")?;
     fs::set_permissions(directory.path(), Permissions::from_mode(0o755))?;
     let vipward = directory.path().join("vipward");
     fs::copy(Agent::default_binary(), &vipward).context("failed to copy the agent")?;
-    // The right to ask, and no other.
+    // The user has only the right to send.
     let mut command = scene.node.command("setpriv");
     command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
     command.args(["--inh-caps", "-all,+net_raw", "--ambient-caps", "+net_raw"]).arg(vipward);

@@ -1,4 +1,4 @@
-//! Which address a Service has, where it may be announced, and who writes its status.
+//! The address of a Service, the interfaces that may announce it, and the writers of its status.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const SECOND: Ipv4Addr = ip(20);
 const RIVAL: &str = "rival-controller";
 const A_WHILE: Duration = Duration::from_secs(3);
 
-/// A better node gets a VIP before a test is over.
+/// Returns options with which a better node gets a VIP within a test.
 fn impatient() -> ClusterOptions {
     let args = vec!["--stable-for".to_owned(), "2s".to_owned()];
     ClusterOptions { args, ..ClusterOptions::default() }
@@ -93,7 +93,7 @@ fn a_rival_controller_is_reported_by_name_and_nothing_of_it_is_overwritten() -> 
         cluster.set_ingress("web", RIVAL, &[SECOND])?;
         let written = version_of(cluster, "web")?;
         cluster.wait_for_event("web", &[RIVAL, &VIP.to_string(), &SECOND.to_string()])?;
-        // The status goes first: it is what kube-proxy delivers for.
+        // The status goes first: kube-proxy delivers by it.
         cluster.wait_until_held(SECOND)?;
         cluster.wait_until_gone(VIP)?;
         let monitor = cluster.monitor(&[VIP, SECOND])?;

@@ -1,4 +1,4 @@
-//! What is wrong at the start, or goes wrong later, is said in words that help, and harms nobody.
+//! Faults at the start or later: the message helps, and no VIP suffers.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -20,17 +20,18 @@ use vipward_tests::{
     wait::wait_for,
 };
 
-/// The codes with which the agent ends.
+/// The agent's exit codes.
 const BAD_CONFIGURATION: i32 = 3;
 const NOT_ALONE: i32 = 5;
-/// Where `/livez` and `/readyz` are.
+/// The address of `/livez` and `/readyz`.
 const HEALTH: &str = "127.0.0.1:9647";
 
 fn one_node() -> ClusterOptions {
     ClusterOptions { nodes: 1, ..ClusterOptions::default() }
 }
 
-/// Returns what `vipward kubernetes` says that ends at once on the first node, and its exit code.
+/// Runs a `vipward kubernetes` that ends at once, on the first
+/// node. Returns its exit code and its output.
 fn ends_with(cluster: &mut Cluster, kubeconfig: &str, args: &[&str]) -> Result<(Option<i32>, String)> {
     let bpffs = Bpffs::mount()?;
     let mut command = cluster.member(N1)?.host.command(Agent::default_binary());
@@ -42,7 +43,7 @@ fn ends_with(cluster: &mut Cluster, kubeconfig: &str, args: &[&str]) -> Result<(
     Ok((status.code(), process.transcript()))
 }
 
-/// Returns the status of a health page of a node, and its text.
+/// Returns status and text of a health page of a node.
 fn health(cluster: &Cluster, id: NodeId, page: &str) -> Result<(u16, String)> {
     let answer = cluster.member(id)?.host.run(|| -> Result<String> {
         let mut stream = TcpStream::connect(HEALTH)?;
@@ -59,7 +60,7 @@ fn health(cluster: &Cluster, id: NodeId, page: &str) -> Result<(u16, String)> {
 fn wait_for_health(cluster: &Cluster, id: NodeId, page: &str, code: u16) -> Result<String> {
     let what = format!("{page} of {id} to be {code}");
     wait_for(PATIENCE, &what, || {
-        // Until it listens, nothing is answered.
+        // There is no answer before the agent listens.
         Ok(health(cluster, id, page).ok().filter(|(now, _)| *now == code).map(|(_, text)| text))
     })
 }
@@ -173,7 +174,7 @@ fn a_right_that_is_missing_is_named_and_nothing_else_is_needed_when_it_is_given(
 fn without_the_definition_of_virtualip_its_manifest_is_named() -> Result<()> {
     scenario("nocrd", ClusterOptions { start_agents: false, ..one_node() }, |cluster| {
         if cluster.api().is_shared() {
-            // It is others' too.
+            // Others use that definition too.
             return skip("it loses the definition");
         }
         let definition = Object::cluster_scoped(Kind::DEFINITION, "virtualips.vipward.io");
@@ -263,7 +264,7 @@ fn readiness_goes_with_the_fence_and_liveness_does_not() -> Result<()> {
         cluster.cut_everyone_off();
         let text = wait_for_health(cluster, N1, "/readyz", 503)?;
         assert!(text.contains("the fence is not valid"), "{text}");
-        // Longer than a heartbeat may stand still.
+        // This is longer than a heartbeat may stand still.
         std::thread::sleep(cluster.options().renewal * 12);
         let (code, text) = health(cluster, N1, "/livez")?;
         assert_eq!(code, 200, "an outage is no reason to start it again: {text}");
@@ -293,7 +294,7 @@ fn an_annotation_that_cannot_be_read_is_one_event_however_many_agents_see_it() -
                 })?;
             }
         }
-        // What another would tell, it has told by then.
+        // Another agent would have reported it by then.
         std::thread::sleep(Duration::from_secs(3));
         for (service, value, teller) in [("held", HELD, holder), ("nowhere", NOWHERE, N1)] {
             let events = cluster.event_objects_about(service, value)?;

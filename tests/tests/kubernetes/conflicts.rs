@@ -1,4 +1,4 @@
-//! Who else has or claims a VIP, and where a cluster's people see it.
+//! Other hosts that have or claim a VIP, and the reports to a cluster's people.
 
 use std::{thread, time::Duration};
 
@@ -12,7 +12,7 @@ use vipward_tests::{
     wire::Wire,
 };
 
-/// Conflicts that are soon over, and rivals that are soon found.
+/// Returns options with short conflicts, and frequent probes for rivals.
 fn options() -> ClusterOptions {
     let args = ["--conflict-quiet", "4s", "--probe-repeat", "1s"].map(str::to_owned).to_vec();
     ClusterOptions { args, ..ClusterOptions::default() }
@@ -77,7 +77,7 @@ fn a_service_that_forces_its_address_has_it_at_once() -> Result<()> {
         let service = ServiceSpec::new("web", VIP).annotation("vipward.io/force", "true");
         cluster.create_service(&service)?;
         cluster.wait_until_held(VIP)?;
-        // The rival is found and fought.
+        // The agent finds and fights the rival.
         let rival = cluster.rogue.mac(SEGMENT)?.to_string();
         wait_for_condition(cluster, "True", &rival)?;
         Ok(())
@@ -123,7 +123,7 @@ fn a_conflict_that_is_taken_off_the_claim_while_it_goes_on_is_shown_again() -> R
         cluster.rogue.add_address(SEGMENT, bound()?)?;
         let rival = cluster.rogue.mac(SEGMENT)?.to_string();
         wait_for_condition(cluster, "True", &rival)?;
-        // By hand, or since the store went back to when there was none.
+        // An edit by hand does this, and so does a restore of an older store.
         let none = json!({"status": {"conflict": null, "conditions": []}});
         let edited = cluster.admin().merge(&cluster.virtual_ip(VIP), &none)?;
         assert_eq!(condition(&edited), None);
@@ -192,7 +192,7 @@ fn a_holder_with_a_new_mac_is_a_stranger_only_until_its_lease_says_so() -> Resul
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
         let holder = cluster.wait_until_held(VIP)?;
         cluster.wait_until_all_renew()?;
-        // Its Lease cannot say so for a moment.
+        // Without the API server, its Lease cannot show the new MAC for a moment.
         cluster.cut_off(holder, Cut::Reset);
         cluster.member(holder)?.host.set_mac(SEGMENT, NEW)?;
         let others: Vec<_> = cluster.ids().into_iter().filter(|id| *id != holder).collect();
@@ -219,15 +219,14 @@ fn a_holder_with_a_new_mac_is_a_stranger_only_until_its_lease_says_so() -> Resul
     })
 }
 
-/// Returns what has new Events about the VIP: on a server that is shared, whoever was there before
-/// has left the same about the claim.
+/// Returns the names of the objects with new Events about the VIP. On a shared server, earlier
+/// tests have left the same Events about the claim.
 fn told_of(cluster: &Cluster) -> Vec<String> {
     let claim = (!cluster.api().is_shared()).then(|| VIP.to_string());
     ["web".to_owned()].into_iter().chain(claim).collect()
 }
 
-/// Returns how many Events there are that say that a VIP is in use, about an object of that name,
-/// and how often each was told.
+/// Returns the counts of the Events about an object of that name that say that a VIP is in use.
 fn told_in_use(cluster: &Cluster, name: &str) -> Result<Vec<u64>> {
     let events = cluster.event_objects_about(name, "is in use by")?;
     let told = events.iter().filter(|event| event["reason"] == "Conflict");
@@ -251,7 +250,7 @@ fn holding(cluster: &Cluster) -> Result<Vec<NodeId>> {
 
 #[test]
 fn of_many_candidates_one_tells_that_an_address_is_in_use_and_one_takes_it_when_it_is_free() -> Result<()> {
-    /// Two more attempts of whoever asks.
+    /// Time of two more attempts.
     const A_WHILE: Duration = Duration::from_secs(6);
     scenario("candidates", ClusterOptions { nodes: 5, ..options() }, |cluster| {
         cluster.wait_until_all_renew()?;

@@ -11,11 +11,11 @@ use vipward_tests::{
     wire::Wire,
 };
 
-/// Longer than a claim rests, and than a new MAC takes to be known to all.
+/// Time longer than the rest of a claim, and than the spreading of a new MAC.
 const SETTLED: Duration = Duration::from_secs(6);
-/// Between two answers of different holders.
+/// Time between two answers of different holders.
 const A_MOMENT: Duration = Duration::from_millis(20);
-/// For what may happen too late to be seen otherwise.
+/// Time for late effects.
 const AFTERWARDS: Duration = Duration::from_secs(2);
 
 fn with_args(args: &[&str]) -> ClusterOptions {
@@ -74,7 +74,7 @@ fn under_stop_the_vip_of_a_killed_agent_moves_and_never_has_two_answers() -> Res
     })
 }
 
-/// A holder that is stopped for longer than its lease, and then goes on as if nothing had been.
+/// Stops a holder for longer than its lease, and then continues it.
 fn pause_the_holder(name: &str, policy: &str) -> Result<()> {
     scenario(name, with_args(&["--policy", policy]), |cluster| {
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
@@ -125,7 +125,8 @@ fn a_node_that_loses_power_is_replaced_and_gets_the_vip_back_only_when_it_has_be
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
         cluster.wait_until_held(VIP)?;
         let watch = cluster.watch(&[VIP])?;
-        // Whoever took it may not have been the first choice: then it moves now, and not in between.
+        // The VIP may be with a node that was not the first choice.
+        // If so, it moves now, and not later.
         watch.let_pass(STABLE + Duration::from_secs(1))?;
         let old = cluster.wait_until_held(VIP)?;
 
@@ -232,9 +233,9 @@ fn two_nodes_lose_power_one_after_the_other_and_the_third_answers() -> Result<()
 
 #[test]
 fn a_rogue_that_claims_the_vip_during_a_failover_is_dropped_and_reported() -> Result<()> {
-    /// Between two claims of the rogue.
+    /// Time between two claims of the rogue.
     const PAUSE: Duration = Duration::from_millis(200);
-    /// Announcements are repeated at 1.1 s spacing at first.
+    /// Time in which a round comes: announcements are repeated every 1.1 s at first.
     const ROUND: Duration = Duration::from_millis(1500);
     scenario("rogue", ClusterOptions::default(), |cluster| {
         cluster.create_service(&ServiceSpec::new("web", VIP))?;

@@ -1,4 +1,5 @@
-//! What somebody deletes or edits by hand is put right by its owner, and nobody notices on the wire.
+//! Claims and Leases that somebody deletes or edits by hand: the owner
+//! repairs them, and the wire shows nothing.
 
 use std::time::{Duration, Instant};
 
@@ -9,8 +10,7 @@ use vipward_tests::{
     scene::VIP,
 };
 
-/// Returns what a claim or Lease names: the node, and the
-/// session.
+/// Returns the holder, the session and the MAC in a claim, or the holder in a Lease.
 fn named(object: Option<&Value>) -> Value {
     let spec = object.map(|object| &object["spec"]);
     spec.map_or(Value::Null, |spec| {
@@ -18,12 +18,12 @@ fn named(object: Option<&Value>) -> Value {
     })
 }
 
-/// Somebody `edits`, and within a lease the claim names its holder again.
+/// Runs `edit`, and checks that within a lease the claim names its holder again.
 fn is_repaired(name: &str, edit: impl FnOnce(&Cluster, &Watch, NodeId) -> Result<()>) -> Result<()> {
     scenario(name, ClusterOptions::default(), |cluster| {
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
         let holder = cluster.wait_until_held(VIP)?;
-        // Of a new claim it is not certain yet that all know it.
+        // Some agents may not have seen a new claim yet.
         let claim = cluster.virtual_ip(VIP);
         let before = cluster.admin().get(&claim)?;
         let epoch = cluster.epoch(VIP)?;

@@ -20,7 +20,7 @@ use vipward_tests::{
     process::{Process, SpawnOptions},
 };
 
-/// A certificate that nobody trusts, and its key, which protects nothing.
+/// A self-signed certificate, and its key, which protects nothing.
 const SELF_SIGNED: &[u8] = b"\
 -----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgrn5qIz/N51xrgu9R
@@ -39,7 +39,7 @@ cwLj3CYR5U1Pic2QYhMihKUE1aeOAiB6E/q2DSjCQPBMjJxBbYbGRCecRrORm418
 IaJDmR0PSw==
 -----END CERTIFICATE-----
 ";
-/// How many connections the agent makes before its log is looked at.
+/// Number of the agent's connections before the test reads its log.
 const CONNECTIONS: usize = 5;
 
 fn self_signed() -> Result<Arc<ServerConfig>> {
@@ -52,7 +52,7 @@ fn self_signed() -> Result<Arc<ServerConfig>> {
     Ok(Arc::new(config))
 }
 
-/// Accepts connections until nobody receives any more, each with a handshake and nothing after it.
+/// Accepts connections until the receiver is gone, each with a handshake and nothing after it.
 fn shake_hands(listener: &TcpListener, config: &Arc<ServerConfig>, done: &mpsc::Sender<()>) -> Result<()> {
     loop {
         let (mut stream, _) = listener.accept()?;

@@ -1,4 +1,4 @@
-//! The kernel refuses what an agent asks of it: nobody is told what is not so.
+//! The kernel refuses an agent's changes: no report is false.
 
 use std::net::Ipv4Addr;
 use std::process::Command;
@@ -18,7 +18,7 @@ use vipward_tests::{
 const MAX_VIPS: u8 = 8;
 const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
-/// From now on no entry of a node can be changed, by its agent or by anybody.
+/// Makes all later changes of a node's entries fail, for every process.
 fn freeze_entries(cluster: &Cluster, id: NodeId) -> Result<()> {
     let agent = cluster.member(id)?.agent().context("it has an agent")?;
     let mut command = Command::new(tools::bpftool()?);
@@ -26,7 +26,7 @@ fn freeze_entries(cluster: &Cluster, id: NodeId) -> Result<()> {
     output_of(command).map(drop)
 }
 
-/// Waits until a node's agent has said that it cannot change a VIP's entry.
+/// Waits until a node's agent logs that it cannot change a VIP's entry.
 fn wait_until_told(cluster: &mut Cluster, id: NodeId, vip: Ipv4Addr) -> Result<()> {
     let agent = cluster.member_mut(id)?.agent_mut()?;
     let said = agent.wait_for_log(PATIENCE, &format!("that it cannot change {vip}"), |line| {
@@ -41,7 +41,7 @@ fn wait_until_told(cluster: &mut Cluster, id: NodeId, vip: Ipv4Addr) -> Result<(
 fn a_vip_whose_entry_cannot_be_changed_is_not_given_away_and_that_is_told_once() -> Result<()> {
     let vips = [VIP, ip(21)];
     scenario("frozen", ClusterOptions::default(), |cluster| {
-        // Whoever is there first would have them otherwise.
+        // Otherwise the first node to start would hold them.
         cluster.wait_until_all_renew()?;
         let preferred = format!("kubernetes.io/hostname={}", cluster.node_name(N1));
         for (name, vip) in ["web", "mail"].into_iter().zip(vips) {
@@ -77,7 +77,7 @@ fn a_vip_whose_entry_cannot_be_changed_is_not_given_away_and_that_is_told_once()
     })
 }
 
-/// Fills the entries' map of a node with what is nobody's.
+/// Fills the entries' map of a node with foreign entries.
 fn fill_entries(cluster: &Cluster, id: NodeId) -> Result<()> {
     let agent = cluster.member(id)?.agent().context("it has an agent")?;
     let map = agent.options.pin_dir.join("vips_v4");
@@ -90,7 +90,7 @@ fn fill_entries(cluster: &Cluster, id: NodeId) -> Result<()> {
     };
     let (mut key, value) = (bytes("key")?, bytes("value")?);
     for number in 0..=MAX_VIPS {
-        // On an interface that does not exist.
+        // The interface does not exist.
         key.splice(..4, ["0xff", "0xff", "0xff", &format!("{number:#x}")].map(str::to_owned));
         let mut command = Command::new(tools::bpftool()?);
         command.args(["map", "update", "pinned"]).arg(&map).arg("key").args(&key).arg("value").args(&value);
@@ -146,8 +146,8 @@ fn vips_beyond_the_room_of_the_map_are_not_claimed_until_there_is_some() -> Resu
     })
 }
 
-/// Waits until as many of these VIPs are claimed as there is room for, and are answered, all and no others. Returns one that
-/// is left out, and one that is not.
+/// Waits until as many of these VIPs are claimed as there is room for. Checks that exactly these
+/// are answered. Returns one that is left out, and one that is not.
 fn wait_until_full(cluster: &mut Cluster, vips: &[Ipv4Addr]) -> Result<(Ipv4Addr, Ipv4Addr)> {
     let claimed = |cluster: &Cluster| -> Result<Vec<Ipv4Addr>> {
         let mut claimed = Vec::new();
@@ -161,7 +161,7 @@ fn wait_until_full(cluster: &mut Cluster, vips: &[Ipv4Addr]) -> Result<(Ipv4Addr
         Ok((claimed.len() == usize::from(MAX_VIPS)).then_some(claimed))
     })?;
     let watch = cluster.watch(&full)?;
-    // Longer than what is refused waits before it is tried again.
+    // This is longer than the time before a refused change is tried again.
     watch.let_pass(Duration::from_secs(7))?;
     let seen = watch.stop()?;
     for vip in &full {
@@ -177,7 +177,7 @@ fn two_that_stop() -> ClusterOptions {
     ClusterOptions { nodes: 2, args, ..ClusterOptions::default() }
 }
 
-/// The VIP is with the first node, and the other one may not have it.
+/// Makes the first node hold the VIP, and excludes the other one.
 fn held_by_the_first_alone(cluster: &mut Cluster) -> Result<Watch> {
     cluster.wait_until_all_renew()?;
     cluster.label_node(N2, EXCLUDE, Some("true"))?;

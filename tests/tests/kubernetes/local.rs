@@ -12,13 +12,13 @@ use vipward_tests::{
 const SECOND: Ipv4Addr = ip(20);
 const A_WHILE: Duration = Duration::from_secs(3);
 
-/// A VIP goes back to the best node before a test is over.
+/// Returns options with which a VIP goes back to the best node within a test.
 fn impatient() -> ClusterOptions {
     let args = vec!["--stable-for".to_owned(), "2s".to_owned()];
     ClusterOptions { args, ..ClusterOptions::default() }
 }
 
-/// A Service of policy Local that has a pod on a node.
+/// Creates a Service with policy Local and a pod on a node.
 fn create_local(cluster: &mut Cluster, name: &str, vip: Ipv4Addr, id: NodeId) -> Result<()> {
     cluster.set_endpoints(name, &[Endpoint::ready(id)])?;
     cluster.create_service(&ServiceSpec::new(name, vip).local())?;
@@ -111,7 +111,8 @@ fn a_policy_that_is_flipped_both_ways_moves_the_vip_without_a_gap() -> Result<()
             watch.wait_until_received_by(VIP, pod)?;
             watch.step("Cluster");
             cluster.set_policy("web", "Cluster")?;
-            // Every node may have it again, the best one once that has been so for a while.
+            // Every node may have it again. The best node gets it
+            // after that has lasted for a while.
             cluster.wait_until_held_by(VIP, best)?;
             watch.wait_until_received_by(VIP, best)?;
         }
@@ -153,8 +154,8 @@ fn endpoints_that_flap_five_times_end_in_one_holder_and_little_was_written() -> 
         watch.stop()?.assert_seamless(SECOND);
         assert_eq!(cluster.holder(SECOND)?, Some(holder));
         if let (Some(before), Some(after)) = (before, after) {
-            // Each time the claim is let go and taken, and people are told of either, in an Event on the Service and
-            // one on the VIP.
+            // Each time the claim is released and taken, and each is reported in
+            // an Event on the Service and one on the VIP.
             assert!(after - before <= 6 * FLAPS, "{} writes for {FLAPS} flaps", after - before);
         }
         let events = cluster.events_about("local")?;

@@ -1,6 +1,7 @@
-//! Three nodes in network namespaces, real frames, real processes: who answers for a Service's VIP, and when.
+//! Three nodes in network namespaces, with real frames and real
+//! processes: the holders of Services' VIPs over time.
 //!
-//! They run against an API server in this process, and with `KUBECONFIG` set against the one that it names.
+//! The tests run against an API server in this process, or the one of `KUBECONFIG` if that is set.
 
 mod addresses;
 mod bad_input;

@@ -1,4 +1,4 @@
-//! The API server is out of reach: for one node, for all, or it is there and of no help.
+//! The API server is out of reach for one node or for all, or it is reachable and does not help.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use vipward_tests::{
     scene::VIP,
 };
 
-/// By how much the observer may hear an announcement later than the holder that gives way to it, on a busy machine.
+/// Longest lead of the holder over the observer in receiving an announcement, on a busy machine.
 const SKEW: Duration = Duration::from_millis(50);
 
-/// Time in which a VIP would move if anything made it.
+/// Returns a time in which a VIP would move if there were a reason.
 fn long_enough(cluster: &Cluster) -> Duration {
     cluster.options().failover_limit() + cluster.options().lease
 }
@@ -21,7 +21,8 @@ fn with_args(args: &[&str]) -> ClusterOptions {
     ClusterOptions { args: args.iter().map(|arg| (*arg).to_owned()).collect(), ..ClusterOptions::default() }
 }
 
-/// The VIP stays with its holder and is answered throughout while `trouble` is made and has been ended.
+/// Checks that the VIP stays with its holder and is answered
+/// throughout, during `trouble` and after it.
 fn nothing_changes(
     name: &str,
     trouble: impl FnOnce(&mut Cluster, &Watch, NodeId) -> Result<()>,
@@ -44,7 +45,8 @@ fn nothing_changes(
     })
 }
 
-/// Under `hold` the holder answers on until another has announced the VIP. When it is back it leaves that one alone.
+/// Checks the policy `hold`: the holder answers on until another node has announced the VIP. After
+/// its return it lets that node hold the VIP.
 fn holder_cut_off(name: &str, cut: Cut) -> Result<()> {
     scenario(name, ClusterOptions::default(), |cluster| {
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
@@ -86,7 +88,8 @@ fn a_holder_whose_connections_are_reset_answers_until_another_announces_the_vip(
     holder_cut_off("cutreset", Cut::Reset)
 }
 
-/// Its program must still know to whom it gives way: the new agent has read nothing, and what is pinned stays.
+/// Checks that the program still has the peers that it yields to: the new
+/// agent has read nothing, and the pins stay.
 #[test]
 fn an_agent_that_starts_where_it_cannot_reach_the_api_server_gives_way_to_the_next_holder() -> Result<()> {
     scenario("startcut", ClusterOptions::default(), |cluster| {
@@ -204,7 +207,7 @@ fn a_watch_that_stalls_while_writes_go_on_moves_nothing() -> Result<()> {
     })
 }
 
-/// An API server that refuses some requests, and is slow with others.
+/// Runs an API server that refuses some requests, and is slow with others.
 #[test]
 fn nothing_moves_while_the_api_server_is_slow_and_refuses_some_requests() -> Result<()> {
     nothing_changes("slow", |cluster, watch, _| {
@@ -221,7 +224,7 @@ fn nothing_moves_while_the_api_server_is_slow_and_refuses_some_requests() -> Res
         ] {
             server.trouble(Matching::any(), effect, Often::Fraction(fraction));
         }
-        // What this test itself asks meets it too: nothing is asked meanwhile.
+        // The trouble concerns the test's own requests too, so it sends none meanwhile.
         watch.let_pass(length)?;
         let server = cluster.api_mut().in_this_process().context("it was there a moment ago")?;
         server.end_all_trouble();

@@ -1,4 +1,4 @@
-//! Moves that somebody means: no request goes unanswered and no datagram is lost.
+//! Planned moves: no request goes unanswered and no datagram is lost.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -19,7 +19,7 @@ fn with_args(args: &[&str]) -> ClusterOptions {
     ClusterOptions { args: args.iter().map(|arg| (*arg).to_owned()).collect(), ..ClusterOptions::default() }
 }
 
-/// The VIP is with its holder, and all who may take it are known to the others.
+/// Waits until the VIP has its holder, and the nodes know each other as candidates.
 fn begin(cluster: &mut Cluster) -> Result<(NodeId, Watch)> {
     cluster.create_service(&ServiceSpec::new("web", VIP))?;
     let holder = cluster.wait_until_held(VIP)?;
@@ -31,7 +31,7 @@ fn begin(cluster: &mut Cluster) -> Result<(NodeId, Watch)> {
     Ok((holder, watch))
 }
 
-/// Something is done to the holder's node, and the VIP moves without anybody's noticing.
+/// Does `deed` to the holder's node, and checks that the VIP moves without a gap.
 fn moves_away(name: &str, what: &str, deed: impl FnOnce(&Cluster, NodeId) -> Result<()>) -> Result<()> {
     scenario(name, ClusterOptions::default(), |cluster| {
         let (old, watch) = begin(cluster)?;
@@ -46,7 +46,7 @@ fn moves_away(name: &str, what: &str, deed: impl FnOnce(&Cluster, NodeId) -> Res
     })
 }
 
-/// Something is done that moves nothing.
+/// Does `deed`, and checks that no VIP moves.
 fn stays(
     name: &str,
     options: ClusterOptions,
@@ -93,7 +93,7 @@ fn a_holder_whose_network_is_unavailable_hands_over() -> Result<()> {
 #[test]
 fn when_every_node_is_not_ready_nothing_moves() -> Result<()> {
     stays("allbad", ClusterOptions::default(), "no node is ready", |cluster, holder| {
-        // The holder last: until then it is the best there is.
+        // The holder comes last: until then it is the best node.
         let others = cluster.ids().into_iter().filter(|id| *id != holder);
         for id in others.chain([holder]) {
             cluster.set_conditions(id, false, false)?;
@@ -260,7 +260,8 @@ fn a_move_does_not_wait_for_hundreds_of_new_claims() -> Result<()> {
         }
         let (_, watch) = begin(cluster)?;
         if let Some(server) = cluster.api_mut().in_this_process() {
-            // As long as an answer may take: a write that waits for a few of them comes too late for a handover.
+            // This is the longest time of an answer. A write that waits for a
+            // few of them comes too late for a handover.
             let new = Matching::any().verb(Verb::Create).resource("virtualips");
             server.trouble(new, Effect::Delay(Duration::from_secs(3)), Often::Always);
         }
@@ -303,7 +304,7 @@ fn when_the_holders_mac_changes_the_new_one_is_answered_and_the_claim_says_so() 
         watch.let_pass(limit)?;
 
         let seen = watch.stop()?;
-        // A client whose cache has the old one is told at once.
+        // The announcement updates a client's old cache at once.
         seen.assert_flows_again(VIP, changed, Duration::from_secs(2));
         seen.assert_no_doubles(VIP);
         assert_eq!(cluster.holder(VIP)?, Some(holder));
@@ -313,7 +314,7 @@ fn when_the_holders_mac_changes_the_new_one_is_answered_and_the_claim_says_so() 
 
 #[test]
 fn many_new_vips_a_move_and_a_crash_leave_no_warning_in_any_log() -> Result<()> {
-    /// Whatever an agent has heard of its peers until then, it has told.
+    /// Time in which an agent reports all that it has heard of its peers.
     const TOLD: Duration = Duration::from_secs(65);
     scenario("quiet", ClusterOptions::default(), |cluster| {
         cluster.wait_until_all_renew()?;

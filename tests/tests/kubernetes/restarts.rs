@@ -1,4 +1,4 @@
-//! Agents are started again, rolled out, removed, and come to more nodes.
+//! Agents that are started again, rolled out, removed, and added on more nodes.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn with_args(args: &[&str]) -> ClusterOptions {
     ClusterOptions { args, ..ClusterOptions::default() }
 }
 
-/// An agent that is killed, and started again by whoever looks after it.
+/// Kills an agent, and starts it again as a supervisor would.
 fn kill_and_start_again(name: &str, policy: &str) -> Result<()> {
     scenario(name, with_args(&["--policy", policy]), |cluster| {
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
@@ -48,7 +48,7 @@ fn under_stop_a_killed_agent_that_is_started_again_goes_on_too() -> Result<()> {
 
 #[test]
 fn a_rolling_restart_with_pauses_longer_than_a_lease_moves_nothing() -> Result<()> {
-    /// Between SIGTERM and the new process.
+    /// Time between SIGTERM and the new process.
     const PAUSE: Duration = Duration::from_secs(20);
     scenario("rolling", ClusterOptions::default(), |cluster| {
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
@@ -76,7 +76,7 @@ fn a_rolling_restart_with_pauses_longer_than_a_lease_moves_nothing() -> Result<(
 
 #[test]
 fn after_an_uninstall_with_a_dead_agent_nothing_answers_and_no_claim_is_left() -> Result<()> {
-    /// How long a node without an agent answers on.
+    /// Time for which a node without an agent answers on.
     const HOLD: Duration = Duration::from_secs(5);
     const SILENCE: Duration = Duration::from_millis(500);
     let vips = [VIP, ip(50), ip(51), ip(52)];
@@ -166,14 +166,14 @@ fn from_one_node_to_three_vips_move_one_at_a_time_and_nobody_notices() -> Result
         assert!(moves.len() >= 2, "most are better off elsewhere: {seen}");
         for pair in moves.windows(2) {
             let between = pair[1].duration_since(pair[0])?;
-            // What the wire shows of two handovers differs from when they began by what the API server takes.
+            // The wire shows two handovers later than they began, by the time of the API server.
             assert!(between > PACE / 2, "two moved within {between:?}: {seen}");
         }
         Ok(())
     })
 }
 
-/// Waits until VIPs have left the first node and no more do.
+/// Waits until some VIPs have left the first node and the others stay.
 fn wait_until_spread(cluster: &Cluster, watch: &Watch, vips: &[Ipv4Addr]) -> Result<()> {
     const QUIET: Duration = Duration::from_secs(4);
     let holders = || vips.iter().map(|vip| cluster.wait_until_held(*vip)).collect::<Result<Vec<_>>>();

@@ -1,8 +1,8 @@
 //! The API server goes back to an older state, as after etcd was restored from a snapshot.
 //!
-//! What happened since the snapshot is unknown to the API server, and nothing tells the agents that
-//! it ever happened: their claims and Leases are what they were, at versions of the past, and their
-//! watches go on from versions in the future.
+//! The API server does not know the changes since the snapshot, and sends no sign that
+//! they were lost. Claims and Leases have their old contents and versions, and the
+//! agents' watches continue from versions in the future.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -19,27 +19,28 @@ use vipward_tests::{
     scene::{VIP, ip},
 };
 
-/// Nothing of it changes after the snapshot.
+/// A VIP without a change after the snapshot.
 const UNTOUCHED: Ipv4Addr = VIP;
-/// It is moved to another node after the snapshot.
+/// A VIP that moves to another node after the snapshot.
 const MOVED: Ipv4Addr = ip(50);
-/// Its Service is created after the snapshot.
+/// A VIP whose Service is created after the snapshot.
 const CREATED: Ipv4Addr = ip(51);
-/// Its Service is deleted after the snapshot.
+/// A VIP whose Service is deleted after the snapshot.
 const DELETED: Ipv4Addr = ip(52);
-/// So long after the API server is ready every VIP is answered by the one node that is to answer.
+/// Time from the API server's return until the right node alone answers for every VIP.
 const LIMIT: Duration = Duration::from_secs(10);
-/// So long is judged whether everything is quiet after that.
+/// Time after that in which everything must be quiet.
 const QUIET: Duration = Duration::from_secs(10);
-/// An API server that is back before any fence has lapsed.
+/// Outage that ends before any fence has lapsed.
 const BRIEF: Duration = Duration::from_secs(1);
-/// One that is back when all fences have lapsed.
+/// Outage that ends after all fences have lapsed.
 const LONG: Duration = Duration::from_secs(8);
-/// The most complaints of an agent: that each of five types cannot be read while the API server is
-/// away, and once more while a real one does not know its permissions yet, and a few about the rest.
+/// The most complaints of an agent: one for each of five types that it
+/// cannot read during the outage, one more each while a real API server does
+/// not know its permissions yet, and a few others.
 const COMPLAINTS: usize = 15;
 
-/// What an agent has logged by now, and its process.
+/// The number of an agent's log lines so far, and its process.
 struct Mark {
     id: NodeId,
     lines: usize,
@@ -54,7 +55,7 @@ fn mark(cluster: &Cluster) -> Result<Vec<Mark>> {
     marks.collect()
 }
 
-/// Fails when an agent has ended, or has complained of more than is to be expected.
+/// Fails if an agent has ended, or has complained more often than expected.
 fn check_agents(cluster: &mut Cluster, marks: &[Mark]) -> Result<()> {
     for Mark { id, lines, pid } in marks {
         let member = cluster.member_mut(*id)?;
@@ -79,7 +80,7 @@ fn name_of(vip: Ipv4Addr) -> String {
     format!("web-{}", vip.octets()[3])
 }
 
-/// Moves a VIP to another node, and returns which.
+/// Moves a VIP to another node. Returns that node.
 fn move_away(cluster: &Cluster, vip: Ipv4Addr) -> Result<NodeId> {
     let old = cluster.wait_until_held(vip)?;
     let new = cluster.ids().into_iter().find(|id| *id != old).context("there is but one node")?;
@@ -93,15 +94,15 @@ fn move_to(cluster: &Cluster, vip: Ipv4Addr, new: NodeId) -> Result<()> {
     cluster.wait_until_held_by(vip, new)
 }
 
-/// What is known a while after the API server went back.
+/// The quiet time after the API server went back.
 struct Settled {
-    /// When every VIP was to be answered by one node.
+    /// Time from which one node must answer for every VIP.
     from: SystemTime,
-    /// When the quiet after that had lasted for [`QUIET`].
+    /// Time at which [`QUIET`] has passed after that.
     to: SystemTime,
 }
 
-/// Lets the time pass that the agents have, and then the time in which nothing is to happen.
+/// Lets the agents' time pass, and then the quiet time.
 fn settle(cluster: &mut Cluster, pass: impl Fn(Duration) -> Result<()>) -> Result<Settled> {
     pass(LIMIT)?;
     let from = SystemTime::now();
@@ -114,19 +115,20 @@ fn settle(cluster: &mut Cluster, pass: impl Fn(Duration) -> Result<()>) -> Resul
     Ok(Settled { from, to })
 }
 
-/// Fails when the agents have asked for more, since the counters were reset, than calm renewals need.
+/// Fails if the agents have sent more requests since the reset
+/// of the counters than calm renewals need.
 fn check_quiet(cluster: &mut Cluster) -> Result<()> {
     let agents: BTreeSet<String> = cluster.ids().into_iter().map(|id| cluster.user_of(id)).collect();
     let nodes = u64::try_from(agents.len())?;
     let renewals = QUIET.as_secs().div_ceil(cluster.options().renewal.as_secs());
-    // Of a real one the requests are not counted.
+    // A real API server does not count requests.
     let Some(server) = cluster.api_mut().in_this_process() else { return Ok(()) };
     let stats = server.stats();
     let count = |wanted: &dyn Fn(Verb, &str) -> bool| {
         stats.count(|kind| agents.contains(&kind.user) && wanted(kind.verb, &kind.resource))
     };
     let renewed = count(&|verb, resource| verb == Verb::Patch && resource == "leases");
-    // Each lasts for 30 seconds or more.
+    // Each watch lasts for 30 seconds or more.
     let watched = count(&|verb, _| verb == Verb::Watch);
     let all = count(&|_, _| true);
     let types = 5;
@@ -138,7 +140,7 @@ fn check_quiet(cluster: &mut Cluster) -> Result<()> {
     Ok(())
 }
 
-/// Returns the one node that has answered for a VIP throughout; fails when its claim names another.
+/// Returns the only node that has answered for a VIP throughout. Fails if its claim names another.
 fn holder_throughout(
     cluster: &Cluster,
     wire: &MonitorReport,
@@ -159,7 +161,8 @@ fn stopped(watch: Watch, monitor: Monitor) -> Result<(vipward_tests::cluster::Se
     Ok((watch.stop()?, monitor.stop()?))
 }
 
-/// VIPs of which some have changed since the snapshot: nobody notices, and all comes right.
+/// Goes back with VIPs of which some have changed since the snapshot. Checks
+/// that each ends at the right node without a gap.
 fn goes_back(name: &str, down: Duration) -> Result<()> {
     scenario(name, ClusterOptions::default(), |cluster| {
         for vip in [UNTOUCHED, MOVED, DELETED] {

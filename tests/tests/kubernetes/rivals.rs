@@ -1,4 +1,4 @@
-//! Other controllers that serve our Services too, or take them over.
+//! Other controllers that also serve Vipward's Services, or take them over.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -17,12 +17,12 @@ const SECOND: Ipv4Addr = ip(20);
 const THIRD: Ipv4Addr = ip(21);
 const RIVAL: &str = "f5-cis";
 const A_WHILE: Duration = Duration::from_secs(3);
-/// Of a cluster as it is by default.
+/// Number of nodes in a default cluster.
 const NODES: u64 = 3;
-/// What is to be set, whoever the other one is.
+/// The settings in the remedy, whatever the other controller is.
 const REMEDY: [&str; 2] = ["spec.loadBalancerClass, \"vipward.io/l2\" for Vipward", "--class-only"];
 
-/// Takes a Service's class away, or gives it one. Between two classes a Service is of another type.
+/// Sets or removes a Service's class. Between two classes a Service must have another type.
 fn set_class(cluster: &Cluster, name: &str, class: Option<&str>) -> Result<()> {
     let away =
         json!({"spec": {"type": "ClusterIP", "loadBalancerClass": null, "externalTrafficPolicy": null}});
@@ -81,12 +81,13 @@ fn controllers_that_take_turns_at_a_status_are_one_event_and_nobody_writes_to_an
         watch.let_pass(A_WHILE)?;
         let service = cluster.admin().get(&cluster.service("web"))?;
         assert!(has_no_status(service.as_ref()), "it was written again: {service:#?}");
-        // The first that came may have stood for long enough to be told as one.
+        // The first address may have stood for long enough to be reported on its own.
         let before = cluster.event_objects_about("web", "has written")?;
         assert!(before.len() <= 1, "{before:#?}");
         let events = cluster.event_objects_about("web", "take turns")?;
         assert_eq!(events.len(), 1, "{events:#?}");
-        // Who holds the VIP of the turn tells it; the others say the same then, in the same Event.
+        // The holder of the VIP reports the turn. The others
+        // report the same then, in the same Event.
         let times = events[0]["series"]["count"].as_u64().unwrap_or(1);
         assert!(times <= NODES, "told again: {events:#?}");
         Ok(())
@@ -123,7 +124,7 @@ fn in_class_only_mode_a_service_that_loses_its_class_is_withdrawn_and_told() -> 
         cluster.wait_until_held(VIP)?;
         cluster.wait_for_ingress("web", VIP)?;
         assert_eq!(cluster.holder(SECOND)?, None, "one without a class is served");
-        // The one whose class says that it is ours is the other's mistake.
+        // A rival's address on a Service of Vipward's class is the other controller's mistake.
         cluster.set_ingress("web", RIVAL, &[THIRD])?;
         let parts = ["\"f5-cis\"", "gives this one to Vipward", "have the other serve its own class only"];
         cluster.wait_for_event("web", &parts)?;
@@ -143,7 +144,7 @@ fn in_class_only_mode_a_service_that_loses_its_class_is_withdrawn_and_told() -> 
 
 #[test]
 fn a_node_that_announces_a_vip_against_its_claim_is_a_warning_in_the_others_logs() -> Result<()> {
-    /// The claim has had so long to come.
+    /// Longest time until the agent logs it: it first waits for a new claim.
     const TOLD: Duration = Duration::from_secs(75);
     scenario("speaker", ClusterOptions::default(), |cluster| {
         cluster.wait_until_all_renew()?;
@@ -151,7 +152,7 @@ fn a_node_that_announces_a_vip_against_its_claim_is_a_warning_in_the_others_logs
         let holder = cluster.wait_until_held(VIP)?;
         let others: Vec<_> = cluster.ids().into_iter().filter(|id| *id != holder).collect();
         let [rival, third] = others[..] else { panic!("there are three nodes") };
-        // As another controller's speaker on that node does.
+        // Another controller's speaker on that node does the same.
         let wire = Wire::open(&cluster.member(rival)?.host, SEGMENT)?;
         wire.send(&Arp::gratuitous_request(rival.mac(), VIP, Mac::ZERO).to_bytes())?;
         for (id, kind, limit) in [(holder, "contested", PATIENCE), (third, "moved", TOLD)] {

@@ -12,9 +12,9 @@ use vipward_tests::{
 
 const SECOND: Ipv4Addr = ip(20);
 const THIRD: Ipv4Addr = ip(21);
-/// How soon a new Service is answered for.
+/// Longest time until a new Service is answered.
 const SOON: Duration = Duration::from_secs(1);
-/// Long enough for what is wrong to show.
+/// Time in which a fault would show.
 const A_WHILE: Duration = Duration::from_secs(3);
 
 #[test]
@@ -170,7 +170,8 @@ fn fifteen_changes_of_address_at_200_ms_end_in_one_vip_and_silence_at_the_api_se
         assert_eq!(cluster.answered_by(last)?, Some(holder));
         assert_eq!(cluster.ingress("web")?, [last.to_string()]);
         if let (Some(before), Some(after)) = (before, after) {
-            // A claim made, two steps of one's end, a status and an Event with its twin about the VIP, and one retry.
+            // These are: a new claim, the two steps of its end, a status, an
+            // Event and its twin about the VIP, and a retry.
             let limit = 7 * CHANGES as u64;
             assert!(after - before <= limit, "{} writes for {CHANGES} changes", after - before);
         }
@@ -205,7 +206,7 @@ fn fifteen_changes_of_a_foreign_annotation_at_200_ms_change_nothing() -> Result<
 fn a_service_of_a_foreign_class_is_left_alone() -> Result<()> {
     scenario("foreign", ClusterOptions::default(), |cluster| {
         cluster.create_service(&ServiceSpec::new("theirs", VIP).class("example.com/other"))?;
-        // When a later one is served, the earlier one has been passed over.
+        // Once a later Service is served, the earlier one has been passed over.
         cluster.create_service(&ServiceSpec::new("ours", SECOND).class("vipward.io/l2"))?;
         cluster.wait_until_held(SECOND)?;
         cluster.wait_for_ingress("ours", SECOND)?;
@@ -230,7 +231,7 @@ fn a_service_that_goes_to_another_class_is_let_go_and_taken_up_when_it_returns()
         cluster.wait_until_held(VIP)?;
         cluster.wait_for_ingress("web", VIP)?;
 
-        // A class never changes by itself: the Service is of another type in between.
+        // A class cannot change alone: the Service has another type in between.
         let away =
             json!({"spec": {"type": "ClusterIP", "loadBalancerClass": null, "externalTrafficPolicy": null}});
         cluster.patch_service("web", &away)?;

@@ -1,5 +1,5 @@
-//! What no program answers is not said to be held: not by `kubectl get vip`, not by `vipward
-//! status`, not by `/readyz`.
+//! A VIP that no program answers: neither `kubectl get vip` nor
+//! `vipward status` nor `/readyz` calls it held.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Command;
@@ -16,7 +16,7 @@ use vipward_tests::{
     tools,
 };
 
-/// Where an agent serves its pages.
+/// The address of an agent's pages.
 const PAGES: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9647);
 const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 const FEW: usize = 4;
@@ -27,13 +27,13 @@ fn with_args(nodes: u8, args: &[&str]) -> ClusterOptions {
     ClusterOptions { nodes, args, ..ClusterOptions::default() }
 }
 
-/// A page of a node's agent: its status, and its text.
+/// Returns status and text of a page of a node's agent.
 fn page(cluster: &Cluster, id: NodeId, path: &str) -> Result<(u16, String)> {
     let answer = http::get(&cluster.member(id)?.host, PAGES, path)?;
     Ok((answer.status, answer.body))
 }
 
-/// Waits until `/readyz` of a node names a VIP as not answered for this reason.
+/// Waits until `/readyz` of a node names a VIP as not answered, with this reason.
 fn wait_until_not_ready(cluster: &Cluster, id: NodeId, vip: Ipv4Addr, why: &str) -> Result<String> {
     let mut last = String::new();
     let found =
@@ -56,7 +56,7 @@ fn wait_until_ready(cluster: &Cluster, id: NodeId) -> Result<()> {
     found.with_context(|| format!("it said last: {last}"))
 }
 
-/// Waits until `kubectl get vip` says this of a VIP.
+/// Waits until `kubectl get vip` shows this state of a VIP.
 fn wait_for_state(cluster: &Cluster, vip: Ipv4Addr, state: &str) -> Result<()> {
     let mut last = String::new();
     let found = interrupt::wait(PATIENCE, &format!("{vip} to be {state:?}"), || {
@@ -70,8 +70,8 @@ fn claim(cluster: &Cluster, vip: Ipv4Addr) -> Result<Value> {
     cluster.admin().get(&cluster.virtual_ip(vip))?.with_context(|| format!("there is no claim of {vip}"))
 }
 
-/// Fails unless the claim has the condition `Held` so, with this reason and a message that has
-/// `part` in it.
+/// Fails unless the claim's condition `Held` has this status,
+/// this reason, and a message with `part`.
 fn assert_held(cluster: &Cluster, vip: Ipv4Addr, status: &str, reason: &str, part: &str) -> Result<()> {
     let claim = claim(cluster, vip)?;
     let conditions = claim["status"]["conditions"].as_array().context("no conditions")?;
@@ -81,9 +81,9 @@ fn assert_held(cluster: &Cluster, vip: Ipv4Addr, status: &str, reason: &str, par
     Ok(())
 }
 
-/// Fails unless `kubectl get vip` says in full that this VIP is not answered, and why.
+/// Fails unless `kubectl get vip` shows completely that this VIP is not answered, with the reason.
 fn assert_told(cluster: &Cluster, vip: Ipv4Addr, holder: NodeId, why: &str) -> Result<()> {
-    // Another reason may have been told first.
+    // Another reason may have come first.
     let claim = interrupt::wait(PATIENCE, &format!("the claim of {vip} to say {why:?}"), || {
         let claim = claim(cluster, vip)?;
         let says = claim["status"]["unanswered"].as_str().is_some_and(|text| text.contains(why));
@@ -95,7 +95,7 @@ fn assert_told(cluster: &Cluster, vip: Ipv4Addr, holder: NodeId, why: &str) -> R
     Ok(())
 }
 
-/// Fails unless `kubectl get vip` says that a VIP is held, and nothing against that.
+/// Fails unless `kubectl get vip` shows a VIP as held, without any fault.
 fn assert_held_again(cluster: &Cluster, vip: Ipv4Addr) -> Result<()> {
     wait_for_state(cluster, vip, "held")?;
     assert_held(cluster, vip, "True", "Held", "")?;
@@ -110,12 +110,12 @@ fn value(cluster: &Cluster, id: NodeId, series: &str) -> Result<Option<String>> 
     Ok(line.map(str::to_owned))
 }
 
-/// Returns what `vipward status` says about the VIP on a node's segment.
+/// Returns the row of `vipward status` for the VIP on a node's segment.
 fn status(cluster: &Cluster, id: NodeId) -> Result<Value> {
     vip_status(cluster.member(id)?.agent().context("it has an agent")?, VIP, SEGMENT)
 }
 
-/// Runs bpftool about what a node's agent has pinned.
+/// Runs bpftool on a pin of a node's agent.
 fn bpftool(cluster: &Cluster, id: NodeId, args: &[&str], pin: &str) -> Result<()> {
     let member = cluster.member(id)?;
     let mut command = member.host.command(tools::bpftool()?);
@@ -165,8 +165,8 @@ fn a_vip_on_an_interface_that_another_program_has_taken_is_not_answered() -> Res
             "{silent:#}"
         );
         let other = Hooked::xdp_pass(&host, SEGMENT)?;
-        // The kernel tells of no XDP program that a link attaches; the agent looks when it is told
-        // anything else.
+        // The kernel does not report an XDP program that a link attaches. The
+        // agent looks after any other notification.
         host.add_address(SEGMENT, Ipv4Net::new(ip(90), 24)?)?;
 
         let why = "another XDP program";
@@ -191,7 +191,7 @@ fn a_vip_whose_entry_a_frozen_map_does_not_take_is_not_answered() -> Result<()> 
         let service = ServiceSpec::new("web", VIP).annotation("vipward.io/preferred-nodes", &preferred);
         cluster.create_service(&service)?;
         cluster.wait_until_held_by(VIP, N2)?;
-        // N1 knows where it is, and takes it when N2 is gone: no entry changes before.
+        // N1 knows its place, and takes it when N2 is gone. No entry changes before.
         let at_n2 = N2.mac().to_string();
         cluster.wait_for_entry(N1, VIP, "to be at N2", |entry| entry["mac"] == at_n2)?;
         bpftool(cluster, N1, &["map", "freeze", "pinned"], "vips_v4")?;
@@ -207,7 +207,7 @@ fn a_vip_whose_entry_a_frozen_map_does_not_take_is_not_answered() -> Result<()> 
     })
 }
 
-/// Returns the VIPs of `MANY` Services, of which a map with room for `FEW` has no entries for some.
+/// Returns the VIPs of `MANY` Services. A map with room for `FEW` lacks entries for some.
 fn many(cluster: &Cluster) -> Result<Vec<Ipv4Addr>> {
     let vips: Vec<Ipv4Addr> = (0..MANY).map(|number| ip(100 + number)).collect();
     for vip in &vips {
@@ -219,7 +219,7 @@ fn many(cluster: &Cluster) -> Result<Vec<Ipv4Addr>> {
     Ok(vips)
 }
 
-/// Starts the agent of a node anew, whose map is to have room for so many VIPs.
+/// Restarts the agent of a node with a map for this number of VIPs.
 fn restart_with_room(cluster: &mut Cluster, id: NodeId, room: usize) -> Result<()> {
     cluster.kill9(id)?;
     cluster.member_mut(id)?.agent_mut()?.options.max_vips = Some(u32::try_from(room)?);
@@ -282,7 +282,7 @@ fn vips_of_a_dead_node_that_no_other_can_take_are_with_nobody() -> Result<()> {
     })
 }
 
-/// Returns what `kubectl vip status` says of the VIP at a node's desk.
+/// Returns what `kubectl vip status` shows of the VIP, run at a node.
 fn cluster_status(cluster: &Cluster, id: NodeId) -> Result<Value> {
     let kubeconfig = tempfile::NamedTempFile::new()?;
     std::fs::write(kubeconfig.path(), cluster.kubeconfig_of(id)?)?;
@@ -316,7 +316,7 @@ fn without_carrier_a_vip_is_not_answered_and_a_holder_that_does_not_renew_is_tol
         assert_held_again(cluster, VIP)?;
         wait_until_ready(cluster, N1)?;
 
-        // `kubectl get vip` cannot know of it.
+        // `kubectl get vip` cannot show that.
         cluster.pause(N1)?;
         let row = cluster_status(cluster, N1)?;
         assert_eq!((&row["state"], &row["holder"]), (&"not renewed".into(), &cluster.node_name(N1).into()));

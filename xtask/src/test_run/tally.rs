@@ -169,7 +169,8 @@ fn result(line: &str) -> Option<Suite> {
     Some(suite)
 }
 
-/// Returns the name in a line such as `test core::plan::tests::name ... FAILED`, and whether it says `ok`.
+/// Returns the name in a line such as `test core::plan::tests::name ... FAILED`, and whether it
+/// says `ok`.
 fn ended_test(line: &str) -> Option<(&str, bool)> {
     match line.strip_prefix("test ")?.rsplit_once(" ... ")? {
         (name, "ok") => Some((name, true)),

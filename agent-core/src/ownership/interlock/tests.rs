@@ -165,7 +165,8 @@ fn a_fence_of_another_session_is_over_while_a_stale_entry_answers() {
 #[test]
 fn no_request_lets_another_node_answer_while_this_node_may() {
     let offered = ClaimState::Offered { to: holder("b"), from: ("a".into(), session(1)) };
-    // The request, and whether it is sent: with the entry as it is to be, left silent, left answering.
+    // The request, and whether it is sent: with the entry as it
+    // is to be, left silent, left answering.
     let table = [
         ("a read", Request::Read(VIP), [true, true, true]),
         ("a take, or an acceptance", writing(ClaimState::Held(holder("a"))), [true, false, false]),

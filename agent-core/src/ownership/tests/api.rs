@@ -1,4 +1,5 @@
-//! The API server: what it stores, whatever the engine has seen of it, and what becomes of requests.
+//! The API server: what it stores, whatever the engine has seen
+//! of it, and what becomes of requests.
 
 use std::{collections::BTreeMap, net::Ipv4Addr};
 

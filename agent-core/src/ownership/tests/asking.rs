@@ -1,10 +1,11 @@
-//! Asking: the address of a VIP that nobody has had is taken when the segment says that it is free (RFC 5227, 2.1).
+//! Asking: the address of a VIP that nobody has had is taken when the
+//! segment says that it is free (RFC 5227, 2.1).
 
 use vipward_common::MacAddr;
 
 use super::world::*;
 use crate::{
-    cluster::{ClaimState, NodeLink, NodeRecord},
+    cluster::{ClaimState, NodeInterface, NodeRecord},
     ownership::{Demand, Event, Probed, Settings},
 };
 
@@ -112,7 +113,10 @@ fn moved_after(found: impl FnOnce(&mut World)) -> Vec<String> {
         Demand { interfaces, ..demand() }
     };
     let mut world = living("a", &[]);
-    world.tell(Event::Links(vec![link("a"), NodeLink { name: "eth1".into(), mac: mac("z"), ..link("a") }]));
+    world.tell(Event::Interfaces(vec![
+        link("a"),
+        NodeInterface { name: "eth1".into(), mac: mac("z"), ..link("a") },
+    ]));
     world.after(REST * 2);
     assert_eq!(world.want_so(on("eth0")), ["entry foreign ?", "probe"]);
     found(&mut world);
@@ -153,8 +157,8 @@ fn the_second_best_candidate_waits_until_the_best_has_asked() {
 #[test]
 fn an_address_that_was_free_long_ago_is_asked_about_again() {
     let mut world = living("a", &["b"]);
-    world.tell(Event::Links(Vec::new()));
-    world.tell(Event::Links(vec![link("a")]));
+    world.tell(Event::Interfaces(Vec::new()));
+    world.tell(Event::Interfaces(vec![link("a")]));
     world.after(REST * 2);
     world.want();
     probed(&mut world, Probed::Free);

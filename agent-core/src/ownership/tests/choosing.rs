@@ -124,8 +124,8 @@ fn a_better_node_that_gets_on_with_others_is_not_waited_for_for_ever() {
 fn a_new_vip_is_created_in_turn_which_is_put_off_only_while_a_better_node_is_seen_to_create_others() {
     const WANTED: u64 = 1_000;
     let on_and_on: Vec<u64> = (1..=40).map(|times| WANTED + times * 400).collect();
-    // The VIP is wanted after 1 s. When other VIPs' claims are seen to have been created, and by whom; and when this node creates
-    // the one of this VIP.
+    // The VIP is wanted after 1 s. When other VIPs' claims are seen to have been created, and by
+    // whom; and when this node creates the one of this VIP.
     let rows: [(&str, &str, &[u64], u64); 10] = [
         ("nobody creates anything", "b", &[], 1_500),
         ("the better one created another before", "b", &[990], 1_500),

@@ -1,4 +1,5 @@
-//! Deposing: ending the session of a node that has been silent for so long that its fence must have lapsed.
+//! Deposing: ending the session of a node that has been silent for
+//! so long that its fence must have lapsed.
 
 use super::world::*;
 use crate::{cluster::LeaseRecord, ownership::Event};

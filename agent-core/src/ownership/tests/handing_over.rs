@@ -56,7 +56,8 @@ fn a_successor_says_in_the_claim_that_it_knows_before_it_answers() {
 fn the_old_holder_answers_for_the_successor_as_long_as_the_claim_rests_for_sure() {
     let mut world = offered_to_b();
     world.after(ms(400));
-    // Whatever others do next, they do lease and margin after the acceptance at the earliest, by their clocks.
+    // Whatever others do next, they do lease and margin after the
+    // acceptance at the earliest, by their clocks.
     assert_eq!(world.claim(held("b"), 2), [""; 0]);
     world.after(ms(600));
     assert_eq!(world.tell(moved("b")), [""; 0]);
@@ -224,7 +225,7 @@ fn a_successor_that_dies_after_it_has_accepted_is_deposed_like_any_holder() {
 #[test]
 fn a_named_successor_that_cannot_hold_it_gives_it_free_when_nobody_takes_it_back() {
     let mut world = successor();
-    world.tell(Event::Links(changed_link("b", |link| link.carrier = false)));
+    world.tell(Event::Interfaces(changed_link("b", |link| link.carrier = false)));
     world.claim(offered("a", "b"), 2);
     world.kill("a");
     assert!(world.is_idle(), "the one who offers it may take it back");
@@ -364,7 +365,7 @@ fn a_vip_on_an_interface_without_a_carrier_is_released_as_soon_as_another_node_r
     let mut world = World::holding(&["b"]);
     world.kill("b");
     world.after(LEASE + ms(100));
-    assert_eq!(world.tell(Event::Links(changed_link("a", |link| link.carrier = false))), [""; 0]);
+    assert_eq!(world.tell(Event::Interfaces(changed_link("a", |link| link.carrier = false))), [""; 0]);
     world.renew("b");
     let lines = world.after(RENEWAL);
     assert!(lines.iter().any(|line| line.starts_with("write claim: released")), "{lines:?}");

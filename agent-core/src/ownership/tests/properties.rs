@@ -1,5 +1,6 @@
-//! Whatever happens, in whatever order: no panic, no two requests about one thing at a time, no busy loop (`World` checks
-//! these at every step), and nothing is held that was not written under a valid fence.
+//! Whatever happens, in whatever order: no panic, no two requests about one
+//! thing at a time, no busy loop (`World` checks these at every step), and
+//! nothing is held that was not written under a valid fence.
 
 use proptest::prelude::*;
 
@@ -129,9 +130,9 @@ fn happen(world: &mut World, happens: &Happens) {
                 link.carrier = has_carrier;
                 link.mac = mac(if is_new { "z" } else { "a" });
             });
-            world.tell(Event::Links(links));
+            world.tell(Event::Interfaces(links));
         }
-        Happens::NoLink => drop(world.tell(Event::Links(Vec::new()))),
+        Happens::NoLink => drop(world.tell(Event::Interfaces(Vec::new()))),
         Happens::Heard { what, node } => {
             let mac = mac(NODES[node]);
             let heard = [Wire::Moved { mac }, Wire::Contested { mac }, Wire::Yielded { mac }][what];
@@ -189,7 +190,8 @@ proptest! {
         for next in sequence.iter().filter(|next| !matches!(next, Happens::Stop(_))) {
             happen(&mut world, next);
         }
-        // Nobody else is there, and the API server is well. A node may wait for two restart Leases in a row.
+        // Nobody else is there, and the API server is well. A node may
+        // wait for two restart Leases in a row.
         for other in ["b", "c"] {
             world.bury(other);
         }
@@ -209,7 +211,7 @@ impl World {
     fn settle(&mut self) -> Vec<String> {
         self.see_lease("a");
         self.see_claim();
-        self.tell(Event::Links(vec![link("a")]));
+        self.tell(Event::Interfaces(vec![link("a")]));
         self.tell(Event::Node(node("a")));
         self.want();
         let mut lines = Vec::new();

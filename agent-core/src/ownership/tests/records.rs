@@ -6,7 +6,7 @@ use vipward_common::{MacAddr, Policy};
 
 use crate::{
     cluster::{
-        ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, LeaseRecord, NodeLink, NodeRecord, Selector,
+        ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, LeaseRecord, NodeInterface, NodeRecord, Selector,
         ServiceName, Session,
     },
     ownership::{Demand, Settings},
@@ -68,8 +68,8 @@ pub(super) fn offered(from: &str, to: &str) -> ClaimState {
     ClaimState::Offered { to: holder(to, 1), from: (from.into(), session(from, 1)) }
 }
 
-pub(super) fn link(node: &str) -> NodeLink {
-    NodeLink {
+pub(super) fn link(node: &str) -> NodeInterface {
+    NodeInterface {
         name: "eth0".into(),
         mac: mac(node),
         subnets: vec!["192.0.2.0/24".parse().expect("a subnet")],
@@ -141,7 +141,7 @@ pub(super) fn claim_record(vip: Ipv4Addr) -> ClaimRecord {
 }
 
 /// Links that are as usual but for what `change` does.
-pub(super) fn changed_link(node: &str, change: impl FnOnce(&mut NodeLink)) -> Vec<NodeLink> {
+pub(super) fn changed_link(node: &str, change: impl FnOnce(&mut NodeInterface)) -> Vec<NodeInterface> {
     let mut changed = link(node);
     change(&mut changed);
     vec![changed]

@@ -158,7 +158,8 @@ fn a_fence_that_lapsed_may_simply_be_renewed() {
     while world.is_idle() {
         world.after(ms(50));
     }
-    // Somebody may have deleted the claim meanwhile, and another made it anew: until that is known, it is held over.
+    // Somebody may have deleted the claim meanwhile, and another made it
+    // anew: until that is known, it is held over.
     assert_eq!(without_fence(&world.answer()), ["read claim"], "and nothing is said about entries");
     assert!(world.fence().deadline < world.now);
     assert_eq!(world.answer(), ["entry held", "fence for 3.496s", "announce"]);

@@ -1,4 +1,5 @@
-//! The API server's store goes back to an older state: a restored backup. No watch shows that, and versions go back too.
+//! The API server's store goes back to an older state: a restored backup.
+//! No watch shows that, and versions go back too.
 
 use std::time::Duration;
 

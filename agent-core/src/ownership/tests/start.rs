@@ -1,4 +1,5 @@
-//! A process that starts: nothing is decided before everything is known, and what is pinned goes on in its own session only.
+//! A process that starts: nothing is decided before everything is known, and
+//! what is pinned goes on in its own session only.
 
 use super::world::*;
 use crate::ownership::{Event, Found, FoundEntry};
@@ -15,8 +16,8 @@ fn restarted(lease_of_a: Option<crate::cluster::LeaseRecord>) -> World {
     world
 }
 
-/// Returns whether anything says that the VIP is not to be answered for, or asks for its claim to
-/// be written.
+/// Returns true if anything says that the VIP is not to be answered
+/// for, or asks for its claim to be written.
 fn changes_something(lines: &[String]) -> bool {
     lines.iter().any(|line| {
         line.starts_with("no entry") || line.starts_with("entry foreign") || line.contains(" claim")

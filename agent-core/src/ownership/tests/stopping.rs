@@ -1,4 +1,5 @@
-//! The end of a process: a restart moves nothing, a node that leaves gives everything away, an uninstall leaves nothing.
+//! The end of a process: a restart moves nothing, a node that leaves gives
+//! everything away, an uninstall leaves nothing.
 
 use std::net::Ipv4Addr;
 

@@ -4,11 +4,11 @@ use super::world::*;
 use crate::{
     cluster::{Epoch, Session},
     conflict::Right,
-    ownership::{Event, Said, Standing},
+    ownership::{Event, Said, VipSummary},
 };
 
 impl World {
-    fn standing(&self) -> Vec<Standing> {
+    fn standing(&self) -> Vec<VipSummary> {
         self.engine.standings(self.now).collect()
     }
 
@@ -18,8 +18,8 @@ impl World {
     }
 }
 
-fn standing(epoch: u64, has_holder: bool) -> [Standing; 1] {
-    [Standing { vip: VIP, epoch: Epoch(epoch), has_holder }]
+fn standing(epoch: u64, has_holder: bool) -> [VipSummary; 1] {
+    [VipSummary { vip: VIP, epoch: Epoch(epoch), has_holder }]
 }
 
 #[test]

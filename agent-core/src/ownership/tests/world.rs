@@ -1,8 +1,10 @@
-//! One node's engine, an API server whose every answer the test gives, and a clock that moves when it is told to.
+//! One node's engine, an API server whose every answer the test gives,
+//! and a clock that moves when it is told to.
 //!
-//! Commands are shown as lines, so that a test reads as a table of what happens and what is done about it. Moves of the
-//! fence and of the peers are not shown but kept (`World::fence`, `World::peers`); neither are renewals, which succeed at
-//! once unless the test answers them itself (`World::by_hand`).
+//! Commands are shown as lines, so that a test reads as a table of what happens and
+//! what is done about it. Moves of the fence and of the peers are not shown but kept
+//! (`World::fence`, `World::peers`); neither are renewals, which succeed at once
+//! unless the test answers them itself (`World::by_hand`).
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -79,7 +81,7 @@ impl World {
 
     /// Tells a node that has started about itself and others that live.
     pub(super) fn introduce(&mut self, others: &[&'static str]) {
-        self.tell(Event::Links(vec![link(self.us)]));
+        self.tell(Event::Interfaces(vec![link(self.us)]));
         let first = NodeRecord { labels: [(FIRST.to_owned(), String::new())].into(), ..node(self.us) };
         self.tell(Event::Node(first));
         for other in others {
@@ -89,7 +91,8 @@ impl World {
         }
     }
 
-    /// Node `us` lives in its first session among others that live; all MACs are known, and nothing is wanted yet.
+    /// Node `us` lives in its first session among others that live; all
+    /// MACs are known, and nothing is wanted yet.
     pub(super) fn living(us: &'static str, others: &[&'static str]) -> Self {
         Self::living_with(&settings(us), us, others)
     }
@@ -125,7 +128,8 @@ impl World {
         world
     }
 
-    /// From now on the test answers the renewals, and they are shown, and so are moves of the fence.
+    /// From now on the test answers the renewals, and they are
+    /// shown, and so are moves of the fence.
     pub(super) fn by_hand(mut self) -> Self {
         self.by_hand = true;
         self
@@ -162,12 +166,12 @@ impl World {
         self.api.claims.contains_key(&VIP)
     }
 
-    /// Returns whether the engine keeps out, since another agent has its name.
+    /// Returns true if the engine keeps out, since another agent has its name.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Returns whether nothing is waiting for an answer.
+    /// Returns true if nothing is waiting for an answer.
     pub(super) fn is_idle(&self) -> bool {
         self.asked.is_empty()
     }

@@ -166,7 +166,8 @@ fn settings() -> impl Strategy<Value = Settings> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// `World::tell` also checks on the way that nothing is told twice, and nothing is over that was not told.
+    /// `World::tell` also checks on the way that nothing is told
+    /// twice, and nothing is over that was not told.
     #[test]
     fn whatever_came_before_the_demands_are_those_of_an_agent_that_starts_now(
         settings in settings(),
@@ -197,8 +198,8 @@ proptest! {
         world.problems.retain(|(_, problem)| !matches!(problem, Problem::HandedOver { .. }));
         prop_assert_eq!(&world.demands, &fresh.demands);
         prop_assert_eq!(world.words(), fresh.words());
-        // Once everything is listed again, what is due is what an agent that starts now does; one that held VIPs in
-        // the past may do more.
+        // Once everything is listed again, what is due is what an agent that starts now
+        // does; one that held VIPs in the past may do more.
         world.tell(Event::Synced);
         for (service, due) in &fresh.duties {
             prop_assert_eq!(world.duties.get(service), Some(due));

@@ -168,7 +168,7 @@ fn services_on_one_vip_share_the_nodes_that_serve_all() {
         description: &'static str,
         a: &'static [&'static str],
         b: &'static [&'static str],
-        /// Whether there is a third one, with policy Cluster.
+        /// True if there is a third one, with policy Cluster.
         cluster: bool,
         nodes: Option<Vec<&'static str>>,
         impossible: bool,

@@ -47,9 +47,8 @@ impl Bulk {
         Ok(entries)
     }
 
-    /// Returns the counters of the first `slots` slots, or none if the kernel cannot read them at
-    /// once (before
-    /// 5.13).
+    /// Returns the counters of the first `slots` slots. Returns `None` if the
+    /// kernel cannot read them at once (before 5.13).
     pub(super) fn counts(&self, slots: u32) -> Result<Option<Vec<VipCount>>, BpfError> {
         let slots = slots.min(VIP_COUNTER_SLOTS) as usize;
         let mut counts = Vec::with_capacity(slots);

@@ -41,8 +41,8 @@ impl Old {
         Ok(Self { entries, unreadable, maps })
     }
 
-    /// Copies what fits, held VIPs first, and what else the new program needs to go on; returns how
-    /// many entries were left.
+    /// Copies the entries that fit, held VIPs first, and the other state that the new program
+    /// needs. Returns the number of entries that did not fit.
     pub(super) fn copy_entries(&self, to: &mut Maps) -> Result<usize, BpfError> {
         let mut order: Vec<_> = self.entries.iter().collect();
         order.sort_by_key(|(_, entry)| (entry.role == Role::Foreign, entry.slot));
@@ -77,8 +77,8 @@ impl Old {
                 to.set_state(new.slot, &VipState { yielded: state.yielded, ..VipState::default() })?;
             }
         }
-        // One more than both have counted, so that a yield that the new program has recorded does
-        // not look settled.
+        // The count is one more than the sum of both, so that a yield recorded
+        // by the new program does not look settled.
         let counted = total.total.saturating_add(to.yields()?.total);
         to.set_yields(YieldTotal { total: counted.saturating_add(1) })
     }

@@ -30,12 +30,12 @@ pub struct Pins {
 pub(super) struct Found {
     pub(super) meta: Meta,
     pub(super) max_vips: u32,
-    /// Whether every map of this version is pinned.
+    /// True if every map of this version is pinned.
     pub(super) complete: bool,
 }
 
-/// A pinned link. Its file name has the interface and the mode, which the kernel tells privileged
-/// users only.
+/// A pinned link. Its file name has the interface and the mode: the
+/// kernel reports those to privileged users only.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LinkPin {
     /// The interface that it was made for.
@@ -71,7 +71,7 @@ impl LinkPin {
 }
 
 impl Pins {
-    /// Returns the pins under `dir`. It need not exist.
+    /// Returns the pins under `dir`, which need not exist.
     pub fn new(dir: &Path) -> Self {
         Self { dir: dir.to_owned() }
     }
@@ -86,7 +86,7 @@ impl Pins {
         self.dir.join(name)
     }
 
-    /// Returns whether every map, and a link to each of these interfaces, is pinned.
+    /// Returns true if every map, and a link to each of these interfaces, is pinned.
     pub fn has_all(&self, links: impl Iterator<Item = (u32, Mode)>) -> Result<bool, BpfError> {
         let links = links.map(|(ifindex, mode)| self.link(ifindex, mode));
         for pin in names::ALL.iter().map(|name| self.map(name)).chain(links) {
@@ -228,7 +228,7 @@ pub(super) fn exists(path: &Path) -> Result<bool, BpfError> {
     })
 }
 
-/// Removes a pin, and returns whether it was there.
+/// Removes a pin. Returns true if there was one.
 pub(super) fn remove(path: &Path) -> Result<bool, BpfError> {
     match fs::remove_file(path) {
         Ok(()) => Ok(true),

@@ -14,12 +14,12 @@ use vipward_core::{
 use super::{BpfError, Bulk, Maps, Pins};
 use crate::shell::{causes::unread, clock};
 
-/// The parts of the contents that take long to read, and are read on request.
+/// The choice of contents that take long to read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Extent {
-    /// The counters of VIPs are read unless there are more VIPs than this.
+    /// The largest number of VIPs whose counters are read. With more VIPs, none are read.
     pub most_counted: usize,
-    /// Whether the offenders are read.
+    /// True if the offenders are read.
     pub offenders: bool,
 }
 

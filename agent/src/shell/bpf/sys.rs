@@ -58,12 +58,12 @@ struct QueryAttr {
     revision: u64,
 }
 
-/// bpf(2); what it returns when that is no error.
+/// Calls bpf(2), and returns its result.
 ///
 /// # Safety
-/// Every pointer in `attr` is to as much memory as `command` reads and writes there.
+/// Every pointer in `attr` must point to as much memory as `command` reads and writes there.
 unsafe fn call<T>(command: libc::c_long, attr: &T) -> io::Result<libc::c_long> {
-    // SAFETY: `attr` lives through the call; what it points to is the caller's word.
+    // SAFETY: `attr` lives through the call. The caller guarantees the memory behind its pointers.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attr), size_of::<T>()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
@@ -72,9 +72,9 @@ fn number(fd: &impl AsRawFd) -> io::Result<u32> {
     u32::try_from(fd.as_raw_fd()).map_err(|_| io::Error::from_raw_os_error(libc::EBADF))
 }
 
-/// Detaches a pinned link and returns when the program has gone from its interface; removing the
-/// pin alone does that some time later (`bpf_free_inode`, in an RCU callback). A link whose
-/// interface is gone is detached already.
+/// Detaches a pinned link, and returns when the program has left its interface. (The kernel
+/// detaches some time after the removal of a pin: `bpf_free_inode`, in an RCU callback.) A link
+/// whose interface is gone is detached already.
 pub(super) fn detach_link(pin: &Path) -> io::Result<()> {
     let path = CString::new(pin.as_os_str().as_bytes())?;
     let attr = PinAttr { path: path.as_ptr() as u64, _fd: 0, _flags: 0 };
@@ -83,7 +83,7 @@ pub(super) fn detach_link(pin: &Path) -> io::Result<()> {
     let fd = libc::c_int::try_from(fd).map_err(|_| io::Error::from_raw_os_error(libc::EBADF))?;
     // SAFETY: the kernel has just returned this descriptor, which has no other owner.
     let link = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: no pointer.
+    // SAFETY: the attributes have no pointer.
     match unsafe { call(BPF_LINK_DETACH, &LinkAttr { link_fd: number(&link)? }) } {
         Ok(_) => Ok(()),
         Err(error) if error.raw_os_error() == Some(libc::ENOLINK) => Ok(()),
@@ -91,10 +91,9 @@ pub(super) fn detach_link(pin: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns the ids of the programs that are attached to an interface in one way, as many as anybody
-/// has.
+/// Returns the ids of all programs that are attached to an interface with one attach type.
 pub(super) fn attached_programs(ifindex: u32, attach_type: u32) -> io::Result<Vec<u32>> {
-    /// `BPF_MPROG_MAX`: more cannot be attached.
+    /// `BPF_MPROG_MAX`: the kernel attaches no more.
     const MOST: u32 = 64;
     let mut ids = [0_u32; MOST as usize];
     let mut attr = QueryAttr {
@@ -110,7 +109,8 @@ pub(super) fn attached_programs(ifindex: u32, attach_type: u32) -> io::Result<Ve
         link_attach_flags: 0,
         revision: 0,
     };
-    // SAFETY: there is room for as many ids as the attributes say. The kernel writes into the attributes too.
+    // SAFETY: there is room for as many ids as the attributes say.
+    // The kernel writes into the attributes too.
     let result =
         unsafe { libc::syscall(libc::SYS_bpf, BPF_PROG_QUERY, &raw mut attr, size_of::<QueryAttr>()) };
     if result < 0 {
@@ -131,7 +131,7 @@ fn element(command: libc::c_long, map: BorrowedFd<'_>, key: *const u8, other: *m
     unsafe { call(command, &attr) }.map(|_| ())
 }
 
-/// Every element of a hash map, as bytes.
+/// Returns every element of a hash map, as bytes.
 pub(super) fn elements(
     map: BorrowedFd<'_>,
     key_bytes: usize,
@@ -150,7 +150,7 @@ pub(super) fn elements(
         let mut value = vec![0; value_bytes];
         match element(BPF_MAP_LOOKUP_ELEM, map, next.as_ptr(), value.as_mut_ptr()) {
             Ok(()) => elements.push((next.clone(), value)),
-            // Removed in between.
+            // The element was removed in between.
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
             Err(error) => return Err(error),
         }
@@ -184,15 +184,15 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// At most `size` elements at a time. A per-CPU map's value is those of all CPUs, each a
-    /// multiple of 8 bytes.
+    /// Returns a reader of at most `size` elements a call. A value of a per-CPU map is the values
+    /// of all CPUs, each padded to a multiple of 8 bytes.
     pub(super) fn new(size: usize, key_bytes: usize, value_bytes: usize) -> Self {
         let (keys, values) = (vec![0; size * key_bytes], vec![0; size * value_bytes]);
         Self { size, key_bytes, value_bytes, keys, values, from: None, ended: false }
     }
 
-    /// Returns the next elements, keys and values as bytes; none at the end. The map is the same at
-    /// each call, and its keys and values are as long as was said.
+    /// Returns the next elements, keys and values as bytes. Returns `None` at the end. Every call
+    /// must pass the same map, with keys and values of the lengths given to `new`.
     pub(super) fn next(
         &mut self,
         map: BorrowedFd<'_>,
@@ -211,8 +211,9 @@ impl Batch {
             element_flags: 0,
             flags: 0,
         };
-        // SAFETY: `keys` and `values` have room for `count` elements, `from` and `to` are four bytes as for every hash and
-        // array, and all live through the call, which also writes `count`.
+        // SAFETY: `keys` and `values` have room for `count` elements, `from`
+        // and `to` are four bytes as for every hash and array, and all live
+        // through the call, which also writes `count`.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_bpf,
@@ -237,7 +238,7 @@ impl Batch {
     }
 }
 
-/// Returns whether the kernel does not have this call for this kind of map.
+/// Returns true if the kernel does not have this call for this kind of map.
 pub(super) fn is_unsupported(error: &io::Error) -> bool {
     /// `ENOTSUPP`, which is the kernel's own and in no header of userspace's.
     const ENOTSUPP: i32 = 524;

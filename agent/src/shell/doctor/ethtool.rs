@@ -45,12 +45,12 @@ pub(super) fn driver(interface: &str) -> Fact<String> {
     Ok(String::from_utf8_lossy(&info.driver[..end]).into_owned())
 }
 
-/// Returns whether VLAN tags are taken off received frames (`rx-vlan-offload`).
+/// Returns true if VLAN tags are taken off received frames (`rx-vlan-offload`).
 pub(super) fn takes_tags_off(interface: &str) -> Fact<bool> {
     Ok(value(interface, ETHTOOL_GFLAGS)? & ETH_FLAG_RXVLAN != 0)
 }
 
-/// Returns whether received packets are merged (`generic-receive-offload`).
+/// Returns true if received packets are merged (`generic-receive-offload`).
 pub(super) fn gro(interface: &str) -> Fact<bool> {
     Ok(value(interface, ETHTOOL_GGRO)? != 0)
 }
@@ -61,8 +61,8 @@ fn value(interface: &str, command: u32) -> Fact<u32> {
     Ok(value.data)
 }
 
-/// Asks the driver. `T` begins with the command, and has the layout that the kernel fills in for
-/// it.
+/// Sends a command to the driver. `T` begins with the command, and
+/// has the layout that the kernel fills in.
 fn ask<T>(interface: &str, what: &mut T) -> Fact<()> {
     let failed = |error: io::Error| Unread {
         reason: format!("ethtool has no answer about {interface}: {error}"),
@@ -77,7 +77,8 @@ fn ask<T>(interface: &str, what: &mut T) -> Fact<()> {
         *to = from.cast_signed() as libc::c_char;
     }
     request.ifr_ifru.ifru_data = ptr::from_mut(what).cast();
-    // SAFETY: the request and what it points to live through the call, and `T` is as long as the kernel's.
+    // SAFETY: the request and what it points to live through the
+    // call, and `T` is as long as the kernel's.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
     if result < 0 { Err(failed(io::Error::last_os_error())) } else { Ok(()) }
 }

@@ -14,17 +14,17 @@ const CTRL_ATTR_FAMILY_NAME: u16 = 2;
 const NETDEV_CMD_DEV_GET: u8 = 1;
 const NETDEV_A_DEV_IFINDEX: u16 = 1;
 const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
-/// Pass, drop, abort and transmit.
+/// The basic actions: pass, drop, abort and transmit.
 const NETDEV_XDP_ACT_BASIC: u64 = 1;
 
 const HEADER_LEN: usize = 16;
-/// The header after that of netlink: command, version, and two zero bytes.
+/// The length of the generic netlink header: command, version, and two zero bytes.
 const GENERIC_HEADER_LEN: usize = 4;
 const NLM_F_REQUEST: u16 = 1;
 const NLMSG_ERROR: u16 = 2;
 const ANSWER_BYTES: usize = 16 * 1024;
 
-/// Returns whether the driver of an interface has native XDP.
+/// Returns true if the driver of an interface has native XDP.
 pub(in crate::shell) fn has_native_xdp(ifindex: u32) -> Fact<bool> {
     features(ifindex).map(|features| features & NETDEV_XDP_ACT_BASIC != 0).map_err(|error| Unread {
         reason: format!("the kernel does not say what XDP its drivers do (it does since 6.3): {error}"),

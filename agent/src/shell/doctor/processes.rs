@@ -34,7 +34,7 @@ pub(super) fn of_this_network() -> Fact<Vec<Process>> {
     Ok(entries.filter_map(|entry| process(entry.ok()?.path())).collect())
 }
 
-/// Returns whether `/proc` shows all processes. Only the first PID namespace has all, and with
+/// Returns true if `/proc` shows all processes. Only the first PID namespace has all, and with
 /// `hidepid` (proc(5)) a user sees only their own processes, and so not process 1.
 pub(super) fn are_all_seen() -> Fact<bool> {
     fs::read("/proc/1/comm").map_err(|error| Unread {

@@ -26,17 +26,17 @@ use crate::shell::{
     kube::{ConnectError, Kube, Limits, Reader, Reading, Resource, Seen, Server},
 };
 
-/// Everything must have been listed within this time.
+/// The time to list everything.
 const LISTING: Duration = Duration::from_secs(20);
-/// A Lease is watched for at most this long. A longer duration means that its agent is being
-/// restarted.
+/// The longest time to watch a Lease. The agent of a Lease with
+/// a longer duration is being restarted.
 const WATCHING: Duration = Duration::from_secs(10);
 /// Time that a renewal may take to arrive after its Lease has run out.
 const MARGIN: Duration = Duration::from_millis(500);
 /// Limits of every request.
 const LIMITS: Limits = Limits { lease: Duration::from_secs(10), margin: Duration::ZERO };
 
-/// Returns what the API server has of the address.
+/// Returns what the API server stores about the address.
 pub(super) async fn look(
     options: &Options,
     view: &NetView,
@@ -50,7 +50,7 @@ pub(super) async fn look(
         }
         Err(error) => return Err(error.into()),
     };
-    // No node has this name: every Lease is another node's.
+    // No node has an empty name, so every Lease belongs to another node.
     let kube = Kube::new(server.clone(), NodeName::from(""), &options.lease_namespace);
     let namespaces = options.services.namespace_selector.is_some();
     let reading = Reading { namespaces, service_labels: options.services.service_selector.is_some() };
@@ -60,8 +60,8 @@ pub(super) async fn look(
     let deadline = Instant::now() + LISTING;
     while world.listed.len() < to_list {
         match next(&mut seen, deadline).await {
-            Some(Seen::Trouble { resource, problem }) => {
-                return Ok(Look::Failed(format!("{resource}: {}", chain(&*problem))));
+            Some(Seen::Unreadable { resource, error }) => {
+                return Ok(Look::Failed(format!("{resource}: {}", chain(&*error))));
             }
             Some(seen) => world.take_in(seen)?,
             None => return Ok(Look::Failed(format!("{} has not listed everything in 20 s", server.url()))),
@@ -72,7 +72,7 @@ pub(super) async fn look(
     while let Some(until) = world.watched_until()? {
         let deadline = Instant::now() + until.saturating_since(now()?);
         match next(&mut seen, deadline).await {
-            Some(Seen::Trouble { .. }) | None => {}
+            Some(Seen::Unreadable { .. }) | None => {}
             Some(seen) => world.take_in(seen)?,
         }
     }
@@ -88,7 +88,7 @@ fn now() -> nix::Result<Monotonic> {
     clock::monotonic_ns().map(Monotonic::from_nanos)
 }
 
-/// A Lease, the start of watching it, and whether it has changed since.
+/// A Lease, the start of the watch, and true if the Lease has changed since.
 struct Watched {
     record: LeaseRecord,
     since: Monotonic,
@@ -96,7 +96,7 @@ struct Watched {
 }
 
 impl Watched {
-    /// Returns until when it is worth watching.
+    /// Returns the end of the watch.
     fn until(&self) -> Monotonic {
         self.since + (self.record.duration + MARGIN).min(WATCHING)
     }
@@ -117,7 +117,7 @@ impl World {
         let mut services = Services::start(options.services.clone());
         let api = server.address().into_iter().collect();
         services.on_event(services::Event::ApiEndpoints(api));
-        // Addresses that this host refuses matter only where an agent runs.
+        // The addresses that this host refuses matter only if an agent runs here.
         let attached = host::attached(options)?;
         if !attached.is_empty() {
             let ours = bind::observe_binds(view).await?;
@@ -134,7 +134,7 @@ impl World {
         })
     }
 
-    /// Takes in what was read.
+    /// Stores an object that was read.
     fn take_in(&mut self, seen: Seen) -> nix::Result<()> {
         match &seen {
             Seen::Synced(resource) => {
@@ -161,8 +161,8 @@ impl World {
             | Seen::Slice(_)
             | Seen::SliceGone { .. }
             | Seen::ApiEndpoints(_)
-            | Seen::Trouble { .. }
-            | Seen::TroubleOver { .. } => {}
+            | Seen::Unreadable { .. }
+            | Seen::Readable { .. } => {}
         }
         let (_, served) = seen.into_events();
         if let Some(event) = served {
@@ -179,7 +179,8 @@ impl World {
         self.leases.insert(record.node.clone(), Watched { record: record.clone(), since, renewed });
     }
 
-    /// Returns until when some Lease must still be watched, or `None` when enough was seen.
+    /// Returns the time until which some Lease must still be watched.
+    /// Returns `None` if the readings are enough.
     fn watched_until(&self) -> nix::Result<Option<Monotonic>> {
         let now = now()?;
         let open = self.leases.values().filter(|lease| lease.record.session.is_some() && !lease.renewed);

@@ -1,4 +1,4 @@
-//! Reads what this host has of an address: the file of an agent, and the pinned state.
+//! Reads this host's facts about an address: the agent's file, and the pinned state.
 
 use std::{collections::BTreeMap, net::Ipv4Addr};
 
@@ -28,7 +28,7 @@ pub(super) fn config(options: &Options, view: &NetView) -> (Look<Listed>, Option
         Err(error) => return (Look::Failed(chain(&error)), None),
     };
     let file = path.display().to_string();
-    // The VIP is placed alone, so that all problems are its own.
+    // The VIP is placed alone, so that every problem concerns it.
     config.vips.retain(|vip| vip.address == options.address);
     let Some(vip) = config.vips.first() else {
         return (Look::Seen(Listed { file, xdp: config.xdp, vip: None }), None);
@@ -75,8 +75,8 @@ pub(super) fn pins(options: &Options, view: &NetView) -> Look<State> {
     }
 }
 
-/// Returns whether the drivers of the interfaces that have an entry of the address offer native
-/// XDP.
+/// Returns the interfaces that have an entry of the address. The
+/// value is true if the driver has native XDP.
 pub(super) fn native(pins: &Look<State>, address: Ipv4Addr) -> BTreeMap<u32, bool> {
     let Look::Seen(state) = pins else { return BTreeMap::new() };
     let interfaces = state.contents.entries_of(address).map(|entry| entry.key.ifindex);

@@ -8,7 +8,7 @@ use super::*;
 use crate::shell::testing::TempDir;
 
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Longer than the debouncing, and than the retry.
+/// A time longer than the debouncing and the retry.
 const QUIET: Duration = Duration::from_millis(300);
 
 async fn noticed(watch: &mut FileWatch, what: &str) {

@@ -1,14 +1,14 @@
 //! Alarms among the tasks: connections may be dead, or the store may have gone back.
 //!
 //! **Connections may be dead.** A silent watch may be a quiet one. But each node renews its Lease
-//! about every second, so that the watch of the Leases is never quiet; and a renewal without an
-//! answer says the same of the way to the API server. All watches take that way, so that all begin
-//! anew: at the last version that costs one request each, and no list. When renewals succeed again,
-//! tasks that wait before their next attempt stop waiting.
+//! about every second, so the watch of the Leases is never quiet. A renewal without an answer is a
+//! sign, too. All watches use the same way to the API server, so all begin anew: at the last
+//! version that costs one request each, and no list. When renewals succeed again, tasks that wait
+//! before their next attempt stop waiting.
 //!
 //! **The store may have gone back.** A watch from a version in the future is silent, and beginning
-//! it anew changes nothing: everything must be listed. The task that notices asks for it. The first
-//! list that shows an older state is logged.
+//! it anew changes nothing: everything must be listed. The task that notices requests the lists.
+//! The first list that shows an older state is logged.
 
 use tokio::sync::watch;
 
@@ -97,7 +97,7 @@ impl Listener {
         self.alarm.list_anew();
     }
 
-    /// Returns whether a list was asked for since the last one began.
+    /// Returns true if a list has been requested since the last one began.
     pub(super) fn wants_list(&self) -> bool {
         self.heard.borrow().lists != self.listed
     }

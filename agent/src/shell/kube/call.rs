@@ -1,4 +1,4 @@
-//! Requests to the API server: kube builds them, and each carries what the metrics count it as.
+//! Requests to the API server: kube builds them, and each carries its labels for the metrics.
 
 use std::{borrow::Cow, fmt::Write as _};
 
@@ -8,15 +8,15 @@ use kube::{
 };
 use serde_json::Value;
 
-/// The name under which the agents write, as a field manager and in labels.
+/// The agents' name as a field manager and in labels.
 pub const MANAGER: &str = vipward_core::services::FIELD_MANAGER;
 
 /// A request that has no connection yet.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
-    /// The plural name of the type that it is about.
+    /// The plural name of the object's type.
     pub(super) resource: &'static str,
-    /// The API server's name for what it does.
+    /// The API server's name for the operation.
     pub(super) verb: &'static str,
     pub(super) request: http::Request<Vec<u8>>,
 }
@@ -61,7 +61,7 @@ impl Collection {
         self.call("patch", self.url.patch(&escaped(name), &params, &Patch::Merge(patch)))
     }
 
-    /// Returns a server-side apply of the status, which leaves what other managers have written.
+    /// Returns a server-side apply of the status. Fields of other managers stay.
     pub(super) fn apply_status(&self, name: &str, object: &Value) -> Call {
         let (params, patch) = (PatchParams::apply(MANAGER), Patch::Apply(object));
         self.call("patch", self.url.patch_subresource("status", &escaped(name), &params, &patch))
@@ -77,7 +77,7 @@ impl Collection {
     }
 }
 
-/// Returns `text` as a part of a path: kube takes names as they are.
+/// Returns `text` escaped as a part of a path. kube does not escape names.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,13 +1,13 @@
-//! The API server's address, the agent's credentials, and connections that notice when they are
-//! dead.
+//! The API server's address, the agent's credentials, and
+//! connections that notice when they are dead.
 //!
-//! A connection whose other end has vanished looks like a quiet one. The kernel therefore probes it
-//! while nothing is sent (TCP keep-alive), and gives it up when what is sent is not acknowledged
-//! (`TCP_USER_TIMEOUT`), so that it fails within the lease duration. A server that acknowledges and
-//! does not answer is left to the deadline of each request, and to [`super::reader`] for watches.
+//! A connection whose other end has vanished looks like a quiet one. The kernel therefore probes a
+//! quiet connection (TCP keep-alive), and closes one whose data is not acknowledged
+//! (`TCP_USER_TIMEOUT`). It fails within the lease duration. A server may acknowledge and not
+//! answer: then the deadline of each request ends it, and [`super::reader`] ends watches.
 //!
-//! kube's `ClientBuilder` has none of this, so that its layers are put together here. Its retries
-//! are left out: a request has one deadline, and its result goes to those who decide.
+//! kube's `ClientBuilder` cannot do this, so this module composes its layers. It leaves out the
+//! retries: a request has one deadline, and the core decides by its result.
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
@@ -31,8 +31,8 @@ use crate::shell::metrics::{ApiMetrics, LeaseMetrics};
 #[cfg(test)]
 mod tests;
 
-/// Length to which the read buffer of a connection grows, in bytes. hyper's own limit is 400 KiB,
-/// which every connection that has carried a list would keep.
+/// Largest length of a connection's read buffer, in bytes. hyper's own limit is 400 KiB, which
+/// every connection would keep after a list.
 const READ_BUFFER: usize = 64 * 1024;
 
 /// Reason why there is no way to the API server.
@@ -52,7 +52,7 @@ pub enum ConnectError {
     Context {
         /// The files.
         path: PathBuf,
-        /// The context that was asked for; none: the current one.
+        /// The requested context; `None`: the current one.
         context: Option<String>,
         /// The failure.
         #[source]
@@ -63,7 +63,7 @@ pub enum ConnectError {
         "found no kubeconfig to take the context {context:?} from: give one with --kubeconfig (or KUBECONFIG)"
     )]
     ContextOfNothing {
-        /// The context that was asked for.
+        /// The requested context.
         context: String,
     },
     /// There is neither a kubeconfig nor a Pod's service account.
@@ -129,14 +129,13 @@ impl Limits {
         self.lease / 2
     }
 
-    /// Returns the time between two probes of a quiet connection, in whole seconds as the kernel
-    /// wants it.
+    /// Returns the time between two probes of a quiet connection, in whole seconds for the kernel.
     fn probing(self) -> Duration {
         Duration::from_secs((self.lease / 4).as_secs().max(1))
     }
 }
 
-/// Returns whether a log line of the client library repeats what the agent says itself.
+/// Returns true if a log line of the client library repeats the agent's own.
 ///
 /// The library warns of every watch that breaks, and of an unverified certificate at every
 /// connection. [`Server::find`] does so once.
@@ -192,7 +191,7 @@ impl Server {
         Self { config, limits, requests: ApiMetrics::default(), renewals: LeaseMetrics::default() }
     }
 
-    /// Counts its requests there.
+    /// Counts the requests of these connections in `requests` and `renewals`.
     #[must_use]
     pub fn metered(self, requests: &ApiMetrics, renewals: &LeaseMetrics) -> Self {
         Self { requests: requests.clone(), renewals: renewals.clone(), ..self }
@@ -206,7 +205,7 @@ impl Server {
         &self.renewals
     }
 
-    /// Returns its URL, always with the port.
+    /// Returns the URL, always with the port.
     pub fn url(&self) -> String {
         let url = &self.config.cluster_url;
         let is_plain = url.scheme() == Some(&Scheme::HTTP);
@@ -215,7 +214,7 @@ impl Server {
         format!("{scheme}://{}:{port}{}", url.host().unwrap_or_default(), url.path().trim_end_matches('/'))
     }
 
-    /// Returns its address, if its URL has an address and no name.
+    /// Returns the address, if the URL has an address and no name.
     pub fn address(&self) -> Option<IpAddr> {
         self.config.cluster_url.host()?.trim_matches(['[', ']']).parse().ok()
     }
@@ -225,7 +224,7 @@ impl Server {
         self.limits
     }
 
-    /// Returns a client with connections of its own, which are opened as they are needed.
+    /// Returns a client with its own connections, which open when they are needed.
     pub fn connect(&self) -> Result<Client, ConnectError> {
         let config = &self.config;
         let failed = |source| ConnectError::Client { server: self.url(), source: Box::new(source) };

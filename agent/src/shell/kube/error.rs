@@ -1,4 +1,4 @@
-//! Reasons why a request has no good answer, with the address that was tried.
+//! Reasons why a request has no good answer, with the URL of the server.
 
 use std::{error::Error, fmt, io, string::FromUtf8Error, time::Duration};
 
@@ -12,12 +12,12 @@ use crate::shell::{causes::causes, metrics::ApiError};
 /// Reason why a request has no good answer.
 #[derive(Debug, Error)]
 pub enum RequestError {
-    /// The API server refused it.
+    /// A refusal of the API server.
     #[error("{}: {}", status.code, status.message)]
     Refused {
-        /// The HTTP status, and the API server's words. An answer of another form has no reason.
+        /// The HTTP status, and the API server's message. An answer of another form has no reason.
         status: Box<Status>,
-        /// The time after which the API server wants to be asked again.
+        /// The time after which the API server allows another attempt.
         retry_after: Option<Duration>,
     },
     /// No answer came in time.
@@ -28,7 +28,7 @@ pub enum RequestError {
         /// The deadline.
         limit: Duration,
     },
-    /// There was no connection, or it ended before the answer did.
+    /// A connection that failed, or ended before the answer did.
     #[error("{}", failure_text(server, source))]
     Connection {
         /// The URL of the API server.
@@ -36,13 +36,13 @@ pub enum RequestError {
         /// The failure.
         source: ConnectionError,
     },
-    /// The answer is no object, or none of the type that was asked for.
+    /// An answer that is no object, or none of the requested type.
     #[error("the answer cannot be read")]
     Unreadable(#[source] serde_json::Error),
-    /// The answer is not text.
+    /// An answer that is not text.
     #[error("the answer is no UTF-8")]
     NotText(#[source] FromUtf8Error),
-    /// The answer is longer than any that the API server gives.
+    /// An answer that is longer than the API server's longest.
     #[error("the answer is longer than {limit_bytes} bytes")]
     TooLong {
         /// The limit.
@@ -59,14 +59,14 @@ impl RequestError {
         self.status().map(|status| status.code)
     }
 
-    /// Returns whether the API server refused with this HTTP status.
+    /// Returns true if the API server refused with this HTTP status.
     pub fn is_status(&self, wanted: u16) -> bool {
         self.code() == Some(wanted)
     }
 
-    /// Returns whether the API server does not know the type of object.
+    /// Returns true if the API server does not know the type of object.
     pub fn is_unknown_type(&self) -> bool {
-        // It answers such a request with plain text.
+        // The API server answers such a request with plain text.
         self.status().is_some_and(|status| status.code == 404 && status.reason.is_empty())
     }
 
@@ -82,7 +82,7 @@ impl RequestError {
         }
     }
 
-    /// Returns the metrics' name for it.
+    /// Returns the metrics' name for this kind of error.
     pub(super) fn kind(&self) -> ApiError {
         match self {
             Self::Refused { status, .. } => match status.code {
@@ -108,7 +108,7 @@ fn failure_text(server: &str, failure: &ConnectionError) -> String {
     }
 }
 
-/// The failure of a connection, without the words that the client library puts around it.
+/// The failure of a connection, without the client library's own words around it.
 #[derive(Debug)]
 pub struct ConnectionError(Box<kube::Error>);
 
@@ -117,7 +117,7 @@ impl ConnectionError {
         Self(Box::new(error))
     }
 
-    /// Returns whether the connection never came about.
+    /// Returns true if the connection was never established.
     fn is_connecting(&self) -> bool {
         let mut layers = causes(&*self.0).filter_map(|cause| cause.downcast_ref::<legacy::Error>());
         layers.any(legacy::Error::is_connect)

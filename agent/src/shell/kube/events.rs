@@ -1,4 +1,4 @@
-//! Turns what was read into events of the core, for the agent and for `vipward explain`.
+//! Turns readings into events of the core, for the agent and for `vipward explain`.
 
 use vipward_core::{ownership::Event as Owned, services::Event as Served};
 
@@ -9,7 +9,7 @@ mod tests;
 
 impl Seen {
     /// Returns the event for the ownership engine, and the event for the index of Services. There
-    /// is neither for [`Seen::Synced`], [`Seen::Trouble`] and [`Seen::TroubleOver`]: the caller
+    /// is neither for [`Seen::Synced`], [`Seen::Unreadable`] and [`Seen::Readable`]: the caller
     /// handles them.
     pub fn into_events(self) -> (Option<Owned>, Option<Served>) {
         match self {
@@ -33,7 +33,7 @@ impl Seen {
             Self::Slice(record) => (None, Some(Served::Slice(record))),
             Self::SliceGone { namespace, slice } => (None, Some(Served::SliceGone { namespace, slice })),
             Self::ApiEndpoints(addresses) => (None, Some(Served::ApiEndpoints(addresses))),
-            Self::Synced(_) | Self::Trouble { .. } | Self::TroubleOver { .. } => (None, None),
+            Self::Synced(_) | Self::Unreadable { .. } | Self::Readable { .. } => (None, None),
         }
     }
 }

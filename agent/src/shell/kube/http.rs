@@ -32,7 +32,7 @@ const MAX_ANSWER: usize = 256 * 1024 * 1024;
 /// Length to which the text of a refusal is cut, in characters, when it may be a page of HTML.
 const MAX_TEXT: usize = 512;
 
-/// The events of a watch. Dropping it ends the watch; waiting for the next one is safe to cancel.
+/// The events of a watch. A drop ends the watch. Waiting for the next event is safe to cancel.
 pub(super) type Events = BoxStream<'static, Result<WatchEvent<Box<RawValue>>, RequestError>>;
 
 /// Connections to the API server for one purpose.
@@ -52,7 +52,7 @@ impl Connections {
         Ok(Self { server: server.clone(), current: Mutex::new(Numbered { number: 0, client }) })
     }
 
-    /// Returns the text of a good answer, all of which has come within `limit`.
+    /// Returns the text of a good answer, if it comes completely within `limit`.
     pub(super) async fn ask(&self, call: Call, limit: Duration) -> Result<String, RequestError> {
         let server = self.server.url();
         self.within(call, limit, async |client, request| {
@@ -62,7 +62,7 @@ impl Connections {
         .await
     }
 
-    /// Returns the events of a watch that has begun within `limit`.
+    /// Returns the events of a watch, if it begins within `limit`.
     pub(super) async fn watch(&self, call: Call, limit: Duration) -> Result<Events, RequestError> {
         let server = self.server.url();
         self.within(call, limit, async |client, request| match client.request_events(request).await {
@@ -72,7 +72,7 @@ impl Connections {
         .await
     }
 
-    /// Does `ask` within `limit`, and counts the request and its failure.
+    /// Does `ask` within `limit`, and counts the request and a failure.
     async fn within<T>(
         &self,
         Call { resource, verb, request }: Call,
@@ -91,7 +91,7 @@ impl Connections {
         answer.inspect_err(|error| self.server.requests().failed(resource, error.kind()))
     }
 
-    /// Gives the next request new connections, since all of those that let one hang may be dead.
+    /// Opens new connections for the next request: if one hangs, all may be dead.
     fn replace(&self, number: u64) {
         let mut current = self.current.lock().expect("invariant: nobody panics with this lock");
         if current.number == number
@@ -102,7 +102,7 @@ impl Connections {
     }
 }
 
-/// Returns the text of an answer; of one that is not good, the refusal.
+/// Returns the text of a good answer, or else the refusal.
 async fn read(answer: Response<Body>, server: &str) -> Result<String, RequestError> {
     let status = answer.status();
     let header = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
@@ -110,7 +110,7 @@ async fn read(answer: Response<Body>, server: &str) -> Result<String, RequestErr
     if status.is_success() { text } else { Err(refusal(status, &text.unwrap_or_default(), header)) }
 }
 
-/// Returns what an answer that is not good says.
+/// Returns the error that a refusal describes.
 fn refusal(code: StatusCode, text: &str, retry_after_seconds: Option<u32>) -> RequestError {
     let parsed = serde_json::from_str::<Status>(text).ok().filter(|parsed| parsed.code != 0);
     let status = parsed.unwrap_or_else(|| {

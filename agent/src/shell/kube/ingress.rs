@@ -1,4 +1,4 @@
-//! Addresses in the status of a Service, written by server-side apply: what others wrote stays.
+//! Addresses in the status of a Service, written by server-side apply: fields of others stay.
 
 use std::net::Ipv4Addr;
 
@@ -23,10 +23,10 @@ pub enum IngressError {
     Conflict {
         /// The Service.
         service: ServiceName,
-        /// The other field managers, as far as the API server names them.
+        /// The other field managers that the API server names.
         managers: Vec<String>,
     },
-    /// The API server refused, or could not be asked.
+    /// A refusal of the API server, or a failed request.
     #[error("failed to write the status of Service {service}")]
     Failed {
         /// The Service.
@@ -63,10 +63,11 @@ fn manager(cause: &str) -> Option<String> {
     rest.split_once('"').map(|(name, _)| name.to_owned())
 }
 
-/// Returns the request that applies these addresses; none: that takes back what was applied.
+/// Returns the request that applies these addresses. Without
+/// addresses it takes back the applied ones.
 ///
-/// It is not forced, so that what another field manager has written stays. The mode of an address
-/// is left to the API server: its default, VIP, is right, and old ones do not know the field.
+/// The request is not forced, so addresses of another field manager stay. It leaves out the mode of
+/// an address: the API server's default, VIP, is right, and old servers do not know the field.
 pub(super) fn call(service: &ServiceName, addresses: Option<&[Ipv4Addr]>) -> Call {
     let ServiceName { namespace, name } = service;
     let mut object = json!({

@@ -8,14 +8,15 @@ use tokio::sync::mpsc;
 #[cfg(test)]
 mod tests;
 
-/// One job in so many is the patient one that has waited longest, whatever is urgent.
+/// The share of patient jobs while urgent ones wait: one job in
+/// this many is the oldest patient one.
 const FAIR: usize = 8;
 
 /// Number of jobs that run at a time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limit {
     pub(super) all: usize,
-    /// Of these, jobs that can wait. The rest is free for urgent ones.
+    /// Number of patient jobs among these, which can wait. The other places are for urgent jobs.
     pub(super) patient: usize,
 }
 
@@ -26,10 +27,11 @@ impl Limit {
     }
 }
 
-/// Does `work` on the jobs that come, one at a time for each key, and sends what it returns.
+/// Does `work` on each job, one at a time for each key, and sends the results.
 ///
-/// Jobs that can wait, by `is_patient`, run after the others; each kind runs in the order in which
-/// it came. Ends when no more jobs can come and all are done, or when the replies have no taker.
+/// Jobs that can wait, by `is_patient`, run after the others. Each kind runs
+/// in the order of arrival. Ends when no more jobs can come and all are
+/// done, or when the receiver of replies is gone.
 pub(super) async fn run<K, J, R, W>(
     mut jobs: mpsc::UnboundedReceiver<(K, J)>,
     limit: Limit,
@@ -47,7 +49,8 @@ pub(super) async fn run<K, J, R, W>(
     let work = &work;
     let mut open = true;
     loop {
-        // All jobs that are there, or the first one would begin before an urgent one behind it.
+        // All waiting jobs are taken in, so that the first does
+        // not begin before a later urgent one.
         while let Ok((key, job)) = jobs.try_recv() {
             waiting.put(key, job, &is_patient);
         }

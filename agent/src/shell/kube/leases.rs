@@ -9,7 +9,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use vipward_core::{
-    cluster::{LeaseRecord, MOST_ENDED, NodeLink, NodeName, Session, Version},
+    cluster::{LeaseRecord, MOST_ENDED, NodeInterface, NodeName, Session, Version},
     ownership::LeaseWrite,
 };
 
@@ -55,7 +55,7 @@ pub(super) struct Known {
     transitions: i64,
 }
 
-/// What was last seen of each node's Lease.
+/// The last known state of each node's Lease.
 #[derive(Debug, Default)]
 pub(super) struct KnownLeases(Mutex<BTreeMap<NodeName, Known>>);
 
@@ -73,18 +73,18 @@ impl KnownLeases {
     }
 }
 
-/// A Lease as it was read.
+/// A Lease after parsing.
 #[derive(Debug)]
 pub(super) struct Read {
     pub(super) record: LeaseRecord,
     pub(super) known: Known,
-    /// Whether an agent has written it: the namespace may have other Leases.
+    /// True if an agent has written it: the namespace may have other Leases.
     pub(super) is_ours: bool,
 }
 
 /// Reads an object.
 ///
-/// A Lease that names no session of its node, or has no duration, is blank: it does not count as
+/// A Lease that names no session of its node, or has no duration, is blank. It does not count as
 /// renewed, and its owner writes it again.
 pub(super) fn read(object: &str) -> Result<Read, serde_json::Error> {
     let Object { metadata, spec } = serde_json::from_str(object)?;
@@ -116,7 +116,7 @@ pub(super) fn read(object: &str) -> Result<Read, serde_json::Error> {
 fn duration(metadata: &Meta, spec: &Value) -> Option<Duration> {
     let seconds = spec["leaseDurationSeconds"].as_u64().map(Duration::from_secs)?;
     let exact = humantime::parse_duration(metadata.annotation(DURATION)?).ok()?;
-    // If they differ, one was edited by hand, and neither counts.
+    // If they differ, somebody edited one by hand, and neither counts.
     (!exact.is_zero() && rounded_up(exact) == seconds.as_secs()).then_some(exact)
 }
 
@@ -124,16 +124,16 @@ fn rounded_up(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }
 
-fn links(text: &str) -> Option<Vec<NodeLink>> {
+fn links(text: &str) -> Option<Vec<NodeInterface>> {
     let links: Vec<LinkText> = serde_json::from_str(text).ok()?;
     let link = |LinkText { name, mac, subnets, carrier }: LinkText| {
         let subnets = subnets.iter().filter_map(|subnet| subnet.parse().ok()).collect();
-        Some(NodeLink { name: name.into(), mac: text::mac(&mac)?, subnets, carrier })
+        Some(NodeInterface { name: name.into(), mac: text::mac(&mac)?, subnets, carrier })
     };
     Some(links.into_iter().filter_map(link).collect())
 }
 
-/// Returns the object that makes a Lease. With `node_uid`, it is deleted with the Node.
+/// Returns the object that creates a Lease. With `node_uid`, it is deleted with the Node.
 pub(super) fn creation(write: &LeaseWrite, node_uid: Option<&str>, now: Timestamp) -> Value {
     let mut object = contents(write, None, now);
     object["apiVersion"] = "coordination.k8s.io/v1".into();
@@ -146,7 +146,8 @@ pub(super) fn creation(write: &LeaseWrite, node_uid: Option<&str>, now: Timestam
     object
 }
 
-/// Returns the patch that writes a Lease over the one at `version`, which `known` was last seen of.
+/// Returns the patch that writes a Lease over the one at
+/// `version`. `known` is its last known state.
 pub(super) fn patch(write: &LeaseWrite, version: &Version, known: Option<&Known>, now: Timestamp) -> Value {
     let mut patch = contents(write, known, now);
     patch["metadata"]["resourceVersion"] = version.as_str().into();
@@ -157,7 +158,7 @@ fn contents(write: &LeaseWrite, known: Option<&Known>, now: Timestamp) -> Value 
     let LeaseWrite { node, expected: _, session, ended, duration, links, leaving } = write;
     let links: Vec<LinkText> = links
         .iter()
-        .map(|NodeLink { name, mac, subnets, carrier }| LinkText {
+        .map(|NodeInterface { name, mac, subnets, carrier }| LinkText {
             name: name.to_string(),
             mac: mac.to_string(),
             subnets: subnets.iter().map(ToString::to_string).collect(),
@@ -180,7 +181,7 @@ fn contents(write: &LeaseWrite, known: Option<&Known>, now: Timestamp) -> Value 
         if session.is_some() {
             spec["acquireTime"] = text::micro_time(now).into();
         }
-        // The API server's number has 32 bits, and may have been edited by hand.
+        // The API server's number has 32 bits. Somebody may have edited it by hand.
         let transitions = known.map_or(0, |known| known.transitions.saturating_add(1));
         spec["leaseTransitions"] = transitions.clamp(0, i32::MAX.into()).into();
     }

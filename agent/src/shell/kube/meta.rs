@@ -1,4 +1,4 @@
-//! Metadata of objects, as far as the agent uses it; the rest is skipped while it is parsed.
+//! Metadata of objects. The parser skips the fields that the agent does not use.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ impl Meta {
     }
 }
 
-/// Reads a field, and takes one of another form for absent: it must not lose the object.
+/// Reads a field. A field of another form counts as absent, so that the object is not lost.
 fn if_well_formed<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     deserializer: D,
 ) -> Result<T, D::Error> {
@@ -49,7 +49,7 @@ fn if_well_formed<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     Ok(serde_json::from_str(raw.get()).unwrap_or_default())
 }
 
-/// A field manager, and whether it has written the addresses in a Service's status.
+/// A field manager, and the mark if it has written the addresses in a Service's status.
 #[derive(Deserialize, Debug)]
 pub(super) struct ManagedFields {
     #[serde(default)]
@@ -82,7 +82,7 @@ struct ManagedLoadBalancer {
     ingress: Option<IgnoredAny>,
 }
 
-/// An object of which only the metadata matters.
+/// An object of which only the metadata is read.
 #[derive(Deserialize, Debug)]
 pub(super) struct Bare {
     #[serde(default)]

@@ -1,5 +1,5 @@
-//! An operator's wish to move a VIP: writes it on the claim, and waits until it is fulfilled or
-//! refused.
+//! An operator's wish to move a VIP: writes it on the claim, and
+//! waits until the holder fulfils or refuses it.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -45,10 +45,10 @@ pub enum MoveError {
         /// The address.
         vip: Ipv4Addr,
     },
-    /// The API server refused, or could not be reached.
+    /// A refusal of the API server, or a failed request.
     #[error("failed to {what} VirtualIP {vip}")]
     Request {
-        /// The attempt.
+        /// The operation.
         what: &'static str,
         /// The address.
         vip: Ipv4Addr,
@@ -114,7 +114,7 @@ impl Mover {
         }
     }
 
-    /// Fails if there is no such node. Any other failure is ignored: the user may not be allowed to
+    /// Fails if the node does not exist. Ignores any other failure: the user may not be allowed to
     /// read Nodes, and the holder's agent checks too.
     async fn check_node(&self, name: &str) -> Result<(), MoveError> {
         match self.connections.ask(Resource::Nodes.collection("").get(name), LIMIT).await {
@@ -137,7 +137,7 @@ impl Mover {
         Ok(from)
     }
 
-    /// Waits until the node holds the VIP or the holder refuses, for `limit` at most.
+    /// Waits until the node holds the VIP or the holder refuses, at most `limit`.
     pub async fn wait(&self, vip: Ipv4Addr, to: &str, limit: Duration) -> Result<Moved, MoveError> {
         let deadline = Instant::now() + limit;
         loop {

@@ -1,4 +1,4 @@
-//! Objects parsed into what the core uses of them; the rest is skipped while it is parsed.
+//! Objects parsed into the core's records. The parser skips the other fields.
 
 use std::{
     collections::BTreeSet,
@@ -36,7 +36,7 @@ const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// The taint of a node that an operator has declared dead.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
-/// What is to be read besides what always is.
+/// Optional readings, besides those that are always done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Reading {
     /// Namespaces.
@@ -56,12 +56,11 @@ pub(super) enum ObjectError {
     Claim(#[from] ClaimError),
 }
 
-/// An object, as far as it is used.
+/// A parsed object.
 pub(super) struct Parsed {
     pub(super) identity: Identity,
     pub(super) seen: Seen,
-    /// Whether the agent uses the object. One that it does not use is passed on only if it was used
-    /// before.
+    /// True if the agent uses the object. An unused object is passed on only if it was used before.
     pub(super) is_used: bool,
     /// The addresses of the API servers, if the object names them.
     pub(super) api_servers: Option<BTreeSet<IpAddr>>,
@@ -75,7 +74,7 @@ pub(super) struct Identity {
     pub(super) version: String,
 }
 
-/// Reads an object's name and version, and no more.
+/// Reads an object's name and version only.
 pub(super) fn identity(object: &str) -> Result<Identity, serde_json::Error> {
     let Bare { metadata } = serde_json::from_str(object)?;
     Ok(Identity { name: full_name(&metadata), version: metadata.resource_version })
@@ -92,7 +91,7 @@ fn namespace_of(metadata: &Meta) -> Arc<str> {
     metadata.namespace.as_deref().unwrap_or_default().into()
 }
 
-/// Reads an object, and remembers what a later write needs to know of it.
+/// Reads an object, and remembers the fields that a later write needs.
 pub(super) fn parse(
     resource: Resource,
     object: &str,
@@ -125,7 +124,7 @@ pub(super) fn parse(
     if is_nameless { Err(ObjectError::Nameless) } else { Ok(parsed) }
 }
 
-/// Returns the news that the object of that name is gone.
+/// Returns the news that the object with that name is gone.
 pub(super) fn gone(resource: Resource, name: &str, kube: &Kube) -> Option<Seen> {
     let in_namespace = || name.split_once('/');
     Some(match resource {
@@ -213,10 +212,10 @@ fn service(Service { metadata, spec, status }: Service, reading: Reading) -> Par
     Parsed::new(name, metadata.resource_version, Seen::Service(Box::new(record)))
 }
 
-/// Returns the manager that has written the addresses. If several have, returns one other than the
-/// agents, and whether the agents have too.
+/// Returns the manager that has written the addresses, and true if the agents have written some
+/// too. If there are several managers, returns one other than the agents.
 fn status_manager(metadata: &Meta) -> (Option<Arc<str>>, bool) {
-    /// Kept once, since most Services have it.
+    /// The shared text of the agents' name, since most Services have it.
     static OURS: LazyLock<Arc<str>> = LazyLock::new(|| FIELD_MANAGER.into());
     let managers = metadata.managed_fields.iter().flatten().filter(|entry| entry.has_written_ingress());
     let (ours, others): (Vec<_>, Vec<_>) =
@@ -285,7 +284,7 @@ fn slice(EndpointSlice { metadata, address_type, endpoints }: EndpointSlice) -> 
         if is_api {
             api_servers.extend(addresses.iter().filter_map(|address| address.parse::<IpAddr>().ok()));
         }
-        // As the API defines absent conditions: ready, and serving if ready.
+        // The API defines absent conditions so: ready, and serving if ready.
         let ready = conditions.ready.unwrap_or(true);
         let lingers = conditions.terminating.unwrap_or(false) && conditions.serving.unwrap_or(ready);
         match node_name {

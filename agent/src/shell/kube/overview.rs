@@ -1,4 +1,4 @@
-//! `vipward status --cluster`: reads claims and Leases, and watches for a while which Leases change.
+//! `vipward status --cluster`: reads claims and Leases, and watches the Leases for changes.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -9,7 +9,7 @@ use thiserror::Error;
 use tokio::time::sleep;
 use vipward_core::{
     cluster::LeaseRecord,
-    overview::{Claim, Observed, Overview, overview},
+    overview::{Observed, Overview, ShownClaim, overview},
     time::Monotonic,
 };
 
@@ -66,7 +66,7 @@ pub enum OverviewError {
     Clock(#[from] nix::Error),
 }
 
-/// The parts of a claim's object that only people read.
+/// The fields of a claim's object for people.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct ForPeople {
@@ -87,8 +87,8 @@ struct Status {
     unanswered: Option<String>,
 }
 
-/// Reads the cluster's records. Looks at the Leases in `namespace` until all of them were renewed,
-/// for `look` at most.
+/// Reads the cluster's records. Looks at the Leases in `namespace`
+/// until all are renewed, at most for `look`.
 pub async fn read_overview(
     access: &Access,
     namespace: &str,
@@ -137,12 +137,17 @@ fn items(resource: Resource, text: &str) -> Result<Vec<&RawValue>, OverviewError
     Ok(list.items)
 }
 
-/// Reads the claims, and leaves out objects that are none, as an agent does.
-fn read_claims(text: &str) -> Result<Vec<Claim>, OverviewError> {
+/// Reads the claims. Leaves out objects that are no claims, as an agent does.
+fn read_claims(text: &str) -> Result<Vec<ShownClaim>, OverviewError> {
     let claim = |object: &RawValue| {
         let (record, _) = claims::read(object.get()).ok()?;
         let ForPeople { spec, status } = serde_json::from_str(object.get()).unwrap_or_default();
-        Some(Claim { record, since: spec.since, conflict: status.conflict, unanswered: status.unanswered })
+        Some(ShownClaim {
+            record,
+            since: spec.since,
+            conflict: status.conflict,
+            unanswered: status.unanswered,
+        })
     };
     Ok(items(Resource::VirtualIps, text)?.into_iter().filter_map(claim).collect())
 }

@@ -1,32 +1,32 @@
 //! Reads objects: lists each type once, and then watches it.
 //!
-//! Each type has a task. It lists page by page without `resourceVersion=0`, so that what decides is
-//! read from etcd, and watches from the version of the list. Objects are parsed one by one and
-//! delivered through one bounded channel. Memory holds one page of a type at most, and the name of
-//! each delivered object.
+//! Each type has a task. It lists page by page without `resourceVersion=0`, so that decisions rest
+//! on a reading of etcd, and watches from the version of the list. It parses objects one by one,
+//! and delivers them through one bounded channel. Memory holds at most one page of a type, and the
+//! name of each delivered object.
 //!
 //! A watch ends, and begins anew at the version that it has reached, when
-//! - the API server ends it, which it is asked to do after 30 to 60 seconds;
+//! - the API server ends it, as requested, after 30 to 60 seconds;
 //! - its connection fails, which the kernel notices within the lease duration ([`super::connect`]);
-//! - the API server does not end it 5 seconds after it was to: the connection lives, and what is
-//!   behind it does not;
+//! - the API server is 5 seconds late to end it: the connection lives, but the server behind it
+//!   does not answer;
 //! - it is the watch of the Leases, and nothing has come for half a lease duration, although nodes
 //!   renew every second. All other watches begin anew too, as they do when this node's renewals
 //!   fail ([`super::alarm`]).
 //!
-//! So a dead way to the API server is noticed within the lease duration, and a single watch that
-//! stalls behind a live connection within 65 seconds. Ownership is safe meanwhile: a stale view can
-//! only cause writes that conflict.
+//! So the agent notices a dead way to the API server within the lease duration, and a single watch
+//! that stalls behind a live connection within 65 seconds. Ownership is safe meanwhile: a stale
+//! view can only cause writes that conflict.
 //!
 //! A watch ends, and everything is listed anew, when
 //! - the API server has forgotten the changes since its version (410), or refuses the version;
 //! - the watch of the Leases is silent twice in a row although this node's renewals succeed: its
 //!   version may be in the future of a store that went back ([`Silence`]);
-//! - somebody asks for it ([`Kube::list_anew`]);
-//! - the list of another type is older than what was known: etcd was restored from a snapshot. Every
-//!   object of a list is delivered whatever its version, since the lower one may be the newer one.
+//! - a caller requests it ([`Kube::list_anew`]);
+//! - the list of another type is older than the known state: etcd was restored from a snapshot.
+//!   Every object of a list is delivered whatever its version, since the lower may be the newer.
 //!
-//! Each type is listed once a second at most.
+//! Each type is listed at most once a second.
 
 mod delivery;
 mod refusals;
@@ -59,28 +59,28 @@ use super::{
     error::RequestError,
     http::Connections,
     objects::{self, Reading},
-    problem::{Problem, Verb},
+    read_error::{ReadError, Verb},
     resource::Resource,
     seen::Seen,
     shared::Kube,
 };
 
-/// News that may wait to be taken.
+/// Number of news items that may wait for the receiver.
 const QUEUE: usize = 256;
-/// Objects a page.
+/// Number of objects in a page.
 const PAGE: u32 = 500;
-/// Objects a page once a page of that size has not come in time.
+/// Number of objects in a page after a larger page did not come in time.
 const SMALL_PAGE: u32 = 50;
-/// Seconds that a watch is asked to last, so that not all begin anew at once.
+/// Requested duration of a watch in seconds, random so that not all watches begin anew at once.
 const WATCH_SECONDS: std::ops::Range<u32> = 30..60;
 /// Longest delay with which the API server ends a watch.
 const WATCH_GRACE: Duration = Duration::from_secs(5);
-/// A watch that ends sooner, and has delivered nothing, has failed.
+/// Shortest duration of a watch. One that ends sooner, without an event, has failed.
 const WATCH_TOO_SHORT: Duration = Duration::from_secs(1);
 /// The shortest time between two lists.
 const PACE: Duration = Duration::from_secs(1);
 
-/// Reads until it is dropped.
+/// A reader that runs until it is dropped.
 pub struct Reader {
     _tasks: JoinSet<()>,
 }
@@ -88,9 +88,9 @@ pub struct Reader {
 impl Reader {
     /// Starts to read; needs a tokio runtime.
     ///
-    /// The receiver must be emptied for reading to go on. It has each type's objects first, then
-    /// [`Seen::Synced`], then changes. After a gap in the changes, it has the objects again, and what
-    /// has vanished, before the next [`Seen::Synced`].
+    /// The receiver must be emptied, or reading stops. It has each type's objects first, then
+    /// [`Seen::Synced`], then changes. After a gap in the changes, it has the objects again, and
+    /// the vanished ones, before the next [`Seen::Synced`].
     pub fn start(kube: &Kube, reading: Reading) -> Result<(Self, mpsc::Receiver<Seen>), ConnectError> {
         let (seen, receiver) = mpsc::channel(QUEUE);
         let connections = Arc::new(Connections::open(&kube.server)?);
@@ -121,12 +121,12 @@ impl Reader {
 /// Reason why an attempt has ended.
 enum Halt {
     Closed,
-    Problem(Problem),
+    ReadError(ReadError),
 }
 
-impl From<Problem> for Halt {
-    fn from(problem: Problem) -> Self {
-        Self::Problem(problem)
+impl From<ReadError> for Halt {
+    fn from(error: ReadError) -> Self {
+        Self::ReadError(error)
     }
 }
 
@@ -139,20 +139,20 @@ impl From<Closed> for Halt {
 /// The end of a watch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ended {
-    /// The next watch can go on where it ended.
+    /// An end that lets the next watch go on at the same version.
     Over,
-    /// The changes since are unknown, or the version was refused: a new list is due.
+    /// An end after which a new list is due: later changes are unknown, or the version was refused.
     Expired,
 }
 
-/// Reads one type of object.
+/// A reader of one type of object.
 struct One {
     resource: Resource,
     kube: Kube,
     connections: Arc<Connections>,
     delivery: Delivery,
     alarm: Listener,
-    /// Attempts in a row that failed.
+    /// Number of attempts in a row that failed.
     failures: u32,
     refusals: Refusals,
     page: u32,
@@ -214,15 +214,15 @@ impl One {
     async fn halt(&mut self, halt: Halt) -> Result<(), Closed> {
         match halt {
             Halt::Closed => Err(Closed),
-            Halt::Problem(problem) => {
-                self.delivery.trouble(problem).await?;
+            Halt::ReadError(error) => {
+                self.delivery.failed(error).await?;
                 self.pause().await;
                 Ok(())
             }
         }
     }
 
-    /// Waits before the next attempt, but not once it may succeed.
+    /// Waits before the next attempt. Stops waiting as soon as the attempt may succeed.
     async fn pause(&mut self) {
         let pause = pause(self.failures, fastrand::f64());
         self.failures = self.failures.saturating_add(1);
@@ -255,19 +255,19 @@ impl One {
         }
     }
 
-    async fn list_page(&mut self, next: Option<String>) -> Result<String, Problem> {
+    async fn list_page(&mut self, next: Option<String>) -> Result<String, ReadError> {
         let params = ListParams { limit: Some(self.page), continue_token: next, ..ListParams::default() };
         let call = self.kube.collection(self.resource).list(&params);
         self.connections.ask(call, self.kube.server.limits().request()).await.map_err(|error| {
             if matches!(error, RequestError::Deadline { .. }) {
                 self.page = SMALL_PAGE;
             }
-            Problem::of(Verb::List, self.resource, error)
+            ReadError::of(Verb::List, self.resource, error)
         })
     }
 
-    /// Goes on from the version of a list. If it is older than what was known, all other types are
-    /// listed too.
+    /// Continues from the version of a list. If that is older than the
+    /// known state, all other types are listed too.
     fn end_list(&mut self, version: String) {
         let known = std::mem::replace(&mut self.version, version);
         let went_back = Version::from(&*self.version).is_older_than(&Version::from(&*known));
@@ -291,7 +291,7 @@ impl One {
             Ok(events) => events,
             Err(error) => return self.refused(error),
         };
-        self.delivery.no_trouble().await?;
+        self.delivery.recovered().await?;
 
         let end = Instant::now() + Duration::from_secs(seconds.into()) + WATCH_GRACE;
         self.silence.begin(self.alarm.renewals());
@@ -352,15 +352,15 @@ impl One {
         }
     }
 
-    /// Ends a watch that the API server refused. If another version may be accepted, a list is due.
+    /// Ends a watch that the API server refused. A list is due if another version may be accepted.
     fn refused(&mut self, error: RequestError) -> Result<Ended, Halt> {
         if self.refusals.needs_list(&error) {
             return Ok(Ended::Expired);
         }
-        Err(Problem::of(Verb::Watch, self.resource, error).into())
+        Err(ReadError::of(Verb::Watch, self.resource, error).into())
     }
 
-    /// Moves on by one event.
+    /// Handles one event.
     async fn take(&mut self, event: WatchEvent<Box<RawValue>>) -> Result<Option<Ended>, Halt> {
         let version = match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
@@ -382,7 +382,7 @@ impl One {
         Ok(None)
     }
 
-    fn unreadable(&self, verb: Verb, error: serde_json::Error) -> Problem {
-        Problem::of(verb, self.resource, RequestError::Unreadable(error))
+    fn unreadable(&self, verb: Verb, error: serde_json::Error) -> ReadError {
+        ReadError::of(verb, self.resource, RequestError::Unreadable(error))
     }
 }

@@ -25,7 +25,7 @@ const MAX_INSTANCE: usize = 128;
 /// The namespace of Events about objects without a namespace.
 const CLUSTER_NAMESPACE: &str = "default";
 
-/// Writes Events until it is dropped.
+/// A writer of Events that runs until it is dropped.
 pub struct Recorder {
     writes: mpsc::UnboundedSender<Write>,
     outcomes: mpsc::UnboundedReceiver<Outcome>,
@@ -51,7 +51,7 @@ impl Recorder {
 
     /// Sends a request; [`Recorder::outcome`] follows.
     pub fn write(&self, write: Write) {
-        // The task ends only when this is dropped.
+        // The task ends only when this value is dropped.
         let _ = self.writes.send(write);
     }
 
@@ -117,7 +117,7 @@ fn event(write: &Write, kube: &Kube, at: Timestamp) -> Value {
             "apiVersion": "vipward.io/v1alpha1",
             "kind": "VirtualIP",
             "name": vip,
-            // The claim may have been created since the message was posted.
+            // The claim may have been created after the message was posted.
             "uid": uid.clone().or_else(|| kube.claim_uid(*vip)).as_deref(),
         }),
     };

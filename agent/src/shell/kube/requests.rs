@@ -1,10 +1,11 @@
-//! Writes: carries out what the core asks of the API server, and reports the outcomes.
+//! Writes: sends the core's requests to the API server, and reports the outcomes.
 //!
-//! Each request has one deadline, below the lease duration, and one outcome. Jobs wait in lanes
-//! with connections of their own, so that no number of claims delays a renewal. Jobs about one VIP
-//! (one Lease, one Service) are done in order, each after the outcome of the one before. Jobs about
-//! different VIPs run side by side, 32 at most. VIPs that nobody holds are taken with 24 of these
-//! and wait for all else: there may be thousands, and a handover must be written while the old
+//! Each request has one deadline, below the lease duration, and one outcome. Jobs wait in
+//! lanes with connections of their own, so that no number of claims delays a renewal. Jobs
+//! about one VIP (one Lease, one Service) run in order, each after the outcome of the one
+//! before. Jobs about different VIPs run side by side, at most 32. Taking a VIP that nobody
+//! holds waits for all other jobs, and at most 24 of these run: there may be thousands, and a
+//! handover must be written while the old holder still answers.
 //! holder still answers.
 
 mod claiming;
@@ -35,29 +36,29 @@ use super::{
 };
 use crate::shell::metrics::{ApiMetrics, Lane, Pending};
 
-/// Claims that are written at a time.
+/// Number of claims that are written at a time.
 const CLAIMS: Limit = Limit { all: 32, patient: 24 };
-/// Leases of other nodes that are written or read at a time.
+/// Number of other nodes' Leases that are written or read at a time.
 const LEASES: usize = 16;
-/// Claims that are shown something on at a time. Their lane is their own, so that a storm of
-/// conflicts delays no handover.
+/// Number of conditions and reasons that are written on claims at a time. They have their own lane,
+/// so that a storm of conflicts delays no handover.
 const TOLD: usize = 4;
-/// Services whose status is written at a time.
+/// Number of Services whose status is written at a time.
 const INGRESSES: usize = 8;
-/// Replies that may wait to be taken.
+/// Number of replies that may wait for the receiver.
 const REPLIES: usize = 256;
 
-/// A claim's VIP, and what the claim is to show.
+/// A claim's VIP, and the knowledge that the claim is to show.
 type TellJob = (Ipv4Addr, Told);
 
-/// A Service, and the addresses to write in its status; none: the agents take theirs back.
+/// A Service, and the addresses for its status; `None`: the agents take theirs back.
 type IngressJob = (ServiceName, Option<Vec<Ipv4Addr>>);
 
-/// Jobs that wait for their turn. Each is counted until it is done.
+/// Jobs that wait for their turn. The metrics count each until it is done.
 type Queue<K, J> = mpsc::UnboundedSender<(K, (Pending, J))>;
 
-/// Sends requests until it is dropped. A request without an answer by then may have been carried
-/// out or not.
+/// A sender of requests that runs until it is dropped. A request without an
+/// answer by then may have been carried out or not.
 pub struct Requests {
     node: NodeName,
     pending: ApiMetrics,
@@ -70,10 +71,10 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Starts the lanes; needs a tokio runtime. Connections are opened as they are needed.
+    /// Starts the lanes; needs a tokio runtime. Connections open when they are needed.
     ///
-    /// The receiver has the outcomes. No method waits: a job that cannot be done yet is queued. The
-    /// core asks for one thing of each VIP at a time.
+    /// The receiver has the outcomes. No method waits: a job that cannot run yet is queued. The
+    /// core has at most one open request about each VIP.
     pub fn start(kube: &Kube) -> Result<(Self, mpsc::Receiver<Reply>), ConnectError> {
         let (replies, receiver) = mpsc::channel(REPLIES);
         let mut tasks = JoinSet::new();
@@ -121,7 +122,7 @@ impl Requests {
     }
 
     fn lease(&self, node: NodeName, job: LeaseJob) {
-        // A lane ends only when the replies have no taker any more.
+        // A lane ends only when the receiver of replies is gone.
         if node == self.node {
             let _ = self.own.send(((), (self.pending.wait(Lane::Renewals), job)));
         } else {
@@ -134,8 +135,8 @@ impl Requests {
         self.claim(write.vip, ClaimJob::Write(write));
     }
 
-    /// Takes our finalizer from the claim's object at this version, and deletes it;
-    /// [`ClaimDeleted`](vipward_core::ownership::Event::ClaimDeleted) follows.
+    /// Removes the agents' finalizer from the claim's object at this version, and deletes the
+    /// object; [`ClaimDeleted`](vipward_core::ownership::Event::ClaimDeleted) follows.
     pub fn delete_claim(&self, vip: Ipv4Addr, expected: Version) {
         self.claim(vip, ClaimJob::Delete { vip, expected });
     }
@@ -145,7 +146,7 @@ impl Requests {
         self.claim(vip, ClaimJob::Read(vip));
     }
 
-    /// Shows on the VIP's claim what this node knows; [`Reply::Told`] follows. Nothing else of the
+    /// Shows this node's knowledge on the VIP's claim; [`Reply::Told`] follows. Nothing else of the
     /// claim changes but its version.
     pub fn tell(&self, vip: Ipv4Addr, told: Told) {
         let _ = self.told.send((vip, (self.pending.wait(Lane::Conditions), (vip, told))));
@@ -161,8 +162,8 @@ impl Requests {
         self.ingress(service, Some(addresses));
     }
 
-    /// Takes back from the status of a Service what [`Requests::write_ingress`] wrote there;
-    /// [`Reply::Ingress`] follows.
+    /// Takes back the addresses that [`Requests::write_ingress`] wrote to the
+    /// status of a Service; [`Reply::Ingress`] follows.
     pub fn clear_ingress(&self, service: ServiceName) {
         self.ingress(service, None);
     }
@@ -178,7 +179,7 @@ async fn write_ingress(worker: &Worker, (service, addresses): IngressJob) -> Rep
     let call = ingress::call(&service, addresses.as_deref());
     let result = match worker.ask(call, worker.deadline()).await {
         Ok(_) => Ok(()),
-        // The status went with the Service.
+        // The status was deleted with the Service.
         Err(error) if error.is_status(404) && addresses.is_none() => Ok(()),
         Err(error) => Err(IngressError::of(error, &service)),
     };

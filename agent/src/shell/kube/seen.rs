@@ -1,4 +1,4 @@
-//! News from the API server, for whoever decides.
+//! News from the API server.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,7 +11,7 @@ use vipward_core::{
     services::{EndpointsRecord, ServiceRecord},
 };
 
-use super::{problem::Problem, resource::Resource};
+use super::{read_error::ReadError, resource::Resource};
 
 /// A piece of news.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub enum Seen {
     Node {
         /// The fields that are used.
         record: NodeRecord,
-        /// Those of its `status.addresses` that are IP addresses.
+        /// The IP addresses in its `status.addresses`.
         addresses: Vec<IpAddr>,
     },
     /// A Node is gone.
@@ -58,18 +58,18 @@ pub enum Seen {
     },
     /// The addresses of all API servers: the endpoints of `default/kubernetes`.
     ApiEndpoints(BTreeSet<IpAddr>),
-    /// All objects of the type were reported, and all that had vanished. Sent after each list.
+    /// The end of a list: all objects of the type were reported, and all that had vanished.
     Synced(Resource),
-    /// Objects of the type cannot be read now; the reader goes on trying. Sent when that begins,
-    /// and when the problem becomes another one.
-    Trouble {
+    /// Objects of the type cannot be read now; the reader tries again. Sent
+    /// at the beginning, and when the error changes.
+    Unreadable {
         /// The type.
         resource: Resource,
-        /// The problem.
-        problem: Arc<Problem>,
+        /// The error.
+        error: Arc<ReadError>,
     },
     /// Objects of the type can be read again.
-    TroubleOver {
+    Readable {
         /// The type.
         resource: Resource,
     },

@@ -1,5 +1,5 @@
-//! What the tasks of this module have in common: the API server, the agent's own names, and what
-//! was last seen of claims and Leases.
+//! The shared state of this module's tasks: the API server, the agent's names,
+//! and the last known state of claims and Leases.
 
 use std::{net::Ipv4Addr, sync::Arc};
 
@@ -22,7 +22,7 @@ pub struct Kube {
 }
 
 impl Kube {
-    /// Returns the way of the agent of `node`, whose Leases are in `namespace`.
+    /// Returns the way for the agent of `node`, with the Leases in `namespace`.
     pub fn new(server: Server, node: NodeName, namespace: &str) -> Self {
         Self {
             server,
@@ -34,30 +34,30 @@ impl Kube {
         }
     }
 
-    /// Makes every [`Reader`](super::Reader) list everything anew, soon. Their watches end, and
-    /// each list is followed by what has vanished and by [`Seen::Synced`](super::Seen::Synced).
-    /// Each type is listed once a second at most.
+    /// Makes every [`Reader`](super::Reader) list everything anew, soon. Their watches
+    /// end. After each list come the vanished objects and
+    /// [`Seen::Synced`](super::Seen::Synced). Each type is listed at most once a second.
     pub fn list_anew(&self) {
         self.alarm.list_anew();
     }
 
-    /// Returns whether the VIP's claim, as it was last seen, shows this conflict, or none.
+    /// Returns true if the VIP's claim, in its last known state, shows this conflict, or none.
     pub fn shows_conflict(&self, vip: Ipv4Addr, conflict: Option<&str>) -> bool {
         self.claims.conflict(vip).as_deref() == conflict.map(text::message)
     }
 
-    /// Returns whether the VIP's claim, as it was last seen, gives this reason why nobody answers
-    /// for it, or none.
+    /// Returns true if the VIP's claim, in its last known state, gives this
+    /// reason why nobody answers for it, or none.
     pub fn shows_unanswered(&self, vip: Ipv4Addr, unanswered: Option<&Unanswered>) -> bool {
         self.claims.shows_unanswered(vip, unanswered)
     }
 
-    /// Returns why nobody answers for a VIP, as its claim shows.
+    /// Returns the reason why nobody answers for a VIP, from its claim.
     pub fn unanswered(&self, vip: Ipv4Addr) -> Option<String> {
         self.claims.unanswered(vip)
     }
 
-    /// Returns the uid of the VIP's claim, as it was last seen.
+    /// Returns the uid of the VIP's claim, in its last known state.
     pub fn claim_uid(&self, vip: Ipv4Addr) -> Option<Arc<str>> {
         self.claims.latest(vip)?.uid.map(Into::into)
     }

@@ -1,4 +1,4 @@
-//! The state of the agent's Pod, `DaemonSet` and Node, read when the agent is asked to end.
+//! The state of the agent's Pod, `DaemonSet` and Node, read when a signal asks the agent to end.
 
 use std::{sync::Arc, time::Duration};
 

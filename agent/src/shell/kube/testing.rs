@@ -35,7 +35,7 @@ pub(super) fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
-/// Returns the way of the agent of node `a` to an API server that is never asked.
+/// Returns the way of node `a`'s agent to an API server that gets no request.
 pub(super) fn kube() -> Kube {
     Kube::new(
         Server::with_config(Config::new("http://192.0.2.99:1".parse().expect("a URL")), LIMITS),

@@ -1,4 +1,4 @@
-//! Values that objects have as text: MACs, times, names.
+//! The text form of values in objects: MACs, times, names.
 
 use k8s_openapi::jiff::Timestamp;
 use vipward_common::MacAddr;
@@ -11,7 +11,7 @@ mod tests;
 /// Length of the longest message of a condition, in characters.
 const MAX_MESSAGE: usize = 32_768;
 
-/// Returns the time of the wall clock, for people to read. Nothing may be decided by it.
+/// Returns the time of the wall clock, for people. No decision may depend on it.
 pub(super) fn wall_clock() -> Timestamp {
     Timestamp::now()
 }
@@ -26,7 +26,7 @@ pub(super) fn micro_time(at: Timestamp) -> String {
     format!("{at:.6}")
 }
 
-/// Reads the MAC of an interface, in the form in which [`MacAddr`] is displayed.
+/// Reads the MAC of an interface, in the form that [`MacAddr`] displays.
 pub(super) fn mac(text: &str) -> Option<MacAddr> {
     let mut octets = [0; 6];
     let mut parts = text.split(':');
@@ -41,12 +41,12 @@ pub(super) fn mac(text: &str) -> Option<MacAddr> {
     (parts.next().is_none() && mac.is_unicast()).then_some(mac)
 }
 
-/// Returns Services as a column shows them: `namespace/name`, separated by commas.
+/// Returns Services in the form of a column: `namespace/name`, separated by commas.
 pub(super) fn join_services(services: &[ServiceName]) -> String {
     services.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// Reads what [`join_services`] writes, and leaves out other text.
+/// Reads the output of [`join_services`]. Leaves out other text.
 pub(super) fn split_services(text: &str) -> Vec<ServiceName> {
     text.split(',').filter_map(|name| service(name.trim())).collect()
 }

@@ -143,7 +143,8 @@ pub struct VirtualIpSpec {
     /// Who hands it over: set until the successor, which `holder` names, has taken it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered_by: Option<OfferedBy>,
-    /// When its holder last changed, by the clock of the node that wrote it. Nothing is decided by it.
+    /// When its holder last changed, by the clock of the node that wrote it. Nothing is decided by
+    /// it.
     #[schemars(with = "Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
@@ -166,7 +167,8 @@ pub struct OfferedBy {
     pub session: String,
 }
 
-/// What is wrong with a VIP, if anything. It is a plain part of the object, since a claim is one object and one write.
+/// What is wrong with a VIP, if anything. It is a plain part of the object, since a claim is one
+/// object and one write.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, PartialEq, Eq, Debug, Default)]
 pub struct VirtualIpStatus {
     /// What has become of it: `held`, `handing over`, `not answered` or `nobody`.
@@ -228,7 +230,7 @@ pub fn definition() -> CustomResourceDefinition {
     definition
 }
 
-/// [`definition`] as YAML: the same text for the same type, ready for `kubectl apply -f`.
+/// Returns [`definition`] as YAML: the same text for the same type, ready for `kubectl apply -f`.
 pub fn crd_yaml() -> String {
     serde_saphyr::to_string(&definition()).expect("invariant: nothing in a definition is beyond YAML")
 }

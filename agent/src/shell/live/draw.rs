@@ -30,7 +30,7 @@ pub(super) struct Screen<'a> {
     pub(super) before: Option<&'a Status>,
     /// The last reading.
     pub(super) now: &'a Status,
-    /// The reason why it is old.
+    /// The reason why the last reading is old.
     pub(super) trouble: Option<&'a str>,
     /// The part of the list of VIPs that is shown.
     pub(super) list: &'a List,
@@ -54,7 +54,7 @@ fn areas(area: Rect, now: &Status) -> [Rect; 6] {
     .areas(area)
 }
 
-/// Returns how many VIPs fit on a terminal of that size.
+/// Returns the number of VIPs that fit on a terminal of that size.
 pub(super) fn page(size: Size, now: &Status) -> usize {
     let [_, _, _, vips, _, _] = areas(Rect::new(0, 0, size.width, size.height), now);
     usize::from(vips.height.saturating_sub(2)).max(1)

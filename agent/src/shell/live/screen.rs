@@ -1,7 +1,7 @@
 //! The live screen: the terminal, its keys, and the signals that end it.
 //!
-//! The terminal is restored when this returns, and when the process panics. One thread reads keys;
-//! it ends with the process.
+//! The terminal is restored when this module returns, and when the process panics. One thread reads
+//! keys; it ends with the process.
 
 use std::{
     io::{self, IsTerminal, Stdout},
@@ -26,10 +26,10 @@ use vipward_core::{
 use super::{LiveError, Watching, draw};
 use crate::shell::causes::chain;
 
-/// The most keys that wait. Further ones are lost.
+/// The most keys that wait. Later keys are lost.
 const KEYS: usize = 64;
 
-/// Restores the terminal when it is dropped.
+/// A guard that restores the terminal when it is dropped.
 struct Restore;
 
 impl Drop for Restore {
@@ -114,8 +114,8 @@ impl Shown {
     }
 }
 
-/// Returns the keys that are pressed, and `None` for a new size of the terminal. The channel ends
-/// with the terminal.
+/// Returns the pressed keys, and `None` for a new size of the
+/// terminal. The channel ends with the terminal.
 fn keys() -> mpsc::Receiver<Option<Key>> {
     let (sender, receiver) = mpsc::channel(KEYS);
     thread::spawn(move || {

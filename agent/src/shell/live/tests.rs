@@ -4,7 +4,7 @@ use ratatui::{Terminal, backend::TestBackend, layout::Size};
 use vipward_common::MacAddr;
 use vipward_core::{
     answering::{Part, Silence},
-    net::LinkTrouble,
+    net::InterfaceFault,
     pinned::{Mode, OffenderStatus, State, VipStatus},
     time::Monotonic,
     watch::{Key, List},
@@ -32,7 +32,8 @@ fn vip(address: [u8; 4], part: Part, at: u8) -> VipStatus {
     }
 }
 
-/// Two VIPs, `seconds` after the machine's start. The first has answered and counted conflicts.
+/// Returns two VIPs, `seconds` after the machine's start. The
+/// first has answered and counted conflicts.
 fn status_at(seconds: u64, [answered, conflicts, suppressed]: [u64; 3]) -> Status {
     let mut status = Status::of(&State::sample());
     status.at = Monotonic::from_nanos(seconds * SECOND);
@@ -62,7 +63,7 @@ fn offender(last_seconds_ago: f64, of: u8, source: u8, claims: u64) -> OffenderS
     }
 }
 
-/// Returns what is on a terminal of `height` lines, without the blanks at their ends.
+/// Returns the text on a terminal of `height` lines, without the blanks at the line ends.
 fn drawn(height: u16, before: Option<&Status>, now: &Status, trouble: Option<&str>, list: &List) -> String {
     let mut terminal = Terminal::new(TestBackend::new(WIDTH, height)).expect("a backend without a terminal");
     let screen = draw::Screen { before, now, trouble, list };
@@ -135,7 +136,7 @@ fn the_fence_counts_down_to_the_end_of_holding_over_and_says_when_it_is_over() {
 #[test]
 fn silence_and_yielding_are_said_with_their_reason() {
     let mut now = status_at(100, [0; 3]);
-    now.vips[0].part = Part::Silent(Silence::Link(LinkTrouble::NoCarrier));
+    now.vips[0].part = Part::Silent(Silence::Link(InterfaceFault::NoCarrier));
     now.vips[1].yielded = true;
     now.interfaces[0].carrier = false;
     now.events_lost = 4;

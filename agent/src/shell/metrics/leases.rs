@@ -8,7 +8,8 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-/// Renewals below one heartbeat are in time. The last buckets end at the deadline of a request.
+/// Limits of the buckets, in seconds. A renewal below one heartbeat is in time. The last buckets
+/// end at the deadline of a request.
 const BUCKETS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0];
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
@@ -19,7 +20,7 @@ struct Labels {
 const OK: Labels = Labels { result: "ok" };
 const FAILED: Labels = Labels { result: "failed" };
 
-/// Renewals, with the time that they took.
+/// Number of renewals, and their durations.
 #[derive(Clone, Debug)]
 pub struct LeaseMetrics {
     renewals: Family<Labels, Counter>,

@@ -1,4 +1,4 @@
-//! VIPs that moved to this node: the causes, the time that it took, and the gap in answering.
+//! VIPs that moved to this node: the causes, the durations, and the gaps in answering.
 
 use std::time::Duration;
 
@@ -8,9 +8,11 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-/// From a write to an idle API server to one that waits behind thousands.
+/// Limits of the buckets, in seconds: from a write to an idle API
+/// server to one that waits behind thousands.
 const TAKING: [f64; 12] = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// Around the failover time, which is a little more than the lease duration.
+/// Limits of the buckets, in seconds: around the failover time, which
+/// is a little more than the lease duration.
 const GAPS: [f64; 12] = [0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 7.5, 10.0, 15.0, 30.0, 60.0];
 
 /// The cause of a move to this node.
@@ -87,12 +89,12 @@ impl MoveMetrics {
         );
     }
 
-    /// Counts a VIP whose holder this node has become.
+    /// Counts a VIP that this node has begun to hold.
     pub fn moved(&self, cause: MoveCause) {
         self.moves.get_or_create(&cause.labels()).inc();
     }
 
-    /// Records the times of a move, at the first announcement after it.
+    /// Records the durations of a move, at the first announcement after it.
     pub fn announced(&self, took: Duration, gap: Option<Duration>) {
         self.taking.observe(took.as_secs_f64());
         if let Some(gap) = gap {

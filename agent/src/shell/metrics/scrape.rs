@@ -11,7 +11,7 @@ use prometheus_client::{
 use vipward_common::{FenceState, MAX_LINKS, MAX_PEERS, Outcome, Policy, VIP_COUNTER_SLOTS, maps as names};
 use vipward_core::{
     answering::Part,
-    net::{Interface, LinkTrouble},
+    net::{Interface, InterfaceFault},
     pinned::{self, Contents},
     placement::Entry,
 };
@@ -38,45 +38,46 @@ impl Mode {
     }
 }
 
-/// The state that the driver has in memory.
+/// The state that the event loop has in memory.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// This node's name.
     pub node: String,
     /// The source of the VIPs.
     pub mode: Mode,
-    /// Whether the driver knows which VIPs are wanted. Until then, the pinned state stays as it is.
+    /// True if the event loop knows which VIPs are wanted. Until
+    /// then, the pinned state stays as it is.
     pub started: bool,
     /// The duration of one renewal of the fence.
     pub fence_duration: Duration,
     /// The interfaces that the program is, or should be, attached to.
-    pub links: Vec<LinkSnapshot>,
-    /// The VIPs, with this node's intended role.
+    pub links: Vec<InterfaceSnapshot>,
+    /// The VIPs, with the entries that this node wants.
     pub vips: Vec<VipSnapshot>,
     /// The claims of the cluster.
     pub claims: Option<ClaimSnapshot>,
     /// The VIPs that this node has and does not answer, with the reported reasons.
     pub unanswered: BTreeMap<Ipv4Addr, String>,
-    /// The number of open problems, as logged.
+    /// The number of open problems, as in the log.
     pub problems: usize,
 }
 
 /// An interface that the program is, or should be, attached to.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LinkSnapshot {
-    /// ifindex.
+pub struct InterfaceSnapshot {
+    /// Its ifindex.
     pub ifindex: u32,
     /// Its name.
     pub interface: String,
     /// The mode in which the program was attached, or is to be.
     pub mode: pinned::Mode,
-    /// Whether the kernel runs the program on it.
+    /// True if the kernel runs the program on it.
     pub attached: bool,
     /// The reason why it could not be attached, if it could not.
     pub failure: Option<String>,
-    /// The interface as it was last seen, unless it is gone.
+    /// The last observation of the interface, unless it is gone.
     pub seen: Option<Interface>,
-    /// Whether the driver refused native mode.
+    /// True if the NIC driver refused native mode.
     pub fallback: bool,
 }
 
@@ -85,16 +86,16 @@ pub struct LinkSnapshot {
 pub struct VipSnapshot {
     /// The address.
     pub vip: Ipv4Addr,
-    /// What this node is to be to it.
+    /// The entry that this node is to have for it.
     pub entry: Entry,
-    /// Whether a peer has it since the program gave way.
+    /// True if the program yielded it to a peer, which has it since.
     pub yielded: bool,
 }
 
 /// The claims of a cluster, as this node sees them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClaimSnapshot {
-    /// The number of changes of holder of each VIP that Services want.
+    /// The number of holder changes of each VIP that Services want.
     pub epochs: Vec<(Ipv4Addr, u64)>,
     /// The number of these VIPs whose claim names no living holder.
     pub without_holder: usize,
@@ -106,11 +107,11 @@ pub struct ClaimSnapshot {
 #[derive(Debug)]
 pub(super) struct Scrape {
     kernel: Option<Contents>,
-    driver: Option<Snapshot>,
+    snapshot: Option<Snapshot>,
     max_vips: usize,
 }
 
-/// A VIP by all its entries. It has one on every attached interface.
+/// A VIP with all its entries, one on every attached interface.
 #[derive(Clone, Copy, Default, Debug)]
 struct Vip {
     held: bool,
@@ -121,22 +122,22 @@ struct Vip {
     suppressed: u64,
 }
 
-impl LinkSnapshot {
+impl InterfaceSnapshot {
     fn has_carrier(&self) -> bool {
         self.seen.as_ref().is_some_and(|interface| interface.up && interface.carrier)
     }
 }
 
 impl Scrape {
-    pub(super) fn new(kernel: Option<Contents>, driver: Option<Snapshot>, max_vips: usize) -> Self {
-        Self { kernel, driver, max_vips }
+    pub(super) fn new(kernel: Option<Contents>, snapshot: Option<Snapshot>, max_vips: usize) -> Self {
+        Self { kernel, snapshot, max_vips }
     }
 }
 
 impl Collector for Scrape {
     fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
         let mut page = Page(encoder);
-        page.build(self.driver.as_ref())?;
+        page.build(self.snapshot.as_ref())?;
         page.value(
             "kernel_readable",
             "Whether the pinned maps could be read for this page",
@@ -145,20 +146,20 @@ impl Collector for Scrape {
         page.value(
             "driver_answering",
             "Whether the task that decides has answered for this page",
-            is(self.driver.is_some()),
+            is(self.snapshot.is_some()),
         )?;
         let mut vips = BTreeMap::new();
         if let Some(kernel) = &self.kernel {
-            let parts = parts(kernel, self.driver.as_ref());
+            let parts = parts(kernel, self.snapshot.as_ref());
             vips = by_vip(&parts);
             page.frames(kernel)?;
             page.fence(kernel)?;
             page.maps(kernel)?;
             page.roles(&parts)?;
         }
-        if let Some(driver) = &self.driver {
-            page.links(driver)?;
-            page.totals(driver, &vips, self.kernel.is_some())?;
+        if let Some(snapshot) = &self.snapshot {
+            page.links(snapshot)?;
+            page.totals(snapshot, &vips, self.kernel.is_some())?;
         }
         let dropped = vips.len() > self.max_vips;
         page.value(
@@ -166,19 +167,19 @@ impl Collector for Scrape {
             "Whether there are more VIPs than --metrics-max-vips, so that none has series of its own",
             is(dropped),
         )?;
-        if dropped { Ok(()) } else { page.each_vip(&vips, self.driver.as_ref()) }
+        if dropped { Ok(()) } else { page.each_vip(&vips, self.snapshot.as_ref()) }
     }
 }
 
-/// Returns each entry with this node's part in answering. Without the driver's state, the
-/// interfaces are taken for good.
-fn parts<'a>(kernel: &'a Contents, driver: Option<&Snapshot>) -> Vec<(Part, &'a pinned::Entry)> {
+/// Returns each entry with this node's part in answering. Without the event
+/// loop's state, every interface counts as good.
+fn parts<'a>(kernel: &'a Contents, snapshot: Option<&Snapshot>) -> Vec<(Part, &'a pinned::Entry)> {
     let fence = kernel.fence_state();
     let trouble = |entry: &pinned::Entry| {
-        let links = &driver?.links;
+        let links = &snapshot?.links;
         match links.iter().find(|link| link.ifindex == entry.key.ifindex) {
-            Some(link) => LinkTrouble::of(link.seen.as_ref(), link.attached, entry.mac),
-            None => Some(LinkTrouble::NotAttached),
+            Some(link) => InterfaceFault::of(link.seen.as_ref(), link.attached, entry.mac),
+            None => Some(InterfaceFault::NotAttached),
         }
     };
     kernel.entries.iter().map(|entry| (Part::of(entry.role, fence, trouble(entry)), entry)).collect()
@@ -240,8 +241,9 @@ impl Page<'_> {
             .try_for_each(|(labels, count)| ConstCounter::new(count).encode(metric.encode_family(&labels)?))
     }
 
-    fn build(&mut self, driver: Option<&Snapshot>) -> fmt::Result {
-        let (mode, node) = driver.map_or(("", ""), |driver| (driver.mode.name(), driver.node.as_str()));
+    fn build(&mut self, snapshot: Option<&Snapshot>) -> fmt::Result {
+        let (mode, node) =
+            snapshot.map_or(("", ""), |snapshot| (snapshot.mode.name(), snapshot.node.as_str()));
         let labels = [("version", env!("CARGO_PKG_VERSION")), ("mode", mode), ("node", node)];
         self.values("build_info", "The agent: its version, subcommand and node; always 1", [(labels, 1.0)])
     }
@@ -312,8 +314,8 @@ impl Page<'_> {
         self.values("entries", "Entries by role: a VIP has one on each attached interface", roles)
     }
 
-    fn links(&mut self, driver: &Snapshot) -> fmt::Result {
-        let links = &driver.links;
+    fn links(&mut self, snapshot: &Snapshot) -> fmt::Result {
+        let links = &snapshot.links;
         let attached = links.iter().map(|link| {
             ([("interface", link.interface.as_str()), ("mode", link.mode.name())], is(link.attached))
         });
@@ -333,16 +335,16 @@ impl Page<'_> {
         )
     }
 
-    fn totals(&mut self, driver: &Snapshot, vips: &BTreeMap<Ipv4Addr, Vip>, readable: bool) -> fmt::Result {
+    fn totals(&mut self, snapshot: &Snapshot, vips: &BTreeMap<Ipv4Addr, Vip>, readable: bool) -> fmt::Result {
         self.seconds(
             "fence_duration",
             "How long one renewal of the fence is good for",
-            driver.fence_duration.as_secs_f64(),
+            snapshot.fence_duration.as_secs_f64(),
         )?;
-        self.value("problems", "Problems that stand, as logged", size(driver.problems))?;
-        let to_hold = driver.vips.iter().filter(|vip| vip.entry == Entry::Held);
-        // The driver learns of a yield later than the map, and remembers it when the entry goes
-        // with its interface.
+        self.value("problems", "Problems that stand, as logged", size(snapshot.problems))?;
+        let to_hold = snapshot.vips.iter().filter(|vip| vip.entry == Entry::Held);
+        // The event loop learns of a yield later than the map. It remembers the yield when the
+        // entry goes with its interface.
         let has_holder = |vip: &VipSnapshot| {
             vip.yielded || vips.get(&vip.vip).is_some_and(|found| found.held || found.yielded)
         };
@@ -351,9 +353,9 @@ impl Page<'_> {
         self.value(
             "vips_unanswered",
             "VIPs that this node has and does not answer, for longer than a moment",
-            size(driver.unanswered.len()),
+            size(snapshot.unanswered.len()),
         )?;
-        if let Some(claims) = &driver.claims {
+        if let Some(claims) = &snapshot.claims {
             self.value("vips", "VIPs that Services of the cluster want", size(claims.epochs.len()))?;
             self.value(
                 "nodes_alive",
@@ -374,7 +376,7 @@ impl Page<'_> {
         )
     }
 
-    fn each_vip(&mut self, vips: &BTreeMap<Ipv4Addr, Vip>, driver: Option<&Snapshot>) -> fmt::Result {
+    fn each_vip(&mut self, vips: &BTreeMap<Ipv4Addr, Vip>, snapshot: Option<&Snapshot>) -> fmt::Result {
         let named: Vec<(String, Vip)> =
             vips.iter().map(|(address, vip)| (address.to_string(), *vip)).collect();
         let held = named.iter().map(|(name, vip)| ([("vip", name.as_str())], is(vip.held)));
@@ -389,7 +391,7 @@ impl Page<'_> {
             of(|vip| vip.conflicts),
         )?;
         self.counts("vip_suppressed", "Requests for a VIP that were dropped", of(|vip| vip.suppressed))?;
-        let Some(claims) = driver.and_then(|driver| driver.claims.as_ref()) else { return Ok(()) };
+        let Some(claims) = snapshot.and_then(|snapshot| snapshot.claims.as_ref()) else { return Ok(()) };
         let epochs: Vec<_> = claims
             .epochs
             .iter()

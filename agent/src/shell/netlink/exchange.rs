@@ -1,4 +1,4 @@
-//! One exchange with the kernel over rtnetlink: a dump, or a change and its acknowledgement.
+//! An exchange with the kernel over rtnetlink: a dump, or a change and its acknowledgement.
 //!
 //! The kernel serves rtnetlink inside the system call, so nothing waits and no task is needed. Each
 //! exchange has its own socket: notifications cannot crowd out its answers, and the rest of a
@@ -15,9 +15,10 @@ use rtnetlink::sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
 use super::wire::{self, Malformed};
 
-/// The kernel fills at most 32 KiB with one part of a dump (`netlink_dump`).
+/// Length of the receive buffer. The kernel fills at most 32 KiB
+/// with one part of a dump (`netlink_dump`).
 pub(super) const DATAGRAM_BYTES: usize = 64 * 1024;
-/// Parts of a dump after which other tasks may run. A change can interrupt a dump between two
+/// Number of parts of a dump before other tasks may run. A change can interrupt a dump between two
 /// parts, so only tables of many thousands of entries pause.
 const PARTS_BETWEEN_YIELDS: usize = 64;
 const ANSWER_TIMEOUT: TimeVal = TimeVal::new(1, 0);
@@ -79,13 +80,12 @@ impl Exchange {
         let socket = Socket::new(NETLINK_ROUTE).map_err(ExchangeError::Open)?;
         setsockopt(&socket, ReceiveTimeout, &ANSWER_TIMEOUT)
             .map_err(|errno| ExchangeError::Open(errno.into()))?;
-        // Without it the kernel ignores the filter of a dump.
+        // Without this option the kernel ignores the filter of a dump.
         socket.set_netlink_get_strict_chk(true).map_err(ExchangeError::Open)?;
         Ok(Self { socket, sequence: 0, datagram: Vec::with_capacity(DATAGRAM_BYTES) })
     }
 
-    /// Passes every message of the answer to `each`. A long answer lets other tasks run now and
-    /// then.
+    /// Passes every message of the answer to `each`. Lets other tasks run during a long answer.
     ///
     /// Cancel-safe if this exchange is dropped too.
     pub(super) async fn dump(
@@ -156,7 +156,7 @@ impl Exchange {
     }
 }
 
-/// Returns the verdict that an acknowledgement or the end of a dump begins with.
+/// Returns the result code at the start of an acknowledgement or of the end of a dump.
 fn verdict(payload: &[u8]) -> Result<(), ExchangeError> {
     match payload.first_chunk().map_or(0, |bytes| i32::from_ne_bytes(*bytes)) {
         0 => Ok(()),

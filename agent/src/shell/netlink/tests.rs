@@ -19,7 +19,7 @@ fn interface<'a>(view: &'a NetView, name: &str) -> &'a Interface {
     view.by_name(name).unwrap_or_else(|| panic!("{name} is in the view"))
 }
 
-/// Observes after every change until `condition` holds; the test's deadline ends a wait in vain.
+/// Observes after every change until `condition` holds. The test's deadline ends an endless wait.
 async fn until(netlink: &mut Netlink, condition: impl Fn(&NetView) -> bool) -> NetView {
     loop {
         netlink.changed().await.expect("a notification");
@@ -30,7 +30,7 @@ async fn until(netlink: &mut Netlink, condition: impl Fn(&NetView) -> bool) -> N
     }
 }
 
-/// A subscription that has had nothing to report for `quiet`.
+/// Returns a subscription that has reported nothing for `quiet`.
 async fn settled_for(quiet: Duration) -> Netlink {
     let mut netlink = Netlink::connect().expect("a subscription");
     while timeout(quiet, netlink.changed()).await.is_ok() {}

@@ -1,7 +1,7 @@
 //! Parses rtnetlink messages: only the attributes that the snapshot of the network needs.
 //!
-//! Other attributes are skipped unread. One that a newer kernel or an odd driver adds must not make
-//! the whole host unobservable.
+//! Other attributes are skipped unread. An attribute of a newer kernel or an odd driver must not
+//! make the whole host unobservable.
 
 use std::net::Ipv4Addr;
 
@@ -23,11 +23,11 @@ const ATTRIBUTE_HEADER_LEN: usize = 4;
 /// The bits of an attribute's type that are flags (`NLA_F_NESTED`, `NLA_F_NET_BYTEORDER`).
 const ATTRIBUTE_KIND: u16 = 0x3fff;
 
-// Of <linux/if_link.h>; libc lacks them.
+// From <linux/if_link.h>; libc lacks them.
 const IFLA_XDP_DRV_PROG_ID: u16 = 5;
 const IFLA_XDP_SKB_PROG_ID: u16 = 6;
 const IFLA_XDP_HW_PROG_ID: u16 = 7;
-// Of <linux/rtnetlink.h> and <linux/pkt_cls.h>.
+// From <linux/rtnetlink.h> and <linux/pkt_cls.h>.
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
 const TCA_BPF_NAME: u16 = 7;
@@ -49,7 +49,7 @@ pub enum Malformed {
     Missing {
         /// The message.
         what: &'static str,
-        /// ifindex.
+        /// The ifindex.
         index: u32,
         /// The attribute's name in the kernel.
         attribute: &'static str,
@@ -64,14 +64,14 @@ pub enum Malformed {
     },
 }
 
-/// One netlink message of a datagram.
+/// A netlink message of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Message<'a> {
     /// `RTM_*` or `NLMSG_*`.
     pub(super) kind: u16,
     /// `NLM_F_*`.
     pub(super) flags: u16,
-    /// The number of the request that it answers.
+    /// The number of the request that the message answers.
     pub(super) sequence: u32,
     /// Everything after the netlink header.
     pub(super) payload: &'a [u8],
@@ -80,7 +80,7 @@ pub(super) struct Message<'a> {
 /// An IPv4 address on an interface.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Address {
-    /// ifindex.
+    /// The ifindex.
     pub(crate) index: u32,
     /// The address, with its prefix length.
     pub(crate) net: Ipv4Net,
@@ -91,11 +91,11 @@ pub(crate) struct Address {
 /// An interface's lower device, and its MTU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Lower {
-    /// ifindex.
+    /// The ifindex.
     pub(crate) index: u32,
     /// The interface below it, or the other end of a veth.
     pub(crate) link: Option<u32>,
-    /// Whether the lower device is in another network namespace.
+    /// True if the lower device is in another network namespace.
     pub(crate) elsewhere: bool,
     /// The largest packet.
     pub(crate) mtu_bytes: Option<u32>,
@@ -155,7 +155,7 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
             _ => {}
         }
     }
-    // A VRF is a master too, but its members keep their own addresses and speak for themselves.
+    // A VRF is a master too, but its members keep their own addresses.
     let master = master.filter(|_| port_kind != "vrf");
 
     Ok(Interface {
@@ -289,8 +289,8 @@ pub(super) fn next_hops(payload: &[u8]) -> Vec<Ipv4Addr> {
     hops
 }
 
-/// Returns whether a notification can change the snapshot. Routes that are not connected cannot,
-/// and a router that speaks BGP makes many. A message that cannot be parsed may be anything.
+/// Returns true if a notification can change the snapshot. A route that is not connected cannot,
+/// and a BGP router makes many. A message that cannot be parsed may be anything.
 pub(super) fn is_relevant(datagram: &[u8]) -> bool {
     messages(datagram).any(|message| match message.kind {
         libc::RTM_NEWROUTE | libc::RTM_DELROUTE => !matches!(connected_route(message.payload), Ok(None)),

@@ -25,7 +25,7 @@ const REPLY: [u8; 60] = [
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 ];
 
-/// The ARP frames that arrive at one interface.
+/// A capture of the ARP frames that arrive at one interface.
 struct Capture(OwnedFd);
 
 impl Capture {
@@ -37,8 +37,8 @@ impl Capture {
         Self(socket)
     }
 
-    /// Returns all that has arrived; a veth delivers before its sender's call returns, or soon
-    /// after.
+    /// Returns all frames that have arrived. A veth delivers before
+    /// its sender's call returns, or soon after.
     fn frames(&self, expected: usize) -> Vec<Vec<u8>> {
         let mut frames = Vec::new();
         let mut buffer = [0; 2048];

@@ -30,7 +30,7 @@ const MOST_NAMED: usize = 8;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Check {
     name: &'static str,
-    /// The faults that it found.
+    /// The faults.
     wrong: Vec<String>,
 }
 
@@ -55,8 +55,8 @@ impl Check {
     }
 }
 
-/// Returns the page of the checks, or of the one that is `asked` for, in the form of the API
-/// server's pages.
+/// Returns the page of all checks, or of the one check that is `asked`
+/// for, in the form of the API server's pages.
 pub(super) fn report(page: &str, checks: &[Check], asked: Option<&str>) -> (StatusCode, String) {
     let told: Vec<&Check> =
         checks.iter().filter(|check| asked.is_none_or(|asked| asked == check.name)).collect();
@@ -88,26 +88,29 @@ pub(super) fn no_answer(patience: Duration) -> String {
     format!("the agent does not answer within {} s", patience.as_secs())
 }
 
-/// Returns the checks of the driver's own state.
-pub(super) fn of_driver(driver: &Snapshot) -> Vec<Check> {
+/// Returns the checks of the event loop's own state.
+pub(super) fn of_event_loop(snapshot: &Snapshot) -> Vec<Check> {
     let mut checks = Vec::new();
-    if driver.mode == Mode::Kubernetes {
-        let read = driver.started;
+    if snapshot.mode == Mode::Kubernetes {
+        let read = snapshot.started;
         let wrong = (!read).then(|| "the cluster has not been read yet".to_owned());
         checks.push(Check::of("cluster", wrong.into_iter().collect()));
     }
     let mut links = Vec::new();
-    if driver.links.is_empty() {
+    if snapshot.links.is_empty() {
         links.push("the program is attached to no interface".to_owned());
     }
-    let gone = driver.links.iter().filter(|link| !link.attached);
+    let gone = snapshot.links.iter().filter(|link| !link.attached);
     links.extend(gone.map(|link| match &link.failure {
         Some(failure) => format!("{} is not attached: {failure}", link.interface),
         None => format!("{} runs another program, or none", link.interface),
     }));
     checks.push(Check::of("links", links));
     let mut vips = Vec::new();
-    name_some(&mut vips, driver.unanswered.iter().map(|(vip, why)| format!("{vip} is not answered: {why}")));
+    name_some(
+        &mut vips,
+        snapshot.unanswered.iter().map(|(vip, why)| format!("{vip} is not answered: {why}")),
+    );
     checks.push(Check::of("vips", vips));
     checks
 }
@@ -122,26 +125,26 @@ pub(super) fn pins(pinned: Result<bool, BpfError>) -> Check {
     }
 }
 
-/// Returns the checks of the kernel's state against that of the driver.
-pub(super) fn of_kernel(driver: &Snapshot, read: Result<Contents, BpfError>) -> Vec<Check> {
+/// Returns the checks of the kernel's state against that of the event loop.
+pub(super) fn of_kernel(snapshot: &Snapshot, read: Result<Contents, BpfError>) -> Vec<Check> {
     let read = match read {
         Ok(read) => read,
         Err(error) => return vec![Check::failed("entries", chain(&error))],
     };
-    let fence = match (read.fence_state(), driver.mode) {
+    let fence = match (read.fence_state(), snapshot.mode) {
         (FenceState::Valid, _) => Check::ok("fence"),
         (_, Mode::Kubernetes) => {
             Check::failed("fence", "the fence is not valid: the Lease has not been renewed")
         }
         (_, Mode::Standalone) => Check::failed("fence", "the fence is not valid: the heartbeat is late"),
     };
-    // Until the driver knows which VIPs are wanted, entries stay as they are.
-    let entries = if driver.started { differences(driver, &read.entries) } else { Vec::new() };
+    // Until the event loop knows which VIPs are wanted, entries stay as they are.
+    let entries = if snapshot.started { differences(snapshot, &read.entries) } else { Vec::new() };
     vec![Check::of("entries", entries), fence]
 }
 
-/// Returns the differences between the entries and what the driver believes of them.
-fn differences(driver: &Snapshot, entries: &[pinned::Entry]) -> Vec<String> {
+/// Returns the differences between the entries and the event loop's state.
+fn differences(snapshot: &Snapshot, entries: &[pinned::Entry]) -> Vec<String> {
     let mut found: BTreeMap<Ipv4Addr, Vec<&pinned::Entry>> = BTreeMap::new();
     for entry in entries {
         found.entry(entry.address()).or_default().push(entry);
@@ -152,12 +155,12 @@ fn differences(driver: &Snapshot, entries: &[pinned::Entry]) -> Vec<String> {
         .map(|(vip, _)| *vip)
         .collect();
     let believed: BTreeSet<Ipv4Addr> =
-        driver.vips.iter().filter(|vip| vip.entry == Entry::Held).map(|vip| vip.vip).collect();
+        snapshot.vips.iter().filter(|vip| vip.entry == Entry::Held).map(|vip| vip.vip).collect();
     let mut wrong = Vec::new();
     name_some(
         &mut wrong,
-        // The check `vips` names those that the agent knows to be silent.
-        believed.difference(&held).filter(|vip| !driver.unanswered.contains_key(vip)).map(|vip| {
+        // The check `vips` names the VIPs that the agent knows to be silent.
+        believed.difference(&held).filter(|vip| !snapshot.unanswered.contains_key(vip)).map(|vip| {
             match entries_of(vip).iter().find(|entry| entry.yielded) {
                 Some(entry) => format!("{vip} is believed held and was yielded to {}", entry.mac),
                 None => format!("{vip} is believed held and is not"),
@@ -168,11 +171,11 @@ fn differences(driver: &Snapshot, entries: &[pinned::Entry]) -> Vec<String> {
         &mut wrong,
         held.difference(&believed).map(|vip| format!("{vip} is held and believed not to be")),
     );
-    if driver.mode == Mode::Standalone {
+    if snapshot.mode == Mode::Standalone {
         let is_guarded = |vip: &Ipv4Addr, mac| {
             entries_of(vip).iter().any(|entry| entry.role == Role::Foreign && entry.mac == mac)
         };
-        let guarded = driver.vips.iter().filter_map(|vip| match vip.entry {
+        let guarded = snapshot.vips.iter().filter_map(|vip| match vip.entry {
             Entry::Foreign { mac } if !mac.is_zero() && !is_guarded(&vip.vip, mac) => {
                 Some(format!("{} is to be guarded at {mac} and is not", vip.vip))
             }
@@ -183,7 +186,7 @@ fn differences(driver: &Snapshot, entries: &[pinned::Entry]) -> Vec<String> {
     wrong
 }
 
-/// Adds the first few of the faults, and the number of the rest.
+/// Adds the first few faults, and the number of the others.
 fn name_some(wrong: &mut Vec<String>, mut all: impl Iterator<Item = String>) {
     wrong.extend(all.by_ref().take(MOST_NAMED));
     let more = all.count();

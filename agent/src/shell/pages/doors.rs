@@ -23,7 +23,7 @@ use tokio::{
 
 /// The most connections to an address at a time. More wait in the kernel.
 const MOST: usize = 32;
-/// A connection is closed after this idle time, even if it is kept for the next request.
+/// The longest idle time of a connection, also between two requests.
 const IDLE: Duration = Duration::from_secs(10);
 
 /// A listener on an address.
@@ -44,7 +44,7 @@ impl Listener for Doors {
 
     async fn accept(&mut self) -> (Visit, SocketAddr) {
         let place = Arc::clone(&self.places).acquire_owned().await.expect("invariant: it is never closed");
-        // It never fails; without descriptors left it waits.
+        // This never fails. Without free descriptors it waits.
         let (stream, peer) = Listener::accept(&mut self.listener).await;
         (Visit { stream, idle: Box::pin(sleep(IDLE)), _place: place }, peer)
     }
@@ -64,7 +64,7 @@ impl Connected<IncomingStream<'_, Doors>> for PeerAddress {
     }
 }
 
-/// A connection. It keeps its place until it is closed.
+/// A connection. It keeps its place among `MOST` until it is closed.
 pub(super) struct Visit {
     stream: TcpStream,
     idle: Pin<Box<Sleep>>,
@@ -72,7 +72,7 @@ pub(super) struct Visit {
 }
 
 impl Visit {
-    /// Returns the result of reading or writing, or an error after too long a wait.
+    /// Returns the result of a read or a write, or an error after the idle time.
     fn unless_idle<T>(&mut self, cx: &mut Context<'_>, moved: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if moved.is_ready() {
             self.idle.as_mut().reset(Instant::now() + IDLE);

@@ -11,7 +11,7 @@ fn listen(addresses: &[ListenAddress], pod: Option<IpAddr>, needs_loopback: bool
     Listen { addresses: addresses.to_vec(), port: 9_647, pod, needs_loopback }
 }
 
-/// What is the case, what is said, and the addresses: whether each must be had.
+/// A description, the settings, and the addresses, each with true if it is required.
 type Row<'a> = (&'a str, Listen, &'a [(IpAddr, bool)]);
 
 #[test]
@@ -48,8 +48,7 @@ fn nowhere_and_somewhere_is_refused() {
     assert!(refused.contains("198.51.100.11") && refused.contains("none"), "{refused}");
 }
 
-/// Two agents of one host: the second takes what it can have by default, and says so where it must
-/// have it.
+/// Two agents run on one host. The second ends only if it needs the address.
 #[tokio::test]
 async fn a_taken_port_ends_the_agent_only_where_it_was_asked_for() {
     let taken = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");

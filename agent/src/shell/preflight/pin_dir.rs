@@ -25,7 +25,7 @@ const LOCKS: &str = "/proc/locks";
 /// A fault of the directory, with its remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum PinDirError {
-    /// It cannot be examined.
+    /// A directory that cannot be examined.
     #[error("failed to look at the pin directory {dir}")]
     Inspect {
         /// The directory.
@@ -34,7 +34,7 @@ pub enum PinDirError {
         #[source]
         source: io::Error,
     },
-    /// It is on a filesystem that cannot hold pins.
+    /// A directory on a filesystem that cannot hold pins.
     #[error(
         "{dir} is not on a bpffs: choose a --pin-dir below {BPFFS}, or mount one there: mount -t bpf bpf {at}"
     )]
@@ -44,13 +44,13 @@ pub enum PinDirError {
         /// The nearest directory above it that exists.
         at: PathBuf,
     },
-    /// No bpffs is mounted, and this process may not mount one.
+    /// A missing bpffs that this process may not mount.
     #[error(
         "no bpffs is mounted on {BPFFS} and mounting it failed: run `mount -t bpf bpf {BPFFS}` as root, or choose \
          a --pin-dir on a bpffs that is mounted elsewhere"
     )]
     Mount(#[source] Errno),
-    /// It does not exist and cannot be created.
+    /// A missing directory that cannot be created.
     #[error("failed to create the pin directory {dir}")]
     Create {
         /// The directory.
@@ -59,7 +59,7 @@ pub enum PinDirError {
         #[source]
         source: io::Error,
     },
-    /// Other users can change it.
+    /// A directory that other users can change.
     #[error(
         "the pin directory {dir} belongs to user {owner} with mode {mode:o}, so that others than this user ({user}) can \
          take the pins away: chown {user} {dir} && chmod 0700 {dir}, or name another one with --pin-dir"
@@ -74,7 +74,7 @@ pub enum PinDirError {
         /// The agent's user.
         user: u32,
     },
-    /// It is in use.
+    /// A directory that another agent uses.
     #[error(
         "another vipward agent{} uses {dir}: stop it, or give this one a directory of its own with --pin-dir",
         in_brackets(*pid)
@@ -85,7 +85,7 @@ pub enum PinDirError {
         /// The other agent's process, if it can be seen from here.
         pid: Option<u32>,
     },
-    /// It cannot be locked.
+    /// A directory that cannot be locked.
     #[error("failed to lock the pin directory {dir}")]
     Lock {
         /// The directory.
@@ -117,8 +117,8 @@ pub fn ensure_bpffs(dir: &Path) -> Result<(), PinDirError> {
     check_owner(dir)
 }
 
-/// Checks that only this user can write the directory. Others could remove the pins, and so the
-/// answers.
+/// Checks that only this user can write the directory. Other users
+/// could remove the pins, and so end the answers.
 fn check_owner(dir: PathBuf) -> Result<(), PinDirError> {
     const GROUP_OR_OTHERS_WRITE: u32 = 0o022;
 
@@ -162,8 +162,8 @@ pub fn look_at(dir: &Path) -> io::Result<PinDir> {
 
 /// Returns the agent that uses the directory.
 ///
-/// `/proc/locks` does not list a lock of another pid namespace. So this takes the lock too, shared,
-/// and drops it at once: an agent that starts at that instant would be refused.
+/// `/proc/locks` does not list a lock of another pid namespace. So this function takes the lock
+/// too, shared, and drops it at once. An agent that starts at that instant would be refused.
 pub fn user_of(dir: &Path) -> io::Result<Agent> {
     let metadata = match std::fs::metadata(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Agent::None),
@@ -197,7 +197,7 @@ impl PinDirLock {
             Ok(lock) => Ok(Self { _lock: lock }),
             Err((file, Errno::EWOULDBLOCK)) => {
                 let metadata = file.metadata().map_err(inspect)?;
-                // A hardened /proc hides the process; the error is useful without it.
+                // A hardened /proc hides the process. The error is useful without it.
                 let locks = std::fs::read_to_string(LOCKS).unwrap_or_default();
                 let pid = flock_holder(&locks, metadata.dev(), metadata.ino());
                 Err(PinDirError::InUse { dir: dir.to_owned(), pid })

@@ -1,5 +1,5 @@
-//! Announcing: passes events to the announcer, and sends while the maps say that this node holds
-//! the VIP.
+//! Announcing: passes events to the announcer. Sends while the
+//! maps say that this node holds the VIP.
 
 use std::{collections::BTreeSet, net::Ipv4Addr};
 
@@ -12,7 +12,7 @@ use vipward_core::{
     time::Monotonic,
 };
 
-use super::{Driver, RunError, now, source::Source};
+use super::{EventLoop, RunError, now, source::Source};
 use crate::shell::{
     bpf::{BpfError, Maps},
     causes::chain,
@@ -20,8 +20,8 @@ use crate::shell::{
     packet::Sent,
 };
 
-impl<S: Source> Driver<S> {
-    /// Announces the VIPs that are held in the pins.
+impl<S: Source> EventLoop<S> {
+    /// Passes the VIPs that the pins hold to the announcer.
     pub(super) fn adopt(&mut self) -> Result<(), RunError> {
         for (key, entry) in self.plane.maps().entries()? {
             if entry.role == Role::Held {
@@ -31,7 +31,7 @@ impl<S: Source> Driver<S> {
         Ok(())
     }
 
-    /// Passes on which interfaces lost or got their carrier, or went, since `before`.
+    /// Reports interfaces that lost or got their carrier, or went, since `before`.
     pub(super) fn note_carrier(&mut self, before: &NetView) -> Result<(), RunError> {
         let carrier = |view: &NetView, ifindex| {
             view.interfaces.get(&ifindex).map(|interface: &Interface| interface.up && interface.carrier)
@@ -48,7 +48,7 @@ impl<S: Source> Driver<S> {
                     self.tell_announcer(announce::Event::CarrierReturned { ifindex })?;
                 }
                 (None | Some(true), Some(false)) => {
-                    // A probe reaches no host now, and silence means nothing.
+                    // No probe reaches a host now, and silence means nothing.
                     let asked = self.held_back.iter().filter(|key| key.ifindex == ifindex).copied();
                     for key in asked.collect::<Vec<_>>() {
                         self.stop_asking(key)?;
@@ -118,16 +118,16 @@ impl<S: Source> Driver<S> {
         }
     }
 
-    /// Returns whether the pinned maps, read now, say that this node holds the VIP and the fence is
-    /// valid.
+    /// Returns true if the pinned maps, read now, say that this node
+    /// holds the VIP and the fence is valid.
     pub(super) fn may_announce(&self, key: &VipKey) -> bool {
         let mac = self.view.interfaces.get(&key.ifindex).map(|interface| interface.mac);
         mac.is_some_and(|mac| is_held(self.plane.maps(), key, mac))
     }
 }
 
-/// Returns whether the pinned maps, read now, say that this node holds the VIP with `mac` and the
-/// fence is valid.
+/// Returns true if the pinned maps, read now, say that this node holds
+/// the VIP with `mac` and the fence is valid.
 fn is_held(maps: &Maps, key: &VipKey, mac: MacAddr) -> bool {
     let held = || -> Result<bool, BpfError> {
         let Some(entry) = maps.entry(key)? else { return Ok(false) };

@@ -15,13 +15,13 @@ use vipward_core::{
     stale::{Changes, Failure, Left},
 };
 
-use super::{Driver, RETRY, RunError, now, probing::silence, report::MOST_LINES, source::Source};
+use super::{EventLoop, RETRY, RunError, now, probing::silence, report::MOST_LINES, source::Source};
 use crate::shell::{bind, causes::chain};
 
-/// Why an entry that is to answer is not written.
+/// The reason why an entry that should answer is not written.
 const LAPSED: &str = "no entry begins to answer while the fence has lapsed";
 
-/// Changes between two checks of the clock.
+/// Number of changes between two looks at the clock.
 const CHANGES_PER_LOOK: usize = 256;
 
 /// The last complete reconciliation.
@@ -34,17 +34,18 @@ pub(super) struct Settled {
 
 impl Settled {
     fn new(mut placement: Placement, placed: BTreeMap<Ipv4Addr, u32>) -> Self {
-        // A map that was filled in order has half-empty leaves, and this one is kept for long.
+        // A map that was filled in order has half-empty leaves. This
+        // one is kept for long, so it is rebuilt.
         let entries = std::mem::take(&mut placement.desired.entries);
         placement.desired.entries = entries.into_iter().collect();
         Self { placement, placed }
     }
 }
 
-impl<S: Source> Driver<S> {
+impl<S: Source> EventLoop<S> {
     /// Brings the kernel to the desired state. `reclaim` takes yielded VIPs back.
     ///
-    /// A failure is logged, and tried again. It does not end the agent, which would help no VIP.
+    /// A failure is logged, and tried again. It does not end the agent: that would help no VIP.
     pub(super) async fn reconcile(&mut self, reclaim: bool) {
         if let Err(error) = self.try_reconcile(reclaim).await {
             error!(error = chain(&error), "failed to read the kernel's state back; trying again");
@@ -61,7 +62,7 @@ impl<S: Source> Driver<S> {
     async fn try_reconcile(&mut self, reclaim: bool) -> Result<(), RunError> {
         // Two placements of very many VIPs take too much memory.
         self.settled = None;
-        // Read before the entries: a yield in between is settled the next time.
+        // Yields are read before the entries. A yield in between is settled the next time.
         let yields = self.plane.maps().yields()?.total;
         let entries = self.plane.maps().entries()?;
         self.slots = entries.values().map(|entry| entry.slot).collect();
@@ -88,7 +89,7 @@ impl<S: Source> Driver<S> {
         }
         self.log_each_entry = actions.len() <= MOST_LINES;
         for (number, action) in actions.iter().enumerate() {
-            // Very many changes must not let the fence lapse.
+            // A large number of changes must not let the fence lapse.
             if number % CHANGES_PER_LOOK == 0 && self.started {
                 self.source.beat_if_due(self.plane.maps_mut(), self.yields_settled, now()?)?;
             }
@@ -103,7 +104,7 @@ impl<S: Source> Driver<S> {
         self.probe_held_back()?;
         let every_change_made = unchanged.len() == left_silent;
         let every_entry_written = unchanged.is_empty();
-        // While the source is unknown, entries only stay as they were found.
+        // While the source is unknown, entries stay as they were found.
         if self.source.is_known() && !(self.stale.is_empty() && every_entry_written) {
             let concerned: BTreeSet<Ipv4Addr> = actions.iter().filter_map(vip_of).collect();
             let wanted: BTreeSet<Ipv4Addr> = desired.entries.keys().map(|key| key.addr.into()).collect();
@@ -136,11 +137,11 @@ impl<S: Source> Driver<S> {
         Ok(())
     }
 
-    /// Brings the entries of some VIPs to the desired state, and leaves everything else as it is.
-    /// Yielded VIPs are taken back: the caller has made sure of their holder.
+    /// Brings the entries of some VIPs to the desired state, and leaves all else as it is. Takes
+    /// yielded VIPs back: the caller has checked their holder.
     ///
-    /// A failed VIP is stale, and repaired by the next full reconciliation. The others are
-    /// changed all the same.
+    /// A failed VIP is stale, and the next full reconciliation repairs
+    /// it. The others are changed all the same.
     pub(super) async fn reconcile_some(&mut self, vips: &BTreeSet<Ipv4Addr>) {
         self.settled = None;
         self.silent.look_at(vips.iter().copied());
@@ -205,7 +206,7 @@ impl<S: Source> Driver<S> {
         self.log_each_entry = vips.len() <= MOST_LINES;
         let mut unchanged = self.begin_no_answer(&mut desired, &observed, true)?;
         for action in plan::plan(&desired, &observed, true) {
-            // Everything else is as it was observed.
+            // All other state is as it was observed.
             let (Action::PutEntry { key, .. } | Action::RemoveEntry { key, .. }) = &action else { continue };
             concerned.insert(key.addr.into());
             if let Err(failure) = self.apply(&action, &observed).await {
@@ -220,7 +221,7 @@ impl<S: Source> Driver<S> {
         Ok(unchanged)
     }
 
-    /// Brings the known peers to those of the configuration.
+    /// Replaces the known peers by those of the configuration.
     pub(super) async fn reconcile_peers(&mut self) {
         self.settled = None;
         if let Err(error) = self.try_reconcile_peers().await {
@@ -247,7 +248,8 @@ impl<S: Source> Driver<S> {
         first_failure
     }
 
-    /// Leaves silent VIPs silent while the fence has lapsed. Returns them as failures, to be tried again.
+    /// Leaves silent VIPs silent while the fence has lapsed. Returns
+    /// them as failures, which are tried again.
     fn begin_no_answer(
         &self,
         desired: &mut Desired,
@@ -302,7 +304,7 @@ impl<S: Source> Driver<S> {
         placement::place(&self.config, vips, &self.view, placed, is_there, self.plane.maps().max_vips())
     }
 
-    /// Returns whether the network, as it is now, needs nothing beyond the last reconciliation.
+    /// Returns true if the network, as it is now, needs nothing beyond the last reconciliation.
     pub(super) fn is_settled(&self) -> bool {
         let Some(Settled { placement, placed }) = &self.settled else { return false };
         let attached = self.plane.attached().all(|(ifindex, _)| {

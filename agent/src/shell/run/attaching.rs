@@ -9,10 +9,10 @@ use tracing::{info, warn};
 use vipward_common::Role;
 use vipward_core::{config::XdpMode, net::Interface, pinned::Mode, placement::Desired};
 
-use super::{Driver, RunError, source::Source};
+use super::{EventLoop, RunError, source::Source};
 use crate::shell::{bind, bpf::BpfError, causes::chain};
 
-impl<S: Source> Driver<S> {
+impl<S: Source> EventLoop<S> {
     /// Attaches the wanted interfaces, and detaches all others. `unattached` gets those that fail.
     pub(super) fn attach(&mut self, wanted: &[u32]) -> Result<(), RunError> {
         let attached: Vec<(u32, Mode)> = self.plane.attached().collect();
@@ -42,7 +42,7 @@ impl<S: Source> Driver<S> {
         Ok(())
     }
 
-    /// Attaches in the first mode that the interface takes.
+    /// Attaches in the first mode that the interface accepts.
     fn attach_one(&mut self, interface: &Interface) -> Result<(), BpfError> {
         let mut refused = None;
         for mode in modes(self.config.xdp, interface) {
@@ -67,8 +67,8 @@ impl<S: Source> Driver<S> {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Removes what is desired on interfaces without the program: an announced VIP must be
-    /// answered.
+    /// Removes the desired entries on interfaces without the
+    /// program: an announced VIP must be answered.
     pub(super) fn leave_out_unattached(&self, desired: &mut Desired) {
         let attached: BTreeSet<u32> = self.plane.attached().map(|(ifindex, _)| ifindex).collect();
         desired.entries.retain(|key, _| attached.contains(&key.ifindex));
@@ -95,7 +95,7 @@ impl<S: Source> Driver<S> {
 }
 
 /// Returns the modes to try, in order. A veth delivers a native answer only if its peer runs an XDP
-/// program too, which no container network arranges.
+/// program too. No container network does that.
 pub(super) fn modes(configured: XdpMode, interface: &Interface) -> &'static [Mode] {
     match configured {
         XdpMode::Native => &[Mode::Native],

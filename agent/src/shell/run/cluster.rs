@@ -1,11 +1,13 @@
-//! The driver of an agent in a cluster: what the API server has goes into the core, what the core asks for is done.
+//! The event loop in a cluster: passes the API server's objects to
+//! the core, and carries out its commands.
 //!
-//! Tasks read and write; this one alone decides and touches the maps. Requests never make it wait.
+//! Other tasks read and write objects. This task alone decides and
+//! changes the maps. It never waits for a request.
 
 mod conflicts;
 mod execute;
 mod intake;
-mod links;
+mod interfaces;
 mod messages;
 mod moves;
 mod probing;
@@ -48,7 +50,9 @@ use self::{
     showing::{Aspect, Show},
     start::{ownership_settings, start},
 };
-use super::{BEATS_MISSED, Desk, Driver, RunError, check_host, inputs::Heard, now, source::Source, system};
+use super::{
+    BEATS_MISSED, Desk, EventLoop, RunError, check_host, inputs::Heard, now, source::Source, system,
+};
 use crate::{
     cli::KubernetesArgs,
     shell::{
@@ -59,7 +63,7 @@ use crate::{
     },
 };
 
-/// What this node is to a VIP, as the engine says.
+/// The engine's assignment of a VIP to this node.
 struct Assigned {
     entry: Entry,
     home: Option<InterfacePattern>,
@@ -71,29 +75,30 @@ impl Assigned {
     }
 }
 
-/// What a cluster's agent has open.
+/// The open objects of a cluster's agent.
 struct Cluster {
     engine: Engine,
     interlock: Interlock,
     services: Services,
     assigned: BTreeMap<Ipv4Addr, Assigned>,
-    /// Whether everything that the engine said when it began is in there. It has begun before that: what it says is
-    /// carried out step by step, and a step that looks at all entries must not take one away that comes later.
+    /// True if `assigned` has everything that the engine said when it began. Its
+    /// first commands are carried out step by step. A step that looks at all entries
+    /// must not remove one that a later command wants.
     known: bool,
-    /// What has been listed at least once.
+    /// Types that have been listed at least once.
     listed: BTreeSet<Resource>,
-    /// How much must be.
+    /// Number of types that must be listed.
     to_list: usize,
     synced: bool,
     settings: Settings,
-    /// What probes have found out and the engine has not been told.
+    /// Results of probes that the engine does not have yet.
     probed: Vec<(Ipv4Addr, Probed)>,
-    /// The conflicts that people were told of, and what.
+    /// Conflicts that this node has reported, with the reported text.
     conflicted: BTreeMap<Ipv4Addr, String>,
-    /// What is to be shown on claims.
+    /// Writes that show knowledge on claims.
     shown: Writes<(Ipv4Addr, Aspect), Show>,
     pin_dir: PathBuf,
-    /// When the engine last moved the fence.
+    /// Time of the engine's last move of the fence.
     beaten: Monotonic,
     messages: Messages,
     statuses: Writes<ServiceName, Option<Vec<Ipv4Addr>>>,
@@ -103,13 +108,13 @@ struct Cluster {
     _reader: Reader,
     moves: Moves,
     kube: Kube,
-    /// Where this agent reaches the API server, whatever the cluster says about that.
+    /// Address by which this agent reaches the API server, whatever the cluster says about that.
     api_address: Option<IpAddr>,
     pod: Option<String>,
-    /// Finding out why the agent is to end.
+    /// Task that finds out why the agent is to end.
     why: Option<JoinHandle<Result<StopReason, ConnectError>>>,
     stopping: Option<StopReason>,
-    /// The engine has said that nothing is left to do.
+    /// True if the engine has said that nothing is left to do.
     stopped: bool,
 }
 
@@ -118,7 +123,7 @@ impl Source for Cluster {
         self.assigned.iter().map(|(address, assigned)| assigned.wanted(*address))
     }
 
-    // Not all of them are looked at: there are thousands, and this is asked for each change.
+    // This does not search all of them: there are thousands, and every change calls it.
     fn wanted_of<'a>(&'a self, _config: &'a Config, vips: &BTreeSet<Ipv4Addr>) -> Vec<Wanted<'a>> {
         vips.iter().filter_map(|vip| Some(self.assigned.get(vip)?.wanted(*vip))).collect()
     }
@@ -132,7 +137,7 @@ impl Source for Cluster {
     }
 
     fn must_be_free(&self, _vip: Ipv4Addr) -> bool {
-        // The engine has asked.
+        // The engine requests the probes itself.
         false
     }
 
@@ -207,7 +212,7 @@ impl Source for Cluster {
     }
 }
 
-/// Runs the agent of a cluster's node until it is told to stop.
+/// Runs the agent of a cluster's node until a signal ends it.
 pub async fn agent(args: KubernetesArgs) -> Result<(), RunError> {
     let loader = Loader::new();
     let host = gethostname().map_err(io::Error::from).map_err(system("read the host name"))?;
@@ -216,14 +221,14 @@ pub async fn agent(args: KubernetesArgs) -> Result<(), RunError> {
     let _lock = check_host(&args.plane.pins)?;
     let pod = args.pod_address.and_then(|pod| pod.0);
     let desk = Desk::open(Mode::Kubernetes, &args.pages, pod).await?;
-    let mut driver = Box::pin(start(&args, loader, settings, desk)).await?;
-    while !driver.source.stopped {
-        driver.turn().await?;
+    let mut event_loop = Box::pin(start(&args, loader, settings, desk)).await?;
+    while !event_loop.source.stopped {
+        event_loop.turn().await?;
     }
-    Box::pin(driver.end()).await
+    Box::pin(event_loop.end()).await
 }
 
-impl Driver<Cluster> {
+impl EventLoop<Cluster> {
     /// Waits for one thing and handles it.
     async fn turn(&mut self) -> Result<(), RunError> {
         let deadline = self.next_deadline();
@@ -266,18 +271,19 @@ impl Driver<Cluster> {
                 self.show_due()?;
                 let Cluster { engine, services, messages, .. } = &mut self.source;
                 messages.on_time(engine, services, now()?);
-                // Only then is the network observed; other deadlines may come a thousand times a second.
+                // The network is observed only then. Other deadlines
+                // may come a thousand times a second.
                 let verifies = self.verify <= now()?;
                 self.on_deadline().await?;
                 if verifies {
-                    self.tell_links().await?;
+                    self.report_interfaces().await?;
                 }
             }
             Heard::Stop(signal) => self.on_signal(signal),
             Heard::Hangup => info!("SIGHUP: there is no file to read again; the cluster is watched"),
             Heard::Network { overrun } => {
                 self.on_network(overrun).await?;
-                self.tell_links().await?;
+                self.report_interfaces().await?;
             }
             Heard::Events(events) => {
                 self.hear(&events)?;
@@ -286,7 +292,7 @@ impl Driver<Cluster> {
                     let heard = match event.kind {
                         EventKind::Contested => Wire::Contested { mac },
                         EventKind::Moved => Wire::Moved { mac },
-                        // Told when the yield has been read back.
+                        // The yield is passed on after it has been read back.
                         EventKind::Yielded | EventKind::Conflict | EventKind::Sighted | EventKind::Probed => {
                             continue;
                         }
@@ -300,7 +306,7 @@ impl Driver<Cluster> {
         Ok(())
     }
 
-    /// Writes what the program yielded into the entries, and tells the engine.
+    /// Writes the program's yields into the entries, and passes them to the engine.
     async fn tell_yields(&mut self) -> Result<(), RunError> {
         let before = self.yields_settled;
         self.settle_yields().await?;
@@ -313,7 +319,7 @@ impl Driver<Cluster> {
         Ok(())
     }
 
-    /// Contests over statuses end when nobody goes on with them.
+    /// Ends contests over statuses that nobody continues.
     async fn look_for_quiet(&mut self) -> Result<(), RunError> {
         let now = now()?;
         let told = self.source.services.on_time(now);
@@ -341,7 +347,7 @@ impl Driver<Cluster> {
         self.decide(ownership::Event::Stop(reason)).await
     }
 
-    /// Everything that can be done before the end is done.
+    /// Ends the agent. Withdraws the VIPs and unpins everything if Vipward is uninstalled.
     async fn end(mut self) -> Result<(), RunError> {
         match self.source.stopping {
             Some(StopReason::Uninstall) => {
@@ -362,7 +368,7 @@ impl Driver<Cluster> {
     }
 }
 
-/// Returns why the agent is to end; never resolves while nobody has asked it to.
+/// Returns the reason why the agent is to end. Never resolves before a signal asks it to end.
 async fn found_out(why: &mut Option<JoinHandle<Result<StopReason, ConnectError>>>) -> StopReason {
     let Some(task) = why else { return pending().await };
     match task.await {

@@ -1,4 +1,4 @@
-//! Conflicts: the program's events become claims, the defence and the reports follow from them.
+//! Conflicts: the program's events become claims, from which defence and reports follow.
 
 use tracing::warn;
 use vipward_common::{Event, EventKind, MacAddr, VipKey};
@@ -10,10 +10,10 @@ use vipward_core::{
     time::Monotonic,
 };
 
-use super::{Driver, RunError, now, report, source::Source};
+use super::{EventLoop, RunError, now, report, source::Source};
 use crate::shell::causes::chain;
 
-impl<S: Source> Driver<S> {
+impl<S: Source> EventLoop<S> {
     /// Passes the program's events to the prober and the conflicts.
     pub(super) fn hear(&mut self, events: &[Event]) -> Result<(), RunError> {
         let now = now()?;
@@ -25,10 +25,10 @@ impl<S: Source> Driver<S> {
         Ok(())
     }
 
-    /// Returns whether this host sent the frame. A switch may send a frame back, also to another of
-    /// this host's interfaces.
+    /// Returns true if this host sent the frame. A switch may send a frame
+    /// back, also to another of this host's interfaces.
     fn is_own(&self, event: &Event) -> bool {
-        // An interface without a MAC, such as `lo`, has the zero one here, which no host has.
+        // The view has a zero MAC for an interface without one, such as `lo`. No host has that MAC.
         let is_own = |interface: &Interface| interface.mac.0 == event.sha && !interface.mac.is_zero();
         self.view.interfaces.values().any(is_own)
     }
@@ -43,8 +43,7 @@ impl<S: Source> Driver<S> {
             EventKind::Yielded => What::Yielded,
             EventKind::Sighted if self.prober.asks_about(&key) => What::InUse,
             EventKind::Sighted => What::Sighted,
-            // RFC 5227, 2.1.1: a host that probes too is a rival while this node probes, and at no
-            // other time.
+            // RFC 5227, 2.1.1: another host that probes is a rival only while this node probes.
             EventKind::Probed if self.prober.is_probing(&key) => What::InUse,
             EventKind::Probed => return Ok(()),
         };
@@ -73,13 +72,13 @@ impl<S: Source> Driver<S> {
         self.view.interfaces.get(&ifindex).map(|interface| interface.mac)
     }
 
-    /// Passes an event to the conflicts, and carries out what follows.
+    /// Passes an event to the conflicts, and carries out the commands.
     pub(super) fn tell_conflicts(&mut self, event: conflict::Event) -> Result<(), RunError> {
         let commands = self.conflicts.on_event(event, now()?);
         self.carry_out_conflicts(commands)
     }
 
-    /// Carries out what is due about conflicts.
+    /// Carries out the commands about conflicts that are due.
     pub(super) fn tick_conflicts(&mut self, now: Monotonic) -> Result<(), RunError> {
         let right = |sight: &Sight| self.source.right(sight.key.addr.into(), sight.mac, now);
         let commands = self.conflicts.on_tick(right, now);

@@ -1,4 +1,4 @@
-//! The inputs of a driver, whatever the source of its VIPs.
+//! The inputs of an event loop, whatever the source of its VIPs.
 
 use std::{io, os::fd::AsRawFd};
 
@@ -18,7 +18,7 @@ use crate::shell::{bpf::DataPlane, netlink::Netlink};
 
 type Logger = EbpfLogger<&'static dyn log::Log>;
 
-/// One input.
+/// An input.
 pub(super) enum Heard {
     /// The deadline has come.
     Deadline,
@@ -28,7 +28,7 @@ pub(super) enum Heard {
     Hangup,
     /// The network has changed.
     Network {
-        /// Whether notifications were lost.
+        /// True if notifications were lost.
         overrun: bool,
     },
     /// Events of the program.
@@ -44,7 +44,7 @@ pub(super) struct Inputs {
     hangup: Signal,
     terminate: Signal,
     interrupt: Signal,
-    /// Whether events were the last input although a deadline had come.
+    /// True if events were the last input although a deadline had come.
     put_off: bool,
 }
 
@@ -65,8 +65,8 @@ impl Inputs {
     /// Waits for one input, until the deadline. Cancel-safe.
     pub(super) async fn hear(&mut self, deadline: Monotonic) -> Result<Heard, RunError> {
         let wait = deadline.saturating_since(now()?);
-        // Events from before a deadline come first: a conclusion from silence needs them. They do
-        // so once, because a flood of events must not delay the heartbeat.
+        // Events from before a deadline come first: a conclusion from silence needs them. This
+        // happens only once in a row, because a flood of events must not delay the heartbeat.
         if wait.is_zero() && !std::mem::replace(&mut self.put_off, true) {
             let events = drain(self.events.get_mut());
             if !events.is_empty() {
@@ -75,7 +75,7 @@ impl Inputs {
         }
         self.put_off = false;
         tokio::select! {
-            // A late heartbeat costs answers; everything else can wait.
+            // A late heartbeat costs answers. All other inputs can wait.
             biased;
             () = sleep_until(Instant::now() + wait) => Ok(Heard::Deadline),
             _ = self.terminate.recv() => Ok(Heard::Stop("SIGTERM")),

@@ -13,11 +13,11 @@ use vipward_core::{
     time::Monotonic,
 };
 
-use super::{Driver, RunError, millis, now, source::Source};
+use super::{EventLoop, RunError, millis, now, source::Source};
 use crate::shell::causes::chain;
 
-impl<S: Source> Driver<S> {
-    /// Passes an event to the prober, and carries out what follows.
+impl<S: Source> EventLoop<S> {
+    /// Passes an event to the prober, and carries out the commands.
     pub(super) fn tell_prober(&mut self, event: probing::Event) -> Result<(), RunError> {
         let commands = self.prober.on_event(event, now()?);
         self.carry_out_probing(commands)
@@ -57,7 +57,7 @@ impl<S: Source> Driver<S> {
             let announcer = &self.announcer;
             let after = |key| announcer.after(key).map(|(key, _)| key);
             for key in self.prober.next_of_held(announcer.count(), after, now) {
-                // A node that lost a VIP does not ask in its name.
+                // A node that has lost a VIP does not probe in its name.
                 if self.may_announce(&key) {
                     self.probe(&key);
                 }
@@ -66,13 +66,13 @@ impl<S: Source> Driver<S> {
         Ok(())
     }
 
-    /// Returns when [`Driver::tick_probing`] is wanted.
+    /// Returns the next deadline of [`EventLoop::tick_probing`].
     pub(super) fn probing_deadline(&self) -> Option<Monotonic> {
         let round = self.prober.next_round().filter(|_| self.started);
         self.prober.next_deadline().into_iter().chain(round).min()
     }
 
-    /// Returns whether the probe was sent.
+    /// Returns true if the probe was sent.
     fn probe(&self, key: &VipKey) -> bool {
         let Some(interface) = self.view.interfaces.get(&key.ifindex) else { return false };
         let vip = Ipv4Addr::from(key.addr);
@@ -115,8 +115,8 @@ impl<S: Source> Driver<S> {
         Ok(())
     }
 
-    /// Starts probing the held-back addresses. Their entries are written, so the program reports
-    /// what it hears.
+    /// Starts probing the held-back addresses. Their entries are
+    /// written, so the program reports the answers.
     pub(super) fn probe_held_back(&mut self) -> Result<(), RunError> {
         let new = self.held_back.iter().filter(|key| !self.prober.asks_about(key)).copied();
         for key in new.collect::<Vec<_>>() {
@@ -129,8 +129,7 @@ impl<S: Source> Driver<S> {
         Ok(())
     }
 
-    /// Stops probing an address. A conflict with the host that uses it is no matter of this node
-    /// any more.
+    /// Stops probing an address. A conflict with its user no longer concerns this node.
     pub(super) fn stop_asking(&mut self, key: VipKey) -> Result<(), RunError> {
         self.tell_prober(probing::Event::Forget(key))?;
         if self.conflicts.about(&key).is_some_and(|conflict| conflict.what == What::InUse) {
@@ -139,8 +138,8 @@ impl<S: Source> Driver<S> {
         Ok(())
     }
 
-    /// Takes the VIPs whose addresses were found free. It looks at no others, since tens of
-    /// thousands may wait.
+    /// Takes the VIPs whose addresses were found free. Examines no
+    /// others, since tens of thousands may wait.
     pub(super) async fn take_free(&mut self, vips: &BTreeSet<Ipv4Addr>) {
         self.held_back.retain(|key| !vips.contains(&key.addr.into()));
         // Only a full reconciliation binds addresses.

@@ -11,20 +11,20 @@ use vipward_core::{
 
 use crate::shell::bpf::Opening;
 
-/// Most VIPs or entries with a log line each; more are one line.
+/// Most VIPs or entries with one log line each. A larger number gets one line.
 pub(super) const MOST_LINES: usize = 64;
 
-/// The standing problems. Each is logged when it begins and when it is over.
+/// The open problems. Each is logged when it begins and when it ends.
 #[derive(Default)]
 pub(super) struct Problems(BTreeSet<String>);
 
 impl Problems {
-    /// Returns the standing problems.
+    /// Returns the open problems.
     pub(super) fn standing(&self) -> &BTreeSet<String> {
         &self.0
     }
 
-    /// Takes over the problems that stand now.
+    /// Replaces the open problems, and logs the differences.
     pub(super) fn replace(&mut self, now: BTreeSet<String>) {
         for problem in now.difference(&self.0) {
             warn!(problem = %problem, "problem");
@@ -36,7 +36,7 @@ impl Problems {
     }
 }
 
-/// Logs the state that the pins were found in.
+/// Logs the state of the pins at the start.
 pub(super) fn opening(opening: Opening, pin_dir: &Path) {
     let pin_dir = pin_dir.display();
     match opening {

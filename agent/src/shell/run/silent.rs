@@ -13,13 +13,13 @@ use tracing::{info, warn};
 use vipward_common::{FenceState, MacAddr, VipKey, Yield};
 use vipward_core::{
     answering::{Part, Silence},
-    net::LinkTrouble,
+    net::InterfaceFault,
     ownership::Said,
     time::Monotonic,
     unanswered::{Silences, Unanswered},
 };
 
-use super::{Driver, RunError, now, report::MOST_LINES, source::Source, system};
+use super::{EventLoop, RunError, now, report::MOST_LINES, source::Source, system};
 use crate::shell::clock;
 
 /// Least time between two examinations.
@@ -40,10 +40,10 @@ pub(super) struct Silent {
 #[derive(PartialEq, Eq)]
 struct Surroundings {
     fence: FenceState,
-    /// Whether the program has ever yielded a VIP.
+    /// True if the program has ever yielded a VIP.
     any_yielded: bool,
-    /// MAC of each attached interface, and the reason why it does not answer with that.
-    links: BTreeMap<u32, (MacAddr, Option<LinkTrouble>)>,
+    /// MAC of each attached interface, and the reason why it cannot answer with that MAC.
+    links: BTreeMap<u32, (MacAddr, Option<InterfaceFault>)>,
 }
 
 impl Silent {
@@ -52,17 +52,18 @@ impl Silent {
         Self { silences, some: BTreeSet::new(), all: true, next: now, seen: None }
     }
 
-    /// Has some VIPs examined.
+    /// Marks some VIPs to be examined.
     pub(super) fn look_at(&mut self, vips: impl IntoIterator<Item = Ipv4Addr>) {
         self.some.extend(vips);
     }
 
-    /// Has all VIPs examined.
+    /// Marks all VIPs to be examined.
     pub(super) fn look_at_all(&mut self) {
         self.all = true;
     }
 
-    /// Returns when a VIP is to be examined or reported, not before the next examination.
+    /// Returns the time of the next examination or report, at
+    /// least `PACE` after the last examination.
     pub(super) fn next_deadline(&self) -> Option<Monotonic> {
         let look = (self.all || !self.some.is_empty()).then_some(self.next);
         let due = self.silences.next_deadline();
@@ -70,9 +71,9 @@ impl Silent {
     }
 }
 
-impl<S: Source> Driver<S> {
-    /// Examines VIPs. Returns those whose answers may have changed, or whose silence is to be
-    /// reported.
+impl<S: Source> EventLoop<S> {
+    /// Examines VIPs. Returns those whose answers may have
+    /// changed, or whose silence must be reported.
     pub(super) fn look_at_answers(&mut self) -> Result<BTreeSet<Ipv4Addr>, RunError> {
         let now = now()?;
         if !self.started || now < self.silent.next {
@@ -118,7 +119,7 @@ impl<S: Source> Driver<S> {
             let interface = self.view.interfaces.get(&ifindex);
             let mac = interface.map_or(MacAddr::ZERO, |interface| interface.mac);
             let attached = interface.is_some_and(|it| it.xdp_programs.contains(&self.program_id));
-            (ifindex, (mac, LinkTrouble::of(interface, attached, mac)))
+            (ifindex, (mac, InterfaceFault::of(interface, attached, mac)))
         };
         let links = self.plane.attached().map(link).collect();
         let maps = self.plane.maps();
@@ -126,7 +127,8 @@ impl<S: Source> Driver<S> {
         Ok(Surroundings { fence: maps.fence()?.state(now_ns), any_yielded, links })
     }
 
-    /// Returns why this node does not answer for a VIP that it is said to hold; none if it does.
+    /// Returns the reason why this node does not answer for a VIP that it
+    /// is said to hold. Returns `None` if it does.
     fn silence_here(
         &self,
         vip: Ipv4Addr,
@@ -141,7 +143,7 @@ impl<S: Source> Driver<S> {
             let recorded =
                 if surroundings.any_yielded { maps.state(entry.slot)?.yielded } else { Yield::default() };
             let seen = entry.as_seen(recorded, now_ns);
-            let trouble = trouble.or((seen.mac != *own).then_some(LinkTrouble::OtherMac));
+            let trouble = trouble.or((seen.mac != *own).then_some(InterfaceFault::OtherMac));
             match Part::of(seen.role, surroundings.fence, trouble) {
                 Part::Held | Part::Handover => return Ok(None),
                 Part::Silent(why @ Silence::Fence) => silent = Some(why.name().to_owned()),
@@ -155,7 +157,7 @@ impl<S: Source> Driver<S> {
         Ok(Some(silent.unwrap_or_else(|| self.no_entry(vip, taken, given_to, surroundings))))
     }
 
-    /// Returns why no entry answers for a VIP that this node is said to hold.
+    /// Returns the reason why no entry answers for a VIP that this node is said to hold.
     fn no_entry(
         &self,
         vip: Ipv4Addr,

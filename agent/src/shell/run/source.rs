@@ -28,29 +28,29 @@ pub(super) trait Source {
     /// Returns the VIPs, each with its desired entry.
     fn wanted<'a>(&'a self, config: &'a Config) -> impl ExactSizeIterator<Item = Wanted<'a>>;
 
-    /// Returns those of `vips` that the source has.
+    /// Returns the wanted VIPs among `vips`.
     fn wanted_of<'a>(&'a self, config: &'a Config, vips: &BTreeSet<Ipv4Addr>) -> Vec<Wanted<'a>> {
         self.wanted(config).filter(|wanted| vips.contains(&wanted.address)).collect()
     }
 
-    /// Returns whether the VIPs are known. Until then, the pinned entries stay as they were found.
+    /// Returns true if the VIPs are known. Until then, the pinned entries stay as they were found.
     fn is_known(&self) -> bool;
 
-    /// Returns whether an entry that is silent may begin to answer now.
+    /// Returns true if an entry that is silent may begin to answer now.
     fn may_begin_answering(&self, _now: Monotonic) -> bool {
         true
     }
 
-    /// Returns whether the VIP's address must be found free before this node first holds it.
+    /// Returns true if the VIP's address must be found free before this node first holds it.
     fn must_be_free(&self, vip: Ipv4Addr) -> bool;
 
-    /// Takes note of a probe's result.
+    /// Handles the result of a probe.
     fn note_probed(&mut self, vip: Ipv4Addr, probed: Probed, now: Monotonic);
 
-    /// Takes note of a shown conflict, which has been logged.
+    /// Handles a conflict that has been logged.
     fn note_conflict(&mut self, line: &Line, now: Monotonic);
 
-    /// Takes note of the first announcement of a VIP since it was taken.
+    /// Handles the first announcement of a VIP since this node took it.
     fn note_announced(&mut self, _vip: Ipv4Addr, _now: Monotonic) {}
 
     /// Returns a peer's right to announce a VIP.
@@ -66,31 +66,31 @@ pub(super) trait Source {
         now: Monotonic,
     ) -> BTreeMap<Ipv4Addr, Said>;
 
-    /// Returns the VIPs of sessions that are over.
+    /// Returns the VIPs of ended sessions.
     fn left_behind(&self, _now: Monotonic) -> Vec<Ipv4Addr> {
         Vec::new()
     }
 
-    /// Returns how long a VIP may be silent before it is reported.
+    /// Returns the time for which a VIP may be silent before that is reported.
     fn grace(&self, config: &Config) -> Duration {
         config.fence.duration
     }
 
-    /// Returns when the fence was last moved, and how long it may stand still. Returns none before
-    /// the first move.
+    /// Returns the time of the fence's last move, and the longest time without
+    /// another. Returns `None` before the first move.
     fn heartbeat(&self) -> Option<(Monotonic, Duration)>;
 
-    /// Returns a cluster's claims, for metrics.
+    /// Returns a cluster's claims, for the metrics.
     fn claims(&self, _now: Monotonic) -> Option<ClaimSnapshot> {
         None
     }
 
-    /// Returns its state, for troubleshooting.
+    /// Returns the source's state, for troubleshooting.
     fn state(&self, now: Monotonic) -> Value;
 
     /// Returns the kind of source.
     fn mode(&self) -> Mode;
 
-    /// Moves the fence if that is due, during a long operation.
+    /// Moves the fence if that is due. Long operations call it.
     fn beat_if_due(&mut self, maps: &mut Maps, yields_settled: u64, now: Monotonic) -> Result<(), RunError>;
 }

@@ -1,4 +1,5 @@
-//! The driver of a standalone agent: a file lists its VIPs, and its own heartbeat moves the fence.
+//! The event loop of a standalone agent: a file lists its VIPs,
+//! and its own heartbeat moves the fence.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +23,7 @@ use vipward_core::{
 };
 
 use super::{
-    BEATS_MISSED, Desk, Driver, RunError, check_host, clock_tick, inputs::Heard, millis, now, read_config,
+    BEATS_MISSED, Desk, EventLoop, RunError, check_host, clock_tick, inputs::Heard, millis, now, read_config,
     source::Source,
 };
 use crate::{
@@ -35,9 +36,9 @@ use crate::{
     },
 };
 
-/// Time between two log lines about the progress of probing.
+/// Time between two log lines about the progress of probes.
 const PROGRESS: Duration = Duration::from_secs(5);
-/// Time during which addresses found free are collected, to be taken together.
+/// Time during which free addresses are collected, to be taken together.
 const TOGETHER: Duration = Duration::from_millis(10);
 
 enum Turn {
@@ -50,18 +51,17 @@ struct FileSource {
     path: PathBuf,
     watch: FileWatch,
     heartbeat: Heartbeat,
-    /// VIPs whose addresses were found free, and that are not held yet.
+    /// VIPs whose addresses were found free, and which are not held yet.
     free: BTreeSet<Ipv4Addr>,
     /// VIPs that are taken even if their addresses are in use.
     forced: BTreeSet<Ipv4Addr>,
-    /// When the free VIPs are taken.
+    /// Time of the next taking of free VIPs, if one is due.
     take_due: Option<Monotonic>,
-    /// The earliest time of the next taking. Taking very many VIPs must leave time for everything
-    /// else.
+    /// Earliest time of the next taking. A taking of very many VIPs must leave time for other work.
     take_next: Monotonic,
-    /// When the progress of probing was last logged; none while no address is probed.
+    /// Time of the last log line about probes; `None` while no address is probed.
     probing_logged: Option<Monotonic>,
-    /// When the fence was last moved, and the time between two moves.
+    /// Time of the fence's last move.
     beaten: Monotonic,
     every: Duration,
 }
@@ -80,7 +80,7 @@ impl Source for FileSource {
     }
 
     fn note_probed(&mut self, vip: Ipv4Addr, probed: Probed, now: Monotonic) {
-        // The prober probes an address in use again by itself.
+        // The prober repeats its probe of an address in use.
         if probed == Probed::Free {
             self.free.insert(vip);
             self.take_due.get_or_insert((now + TOGETHER).max(self.take_next));
@@ -151,10 +151,10 @@ pub async fn agent(args: AgentArgs) -> Result<(), RunError> {
     let config = read_config(&args.config)?;
     let _lock = check_host(&args.plane.pins)?;
     let desk = Desk::open(Mode::Standalone, &args.pages, None).await?;
-    let mut driver = start(&args, loader, config, watch, desk).await?;
+    let mut event_loop = start(&args, loader, config, watch, desk).await?;
     loop {
-        if let Turn::Stop(cause) = driver.turn().await? {
-            return driver.stop(cause).await;
+        if let Turn::Stop(cause) = event_loop.turn().await? {
+            return event_loop.stop(cause).await;
         }
     }
 }
@@ -165,7 +165,7 @@ async fn start(
     config: Config,
     watch: FileWatch,
     desk: Desk,
-) -> Result<Driver<FileSource>, RunError> {
+) -> Result<EventLoop<FileSource>, RunError> {
     let now = now()?;
     let mut heartbeat = Heartbeat::start(&config.fence, clock_tick()?, now);
     let first = fence(&heartbeat.beat(now), 0);
@@ -183,22 +183,22 @@ async fn start(
         beaten: now,
         every,
     };
-    let mut driver = Driver::open(&args.plane, loader, config, first, source, desk).await?;
+    let mut event_loop = EventLoop::open(&args.plane, loader, config, first, source, desk).await?;
     // Entries come first: another node may have the pinned VIPs by now. The fence is next, and
     // announcements come last, since none may leave before the fence is valid.
-    driver.reconcile(false).await;
-    driver.log_probing()?;
+    event_loop.reconcile(false).await;
+    event_loop.log_probing()?;
     // The time for loading must not count as a late heartbeat.
-    driver.source.heartbeat.configure(&driver.config.fence, super::now()?);
-    driver.beat().await?;
-    driver.started = true;
-    driver.note_carrier(&NetView::default())?;
-    driver.adopt()?;
-    info!(node = %driver.config.node, config = %driver.source.path.display(), "agent is running");
-    Ok(driver)
+    event_loop.source.heartbeat.configure(&event_loop.config.fence, super::now()?);
+    event_loop.beat().await?;
+    event_loop.started = true;
+    event_loop.note_carrier(&NetView::default())?;
+    event_loop.adopt()?;
+    info!(node = %event_loop.config.node, config = %event_loop.source.path.display(), "agent is running");
+    Ok(event_loop)
 }
 
-impl Driver<FileSource> {
+impl EventLoop<FileSource> {
     /// Waits for one thing and handles it.
     async fn turn(&mut self) -> Result<Turn, RunError> {
         let deadline = self.next_deadline().min(self.source.heartbeat.next_deadline());

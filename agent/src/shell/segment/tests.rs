@@ -11,7 +11,7 @@ const ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
 const NEAR: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const FAR: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 
-/// Two ends of a cable, each with a segment of its own.
+/// Returns the two ends of a cable, each with its own segment.
 async fn cable(lan: &Lan, far_hears: Ipv4Addr) -> (Segment, Segment) {
     lan.veth("v0", "v1").await;
     lan.up("v0").await;

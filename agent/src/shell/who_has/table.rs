@@ -9,7 +9,7 @@ use super::super::{
     terminal::Colours,
 };
 
-/// Returns the report as a table, with its meaning.
+/// Returns the report as a table, with an explanation.
 pub fn render(report: &Report, colours: Colours) -> String {
     let mut text = format!("{} on {}: ", report.address, report.interface);
     match report.verdict {
@@ -65,7 +65,7 @@ fn answers(report: &Report) -> String {
     rows.to_string()
 }
 
-/// Returns the number of questions that it answered, and what else it sent.
+/// Returns the number of questions that the row's host answered, and its other frames.
 fn answered(row: &Row, of_questions: String) -> String {
     let more = row.replies.saturating_sub(u64::from(row.answered));
     match (more, row.announcements) {

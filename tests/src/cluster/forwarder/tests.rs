@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::*;
 use crate::lan::{Lan, Nic};
 
-/// Longer than anything takes on a busy machine.
+/// A time longer than any step on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What passes takes microseconds.
+/// A time in which bytes that can pass arrive: they take microseconds.
 const SILENCE: Duration = Duration::from_millis(100);
 const LISTEN: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(198, 51, 100, 1), 6443);
 
@@ -19,11 +19,11 @@ struct Bench {
 }
 
 impl Bench {
-    /// Two nodes, and an upstream that sends back what it gets.
+    /// Makes two nodes, and an upstream that echoes.
     fn new(name: &str) -> Result<Self> {
         let echo = StdListener::bind("127.0.0.1:0")?;
         let upstream = echo.local_addr()?;
-        // It ends with the process: it never waits for anything but connections.
+        // The thread ends with the process: it only waits for connections.
         thread::spawn(move || {
             for mut stream in echo.incoming().flatten() {
                 thread::spawn(move || io::copy(&mut stream.try_clone()?, &mut stream));

@@ -6,7 +6,8 @@ fn at(ms: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(ms)
 }
 
-/// Datagrams sent at these milliseconds, and the node that received each a tenth of a millisecond later.
+/// Returns a report of datagrams sent at these milliseconds. The named node
+/// received each a tenth of a millisecond later.
 fn report(datagrams: &[(u64, Option<&str>)]) -> DatagramReport {
     let mut report = DatagramReport::new(SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 10), 9));
     for (number, (ms, node)) in datagrams.iter().enumerate() {

@@ -5,14 +5,14 @@ const A: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const B: Mac = Mac([2, 0, 0, 0, 0, 2]);
 const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
 
-/// What is told, the requests, and the doubles that they show.
+/// A description, the requests, and the expected doubles.
 type Row<'a> = (&'a str, &'a [(u64, &'a [Mac])], &'a [(u64, DoubleKind)]);
 
 fn at(ms: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(ms)
 }
 
-/// A report of requests at these milliseconds, each with the MACs that answered it at once.
+/// Returns a report of requests at these milliseconds, each with the MACs that answered it at once.
 fn report(requests: &[(u64, &[Mac])]) -> VipReport {
     let mut report = VipReport::new(VIP, at(0));
     for (ms, macs) in requests {

@@ -3,7 +3,8 @@ use super::*;
 const A: Answerer = Answerer { sha: Mac([2, 0, 0, 0, 0, 1]), eth_src: Mac([2, 0, 0, 0, 0, 1]) };
 const B: Answerer = Answerer { sha: Mac([2, 0, 0, 0, 0, 2]), eth_src: Mac([2, 0, 0, 0, 0, 2]) };
 
-/// A report of requests 1 ms apart; each entry lists who answered, and after how many milliseconds.
+/// Returns a report of requests 1 ms apart. Each item lists the sources of
+/// the answers, and their delays in milliseconds.
 fn report(answers: &[&[(Answerer, u64)]]) -> ProbeReport {
     let mut report = ProbeReport::new(Duration::from_millis(1));
     let mut sent_at = SystemTime::UNIX_EPOCH;

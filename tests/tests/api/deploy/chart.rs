@@ -1,4 +1,4 @@
-//! The Helm chart, as far as it can be judged without helm.
+//! The Helm chart, as far as a test without helm can check it.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +35,7 @@ fn schema() -> Result<Value> {
     serde_json::from_str(&read(&path)?).with_context(|| format!("{} is no JSON", path.display()))
 }
 
-/// Returns whether a template has this word, and not only a longer one that begins with it.
+/// Returns true if a template has this word. A longer word with this beginning does not count.
 fn mentions(template: &str, word: &str) -> bool {
     template.match_indices(word).any(|(at, _)| {
         let next = template[at + word.len()..].chars().next();
@@ -50,7 +50,7 @@ fn every_value_is_used_and_every_value_that_is_used_exists() -> Result<()> {
     let paths = paths(&values, &schema, "");
     assert!(paths.len() > 30, "{paths:?}");
     for path in &paths {
-        // The agent's values are spelled within `with .Values.agent`.
+        // The template uses the agent's values within `with .Values.agent`.
         let within = path.strip_prefix(".agent").map(|key| format!("{key})"));
         let used = mentions(&templates, &format!(".Values{path}"))
             || within.is_some_and(|key| templates.contains(&format!(" {key}")));
@@ -77,7 +77,7 @@ fn assert_described(values: &Value, schema: &Value, path: &str) {
     };
     assert_eq!(schema["additionalProperties"], false, "{path} takes misspelled keys");
     let keys: BTreeSet<_> = values.keys().collect();
-    // Helm puts this into every chart that is another's dependency.
+    // Helm adds this key to every chart that is a dependency.
     let described_keys: BTreeSet<_> = described.keys().filter(|key| *key != "global").collect();
     if path != "/resources" {
         assert_eq!(keys, described_keys, "{path}");
@@ -101,11 +101,11 @@ fn every_flag_of_the_agent_is_a_value_or_is_the_charts_own_affair() -> Result<()
         .filter_map(|(at, found)| template[at + found.len()..].split('"').next().map(str::to_owned))
         .collect();
     let mut known = flags_of_the_agent()?;
-    // From the pod's environment, and from the service account.
+    // These come from the pod's environment and from the service account.
     for own in ["node-name", "pod-name", "pod-address", "lease-namespace", "kubeconfig"] {
         known.remove(own);
     }
-    // The directory is the one that is mounted, and there is no other object in the image.
+    // The directory is the mounted one, and the image has no other object.
     for own in ["pin-dir", "ebpf-object", "help", "version"] {
         known.remove(own);
     }
@@ -113,7 +113,7 @@ fn every_flag_of_the_agent_is_a_value_or_is_the_charts_own_affair() -> Result<()
     Ok(())
 }
 
-/// Both constructs that this template uses are put in here, so that no helm is needed.
+/// Expands the two constructs of this template, so that no helm is needed.
 #[test]
 fn the_chart_grants_what_the_base_grants() -> Result<()> {
     let template = template("rbac.yaml")?

@@ -1,4 +1,4 @@
-//! The files under deploy/kubernetes by themselves.
+//! The files under deploy/kubernetes on their own.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,8 @@ use super::{NAMESPACE, container, documents, flag_of, flags_of_the_agent, in_bas
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Every YAML file below a directory; not the chart's templates, which are none before they are rendered.
+/// Returns every YAML file below a directory. Leaves out the chart's
+/// templates, which are no YAML before rendering.
 fn yaml_files(directory: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).with_context(|| format!("failed to list {}", directory.display()))? {
@@ -111,7 +112,7 @@ fn the_probes_ask_where_the_agent_serves() -> Result<()> {
         [("startupProbe", "/livez"), ("livenessProbe", "/livez"), ("readinessProbe", "/readyz")]
     {
         let get = &agent[probe]["httpGet"];
-        // Among the addresses that are served unless others are named.
+        // The address is one of the default ones.
         assert_eq!((&get["host"], &get["port"]), (&json!("127.0.0.1"), &json!(port)), "{probe}");
         assert_eq!(get["path"], path, "{probe}");
     }
@@ -127,7 +128,7 @@ fn the_image_is_the_one_that_is_built_here() -> Result<()> {
     Ok(())
 }
 
-/// What costs answers when it is lost in an edit.
+/// Checks the settings whose loss in an edit would cost answers.
 #[test]
 fn an_agent_is_never_throttled_evicted_or_kept_off_a_node() -> Result<()> {
     let daemonset = in_base("daemonset.yaml", "DaemonSet")?;

@@ -1,4 +1,4 @@
-//! What several pages say says the same on each.
+//! Statements that several pages share: they are the same on each.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use anyhow::{Context, Result};
 
 use super::{in_checkout, read};
 
-/// The allowance of the pages for what the API server does in a failover.
+/// The pages' allowance for the API server's work in a failover.
 const REQUESTS: Duration = Duration::from_millis(500);
-/// The pages that say how long a failover takes with the default flags.
+/// The pages that state the duration of a failover with the default flags.
 const ABOUT_FAILOVERS: [&str; 9] = [
     "README.md",
     "ARCHITECTURE.md",
@@ -21,7 +21,7 @@ const ABOUT_FAILOVERS: [&str; 9] = [
     "docs/migrating/from-metallb.md",
 ];
 
-/// Returns the default of a flag, as the table of flags has it.
+/// Returns the default of a flag in the table of flags.
 fn default_of(page: &str, flag: &str) -> Result<Duration> {
     let row = page.lines().find(|line| line.starts_with(&format!("| `{flag} ")));
     let cell = row.and_then(|row| row.split('|').nth(2)).with_context(|| format!("no row of {flag}"))?;
@@ -30,8 +30,8 @@ fn default_of(page: &str, flag: &str) -> Result<Duration> {
 
 /// Returns the time from the crash until the next holder answers.
 ///
-/// A node is deposed when its Lease has stood unchanged for lease and margin. The last renewal was up
-/// to one renewal before the crash.
+/// A node is deposed when its Lease has stood unchanged for lease and margin. The last renewal was
+/// up to one renewal before the crash.
 fn failover(page: &str) -> Result<String> {
     let lease = default_of(page, "--lease-duration")?;
     let renewal = default_of(page, "--lease-renewal")?;

@@ -1,4 +1,4 @@
-//! What the agent may do in the API server and on the node: what it needs, and no more.
+//! The agent's permissions in the API server and on the node: exactly its needs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use vipward_tests::scene::{NODE, VIP};
 
 use super::{NAMESPACE, container, documents, in_base, in_checkout, read, strings};
 
-/// Resource, verb by verb, of a `ClusterRole` or `Role`.
+/// Returns the verbs of each resource in a `ClusterRole` or `Role`.
 fn granted(role: &Value) -> Result<BTreeMap<String, BTreeSet<String>>> {
     let mut granted = BTreeMap::new();
     for rule in role["rules"].as_array().context("a role has rules")? {
@@ -102,7 +102,7 @@ fn every_permission_is_explained() -> Result<()> {
     Ok(())
 }
 
-/// The agent itself, as root with the capabilities that the overlay leaves it.
+/// Runs the agent as root with the capabilities of the overlay.
 #[test]
 fn the_capabilities_of_the_overlay_are_enough_to_attach_answer_and_announce() -> Result<()> {
     let patch =

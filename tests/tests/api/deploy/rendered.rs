@@ -1,4 +1,5 @@
-//! What kustomize and Helm make of the same choice is the same. Skipped, and said so, where either is missing.
+//! The objects that kustomize and Helm render from the same choice: they are the same. The tests
+//! are skipped, with a message, if either program is missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -19,13 +20,14 @@ const HELMS_LABELS: [&str; 3] =
 struct Helm(PathBuf);
 
 impl Helm {
-    /// Renders the chart with these values, as a file: `--set` has types of its own.
+    /// Renders the chart with a file of values. (`--set` would guess their types.)
     fn template(&self, values: &str) -> Result<String> {
         let mut file = NamedTempFile::new()?;
         file.write_all(values.as_bytes())?;
         let mut command = Command::new(&self.0);
         command.args(["template", "vipward"]).arg(in_checkout("deploy/helm/vipward"));
-        // The oldest that has all that is in the manifests; helm without a cluster assumes one of its own.
+        // This is the oldest version with all features of the manifests.
+        // Without a cluster, helm would assume its own.
         command.args(["--include-crds", "--namespace", NAMESPACE, "--kube-version", "1.30.0"]);
         command.arg("--values").arg(file.path());
         output_of(command)
@@ -40,7 +42,7 @@ fn helm() -> Option<Helm> {
     helm
 }
 
-/// `kustomize build`, by either program that has it.
+/// Runs `kustomize build`, with either program that has it.
 fn kustomize(directory: &Path) -> Option<Result<String>> {
     let mut command = match (find("kustomize"), find("kubectl")) {
         (Some(kustomize), _) => {
@@ -75,7 +77,7 @@ fn without_helms_labels(value: &mut Value) {
     }
 }
 
-/// Returns where two objects differ, and how.
+/// Returns the differences between two objects.
 fn differences(chart: &Value, base: &Value, path: &str) -> Vec<String> {
     match (chart, base) {
         (Value::Object(left), Value::Object(right)) => {
@@ -95,8 +97,8 @@ fn differences(chart: &Value, base: &Value, path: &str) -> Vec<String> {
     }
 }
 
-/// Returns the objects by kind and name. A namespace is made by `helm install --create-namespace`,
-/// not by a chart.
+/// Returns the objects by kind and name, without namespaces: `helm install
+/// --create-namespace` makes those, not a chart.
 fn objects(yaml: &str) -> Result<BTreeMap<String, Value>> {
     let documents = parse(yaml)?.into_iter().filter(|object| !object.is_null());
     let objects = documents.filter(|object| object["kind"] != "Namespace").map(|mut object| {

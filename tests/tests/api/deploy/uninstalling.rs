@@ -1,4 +1,4 @@
-//! The commands that uninstall Vipward, as the page has them.
+//! The commands that uninstall Vipward, from the page.
 
 use std::fs;
 use std::net::TcpListener;
@@ -14,7 +14,7 @@ use vipward_tests::process::{Process, SpawnOptions};
 use super::{documents, find, in_checkout, read, skipped};
 
 const BASE: &str = "deploy/kubernetes/base";
-/// Longer than any of the commands takes where no agent has to end.
+/// A time longer than any of the commands takes without an agent that has to end.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Returns the commands of the first block under "Uninstalling", without their comments.
@@ -36,7 +36,7 @@ fn base() -> Result<Vec<Value>> {
     Ok(files.collect::<Result<Vec<_>>>()?.concat())
 }
 
-/// A cluster with everything of the base but running agents, as it is when they have ended.
+/// A cluster with all objects of the base, after the agents have ended.
 struct Installed {
     _server: ApiServer,
     home: TempDir,
@@ -69,7 +69,7 @@ impl Installed {
         Ok(Self { _server: server, home })
     }
 
-    /// Runs a command in the checkout; returns what it printed.
+    /// Runs a command in the checkout. Returns its output.
     fn run(&self, line: &str) -> Result<String> {
         let mut command = Command::new("sh");
         command.args(["-ec", line]).current_dir(in_checkout(""));
@@ -97,7 +97,7 @@ fn the_documented_commands_end_without_an_error_and_leave_nothing() -> Result<()
     Ok(())
 }
 
-/// Needs no kubectl.
+/// Checks the text of the commands, without kubectl.
 #[test]
 fn the_documented_commands_wait_for_the_agents_and_expect_their_daemon_set_to_be_gone() -> Result<()> {
     let commands = commands()?;

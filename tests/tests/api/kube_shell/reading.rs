@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use anyhow::ensure;
 use tokio::time::{Instant, sleep};
-use vipward::shell::kube::Problem;
+use vipward::shell::kube::ReadError;
 use vipward_tests::apiserver::{Cut, Effect, Matching, Often};
 
 use super::*;
 
-/// Waits until the agent has asked for so many watches of `resource`.
+/// Waits until the agent has requested this number of watches of `resource`.
 pub(super) async fn watches(scene: &Scene, resource: &str, wanted: u64, limit: Duration) -> Result<Duration> {
     let began = Instant::now();
     while scene.requests_of(Verb::Watch, resource) < wanted {
@@ -97,15 +97,15 @@ async fn an_api_server_that_goes_away_and_comes_back_costs_no_list() -> Result<(
     scene.server.reset_stats();
     scene.server.stop()?;
     until(&mut seen, "trouble", |seen| match seen {
-        Seen::Trouble { resource: Resource::Services, problem } => {
-            matches!(**problem, Problem::Failed { .. }).then_some(())
+        Seen::Unreadable { resource: Resource::Services, error } => {
+            matches!(**error, ReadError::Failed { .. }).then_some(())
         }
         _ => None,
     })
     .await?;
     scene.server.start_again()?;
     until(&mut seen, "the end of it", |seen| match seen {
-        Seen::TroubleOver { resource: Resource::Services } => Some(()),
+        Seen::Readable { resource: Resource::Services } => Some(()),
         _ => None,
     })
     .await?;
@@ -120,7 +120,7 @@ async fn a_definition_that_is_missing_is_named_with_its_manifest_and_waited_for(
     let scene = Scene::without_definition().await?;
     let (_reader, mut seen) = Reader::start(&scene.kube, Reading::default())?;
     let text = until(&mut seen, "trouble", |seen| match seen {
-        Seen::Trouble { resource: Resource::VirtualIps, problem } => Some(problem.to_string()),
+        Seen::Unreadable { resource: Resource::VirtualIps, error } => Some(error.to_string()),
         _ => None,
     })
     .await?;
@@ -141,9 +141,9 @@ async fn a_permission_that_is_missing_is_named_by_verb_and_resource_once() -> Re
     let (_reader, mut seen) = Reader::start(&kube, Reading::default())?;
     let mut told = 0;
     until(&mut seen, "trouble with all", |seen| match seen {
-        Seen::Trouble { resource, problem } => {
-            let text = problem.to_string();
-            assert!(matches!(**problem, Problem::Forbidden { .. }), "{text}");
+        Seen::Unreadable { resource, error } => {
+            let text = error.to_string();
+            assert!(matches!(**error, ReadError::Forbidden { .. }), "{text}");
             assert!(text.contains(&format!("not allowed to list {resource}")), "{text}");
             told += 1;
             (told == Resource::ALL.len() - 1).then_some(())
@@ -151,7 +151,7 @@ async fn a_permission_that_is_missing_is_named_by_verb_and_resource_once() -> Re
         other => panic!("{other:?}"),
     })
     .await?;
-    // It is tried again, and not told again.
+    // The reader tries again, and does not report again.
     let tries = || scene.server.stats().answers.get(&403).copied().unwrap_or_default();
     let before = tries();
     timeout(PATIENCE, async {
@@ -202,7 +202,7 @@ async fn claims_and_leases_that_were_edited_by_hand_are_told_as_what_they_are_wo
     until(&mut seen, "its end", |seen| matches!(seen, Seen::LeaseGone(_)).then_some(())).await
 }
 
-/// Renews every 200 ms, whatever becomes of it.
+/// Renews every 200 ms, whatever the outcome.
 pub(super) async fn renew(kube: Kube) -> Result<()> {
     let mut writing = Writing::start(&kube)?;
     let mut expected = match writing.write_lease(lease("a", Expected::Absent, Some(1))).await? {
@@ -248,7 +248,7 @@ async fn renewals_without_an_answer_make_all_watches_begin_anew() -> Result<()> 
     watches(&scene, "services", 1, LIMITS.lease).await?;
     scene.server.reset_stats();
     scene.server.end_trouble(lost);
-    // And when they are answered again, nobody waits any longer.
+    // After answers have returned, no task waits any longer.
     watches(&scene, "services", 1, PATIENCE).await?;
     renewing.abort();
     Ok(())

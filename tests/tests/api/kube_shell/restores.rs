@@ -1,4 +1,4 @@
-//! The store behind the API server goes back to an older state: what is read and written then.
+//! Reading and writing after the store behind the API server goes back to an older state.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ use vipward_tests::apiserver::{Effect, Matching, Often, Saved};
 
 use super::{reading::renew, *};
 
-/// The types that are listed here.
+/// The types that these tests list.
 const LISTED: [&str; 5] = ["leases", "virtualips", "nodes", "services", "endpointslices"];
 
 impl Scene {
-    /// Stops the API server, and starts it again with what was saved.
+    /// Stops the API server, and starts it again with the saved objects.
     fn go_back(&mut self, saved: &Saved) -> Result<()> {
         self.server.stop()?;
         self.server.restore(saved)?;
@@ -25,7 +25,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Returns how often each type was listed.
+    /// Returns the number of lists of each type.
     fn lists(&self) -> BTreeMap<&'static str, u64> {
         LISTED.into_iter().map(|resource| (resource, self.requests_of(Verb::List, resource))).collect()
     }
@@ -41,7 +41,7 @@ impl Scene {
     }
 }
 
-/// Renews this node's Lease until it is dropped.
+/// A task that renews this node's Lease until it is dropped.
 struct Renewing(JoinHandle<Result<()>>);
 
 impl Renewing {
@@ -56,7 +56,7 @@ impl Drop for Renewing {
     }
 }
 
-/// Collects what is told of Services until their next list is over.
+/// Collects the news of Services until the end of their next list.
 async fn services_listed(seen: &mut mpsc::Receiver<Seen>) -> Result<Vec<String>> {
     let mut told = Vec::new();
     until(seen, "a list of the Services", |seen| {
@@ -83,7 +83,7 @@ async fn a_claim_that_went_back_is_written_at_the_version_that_it_went_back_to()
 
     scene.go_back(&saved)?;
 
-    // Over new connections, with all that was known.
+    // This uses new connections, with all earlier knowledge.
     let mut writing = Writing::start(&scene.kube)?;
     assert_eq!(writing.read_claim(VIP).await?, Outcome::Done(first.clone()));
     let again = done(writing.write_claim(claim(VIP, Expected::At(first.version), 3)).await?)?;
@@ -165,7 +165,7 @@ async fn whoever_asks_for_lists_gets_all_of_them_with_what_vanished() -> Result<
         create(&scene.services(), service(name)).await?;
     }
     let (_reader, mut seen, _) = reading(&scene.kube).await?;
-    // The watches are of no help.
+    // The stalled watches are of no help.
     scene.server.stall_watches(Matching::any());
     delete(&scene.services(), "goes").await?;
     create(&scene.services(), service("new")).await?;
@@ -214,7 +214,7 @@ async fn a_watch_that_stays_silent_while_renewals_succeed_has_everything_listed(
     assert_eq!(services_listed(&mut seen).await?, ["web"]);
     scene.wait_until_all_listed(PATIENCE).await?;
     let took = stalled.elapsed();
-    // Half a lease each time.
+    // Each silence takes half a lease.
     assert!((LIMITS.lease * 3 / 4..LIMITS.lease * 2).contains(&took), "{took:?}");
     Ok(())
 }
@@ -247,14 +247,14 @@ async fn a_list_of_an_older_state_has_all_types_listed() -> Result<()> {
     until(&mut seen, "a change", |seen| matches!(seen, Seen::Service(_)).then_some(())).await?;
     scene.server.reset_stats();
 
-    // One watch alone is told to list. All others may go on: nothing has happened to them.
+    // Only one watch gets 410 and lists. All others may continue: nothing has happened to them.
     let one = Matching::any().user(USER).verb(Verb::Watch).resource("services");
     scene.server.trouble(one, Effect::Answer(410), Often::Next(1));
     scene.go_back(&saved)?;
 
     assert_eq!(services_listed(&mut seen).await?, ["-new", "old"]);
     scene.wait_until_all_listed(PATIENCE).await?;
-    // And then there is peace.
+    // After that, all is quiet.
     let taking = tokio::spawn(async move { while seen.recv().await.is_some() {} });
     sleep(LIMITS.lease).await;
     let lists = scene.lists();
@@ -276,7 +276,7 @@ async fn after_the_store_went_back_everything_is_listed_though_nobody_asks_for_i
     let saved = scene.server.save()?;
     delete(&scene.services(), "deleted").await?;
     create(&scene.services(), service("created")).await?;
-    // So far into the future that no watch gets there again within this test.
+    // The versions get so far ahead that no watch reaches them again within this test.
     for number in 0..NODES {
         let name = format!("n{number}");
         let object = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
@@ -297,7 +297,7 @@ async fn after_the_store_went_back_everything_is_listed_though_nobody_asks_for_i
 
     scene.go_back(&saved)?;
 
-    // This node goes on with its Lease, which went back too.
+    // This node continues with its Lease, which went back too.
     drop(renewing);
     delete(&scene.leases(), "a").await?;
     let _renewing = Renewing::start(&scene.kube);
@@ -312,7 +312,7 @@ async fn after_the_store_went_back_everything_is_listed_though_nobody_asks_for_i
         (missing == 0).then_some(())
     })
     .await?;
-    // Two times half a lease, and what a connection may take to be made again.
+    // The time is two silences of half a lease, and that of a new connection.
     assert!(back.elapsed() < LIMITS.lease * 2, "{:?}", back.elapsed());
     Ok(())
 }
@@ -324,7 +324,7 @@ async fn a_watch_that_is_refused_again_and_again_is_followed_by_a_list() -> Resu
     scene.server.reset_stats();
     let watches = Matching::any().user(USER).verb(Verb::Watch).resource("services");
     scene.server.trouble(watches.clone(), Effect::Answer(500), Often::Always);
-    // Those that are open end.
+    // The open connections end.
     scene.server.drop_connections_of(USER);
     services_listed(&mut seen).await?;
     assert_eq!(scene.requests_of(Verb::List, "services"), 1);

@@ -1,4 +1,4 @@
-//! What people and other controllers see: the status of Services, and Events. And why the agent is to end.
+//! The status of Services, Events, and the reason why the agent is to end.
 
 use tokio::time::{Instant, sleep};
 use vipward::shell::kube::{IngressError, Recorder, find_termination};
@@ -86,7 +86,7 @@ fn about_web(reason: Reason, note: &str) -> Message {
     Message::new(Object::Service(web()), Some("u-1".into()), reason, note)
 }
 
-/// An outbox whose requests are sent, as the agent's driver does it.
+/// An outbox whose requests are sent, as in the agent's event loop.
 struct Outgoing {
     outbox: Outbox,
     recorder: Recorder,
@@ -107,7 +107,7 @@ impl Outgoing {
         self.outbox.post(message, self.now());
     }
 
-    /// Sends requests until nothing is due any more.
+    /// Sends requests until none is due.
     async fn write(&mut self) -> Result<()> {
         while let Some(deadline) = self.outbox.next_deadline() {
             let now = self.now();
@@ -123,7 +123,7 @@ impl Outgoing {
     }
 }
 
-/// Returns the notes of all Events, in their order as texts, and the count of each.
+/// Returns the notes of all Events, sorted as texts, each with its count.
 async fn notes(scene: &Scene) -> Result<Vec<(String, Option<u64>)>> {
     let api = scene.api(Some("default"), "events.k8s.io", "v1", "Event");
     let events = api.list(&kube::api::ListParams::default()).await?.items;

@@ -1,4 +1,4 @@
-//! Leases and claims, and what becomes of requests.
+//! Leases and claims, and the outcomes of requests.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ async fn a_claim_is_created_changed_and_deleted_by_compare_and_swap() -> Result<
     assert_eq!(writing.delete_claim(VIP, first.version).await?, Outcome::Conflict);
     assert_eq!(writing.read_claim(VIP).await?, Outcome::Done(second.clone()), "nothing was changed");
 
-    // Somebody has changed it, and we have not heard of that yet.
+    // Somebody has changed the claim, and this node has not seen that yet.
     merge(&scene.claims(), &VIP.to_string(), json!({"spec": {"cause": "edited"}})).await?;
     let unaware = claim(VIP, Expected::At(second.version.clone()), 3);
     assert_eq!(writing.write_claim(unaware).await?, Outcome::Conflict);
@@ -98,7 +98,7 @@ async fn a_conflict_on_the_segment_is_shown_and_changes_nothing_else() -> Result
     assert_eq!((&record.state, record.epoch), (&first.state, first.epoch));
     let object = scene.claims().get(&VIP.to_string()).await?;
     assert_eq!(object.data["status"]["conflict"], "02:00:00:00:00:66 claims it");
-    // The version that was told is the one to write at.
+    // The reported version is the one for the next write.
     done(writing.write_claim(claim(VIP, Expected::At(record.version), 1)).await?)?;
     Ok(())
 }
@@ -117,7 +117,7 @@ async fn a_lease_is_renewed_deposed_and_then_no_more_renewed() -> Result<()> {
     let owner = scene.leases().get("a").await?.metadata.owner_references.unwrap_or_default();
     assert_eq!(owner.first().map(|owner| owner.uid.clone()), node.metadata.uid, "it goes with the Node");
 
-    // Another node's agent.
+    // This is the way of another node's agent.
     let (kube, _kubeconfig) = way(&scene.server.url(), "secret").await?;
     let mut other = Writing::start(&kube)?;
     let mut deposing = lease("a", Expected::At(renewed.version.clone()), None);
@@ -225,7 +225,7 @@ async fn claims_are_written_side_by_side_and_each_in_order() -> Result<()> {
     for number in 0..CLAIMS {
         let vip = Ipv4Addr::new(192, 0, 2, number);
         writing.requests.write_claim(claim(vip, Expected::Absent, 1));
-        // Each is there by the time that it is asked for.
+        // Each claim exists before it is read.
         writing.requests.read_claim(vip);
     }
     let mut read = 0;

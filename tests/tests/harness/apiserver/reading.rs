@@ -1,4 +1,4 @@
-//! Lists and watches: which moment they show, and where they go on.
+//! Lists and watches: the moment that they show, and the place where they continue.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -60,7 +60,7 @@ async fn a_page_and_a_watch_from_a_forgotten_moment_are_gone_and_a_new_list_help
     let mut watch = pin!(api.watch(&WatchParams::default(), &list_version(&api).await?).await?);
     put(&api, "d").await?;
     assert_eq!(next(&mut watch).await?, "added d");
-    // A watch that has seen everything survives.
+    // A watch that has seen all changes survives.
     server.load_object(service("elsewhere"))?;
     server.compact();
     put(&api, "e").await?;

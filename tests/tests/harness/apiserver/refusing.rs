@@ -1,4 +1,4 @@
-//! Refusals: who may do what, what objects must look like, and what is not served.
+//! Refusals: permissions, the form of objects, and unserved requests.
 
 use anyhow::Result;
 use hyper::{Method, Request};
@@ -35,7 +35,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: leases}
 subjects: [{kind: User, name: agent}]
 ";
 
-/// Returns the code and the words of the answer to a request.
+/// Returns the code and the message of the answer to a request.
 async fn ask(
     server: &ApiServer,
     token: &str,
@@ -79,7 +79,7 @@ async fn roles_allow_what_they_say_and_no_more() -> Result<()> {
         "leases.coordination.k8s.io is forbidden: User \"agent\" cannot list resource \"leases\" in API group \
          \"coordination.k8s.io\" in the namespace \"default\""
     );
-    // A client that sends no token has the empty one, if a user does.
+    // A client without a token has the empty one, if a user has that.
     server.add_user("", "agent");
     let anonymous = kube::Client::try_from(kube::Config::new(server.url().parse()?))?;
     Api::<k8s_openapi::api::core::v1::Service>::namespaced(anonymous, "default").get("s").await?;
@@ -241,7 +241,7 @@ async fn of_an_event_only_its_count_can_be_changed() -> Result<()> {
 #[tokio::test]
 async fn a_definition_is_established_drops_what_it_does_not_know_and_ends_with_its_objects() -> Result<()> {
     let server = server()?;
-    // Clients recognise an unknown type by the plain text.
+    // Clients recognise an unknown type by plain text.
     let (code, words) =
         ask(&server, "admin", Method::GET, "/apis/vipward.io/v1alpha1/virtualips", "application/json")
             .await?;
@@ -258,7 +258,7 @@ async fn a_definition_is_established_drops_what_it_does_not_know_and_ends_with_i
     });
     assert_eq!(object.data["spec"], spec, "nulls stay where they may be, and defaults are filled in");
 
-    // A definition that changes keeps its objects; one that is made again has none.
+    // A changed definition keeps its objects. A definition that is created again has none.
     merge(&definitions, "virtualips.vipward.io", json!({"metadata": {"labels": {"a": "b"}}})).await?;
     claims(&server)?.get("192.0.2.1").await?;
     definitions.delete("virtualips.vipward.io", &DeleteParams::default()).await?;

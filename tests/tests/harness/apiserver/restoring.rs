@@ -13,10 +13,10 @@ use vipward_tests::apiserver::{ApiServer, Options, Saved};
 use super::refusing::{claim, claims};
 use super::{create, label, list_version, merge, names, next, nodes, put, refusal, server, version};
 
-/// Long for an answer, short for a test.
+/// A time that is long for an answer and short for a test.
 const SILENCE: Duration = Duration::from_millis(300);
 
-/// Goes back, and returns a client with new connections: the old ones are closed.
+/// Goes back, and returns a client with new connections, since the old ones are closed.
 fn go_back(server: &mut ApiServer, saved: &Saved) -> Result<Api<DynamicObject>> {
     assert!(server.restore(saved).is_err(), "it runs");
     server.stop()?;
@@ -37,7 +37,7 @@ async fn the_objects_are_those_of_the_snapshot_and_new_writes_get_the_versions_t
     let before = merge(&api, "changed", label("second")).await?;
     api.delete("deleted", &DeleteParams::default()).await?;
     put(&api, "created").await?;
-    // A snapshot can be gone back to twice.
+    // A test can go back to a snapshot twice.
     for _ in 0..2 {
         let api = go_back(&mut server, &saved)?;
         assert_eq!(names(&api).await?, ["changed", "deleted"]);

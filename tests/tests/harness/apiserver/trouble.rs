@@ -1,4 +1,4 @@
-//! Being away, and the counters.
+//! Stopping and starting again, and the counters.
 
 use std::pin::pin;
 

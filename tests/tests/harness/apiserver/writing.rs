@@ -123,7 +123,8 @@ async fn a_namespace_is_needed_and_takes_what_is_in_it() -> Result<()> {
     Ok(())
 }
 
-/// Returns what `manager` applies to the status of the Service `s`; none: nothing.
+/// Applies an address, or none, to the status of the Service `s` as
+/// `manager`. Returns the owners of the status.
 async fn apply(
     server: &vipward_tests::apiserver::ApiServer,
     manager: &str,
@@ -168,7 +169,7 @@ async fn the_addresses_of_a_service_are_one_field_that_its_owner_alone_changes_a
     let causes = status.details.context("it has details")?.causes;
     assert_eq!((causes[0].message.as_str(), causes[0].reason.as_str()), (conflict, "FieldManagerConflict"));
 
-    // An update takes the field, and the owner by apply conflicts with it then.
+    // An update takes the field, and then the owner by apply conflicts with it.
     let api = objects(&server, &service(""), true)?;
     let theirs = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.3"}]}}});
     let params = PatchParams { field_manager: Some("rival".into()), ..PatchParams::default() };
@@ -179,7 +180,7 @@ async fn the_addresses_of_a_service_are_one_field_that_its_owner_alone_changes_a
         "{status:?}"
     );
 
-    // To apply nothing takes back what was applied, and leaves what others own.
+    // An apply of nothing takes back the applied fields, and leaves those of others.
     assert_eq!(apply(&server, "one", None).await??, [owned_by("rival")]);
     let none = json!({"status": {"loadBalancer": {"ingress": null}}});
     api.patch_status("s", &params, &Patch::Merge(&none)).await?;

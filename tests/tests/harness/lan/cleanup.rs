@@ -17,7 +17,7 @@ use vipward_tests::wait::wait_until;
 
 use super::{PATIENCE, ip, net};
 
-/// What a test leaves traces with, named so that it can be looked for afterwards.
+/// The traces of a test, to look for afterwards.
 struct Traces {
     namespaces: Vec<u64>,
     child: u32,
@@ -26,7 +26,7 @@ struct Traces {
     interfaces_meanwhile: Vec<Link>,
 }
 
-/// Makes one of everything on a LAN, tells what was made, and panics.
+/// Makes one of each object on a LAN, passes their traces to `tell`, and panics.
 fn use_everything_and_panic(surroundings: &NetNs, tell: impl FnOnce(Traces)) -> Result<()> {
     let lan = Lan::new("panic")?;
     let a = lan.host("a", Nic::new(net(1)))?;
@@ -57,7 +57,8 @@ fn use_everything_and_panic(surroundings: &NetNs, tell: impl FnOnce(Traces)) -> 
 
 #[test]
 fn a_test_that_panics_leaves_nothing() -> Result<()> {
-    // A namespace around it all, so that whatever would appear beside the LAN appears where nobody else is.
+    // A namespace surrounds the test, so that an object that
+    // appears beside the LAN appears here alone.
     let surroundings = NetNs::new()?;
     let before = surroundings.links()?;
     let (sender, receiver) = channel();
@@ -83,7 +84,8 @@ fn a_test_that_panics_leaves_nothing() -> Result<()> {
     }
     assert_eq!(traces.namespaces.len(), 5);
     for namespace in traces.namespaces {
-        // A child of another test may have inherited a descriptor, until it has started its program.
+        // A child of another test may have inherited a descriptor. It
+        // keeps that until it starts its program.
         wait_until(PATIENCE, "a namespace to be gone", || Ok(holders_of(namespace)?.is_empty()))?;
     }
     Ok(())
@@ -153,7 +155,7 @@ fn mounts() -> Result<String> {
 fn holders_of(namespace: u64) -> Result<Vec<PathBuf>> {
     let mut candidates: Vec<PathBuf> = entries("/proc/self/fd")?;
     for process in entries("/proc")? {
-        // A process that has ended meanwhile holds nothing.
+        // A process that has ended meanwhile holds no namespace.
         let threads = entries(process.join("task")).unwrap_or_default();
         candidates.extend(threads.into_iter().map(|thread| thread.join("ns/net")));
     }

@@ -1,4 +1,4 @@
-//! Hosts find each other, see what happens to their cables, and are what they are told to be.
+//! Hosts find each other, notice changes of their cables, and accept their settings.
 
 use anyhow::Result;
 use vipward_tests::arp::{Arp, Mac};
@@ -138,7 +138,7 @@ fn sysctls_are_those_of_the_host() -> Result<()> {
     assert_eq!((a.sysctl(key)?.as_str(), b.sysctl(key)?.as_str()), ("8", "0"));
     assert!(a.set_sysctl("net/ipv4/conf/eth9/arp_ignore", "8").is_err());
 
-    // It has its effect: at 8 the kernel answers nobody.
+    // The sysctl has its effect: at 8 the kernel answers no request.
     let wire = Wire::open(&b, "eth0")?;
     let ask = |target| Arp::request(Mac::local(1), ip(9), ip(target)).to_bytes();
     wire.send(&ask(1))?;

@@ -1,5 +1,5 @@
-//! How Linux's neighbour table reacts to each kind of frame: what announcing and guarding rest on, and the
-//! proof that these LANs behave like real ones.
+//! The reactions of Linux's neighbour table to each kind of frame. Announcing and guarding rest on
+//! them. They also prove that these LANs behave like real ones.
 
 use std::thread;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use vipward_tests::wire::Wire;
 use super::{PATIENCE, ip, net};
 
 const LOCKTIME: &str = "net/ipv4/neigh/eth0/locktime";
-/// Who the client believes in, and who claims the address.
+/// The MAC in the client's entry. `NEW` claims the address.
 const OLD: Mac = Mac([2, 0, 0, 0, 0, 0x0a]);
 const NEW: Mac = Mac([2, 0, 0, 0, 0, 0x0b]);
 const CLIENT: Mac = Mac([2, 0, 0, 0, 0, 0x01]);
 
-/// A client that believes that VIP is at OLD, and someone else on its LAN.
+/// A client whose entry for the VIP has the MAC `OLD`, and another host on its LAN.
 struct Segment {
     _lan: Lan,
     client: Host,
@@ -33,11 +33,12 @@ impl Segment {
         Ok(Self { _lan: lan, client, wire })
     }
 
-    /// Sends `frame` to a client whose entry was changed just now, and returns the entry afterwards.
+    /// Sends `frame` to a client whose entry has just changed, and returns the entry afterwards.
     fn entry_after(&self, frame: &Arp) -> Result<(Mac, NeighbourState)> {
         self.client.flush_neighbours("eth0")?;
         self.client.set_neighbour("eth0", ip(10), OLD, NeighbourState::Reachable)?;
-        // At least one tick of the kernel's clock, so that an entry without a lock time counts as old.
+        // This is at least one tick of the kernel's clock, so that
+        // an entry without a lock time is old.
         thread::sleep(Duration::from_millis(20));
         self.wire.send(&frame.to_bytes())?;
         self.wait_until_the_client_has_heard()?;
@@ -48,7 +49,8 @@ impl Segment {
         }
     }
 
-    /// Frames are handled in order: when the client answers a request, it has handled what came before.
+    /// Waits until the client answers a request. It handles frames in
+    /// order, so it has then handled all earlier ones.
     fn wait_until_the_client_has_heard(&self) -> Result<()> {
         let request = Arp::probe(Mac::local(0xff), ip(1));
         self.wire.send(&request.to_bytes())?;
@@ -77,12 +79,13 @@ fn neighbour_entries_react_to_frames_as_documented() -> Result<()> {
         ("gratuitous reply, tha zero", Arp::gratuitous_reply(NEW, vip, Mac::ZERO), false, true),
         ("ordinary unicast reply", Arp::reply(NEW, vip, CLIENT, ip(1)), false, true),
         ("ordinary request with spa = VIP, for another", Arp::request(NEW, vip, ip(3)), false, true),
-        // The lock does not keep out one who asks the client itself (neigh_event_ns overrides).
+        // The lock does not exclude a host that sends a request to
+        // the client (neigh_event_ns overrides).
         ("ordinary request with spa = VIP, for the client", Arp::request(NEW, vip, ip(1)), true, true),
         ("probe", Arp::probe(NEW, vip), false, false),
     ];
     let segment = Segment::new("facts")?;
-    // So far from a second on either side that a busy machine makes no difference.
+    // Both times are so far from a second that a busy machine makes no difference.
     for (locktime, locked) in [("6000", true), ("0", false)] {
         segment.client.set_sysctl(LOCKTIME, locktime)?;
         for (description, frame, updates_locked, updates_free) in &rows {

@@ -1,4 +1,4 @@
-//! The probe notices gaps, names who answers, and makes nothing up.
+//! The probe notices gaps, names the sources of answers, and invents nothing.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -49,7 +49,8 @@ fn a_gap_of_five_milliseconds_is_noticed() -> Result<()> {
     probe.wait_for_requests(100, PATIENCE)?;
     let before = SystemTime::now();
 
-    // On a busy machine the probe may sleep through a gap; then another is made, until it asked in one.
+    // On a busy machine the probe may sleep through a gap. The test
+    // makes gaps until the probe asks in one.
     let gap = Duration::from_millis(5);
     let mut asked_in_gap = 0;
     for _ in 0..50 {

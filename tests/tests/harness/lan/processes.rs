@@ -1,4 +1,4 @@
-//! Child processes run where they should, for as long as they should, and what they print is kept.
+//! Child processes run in the right place and for the right time, and their output is kept.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -49,7 +49,7 @@ fn a_failure_shows_what_was_printed() -> Result<()> {
 #[test]
 fn a_process_lives_from_its_start_to_its_drop() -> Result<()> {
     let host = Host::new("host")?;
-    // Started on a thread that has ended when it is looked at.
+    // The thread that starts it ends before the test looks at it.
     let started = thread::scope(|scope| scope.spawn(|| host.spawn(shell(&host, "exec sleep 1000"))).join());
     let mut process: Process = started.ok().context("the thread panicked")??;
     assert_eq!(process.exit_status()?, None);

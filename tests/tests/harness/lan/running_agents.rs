@@ -1,4 +1,4 @@
-//! What drives the agent, with a script in its place.
+//! The library's control of agents, with a script in the agent's place.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};

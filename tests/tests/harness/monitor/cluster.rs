@@ -1,4 +1,5 @@
-//! The cluster without `vipward kubernetes`: its members run standalone agents, and the test decides who holds what.
+//! The cluster without `vipward kubernetes`: its members run standalone
+//! agents, and the test decides on the holders.
 
 use std::fs;
 use std::path::Path;
@@ -40,7 +41,7 @@ impl StandIns {
         }
     }
 
-    /// Has one node hold the VIP: its agent's file says so, those of the others say where it is, and so does the claim.
+    /// Makes one node hold the VIP: writes the files of all agents, and the claim.
     fn give(&self, cluster: &Cluster, holder: NodeId) -> Result<()> {
         for id in cluster.ids() {
             let mac = if id == holder { String::new() } else { format!(", mac: {}", holder.mac()) };
@@ -66,7 +67,7 @@ fn start_agent(cluster: &mut Cluster, id: NodeId) -> Result<()> {
     wait_until_running(cluster.member_mut(id)?.agent_mut()?, seen)
 }
 
-/// A member's rights, used from its host.
+/// Runs `work` with a member's rights, from its host.
 fn as_member<T: Send>(
     cluster: &Cluster,
     id: NodeId,
@@ -204,7 +205,7 @@ fn a_failover_is_seen_on_the_wire_and_felt_by_a_client() -> Result<()> {
         let watch = cluster.watch(&[VIP])?;
         watch.wait_until_received_by(VIP, N1)?;
 
-        // Its program goes on without the agent, and the next agent with the program.
+        // Its program continues without the agent, and the next agent with the program.
         watch.step("the agent is killed, paused and terminated");
         cluster.kill9(N1)?;
         start_agent(cluster, N1)?;
@@ -242,7 +243,8 @@ fn a_failover_is_seen_on_the_wire_and_felt_by_a_client() -> Result<()> {
         let turns: Vec<_> = seen.felt[&VIP].turns().iter().map(|turn| turn.node.clone()).collect();
         assert_eq!(turns, [N1.to_string(), N2.to_string()], "{seen}");
 
-        // Back again it is what its file says by now, and its kernel does not answer in between.
+        // After its return its role follows from its file, and its
+        // kernel does not answer in between.
         let watch = cluster.watch(&[VIP])?;
         cluster.power_on(N1)?;
         start_agent(cluster, N1)?;
@@ -262,7 +264,7 @@ fn a_kernel_that_answers_beside_the_holder_is_a_double() -> Result<()> {
         start_agent(cluster, N1)?;
         start_agent(cluster, N2)?;
         let watch = cluster.watch(&[VIP])?;
-        // Its program gone, its kernel has the VIP still.
+        // Without its program, its kernel still has the VIP.
         cluster.terminate(N2)?;
         cluster.member(N2)?.agent().context("it was started")?.unload()?;
         watch.monitor().wait_for_requests(50, PATIENCE)?;

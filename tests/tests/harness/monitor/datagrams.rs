@@ -48,7 +48,8 @@ fn what_goes_to_nobody_is_counted_one_by_one() -> Result<()> {
     let lost = report.lost();
     let (first, last) = (lost[0], lost[lost.len() - 1]);
     assert_eq!(lost, (first..=last).collect::<Vec<_>>(), "{report}");
-    // A datagram is numbered just before it is sent: one may be on either side of each instant.
+    // A datagram gets its number just before it is sent, so one
+    // may be on either side of each instant.
     assert!(
         (before.saturating_sub(1)..=surely_lost_from).contains(&first),
         "{before} {surely_lost_from}: {report}"
@@ -64,7 +65,7 @@ fn what_goes_to_nobody_is_counted_one_by_one() -> Result<()> {
 fn a_move_shows_as_the_node_that_receives() -> Result<()> {
     let segment = Segment::new("udp-move")?;
     bind_locally(&segment.a, VIP)?;
-    // This kernel has the VIP too, and answers nobody for it.
+    // This kernel has the VIP too, but does not answer for it.
     segment.b.set_sysctl("net/ipv4/conf/all/arp_ignore", "8")?;
     bind_locally(&segment.b, VIP)?;
     let datagrams = Datagrams::start(&segment.client, TARGET, &[&segment.a, &segment.b])?;

@@ -17,7 +17,8 @@ fn nodes_that_always_answer_show_no_gap_no_double_and_no_move() -> Result<()> {
     let segment = Segment::new("mon-none")?;
     let vips = [VIP, ip(11), ip(12)];
     segment.a.add_address("lo", "192.0.2.10/32".parse()?)?;
-    // Only a has the VIP, and the others answer for their own addresses: the kernels are three answerers that never fail.
+    // Only a has the VIP, and the others answer for their own addresses: the
+    // kernels are three answerers that never fail.
     let monitor = Monitor::start(&segment.client, "eth0", &vips)?;
     monitor.wait_for_requests(500, PATIENCE)?;
     let report = monitor.stop()?;
@@ -56,7 +57,8 @@ fn a_gap_of_five_milliseconds_is_noticed_in_one_vip_and_not_in_the_other() -> Re
     monitor.wait_until_answered_by(VIP, A, PATIENCE)?;
     monitor.wait_for_requests(100, PATIENCE)?;
 
-    // On a busy machine the monitor may sleep through a gap; then another is made, until it asked in one.
+    // On a busy machine the monitor may sleep through a gap. The test
+    // makes gaps until the monitor asks in one.
     let mut asked_in_gap = 0;
     for _ in 0..50 {
         let ignored_before = responder.counts().ignored;
@@ -77,7 +79,7 @@ fn a_gap_of_five_milliseconds_is_noticed_in_one_vip_and_not_in_the_other() -> Re
     assert_eq!(seen.requests.len() - seen.answered(), ignored, "{report}");
     let longest = seen.longest_gap();
     assert!((Duration::from_millis(4)..=Duration::from_millis(7)).contains(&longest), "{report}");
-    // Requests a little late are followed by requests a little early.
+    // A late request is followed by one that seems early.
     assert!(seen.gaps()[0].elapsed() >= Some(longest.saturating_sub(Duration::from_millis(1))), "{report}");
     assert!(report.to_string().contains("--- a gap of 5 ms"), "{report}");
     assert_eq!((seen.doubles(), seen.moves()), (vec![], vec![]), "{report}");
@@ -148,7 +150,8 @@ fn a_move_is_noticed_with_its_announcement_and_without_a_double() -> Result<()> 
     let Move { at, from, to } = moves[0];
     assert_eq!((from, to), (A, B), "{report}");
     assert!(at >= moved_from, "{report}");
-    // On a busy machine fewer requests are sent than there are milliseconds, and a single answer may be late for its own.
+    // On a busy machine the monitor sends fewer requests than one a
+    // millisecond, and a single answer may be late.
     let is_long = |gap: &Gap| gap.proven() >= Duration::from_millis(5);
     assert_eq!(seen.gaps().iter().filter(|gap| is_long(gap)).count(), 1, "{report}");
     let forms: Vec<_> = seen.announcements.iter().map(|heard| (heard.by.sha, heard.form)).collect();

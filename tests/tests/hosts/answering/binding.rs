@@ -1,4 +1,4 @@
-//! `bind:` puts a VIP where local programs get it, and takes it away whenever it is not held any more.
+//! `bind:` gives a VIP to local programs, and removes it when this node no longer holds it.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -20,7 +20,7 @@ fn has(host: &Host, interface: &str, address: Ipv4Addr) -> Result<bool> {
     Ok(found.contains(&Ipv4Net::new(address, 32)?))
 }
 
-/// Connects from the client to a listener on the node at the VIP, and has a word come back.
+/// Connects from the client to a listener at the VIP on the node, and waits for an echo.
 fn talk(scene: &Scene) -> Result<()> {
     let listener = scene.node.run(|| TcpListener::bind((VIP, 0))).context("failed to listen at the VIP")?;
     let at = SocketAddr::from((VIP, listener.local_addr()?.port()));
@@ -47,7 +47,7 @@ fn a_bound_vip_is_delivered_to_local_programs() -> Result<()> {
     assert!(has(&scene.node, "lo", VIP)?);
     talk(&scene)?;
     assert_eq!(belief(&scene.client, VIP)?, Some(NODE));
-    // Still it is the program that answers, and once.
+    // The program still answers, and once.
     let wire = Wire::open(&scene.client, "eth0")?;
     let answers = answers_to(&wire, &clients_request(VIP), ip(2))?;
     assert_eq!(answers, [clients_request(VIP).answered_by(NODE)]);

@@ -1,4 +1,4 @@
-//! What is held elsewhere is not answered here, even where the kernel would.
+//! VIPs that are held elsewhere: this node does not answer, even where the kernel would.
 
 use anyhow::{Context, Result};
 use ipnet::Ipv4Net;
@@ -10,7 +10,7 @@ use vipward_tests::scene::{
 };
 use vipward_tests::wire::Wire;
 
-/// Returns the VIP as an operator or kube-proxy binds it.
+/// Returns the VIP in the form in which an operator or kube-proxy binds it.
 fn bound() -> Result<Ipv4Net> {
     Ok(Ipv4Net::new(VIP, 32)?)
 }
@@ -36,7 +36,7 @@ fn a_kernel_that_has_the_address_bound_stays_silent_for_another_holder() -> Resu
         let status = vip_status(&agent, VIP, "eth0")?;
         assert_eq!((&status["role"], &status["suppressed"]), (&"foreign".into(), &3.into()), "{status}");
 
-        // It is the program that keeps it silent, and nothing else.
+        // Only the program keeps it silent.
         drop(agent);
         let answers = answers_to(&wire, &clients_request(VIP), ip(2))?;
         assert_eq!(answers, [clients_request(VIP).answered_by(NODE)], "unloaded again");
@@ -51,12 +51,13 @@ fn a_vip_is_held_on_one_interface_and_silent_on_the_other() -> Result<()> {
     let second = Nic::new("198.51.100.2/24".parse()?).named("eth1").mac(SECOND);
     scene.lan.plug(&scene.node, second)?;
     for conf in ["all", "eth0", "eth1"] {
-        // Else the kernel would not answer on eth1 those who are behind eth0, and nothing were shown.
+        // Otherwise the kernel would not answer hosts behind eth0 on
+        // eth1, and the test would show nothing.
         scene.node.set_sysctl(&format!("net/ipv4/conf/{conf}/rp_filter"), "0")?;
     }
     let wire = Wire::open(&scene.client, "eth0")?;
 
-    // A kernel answers for any of its addresses on any of its interfaces.
+    // A kernel answers for each of its addresses on each of its interfaces.
     scene.node.add_address("lo", bound()?)?;
     let mut macs: Vec<_> =
         answers_to(&wire, &clients_request(VIP), ip(2))?.iter().map(|answer| answer.sha).collect();
@@ -65,7 +66,7 @@ fn a_vip_is_held_on_one_interface_and_silent_on_the_other() -> Result<()> {
     scene.node.delete_address("lo", bound()?)?;
 
     let agent = scene.agent(&format!("vips: [{{address: {VIP}, bind: lo}}]"))?;
-    // The agent's own probes came in there too.
+    // The agent's own probes arrived there too.
     let before = suppressed(&agent)?;
     let answers = answers_to(&wire, &clients_request(VIP), ip(2))?;
     assert_eq!(answers, [clients_request(VIP).answered_by(NODE)]);
@@ -77,7 +78,7 @@ fn a_vip_is_held_on_one_interface_and_silent_on_the_other() -> Result<()> {
     Ok(())
 }
 
-/// Requests for the VIP that were dropped on the second interface.
+/// Returns the number of requests for the VIP that were dropped on the second interface.
 fn suppressed(agent: &Agent) -> Result<u64> {
     vip_status(agent, VIP, "eth1")?["suppressed"].as_u64().context("it has no counters")
 }

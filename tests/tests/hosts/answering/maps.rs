@@ -1,4 +1,5 @@
-//! The pinned maps read well in `bpftool map dump pinned`: named fields, and roles and policies as words.
+//! The output of `bpftool map dump pinned` for the maps: named
+//! fields, and words for roles and policies.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -67,7 +68,7 @@ fn the_counters_have_one_named_field_per_outcome() -> Result<()> {
     for _ in 0..3 {
         assert_eq!(answers_to(&wire, &clients_request(VIP), ip(2))?.len(), 1);
     }
-    // Not the client's own question: that would be a claim.
+    // The client's own request would be a claim.
     let request = Arp::request(ROGUE, ip(3), ip(1));
     assert_eq!(answers_to(&wire, &request, ip(2))?, []);
 

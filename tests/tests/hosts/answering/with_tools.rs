@@ -1,4 +1,5 @@
-//! The tools that people use to ask, and the kernel's own resolver, all get the MAC of the node.
+//! The tools that people use to send ARP requests, and the
+//! kernel's own resolver: all get the node's MAC.
 
 use anyhow::Result;
 use vipward_tests::lan::Host;
@@ -8,11 +9,11 @@ use vipward_tests::tools;
 
 use super::{HELD, HELD_NATIVE};
 
-/// Asks for the VIP with everything that there is.
+/// Asks for the VIP with every tool.
 fn ask_with_everything(client: &Host) -> Result<()> {
     let node = NODE.to_string();
 
-    // The first request is broadcast, the second goes to who answered the first.
+    // The first request is broadcast. The second goes to the MAC of the first answer.
     let mut arping = client.command(tools::arping()?);
     arping.args(["-c", "2", "-w", "10", "-I", "eth0", "192.0.2.10"]);
     let printed = output_of(arping)?;
@@ -20,7 +21,8 @@ fn ask_with_everything(client: &Host) -> Result<()> {
     assert_eq!(answers, 2, "{printed}");
     assert!(printed.contains("Received 2 response(s)"), "{printed}");
 
-    // As duplicate address detection: the address is taken, which iputils says by its exit code.
+    // This is duplicate address detection: the address is taken,
+    // which iputils reports with its exit code.
     let mut arping = client.command(tools::arping()?);
     arping.args(["-D", "-c", "1", "-w", "10", "-I", "eth0", "192.0.2.10"]);
     let refused = output_of(arping).map(drop).expect_err("the address is taken").to_string();

@@ -1,4 +1,4 @@
-//! Configurations that are none.
+//! Faulty configurations.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -10,10 +10,11 @@ use vipward_tests::lan::Host;
 use vipward_tests::process::output_of;
 use vipward_tests::scene::PATIENCE;
 
-/// Exit code: the configuration is wrong.
+/// Exit code for a wrong configuration.
 const BAD_CONFIGURATION: i32 = 3;
 
-/// What it is, the file, and what is said: after the file's path, where it stands and what is wrong.
+/// A description, the file, and parts of the message: after the
+/// file's path, the place and the fault.
 const ROWS: &[(&str, &str, &[&str])] = &[
     ("nothing", "", &[" is empty; the least is `vips: []`"]),
     ("a comment", "# later\n", &[" is empty; the least is `vips: []`"]),
@@ -126,7 +127,7 @@ fn a_configuration_that_is_wrong_is_refused_and_nothing_is_touched() -> Result<(
         assert!(others.iter().all(|part| said.contains(part)), "{what}: {others:?} in: {said}");
         assert!(!bpffs.pin_dir("node").exists(), "{what}: something was pinned");
 
-        // --check says the same.
+        // --check prints the same.
         let mut check = agent.vipward("agent")?;
         check.arg("--check").arg("--config").arg(agent.config_path());
         let output = check.output()?;

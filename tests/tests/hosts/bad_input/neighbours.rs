@@ -1,4 +1,4 @@
-//! Others on the same host: another agent, and somebody else's XDP program.
+//! Other programs on the same host: another agent, and a foreign XDP program.
 
 use anyhow::{Context, Result, ensure};
 use aya::programs::{Xdp, XdpMode};
@@ -11,12 +11,12 @@ use vipward_tests::scene::{NODE, PATIENCE, VIP, ip, net, start_agent};
 use vipward_tests::tools::target_dir;
 use vipward_tests::wait::wait_until;
 
-/// Exit code: another agent uses the pin directory.
+/// Exit code for a pin directory that another agent uses.
 const NOT_ALONE: i32 = 5;
-/// A program of the object that is for measurements; it passes every frame.
+/// A program of the benchmarks' object. It passes every frame.
 const PASS: &str = "bench_pass";
 
-/// Somebody else's program on an interface, by a link that goes when this is dropped.
+/// A foreign program on an interface, with a link that ends when this is dropped.
 struct Foreign {
     _object: Ebpf,
     id: u32,
@@ -32,13 +32,14 @@ impl Foreign {
             object.program_mut(PASS).with_context(|| format!("the object has no {PASS}"))?.try_into()?;
         program.load()?;
         let id = program.info()?.id();
-        // An index means an interface of the calling thread's namespace.
+        // An index belongs to the calling thread's namespace.
         host.run(|| program.attach_to_if_index(index, XdpMode::Skb))?;
         Ok(Self { _object: object, id })
     }
 }
 
-/// A node with a second interface, whose first one somebody else's program was on before the agent came.
+/// Makes a node with a second interface. A foreign program is on the
+/// first interface before the agent starts.
 fn occupied(name: &str, kept: Option<Vec<Capability>>) -> Result<(Node, Host, Foreign)> {
     let mut node = Node::start(name, "vips: []\n")?;
     node.agent.terminate()?;
@@ -97,7 +98,7 @@ fn a_second_agent_is_refused_with_the_pid_of_the_first() -> Result<()> {
     assert!(said.contains(&expected), "{expected} in: {said}");
     assert_eq!(node.agent.status()?["entries"], 1);
     node.assert_answered_throughout(&probe.stop()?);
-    // Its pins are the first one's, which goes on: not to be unloaded when it is dropped.
+    // Its pins belong to the first agent, which continues: a drop must not unload them.
     second.options.pin_dir = node.bpffs.pin_dir("nothing");
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Configurations that the network of the host does not fit: said, waited for, and the rest works.
+//! Configurations that do not fit the host's network: the agent reports
+//! that, waits for the network, and does the rest.
 
 use anyhow::Result;
 use vipward_tests::arp::Mac;
@@ -74,7 +75,7 @@ fn more_vips_than_the_map_holds_are_told_with_the_limit_and_the_option_and_the_o
     assert_eq!(node.ask(ip(13))?, None);
     assert_eq!(node.agent.status()?["entries"], 3);
 
-    // The way out that was named is one.
+    // The named remedy works.
     node.agent.kill9()?;
     node.agent.options.max_vips = Some(4);
     node.restart_agent()?;

@@ -1,4 +1,4 @@
-//! What the agent may and may not do: each missing capability is named, and the four are enough.
+//! The agent's capabilities: each missing one is named, and the four are enough.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ use vipward_tests::node::{Attachment, HOLDS_ONE, Node};
 use vipward_tests::scene::{NODE, PATIENCE, VIP, ip};
 use vipward_tests::wait::wait_until;
 
-/// Exit code: this host cannot run it.
+/// Exit code for a host that cannot run the agent.
 const UNFIT_HOST: i32 = 4;
 const NEEDED: [(Capability, &str); 4] = [
     (Capability::Bpf, "CAP_BPF"),
@@ -23,26 +23,26 @@ const NEEDED: [(Capability, &str); 4] = [
     (Capability::Perfmon, "CAP_PERFMON"),
 ];
 const ALL_NAMES: &str = "CAP_BPF CAP_NET_ADMIN CAP_NET_RAW CAP_PERFMON";
-/// Where bpffs belongs.
+/// The usual place of bpffs.
 const BPFFS: &str = "/sys/fs/bpf";
-/// The four, as setpriv(1) takes them.
+/// The four capabilities, in the form of setpriv(1).
 const FOUR: &str = "-all,+bpf,+net_admin,+net_raw,+perfmon";
 
 fn four() -> Vec<Capability> {
     NEEDED.iter().map(|(capability, _)| *capability).collect()
 }
 
-/// A directory that everybody may enter, with a script in the agent's place.
+/// A directory that every user may enter, with a script in the agent's place.
 struct Wrapper {
     directory: TempDir,
 }
 
 impl Wrapper {
-    /// `lines` of a shell script; in them, `"$VIPWARD" "$@"` is what the agent is started by.
+    /// Writes the `lines` of a shell script, in which `"$VIPWARD" "$@"` starts the agent.
     fn new(lines: &str) -> Result<Self> {
         let directory = TempDir::with_prefix("vipward-wrapper-")?;
         fs::set_permissions(directory.path(), Permissions::from_mode(0o755))?;
-        // A copy, for whoever may not enter the directory that the agent was built in.
+        // A copy serves users who may not enter the build directory.
         let agent = directory.path().join("vipward");
         fs::copy(Agent::default_binary(), &agent).context("failed to copy the agent")?;
         let wrapper = Self { directory };
@@ -52,16 +52,16 @@ impl Wrapper {
         Ok(wrapper)
     }
 
-    /// Returns the agent as nobody, with what else setpriv(1) shall do.
+    /// Returns the agent as the user nobody, with further options of setpriv(1).
     fn as_nobody(more: &str) -> Result<Self> {
-        // The configuration is in a directory of root's own.
+        // The configuration is in a directory of root.
         let readable = "for arg; do case \"$arg\" in */vipward.yaml) chmod 755 \"${arg%/*}\";; esac; done";
         let nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups";
         Self::new(&format!("{readable}\nexec {nobody} {more} \"$VIPWARD\" \"$@\""))
     }
 
-    /// Returns the agent where no bpffs is mounted on /sys/fs/bpf, in a mount namespace of its own,
-    /// so that nothing of that is seen outside; started by `with`.
+    /// Returns the agent without a bpffs on /sys/fs/bpf, started by `with`. It has its own mount
+    /// namespace, so nothing of that is seen outside.
     fn without_bpffs(with: &str) -> Result<Self> {
         let inside = format!("while umount {BPFFS} 2>/dev/null; do :; done; exec {with} \"$VIPWARD\" \"$@\"");
         Self::new(&format!("exec unshare --mount --propagation private sh -c '{inside}' sh \"$@\""))
@@ -115,9 +115,9 @@ fn a_user_who_is_not_root_is_told_all_that_is_missing() -> Result<()> {
     )
 }
 
-/// All that an agent does in its life, with the four capabilities alone.
+/// Exercises all functions of an agent, with only the four capabilities.
 fn lives(node: &mut Node) -> Result<()> {
-    // Where a VIP is bound, the agent asks for this.
+    // The agent requires this on a host that binds VIPs.
     node.host.set_sysctl("net/ipv4/conf/eth0/arp_announce", "2")?;
     node.wait_until_answered(VIP, NODE)?;
     node.write_config("vips: [{address: 192.0.2.10, bind: lo}, {address: 192.0.2.11}]\n")?;

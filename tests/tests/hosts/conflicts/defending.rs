@@ -1,4 +1,4 @@
-//! A VIP that is held is defended as RFC 5227 has it (2.4 c), and rivals that only answer are found by asking.
+//! The defence of a held VIP follows RFC 5227 (2.4 c), and probes find rivals that only answer.
 
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -13,25 +13,26 @@ use vipward_tests::wire::{Frame, Wire};
 
 use super::{begins, bound, conflicts_of, ends, forged};
 
-/// RFC 5227, 1.1
+/// `DEFEND_INTERVAL` of RFC 5227, 1.1.
 const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
-/// All rounds of a VIP that was taken have left by then, six of them 1.1 s apart.
+/// Time in which all rounds of a taken VIP leave, six of them 1.1 s apart.
 const ROUNDS: Duration = Duration::from_secs(6);
 
-/// Nothing else is announced while a test looks for defences.
+/// Returns a configuration in which only defences are announced after the first rounds.
 fn config(defend: &str) -> String {
     format!(
         "{{vips: [{{address: {VIP}}}], conflicts: {{defend: {defend}}}, announce: {{refresh: 10m}}, probe: {{repeat: 0s}}}}"
     )
 }
 
-/// Returns the times of the announcements of the VIP: one form of each.
+/// Returns the times of the announcements of the VIP, counted by one form of each.
 fn announcements(frames: &[Frame]) -> Vec<SystemTime> {
     let request = Arp::gratuitous_request(NODE, VIP, Mac::ZERO);
     frames.iter().filter(|frame| frame.arp() == Some(request)).map(|frame| frame.at).collect()
 }
 
-/// Claims the VIP twice a second for a time; returns when the first claim left and what the client heard.
+/// Claims the VIP twice a second for a time. Returns the time of the first
+/// claim, and the frames that the client received.
 fn claimed_for(scene: &Scene, duration: Duration) -> Result<(SystemTime, Vec<Frame>)> {
     let rogue = Wire::open(&scene.rogue, "eth0")?;
     let client = Wire::open(&scene.client, "eth0")?;
@@ -75,7 +76,7 @@ fn a_vip_is_defended_once_a_conflict_or_never_when_the_policy_says_so() -> Resul
     Ok(())
 }
 
-/// An agent that asks about what it holds every second, and holds the VIP.
+/// Starts an agent that holds the VIP, and probes its held VIPs every second.
 fn asking(scene: &Scene, quiet: &str) -> Result<Agent> {
     scene.agent(&format!(
         "{{vips: [{{address: {VIP}}}], probe: {{repeat: 1s}}, conflicts: {{quiet: {quiet}}}}}"
@@ -86,7 +87,7 @@ fn asking(scene: &Scene, quiet: &str) -> Result<Agent> {
 fn a_rival_that_only_answers_by_unicast_is_found_named_and_told_when_it_is_gone() -> Result<()> {
     let scene = Scene::new("silent")?;
     let mut agent = asking(&scene, "4s")?;
-    // No announcement is made for an address that is added so.
+    // The kernel announces no address that is added in this way.
     scene.rogue.add_address("eth0", bound(VIP)?)?;
     agent.wait_for_log(PATIENCE, "the rival", |line| begins(line, "held", VIP, ROGUE))?;
     let status = agent.status()?;

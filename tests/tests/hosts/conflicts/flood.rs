@@ -1,5 +1,5 @@
-//! A rogue that floods claims as fast as it can: who is behind an agent believes none, and the agent hardly feels it. How fast answers
-//! stay beside it is measured by `cargo xtask bench`.
+//! A rogue that floods claims as fast as it can: hosts behind an agent believe none, and the agent
+//! needs few resources. `cargo xtask bench` measures the speed of answers during a flood.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,28 +17,30 @@ use vipward_tests::wire::Wire;
 use super::{forged, has_role};
 
 const GUARD: Mac = Mac([2, 0, 0, 0, 0, 4]);
-/// Claims a second that the rogue tries to send. `cargo xtask bench` measures what a
-/// machine reaches; here each claim counts, however many come in a second.
+/// Rate of claims that the rogue tries to send. `cargo xtask bench` measures the rate that a
+/// machine reaches. Here each claim counts, whatever the rate.
 const RATE: u32 = 120_000;
-/// More than a kernel's receive queue takes at once, several times over.
+/// Number of claims that fill a kernel's receive queue several times over.
 const LEAST_CLAIMS: u64 = 50_000;
 const DURATION: Duration = Duration::from_secs(5);
-/// More than the program remembers.
+/// Number of MACs, more than the program remembers.
 const FORGED: u32 = 2 * MAX_OFFENDERS;
-/// Enough to see an entry that is wrong for a large part of the flood.
+/// Number of samples that show an entry that is wrong for a large part of the flood.
 const LEAST_SAMPLES: usize = 20;
 const MOST_GROWTH: u64 = 8 << 20;
-/// A conflict's beginning, a line for each of 15 more MACs, and some about a machine that is busy.
+/// Most log lines: the beginning of a conflict, one for each of 15
+/// more MACs, and some about a busy machine.
 const MOST_LINES: usize = 40;
 
-/// Claims of the VIP in all forms, each for a MAC of its own.
+/// Returns claims on the VIP in all forms, each for its own MAC.
 fn claims() -> Vec<Arp> {
     let claim = |number: u32| {
         let forged = forged(number);
         let claim = match number % 4 {
             0 => Arp::gratuitous_request(forged, VIP, Mac::ZERO),
             1 => Arp::gratuitous_reply(forged, VIP, forged),
-            // These two would be an answer to the holder, and a question to it, did not everybody hear them.
+            // As unicast, these two would be an answer to the holder and a
+            // request to it. Here every host receives them.
             2 => Arp::reply(forged, VIP, NODE, ip(2)).to(Mac::BROADCAST),
             _ => Arp::request(forged, VIP, ip(2)),
         };
@@ -47,7 +49,7 @@ fn claims() -> Vec<Arp> {
     (0..FORGED).map(claim).collect()
 }
 
-/// What a host believes about the VIP, looked at over and over.
+/// A host's neighbour entry of the VIP, sampled again and again.
 struct Believer<'a> {
     host: &'a Host,
     right: Mac,
@@ -55,7 +57,7 @@ struct Believer<'a> {
 }
 
 impl<'a> Believer<'a> {
-    /// The host believes what is right, and any claim that reaches its kernel changes that.
+    /// Sets the right entry. Any claim that reaches the kernel changes it.
     fn new(host: &'a Host, right: Mac) -> Result<Self> {
         host.set_sysctl("net/ipv4/neigh/eth0/locktime", "0")?;
         host.set_neighbour("eth0", VIP, right, NeighbourState::Reachable)?;
@@ -68,7 +70,7 @@ impl<'a> Believer<'a> {
     }
 }
 
-/// What an agent has cost before a flood.
+/// An agent's use of resources before a flood.
 struct Cost {
     resident_bytes: u64,
     lines: usize,
@@ -81,7 +83,7 @@ impl Cost {
         Ok(Self { resident_bytes: agent.resident_bytes()?, lines: agent.logs()?.len(), claims })
     }
 
-    /// Returns how many claims the program has met since then.
+    /// Returns the number of claims that the program has met since then.
     fn claims_met(&self, agent: &Agent) -> Result<u64> {
         Ok(counter(agent, "claim_conflict")? - self.claims)
     }
@@ -94,7 +96,7 @@ impl Cost {
         assert!(lines < MOST_LINES, "the agent on {host} has logged {lines} lines:\n{}", agent.transcript());
         let offenders = agent.status()?["offenders"].as_array().map_or(0, Vec::len);
         let most = usize::try_from(MAX_OFFENDERS)?;
-        // Some of many: an LRU map forgets a few more than it must.
+        // An LRU map forgets a few more than it must.
         assert!((most / 4..=most).contains(&offenders), "{offenders} offenders are remembered on {host}");
         eprintln!("{host}: grown by {grown} bytes, {lines} lines, {offenders} offenders");
         Ok(())
@@ -107,7 +109,7 @@ fn a_flood_of_claims_is_believed_by_nobody_who_has_an_agent() -> Result<()> {
     let guard = scene.lan.host("guard", Nic::new(net(4)).mac(GUARD))?;
     let holds = scene.agent(&format!("vips: [{{address: {VIP}}}]"))?;
     let guards = scene.agent_on(&guard, &format!("vips: [{{address: {VIP}, mac: '{NODE}'}}]"))?;
-    // The holder has no use for an entry: what is there stands for what a claim that is passed would change.
+    // The holder does not use this entry. It only shows if a claim passes.
     let mut holder = Believer::new(&scene.node, CLIENT)?;
     let mut guarded = Believer::new(&guard, NODE)?;
     let mut bystander = Believer::new(&scene.client, NODE)?;
@@ -142,7 +144,7 @@ fn a_flood_of_claims_is_believed_by_nobody_who_has_an_agent() -> Result<()> {
     assert!(report.answered() * 2 > report.sent(), "{reached}");
 
     wait_until_heard(&Wire::open(&scene.rogue, "eth0")?, ip(2))?;
-    // What is said about the last claims.
+    // The agent logs the last claims meanwhile.
     thread::sleep(Duration::from_secs(2));
     for (cost, agent) in costs.iter().zip([&holds, &guards]) {
         cost.assert_bounded(agent)?;

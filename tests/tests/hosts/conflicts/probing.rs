@@ -1,4 +1,4 @@
-//! What befalls an agent while it asks whether an address is in use: its file changes, its carrier goes, a peer answers.
+//! Changes while an agent probes an address: its file changes, its carrier goes, a peer answers.
 
 use std::time::{Duration, Instant};
 
@@ -13,10 +13,10 @@ use vipward_tests::wire::{Frame, Wire};
 
 use super::{TAKEN_AFTER, conflicts_of, has_role, wait_until_held};
 
-/// The time between two probes: long enough to do something before the second.
+/// Time between two probes: long enough to act before the second.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Holds the VIP, and has it on `lo` then, after `count` probes.
+/// Returns a configuration that holds the VIP after `count` probes, and then has it on `lo`.
 fn holds_after(count: u32) -> String {
     format!("{{vips: [{{address: {VIP}, bind: lo}}], {}}}", probes(count))
 }
@@ -25,11 +25,12 @@ fn probes(count: u32) -> String {
     format!("probe: {{count: {count}, interval: {}s}}", INTERVAL.as_secs())
 }
 
-/// The client's end of the segment, and an agent that has just begun to ask about the VIP: its first probe has come.
+/// The client's end of the segment, and an agent that has begun to
+/// probe the VIP: its first probe has come.
 struct Asked {
     wire: Wire,
     agent: Agent,
-    /// Probes that have come since.
+    /// Number of probes since then.
     probes: usize,
 }
 
@@ -48,7 +49,7 @@ impl Asked {
         Ok(())
     }
 
-    /// Replaces the file, and waits until that is applied.
+    /// Replaces the file, and waits until the agent applies it.
     fn apply(&mut self, yaml: &str) -> Result<()> {
         let seen = self.agent.logs()?.len();
         self.agent.write_config(yaml)?;
@@ -60,7 +61,7 @@ impl Asked {
         self.agent.wait_for_log_after(seen, PATIENCE, "that the file is applied", applied).map(drop)
     }
 
-    /// Waits until the VIP is announced; returns how many probes have come in all.
+    /// Waits until the VIP is announced. Returns the number of all probes.
     fn probes_until_announced(&mut self) -> Result<usize> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -77,7 +78,7 @@ impl Asked {
         }
     }
 
-    /// Returns what the agent sends about the VIP within `duration`.
+    /// Returns the agent's frames about the VIP within `duration`.
     fn sends_within(&self, duration: Duration) -> Result<Vec<Arp>> {
         let heard = self.wire.capture(duration)?;
         let about = |arp: &Arp| arp.sha == NODE && (arp.spa == VIP || arp.tpa == VIP);
@@ -85,19 +86,20 @@ impl Asked {
     }
 }
 
-/// Returns whether the node's kernel has the VIP, on `lo`.
+/// Returns true if the node's kernel has the VIP, on `lo`.
 fn is_bound(scene: &Scene) -> Result<bool> {
     Ok(scene.node.namespace().addresses("lo")?.iter().any(|address| address.addr() == VIP))
 }
 
-/// Takes the VIP out of the file by `remove` while it is being asked about: nothing is left of it.
+/// Removes the VIP from the file by `remove` during its probes,
+/// and checks that nothing of it is left.
 fn is_gone_when_removed(name: &str, remove: impl FnOnce(&mut Asked) -> Result<()>) -> Result<()> {
     let scene = Scene::new(name)?;
     let mut asked = Asked::start(&scene, &holds_after(3))?;
     assert!(has_role(&asked.agent, VIP, "foreign")?, "it is being asked about");
     remove(&mut asked)?;
     asked.wire.drain()?;
-    // As long as it would have taken, and a retry.
+    // This is as long as the probes would have taken, and a retry.
     let sent = asked.sends_within(INTERVAL * 3 + TAKEN_AFTER)?;
     assert_eq!(sent, [], "neither probed nor announced any more");
     let answers = answers_to(&Wire::open(&scene.client, "eth0")?, &clients_request(VIP), ip(2))?;
@@ -108,7 +110,7 @@ fn is_gone_when_removed(name: &str, remove: impl FnOnce(&mut Asked) -> Result<()
     let over = |line: &LogLine| line.message() == "addresses have been probed";
     assert!(asked.agent.logs()?.iter().any(over), "{}", asked.agent.transcript());
 
-    // When it comes back it is asked about from the beginning.
+    // When the VIP comes back, its probes begin anew.
     asked.probes = 0;
     asked.apply(&holds_after(2))?;
     assert_eq!(asked.probes_until_announced()?, 2);
@@ -150,7 +152,7 @@ fn an_interface_that_loses_its_carrier_while_it_asks_begins_anew_when_it_has_one
     let mut asked = Asked::start(&scene, &holds_after(3))?;
     asked.wait_for_probe()?;
     scene.node.set_carrier("eth0", false)?;
-    // Longer than what was left of it: silence of a segment that hears nothing is no answer.
+    // This is longer than the remaining probes would take: without carrier, silence is no answer.
     let sent = asked.sends_within(INTERVAL * 3)?;
     assert_eq!(sent, []);
     assert!(has_role(&asked.agent, VIP, "foreign")?, "nobody was asked, and nothing is taken");
@@ -180,7 +182,7 @@ fn who_takes_the_address_while_the_carrier_is_away_keeps_it() -> Result<()> {
 
 #[test]
 fn another_number_of_probes_holds_for_what_is_being_probed_and_it_comes_to_a_result() -> Result<()> {
-    // From, to, and how many there are then in all.
+    // The counts before and after the change, and the resulting number of probes.
     for (from, to, expected) in [(20, 3, 3), (2, 4, 4), (20, 1, 1), (3, 0, 1)] {
         let scene = Scene::new("count")?;
         let mut asked = Asked::start(&scene, &holds_after(from))?;
@@ -200,7 +202,7 @@ fn an_address_that_a_peer_answers_for_waits_without_a_conflict_and_is_taken_when
     let said = |line: &LogLine| line.has("kind", "moved") && line.has("vip", VIP) && line.has("mac", ROGUE);
     agent.wait_for_log(PATIENCE, "that a peer has it", said)?;
     assert!(has_role(&agent, VIP, "foreign")?, "it is the peer's");
-    // It is asked about again, and answered again.
+    // The address is probed again, and answered again.
     let before = responder.counts().answered;
     wait_until(PATIENCE, "another attempt", || Ok(responder.counts().answered > before))?;
     assert!(has_role(&agent, VIP, "foreign")?, "it is the peer's still");

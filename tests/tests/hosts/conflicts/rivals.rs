@@ -1,4 +1,4 @@
-//! An address that somebody else has is not taken, and taken as soon as it is free.
+//! An address that another host uses: the agent does not take it before it is free.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -22,7 +22,8 @@ fn config() -> String {
     format!("vips: [{{address: {VIP}}}]")
 }
 
-/// The address is in use: it is not held, announced or answered, its user is named, and it is taken when `free` has run.
+/// Checks that an address in use is not held, announced or answered, that its user is named, and
+/// that it is taken after `free`.
 fn is_left_alone_until_it_is_free(
     scene: &Scene,
     rival: Mac,
@@ -62,7 +63,7 @@ fn an_address_that_a_hosts_kernel_has_is_left_alone_until_it_is_free() -> Result
 fn an_address_that_a_program_answers_for_is_left_alone_until_it_is_free() -> Result<()> {
     const ELSEWHERE: Mac = Mac([2, 0, 0, 0, 0, 0x77]);
     let scene = Scene::new("in-use-program")?;
-    // It answers requests by unicast and says nothing else, with another MAC than its interface's.
+    // It only answers requests by unicast, with another MAC than its interface's.
     let responder = Responder::start(&scene.rogue, "eth0", VIP, ELSEWHERE)?;
     is_left_alone_until_it_is_free(&scene, ELSEWHERE, || {
         responder.set_answering(false);
@@ -77,7 +78,8 @@ fn who_only_asks_about_an_address_in_use_is_not_said_to_use_it() -> Result<()> {
     let responder = Responder::start(&scene.rogue, "eth0", VIP, ROGUE)?;
     let mut agent = scene.agent(&config())?;
     agent.wait_for_log(PATIENCE, "that the address is in use", |line| begins(line, "in_use", VIP, ROGUE))?;
-    // Between two attempts, as most of the time; two seconds at least are left of the pause.
+    // This is between two attempts, as most of the time. At
+    // least two seconds of the pause are left.
     let client = Wire::open(&scene.client, "eth0")?;
     client.send(&Arp::probe(CLIENT, VIP).to_bytes())?;
     let answered = responder.counts().answered;
@@ -134,7 +136,7 @@ fn an_address_that_ucarp_has_is_left_alone_until_it_is_free() -> Result<()> {
     is_left_alone_until_it_is_free(&scene, ROGUE, || end(&mut ucarp)).map(drop)
 }
 
-/// Ends a daemon properly, so that it takes its address away.
+/// Ends a daemon properly, so that it removes its address.
 fn end(daemon: &mut Process) -> Result<()> {
     daemon.signal(nix::sys::signal::Signal::SIGTERM)?;
     daemon.wait(PATIENCE).map(drop).context("it was told to end")
@@ -145,7 +147,7 @@ fn somebody_who_probes_for_the_address_at_the_same_time_comes_first() -> Result<
     let scene = Scene::new("prober")?;
     let wire = Wire::open(&scene.rogue, "eth0")?;
     let options = AgentOptions::new(scene.bpffs.pin_dir("node"));
-    // The times of the RFC leave time enough to be second.
+    // The intervals of the RFC leave time enough to be second.
     let config = format!("{{vips: [{{address: {VIP}}}], probe: {{interval: rfc5227}}}}");
     let mut agent = Agent::start(&scene.node, &config, options)?;
     wire.expect_arp(PATIENCE, "the first probe", |arp| *arp == Arp::probe(NODE, VIP))?;

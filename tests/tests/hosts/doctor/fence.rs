@@ -1,4 +1,4 @@
-//! What the doctor says about the fence: when the agent last moved it, that it hangs, that it is gone.
+//! The doctor's report on the fence: the last heartbeat, an agent that hangs, a lapsed fence.
 
 use std::time::Duration;
 
@@ -43,16 +43,17 @@ fn the_last_heartbeats_age_is_told() -> Result<()> {
         report.assert("fence", None, GREEN, &["the last heartbeat was ", "; valid for another "], &[]);
         let found = report.row("fence", None).text("found");
         let (age, left) = age_and_left(&found)?;
-        // From half a heartbeat on, the agent itself says that one is late.
+        // From half a heartbeat on, the agent itself logs a late one.
         assert!(age <= HEARTBEAT * 3 / 2, "{found}");
-        // Both are without what is less than a tenth of a second, and a busy machine looks later than every 50 ms.
+        // Both are rounded down to a tenth of a second, and a busy
+        // machine polls less often than every 50 ms.
         let sum = age + left;
         assert!(sum <= DURATION && sum + HEARTBEAT >= DURATION, "{found}");
     }
     Ok(())
 }
 
-/// The two times in "the last heartbeat was 400ms ago; valid for another 9s 600ms".
+/// Returns the two times in "the last heartbeat was 400ms ago; valid for another 9s 600ms".
 fn age_and_left(found: &str) -> Result<(Duration, Duration)> {
     let found = found.strip_prefix("the last heartbeat was ").context("it begins otherwise")?;
     let (age, left) = found.split_once(" ago; valid for another ").context("it goes on otherwise")?;
@@ -82,7 +83,7 @@ fn a_fence_that_lapses_while_it_is_watched_is_over() -> Result<()> {
     let mut node = Node::start("lapses", &yaml)?;
     node.agent.signal(Signal::SIGSTOP)?;
     let report = doctor(&node, &[])?;
-    // It was watched, so that it was valid at first.
+    // The doctor watched it, so it was valid at first.
     assert!(report.said.contains("no heartbeat so far"), "{}", report.said);
     report.assert("fence", None, RED, &["over since "], &["why it cannot renew"]);
     Ok(())
@@ -108,7 +109,7 @@ fn held_over_without_a_peer_is_red_in_a_cluster() -> Result<()> {
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
         let holder = cluster.wait_until_held(VIP)?;
         cluster.wait_until_all_renew()?;
-        // Both agents hang: nobody takes it, and nobody puts the map right.
+        // Both agents hang: no node takes it, and no agent repairs the map.
         for id in [N1, N2] {
             cluster.pause(id)?;
         }

@@ -1,4 +1,4 @@
-//! What the doctor says, and what is expected of it.
+//! The doctor's report, and checks of it.
 
 use std::fmt;
 use std::path::Path;
@@ -10,24 +10,24 @@ use vipward_tests::agent::Agent;
 use vipward_tests::lan::Host;
 use vipward_tests::node::Node;
 
-/// The exit code when something is red.
+/// The exit code for a red check.
 pub(crate) const ILL: i32 = 8;
 
-/// One check.
+/// A check.
 pub(crate) struct Row(Value);
 
 impl Row {
-    /// A field; empty when it is null.
+    /// Returns a field, or an empty text if it is null.
     pub(crate) fn text(&self, field: &str) -> String {
         self.0[field].as_str().unwrap_or_default().to_owned()
     }
 }
 
-/// The report, and how the doctor ended.
+/// The report, with the doctor's exit code.
 pub(crate) struct Report {
     pub(crate) code: i32,
     pub(crate) rows: Vec<Row>,
-    /// What it said on stderr meanwhile.
+    /// The doctor's output on stderr.
     pub(crate) said: String,
     whole: Value,
 }
@@ -50,20 +50,20 @@ impl Report {
         Ok(Self { code: output.status.code().context("it was killed")?, rows, said, whole })
     }
 
-    /// Returns the checks of a state, in words.
+    /// Returns the checks with a state, as text.
     pub(crate) fn of_state(&self, state: &str) -> Vec<String> {
         let rows = self.rows.iter().filter(|row| row.text("state") == state);
         rows.map(|row| row.0.to_string()).collect()
     }
 
-    /// Returns the check, which must be there.
+    /// Returns a check, which must exist.
     pub(crate) fn row(&self, check: &str, interface: Option<&str>) -> &Row {
         let is_it = |row: &&Row| row.text("check") == check && row.0["interface"].as_str() == interface;
         let row = self.rows.iter().find(is_it);
         row.unwrap_or_else(|| panic!("no check {check} of {interface:?} in {self}"))
     }
 
-    /// Fails unless the check came out like this; yellow and red have a remedy.
+    /// Fails unless the check has this result. Yellow and red must have a remedy.
     pub(crate) fn assert(
         &self,
         check: &str,
@@ -85,12 +85,12 @@ impl Report {
     }
 }
 
-/// Returns the doctor on a node, with its pins.
+/// Returns the doctor's report on a node, with its pins.
 pub(crate) fn doctor(node: &Node, args: &[&str]) -> Result<Report> {
     doctor_at(&node.host, &node.agent.options.pin_dir, args)
 }
 
-/// Returns the doctor on a host.
+/// Returns the doctor's report on a host.
 pub(crate) fn doctor_at(host: &Host, pin_dir: &Path, args: &[&str]) -> Result<Report> {
     let mut command = host.command(Agent::default_binary());
     command.args(["doctor", "-o", "json", "--pin-dir"]).arg(pin_dir).args(args);

@@ -1,4 +1,4 @@
-//! What the doctor cannot see, or may not: other processes, and all that takes rights.
+//! Facts that the doctor cannot or may not see: other processes, and facts that need rights.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ use vipward_tests::scene::Scene;
 use super::report::{ILL, Report, doctor, doctor_at};
 use super::{GREEN, RED, UNKNOWN, YELLOW};
 
-/// To setpriv(1): nobody, who may do nothing.
+/// Arguments of setpriv(1) for the user nobody, without any right.
 const AS_NOBODY: [&str; 9] = [
     "--reuid",
     "65534",
@@ -28,7 +28,7 @@ const AS_NOBODY: [&str; 9] = [
     "-all",
 ];
 
-/// A copy of a program, where everybody may go and run it.
+/// Copies a program to a place where every user may run it.
 fn copy_for_everybody(program: &Path, directory: &TempDir, name: &str) -> Result<PathBuf> {
     let everybody = || fs::Permissions::from_mode(0o755);
     fs::set_permissions(directory.path(), everybody())?;
@@ -38,14 +38,14 @@ fn copy_for_everybody(program: &Path, directory: &TempDir, name: &str) -> Result
     Ok(copy)
 }
 
-/// A program that is called keepalived, and waits for as many seconds as it is told.
+/// Returns a program with the name keepalived, which waits for a number of seconds.
 fn keepalived(directory: &TempDir) -> Result<PathBuf> {
     copy_for_everybody(Path::new("/bin/sleep"), directory, "keepalived")
 }
 
-/// Returns the doctor on a node, in a PID namespace of its own, as in a container: process 1 of it
-/// is a shell that runs the line `before` and becomes the doctor, with whose end everything in it
-/// ends.
+/// Returns the report of a doctor on a node, in its own PID namespace, as in a
+/// container. Process 1 there is a shell that runs the line `before` and becomes
+/// the doctor. All its processes end with the doctor.
 fn doctor_in_pid_namespace(node: &Node, before: &str) -> Result<Report> {
     let mut command = node.host.command("unshare");
     command.args(["--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c"]);
@@ -149,7 +149,7 @@ fn without_rights_what_cannot_be_read_is_unknown_and_what_can_is_told() -> Resul
     report.assert("tc", Some("eth0"), UNKNOWN, &["not permitted"], &["sudo"]);
     report.assert("link", Some("eth0"), GREEN, &["carrier"], &[]);
     report.assert("kernel", None, GREEN, &[], &[]);
-    // Locks and the capabilities of processes are for everybody to see.
+    // Every user may see locks and the capabilities of processes.
     report.assert("agent", None, GREEN, &[&format!("pid {}", node.agent.pid()?)], &[]);
     report.assert("capabilities", None, GREEN, &["the agent has"], &[]);
     assert_eq!(report.code, 0, "{report}");

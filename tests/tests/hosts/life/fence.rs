@@ -1,4 +1,5 @@
-//! What the program does while the agent does not run: the fence lapses, holding over, yielding, the end of it.
+//! The program while the agent does not run: the fence lapses, the
+//! program holds over, yields, and stops.
 
 use std::fs;
 use std::thread;
@@ -15,24 +16,23 @@ use vipward_tests::scene::{NODE, PATIENCE, VIP, ip, net};
 use vipward_tests::wait::wait_until;
 use vipward_tests::wire::Wire;
 
-/// Enough to show that nobody answers.
+/// Number of requests that show silence.
 const SOME: usize = 300;
-/// The clock that the program asks is behind by up to a tick of 10 ms (at 100 Hz), and so may status be, which
-/// asks it too.
+/// Lag of the program's clock: up to a tick of 10 ms (at 100 Hz). `status` reads the same clock.
 const CLOCK_TOLERANCE: Duration = Duration::from_millis(20);
-/// A request that was stamped before the deadline can be kept from leaving until after it, on a busy machine.
+/// Longest delay between the time stamp of a request and its sending, on a busy machine.
 const SENDING_TOLERANCE: Duration = Duration::from_millis(100);
 const PEER: Mac = Mac([2, 0, 0, 0, 0, 3]);
 const STRANGER: Mac = Mac([2, 0, 0, 0, 0, 4]);
 
-/// Asks until half a second after a time of the fence of a stopped agent, and checks that everything was answered
-/// until that time and nothing after it.
+/// Asks until half a second after a limit of a stopped agent's fence. Checks that every request
+/// before the limit was answered, and none after it.
 fn assert_silent_from(node: &Node, probe: ArpProbe, left: &str) -> Result<()> {
     let start = SystemTime::now();
     let (earliest, latest) = node.fence_passes(left)?;
     let longer = Duration::from_millis(500);
     let until_then = latest.duration_since(SystemTime::now()).unwrap_or_default();
-    // Time itself is what is waited for.
+    // The test waits for the time itself.
     thread::sleep(until_then + CLOCK_TOLERANCE + longer);
     let report = probe.stop()?;
     let before = report.between(start, earliest - SENDING_TOLERANCE);
@@ -92,7 +92,8 @@ fn holding_over_ends() -> Result<()> {
     node.wait_until_answered(VIP, NODE)
 }
 
-/// A node whose agent is stopped and whose fence is held over, with a peer and a stranger on its LAN.
+/// A node with a stopped agent and a fence that is held over,
+/// with a peer and a stranger on its LAN.
 struct HeldOver {
     node: Node,
     peer: Wire,
@@ -173,10 +174,10 @@ fn a_held_over_vip_is_yielded_to_a_peer_without_userspace_and_taken_back_on_sigh
     assert_eq!(report.between(yielded, SystemTime::now()).answered(), 0, "{report}");
     assert!(is_stopped(&scene.node)?, "without userspace");
     scene.assert_silent()?;
-    // The peer announced the other VIP only.
+    // The peer announced only the other VIP.
     scene.node.wait_until_answered(ip(11), NODE)?;
 
-    // Going on, it stays as it is …
+    // It stays yielded when the agent continues …
     scene.node.agent.signal(Signal::SIGCONT)?;
     let yielded =
         |line: &LogLine| line.has("kind", "yielded") && line.has("vip", VIP) && line.has("mac", PEER);
@@ -203,7 +204,7 @@ fn a_held_over_vip_is_yielded_to_a_peer_without_userspace_and_taken_back_on_sigh
     })?;
     scene.assert_silent()?;
 
-    // … until it is told to take it back.
+    // … until SIGHUP tells the agent to take it back.
     scene.node.agent.signal(Signal::SIGHUP)?;
     scene.node.wait_until_answered(VIP, NODE)?;
     assert_eq!(scene.node.vip_status(VIP)?["yielded"], false);

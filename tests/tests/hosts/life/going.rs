@@ -1,4 +1,4 @@
-//! The end: withdrawing, and unloading, leave nothing that answers.
+//! The end: after a withdrawal or an unload, nothing answers.
 
 use anyhow::Result;
 use vipward_tests::node::Node;
@@ -7,9 +7,9 @@ use vipward_tests::scene::{NODE, PATIENCE, VIP, ip};
 use vipward_tests::tools::bpftool;
 use vipward_tests::wait::wait_until;
 
-/// Enough to show that nobody answers.
+/// Number of requests that show silence.
 const SOME: usize = 300;
-/// Exit code: an agent uses the pin directory.
+/// Exit code for a pin directory that an agent uses.
 const NOT_ALONE: i32 = 5;
 
 fn assert_silent(node: &Node) -> Result<()> {
@@ -20,7 +20,7 @@ fn assert_silent(node: &Node) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether the VIP is on lo.
+/// Returns true if the VIP is on lo.
 fn bound(node: &Node) -> Result<bool> {
     Ok(node.host.namespace().addresses("lo")?.iter().any(|address| address.addr() == VIP))
 }
@@ -71,7 +71,7 @@ fn unload_leaves_nothing() -> Result<()> {
     }
     assert_eq!(node.xdp_programs()?, Vec::<u64>::new());
     assert!(!node.agent.options.pin_dir.exists());
-    // The kernel frees a program a little after its last user is gone.
+    // The kernel frees a program a little after its last user has gone.
     wait_until(PATIENCE, "the program to be gone", || {
         let mut command = node.host.command(bpftool()?);
         command.args(["prog", "show", "id", &programs[0].to_string()]);

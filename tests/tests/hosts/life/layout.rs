@@ -1,4 +1,5 @@
-//! Pinned maps of another size or another layout: their entries go over, and nothing is lost under the probe.
+//! Pinned maps of another size or another layout: their entries are
+//! taken over, and no request goes unanswered.
 
 use std::fs;
 use std::path::Path;
@@ -10,14 +11,14 @@ use vipward_common::{ABI_VERSION, Field, Layout, Meta, Role, maps};
 use vipward_tests::node::{HOLDS_ONE, Node};
 use vipward_tests::scene::{NODE, PATIENCE, VIP, ip, map_dump};
 
-/// Enough to show a gap of milliseconds on either side of a deed.
+/// Number of requests that show a gap of milliseconds before and after a change.
 const SOME: usize = 300;
 /// An ABI version that was never used.
 const OTHER_ABI: u32 = 4711;
-/// A generation that this agent would not give to a first entry.
+/// A generation that this agent would not give a first entry.
 const GENERATION: u16 = 4242;
 
-/// Key and value of a VIP, as bpftool names their fields.
+/// Returns key and value of a VIP, with bpftool's names of the fields.
 fn entry(node: &Node, vip: std::net::Ipv4Addr) -> Result<Value> {
     let elements = map_dump(&node.agent, maps::VIPS_V4)?;
     let octets: Value = vip.octets().into_iter().map(Value::from).collect();
@@ -58,7 +59,8 @@ fn entries_go_over_to_a_map_of_another_size_and_no_request_goes_unanswered() -> 
     Ok(())
 }
 
-/// Where the fields stand in the other layout: another order, other sizes, and no end of a handover.
+/// The places of the fields in the other layout: another order,
+/// other sizes, and no end of a handover.
 const OTHER_LAYOUT: Layout = Layout {
     addr: Field { offset: 0, bytes: 4 },
     vlan: Field { offset: 4, bytes: 2 },
@@ -87,8 +89,8 @@ fn other_element(ifindex: u32, vip: std::net::Ipv4Addr, role: u8, slot: u32) -> 
     (key, value)
 }
 
-/// Pins a set of maps of another version in the place of this version's, as that version's agent would have left it:
-/// the link goes on with its program, and some maps of today are missing.
+/// Pins a set of maps of another version in place of this version's, as that version's agent would
+/// leave it: the link keeps its program, and some of today's maps are missing.
 fn pin_another_layout(pin_dir: &Path, elements: &[(OtherKey, OtherValue)]) -> Result<()> {
     for name in [maps::VIPS_V4, maps::META, maps::FILTER, maps::YIELDS] {
         fs::remove_file(pin_dir.join(name)).with_context(|| format!("failed to unpin {name}"))?;
@@ -139,7 +141,7 @@ fn entries_go_over_from_maps_of_another_layout_and_no_request_goes_unanswered() 
     assert_eq!(node.agent.status()?["entries"], 1);
     assert_eq!(links(&pin_dir)?, links_before, "the link goes on");
     assert_ne!(node.xdp_programs()?, programs_before, "with this program");
-    // The layout is this version's now: another start finds nothing to do.
+    // The layout is this version's now: another start changes nothing.
     let found = MapData::from_pin(pin_dir.join(maps::META))?;
     let meta = Array::<_, [u8; size_of::<Meta>()]>::try_from(Map::Array(found))?.get(&0, 0)?;
     assert_eq!(bytemuck::pod_read_unaligned::<Meta>(&meta), Meta::CURRENT);

@@ -1,4 +1,4 @@
-//! Under a thousand requests a second, whatever becomes of the agent: none goes unanswered.
+//! Restarts of the agent under a thousand requests a second: none goes unanswered.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -8,9 +8,9 @@ use vipward_tests::scene::{NODE, PATIENCE, VIP};
 use vipward_tests::tools::{bpftool, target_dir};
 use vipward_tests::wait::wait_until;
 
-/// Enough to show a gap of milliseconds on either side of a deed.
+/// Number of requests that show a gap of milliseconds before and after a change.
 const SOME: usize = 300;
-/// An agent that answers on after SIGTERM.
+/// A configuration that keeps answering after SIGTERM.
 const KEEPS: &str = "shutdown: keep\nvips: [{address: 192.0.2.10}]\n";
 
 /// Returns the ids of the link and of the program on the only interface.
@@ -22,7 +22,7 @@ fn link_and_program(node: &Node) -> Result<(u64, u64)> {
     Ok((id("link_id")?, id("program_id")?))
 }
 
-/// A hash over the instructions of a program that is loaded, as the kernel makes it.
+/// Returns the kernel's hash of a loaded program's instructions.
 fn tag(node: &Node, program: u64) -> Result<String> {
     let mut command = node.host.command(bpftool()?);
     command.args(["-j", "prog", "show", "id", &program.to_string()]);

@@ -1,4 +1,4 @@
-//! What becomes of a VIP when its interface changes.
+//! VIPs whose interface changes.
 
 use std::net::Ipv4Addr;
 
@@ -14,10 +14,10 @@ use vipward_tests::wait::wait_until;
 use vipward_tests::wire::Wire;
 
 const OTHER_MAC: Mac = Mac([2, 0, 0, 0, 0, 0x77]);
-/// A VIP in a subnet that nobody has at first.
+/// A VIP in a subnet that no host has at first.
 const FAR_VIP: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 10);
 
-/// A VIP that was taken is announced at once and five times more.
+/// Number of rounds for a taken VIP: one at once and five more.
 const ROUNDS: usize = 6;
 
 fn announces(vip: Ipv4Addr, mac: Mac) -> impl Fn(&Arp) -> bool {
@@ -29,7 +29,7 @@ fn a_vip_is_answered_and_announced_again_when_the_carrier_returns() -> Result<()
     let mut node = Node::launch("carrier", Attachment::Generic, "vips: []\n", |_| {})?;
     let wire = Wire::open(&node.client, "eth0")?;
     node.write_config(HOLDS_ONE)?;
-    // Until the announcing of a VIP that was taken is over; the next would be a refresh, a minute later.
+    // This waits for the rounds of a taken VIP. The next announcement is a refresh, a minute later.
     for _ in 0..ROUNDS {
         wire.expect_arp(PATIENCE, "an announcement", |arp| announces(VIP, NODE)(arp) && arp.is_request())?;
     }
@@ -55,7 +55,7 @@ fn a_vip_is_answered_and_announced_again_when_the_carrier_returns() -> Result<()
 fn entry_answers_and_announcements_follow_the_mac_of_the_interface() -> Result<()> {
     let node = Node::start("mac", HOLDS_ONE)?;
     node.wait_until_answered(VIP, NODE)?;
-    // The client's kernel knows the VIP, and must hear of the new MAC without asking.
+    // The client's kernel has an entry for the VIP, and must learn the new MAC without asking.
     assert_eq!(node.client.resolve(VIP)?, NODE);
     let wire = Wire::open(&node.client, "eth0")?;
 
@@ -125,7 +125,7 @@ fn a_vip_in_no_subnet_is_held_when_the_address_is_added_later() -> Result<()> {
     node.wait_for_end_of_problem(0, &["198.51.100.10"])?;
     assert_eq!(node.vip_status(FAR_VIP)?["role"], "held");
 
-    // When the address goes, what is held stays where it is, and that is said.
+    // When the address goes, a held VIP stays on its interface, and the agent reports that.
     node.host.delete_address("eth0", "198.51.100.2/24".parse()?)?;
     node.wait_for_problem(0, &["198.51.100.10", "stays on eth0"])?;
     node.wait_until_answered(FAR_VIP, NODE)

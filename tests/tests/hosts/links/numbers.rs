@@ -15,7 +15,8 @@ use vipward_tests::scene::PATIENCE;
 use vipward_tests::wait::wait_until;
 
 const INTERFACES: u8 = 200;
-/// From the agent's start until the program is on all of them; many times what it takes on an idle machine.
+/// Longest time from the agent's start until the program is on all
+/// interfaces: many times that on an idle machine.
 const ATTACH_LIMIT: Duration = Duration::from_mins(1);
 
 fn name(number: u8) -> String {
@@ -35,7 +36,8 @@ fn nic(number: u8, last: u8) -> Result<Nic> {
     Ok(Nic::new(subnet).named(&name(number)).mac(mac(number, last)))
 }
 
-/// Two hosts with that many cables between them, each a segment of its own, and a configuration with a VIP on each.
+/// Makes two hosts with that many cables, each its own segment,
+/// and a configuration with a VIP on each.
 fn cables() -> Result<(Host, Host, String)> {
     let (far, host) = (Host::new("far")?, Host::new("node")?);
     let mut yaml = String::from("vips:\n");
@@ -80,7 +82,7 @@ fn two_hundred_interfaces_are_attached_and_answered_on() -> Result<()> {
         assert_eq!(ask(&far, &elsewhere, address(number, 10))?, None, "it is not on {elsewhere}");
     }
 
-    // One of them goes, and comes back with another MAC: the others do not mind.
+    // One of them goes, and comes back with another MAC. The others are not affected.
     host.delete_link(&name(7))?;
     wait_until(PATIENCE, "one interface less", || Ok(attached(&agent)? == usize::from(INTERFACES) - 1))?;
     connect((&far, nic(7, 1)?), (&host, nic(7, 3)?))?;

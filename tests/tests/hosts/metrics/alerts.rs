@@ -1,4 +1,5 @@
-//! The alerts: they can be loaded, they fire when they should, and the two files that have them say the same.
+//! The alerts: Prometheus can load them, they fire when they
+//! should, and both files have the same ones.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +36,7 @@ fn promtool_takes_the_rules_and_their_tests_pass() -> Result<()> {
     promtool(&["test", "rules", &path(RULE_TESTS)?], None).map(drop)
 }
 
-/// A test that promtool was given, and that cannot fail, would be worth nothing.
+/// Checks that promtool's tests of the alerts can fail.
 #[test]
 fn every_alert_is_tested_to_fire_and_not_to_fire() -> Result<()> {
     let tests = yaml(RULE_TESTS)?;
@@ -88,7 +89,7 @@ fn every_alert_says_what_is_wrong_and_is_explained() -> Result<()> {
     Ok(())
 }
 
-/// What the monitor looks for is what the manifests have.
+/// Checks that the monitor's selectors fit the manifests.
 #[test]
 fn the_pod_monitor_finds_the_agents() -> Result<()> {
     let monitor = yaml("deploy/prometheus/podmonitor.yaml")?;
@@ -100,7 +101,7 @@ fn the_pod_monitor_finds_the_agents() -> Result<()> {
     assert_eq!(monitor["metadata"]["namespace"], daemonset["metadata"]["namespace"]);
     let port = &pod["spec"]["containers"][0]["ports"][0]["name"];
     assert_eq!(&monitor["spec"]["podMetricsEndpoints"][0]["port"], port);
-    // The alerts look for this job.
+    // The alerts select this job.
     let label = monitor["spec"]["jobLabel"].as_str().context("no label for the job")?;
     assert_eq!(pod["metadata"]["labels"][label], "vipward");
     Ok(())

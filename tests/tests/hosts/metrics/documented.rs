@@ -1,4 +1,4 @@
-//! docs/METRICS.md and the pages of agents say the same.
+//! docs/METRICS.md and the agents' pages have the same metrics.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ pub(crate) fn documented() -> Result<BTreeMap<String, Metric>> {
     Ok(found)
 }
 
-/// Those that are on the page of a standalone agent, too: not marked as a cluster's.
+/// Returns the metrics that a standalone agent has too: those without the mark of a cluster.
 pub(crate) fn documented_everywhere() -> Result<BTreeSet<String>> {
     let page = read("docs/METRICS.md")?;
     let of_clusters = |name: &String| {
@@ -34,7 +34,7 @@ pub(crate) fn documented_everywhere() -> Result<BTreeSet<String>> {
     Ok(documented()?.into_keys().filter(|name| !of_clusters(name)).collect())
 }
 
-/// Compares the page with what agents say, all of them together.
+/// Compares docs/METRICS.md with all the agents' pages together.
 pub(crate) fn assert_documented(pages: &[Exposition]) -> Result<()> {
     let mut said: BTreeMap<String, Metric> = BTreeMap::new();
     for (name, metric) in pages.iter().flat_map(|page| &page.metrics) {

@@ -1,10 +1,11 @@
-//! A page of metrics as a test reads it: from the text format's specification, not with the code that wrote it.
+//! A parsed page of metrics. The parser follows the text format's
+//! specification, and shares no code with the writer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
 
-/// A metric: its type, and the labels that its series have.
+/// A metric: its type, and the labels of its series.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Metric {
     pub(crate) kind: String,
@@ -15,7 +16,7 @@ pub(crate) struct Metric {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Exposition {
     pub(crate) metrics: BTreeMap<String, Metric>,
-    /// Each series as it is written, with its value.
+    /// The values by series, in the written form.
     pub(crate) samples: BTreeMap<String, f64>,
 }
 
@@ -57,7 +58,7 @@ impl Exposition {
         Ok(())
     }
 
-    /// Returns the value of a series, as it is written.
+    /// Returns the value of a series, given in the written form.
     pub(crate) fn value(&self, series: &str) -> Result<f64> {
         self.samples.get(series).copied().with_context(|| {
             let name = series.split('{').next().unwrap_or(series);

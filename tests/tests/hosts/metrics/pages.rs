@@ -1,4 +1,4 @@
-//! `/livez`, `/readyz`, `/debug/state` and where they are served.
+//! `/livez`, `/readyz`, `/debug/state`, and their addresses.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Command;
@@ -25,7 +25,7 @@ use super::PAGES;
 use super::exposition::Exposition;
 
 const HOLDS_ONE: &str = "vips: [{address: 192.0.2.10}]";
-/// The agent's code for what failed while it ran.
+/// The agent's exit code for a failure while it ran.
 const FAILED: i32 = 1;
 
 fn metrics(host: &Host) -> Result<Exposition> {
@@ -57,9 +57,12 @@ fn a_standalone_agent_tells_each_check_by_name_and_what_is_wrong_with_it() -> Re
     let scene = Scene::new("checks")?;
     let agent = scene.agent(HOLDS_ONE)?;
     let well = get(&scene.node, "/readyz")?.good()?;
-    let expected = "[+]driver ok\n[+]links ok\n[+]vips ok\n[+]pins ok\n[+]entries ok\n[+]fence ok\nreadyz check passed\n";
+    let expected = "[+]event-loop ok\n[+]links ok\n[+]vips ok\n[+]pins ok\n[+]entries ok\n[+]fence ok\nreadyz check passed\n";
     assert_eq!(well, expected);
-    assert_eq!(get(&scene.node, "/livez")?.good()?, "[+]driver ok\n[+]heartbeat ok\nlivez check passed\n");
+    assert_eq!(
+        get(&scene.node, "/livez")?.good()?,
+        "[+]event-loop ok\n[+]heartbeat ok\nlivez check passed\n"
+    );
     assert_eq!(get(&scene.node, "/readyz/fence")?.good()?, "[+]fence ok\nreadyz check passed\n");
     let unknown = get(&scene.node, "/readyz/moon")?;
     assert_eq!(unknown.status, 404);
@@ -78,14 +81,14 @@ fn a_standalone_agent_tells_each_check_by_name_and_what_is_wrong_with_it() -> Re
 
     std::fs::remove_file(agent.options.pin_dir.join("peers")).context("failed to remove a pin")?;
     wait_for_page(&scene.node, "/readyz/pins", 503, "[-]pins failed: pins are missing")?;
-    // What is wrong with the maps is no reason to end it.
+    // A fault of the maps is no reason to end the agent.
     assert_eq!(get(&scene.node, "/livez")?.status, 200);
     Ok(())
 }
 
-/// Takes the VIP's entry out of the map, as nobody should.
+/// Removes the VIP's entry from the map behind the agent's back.
 fn remove_entry(agent: &Agent, node: &Host) -> Result<()> {
-    // The key: ifindex in the machine's byte order, VLAN 0, padding, the address.
+    // The key is the ifindex in the machine's byte order, VLAN 0, padding, and the address.
     let ifindex = node.link("eth0")?.index;
     let key = [ifindex.to_ne_bytes().as_slice(), &[0; 4], &VIP.octets()].concat();
     let mut command = Command::new(tools::bpftool()?);
@@ -128,9 +131,11 @@ fn an_interface_that_another_program_keeps_makes_the_agent_not_ready_until_it_is
     let other = Hooked::xdp_pass(&scene.node, "eth1")?;
     let mut agent = scene.agent(BOTH)?;
     let ill = wait_for_page(&scene.node, "/readyz", 503, OCCUPIED)?;
-    // One thing is wrong, and told once.
+    // One fault is reported once.
     assert!(
-        ["driver", "vips", "pins", "entries", "fence"].iter().all(|ok| ill.contains(&format!("[+]{ok} ok"))),
+        ["event-loop", "vips", "pins", "entries", "fence"]
+            .iter()
+            .all(|ok| ill.contains(&format!("[+]{ok} ok"))),
         "{ill}"
     );
     let attached = |interface: &str, value| {
@@ -140,12 +145,12 @@ fn an_interface_that_another_program_keeps_makes_the_agent_not_ready_until_it_is
     attached("eth0", 1.0)?;
     attached("eth1", 0.0)?;
 
-    // One that is down is not attached to, whatever it runs.
+    // The agent does not attach to an interface that is down, whatever runs on it.
     scene.node.set_up("eth1", false)?;
     wait_for_page(&scene.node, "/readyz", 200, "[+]links ok")?;
     scene.node.set_up("eth1", true)?;
     wait_for_page(&scene.node, "/readyz/links", 503, OCCUPIED)?;
-    // Nor one that is not asked for.
+    // It does not attach to an interface that the file does not name.
     agent.write_config("interfaces: [eth0]\nvips: [{address: 192.0.2.10}]")?;
     wait_for_page(&scene.node, "/readyz", 200, "[+]links ok")?;
     agent.write_config(BOTH)?;
@@ -166,7 +171,7 @@ fn an_agent_that_stands_still_is_not_alive() -> Result<()> {
     let mut agent = scene.agent(HOLDS_ONE)?;
     assert_eq!(get(&scene.node, "/livez")?.status, 200);
     agent.signal(Signal::SIGSTOP)?;
-    // The probe's patience in the manifests.
+    // This is the timeout of the probe in the manifests.
     let answer = http::get_as(&scene.node, PAGES, "/livez", "*/*", SHORT);
     assert!(answer.is_err(), "{answer:?}");
     agent.signal(Signal::SIGCONT)?;
@@ -181,11 +186,11 @@ fn the_state_is_shown_to_the_host_itself_and_to_nobody_else() -> Result<()> {
     let agent = start_agent(&scene.node, HOLDS_ONE, options)?;
 
     let state = get(&scene.node, "/debug/state")?.json()?;
-    assert_eq!(state["driver"]["config"]["vips"][0]["address"], VIP.to_string(), "{state:#}");
-    let interfaces = state["driver"]["interfaces"].as_array().context("no interfaces")?;
+    assert_eq!(state["event_loop"]["config"]["vips"][0]["address"], VIP.to_string(), "{state:#}");
+    let interfaces = state["event_loop"]["interfaces"].as_array().context("no interfaces")?;
     let eth0 = interfaces.iter().find(|interface| interface["name"] == "eth0").context("no eth0")?;
     assert_eq!((&eth0["mac"], &eth0["attached"]), (&NODE.to_string().into(), &"generic".into()));
-    assert_eq!(state["driver"]["announcements"][0]["vip"], VIP.to_string(), "{state:#}");
+    assert_eq!(state["event_loop"]["announcements"][0]["vip"], VIP.to_string(), "{state:#}");
     assert_eq!(state["kernel"]["vips"][0]["role"], "held", "{state:#}");
     assert_eq!(state["kernel"]["fence"]["state"], "valid", "{state:#}");
 
@@ -290,7 +295,7 @@ fn the_page_of_metrics_is_what_the_kernel_has_counted_in_either_format() -> Resu
         ("vipward_fence_duration_seconds", 3.0),
         ("vipward_link_attached{interface=\"eth0\",mode=\"generic\"}", 1.0),
         ("vipward_link_carrier{interface=\"eth0\"}", 1.0),
-        // A veth is to be generic.
+        // Generic mode is right for a veth.
         ("vipward_link_fallback{interface=\"eth0\"}", 0.0),
         ("vipward_vips_unanswered", 0.0),
         ("vipward_vips_without_holder", 0.0),

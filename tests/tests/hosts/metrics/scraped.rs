@@ -1,5 +1,5 @@
-//! A real Prometheus scrapes agents while something happens, and then every query of the dashboard and of the alerts is
-//! asked of it.
+//! A real Prometheus scrapes agents during a run, and then evaluates
+//! every query of the dashboard and of the alerts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -27,19 +27,19 @@ use super::{PAGES, in_checkout};
 
 const PORT: u16 = 9647;
 const DASHBOARD: &str = "deploy/grafana/vipward.json";
-/// What Grafana would put for the window of a rate, at this interval.
+/// Grafana's window of a rate at this interval.
 const WINDOW: &str = "10s";
-/// The panels that are drawn for docs/METRICS.md.
+/// The panels of the plot in docs/METRICS.md.
 const DRAWN: [&str; 3] = ["VIPs by holder", "Answers a second, by holder", "Fence: time left"];
 const STANDALONE: &str = "node: edge-1\nvips: [{address: 192.0.2.10}]";
 
-/// The names of our metrics in an expression, as series are named.
+/// Returns the names of Vipward's metrics in an expression, in the form of series.
 fn names_in(expression: &str) -> Result<BTreeSet<String>> {
     let names = Regex::new("vipward_[a-z_]+")?;
     Ok(names.find_iter(expression).map(|found| found.as_str().to_owned()).collect())
 }
 
-/// Whether every series that an expression is about exists: one that is misspelled would be empty for ever.
+/// Fails unless every series of an expression exists: a misspelled one would be empty for ever.
 fn assert_known(prometheus: &Prometheus, what: &str, expression: &str) -> Result<()> {
     for name in names_in(expression)? {
         let known = prometheus.query(&format!("count(last_over_time({name}[10m]))"))?;
@@ -52,7 +52,7 @@ fn expression(alert: &Value) -> Result<&str> {
     alert["expr"].as_str().context("no expression")
 }
 
-/// The labels of what an alert's expression gives now.
+/// Returns the labels of the present results of an alert's expression.
 fn labels_of(prometheus: &Prometheus, alert: &str) -> Result<Vec<Value>> {
     let alerts = alerts()?;
     let alert = alerts.iter().find(|known| known["alert"] == alert).with_context(|| format!("no {alert}"))?;
@@ -77,7 +77,7 @@ fn wait_until_holding(prometheus: &Prometheus, alert: &str) -> Result<()> {
     })
 }
 
-/// Where all is well, no alert holds; the last scrape may be from before that.
+/// Waits until no alert holds. The last scrape may be older than the present state.
 fn wait_until_nothing_holds(prometheus: &Prometheus) -> Result<()> {
     let mut last = BTreeSet::new();
     let rests = wait_for(PATIENCE, "no alert to hold", || {
@@ -87,7 +87,7 @@ fn wait_until_nothing_holds(prometheus: &Prometheus) -> Result<()> {
     rests.with_context(|| format!("{last:?} did"))
 }
 
-/// Returns the dashboard's queries: of which panel, and what.
+/// Returns the dashboard's queries, each with the title of its panel.
 fn queries() -> Result<Vec<(String, String)>> {
     let path = in_checkout(DASHBOARD);
     let dashboard: Value = serde_json::from_str(&std::fs::read_to_string(&path)?)
@@ -114,10 +114,10 @@ fn page(cluster: &Cluster, id: NodeId) -> Result<Exposition> {
     Exposition::parse(&page)
 }
 
-/// Asks for the VIP, as many times, from the segment.
+/// Asks for the VIP that many times, from the segment.
 fn ask(wire: &Wire, times: usize) -> Result<()> {
     for _ in 0..times {
-        // The observer's kernel answers for itself at once; who holds the VIP has answered by then.
+        // The observer's kernel answers for itself at once. The VIP's holder has answered by then.
         answers_to(wire, &clients_request(VIP), ip(2))?;
         thread::sleep(INTERVAL / 5);
     }
@@ -160,7 +160,7 @@ fn every_panel_and_every_alert_has_what_it_is_about_in_a_cluster() -> Result<()>
         story.tell("started again");
         cluster.restart_agent(new)?;
 
-        // That of the agent which was dead has lapsed, too.
+        // The fence of the agent that was dead has lapsed, too.
         wait_for(PATIENCE, "every fence to be renewed", || {
             Ok((!holding(&prometheus)?.contains("VipwardFenceNearEnd")).then_some(()))
         })?;
@@ -192,12 +192,12 @@ fn every_panel_and_every_alert_has_what_it_is_about_in_a_cluster() -> Result<()>
         story.draw(&prometheus)?;
 
         let cluster_pages = [page(cluster, N1)?, page(cluster, N2)?];
-        // What both have in common is in the standalone agent's test.
+        // The standalone agent's test checks the common metrics.
         assert_documented(&cluster_pages)
     })
 }
 
-/// What happens in a run, and when.
+/// The events of a run, with their times.
 struct Story {
     began: Instant,
     events: Vec<(f64, &'static str)>,
@@ -212,14 +212,14 @@ impl Story {
         self.events.push((self.began.elapsed().as_secs_f64(), what));
     }
 
-    /// Draws some of the dashboard's panels, as they were in the run: `target/plots/metrics.svg`.
+    /// Draws some of the dashboard's panels over the run: `target/plots/metrics.svg`.
     fn draw(&self, prometheus: &Prometheus) -> Result<()> {
         let lasted = self.began.elapsed();
         let mut panels = Vec::new();
         for title in DRAWN {
             let query = queries()?.into_iter().find(|(panel, _)| panel == title);
             let (_, query) = query.with_context(|| format!("no panel {title}"))?;
-            // A short run, and a window that shows what is in it.
+            // The run is short, so a short window shows its events.
             let query = query.replace(WINDOW, "2s");
             let series = prometheus.range(&query, lasted, INTERVAL)?;
             ensure!(!series.is_empty(), "{title}: {query} gives nothing over the run");
@@ -233,7 +233,7 @@ impl Story {
     }
 }
 
-/// What happened in the run is what the page says, whoever holds the VIP.
+/// Checks that the metrics have counted the events of the run, whatever the holder.
 fn check_what_was_counted(cluster: &Cluster, prometheus: &Prometheus) -> Result<()> {
     let sum = |expression: &str| -> Result<f64> {
         Ok(prometheus.query(expression)?.first().with_context(|| expression.to_owned())?.value)
@@ -247,7 +247,7 @@ fn check_what_was_counted(cluster: &Cluster, prometheus: &Prometheus) -> Result<
         assert_eq!(sum("sum(vipward_vips_to_hold)")?, 1.0);
         assert_eq!(sum("max(vipward_nodes_alive)")?, 2.0);
     }
-    // The failover's: from the last renewal that was seen on, at least the lease duration passed.
+    // In the failover, at least the lease duration passed after the last renewal that was seen.
     let gap = sum("sum(vipward_takeover_gap_seconds_sum) / sum(vipward_takeover_gap_seconds_count)")?;
     let limits = cluster.options();
     let (least, most) =
@@ -270,7 +270,7 @@ fn a_standalone_agent_is_scraped_and_its_alerts_hold_when_they_should() -> Resul
     })?;
     assert_eq!(answered.labels["vip"], VIP.to_string());
 
-    // Nothing that only a cluster has is on its page; docs/METRICS.md marks it.
+    // The page has no metric of a cluster. docs/METRICS.md marks those.
     let page = http::get(&scene.node, PAGES, "/metrics")?.good()?;
     let said: BTreeSet<_> = Exposition::parse(&page)?.metrics.into_keys().collect();
     let everywhere: BTreeSet<_> = super::documented::documented_everywhere()?;
@@ -278,7 +278,7 @@ fn a_standalone_agent_is_scraped_and_its_alerts_hold_when_they_should() -> Resul
 
     agent.write_config("node: edge-1\nvips: [{address: 198.51.100.1}]")?;
     wait_until_holding(&prometheus, "VipwardVipWithoutHolder")?;
-    // Of several hosts, it says which.
+    // The labels name the host.
     let labels = json!({"job": "vipward", "instance": PAGES.to_string(), "node": "edge-1"});
     assert_eq!(labels_of(&prometheus, "VipwardVipWithoutHolder")?, [labels]);
     agent.kill9()?;

@@ -1,9 +1,9 @@
-//! What a terminal shows after what was written to it: as much of ECMA-48 as is used.
+//! A terminal's screen after some output: the part of ECMA-48 that `watch` uses.
 
 const ROWS: usize = 30;
 const COLUMNS: usize = 120;
 
-/// The lines on the screen, without the blanks at their ends.
+/// Returns the lines on the screen, without the blanks at their ends.
 pub(crate) fn shown(written: &str) -> String {
     let mut cells = [[' '; COLUMNS]; ROWS];
     let (mut row, mut column) = (0, 0);

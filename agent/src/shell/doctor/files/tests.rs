@@ -7,7 +7,7 @@ fn the_neighbour_table_is_read_from_its_statistics() {
     let table = [
         (format!("{header}0000000c 1 1 1 1 00000002\n0000000c 1 1 1 1 0000000f\n"), Some((12, 17))),
         (format!("{header}000003ff 1 1 1 1 0\n"), Some((1_023, 0))),
-        // Before Linux 4.3 it did not count that.
+        // Linux before 4.3 did not count overflows.
         (format!("{old}0000000a 1\n"), Some((10, 0))),
         (header.to_owned(), None),
         (String::new(), None),

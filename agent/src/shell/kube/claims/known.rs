@@ -1,4 +1,4 @@
-//! What was last seen of each claim's object, for the next write to it.
+//! The last known state of each claim's object, for the next write to it.
 
 use std::{
     collections::BTreeMap,
@@ -28,7 +28,7 @@ pub(in super::super) struct Known {
     pub(super) held: Option<(Truth, Timestamp)>,
     /// Reason why nobody answers for the VIP, as the object gives it.
     pub(super) unanswered: Option<Box<Reason>>,
-    /// Whether the object's state, condition and words fit its claim and each other.
+    /// True if the object's state, condition and words fit its claim and each other.
     pub(super) is_consistent: bool,
     pub(super) trouble: Option<(Truth, Timestamp)>,
     pub(super) conflict: Option<Box<Condition>>,
@@ -50,7 +50,7 @@ impl Reason {
     }
 }
 
-/// What was last seen of each claim's object, by a read or by a write.
+/// The last known state of each claim's object, from a read or a write.
 #[derive(Debug, Default)]
 pub(in super::super) struct KnownClaims(Mutex<BTreeMap<Ipv4Addr, Known>>);
 
@@ -59,8 +59,7 @@ impl KnownClaims {
         self.0.lock().expect("invariant: nobody panics with this lock")
     }
 
-    /// Remembers an object. Its version does not say whether it is newer, since the store may have
-    /// gone back.
+    /// Remembers an object. Versions are not compared, since the store may have gone back.
     pub(in super::super) fn learn(&self, vip: Ipv4Addr, known: Known) {
         self.all().insert(vip, known);
     }
@@ -70,7 +69,7 @@ impl KnownClaims {
         self.all().remove(&vip);
     }
 
-    /// Returns the object as it was last seen.
+    /// Returns the last known state of the object.
     pub(in super::super) fn latest(&self, vip: Ipv4Addr) -> Option<Known> {
         self.all().get(&vip).cloned()
     }
@@ -82,12 +81,12 @@ impl KnownClaims {
         (conflict.status == Truth::True).then(|| conflict.message.clone())
     }
 
-    /// Returns why nobody answers for the VIP, as the object shows.
+    /// Returns the reason that the object shows why nobody answers for the VIP.
     pub(in super::super) fn unanswered(&self, vip: Ipv4Addr) -> Option<String> {
         Some(self.all().get(&vip)?.unanswered.as_ref()?.message.clone())
     }
 
-    /// Returns whether the object is known, and shows just this.
+    /// Returns true if the object is known, and shows exactly this.
     pub(in super::super) fn shows_unanswered(&self, vip: Ipv4Addr, unanswered: Option<&Unanswered>) -> bool {
         let shown = unanswered.map(Reason::of);
         let is_shown = |known: &Known| known.is_consistent && known.unanswered.as_deref() == shown.as_ref();

@@ -20,10 +20,10 @@ use crate::shell::kube::{
 /// Reason why an object is no claim.
 #[derive(Debug, Error)]
 pub enum ClaimError {
-    /// It is no object, or one of another type.
+    /// Text that is no object, or an object of another type.
     #[error("it is no VirtualIP")]
     Json(#[from] serde_json::Error),
-    /// Its name is not an address.
+    /// A name that is not an address.
     #[error("its name {name:?} is no IPv4 address")]
     Name {
         /// The name.
@@ -42,7 +42,7 @@ struct Object<'a> {
 }
 
 impl Object<'_> {
-    /// Returns the spec. One of another form has no address, but keeps what people read.
+    /// Returns the spec. A spec of another form has no address, but keeps the fields for people.
     fn spec(&self) -> VirtualIpSpec {
         let text = self.spec.map_or("null", RawValue::get);
         serde_json::from_str(text).unwrap_or_else(|_| {
@@ -56,7 +56,7 @@ impl Object<'_> {
         })
     }
 
-    /// Returns the status. One of another form keeps what people read.
+    /// Returns the status. A status of another form keeps the fields for people.
     fn status(&self) -> VirtualIpStatus {
         let text = self.status.map_or("null", RawValue::get);
         serde_json::from_str(text).unwrap_or_else(|_| {

@@ -40,7 +40,7 @@ fn write(expected: Expected, epoch: u64, state: ClaimState) -> ClaimWrite {
     ClaimWrite { vip: VIP, expected, epoch: Epoch(epoch), state, note: ClaimNote::default(), can_wait: false }
 }
 
-/// Returns what the API server makes of a creation or a patch.
+/// Returns the object that the API server stores after a creation or a patch.
 fn stored(object: &Value, version: &str) -> String {
     let mut object = object.clone();
     object["metadata"]["resourceVersion"] = version.into();
@@ -242,7 +242,7 @@ fn no_carrier() -> Unanswered {
     Unanswered::Silent("eth0: no carrier".to_owned())
 }
 
-/// State, why nobody answers, and the condition `Held` of an object.
+/// Returns the state, the reason why nobody answers, and the condition `Held` of an object.
 fn answers_of(object: &Value) -> [Value; 5] {
     let held = condition_of(object, "Held");
     let status = &object["status"];

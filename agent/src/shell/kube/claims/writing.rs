@@ -1,8 +1,8 @@
-//! A claim as what is sent: the object that makes it, and the patches that change it.
+//! The JSON of a claim: the object that creates it, and the patches that change it.
 //!
-//! A write is a merge patch with the `resourceVersion` that it rests on, which the API server
-//! compares and swaps as it does for a whole object. It names the agents' fields only, so that
-//! labels, annotations and finalizers of others stay. A field that is to go is `null`. The list of
+//! A write is a merge patch with the `resourceVersion` that it rests on. The API server compares
+//! and swaps, as it does for a whole object. The patch names the agents' fields only, so that
+//! labels, annotations and finalizers of others stay. A `null` removes a field. The list of
 //! finalizers cannot be patched in part: [`Known`] has it, unless the agents' is the only one.
 
 use k8s_openapi::jiff::Timestamp;
@@ -25,7 +25,7 @@ use crate::shell::kube::{
     virtual_ip::{FINALIZER, MOVE_TO, OfferedBy, Truth},
 };
 
-/// Returns the object that makes a claim.
+/// Returns the object that creates a claim.
 pub(in super::super) fn creation(write: &ClaimWrite, now: Timestamp) -> Value {
     let mut object = contents(write, None, now);
     without_nulls(&mut object);
@@ -55,14 +55,14 @@ pub(in super::super) fn patch(write: &ClaimWrite, known: &Known, now: Timestamp)
     patch
 }
 
-/// Returns the patch that takes the agents' finalizer away.
+/// Returns the patch that removes the agents' finalizer.
 pub(in super::super) fn letting_go(known: &Known) -> Value {
     let others = known.finalizers.iter().flatten().filter(|finalizer| *finalizer != FINALIZER);
     let others: Vec<&String> = others.collect();
     json!({"metadata": {"resourceVersion": known.version.as_str(), "finalizers": others}})
 }
 
-/// Returns whether another finalizer than the agents' keeps the object.
+/// Returns true if another finalizer than the agents' keeps the object.
 pub(in super::super) fn is_kept_by_others(known: &Known) -> bool {
     known.finalizers.iter().flatten().any(|finalizer| finalizer != FINALIZER)
 }
@@ -77,7 +77,7 @@ pub enum Told {
 }
 
 impl Told {
-    /// Returns whether a claim is still to show it.
+    /// Returns true if the claim should still show this.
     pub fn concerns(&self, record: &ClaimRecord) -> bool {
         match self {
             Self::Conflict(_) => true,
@@ -88,7 +88,8 @@ impl Told {
     }
 }
 
-/// Returns the patch that shows what a node knows; none if the claim names another session now.
+/// Returns the patch that shows a node's knowledge. Returns `None`
+/// if the claim names another session now.
 pub(in super::super) fn tell(
     record: &ClaimRecord,
     known: &Known,
@@ -159,7 +160,7 @@ fn contents(write: &ClaimWrite, known: Option<&Known>, now: Timestamp) -> Value 
     if moved {
         spec["since"] = text::time(now).into();
     }
-    // What the holder has reported stays until it reports something else, or the VIP moves.
+    // The holder's report stays until the holder reports something else, or the VIP moves.
     let is_held = matches!(state, ClaimState::Held(_));
     let unanswered = known.filter(|_| is_held && !moved).and_then(|known| known.unanswered.as_deref());
     let held = held_condition(state, note, unanswered, known.and_then(|known| known.held), now);
@@ -167,7 +168,7 @@ fn contents(write: &ClaimWrite, known: Option<&Known>, now: Timestamp) -> Value 
     let mut status = answers(state, unanswered);
     status["trouble"] = json!(note.trouble.as_deref().map(text::message));
     if let Some(conflict) = known.and_then(|known| known.conflict.as_deref()) {
-        // What the last holder heard says nothing about the next one.
+        // The last holder's report says nothing about the next holder.
         let let_go = *state == ClaimState::Released
             && known.is_some_and(|known| {
                 known.unanswered.is_some() || known.held.is_some_and(|(held, _)| held == Truth::True)

@@ -1,5 +1,5 @@
 use std::{collections::BTreeMap, net::Ipv4Addr, time::Duration};
-use vipward_core::cluster::{LeaseRecord, NodeLink, NodeName, NodeRecord, Version};
+use vipward_core::cluster::{LeaseRecord, NodeInterface, NodeName, NodeRecord, Version};
 
 use super::*;
 use crate::shell::kube::Resource;
@@ -13,7 +13,7 @@ fn node() -> NodeName {
 #[test]
 fn a_lease_tells_services_the_subnets_of_all_its_links() {
     let subnets = ["192.0.2.0/24", "198.51.100.0/24"].map(|net| net.parse().expect("a subnet"));
-    let link = |name: &str, subnet| NodeLink {
+    let link = |name: &str, subnet| NodeInterface {
         name: name.into(),
         mac: vipward_common::MacAddr([2, 0, 0, 0, 1, 1]),
         subnets: vec![subnet],
@@ -56,7 +56,7 @@ fn a_node_is_told_to_both_and_what_is_anothers_is_not() {
         ("no claim", Seen::ClaimGone(VIP), (Some(Owned::ClaimGone(VIP)), None)),
         ("no Namespace", Seen::NamespaceGone("a".into()), (None, Some(Served::NamespaceGone("a".into())))),
         ("listed", Seen::Synced(Resource::Services), (None, None)),
-        ("read again", Seen::TroubleOver { resource: Resource::Services }, (None, None)),
+        ("read again", Seen::Readable { resource: Resource::Services }, (None, None)),
     ];
     for (what, seen, expected) in table {
         assert_eq!(seen.into_events(), expected, "{what}");

@@ -9,7 +9,7 @@ use kube::api::{ListParams, WatchParams};
 use super::*;
 use crate::shell::{
     causes::chain,
-    kube::{Limits, Problem, Resource, Verb},
+    kube::{Limits, ReadError, Resource, Verb},
 };
 
 fn status(code: u16) -> StatusCode {
@@ -84,7 +84,7 @@ fn answer_once(listener: TcpListener, body: &'static str) {
     });
 }
 
-/// Connections to `url` that are given up after `connecting`.
+/// Returns connections to `url` that give up after `connecting`.
 fn connections(url: &str, connecting: Duration) -> Connections {
     let limits = Limits { lease: connecting * 2, margin: Duration::ZERO };
     let server = Server::with_config(kube::Config::new(url.parse().expect("a URL")), limits);
@@ -103,7 +103,7 @@ async fn an_api_server_that_does_not_answer_is_named_once_with_its_address() {
     let (_silent, silent) = listener();
     let (breaking, broken) = listener();
     break_off(breaking);
-    // The kernel drops what connects to a listener that does not accept what waits already.
+    // The kernel drops new connections to a listener whose queue is full.
     let full = tokio::net::TcpSocket::new_v4().expect("a socket");
     full.bind(local()).expect("a port");
     let full = full.listen(0).expect("it listens");
@@ -122,7 +122,7 @@ async fn an_api_server_that_does_not_answer_is_named_once_with_its_address() {
     for (scheme, address, connecting, limit, expected, description) in rows {
         let connections = connections(&format!("{scheme}://{address}"), connecting);
         let error = connections.ask(nodes(), limit).await.expect_err(description);
-        let said = chain(&Problem::of(Verb::List, Resource::Leases, error));
+        let said = chain(&ReadError::of(Verb::List, Resource::Leases, error));
         let expected = format!("failed to list leases.coordination.k8s.io: {expected}");
         assert!(said.starts_with(&expected), "{description}: {said}");
         assert!(!expected.ends_with(char::is_alphanumeric) || said == expected, "{description}: {said}");

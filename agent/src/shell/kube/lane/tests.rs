@@ -4,10 +4,10 @@ use tokio::sync::Semaphore;
 
 use super::*;
 
-/// From this number on, a job can wait.
+/// The first number of jobs that can wait.
 const PATIENT: u8 = 100;
 
-/// Returns what comes of `jobs` in one lane.
+/// Returns the results of `jobs` in one lane.
 async fn results(jobs: &[(u8, u8)], limit: Limit, work: impl AsyncFn(u8) -> Option<u8>) -> Vec<u8> {
     let (sender, receiver) = mpsc::unbounded_channel();
     for job in jobs {
@@ -41,7 +41,7 @@ async fn things_do_not_wait_for_each_other() {
     let gate = Semaphore::new(0);
     let all = results(&[(1, 1), (1, 2), (2, 3)], Limit::of(8), async |job| {
         match job {
-            // The first ends only after the other thing's.
+            // The first ends only after the job with the other key.
             1 => gate.acquire().await.expect("it is open").forget(),
             3 => gate.add_permits(1),
             _ => {}
@@ -100,7 +100,7 @@ async fn what_can_wait_leaves_room_for_what_is_urgent() {
     let gate = Semaphore::new(0);
     let jobs = [(1, 101), (2, 102), (3, 103), (4, 4)];
     let all = results(&jobs, Limit { all: 3, patient: 2 }, async |job| {
-        // None of those that can wait ends before the urgent one, which came last.
+        // No job that can wait ends before the urgent one, which came last.
         if job >= PATIENT {
             gate.acquire().await.expect("it is open").forget();
         } else {

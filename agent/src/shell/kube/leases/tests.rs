@@ -21,7 +21,7 @@ fn write(number: Option<u64>) -> LeaseWrite {
         session: number.map(session),
         ended: Vec::new(),
         duration: Duration::from_millis(4_500),
-        links: vec![NodeLink {
+        links: vec![NodeInterface {
             name: "eth0".into(),
             mac: MacAddr([2, 0, 0, 0, 1, 1]),
             subnets: vec!["192.0.2.0/24".parse().expect("a subnet")],
@@ -82,7 +82,7 @@ fn a_new_session_is_a_transition_and_so_is_the_end_of_one() {
     assert_eq!(object["spec"]["acquireTime"], text::micro_time(at(9)));
 }
 
-/// The API server refuses numbers beyond, and the Lease could never be written again.
+/// The API server refuses larger numbers, and the Lease could never be written again.
 #[test]
 fn however_transitions_were_edited_they_stay_numbers_of_32_bits() {
     let rows = [(i64::from(i32::MAX), i32::MAX), (i64::MAX, i32::MAX), (-9, 0), (7, 8)];
@@ -170,11 +170,11 @@ fn the_last_eight_ended_sessions_are_kept() {
     assert_eq!(parsed(&object).record.ended, [session(9), session(10)]);
 }
 
-fn any_link() -> impl Strategy<Value = NodeLink> {
+fn any_link() -> impl Strategy<Value = NodeInterface> {
     let subnet = (any::<[u8; 4]>(), 0..=32_u8)
         .prop_map(|(address, len)| Ipv4Net::new(address.into(), len).expect("at most 32"));
     ("[a-z][a-z0-9.]{0,14}", any::<[u8; 5]>(), proptest::collection::vec(subnet, 0..3), any::<bool>())
-        .prop_map(|(name, [b, c, d, e, f], subnets, carrier)| NodeLink {
+        .prop_map(|(name, [b, c, d, e, f], subnets, carrier)| NodeInterface {
             name: name.into(),
             mac: MacAddr([2, b, c, d, e, f]),
             subnets,

@@ -1,4 +1,4 @@
-//! Delivery of one type of object to whoever decides: parses each, and remembers only its name.
+//! Delivery of one type of object to the core: parses each object, and remembers only its name.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,35 +12,35 @@ use tracing::warn;
 
 use super::super::{
     objects::{self, ObjectError, Parsed, Reading},
-    problem::Problem,
+    read_error::ReadError,
     resource::Resource,
     seen::Seen,
     shared::Kube,
 };
 use crate::shell::causes::chain;
 
-/// Error of a delivery that has no taker any more.
+/// Error of a delivery whose receiver is gone.
 pub(super) struct Closed;
 
-/// Delivers objects of one type.
+/// A deliverer of objects of one type.
 pub(super) struct Delivery {
     resource: Resource,
     reading: Reading,
     kube: Kube,
     seen: mpsc::Sender<Seen>,
-    /// Names of the objects that were delivered and are not gone. Each says whether the list that
-    /// is under way has the object.
+    /// Names of the delivered objects that are not gone. The value is
+    /// true if the present list has the object.
     names: BTreeMap<Box<str>, bool>,
     /// Addresses of API servers, by the `EndpointSlice` that names them.
     api_servers: BTreeMap<Box<str>, BTreeSet<IpAddr>>,
     /// The last problem that was reported, until it is over.
-    trouble: Option<Arc<Problem>>,
+    failing: Option<Arc<ReadError>>,
 }
 
 impl Delivery {
     pub(super) fn new(resource: Resource, reading: Reading, kube: Kube, seen: mpsc::Sender<Seen>) -> Self {
         let (names, api_servers) = (BTreeMap::new(), BTreeMap::new());
-        Self { resource, reading, kube, seen, names, api_servers, trouble: None }
+        Self { resource, reading, kube, seen, names, api_servers, failing: None }
     }
 
     /// Notes that a list begins.
@@ -48,7 +48,7 @@ impl Delivery {
         self.names.values_mut().for_each(|is_listed| *is_listed = false);
     }
 
-    /// Reports as gone what the list did not have, then that the list has ended.
+    /// Reports the objects that the list lacks as gone, then the end of the list.
     pub(super) async fn end_list(&mut self) -> Result<(), Closed> {
         let vanished = self.names.iter().filter(|(_, is_listed)| !**is_listed);
         let vanished: Vec<_> = vanished.map(|(name, _)| name.clone()).collect();
@@ -56,7 +56,7 @@ impl Delivery {
             self.gone(&name).await?;
         }
         self.send(Seen::Synced(self.resource)).await?;
-        self.no_trouble().await
+        self.recovered().await
     }
 
     /// Delivers an object, and returns its version.
@@ -81,7 +81,7 @@ impl Delivery {
         Ok(identity.version)
     }
 
-    /// Treats an object that cannot be read as one that is not there.
+    /// Treats an object that cannot be read as absent.
     async fn unreadable(&mut self, object: &str, error: &ObjectError) -> Result<String, Closed> {
         let identity = objects::identity(object).unwrap_or_default();
         let error: &(dyn Error + Sync) = error;
@@ -109,19 +109,19 @@ impl Delivery {
     }
 
     /// Reports a problem, unless it is like the last one.
-    pub(super) async fn trouble(&mut self, problem: Problem) -> Result<(), Closed> {
-        if self.trouble.as_ref().is_some_and(|reported| reported.is_like(&problem)) {
+    pub(super) async fn failed(&mut self, error: ReadError) -> Result<(), Closed> {
+        if self.failing.as_ref().is_some_and(|reported| reported.is_like(&error)) {
             return Ok(());
         }
-        let problem = Arc::new(problem);
-        self.trouble = Some(Arc::clone(&problem));
-        self.send(Seen::Trouble { resource: self.resource, problem }).await
+        let error = Arc::new(error);
+        self.failing = Some(Arc::clone(&error));
+        self.send(Seen::Unreadable { resource: self.resource, error }).await
     }
 
     /// Reports that the last problem is over, if there was one.
-    pub(super) async fn no_trouble(&mut self) -> Result<(), Closed> {
-        match self.trouble.take() {
-            Some(_) => self.send(Seen::TroubleOver { resource: self.resource }).await,
+    pub(super) async fn recovered(&mut self) -> Result<(), Closed> {
+        match self.failing.take() {
+            Some(_) => self.send(Seen::Readable { resource: self.resource }).await,
             None => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! Attempts to read that failed: how long to wait, and when a refused watch needs a new list.
+//! Failed attempts to read: the time to wait, and when a refused watch needs a new list.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use super::super::error::RequestError;
 #[cfg(test)]
 mod tests;
 
-/// Watches refused in a row after which a list is tried, whatever the refusal says.
+/// Number of refused watches in a row after which a list is tried, whatever the refusal says.
 const REFUSALS: u32 = 4;
 /// The shortest and the longest time between two attempts.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
 
-/// Watches that were refused in a row.
+/// Number of refused watches in a row.
 #[derive(Debug, Default)]
 pub(super) struct Refusals(u32);
 
@@ -22,7 +22,7 @@ impl Refusals {
         self.0 = 0;
     }
 
-    /// Notes a refusal, and returns whether a new list is due: another version may be accepted.
+    /// Notes a refusal. Returns true if a new list is due, since another version may be accepted.
     pub(super) fn needs_list(&mut self, error: &RequestError) -> bool {
         self.0 = if may_be_about_the_version(error) { self.0.saturating_add(1) } else { 0 };
         // Lists that do not help become rarer.
@@ -31,21 +31,21 @@ impl Refusals {
     }
 }
 
-/// Returns whether the API server refuses the version at which a watch is to begin.
+/// Returns true if the API server refuses the version at which a watch is to begin.
 fn is_about_the_version(error: &RequestError) -> bool {
-    // "Too large resource version: 279, current: 216", for one.
+    // An example: "Too large resource version: 279, current: 216".
     error.status().is_some_and(|status| {
         status.code == 410 || status.message.to_lowercase().contains("resource version")
     })
 }
 
-/// Returns whether a refusal may be about the version. One of the user (401, 403), of the type
-/// (404) or of the number of requests (429) is not.
+/// Returns true if a refusal may be about the version. A refusal of the user (401, 403), of the
+/// type (404) or of the number of requests (429) is not.
 fn may_be_about_the_version(error: &RequestError) -> bool {
     error.code().is_some_and(|code| !matches!(code, 401 | 403 | 404 | 429))
 }
 
-/// Returns how long to wait after `failures` failures in a row, with `random` in 0..1.
+/// Returns the time to wait after `failures` failures in a row, with `random` in 0..1.
 pub(super) fn pause(failures: u32, random: f64) -> Duration {
     let (shortest, longest) = PAUSE;
     let most = shortest.saturating_mul(2_u32.saturating_pow(failures.saturating_add(1))).min(longest);

@@ -19,11 +19,11 @@ pub(super) enum Remedy {
 /// The watch delivers nothing while no node renews. While this node does, it delivers its Lease.
 #[derive(Debug, Default)]
 pub(super) struct Silence {
-    /// Set if an event has come since the last silence.
+    /// True if an event has come since the last silence.
     lively: bool,
-    /// Silences in a row during which renewals succeeded.
+    /// Number of silences in a row during which renewals succeeded.
     times: u32,
-    /// Renewals that had succeeded at the last event, or when the watch began.
+    /// Number of successful renewals at the last event, or at the start of the watch.
     renewals: u64,
 }
 

@@ -47,7 +47,7 @@ fn an_event_about_a_vip_is_in_the_namespace_default() {
     );
 }
 
-/// Its limit is in bytes, and an Event beyond it is refused as a whole.
+/// The API's limit is in bytes, and it refuses an Event beyond the limit.
 #[test]
 fn a_node_name_is_cut_to_what_an_event_can_have() {
     let kube = Kube { node: "n".repeat(253).as_str().into(), ..testing::kube() };

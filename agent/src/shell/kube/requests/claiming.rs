@@ -1,8 +1,8 @@
-//! Requests about claims: writing, deleting and reading them, and showing something on them.
+//! Requests about claims: writing, deleting and reading them, and showing knowledge on them.
 //!
-//! A write rests on the version of the claim that was last seen, by a read or by a write. Versions
-//! are compared for equality only: a store that was restored has lower versions that are newer. So
-//! only the API server says which version it has.
+//! A write rests on the last known version of the claim, from a read or a write. Versions are
+//! compared for equality only: a restored store has lower versions that are newer. So only the API
+//! server knows which version is current.
 
 use std::net::Ipv4Addr;
 
@@ -28,7 +28,7 @@ use crate::shell::kube::{
 #[cfg(test)]
 mod tests;
 
-/// Attempts to show something on a claim that changes meanwhile.
+/// Number of attempts to show knowledge on a claim that changes meanwhile.
 const TELL_ATTEMPTS: usize = 3;
 
 /// A request about a claim.
@@ -39,7 +39,7 @@ pub(super) enum ClaimJob {
 }
 
 impl ClaimJob {
-    /// Returns whether the job can wait: no VIP is answered later for it.
+    /// Returns true if the job can wait without delaying the answers for a VIP.
     pub(super) fn can_wait(&self) -> bool {
         match self {
             Self::Write(write) => write.can_wait,
@@ -85,8 +85,8 @@ impl Worker {
         Ok(self.learn(&object)?.0)
     }
 
-    /// Fails if there is a claim. Asks only if one was seen, since it may be gone; otherwise the
-    /// creation finds out.
+    /// Fails if the claim exists. Sends a request only if a claim was seen, since it may be gone.
+    /// Otherwise the creation finds out.
     async fn check_absent(&self, vip: Ipv4Addr, deadline: Instant) -> Result<(), Failure> {
         if self.kube.claims.latest(vip).is_none() {
             return Ok(());
@@ -98,7 +98,7 @@ impl Worker {
         }
     }
 
-    /// Takes the agents' finalizer away, and deletes the claim.
+    /// Removes the agents' finalizer, and deletes the claim.
     async fn delete_claim(
         &self,
         vip: Ipv4Addr,
@@ -118,7 +118,7 @@ impl Worker {
         let params = DeleteParams::default().preconditions(preconditions);
         match self.ask(self.claims().delete(&name, &params), deadline).await {
             Ok(_) => {}
-            // It was being deleted already, and only the finalizer was in the way.
+            // The claim was being deleted already, and only the finalizer was in the way.
             Err(error) if error.is_status(404) => {}
             Err(error) => return Err(Failure::of(error)),
         }
@@ -128,8 +128,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Returns what a write at that version needs to know of the object. Reads the object if another
-    /// version was last seen, or none.
+    /// Returns the object's state for a write at that version. Reads the
+    /// object if that version is not the last known one.
     async fn known_at(
         &self,
         vip: Ipv4Addr,
@@ -154,7 +154,7 @@ impl Worker {
         Ok((record, known, object))
     }
 
-    /// Sends a request about a claim, and forgets the claim if there is none.
+    /// Sends a request about a claim. Forgets the claim if it does not exist.
     async fn ask_about(&self, vip: Ipv4Addr, call: Call, deadline: Instant) -> Result<String, RequestError> {
         let answer = self.ask(call, deadline).await;
         if answer.as_ref().is_err_and(|error| error.is_status(404)) {
@@ -173,7 +173,7 @@ impl Worker {
         self.kube.collection(Resource::VirtualIps)
     }
 
-    /// Shows something on a claim.
+    /// Shows knowledge on a claim.
     pub(super) async fn tell(&self, (vip, told): (Ipv4Addr, Told)) -> Reply {
         let deadline = self.deadline();
         let mut shown = Err(Failure::Conflict);
@@ -190,7 +190,7 @@ impl Worker {
         let (record, known, object) = self.read_claim(vip, deadline).await?;
         let patch = claims::tell(&record, &known, &object, told, text::wall_clock())
             .map_err(|_| Failure::Unreadable)?;
-        // The claim has another holder now, which shows what it knows.
+        // The claim has another holder now, which shows its own knowledge.
         let Some(patch) = patch else { return Ok(record) };
         let call = self.claims().merge(&vip.to_string(), &patch);
         let object = self.ask_about(vip, call, deadline).await.map_err(Failure::of)?;
@@ -201,7 +201,7 @@ impl Worker {
 /// Reason why a request about a claim has no result.
 enum Failure {
     Conflict,
-    /// It was carried out, but the answer cannot be read.
+    /// A request that was carried out, with an answer that cannot be read.
     Unreadable,
     Request {
         error: RequestError,

@@ -17,10 +17,10 @@ pub(super) enum LeaseJob {
     Read(NodeName),
 }
 
-/// Renews this node's own Lease.
+/// A worker that renews this node's Lease.
 pub(super) struct Renewer {
     worker: Worker,
-    /// Whether the last request had an answer.
+    /// True if the last request had an answer.
     answered: AtomicBool,
 }
 
@@ -29,7 +29,8 @@ impl Renewer {
         Self { worker, answered: AtomicBool::new(true) }
     }
 
-    /// Does a job about this node's Lease, and tells the readers how the way to the API server is.
+    /// Does a job about this node's Lease. Raises the alarm if the way
+    /// to the API server fails or works again.
     pub(super) async fn lease(&self, job: LeaseJob) -> Event {
         let kube = &self.worker.kube;
         let (asked, is_write) = (Instant::now(), matches!(job, LeaseJob::Write(_)));
@@ -85,7 +86,7 @@ impl Worker {
         self.lease_record(call, deadline, creating).await
     }
 
-    /// Returns the uid of a Node, if it can be read in half of the time.
+    /// Returns the uid of a Node, if the reading takes less than half of the time.
     async fn node_uid(&self, node: &NodeName, deadline: Instant) -> Option<Box<str>> {
         let half = deadline - deadline.saturating_duration_since(Instant::now()) / 2;
         let call = self.kube.collection(Resource::Nodes).get(node.as_str());

@@ -1,4 +1,4 @@
-//! Outcomes of requests, for whoever asked.
+//! Outcomes of requests.
 
 use std::net::Ipv4Addr;
 
@@ -14,11 +14,11 @@ use crate::shell::kube::{claims::Told, ingress::IngressError};
 pub enum Reply {
     /// An event for the ownership engine.
     Ownership(Event),
-    /// The outcome of showing something on a claim.
+    /// The outcome of showing knowledge on a claim.
     Told {
         /// The claim's VIP.
         vip: Ipv4Addr,
-        /// What was to be shown.
+        /// The knowledge.
         told: Told,
         /// The outcome.
         outcome: Outcome<ClaimRecord>,

@@ -1,4 +1,4 @@
-//! Sending the requests of one lane, and what an answer means for the core.
+//! The worker of one lane: sends its requests, and translates the answers for the core.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use tokio::time::{Instant, sleep};
 use vipward_core::ownership::Outcome;
 
 use crate::shell::kube::{
-    call::Call, connect::ConnectError, error::RequestError, http::Connections, problem::Problem,
+    call::Call, connect::ConnectError, error::RequestError, http::Connections, read_error::ReadError,
     resource::Resource, shared::Kube,
 };
 
 #[cfg(test)]
 mod tests;
 
-/// Time after which a request that was refused with 429 is sent again, unless the API server says.
+/// Time before a request that was refused with 429 is sent again, if the API server names none.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Sends the requests of one lane.
+/// A sender of the requests of one lane.
 pub(super) struct Worker {
     pub(super) kube: Kube,
     connections: Connections,
@@ -34,7 +34,7 @@ impl Worker {
         Instant::now() + self.limit
     }
 
-    /// Sends a request, and again after a 429 if there is time.
+    /// Sends a request. Sends it again after a 429 if there is time.
     pub(super) async fn ask(&self, call: Call, deadline: Instant) -> Result<String, RequestError> {
         loop {
             let answer = self.ask_once(call.clone(), deadline).await;
@@ -52,7 +52,7 @@ impl Worker {
     }
 }
 
-/// Returns what a request without a good answer means for the core.
+/// Returns the outcome for the core of a request without a good answer.
 ///
 /// | answer | outcome |
 /// |---|---|
@@ -67,7 +67,7 @@ pub(super) fn outcome<T>(error: &RequestError, resource: Resource, creating: boo
     match status.code {
         409 => Outcome::Conflict,
         404 if unknown_type && resource == Resource::VirtualIps => {
-            Outcome::Refused(Problem::NoDefinition { resource }.to_string().into())
+            Outcome::Refused(ReadError::NoDefinition { resource }.to_string().into())
         }
         404 if !creating && !unknown_type => Outcome::Missing,
         408 | 429 => Outcome::Unknown,

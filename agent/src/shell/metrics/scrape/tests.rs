@@ -12,7 +12,7 @@ fn snapshot(vip: VipSnapshot) -> Snapshot {
         mode: Mode::Standalone,
         started: true,
         fence_duration: Duration::from_secs(3),
-        links: vec![LinkSnapshot {
+        links: vec![InterfaceSnapshot {
             ifindex: 2,
             interface: "eth0".to_owned(),
             mode: pinned::Mode::Generic,
@@ -32,17 +32,17 @@ fn entry(role: Role, yielded: bool) -> pinned::Entry {
     pinned::Entry { yielded, ..pinned::Entry::sample(VIP, role, OTHER) }
 }
 
-fn eth0(driver: &mut Snapshot) -> &mut Interface {
-    driver.links[0].seen.as_mut().expect("the interface")
+fn eth0(snapshot: &mut Snapshot) -> &mut Interface {
+    snapshot.links[0].seen.as_mut().expect("the interface")
 }
 
-/// The value of a series without labels, if it is on the page.
+/// Returns the value of a series without labels, if the page has it.
 fn value(page: &str, name: &str) -> Option<String> {
     page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).map(ToOwned::to_owned)
 }
 
-/// What is the case, what the driver believes, what is in the map, and how many VIPs of the file
-/// have no holder.
+/// A description, the event loop's state, the map's entries, and the
+/// number of the file's VIPs without a holder.
 type Row<'a> = (&'a str, VipSnapshot, Vec<pinned::Entry>, &'a str);
 
 #[test]
@@ -68,8 +68,9 @@ fn of_a_file_only_vips_that_neither_this_node_nor_a_peer_holds_are_without_holde
     ];
     let metrics = Metrics::new(Mode::Standalone, 10);
     for (what, vip, entries, without_holder) in table {
-        let driver = Some(snapshot(vip));
-        let page = metrics.page(Format::Prometheus, Some(Contents::sample(entries)), driver).expect("a page");
+        let snapshot = Some(snapshot(vip));
+        let page =
+            metrics.page(Format::Prometheus, Some(Contents::sample(entries)), snapshot).expect("a page");
         assert_eq!(value(&page, "vipward_vips_without_holder").as_deref(), Some(without_holder), "{what}");
     }
 }
@@ -81,17 +82,17 @@ fn a_vip_that_is_not_answered_is_not_counted_as_held() {
         ("answered", |_, _| {}, true),
         ("held over", |_, read| read.pass_deadline(), true),
         ("the fence is over", |_, read| read.pass_hold(), false),
-        ("no carrier", |driver, _| eth0(driver).carrier = false, false),
-        ("another program", |driver, _| driver.links[0].attached = false, false),
-        ("no interface", |driver, _| driver.links.clear(), false),
-        ("another MAC", |driver, _| eth0(driver).mac = MacAddr::ZERO, false),
+        ("no carrier", |snapshot, _| eth0(snapshot).carrier = false, false),
+        ("another program", |snapshot, _| snapshot.links[0].attached = false, false),
+        ("no interface", |snapshot, _| snapshot.links.clear(), false),
+        ("another MAC", |snapshot, _| eth0(snapshot).mac = MacAddr::ZERO, false),
     ];
     let metrics = Metrics::new(Mode::Standalone, 10);
     for (what, change, is_held) in table {
-        let mut driver = snapshot(VipSnapshot { vip: VIP, entry: Entry::Held, yielded: false });
+        let mut snapshot = snapshot(VipSnapshot { vip: VIP, entry: Entry::Held, yielded: false });
         let mut read = Contents::sample(vec![entry(Role::Held, false)]);
-        change(&mut driver, &mut read);
-        let page = metrics.page(Format::Prometheus, Some(read), Some(driver)).expect("a page");
+        change(&mut snapshot, &mut read);
+        let page = metrics.page(Format::Prometheus, Some(read), Some(snapshot)).expect("a page");
         let expected = if is_held { ["1.0", "1.0", "0.0", "0.0"] } else { ["0.0", "0.0", "1.0", "1.0"] };
         let found = [
             "vipward_vip_held{vip=\"192.0.2.10\"}",
@@ -106,9 +107,9 @@ fn a_vip_that_is_not_answered_is_not_counted_as_held() {
 
 #[test]
 fn the_vips_that_are_not_answered_are_counted() {
-    let mut driver = snapshot(VipSnapshot { vip: VIP, entry: Entry::Held, yielded: false });
-    driver.unanswered.insert(VIP, "eth0: no carrier".to_owned());
+    let mut snapshot = snapshot(VipSnapshot { vip: VIP, entry: Entry::Held, yielded: false });
+    snapshot.unanswered.insert(VIP, "eth0: no carrier".to_owned());
     let metrics = Metrics::new(Mode::Kubernetes, 10);
-    let page = metrics.page(Format::Prometheus, None, Some(driver)).expect("a page");
+    let page = metrics.page(Format::Prometheus, None, Some(snapshot)).expect("a page");
     assert_eq!(value(&page, "vipward_vips_unanswered").as_deref(), Some("1.0"));
 }

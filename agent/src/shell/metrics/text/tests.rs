@@ -21,8 +21,7 @@ fn a_scraper_gets_the_format_that_it_asks_for() {
     }
 }
 
-/// The left side as `OpenMetrics` 1.0 writes it, the right one as Prometheus' text format 0.0.4
-/// does.
+/// The left side is `OpenMetrics` 1.0, the right one Prometheus' text format 0.0.4.
 #[test]
 fn the_page_is_the_same_in_both_formats() {
     let open = "# HELP a_b Frames.\n# TYPE a_b counter\na_b_total{x=\"# TYPE y\"} 3\n# HELP c_seconds Time.\n\

@@ -40,7 +40,7 @@ fn bridge_port() -> Vec<u8> {
         0x1 | 0x1_0000,
         1,
         &[
-            // One that a driver of tomorrow brings.
+            // An attribute of a future driver.
             attribute(0x3ff0, b"???"),
             attribute(3, b"eth0\0"),
             attribute(1, &[2, 0, 0, 0, 0, 1]),

@@ -2,7 +2,7 @@ use vipward_common::{MacAddr, VipKey};
 use vipward_core::net::Interface;
 
 use super::*;
-use crate::shell::metrics::{LinkSnapshot, VipSnapshot};
+use crate::shell::metrics::{InterfaceSnapshot, VipSnapshot};
 
 const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const OTHER: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
@@ -18,13 +18,13 @@ fn entry(ifindex: u32, last: u8, role: Role, mac: MacAddr) -> pinned::Entry {
     }
 }
 
-fn driver(mode: Mode, vips: &[(u8, Entry)]) -> Snapshot {
+fn snapshot(mode: Mode, vips: &[(u8, Entry)]) -> Snapshot {
     Snapshot {
         node: "n1".to_owned(),
         mode,
         started: true,
         fence_duration: Duration::from_secs(3),
-        links: vec![LinkSnapshot {
+        links: vec![InterfaceSnapshot {
             ifindex: 2,
             interface: "eth0".to_owned(),
             mode: pinned::Mode::Generic,
@@ -42,7 +42,7 @@ fn driver(mode: Mode, vips: &[(u8, Entry)]) -> Snapshot {
     }
 }
 
-/// What is the case, what is believed, what is there, and what is wrong with that.
+/// A description, the mode, the event loop's state, the map's entries, and the expected faults.
 type Row<'a> = (&'a str, Mode, &'a [(u8, Entry)], Vec<pinned::Entry>, &'a [&'a str]);
 
 #[test]
@@ -96,7 +96,7 @@ fn entries_that_are_not_as_believed_are_named() {
         ),
     ];
     for (what, mode, vips, entries, wrong) in table {
-        let checks = of_kernel(&driver(mode, vips), Ok(Contents::sample(entries)));
+        let checks = of_kernel(&snapshot(mode, vips), Ok(Contents::sample(entries)));
         assert_eq!(
             checks[0],
             Check::of("entries", wrong.iter().map(ToString::to_string).collect()),
@@ -108,15 +108,15 @@ fn entries_that_are_not_as_believed_are_named() {
 #[test]
 fn of_very_many_differences_a_few_are_named() {
     let vips: Vec<_> = (1..=100).map(|last| (last, Entry::Held)).collect();
-    let checks = of_kernel(&driver(Mode::Standalone, &vips), Ok(Contents::sample(Vec::new())));
+    let checks = of_kernel(&snapshot(Mode::Standalone, &vips), Ok(Contents::sample(Vec::new())));
     assert_eq!(checks[0].wrong.len(), MOST_NAMED + 1);
     assert_eq!(checks[0].wrong.last().map(String::as_str), Some("and 92 more"));
 }
 
 #[test]
 fn before_the_cluster_has_been_read_entries_are_not_judged() {
-    let unread = Snapshot { started: false, ..driver(Mode::Kubernetes, &[(10, Entry::Held)]) };
-    let checks = of_driver(&unread);
+    let unread = Snapshot { started: false, ..snapshot(Mode::Kubernetes, &[(10, Entry::Held)]) };
+    let checks = of_event_loop(&unread);
     assert_eq!(checks[0], Check::failed("cluster", "the cluster has not been read yet"));
     assert_eq!(of_kernel(&unread, Ok(Contents::sample(Vec::new())))[0], Check::ok("entries"));
 }
@@ -125,38 +125,41 @@ fn before_the_cluster_has_been_read_entries_are_not_judged() {
 fn a_fence_that_is_held_over_is_not_valid() {
     let mut read = Contents::sample(Vec::new());
     read.pass_deadline();
-    let checks = of_kernel(&driver(Mode::Kubernetes, &[]), Ok(read));
+    let checks = of_kernel(&snapshot(Mode::Kubernetes, &[]), Ok(read));
     assert_eq!(checks[1], Check::failed("fence", "the fence is not valid: the Lease has not been renewed"));
 }
 
 #[test]
 fn links_that_run_another_program_or_could_not_be_attached_are_named() {
-    let mut snapshot = driver(Mode::Standalone, &[]);
-    assert_eq!(of_driver(&snapshot), [Check::ok("links"), Check::ok("vips")]);
+    let mut snapshot = snapshot(Mode::Standalone, &[]);
+    assert_eq!(of_event_loop(&snapshot), [Check::ok("links"), Check::ok("vips")]);
     snapshot.links[0].attached = false;
-    assert_eq!(of_driver(&snapshot)[0], Check::failed("links", "eth0 runs another program, or none"));
+    assert_eq!(of_event_loop(&snapshot)[0], Check::failed("links", "eth0 runs another program, or none"));
     let occupied = "interface eth1 has another XDP program already";
-    snapshot.links.push(LinkSnapshot {
+    snapshot.links.push(InterfaceSnapshot {
         ifindex: 3,
         interface: "eth1".to_owned(),
         failure: Some(occupied.to_owned()),
         ..snapshot.links[0].clone()
     });
     let wrong = ["eth0 runs another program, or none", &format!("eth1 is not attached: {occupied}")];
-    assert_eq!(of_driver(&snapshot)[0], Check::of("links", wrong.map(ToOwned::to_owned).to_vec()));
+    assert_eq!(of_event_loop(&snapshot)[0], Check::of("links", wrong.map(ToOwned::to_owned).to_vec()));
     snapshot.links.clear();
-    assert_eq!(of_driver(&snapshot)[0], Check::failed("links", "the program is attached to no interface"));
+    assert_eq!(
+        of_event_loop(&snapshot)[0],
+        Check::failed("links", "the program is attached to no interface")
+    );
 }
 
 #[test]
 fn vips_that_are_not_answered_are_named_with_their_reason_and_in_one_check() {
     let vips: Vec<_> = (1..=12).map(|last| (last, Entry::Held)).collect();
-    let mut snapshot = driver(Mode::Kubernetes, &vips);
+    let mut snapshot = snapshot(Mode::Kubernetes, &vips);
     snapshot.unanswered.insert(vip(10), "eth0: no carrier".to_owned());
-    let told = |snapshot: &Snapshot| of_driver(snapshot).pop().expect("the last check");
+    let told = |snapshot: &Snapshot| of_event_loop(snapshot).pop().expect("the last check");
     assert_eq!(told(&snapshot), Check::failed("vips", "192.0.2.10 is not answered: eth0: no carrier"));
 
-    // What this check tells, the other one does not tell again.
+    // One check does not repeat the other check's faults.
     let read =
         || Ok(Contents::sample((1..=9).chain([12]).map(|last| entry(2, last, Role::Held, OWN)).collect()));
     let wrong = Check::failed("entries", "192.0.2.11 is believed held and is not");
@@ -171,14 +174,14 @@ fn vips_that_are_not_answered_are_named_with_their_reason_and_in_one_check() {
 /// The form of kube-apiserver's `/readyz?verbose` and `/readyz/{check}`.
 #[test]
 fn checks_are_told_as_the_api_server_tells_its_own() {
-    let well = [Check::ok("driver"), Check::ok("fence")];
-    let ill = [Check::ok("driver"), Check::of("links", vec!["a".to_owned(), "b".to_owned()])];
+    let well = [Check::ok("event-loop"), Check::ok("fence")];
+    let ill = [Check::ok("event-loop"), Check::of("links", vec!["a".to_owned(), "b".to_owned()])];
     let table = [
-        (&well, None, 200, "[+]driver ok\n[+]fence ok\nreadyz check passed\n"),
-        (&ill, None, 503, "[+]driver ok\n[-]links failed: a; b\nreadyz check failed\n"),
-        (&ill, Some("driver"), 200, "[+]driver ok\nreadyz check passed\n"),
+        (&well, None, 200, "[+]event-loop ok\n[+]fence ok\nreadyz check passed\n"),
+        (&ill, None, 503, "[+]event-loop ok\n[-]links failed: a; b\nreadyz check failed\n"),
+        (&ill, Some("event-loop"), 200, "[+]event-loop ok\nreadyz check passed\n"),
         (&ill, Some("links"), 503, "[-]links failed: a; b\nreadyz check failed\n"),
-        (&ill, Some("moon"), 404, "no check moon in readyz; there are: driver, links\n"),
+        (&ill, Some("moon"), 404, "no check moon in readyz; there are: event-loop, links\n"),
     ];
     for (checks, asked, status, text) in table {
         let expected = (StatusCode::from_u16(status).expect("a status"), text.to_owned());

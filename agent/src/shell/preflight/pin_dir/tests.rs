@@ -8,7 +8,7 @@ use nix::sched::CloneFlags;
 use super::*;
 use crate::shell::testing::{TempDir, in_namespaces};
 
-/// Runs `test` where nothing that it mounts can be seen from outside, and no bpffs is mounted at its usual place.
+/// Runs `test` with private mounts, and without a bpffs at the usual place.
 fn without_bpffs(test: impl FnOnce() + Send + 'static) {
     in_namespaces(CloneFlags::CLONE_NEWNS, || {
         let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;

@@ -13,7 +13,7 @@ use vipward_core::{
 };
 
 use super::{
-    Cluster, Driver,
+    Cluster, EventLoop,
     showing::{Aspect, Show},
 };
 use crate::shell::kube::Told;
@@ -90,20 +90,21 @@ impl Cluster {
         self.engine.holds(vip) || self.engine.asks_first(vip)
     }
 
-    /// Shows a known conflict on a claim object that was just written, unless the VIP is another
-    /// node's now.
+    /// Shows a known conflict on a claim object that was just
+    /// written, unless another node has the VIP now.
     pub(super) fn show_conflict(&mut self, vip: Ipv4Addr, now: Monotonic) {
         if !self.shows_conflicts_of(vip) {
             self.conflicted.remove(&vip);
         }
         if self.conflicted.contains_key(&vip) {
-            // Also while a write is under way: there may have been no claim object for it.
+            // This holds also while a write is under way: that
+            // write may have found no claim object.
             self.shown.begin((vip, Aspect::Conflict), Show::News, now);
         }
     }
 
-    /// Takes note of a claim object that was read. It may show a conflict that an earlier agent
-    /// reported. After an edit or a restore it may lack one that this node reported.
+    /// Handles a claim object that was read. It may show a conflict that an earlier agent reported.
+    /// After an edit or a restore it may lack one that this node reported.
     pub(super) fn on_claim_seen(&mut self, vip: Ipv4Addr, quiet: Duration, now: Monotonic) {
         let known = self.conflicted.get(&vip).map(String::as_str);
         if self.kube.shows_conflict(vip, known) {
@@ -149,7 +150,7 @@ fn remedy(conflict: &Conflict, vip: Ipv4Addr) -> String {
     )
 }
 
-impl Driver<Cluster> {
+impl EventLoop<Cluster> {
     /// Returns the condition that the claim object is to show, if this node shows conflicts of the
     /// VIP and the object shows another.
     pub(super) fn conflict_to_show(&mut self, vip: Ipv4Addr, show: Show, now: Monotonic) -> Option<Told> {

@@ -13,15 +13,15 @@ use vipward_core::{
     services,
 };
 
-use super::{Assigned, Cluster, Driver, RunError, now};
+use super::{Assigned, Cluster, EventLoop, RunError, now};
 
-impl Driver<Cluster> {
+impl EventLoop<Cluster> {
     pub(super) async fn decide(&mut self, event: ownership::Event) -> Result<(), RunError> {
         let commands = self.source.engine.on_event(event, now()?);
         self.execute(commands).await
     }
 
-    /// Carries out commands, and those that follow from requests that could not be sent.
+    /// Carries out commands, and the commands that follow from requests that could not be sent.
     pub(super) async fn execute(&mut self, commands: Vec<Command>) -> Result<(), RunError> {
         self.note_moves(&commands);
         self.source.interlock.push(commands);
@@ -39,7 +39,7 @@ impl Driver<Cluster> {
         self.begin_if_known().await
     }
 
-    /// Takes note of VIPs that this node gets, before their entries are written and announced.
+    /// Notes the VIPs that this node gets, before their entries are written and announced.
     fn note_moves(&mut self, commands: &[Command]) {
         for command in commands {
             if let Command::Notify(Notice::Holds { vip, from, .. }) = command {
@@ -91,7 +91,7 @@ impl Driver<Cluster> {
         self.source.assigned.insert(vip, Assigned { entry, home });
     }
 
-    /// Writes the entries of VIPs as they are assigned.
+    /// Writes the entries of VIPs as the engine has assigned them.
     async fn write_entries(&mut self, vips: BTreeSet<Ipv4Addr>) {
         self.reconcile_some(&vips).await;
         for vip in vips {
@@ -102,7 +102,8 @@ impl Driver<Cluster> {
         }
     }
 
-    /// Begins once the engine has said which entries are wanted: all others go, and announcing begins.
+    /// Begins after the engine has said which entries it wants:
+    /// removes all others, and starts announcing.
     async fn begin_if_known(&mut self) -> Result<(), RunError> {
         if self.started || !self.source.engine.has_begun() {
             return Ok(());
@@ -127,7 +128,7 @@ impl Driver<Cluster> {
         Ok(self.plane.maps_mut().set_fence(&fence)?)
     }
 
-    /// Announces a VIP once more, where it is held.
+    /// Announces a VIP once more, if this node holds it.
     fn announce_again(&mut self, vip: Ipv4Addr) -> Result<(), RunError> {
         let attached: Vec<u32> = self.plane.attached().map(|(ifindex, _)| ifindex).collect();
         for ifindex in attached {

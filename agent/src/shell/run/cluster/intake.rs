@@ -1,15 +1,15 @@
-//! Taking in what was read and answered, and what follows from Services.
+//! Takes in readings and replies, and carries out the commands about Services.
 
 use tracing::{info, warn};
 use vipward_core::{ownership, services, time::Monotonic};
 
-use super::{Cluster, Driver, RunError, now};
+use super::{Cluster, EventLoop, RunError, now};
 use crate::{
     shell::causes::chain,
     shell::kube::{Reply, Resource, Seen},
 };
 
-/// What is taken in before entries are changed.
+/// Number of readings or replies that are taken in before entries are changed.
 const BATCH: usize = 256;
 
 impl Cluster {
@@ -23,8 +23,8 @@ impl Cluster {
     }
 }
 
-impl Driver<Cluster> {
-    /// Takes in what was read, as much as there is, and then decides once.
+impl EventLoop<Cluster> {
+    /// Takes in the waiting readings, and then decides once.
     pub(super) async fn on_seen(&mut self, first: Seen) -> Result<(), RunError> {
         let mut commands = self.take_in(first)?;
         for _ in 1..BATCH {
@@ -48,7 +48,7 @@ impl Driver<Cluster> {
                     {
                         written = Some(*vip);
                     }
-                    // Of a node that this one has deposed.
+                    // This is the Lease of a node that this one has deposed.
                     if let ownership::Event::LeaseWritten {
                         outcome: ownership::Outcome::Done(lease), ..
                     } = &event
@@ -77,16 +77,16 @@ impl Driver<Cluster> {
         self.execute(commands).await
     }
 
-    /// Gives what was read to the core.
+    /// Passes a reading to the core.
     fn take_in(&mut self, mut seen: Seen) -> Result<Vec<ownership::Command>, RunError> {
         let now = now()?;
         let source = &mut self.source;
         match &mut seen {
             Seen::Synced(resource) => return Ok(self.on_listed(*resource, now)),
-            Seen::Trouble { resource, problem } => {
-                warn!(%resource, problem = chain(&**problem), "not read from the API server; trying again");
+            Seen::Unreadable { resource, error } => {
+                warn!(%resource, problem = chain(&**error), "not read from the API server; trying again");
             }
-            Seen::TroubleOver { resource } => info!(%resource, "read from the API server again"),
+            Seen::Readable { resource } => info!(%resource, "read from the API server again"),
             Seen::ApiEndpoints(addresses) => addresses.extend(source.api_address),
             Seen::Lease(record) => source.moves.on_lease(record, now),
             Seen::LeaseGone(node) => source.moves.on_lease_gone(node),
@@ -113,7 +113,7 @@ impl Driver<Cluster> {
         Ok(commands)
     }
 
-    /// Returns when everything has been listed once, the core may begin.
+    /// Notes that a type has been listed. Starts the core after every type has been listed once.
     fn on_listed(&mut self, resource: Resource, now: Monotonic) -> Vec<ownership::Command> {
         let source = &mut self.source;
         source.listed.insert(resource);
@@ -129,7 +129,7 @@ impl Driver<Cluster> {
         commands
     }
 
-    /// Carries out what follows from Services.
+    /// Carries out commands about Services.
     pub(super) fn serve(
         &mut self,
         commands: Vec<services::Command>,

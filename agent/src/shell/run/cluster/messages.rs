@@ -16,7 +16,7 @@ use vipward_core::{
 use super::repairs::Repairs;
 use crate::shell::kube::{ConnectError, IngressError, Kube, Recorder};
 
-/// Logs, and writes Events.
+/// A writer of log lines and Events.
 pub(super) struct Messages {
     node: NodeName,
     kube: Kube,
@@ -95,7 +95,7 @@ impl Messages {
         self.recorder.outcome().await
     }
 
-    /// Takes in that outcome, and writes the next Event.
+    /// Handles that outcome, and writes the next Event.
     pub(super) fn on_event_written(&mut self, outcome: Outcome, now: Monotonic) {
         self.outbox.on_outcome(outcome, fastrand::f64(), now);
         self.write_events(now);
@@ -136,12 +136,12 @@ impl Messages {
         }
     }
 
-    /// Returns when [`Messages::on_time`] has something next.
+    /// Returns the next deadline of [`Messages::on_time`].
     pub(super) fn next_deadline(&self) -> Option<Monotonic> {
         self.outbox.next_deadline().into_iter().chain(self.reporting.next_deadline()).min()
     }
 
-    /// Logs what the outcome of one of the engine's requests changes about refusals.
+    /// Logs a refusal of one of the engine's requests, and its end.
     pub(super) fn answered(&mut self, event: &Event, now: Monotonic) {
         match self.refusals.on_answer(event, now) {
             Some(refusals::News::Refused(what, message)) => {
@@ -168,7 +168,7 @@ impl Messages {
         self.outbox.withdraw(service, problem);
     }
 
-    /// Logs when the status of a Service cannot be written, and when it can again.
+    /// Logs when the status of a Service cannot be written, and when it can be again.
     pub(super) fn ingress(&mut self, service: &ServiceName, result: &Result<(), IngressError>) {
         match result {
             Ok(()) => {
@@ -184,7 +184,7 @@ impl Messages {
         }
     }
 
-    /// Forgets a Service whose status this node does not write any more.
+    /// Forgets a Service whose status this node no longer writes.
     pub(super) fn ingress_left(&mut self, service: &ServiceName) {
         self.unwritten.remove(service);
     }

@@ -1,5 +1,5 @@
-//! Measures the moves of VIPs to this node: the cause, the time until the VIP is announced, and the
-//! gap since its last holder may have stopped answering.
+//! Measures the moves of VIPs to this node: the cause, the time until the announcement, and the
+//! longest possible gap since the last holder's answers.
 
 use std::{collections::BTreeMap, net::Ipv4Addr};
 
@@ -19,7 +19,7 @@ mod tests;
 struct Asked {
     at: Monotonic,
     epoch: Epoch,
-    /// Whether no node answered for the VIP then.
+    /// True if no node answered for the VIP at that time.
     taken: bool,
 }
 
@@ -27,7 +27,8 @@ struct Asked {
 #[derive(Debug)]
 struct Sign {
     version: Version,
-    /// When its Lease last changed while it lived. The first sight of a Lease is no sign of life.
+    /// Time of its Lease's last change while it lived. The first
+    /// sight of a Lease is no sign of life.
     last: Option<Monotonic>,
     alive: bool,
 }
@@ -36,7 +37,7 @@ struct Sign {
 #[derive(Clone, Copy, Debug)]
 struct Come {
     asked: Monotonic,
-    /// The last sign of life of its former holder, if that one is dead.
+    /// The last sign of life of its former holder, if that node is dead.
     silent: Option<Monotonic>,
 }
 
@@ -54,7 +55,7 @@ impl Moves {
         Self { metrics, asked: BTreeMap::new(), come: BTreeMap::new(), signs: BTreeMap::new() }
     }
 
-    /// Takes in a Lease that was seen. A node lives while it renews its Lease and is not deposed.
+    /// Handles a Lease that was seen. A node lives while it renews its Lease and is not deposed.
     pub(super) fn on_lease(&mut self, record: &LeaseRecord, now: Monotonic) {
         let alive = record.session.is_some_and(|session| !record.ended.contains(&session));
         let known = self.signs.get(&record.node);
@@ -68,12 +69,12 @@ impl Moves {
         self.signs.insert(record.node.clone(), Sign { version: record.version.clone(), last, alive });
     }
 
-    /// Takes in that a Lease is gone.
+    /// Handles the end of a Lease.
     pub(super) fn on_lease_gone(&mut self, node: &NodeName) {
         self.signs.remove(node);
     }
 
-    /// Takes in a claim that is about to be written.
+    /// Handles a claim that is about to be written.
     pub(super) fn on_write(&mut self, write: &ClaimWrite, now: Monotonic) {
         if matches!(write.state, ClaimState::Held(_)) {
             let asked = Asked { at: now, epoch: write.epoch, taken: write.can_wait };
@@ -83,8 +84,7 @@ impl Moves {
         }
     }
 
-    /// Counts a move: this node holds the VIP now. `from` is the node that answered for it until
-    /// now.
+    /// Counts a move: this node holds the VIP now. `from` is the node that answered for it before.
     pub(super) fn on_holds(&mut self, vip: Ipv4Addr, from: Option<&NodeName>) {
         let Some(asked) = self.asked.remove(&vip) else { return };
         let cause = match (asked.taken, from) {
@@ -96,7 +96,7 @@ impl Moves {
         };
         self.metrics.moved(cause);
         let sign = from.filter(|_| cause == MoveCause::Failover).and_then(|from| self.signs.get(from));
-        // If it lives again, it is not known any more when it was silent.
+        // If the former holder lives again, the begin of its silence is no longer known.
         let silent = sign.filter(|sign| !sign.alive).and_then(|sign| sign.last);
         self.come.insert(vip, Come { asked: asked.at, silent });
     }
@@ -109,7 +109,7 @@ impl Moves {
         }
     }
 
-    /// Forgets a VIP that this node has nothing to do with any more.
+    /// Forgets a VIP that no longer concerns this node.
     pub(super) fn on_gone(&mut self, vip: Ipv4Addr) {
         self.asked.remove(&vip);
         self.come.remove(&vip);

@@ -1,14 +1,14 @@
-//! Probing in a cluster: the engine asks for it, and gets the results.
+//! Probing in a cluster: the engine asks for probes, and gets the results.
 
 use std::net::Ipv4Addr;
 
 use vipward_common::VipKey;
 use vipward_core::{ownership, probing};
 
-use super::{Cluster, Driver, RunError, now};
+use super::{Cluster, EventLoop, RunError, now};
 
-impl Driver<Cluster> {
-    /// Returns the key that a VIP is probed with: the VIP on this node's interface for it.
+impl EventLoop<Cluster> {
+    /// Returns the key for probing a VIP: the VIP on this node's interface for it.
     pub(super) fn key_of(&self, vip: Ipv4Addr) -> Option<VipKey> {
         let home = self.source.assigned.get(&vip)?.home.as_ref()?.literal()?;
         let interface = self.view.by_name(home)?;

@@ -1,8 +1,8 @@
-//! Decides which repairs of claims and Leases are logged: each object's first, then one a minute, and
-//! not too many at once.
+//! Decides which repairs of claims and Leases are logged: each object's
+//! first, then one a minute, and not too many at once.
 //!
-//! Somebody may edit a claim as often as its holder puts it right, and a store that went back may have
-//! thousands of old ones.
+//! Somebody may edit a claim as often as its holder repairs it. A store that
+//! went back may have thousands of old objects.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,21 +11,22 @@ use vipward_core::time::Monotonic;
 #[cfg(test)]
 mod tests;
 
-/// A repair of the same object is logged again after this.
+/// Time after which a repair of the same object is logged again.
 const AGAIN: Duration = Duration::from_mins(1);
-/// So many objects are told apart within [`AGAIN`].
+/// The most repairs that are logged within [`AGAIN`].
 const MOST: usize = 64;
 
-/// The repairs that were logged lately.
+/// The repairs that were logged within `AGAIN`.
 #[derive(Default, Debug)]
 pub(super) struct Repairs {
     logged: BTreeMap<String, Monotonic>,
-    /// Repairs that were not logged since the last one that was.
+    /// Number of repairs since the last logged one.
     not_logged: u64,
 }
 
 impl Repairs {
-    /// Takes note of a repair. Returns the number of those not logged before it, if this one is to be logged.
+    /// Handles a repair. If it is to be logged, returns the
+    /// number of repairs before it that were not.
     pub(super) fn on_repaired(&mut self, what: &str, now: Monotonic) -> Option<u64> {
         self.logged.retain(|_, at| now < *at + AGAIN);
         if self.logged.len() >= MOST || self.logged.contains_key(what) {

@@ -1,8 +1,7 @@
-//! What is shown on claims for people to see: brought to what this node knows, and tried again
-//! until it is so.
+//! Shows this node's knowledge on claims, for people, and tries again until it is shown.
 //!
-//! Each aspect of a claim is written apart from the others, and not at all while the claim shows
-//! what it should.
+//! Each aspect of a claim is written on its own. It is not written
+//! while the claim shows the right state.
 
 use std::{collections::BTreeSet, net::Ipv4Addr};
 
@@ -13,25 +12,24 @@ use vipward_core::{
     time::Monotonic,
 };
 
-use super::{Cluster, Driver, RunError, now};
+use super::{Cluster, EventLoop, RunError, now};
 use crate::shell::kube::Told;
 
-/// What something shown on a claim is about.
+/// The aspect of a claim that something shown is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Aspect {
-    /// Who else claims the VIP.
+    /// The other hosts that claim the VIP.
     Conflict,
-    /// Whether it is answered.
+    /// The answers for the VIP, or the reason why there are none.
     Answers,
 }
 
-/// Why something is to be shown.
+/// The reason for a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Show {
-    /// This node knows something new.
+    /// New knowledge of this node.
     News,
-    /// The claim shows a conflict that this node has heard nothing of, for as long as a conflict
-    /// lasts.
+    /// A conflict on the claim that this node has not heard for as long as a conflict lasts.
     Silence,
 }
 
@@ -51,8 +49,8 @@ impl Aspect {
     }
 }
 
-impl Driver<Cluster> {
-    /// Writes what is due to be shown.
+impl EventLoop<Cluster> {
+    /// Starts the writes that are due.
     pub(super) fn show_due(&mut self) -> Result<(), RunError> {
         let now = now()?;
         for ((vip, aspect), show) in self.source.shown.due(now) {
@@ -68,7 +66,7 @@ impl Driver<Cluster> {
         Ok(())
     }
 
-    /// Has the claims of VIPs that were looked at show whether they are answered.
+    /// Plans a write for each examined VIP whose claim shows another state of its answers.
     pub(super) fn show_answers(&mut self, looked_at: &BTreeSet<Ipv4Addr>, now: Monotonic) {
         for vip in looked_at {
             if self.answers_to_show(*vip, now).is_some() {
@@ -77,12 +75,12 @@ impl Driver<Cluster> {
         }
     }
 
-    /// Returns what a claim is to show about who answers, when it shows something else.
+    /// Returns what a claim should show about the answers. Returns `None` if it shows that already.
     fn answers_to_show(&self, vip: Ipv4Addr, now: Monotonic) -> Option<Told> {
         let (session, _) = self.source.engine.said_of(vip, now)?;
         let silences = &self.silent.silences;
         let unanswered = silences.told(vip);
-        // Within the grace, what the claim shows stays.
+        // The claim's text stays during the grace.
         let is_open = unanswered.is_none() && silences.contains(vip);
         if is_open || self.source.kube.shows_unanswered(vip, unanswered) {
             return None;
@@ -92,7 +90,7 @@ impl Driver<Cluster> {
 }
 
 impl Cluster {
-    /// Takes note of what became of showing something on a claim.
+    /// Handles the outcome of a write that shows knowledge on a claim.
     pub(super) fn on_told(
         &mut self,
         vip: Ipv4Addr,
@@ -109,7 +107,7 @@ impl Cluster {
         };
         let is_over = match &outcome {
             Outcome::Done(record) => is_shown || !told.concerns(record),
-            // A claim that is created later shows it when it is.
+            // A claim that is created later shows it from the start.
             Outcome::Missing => true,
             Outcome::Conflict | Outcome::Unknown | Outcome::Refused(_) => false,
         };
@@ -125,9 +123,9 @@ impl Cluster {
                     }
                     return commands;
                 }
-                // A watch may have shown an older state since: once is no proof.
+                // A watch may have shown an older state meanwhile: one failure is no proof.
                 is_news = failures == 1;
-                // An API server drops the fields that its definition of the type does not have.
+                // An API server drops fields that are missing in its definition of the type.
                 "the API server did not store it; apply the definition of VirtualIP of this version".into()
             }
             Outcome::Missing => return commands,

@@ -1,4 +1,4 @@
-//! The beginning: what the command line says, and what is found pinned.
+//! The start: the command line's settings, and the pinned state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use vipward_core::{
     time::Monotonic,
 };
 
-use super::{super::clock_tick, Cluster, Desk, Driver, Messages, Moves, RunError, Writes, now};
+use super::{super::clock_tick, Cluster, Desk, EventLoop, Messages, Moves, RunError, Writes, now};
 use crate::{
     cli::KubernetesArgs,
     shell::{
@@ -23,7 +23,8 @@ use crate::{
     },
 };
 
-/// VIPs without a claim that are asked for at a time: a little more than are written at a time.
+/// Number of VIPs without a claim that the engine takes at a time: a
+/// little more than are written at a time.
 const MOST_NEW: usize = 32;
 
 pub(super) fn ownership_settings(args: &KubernetesArgs, node: &str) -> Result<Settings, RunError> {
@@ -77,7 +78,7 @@ pub(super) async fn start(
     loader: Loader,
     settings: Settings,
     desk: Desk,
-) -> Result<Driver<Cluster>, RunError> {
+) -> Result<EventLoop<Cluster>, RunError> {
     let access = Access { kubeconfig: args.api.kubeconfig.clone(), context: None };
     let limits = Limits { lease: settings.lease, margin: settings.margin };
     let metrics = &desk.metrics;
@@ -133,19 +134,19 @@ pub(super) async fn start(
         stopping: None,
         stopped: false,
     };
-    let mut driver = Driver::open(&args.plane, loader, config, never, source, desk).await?;
-    let (settings, found) = (driver.source.settings.clone(), driver.found()?);
-    driver.source.interlock = Interlock::new(settings.node.clone(), found.session);
-    driver.source.engine = Engine::start(settings, found, super::now()?);
-    // Attaches; the entries stay as they are until it is known whose they are.
-    driver.reconcile(false).await;
-    driver.tell_links().await?;
-    info!(node = %driver.config.node, %api, "agent is running; VIPs stay as they are until the cluster has been read");
-    Ok(driver)
+    let mut event_loop = EventLoop::open(&args.plane, loader, config, never, source, desk).await?;
+    let (settings, found) = (event_loop.source.settings.clone(), event_loop.found()?);
+    event_loop.source.interlock = Interlock::new(settings.node.clone(), found.session);
+    event_loop.source.engine = Engine::start(settings, found, super::now()?);
+    // This attaches. The entries stay as they are until their holders are known.
+    event_loop.reconcile(false).await;
+    event_loop.report_interfaces().await?;
+    info!(node = %event_loop.config.node, %api, "agent is running; VIPs stay as they are until the cluster has been read");
+    Ok(event_loop)
 }
 
-impl Driver<Cluster> {
-    /// Returns what is pinned, as far as it answers.
+impl EventLoop<Cluster> {
+    /// Returns the pinned state: the session, the deadline, and the entries that have not yielded.
     fn found(&self) -> Result<Found, RunError> {
         let maps = self.plane.maps();
         let fence = maps.fence()?;
@@ -163,7 +164,7 @@ impl Driver<Cluster> {
                     until: Monotonic::from_nanos(entry.until_ns),
                 },
                 Role::Foreign => {
-                    // On the other interfaces a VIP is nowhere.
+                    // A VIP's entries on its other interfaces have no MAC.
                     let mac = MacAddr(entry.mac);
                     if !mac.is_zero() {
                         foreign.insert(key.addr.into(), mac);

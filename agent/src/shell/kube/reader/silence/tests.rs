@@ -1,6 +1,6 @@
 use super::*;
 
-/// What the watch meets, in order, and what is done about each silence.
+/// Steps of the watch, in order, each silence with its remedy.
 enum Met {
     Line,
     Renewal,

@@ -80,7 +80,7 @@ fn why_a_vip_came_is_told_by_how_it_was_asked_for_and_who_had_it() {
         moves.on_write(&write, at(0));
         moves.on_holds(VIP, from);
         assert_eq!(metrics.count(cause), 1, "{what}");
-        // Told once more, it is no other move.
+        // The same report once more is no other move.
         moves.on_holds(VIP, from);
         assert_eq!(metrics.count(cause), 1, "{what}");
     }
@@ -93,13 +93,13 @@ fn the_gap_is_from_the_last_renewal_of_a_dead_holder_to_the_first_announcement()
     let dead = NodeName::from("n2");
     moves.on_lease(&lease("n2", 1, &[]), at(0));
     moves.on_lease(&lease("n2", 2, &[]), at(1_000));
-    // The same once more, after a new list: no sign of life.
+    // The same Lease once more, after a new list, is no sign of life.
     moves.on_lease(&lease("n2", 2, &[]), at(3_000));
     moves.on_lease(&lease("n2", 3, &[1]), at(5_500));
     moves.on_write(&claim(2, true), at(5_600));
     moves.on_holds(VIP, Some(&dead));
     moves.on_announced(VIP, at(5_750));
-    // A later round, after its carrier returned.
+    // This is a later round, after the carrier returned.
     moves.on_announced(VIP, at(9_000));
     let (taking, takings) = observed(&metrics, "takeover_duration");
     let (gap, gaps) = observed(&metrics, "takeover_gap");

@@ -1,4 +1,4 @@
-//! What the pages are answered, from what is in memory: reading maps whole would keep the driver from the fence.
+//! Answers the pages from memory: reading whole maps would keep the event loop from the fence.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,15 +16,15 @@ use vipward_core::{
     unanswered::Unanswered,
 };
 
-use super::{Driver, attaching::modes, now, source::Source};
+use super::{EventLoop, attaching::modes, now, source::Source};
 use crate::shell::{
-    metrics::{LinkSnapshot, Snapshot, VipSnapshot},
+    metrics::{InterfaceSnapshot, Snapshot, VipSnapshot},
     pages::{Check, Question},
 };
 
-impl<S: Source> Driver<S> {
+impl<S: Source> EventLoop<S> {
     pub(super) fn on_question(&mut self, question: Question) {
-        // Without a clock there is no answer, and whoever asked may have gone.
+        // Without a clock there is no answer. The receiver of an answer may be gone.
         let Ok(now) = now() else { return };
         match question {
             Question::Live(answer) => drop(answer.send(vec![self.heartbeat_check(now)])),
@@ -33,7 +33,7 @@ impl<S: Source> Driver<S> {
         }
     }
 
-    /// Returns the driver turns, since it answers; the heartbeat must move too.
+    /// Returns the check of the heartbeat. The answer itself proves that the event loop turns.
     fn heartbeat_check(&self, now: Monotonic) -> Check {
         let Some((moved, limit)) = self.source.heartbeat() else { return Check::ok("heartbeat") };
         let since = now.saturating_since(moved);
@@ -44,7 +44,7 @@ impl<S: Source> Driver<S> {
     }
 
     fn snapshot(&self, now: Monotonic) -> Snapshot {
-        // One whose address is in use is to wait.
+        // A VIP whose address is in use has to wait.
         let in_use: BTreeSet<[u8; 4]> =
             self.held_back.iter().filter(|key| self.prober.is_in_use(key)).map(|key| key.addr).collect();
         let vips = self.source.wanted(&self.config).map(|wanted| {
@@ -71,8 +71,7 @@ impl<S: Source> Driver<S> {
         }
     }
 
-    /// Returns the VIPs that this node has and does not answer, of those that people are told
-    /// about.
+    /// Returns the VIPs that this node has and does not answer, as far as they are reported.
     fn unanswered(&self) -> BTreeMap<Ipv4Addr, String> {
         let silent = |(vip, why): (Ipv4Addr, &Unanswered)| match why {
             Unanswered::Silent(why) => Some((vip, why.clone())),
@@ -81,10 +80,10 @@ impl<S: Source> Driver<S> {
         self.silent.silences.all_told().filter_map(silent).collect()
     }
 
-    fn link(&self, ifindex: u32, mode: Mode) -> LinkSnapshot {
+    fn link(&self, ifindex: u32, mode: Mode) -> InterfaceSnapshot {
         let interface = self.view.interfaces.get(&ifindex);
         let first = |interface: &Interface| modes(self.config.xdp, interface).first().copied();
-        LinkSnapshot {
+        InterfaceSnapshot {
             ifindex,
             interface: self.name(ifindex),
             mode,
@@ -95,10 +94,15 @@ impl<S: Source> Driver<S> {
         }
     }
 
-    /// An interface that could not be attached, in the mode that it is to have; none when it has vanished since.
-    fn unattached_link(&self, ifindex: u32, why: &str) -> Option<LinkSnapshot> {
+    /// Returns an interface that could not be attached, with its wanted mode.
+    /// Returns `None` if the interface has vanished.
+    fn unattached_link(&self, ifindex: u32, why: &str) -> Option<InterfaceSnapshot> {
         let mode = modes(self.config.xdp, self.view.interfaces.get(&ifindex)?).first()?;
-        Some(LinkSnapshot { attached: false, failure: Some(why.to_owned()), ..self.link(ifindex, *mode) })
+        Some(InterfaceSnapshot {
+            attached: false,
+            failure: Some(why.to_owned()),
+            ..self.link(ifindex, *mode)
+        })
     }
 
     fn state(&self, now: Monotonic) -> Value {

@@ -41,7 +41,7 @@ pub(crate) fn join<T: fmt::Display>(all: &[T]) -> String {
 
 /// An obstacle to the configuration. Each can pass.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Error)]
-pub enum Problem {
+pub enum Obstacle {
     /// A named interface does not exist.
     #[error("interface {name} does not exist; waiting for it")]
     InterfaceMissing {

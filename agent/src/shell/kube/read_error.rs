@@ -1,4 +1,4 @@
-//! Problems with reading from the API server, in words that say what to do about them.
+//! Problems with reading from the API server, with their remedies.
 
 use std::{fmt, mem::discriminant};
 
@@ -32,39 +32,39 @@ impl fmt::Display for Verb {
     }
 }
 
-/// Reason why objects cannot be read now. The reader goes on trying.
+/// Reason why objects cannot be read now. The reader tries again.
 #[derive(Debug, Error)]
-pub enum Problem {
+pub enum ReadError {
     /// The CRD is missing.
     #[error("the API server does not know {resource}: kubectl apply -f {CRD_MANIFEST}")]
     NoDefinition {
         /// The type.
         resource: Resource,
     },
-    /// The role does not allow it.
+    /// A role that does not allow the reading.
     #[error("not allowed to {verb} {resource}; the permissions are in {RBAC_MANIFEST}: {message}")]
     Forbidden {
-        /// The attempt.
+        /// The operation.
         verb: Verb,
         /// The type.
         resource: Resource,
-        /// The API server's words.
+        /// The API server's message.
         message: String,
     },
-    /// The API server does not accept the agent's credentials.
+    /// Credentials that the API server does not accept.
     #[error("the API server does not accept our credentials (to {verb} {resource}): {message}")]
     Unauthorized {
-        /// The attempt.
+        /// The operation.
         verb: Verb,
         /// The type.
         resource: Resource,
-        /// The API server's words.
+        /// The API server's message.
         message: String,
     },
-    /// The API server cannot be reached, or cannot answer.
+    /// An API server that cannot be reached, or cannot answer.
     #[error("failed to {verb} {resource}")]
     Failed {
-        /// The attempt.
+        /// The operation.
         verb: Verb,
         /// The type.
         resource: Resource,
@@ -74,9 +74,9 @@ pub enum Problem {
     },
 }
 
-impl Problem {
-    /// Returns whether it means the same to people. An API server that is away fails each request
-    /// in another way.
+impl ReadError {
+    /// Returns true if it means the same to people. An unreachable API
+    /// server fails each request with another error.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         discriminant(self) == discriminant(other) && self.code() == other.code()
     }

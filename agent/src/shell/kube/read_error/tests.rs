@@ -5,7 +5,7 @@ use crate::shell::{causes::chain, kube::testing::refused};
 
 #[test]
 fn trouble_that_comes_in_several_ways_is_one_trouble() {
-    let failed = |source| Problem::of(Verb::Watch, Resource::Leases, source);
+    let failed = |source| ReadError::of(Verb::Watch, Resource::Leases, source);
     let late = || failed(RequestError::Deadline { server: String::new(), limit: Duration::from_secs(3) });
     let status = |code| failed(refused(code, "", ""));
     let unknown = || failed(RequestError::TooLong { limit_bytes: 1 });
@@ -33,7 +33,7 @@ fn trouble_says_what_is_to_be_done_about_it() {
         (500, Resource::Services, "failed to list services: 500: so it says"),
     ];
     for (code, resource, expected) in rows {
-        let problem = Problem::of(Verb::List, resource, refused(code, "", "so it says"));
-        assert!(chain(&problem).contains(expected), "{problem}");
+        let error = ReadError::of(Verb::List, resource, refused(code, "", "so it says"));
+        assert!(chain(&error).contains(expected), "{error}");
     }
 }
