@@ -143,8 +143,7 @@ pub struct VirtualIpSpec {
     /// Who hands it over: set until the successor, which `holder` names, has taken it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered_by: Option<OfferedBy>,
-    /// When its holder last changed, by the clock of the node that wrote it. Nothing is decided by
-    /// it.
+    /// When its holder last changed, by the clock of the node that wrote it. Nothing is decided by it.
     #[schemars(with = "Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
@@ -167,8 +166,7 @@ pub struct OfferedBy {
     pub session: String,
 }
 
-/// What is wrong with a VIP, if anything. It is a plain part of the object, since a claim is one
-/// object and one write.
+/// What is wrong with a VIP, if anything. It is a plain part of the object, since a claim is one object and one write.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, PartialEq, Eq, Debug, Default)]
 pub struct VirtualIpStatus {
     /// What has become of it: `held`, `handing over`, `not answered` or `nobody`.
@@ -230,7 +228,7 @@ pub fn definition() -> CustomResourceDefinition {
     definition
 }
 
-/// Returns [`definition`] as YAML: the same text for the same type, ready for `kubectl apply -f`.
+/// [`definition`] as YAML: the same text for the same type, ready for `kubectl apply -f`.
 pub fn crd_yaml() -> String {
     serde_saphyr::to_string(&definition()).expect("invariant: nothing in a definition is beyond YAML")
 }
