@@ -29,23 +29,23 @@ pub mod maps {
     pub const LINKS: &str = "links";
     /// [`crate::PeerKey`] → [`crate::Peer`].
     pub const PEERS: &str = "peers";
-    /// One [`crate::Fence`].
+    /// The only value: a [`crate::Fence`].
     pub const FENCE: &str = "fence";
-    /// One [`crate::Counters`] per CPU.
+    /// The only value, per CPU: a [`crate::Counters`].
     pub const COUNTERS: &str = "counters";
-    /// slot → [`crate::VipCounters`] per CPU.
+    /// Slot → [`crate::VipCounters`], per CPU.
     pub const VIP_COUNTERS: &str = "vip_counters";
-    /// slot → [`crate::VipState`], written by the program only.
+    /// Slot → [`crate::VipState`]. Only the program writes it.
     pub const VIP_STATE: &str = "vip_state";
-    /// One [`crate::YieldTotal`], written by the program only.
+    /// The only value: a [`crate::YieldTotal`]. Only the program writes it.
     pub const YIELDS: &str = "yields";
-    /// One bit per address that may be a VIP; see [`crate::filter_bit`].
+    /// Bits of the addresses that may be VIPs; see [`crate::filter_bit`].
     pub const FILTER: &str = "filter";
-    /// [`crate::OffenderKey`] → [`crate::Offender`], written by the program only; an LRU map.
+    /// [`crate::OffenderKey`] → [`crate::Offender`]. Only the program writes it. An LRU map.
     pub const OFFENDERS: &str = "offenders";
     /// Ring buffer of [`crate::Event`].
     pub const EVENTS: &str = "events";
-    /// One [`crate::Meta`].
+    /// The only value: a [`crate::Meta`].
     pub const META: &str = "meta";
     /// All maps.
     pub const ALL: &[&str] = &[
@@ -135,8 +135,8 @@ pub struct VipEntry {
 
 const _: () = assert!(size_of::<VipEntry>() == 24);
 
-/// An entry as it counts at one moment, after a yield or the end of a handover. The fence is not
-/// part of it.
+/// An entry as it counts at one moment, after a yield or the end of a
+/// handover. The fence plays no part in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SeenEntry {
     /// The role of this node.
@@ -201,7 +201,7 @@ pub struct Peer {
 pub enum Policy {
     /// Answer nothing.
     Stop = 0,
-    /// Answer on, until a peer announces the VIP.
+    /// Go on answering, until a peer announces the VIP.
     Hold = 1,
 }
 
@@ -218,7 +218,7 @@ impl Policy {
     }
 }
 
-/// The value of `fence`: until when this node may answer. Times are `CLOCK_MONOTONIC`.
+/// The value of `fence`: the times until which this node may answer. Times are `CLOCK_MONOTONIC`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, NoUninit, CheckedBitPattern)]
 #[repr(C)]
 pub struct Fence {
@@ -243,7 +243,7 @@ const _: () = assert!(size_of::<Fence>() == 40);
 pub enum FenceState {
     /// The deadline has not passed.
     Valid,
-    /// The deadline has passed, and the policy is to answer on.
+    /// The deadline has passed, and the policy is to go on answering.
     HeldOver,
     /// Nothing may be answered.
     Over,
@@ -285,7 +285,7 @@ pub struct YieldTotal {
     pub total: u64,
 }
 
-/// One CPU's counters of one VIP; the value of `vip_counters`.
+/// The value of `vip_counters`: the counters of one VIP on one CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct VipCounters {
@@ -308,7 +308,8 @@ pub struct Field {
 }
 
 impl Field {
-    /// Returns the field as a number in this machine's byte order; 0 when the layout lacks it.
+    /// Returns the field as a number in this machine's byte order.
+    /// Returns 0 if the layout lacks the field.
     fn number(self, of: &[u8]) -> Option<u64> {
         let mut number = [0; 8];
         let bytes = self.slice(of)?;
@@ -326,8 +327,8 @@ impl Field {
     }
 }
 
-/// The places of the fields of `vips_v4`, by which an agent of any version reads the entries of any
-/// other.
+/// The places of the fields of `vips_v4`. With them an agent of any
+/// version reads the entries of any other version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct Layout {
@@ -369,7 +370,8 @@ impl Layout {
         until_ns: field!(VipEntry, until_ns, u64),
     };
 
-    /// Reads an entry that was written in this layout. Returns `None` when it cannot be one.
+    /// Reads an entry that was written in this layout. Returns
+    /// `None` if the bytes cannot be an entry.
     pub fn read(&self, key: &[u8], value: &[u8]) -> Option<(VipKey, VipEntry)> {
         let key = VipKey {
             ifindex: self.ifindex.number(key)?.try_into().ok()?,

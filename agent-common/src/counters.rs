@@ -5,11 +5,11 @@ use bytemuck::{Pod, Zeroable};
 /// The fate of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// It goes to the kernel, untouched.
+    /// The frame goes to the kernel, untouched.
     Pass,
-    /// It is dropped.
+    /// The frame is dropped.
     Drop,
-    /// It is rewritten and leaves through the interface that it came in by.
+    /// The frame is rewritten, and leaves through the interface that it came in by.
     Answer,
 }
 
@@ -24,7 +24,7 @@ macro_rules! outcomes {
             /// All outcomes, in the order of the counters.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
-            /// Returns the name of its counter.
+            /// Returns the name of the outcome's counter.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => stringify!($field)),+ }
             }
@@ -36,7 +36,7 @@ macro_rules! outcomes {
             }
         }
 
-        /// One CPU's count of frames by outcome; the value of the `counters` map.
+        /// The value of the `counters` map: the number of frames by outcome, on one CPU.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
         #[repr(C)]
         pub struct Counters {

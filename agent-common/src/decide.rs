@@ -1,5 +1,5 @@
-//! The decision about an ARP frame, given the maps: one arm per cell of the two tables in
-//! docs/DATAPLANE.md.
+//! The decision about an ARP frame, given the maps. The code has one arm per
+//! cell of the two tables in docs/DATAPLANE.md.
 
 use crate::{
     abi::{FenceState, Role, VipEntry},
@@ -51,8 +51,8 @@ pub trait Tables {
     fn is_peer(&self, mac: MacAddr) -> bool;
     /// Returns the MAC to which this generation of the entry was yielded.
     fn yielded(&self, vip: &Vip) -> Option<MacAddr>;
-    /// Records that the entry is yielded to `mac`. Returns `false` when another CPU has yielded it
-    /// already.
+    /// Records that the entry is yielded to `mac`. Returns `false`
+    /// if another CPU has yielded it already.
     fn yield_to(&self, vip: &Vip, mac: MacAddr) -> bool;
     /// Reports an ARP claim on `vip`, or a probe for it, to userspace.
     fn tell(&self, kind: EventKind, vip: &Vip, frame: &ArpFrame, now_ns: u64);
@@ -114,7 +114,8 @@ pub fn decide(frame: &ArpFrame, tables: &impl Tables) -> Verdict {
     passed.unwrap_or(Verdict { outcome: Outcome::ArpNoVip, answer: None, slot: None })
 }
 
-/// Returns the entry as it counts now: foreign, once it was yielded or its handover has ended.
+/// Returns the entry as it counts now. An entry that was yielded, or
+/// whose handover has ended, counts as foreign.
 #[inline(always)]
 fn in_force(mut vip: Vip, now_ns: u64, tables: &impl Tables) -> Vip {
     if vip.role == Role::Foreign {
@@ -147,11 +148,11 @@ fn claim(frame: &ArpFrame, vip: Vip, tables: &impl Tables) -> Outcome {
 
 /// The consequences of an ARP claim.
 enum Judgement {
-    /// It is counted.
+    /// Counts the claim.
     Count(Outcome),
-    /// It is counted and reported.
+    /// Counts and reports the claim.
     Report(Outcome, EventKind),
-    /// It is counted and reported, and the entry is yielded.
+    /// Counts and reports the claim, and yields the entry.
     Yield(Outcome, EventKind),
 }
 

@@ -73,7 +73,7 @@ pub struct Event {
 const _: () = assert!(size_of::<Event>() == 56);
 
 impl Event {
-    /// Reads a record. Returns `None` when the bytes are not one.
+    /// Reads a record. Returns `None` if the bytes are no record.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         // The ring buffer aligns records to eight bytes; a caller's slice may not be aligned.
         let bytes: &[u8; size_of::<Self>()] = bytes.try_into().ok()?;
@@ -81,8 +81,8 @@ impl Event {
     }
 }
 
-/// The MAC to which an entry of one generation was yielded. One aligned word, which is read and
-/// replaced as a whole.
+/// The MAC to which an entry of one generation was yielded. It is one
+/// aligned word, which is read and replaced as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
 #[repr(C, align(8))]
 pub struct Yield {
@@ -93,7 +93,7 @@ pub struct Yield {
 }
 
 impl Yield {
-    /// Returns the MAC to which an entry of `generation` was yielded, if this records that.
+    /// Returns the MAC to which an entry of `generation` was yielded, if this is such a record.
     pub fn yielded_to(self, generation: u16) -> Option<MacAddr> {
         (self.generation != 0 && self.generation == generation).then_some(MacAddr(self.mac))
     }
@@ -121,11 +121,11 @@ pub struct Limiter {
     pub swallowed: u64,
 }
 
-/// The program's state of a VIP: the value of the `vip_state` map, by slot. Userspace only reads
-/// it.
+/// The value of the `vip_state` map, by slot: the program's
+/// state of a VIP. Userspace only reads it.
 ///
-/// It is apart from [`crate::VipEntry`] because an update of a hash map replaces the whole value. A
-/// store by the program into a value that userspace is replacing would be lost.
+/// It is apart from [`crate::VipEntry`] because an update of a hash map replaces the whole value.
+/// If userspace were replacing a value while the program stores into it, the store would be lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct VipState {
@@ -133,7 +133,7 @@ pub struct VipState {
     pub yielded: Yield,
     /// Limits `conflict`, `sighted` and `probed`.
     pub strangers: Limiter,
-    /// Limits `contested` and `moved`; `yielded` passes.
+    /// Limits `contested` and `moved`; `yielded` is not limited.
     pub peers: Limiter,
 }
 
@@ -155,22 +155,22 @@ pub struct OffenderKey {
 
 const _: () = assert!(size_of::<OffenderKey>() == 16);
 
-/// The value of `offenders`: one MAC's ARP claims on one VIP (`conflict`, `contested`, `sighted`,
-/// `probed`), held back or not.
+/// The value of `offenders`: the ARP claims of one MAC on one VIP (`conflict`, `contested`,
+/// `sighted`, `probed`). Claims that were held back as events count too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, NoUninit, CheckedBitPattern)]
 #[repr(C)]
 pub struct Offender {
-    /// The time of the first one (`CLOCK_MONOTONIC_COARSE`).
+    /// The time of the first claim (`CLOCK_MONOTONIC_COARSE`).
     pub first_ns: u64,
-    /// The time of the last one.
+    /// The time of the last claim.
     pub last_ns: u64,
     /// The number of ARP claims.
     pub claims: u64,
-    /// The kind of the last one.
+    /// The kind of the last claim.
     pub kind: EventKind,
-    /// The operation of the last one, in host order.
+    /// The operation of the last claim, in host order.
     pub oper: u16,
-    /// The Ethernet source of the last one.
+    /// The Ethernet source of the last claim.
     pub source: [u8; 6],
     /// Always zero.
     pub _pad: u32,

@@ -1,15 +1,16 @@
-//! A bitmap in front of the look-up by spa. Most senders are no VIP, and one bit says so without a
-//! hash look-up.
+//! A bitmap in front of the look-up by spa. Most senders are no VIP, and
+//! one bit shows that without a hash look-up.
 
 /// The number of bits. 128 KiB stay in the second-level cache beside 65,536 entries.
 pub const FILTER_BITS: u32 = 1 << 20;
 /// The number of 64-bit words: the entries of the `filter` map.
 pub const FILTER_WORDS: u32 = FILTER_BITS / 64;
 
-/// Returns the bit of `addr`, on any interface: set for "perhaps a VIP", clear for "no VIP".
+/// Returns the bit of `addr`, on any interface. A set bit means
+/// "perhaps a VIP", a clear bit "no VIP".
 ///
-/// Neighbouring addresses share cache lines. A multiplier spreads networks that differ above the
-/// low 20 bits.
+/// Neighbouring addresses share cache lines. A multiplier spreads
+/// networks that differ above the low 20 bits.
 #[inline(always)]
 pub fn filter_bit(addr: [u8; 4]) -> u32 {
     let addr = u32::from_be_bytes(addr);

@@ -20,8 +20,8 @@ const PLEN: u8 = 4;
 
 /// A 48-bit hardware address in wire order.
 ///
-/// Aligned to two bytes, as in every frame and map value: the BPF back end then moves it in three
-/// loads instead of six.
+/// It is aligned to two bytes, as in every frame and map value. The BPF back
+/// end then moves it in three loads instead of six.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Pod, Zeroable)]
 #[repr(C, align(2))]
 pub struct MacAddr(pub [u8; 6]);
@@ -200,11 +200,11 @@ impl ArpFrame {
         self.is_request() && self.spa() == [0; 4]
     }
 
-    /// Turns a request into its reply, in place, with `mac` as the answer and `source` as Ethernet
-    /// source.
+    /// Turns a request into its reply, in place. The answer is
+    /// `mac`, and the Ethernet source is `source`.
     ///
-    /// The reply goes to sha, whatever the Ethernet source was, as the kernel's own
-    /// (`arp_process`).
+    /// The reply goes to sha, whatever the Ethernet source was. The
+    /// kernel replies in the same way (`arp_process`).
     #[inline(always)]
     pub fn turn_into_reply(&mut self, mac: MacAddr, source: MacAddr) {
         self.dst = self.sha;

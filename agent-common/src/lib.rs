@@ -1,8 +1,8 @@
-//! What the XDP program and the agent share: the ARP frame, the values of the pinned maps, and the
-//! decision about each frame.
+//! Shared code of the XDP program and the agent: the ARP frame, the values of the
+//! pinned maps, and the decision about each frame.
 //!
-//! Nothing here does I/O. The XDP program gives [`decide`] its maps as [`Tables`]; fuzzers give it
-//! tables of their own.
+//! Nothing here does I/O. The XDP program gives [`decide`] its maps as
+//! [`Tables`]; fuzzers give it tables of their own.
 #![no_std]
 #![expect(clippy::inline_always, reason = "a BPF function call costs a frame, and cannot return a pair")]
 #![expect(clippy::pub_underscore_fields, reason = "explicit padding: every byte of a map value is written")]

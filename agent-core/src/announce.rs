@@ -1,8 +1,9 @@
-//! Schedules announcements: each held VIP at once, in five more rounds, then in refreshes.
+//! Schedule of announcements. Each held VIP is announced at once, in
+//! five more rounds, and then in refreshes.
 //!
 //! Due rounds leave as the pace over all VIPs allows: first rounds, then defences, later rounds,
 //! and refreshes. Linux ignores some announcements within a second of the last change (its lock
-//! time), hence the time between rounds.
+//! time). The time between rounds is longer than that.
 
 use std::{
     cmp::Ordering,
@@ -25,7 +26,7 @@ mod tests;
 const ROUNDS: u8 = 6;
 /// Least time between two rounds.
 const ROUND_INTERVAL: Duration = Duration::from_millis(1_100);
-/// RFC 5227: least time between two announcements that defend an address.
+/// Least time between two announcements that defend an address (RFC 5227).
 const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
 /// Frames of one round: a request and a reply.
 const FRAMES_PER_ROUND: u32 = 2;
@@ -51,7 +52,7 @@ pub enum Event {
         /// Its MAC.
         mac: MacAddr,
     },
-    /// This node holds the VIP no more.
+    /// This node no longer holds the VIP.
     Released {
         /// The VIP.
         key: VipKey,
@@ -90,7 +91,7 @@ pub enum Event {
 /// An action for the shell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Command {
-    /// Send one round, unless the maps then say that this node does not hold the VIP.
+    /// Send one round. Send nothing if the maps show by then that this node does not hold the VIP.
     Send {
         /// The VIP.
         key: VipKey,
@@ -146,9 +147,9 @@ struct Vip {
 
 /// Defence state; a separate map, because few VIPs are challenged.
 struct Defence {
-    /// When the next defence is due.
+    /// Time of the next defence.
     due: Option<Monotonic>,
-    /// The earliest time of the next defence.
+    /// Earliest time of the next defence.
     not_before: Monotonic,
 }
 
@@ -169,7 +170,7 @@ pub struct Announcer {
 }
 
 impl Announcer {
-    /// Begins with nothing to announce. `seed` spreads the refreshes of different agents.
+    /// Starts with no VIP to announce. `seed` spreads the refreshes of different agents.
     pub fn start(settings: &Settings, seed: u64, now: Monotonic) -> Self {
         Self {
             settings: *settings,
@@ -183,7 +184,7 @@ impl Announcer {
         }
     }
 
-    /// Goes on with other settings, and spreads future refreshes anew.
+    /// Applies other settings, and spreads future refreshes anew.
     pub fn configure(&mut self, settings: &Settings, now: Monotonic) {
         let changed = self.settings != *settings;
         self.settings = *settings;
@@ -198,7 +199,7 @@ impl Announcer {
         }
     }
 
-    /// Takes note of `event`. Returns the announcements that leave now.
+    /// Takes in `event`. Returns the announcements that leave now.
     pub fn on_event(&mut self, event: Event, now: Monotonic) -> Vec<Command> {
         match event {
             Event::Taken { key, mac } | Event::MacChanged { key, mac } => self.begin(key, mac, now),
@@ -228,12 +229,12 @@ impl Announcer {
         self.send_what_is_due(now)
     }
 
-    /// Returns each VIP's next round, and when it is due.
+    /// Returns the next round of each VIP, and its time.
     pub fn schedule_of_all(&self) -> impl Iterator<Item = (&VipKey, Round, Monotonic)> {
         self.vips.iter().map(|(key, vip)| (key, vip.round, vip.due))
     }
 
-    /// Returns when [`Event::Tick`] is wanted.
+    /// Returns the time of the next [`Event::Tick`].
     pub fn next_deadline(&self) -> Option<Monotonic> {
         let paced = (!self.ready.is_empty()).then(|| self.pace.next());
         let waiting = self.waiting.first().map(|(due, ..)| *due);
@@ -248,7 +249,7 @@ impl Announcer {
         self.vips.len()
     }
 
-    /// Returns the VIP after `key`, or the first without a key, and its MAC.
+    /// Returns the VIP after `key` and its MAC. Returns the first VIP if there is no key.
     pub fn after(&self, key: Option<VipKey>) -> Option<(VipKey, MacAddr)> {
         let first = (key.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
         self.vips.range(first).next().map(|(key, vip)| (*key, vip.mac))
@@ -266,8 +267,8 @@ impl Announcer {
         self.schedule(key, Round::Taking(0), now);
     }
 
-    /// Schedules a defence by RFC 5227, 2.4 (c): at once, then at most once per `DEFEND_INTERVAL`
-    /// while claims come. One round is one defence.
+    /// Schedules a defence by RFC 5227, 2.4 (c): at once, then at most once per
+    /// `DEFEND_INTERVAL` while claims come. A defence is one round.
     fn defend(&mut self, key: VipKey, now: Monotonic) {
         if self.silent.contains(&key.ifindex) || !self.vips.contains_key(&key) {
             return;

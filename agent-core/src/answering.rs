@@ -1,4 +1,4 @@
-//! Tells answering VIPs from silent ones, with the reason of the silence.
+//! The difference between answering and silent VIPs, with the reason of the silence.
 
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
@@ -16,7 +16,7 @@ pub enum Part {
     Held,
     /// This node answers with its successor's MAC.
     Handover,
-    /// This node has the VIP, and answers no request for it.
+    /// This node has the VIP, and does not answer for it.
     Silent(Silence),
     /// Another node has the VIP.
     Foreign,
@@ -36,7 +36,7 @@ impl Part {
     pub const NAMES: [&'static str; 4] =
         [Self::Held.name(), Self::Handover.name(), Self::Silent(Silence::Fence).name(), Self::Foreign.name()];
 
-    /// Returns the part of an entry with this role. `trouble` is its interface's.
+    /// Returns the part of an entry with this role. `trouble` is the fault of its interface.
     pub fn of(role: Role, fence: FenceState, trouble: Option<InterfaceFault>) -> Self {
         let answers = match role {
             Role::Held => Self::Held,
@@ -51,7 +51,7 @@ impl Part {
             .map_or(answers, |trouble| Self::Silent(Silence::Link(trouble)))
     }
 
-    /// Returns its name in every output.
+    /// Returns the name that every output uses.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Held => Role::Held.name(),
@@ -61,7 +61,7 @@ impl Part {
         }
     }
 
-    /// Returns why this node does not answer for a VIP that it has.
+    /// Returns the reason why this node does not answer for a VIP that it has.
     pub const fn silence(self) -> Option<Silence> {
         match self {
             Self::Silent(why) => Some(why),
@@ -112,7 +112,7 @@ impl Serialize for Part {
 }
 
 impl Silence {
-    /// Returns the reason in words, the same in every output.
+    /// Returns the reason in words, as every output shows it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fence => "the fence is over",

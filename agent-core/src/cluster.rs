@@ -1,7 +1,7 @@
 //! Records of the cluster's objects: Leases, claim objects and Nodes.
 //!
-//! A record is what this node last *read*, so it may be behind. Its times are never compared with
-//! this node's clock.
+//! A record is the state that this node last *read*, so it may be behind. Its
+//! times are never compared with this node's clock.
 
 mod selector;
 #[cfg(test)]
@@ -52,11 +52,11 @@ shared_text! {
 }
 
 impl Version {
-    /// Returns true if it is certainly older: resource versions of one kind are
-    /// growing numbers (Kubernetes 1.35, KEP-5504).
+    /// Returns true if this version is certainly older. Resource versions of one kind
+    /// are growing numbers (Kubernetes 1.35, KEP-5504).
     ///
-    /// An older version means that the API server's store went back, or that a list
-    /// came from a cache. The record is valid all the same.
+    /// An older version means that the API server's store went back, or that a
+    /// list came from a cache. The record is still valid.
     pub fn is_older_than(&self, other: &Self) -> bool {
         let number = |version: &Self| version.as_str().parse::<u64>().ok();
         number(self).zip(number(other)).is_some_and(|(this, other)| this < other)
@@ -78,17 +78,17 @@ impl fmt::Display for ServiceName {
     }
 }
 
-/// One life of a node's agent: random, never zero, and unchanged by a seamless restart.
+/// Life of a node's agent: a random number, never zero. A seamless restart does not change it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Session(u64);
 
 impl Session {
-    /// Returns the session with this number; none for zero.
+    /// Returns the session with this number. Returns none for zero.
     pub const fn from_number(number: u64) -> Option<Self> {
         if number == 0 { None } else { Some(Self(number)) }
     }
 
-    /// Returns the number, as the pinned fence has it.
+    /// Returns the number that the pinned fence has.
     pub const fn number(self) -> u64 {
         self.0
     }
@@ -105,7 +105,7 @@ impl fmt::Display for Session {
     }
 }
 
-/// Number of changes of a VIP's holder; only grows.
+/// Number of changes of a VIP's holder. It only grows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Epoch(pub u64);
 
@@ -130,14 +130,14 @@ pub struct NodeInterface {
     pub name: Arc<str>,
     /// Its MAC.
     pub mac: MacAddr,
-    /// The subnets of its segment. Where it has an address in one, that address with its prefix
-    /// length.
+    /// The subnets of its segment. If the interface has an address in a subnet,
+    /// the address stands here with its prefix length.
     pub subnets: Vec<Ipv4Net>,
     /// True if it is up and has carrier.
     pub carrier: bool,
 }
 
-/// Most ended sessions that a Lease lists.
+/// Largest number of ended sessions in a Lease.
 pub const MOST_ENDED: usize = 8;
 
 /// A node's Lease: its heartbeat and its session.
@@ -145,23 +145,23 @@ pub const MOST_ENDED: usize = 8;
 pub struct LeaseRecord {
     /// The node.
     pub node: NodeName,
-    /// Changes with every write.
+    /// Its version. Every write changes it.
     pub version: Version,
-    /// Its session; none if it is blank, or names no session of the node.
+    /// Its session. None if it is blank, or names no session of the node.
     pub session: Option<Session>,
-    /// Ended sessions of the node, ended by itself or by a candidate that deposed it; the latest
-    /// last.
+    /// Sessions of the node that have ended, the latest last. The node itself
+    /// ended them, or a candidate that deposed it.
     pub ended: Vec<Session>,
     /// Validity of one renewal.
     pub duration: Duration,
     /// Its interfaces.
     pub links: Vec<NodeInterface>,
-    /// Set while the node leaves: it takes no VIP any more.
+    /// True while the node leaves. It takes no more VIPs then.
     pub leaving: bool,
 }
 
 impl LeaseRecord {
-    /// Returns the node's live session: the Lease's, unless it has been ended.
+    /// Returns the node's live session: the one in the Lease, unless it has ended.
     pub fn live_session(&self) -> Option<Session> {
         self.session.filter(|session| !self.ended.contains(session))
     }
@@ -174,7 +174,7 @@ pub struct Holder {
     pub node: NodeName,
     /// The session in which it holds the VIP. The claim is valid while the node's Lease carries it.
     pub session: Session,
-    /// The MAC that the VIP is at.
+    /// The MAC of the VIP.
     pub mac: MacAddr,
     /// The name of the node's interface with that MAC.
     pub interface: Arc<str>,
@@ -183,18 +183,19 @@ pub struct Holder {
 /// State of a claim object: who has the VIP.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ClaimState {
-    /// The named node, by its own write.
+    /// The named node holds the VIP, by its own write.
     Held(Holder),
-    /// The named node is to have it, and has not confirmed yet.
+    /// The named node is to hold the VIP, and has not confirmed yet.
     Offered {
         /// The successor.
         to: Holder,
-        /// The node that offers it, and its session. It answers on, and may take the VIP back.
+        /// The node that offers it, and its session. It goes on
+        /// answering, and may take the VIP back.
         from: (NodeName, Session),
     },
-    /// No node: the last holder released it, or there was none yet.
+    /// No node holds the VIP: the last holder released it, or there was none yet.
     Released,
-    /// No node, and no agent wrote that.
+    /// No node holds the VIP, and no agent wrote that.
     Blank,
 }
 
@@ -222,7 +223,7 @@ impl ClaimState {
         self.named().into_iter().chain(from).collect()
     }
 
-    /// Returns the node that has answered for the VIP until now, as the claim says.
+    /// Returns the node that has answered for the VIP until now, by the claim.
     pub fn answering(&self) -> Option<&NodeName> {
         match self {
             Self::Held(holder) => Some(&holder.node),
@@ -237,23 +238,23 @@ impl ClaimState {
 pub struct ClaimRecord {
     /// The VIP.
     pub vip: Ipv4Addr,
-    /// Changes with every write.
+    /// Its version. Every write changes it.
     pub version: Version,
-    /// Changes of holder so far.
+    /// Number of changes of holder so far.
     pub epoch: Epoch,
-    /// Who has it.
+    /// Its state.
     pub state: ClaimState,
-    /// Set when its deletion was requested. The agents' finalizer keeps the object.
+    /// True if its deletion was requested. The agents' finalizer keeps the object.
     pub deleting: bool,
-    /// The node that an operator wants the VIP moved to.
+    /// The node to which an operator wants to move the VIP.
     pub move_to: Option<NodeName>,
     /// Its remarks for people.
     pub note: ClaimNote,
 }
 
 impl ClaimRecord {
-    /// Returns true if another record differs in nothing but the
-    /// version: in fields that only others use.
+    /// Returns true if another record differs at most in the version. In that
+    /// case only fields that others use have changed.
     pub fn says_the_same(&self, other: &Self) -> bool {
         let Self { vip, version: _, epoch, state, deleting, move_to, note } = self;
         (*vip, *epoch, *deleting) == (other.vip, other.epoch, other.deleting)
@@ -266,9 +267,9 @@ impl ClaimRecord {
 pub struct ClaimNote {
     /// The Services that have this VIP, sorted.
     pub services: Vec<ServiceName>,
-    /// Why the VIP is where it is, in one sentence.
+    /// The cause of the VIP's place, in one sentence.
     pub cause: String,
-    /// Why the VIP is not where it is wanted, or nowhere, node by node.
+    /// The reasons why the VIP is not at its wanted place, or at none, node by node.
     pub trouble: Option<String>,
 }
 

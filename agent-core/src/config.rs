@@ -1,7 +1,7 @@
-//! The configuration of a standalone agent: a YAML file, validated, with every default filled in.
+//! Configuration of a standalone agent: a YAML file, validated, with every default filled in.
 //!
-//! docs/CONFIGURATION.md describes every key. All faults of a file are reported at once, each with
-//! the value, its place and the remedy.
+//! docs/CONFIGURATION.md describes every key. All faults of a file are reported at
+//! once. Each has the value, its place and the remedy.
 
 mod announcing;
 mod conflicts;
@@ -30,12 +30,12 @@ use super::{announce, conflict, heartbeat, probing};
 pub struct Config {
     /// This node's name in logs.
     pub node: String,
-    /// The interfaces to attach to; if empty, every up Ethernet interface that is not excluded.
+    /// The interfaces to attach to. If empty: every Ethernet interface that is up and not excluded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub interfaces: Vec<InterfacePattern>,
     /// The VIPs, in the file's order.
     pub vips: Vec<VipConfig>,
-    /// MACs of hosts that may take a VIP over when the fence has lapsed.
+    /// MACs of hosts that may take a VIP over while the fence has lapsed.
     pub peers: Vec<MacAddr>,
     /// Mode of the program's attachment.
     pub xdp: XdpMode,
@@ -55,12 +55,12 @@ pub struct Config {
     pub shutdown: Shutdown,
 }
 
-/// One entry of `vips`.
+/// An entry of `vips`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct VipConfig {
     /// The VIP.
     pub address: Ipv4Addr,
-    /// Its interface; none for the one whose subnet contains it.
+    /// Its interface. If none: the interface whose subnet contains the VIP.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<InterfacePattern>,
     /// The interface that gets the address, for local delivery.
@@ -69,7 +69,7 @@ pub struct VipConfig {
     /// The holder's MAC, for a VIP that this node guards for another host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mac: Option<MacAddr>,
-    /// Set to take the VIP without probing, even if its address is in use.
+    /// True to take the VIP without probing, even if its address is in use.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
 }
@@ -78,12 +78,12 @@ pub struct VipConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum XdpMode {
-    /// Native if it works, else generic.
+    /// Native mode if it works, else generic mode.
     #[default]
     Auto,
-    /// In the driver only.
+    /// Native mode only, in the driver.
     Native,
-    /// In the network stack only.
+    /// Generic mode only, in the network stack.
     Generic,
 }
 
@@ -91,7 +91,7 @@ pub enum XdpMode {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Shutdown {
-    /// The pinned program answers on, under the fence's policy.
+    /// The pinned program goes on answering, under the fence's policy.
     #[default]
     Keep,
     /// Every VIP is withdrawn.
@@ -99,8 +99,8 @@ pub enum Shutdown {
 }
 
 impl Config {
-    /// Parses a file's `text`. `source` is its name in errors. `host` is the node's name unless the
-    /// file has another.
+    /// Parses a file's `text`. `source` is its name in errors. `host` is
+    /// the node's name if the file names none.
     pub fn parse(text: &str, source: &str, host: &str) -> Result<Self, ConfigError> {
         let raw = raw::read(text, source)?;
         let mut faults = Vec::new();
@@ -114,7 +114,8 @@ impl Config {
         }
     }
 
-    /// Returns the effective configuration, with every default. Parsing it again gives the same.
+    /// Returns the effective configuration, with every default.
+    /// Parsing it again gives the same configuration.
     pub fn to_yaml(&self) -> String {
         serde_saphyr::to_string(self).expect("invariant: nothing in a configuration is beyond YAML")
     }

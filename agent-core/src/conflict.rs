@@ -1,11 +1,11 @@
-//! Conflicts: other hosts' claims on a VIP, from the first to the last, and the VIP's defence
-//! (RFC 5227, 2.4).
+//! Conflicts: other hosts' claims on a VIP, from the first to the
+//! last, and the VIP's defence (RFC 5227, 2.4).
 //!
-//! A conflict is one object, however many frames and hosts take part. What is remembered is
-//! bounded: a flood from ever new MACs costs no more than a few.
+//! A conflict is one object, however many frames and hosts take part. The memory for it is bounded:
+//! a flood from ever new MACs costs no more than a few MACs.
 //!
-//! In a cluster, claim objects say which peer has a VIP. A peer that announces a VIP by its claim
-//! object is in no conflict.
+//! In a cluster, claim objects show which peer has a VIP. A peer that
+//! announces a VIP by its claim object is in no conflict.
 
 mod case;
 mod types;
@@ -26,10 +26,11 @@ mod tests;
 
 /// Time between two summaries of one conflict.
 const SUMMARY: Duration = Duration::from_mins(1);
-/// Open conflicts with strangers, at most, and as many with peers. Neither flood hides the other.
+/// Limit of the open conflicts with strangers, and of those with
+/// peers. Neither flood hides the other.
 const MOST_CASES: usize = 4_096;
 /// Delay between a claim and the reading of the program's counts. Several hosts may have answered
-/// at once, and the program reports one.
+/// at once, and the program reports only one of them.
 const COUNT_AFTER: Duration = Duration::from_millis(200);
 /// Least time between two readings of the counts.
 const COUNT_EVERY: Duration = Duration::from_secs(1);
@@ -39,20 +40,20 @@ const COUNT_EVERY: Duration = Duration::from_secs(1);
 pub struct Conflicts {
     settings: Settings,
     cases: BTreeMap<(VipKey, What), Case>,
-    /// Open conflicts with peers.
+    /// Number of open conflicts with peers.
     with_peers: usize,
     /// Announcements by peers that wait for their claim objects.
     waiting: Waiting,
-    /// Claims that found no room for a conflict.
+    /// Number of claims that found no room for a conflict.
     caseless: u64,
     caseless_due: Monotonic,
-    /// When the program's counts are to be read.
+    /// Time of the next reading of the program's counts.
     count_due: Option<Monotonic>,
     counted: Monotonic,
 }
 
 impl Conflicts {
-    /// Begins without a conflict.
+    /// Starts without a conflict.
     pub fn start(settings: &Settings, now: Monotonic) -> Self {
         Self {
             settings: *settings,
@@ -66,23 +67,23 @@ impl Conflicts {
         }
     }
 
-    /// Goes on with other settings.
+    /// Applies other settings.
     pub fn configure(&mut self, settings: &Settings) {
         self.settings = *settings;
     }
 
-    /// Returns the open conflicts that are shown, by VIP.
+    /// Returns the shown conflicts that are open, by VIP.
     pub fn shown(&self) -> impl Iterator<Item = &Conflict> {
         self.cases.values().map(|case| &case.conflict).filter(|conflict| conflict.what.is_shown())
     }
 
-    /// Returns the open conflict about a VIP, if it is shown.
+    /// Returns the open conflict about a VIP, if it is a shown one.
     pub fn about(&self, key: &VipKey) -> Option<&Conflict> {
         let shown = self.cases.range((*key, What::FIRST_SHOWN)..=(*key, What::LAST_SHOWN));
         shown.map(|(_, case)| &case.conflict).next()
     }
 
-    /// Takes note of `event`. Returns what is to be done.
+    /// Takes in `event`. Returns the commands for the shell.
     pub fn on_event(&mut self, event: Event, now: Monotonic) -> Vec<Command> {
         let mut commands = Vec::new();
         match event {
@@ -95,8 +96,9 @@ impl Conflicts {
         commands
     }
 
-    /// Returns what is due at `now`: summaries, ends, the reading of counts, and announcements that
-    /// waited for their claim objects in vain. `right` returns the right of a claim's sender now.
+    /// Returns the commands that are due at `now`: for summaries, ends, the reading of
+    /// counts, and announcements that waited for their claim objects in vain. `right`
+    /// returns the right that a claim's sender has now.
     pub fn on_tick(&mut self, right: impl Fn(&Sight) -> Right, now: Monotonic) -> Vec<Command> {
         let mut commands = Vec::new();
         for sight in self.waiting.look(right, now) {
@@ -125,7 +127,7 @@ impl Conflicts {
         commands
     }
 
-    /// Returns when [`Conflicts::on_tick`] is wanted.
+    /// Returns the time of the next [`Conflicts::on_tick`].
     pub fn next_deadline(&self) -> Option<Monotonic> {
         let caseless = (self.caseless > 0).then_some(self.caseless_due);
         let quiet = self.settings.quiet;
@@ -156,10 +158,10 @@ impl Conflicts {
         self.caseless_due = self.caseless_due.max(now);
     }
 
-    /// Adds a claim to its conflict, which it may begin.
+    /// Adds a claim to its conflict. The claim may begin the conflict.
     fn admit(&mut self, sight: &Sight, now: Monotonic, commands: &mut Vec<Command>) {
         let Sight { key, what, mac, times, .. } = *sight;
-        // The new holder reports and defends what it knew before as another node's conflict.
+        // The new holder reports and defends a conflict that it knew before as another node's.
         if what.is_shown() && self.about(&key).is_some_and(|conflict| conflict.what != what) {
             self.end_shown(&key, End::Turned, commands);
         }
@@ -203,7 +205,7 @@ impl Conflicts {
         open < MOST_CASES
     }
 
-    /// Takes over what the program has counted of each VIP and MAC.
+    /// Takes in the program's counts of each VIP and MAC.
     fn on_counted(&mut self, counted: &[Counted], commands: &mut Vec<Command>) {
         for Counted { key, offender } in counted {
             let Some(what) = self.about(key).map(|conflict| conflict.what) else { continue };
@@ -215,7 +217,7 @@ impl Conflicts {
         }
     }
 
-    /// Takes a MAC that is a peer's out of the conflicts with strangers.
+    /// Removes a peer's MAC from the conflicts with strangers.
     fn on_recognised(&mut self, ifindex: u32, mac: MacAddr, now: Monotonic, commands: &mut Vec<Command>) {
         let concerned = self
             .cases
@@ -247,13 +249,14 @@ impl Conflicts {
     }
 }
 
-/// The response to an ARP claim.
+/// Response to an ARP claim.
 enum Judgement {
-    /// A conflict begins, or goes on.
+    /// The claim begins a conflict, or belongs to one.
     Conflict,
-    /// Nothing: the claim is by the rules.
+    /// The claim is legitimate. There is no response.
     Legitimate,
-    /// Nothing yet: the news of a move may be under way. The VIP's claim object is in this epoch.
+    /// The claim waits: the news of a move may be under way. The
+    /// VIP's claim object is in this epoch.
     Unclear(Epoch),
 }
 
@@ -263,7 +266,7 @@ fn judge(sight: &Sight) -> Judgement {
             Judgement::Conflict
         }
         (What::Contested | What::Moved | What::Yielded, Right::Given) => Judgement::Legitimate,
-        // While this node's fence is valid no other node can have the VIP.
+        // While this node's fence is valid, no other node can have the VIP.
         (What::Contested, Right::NotGiven(_) | Right::Unknown(_)) => Judgement::Conflict,
         (What::Moved | What::Yielded, Right::NotGiven(epoch) | Right::Unknown(epoch)) => {
             Judgement::Unclear(epoch)

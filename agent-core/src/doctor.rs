@@ -1,7 +1,7 @@
-//! `vipward doctor`: judges the fitness of a host from facts, check by check, with remedies.
+//! Judgement of a host's fitness from facts, check by check, with remedies (`vipward doctor`).
 //!
-//! A check is green only if its fact was read and is good. It is unknown if its fact could not be
-//! read.
+//! A check is green only if its fact was read and is good. A check
+//! is unknown if its fact could not be read.
 
 mod addresses;
 mod facts;
@@ -101,7 +101,7 @@ impl Check {
     }
 }
 
-/// Returns the result of `check` on a fact, or unknown when the fact could not be read.
+/// Returns the result of `check` on a fact. Returns unknown if the fact could not be read.
 fn known<T>(name: &'static str, fact: &Fact<T>, check: impl FnOnce(&T) -> Check) -> Check {
     match fact {
         Ok(fact) => check(fact),
@@ -109,12 +109,12 @@ fn known<T>(name: &'static str, fact: &Fact<T>, check: impl FnOnce(&T) -> Check)
     }
 }
 
-/// The remedy when processes are out of sight.
+/// The remedy if processes are out of sight.
 const SEE_ALL: &str =
     "run the doctor on the node itself (sudo vipward doctor), or in a Pod with hostPID: true";
 
-/// Returns the result of `check` for a process that is not among those seen, or unknown unless
-/// every process was seen.
+/// Returns the result of `check` for a process that is not among the seen ones.
+/// Returns unknown unless every process was seen.
 fn absent(name: &'static str, facts: &Facts, check: impl FnOnce() -> Check) -> Check {
     known(name, &facts.sees_all_processes, |all| {
         if *all {

@@ -1,7 +1,7 @@
-//! Explains why an address is answered for, or is not: a chain of steps from the Service that wants
-//! it to the host that answers.
+//! Explanation why an address is answered for, or is not: a chain of steps from the
+//! Service that wants the address to the host that answers.
 //!
-//! A step is broken when no later step can be right. The first broken step is the one to look at.
+//! A step is broken if no later step can be right. Operators should look at the first broken step.
 
 mod cluster;
 mod host;
@@ -28,14 +28,14 @@ use super::{
 #[cfg(test)]
 mod tests;
 
-/// An observation, or why it was not made.
+/// An observation, or the reason why there is none.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Look<T> {
     /// The observation.
     Seen(T),
-    /// There is nothing to observe, or it was not asked for: why.
+    /// Reason why there is nothing to observe, or why no observation was wanted.
     Not(String),
-    /// The observation failed: why.
+    /// Reason why the observation failed.
     Failed(String),
 }
 
@@ -50,7 +50,8 @@ pub struct Facts {
     pub config: Look<Listed>,
     /// The pinned state of this host.
     pub pins: Look<State>,
-    /// Whether the drivers of its interfaces have native XDP, by ifindex. Some kernels do not say.
+    /// True for each interface whose driver has native XDP, by
+    /// ifindex. Some kernels do not say that.
     pub native: BTreeMap<u32, bool>,
     /// The answers of the segment.
     pub segment: Look<who_has::Report>,
@@ -61,11 +62,11 @@ pub struct Facts {
 /// The objects of the API server that concern an address.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cluster {
-    /// What the Services say of the address.
+    /// The Services' view of the address.
     pub account: Account,
     /// Its claim.
     pub claim: Option<ClaimRecord>,
-    /// Why no node answers for it, as its claim says.
+    /// Reason why no node answers for the address, by its claim.
     pub unanswered: Option<String>,
     /// The Leases.
     pub leases: BTreeMap<NodeName, LeaseSeen>,
@@ -84,14 +85,14 @@ impl Cluster {
     }
 }
 
-/// A Lease that was watched for some time. The times that it carries are another clock's.
+/// A Lease that was watched for some time. Its own times come from another clock.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LeaseSeen {
     /// Its contents.
     pub record: LeaseRecord,
     /// True if it changed while it was watched.
     pub renewed: bool,
-    /// How long it was watched.
+    /// Time for which it was watched.
     pub watched: Duration,
 }
 
@@ -107,7 +108,7 @@ impl LeaseSeen {
 pub struct Listed {
     /// Its name.
     pub file: String,
-    /// The mode that it asks for.
+    /// The mode of attachment in the file.
     pub xdp: XdpMode,
     /// The address's entry, if it has one.
     pub vip: Option<ListedVip>,
@@ -116,13 +117,13 @@ pub struct Listed {
 /// An entry of the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ListedVip {
-    /// The MAC of its host, if it is only guarded here.
+    /// The MAC of the VIP's host, if this host only guards the VIP.
     pub guarded: Option<MacAddr>,
-    /// The interface that it is placed on.
+    /// The interface on which it is placed.
     pub interface: Option<String>,
     /// Problems with placing it.
     pub problems: Vec<String>,
-    /// The interface that it is to be bound to, and whether it is bound.
+    /// The interface to which it is to be bound. True if it is bound.
     pub bind: Option<(String, bool)>,
 }
 
@@ -300,8 +301,8 @@ pub fn explain(facts: &Facts) -> Explanation {
     }
 }
 
-/// Returns the strangers that answer on the segment, as far as this host and the cluster's Leases
-/// know.
+/// Returns the strangers that answer on the segment. A stranger is a MAC that
+/// neither this host nor the cluster's Leases know.
 fn answering(facts: &Facts) -> Vec<String> {
     let Look::Seen(report) = &facts.segment else { return Vec::new() };
     let nodes: BTreeSet<String> = match &facts.cluster {

@@ -1,4 +1,4 @@
-//! Moves the fence of a standalone agent, and measures how late it does.
+//! Heartbeat of a standalone agent: it moves the fence, and measures its own delay.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use super::time::Monotonic;
 #[cfg(test)]
 mod tests;
 
-/// Ticks of the coarse clock by which the program may see a deadline late. It caches the clock for
-/// one of them.
+/// Ticks of the coarse clock by which the program may see a deadline late.
+/// One of them comes from its cache of the clock.
 pub const TICKS_LATE: u32 = 2;
 
 /// Settings of the fence.
@@ -20,22 +20,22 @@ pub struct Settings {
     pub duration: Duration,
     /// Time between two beats.
     pub heartbeat: Duration,
-    /// What the program does after the deadline.
+    /// The policy of the program after the deadline.
     pub policy: Policy,
-    /// How long the program holds over after the deadline.
+    /// Time after the deadline in which the program holds over.
     pub hold_for: Duration,
 }
 
 /// Content for the fence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Beat {
-    /// The fence is valid before this.
+    /// The end of the valid fence.
     pub deadline: Monotonic,
-    /// The program holds over from then until this.
+    /// The end of holding over.
     pub hold_until: Monotonic,
-    /// What the program does between the two.
+    /// The policy of the program between the two.
     pub policy: Policy,
-    /// Set if the beat came late enough for a log line.
+    /// The delay, if it is large enough for a log line.
     pub late: Option<Late>,
 }
 
@@ -52,26 +52,26 @@ pub struct Late {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Heartbeat {
     settings: Settings,
-    /// A written deadline is this much earlier than the settings say.
+    /// Time by which a written deadline is earlier than the settings say.
     early: Duration,
     due: Monotonic,
-    /// None before the first beat.
+    /// The last deadline. None before the first beat.
     deadline: Option<Monotonic>,
 }
 
 impl Heartbeat {
-    /// Begins, with the first beat due at once. `tick` is the resolution of the coarse clock.
+    /// Starts with the first beat due at once. `tick` is the resolution of the coarse clock.
     pub fn start(settings: &Settings, tick: Duration, now: Monotonic) -> Self {
         Self { settings: *settings, early: tick * TICKS_LATE, due: now, deadline: None }
     }
 
-    /// Goes on with other settings. A beat is due at once, and counts as in time.
+    /// Applies other settings. A beat is due at once, and counts as in time.
     pub fn configure(&mut self, settings: &Settings, now: Monotonic) {
         self.settings = *settings;
         self.due = now;
     }
 
-    /// Returns when the next beat is due.
+    /// Returns the time of the next beat.
     pub fn next_deadline(&self) -> Monotonic {
         self.due
     }

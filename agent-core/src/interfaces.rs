@@ -1,4 +1,4 @@
-//! Chooses interfaces: those that the program is attached to, and the one of each VIP.
+//! Choice of interfaces: those that the program is attached to, and the one of each VIP.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -50,10 +50,12 @@ const EXCLUDED: &[&str] = &[
     "ifb",
 ];
 
-/// Returns the interfaces to attach to, and a problem for each named one that cannot be attached.
+/// Returns the interfaces to attach to, and a problem for each
+/// named interface that cannot be attached.
 ///
-/// An interface that is down is left out, unless it has VIPs already (`in_use`): setting it down
-/// and up again, as for a new MAC, is no reason to give them up.
+/// An interface that is down is left out, unless it already has VIPs
+/// (`in_use`). An operator may set an interface down and up again, for example
+/// for a new MAC. That is no reason to give the VIPs up.
 pub(super) fn choose<'a>(
     config: &Config,
     view: &'a NetView,
@@ -85,12 +87,12 @@ pub(super) fn choose<'a>(
     (chosen, problems)
 }
 
-/// Returns the interfaces that lead to a segment, and those that a VIP names.
+/// Returns the interfaces that lead to a segment, and those that the VIPs name.
 fn choose_default<'a>(config: &Config, view: &NetView, usable: &[&'a Interface]) -> Vec<&'a Interface> {
     let usable = || usable.iter().copied();
     let named: BTreeSet<&str> =
         config.vips.iter().filter_map(|vip| vip.interface.as_ref()?.literal()).collect();
-    // A bridge may have any name. It counts if an interface that leads to a segment is its member.
+    // A bridge may have any name. It counts if one of its members leads to a segment.
     let stand_ins: BTreeSet<u32> = usable()
         .filter(|interface| !is_excluded(&interface.name))
         .filter_map(|interface| master_of(view, interface))
@@ -103,7 +105,7 @@ fn choose_default<'a>(config: &Config, view: &NetView, usable: &[&'a Interface])
     usable().filter(is_default).collect()
 }
 
-/// Returns the problem of a named interface, if there is one.
+/// Returns the problem of a named interface, if it has one.
 fn why_not(name: &str, view: &NetView) -> Option<Obstacle> {
     match view.by_name(name) {
         None => Some(Obstacle::InterfaceMissing { name: name.to_owned() }),
@@ -113,7 +115,7 @@ fn why_not(name: &str, view: &NetView) -> Option<Obstacle> {
     }
 }
 
-/// Returns true if there is ARP on an interface. A VRF looks like Ethernet, and only routes.
+/// Returns true if the interface carries ARP. A VRF looks like Ethernet, but only routes.
 pub(super) fn speaks_arp(interface: &Interface) -> bool {
     interface.ethernet && !interface.loopback && interface.kind != "vrf" && interface.mac.is_unicast()
 }
@@ -122,8 +124,8 @@ fn is_excluded(name: &str) -> bool {
     EXCLUDED.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Returns the bond or bridge that an interface speaks through. An interface in a VRF speaks for
-/// itself.
+/// Returns the bond or bridge through which an interface speaks.
+/// An interface in a VRF speaks for itself.
 pub(super) fn master_of(view: &NetView, interface: &Interface) -> Option<u32> {
     let is_vrf = |index: &u32| view.interfaces.get(index).is_some_and(|master| master.kind == "vrf");
     interface.master.filter(|master| !is_vrf(master))
@@ -138,8 +140,8 @@ fn is_named(patterns: &[InterfacePattern], view: &NetView, interface: &Interface
     })
 }
 
-/// A subnet that is reached through an interface. The least is the best: the longest prefix, the
-/// lowest metric, the first of the kernel's routes.
+/// A subnet that an interface reaches. The least value is the best: the longest prefix, then the
+/// lowest metric, then the first of the kernel's routes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Reached {
     host_bits: u8,
@@ -149,10 +151,10 @@ struct Reached {
     prefix: Ipv4Net,
 }
 
-/// The subnets that some interfaces of this host lead to.
+/// The subnets that some interfaces of this host reach.
 pub(super) struct Segments<'a> {
     pub(super) interfaces: &'a [&'a Interface],
-    /// The best first.
+    /// The subnets, the best first.
     reached: Vec<Reached>,
 }
 
@@ -167,7 +169,7 @@ impl<'a> Segments<'a> {
             ifindex: route.interface,
             prefix: route.prefix,
         });
-        // Addresses count where there is no route (noprefixroute).
+        // Addresses count too if there is no route (noprefixroute).
         let by_address = interfaces.iter().flat_map(|interface| {
             subnets(interface).map(|subnet| Reached {
                 host_bits: 32 - subnet.prefix_len(),
@@ -182,14 +184,14 @@ impl<'a> Segments<'a> {
         Self { interfaces, reached }
     }
 
-    /// Returns the interfaces that a pattern names; all without one.
+    /// Returns the interfaces that a pattern names. Returns all of them without a pattern.
     pub(super) fn matching(&self, pattern: Option<&InterfacePattern>) -> impl Iterator<Item = &'a Interface> {
         let interfaces = self.interfaces.iter().copied();
         interfaces.filter(move |interface| pattern.is_none_or(|pattern| pattern.matches(&interface.name)))
     }
 
-    /// Returns the interface whose subnet contains an address. Where several have the subnet, it is
-    /// the one that the kernel's own route prefers.
+    /// Returns the interface whose subnet contains an address. If several interfaces
+    /// have the subnet, the kernel's own route decides.
     pub(super) fn of(&self, pattern: Option<&InterfacePattern>, address: Ipv4Addr) -> Option<&'a Interface> {
         let mut containing = self.reached.iter().filter(|reached| reached.prefix.contains(&address));
         containing
@@ -197,17 +199,18 @@ impl<'a> Segments<'a> {
     }
 }
 
-/// Returns the kernel's routes to subnets. A default route leads to none.
+/// Returns the kernel's routes to subnets. A default route leads to no subnet.
 fn routes(view: &NetView) -> impl Iterator<Item = &ConnectedRoute> {
     view.routes.iter().filter(|route| route.prefix.prefix_len() > 0)
 }
 
-/// Returns the subnets of an interface's addresses; a /32 is an address and no subnet.
+/// Returns the subnets of an interface's addresses. A /32 is an address and no subnet.
 pub(super) fn subnets(interface: &Interface) -> impl Iterator<Item = Ipv4Net> {
     interface.addresses.iter().filter(|address| address.prefix_len() < 32).map(Ipv4Net::trunc)
 }
 
-/// Returns a node's interfaces for its Lease; those that the kernel's routes prefer come first.
+/// Returns a node's interfaces for its Lease. The interfaces that
+/// the kernel's routes prefer come first.
 pub fn node_interfaces(view: &NetView, attached: &[u32]) -> Vec<NodeInterface> {
     let mut of_interface: BTreeMap<u32, (usize, Vec<Ipv4Net>)> = BTreeMap::new();
     let mut routes: Vec<_> = routes(view).collect();
@@ -221,7 +224,7 @@ pub fn node_interfaces(view: &NetView, attached: &[u32]) -> Vec<NodeInterface> {
     let mut links = Vec::new();
     for interface in attached.iter().filter_map(|ifindex| view.interfaces.get(ifindex)) {
         let (position, mut nets) = of_interface.remove(&interface.index).unwrap_or((usize::MAX, Vec::new()));
-        // An address says more than a route's subnet: no node may take another's.
+        // An address says more than a route's subnet: no node may take another node's address.
         for address in interface.addresses.iter().filter(|net| net.prefix_len() < 32) {
             match nets.iter_mut().find(|net| **net == address.trunc()) {
                 Some(net) => *net = *address,
@@ -240,8 +243,8 @@ pub fn node_interfaces(view: &NetView, attached: &[u32]) -> Vec<NodeInterface> {
     links.into_iter().map(|(_, link)| link).collect()
 }
 
-/// Returns the interface on a VIP's segment: that with the longest subnet that contains the VIP. An
-/// interface that the Service names need not have such a subnet.
+/// Returns the interface on a VIP's segment: the one with the longest subnet that contains the VIP.
+/// If the Service names an interface, it need not have such a subnet.
 pub(super) fn link_for<'a>(
     links: &'a [NodeInterface],
     vip: Ipv4Addr,
@@ -252,7 +255,7 @@ pub(super) fn link_for<'a>(
     let longest = |link: &NodeInterface| {
         link.subnets.iter().filter(|net| net.contains(&vip)).map(Ipv4Net::prefix_len).max()
     };
-    // The first of the best, which is the one that the kernel's routes prefer.
+    // The first of the best is the interface that the kernel's routes prefer.
     let by_subnet = links
         .iter()
         .filter(allowed)

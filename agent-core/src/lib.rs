@@ -1,5 +1,5 @@
-//! The core decides. It is pure and synchronous: time is passed in, and there are no clocks,
-//! randomness, environment or I/O.
+//! The core decides. It is pure and synchronous: callers pass the time in, and the
+//! core uses no clock, randomness, environment or I/O.
 
 pub mod announce;
 pub mod answering;

@@ -1,4 +1,4 @@
-//! A snapshot of this host's network, which the shell takes and the core reads.
+//! Snapshot of this host's network. The shell takes it, and the core reads it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,7 +8,7 @@ use std::{
 use ipnet::Ipv4Net;
 use vipward_common::{MacAddr, Role};
 
-/// One network interface, as rtnetlink describes it.
+/// A network interface, as rtnetlink describes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "the kernel's flags, which are independent of each other")]
 pub struct Interface {
@@ -16,7 +16,7 @@ pub struct Interface {
     pub index: u32,
     /// Its name, which can change.
     pub name: String,
-    /// Its hardware address; zero when it has none of six bytes.
+    /// Its hardware address; zero if it has none of six bytes.
     pub mac: MacAddr,
     /// `IFLA_INFO_KIND` (`veth`, `bridge`, `bond`, `vlan`, …); empty for hardware.
     pub kind: String,
@@ -30,29 +30,29 @@ pub struct Interface {
     pub carrier: bool,
     /// The bond or bridge that it is a member of.
     pub master: Option<u32>,
-    /// Ids of the XDP programs that the kernel runs on it, whoever attached them.
+    /// Ids of the XDP programs that the kernel runs on it, from any source.
     pub xdp_programs: Vec<u32>,
     /// Its IPv4 addresses with their prefix lengths.
     pub addresses: Vec<Ipv4Net>,
 }
 
-/// A reason why an interface does not answer for a VIP, whatever the maps say.
+/// Reason why an interface does not answer for a VIP, regardless of the maps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InterfaceFault {
     /// The interface is gone.
     Gone,
     /// The kernel does not run the program on it.
     NotAttached,
-    /// It is administratively down.
+    /// The interface is administratively down.
     Down,
-    /// It has no carrier.
+    /// The interface has no carrier.
     NoCarrier,
-    /// Its own MAC is not the VIP's.
+    /// The interface's own MAC is not the VIP's.
     OtherMac,
 }
 
 impl InterfaceFault {
-    /// All of them, in the order in which they are looked for.
+    /// All faults, in the order of the search.
     pub const ALL: [Self; 5] = [Self::Gone, Self::NotAttached, Self::Down, Self::NoCarrier, Self::OtherMac];
 
     /// Returns the reason why `interface` does not answer with `mac`, if there is one.
@@ -67,17 +67,17 @@ impl InterfaceFault {
         }
     }
 
-    /// Returns true if it silences an entry of that role.
+    /// Returns true if the fault silences an entry of this role.
     pub fn silences(self, role: Role) -> bool {
         match role {
             Role::Held => true,
-            // It answers with its successor's MAC.
+            // This node answers with its successor's MAC, not with its own.
             Role::Handover => self != Self::OtherMac,
             Role::Foreign => false,
         }
     }
 
-    /// Returns it in words, the same in every output.
+    /// Returns the fault in words, as every output shows it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Gone => "the interface is gone",
@@ -90,8 +90,8 @@ impl InterfaceFault {
 }
 
 impl Interface {
-    /// Returns an Ethernet interface for tests: up, with carrier and a MAC made of its index,
-    /// without addresses.
+    /// Returns an Ethernet interface for tests. It is up, has carrier and a
+    /// MAC made of its index, and has no addresses.
     pub fn sample(index: u32, name: &str) -> Self {
         let [_, _, high, low] = index.to_be_bytes();
         Self {
@@ -117,7 +117,7 @@ pub struct ConnectedRoute {
     pub prefix: Ipv4Net,
     /// ifindex.
     pub interface: u32,
-    /// Lower is preferred.
+    /// The metric. The kernel prefers the lower one.
     pub metric: u32,
 }
 
@@ -134,7 +134,7 @@ pub struct NetView {
 }
 
 impl NetView {
-    /// Returns the interface's name, or its index when it is gone.
+    /// Returns the interface's name. Returns its index if the interface is gone.
     pub fn name_of(&self, ifindex: u32) -> String {
         self.interfaces
             .get(&ifindex)

@@ -1,4 +1,5 @@
-//! Decides which messages become Events, and when. All share one queue, one limit and one retry.
+//! Decisions about Events: which messages become Events, and when. All
+//! messages share one queue, one limit and one retry.
 //!
 //! - A message about an object is one Event, however often it is posted. Its count is written at
 //!   most every 10 minutes. The Event's name follows from the message, so all nodes share the
@@ -35,19 +36,19 @@ pub use self::message::{Kind, Message, News, Object, Reason};
 #[cfg(test)]
 mod tests;
 
-/// At most this many Events are written at once.
+/// Largest number of Events that are written at once.
 const BURST: u32 = 50;
-/// The last of them are kept for warnings.
+/// Number of Events at the end of the burst that are kept for warnings.
 const FOR_WARNINGS: u32 = 10;
-/// After the burst, one more Event is written in this time.
+/// Time after the burst in which one more Event is written.
 const REFILL: Duration = Duration::from_secs(1);
-/// The pauses between two attempts to write one Event.
+/// Pauses between two attempts to write an Event.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
-/// News about a VIP's holder is old after this long. A request is not repeated for longer.
+/// Time after which news about a VIP's holder is old. A request is not repeated for longer.
 const FRESH: Duration = Duration::from_mins(5);
-/// While this many requests are to be repeated, no other Event is begun.
+/// Number of requests to be repeated at which no other Event is begun.
 const MOST_RETRIED: usize = 64;
-/// Messages that became no Event are reported at most this often.
+/// Least time between two reports of messages that became no Event.
 const REPORT: Duration = Duration::from_mins(1);
 
 /// A command to the shell.
@@ -55,11 +56,12 @@ const REPORT: Duration = Duration::from_mins(1);
 pub enum Command {
     /// Send a request; [`Outbox::on_outcome`] follows.
     Write(Write),
-    /// Log how many messages became no Event since the last report.
+    /// Log the number of messages that became no Event since the last report.
     Report {
-        /// Messages about moved and announced VIPs that were left out, since there were too many.
+        /// Number of messages about moved and announced VIPs that were
+        /// left out, because there were too many.
         left_out: u64,
-        /// Warnings that were left out, and Events that the API server did not take.
+        /// Number of warnings that were left out, and of Events that the API server did not take.
         unwritten: u64,
     },
 }
@@ -71,33 +73,33 @@ pub struct Write {
     pub message: Message,
     /// The name of its Event.
     pub name: String,
-    /// The count to write; none to create the Event.
+    /// The count to write. None creates the Event.
     pub count: Option<u32>,
-    /// How long ago the message was posted.
+    /// Time since the message was posted.
     pub age: Duration,
 }
 
 /// The outcome of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// The API server has done it.
+    /// The API server has carried out the request.
     Done,
-    /// There is an Event of this name already.
+    /// The API server already has an Event of this name.
     Exists,
-    /// It may have been done or not, and may succeed later.
+    /// The API server may have carried out the request or not. It may succeed later.
     Unknown,
-    /// The API server refuses it.
+    /// The API server refuses the request.
     Refused,
 }
 
-/// An Event that is being written.
+/// Attempt to write an Event.
 #[derive(Debug)]
 struct Attempt {
     message: Message,
-    /// The count to write; none to create the Event.
+    /// The count to write. None creates the Event.
     count: Option<u32>,
     posted: Monotonic,
-    /// When it was attempted first.
+    /// Time of the first attempt.
     begun: Monotonic,
     failures: u32,
 }
@@ -109,13 +111,13 @@ pub struct Outbox {
     series: AllSeries,
     limit: Pace,
     under_way: Option<Attempt>,
-    /// Attempts that failed, by when they are repeated and a number.
+    /// Attempts that failed, by the time of the repetition and a number.
     retries: BTreeMap<(Monotonic, u64), Attempt>,
-    /// How many attempts have been put there.
+    /// Number of attempts put there so far.
     retried: u64,
     left_out: u64,
     unwritten: u64,
-    /// When these two are reported.
+    /// Time at which these two are reported.
     report: Option<Monotonic>,
 }
 
@@ -139,14 +141,15 @@ impl Outbox {
     pub fn post(&mut self, message: Message, now: Monotonic) {
         let kind = message.reason.kind();
         if self.series.on_posted(&message, now) {
-            // What waits is older news.
+            // The waiting message is older news.
             self.queue.remove(&(message.object.clone(), message.topic()));
         } else if !self.queue.push(message, now) {
             self.leave_out(kind, now);
         }
     }
 
-    /// Withdraws the message about a Service's problem that is over, if it still waits.
+    /// Withdraws the message about a Service's problem, because the problem is
+    /// over. The message may have been written already.
     pub fn withdraw(&mut self, service: &ServiceName, problem: &Problem) {
         self.queue.remove(&(Object::Service(service.clone()), Topic::of_problem(problem)));
     }
@@ -156,7 +159,7 @@ impl Outbox {
         let Some(attempt) = self.under_way.take() else { return };
         match outcome {
             Outcome::Done => {}
-            // Most likely this node has created it, and the answer got lost.
+            // Most likely this node has created the Event, and the answer got lost.
             Outcome::Exists if attempt.count.is_none() && attempt.failures > 0 => {}
             Outcome::Exists if attempt.count.is_none() => {
                 let count = Some(self.series.on_exists(&attempt.message));
@@ -174,7 +177,7 @@ impl Outbox {
         }
     }
 
-    /// Returns what is to be done now.
+    /// Returns the commands that are due now.
     pub fn due(&mut self, now: Monotonic) -> Vec<Command> {
         let mut commands = Vec::new();
         if self.under_way.is_none() {
@@ -189,7 +192,7 @@ impl Outbox {
         commands
     }
 
-    /// Returns when [`Outbox::due`] has something next.
+    /// Returns the time of the next [`Outbox::due`].
     pub fn next_deadline(&self) -> Option<Monotonic> {
         let attempt = if self.under_way.is_none() { self.next_attempt_at() } else { None };
         attempt.into_iter().chain(self.report).min()
@@ -227,7 +230,7 @@ impl Outbox {
         Some(Attempt { message, count: Some(count), posted, begun: now, failures: 0 })
     }
 
-    /// Returns when [`Outbox::next_attempt`] begins one.
+    /// Returns the time at which [`Outbox::next_attempt`] begins an attempt.
     fn next_attempt_at(&self) -> Option<Monotonic> {
         let retry = self.retries.first_key_value().map(|((due, _), _)| *due);
         if self.retries.len() >= MOST_RETRIED {
@@ -246,8 +249,8 @@ impl Outbox {
         self.retries.insert((at, self.retried), attempt);
     }
 
-    /// Gives up an Event. It may have been deleted: the message creates it anew when it is posted
-    /// again.
+    /// Gives up an Event. It may have been deleted. If its message is
+    /// posted again, it creates the Event anew.
     fn give_up(&mut self, message: &Message, now: Monotonic) {
         self.series.forget(message);
         self.unwritten += 1;
@@ -274,7 +277,7 @@ impl Attempt {
     }
 }
 
-/// Returns how much of the limit is kept from messages of this kind.
+/// Returns the part of the limit that is kept from messages of this kind.
 fn reserve(kind: Kind) -> u32 {
     match kind {
         Kind::Normal => FOR_WARNINGS,

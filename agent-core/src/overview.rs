@@ -1,6 +1,6 @@
-//! `vipward status --cluster`: the state of each VIP and node, by claims and Leases.
+//! State of each VIP and node, by claims and Leases (`vipward status --cluster`).
 //!
-//! The age of a Lease is the time since it was seen to change. No node's wall clock is compared.
+//! The age of a Lease is the time since a change of it was seen. No node's wall clock is compared.
 
 use std::{collections::BTreeMap, net::Ipv4Addr, time::Duration};
 
@@ -16,7 +16,7 @@ use super::{
 #[cfg(test)]
 mod tests;
 
-/// The most moves that are shown.
+/// Largest number of moves that are shown.
 const MOVES: usize = 10;
 
 /// A claim, and the parts of its object that are for people.
@@ -28,11 +28,11 @@ pub struct ShownClaim {
     pub since: Option<String>,
     /// The strangers that claim the VIP on the segment.
     pub conflict: Option<String>,
-    /// Why no node answers for it, as an agent has reported.
+    /// Reason why no node answers for the VIP, as an agent has reported it.
     pub unanswered: Option<String>,
 }
 
-/// Leases, with the times at which they were seen to change.
+/// Leases, with the times at which changes of them were seen.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
     leases: BTreeMap<NodeName, Seen>,
@@ -66,7 +66,7 @@ impl Observed {
 }
 
 impl Observed {
-    /// Returns true if enough was seen: every Lease that carries a session was renewed.
+    /// Returns true if every Lease that carries a session was seen to be renewed.
     pub fn is_decided(&self) -> bool {
         let mut with_session = self.leases.values().filter(|seen| seen.record.session.is_some());
         self.began.is_some() && with_session.all(|seen| seen.changed.is_some())
@@ -90,12 +90,12 @@ pub struct Overview {
 pub enum VipState {
     /// The Lease of its holder carries the session of the claim, and is renewed.
     Held,
-    /// The same, and the claim says that no node answers.
+    /// The claim is good as in `Held`, but says that no node answers.
     NotAnswered,
-    /// The Lease of its holder carries the session of the claim, and was not renewed while it was
-    /// watched.
+    /// The Lease of its holder carries the session of the claim. It
+    /// was not renewed while it was watched.
     NotRenewed,
-    /// It is being handed over.
+    /// The holder hands the VIP over.
     Offered,
     /// Its last holder released it.
     Released,
@@ -238,8 +238,8 @@ fn vip(claim: &ShownClaim, observed: &Observed) -> VipRow {
     }
 }
 
-/// Returns the state of a held VIP. Its claim is good while the holder's Lease carries its session
-/// and is renewed.
+/// Returns the state of a held VIP. Its claim is good while the
+/// holder's Lease carries its session and is renewed.
 fn standing(claim: &ShownClaim, holder: &Holder, observed: &Observed) -> VipState {
     match observed.leases.get(&holder.node) {
         None => VipState::NoLease,

@@ -1,10 +1,12 @@
-//! Ownership: decides which VIPs this node holds. The nodes agree through the API server alone.
+//! Ownership of VIPs: the decision which VIPs this node holds. The
+//! nodes agree through the API server alone.
 //!
-//! The engine is pure. [`Event`]s with the time come in; [`Command`]s go out, to be carried out in
-//! their order. The engine never waits: the outcome of a request comes back as an event.
+//! The engine is pure. [`Event`]s with the time come in. [`Command`]s go out,
+//! and the caller carries them out in their order. The engine never waits:
+//! the outcome of a request comes back as an event.
 //!
-//! docs/OWNERSHIP.md has the rules, and why they are safe. An event or a deadline makes the engine
-//! evaluate a VIP as a whole (`vip::evaluate`), so that the order of events does not matter.
+//! docs/OWNERSHIP.md has the rules, and shows why they are safe. An event or a deadline makes the
+//! engine evaluate a VIP as a whole (`Engine::evaluate`), so the order of events does not matter.
 
 mod address;
 mod asking;
@@ -53,16 +55,16 @@ pub use self::types::{
 pub use self::view::{NodeView, Said, View, VipSummary, VipView};
 pub use super::{placement::Entry, probing::Probed};
 
-/// The candidate of the next rank waits this much longer than the one before it, from when it could
-/// act. Before it takes a VIP it also waits this long after a better candidate got another VIP:
-/// that one may have many to take (`nobody::MOST_PATIENT` bounds the wait).
+/// Additional wait of a candidate, compared with the candidate of the rank before it, from the time
+/// when it could act. If a better candidate has got another VIP, the wait counts from then: that
+/// candidate may have many VIPs to take (`nobody::MOST_PATIENT` bounds the wait).
 const RANK_DELAY: Duration = Duration::from_millis(500);
-/// A wait for another node is longer by this fraction at least:
-/// the clocks of two nodes differ by less.
+/// Fraction by which a wait for another node is longer, at least.
+/// The clocks of two nodes differ by less.
 const CLOCKS_DIFFER: u32 = 20;
-/// A request that failed for an unknown reason is repeated after this.
+/// Delay before a request with an unknown outcome is repeated.
 const RETRY: Duration = Duration::from_millis(250);
-/// A refused request is repeated after this.
+/// Delay before a refused request is repeated.
 const REFUSED_RETRY: Duration = Duration::from_secs(5);
 
 /// The engine: the ownership of all VIPs, as one node sees it.
@@ -81,13 +83,13 @@ pub struct Engine {
     vips: BTreeMap<Ipv4Addr, Box<Vip>>,
     /// The claims that name each session.
     claimed: BTreeMap<(NodeName, Session), members::SessionClaims>,
-    /// When VIPs are evaluated again.
+    /// Times of the next evaluations of VIPs.
     due: BTreeSet<(Monotonic, Ipv4Addr)>,
     /// VIPs to evaluate now.
     dirty: BTreeSet<Ipv4Addr>,
     pacing: Pacing,
     doubt: Doubt,
-    /// The peers of the last command; none before all Leases have been listed.
+    /// The peers of the last command. None before all Leases have been listed.
     peers: Option<BTreeSet<MacAddr>>,
     stopping: Option<Stopping>,
     commands: Vec<Command>,
@@ -96,7 +98,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Starts with the pinned state. It decides nothing before [`Event::Synced`].
+    /// Starts with the pinned state. The engine decides nothing before [`Event::Synced`].
     pub fn start(settings: Settings, found: Found, now: Monotonic) -> Self {
         let own = Own::new(&settings, &found, now);
         let pacing = Pacing::new(&settings, now);
@@ -120,7 +122,7 @@ impl Engine {
         }
     }
 
-    /// Takes `event` in. Returns the commands, in their order.
+    /// Takes in `event`. Returns the commands, in their order.
     pub fn on_event(&mut self, event: Event, now: Monotonic) -> Vec<Command> {
         self.now = now;
         match event {
@@ -153,7 +155,7 @@ impl Engine {
         std::mem::take(&mut self.commands)
     }
 
-    /// Returns when [`Event::Tick`] is wanted.
+    /// Returns the time of the next [`Event::Tick`].
     pub fn next_deadline(&self) -> Option<Monotonic> {
         let vip = self.due.first().map(|(due, _)| *due);
         let deposing = self.next_deposing();
@@ -177,7 +179,7 @@ impl Engine {
         self.synced && self.own.has_begun()
     }
 
-    /// Does everything that is due.
+    /// Carries out everything that is due.
     fn settle(&mut self, now: Monotonic) {
         self.tick_lease(now);
         self.depose_the_silent(now);
@@ -204,7 +206,7 @@ impl Engine {
         if let Some(due) = vip.due.take() {
             self.due.remove(&(due, address));
         }
-        // A VIP with a request under way, or one that waits, is not decided anew.
+        // If a request is under way or must wait, the VIP is not decided anew.
         vip.asking.matters = vip.busy.is_some() || vip.retry > now || vip.unread;
         let due = self.evaluate(address, now);
         if self.vips.get(&address).is_some_and(|vip| !vip.asking.matters) {
@@ -217,7 +219,7 @@ impl Engine {
         }
     }
 
-    /// Settles a VIP that was held over: its claim names this node, or it was given up.
+    /// Settles a VIP that was held over, if its claim names this node or this node has given it up.
     fn clear_doubt(&mut self, address: Ipv4Addr, now: Monotonic) {
         let vip = self.vips.get(&address).map(Box::as_ref);
         let is_in_doubt = vip.is_some_and(Vip::is_in_doubt);
@@ -237,8 +239,7 @@ impl Engine {
 
     fn on_synced(&mut self, now: Monotonic) {
         self.synced = true;
-        // A process that has just started has not seen whether a
-        // missing object was there a moment ago.
+        // A process that has just started does not know if a missing object was there a moment ago.
         if self.members.iter().any(|(name, member)| *name != self.settings.node && member.session().is_some())
         {
             for vip in self.vips.values_mut().filter(|vip| vip.claim.is_none()) {

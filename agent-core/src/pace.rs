@@ -1,4 +1,4 @@
-//! Limits on how much may be sent, pauses between attempts, and the spreading of what recurs.
+//! Limits on sending, pauses between attempts, and the spreading of recurring events.
 
 use std::time::Duration;
 
@@ -9,26 +9,26 @@ use super::time::Monotonic;
 #[cfg(test)]
 mod tests;
 
-/// The burst of a limit for every second.
+/// Burst of a limit, in every second.
 const BURST: Duration = Duration::from_millis(5);
 
-/// A limit on how much may be sent: one thing in each slot, and a burst after a silence.
+/// Limit on sending: one item in each slot, and a burst after a silence.
 #[derive(Debug)]
 pub(super) struct Pace {
     slot: Duration,
-    /// `next` lies at most this long in the past.
+    /// Longest time that `next` lies in the past.
     burst: Duration,
-    /// When the next thing may be sent.
+    /// Earliest time of the next item.
     next: Monotonic,
 }
 
 impl Pace {
-    /// Allows `a_second` in every second, even in one that begins with a burst.
+    /// Returns a limit of `a_second` items in every second, even in one that begins with a burst.
     pub(super) fn new(a_second: u32, now: Monotonic) -> Self {
         Self { slot: slot(a_second), burst: BURST, next: now }
     }
 
-    /// Allows `burst` at once, now and after a silence, and one in each `slot`.
+    /// Returns a limit of one item in each `slot`, and of `burst` at once, now and after a silence.
     pub(super) fn with_burst(burst: u32, slot: Duration, now: Monotonic) -> Self {
         let burst = slot * burst.saturating_sub(1);
         Self { slot, burst, next: now.saturating_sub(burst) }
@@ -39,40 +39,40 @@ impl Pace {
         self.slot = slot(a_second);
     }
 
-    /// Returns true if one more thing may be sent.
+    /// Returns true if one more item may be sent.
     pub(super) fn is_open(&mut self, now: Monotonic) -> bool {
         self.is_open_beyond(0, now)
     }
 
-    /// Returns true if one more thing may be sent and `reserve` more after it.
+    /// Returns true if one more item may be sent, and `reserve` more after it.
     pub(super) fn is_open_beyond(&mut self, reserve: u32, now: Monotonic) -> bool {
         self.next = self.next.max(now.saturating_sub(self.burst));
         self.next_beyond(reserve) <= now
     }
 
-    /// Counts one thing as sent.
+    /// Counts one item as sent.
     pub(super) fn take(&mut self) {
         self.next = self.next + self.slot;
     }
 
-    /// Returns when one more thing may be sent.
+    /// Returns the time at which one more item may be sent.
     pub(super) fn next(&self) -> Monotonic {
         self.next
     }
 
-    /// Returns when one more thing may be sent and `reserve` more after it.
+    /// Returns the time at which one more item may be sent, and `reserve` more after it.
     pub(super) fn next_beyond(&self, reserve: u32) -> Monotonic {
         self.next + self.slot * reserve
     }
 }
 
-/// Returns a slot so long that no second has more than its
-/// number, even one that begins with a burst.
+/// Returns a slot for `a_second` items in a second. No second has
+/// more of them, even if it begins with a burst.
 fn slot(a_second: u32) -> Duration {
     (Duration::from_secs(1) + BURST) / a_second.max(1) + Duration::from_nanos(1)
 }
 
-/// Pauses between attempts: each is twice as long as the one before, up to a limit.
+/// Pauses between attempts. Each pause is twice as long as the one before, up to a limit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Backoff {
     shortest: Duration,
@@ -85,15 +85,15 @@ impl Backoff {
         Self { shortest, longest }
     }
 
-    /// Returns the pause after an attempt that `failures` others failed before, in a row. `jitter`,
-    /// from 0 to 1, makes it up to a quarter longer, so that nodes do not retry in step.
+    /// Returns the pause after an attempt before which `failures` others failed in a row. `jitter`,
+    /// from 0 to 1, makes the pause up to a quarter longer, so that nodes do not retry in step.
     pub(super) fn pause(self, failures: u32, jitter: f64) -> Duration {
         let pause = self.shortest.saturating_mul(1 << failures.min(16)).min(self.longest);
         pause.mul_f64(1.0 + jitter / 4.0)
     }
 }
 
-/// Mixes the bits of a number: the finisher of `SplitMix64`.
+/// Mixes the bits of a number (the finisher of `SplitMix64`).
 pub(super) const fn mix(number: u64) -> u64 {
     let mut mixed = number;
     mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -102,19 +102,19 @@ pub(super) const fn mix(number: u64) -> u64 {
 }
 
 /// Returns a pseudo-random number for the `number`th time that something is due for a VIP. It
-/// differs between neighbouring VIPs and, by `seed`, between agents.
+/// differs between neighbouring VIPs. By `seed` it differs between agents.
 pub(super) fn chance(seed: u64, key: VipKey, number: u32) -> u64 {
     let [a, b, c, d] = key.addr;
     let key = u64::from(u32::from_be_bytes([a, b, c, d])) | u64::from(key.ifindex) << 32;
     mix(seed.wrapping_add(u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ key)
 }
 
-/// Returns `period`, made longer or shorter by up to `per_cent`, by `chance`.
+/// Returns `period`, longer or shorter by up to `per_cent`. `chance` decides.
 pub(super) fn around(period: Duration, per_cent: u32, chance: u64) -> Duration {
     between(period * (100 - per_cent) / 100, period * (100 + per_cent) / 100, chance)
 }
 
-/// Returns a time from `least` to `most`, by `chance`.
+/// Returns a time from `least` to `most`. `chance` decides.
 pub(super) fn between(least: Duration, most: Duration, chance: u64) -> Duration {
     let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let range = nanos(most.saturating_sub(least)).max(1);

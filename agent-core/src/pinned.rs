@@ -1,7 +1,7 @@
-//! The model of the pinned state: what the kernel holds for a data plane at one moment.
+//! Model of the pinned state: the kernel's contents for a data plane at one moment.
 //!
-//! One reader in the shell fills it. `status`, `watch`, `doctor`, `explain`, `who-has`, `/metrics`
-//! and `/readyz` all draw from it.
+//! One reader in the shell fills it. `status`, `watch`, `doctor`, `explain`,
+//! `who-has`, `/metrics` and `/readyz` all draw from it.
 
 mod generic;
 mod sample;
@@ -31,7 +31,7 @@ use crate::{
     net::{InterfaceFault, NetView},
 };
 
-/// A fact that was read, or why it could not be read.
+/// A fact that was read, or the reason why it could not be read.
 pub type Fact<T> = Result<T, Unread>;
 
 /// The reason why a fact could not be read.
@@ -76,7 +76,7 @@ impl fmt::Display for Mode {
 /// The pins under a directory, as far as they could be read.
 #[derive(Clone, Debug)]
 pub struct Plane {
-    /// Maps whose pins are missing although others are there.
+    /// Maps without a pin, although other pins are there.
     pub missing: Vec<&'static str>,
     /// The pinned links.
     pub links: Vec<PinnedLink>,
@@ -125,7 +125,7 @@ pub struct Contents {
     pub counters: Counters,
     /// Entries yielded since the maps were made.
     pub yields: u64,
-    /// The hosts that claimed VIPs; empty unless they were asked for.
+    /// The hosts that claimed VIPs. Empty unless the reader was asked for them.
     pub offenders: BTreeMap<OffenderKey, Offender>,
 }
 
@@ -136,11 +136,11 @@ pub struct Entry {
     pub key: VipKey,
     /// The role that it gives this node.
     pub role: Role,
-    /// The MAC that the VIP is at; zero when it is not known.
+    /// The MAC of the VIP; zero if unknown.
     pub mac: MacAddr,
     /// True if the program yielded the VIP to that MAC.
     pub yielded: bool,
-    /// Its counters, when it has its own and they were asked for.
+    /// Its counters. None if it has no own counters, or if the reader was not asked for them.
     pub count: Option<VipCounters>,
 }
 
@@ -150,7 +150,7 @@ impl Entry {
         self.key.addr.into()
     }
 
-    /// Returns the MAC that the VIP is at, when it is known.
+    /// Returns the MAC of the VIP, if it is known.
     pub fn known_mac(&self) -> Option<MacAddr> {
         (!self.mac.is_zero()).then_some(self.mac)
     }
@@ -162,27 +162,27 @@ impl Entry {
 }
 
 impl Contents {
-    /// Returns whether this node may answer.
+    /// Returns the state of the fence at the time of the reading.
     pub fn fence_state(&self) -> FenceState {
         self.fence.state(self.now_ns)
     }
 
-    /// Returns the time until `until_ns`; zero when it has passed.
+    /// Returns the time until `until_ns`. Returns zero if that has passed.
     pub fn left(&self, until_ns: u64) -> Duration {
         Duration::from_nanos(until_ns.saturating_sub(self.now_ns))
     }
 
-    /// Returns the time since `since_ns`; zero when it is still to come.
+    /// Returns the time since `since_ns`. Returns zero if that is still to come.
     pub fn passed(&self, since_ns: u64) -> Duration {
         Duration::from_nanos(self.now_ns.saturating_sub(since_ns))
     }
 
-    /// Returns true if the fence belongs to a session, which makes this host a node of a cluster.
+    /// Returns true if the fence belongs to a session. Then this host is a node of a cluster.
     pub fn is_in_cluster(&self) -> bool {
         self.fence.session != 0
     }
 
-    /// Returns how many peers the program knows on an interface.
+    /// Returns the number of peers that the program knows on an interface.
     pub fn peers_on(&self, ifindex: u32) -> usize {
         self.peers.iter().filter(|(peers_ifindex, _)| *peers_ifindex == ifindex).count()
     }
@@ -229,7 +229,7 @@ impl State {
         self.links.get(&ifindex).filter(|_| self.is_attached(ifindex)).map(|(mode, _)| *mode)
     }
 
-    /// Returns what keeps an entry's interface from answering, whatever the maps say.
+    /// Returns the fault that keeps an entry's interface from answering, regardless of the maps.
     pub fn interface_fault(&self, entry: &Entry) -> Option<InterfaceFault> {
         let ifindex = entry.key.ifindex;
         InterfaceFault::of(self.network.interfaces.get(&ifindex), self.is_attached(ifindex), entry.mac)

@@ -1,4 +1,4 @@
-//! Places VIPs: turns the configuration and the network into the desired maps.
+//! Placement of VIPs: the way from the configuration and the network to the desired maps.
 
 pub(super) mod obstacle;
 #[cfg(test)]
@@ -37,7 +37,7 @@ pub struct Desired {
 pub struct DesiredEntry {
     /// This node's role.
     pub role: Role,
-    /// The MAC that the VIP is at; zero if unknown.
+    /// The MAC of the VIP; zero if unknown.
     pub mac: MacAddr,
     /// End of a handover, in nanoseconds on the monotonic clock; 0 in other roles.
     pub until_ns: u64,
@@ -55,16 +55,16 @@ impl DesiredEntry {
 pub enum Entry {
     /// This node answers with its own MAC.
     Held,
-    /// Another node answers, or is about to; this node keeps silent.
+    /// Another node answers, or is about to. This node is silent.
     Foreign {
-        /// The MAC that the VIP is at; zero if unknown.
+        /// The MAC of the VIP; zero if unknown.
         mac: MacAddr,
     },
     /// This node answers with its successor's MAC.
     Handover {
         /// The successor's MAC.
         mac: MacAddr,
-        /// When it ends by itself.
+        /// The time at which the handover ends by itself.
         until: Monotonic,
     },
 }
@@ -74,13 +74,13 @@ pub enum Entry {
 pub struct Wanted<'a> {
     /// The VIP.
     pub address: Ipv4Addr,
-    /// Its interface; none for the one whose subnet contains it.
+    /// Its interface. If none: the interface whose subnet contains the VIP.
     pub interface: Option<&'a InterfacePattern>,
     /// The interface that gets the address, for local delivery.
     pub bind: Option<&'a InterfaceName>,
     /// Its entry.
     pub entry: Entry,
-    /// True if the file guards it for another host.
+    /// True if the file guards the VIP for another host.
     pub is_guarded: bool,
 }
 
@@ -103,9 +103,9 @@ pub struct Placement {
     pub attach: Vec<u32>,
     /// Content of the maps.
     pub desired: Desired,
-    /// VIPs that the map has no room for.
+    /// VIPs for which the map has no room.
     pub left_out: Vec<Ipv4Addr>,
-    /// Obstacles to the rest.
+    /// Obstacles to placing the rest.
     pub problems: Vec<Obstacle>,
 }
 
@@ -115,7 +115,7 @@ pub fn peers<'a>(
     interfaces: impl IntoIterator<Item = &'a Interface>,
 ) -> BTreeSet<(u32, MacAddr)> {
     let on_one = |interface: &'a Interface| {
-        // All nodes may have the same list, so an interface of this node may be on it.
+        // All nodes may have the same list, so it may contain an interface of this node.
         let peers = config.peers.iter().filter(|peer| **peer != interface.mac);
         peers.map(|peer| (interface.index, *peer))
     };
@@ -124,9 +124,9 @@ pub fn peers<'a>(
 
 /// Places every VIP.
 ///
-/// `placed` has the interfaces that VIPs are on now. A VIP whose subnet has gone stays there.
-/// `is_there` tells existing entries from new ones. When there is no room for all VIPs, no existing
-/// entry is removed for a new one.
+/// `placed` has the present interfaces of VIPs. A VIP whose subnet has gone stays
+/// there. `is_there` tells existing entries from new ones. If there is no room for
+/// all VIPs, no existing entry is removed for a new one.
 pub fn place<'a>(
     config: &Config,
     vips: impl ExactSizeIterator<Item = Wanted<'a>>,
@@ -176,7 +176,7 @@ pub fn place<'a>(
     }
     let homes: Vec<(Ipv4Addr, Option<u32>)> =
         homes.iter().map(|(vip, home)| (vip.address, home.map(|interface| interface.index))).collect();
-    // Last, so that an interface that comes up does not displace a held VIP.
+    // Shadows come last, so that an interface that comes up does not displace a held VIP.
     placement.put_shadows(&homes, &attached, max_vips);
     if let Some(first) = placement.left_out.first() {
         let left_out = placement.left_out.len();
@@ -235,8 +235,8 @@ impl Placement {
         }
     }
 
-    /// Adds an entry on every other attached interface, also when the VIP is on none. A bound
-    /// address must not leak there.
+    /// Adds an entry on every other attached interface, even if the VIP is on no
+    /// interface. A bound address must not leak there.
     fn put_shadows(&mut self, homes: &[(Ipv4Addr, Option<u32>)], attached: &[&Interface], max_vips: u32) {
         let shadow = DesiredEntry::new(Role::Foreign, MacAddr::ZERO);
         let mut missing = 0;

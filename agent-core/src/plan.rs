@@ -1,8 +1,8 @@
-//! Plans the smallest change from the observed maps to the desired ones, in a safe order.
+//! Plan of the smallest change from the observed maps to the desired ones, in a safe order.
 //!
-//! Links and peers come first, then releases, takes, and binds. A bound address is removed before
-//! its entry, or the kernel would answer for it. A yielded VIP stays yielded on every interface of
-//! this node until it is reclaimed.
+//! Links and peers come first, then releases, takes, and binds. A bound address is removed
+//! before its entry, or the kernel would answer for it. A yielded VIP stays yielded on
+//! every interface of this node until this node reclaims it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,12 +20,13 @@ mod tests;
 
 pub use self::slots::Slots;
 
-/// State of the kernel, as just read.
+/// State of the kernel at its last reading.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Observed {
     /// The entries of `vips_v4`.
     pub entries: BTreeMap<VipKey, VipEntry>,
-    /// The program's records by slot, for every slot that an entry has or a new one could get.
+    /// The program's records by slot: for every slot that an
+    /// entry has, or that a new one could get.
     pub yields: BTreeMap<u32, Yield>,
     /// This node's MAC on each interface.
     pub links: BTreeMap<u32, MacAddr>,
@@ -33,8 +34,8 @@ pub struct Observed {
     pub peers: BTreeSet<(u32, MacAddr)>,
     /// The bound addresses, which carry the agent's label.
     pub binds: BTreeSet<(String, Ipv4Addr)>,
-    /// VIPs that were yielded earlier, with the peer. An entry and its record go with their
-    /// interface, and the peer still has the VIP.
+    /// VIPs that were yielded earlier, each with its peer. An entry and its record vanish with
+    /// their interface, but the peer still has the VIP.
     pub remembered: BTreeMap<Ipv4Addr, MacAddr>,
     /// Number of slots.
     pub max_slots: u32,
@@ -43,13 +44,13 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Returns the peer that an entry, in its generation, was yielded to.
+    /// Returns the peer to which an entry, in its generation, was yielded.
     fn yielded_to(&self, entry: &VipEntry) -> Option<MacAddr> {
         self.yields.get(&entry.slot)?.yielded_to(entry.generation)
     }
 }
 
-/// Returns each VIP's interface: where it is held or guarded, or was when it was yielded.
+/// Returns the interface of each VIP: where it is held or guarded, or was until it was yielded.
 pub fn placed(entries: &BTreeMap<VipKey, VipEntry>) -> BTreeMap<Ipv4Addr, u32> {
     let here = entries.iter().filter(|(_, entry)| match entry.role {
         Role::Held | Role::Handover => true,
@@ -63,7 +64,7 @@ pub fn placed(entries: &BTreeMap<VipKey, VipEntry>) -> BTreeMap<Ipv4Addr, u32> {
 pub enum Cause {
     /// The configuration has it.
     Configured,
-    /// The configuration lacks it now, or its interface is gone.
+    /// The configuration no longer has it, or its interface is gone.
     NotConfigured,
     /// The interface's MAC, or the guarded one, changed.
     MacChanged,
@@ -71,7 +72,7 @@ pub enum Cause {
     Yielded,
     /// The operator took it back from a peer.
     Reclaimed,
-    /// Its slot did not exist, or was another entry's too.
+    /// Its slot did not exist, or another entry had it too.
     Repaired,
 }
 
@@ -88,7 +89,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// One change.
+/// A change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Write this node's MAC on an interface.
@@ -123,7 +124,7 @@ pub enum Action {
         key: VipKey,
         /// Its content.
         entry: VipEntry,
-        /// True if the slot is new to this VIP, so that its counters begin at zero.
+        /// True if the slot is new to this VIP. Its counters then begin at zero.
         reset_counters: bool,
         /// The cause.
         cause: Cause,
@@ -151,7 +152,7 @@ pub enum Action {
     },
 }
 
-/// Returns the yielded VIPs with their peers, by the entries and as remembered.
+/// Returns the yielded VIPs with their peers, from the entries and the remembered ones.
 pub fn yielded(observed: &Observed) -> BTreeMap<Ipv4Addr, MacAddr> {
     let now = observed
         .entries
@@ -160,12 +161,12 @@ pub fn yielded(observed: &Observed) -> BTreeMap<Ipv4Addr, MacAddr> {
     observed.remembered.iter().map(|(vip, mac)| (*vip, *mac)).chain(now).collect()
 }
 
-/// Adds everything pinned to `desired`: entries stay as they are, and no link, peer or bound
-/// address goes.
+/// Adds everything pinned to `desired`. Entries stay as they are,
+/// and no link, peer or bound address goes.
 ///
-/// This applies until the source knows the VIPs and peers: **nothing pinned is removed before it is
-/// known what is wanted.** An agent that starts while it cannot reach the API server answers on for
-/// the entries that it found, and its program still yields to the peers that it found.
+/// This applies until the source knows the VIPs and peers: **nothing pinned is removed before the
+/// wanted state is known.** An agent that starts while it cannot reach the API server goes on
+/// answering for the entries that it found. Its program still yields to the peers that it found.
 pub fn keep_what_is_pinned(desired: &mut Desired, observed: &Observed) {
     desired.entries = observed.entries.iter().map(|(key, entry)| (*key, as_found(entry))).collect();
     for (ifindex, mac) in &observed.links {
@@ -175,10 +176,11 @@ pub fn keep_what_is_pinned(desired: &mut Desired, observed: &Observed) {
     desired.binds.extend(observed.binds.iter().cloned());
 }
 
-/// Makes `desired` begin no answer: what is silent stays silent. Returns those VIPs. `reclaim` is
-/// that of [`plan`]: with it a yielded VIP would begin to answer too.
+/// Changes `desired` so that no entry begins to answer: a silent entry stays silent, and
+/// a new one is left out. Returns the VIPs of these entries. `reclaim` is that of
+/// [`plan`]; with it, a yielded VIP would begin to answer too.
 ///
-/// It is the rule while the fence has lapsed: another node may have taken any
+/// This applies while the fence has lapsed: another node may have taken any
 /// VIP, and its announcement may have come already.
 pub fn begin_no_answer(desired: &mut Desired, observed: &Observed, reclaim: bool) -> BTreeSet<Ipv4Addr> {
     let mut begins = BTreeSet::new();
@@ -210,8 +212,8 @@ pub fn plan(desired: &Desired, observed: &Observed, reclaim: bool) -> Vec<Action
     let binds: BTreeSet<_> =
         desired.binds.iter().filter(|(_, vip)| !planner.gives_way(vip.octets())).cloned().collect();
 
-    // The agent needs most memory when it starts with very many VIPs: nothing here may grow by
-    // doubling.
+    // The agent needs most memory when it starts with very many
+    // VIPs. Nothing here may grow by doubling.
     let mut actions = Vec::with_capacity(desired.entries.len() + desired.links.len() + desired.peers.len());
     actions.extend(changed_links(desired, observed));
     actions.extend(new_peers(desired, observed));
@@ -267,7 +269,7 @@ fn stale_links<'a>(desired: &'a Desired, observed: &'a Observed) -> impl Iterato
 /// An entry to be written, before it has a slot.
 struct Target {
     entry: DesiredEntry,
-    /// True if it needs a generation that no yield can be of.
+    /// True if it needs a generation that differs from that of every yield.
     renewed: bool,
     cause: Cause,
 }
@@ -282,12 +284,12 @@ impl Target {
     }
 }
 
-/// Order in which entries get slots. The low slots have counters.
+/// Order in which entries get slots. Only the low slots have counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Rank {
     /// This node holds the VIP.
     Held,
-    /// The VIP is at another, known MAC.
+    /// The VIP is at another MAC, which is known.
     Elsewhere,
     /// The VIP is not on this interface.
     Shadow,
@@ -299,7 +301,7 @@ struct Planner<'a> {
     reclaim: bool,
     /// The owner of each slot.
     owners: BTreeMap<u32, VipKey>,
-    /// VIPs that the program yielded on some interface. A peer has them on all.
+    /// VIPs that the program yielded on an interface. The peer has them on all interfaces.
     yielded: BTreeSet<[u8; 4]>,
 }
 
@@ -319,13 +321,13 @@ impl<'a> Planner<'a> {
         Self { desired, observed, reclaim, owners, yielded }
     }
 
-    /// Returns true if the VIP is left to the peer that the program gave it to.
+    /// Returns true if the VIP is left to the peer to which the program gave it.
     fn gives_way(&self, addr: [u8; 4]) -> bool {
         !self.reclaim && self.yielded.contains(&addr)
     }
 
-    /// Adds an action for each entry that differs. Held entries come last: a release comes before a
-    /// take.
+    /// Adds an action for each entry that differs. Held entries come
+    /// last, so that releases come before takes.
     fn put_entries(&self, actions: &mut Vec<Action>) {
         let needs_slot =
             |(key, target): &(VipKey, Target)| self.sound(key).is_none() && target.rank() == Rank::Held;
@@ -336,7 +338,7 @@ impl<'a> Planner<'a> {
         self.put_ranked(Rank::Held, &mut self.free_slots().take(for_held), actions);
     }
 
-    /// Leaves out entries that find no slot.
+    /// Adds the actions for one rank. Leaves out entries that find no slot.
     fn put_ranked(&self, rank: Rank, free: &mut impl Iterator<Item = u32>, actions: &mut Vec<Action>) {
         for (key, target) in self.targets().filter(|(_, target)| target.rank() == rank) {
             let found = self.sound(&key);
@@ -365,7 +367,7 @@ impl<'a> Planner<'a> {
         (0..self.observed.max_slots).filter(is_free)
     }
 
-    /// Returns the observed entry, if its slot exists and is its own.
+    /// Returns the observed entry, if its slot exists and belongs to it alone.
     fn sound(&self, key: &VipKey) -> Option<&'a VipEntry> {
         self.observed.entries.get(key).filter(|entry| self.owners.get(&entry.slot) == Some(key))
     }
@@ -401,7 +403,8 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Returns a generation that differs from the slot's last known one and from its record's.
+    /// Returns a generation that differs from the slot's last
+    /// known one and from that of its record.
     fn next_generation(&self, slot: u32) -> u16 {
         let recorded = self.observed.yields.get(&slot).map_or(0, |recorded| recorded.generation);
         let owner = self.owners.get(&slot).and_then(|owner| self.observed.entries.get(owner));

@@ -1,7 +1,7 @@
-//! Schedules ARP Probes, which find out whether an address is free (RFC 5227, 2.1).
+//! Schedule of ARP Probes, which find out if an address is free (RFC 5227, 2.1).
 //!
 //! An address is probed before its VIP is held for the first time. Held VIPs are probed about once
-//! a minute: a rival that only answers requests is heard only by a host that asks.
+//! a minute: some rivals only answer requests, and only a host that asks hears them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,34 +18,34 @@ use super::{
 #[cfg(test)]
 mod tests;
 
-/// RFC 5227, 1.1: longest wait before the first probe.
+/// Longest wait before the first probe (RFC 5227, 1.1).
 const PROBE_WAIT: Duration = Duration::from_secs(1);
-/// RFC 5227, 1.1: least time between two probes.
+/// Least time between two probes (RFC 5227, 1.1).
 const PROBE_MIN: Duration = Duration::from_secs(1);
-/// RFC 5227, 1.1: most time between two probes.
+/// Most time between two probes (RFC 5227, 1.1).
 const PROBE_MAX: Duration = Duration::from_secs(2);
-/// RFC 5227, 1.1: wait after the last probe.
+/// Wait after the last probe (RFC 5227, 1.1).
 const ANNOUNCE_WAIT: Duration = Duration::from_secs(2);
-/// RFC 5227, 1.1: conflicts before attempts become rare.
+/// Number of conflicts before attempts become rare (RFC 5227, 1.1).
 const MAX_CONFLICTS: u32 = 10;
-/// RFC 5227, 1.1: time between two attempts from then on.
+/// Time between two attempts after that number of conflicts (RFC 5227, 1.1).
 const RATE_LIMIT_INTERVAL: Duration = Duration::from_mins(1);
-/// Time between two attempts before.
+/// Time between two attempts before that number of conflicts.
 const RETRY: Duration = Duration::from_secs(2);
-/// Most addresses probed at a time: enough for the fastest pace.
+/// Largest number of addresses that are probed at a time. It is enough for the fastest pace.
 const MOST_AT_ONCE: usize = 4_096;
 /// Jitter of the time between two probes for a held VIP, in per cent, either way.
 const JITTER_PER_CENT: u32 = 10;
-/// Least time between two groups of probes for held VIPs. An agent with very many does not wake for
-/// each.
+/// Least time between two groups of probes for held VIPs. An agent with
+/// very many VIPs does not wake for each of them.
 const GROUP_EVERY: Duration = Duration::from_millis(100);
 
 /// Settings of probing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Probes before an address counts as free; 0 turns them off.
+    /// Number of probes before an address counts as free; 0 turns them off.
     pub count: u32,
-    /// Time between them.
+    /// Time between these probes.
     pub timing: Timing,
     /// Time between two probes for a held VIP; none turns them off.
     pub repeat: Option<Duration>,
@@ -54,7 +54,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Three probes within 700 ms, and one a minute while a VIP is held.
+    /// Settings for three probes within 700 ms, and one a minute while a VIP is held.
     pub const DEFAULT: Self = Self {
         count: 3,
         timing: Timing::Every(Duration::from_millis(200)),
@@ -62,7 +62,8 @@ impl Settings {
         rate: 5_000,
     };
 
-    /// Returns the longest time to find an address free; none if probing is off.
+    /// Returns the longest time that it takes to find an address
+    /// free. Returns none if probing is off.
     pub fn longest(&self) -> Option<Duration> {
         let count = self.count;
         (count > 0).then(|| match self.timing {
@@ -75,18 +76,19 @@ impl Settings {
 /// Times of probes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Timing {
-    /// The first after up to half this time, then one each time, and the same wait after the last.
+    /// Probes with this time between them. The first comes after up to half of
+    /// it, and the wait after the last is as long.
     Every(Duration),
-    /// The times of RFC 5227, 2.1.1: four to seven seconds in all.
+    /// Times of RFC 5227, 2.1.1: four to seven seconds in all.
     Rfc5227,
 }
 
 /// An input of the [`Prober`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// A VIP is to be held for the first time.
+    /// This node is about to hold a VIP for the first time.
     Wanted(VipKey),
-    /// A VIP is not to be held any more, or is held.
+    /// This node no longer wants a VIP, or holds it.
     Forget(VipKey),
     /// A host claims the address, or probes for it (RFC 5227, 2.1.1).
     Heard {
@@ -94,10 +96,10 @@ pub enum Event {
         key: VipKey,
         /// The sender's MAC.
         mac: MacAddr,
-        /// True if it is a peer's.
+        /// True if the MAC is a peer's.
         by_peer: bool,
     },
-    /// The interface has carrier again, or another one. Earlier probes may have reached no host.
+    /// The interface has carrier again, or is another one. Earlier probes may have reached no host.
     Restart {
         /// The interface.
         ifindex: u32,
@@ -124,7 +126,7 @@ pub enum Probed {
     InUse {
         /// The MAC that uses it.
         mac: MacAddr,
-        /// True if it is a peer's.
+        /// True if the MAC is a peer's.
         by_peer: bool,
     },
 }
@@ -142,11 +144,11 @@ pub enum Command {
         key: VipKey,
         /// The MAC of the first host that was heard.
         mac: MacAddr,
-        /// True if it is a peer's.
+        /// True if the MAC is a peer's.
         by_peer: bool,
         /// Number of attempts that found it in use.
         conflicts: u32,
-        /// When the next attempt begins.
+        /// Time of the next attempt.
         again: Monotonic,
     },
 }
@@ -154,12 +156,12 @@ pub enum Command {
 /// An address that is being probed.
 #[derive(Debug)]
 struct Asked {
-    /// Probes sent in this attempt. After the last one, only the wait is left.
+    /// Number of probes sent in this attempt. After the last one, only the wait is left.
     sent: u32,
-    /// Attempts that found it in use.
+    /// Number of attempts that found the address in use.
     conflicts: u32,
     due: Monotonic,
-    /// The MAC that uses it, while it waits for the next attempt.
+    /// The MAC that uses the address, while the address waits for the next attempt.
     rests: Option<MacAddr>,
 }
 
@@ -170,11 +172,11 @@ pub struct Prober {
     seed: u64,
     asked: BTreeMap<VipKey, Asked>,
     due: BTreeSet<(Monotonic, VipKey)>,
-    /// Addresses that wait until fewer are probed.
+    /// Addresses that wait until fewer are being probed.
     queue: BTreeSet<VipKey>,
     /// Number of probed addresses that do not rest.
     active: usize,
-    /// Number of these that were found in use before.
+    /// Number of addresses among them that were found in use before.
     retried: usize,
     pace: Pace,
     round: Round,
@@ -190,7 +192,7 @@ struct Round {
 }
 
 impl Prober {
-    /// Begins with no address. `seed` spreads the probes of different agents.
+    /// Starts with no address. `seed` spreads the probes of different agents.
     pub fn start(settings: &Settings, seed: u64, now: Monotonic) -> Self {
         let pace = Pace::new(settings.rate, now);
         let round = Round { last: None, next: now + settings.repeat.unwrap_or_default(), number: 0 };
@@ -198,7 +200,7 @@ impl Prober {
         Self { settings: *settings, seed, asked, due, queue, active: 0, retried: 0, pace, round }
     }
 
-    /// Goes on with other settings.
+    /// Applies other settings.
     pub fn configure(&mut self, settings: &Settings, now: Monotonic) {
         if self.settings.repeat != settings.repeat {
             self.round.next = now + settings.repeat.unwrap_or_default();
@@ -222,7 +224,7 @@ impl Prober {
         self.asked.keys().chain(&self.queue).copied()
     }
 
-    /// Returns true if this address was found in use, and not free since.
+    /// Returns true if this address was found in use, and was not found free since.
     pub fn is_in_use(&self, key: &VipKey) -> bool {
         self.asked.get(key).is_some_and(|asked| asked.conflicts > 0)
     }
@@ -232,7 +234,7 @@ impl Prober {
         self.active - self.retried + self.queue.len()
     }
 
-    /// Takes note of `event`. Returns what follows from it.
+    /// Takes in `event`. Returns the commands and results.
     pub fn on_event(&mut self, event: Event, now: Monotonic) -> Vec<Command> {
         let mut commands = Vec::new();
         match event {
@@ -249,7 +251,7 @@ impl Prober {
                 }
             }
             Event::Wanted(_) => {}
-            // Only a tick concludes: everything heard until now has been passed on.
+            // Only a tick concludes an attempt: everything heard until now has been passed on.
             Event::Tick => {
                 self.fill(now);
                 self.go_on(now, &mut commands);
@@ -259,15 +261,15 @@ impl Prober {
         commands
     }
 
-    /// Returns when [`Event::Tick`] is wanted.
+    /// Returns the time of the next [`Event::Tick`].
     pub fn next_deadline(&self) -> Option<Monotonic> {
         let (due, _) = self.due.first()?;
         // A due probe may have to wait for the pace.
         Some((*due).max(self.pace.next()))
     }
 
-    /// Returns the held VIPs to be probed now. `held` is their number. `after` returns the VIP
-    /// after another, or the first.
+    /// Returns the held VIPs to be probed now. `held` is their number. `after`
+    /// returns the VIP after a given one, or the first.
     pub fn next_of_held(
         &mut self,
         held: usize,
@@ -308,7 +310,7 @@ impl Prober {
         probed
     }
 
-    /// Returns when [`Prober::next_of_held`] is wanted.
+    /// Returns the time of the next [`Prober::next_of_held`].
     pub fn next_round(&self) -> Option<Monotonic> {
         self.settings.repeat.map(|_| self.round.next)
     }
@@ -322,7 +324,7 @@ impl Prober {
         }
     }
 
-    /// Begins with queued addresses.
+    /// Starts attempts for queued addresses.
     fn fill(&mut self, now: Monotonic) {
         while self.active < MOST_AT_ONCE
             && let Some(key) = self.queue.pop_first()
@@ -331,7 +333,7 @@ impl Prober {
         }
     }
 
-    /// Begins an attempt, with the wait before its first probe.
+    /// Starts an attempt, with the wait before its first probe.
     fn attempt(&mut self, key: VipKey, conflicts: u32, from: Monotonic) {
         let longest = match self.settings.timing {
             Timing::Every(interval) => interval / 2,

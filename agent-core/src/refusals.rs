@@ -1,4 +1,4 @@
-//! Decides which refusals of the API server are logged: when one begins, changes and ends.
+//! Choice of the API server's refusals that are logged: their beginnings, changes and ends.
 
 use std::{collections::BTreeMap, fmt, mem, net::Ipv4Addr, sync::Arc, time::Duration};
 
@@ -11,24 +11,24 @@ use super::{
 #[cfg(test)]
 mod tests;
 
-/// A refused request is repeated every few seconds. After this long without a
-/// repetition, assume that it is needed no longer.
+/// Time after which a refused request that was not repeated counts as not needed any
+/// more. A refused request is repeated every few seconds.
 const STALE: Duration = Duration::from_mins(1);
-/// At most this many refusals are remembered.
+/// Largest number of refusals that are remembered.
 const MOST: usize = 256;
 
 /// A request to the API server.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Asked {
-    /// Writes a claim.
+    /// Write of a claim.
     WriteClaim(Ipv4Addr),
-    /// Deletes a claim.
+    /// Deletion of a claim.
     DeleteClaim(Ipv4Addr),
-    /// Reads a claim.
+    /// Read of a claim.
     ReadClaim(Ipv4Addr),
-    /// Writes a Lease.
+    /// Write of a Lease.
     WriteLease(NodeName),
-    /// Reads a Lease.
+    /// Read of a Lease.
     ReadLease(NodeName),
 }
 
@@ -44,12 +44,12 @@ impl fmt::Display for Asked {
     }
 }
 
-/// A change to be logged.
+/// Change to be logged.
 #[derive(PartialEq, Eq, Debug)]
 pub enum News {
     /// The API server refuses the request, with this message.
     Refused(Asked, Arc<str>),
-    /// The API server refuses the request no longer.
+    /// The API server no longer refuses the request.
     Over(Asked),
     /// The API server refuses more requests than are remembered.
     More,
@@ -69,7 +69,7 @@ pub struct Refusals {
 }
 
 impl Refusals {
-    /// Takes in the outcome of a request. Returns what is to be logged about it.
+    /// Takes in the outcome of a request. Returns the news to be logged about it.
     pub fn on_answer(&mut self, event: &Event, now: Monotonic) -> Option<News> {
         let (asked, outcome) = match event {
             Event::ClaimWritten { vip, outcome } => (Asked::WriteClaim(*vip), bare(outcome)),

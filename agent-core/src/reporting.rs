@@ -1,10 +1,9 @@
-//! Chooses the node that reports a Service's problem, so that one Event is written and not one per
-//! node.
+//! Choice of the node that reports a Service's problem: one Event is written, not one per node.
 //!
 //! All nodes see a problem at about the same time. The holder of one of the Service's VIPs reports
-//! it; without a holder, the first living node by name does. All nodes reach the same result
-//! without asking each other. The exception is a problem that only a node's own network shows: each
-//! node that sees it reports it, in the same words and so in the same Event.
+//! it. Without a holder, the first living node by name does. All nodes reach the same result
+//! without asking each other. A problem that only a node's own network shows is the exception.
+//! Every node that sees it reports it, in the same words and so in the same Event.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,11 +19,11 @@ use super::{
 #[cfg(test)]
 mod tests;
 
-/// A problem is reported after this long. By then a new Service has a holder, and a passing problem
-/// is over.
+/// Age at which a problem is reported. By then a new Service has a
+/// holder, and a passing problem is over.
 const SETTLED: Duration = Duration::from_secs(1);
-/// After this long, assume that the responsible node has reported the problem. Before that, a node
-/// that takes over the responsibility reports it again: the other node may have died first.
+/// Age at which a problem counts as reported by the responsible node. Before that, a node that
+/// takes over the responsibility reports the problem again: the other node may have died first.
 const FRESH: Duration = Duration::from_mins(1);
 /// The time between two looks at which node is responsible.
 const LOOK: Duration = Duration::from_secs(1);
@@ -32,9 +31,9 @@ const LOOK: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 struct Unreported {
     problem: Problem,
-    /// When the problem is reported.
+    /// Time of the report.
     settled: Monotonic,
-    /// Until when another node may still report it.
+    /// End of the time in which another node may still report the problem.
     fresh_until: Monotonic,
 }
 
@@ -66,8 +65,8 @@ impl Reporting {
         }
     }
 
-    /// Returns the problems that this node is to report now. `is_responsible` returns whether it is
-    /// this node that reports a problem, and none while that is unknown.
+    /// Returns the problems that this node is to report now. `is_responsible` returns true if this
+    /// node reports a problem, and none while that is unknown.
     pub fn due(
         &mut self,
         is_responsible: impl Fn(&ServiceName, &Problem) -> Option<bool>,
@@ -100,14 +99,14 @@ impl Reporting {
         due
     }
 
-    /// Returns when [`Reporting::due`] has something next.
+    /// Returns the time of the next [`Reporting::due`].
     pub fn next_deadline(&self) -> Option<Monotonic> {
         self.next
     }
 }
 
-/// Returns true if the node `own` is to report a problem; none while it is unknown which nodes are
-/// `alive`. `claimed_by` are the nodes that the claims on the Service's VIPs name.
+/// Returns true if the node `own` is to report a problem. Returns none while the `alive` nodes are
+/// unknown. `claimed_by` are the nodes that the claims on the Service's VIPs name.
 pub fn is_responsible<'a>(
     own: &NodeName,
     problem: &'a Problem,

@@ -1,6 +1,6 @@
-//! Writes that are repeated until they succeed, each time after a longer pause.
+//! Writes that are repeated until they succeed. Each pause is longer than the one before.
 //!
-//! The core asks for each change once. [`Writes`] sees to it that the change reaches its place.
+//! The core asks for each change once. [`Writes`] makes sure that the change reaches its place.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,25 +12,26 @@ use super::{pace::Backoff, time::Monotonic};
 #[cfg(test)]
 mod tests;
 
-/// The pauses between two attempts.
+/// Pauses between two attempts.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(1));
 
 #[derive(Debug)]
 struct Job<V> {
     /// The value to write.
     value: V,
-    /// False when the value is to be written no longer, and only a result is awaited.
+    /// False if the value is no longer to be written, and only a result is awaited.
     wanted: bool,
-    /// True if a request is under way. There is one at a time; a change waits until it has ended.
+    /// True if a request is under way. There is one request at a
+    /// time. A change waits until it has ended.
     asked: bool,
     /// True if the value has changed since the request was sent.
     changed: bool,
     failures: u32,
-    /// When the next request is due.
+    /// Time of the next request.
     due: Option<Monotonic>,
 }
 
-/// Values that are not known to be written, by the place where they belong.
+/// Values that may not have been written, by the place where they belong.
 #[derive(Debug)]
 pub struct Writes<K, V> {
     jobs: BTreeMap<K, Job<V>>,
@@ -44,8 +45,8 @@ impl<K, V> Default for Writes<K, V> {
 }
 
 impl<K: Ord + Clone, V: Clone> Writes<K, V> {
-    /// Asks for a value to be written, instead of any value before. [`Writes::due`] returns it at
-    /// `at`, or when the request that is under way has ended.
+    /// Asks for a value to be written, in place of any earlier value. [`Writes::due`]
+    /// returns it at `at`, or after the request that is under way.
     pub fn begin(&mut self, key: K, value: V, at: Monotonic) {
         self.leave(&key);
         if let Some(job) = self.jobs.get_mut(&key) {
@@ -57,7 +58,7 @@ impl<K: Ord + Clone, V: Clone> Writes<K, V> {
         self.jobs.insert(key, job);
     }
 
-    /// Does the same as [`Writes::begin`], unless another value is to be written there.
+    /// Does the same as [`Writes::begin`], unless the place already has a value to be written.
     pub fn begin_if_idle(&mut self, key: K, value: V, at: Monotonic) {
         if !self.jobs.contains_key(&key) {
             self.begin(key, value, at);
@@ -76,12 +77,12 @@ impl<K: Ord + Clone, V: Clone> Writes<K, V> {
         }
     }
 
-    /// Returns how many requests have failed in a row.
+    /// Returns the number of requests that have failed in a row.
     pub fn failures(&self, key: &K) -> u32 {
         self.jobs.get(key).map_or(0, |job| job.failures)
     }
 
-    /// Ends a value that was due and needs no request.
+    /// Ends a value that was due, but needs no request.
     pub fn settle(&mut self, key: &K, now: Monotonic) {
         self.on_result(key, true, 0.0, now);
     }
@@ -121,7 +122,7 @@ impl<K: Ord + Clone, V: Clone> Writes<K, V> {
         due_now
     }
 
-    /// Returns when [`Writes::due`] has something next.
+    /// Returns the time of the next [`Writes::due`].
     pub fn next_deadline(&self) -> Option<Monotonic> {
         self.due.first().map(|(due, _)| *due)
     }

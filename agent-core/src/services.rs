@@ -1,8 +1,8 @@
-//! Turns Services into demands for VIPs.
+//! Index that turns Services into demands for VIPs.
 //!
-//! The state is an index from Services to VIPs and back. An event marks what it touches, and only
-//! that is evaluated again: a change costs as much as its Service and those that share a VIP with
-//! it. docs/SERVICES.md has the rules.
+//! It leads from Services to VIPs and back. An event marks the parts that it touches, and
+//! only these are evaluated again. A change costs as much as its Service and those that
+//! share a VIP with it. docs/SERVICES.md has the rules.
 
 mod account;
 mod endpoints;
@@ -45,25 +45,25 @@ use self::{
 };
 use crate::{cluster::ServiceName, ownership::Demand};
 
-/// A Service in the index, and what follows from it.
+/// A Service in the index, with its effects.
 #[derive(Debug)]
 struct ServiceEntry {
     record: Box<ServiceRecord>,
     reading: Reading,
     selection: Selection,
     wanted: Vec<Wanted>,
-    /// Those of `wanted` that belong in its status.
+    /// The addresses of `wanted` that belong in its status.
     for_status: Vec<Ipv4Addr>,
     problems: Vec<Problem>,
     duty: Option<Duty>,
-    /// True if it was ever served with addresses since it is known.
+    /// True if it has been served with addresses since it became known.
     was_ours: bool,
 }
 
 /// An address that a Service wants.
 #[derive(Debug, Default)]
 struct Vip {
-    /// The Services, sorted. This is a list, since most addresses have one.
+    /// The Services, sorted. They are in a list, because most addresses have one Service.
     services: Vec<(ServiceName, Place)>,
     refusal: Option<Refusal>,
     demand: Option<Demand>,
@@ -83,25 +83,26 @@ struct Touched {
 pub struct Services {
     settings: Settings,
     synced: bool,
-    /// Boxed, because a map that is filled in order leaves half of its slots empty.
+    /// The Services by name. They are boxed, because a map that is filled
+    /// in order leaves half of its slots empty.
     entries: BTreeMap<ServiceName, Box<ServiceEntry>>,
-    /// Boxed for the same reason.
+    /// The VIPs by address, boxed for the same reason.
     vips: BTreeMap<Ipv4Addr, Box<Vip>>,
     endpoints: Endpoints,
     /// Namespaces with the configured labels.
     namespaces: BTreeSet<Arc<str>>,
     reserved: Reserved,
-    /// VIPs that this node holds (true) or has held (false).
+    /// VIPs that this node holds (true) or held before (false).
     held: BTreeMap<Ipv4Addr, bool>,
     touched: Touched,
-    /// Services whose status lately changed hands.
+    /// Services whose status has lately changed hands.
     turns: BTreeMap<ServiceName, Turns>,
-    /// Services that were served and have another type now, with their uids.
+    /// Services that were served and now have another type, with their uids.
     let_go: BTreeMap<ServiceName, Arc<str>>,
 }
 
 impl Services {
-    /// Begins without a Service.
+    /// Starts without a Service.
     pub fn start(settings: Settings) -> Self {
         Self {
             settings,
@@ -118,7 +119,7 @@ impl Services {
         }
     }
 
-    /// Takes note of an event. Returns what follows from it.
+    /// Takes in an event. Returns the commands that follow from it.
     pub fn on_event(&mut self, event: Event) -> Vec<Command> {
         let mut commands = Vec::new();
         let mut listed = false;
@@ -175,7 +176,7 @@ impl Services {
         commands
     }
 
-    /// Returns the uid of a Service, which Events about it refer to.
+    /// Returns the uid of a Service. Events about the Service refer to it.
     pub fn uid(&self, service: &ServiceName) -> Option<&Arc<str>> {
         self.entries.get(service).map(|entry| &entry.record.uid)
     }
@@ -222,7 +223,7 @@ impl Services {
     fn forget(&mut self, name: &ServiceName, commands: &mut Vec<Command>) {
         let Some(entry) = self.entries.remove(name) else { return };
         self.turns.remove(name);
-        // The change of its class has been reported.
+        // The change of the class has been reported already.
         if entry.was_ours && entry.selection != Err(Unselected::Class) {
             self.let_go.insert(name.clone(), Arc::clone(&entry.record.uid));
         }
@@ -275,7 +276,7 @@ impl Services {
         self.touched.vips.extend(addresses.into_iter().filter(|address| self.vips.contains_key(address)));
     }
 
-    /// Evaluates everything that was touched: Services, then their VIPs, then the statuses.
+    /// Evaluates everything that was touched: first Services, then their VIPs, then the statuses.
     fn look_again(&mut self, listed: bool, commands: &mut Vec<Command>) {
         let touched = std::mem::take(&mut self.touched);
         for name in &touched.services {
@@ -299,7 +300,7 @@ impl Services {
         }
     }
 
-    /// Evaluates what a Service wants.
+    /// Evaluates the addresses that a Service wants.
     fn assess(&mut self, name: &ServiceName, commands: &mut Vec<Command>) {
         // A touched Service may be gone by now.
         let Some(entry) = self.entries.get_mut(name) else { return };
@@ -380,7 +381,8 @@ impl Services {
         }
     }
 
-    /// Evaluates this node's task about a Service's status. It finishes what it has begun.
+    /// Evaluates this node's task about a Service's status. A task
+    /// that the node has begun is finished.
     fn settle(&mut self, name: &ServiceName, listed: bool, commands: &mut Vec<Command>) {
         let is_contested = self.is_contested(name);
         let Some(entry) = self.entries.get_mut(name) else { return };
@@ -396,7 +398,7 @@ impl Services {
         let due = ingress::due(&entry.record, &for_status.collect::<Vec<_>>());
         // Two controllers must not overwrite each other in turns.
         let due = due.filter(|due| !is_contested || *due == Duty::Clear);
-        // Another installation may serve other classes. Its statuses are no leftovers of this one.
+        // Another installation may serve other classes. Its statuses were not left by this one.
         let orphans = listed && entry.selection != Err(Unselected::Class);
         let duty = due.filter(|due| {
             entry.duty.as_ref() == Some(due) || ingress::is_ours(due, &entry.record, &self.held, orphans)

@@ -1,27 +1,27 @@
-//! Keeps the VIPs whose map entries could not be written, and what each failure left.
+//! VIPs whose map entries could not be written, with the effect of each failure.
 
 use std::{collections::BTreeMap, net::Ipv4Addr};
 
 #[cfg(test)]
 mod tests;
 
-/// What a failed write has left in the map.
+/// Effect of a failed write on the map.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Left {
-    /// This node answers for the VIP nowhere.
+    /// This node does not answer for the VIP on any interface.
     Silent,
-    /// This node may answer: the entry says so, or it could not be read.
+    /// This node may answer: the entry says so, or could not be read.
     Answering,
 }
 
 /// A failed write.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// The state that it left.
+    /// The effect of the failure on the map.
     pub left: Left,
     /// The interface; none if it is unknown.
     pub interface: Option<String>,
-    /// The chain of causes.
+    /// The error with its causes.
     pub error: String,
 }
 
@@ -30,19 +30,20 @@ pub struct Failure {
 pub struct Changes {
     /// VIPs that had no failure before.
     pub begun: Vec<Ipv4Addr>,
-    /// VIPs whose entries are written at last.
+    /// VIPs whose entries have been written at last.
     pub over: Vec<Ipv4Addr>,
 }
 
-/// VIPs whose last map write failed, and whether the failure is still outstanding.
+/// VIPs whose last map write failed, each with a flag: true while the failure is outstanding.
 ///
-/// A failure is settled without a write when the map already has what is wanted since. It stays in
-/// the list until a write succeeds, so that a wish that goes back and forth is reported once.
+/// A failure is settled without a write if the map already has the entry that is
+/// wanted by now. The VIP stays in the list until a write succeeds, so that a
+/// wish that goes back and forth is reported once.
 #[derive(Default, Debug)]
 pub struct Stale(BTreeMap<Ipv4Addr, (Failure, bool)>);
 
 impl Stale {
-    /// Returns what an outstanding failure has left of a VIP's entry.
+    /// Returns the effect of an outstanding failure on a VIP's entry.
     pub fn left(&self, vip: Ipv4Addr) -> Option<Left> {
         self.failure(vip).map(|failure| failure.left)
     }
@@ -52,12 +53,12 @@ impl Stale {
         self.0.get(&vip).filter(|(_, outstanding)| *outstanding).map(|(failure, _)| failure)
     }
 
-    /// Returns the VIPs that this node may still answer for, wanted or not.
+    /// Returns the VIPs for which this node may still answer, wanted or not.
     pub fn answering(&self) -> impl Iterator<Item = Ipv4Addr> {
         self.0.keys().copied().filter(|vip| self.left(*vip) == Some(Left::Answering))
     }
 
-    /// Returns true if a VIP's stale entry may answer.
+    /// Returns true if this node may answer by the stale entry of any VIP.
     pub fn may_answer(&self) -> bool {
         self.answering().next().is_some()
     }
@@ -72,9 +73,9 @@ impl Stale {
         self.0.is_empty()
     }
 
-    /// Takes in the outcome of a round of writes. `is_tried` tells which VIPs were
-    /// in it. A tried VIP that is not in `failed` is settled; `is_changed` tells
-    /// whether its entry was written or is wanted no more.
+    /// Takes in the outcome of a round of writes. `is_tried` is true for the VIPs of
+    /// the round. A tried VIP that is not in `failed` is settled. `is_changed` is true
+    /// if its entry was written, or is no longer wanted.
     pub fn on_tried(
         &mut self,
         is_tried: impl Fn(&Ipv4Addr) -> bool,

@@ -1,4 +1,4 @@
-//! The reason why the agent ends, from what its Pod, its `DaemonSet` and its Node say.
+//! Reason why the agent ends, from the states of its Pod, its `DaemonSet` and its Node.
 
 use crate::ownership::StopReason;
 
@@ -19,39 +19,39 @@ pub struct Termination {
 /// The state of the agent's Pod.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PodState {
-    /// It stays: only its container is restarted.
+    /// The Pod stays: only its container is restarted.
     Stays,
-    /// It is deleted: rolled out anew, evicted, or removed.
+    /// The Pod is deleted: by a rollout, an eviction, or a removal.
     Deleted,
     /// The kubelet ends it because the node shuts down.
     NodeShutsDown,
-    /// It could not be read, or the agent is in none.
+    /// The Pod could not be read, or the agent is in none.
     Unknown,
 }
 
 /// The state of the `DaemonSet` that the Pod belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DaemonSetState {
-    /// It stays, and will make another Pod.
+    /// The `DaemonSet` stays, and will make another Pod.
     Stays,
-    /// It is being deleted, or gone.
+    /// The `DaemonSet` is being deleted, or gone.
     Deleted,
-    /// It could not be read, or the Pod belongs to none.
+    /// The `DaemonSet` could not be read, or the Pod belongs to none.
     Unknown,
 }
 
 /// The state of the agent's Node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeState {
-    /// It stays.
+    /// The Node stays.
     Stays,
-    /// It is cordoned, as it is before a drain.
+    /// The Node is cordoned, as it is before a drain.
     Cordoned,
-    /// It shuts down.
+    /// The Node shuts down.
     ShutsDown,
-    /// It is being deleted, or gone.
+    /// The Node is being deleted, or gone.
     Deleted,
-    /// It could not be read.
+    /// The Node could not be read.
     Unknown,
 }
 

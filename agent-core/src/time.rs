@@ -1,4 +1,4 @@
-//! The core's clock: a point on the monotonic clock, always passed in.
+//! Core's clock: a point on the monotonic clock. Callers always pass it in.
 
 use std::{ops::Add, time::Duration};
 
@@ -17,12 +17,12 @@ impl Monotonic {
         self.0
     }
 
-    /// Returns the time since `earlier`, or zero when that is later.
+    /// Returns the time since `earlier`. Returns zero if that is later.
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// Returns the point `duration` earlier, at least the clock's beginning.
+    /// Returns the point `duration` earlier. It is at least the clock's beginning.
     #[must_use]
     pub fn saturating_sub(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))

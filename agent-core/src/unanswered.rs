@@ -1,4 +1,5 @@
-//! VIPs that should be held and that no node answers for: the reasons, and when to report them.
+//! VIPs that should be held, but that no node answers for: the
+//! reasons, and the times of the reports.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,17 +13,17 @@ use super::{cluster::NodeName, time::Monotonic};
 #[cfg(test)]
 mod tests;
 
-/// The reason why no node answers for a VIP that is held by a claim or a file.
+/// Reason why no node answers for a VIP that is held by a claim or a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Unanswered {
-    /// The node that has it does not answer, for the reason that it gives.
+    /// The node that has the VIP does not answer, for the reason that it gives.
     Silent(String),
-    /// The session that its claim names is over, and no node has taken it since.
+    /// The session that the claim names is over, and no node has taken the VIP since.
     SessionEnded(NodeName),
 }
 
 impl Unanswered {
-    /// The reason of the condition `Held` when the session that the claim names is over.
+    /// Reason of the condition `Held` if the session that the claim names is over.
     pub const SESSION_ENDED: &'static str = "SessionEnded";
 
     /// Returns the reason of the condition `Held`.
@@ -45,24 +46,24 @@ impl fmt::Display for Unanswered {
     }
 }
 
-/// A VIP that no node answers for.
+/// VIP that no node answers for.
 #[derive(Debug)]
 struct Case {
     why: Unanswered,
-    /// Another reason that has come up since the report.
+    /// Another reason, which has come up since the report.
     next: Option<Unanswered>,
-    /// The time to report it.
+    /// Time of the report.
     due: Monotonic,
     told: bool,
 }
 
-/// The VIPs that no node answers for. A silence that ends within the grace is not reported, since
-/// VIPs move and links flap.
+/// VIPs that no node answers for. A silence that ends within the grace is
+/// not reported, because VIPs move and links flap.
 #[derive(Debug)]
 pub struct Silences {
     grace: Duration,
     cases: BTreeMap<Ipv4Addr, Case>,
-    /// The times of the reports to come.
+    /// Times of the reports to come.
     due: BTreeSet<(Monotonic, Ipv4Addr)>,
 }
 
@@ -77,7 +78,7 @@ impl Silences {
         self.grace = grace;
     }
 
-    /// Takes in why no node answers for a VIP, or that it is answered
+    /// Takes in the reason why no node answers for a VIP, or that a node answers
     /// (`None`). Returns true if a reported silence is over.
     pub fn note(&mut self, vip: Ipv4Addr, why: Option<Unanswered>, now: Monotonic) -> bool {
         let Some(why) = why else {
@@ -94,7 +95,7 @@ impl Silences {
         if !case.told {
             case.why = why;
         } else if case.why == why {
-            // A link that flaps is back at the reported reason.
+            // The link flaps, and the reason is the reported one again.
             case.next = None;
             self.due.remove(&(case.due, vip));
         } else if case.next.replace(why).is_none() {
@@ -105,7 +106,8 @@ impl Silences {
         false
     }
 
-    /// Returns the VIPs whose silence, or another reason of it, has lasted for the grace.
+    /// Returns the VIPs whose silence has lasted for the grace, and
+    /// those whose new reason has lasted for it.
     pub fn on_tick(&mut self, now: Monotonic) -> Vec<Ipv4Addr> {
         let mut told = Vec::new();
         while let Some((due, vip)) = self.due.first().copied().filter(|(due, _)| *due <= now) {

@@ -1,4 +1,4 @@
-//! `vipward watch`: compares two readings of the status, and computes rates.
+//! Comparison of two readings of the status, with rates (`vipward watch`).
 
 mod change;
 mod rows;
@@ -17,7 +17,7 @@ use super::{
     pinned::{FenceStatus, Status, VipStatus},
 };
 
-/// A VIP and the name of the interface that it is seen through.
+/// A VIP, and the name of the interface through which it is seen.
 pub type VipId<'a> = (Ipv4Addr, &'a str);
 
 /// A rate per second.
@@ -73,7 +73,7 @@ impl VipStatus {
 }
 
 impl FenceStatus {
-    /// Returns the time until the state changes unless the fence is moved.
+    /// Returns the time until the state changes, if the fence does not move.
     pub fn countdown(&self) -> Duration {
         let seconds = if self.left_seconds <= 0.0 && self.policy == "hold" {
             self.hold_left_seconds
@@ -90,8 +90,8 @@ impl Status {
         self.vips.iter().map(|vip| (vip.id(), vip)).collect()
     }
 
-    /// Returns the rates of a VIP since an earlier reading, in which it was `before`. A VIP without
-    /// counters has none.
+    /// Returns the rates of a VIP since an earlier reading, in which its status was
+    /// `before`. Returns none for a VIP without counters.
     fn rates_of(&self, vip: &VipStatus, before: Option<&VipStatus>, earlier: &Self) -> Option<Rates> {
         let elapsed = self.at.saturating_since(earlier.at);
         let rate = |of: fn(&VipStatus) -> Option<u64>| {

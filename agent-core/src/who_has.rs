@@ -1,8 +1,8 @@
-//! Asks a segment who answers for an address, and collects the answers.
+//! Question to a segment about the owner of an address, and its answers.
 //!
-//! The question is an ARP Probe (RFC 5227 section 2.1.1): its spa is zero, so that no cache
-//! changes. A host that sends an ARP frame with the address as spa claims it. Frames that the XDP
-//! program drops are not heard; its records tell of them.
+//! The question is an ARP Probe (RFC 5227, 2.1.1). Its spa is zero, so that no cache changes. A
+//! host that sends an ARP frame with the address as spa claims the address. Frames that the XDP
+//! program drops are not heard, but its records tell of them.
 
 mod report;
 mod segment;
@@ -27,9 +27,9 @@ pub struct Question {
     pub address: Ipv4Addr,
     /// The MAC of the interface that asks.
     pub own: MacAddr,
-    /// The number of times that it is asked, at least once.
+    /// Number of times that the question is asked, at least once.
     pub count: u32,
-    /// The time to wait for answers, each time.
+    /// Time to wait for answers, after each question.
     pub timeout: Duration,
 }
 
@@ -54,25 +54,26 @@ pub enum Command {
 pub struct Claimant {
     /// The sha of its claims.
     pub mac: MacAddr,
-    /// The Ethernet source of the last one.
+    /// The Ethernet source of the last claim.
     pub source: MacAddr,
-    /// The number of questions that it answered.
+    /// Number of questions that it answered.
     pub answered: u32,
-    /// The number of questions that it was the first to answer.
+    /// Number of questions that it was the first to answer.
     pub first: u32,
-    /// Replies in all.
+    /// Number of its replies.
     pub replies: u64,
-    /// Claims that were no replies: announcements, and requests with the address as sender.
+    /// Number of claims that were no replies: announcements, and
+    /// requests with the address as sender.
     pub announcements: u64,
-    /// The time from a question to the first answer to it, of each question that was answered.
+    /// Time from a question to the first answer of this MAC, for each question that it answered.
     pub latencies: Vec<Duration>,
-    /// The time when it was first heard.
+    /// Time at which it was first heard.
     pub since: Monotonic,
-    /// True if the XDP program has dropped its claims: times are then of the kernel's coarse clock.
+    /// True if the XDP program has dropped its claims. Times are then of the kernel's coarse clock.
     pub dropped: bool,
 }
 
-/// The most MACs that are told apart.
+/// Largest number of MACs that are distinguished.
 const MOST: usize = 64;
 
 /// A question under way.
@@ -86,17 +87,17 @@ pub struct Asking {
     claimants: BTreeMap<MacAddr, Claimant>,
     /// The times of the answers to the last question.
     answers: BTreeMap<MacAddr, Monotonic>,
-    /// The other hosts that probe for the address, with the number of probes.
+    /// The other hosts that probe for the address, with the number of their probes.
     probers: BTreeMap<MacAddr, u64>,
-    /// The frames of further MACs.
+    /// Number of frames from further MACs.
     untold: u64,
-    /// The number of claims of each MAC that the program had dropped at the last look.
+    /// Number of claims of each MAC that the program had dropped at the last look.
     dropped: BTreeMap<MacAddr, u64>,
 }
 
 impl Asking {
-    /// Asks for the first time. `dropped` is what the program has recorded about this address on
-    /// this segment so far.
+    /// Asks for the first time. `dropped` is the program's record
+    /// of this address on this segment so far.
     pub fn start(
         question: Question,
         dropped: &BTreeMap<MacAddr, Offender>,
@@ -139,12 +140,13 @@ impl Asking {
         }
     }
 
-    /// Takes note of what the program has recorded about this address on this segment. It is read
-    /// at every deadline, before [`Asking::on_tick`].
+    /// Takes in the program's record of this address on this segment. The caller reads
+    /// it at every deadline, before [`Asking::on_tick`].
     pub fn on_dropped(&mut self, records: &BTreeMap<MacAddr, Offender>) {
         for (mac, record) in records {
             let known = self.dropped.insert(*mac, record.claims).unwrap_or_default();
-            // Fewer than before: the record made room for others, and has started again.
+            // There are fewer claims than before: the record made room
+            // for others, and has started again.
             let claims = if record.claims < known { record.claims } else { record.claims - known };
             if self.done || claims == 0 || *mac == self.question.own {
                 continue;
@@ -154,7 +156,7 @@ impl Asking {
                 EventKind::Probed if self.probers.len() < MOST => {
                     *self.probers.entry(*mac).or_default() += claims;
                 }
-                // The program passes these frames, so that they are heard.
+                // The program passes these frames, so they are heard.
                 EventKind::Probed | EventKind::Sighted | EventKind::Moved | EventKind::Yielded => {}
             }
         }
@@ -162,7 +164,7 @@ impl Asking {
 
     fn dropped_claims(&mut self, mac: MacAddr, record: &Offender, claims: u64) {
         let (first, last) = (Monotonic::from_nanos(record.first_ns), Monotonic::from_nanos(record.last_ns));
-        // The coarse clock lags: it may show a time before the question that this is an answer to.
+        // The coarse clock lags. It may show a time before the question to which this is an answer.
         let at = if first < self.asked_at { last } else { first }.max(self.asked_at);
         let Some(claimant) = self.claimant(mac, MacAddr(record.source), at) else { return };
         claimant.dropped = true;
@@ -174,7 +176,7 @@ impl Asking {
         }
     }
 
-    /// Asks again or ends, when the time has come.
+    /// Asks again or ends, if it is time.
     pub fn on_tick(&mut self, now: Monotonic) -> Vec<Command> {
         if self.done || now < self.asked_at + self.question.timeout {
             return Vec::new();
@@ -187,7 +189,7 @@ impl Asking {
         Vec::new()
     }
 
-    /// Returns when [`Asking::on_tick`] is wanted; none when it is over.
+    /// Returns the time of the next [`Asking::on_tick`]. Returns none if asking is over.
     pub fn next_deadline(&self) -> Option<Monotonic> {
         (!self.done).then(|| self.asked_at + self.question.timeout)
     }
@@ -202,7 +204,7 @@ impl Asking {
         &self.question
     }
 
-    /// Returns the claimants of the address. The one that was first most often comes first.
+    /// Returns the claimants of the address. The one that was most often the first comes first.
     pub fn claimants(&self) -> Vec<&Claimant> {
         let mut claimants: Vec<_> = self.claimants.values().collect();
         claimants.sort_by_key(|claimant| (std::cmp::Reverse(claimant.first), claimant.since, claimant.mac));
@@ -214,7 +216,7 @@ impl Asking {
         self.untold
     }
 
-    /// Returns the other hosts that probe for it, with the number of probes.
+    /// Returns the other hosts that probe for the address, with the number of their probes.
     pub fn probers(&self) -> &BTreeMap<MacAddr, u64> {
         &self.probers
     }
@@ -225,8 +227,8 @@ impl Asking {
         vec![Command::Ask]
     }
 
-    /// Returns the claimant with this MAC, or none when there are too
-    /// many: a flood may come from ever new MACs.
+    /// Returns the claimant with this MAC. Returns none if there are too many
+    /// MACs: a flood may come from ever new ones.
     fn claimant(&mut self, mac: MacAddr, source: MacAddr, now: Monotonic) -> Option<&mut Claimant> {
         if self.claimants.len() >= MOST && !self.claimants.contains_key(&mac) {
             self.untold += 1;
@@ -252,7 +254,7 @@ impl Asking {
         self.answers.insert(mac, earliest);
     }
 
-    /// Ends the last question: counts the answers to it, and the first one.
+    /// Ends the last question. Counts the answers to it, and the first one.
     fn close(&mut self) {
         let answers = std::mem::take(&mut self.answers);
         let first = answers.iter().min_by_key(|(_, at)| **at).map(|(mac, _)| *mac);

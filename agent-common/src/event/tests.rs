@@ -38,7 +38,7 @@ fn the_name_of_an_event_is_one_word() {
 fn a_record_is_read_back_as_it_was_written_wherever_it_lies() {
     for kind in KINDS {
         let event = event(kind);
-        // One byte further, nothing is aligned.
+        // The slice begins one byte later, so that no field is aligned.
         let mut moved = vec![0];
         moved.extend_from_slice(bytemuck::bytes_of(&event));
         assert_eq!(Event::from_bytes(&moved[1..]), Some(event));

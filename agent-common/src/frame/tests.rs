@@ -9,7 +9,7 @@ const OUR: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 const ASKER: MacAddr = MacAddr([2, 0, 0, 0, 0, 3]);
 const FORGED: MacAddr = MacAddr([2, 0, 0, 0, 0, 4]);
 
-/// RFC 826's example in the order of the wire.
+/// RFC 826's example, in wire order.
 const REQUEST: [u8; FRAME_LEN] = [
     0xff, 0xff, 0xff, 0xff, 0xff, 0xff, // destination
     2, 0, 0, 0, 0, 3, // source

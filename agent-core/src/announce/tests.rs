@@ -23,10 +23,10 @@ fn taken(ifindex: u32, host: u16) -> Event {
     Event::Taken { key: key(ifindex, host), mac: OWN }
 }
 
-/// What is shown, what happens when, and when announcements leave.
+/// Description, events with their times, and times of the announcements.
 type Row<'a> = (&'a str, &'a [(u64, Event)], &'a [u64]);
 
-/// One announcement, and when it left.
+/// An announcement, and its time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Sent {
     millis: u64,
@@ -35,7 +35,7 @@ struct Sent {
     round: Round,
 }
 
-/// An announcer and an event loop that wakes it exactly when it asks.
+/// An announcer, and an event loop that wakes it exactly at its deadlines.
 struct Run {
     announcer: Announcer,
     sent: Vec<Sent>,
@@ -57,7 +57,7 @@ impl Run {
         }
     }
 
-    /// Returns what leaves from now until `until`, that included.
+    /// Returns the announcements from now until `until`, inclusive.
     fn until(&mut self, until: u64) -> Vec<Sent> {
         while let Some(deadline) = self.announcer.next_deadline().filter(|deadline| *deadline <= at(until)) {
             self.now = deadline;
@@ -230,7 +230,7 @@ fn other_settings_move_the_refreshes_that_are_waiting() {
     assert_eq!(same.announcer.next_deadline(), before, "a reload without a change moves nothing");
 }
 
-/// Frames in the fullest second.
+/// Returns the number of frames in the fullest second.
 fn most_in_a_second(sent: &[Sent]) -> u32 {
     let in_second =
         |from: u64| sent.iter().filter(|sent| (from..from + 1_000).contains(&sent.millis)).count();
@@ -286,7 +286,8 @@ fn a_defence_goes_after_first_rounds_and_before_a_backlog_of_later_ones() {
     for host in 0..100 {
         run.tell(taken(1, host));
     }
-    // Ten a second: each has had its first round, and 500 later ones are due.
+    // Ten rounds leave each second. Every VIP has had its first
+    // round, and 500 later rounds are due.
     run.until(10_500);
     run.tell(Event::Challenged { key: key(1, 7) });
     run.tell(taken(1, 500));
@@ -322,13 +323,13 @@ fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
     proptest::collection::vec((0_u64..5_000, event), 1..40)
 }
 
-/// What an announcement may say, kept beside the announcer.
+/// State that an announcement must agree with, kept beside the announcer.
 #[derive(Default)]
 struct Truth {
     macs: BTreeMap<VipKey, MacAddr>,
     silent: BTreeSet<u32>,
-    /// The last defence, and the last other announcement, of a VIP since
-    /// something happened that asks for one at once.
+    /// Time of a VIP's last defence (true) and of its last other announcement (false), since the
+    /// last event that asks for an announcement at once.
     last: BTreeMap<(VipKey, bool), u64>,
 }
 
@@ -388,8 +389,8 @@ proptest! {
         let slot_rounds = 1 + rate * 5 / 2_000;
         prop_assert!(most_in_a_second(&all) <= rate + FRAMES_PER_ROUND * (1 + slot_rounds), "{}", most_in_a_second(&all));
 
-        // Twelve VIPs have all their rounds in twelve seconds at the
-        // slowest rate, and a refresh soon after.
+        // At the slowest rate, twelve VIPs have all their rounds in
+        // twelve seconds, and a refresh soon after.
         let sent = run.until(millis(run.now) + 40_000);
         truth.check(&sent);
         let announced: BTreeSet<_> = sent.iter().map(|sent| sent.key).collect();

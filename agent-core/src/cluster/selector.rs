@@ -7,7 +7,7 @@ use thiserror::Error;
 #[cfg(test)]
 mod tests;
 
-/// Requirements on labels. All must be met; without any, everything matches.
+/// Requirements on labels. Labels must meet all of them. Without requirements, all labels match.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Selector {
     text: Arc<str>,
@@ -32,7 +32,7 @@ enum Holds {
 /// A fault in a selector.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum SelectorError {
-    /// A part is no requirement.
+    /// A part that is no requirement.
     #[error(
         "{requirement:?} is no requirement on labels; write key=value, key!=value, key in (a,b), key notin (a,b), key or !key"
     )]
@@ -40,7 +40,7 @@ pub enum SelectorError {
         /// The part.
         requirement: String,
     },
-    /// A parenthesis is not closed, or not opened.
+    /// A parenthesis without its counterpart.
     #[error("the parentheses of {selector:?} do not match")]
     Parentheses {
         /// The selector.
@@ -62,7 +62,7 @@ impl Selector {
         })
     }
 
-    /// Returns the text that it was parsed from.
+    /// Returns the text of the selector.
     pub fn as_str(&self) -> &str {
         &self.text
     }

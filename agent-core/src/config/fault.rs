@@ -5,7 +5,7 @@ use std::{fmt, net::Ipv4Addr, time::Duration};
 use serde_saphyr::Location;
 use thiserror::Error;
 
-/// A file that is no configuration.
+/// Reason why a file is no configuration.
 #[derive(Debug, Error)]
 pub enum ConfigError {
     /// The file is empty.
@@ -14,7 +14,7 @@ pub enum ConfigError {
         /// The file.
         file: String,
     },
-    /// The file is not YAML, or has another shape.
+    /// The file is not YAML, or its YAML has another shape.
     #[error("{file}:{place}: {reason}")]
     Yaml {
         /// The file.
@@ -69,7 +69,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// One wrong value.
+/// Wrong value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
     /// Its place.
@@ -81,10 +81,10 @@ pub struct Fault {
 /// A fault of a value.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum FaultKind {
-    /// Not an address.
+    /// Text that is no address.
     #[error("`{0}` is no IPv4 address; write it as 192.0.2.10")]
     Address(String),
-    /// A prefix length where there should be none.
+    /// Prefix length where there should be none.
     #[error("`{0}` has a prefix length; a VIP is one address: leave `/…` out")]
     Prefix(String),
     /// An IPv6 address.
@@ -98,7 +98,7 @@ pub enum FaultKind {
         /// The kind of address.
         what: &'static str,
     },
-    /// Listed twice.
+    /// Address that is listed twice.
     #[error("VIP {address} is listed twice; it stands in line {first} already: remove one of the two")]
     Duplicate {
         /// The VIP.
@@ -106,7 +106,7 @@ pub enum FaultKind {
         /// The line of the first.
         first: u32,
     },
-    /// Not a MAC.
+    /// Text that is no MAC.
     #[error("`{0}` is no MAC; write it as 02:00:00:00:00:01")]
     Mac(String),
     /// A MAC that no interface has.
@@ -117,7 +117,7 @@ pub enum FaultKind {
         /// The kind of address.
         what: &'static str,
     },
-    /// Not a pattern.
+    /// Text that is no pattern.
     #[error("`{pattern}` is no interface pattern: {reason}; use a name, or a glob with *, ? and [a-z]")]
     Pattern {
         /// The pattern.
@@ -125,7 +125,7 @@ pub enum FaultKind {
         /// The fault.
         reason: String,
     },
-    /// Not a name.
+    /// Text that is no interface name.
     #[error("`{name}` is no interface name: {reason}")]
     InterfaceName {
         /// The name.
@@ -133,7 +133,7 @@ pub enum FaultKind {
         /// The fault.
         reason: &'static str,
     },
-    /// `vips:` with nothing after it.
+    /// Key `vips:` with nothing after it.
     #[error("`vips` has no value; write `vips: []` for none")]
     NoVips,
     /// An empty list of interfaces.
@@ -153,12 +153,12 @@ pub enum FaultKind {
         /// The VIP.
         address: Ipv4Addr,
     },
-    /// Not a time between two probes.
+    /// Text that is no time between two probes.
     #[error(
         "`{0}` is no `probe.interval`; write a duration between 10ms and 10s, as 200ms, or rfc5227 for the times of the RFC"
     )]
     ProbeInterval(String),
-    /// Not a time between two probes for a held VIP.
+    /// Time between two probes for a held VIP, out of range.
     #[error(
         "`probe.repeat: {}` is out of range; it must be between {} and {}, or 0s for no probes while a VIP is held",
         show(.value), show(.least), show(.most)
@@ -171,7 +171,7 @@ pub enum FaultKind {
         /// The most.
         most: Duration,
     },
-    /// Not a duration.
+    /// Text that is no duration.
     #[error("`{value}` is no duration for `{key}`: {reason}; write it as 3s, 500ms or 1h")]
     Duration {
         /// The key.
@@ -193,7 +193,7 @@ pub enum FaultKind {
         /// The most.
         most: Duration,
     },
-    /// The fence would lapse between two heartbeats.
+    /// Fence that would lapse between two heartbeats.
     #[error(
         "`fence.duration: {}` is too short for a heartbeat every {}: a fence shorter than the heartbeat lapses between \
          two of them; it must be longer than two heartbeats, {}",
@@ -210,7 +210,7 @@ pub enum FaultKind {
         "`fence.hold_for` is zero, so nothing would be held over; make it longer, or set `fence.policy` to stop"
     )]
     HoldForNothing,
-    /// Not one of the words.
+    /// Text that is none of the known words.
     #[error("`{value}` is not known for `{key}`; it is one of {known}")]
     Word {
         /// The key.
@@ -220,7 +220,7 @@ pub enum FaultKind {
         /// The words.
         known: &'static str,
     },
-    /// Not a count.
+    /// Text that is no count.
     #[error("`{value}` is no number for `{key}`; it must be between {least} and {most}")]
     Number {
         /// The key.
@@ -244,7 +244,7 @@ fn show(duration: &Duration) -> String {
     humantime::format_duration(*duration).to_string()
 }
 
-/// Replaces control characters, which a terminal or a log would obey.
+/// Replaces control characters. A terminal or a log would obey them.
 pub(super) fn printable(text: &str) -> String {
     text.replace(char::is_control, "\u{fffd}")
 }

@@ -15,7 +15,7 @@ const PROBES_MOST: u32 = 20;
 /// The word for the RFC's own times.
 const RFC_5227: &str = "rfc5227";
 
-/// Parses the time between two probes, or the word for the RFC's.
+/// Parses the time between two probes, or the word for the RFC's own times.
 pub fn probe_timing(text: &str) -> Result<Timing, FaultKind> {
     const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(10);
 
@@ -26,7 +26,8 @@ pub fn probe_timing(text: &str) -> Result<Timing, FaultKind> {
     interval.map(Timing::Every).ok_or_else(|| FaultKind::ProbeInterval(text.to_owned()))
 }
 
-/// Returns the time between two probes for a held VIP; none for zero, which turns them off.
+/// Returns the time between two probes for a held VIP. Returns
+/// none for zero, which turns the probes off.
 pub fn probe_repeat(repeat: Duration) -> Result<Option<Duration>, FaultKind> {
     const LEAST: Duration = Duration::from_secs(1);
 

@@ -14,7 +14,7 @@ pub(super) struct At<T> {
     pub(super) place: Place,
 }
 
-/// A text and its place. It is boxed, because there may be a hundred thousand VIPs.
+/// A text and its place. The text is boxed, because there may be a hundred thousand VIPs.
 pub(super) type Text = At<Box<str>>;
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for At<T> {
@@ -111,7 +111,8 @@ pub(super) fn read(text: &str, file: &str) -> Result<RawConfig, ConfigError> {
     })
 }
 
-/// Returns the fault in words for the file's author. The YAML reader's own are for programmers.
+/// Returns the fault in words for the file's author. The YAML
+/// reader's own words are for programmers.
 fn reason(error: &Error) -> String {
     match error {
         Error::SerdeUnknownField { field, expected, .. } => {
@@ -132,7 +133,7 @@ fn reason(error: &Error) -> String {
     }
 }
 
-/// Returns how a shape looks in a file.
+/// Returns a description of a shape, as it appears in a file.
 fn shape(expected: &str) -> &str {
     let words = [
         ("sequence", "a list: lines that begin with `- `, or [a, b]"),

@@ -15,7 +15,8 @@ fn good(text: &str) -> Config {
     }
 }
 
-/// A good configuration's patterns and names, which have no other way in.
+/// Returns a pattern by way of a good configuration. There is no
+/// other way to make patterns and names.
 fn pattern(text: &str) -> InterfacePattern {
     let config = good(&format!("vips: []\ninterfaces: ['{text}']\n"));
     config.interfaces.into_iter().next().expect("invariant: one was given")

@@ -1,4 +1,4 @@
-//! Validates the file's values, and fills in the defaults.
+//! Validation of the file's values, and their defaults.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -23,7 +23,7 @@ const FENCE_DURATION: Duration = Duration::from_secs(3);
 const HEARTBEAT_LEAST: Duration = Duration::from_millis(250);
 const HEARTBEAT_MOST: Duration = Duration::from_secs(1);
 const HOLD_FOR: Duration = Duration::from_hours(1);
-/// The most frames a second that a section can ask for.
+/// The highest rate in frames a second that a section can set.
 pub(super) const RATE_MOST: u32 = 1_000_000;
 pub(super) const LONGEST: Duration = Duration::from_hours(30 * 24);
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -93,7 +93,7 @@ impl InterfacePattern {
         self.matcher.as_ref().map_or(&*self.text == name, |matcher| matcher.is_match(name))
     }
 
-    /// Returns the name, if it is no glob.
+    /// Returns the name, if the pattern is no glob.
     pub fn literal(&self) -> Option<&str> {
         self.matcher.is_none().then_some(&*self.text)
     }
@@ -127,7 +127,7 @@ impl fmt::Display for InterfacePattern {
     }
 }
 
-/// Collects faults, so that one run reports them all.
+/// Collector of faults. With it one run reports them all.
 pub(super) struct Validator<'a> {
     faults: &'a mut Vec<Fault>,
 }
@@ -177,7 +177,7 @@ impl Validator<'_> {
         parse(text.value.trim()).map_err(|kind| self.fault(text, kind)).ok()
     }
 
-    /// Parses an optional value. The outer `None` is a fault, the inner one a missing value.
+    /// Parses an optional value. The outer `None` means a fault, the inner `None` a missing value.
     #[expect(clippy::option_option, reason = "a wrong value differs from a missing one")]
     pub(super) fn optional<T>(
         &mut self,

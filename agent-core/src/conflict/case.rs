@@ -1,4 +1,4 @@
-//! One open conflict, and what is due about it.
+//! Open conflict, with its due reports.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,10 +7,10 @@ use vipward_common::MacAddr;
 use super::{Command, Conflict, Line, Offender, SUMMARY, Sight, What};
 use crate::time::Monotonic;
 
-/// MACs that one conflict lists.
+/// Largest number of MACs that one conflict lists.
 pub(super) const MAX_OFFENDERS: usize = 16;
-/// Least quiet time that ends the wait for an address in use. Its last probes come once a minute
-/// (RFC 5227's `RATE_LIMIT_INTERVAL`), and one of them may be lost.
+/// Least quiet time before an address in use counts as free. The rival's last probes come once a
+/// minute (RFC 5227's `RATE_LIMIT_INTERVAL`), and one of them may be lost.
 const IN_USE_QUIET: Duration = Duration::from_mins(3);
 /// Quiet time that ends a conflict that is only logged.
 const LOGGED_QUIET: Duration = Duration::from_mins(5);
@@ -18,9 +18,9 @@ const LOGGED_QUIET: Duration = Duration::from_mins(5);
 #[derive(Debug)]
 pub(super) struct Case {
     pub(super) conflict: Conflict,
-    /// Claims by the program's events, which also count what was swallowed.
+    /// Number of claims by the program's events, including those that the program swallowed.
     heard: u64,
-    /// Claims that lines have reported.
+    /// Number of claims that lines have reported.
     pub(super) reported: u64,
     summary_due: Monotonic,
     /// The program's count of each offender from before the conflict.
@@ -48,7 +48,7 @@ impl Case {
         if self.unreported() > 0 { self.summary_due.min(over) } else { over }
     }
 
-    /// Returns when the conflict is over if no further claim comes.
+    /// Returns the time at which the conflict is over if no further claim comes.
     pub(super) fn over(&self, quiet: Duration) -> Monotonic {
         let quiet = match self.conflict.what {
             What::InUse => quiet.max(IN_USE_QUIET),
@@ -80,8 +80,8 @@ impl Case {
         let seen = Offender { mac, source, oper, first: now, last: now, claims: 0 };
         let (is_new, offender) = self.meet(seen).unzip();
         if let Some(offender) = offender {
-            // The events that the program left out may be another
-            // MAC's. That MAC's own count has them.
+            // The claims that the program left out may come from another
+            // MAC. That MAC's own count has them.
             let own = if what.is_shown() { 1 } else { times };
             offender.claims = offender.claims.saturating_add(own);
         }
@@ -92,10 +92,10 @@ impl Case {
         is_new == Some(true)
     }
 
-    /// Takes over the program's count of one MAC. Returns true if the MAC is a new offender.
+    /// Takes in the program's count of one MAC. Returns true if the MAC is a new offender.
     pub(super) fn on_count(&mut self, count: &Offender) -> bool {
         let begun = self.conflict.begun;
-        // A MAC that was quiet before the conflict began has no part in it.
+        // A MAC that has been quiet since the conflict began has no part in it.
         if count.last < begun {
             return false;
         }
@@ -115,8 +115,8 @@ impl Case {
         is_new
     }
 
-    /// Returns the offender with the MAC of `seen`, and whether it is new; none if there is no room
-    /// for it.
+    /// Returns the offender with the MAC of `seen`, and true if it is
+    /// new. Returns none if there is no room for it.
     fn meet(&mut self, seen: Offender) -> Option<(bool, &mut Offender)> {
         let Conflict { offenders, more, .. } = &mut self.conflict;
         let known = offenders.iter().position(|offender| offender.mac == seen.mac);
@@ -134,7 +134,8 @@ impl Case {
         Some((known.is_none(), offender))
     }
 
-    /// Events and the program's counts are two views of the same claims; either may be behind.
+    /// Sets the number of claims from the events and from the program's counts. Both
+    /// count the same claims, and either may be behind.
     fn sum_up(&mut self) {
         let counted = self.conflict.offenders.iter().map(|offender| offender.claims).sum();
         self.conflict.claims = self.conflict.claims.max(self.heard).max(counted);

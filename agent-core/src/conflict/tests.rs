@@ -21,7 +21,7 @@ fn sight(host: u16, mac: MacAddr, times: u64) -> Sight {
         oper: 2,
         holder: HOLDER,
         times,
-        // It is read as soon as it comes.
+        // The agent reads the event as soon as it comes.
         at: Monotonic::from_nanos(u64::MAX),
         right: Right::NoClaims,
     }
@@ -32,7 +32,7 @@ fn counted(host: u16, mac: MacAddr, (first, last): (u64, u64), claims: u64) -> C
     Counted { key: key(host), offender }
 }
 
-/// Returns the commands in few words: the kind, and the VIP's host, MACs or numbers.
+/// Returns the commands in few words: each with its kind, and the VIP's host, MACs or numbers.
 fn words(commands: &[Command]) -> Vec<String> {
     let host = |key: &VipKey| key.addr[3];
     let word = |command: &Command| match command {
@@ -55,7 +55,7 @@ fn words(commands: &[Command]) -> Vec<String> {
     commands.iter().map(word).collect()
 }
 
-/// Conflicts whose deadlines are kept.
+/// Conflicts, and an event loop that meets their deadlines.
 struct Run {
     conflicts: Conflicts,
     now: Monotonic,
@@ -80,11 +80,11 @@ impl Run {
         told
     }
 
-    /// Returns what is due until then, without requests for counts.
+    /// Returns the commands that are due until then, without requests for counts.
     fn until(&mut self, millis: u64) -> Vec<String> {
         let mut told = Vec::new();
         while let Some(deadline) = self.conflicts.next_deadline().filter(|deadline| *deadline <= at(millis)) {
-            // A summary may have been due when there was nothing to report.
+            // A summary may have been due without anything to report.
             self.now = deadline.max(self.now);
             told.extend(self.tick().into_iter().filter(|word| word != "count"));
         }
@@ -119,7 +119,7 @@ fn a_conflict_is_one_thing_with_a_beginning_summaries_and_an_end() {
 
 #[test]
 fn rfc_5227_2_4_each_claim_on_a_held_vip_asks_for_a_defence_by_the_policy() {
-    // By claims in a row: what is asked for. The announcer keeps DEFEND_INTERVAL.
+    // Number of defences after several claims in a row. The announcer keeps DEFEND_INTERVAL.
     for (defend, expected) in [(Defend::Always, 3), (Defend::Once, 1), (Defend::Never, 0)] {
         let mut run = Run::start(&Settings { defend, ..SETTINGS });
         let told: Vec<String> =
@@ -191,7 +191,7 @@ fn a_claim_that_was_swallowed_and_counted_is_not_counted_again_when_it_is_told()
     let mut run = Run::start(&SETTINGS);
     run.hear(10_000, sight(1, stranger(1), 1));
     run.tell(Event::Counted(vec![counted(1, stranger(1), (10_000, 10_050), 5)]));
-    // The next event says that four were swallowed before it.
+    // The next event reports that the program swallowed four claims before it.
     run.hear(11_000, sight(1, stranger(2), 5));
     let both =
         vec![counted(1, stranger(1), (10_000, 10_050), 5), counted(1, stranger(2), (11_000, 11_000), 1)];
@@ -295,7 +295,7 @@ fn conflicts_beyond_the_bound_are_counted_together() {
 #[test]
 fn each_state_is_reported_at_once_and_repeated_claims_are_folded() {
     use What::{Contested, Guarded, Held, InUse, Moved, Sighted, Yielded};
-    // Each loss of a VIP is reported: they are as rare as they are important.
+    // Each loss of a VIP is reported, because losses are rare and important.
     let table = [(Held, 1), (Guarded, 1), (InUse, 1), (Sighted, 1), (Contested, 1), (Moved, 1), (Yielded, 3)];
     for (what, expected) in table {
         let mut run = Run::start(&Settings { defend: Defend::Never, ..SETTINGS });
@@ -346,7 +346,7 @@ fn states() -> impl Strategy<Value = What> {
     prop_oneof![Just(What::Held), Just(What::Sighted), Just(What::Contested), Just(What::Moved)]
 }
 
-/// Rights of which none explains an announcement.
+/// Rights that do not explain an announcement.
 fn rights() -> impl Strategy<Value = Right> {
     prop_oneof![Just(Right::NoClaims), Just(Right::NotGiven(Epoch(1)))]
 }

@@ -9,24 +9,24 @@ use crate::{cluster::Epoch, time::Monotonic};
 /// Settings of conflicts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// The answer to a claim on a held VIP.
+    /// The response to a claim on a held VIP.
     pub defend: Defend,
     /// Quiet time that ends a conflict.
     pub quiet: Duration,
 }
 
 impl Settings {
-    /// Always defended, and over after five quiet minutes.
+    /// Settings that always defend a VIP, and end a conflict after five quiet minutes.
     pub const DEFAULT: Self = Self { defend: Defend::Always, quiet: Duration::from_mins(5) };
 }
 
-/// The answer to a claim on a held VIP, besides dropping it. The VIP is never given up.
+/// The response to a claim on a held VIP, besides dropping it. The VIP is never given up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Defend {
-    /// Announced at once, and while claims come once per `DEFEND_INTERVAL` (RFC 5227, 2.4 c).
+    /// Announcement at once, and while claims come once per `DEFEND_INTERVAL` (RFC 5227, 2.4 c).
     #[default]
     Always,
-    /// Announced when a conflict begins.
+    /// Announcement when a conflict begins.
     Once,
     /// No announcement.
     Never,
@@ -34,20 +34,20 @@ pub enum Defend {
 
 /// State of a conflict: this node's part in the VIP, and the kind of host that claims it.
 ///
-/// At one time at most one conflict about a VIP is in one of the shown states.
+/// At any time at most one conflict about a VIP is in one of the shown states.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum What {
     /// A stranger claims a VIP that this node holds.
     Held,
     /// A stranger claims a VIP that this node guards for its holder.
     Guarded,
-    /// A stranger has the address of a VIP that this node would hold.
+    /// A stranger uses the address of a VIP that this node would hold.
     InUse,
     /// A stranger claims a VIP whose holder this node does not know.
     Sighted,
     /// A peer claims a VIP that this node holds.
     Contested,
-    /// A peer announced a VIP of another.
+    /// A peer announced a VIP of another node.
     Moved,
     /// The program gave the VIP to a peer while the fence had lapsed.
     Yielded,
@@ -97,42 +97,43 @@ impl What {
 pub enum Right {
     /// The VIP's claim object names the peer, or no Service wants the VIP any more.
     Given,
-    /// The claim object, in this epoch, names another node or none. The news of a move may be under
-    /// way.
+    /// The claim object, in this epoch, names another node or none.
+    /// The news of a move may be under way.
     NotGiven(Epoch),
-    /// This node cannot know. The claim object was in this epoch when it last could.
+    /// This node cannot know the right. The claim object was in
+    /// this epoch when this node last knew it.
     Unknown(Epoch),
     /// There are no claim objects: the host is in no cluster.
     NoClaims,
 }
 
-/// One claim, as an event of the program describes it.
+/// Claim, as an event of the program describes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sight {
-    /// The VIP and where it was claimed.
+    /// The VIP, and the segment on which it was claimed.
     pub key: VipKey,
     /// State of the conflict that the claim belongs to.
     pub what: What,
-    /// sha: the MAC that the VIP is claimed for.
+    /// The claimed MAC (sha).
     pub mac: MacAddr,
-    /// The Ethernet source, which a careful impostor makes another.
+    /// The Ethernet source. A careful impostor uses another MAC than sha.
     pub source: MacAddr,
     /// oper of the frame.
     pub oper: u16,
-    /// The MAC that the VIP is at; zero if unknown.
+    /// The MAC of the VIP; zero if unknown.
     pub holder: MacAddr,
-    /// Claims that this stands for: itself and those that the program swallowed.
+    /// Number of claims that this one stands for: itself and those that the program swallowed.
     pub times: u64,
-    /// When it came, by the program's clock; the agent reads it later.
+    /// Time of the claim, by the program's clock. The agent reads the claim later.
     pub at: Monotonic,
-    /// The right of a peer to the VIP; without meaning for a stranger.
+    /// The right of a peer to the VIP. It has no meaning for a stranger.
     pub right: Right,
 }
 
-/// The program's count of one MAC's claims on one VIP, from the first that it remembers.
+/// Number of one MAC's claims on one VIP, by the program, from the first that it remembers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counted {
-    /// The VIP and where it was claimed.
+    /// The VIP, and the segment on which it was claimed.
     pub key: VipKey,
     /// The MAC and its count.
     pub offender: Offender,
@@ -154,7 +155,7 @@ pub enum Event {
     },
     /// An address that was in use is free.
     Free(VipKey),
-    /// This node has no part in the VIP any more, or its interface has gone.
+    /// This node has no part in the VIP any more, or the VIP's interface has gone.
     Forgotten(VipKey),
 }
 
@@ -174,38 +175,38 @@ pub enum Command {
 pub struct Offender {
     /// sha of its claims.
     pub mac: MacAddr,
-    /// Ethernet source of the last one.
+    /// Ethernet source of the last claim.
     pub source: MacAddr,
-    /// oper of the last one.
+    /// oper of the last claim.
     pub oper: u16,
-    /// When its first claim in this conflict came.
+    /// Time of its first claim in this conflict.
     pub first: Monotonic,
-    /// When its last one came.
+    /// Time of its last claim.
     pub last: Monotonic,
-    /// How many came.
+    /// Number of its claims.
     pub claims: u64,
 }
 
 /// A conflict about one VIP on one segment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Conflict {
-    /// The VIP and where it is claimed.
+    /// The VIP, and the segment on which it is claimed.
     pub key: VipKey,
     /// Its state.
     pub what: What,
-    /// The MAC that the VIP is at; zero if unknown.
+    /// The MAC of the VIP; zero if unknown.
     pub holder: MacAddr,
-    /// When the first claim came.
+    /// Time of the first claim.
     pub begun: Monotonic,
-    /// When the last one came.
+    /// Time of the last claim.
     pub last: Monotonic,
-    /// How many came.
+    /// Number of claims.
     pub claims: u64,
     /// The hosts that take part, in the order of their first claims.
     pub offenders: Vec<Offender>,
-    /// True if further hosts take part that are not listed.
+    /// True if hosts take part that are not listed.
     pub more: bool,
-    /// How often a defence was asked for.
+    /// Number of requested defences.
     pub defences: u64,
 }
 
@@ -237,7 +238,7 @@ impl End {
     }
 }
 
-/// One line of a report.
+/// Line of a report.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Line {
     /// A conflict begins, or a VIP is yielded again.
@@ -258,7 +259,7 @@ pub enum Line {
     GoesOn {
         /// The conflict.
         conflict: Conflict,
-        /// Claims since the last line about it.
+        /// Number of claims since the last line about the conflict.
         times: u64,
     },
     /// The conflict is over.
@@ -268,9 +269,9 @@ pub enum Line {
         /// The reason.
         why: End,
     },
-    /// There are more conflicts than are kept.
+    /// There are more conflicts than the agent keeps.
     TooMany {
-        /// Claims that belong to none.
+        /// Number of claims that belong to no conflict.
         times: u64,
     },
 }

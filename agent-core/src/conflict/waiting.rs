@@ -1,8 +1,8 @@
-//! Peers' announcements of VIPs that their claim objects do not give them, or not yet.
+//! Peers' announcements of VIPs that the claim objects do not give them, or not yet.
 //!
-//! A VIP that moves by the rules is announced as soon as its claim object is written, and other
-//! nodes read that object a moment later. So an announcement waits for the object, and becomes a
-//! conflict only when the object does not come.
+//! A VIP that moves by the rules is announced as soon as its claim object is written.
+//! Other nodes read that object a moment later. So an announcement waits for the object,
+//! and becomes a conflict only if the object does not come.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,10 +11,10 @@ use vipward_common::{MacAddr, VipKey};
 use super::{Right, Sight, What};
 use crate::{cluster::Epoch, time::Monotonic};
 
-/// Time between two looks at what waits. Two looks in a row without the claim object are a
-/// conflict.
+/// Time between two looks at the waiting announcements. An announcement without its
+/// claim object at two looks in a row is a conflict.
 const LOOK: Duration = Duration::from_secs(30);
-/// Announcements that can wait at one time: one for each VIP, by the default of `--max-vips`.
+/// Largest number of waiting announcements: one for each VIP, by the default of `--max-vips`.
 const MOST: usize = 65_536;
 
 #[derive(Debug)]
@@ -22,7 +22,7 @@ struct Waiter {
     sight: Sight,
     /// The epoch of the VIP's claim object when the announcement was heard.
     epoch: Epoch,
-    /// True if the last look has found it without a claim object.
+    /// True if the last look has found no claim object for it.
     looked_at: bool,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Adds an announcement. Returns false when there is no room for it.
+    /// Adds an announcement. Returns false if there is no room for it.
     pub(super) fn add(&mut self, sight: Sight, epoch: Epoch, now: Monotonic) -> bool {
         let key = (sight.key, sight.what, sight.mac);
         if let Some(waiter) = self.waiters.get_mut(&key) {
@@ -49,8 +49,8 @@ impl Waiting {
         true
     }
 
-    /// Returns the announcements that have waited in vain, and forgets those that a claim object
-    /// explains.
+    /// Returns the announcements that have waited in vain.
+    /// Forgets those that a claim object explains.
     pub(super) fn look(&mut self, right: impl Fn(&Sight) -> Right, now: Monotonic) -> Vec<Sight> {
         let mut in_vain = Vec::new();
         if self.next_look.is_none_or(|next| now < next) {
@@ -58,10 +58,11 @@ impl Waiting {
         }
         self.waiters.retain(|_, waiter| match right(&waiter.sight) {
             Right::Given => false,
-            // The VIP has moved since: the peer may have had it in between. If it goes on, it
-            // waits anew.
+            // The VIP has moved since, and the peer may have had it in between. If the peer
+            // goes on announcing, the announcement waits anew.
             Right::NotGiven(epoch) | Right::Unknown(epoch) if epoch != waiter.epoch => false,
-            // When claim objects can be read again, their news takes a while.
+            // The two looks begin anew. Once claim objects can be
+            // read again, their news takes a while.
             Right::Unknown(_) => {
                 waiter.looked_at = false;
                 true
@@ -79,7 +80,7 @@ impl Waiting {
         in_vain
     }
 
-    /// Returns when [`Waiting::look`] is wanted.
+    /// Returns the time of the next [`Waiting::look`].
     pub(super) fn next_look(&self) -> Option<Monotonic> {
         self.next_look
     }

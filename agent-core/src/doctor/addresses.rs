@@ -1,5 +1,5 @@
-//! Checks of the host's addresses: which of them are VIPs, and what the kernel does with these on
-//! the wire.
+//! Checks of the host's addresses: which of them are VIPs, and
+//! how the kernel uses these on the wire.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -14,7 +14,8 @@ use crate::{
 const IPVS: &str = "kube-ipvs0";
 /// The label of addresses that an agent has bound (`shell::bind`).
 const OUR_LABEL: &str = "vipward";
-/// "Always use the best local address for this target" (ip-sysctl): never the VIP.
+/// The value for "always use the best local address for this target"
+/// (ip-sysctl). With it the kernel never uses the VIP.
 const ANNOUNCE_BEST: u8 = 2;
 /// Strict reverse path filtering.
 const STRICT: u8 = 1;
@@ -59,8 +60,8 @@ fn contents(facts: &Facts) -> Option<Fact<&Contents>> {
     }
 }
 
-/// Returns the addresses of this host that are known to be VIPs, by an entry or by the agent's
-/// label.
+/// Returns the addresses of this host that are known to be VIPs.
+/// An entry or the agent's label shows that.
 fn bound_vips(facts: &Facts) -> Fact<Vec<&Bound>> {
     let bound = facts.bound.as_ref().map_err(Clone::clone)?;
     let vips: BTreeSet<Ipv4Addr> = match contents(facts) {
@@ -74,7 +75,7 @@ fn name_of(facts: &Facts, ifindex: u32) -> String {
     facts.network.as_ref().map_or_else(|_| format!("#{ifindex}"), |view| view.name_of(ifindex))
 }
 
-/// Looks for addresses bound here whose VIP another node holds.
+/// Looks for addresses that are bound here, although another node holds the VIP.
 fn bound_elsewhere(facts: &Facts) -> Check {
     const NAME: &str = "bound-elsewhere";
     let contents = match contents(facts) {
@@ -110,7 +111,7 @@ fn bound_elsewhere(facts: &Facts) -> Check {
     })
 }
 
-/// Looks for addresses that an agent has left: without entries, those with its label.
+/// Looks for addresses that an agent has left: addresses with its label, and without entries.
 fn left_over(facts: &Facts) -> Check {
     const NAME: &str = "bound-elsewhere";
     known(NAME, &facts.bound, |bound| {
@@ -149,8 +150,8 @@ fn labelled(facts: &Facts) -> Check {
     })
 }
 
-/// Looks for interfaces without the program on which the kernel answers for a VIP: it answers for
-/// every address of the host by default.
+/// Looks for interfaces without the program on which the kernel answers for a VIP. By default the
+/// kernel answers on every interface for every address of the host.
 fn arp_ignore(facts: &Facts) -> Check {
     const NAME: &str = "arp-ignore";
     let view = match &facts.network {
@@ -223,7 +224,7 @@ fn key(interface: &str) -> String {
     interface.replace('.', "/")
 }
 
-/// Checks which sender address the kernel asks with. XDP does not see these requests.
+/// Checks the sender address of the kernel's own ARP requests. XDP does not see these requests.
 fn arp_announce(facts: &Facts, interface: &Interface) -> Check {
     const NAME: &str = "arp-announce";
     let vips = match bound_vips(facts) {
@@ -249,7 +250,7 @@ fn arp_announce(facts: &Facts, interface: &Interface) -> Check {
     })
 }
 
-/// Checks the reverse path filter. A strict one drops frames whose route back leads elsewhere.
+/// Checks the reverse path filter. A strict filter drops frames whose route back leads elsewhere.
 fn rp_filter(facts: &Facts, view: &NetView, interface: &Interface) -> Check {
     const NAME: &str = "rp-filter";
     known(NAME, &conf_of(facts, interface), |conf| {

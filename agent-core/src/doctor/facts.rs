@@ -21,11 +21,11 @@ pub struct Facts {
     pub pin_dir: Fact<PinDir>,
     /// The agent that uses it.
     pub agent: Fact<Agent>,
-    /// The pinned state in it, or none when nothing is pinned.
+    /// The pinned state in it. None if nothing is pinned.
     pub plane: Fact<Option<Plane>>,
-    /// The heartbeat of the agent. It only matters while the fence is valid.
+    /// The heartbeat of the agent. It matters only while the fence is valid.
     pub heartbeat: Heartbeat,
-    /// The interfaces to examine; if empty, those that an agent would attach to.
+    /// The interfaces to examine. If empty: those that an agent would attach to.
     pub wanted: Vec<InterfacePattern>,
     /// Interfaces, addresses and routes.
     pub network: Fact<NetView>,
@@ -39,7 +39,7 @@ pub struct Facts {
     pub neighbours: Fact<Neighbours>,
     /// The processes of this network namespace, as far as `/proc` shows them.
     pub processes: Fact<Vec<Process>>,
-    /// Whether `/proc` shows every process of the machine, rather than those of a PID namespace.
+    /// True if `/proc` shows every process of the machine, and not only those of a PID namespace.
     pub sees_all_processes: Fact<bool>,
 }
 
@@ -48,13 +48,13 @@ pub struct Facts {
 pub struct Machine {
     /// The kernel release, as `uname -r` prints it.
     pub release: Fact<String>,
-    /// A feature that the kernel lacks, in words; none when it has all that is needed.
+    /// A feature that the kernel lacks, in words. None if it lacks nothing.
     pub lacks: Option<String>,
-    /// Whether the kernel has type information.
+    /// True if the kernel has type information.
     pub btf: Fact<bool>,
     /// The capabilities that this process lacks.
     pub missing_here: Fact<Vec<String>>,
-    /// The capabilities that the agent lacks, or none when no agent is seen.
+    /// The capabilities that the agent lacks. None if no agent is seen.
     pub missing_in_agent: Option<Fact<Vec<String>>>,
     /// `RLIMIT_MEMLOCK` in bytes.
     pub memlock_bytes: Fact<u64>,
@@ -69,9 +69,9 @@ pub struct Machine {
 /// The pin directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PinDir {
-    /// The nearest directory that exists, which is itself if it exists.
+    /// The nearest directory that exists: the pin directory itself, or one above it.
     pub at: PathBuf,
-    /// True if it exists.
+    /// True if the pin directory exists.
     pub exists: bool,
     /// True if it is, or would be, on a bpffs.
     pub on_bpffs: bool,
@@ -86,23 +86,23 @@ pub struct PinDir {
 /// The user of the pin directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Agent {
-    /// An agent runs. Its process id is there when it can be seen.
+    /// An agent runs. Its process id is here if it can be seen.
     Runs(Option<u32>),
     /// No agent runs.
     None,
 }
 
-/// The heartbeat of an agent, by how its fence moved while it was watched.
+/// The heartbeat of an agent, seen by a move of its fence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Heartbeat {
     /// The agent moved the fence.
     Seen {
-        /// The time from then until the new deadline, which is how long a heartbeat is good for.
+        /// The time from that move until the new deadline. A heartbeat is good for this long.
         good_for: Duration,
     },
     /// The fence did not move.
     Missed {
-        /// The time for which it was watched.
+        /// The time for which the fence was watched.
         watched: Duration,
     },
 }
@@ -123,17 +123,17 @@ pub struct Bound {
 pub struct Nic {
     /// The driver's name.
     pub driver: Fact<String>,
-    /// Whether the driver has native XDP.
+    /// True if the driver has native XDP.
     pub native: Fact<bool>,
-    /// Whether it takes VLAN tags off frames before XDP sees them.
+    /// True if it takes VLAN tags off frames before XDP sees them.
     pub vlan_offload: Fact<bool>,
     /// Generic receive offload.
     pub gro: Fact<bool>,
     /// The largest packet, in bytes.
     pub mtu_bytes: Fact<u32>,
-    /// The interface below it (of a VLAN or macvlan), or the other end of a veth.
+    /// The interface below (of a VLAN or macvlan), or the other end of a veth.
     pub lower: Option<u32>,
-    /// True if that is in another network namespace.
+    /// True if that interface is in another network namespace.
     pub lower_elsewhere: bool,
     /// BPF programs of traffic control.
     pub tc: Fact<Vec<TcProgram>>,
@@ -141,14 +141,14 @@ pub struct Nic {
     pub xdp_names: BTreeMap<u32, String>,
 }
 
-/// A BPF program of traffic control: of a classifier, or attached by tcx.
+/// A BPF program of traffic control. A classifier runs it, or tcx.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TcProgram {
     /// Its id.
     pub id: u32,
-    /// Its name, where it could be looked up.
+    /// Its name, if it could be looked up.
     pub name: Option<String>,
-    /// True if it is on ingress rather than egress.
+    /// True if it is on ingress, false on egress.
     pub ingress: bool,
 }
 
@@ -168,9 +168,9 @@ pub struct Conf {
 pub struct Neighbours {
     /// `gc_thresh1` to `gc_thresh3`.
     pub limits: [u32; 3],
-    /// Entries now.
+    /// Number of entries now.
     pub entries: u32,
-    /// The number of times that an entry found no room since the machine started.
+    /// Number of times that an entry found no room, since the machine started.
     pub overflows: u64,
 }
 
@@ -179,8 +179,8 @@ pub struct Neighbours {
 pub struct Process {
     /// Its id.
     pub pid: u32,
-    /// Its name, as `/proc/PID/comm` has it.
+    /// Its name, from `/proc/PID/comm`.
     pub name: String,
-    /// The last part of the path that it was started with.
+    /// The last part of the path of its executable.
     pub program: String,
 }

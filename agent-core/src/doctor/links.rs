@@ -11,8 +11,8 @@ use crate::{
     pinned::{Mode, PinnedLink, WhyGeneric},
 };
 
-/// The largest MTU with which most drivers run native XDP: a frame and its metadata must fit a
-/// page.
+/// The largest MTU with which most drivers run native XDP. A
+/// frame and its metadata must fit a page.
 const NATIVE_MTU_BYTES: u32 = 3_498;
 
 /// An interface with the facts about it.
@@ -91,7 +91,7 @@ impl Seen<'_> {
         self.link.is_some_and(|link| link.mode == Mode::Generic)
     }
 
-    /// Returns why the program runs, or would run, in generic mode.
+    /// Returns the reason why the program runs, or would run, in generic mode.
     fn why_generic(&self) -> WhyGeneric {
         let offers_native = self.nic.and_then(|nic| nic.native.as_ref().ok()).copied();
         WhyGeneric::of(&self.interface.kind, offers_native)
@@ -176,7 +176,7 @@ fn other_xdp(seen: &Seen<'_>) -> Check {
     if seen.interface.xdp_programs.is_empty() {
         return Check::green("other-xdp", "none");
     }
-    // Without the pins it is not known whose programs they are.
+    // Without the pins, the owners of the programs are unknown.
     let own = match (&seen.facts.plane, seen.link.map(|link| &link.ids)) {
         (Err(unread), _) | (Ok(_), Some(Err(unread))) => return Check::unknown("other-xdp", unread),
         (Ok(_), Some(Ok(ids))) => Some(ids.program),
@@ -250,8 +250,8 @@ fn vlan_offload(seen: &Seen<'_>) -> Check {
     })
 }
 
-/// Checks the other end of a veth. Frames that a native program transmits are only delivered if the
-/// other end runs a program too. Without one they wait in its ring, whatever its GRO.
+/// Checks the other end of a veth. The kernel delivers frames that a native program transmits only
+/// if the other end runs a program too. Otherwise they wait in its ring, even with GRO.
 fn veth_peer(seen: &Seen<'_>) -> Check {
     const NAME: &str = "veth-peer";
     if !seen.is_veth() {

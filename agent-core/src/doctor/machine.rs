@@ -1,9 +1,9 @@
-//! The kernel, and what this process may do with it.
+//! Checks of the kernel, and of the rights of the agent or of this process.
 
 use super::{Agent, Check, Facts, SEE_ALL, State, known};
 
-/// A process with this much could load everything on a kernel that counts BPF memory as locked
-/// memory.
+/// Locked memory with which a process can load everything on a kernel
+/// that counts BPF memory as locked memory.
 const ENOUGH_LOCKED_BYTES: u64 = 256 << 20;
 /// Clock sources that are read from a device, or jump by whole ticks.
 const SLOW_CLOCKS: [&str; 5] = ["acpi_pm", "hpet", "jiffies", "pit", "refined-jiffies"];
@@ -42,7 +42,7 @@ fn btf(facts: &Facts) -> Check {
     })
 }
 
-/// Returns the agent's own, when one runs: then this process only looks.
+/// Checks the agent's capabilities. Checks those of this process if no agent runs.
 fn capabilities(facts: &Facts) -> Check {
     let name = "capabilities";
     let (who, missing) = match (&facts.machine.missing_in_agent, &facts.agent) {
@@ -103,7 +103,7 @@ fn clock_source(facts: &Facts) -> Check {
     })
 }
 
-/// Returns the process of an agent, for people.
+/// Returns the process of an agent, in words for people.
 pub(super) fn process(agent: Agent) -> Option<String> {
     match agent {
         Agent::Runs(Some(pid)) => Some(format!("an agent runs (pid {pid})")),

@@ -10,7 +10,7 @@ use crate::pinned::{Contents, Fact, Plane};
 /// The usual mount point of bpffs.
 const BPFFS: &str = "/sys/fs/bpf";
 const GROUP_OR_OTHERS_WRITE: u32 = 0o022;
-/// A map is nearly full from this percentage on.
+/// Percentage from which a map counts as nearly full.
 const NEARLY_FULL: usize = 80;
 const FENCE: &str = "fence";
 const START_OR_SEE: &str =
@@ -140,8 +140,8 @@ fn fence(facts: &Facts, contents: &Contents) -> Check {
     }
 }
 
-/// Checks a fence that is held over. A node of a cluster gives way to its peers only: without any,
-/// another node may answer beside it.
+/// Checks a fence that is held over. A node of a cluster gives way to its peers only. If
+/// it knows no peer, another node may answer beside it.
 fn held_over(facts: &Facts, contents: &Contents) -> Check {
     let fence = &contents.fence;
     let found = format!(
@@ -171,8 +171,8 @@ fn held_over(facts: &Facts, contents: &Contents) -> Check {
     Check::yellow(FENCE, found, remedy)
 }
 
-/// Returns the interfaces on which a node of a cluster answers and knows no peer, each with the
-/// number of VIPs.
+/// Returns the interfaces on which a node of a cluster answers and knows
+/// no peer. Each comes with its number of VIPs.
 fn alone(facts: &Facts, contents: &Contents) -> Vec<String> {
     let mut answered: BTreeMap<u32, usize> = BTreeMap::new();
     let in_cluster = contents.is_in_cluster();
@@ -187,8 +187,8 @@ fn alone(facts: &Facts, contents: &Contents) -> Vec<String> {
     answered.into_iter().map(|(ifindex, vips)| format!("{vips} VIPs on {}", name(ifindex))).collect()
 }
 
-/// Checks a valid fence. A heartbeat sets the deadline to a fixed time ahead, so that the time left
-/// says when the last heartbeat was.
+/// Checks a valid fence. A heartbeat sets the deadline to a fixed time ahead, so
+/// the time left shows the age of the last heartbeat.
 fn valid(heartbeat: Heartbeat, time_left: Duration) -> Check {
     let left = span(time_left);
     match heartbeat {
@@ -210,7 +210,7 @@ fn valid(heartbeat: Heartbeat, time_left: Duration) -> Check {
     }
 }
 
-/// Returns a time for people, to a tenth of a second, and from a minute on to a second.
+/// Returns a time for people, in tenths of a second. From a minute on, returns it in seconds.
 fn span(time: Duration) -> String {
     const LONG: Duration = Duration::from_mins(1);
     let tenths = if time < LONG { time.subsec_millis() / 100 } else { 0 };

@@ -1,14 +1,14 @@
-//! What else on the host matters to VIPs: the neighbour table, and other software that holds
-//! addresses.
+//! Checks of the host's other facts that matter to VIPs: the neighbour
+//! table, and other software that holds addresses.
 
 use super::{Check, Facts, Process, absent, known};
 
 /// The kernel's default of `gc_thresh3`.
 const DEFAULT_LIMIT: u32 = 1_024;
-/// A table is nearly full from this percentage on.
+/// Percentage from which the table counts as nearly full.
 const NEARLY_FULL: u64 = 75;
 const FULL: u64 = 95;
-/// Programs that hold virtual addresses, as their processes are called.
+/// Programs that hold virtual addresses, by the names of their processes.
 const RIVALS: [(&str, &str); 7] = [
     ("keepalived", "keepalived"),
     ("kube-vip", "kube-vip"),
@@ -23,7 +23,7 @@ pub(super) fn checks(facts: &Facts) -> Vec<Check> {
     vec![neighbour_table(facts), other_software(facts)]
 }
 
-/// Vipward answers without the table; the traffic that follows needs it.
+/// Checks the neighbour table. Vipward answers without it, but the traffic that follows needs it.
 fn neighbour_table(facts: &Facts) -> Check {
     const NAME: &str = "neighbour-table";
     known(NAME, &facts.neighbours, |table| {

@@ -16,8 +16,8 @@ mod surroundings;
 const OURS: u32 = 40;
 const SECOND: u64 = 1_000_000_000;
 
-/// A host without a fault: a NIC with native XDP, on which an agent holds a VIP and another is held
-/// elsewhere.
+/// Returns a host without a fault. Its NIC has native XDP. An agent holds a
+/// VIP on it, and another node holds a second VIP.
 fn healthy() -> Facts {
     let mut view = NetView::default();
     add(&mut view, 1, "lo", |it| (it.ethernet, it.loopback) = (false, true));
@@ -115,8 +115,8 @@ impl Facts {
         self.pinned().contents.as_mut().expect("the maps were read")
     }
 
-    /// Holds the fence of a cluster's node over for 12.34 s, with a peer on each of these
-    /// interfaces.
+    /// Sets the fence of a cluster's node to held over for 12.34 s,
+    /// with a peer on each of these interfaces.
     fn hold_over(&mut self, peers: &[u32]) {
         let contents = self.contents();
         contents.peers = peers.iter().map(|ifindex| (*ifindex, pinned::State::SAMPLE_PEER)).collect();
@@ -127,13 +127,12 @@ impl Facts {
     }
 }
 
-/// A row: a fault, the check that finds it, the result, and parts of what was found and of the
-/// remedy.
+/// A fault, the check that finds it, the result, and parts of the finding and of the remedy.
 type Row =
     (&'static str, fn(&mut Facts), &'static str, State, &'static [&'static str], &'static [&'static str]);
 
-/// Checks the rows, each of which changes the healthy host in one way. `on` is the interface of the
-/// check.
+/// Checks the rows. Each of them changes the healthy host in one
+/// way. `on` is the interface of the check.
 fn assert_rows(on: Option<&str>, rows: &[Row]) {
     for (description, change, name, state, found, remedy) in rows {
         let mut facts = healthy();

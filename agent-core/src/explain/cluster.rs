@@ -1,4 +1,4 @@
-//! The steps that the API server knows about: from the Service to the holder's life.
+//! Steps that the API server shows: from the Service to the holder's life.
 
 use std::net::Ipv4Addr;
 
@@ -44,7 +44,7 @@ fn service(cluster: &Cluster) -> Step {
     }
     if let Some((mention, why)) = unserved.clone().next() {
         let says = format!("Service {} names it, and is not served: {}", mention.service, why.why);
-        // The first of them is what is said.
+        // The report already has the first of them.
         return Step::broken(Link::Service, says, why.remedy.clone())
             .with(left_alone.into_iter().skip(1).collect());
     }
@@ -63,7 +63,7 @@ fn service(cluster: &Cluster) -> Step {
 fn address(cluster: &Cluster) -> Step {
     let account = &cluster.account;
     if let Some(refusal) = &account.refusal {
-        // The reason says what to do.
+        // The reason contains the remedy.
         return Step::broken(
             Link::Address,
             format!("it is not announced: {refusal}"),
@@ -79,8 +79,9 @@ fn address(cluster: &Cluster) -> Step {
     Step::good(Link::Address, format!("from {}", places.join(", ")))
 }
 
-/// Returns whether a node can hold the address, as the agents decide it, and what speaks against
-/// it. A node counts as dead only when its Lease was seen not to be renewed.
+/// Returns a node's soft reason against the address, if it has one. Fails with the reason
+/// why the node cannot hold the address. The rules are those of the agents. A node counts
+/// as dead only if its Lease was watched and not renewed.
 fn standing(
     cluster: &Cluster,
     demand: &Demand,
@@ -125,7 +126,7 @@ fn candidates(cluster: &Cluster, vip: Ipv4Addr) -> Step {
     Step::broken(Link::Candidates, format!("none of {} nodes can hold it", all.len()), remedy).with(details)
 }
 
-/// Returns what to do about a node that cannot hold a VIP.
+/// Returns the remedy for a node that cannot hold a VIP.
 const fn remedy(why: &Disqualified) -> &'static str {
     match why {
         Disqualified::NoAgent => {
@@ -153,7 +154,7 @@ const fn remedy(why: &Disqualified) -> &'static str {
 
 fn claim(cluster: &Cluster, answering: &[String]) -> Step {
     let is_forced = cluster.account.demand.as_ref().is_none_or(|demand| demand.force);
-    // Only what has had no holder yet waits until its address is free.
+    // Only a VIP that has had no holder yet waits until its address is free.
     let is_new =
         cluster.claim.as_ref().is_none_or(|claim| claim.epoch == Epoch(0) && claim.state.holder().is_none());
     if let Some(who) = answering.first().filter(|_| is_new && !is_forced) {

@@ -1,4 +1,4 @@
-//! The steps that concern this host and its segment.
+//! Steps that concern this host and its segment.
 
 use std::net::Ipv4Addr;
 
@@ -89,8 +89,8 @@ fn own(facts: &Facts) -> Option<(&State, &Entry)> {
     }
 }
 
-/// Returns what only the host that should answer can look at, when it is another one, and how to do
-/// so. The maps of this host say nothing about that.
+/// Returns the facts that only the host that should answer can see, and the command for it. Returns
+/// nothing if this is that host. The maps of this host do not have these facts.
 fn unseen_there(facts: &Facts) -> Vec<String> {
     if is_here(facts) != Some(false) {
         return Vec::new();
@@ -122,7 +122,7 @@ pub(super) fn explain_on(address: Ipv4Addr, namespace: &str, holder: &Holder) ->
     )
 }
 
-/// Returns the holder, as its claim says.
+/// Returns the holder by the claim.
 fn holder(facts: &Facts) -> Option<&Holder> {
     match &facts.cluster {
         Look::Seen(cluster) => cluster.claim.as_ref()?.state.holder(),
@@ -130,7 +130,7 @@ fn holder(facts: &Facts) -> Option<&Holder> {
     }
 }
 
-/// Returns true if this host should answer, or none when that is not known.
+/// Returns true if this host should answer. Returns none if that is unknown.
 fn is_here(facts: &Facts) -> Option<bool> {
     let by_config = match &facts.config {
         Look::Seen(listed) => listed.vip.as_ref().map(|vip| vip.guarded.is_none()),
@@ -181,7 +181,7 @@ fn entry(facts: &Facts, state: &State, here: Option<bool>) -> Step {
     }
 }
 
-/// Returns true if the address is being handed over: the old holder answers until the new one does.
+/// Returns true if the address is being handed over. The old holder answers until the new one does.
 fn is_offered(facts: &Facts) -> bool {
     match &facts.cluster {
         Look::Seen(cluster) => {
@@ -191,7 +191,7 @@ fn is_offered(facts: &Facts) -> bool {
     }
 }
 
-/// Returns the step of the entry when another host should answer.
+/// Returns the step of the entry if another host should answer.
 fn elsewhere(facts: &Facts, known: Option<&Entry>) -> Step {
     let claimed = holder(facts).map(|holder| holder.mac);
     match (known.map(|entry| entry.mac), claimed) {
@@ -209,7 +209,7 @@ fn elsewhere(facts: &Facts, known: Option<&Entry>) -> Step {
     }
 }
 
-/// Returns what an entry of this host's own does, in words.
+/// Returns the effect of this host's own entry, in words.
 fn say(entry: &Entry, state: &State) -> String {
     let part = state.part(entry);
     let why = part.silence().map(|why| format!(": {}", why.name())).unwrap_or_default();
@@ -227,7 +227,7 @@ fn counts(entry: &Entry) -> Vec<String> {
     entry.count.map(text).into_iter().collect()
 }
 
-/// Returns how the program runs on the interface with which this host answers.
+/// Returns the mode and the interface with which this host answers.
 pub(super) fn attachment(facts: &Facts) -> Option<Attached> {
     let (state, entry) = own(facts)?;
     let ifindex = entry.key.ifindex;
@@ -325,7 +325,7 @@ fn bound(interface: &str, there: bool) -> Step {
     )
 }
 
-/// Returns whether the segment answers, and with the right MAC.
+/// Returns the step of the segment: exactly one host should answer, with the right MAC.
 pub(super) fn segment(facts: &Facts) -> Step {
     let report = match &facts.segment {
         Look::Seen(report) => report,
@@ -367,7 +367,7 @@ pub(super) fn segment(facts: &Facts) -> Step {
     }
 }
 
-/// Returns what to do when no host answers, and `expected` should.
+/// Returns the remedy if no host answers, although `expected` should.
 fn silent(facts: &Facts, expected: Option<MacAddr>) -> String {
     const WAY: &str = "look at switch, VLAN and cable between the two";
     let Some(mac) = expected else { return "find out who should: the steps above".to_owned() };
@@ -382,7 +382,7 @@ fn silent(facts: &Facts, expected: Option<MacAddr>) -> String {
     }
 }
 
-/// Returns the MAC that should answer: as the claim says, else as this host's entry says.
+/// Returns the MAC that should answer: that of the claim, or else that of this host's entry.
 fn expected(facts: &Facts) -> Option<MacAddr> {
     let pinned = || match &facts.pins {
         Look::Seen(state) => state.contents.entries_of(facts.address).find_map(Entry::known_mac),

@@ -112,7 +112,7 @@ fn entry(role: Role, mac: MacAddr) -> Entry {
     Entry { count: Some(count), ..Entry::sample(VIP, role, mac) }
 }
 
-/// The pinned state of a cluster's node whose interface has the MAC `own`.
+/// Returns the pinned state of a cluster's node whose interface has the MAC `own`.
 fn pinned(own: MacAddr, entries: Vec<Entry>) -> State {
     let mut state = State::sample();
     state.contents.entries = entries;
@@ -123,7 +123,7 @@ fn pinned(own: MacAddr, entries: Vec<Entry>) -> State {
     state
 }
 
-/// n1 holds it, n2 could; seen from `own`.
+/// Returns a cluster in which n1 holds the VIP and n2 could, as a host with the MAC `own` sees it.
 fn cluster_seen_from(own: MacAddr) -> Facts {
     let mention =
         Mention { service: service(), place: Some(Place::Addresses), unserved: None, problems: Vec::new() };
@@ -222,8 +222,8 @@ fn unserved(facts: &mut Facts) -> &mut Option<Unserved> {
     &mut account.mentions[0].unserved
 }
 
-/// What is broken, where it is looked at, how it is broken, the step that is named, and a part of
-/// what is said about it and of what to do.
+/// Description, facts before the fault, the fault, the step that is
+/// named, and parts of its report and of its remedy.
 type Broken = (&'static str, fn() -> Facts, fn(&mut Facts), Link, &'static str, &'static str);
 
 fn assert_broken(table: &[Broken]) {

@@ -5,8 +5,8 @@ use super::*;
 struct Host(NetView);
 
 impl Host {
-    /// A NIC, one that is down, a bond of two, a bridge over a NIC,
-    /// containers, a tunnel, a VRF, and one without a MAC.
+    /// Returns a host with a NIC, a NIC that is down, a bond of two, a bridge over a NIC,
+    /// containers, a tunnel, a VRF, and an interface without a MAC.
     fn new() -> Self {
         let mut host = Self(NetView::default());
         host.add(1, "lo", |it| {
@@ -36,8 +36,8 @@ impl Host {
         self.0.interfaces.insert(index, interface);
     }
 
-    /// The names that are chosen with these `interfaces` and with VIPs
-    /// that name these, and the problems in words.
+    /// Returns the names that are chosen with these `interfaces`, and the problems in
+    /// words. `named` are the interfaces that VIPs name.
     fn choose(&self, patterns: &[&str], named: &[&str]) -> (Vec<String>, Vec<String>) {
         let list = |patterns: &[&str]| {
             patterns.iter().map(|pattern| format!("'{pattern}'")).collect::<Vec<_>>().join(", ")

@@ -1,4 +1,4 @@
-//! The messages that become Events: their objects, reasons and words.
+//! Messages that become Events: their objects, reasons and words.
 
 use std::{
     fmt,
@@ -48,7 +48,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the kind as an Event has it.
+    /// Returns the name of the kind in an Event.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Warning => "Warning",
@@ -57,7 +57,7 @@ impl Kind {
     }
 }
 
-/// The reason of an Event, in one word for programs.
+/// Reason of an Event, in one word for programs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Reason {
     /// A node announces a VIP that had no holder.
@@ -70,16 +70,16 @@ pub enum Reason {
     CannotMove,
     /// Another host claims a VIP.
     Conflict,
-    /// One more host claims it.
+    /// Another host claims a VIP in conflict.
     ConflictGrows,
-    /// The conflict is over.
+    /// A conflict is over.
     ConflictOver,
     /// A Service has a problem.
     Problem,
 }
 
 impl Reason {
-    /// Returns the reason as an Event has it.
+    /// Returns the name of the reason in an Event.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Announced => "Announced",
@@ -111,7 +111,7 @@ pub(super) enum Topic {
     Holder,
     /// Other hosts that claim a VIP.
     Conflict,
-    /// One problem of a Service, in its words. A Service may have several.
+    /// A problem of a Service, in its words. A Service may have several problems.
     Problem(Arc<str>),
 }
 
@@ -129,7 +129,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// Returns a message. A note that is longer than the API allows is cut off.
+    /// Returns a message. Cuts off a note that is longer than the API allows.
     pub fn new(object: Object, uid: Option<Arc<str>>, reason: Reason, note: &str) -> Self {
         Self { object, uid, reason, note: clipped(note) }
     }
@@ -144,16 +144,16 @@ impl Message {
         &self.note
     }
 
-    /// Returns the name of its Event: the same on every node, and another for every other message
-    /// or when the object has been created anew.
+    /// Returns the name of its Event. All nodes use the same name. Another message has another
+    /// name, and so has an object that was created anew.
     pub(super) fn event_name(&self) -> String {
-        // It may differ between versions of the agent; then there are two Events.
+        // The name may differ between versions of the agent. Then there are two Events.
         let mut hasher = DefaultHasher::new();
         self.hash(&mut hasher);
         format!("{}.{:016x}", self.object, hasher.finish())
     }
 
-    /// Returns true if it is about a VIP's holder. Such news grows old; a
+    /// Returns true if the message is about a VIP's holder. Such news grows old. A
     /// conflict or a problem stands until it is over.
     pub(super) fn is_about_holder(&self) -> bool {
         self.topic() == Topic::Holder
@@ -178,7 +178,7 @@ fn clipped(note: &str) -> Arc<str> {
     note[..note.floor_char_boundary(MAX_NOTE)].into()
 }
 
-/// A notice of the ownership engine in the words of an Event.
+/// A notice of the ownership engine, in the words of an Event.
 #[derive(PartialEq, Eq, Debug)]
 pub struct News<'a> {
     /// The VIP that it is about.
@@ -192,7 +192,7 @@ pub struct News<'a> {
 }
 
 impl<'a> News<'a> {
-    /// Returns the news in a notice to `node`; none if only the log has it.
+    /// Returns the news in a notice to `node`. Returns none if the notice is for the log only.
     pub fn of(notice: &'a Notice, node: &NodeName) -> Option<Self> {
         let (vip, services, reason, note) = match notice {
             Notice::Holds { vip, services, from: Some(from), cause } => {

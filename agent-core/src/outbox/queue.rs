@@ -1,4 +1,4 @@
-//! Messages that wait to become Events: warnings first, then in the order in which they came.
+//! Messages that wait to become Events. Warnings come first, and then the order of arrival counts.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use crate::time::Monotonic;
 #[cfg(test)]
 mod tests;
 
-/// At most this many messages wait.
+/// Largest number of messages that wait.
 pub(super) const MOST: usize = 8_192;
-/// At most this many messages about moved and announced VIPs wait: about as many as can be written
-/// before they are old news.
+/// Largest number of waiting messages about moved and announced VIPs. About as
+/// many can be written before they are old news.
 pub(super) const MOST_MOVES: usize = 256;
 
 /// A message that waits.
@@ -29,15 +29,15 @@ type Place = (Kind, u64);
 pub(super) struct Queue {
     waiting: BTreeMap<Place, Waiting>,
     places: BTreeMap<(Object, Topic), Place>,
-    /// How many messages have come.
+    /// Number of messages so far.
     number: u64,
-    /// How many of the messages are about moved and announced VIPs.
+    /// Number of waiting messages about moved and announced VIPs.
     moves: usize,
 }
 
 impl Queue {
-    /// Takes in a message, in the place of older news of its topic about the same object. Returns
-    /// false if there is no room for it.
+    /// Takes in a message. It gets the place of older news of its topic about the same
+    /// object. Returns false if there is no room for it.
     pub(super) fn push(&mut self, message: Message, now: Monotonic) -> bool {
         let kind = message.reason.kind();
         let topic = (message.object.clone(), message.topic());

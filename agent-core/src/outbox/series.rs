@@ -1,4 +1,4 @@
-//! Messages that have become Events, and how often each has been posted.
+//! Messages that have become Events, and the number of times that each was posted.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,26 +11,26 @@ use crate::time::Monotonic;
 #[cfg(test)]
 mod tests;
 
-/// The count of one message is written at most this often.
+/// Least time between two writes of a message's count.
 pub(super) const REPEAT: Duration = Duration::from_mins(10);
-/// A message that was not posted for this long is forgotten: the API server forgets Events after an
-/// hour.
+/// Time after which a message that was not posted again is forgotten.
+/// The API server forgets Events after an hour.
 const FORGET: Duration = Duration::from_mins(45);
-/// At most this many messages are remembered.
+/// Largest number of messages that are remembered.
 pub(super) const MOST: usize = 4_096;
-/// The API server refuses a series of one.
+/// Least count of a series. The API server refuses a series of one.
 const LEAST_COUNT: u32 = 2;
 
 #[derive(Debug)]
 struct Series {
     count: u32,
-    /// When the message or its count was written last.
+    /// Time of the last write of the message or its count.
     written: Monotonic,
-    /// When the message was posted last.
+    /// Time of the last posting of the message.
     posted: Monotonic,
 }
 
-/// A count to be written.
+/// A count that is due to be written.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Due {
     pub(super) message: Message,
@@ -40,16 +40,17 @@ pub(super) struct Due {
 
 /// The series of all messages.
 ///
-/// To forget one does no harm. Its Event is found when it is to be created again, and counted on.
+/// Forgetting one does no harm: when its Event is to be created
+/// again, it is found, and its count goes on.
 #[derive(Default, Debug)]
 pub(super) struct AllSeries {
     series: BTreeMap<Message, Series>,
-    /// Messages whose count is not written, by when it may be.
+    /// Messages whose count is not written, by the earliest time to write it.
     due: BTreeSet<(Monotonic, Message)>,
 }
 
 impl AllSeries {
-    /// Counts a message that has an Event. Returns false if it has none.
+    /// Counts a message that has an Event. Returns false if the message has no Event.
     pub(super) fn on_posted(&mut self, message: &Message, now: Monotonic) -> bool {
         let Some(series) = self.series.get_mut(message).filter(|series| is_remembered(series, now)) else {
             self.forget(message);
@@ -61,7 +62,7 @@ impl AllSeries {
         true
     }
 
-    /// Begins the series of a message that becomes an Event.
+    /// Starts the series of a message that becomes an Event.
     pub(super) fn begin(&mut self, message: &Message, now: Monotonic) {
         self.forget(message);
         if self.series.len() >= MOST {
@@ -70,8 +71,8 @@ impl AllSeries {
         self.series.insert(message.clone(), Series { count: 1, written: now, posted: now });
     }
 
-    /// Counts on an Event that exists already: another node has created it, or this one before it
-    /// was restarted. Returns the count to write, which is a lower bound.
+    /// Goes on with the count of an Event that already exists. Another node has created it, or this
+    /// node before its restart. Returns the count to write, which is a lower bound.
     pub(super) fn on_exists(&mut self, message: &Message) -> u32 {
         let Some(series) = self.series.get_mut(message) else { return LEAST_COUNT };
         series.count = series.count.max(LEAST_COUNT);
@@ -86,12 +87,12 @@ impl AllSeries {
         }
     }
 
-    /// Returns the kind of the message whose count is due first, and when.
+    /// Returns the kind of the message whose count is due first, and the time.
     pub(super) fn first_due(&self) -> Option<(Kind, Monotonic)> {
         self.due.first().map(|(due, message)| (message.reason.kind(), *due))
     }
 
-    /// Takes the count that is due first as written now.
+    /// Takes out the count that is due first, and marks it as written now.
     pub(super) fn take_due(&mut self, now: Monotonic) -> Option<Due> {
         let (_, message) = self.due.pop_first()?;
         let series = self.series.get_mut(&message)?;

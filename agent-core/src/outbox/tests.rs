@@ -19,7 +19,7 @@ fn conflict(vip: u32) -> Message {
 }
 
 impl Outbox {
-    /// Returns the request that is due now. The test does not expect a report.
+    /// Returns the request that is due now. Fails if a report is due.
     fn write(&mut self, now: Monotonic) -> Option<Write> {
         let mut commands = self.due(now);
         match (commands.pop(), commands.is_empty()) {
@@ -29,7 +29,7 @@ impl Outbox {
         }
     }
 
-    /// Has every request that is due now succeed. Returns them, without reports.
+    /// Answers every request that is due now with success. Returns the requests, without reports.
     fn write_all(&mut self, now: Monotonic) -> Vec<Write> {
         let mut written = Vec::new();
         loop {
@@ -43,7 +43,8 @@ impl Outbox {
         }
     }
 
-    /// Has every request from `now` to `end` succeed, each when it is due. Returns their messages.
+    /// Answers every request from `now` to `end` with success, each
+    /// at its time. Returns their messages.
     fn write_until(&mut self, mut now: Monotonic, end: Monotonic) -> Vec<Message> {
         let mut written = Vec::new();
         while let Some(next) = self.next_deadline().filter(|next| *next < end) {
@@ -193,7 +194,7 @@ fn a_problem_that_is_over_is_withdrawn() {
     outbox.withdraw(&service, &problem(1));
 }
 
-/// Returns when an Event that is never written is attempted, since the beginning.
+/// Returns the times of the attempts for an Event that is never written, from the beginning.
 fn attempts(jitter: f64) -> Vec<Duration> {
     let mut outbox = Outbox::start(BEGIN);
     outbox.post(conflict(1), BEGIN);

@@ -52,7 +52,7 @@ fn claim(last: u8, state: ClaimState, since: Option<&str>) -> ShownClaim {
     }
 }
 
-/// Looks twice, a second apart, at Leases of which those of `renewing` change in between.
+/// Looks twice at Leases, a second apart. The Leases of `renewing` change in between.
 fn look(leases: &[(&str, Option<u64>)], renewing: &[&str]) -> Observed {
     let mut observed = Observed::default();
     for (version, seconds) in [("1", 100), ("2", 101)] {

@@ -1,4 +1,4 @@
-//! Keeps what probes have found of a new VIP's address.
+//! State of a new VIP's address, as probes have found it.
 
 use vipward_common::MacAddr;
 
@@ -7,7 +7,7 @@ use crate::time::Monotonic;
 /// The state of a new VIP's address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Address {
-    /// Not probed.
+    /// The address has not been probed.
     #[default]
     Unknown,
     /// Probes are under way.
@@ -16,17 +16,17 @@ pub(super) enum Address {
     Free(Monotonic),
     /// A stranger uses the address.
     InUse(MacAddr),
-    /// A peer has answered for it since this time. Its claim may
-    /// have been lost, and it may write it again.
+    /// A peer has answered for the address since this time. Its claim may have
+    /// been lost, and the peer may write it again.
     AtPeer(Monotonic),
 }
 
-/// The state, and whether the engine waits for it.
+/// The state of an address. `matters` is true if the engine waits for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Asking {
     pub(super) known: Address,
     pub(super) matters: bool,
-    /// True if this node would take the VIP first, so that it reports a conflict.
+    /// True if this node is the first to take the VIP. It then reports a conflict.
     pub(super) first: bool,
 }
 

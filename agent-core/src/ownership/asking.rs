@@ -1,4 +1,4 @@
-//! Probes the address of a new VIP before this node takes it (RFC 5227, 2.1).
+//! Probes of a new VIP's address before this node takes it (RFC 5227, 2.1).
 //!
 //! A VIP that has had a holder is not probed: its address belongs to
 //! the cluster, and a failover must not wait.
@@ -10,7 +10,7 @@ use vipward_common::Policy;
 use super::{CLOCKS_DIFFER, Command, Demand, Engine, Probed, Settings, address::Address, vip::Again};
 use crate::{cluster::Epoch, time::Monotonic};
 
-/// A probe's result is good for this long.
+/// Time for which the result of a probe is good.
 const STAYS_FREE: Duration = Duration::from_secs(10);
 
 impl Engine {
@@ -19,7 +19,7 @@ impl Engine {
         self.settings.probing.is_some() && epoch == Epoch(0) && !demand.force
     }
 
-    /// Returns whether the address is known to be free. Starts probing if it is not known.
+    /// Succeeds if the address is known to be free. Starts probing if nothing is known.
     pub(super) fn is_free(&mut self, address: Ipv4Addr, now: Monotonic) -> Result<(), Again> {
         let patience = self.peers_patience();
         let vip = self.vip(address);
@@ -37,11 +37,11 @@ impl Engine {
         }
     }
 
-    /// Returns how long a peer may rightly answer without a claim:
-    /// its agent may be about to start again.
+    /// Returns the time for which a peer may rightly answer without a
+    /// claim. Its agent may be about to start again.
     ///
-    /// The fence of a peer that answers for longer has lapsed, so that it gives way to an
-    /// announcement. The announcement must come before the peer falls silent by itself.
+    /// If a peer answers for longer, its fence has lapsed, and it gives way to an announcement. The
+    /// announcement must come before the peer falls silent by itself.
     fn peers_patience(&self) -> Duration {
         let Settings { lease, restart_lease, margin, policy, hold_for, .. } = self.settings;
         let longest = lease.max(restart_lease);
@@ -67,7 +67,7 @@ impl Engine {
         self.dirty.insert(address);
     }
 
-    /// Returns true if this node would take a VIP first, and probes its address.
+    /// Returns true if this node is the first to take a VIP, and probes its address.
     pub fn asks_first(&self, vip: Ipv4Addr) -> bool {
         self.vips.get(&vip).is_some_and(|vip| vip.asking.first && vip.asking.known.is_being_asked())
     }
@@ -77,7 +77,7 @@ impl Engine {
         self.vips.get(&vip).is_some_and(|vip| vip.nobody.is_some()) && self.is_reporter(vip, now)
     }
 
-    /// Stops probing: this node has the VIP, or does not want it any more.
+    /// Stops probing, because this node has the VIP or no longer wants it.
     pub(super) fn stop_asking(&mut self, address: Ipv4Addr) {
         let Some(vip) = self.vips.get_mut(&address) else { return };
         if std::mem::take(&mut vip.asking.known).is_being_asked() {

@@ -1,5 +1,5 @@
-//! Takes in what is read of claims, the outcomes of requests
-//! about them, and what is heard on the wire.
+//! Input about claims: their records, the outcomes of requests
+//! about them, and the program's events.
 
 use std::net::Ipv4Addr;
 
@@ -14,10 +14,10 @@ use crate::{
 };
 
 impl Engine {
-    /// Takes in what a list or a watch shows. It may be older than what this process has read or
-    /// written itself: a watch lags, and a list may come from the API server's cache. So where this
-    /// node answers it is a reason to read the claim, and no more. Elsewhere it is believed: every
-    /// write is a compare-and-swap.
+    /// Takes in a claim from a list or a watch. It may be older than the claim that this
+    /// process has read or written itself: a watch lags, and a list may come from the API
+    /// server's cache. So where this node answers, it is only a reason to read the claim.
+    /// Elsewhere it is believed, because every write is a compare-and-swap.
     pub(super) fn on_claim(&mut self, record: ClaimRecord, now: Monotonic) {
         if let Some(vip) = self.vips.get_mut(&record.vip) {
             if vip.busy.is_some() {
@@ -27,7 +27,7 @@ impl Engine {
                 known.version = record.version;
                 return;
             }
-            // A watch may show what was before the offer that this node has written.
+            // A watch may show the state before this node's own offer.
             let is_behind = vip.claim.as_ref().is_some_and(|known| known.epoch > record.epoch);
             if vip.has_a_stake() || vip.handing.is_some() && is_behind {
                 return self.must_be_read(record.vip);
@@ -36,7 +36,7 @@ impl Engine {
         self.take_claim(record, now);
     }
 
-    /// Takes in that a list or a watch does not show a claim any more, likewise.
+    /// Takes in that a list or a watch no longer shows a claim. The same applies as in `on_claim`.
     pub(super) fn on_claim_gone(&mut self, address: Ipv4Addr, now: Monotonic) {
         let Some(vip) = self.vips.get_mut(&address) else { return };
         if vip.busy.is_some() {
@@ -56,7 +56,7 @@ impl Engine {
     fn take_claim(&mut self, record: ClaimRecord, now: Monotonic) {
         let address = record.vip;
         let is_ours = matches!(record.state, ClaimState::Held(_)) && self.is_ours(&record.state);
-        // Such a claim ends a handover of this node, whether it has seen the offer or not.
+        // Such a claim ends a handover of this node, even if this node has not seen the offer.
         let ends_handover = is_ours
             && self.vips.get(&address).and_then(|vip| vip.claim.as_ref()).is_some_and(|claim| {
                 let is_offer = matches!(claim.state, ClaimState::Offered { .. });
@@ -102,8 +102,8 @@ impl Engine {
         vip.keep_cause(None);
         let before = vip.depends_on();
         let Some(claim) = vip.claim.take() else { return };
-        // Properly deleted objects are seen to be deleted first, since a finalizer keeps them.
-        // But anybody can delete one that is still wanted, and its holder answers on.
+        // Properly deleted objects are seen to be deleted first, because a finalizer keeps them.
+        // But anybody can delete an object that is still wanted, and its holder goes on answering.
         let is_clear = claim.state == ClaimState::Released || claim.deleting && vip.demand.is_none();
         vip.unclear = (!is_clear).then_some(now);
         vip.free = None;
@@ -173,7 +173,7 @@ impl Engine {
                 }
             }
             Outcome::Conflict | Outcome::Missing | Outcome::Refused(_) => {
-                // An offer that was not written: it is held on.
+                // The offer was not written. This node goes on holding the VIP.
                 if busy == Busy::Offer && vip.is_held() && self.own.is_valid(now) {
                     vip.handing = None;
                     self.set_entry(address, Some(Entry::Held));
@@ -181,7 +181,7 @@ impl Engine {
                 let vip = self.vip(address);
                 match outcome {
                     Outcome::Refused(_) => vip.retry = now + REFUSED_RETRY,
-                    // Objects of this kind cannot be made at all.
+                    // Objects of this kind cannot be created at all.
                     Outcome::Missing if vip.rested_on == Some(Expected::Absent) => {
                         vip.unread = true;
                         vip.retry = now + REFUSED_RETRY;
@@ -199,11 +199,11 @@ impl Engine {
         self.look_at_news(address, now);
     }
 
-    /// Makes this node the holder: this process has written a claim that says so.
+    /// Makes this node the holder: this process has written a claim that names it.
     fn on_held(&mut self, write: &ClaimWrite, from: Option<NodeName>, now: Monotonic) {
         let session = write.state.holder().map(|holder| holder.session);
         if !self.own.is_valid(now) || session != self.own.session() {
-            // It counts only if the fence is valid: it is written again when that is so.
+            // The write counts only if the fence is valid. It is repeated as soon as that is so.
             self.vip(write.vip).attempted = true;
             return;
         }
@@ -217,7 +217,7 @@ impl Engine {
         vip.cause = None;
         let is_disputed = std::mem::take(&mut vip.disputed);
         if is_disputed {
-            // The program may have given it away.
+            // The program may have given the VIP away.
             vip.entry = None;
         }
         self.set_entry(write.vip, Some(Entry::Held));
@@ -244,14 +244,14 @@ impl Engine {
             Outcome::Done(()) | Outcome::Missing => {
                 vip.forget_news_of_the_deleted();
                 self.lose_claim(address, now);
-                // Nobody answers for what this node deletes, unless it does itself.
+                // No other node answers for a VIP whose claim this node deletes.
                 let vip = self.vip(address);
                 vip.unclear = None;
-                // Once more so soon: somebody else's finalizer may keep
-                // it, and there cannot be a new one yet.
+                // This is another deletion so soon. A foreign finalizer may keep the
+                // object, and there cannot be a new one yet.
                 let is_again = vip.deleted.is_some_and(|deleted| now < deleted + REFUSED_RETRY * 2);
                 if is_again {
-                    // Sooner than others may take it for abandoned.
+                    // The retry comes before others may take the VIP for abandoned.
                     vip.retry = now + RETRY * 4;
                 }
                 vip.deleted = Some(now);
@@ -286,13 +286,13 @@ impl Engine {
         }
     }
 
-    /// Goes on with the pinned entries, in their session.
+    /// Adopts the pinned entries, in their session.
     pub(super) fn adopt_found(&mut self, now: Monotonic) {
         let lasts = self.handover_lasts();
         let us = (self.settings.node.clone(), self.own.session());
         let is_us = |holder: &Holder| holder.node == us.0 && Some(holder.session) == us.1;
         let is_good = now < self.found.deadline;
-        // The process before this one wrote a claim, and did not live to hear the answer.
+        // The process before this one wrote a claim, and ended before it got the answer.
         for (address, mac) in std::mem::take(&mut self.found.foreign) {
             let is_own_mac = self.links.iter().any(|link| link.mac == mac);
             let vip = self.vips.get_mut(&address).filter(|_| is_own_mac);
@@ -310,9 +310,9 @@ impl Engine {
             let claim = vip.claim.as_ref();
             match entry {
                 FoundEntry::Held => {
-                    // While the fence that was found is valid, nobody can have taken it: what the
-                    // claim says else was edited by hand while nobody was here to see it. Offered
-                    // it can be, by a write whose entry was lost.
+                    // While the found fence is valid, no other node can have taken the VIP. If the
+                    // claim says otherwise, somebody edited it by hand while no agent ran here. The
+                    // VIP can be offered, though, by a write whose entry was lost.
                     let is_ours = claim.is_none_or(|claim| match &claim.state {
                         ClaimState::Held(holder) => is_us(holder) || is_good,
                         ClaimState::Blank => true,
@@ -326,7 +326,7 @@ impl Engine {
                 }
                 FoundEntry::Handover { mac, until } => {
                     let named = claim.and_then(|claim| claim.state.holder());
-                    // Held until an offer was begun that was never written.
+                    // The VIP was held until an offer began that was never written.
                     vip.attempted = named.is_some_and(is_us);
                     if let Some(to) = named.filter(|holder| holder.mac == mac) {
                         let offered = until.saturating_sub(lasts).min(now);

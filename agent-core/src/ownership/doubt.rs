@@ -1,15 +1,14 @@
-//! Keeps the VIPs that were held over when the fence was
-//! renewed, until their claims have been read.
+//! VIPs that were held over when the fence was renewed, until their claims have been read.
 //!
-//! The program is told that the fence is valid only then, so that it still gives way.
+//! Only then does the program learn that the fence is valid. Until then it still gives way.
 
 use std::{collections::BTreeSet, net::Ipv4Addr};
 
-/// The VIPs in doubt, and those that this node was found to hold.
+/// The VIPs in doubt, and those that turned out to be held by this node.
 #[derive(Default, Debug)]
 pub(super) struct Doubt {
     doubted: BTreeSet<Ipv4Addr>,
-    /// To be announced when no doubt is left.
+    /// VIPs to be announced when no doubt is left.
     cleared: Vec<Ipv4Addr>,
 }
 
@@ -18,8 +17,8 @@ impl Doubt {
         self.doubted.insert(vip);
     }
 
-    /// Settles a VIP: its claim names this node, or it was given up.
-    /// Returns true if that was the last doubt.
+    /// Settles a VIP: its claim names this node, or this node has given it
+    /// up. Returns true if that was the last doubt.
     pub(super) fn end(&mut self, vip: Ipv4Addr, is_held: bool) -> bool {
         if !self.doubted.remove(&vip) {
             return false;

@@ -1,4 +1,4 @@
-//! Decides whether a node can hold a VIP, from plain facts.
+//! Decision about a node's fitness to hold a VIP, from plain facts.
 
 use std::{fmt, net::Ipv4Addr, sync::Arc};
 
@@ -12,16 +12,16 @@ use crate::{
 /// The label that keeps a node from holding VIPs.
 const EXCLUDE_LABEL: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
-/// The reason why a node cannot hold a VIP.
+/// Reason why a node cannot hold a VIP.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Disqualified {
-    /// It has no Lease, or no session in it.
+    /// The node has no Lease, or no session in it.
     NoAgent,
-    /// Its Lease has not been renewed for too long.
+    /// The node has not renewed its Lease for too long.
     Silent,
     /// None of its interfaces is on the VIP's segment.
     NoInterface,
-    /// One is, and the Services want others.
+    /// The node has an interface on the VIP's segment, but the Services want others.
     InterfaceNotNamed {
         /// Its name.
         interface: Arc<str>,
@@ -33,23 +33,23 @@ pub enum Disqualified {
     },
     /// There is no Node object of this name.
     NoNode,
-    /// `node.kubernetes.io/exclude-from-external-load-balancers`.
+    /// The node has the label `node.kubernetes.io/exclude-from-external-load-balancers`.
     Excluded,
-    /// The taint `node.kubernetes.io/out-of-service`.
+    /// The node has the taint `node.kubernetes.io/out-of-service`.
     OutOfService,
-    /// The condition `NetworkUnavailable`.
+    /// The node has the condition `NetworkUnavailable`.
     NetworkUnavailable,
-    /// A Service has `externalTrafficPolicy: Local`, and no ready endpoint there.
+    /// A Service has `externalTrafficPolicy: Local`, and no ready endpoint on the node.
     NoLocalEndpoint,
-    /// The annotation `vipward.io/nodes` leaves it out.
+    /// The annotation `vipward.io/nodes` leaves the node out.
     NotSelected,
-    /// Its MAC is so new that others may not know it yet.
+    /// The node's MAC is so new that others may not know it yet.
     NewMac,
-    /// Its agent is about to end.
+    /// The node's agent is about to end.
     Leaving,
-    /// It is not ready, and others are.
+    /// The node is not ready, and other nodes are.
     NotReady,
-    /// It is cordoned, and others are not.
+    /// The node is cordoned, and other nodes are not.
     Cordoned,
 }
 
@@ -96,14 +96,14 @@ pub(super) fn weight(node: &str, key: &[u8]) -> u64 {
     mix(hashed)
 }
 
-/// The facts about a node that decide whether it can hold a VIP.
+/// The facts that decide if a node can hold a VIP.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeFacts<'a> {
     /// True if the node exists, although its Node object may not have been read yet.
     pub exists: bool,
-    /// The session that it lives in.
+    /// Its session.
     pub session: Option<Session>,
-    /// True if it renews its Lease, as far as can be seen.
+    /// True if it renews its Lease, as far as this node can see.
     pub alive: bool,
     /// True if its agent is about to end.
     pub leaving: bool,
@@ -116,15 +116,16 @@ pub struct NodeFacts<'a> {
 /// A node that can hold a VIP.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Eligible<'a> {
-    /// The session in which it can.
+    /// The session in which it can hold the VIP.
     pub session: Session,
     /// Its interface on the VIP's segment.
     pub link: &'a NodeInterface,
-    /// A soft reason against it, if there is one: others come first.
+    /// A soft reason against it, if there is one. Nodes without such a reason come first.
     pub soft: Option<Disqualified>,
 }
 
-/// Returns how a node can hold a VIP, or the first reason why it cannot.
+/// Returns the session and interface with which a node can hold a VIP.
+/// Fails with the first reason why it cannot.
 pub fn eligibility<'a>(
     facts: &NodeFacts<'a>,
     vip: Ipv4Addr,

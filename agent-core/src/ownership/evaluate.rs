@@ -1,4 +1,4 @@
-//! Decides the next step for one VIP, from its claim, its Services and the time.
+//! Decision about the next step for one VIP, from its claim, its Services and the time.
 
 use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
@@ -14,8 +14,8 @@ use crate::{
 };
 
 impl Engine {
-    /// Returns how long a claim rests after a change of holder,
-    /// and how long an owner has to repair it.
+    /// Returns the time for which a claim rests after a change of
+    /// holder. An owner has as long to repair it.
     pub(super) fn rest(&self) -> Duration {
         self.settings.lease + self.settings.margin
     }
@@ -24,8 +24,8 @@ impl Engine {
         self.vips.get_mut(&address).expect("invariant: a VIP that is looked at is known")
     }
 
-    /// Takes the next step for a VIP from everything that is known
-    /// about it. Returns when to look again.
+    /// Takes the next step for a VIP from everything that is known about
+    /// it. Returns the time of the next evaluation.
     pub(super) fn evaluate(&mut self, address: Ipv4Addr, now: Monotonic) -> Again {
         if self.stop_reason() == Some(StopReason::Uninstall) {
             self.withdraw(address);
@@ -39,9 +39,9 @@ impl Engine {
         }
         let Some(claim) = vip.claim.clone() else { return self.without_claim(address, now) };
         let is_ours = self.is_ours(&claim.state);
-        // When a peer was heard on the wire, the claim is believed, whatever it says.
+        // If a peer was heard on the wire, the claim is believed, whatever it says.
         let is_settled = vip.is_held() && vip.handing.is_none() && !vip.disputed;
-        // A host whose clock stood still does not know what it has missed.
+        // A host whose clock stood still does not know which changes it has missed.
         let is_ahead = claim.state.holder().is_some() && vip.held < Some(claim.epoch);
         let is_doubtful = is_ahead && !self.own.is_renewed_since(vip.changed);
         let is_outdone = is_ahead && !is_doubtful;
@@ -63,8 +63,9 @@ impl Engine {
             ClaimState::Held(_) | ClaimState::Offered { .. } | ClaimState::Released | ClaimState::Blank
                 if is_settled && !is_outdone =>
             {
-                // While the fence is valid nobody can have taken it: somebody has edited the claim.
-                // If it has lapsed, the next renewal tells whether the session has been ended.
+                // While the fence is valid, no other node can have taken the VIP:
+                // somebody has edited the claim. If the fence has lapsed, the next
+                // renewal shows if the session has ended.
                 if !self.own.is_valid(now) {
                     return None;
                 }
@@ -90,8 +91,8 @@ impl Engine {
         }
     }
 
-    /// Returns when to look again while nothing can be decided: a request is under way, it is too
-    /// early for one, or the claim must be read first.
+    /// Succeeds if a decision is possible. Otherwise fails with the time of the next evaluation: a
+    /// request is under way, it is too early for one, or the claim must be read first.
     fn may_decide(&mut self, address: Ipv4Addr, now: Monotonic) -> Result<(), Again> {
         let vip = self.vips.get(&address).ok_or(None)?;
         if vip.busy.is_some() {
@@ -112,7 +113,7 @@ impl Engine {
         *name == self.settings.node && self.own.session() == Some(session)
     }
 
-    /// Returns true if a claim's pair of node and session is this node's.
+    /// Returns true if a claim's pair of node and session is this node's own.
     pub(super) fn names_us(&self, (node, session): &(NodeName, Session)) -> bool {
         self.is_us(node, *session)
     }
@@ -130,7 +131,7 @@ impl Engine {
             return None;
         }
         if vip.is_held() {
-            // If the fence has lapsed, the next renewal tells whether the session has been ended.
+            // If the fence has lapsed, the next renewal shows if the session has ended.
             if !self.own.is_valid(now) {
                 return None;
             }
@@ -154,8 +155,8 @@ impl Engine {
             }
             self.set_entry(address, None);
             self.vip(address).let_go();
-            // Who has handed it to this node may answer for it until it has
-            // rested: without a claim, others would not wait.
+            // The node that has handed the VIP to this one may answer for it until the claim has
+            // rested. Without a claim, others would not wait.
             let rested = self.vips[&address].changed + self.rest();
             if rested > now {
                 return Some(rested);
@@ -171,7 +172,7 @@ impl Engine {
             self.settle_dispute(address, now);
             return self.keep_or_leave(address, claim, &demand, now);
         }
-        // Only a write that this process knows to have succeeded makes it the holder.
+        // This node becomes the holder only by a write that this process knows to have succeeded.
         if !self.own.is_valid(now) {
             return None;
         }
@@ -182,7 +183,7 @@ impl Engine {
         match self.standing(&us, address, &demand, now) {
             Ok(_) => {
                 let cause = claim.note.cause.clone();
-                // A claim that another writer has left gets a new epoch.
+                // A claim from another writer gets a new epoch.
                 let is_new = self.vips[&address].unclear.is_some();
                 self.hold(address, if is_new { claim.epoch.next() } else { claim.epoch }, &cause);
             }
@@ -191,7 +192,7 @@ impl Engine {
         None
     }
 
-    /// Takes back what the program gave away: the claim names this node.
+    /// Takes back a VIP that the program gave away: the claim names this node.
     fn settle_dispute(&mut self, address: Ipv4Addr, now: Monotonic) {
         let is_valid = self.own.is_valid(now);
         let has_home = self.home(address, self.vips[&address].demand.as_ref()).is_some();
@@ -208,8 +209,7 @@ impl Engine {
         }
     }
 
-    /// Announces the VIP again. While the program does not know
-    /// that the fence is valid, that waits.
+    /// Announces the VIP again. Waits while the program does not know that the fence is valid.
     pub(super) fn announce(&mut self, address: Ipv4Addr) {
         if !self.doubt.is_about(address) {
             self.command(Command::Announce { vip: address });
@@ -237,7 +237,7 @@ impl Engine {
         self.set_entry(address, Some(Entry::Foreign { mac: MacAddr::ZERO }));
     }
 
-    /// Takes the next step for a VIP without a holder. A claim in doubt is left to its owner first.
+    /// Takes the next step for a VIP without a holder. The owner of a claim in doubt comes first.
     fn free(&mut self, address: Ipv4Addr, claim: &ClaimRecord, now: Monotonic) -> Again {
         let vip = &self.vips[&address];
         let from = vip.unclear.map_or(now, |since| self.unclear_until(vip, since, now));
@@ -254,19 +254,19 @@ impl Engine {
         self.take(address, Some(claim), from.max(rested), now)
     }
 
-    /// Writes a claim that makes this node the holder of a VIP that
-    /// it, or who hands it over, answers for.
+    /// Writes a claim that makes this node the holder. This node, or the one
+    /// that hands the VIP over, already answers for it.
     pub(super) fn hold(&mut self, address: Ipv4Addr, epoch: Epoch, cause: &str) {
         self.make_ours(address, epoch, cause, false);
     }
 
-    /// Writes a claim that makes this node the holder; it is one when the write has succeeded.
+    /// Writes a claim that makes this node the holder, as soon as the write has succeeded.
     pub(super) fn make_ours(&mut self, address: Ipv4Addr, epoch: Epoch, cause: &str, can_wait: bool) {
         let vip = &self.vips[&address];
         let demand = vip.demand.clone().unwrap_or_default();
         let Some(session) = self.own.session() else { return };
         let Some(link) = self.home(address, Some(&demand)) else {
-            // It was held here, and its interface is gone: nobody else would free it.
+            // The VIP was held here, and its interface is gone. No other node would free it.
             if let Some(claim) = vip.claim.clone() {
                 self.release(address, &claim, &Disqualified::NoInterface);
             } else {
@@ -341,12 +341,12 @@ impl Engine {
         self.command(Command::ReadClaim(address));
     }
 
-    /// Commands an entry, unless it is as wanted.
+    /// Commands an entry, unless the last command was the same.
     pub(super) fn set_entry(&mut self, address: Ipv4Addr, mut entry: Option<Entry>) {
         let demand = self.vips.get(&address).and_then(|vip| vip.demand.as_ref());
         let home = self.home(address, demand).map(|link| Arc::clone(&link.name));
         if let Some(vip) = self.vips.get_mut(&address) {
-            // Without a Service the address is not guarded either: any host may have it.
+            // Without a Service, the address is not guarded either: any host may have it.
             if vip.demand.is_none() && matches!(entry, Some(Entry::Foreign { .. })) {
                 entry = None;
             }
@@ -356,7 +356,7 @@ impl Engine {
             vip.entry = Some(entry);
             if vip.home != home {
                 vip.home.clone_from(&home);
-                // The result of a probe is of another segment.
+                // A probe's result belongs to another segment now.
                 self.stop_asking(address);
             }
         }
@@ -368,7 +368,7 @@ impl Engine {
         self.doubt.is_over() && self.stop_reason() != Some(StopReason::Restart)
     }
 
-    /// Stops answering for all VIPs: the session is over, and other nodes may take them.
+    /// Stops answering for all VIPs. The session is over, and other nodes may take them.
     pub(super) fn let_go_of_all(&mut self) {
         let answered: Vec<Ipv4Addr> = self
             .vips

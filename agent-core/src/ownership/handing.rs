@@ -1,4 +1,4 @@
-//! Keeps a handover under way, as the old holder sees it.
+//! Handover under way, as the old holder sees it.
 
 use vipward_common::MacAddr;
 
@@ -10,16 +10,17 @@ use crate::{
 
 /// A handover under way, as the old holder sees it.
 ///
-/// The old holder answers with the successor's MAC until `until`. That time is
-/// fixed with the offer: it ends before the claim has rested, so before another
+/// The old holder answers with the successor's MAC until `until`. The offer
+/// fixes that time. It comes before the claim has rested, and so before another
 /// node can have the VIP, even if this process dies.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Handing {
     pub(super) to: Holder,
     pub(super) offered: Monotonic,
-    /// When the successor's announcement was heard, unless a read has shown that it was another's.
+    /// Time at which the successor's announcement was heard. None again if a read
+    /// has shown that the announcement was another's.
     pub(super) moved: Option<Monotonic>,
-    /// True if the successor's own claim was seen.
+    /// True if this node has seen the successor's own claim.
     pub(super) accepted: bool,
     pub(super) until: Monotonic,
 }

@@ -1,4 +1,4 @@
-//! Hands a VIP over, make before break: chooses the successor and the time.
+//! Handover of a VIP, make before break: the choice of the successor and of the time.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -21,25 +21,25 @@ struct Choice<'a> {
     ours: &'a Candidate,
     /// All candidates, this node among them, the best first.
     candidates: &'a [Candidate],
-    /// The candidates that it could be offered to.
+    /// The candidates to which this node could offer the VIP.
     others: &'a [&'a Candidate],
 }
 
 impl Engine {
-    /// Returns how long a handover entry lasts, even if this process dies. It is shorter than the
-    /// rest of the claim after the offer, on any node's clock: the next holder answers alone.
+    /// Returns the duration of a handover entry, which holds even if this process
+    /// dies. It is shorter than the rest of the claim after the offer, on any
+    /// node's clock. So the next holder answers alone.
     pub(super) fn handover_lasts(&self) -> Duration {
         self.rest().saturating_sub(self.rest() / CLOCKS_DIFFER)
     }
 
-    /// Returns how long a successor may take to accept. Then the VIP
-    /// is taken back, before the entry ends.
+    /// Returns the time that a successor has to accept. Then this node
+    /// takes the VIP back, before the entry ends.
     pub(super) fn take_back(&self) -> Duration {
         self.settings.lease / 2
     }
 
-    /// Takes the next step for a VIP that this node holds and its
-    /// claim says so: keep it, or hand it over.
+    /// Takes the next step for a VIP that this node holds by its claim: keeps it, or hands it over.
     pub(super) fn keep_or_leave(
         &mut self,
         address: Ipv4Addr,
@@ -48,7 +48,7 @@ impl Engine {
         now: Monotonic,
     ) -> Again {
         if self.vips[&address].handing.is_some() {
-            // The offer was not written. It could be yet, unless another write comes before it.
+            // The offer was not written. It still could be, unless another write comes before it.
             // That write is repeated only while the fence is valid: before that it does not count.
             if self.own.is_valid(now) || !self.vips[&address].attempted {
                 let cause = claim.note.cause.clone();
@@ -62,11 +62,11 @@ impl Engine {
         let others = self.others_that_renew(&candidates, now);
         let rested = self.vips[&address].changed + self.rest();
         match standing {
-            // The fence has lapsed: there is nothing to decide until it is valid again.
+            // The fence has lapsed. There is no decision until it is valid again.
             Err(Disqualified::Silent | Disqualified::NoAgent) => None,
             Err(why @ (Disqualified::NoInterface | Disqualified::NoCarrier { .. })) => {
-                // With nobody to take it, letting go of it would only be two
-                // more writes when the carrier returns.
+                // No other node could take the VIP. To let go of it would only cost
+                // two more writes when the carrier returns.
                 if others.is_empty() {
                     return (!candidates.is_empty()).then(|| now + self.settings.renewal);
                 }
@@ -91,7 +91,7 @@ impl Engine {
         }
     }
 
-    /// Returns the nodes that this node could offer a VIP to, the best first.
+    /// Returns the nodes to which this node could offer a VIP, the best first.
     fn others_that_renew<'a>(&self, candidates: &'a [Candidate], now: Monotonic) -> Vec<&'a Candidate> {
         let is_one = |candidate: &&Candidate| {
             candidate.holder.node != self.settings.node && self.renews(&candidate.holder.node, now)
@@ -139,14 +139,14 @@ impl Engine {
             self.update(address, claim, demand, ours, claim.note.trouble.clone());
             return None;
         }
-        // What an operator has moved stays there.
+        // A VIP that an operator has moved stays there.
         let is_better = |first: &&Candidate| first.holder.node != us && claim.note.cause != ASKED_FOR;
         let Some(better) = candidates.first().filter(is_better) else {
             self.vip(address).better = None;
             return others.iter().map(|candidate| candidate.known_at).filter(|at| *at > now).min();
         };
         if ours.soft.is_some() && better.soft.is_none() {
-            // It is only not known to all yet.
+            // Not all nodes know the better one yet.
             return Some(better.known_at.max(now + super::RETRY));
         }
         let name = better.holder.node.clone();
@@ -228,7 +228,7 @@ impl Engine {
         self.write(address, Busy::Offer, claim.epoch.next(), state, note);
     }
 
-    /// Takes the next step for a VIP that this node has offered.
+    /// Takes the next step for a VIP that this node has offered to another.
     pub(super) fn offered(
         &mut self,
         address: Ipv4Addr,
@@ -239,16 +239,16 @@ impl Engine {
         let vip = self.vip(address);
         vip.held = None;
         if vip.handing.as_ref().is_none_or(|handing| handing.to != *to) {
-            // Of an offer that this process has not made it is not
-            // known when it was: it answers no more.
+            // This process has not made the offer and does not know
+            // its time. The node stops answering.
             vip.handing = Some(Handing::new(to.clone(), now, now));
         }
         let handing = vip.handing.clone()?;
         let entry = if handing.until > now { handing.entry() } else { Entry::Foreign { mac: to.mac } };
         self.set_entry(address, Some(entry));
         if let Some(moved) = handing.moved {
-            // It answers already, so that its claim is written, and only not seen here yet. If it
-            // is not written, what was heard was something else.
+            // The successor answers already. So its claim is written, but not seen here yet. If a
+            // read does not show it, the announcement was another's.
             if moved + self.take_back() <= now {
                 self.vip(address).handing.iter_mut().for_each(|handing| handing.moved = None);
                 self.read_claim(address);
@@ -269,14 +269,15 @@ impl Engine {
         self.keep_handing(address, now)
     }
 
-    /// Returns until when an offer is in doubt: it may be one of a store that went back.
+    /// Returns the end of the time in which an offer is in doubt: it
+    /// may come from a store that went back.
     fn doubted_until(&self, address: Ipv4Addr, claim: &ClaimRecord, now: Monotonic) -> Again {
         let vip = &self.vips[&address];
         let believed = vip.unclear.map(|_| self.believed_at(vip, claim, now));
         believed.filter(|believed| *believed > now)
     }
 
-    /// Takes the next step for a VIP that this node is offered.
+    /// Takes the next step for a VIP that another node offers to this one.
     pub(super) fn accept(
         &mut self,
         address: Ipv4Addr,
@@ -306,7 +307,8 @@ impl Engine {
             Some(Err(why)) => Some(why),
             None => None,
         };
-        // The one who offers it takes it back; if that is over, nobody else would free it.
+        // The node that offers the VIP takes it back. If its session is
+        // over, no other node would free the VIP.
         if self.has_ended(&from.0, from.1, now) && self.own.is_valid(now) {
             match why {
                 Some(why) => self.release(address, claim, &why),
@@ -316,7 +318,7 @@ impl Engine {
         None
     }
 
-    /// Ends a handover: another node has the VIP, and this node answers with its MAC for a while.
+    /// Ends a handover: another node has the VIP. This node answers with its MAC for a while.
     pub(super) fn finish_handing(&mut self, address: Ipv4Addr, holder: &Holder, now: Monotonic) -> Again {
         let has_ended = self.has_ended(&holder.node, holder.session, now);
         let vip = self.vip(address);
@@ -335,7 +337,7 @@ impl Engine {
         Some(end)
     }
 
-    /// Answers with the successor's MAC while the outcome of an offer is unknown: the successor is
+    /// Answers with the successor's MAC while the outcome of an offer is unknown. The successor is
     /// a node that forwards. The entry ends by itself before another node can have the VIP.
     pub(super) fn keep_handing(&mut self, address: Ipv4Addr, now: Monotonic) -> Again {
         let handing = self.vips[&address].handing.as_ref().filter(|handing| handing.is_open())?;
@@ -343,7 +345,8 @@ impl Engine {
             return Some(handing.until);
         }
         self.set_entry(address, Some(Entry::Foreign { mac: handing.to.mac }));
-        // If the offer turns out not to have been written, it takes another write to hold it again.
+        // If the offer turns out not to have been written, only another
+        // write makes this node the holder again.
         let vip = self.vip(address);
         vip.attempted |= vip.held.take().is_some();
         None

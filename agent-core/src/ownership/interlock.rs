@@ -1,10 +1,10 @@
-//! Decides which of the engine's commands may be carried out while map entries are stale.
+//! Decision about the engine's commands that may be carried out while map entries are stale.
 //!
-//! Entries come first: a claim that names no holder lets other nodes answer, and one that names
+//! Entries come first. A claim that names no holder lets other nodes answer, and a claim that names
 //! this node promises that it answers. So commands keep the engine's order, with one exception:
 //! entries are written together, before the requests about claims that rest on them. Many VIPs then
-//! cost little more than one. A request whose VIP has a stale entry is not sent. The engine gets it
-//! back as refused, and tries again at its pace for refused requests.
+//! cost little more than one. A write or deletion that a stale entry makes unsafe is not sent. The
+//! engine gets it back as refused, and tries again at its pace for refused requests.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -21,18 +21,18 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// The reason that the engine is given for a request that was not sent.
+/// Reason that the engine gets for a request that was not sent.
 const NOT_SENT: &str = "not sent, since this node's own entry could not be changed";
 
-/// A step for the shell to take.
+/// Step for the shell to take.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
     /// Write the entries of these VIPs as last commanded.
-    /// [`Interlock::next`] gets what is stale then.
+    /// [`Interlock::next`] then gets the stale ones.
     WriteEntries(BTreeSet<Ipv4Addr>),
-    /// Carry out a command. [`Command::SetEntry`] only says what the entry is to be.
+    /// Carry out a command. [`Command::SetEntry`] only names the entry that is wanted.
     Do(Command),
-    /// Give the engine back a request that was not sent.
+    /// Return a request to the engine that was not sent.
     NotSent(Event),
 }
 
@@ -65,7 +65,7 @@ impl Request {
         }
     }
 
-    /// Returns the command that sends the request, or the outcome of one that is not sent.
+    /// Returns the command that sends the request. Returns a refusal if the request is not safe.
     fn into_step(self, is_safe: bool) -> Step {
         let refused = || NOT_SENT.into();
         match self {
@@ -88,21 +88,22 @@ fn keeps_session(write: &LeaseWrite, session: Option<Session>) -> bool {
     write.session == session && !session.is_some_and(|session| write.ended.contains(&session))
 }
 
-/// The engine's commands that have not been carried out, in the order in which they may be.
+/// The engine's commands that have not been carried out, in the possible order.
 #[derive(Debug)]
 pub struct Interlock {
     node: NodeName,
-    /// The session of the pinned fence: entries answer in it.
+    /// The session of the pinned fence. Entries answer in it.
     session: Option<Session>,
     commands: VecDeque<Command>,
-    /// VIPs whose entries have changed and are not written yet.
+    /// VIPs whose entries have changed and have not been written yet.
     entries: BTreeSet<Ipv4Addr>,
-    /// What waits for entries: requests about claims and notices, each in the engine's order.
+    /// Requests about claims that wait for entries, in the engine's
+    /// order. The notices that wait are in `notices`.
     requests: Vec<Request>,
     notices: Vec<Notice>,
-    /// VIPs to probe at last: only what has an entry is heard.
+    /// VIPs to probe at last. The program reports answers only for a VIP with an entry.
     probes: VecDeque<Ipv4Addr>,
-    /// What waits for nothing any more.
+    /// Steps that wait for nothing any more.
     ready: VecDeque<Step>,
     /// True if the entries that the next step waits for have just been written.
     is_written: bool,
@@ -124,7 +125,7 @@ impl Interlock {
         }
     }
 
-    /// Adds commands of the engine.
+    /// Adds the engine's commands.
     pub fn push(&mut self, commands: Vec<Command>) {
         self.commands.extend(commands);
     }
@@ -139,7 +140,7 @@ impl Interlock {
             && self.probes.is_empty()
     }
 
-    /// Returns the next step, given the entries that are stale now.
+    /// Returns the next step. `stale` are the entries that are stale now.
     pub fn next(&mut self, stale: &Stale) -> Option<Step> {
         loop {
             if let Some(step) = self.ready.pop_front() {
@@ -173,8 +174,8 @@ impl Interlock {
         !(self.entries.is_empty() && self.requests.is_empty() && self.notices.is_empty())
     }
 
-    /// Writes the entries that changed, and those that are stale and that a request
-    /// rests on. Then makes ready what waited for them.
+    /// Writes the entries that changed, and the stale ones on which a request rests.
+    /// Then makes the waiting requests and notices ready.
     fn catch_up(&mut self, stale: &Stale) -> Option<Step> {
         if !std::mem::replace(&mut self.is_written, true) {
             let vips = self.requests.iter().map(Request::vip);
@@ -202,7 +203,7 @@ impl Interlock {
         None
     }
 
-    /// Returns true if the next command ends the session while a stale entry answers in it.
+    /// Returns true if the next command would end the session while a stale entry answers in it.
     fn must_be_silenced(&self, stale: &Stale) -> bool {
         matches!(self.commands.front(), Some(Command::WriteLease(write)) if self.is_unsafe(write, stale))
     }
@@ -246,8 +247,8 @@ impl Interlock {
         }
     }
 
-    /// Returns the fence to write. While a stale entry may answer, the fence keeps the session of
-    /// that entry and is over: other nodes may take what was held in it.
+    /// Returns the fence to write. While a stale entry may answer, the fence keeps that entry's
+    /// session and is over. Other nodes may take the VIPs that were held in it.
     fn fence(&mut self, fenced: Fenced, stale: &Stale) -> Fenced {
         if stale.may_answer() && fenced.session != self.session {
             let over = Monotonic::default();

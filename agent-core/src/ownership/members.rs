@@ -1,4 +1,4 @@
-//! Keeps what is known of the nodes, and ends the sessions of those that are dead.
+//! Knowledge of the nodes, and the end of the sessions of dead ones.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,29 +20,29 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct SessionClaims {
     pub(super) vips: BTreeSet<Ipv4Addr>,
-    /// When the first of these claims was seen.
+    /// Time at which the first of these claims was seen.
     since: Monotonic,
 }
 
-/// A node, as this node has seen it.
+/// A node, as this node sees it.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) lease: Option<LeaseRecord>,
     pub(super) node: Option<NodeRecord>,
-    /// When the present version of the Lease, or its absence, was first seen.
+    /// Time at which the present version of the Lease, or its absence, was first seen.
     seen: Monotonic,
-    /// The duration of the last Lease that was seen, and when that duration was
-    /// first seen. It is kept when the Lease is gone.
+    /// Duration of the last Lease that was seen, and the time at which it was
+    /// first seen. Both stay when the Lease is gone.
     duration: Option<(Duration, Monotonic)>,
-    /// When the Lease's session was first seen.
+    /// Time at which the Lease's session was first seen.
     session_seen: Monotonic,
-    /// Since when each of its MACs has stood in the Lease without a break.
+    /// Time since which each of its MACs has stood in the Lease without a break.
     macs: BTreeMap<MacAddr, Monotonic>,
-    /// When it was last seen to get a VIP.
+    /// Time at which it was last seen to get a VIP.
     pub(super) took: Option<Monotonic>,
     /// True if this node's request about its Lease is under way.
     deposing: bool,
-    /// The next request about its Lease is not sent before this.
+    /// Time before which no next request about its Lease is sent.
     retry: Monotonic,
 }
 
@@ -61,7 +61,7 @@ impl Member {
         }
     }
 
-    /// Returns since when this MAC has stood in its Lease.
+    /// Returns the time since which this MAC has stood in its Lease.
     pub(super) fn mac_since(&self, mac: MacAddr) -> Option<Monotonic> {
         self.macs.get(&mac).copied()
     }
@@ -74,13 +74,13 @@ impl Member {
         self.lease.as_ref()?.live_session()
     }
 
-    /// Returns true if its Lease says that the node goes away.
+    /// Returns true if its Lease says that the node leaves.
     pub(super) fn is_leaving(&self) -> bool {
         self.lease.as_ref().is_some_and(|lease| lease.leaving)
     }
 
-    /// Returns until when it may be away: one duration after `since`,
-    /// or after that duration was first seen.
+    /// Returns the time until which the node may be away: one duration after
+    /// `since`, or after that duration was first seen.
     pub(super) fn away_until(&self, since: Monotonic) -> Option<Monotonic> {
         self.duration.map(|(duration, said)| since.max(said) + duration)
     }
@@ -172,15 +172,15 @@ impl Engine {
         }
     }
 
-    /// Returns the sessions of a node that claims name.
+    /// Returns the sessions of a node that are named by claims.
     fn sessions_claimed_of(&self, name: &NodeName) -> impl Iterator<Item = Session> {
         let first = Session::from_number(1).expect("invariant: 1 is not zero");
         let last = Session::from_number(u64::MAX).expect("invariant: this is not zero");
         self.claimed.range((name.clone(), first)..=(name.clone(), last)).map(|((_, session), _)| *session)
     }
 
-    /// Sets the peers once all Leases have been listed. The program does not
-    /// give way to a peer that was removed too early.
+    /// Sets the peers, once all Leases have been listed. If a peer were removed
+    /// too early, the program would not give way to it.
     pub(super) fn peers_may_have_changed(&mut self) {
         if !self.has_begun() {
             return;
@@ -196,7 +196,7 @@ impl Engine {
 
     /// Returns true if a session is over for good: the Lease of its node lists it as ended.
     pub(super) fn has_ended(&self, name: &NodeName, session: Session, now: Monotonic) -> bool {
-        // While this node lives in a session that it renews, every other one of its own is over.
+        // While this node lives in a session that it renews, its other sessions are over.
         let is_ours = *name == self.settings.node;
         let is_past =
             self.own.has_ended(session) || self.own.is_valid(now) && self.own.session() != Some(session);
@@ -204,14 +204,14 @@ impl Engine {
         is_ours && is_past || lease.is_some_and(|lease| lease.ended.contains(&session))
     }
 
-    /// Returns how long a Lease must stay unchanged until its node counts as dead.
+    /// Returns the time for which a Lease must stay unchanged until its node counts as dead.
     fn patience(&self, member: &Member) -> Duration {
-        // Of a Lease that was never seen it is not known how long it was good for.
+        // The duration of a Lease that was never seen is unknown.
         let duration = member.duration.map_or(self.settings.restart_lease, |(duration, _)| duration);
         duration.max(self.settings.lease) + self.settings.margin
     }
 
-    /// Returns when a node has been silent for so long that its session may be ended. Silence
+    /// Returns the time at which a node has been silent for long enough to end its session. Silence
     /// counts only while this node's own fence is valid.
     pub(super) fn silent_at(&self, name: &NodeName, now: Monotonic) -> Option<Monotonic> {
         let member = self.members.get(name)?;
@@ -219,7 +219,7 @@ impl Engine {
         Some(since + self.patience(member))
     }
 
-    /// Returns true if a node has a session and renews it, as far as can be seen.
+    /// Returns true if a node has a session and renews it, as far as this node can see.
     pub(super) fn is_alive(&self, name: &NodeName, now: Monotonic) -> bool {
         if *name == self.settings.node {
             return self.own.is_valid(now);
@@ -228,13 +228,14 @@ impl Engine {
             && self.silent_at(name, now).is_none_or(|silent| now < silent)
     }
 
-    /// Returns true if a node has renewed lately. A node whose agent is being
-    /// restarted is alive, but cannot take a VIP over.
+    /// Returns true if a node has renewed lately. A node whose agent is
+    /// restarting is alive, but cannot take a VIP over.
     pub(super) fn renews(&self, name: &NodeName, now: Monotonic) -> bool {
         self.members.get(name).is_some_and(|member| now < member.seen + self.settings.lease)
     }
 
-    /// Returns when this node would depose another; none while there is no reason to.
+    /// Returns the time at which this node would depose another.
+    /// Returns none if there is no reason to.
     fn deposing_at(&self, name: &NodeName, now: Monotonic) -> Option<Monotonic> {
         if *name == self.settings.node {
             return None;
@@ -245,12 +246,13 @@ impl Engine {
         }
         let due =
             self.sessions_claimed_of(name).filter_map(|session| self.over_at(name, session, now)).min()?;
-        // Whose turn it is only matters when somebody's is.
+        // The rank matters only when a session is due to be ended.
         let rank = if due > now { 0 } else { self.rank_as_deposer(name, now) };
         Some((due + RANK_DELAY * rank).max(member.retry))
     }
 
-    /// Returns when a session that a claim names may be ended; none when it has been.
+    /// Returns the time at which a session that a claim names may
+    /// be ended. Returns none if it has ended.
     fn over_at(&self, name: &NodeName, session: Session, now: Monotonic) -> Option<Monotonic> {
         if self.has_ended(name, session, now) {
             return None;
@@ -262,14 +264,15 @@ impl Engine {
         if !carries_another {
             return Some(silent);
         }
-        // It lives in another session. Or somebody has edited the Lease, and it will put that
-        // right; or the claim is ahead of what is known of the Lease, and the write finds that out.
+        // The node lives in another session. Or somebody has edited the Lease,
+        // and the node will repair it. Or the claim is ahead of the Lease that
+        // is known here, and the write will show that.
         let claimed = self.claimed.get(&(name.clone(), session)).map_or(now, |claimed| claimed.since);
         let since = member.session_seen.max(claimed).max(self.own.valid_since(now)?);
         Some((since + self.patience(member)).min(silent))
     }
 
-    /// Returns how many living nodes come before this one in deposing another.
+    /// Returns the number of living nodes that come before this one in deposing another.
     fn rank_as_deposer(&self, dead: &NodeName, now: Monotonic) -> u32 {
         let weight = |name: &NodeName| (weight(name.as_str(), dead.as_str().as_bytes()), name.clone());
         let ours = weight(&self.settings.node);
@@ -307,7 +310,7 @@ impl Engine {
     /// Ends the sessions of a dead node by one write to its Lease, at the version that was seen.
     fn depose(&mut self, name: &NodeName, now: Monotonic) {
         let is_silent = self.silent_at(name, now).is_some_and(|silent| silent <= now);
-        // Of a node that lives in another session, only the one that claims name is over.
+        // If the node lives in another session, only the session that claims name is over.
         let kept = self.members.get(name).and_then(Member::session).filter(|_| !is_silent);
         let claimed: Vec<Session> =
             self.sessions_claimed_of(name).filter(|session| Some(*session) != kept).collect();
@@ -338,7 +341,7 @@ impl Engine {
         member.deposing = false;
         match outcome {
             Outcome::Done(record) => self.take_lease(record, now),
-            // It lives: what the watch shows is old, and the clock starts again.
+            // The node lives. The watch shows an old Lease, and the time of silence starts again.
             Outcome::Conflict | Outcome::Missing => {
                 member.seen = now;
                 member.deposing = true;

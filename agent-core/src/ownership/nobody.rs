@@ -1,5 +1,5 @@
-//! Takes VIPs that have no holder when it is this node's turn,
-//! and reports those that no node can hold.
+//! Taking of VIPs without a holder when it is this node's turn,
+//! and reports of VIPs that no node can hold.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -14,15 +14,15 @@ use crate::{
     time::Monotonic,
 };
 
-/// A VIP that no node can hold is reported after this long.
+/// Time after which a VIP that no node can hold is reported.
 const AFTER: Duration = Duration::from_secs(1);
-/// The shortest time between two such reports of one VIP.
+/// Shortest time between two such reports of one VIP.
 const REPEAT: Duration = Duration::from_secs(10);
-/// While a better candidate gets other VIPs, a candidate waits this much longer than its
-/// turn at most: the better one may never get to this VIP.
+/// Longest time by which a candidate puts off its turn while a better one gets
+/// other VIPs. The better one may never get to this VIP.
 const MOST_PATIENT: Duration = Duration::from_secs(10);
 
-/// Returns true if a claim already says that no node holds its VIP, and why.
+/// Returns true if a claim already says that no node holds its VIP, with this reason.
 fn is_told(claim: Option<&ClaimRecord>, demand: &Demand, trouble: &str) -> bool {
     claim.is_some_and(|claim| {
         claim.note.trouble.as_deref() == Some(trouble)
@@ -32,7 +32,7 @@ fn is_told(claim: Option<&ClaimRecord>, demand: &Demand, trouble: &str) -> bool 
 }
 
 impl Engine {
-    /// Takes a VIP without a holder when it is this node's turn.
+    /// Takes a VIP without a holder, if it is this node's turn.
     pub(super) fn take(
         &mut self,
         address: Ipv4Addr,
@@ -46,7 +46,7 @@ impl Engine {
         if candidates.is_empty() {
             let vip = self.vip(address);
             vip.free = None;
-            // Whoever has it puts that right until then; what is told is a claim too.
+            // Its owner may repair the claim until then. A report is a claim too.
             if vip.unclear.is_some() && from > now {
                 return Some(from);
             }
@@ -62,8 +62,8 @@ impl Engine {
         }
         let us = self.settings.node.clone();
         let was_ours = claim.and_then(|claim| claim.state.holder()).filter(|holder| holder.node == us);
-        // A VIP that nobody has had yet is in nobody's way, and what
-        // was ours is known to be at our MAC.
+        // A VIP that had no holder yet cannot mislead neighbours. If the VIP was
+        // held here, neighbours know it at this node's MAC.
         let is_known = |candidate: &Candidate| {
             epoch == Epoch(0)
                 || candidate.known_at <= now
@@ -74,13 +74,14 @@ impl Engine {
             self.vip(address).free = None;
             return candidates.iter().map(|candidate| candidate.known_at).filter(|at| *at > now).min();
         };
-        // A better one that has many to take is not overtaken while it gets on.
+        // A better candidate that has many VIPs to take is not
+        // overtaken while it goes on taking them.
         let latest =
             ready[..rank].iter().filter_map(|better| self.members.get(&better.holder.node)?.took).max();
         let must_be_asked = was_ours.is_none() && self.must_be_asked(epoch, &demand);
         let mut delay = RANK_DELAY * u32::try_from(rank).unwrap_or(u32::MAX);
         if rank > 0 && must_be_asked {
-            // The one before asks first.
+            // The candidate before this one probes first.
             delay += self.settings.probing.unwrap_or_default();
         }
         let since = *self.vip(address).free.get_or_insert(now);
@@ -112,7 +113,7 @@ impl Engine {
         None
     }
 
-    /// Reports why no node can hold the VIP, if this node is the one to report it.
+    /// Reports the reasons why no node can hold the VIP, if this node is the reporter.
     fn tell_nobody(
         &mut self,
         address: Ipv4Addr,
@@ -141,7 +142,7 @@ impl Engine {
         None
     }
 
-    /// Writes a claim that says why no node holds the VIP.
+    /// Writes a claim with the reason why no node holds the VIP.
     fn tell_trouble(
         &mut self,
         address: Ipv4Addr,
@@ -158,7 +159,7 @@ impl Engine {
         self.send(Busy::Free, ClaimWrite { vip: address, expected, epoch, state, note, can_wait: true });
     }
 
-    /// Reports who uses the address, if this node would take the VIP first.
+    /// Reports the MAC that uses the address. The caller is the first candidate.
     fn tell_in_use(&mut self, address: Ipv4Addr, claim: Option<&ClaimRecord>, demand: &Demand) {
         let Address::InUse(mac) = self.vips[&address].asking.known else { return };
         let why = format!(

@@ -1,4 +1,4 @@
-//! Limits how many VIPs are taken and handed over at a time.
+//! Limits on the number of VIPs that are taken and handed over at a time.
 
 use std::{collections::BTreeSet, net::Ipv4Addr, ops::Bound, time::Duration};
 
@@ -8,10 +8,10 @@ use crate::time::Monotonic;
 #[cfg(test)]
 mod tests;
 
-/// The number of offers that may be under way. If the API server goes away, no
+/// Largest number of offers under way. If the API server goes away, no
 /// more VIPs than these depend on unknown outcomes.
 const MOST_OFFERS: usize = 32;
-/// The shortest time between two urgent handovers.
+/// Shortest time between two urgent handovers.
 const URGENT_PACE: Duration = Duration::from_millis(2);
 
 /// The kind of a handover.
@@ -27,9 +27,9 @@ pub(super) enum Urgency {
 #[derive(Debug)]
 struct Lane {
     pace: Duration,
-    /// When the next one may begin.
+    /// Earliest time of the next handover.
     next: Monotonic,
-    /// When the next VIP that waits is evaluated again.
+    /// Time at which the next waiting VIP is evaluated again.
     next_slot: Monotonic,
 }
 
@@ -39,8 +39,8 @@ pub(super) struct Pacing {
     most_new: usize,
     /// VIPs without a claim that are being taken, `most_new` at a time.
     creating: BTreeSet<Ipv4Addr>,
-    /// VIPs that this node could take, and that wait for room. They are evaluated again
-    /// then, since another node may have them by that time.
+    /// VIPs that this node could take, and that wait for room. When there is room, they are
+    /// evaluated again, because another node may have them by then.
     crowded_out: BTreeSet<Ipv4Addr>,
     /// The waiting VIP that was evaluated last; the one after it is next.
     last_of_crowd: Ipv4Addr,
@@ -64,7 +64,7 @@ impl Pacing {
         }
     }
 
-    /// Returns true if there is room to take a VIP without a claim. One without room waits.
+    /// Returns true if there is room to take a VIP without a claim. Without room, the VIP waits.
     pub(super) fn has_room(&mut self, vip: Ipv4Addr) -> bool {
         let has_room = self.creating.len() < self.most_new;
         if !has_room {
@@ -83,7 +83,7 @@ impl Pacing {
         self.creating.remove(&vip);
     }
 
-    /// Returns the next VIP that waited, when there is room again.
+    /// Returns the next waiting VIP, if there is room again.
     pub(super) fn next_of_crowd(&mut self) -> Option<Ipv4Addr> {
         if self.creating.len() >= self.most_new {
             return None;
@@ -95,8 +95,8 @@ impl Pacing {
         Some(next)
     }
 
-    /// Begins a handover. If it is not its turn, returns when the VIP is evaluated again: those
-    /// that wait do not come all at once, since only one can go on.
+    /// Begins a handover. If it is not its turn, fails with the time at which the VIP is evaluated
+    /// again. Waiting VIPs get different times, because only one of them can go on.
     pub(super) fn begin_handover(&mut self, urgency: Urgency, now: Monotonic) -> Result<(), Monotonic> {
         let is_full = self.offering.len() >= MOST_OFFERS;
         let lane = match urgency {
@@ -127,7 +127,7 @@ impl Pacing {
         self.offering.clear();
     }
 
-    /// Returns how many VIPs are being taken, and how many wait for room.
+    /// Returns the number of VIPs that are being taken, and the number of those that wait for room.
     pub(super) fn creating(&self) -> (usize, usize) {
         (self.creating.len(), self.crowded_out.len())
     }

@@ -1,4 +1,4 @@
-//! Keeps this node's own Lease: its session, its renewals, and the fence that they move.
+//! This node's own Lease: its session, its renewals, and the fence that they move.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -16,9 +16,10 @@ use crate::{
 /// The state of this process's session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Life {
-    /// Nothing has been read yet.
+    /// No object has been read yet.
     Waiting,
-    /// This node's Lease carries another session. Its owner renews it before this time, or is dead.
+    /// This node's Lease carries another session. The owner of that
+    /// session renews it before this time, or is dead.
     Doubtful { other: Session, until: Monotonic },
     /// This process renews the session.
     Living,
@@ -35,33 +36,33 @@ struct Renewal {
     links: Vec<NodeInterface>,
 }
 
-/// What this node knows about its own Lease.
+/// Knowledge of this node about its own Lease.
 #[derive(Debug)]
 pub(super) struct Own {
     life: Life,
     session: Option<Session>,
-    /// Sessions of this node that are over.
+    /// Sessions of this node that have ended.
     ended: Vec<Session>,
-    /// The Lease as this process last wrote or read it, or as it was listed before that.
+    /// The Lease as this process last wrote or read it. Before that, the Lease as it was listed.
     record: Option<LeaseRecord>,
-    /// The API server's store may have gone back to an older state since the last renewal.
+    /// True if the API server's store may have gone back to an older state since the last renewal.
     went_back: bool,
     /// True if this process has renewed the session.
     renewed: bool,
-    /// When the last successful renewal was sent.
+    /// Time at which the last successful renewal was sent.
     last_sent: Monotonic,
     renewal: Option<Renewal>,
     reading: bool,
     next: Monotonic,
-    /// When the program is next told that the agent lives, whatever the API server does.
+    /// Time of the next sign of life to the program, whatever the API server does.
     beat: Monotonic,
     deadline: Monotonic,
-    /// The deadline that the program was told. It lags behind while claims
-    /// are read that were held when the fence lapsed.
+    /// The deadline that the program knows. It lags behind while the node reads the
+    /// claims of VIPs that it held when the fence lapsed.
     told: Monotonic,
-    /// Since when the fence has been valid without a break.
+    /// Time since which the fence has been valid without a break.
     valid_since: Option<Monotonic>,
-    /// Since when each of this node's MACs has stood in the Lease.
+    /// Time since which each of this node's MACs has stood in the Lease.
     macs: BTreeMap<MacAddr, Monotonic>,
     seed: u64,
 }
@@ -88,7 +89,7 @@ impl Own {
         }
     }
 
-    /// Returns true if there is a session that VIPs can be held in.
+    /// Returns true if there is a session in which VIPs can be held.
     pub(super) fn lives(&self) -> bool {
         self.life == Life::Living
     }
@@ -112,12 +113,13 @@ impl Own {
         self.deadline
     }
 
-    /// Returns when this process sent its last successful renewal.
+    /// Returns the time at which this process sent its last successful renewal.
     pub(super) fn renewed_at(&self) -> Option<Monotonic> {
         self.renewed.then_some(self.last_sent)
     }
 
-    /// Returns since when the fence has been valid without a break; none when it is not.
+    /// Returns the time since which the fence has been valid without a
+    /// break. Returns none if it is not valid.
     pub(super) fn valid_since(&self, now: Monotonic) -> Option<Monotonic> {
         self.valid_since.filter(|_| self.renewed && now < self.deadline)
     }
@@ -126,8 +128,8 @@ impl Own {
         self.valid_since(now).is_some()
     }
 
-    /// Returns true if a renewal sent after `at` has succeeded, so
-    /// that the session had not ended by then.
+    /// Returns true if a renewal sent after `at` has succeeded.
+    /// Then the session had not ended by `at`.
     pub(super) fn is_renewed_since(&self, at: Monotonic) -> bool {
         self.last_sent > at
     }
@@ -136,7 +138,7 @@ impl Own {
         self.ended.contains(&session)
     }
 
-    /// Returns since when a MAC of this node has stood in the Lease.
+    /// Returns the time since which a MAC of this node has stood in the Lease.
     pub(super) fn mac_since(&self, mac: MacAddr) -> Option<Monotonic> {
         self.macs.get(&mac).copied()
     }
@@ -167,7 +169,7 @@ impl Own {
         self.ended.drain(..too_many);
     }
 
-    /// Returns a new session, random by its seed.
+    /// Returns a new session. It is random by its seed.
     fn fresh_session(&mut self) -> Session {
         loop {
             self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -180,7 +182,7 @@ impl Own {
 }
 
 impl Engine {
-    /// Goes on with the pinned session, or begins another. All objects have been listed.
+    /// Goes on with the pinned session, or begins another one. All objects have been listed.
     pub(super) fn begin(&mut self, now: Monotonic) {
         if self.own.life != Life::Waiting {
             return;
@@ -193,7 +195,7 @@ impl Engine {
         let in_lease = record.as_ref().and_then(|record| record.session);
         let found = self.own.session.filter(|session| !self.own.has_ended(*session));
         match (found, in_lease) {
-            // What was found has not been ended: a blank or missing Lease was edited by hand.
+            // The found session has not ended: somebody emptied or deleted the Lease by hand.
             (Some(found), in_lease) if in_lease.is_none_or(|session| session == found) => self.go_on(now),
             (_, Some(other)) if !self.own.has_ended(other) => {
                 self.own.life = Life::Doubtful { other, until: now + self.settings.renewal * 2 };
@@ -210,7 +212,7 @@ impl Engine {
         self.adopt_found(now);
     }
 
-    /// Begins a new session. Entries that were pinned in another one are held no more.
+    /// Begins a new session. Entries that were pinned in another session are no longer held.
     fn begin_session(&mut self, now: Monotonic) {
         self.forsake_found();
         if let Some(session) = self.own.session.take() {
@@ -248,7 +250,7 @@ impl Engine {
         self.begin_session(now);
     }
 
-    /// Renews the Lease and moves the fence when they are due.
+    /// Renews the Lease and moves the fence, if they are due.
     pub(super) fn tick_lease(&mut self, now: Monotonic) {
         if self.own.life == Life::Over {
             return;
@@ -272,8 +274,8 @@ impl Engine {
             Some(StopReason::Restart) => self.settings.restart_lease,
             Some(StopReason::Leave | StopReason::Uninstall) | None => self.settings.lease,
         };
-        // Others count from a shorter lease as soon as it is
-        // written, whether that is known here or not.
+        // Other nodes count from a shorter lease as soon as it is written,
+        // even if this node does not know that yet.
         let deadline = self.fence_deadline(now, duration);
         if deadline < self.own.deadline {
             self.own.deadline = deadline;
@@ -303,7 +305,7 @@ impl Engine {
         self.command(Command::WriteLease(write));
     }
 
-    /// Returns until when a renewal is good that was sent at `sent`.
+    /// Returns the time until which a renewal is good. It was sent at `sent`.
     fn fence_deadline(&self, sent: Monotonic, duration: Duration) -> Monotonic {
         let margin = self.settings.margin.max(duration / CLOCKS_DIFFER);
         sent + duration.saturating_sub(margin + self.settings.clock_late)
@@ -311,7 +313,8 @@ impl Engine {
 
     fn set_fence(&mut self, now: Monotonic) {
         self.own.beat = now + self.settings.renewal;
-        // Before anything is known, what is pinned is kept as it is, and kept alive.
+        // Before the first renewal, the pinned deadline stays, and only holding over is extended.
+        // Without a session there is no fence to write.
         let session = self.own.session;
         if session.is_none() {
             return;
@@ -327,8 +330,8 @@ impl Engine {
         }));
     }
 
-    /// Moves the fence and announces: all claims have been read
-    /// that were held when the fence lapsed.
+    /// Moves the fence and announces. All claims of VIPs that were
+    /// held when the fence lapsed have been read.
     pub(super) fn doubt_no_more(&mut self, now: Monotonic) {
         self.set_fence(now);
         for vip in self.doubt.take_cleared() {
@@ -343,7 +346,7 @@ impl Engine {
             Outcome::Done(record) => self.on_renewed(&renewal, record, now),
             Outcome::Conflict => self.read_own_lease(),
             Outcome::Missing if self.own.record.take().is_some() => self.on_own_lease_missing(now),
-            // Leases cannot be made at all: the namespace is missing.
+            // Leases cannot be created at all: the namespace is missing.
             Outcome::Missing | Outcome::Refused(_) => self.own.next = now + self.settings.renewal,
             Outcome::Unknown => self.own.next = now + RETRY,
         }
@@ -363,7 +366,7 @@ impl Engine {
             self.on_last_lease();
         }
         let was_valid = self.own.is_valid(now);
-        // Found at the start, it may have lapsed long ago.
+        // A fence that was found at the start may have lapsed long ago.
         let had_lapsed = self.own.deadline <= now;
         if had_lapsed && self.settings.policy == Policy::Stop {
             self.silence_what_was_held();
@@ -391,28 +394,28 @@ impl Engine {
         }
     }
 
-    /// Writes the Lease again when it is missing or blank. A session
-    /// that was ended would be listed as such.
+    /// Writes the Lease again, because it is missing or blank. If another node
+    /// had ended the session, the Lease would list it.
     fn restore_own_lease(&mut self, fault: Fault, now: Monotonic) {
         self.repaired(&self.settings.node.to_string(), fault);
         self.own.next = now;
     }
 
-    /// Makes the Lease again. It was deleted by hand, or is not in the state that the store went
-    /// back to: the watches show neither.
+    /// Creates the Lease again. It was deleted by hand, or is absent from the state to which the
+    /// store went back. The watches do not show which.
     fn on_own_lease_missing(&mut self, now: Monotonic) {
         self.restore_own_lease(Fault::Missing, now);
         self.doubt_what_is_known();
     }
 
-    /// Takes in that the store has an older state of this node's Lease than one that it had
-    /// acknowledged.
+    /// Takes in that the store went back: this node's Lease is older than an acknowledged one.
     fn on_went_back(&mut self) {
         self.command(Command::Notify(Notice::WentBack));
         self.doubt_what_is_known();
     }
 
-    /// Has everything listed anew, and the claims of all that this node answers for read.
+    /// Requests that everything is listed anew, and that the claims of all
+    /// VIPs are read for which this node answers.
     fn doubt_what_is_known(&mut self) {
         self.own.went_back = true;
         self.command(Command::ListAnew);
@@ -433,13 +436,13 @@ impl Engine {
                 self.own.record = None;
                 self.on_own_lease_missing(now);
             }
-            // The next renewal finds out.
+            // The next renewal shows what happened.
             Outcome::Unknown | Outcome::Conflict => self.own.next = now + RETRY,
             Outcome::Refused(_) => self.own.next = now + REFUSED_RETRY.min(self.settings.renewal),
         }
     }
 
-    /// Takes in a state of this node's Lease that another writer has left.
+    /// Takes in this node's Lease, as another writer has left it.
     fn judge_own_lease(&mut self, record: &LeaseRecord, now: Monotonic) {
         let Some(session) = self.own.session.filter(|_| self.own.lives()) else { return };
         let is_blank = record.session.is_none();
@@ -449,7 +452,7 @@ impl Engine {
         let mut carries = record.session.filter(|session| !record.ended.contains(session));
         let known = self.own.record.replace(record.clone());
         if known.is_some_and(|known| record.version.is_older_than(&known.version)) {
-            // Another session than this one is of an earlier life.
+            // A session other than this one belongs to an earlier life.
             if let Some(earlier) = carries.take_if(|carried| *carried != session) {
                 self.own.end(earlier);
             }
@@ -465,15 +468,15 @@ impl Engine {
         }
         match carries {
             Some(carried) if carried == session => {}
-            // It lives, even if this process was about to end it.
+            // The other agent lives, even if this process was about to end it.
             Some(other) => self.not_alone(other),
             None if is_blank => self.restore_own_lease(Fault::Edited, now),
             None => {}
         }
     }
 
-    /// Takes in what a watch shows of this node's Lease. It may be
-    /// old, so it is only a reason to read it.
+    /// Takes in this node's Lease, as a watch shows it. It may be old,
+    /// so it is only a reason to read the Lease.
     pub(super) fn on_own_lease_seen(&mut self, record: &LeaseRecord) {
         match self.own.life {
             Life::Doubtful { other, .. } => {

@@ -1,4 +1,4 @@
-//! How ownership works on this node, and which settings make no sense.
+//! Settings of ownership on this node, and their validation.
 
 use std::time::Duration;
 
@@ -10,57 +10,59 @@ use crate::cluster::NodeName;
 #[cfg(test)]
 mod tests;
 
-/// How ownership works on this node.
+/// Settings of ownership on this node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
     /// This node.
     pub node: NodeName,
-    /// How long one renewal is good for.
+    /// Validity of one renewal.
     pub lease: Duration,
-    /// How often the Lease is renewed.
+    /// Time between two renewals of the Lease.
     pub renewal: Duration,
-    /// The fence lapses this much before the lease, and others wait this much longer than it.
+    /// Time by which the fence lapses before the lease does. Other
+    /// nodes wait this much longer than the lease.
     pub margin: Duration,
-    /// What the program does when the fence has lapsed.
+    /// The policy of the program after the fence has lapsed.
     pub policy: Policy,
-    /// How long it is held over then, counted from the last sign of life.
+    /// Time for which the program holds over then, counted from the last sign of life.
     pub hold_for: Duration,
-    /// What the lease is lengthened to for a restart.
+    /// Validity of the lease for a restart.
     pub restart_lease: Duration,
-    /// How long a better candidate must have been one before it gets the VIP.
+    /// Time for which a better candidate must have been one before it gets the VIP.
     pub stable_for: Duration,
     /// The time between two handovers that are not urgent.
     pub handover_pace: Duration,
     /// True if nodes that are excluded from external load balancers are excluded here.
     pub honour_exclude_label: bool,
-    /// How much earlier than meant the fence's deadline is written:
-    /// what the program's clock may be late.
+    /// Time by which the fence's deadline is written earlier, because
+    /// the program's clock may be late by as much.
     pub clock_late: Duration,
-    /// So many VIPs without a claim are asked for at a time: enough to keep the API server busy.
+    /// Largest number of VIPs without a claim that are being taken at a
+    /// time. It is enough to keep the API server busy.
     pub most_new: usize,
-    /// How long it takes at most to find out whether an address is in use, before it is
-    /// taken for the first time; none: nobody is asked.
+    /// Longest time to find out if an address is in use, before a VIP is taken for
+    /// the first time. If none, no address is probed.
     pub probing: Option<Duration>,
-    /// Makes the sessions of this process different from all others.
+    /// Seed that makes the sessions of this process different from all others.
     pub seed: u64,
 }
 
 /// Settings that cannot work.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum SettingsError {
-    /// Too short or too long for an API server.
+    /// A lease that is too short or too long for an API server.
     #[error("a lease of {lease:?} is out of range: it must last from 1s to 1h")]
     Lease {
         /// The lease.
         lease: Duration,
     },
-    /// Renewed too often for an API server.
+    /// Renewals that are too frequent for an API server.
     #[error("a renewal every {renewal:?} is too often: one every 100ms is the most")]
     Renewal {
         /// The time between renewals.
         renewal: Duration,
     },
-    /// One renewal that fails would silence all VIPs.
+    /// Renewals so rare that one failure would silence all VIPs.
     #[error(
         "a renewal every {renewal:?} is too rare for a fence of {fence:?} (the lease less the margin): one that fails \
          would silence every VIP of the node. It must be {most:?} or less, or the lease longer"
@@ -73,7 +75,8 @@ pub enum SettingsError {
         /// The longest time that is allowed.
         most: Duration,
     },
-    /// Two clocks could disagree about who holds a VIP.
+    /// A margin that is too small for the difference of two clocks. Their
+    /// nodes could disagree about a VIP's holder.
     #[error(
         "a margin of {margin:?} is too small for a lease of {lease:?}: clocks may differ by one per cent. It must be \
          {least:?} or more"
@@ -86,7 +89,7 @@ pub enum SettingsError {
         /// The smallest that is allowed.
         least: Duration,
     },
-    /// A restart that is less than a renewal.
+    /// A restart lease that is shorter than the lease.
     #[error("a restart lease of {restart:?} is shorter than the lease, {lease:?}: a restart would move VIPs")]
     Restart {
         /// The restart lease.
@@ -94,13 +97,13 @@ pub enum SettingsError {
         /// The lease.
         lease: Duration,
     },
-    /// Holding over that ends before others may take over.
+    /// A time to hold over that ends before others may take over.
     #[error(
         "holding over for {hold_for:?} ends before others may take over: it must be {least:?} or more (the lease and \
          the margin), or the policy `stop`"
     )]
     HoldFor {
-        /// How long it is held over.
+        /// The time to hold over.
         hold_for: Duration,
         /// The smallest that is allowed.
         least: Duration,
@@ -108,7 +111,7 @@ pub enum SettingsError {
 }
 
 impl Settings {
-    /// Refuses what cannot work.
+    /// Checks the settings. Fails if they cannot work.
     pub fn check(&self) -> Result<(), SettingsError> {
         let Self { lease, renewal, margin, hold_for, restart_lease, .. } = *self;
         if !(Duration::from_secs(1)..=Duration::from_hours(1)).contains(&lease) {
@@ -117,7 +120,7 @@ impl Settings {
         if renewal < Duration::from_millis(100) {
             return Err(SettingsError::Renewal { renewal });
         }
-        // Twice what one per cent on both sides takes.
+        // This is twice the effect of one per cent on both sides.
         let least = lease / 25;
         if margin < least {
             return Err(SettingsError::Margin { margin, lease, least });

@@ -1,4 +1,4 @@
-//! Decides which nodes can hold a VIP, and in which order they come.
+//! Decision about the nodes that can hold a VIP, and their order.
 
 use std::{cmp::Reverse, collections::BTreeSet, net::Ipv4Addr, sync::Arc};
 
@@ -13,7 +13,7 @@ use crate::{
     time::Monotonic,
 };
 
-/// The number of nodes that a message names when none can hold a VIP.
+/// Largest number of nodes that a message names if none can hold a VIP.
 const MOST_NAMED: usize = 32;
 
 /// A node that can hold a VIP.
@@ -22,11 +22,11 @@ pub(super) struct Candidate {
     pub(super) holder: Holder,
     /// A soft reason against it, if there is one.
     pub(super) soft: Option<Disqualified>,
-    /// When all other nodes know its MAC.
+    /// Time at which all other nodes know its MAC.
     pub(super) known_at: Monotonic,
 }
 
-/// A candidate's place in the order; the least is the best.
+/// Place of a candidate in the order. The least place is the best.
 type Rank<'a> = (bool, bool, Reverse<u64>, &'a NodeName);
 
 impl Engine {
@@ -35,7 +35,8 @@ impl Engine {
         link_for(&self.links, vip, demand.map(|demand| demand.interfaces.as_slice()).unwrap_or_default())
     }
 
-    /// Returns whether a node can hold a VIP, or the first reason why not.
+    /// Returns a node as a candidate for a VIP. Fails with the
+    /// first reason why it cannot hold the VIP.
     pub(super) fn standing(
         &self,
         name: &NodeName,
@@ -96,7 +97,7 @@ impl Engine {
         (candidate.soft.is_some(), !is_preferred, Reverse(weight), name)
     }
 
-    /// Returns, for messages, each node and what speaks against it.
+    /// Returns each node and the reason against it, for messages.
     pub(super) fn explain(&self, vip: Ipv4Addr, demand: &Demand, now: Monotonic) -> String {
         let lines =
             self.members.iter().filter(|(_, member)| member.node.is_some()).map(|(name, _)| {
@@ -126,8 +127,8 @@ impl Engine {
             && self.members.keys().filter(|name| self.is_alive(name, now)).all(|name| weight(name) <= ours)
     }
 
-    /// Returns the nodes whose Leases are alive, this one included; none
-    /// while this node's own fence has lapsed.
+    /// Returns the nodes whose Leases are alive, this one included. Returns
+    /// none while this node's own fence has lapsed.
     pub fn alive(&self, now: Monotonic) -> BTreeSet<NodeName> {
         if !self.own.is_valid(now) {
             return BTreeSet::new();

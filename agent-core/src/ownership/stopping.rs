@@ -1,5 +1,5 @@
-//! Ends the agent. For a restart everything stays; a node that leaves hands
-//! everything over; an uninstall removes everything.
+//! End of the agent. For a restart everything stays. A node that leaves hands
+//! everything over. An uninstall removes everything.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -13,10 +13,10 @@ use crate::{
     time::Monotonic,
 };
 
-/// The longest time that a restart waits for its last renewal.
+/// Longest time that a restart waits for its last renewal.
 const RESTART_LIMIT: Duration = Duration::from_secs(3);
-/// The longest time that a leaving node waits for others to take its
-/// VIPs, or for the last claim to be deleted.
+/// Longest time that a leaving node waits until others have taken its
+/// VIPs, or until the last claim is deleted.
 const LEAVE_LIMIT: Duration = Duration::from_secs(20);
 
 /// A shutdown under way.
@@ -61,8 +61,8 @@ impl Engine {
         matches!(self.stop_reason(), Some(StopReason::Leave | StopReason::Uninstall))
     }
 
-    /// Returns true if the next write of the Lease ends the session: no VIP is
-    /// held in it, and no request is left to make.
+    /// Returns true if the next write of the Lease ends the session. By then no VIP
+    /// is held in it, and no request is left to make.
     pub(super) fn gives_up_session(&self) -> bool {
         let is_done = |vip: &Vip| {
             !vip.is_held()
@@ -71,8 +71,8 @@ impl Engine {
         };
         match self.stop_reason() {
             Some(StopReason::Leave) => self.dirty.is_empty() && self.vips.values().all(|vip| is_done(vip)),
-            // Every other agent deletes its claims too; those of a dead
-            // one, nobody but the last living ones can.
+            // Every other agent deletes its own claims too. The claims of a
+            // dead agent are left to the last living ones.
             Some(StopReason::Uninstall) => {
                 self.dirty.is_empty() && self.vips.values().all(|vip| is_done(vip) && vip.claim.is_none())
             }
@@ -87,7 +87,7 @@ impl Engine {
         }
     }
 
-    /// Stops answering for a VIP, whatever becomes of its object.
+    /// Stops answering for a VIP, regardless of its object.
     pub(super) fn withdraw(&mut self, address: Ipv4Addr) {
         self.set_entry(address, None);
         if let Some(vip) = self.vips.get_mut(&address) {
@@ -96,16 +96,16 @@ impl Engine {
         }
     }
 
-    /// Deletes the object of a VIP that this node or a dead one held, without a successor.
+    /// Deletes the object of a VIP that this node or a dead one held, and that has no successor.
     pub(super) fn uninstall(&mut self, address: Ipv4Addr, now: Monotonic) -> Again {
         let claim = self.vips[&address].claim.clone()?;
-        // A holder that lives deletes it itself; who is offered one and
-        // goes away too does not accept it any more.
+        // A living holder deletes its object itself. A node that is offered a VIP
+        // and leaves too does not accept it any more.
         let leaves = |node: &NodeName| self.members.get(node).is_some_and(Member::is_leaving);
         let is_our_offer = matches!(&claim.state, ClaimState::Offered { to: _, from } if self.names_us(from));
         let offered_to = claim.state.holder().map(|to| &to.node);
-        // A successor that does not accept in time cannot: without the
-        // claim another node may take the VIP.
+        // A successor that does not accept in time cannot accept any more.
+        // Without the claim, another node may take the VIP.
         let taken_back = self.vips[&address].changed + self.take_back();
         let is_refused = offered_to.is_some_and(leaves) || taken_back <= now;
         if is_our_offer && is_refused || self.nobody_else_may_answer(&claim.state, now) {
@@ -121,7 +121,7 @@ impl Engine {
         if stopping.told {
             return;
         }
-        // What a restart leaves must be known: a claim that is being
+        // The next process must know the state: a claim that is being
         // written has its entry, and is not held over.
         let is_settled = stopping.last_written
             && self.doubt.is_over()

@@ -1,4 +1,4 @@
-//! The rules of docs/OWNERSHIP.md, as tables: what happens, and what one node does about it.
+//! Tables for the rules of docs/OWNERSHIP.md: events, and the response of one node.
 
 mod api;
 mod asking;

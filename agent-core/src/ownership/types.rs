@@ -26,7 +26,7 @@ use crate::{
 pub struct Found {
     /// The session that the fence belongs to.
     pub session: Option<Session>,
-    /// When the fence lapses.
+    /// Time at which the fence lapses.
     pub deadline: Monotonic,
     /// The entries that answer.
     pub entries: BTreeMap<Ipv4Addr, FoundEntry>,
@@ -37,13 +37,13 @@ pub struct Found {
 /// A pinned entry that answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FoundEntry {
-    /// It answers with this node's own MAC.
+    /// The entry answers with this node's own MAC.
     Held,
-    /// It answers with a successor's MAC.
+    /// The entry answers with a successor's MAC.
     Handover {
         /// The successor's MAC.
         mac: MacAddr,
-        /// When it ends by itself.
+        /// Time at which the handover ends by itself.
         until: Monotonic,
     },
 }
@@ -53,22 +53,23 @@ pub enum FoundEntry {
 pub struct Demand {
     /// The Services, sorted.
     pub services: Vec<ServiceName>,
-    /// The nodes that can deliver the traffic; none: all can (`externalTrafficPolicy: Local`).
+    /// The nodes that can deliver the traffic
+    /// (`externalTrafficPolicy: Local`). If none: all nodes can.
     pub local: Option<BTreeSet<NodeName>>,
-    /// Only nodes with these labels may hold it.
+    /// Labels of the nodes that may hold the VIP.
     pub nodes: Option<Selector>,
-    /// Nodes with these labels come first.
+    /// Labels of the nodes that come first.
     pub preferred: Option<Selector>,
-    /// The interfaces that it may be on; all when empty.
+    /// The interfaces that it may be on. If empty: all interfaces.
     pub interfaces: Vec<InterfacePattern>,
-    /// True if it is taken without a probe, although its address may be in use.
+    /// True if the VIP is taken without a probe, although its address may be in use.
     pub force: bool,
 }
 
 /// An event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// All objects have been listed once: an object without an event does not exist.
+    /// All objects have been listed once. An object without an event does not exist.
     Synced,
     /// A Lease was listed or changed.
     Lease(LeaseRecord),
@@ -82,18 +83,18 @@ pub enum Event {
     Node(NodeRecord),
     /// A Node is gone.
     NodeGone(NodeName),
-    /// The wishes of the Services for a VIP have changed; none: no Service wants it any more.
+    /// The wishes of the Services for a VIP have changed. If none: no Service wants it any more.
     Demand(Ipv4Addr, Option<Demand>),
     /// This node's own interfaces that VIPs can be on.
     Interfaces(Vec<NodeInterface>),
-    /// The outcome of [`Command::WriteLease`], with the record as written.
+    /// The outcome of [`Command::WriteLease`], with the record as it was written.
     LeaseWritten {
         /// The node whose Lease it is.
         node: NodeName,
         /// The outcome.
         outcome: Outcome<LeaseRecord>,
     },
-    /// The outcome of [`Command::ReadLease`]; [`Outcome::Missing`] when there is no Lease.
+    /// The outcome of [`Command::ReadLease`]. It is [`Outcome::Missing`] if there is no Lease.
     LeaseRead {
         /// The node whose Lease it is.
         node: NodeName,
@@ -114,25 +115,25 @@ pub enum Event {
         /// The outcome.
         outcome: Outcome<()>,
     },
-    /// The outcome of [`Command::ReadClaim`]; [`Outcome::Missing`] when there is no claim.
+    /// The outcome of [`Command::ReadClaim`]. It is [`Outcome::Missing`] if there is no claim.
     ClaimRead {
         /// The VIP.
         vip: Ipv4Addr,
         /// The outcome.
         outcome: Outcome<ClaimRecord>,
     },
-    /// The result of [`Command::Probe`]. Another may follow.
+    /// The result of [`Command::Probe`]. Another result may follow.
     Probed {
         /// The VIP.
         vip: Ipv4Addr,
         /// The result.
         probed: Probed,
     },
-    /// The program heard something about a VIP.
+    /// The program reported an event about a VIP.
     Wire {
         /// The VIP.
         vip: Ipv4Addr,
-        /// What was heard.
+        /// The event.
         heard: Wire,
     },
     /// The agent is to end.
@@ -161,7 +162,7 @@ pub enum Wire {
     },
 }
 
-/// The reason why the agent ends.
+/// Reason why the agent ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StopReason {
     /// A restart: another process soon goes on with the pins.
@@ -175,22 +176,22 @@ pub enum StopReason {
 /// The outcome of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome<T> {
-    /// It was carried out, or the object was found.
+    /// The request was carried out, or the object was found.
     Done(T),
     /// The object has another version, or exists already. Nothing was changed.
     Conflict,
     /// There is no such object. Nothing was changed.
     Missing,
-    /// No answer came in time: it may have been carried out or not.
+    /// No answer came in time. The request may have been carried out or not.
     Unknown,
-    /// The API server refuses it. Nothing was changed.
+    /// The API server refuses the request. Nothing was changed.
     Refused(Arc<str>),
 }
 
 /// The state of an object that a write rests on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Expected {
-    /// There is no such object yet.
+    /// The object does not exist yet.
     Absent,
     /// The object is at this version.
     At(Version),
@@ -199,36 +200,36 @@ pub enum Expected {
 /// A Lease to be written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeaseWrite {
-    /// Whose.
+    /// The node whose Lease it is.
     pub node: NodeName,
-    /// Compare and swap.
+    /// The state that the write rests on (compare and swap).
     pub expected: Expected,
     /// The session that it is to carry.
     pub session: Option<Session>,
     /// The sessions that have ended.
     pub ended: Vec<Session>,
-    /// How long the renewal is good for.
+    /// Validity of the renewal.
     pub duration: Duration,
     /// The interfaces.
     pub links: Vec<NodeInterface>,
-    /// True if the node leaves and takes no VIP any more.
+    /// True if the node leaves and takes no more VIPs.
     pub leaving: bool,
 }
 
-/// A claim to be written. It keeps the finalizer, and clears the operator's wish for a move.
+/// A claim to be written. The write keeps the finalizer, and clears the operator's wish for a move.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClaimWrite {
-    /// Which.
+    /// The VIP.
     pub vip: Ipv4Addr,
-    /// Compare and swap.
+    /// The state that the write rests on (compare and swap).
     pub expected: Expected,
-    /// Changes of holder.
+    /// Number of changes of holder.
     pub epoch: Epoch,
-    /// Who has it.
+    /// Its state.
     pub state: ClaimState,
-    /// What it tells people.
+    /// Its remarks for people.
     pub note: ClaimNote,
-    /// True if the VIP has no holder: writes that keep VIPs answered may overtake it.
+    /// True if the VIP has no holder. Writes that keep VIPs answered may overtake this one.
     pub can_wait: bool,
 }
 
@@ -237,9 +238,9 @@ pub struct ClaimWrite {
 pub struct Fenced {
     /// The session that it belongs to.
     pub session: Option<Session>,
-    /// The fence is valid before this.
+    /// End of the valid fence.
     pub deadline: Monotonic,
-    /// Under `hold` the program answers on from then until this.
+    /// End of holding over, under the policy `hold`.
     pub hold_until: Monotonic,
 }
 
@@ -248,7 +249,7 @@ pub struct Fenced {
 pub enum Command {
     /// Move the fence.
     SetFence(Fenced),
-    /// Write a VIP's entry before the next command is carried out; none: remove it.
+    /// Write a VIP's entry before the next command is carried out. If none: remove the entry.
     ///
     /// A repeated [`Entry::Held`] takes back a VIP that the program has yielded.
     SetEntry {
@@ -259,15 +260,15 @@ pub enum Command {
         /// This node's interface on the VIP's segment, if it has one.
         home: Option<Arc<str>>,
     },
-    /// Set the known peers: the MACs of the other nodes' interfaces. It is not given before all
-    /// Leases have been listed, so that a pinned peer stays known until then.
+    /// Set the known peers: the MACs of the other nodes' interfaces. This command does not come
+    /// before all Leases have been listed, so that a pinned peer stays known until then.
     SetPeers(BTreeSet<MacAddr>),
     /// Announce a held VIP once more.
     Announce {
         /// The VIP.
         vip: Ipv4Addr,
     },
-    /// Probe the VIP's address on its segment. [`Event::Probed`] follows, and again
+    /// Probe the VIP's address on its segment. [`Event::Probed`] follows. It follows again
     /// when the result changes, until the address is free.
     Probe {
         /// The VIP.
@@ -293,7 +294,7 @@ pub enum Command {
     },
     /// Read a claim; [`Event::ClaimRead`] follows.
     ReadClaim(Ipv4Addr),
-    /// List all objects anew: the API server's store may have gone back
+    /// List all objects anew. The API server's store may have gone back
     /// to an older state, which no watch shows.
     ListAnew,
     /// Log a notice, and write its Event.
@@ -311,7 +312,7 @@ pub enum Notice {
         vip: Ipv4Addr,
         /// The Services that want it.
         services: Vec<ServiceName>,
-        /// The holder before, if there was one.
+        /// The previous holder, if there was one.
         from: Option<NodeName>,
         /// The cause.
         cause: String,
@@ -322,7 +323,7 @@ pub enum Notice {
         vip: Ipv4Addr,
         /// The Services that want it.
         services: Vec<ServiceName>,
-        /// Each node, and what disqualifies it.
+        /// Each node, and the reason that disqualifies it.
         why: String,
     },
     /// An operator's wish cannot be fulfilled.
@@ -331,9 +332,9 @@ pub enum Notice {
         vip: Ipv4Addr,
         /// The Services that want it.
         services: Vec<ServiceName>,
-        /// The node that it was to be moved to.
+        /// The node to which the operator wants to move it.
         to: NodeName,
-        /// What disqualifies it.
+        /// The reason that disqualifies the node.
         why: String,
     },
     /// This node has repaired its claim or Lease.
@@ -345,9 +346,9 @@ pub enum Notice {
     },
     /// The API server's store went back to an older state.
     WentBack,
-    /// This node's session was ended: other nodes may take its VIPs.
+    /// This node's session has been ended. Other nodes may take its VIPs.
     SessionEnded {
-        /// Which.
+        /// The session.
         session: Session,
     },
     /// Another agent runs under this node's name.
@@ -360,11 +361,11 @@ pub enum Notice {
 /// The fault of a claim or Lease that its owner has repaired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// Somebody edited it.
+    /// Somebody edited the object.
     Edited,
-    /// It was missing.
+    /// The object was missing.
     Missing,
-    /// It was older than what its owner had written.
+    /// The object was older than its owner's last write.
     Older,
 }
 

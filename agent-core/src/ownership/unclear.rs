@@ -1,5 +1,5 @@
-//! Handles claims in doubt: blank, missing, edited by hand, of an earlier epoch,
-//! being deleted, or unknown since the fence lapsed.
+//! Treatment of claims in doubt: blank, missing, edited by hand, of an earlier
+//! epoch, being deleted, or unknown since the fence lapsed.
 
 use std::net::Ipv4Addr;
 
@@ -15,17 +15,17 @@ use crate::{
 };
 
 impl Engine {
-    /// Returns until when a claim that is not as its owner wrote it is the owner's to put right:
-    /// any of `owners`, or any node when none is known.
+    /// Returns the end of the time in which an owner may repair a claim that is not as the owner
+    /// wrote it. The owner is any of `owners`, or any node if none is known.
     fn grace(&self, since: Monotonic, owners: &[(NodeName, Session)]) -> Monotonic {
-        // An agent that is restarted has longer; and it needs a moment when it is back.
+        // An agent that is restarting has longer, and needs a moment when it is back.
         let may_own = |name: &NodeName| owners.is_empty() || owners.iter().any(|(owner, _)| owner == name);
         let others = self.members.iter().filter(|(name, _)| **name != self.settings.node && may_own(name));
         let away = others.filter_map(|(_, member)| member.away_until(since)).max();
         away.unwrap_or(since).max(since + self.settings.lease) + self.settings.margin
     }
 
-    /// Returns the same for a VIP. An owner whose session has ended repairs nothing.
+    /// Returns the same time for a VIP. An owner whose session has ended repairs nothing.
     pub(super) fn unclear_until(&self, vip: &Vip, since: Monotonic, now: Monotonic) -> Monotonic {
         let is_over =
             |owner: &(NodeName, Session)| self.names_us(owner) || self.has_ended(&owner.0, owner.1, now);
@@ -42,8 +42,8 @@ impl Engine {
         others.all(|(node, session)| self.has_ended(&node, session, now))
     }
 
-    /// Returns when a claim is believed. A claim that names this node, and that this process has
-    /// not tried to write, may have been edited: its holder has time to repair it.
+    /// Returns the time at which a claim is believed. A claim may have been edited if it names this
+    /// node, but this process has not tried to write it. Its holder has time to repair it.
     pub(super) fn believed_at(&self, vip: &Vip, claim: &ClaimRecord, now: Monotonic) -> Monotonic {
         let is_news = self.is_ours(&claim.state) && !vip.is_held() && !vip.attempted;
         match vip.unclear {
@@ -56,7 +56,7 @@ impl Engine {
     /// Takes the next step for a VIP whose object somebody has asked to delete.
     pub(super) fn deleting(&mut self, address: Ipv4Addr, claim: &ClaimRecord, now: Monotonic) -> Again {
         let vip = &self.vips[&address];
-        // A holder that the claim does not name has the usual time to repair it.
+        // If the claim does not name the holder, the holder has the usual time to repair it.
         let from = self.believed_at(vip, claim, now);
         let is_free = from <= now
             && (self.is_ours(&claim.state)
@@ -70,13 +70,14 @@ impl Engine {
             self.set_entry(address, None);
             self.vip(address).held = None;
         }
-        // A VIP that is still wanted is answered on, and gets a new object when this one is gone.
+        // If the VIP is still wanted, this node goes on answering, and
+        // creates a new object when this one is gone.
         self.delete(address, claim);
         None
     }
 
-    /// Writes the claim of a VIP that this node holds again, because the API server has another
-    /// one. The epoch only grows. The cause stays that for which the VIP is here.
+    /// Writes the claim of a held VIP again, because the API server has another one. The epoch only
+    /// grows. The cause is still the one for which the VIP is here.
     pub(super) fn repair(&mut self, address: Ipv4Addr, fault: Fault) {
         let epoch = self.vips[&address].epoch();
         let epoch = if fault == Fault::Older { epoch.next() } else { epoch };
@@ -88,8 +89,8 @@ impl Engine {
     }
 
     /// Keeps this node silent under `stop` until it has written each claim again. The fence has
-    /// lapsed and is about to be valid. Meanwhile somebody may have deleted a claim, and another
-    /// node may have made it anew, without ending this node's session.
+    /// lapsed, and is about to be valid. Meanwhile somebody may have deleted a claim, and another
+    /// node may have created it anew, without ending this node's session.
     pub(super) fn silence_what_was_held(&mut self) {
         let held: Vec<Ipv4Addr> =
             self.vips.iter().filter(|(_, vip)| vip.is_held()).map(|(address, _)| *address).collect();
@@ -103,10 +104,10 @@ impl Engine {
         }
     }
 
-    /// Has the claims read of all VIPs that this node has answered on for, under `hold`. They are
-    /// believed, whatever they say; but not when the store may have gone back, since they are old
-    /// then. Until all have been read, the program is not told that the fence is valid, so that it
-    /// still gives way.
+    /// Requests a read of the claims of all VIPs for which this node went on answering, under
+    /// `hold`. The claims are believed, whatever they say. The exception is a store that may have
+    /// gone back, because its claims are old. Until all of them have been read, the program does
+    /// not learn that the fence is valid, so that it still gives way.
     pub(super) fn read_what_was_held(&mut self, went_back: bool) {
         for (address, vip) in self.vips.iter_mut().filter(|(_, vip)| vip.is_held()) {
             vip.disputed |= !went_back;
@@ -116,7 +117,7 @@ impl Engine {
         }
     }
 
-    /// Has the claims read of all VIPs that this node answers for.
+    /// Requests a read of the claims of all VIPs for which this node answers.
     pub(super) fn read_what_is_at_stake(&mut self) {
         for (address, vip) in
             self.vips.iter_mut().filter(|(_, vip)| vip.has_a_stake() || vip.handing.is_some())

@@ -1,5 +1,5 @@
-//! What the engine knows, for metrics and for people who look
-//! for a fault. Nothing is decided by it.
+//! Knowledge of the engine, for metrics and for people who look
+//! for a fault. No decision rests on it.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -13,49 +13,49 @@ use crate::{
     time::Monotonic,
 };
 
-/// A VIP that Services want, in short.
+/// Summary of a VIP that Services want.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VipSummary {
-    /// Which.
+    /// The VIP.
     pub vip: Ipv4Addr,
-    /// Changes of its holder so far.
+    /// Number of changes of its holder so far.
     pub epoch: Epoch,
     /// True if its claim names a node that lives.
     pub has_holder: bool,
 }
 
-/// What a claim that says that somebody holds its VIP is worth, as this node knows.
+/// Value of a claim that names a holder, as far as this node knows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Said {
-    /// It names this node in its present session, which has taken the VIP or has not.
+    /// The claim names this node in its present session.
     Here {
-        /// True if it has.
+        /// True if the session has taken the VIP.
         taken: bool,
     },
-    /// It names a session that is over, and it is on this node to tell people.
+    /// The claim names a session that is over, and this node is the one to report that.
     Ended(NodeName),
 }
 
-/// Everything.
+/// Knowledge of the engine.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct View {
     /// This node's session.
     pub session: Option<String>,
-    /// Its sessions that are over.
+    /// Sessions of this node that are over.
     pub ended: Vec<String>,
-    /// Time until the fence's deadline, as last renewed; 0 when that has passed.
+    /// Time until the fence's deadline, by the last renewal; 0 if it has passed.
     pub fence_left_seconds: f64,
-    /// Time since the last renewal that succeeded was sent.
+    /// Time since the last successful renewal was sent.
     pub renewed_seconds_ago: Option<f64>,
     /// True if a write or read of this node's Lease is under way.
     pub renewing: bool,
-    /// Why the agent is to end, if it is.
+    /// Reason why the agent is to end, if it is.
     pub stopping: Option<String>,
-    /// VIPs whose claims are read before the fence is told to be valid again.
+    /// VIPs whose claims are read before the program learns that the fence is valid again.
     pub doubted: Vec<Ipv4Addr>,
-    /// VIPs without a claim that are being taken, and that wait for their turn.
+    /// Number of VIPs without a claim that are being taken.
     pub creating: usize,
-    /// See `creating`.
+    /// Number of VIPs that wait for room to be taken.
     pub crowded_out: usize,
     /// The other nodes' MACs.
     pub peers: Vec<String>,
@@ -72,13 +72,13 @@ pub struct NodeView {
     pub node: String,
     /// The session that its Lease carries.
     pub session: Option<String>,
-    /// True if it lives, as far as can be seen.
+    /// True if it lives, as far as this node can see.
     pub alive: bool,
-    /// Time since its Lease was last seen to change.
+    /// Time since a change of its Lease was last seen.
     pub seen_seconds_ago: f64,
-    /// How long a renewal of its Lease is good for.
+    /// Validity of a renewal of its Lease.
     pub lease_seconds: Option<f64>,
-    /// True if it goes away.
+    /// True if it leaves.
     pub leaving: bool,
     /// Its interfaces: name, MAC, carrier.
     pub links: Vec<String>,
@@ -91,29 +91,29 @@ pub struct NodeView {
 pub struct VipView {
     /// The VIP.
     pub vip: Ipv4Addr,
-    /// `held`, `offered`, `released` or `blank`; none without a claim.
+    /// `held`, `offered`, `released` or `blank`. None without a claim.
     pub claim: Option<&'static str>,
-    /// Whom the claim names.
+    /// The node that the claim names.
     pub holder: Option<String>,
-    /// In which session.
+    /// The session that the claim names.
     pub session: Option<String>,
-    /// Changes of holder so far.
+    /// Number of changes of holder so far.
     pub epoch: u64,
     /// The version of the claim's object.
     pub version: Option<String>,
     /// The epoch in which this node holds it.
     pub held_in_epoch: Option<u64>,
-    /// What its entry was last said to be.
+    /// The entry of the last command.
     pub entry: Option<String>,
     /// The request about it that is under way.
     pub pending: Option<&'static str>,
-    /// True if its claim must be read before anything is decided.
+    /// True if its claim must be read before a decision.
     pub unread: bool,
-    /// True if the wire says something else than the claim.
+    /// True if the wire contradicts the claim.
     pub disputed: bool,
-    /// To whom it is being handed over.
+    /// The node to which it is being handed over.
     pub handover_to: Option<String>,
-    /// When it is looked at again.
+    /// Time until the next evaluation.
     pub due_in_seconds: Option<f64>,
     /// True if a Service wants it.
     pub wanted: bool,
@@ -129,8 +129,8 @@ impl Engine {
         })
     }
 
-    /// Returns the session that a VIP's claim names, and what that is worth; none when another
-    /// living node has the VIP, or nobody, or no Service wants it.
+    /// Returns the session that a VIP's claim names, and its value. Returns none if another living
+    /// node has the VIP, no node has it, or no Service wants it.
     pub fn said_of(&self, vip: Ipv4Addr, now: Monotonic) -> Option<(Session, Said)> {
         let known = self.vips.get(&vip).filter(|known| known.demand.is_some())?;
         let ClaimState::Held(holder) = &known.claim.as_ref()?.state else { return None };
@@ -158,15 +158,15 @@ impl Engine {
 
     fn has_holder(&self, vip: &Vip, now: Monotonic) -> bool {
         let holder = vip.claim.as_ref().and_then(|claim| claim.state.holder());
-        // Under `hold` a node answers on while it cannot renew: it is not
-        // for this node to say that nobody does.
+        // Under `hold` a node goes on answering while it cannot renew. This
+        // node must not report that no node answers.
         holder.is_some_and(|holder| {
             !self.has_ended(&holder.node, holder.session, now)
                 && (!self.own.is_valid(now) || self.is_alive(&holder.node, now))
         })
     }
 
-    /// Returns what gives a peer's MAC the right to announce a VIP, as far as this node has read.
+    /// Returns the right of a peer's MAC to announce a VIP, as far as this node has read.
     pub fn right(&self, vip: Ipv4Addr, mac: MacAddr, now: Monotonic) -> Right {
         let known = self.vips.get(&vip);
         let named = known.and_then(|vip| vip.claim.as_ref()?.state.holder());
@@ -182,7 +182,7 @@ impl Engine {
         }
     }
 
-    /// Everything that it knows.
+    /// Returns everything that the engine knows.
     pub fn view(&self, now: Monotonic) -> View {
         let (creating, crowded_out) = self.pacing.creating();
         View {

@@ -1,4 +1,4 @@
-//! Keeps the state of one VIP, as this node sees it.
+//! State of one VIP, as this node sees it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,36 +8,36 @@ use crate::{
     time::Monotonic,
 };
 
-/// The number of reads of one claim in a row without a pause.
+/// Number of reads of one claim in a row without a pause.
 const READS_AT_ONCE: u8 = 3;
-/// Reads that are further apart are not in a row.
+/// Distance between two reads from which they are not in a row.
 const FORGOTTEN: Duration = Duration::from_secs(10);
 
-/// The number of news that are kept of one claim; the oldest are dropped.
+/// Largest number of news about one claim. The oldest are dropped.
 const MOST_NEWS: usize = 8;
 
-/// What a list or a watch has shown of a claim while a request about it was under way. The request
-/// may be ahead of it, or behind: it is looked at when the request is over.
+/// Claim that a list or a watch has shown while a request about it was under way. The request may
+/// be ahead of it, or behind. It is looked at when the request is over.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum News {
     Claim(ClaimRecord),
     Gone,
 }
 
-/// When a VIP is evaluated again.
+/// Time of a VIP's next evaluation.
 pub(super) type Again = Option<Monotonic>;
 
 /// A request about a claim that is under way.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Busy {
-    /// Makes this node the holder: a take, an acceptance, a take-back or a repair. With
-    /// the node that has answered for the VIP until then.
+    /// A write that makes this node the holder: a take, an acceptance, a take-back or a repair. Its
+    /// second field is the node that has answered for the VIP until then.
     Hold(ClaimWrite, Option<NodeName>),
-    /// Names a successor.
+    /// A write that names a successor.
     Offer,
-    /// Changes neither the holder nor the epoch of this node's claim.
+    /// A write that changes neither the holder nor the epoch of this node's claim.
     Update,
-    /// Says that no node has the VIP, and why.
+    /// A write that says that no node has the VIP, and why.
     Free,
     Delete,
     Read,
@@ -48,18 +48,18 @@ pub(super) enum Busy {
 pub(super) struct Vip {
     pub(super) demand: Option<Demand>,
     pub(super) claim: Option<ClaimRecord>,
-    /// When this node last deleted the object.
+    /// Time at which this node last deleted the object.
     pub(super) deleted: Option<Monotonic>,
-    /// When the holder was first seen to have changed.
+    /// Time at which the last change of holder was first seen.
     pub(super) changed: Monotonic,
-    /// Since when the claim is in doubt: it is blank, missing,
+    /// Time since which the claim is in doubt: it is blank, missing,
     /// edited by hand, or of an earlier epoch.
     pub(super) unclear: Option<Monotonic>,
-    /// The sessions that the last believed claim names: the VIP may be answered in them.
+    /// The sessions that the last believed claim names. The VIP may be answered in them.
     pub(super) owners: Vec<(NodeName, Session)>,
-    /// The epoch in which this node holds the VIP; none when it does not.
+    /// The epoch in which this node holds the VIP. None if this node does not hold it.
     pub(super) held: Option<Epoch>,
-    /// The entry that was last commanded; none before the first command.
+    /// The entry that was last commanded. None before the first command.
     #[expect(clippy::option_option, reason = "no command, no entry, and an entry are three things")]
     pub(super) entry: Option<Option<Entry>>,
     /// The interface of the last command.
@@ -67,28 +67,29 @@ pub(super) struct Vip {
     pub(super) busy: Option<Busy>,
     /// The version on which the last write rests.
     pub(super) rested_on: Option<Expected>,
-    /// True if the claim must be read before anything is decided.
+    /// True if the claim must be read before a decision.
     pub(super) unread: bool,
-    /// What was seen of the claim since the present request was sent.
+    /// Claims that were seen since the present request was sent.
     pub(super) news: Vec<News>,
-    /// The number of reads in a row, and when the next one may be sent.
+    /// Number of reads in a row, and earliest time of the next read.
     reads: (u8, Monotonic),
-    /// Why the VIP is here, while the claim does not say it: it was edited or is gone.
+    /// The cause of the VIP's place, while the claim does not say
+    /// it: the claim was edited or is gone.
     pub(super) cause: Option<Box<str>>,
-    /// No request is sent before this.
+    /// Time before which no request is sent.
     pub(super) retry: Monotonic,
     pub(super) handing: Option<Handing>,
-    /// Since when this node could take the VIP.
+    /// Time since which this node could take the VIP.
     pub(super) free: Option<Monotonic>,
-    /// Since when the VIP has no holder and no candidate.
+    /// Time since which the VIP has no holder and no candidate.
     pub(super) nobody: Option<Monotonic>,
-    /// A better candidate, and since when it is one.
+    /// A better candidate, and the time since which it is one.
     pub(super) better: Option<(NodeName, Monotonic)>,
     /// True if a write of this process may have made this node the holder without its knowledge.
     pub(super) attempted: bool,
-    /// True if the program gave way or a peer claims the VIP, so that the claim decides.
+    /// True if the program gave way or a peer claims the VIP. Then the claim decides.
     pub(super) disputed: bool,
-    /// What probes have found of its address.
+    /// Results of probes of its address.
     pub(super) asking: Asking,
     pub(super) due: Option<Monotonic>,
 }
@@ -127,12 +128,13 @@ impl Vip {
         self.held.is_some()
     }
 
-    /// Returns true if this node answers for it with its own MAC.
+    /// Returns true if this node holds the VIP, or has commanded an
+    /// entry that answers with its own MAC.
     pub(super) fn has_a_stake(&self) -> bool {
         self.is_held() || matches!(self.entry, Some(Some(Entry::Held)))
     }
 
-    /// Remembers why the VIP is here before its claim becomes `next`, which says something else.
+    /// Remembers the cause of the VIP's place, before its claim becomes `next` with another cause.
     pub(super) fn keep_cause(&mut self, next: Option<&ClaimRecord>) {
         let Some(known) = self.claim.as_ref().filter(|_| self.is_held() && self.cause.is_none()) else {
             return;
@@ -143,13 +145,14 @@ impl Vip {
         }
     }
 
-    /// Returns when the claim may be read: at once a few times, then at a pace that slows down.
+    /// Returns the earliest time to read the claim. A few reads
+    /// may come at once. Then the pauses grow.
     pub(super) fn next_read(&self) -> Monotonic {
         let (_, next) = self.reads;
         next
     }
 
-    /// Has the claim read, however often it was read lately.
+    /// Requests a read of the claim, regardless of the last reads.
     pub(super) fn read_at_once(&mut self) {
         self.unread = true;
         self.reads = (0, Monotonic::default());
@@ -166,8 +169,8 @@ impl Vip {
         self.reads = (reads, now + pause);
     }
 
-    /// Holds the VIP no more. The claim that names this node is known to be its own
-    /// until it is written or deleted, so it is not doubted.
+    /// Gives up holding the VIP. The claim that names this node is known to be its own
+    /// until it is written or deleted, so it is not in doubt.
     pub(super) fn let_go(&mut self) {
         self.held = None;
         self.attempted = true;
@@ -180,7 +183,7 @@ impl Vip {
         self.disputed = false;
     }
 
-    /// Returns true if the VIP is held and its claim must be read or repaired first.
+    /// Returns true if the VIP is held, but its claim must be read or repaired first.
     pub(super) fn is_in_doubt(&self) -> bool {
         self.is_held() && (self.unread || self.disputed || self.busy.is_some())
     }
@@ -205,8 +208,8 @@ impl Vip {
         self.news.push(news);
     }
 
-    /// Drops what was seen of an object until it was gone: what a watch shows of
-    /// it may come after the answer to its deletion.
+    /// Drops the news of an object up to its deletion. A watch may
+    /// show them after the answer to the deletion.
     pub(super) fn forget_news_of_the_deleted(&mut self) {
         let after = self.news.iter().rposition(|news| *news == News::Gone).map_or(0, |last| last + 1);
         self.news.drain(..after);
@@ -228,7 +231,7 @@ impl Vip {
             && !named.iter().any(|session| self.owners.contains(session))
     }
 
-    /// Returns true if the store went back to this claim, since epochs only grow.
+    /// Returns true if the store went back to this claim. Epochs only grow.
     /// The node that has had the VIP since may answer.
     pub(super) fn is_of_the_past(&self, record: &ClaimRecord) -> bool {
         self.claim.as_ref().is_some_and(|known| {

@@ -4,7 +4,7 @@ fn at(millis: u64) -> Monotonic {
     Monotonic::from_nanos(millis * 1_000_000)
 }
 
-/// Returns when each of those that leave as soon as they may has left, within `window`.
+/// Returns the times of all departures within `window`, each as early as allowed.
 fn departures(pace: &mut Pace, from: Monotonic, window: Duration) -> Vec<Monotonic> {
     let (mut now, end) = (from, from + window);
     let mut departures = Vec::new();

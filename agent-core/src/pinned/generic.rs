@@ -1,12 +1,12 @@
-//! Decides why the program runs in generic mode.
+//! Reasons why the program runs in generic mode.
 
 /// The reason why the program runs, or would run, in generic mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WhyGeneric {
-    /// The interface is a veth. In native mode its other end would have to run an XDP program too,
-    /// or the kernel would not deliver what the program transmits.
+    /// The interface is a veth. In native mode the kernel would deliver what the program
+    /// transmits only if the other end ran an XDP program too.
     Veth,
-    /// The driver offers native XDP, and has refused it or was not asked.
+    /// The driver has native XDP, but has refused it or was not asked.
     Refused,
     /// The driver has no native XDP.
     NotOffered,
@@ -15,7 +15,7 @@ pub enum WhyGeneric {
 }
 
 impl WhyGeneric {
-    /// Returns the reason, by the interface's kind and by what its driver says of native XDP.
+    /// Returns the reason, by the interface's kind and by the driver's offer of native XDP.
     pub fn of(kind: &str, offers_native: Option<bool>) -> Self {
         match offers_native {
             _ if kind == "veth" => Self::Veth,

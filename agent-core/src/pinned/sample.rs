@@ -1,4 +1,4 @@
-//! A sample of the pinned state for tests, which change what they are about.
+//! Sample of the pinned state for tests. A test changes the part that it examines.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,9 +23,9 @@ impl State {
     /// The peer on that interface, which holds the other VIP.
     pub const SAMPLE_PEER: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
 
-    /// Returns the state 100 s after the machine's start: on eth0, this host answers for
-    /// 192.0.2.10, and a peer has 192.0.2.11. The fence is valid for 3 s, and held over for an
-    /// hour.
+    /// Returns the state 100 s after the machine's start. On eth0, this
+    /// host answers for 192.0.2.10, and a peer has 192.0.2.11. The fence is
+    /// valid for 3 s, and held over for an hour.
     pub fn sample() -> Self {
         let ids = LinkIds { link: 7, program: 40 };
         let interface =
@@ -77,19 +77,20 @@ impl Contents {
         Self { entries, ..State::sample().contents }
     }
 
-    /// Lets the deadline of the fence pass. It is held over if its policy is to hold.
+    /// Moves the deadline of the fence into the past. The fence
+    /// is held over if its policy is to hold.
     pub fn pass_deadline(&mut self) {
         self.now_ns = self.fence.deadline_ns;
     }
 
-    /// Lets the fence be over.
+    /// Moves the fence past its deadline and past holding over.
     pub fn pass_hold(&mut self) {
         self.now_ns = self.fence.hold_until_ns;
     }
 }
 
 impl Entry {
-    /// Returns an entry on the interface of the sample, whose counters are zero.
+    /// Returns an entry on the interface of the sample. Its counters are zero.
     pub fn sample(address: impl Into<Ipv4Addr>, role: Role, mac: MacAddr) -> Self {
         let key = VipKey::untagged(State::SAMPLE_IFINDEX, address.into().octets());
         Self { key, role, mac, yielded: false, count: Some(VipCounters::default()) }

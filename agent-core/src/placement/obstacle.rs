@@ -39,7 +39,7 @@ pub(crate) fn join<T: fmt::Display>(all: &[T]) -> String {
     all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// An obstacle to the configuration. Each can pass.
+/// Obstacle to the configuration. Every obstacle can pass.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Error)]
 pub enum Obstacle {
     /// A named interface does not exist.
@@ -60,7 +60,7 @@ pub enum Obstacle {
         /// Its name.
         name: String,
     },
-    /// The globs match nothing.
+    /// The globs match no interface.
     #[error("no up Ethernet interface matches {}; waiting for one", join(.patterns))]
     NothingMatches {
         /// The globs.
@@ -115,7 +115,7 @@ pub enum Obstacle {
     NetworkAddress {
         /// The VIP.
         vip: Ipv4Addr,
-        /// network or broadcast.
+        /// Kind of the address: network or broadcast.
         what: &'static str,
         /// The subnet.
         subnet: Ipv4Net,
@@ -138,7 +138,7 @@ pub enum Obstacle {
     GuardsItself {
         /// The VIP.
         vip: Ipv4Addr,
-        /// Its MAC by the file.
+        /// Its MAC in the file.
         mac: MacAddr,
         /// The interface that has this MAC.
         interface: String,
@@ -149,9 +149,9 @@ pub enum Obstacle {
          address bound there may leak; start the agent with a larger --max-vips"
     )]
     NoRoomForShadows {
-        /// Missing entries.
+        /// Number of missing entries.
         missing: usize,
-        /// Entries of the map.
+        /// Number of entries that the map holds.
         max: u32,
     },
     /// The map has no room.
@@ -163,9 +163,9 @@ pub enum Obstacle {
     NoRoom {
         /// The first VIP that is left out.
         first: Ipv4Addr,
-        /// VIPs that are left out.
+        /// Number of VIPs that are left out.
         left_out: usize,
-        /// Entries of the map.
+        /// Number of entries that the map holds.
         max: u32,
     },
 }

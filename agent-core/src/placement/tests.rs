@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::net::ConnectedRoute;
 
-/// A host with eth0 (10.0.0.5/24) and eth1 (10.0.1.5/24), changed by the test.
+/// A host with eth0 (10.0.0.5/24) and eth1 (10.0.1.5/24). Tests change it.
 struct Host {
     view: NetView,
     placed: BTreeMap<Ipv4Addr, u32>,
@@ -22,7 +22,7 @@ impl Host {
         host
     }
 
-    /// An interface with its addresses and the routes that the kernel makes of them.
+    /// Adds an interface with its addresses, and with the routes that the kernel makes of them.
     fn add(&mut self, index: u32, name: &str, nets: &[&str]) {
         let addresses: Vec<Ipv4Net> = nets.iter().map(|net| net.parse().expect("a subnet")).collect();
         let loopback = name == "lo";
@@ -86,7 +86,7 @@ fn a_vip_is_held_on_one_interface_and_foreign_on_the_others() {
             ]
             .into(),
             links: [(2, mac(2)), (3, mac(3))].into(),
-            // eth1's own MAC, which is in the list too, is a peer's on eth0 only.
+            // The list also has eth1's own MAC, which is a peer's on eth0 only.
             peers: [(2, peer), (3, peer), (2, mac(3))].into(),
             binds: BTreeSet::new(),
         },
@@ -176,7 +176,7 @@ fn a_vip_whose_glob_matches_several_stays_on_the_one_it_is_on() {
 fn a_vip_without_a_subnet_says_what_was_looked_at_and_leaks_nowhere() {
     let mut host = Host::new();
     host.drop_addresses(3);
-    // Everything is behind a default route, also one without a gateway; no segment is.
+    // A default route leads everywhere, even one without a gateway. It leads to no segment.
     host.route("0.0.0.0/0", 3, 0);
     let got = host.place("vips: [{address: 192.0.2.10, bind: lo}]");
     let expected = "VIP 192.0.2.10 is in the subnet of no attached interface; looked at: eth0 (10.0.0.5/24), eth1 (no \

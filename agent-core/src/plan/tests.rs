@@ -29,7 +29,7 @@ fn yielded(mut observed: Observed, slot: u32, generation: u16) -> Observed {
     observed
 }
 
-/// Returns the one entry that a plan writes.
+/// Returns the only entry that a plan writes.
 fn only_put(actions: &[Action]) -> (VipEntry, Cause, bool) {
     match actions {
         [Action::PutEntry { entry, cause, reset_counters, .. }] => (*entry, *cause, *reset_counters),
@@ -310,7 +310,7 @@ fn where_vips_are_placed_is_read_from_the_entries() {
     assert_eq!(placed(&before.entries), expected.into());
 }
 
-/// Returns the kernel, as far as a plan changes it; every step is checked to be a safe one.
+/// Applies a plan to the kernel. Checks that every step is safe.
 fn apply(mut kernel: Observed, actions: &[Action]) -> Observed {
     for action in actions {
         match action.clone() {
@@ -355,8 +355,8 @@ fn apply(mut kernel: Observed, actions: &[Action]) -> Observed {
 
 const SLOTS: u32 = 12;
 
-/// A small world: three interfaces, four VIPs, each held on one of the
-/// interfaces or guarded, or not there at all.
+/// Returns a small world: three interfaces and four VIPs. Each VIP is
+/// held on one interface, or guarded, or absent.
 fn desired_states() -> impl Strategy<Value = Desired> {
     let vip = proptest::option::of((1_u32..=3, any::<bool>(), any::<bool>()));
     let vips = proptest::collection::vec(vip, 4);
@@ -383,7 +383,7 @@ fn desired_states() -> impl Strategy<Value = Desired> {
     )
 }
 
-/// Returns what the program does between two plans: gives way on some of the entries that are held.
+/// Yields some of the held entries, as the program may do between two plans.
 fn give_way(mut kernel: Observed, picks: &[bool]) -> Observed {
     for (entry, _) in
         kernel.entries.values().zip(picks).filter(|(entry, pick)| **pick && entry.role == Role::Held)
@@ -393,8 +393,7 @@ fn give_way(mut kernel: Observed, picks: &[bool]) -> Observed {
     kernel
 }
 
-/// Returns the roles that the specification asks for, from the state in which the yields were
-/// given.
+/// Returns the roles that the specification asks for, from the state before the plan.
 fn expected_roles(desired: &Desired, before: &Observed, reclaim: bool) -> BTreeMap<VipKey, Role> {
     let in_force = |addr: [u8; 4]| {
         before.entries.iter().any(|(key, entry)| {
@@ -503,8 +502,7 @@ fn nothing_pinned_is_taken_away_before_it_is_known_what_is_wanted() {
         keep_what_is_pinned(&mut wish, &pinned);
         assert_eq!(plan(&wish, &pinned, false), [], "{description}");
     }
-    // What this host has by itself is written: an interface that
-    // has got another MAC, and a new one.
+    // The plan writes what is this host's own: a new MAC of an interface, and a new interface.
     let mut wish = Desired { links: [(1, NEW), (3, NEW)].into(), ..Desired::default() };
     keep_what_is_pinned(&mut wish, &pinned);
     let links = [1, 3].map(|ifindex| Action::PutLink { ifindex, mac: NEW });
@@ -513,8 +511,7 @@ fn nothing_pinned_is_taken_away_before_it_is_known_what_is_wanted() {
 
 #[test]
 fn while_the_fence_has_lapsed_no_entry_begins_to_answer() {
-    // The role that is found, whether it is yielded, the role that
-    // is wanted, and what is left of the wish.
+    // Found role, true if it is yielded, wanted role, and resulting role.
     let (held, foreign, handover) = (Some(Role::Held), Some(Role::Foreign), Some(Role::Handover));
     let table = [
         ("no entry, to be held", None, false, held, None),

@@ -1,4 +1,4 @@
-//! The rules of RFC 5227, by their sections, and what goes beyond them.
+//! The rules of RFC 5227, by their sections, and the rules beyond them.
 
 use proptest::prelude::*;
 
@@ -22,7 +22,7 @@ fn millis(time: Monotonic) -> u64 {
     time.as_nanos() / 1_000_000
 }
 
-/// A prober whose deadlines are kept to the nanosecond.
+/// A prober, and an event loop that meets its deadlines to the nanosecond.
 struct Run {
     prober: Prober,
     now: Monotonic,
@@ -115,7 +115,8 @@ fn rfc_5227_2_1_1_probes_wait_up_to_a_second_and_are_one_to_two_seconds_apart() 
 
 #[test]
 fn rfc_5227_2_1_1_whoever_is_heard_from_the_first_wait_to_the_last_means_that_the_address_is_in_use() {
-    // By what has happened when somebody is heard: so many probes, and the wait after the last one.
+    // A host is heard at this time. The number of probes differs,
+    // and so does the wait after the last.
     for (what, millis) in [("before the first probe", 0), ("after one", 150), ("after all", 590)] {
         let mut run = Run::start(&FAST, 7);
         run.tell(Event::Wanted(key(1))).until(at(millis)).tell(heard(1)).after(Duration::from_millis(1_900));
@@ -145,7 +146,7 @@ fn rfc_5227_2_1_1_an_address_is_probed_for_during_an_attempt_and_not_between_two
 fn rfc_5227_2_1_1_after_max_conflicts_attempts_are_rate_limited() {
     let mut run = Run::start(&FAST, 7);
     run.tell(Event::Wanted(key(1)));
-    // Whoever has it answers each first probe.
+    // A host that has the address answers each first probe.
     let mut answered = 0;
     while run.now < at(600_000) {
         run.after(Duration::from_millis(10));
@@ -218,8 +219,7 @@ fn only_what_a_peer_was_found_to_use_is_asked_about_at_once_when_it_is_known_for
         .after(Duration::from_millis(300))
         .tell(heard(1));
     assert!(run.prober.is_in_use(&key(1)));
-    // Many nodes may join one after the other: what is being asked
-    // about gets on, and what rests does so.
+    // Many nodes may join one after the other. Probing goes on, and resting addresses stay at rest.
     for other in 1..8 {
         run.after(Duration::from_millis(100)).tell(peer(MacAddr([2, 9, 9, 9, 9, other])));
     }
@@ -261,7 +261,7 @@ fn a_probe_that_did_not_leave_is_sent_again() {
 fn what_was_heard_in_time_is_told_before_anything_is_concluded() {
     let mut run = Run::start(&FAST, 7);
     run.tell(Event::Wanted(key(1))).tell(Event::Wanted(key(2))).until(at(550));
-    // The event loop was late: both attempts are over by the clock, and two answers wait.
+    // The event loop was late. By the clock both attempts are over, and two answers wait.
     run.now = at(5_000);
     run.tell(heard(1)).tell(heard(2)).tell(Event::Tick);
     assert_eq!(run.in_use().len(), 2);
@@ -282,7 +282,7 @@ fn very_many_addresses_are_asked_about_at_the_pace_and_none_is_forgotten() {
     assert!(last < at(16_000), "as fast as the pace allows: {last:?}");
 }
 
-/// Returns the times and keys of probes for `held` VIPs, in a time.
+/// Returns the times and keys of the probes for `held` VIPs, until a time.
 fn rounds(settings: &Settings, held: u16, until: Monotonic) -> Vec<(Monotonic, VipKey)> {
     let all: BTreeSet<VipKey> = (0..held).map(key).collect();
     let after = |last: Option<VipKey>| match last {
@@ -335,7 +335,7 @@ proptest! {
     #[test]
     fn an_address_is_free_only_after_all_probes_and_silence(events in events(), seed in any::<u64>()) {
         let mut run = Run::start(&FAST, seed);
-        // What was said since the address was last heard, asked for, or asked about anew.
+        // Commands since the address was last heard, wanted, or probed anew.
         let mut silent_since: BTreeMap<VipKey, Monotonic> = BTreeMap::new();
         let mut told = 0;
         let mut check = |run: &Run, silent_since: &BTreeMap<VipKey, Monotonic>| {

@@ -54,7 +54,7 @@ fn requests_about_one_claim_are_distinguished() {
     assert_eq!(refusals.on_answer(&write, BEGIN), None);
 }
 
-/// The request is needed no longer, so no success is seen either.
+/// Covers a request that is not needed any more, so that no success is seen either.
 #[test]
 fn a_refusal_after_a_long_silence_is_new() {
     let mut refusals = Refusals::default();
@@ -80,7 +80,7 @@ fn a_bound_number_is_remembered_and_all_others_are_one_line() {
     }
     assert_eq!(lines, MOST + 1);
 
-    // What is stale makes room.
+    // Stale refusals make room.
     let later = BEGIN + STALE * 2;
     assert_eq!(refusals.on_answer(&deleted(20_000, refused("no")), later), Some(told(20_000, "no")));
     assert_eq!(refusals.standing.len(), 1);

@@ -24,8 +24,7 @@ fn on_an_interface_of(node: &str) -> Problem {
     refused(Refusal::NodeInterface { node: node.into(), net: "192.0.2.1/24".parse().expect("a network") })
 }
 
-/// A description, the problem, the nodes that claims name, the living nodes, and the one that
-/// reports.
+/// Description, problem, nodes that the claims name, living nodes, and the node that reports.
 type Row = (&'static str, Problem, &'static [&'static str], &'static [&'static str], &'static str);
 
 #[test]
@@ -114,7 +113,7 @@ fn a_problem_that_began_while_no_node_was_known_alive_is_reported_later() {
     assert_eq!(reporting.due(|_, _| Some(true), BEGIN + SECOND * 601), [(service("web"), seen_by_all())]);
 }
 
-/// Otherwise a node that takes the responsibility over would find the problem too old to report.
+/// Prevents that a node that takes over the responsibility finds the problem too old to report.
 #[test]
 fn a_problem_ages_from_when_it_is_known_who_reports_it() {
     let mut reporting = Reporting::default();

@@ -1,4 +1,4 @@
-//! Describes one address from the Services' view, for `explain`.
+//! Description of one address from the Services' view, for `explain`.
 
 use std::net::Ipv4Addr;
 
@@ -8,12 +8,12 @@ use super::{
 };
 use crate::cluster::ServiceName;
 
-/// One address from the Services' view.
+/// Address from the Services' view.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Account {
     /// The Services that name it, sorted.
     pub mentions: Vec<Mention>,
-    /// Why no Service may have it.
+    /// Reason why no Service may have it.
     pub refusal: Option<Refusal>,
     /// The demand for it.
     pub demand: Option<Demand>,
@@ -24,15 +24,15 @@ pub struct Account {
 pub struct Mention {
     /// The Service.
     pub service: ServiceName,
-    /// The field with the address; none if the field cannot be parsed.
+    /// The field with the address. None if the field cannot be parsed.
     pub place: Option<Place>,
-    /// Why the Service is not served.
+    /// Reason why the Service is not served.
     pub unserved: Option<Unserved>,
     /// Its problems.
     pub problems: Vec<Problem>,
 }
 
-/// Why a Service is not served.
+/// Reason why a Service is not served, with the remedy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unserved {
     /// The reason.

@@ -1,4 +1,4 @@
-//! An index of the endpoints of Services, by node.
+//! Index of the endpoints of Services, by node.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,8 +22,8 @@ pub(super) enum Reach {
 /// A slice's namespace and name.
 type SliceKey = (Arc<str>, Arc<str>);
 
-/// A slice in the index. Most Services have one with few nodes, so these are lists, and the names
-/// are shared.
+/// A slice in the index. Most Services have one slice with few nodes,
+/// so these are lists. The names are shared.
 #[derive(PartialEq, Eq, Debug)]
 struct Slice {
     name: Arc<str>,
@@ -37,12 +37,12 @@ struct Slice {
 pub(super) struct Endpoints {
     owners: BTreeMap<SliceKey, ServiceName>,
     by_service: BTreeMap<ServiceName, Vec<Slice>>,
-    /// Each node's name once, for all nodes that ever had endpoints.
+    /// The name of each node that ever had endpoints, once.
     nodes: BTreeSet<NodeName>,
 }
 
 impl Endpoints {
-    /// Returns the Services that this affects.
+    /// Adds or replaces a slice. Returns the Services that this affects.
     pub(super) fn put(&mut self, record: EndpointsRecord) -> Vec<ServiceName> {
         let EndpointsRecord { slice: name, service, ready, serving_terminating, ready_elsewhere } = record;
         let slice = Slice {
@@ -75,7 +75,7 @@ impl Endpoints {
         shared.collect()
     }
 
-    /// Returns the Services that this affects.
+    /// Removes a slice. Returns the Services that this affects.
     pub(super) fn remove(&mut self, namespace: Arc<str>, slice: Arc<str>) -> Vec<ServiceName> {
         let key = (namespace, slice);
         let Some(service) = self.owners.remove(&key) else { return Vec::new() };
@@ -89,7 +89,7 @@ impl Endpoints {
     }
 
     /// Returns the nodes that can deliver a Service's traffic. Terminating endpoints that still
-    /// serve count while no other is ready. A ready endpoint without a node allows all nodes.
+    /// serve count if no endpoint is ready. A ready endpoint without a node allows all nodes.
     pub(super) fn reach(&self, service: &ServiceRecord, withdraw_without_endpoints: bool) -> Reach {
         let slices = self.of(&service.name);
         let any_ready = slices.iter().any(|slice| slice.ready_elsewhere || !slice.ready.is_empty());

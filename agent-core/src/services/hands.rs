@@ -1,7 +1,7 @@
-//! Finds out whether another controller serves a Service too, or has taken it over.
+//! Detection of another controller that serves a Service too, or has taken it over.
 //!
 //! Only a status that changes hands repeatedly is remembered, until it has been left alone for a
-//! while. Everything else shows in the Service as it is.
+//! while. All other signs are in the Service itself.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -13,11 +13,11 @@ use super::{
 };
 use crate::{cluster::ServiceName, time::Monotonic};
 
-/// Turns that make a contest. Fewer are a takeover, or a repair by hand.
+/// Number of turns that make a contest. Fewer turns are a takeover, or a repair by hand.
 const CONTEST: u32 = 3;
-/// Quiet time that ends a contest, and after which single turns are forgotten.
+/// Quiet time that ends a contest. Single turns are forgotten after it too.
 const QUIET: Duration = Duration::from_mins(5);
-/// Most field managers that are listed.
+/// Largest number of field managers that are listed.
 const MOST_MANAGERS: usize = 4;
 
 /// The turns at a status.
@@ -25,11 +25,11 @@ const MOST_MANAGERS: usize = 4;
 pub(super) struct Turns {
     count: u32,
     managers: BTreeSet<Arc<str>>,
-    /// When the last one was; none until the time is known.
+    /// Time of the last turn. None until the time is known.
     last: Option<Monotonic>,
 }
 
-/// The field managers before and after the last turn; none without a name.
+/// The field managers before and after the last turn. None for a manager without a name.
 #[derive(PartialEq, Eq, Debug)]
 struct Turn {
     from: Option<Arc<str>>,
@@ -53,7 +53,7 @@ impl Turns {
 }
 
 impl Services {
-    /// Takes note of the time, and ends contests that have been quiet for long enough.
+    /// Takes in the time. Ends contests that have been quiet for long enough.
     pub fn on_time(&mut self, now: Monotonic) -> Vec<Command> {
         let mut commands = Vec::new();
         if self.next_deadline().is_none_or(|next| now < next) {
@@ -74,12 +74,12 @@ impl Services {
         commands
     }
 
-    /// Returns when [`Services::on_time`] is to be called.
+    /// Returns the time of the next [`Services::on_time`].
     pub fn next_deadline(&self) -> Option<Monotonic> {
         self.turns.values().map(|turns| turns.last.map_or_else(Monotonic::default, |last| last + QUIET)).min()
     }
 
-    /// Takes note of another controller's turn at the status of a known Service.
+    /// Takes in another controller's turn at the status of a known Service.
     pub(super) fn note_turn(&mut self, new: &ServiceRecord) {
         let Some(entry) = self.entries.get(&new.name) else { return };
         if entry.selection.is_err() || !is_of_status_only(&entry.record, new) {
@@ -97,15 +97,15 @@ impl Services {
     }
 }
 
-/// Returns another controller's turn between two records. `clears` says whether this agent's own
-/// addresses are to go.
+/// Returns another controller's turn between two records. `clears` is true
+/// if this agent is to remove its own addresses.
 fn turn(old: &ServiceRecord, new: &ServiceRecord, clears: bool) -> Option<Turn> {
     let named = |manager: Option<&str>| manager.map(Into::into);
     match (old.status_owner(), new.status_owner()) {
         (StatusOwner::Vipward, StatusOwner::Other(by)) => {
             Some(Turn { from: Some(FIELD_MANAGER.into()), by: named(by) })
         }
-        // The author of a removal is not known.
+        // The author of a removal is unknown.
         (StatusOwner::Vipward, StatusOwner::Nobody) if !clears => {
             Some(Turn { from: Some(FIELD_MANAGER.into()), by: None })
         }
@@ -145,7 +145,7 @@ pub(super) fn look(entry: &ServiceEntry, turns: Option<&Turns>, settings: &Setti
     problems
 }
 
-/// Returns how a Service gets a single controller.
+/// Returns the way to a single controller for a Service.
 pub(super) fn way_out(record: &ServiceRecord, settings: &Settings) -> WayOut {
     WayOut { ours: Arc::clone(&settings.class), is_set: record.class.is_some() }
 }

@@ -1,7 +1,8 @@
-//! Decides the addresses of a Service's status, and the node that writes them.
+//! Decision about the addresses of a Service's status, and about the node that writes them.
 //!
-//! All holders of a Service's VIPs would write the same, so two writes do no harm. An address that
-//! only some nodes refuse stays if it is there, or nodes would undo each other's writes.
+//! All holders of a Service's VIPs would write the same addresses, so two writes
+//! do no harm. An address that only some nodes refuse stays if it is there.
+//! Otherwise nodes would undo each other's writes.
 
 use std::{
     collections::BTreeMap,
@@ -10,23 +11,23 @@ use std::{
 
 use super::records::{ServiceRecord, StatusOwner};
 
-/// Whether an address is announced.
+/// Decision about announcing an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Acceptance {
     Accepted,
-    /// Not by this node; others may see it otherwise.
+    /// Refused by this node. Other nodes may decide otherwise.
     RefusedHere,
     Refused,
 }
 
-/// What is to be done about a status.
+/// Task about a status.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Duty {
     Write(Vec<Ipv4Addr>),
     Clear,
 }
 
-/// Returns what is to be done about a status, by whichever node.
+/// Returns the task about a status. It is the same for every node.
 pub(super) fn due(record: &ServiceRecord, wanted: &[(Ipv4Addr, Acceptance)]) -> Option<Duty> {
     let is_anothers = match record.status_owner() {
         StatusOwner::Other(_) => true,
@@ -56,7 +57,7 @@ pub(super) fn due(record: &ServiceRecord, wanted: &[(Ipv4Addr, Acceptance)]) -> 
 
 /// Returns true if this node writes the status. A VIP's holder writes, and a past holder still
 /// changes and clears its own writes. `held` has the VIPs that this node holds, or held before.
-/// With `orphans`, this node also clears writes that no holder may be left to clear.
+/// With `orphans`, this node also clears writes that may have no holder left to clear them.
 pub(super) fn is_ours(
     due: &Duty,
     record: &ServiceRecord,

@@ -89,8 +89,7 @@ pub enum Problem {
         /// Its place.
         place: Place,
     },
-    /// The status was written by another controller, and names other addresses than the Service
-    /// asks for.
+    /// Another controller wrote the status. It names other addresses than the Service asks for.
     #[error(
         "{place} asks for {}, but {} has written {} into the status, which is left alone and goes first. {way_out}. Where \
          the other one only assigns addresses, make both name the same",
@@ -99,7 +98,7 @@ pub enum Problem {
     OtherManager {
         /// Its field manager.
         manager: Option<Arc<str>>,
-        /// Its addresses; empty if none of them is a VIP.
+        /// Its addresses. Empty if none of them is a VIP.
         status: Vec<IpAddr>,
         /// The place of other addresses.
         place: Place,
@@ -119,7 +118,7 @@ pub enum Problem {
         manager: Option<Arc<str>>,
         /// The addresses.
         status: Vec<IpAddr>,
-        /// The place that Vipward has them from.
+        /// The place from which Vipward has them.
         place: Place,
         /// The remedy.
         way_out: WayOut,
@@ -158,7 +157,7 @@ pub enum Problem {
     HandedOver {
         /// Its class now.
         class: Option<Arc<str>>,
-        /// The served class.
+        /// The served class of Vipward.
         ours: Arc<str>,
     },
     /// Two Services have the same port of one VIP.
@@ -208,11 +207,11 @@ pub enum Problem {
 /// Nodes that see a problem.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SeenBy<'a> {
-    /// All nodes see the same.
+    /// All nodes see it alike.
     All,
-    /// All nodes see it, and the named one knows best.
+    /// All nodes see it, and the named node knows most about it.
     AllBest(&'a NodeName),
-    /// Perhaps only this node sees it, by its own network.
+    /// Perhaps only this node sees it, because of its own network.
     This,
 }
 
@@ -279,25 +278,25 @@ impl fmt::Display for WayOut {
 /// The fault of a value that cannot be parsed.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum Malformed {
-    /// Not an address.
+    /// Text that is no address.
     #[error("{part:?} is no IP address; write addresses as 192.0.2.10, with commas between them")]
     Address {
         /// The part.
         part: Box<str>,
     },
-    /// A prefix length where there should be none.
+    /// Prefix length where there should be none.
     #[error("{part:?} has a prefix length; a VIP is one address: leave `/…` out")]
     Prefix {
         /// The part.
         part: Box<str>,
     },
-    /// Not a label selector.
+    /// Text that is no label selector.
     #[error(transparent)]
     Selector(#[from] SelectorError),
-    /// Not a glob.
+    /// Text that is no glob.
     #[error("{0}; write names or globs as eth0 or ens*, with commas between them")]
     Pattern(FaultKind),
-    /// Neither yes nor no.
+    /// Text that is neither yes nor no.
     #[error("it must be \"true\" or \"false\"")]
     Flag,
 }

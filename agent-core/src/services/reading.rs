@@ -1,7 +1,7 @@
-//! Parses a Service's own fields: its addresses by precedence, its limits, and its opt-out.
+//! Parsing of a Service's own fields: its addresses by precedence, its limits, and its opt-out.
 //!
-//! A value that cannot be parsed is reported, and the previous one stays in effect: a typing error
-//! removes no VIP.
+//! A value that cannot be parsed is reported, and the previous value stays
+//! in effect. So a typing error removes no VIP.
 
 use std::{
     collections::BTreeSet,
@@ -15,19 +15,19 @@ use super::{
 };
 use crate::{cluster::Selector, config::InterfacePattern};
 
-/// An address that a Service wants, and the field with it.
+/// An address that a Service wants, and the field that asks for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Wanted {
     pub(super) vip: Ipv4Addr,
     pub(super) place: Place,
 }
 
-/// The wish of a Service.
+/// Addresses that a Service wants.
 #[derive(Debug, Default)]
 pub(super) struct Wish {
     /// Each address once, in the Service's order.
     pub(super) wanted: Vec<Wanted>,
-    /// Those of them that belong in its status.
+    /// The addresses of `wanted` that belong in its status.
     pub(super) for_status: Vec<Ipv4Addr>,
     pub(super) problems: Vec<Problem>,
 }
@@ -41,7 +41,7 @@ pub(super) struct Limits {
     pub(super) force: Option<bool>,
 }
 
-/// The addresses that an annotation or the spec asks for.
+/// The addresses for which an annotation or the spec asks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Asked {
     place: Place,
@@ -58,7 +58,7 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Parses the Service again.
+    /// Parses the Service again. Returns the problems of its values.
     pub(super) fn update(&mut self, record: &ServiceRecord) -> Vec<Problem> {
         let mut problems = Vec::new();
         let annotations = &record.annotations;
@@ -82,8 +82,8 @@ impl Reading {
             self.asked = None;
             return;
         };
-        // An address that was in effect before this process began is in the status, if it was ever
-        // held.
+        // The status contains an address that was in effect before
+        // this process began, if it was ever held.
         if self.asked.is_none() && record.status_owner() == StatusOwner::Vipward {
             let addresses = record.ingress.iter().filter_map(|ingress| ingress.ip).collect();
             self.asked = Some(Asked { place, addresses });
@@ -101,7 +101,7 @@ impl Reading {
         &self.limits
     }
 
-    /// Returns what the Service wants, if it is served.
+    /// Returns the addresses that the Service wants if it is served.
     pub(super) fn wish(&self, record: &ServiceRecord, settings: &Settings) -> Wish {
         let mut wish = Wish::default();
         match record.status_owner() {
@@ -125,7 +125,7 @@ impl Reading {
     /// Returns the problem of another controller's status beside an annotation or spec.
     fn disagreement(&self, record: &ServiceRecord, settings: &Settings) -> Option<Problem> {
         let Asked { place, addresses } = self.asked.as_ref()?;
-        // 0.0.0.0 leaves the choice to the controller.
+        // The address 0.0.0.0 leaves the choice to the controller.
         let wanted: Vec<_> = addresses.iter().filter(|address| !address.is_unspecified()).copied().collect();
         let status = status_vips(record);
         let set = |addresses: &[IpAddr]| addresses.iter().copied().collect::<BTreeSet<_>>();
@@ -161,7 +161,7 @@ impl Wish {
     }
 }
 
-/// Returns the addresses in the status that traffic arrives for unchanged.
+/// Returns the addresses in the status for which traffic arrives unchanged.
 fn status_vips(record: &ServiceRecord) -> Vec<IpAddr> {
     let vips = record.ingress.iter().filter(|ingress| match ingress.mode {
         IpMode::Vip => true,
@@ -170,7 +170,7 @@ fn status_vips(record: &ServiceRecord) -> Vec<IpAddr> {
     vips.filter_map(|ingress| ingress.ip).collect()
 }
 
-/// Returns the first place that asks for addresses.
+/// Returns the first place that asks for addresses, and its text.
 fn asking(record: &ServiceRecord) -> Option<(Place, &str)> {
     let annotations = &record.annotations;
     let places = [

@@ -1,5 +1,5 @@
-//! Records of the API server's objects and of this host's network, with only the fields that
-//! decisions need.
+//! Records of the API server's objects and of this host's network. They
+//! have only the fields that decisions need.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,7 +18,7 @@ use crate::{
 /// The field manager of this agent's writes into Services.
 pub const FIELD_MANAGER: &str = "vipward";
 
-/// A Service, whatever its type.
+/// A Service of any type.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a field of the API's that is so or not")]
 pub struct ServiceRecord {
@@ -26,7 +26,7 @@ pub struct ServiceRecord {
     pub name: ServiceName,
     /// Its uid. Another Service of the same name has another one.
     pub uid: Arc<str>,
-    /// Changes with every write.
+    /// Its version. Every write changes it.
     pub version: Version,
     /// Its labels. They may be left empty unless
     /// [`Settings::service_selector`](super::Settings::service_selector) is set.
@@ -35,7 +35,7 @@ pub struct ServiceRecord {
     pub load_balancer: bool,
     /// `spec.loadBalancerClass`.
     pub class: Option<Arc<str>>,
-    /// Its annotations that matter here.
+    /// Its annotations that Vipward knows.
     pub annotations: Annotations,
     /// `spec.loadBalancerIP`.
     pub load_balancer_ip: Option<Box<str>>,
@@ -44,8 +44,8 @@ pub struct ServiceRecord {
     pub external_ips: Vec<IpAddr>,
     /// `status.loadBalancer.ingress`, with entries that have no address.
     pub ingress: Vec<Ingress>,
-    /// The field manager that owns `status.loadBalancer`, by `metadata.managedFields`. Of several,
-    /// one that is not [`FIELD_MANAGER`].
+    /// The field manager that owns `status.loadBalancer`, by `metadata.managedFields`. If
+    /// there are several, one that is not [`FIELD_MANAGER`].
     pub status_manager: Option<Arc<str>>,
     /// True if [`FIELD_MANAGER`] owns it too, because both applied the same.
     pub status_shared: bool,
@@ -75,30 +75,30 @@ impl ServiceRecord {
 /// Author of the addresses in a Service's status.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StatusOwner<'a> {
-    /// There are none.
+    /// The status has no addresses.
     Nobody,
-    /// A Vipward agent.
+    /// A Vipward agent wrote them.
     Vipward,
-    /// Another controller, with its field manager if known.
+    /// Another controller wrote them, with its field manager if known.
     Other(Option<&'a str>),
 }
 
 /// An entry of `status.loadBalancer.ingress`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ingress {
-    /// Its `ip`; none if it has only a host name.
+    /// Its `ip`. None if it has only a host name.
     pub ip: Option<IpAddr>,
     /// Its `ipMode`.
     pub mode: IpMode,
 }
 
-/// Destination of the traffic for an address when it arrives at a node.
+/// Destination of the traffic for an address, on arrival at a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IpMode {
-    /// The address. This is the default without the field.
+    /// The address itself. This is the default if the field is missing.
     Vip,
-    /// Another destination: the address is at a load balancer elsewhere. Unknown modes count as
-    /// this.
+    /// Another destination: the address is at a load balancer
+    /// elsewhere. Unknown modes count as this one.
     Proxy,
 }
 
@@ -143,7 +143,7 @@ macro_rules! annotations {
             /// Their names.
             pub const NAMES: &[&str] = &[$($name),*];
 
-            /// Takes the known annotations. `value` returns an annotation's value by its name.
+            /// Reads the known annotations. `value` returns an annotation's value by its name.
             pub fn read<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Self {
                 Self { $($field: value($name).map(Into::into),)* }
             }
@@ -183,8 +183,8 @@ macro_rules! claims {
         }
 
         impl Claim {
-            /// Takes the first one that the Service has. `has` returns whether it has an
-            /// annotation.
+            /// Returns the first known annotation of the Service. `has` returns
+            /// true for an annotation that the Service has.
             pub fn read(has: impl Fn(&str) -> bool) -> Option<Self> {
                 [$((Self::$name, $annotation)),*].into_iter().find_map(|(claim, name)| has(name).then_some(claim))
             }
@@ -240,8 +240,8 @@ pub struct HostNetwork {
 }
 
 impl HostNetwork {
-    /// Takes it from a snapshot. `attached` lead to segments; `ours` are the addresses that this
-    /// agent has bound, with their interfaces.
+    /// Returns the addresses and gateways of a snapshot. `attached` interfaces lead to segments.
+    /// `ours` are the addresses that this agent has bound, with their interfaces.
     pub fn of(view: &NetView, attached: &[u32], ours: &BTreeSet<(String, Ipv4Addr)>) -> Self {
         let of_one = |interface: &Interface| {
             let (index, name) = (interface.index, interface.name.clone());
@@ -263,7 +263,7 @@ impl HostNetwork {
 pub struct HostAddress {
     /// The interface's name.
     pub interface: Arc<str>,
-    /// True if that interface leads to a segment, so that VIPs can be on it.
+    /// True if that interface leads to a segment. Then VIPs can be on it.
     pub segment: bool,
     /// The address, with its prefix length.
     pub net: Ipv4Net,

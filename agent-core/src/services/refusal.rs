@@ -106,7 +106,8 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Returns true if it depends on the node's own network, so other nodes may not see it.
+    /// Returns true if the refusal depends on the node's own
+    /// network. Other nodes may then not see it.
     pub(super) fn is_this_nodes_view(&self) -> bool {
         match self {
             Self::OwnAddress { .. }
@@ -130,7 +131,7 @@ fn join(nets: &[Ipv4Net]) -> String {
     nets.iter().map(Ipv4Net::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Source of the knowledge that an address is taken.
+/// Source of the reason why an address is taken.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Source {
     Node(NodeName),
@@ -224,7 +225,7 @@ impl Reserved {
     }
 }
 
-/// Returns the reason why an address can be no VIP at all.
+/// Returns the reason why an address can never be a VIP.
 fn never(address: Ipv4Addr) -> Option<Refusal> {
     let first = address.octets()[0];
     if first == 0 {

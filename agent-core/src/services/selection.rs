@@ -1,4 +1,4 @@
-//! Selects the Services that are served.
+//! Selection of the Services that are served.
 
 use super::{Settings, records::ServiceRecord};
 
@@ -8,22 +8,22 @@ pub(super) type Selection = Result<(), Unselected>;
 /// Reason why a Service is not served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Unselected {
-    /// It has another type.
+    /// The Service has another type.
     NotLoadBalancer,
-    /// It is being deleted.
+    /// The Service is being deleted.
     Deleting,
-    /// It has another class, or none although one is required.
+    /// The Service has another class, or no class although one is required.
     Class,
-    /// Its namespace is not served.
+    /// The Service's namespace is not served.
     Namespace,
-    /// Its labels do not match the selector.
+    /// The Service's labels do not match the selector.
     Labels,
-    /// An annotation opts out.
+    /// The Service opts out by an annotation.
     Ignored,
 }
 
-/// Decides whether a Service is served. `namespace_matches` says whether its namespace has the
-/// configured labels.
+/// Selects a Service, or returns the reason why it is not served. `namespace_matches`
+/// is true if its namespace has the configured labels.
 pub(super) fn select(
     record: &ServiceRecord,
     ignored: bool,

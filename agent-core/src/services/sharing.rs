@@ -1,4 +1,4 @@
-//! Combines the demands of the Services on one VIP, and reports where they contradict each other.
+//! Combination of the demands of the Services on one VIP, with reports of contradictions.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,7 +25,7 @@ pub(super) struct Member<'a> {
     pub(super) reach: Reach,
 }
 
-/// Combines the demands. `members` are sorted by name, and at least one.
+/// Combines the demands. `members` are sorted by name. There is at least one.
 pub(super) fn share(vip: Ipv4Addr, members: &[Member<'_>]) -> (Demand, Vec<(ServiceName, Problem)>) {
     let mut problems = clashes(vip, members);
     let local = local(vip, members, &mut problems);
@@ -58,7 +58,7 @@ pub(super) fn share(vip: Ipv4Addr, members: &[Member<'_>]) -> (Demand, Vec<(Serv
     (demand, problems)
 }
 
-/// Returns the problems of shared ports, each on the Service with the greater name.
+/// Returns the problems of shared ports. Each of them is on the Service with the greater name.
 fn clashes(vip: Ipv4Addr, members: &[Member<'_>]) -> Vec<(ServiceName, Problem)> {
     let mut taken = BTreeMap::new();
     let mut problems = Vec::new();
@@ -74,8 +74,8 @@ fn clashes(vip: Ipv4Addr, members: &[Member<'_>]) -> Vec<(ServiceName, Problem)>
     problems
 }
 
-/// Returns the nodes that can serve every Service. A Service without endpoints is served nowhere,
-/// so it does not count.
+/// Returns the nodes that can serve every Service. A Service without
+/// endpoints is served on no node, so it does not count.
 fn local(
     vip: Ipv4Addr,
     members: &[Member<'_>],
@@ -101,8 +101,8 @@ fn local(
     common.or_else(|| (!anywhere).then(BTreeSet::new))
 }
 
-/// Returns the value of the first Service, by name, that has one. Reports a problem on those with
-/// another value.
+/// Returns the value of the first Service by name that has one. Reports
+/// a problem on Services with another value.
 fn first<'a, T: Clone + PartialEq + 'a>(
     vip: Ipv4Addr,
     members: &[Member<'a>],

@@ -13,7 +13,7 @@ use crate::{
     time::Monotonic,
 };
 
-/// Everything that has been commanded, as one who carries it out would see it.
+/// Results of all commands, as their receiver sees them.
 struct World {
     services: Services,
     demands: BTreeMap<Ipv4Addr, Demand>,
@@ -51,7 +51,7 @@ impl World {
         self.carry_out(commands)
     }
 
-    /// Checks on the way that nothing is told twice.
+    /// Carries the commands out. Checks that no command is repeated.
     fn carry_out(&mut self, commands: Vec<Command>) -> Vec<Command> {
         for command in &commands {
             match command.clone() {
@@ -131,7 +131,7 @@ fn named(text: &str) -> ServiceName {
     ServiceName { namespace: namespace.into(), name: name.into() }
 }
 
-/// A Service of type `LoadBalancer`, port 80, without any address.
+/// Returns a Service of type `LoadBalancer` with port 80 and without an address.
 fn service(name: &str) -> ServiceRecord {
     ServiceRecord {
         name: named(name),
@@ -187,8 +187,8 @@ impl ServiceRecord {
     }
 }
 
-/// A slice of a Service: the nodes with ready endpoints, and those with endpoints that end and
-/// still serve.
+/// Returns a slice of a Service, with the nodes that have ready endpoints, and those
+/// that have terminating endpoints that still serve.
 fn slice(service: &str, slice: &str, ready: &[&str], terminating: &[&str]) -> EndpointsRecord {
     let nodes = |names: &[&str]| names.iter().map(|name| NodeName::from(*name)).collect();
     EndpointsRecord {

@@ -23,11 +23,11 @@ pub const DEFAULT_CLASS: &str = "vipward.io/l2";
 /// Settings: the served Services, and the addresses that they may have.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// The served class. Services of another are never served.
+    /// The served class. Services of another class are never served.
     pub class: Arc<str>,
     /// True if Services without a class are excluded.
     pub class_only: bool,
-    /// The served namespaces; all if empty.
+    /// The served namespaces. If empty: all namespaces.
     pub namespaces: BTreeSet<Arc<str>>,
     /// Selector for namespaces.
     pub namespace_selector: Option<Selector>,
@@ -35,7 +35,7 @@ pub struct Settings {
     pub service_selector: Option<Selector>,
     /// True if `spec.externalIPs` are VIPs too.
     pub external_ips: bool,
-    /// The networks that VIPs may be in; all if empty.
+    /// The networks that VIPs may be in. If empty: all networks.
     pub allow: Vec<Ipv4Net>,
     /// True if a VIP without endpoints is withdrawn, even without `externalTrafficPolicy: Local`.
     pub withdraw_without_endpoints: bool,
@@ -72,7 +72,7 @@ pub enum Event {
         /// Its name there.
         slice: Arc<str>,
     },
-    /// A Namespace was listed or changed; needed with [`Settings::namespace_selector`] only.
+    /// A Namespace was listed or changed. Only [`Settings::namespace_selector`] needs this event.
     Namespace {
         /// Its name.
         name: Arc<str>,
@@ -85,16 +85,16 @@ pub enum Event {
     NodeAddresses {
         /// Its name.
         node: NodeName,
-        /// `status.addresses`, those that are addresses.
+        /// The entries of `status.addresses` that are addresses.
         addresses: Vec<IpAddr>,
     },
-    /// The addresses or subnets of a node's interfaces, by its Lease. No node may take the address
-    /// of another.
+    /// The addresses or subnets of a node's interfaces, by its Lease.
+    /// No node may take another node's address.
     NodeLinks {
         /// Its name.
         node: NodeName,
-        /// Addresses with prefix lengths. One without host bits is a subnet; one of 32 bits is
-        /// ignored.
+        /// Addresses with prefix lengths. An address without host bits is a
+        /// subnet. An address of 32 bits is ignored.
         nets: Vec<Ipv4Net>,
     },
     /// A node is gone, with its addresses and links.
@@ -104,7 +104,7 @@ pub enum Event {
     /// All addresses of the API server: the endpoints of `default/kubernetes`, and the client's
     /// target.
     ApiEndpoints(BTreeSet<IpAddr>),
-    /// Whether this node holds a VIP. It holds none without this event.
+    /// This node has taken a VIP, or has lost it. Without this event it holds no VIP.
     Held {
         /// The VIP.
         vip: Ipv4Addr,
@@ -112,16 +112,16 @@ pub enum Event {
         here: bool,
     },
     /// Everything has been listed, and this host observed. No command comes before the first of
-    /// these. Each new list is followed by another.
+    /// these events. Each new list is followed by another one.
     Synced,
 }
 
 /// A command of the index.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Command {
-    /// The demand for a VIP has changed; none if no Service wants it any more.
+    /// The demand for a VIP has changed. None if no Service wants it any more.
     Demand(Ipv4Addr, Option<Demand>),
-    /// Write these addresses to a Service's status, in this order. Retry until it is done or
+    /// Write these addresses to a Service's status, in this order. Retry until that is done or
     /// refused, or until another command about the same status comes.
     WriteIngress {
         /// The Service.
@@ -129,13 +129,13 @@ pub enum Command {
         /// All its addresses.
         addresses: Vec<Ipv4Addr>,
     },
-    /// Remove the fields of [`FIELD_MANAGER`](super::FIELD_MANAGER) from a Service's status. Retry
-    /// as above.
+    /// Remove the fields of [`FIELD_MANAGER`](super::FIELD_MANAGER) from a Service's
+    /// status. Retry as for [`Command::WriteIngress`].
     ClearIngress {
         /// The Service.
         service: ServiceName,
     },
-    /// Leave a Service's status alone: it is right, or another node's task.
+    /// Leave a Service's status alone. It is right, or another node's task.
     LeaveIngress {
         /// The Service.
         service: ServiceName,

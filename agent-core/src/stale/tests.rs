@@ -9,7 +9,7 @@ fn failed(vips: &[(u8, Left)]) -> BTreeMap<Ipv4Addr, Failure> {
     vips.iter().map(|(last, left)| (vip(*last), failure(*left))).collect()
 }
 
-/// Returns what is left of .10 to .13.
+/// Returns the effects of the failures of .10 to .13.
 fn left(stale: &Stale) -> [Option<Left>; 4] {
     [10, 11, 12, 13].map(|last| stale.left(vip(last)))
 }
@@ -24,11 +24,11 @@ fn a_vip_is_stale_until_a_try_of_its_own_does_not_fail() {
     assert_eq!(left(&stale), [ANSWERING, SILENT, None, None]);
     assert_eq!(stale.answering().collect::<Vec<_>>(), [vip(10)]);
 
-    // Others are tried, and one of them fails.
+    // Other VIPs are tried, and one of them fails.
     stale.on_tried(|tried| *tried > vip(11), |_| true, failed(&[(13, Left::Silent)]));
     assert_eq!(left(&stale), [ANSWERING, SILENT, None, SILENT]);
 
-    // What is left may differ from one try to the next.
+    // The effect may differ from one try to the next.
     stale.on_tried(|tried| *tried < vip(12), |_| true, failed(&[(10, Left::Silent)]));
     assert_eq!(left(&stale), [SILENT, None, None, SILENT]);
 

@@ -19,12 +19,12 @@ fn silence_is_told_when_it_has_lasted_for_the_grace_and_once() {
     silences.note(VIP, Some(silent("no carrier")), at(0));
     assert_eq!((silences.next_deadline(), silences.contains(VIP)), (Some(at(4_500)), true));
     assert_eq!((silences.on_tick(at(4_499)), silences.told(VIP)), (vec![], None));
-    // Another reason is no new silence.
+    // Another reason does not begin a new silence.
     silences.note(VIP, Some(silent("the interface is gone")), at(3_000));
     assert_eq!(silences.on_tick(at(4_500)), [VIP]);
     assert_eq!(silences.told(VIP).cloned(), Some(silent("the interface is gone")));
     assert_eq!((silences.on_tick(at(9_000)), silences.next_deadline()), (vec![], None));
-    // What is told follows, but not each turn of a link that flaps.
+    // The reported reason follows, but not each turn of a link that flaps.
     silences.note(VIP, Some(silent("no carrier")), at(9_000));
     silences.note(VIP, Some(silent("the interface is down")), at(9_100));
     assert_eq!(silences.told(VIP).cloned(), Some(silent("the interface is gone")));

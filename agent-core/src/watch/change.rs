@@ -118,7 +118,7 @@ pub enum Change {
     },
 }
 
-/// Returns the changes since an earlier reading. Without one, returns the state.
+/// Returns the changes since an earlier reading. Returns the state if there is no earlier reading.
 pub fn changes(before: Option<&Status>, after: &Status) -> Vec<Change> {
     let Some(before) = before else { return vec![start(after)] };
     let mut changes = Vec::new();
@@ -194,7 +194,7 @@ fn vips(before: &Status, after: &Status, changes: &mut Vec<Change>) {
     }
 }
 
-/// Returns true if the two differ in nothing but silence, which has a line of its own.
+/// Returns true if the two differ at most in silence. Silence has a line of its own.
 fn is_same_but_for_silence(then: &VipStatus, now: &VipStatus) -> bool {
     let has_fallen_silent = then.part.is_ours()
         && now.part.is_ours()
@@ -220,7 +220,7 @@ fn offender_id(offender: &OffenderStatus) -> (Ipv4Addr, &str, &str) {
 
 fn offended(known: Option<&u64>, now: &OffenderStatus) -> Option<Change> {
     let known = known.copied().unwrap_or_default();
-    // A smaller count means that the map dropped the record in between.
+    // The count is smaller: the map dropped the record in between.
     let claims = if now.claims < known { now.claims } else { now.claims - known };
     (claims > 0).then(|| Change::Offender {
         vip: now.address,

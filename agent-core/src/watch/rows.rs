@@ -1,28 +1,28 @@
-//! The list of VIPs on the screen: filter, order, scrolling and keys.
+//! List of VIPs on the screen: filter, order, scrolling and keys.
 
 use std::cmp::Reverse;
 
 use super::{Rates, Status, VipStatus};
 use crate::answering::Silence;
 
-/// A key with a meaning.
+/// Key with a meaning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Key {
-    /// A letter. It goes to the filter while one is typed.
+    /// A letter. It goes to the filter while the filter is being typed.
     Char(char),
-    /// One row up.
+    /// The row above.
     Up,
-    /// One row down.
+    /// The row below.
     Down,
-    /// A page up.
+    /// The page above.
     PageUp,
-    /// A page down.
+    /// The page below.
     PageDown,
-    /// To the first row.
+    /// The first row.
     Home,
-    /// To the last row.
+    /// The last row.
     End,
-    /// Ends typing the filter.
+    /// The end of typing the filter.
     Enter,
     /// Clears the filter.
     Escape,
@@ -32,19 +32,19 @@ pub enum Key {
     Interrupt,
 }
 
-/// The consequence of a key.
+/// Consequence of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// Goes on.
+    /// The screen stays.
     Continue,
-    /// Leaves the screen.
+    /// The screen closes.
     Quit,
 }
 
-/// The part of the list that is shown.
+/// Part of the list that is shown.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct List {
-    /// Only rows that contain these words are shown.
+    /// Words that a row must contain to be shown.
     pub filter: String,
     /// True if letters go to the filter.
     pub typing: bool,
@@ -52,17 +52,17 @@ pub struct List {
     pub top: usize,
 }
 
-/// A VIP as it is shown.
+/// VIP on the screen.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Row<'a> {
     /// Its entry.
     pub vip: &'a VipStatus,
-    /// Its rates. The first reading and VIPs without counters have none.
+    /// Its rates. None at the first reading, and for VIPs without counters.
     pub rates: Option<Rates>,
 }
 
 impl Row<'_> {
-    /// Returns true if an operator should see it first: for a
+    /// Returns true if an operator should see the VIP first. The reasons are a
     /// conflict that goes on, silence, or a yield.
     pub fn is_troubled(&self) -> bool {
         self.rates.is_some_and(|rates| !rates.conflicts.is_none())
@@ -100,12 +100,12 @@ impl List {
         rows
     }
 
-    /// Returns the first of `count` rows to show when `page` rows fit on the screen.
+    /// Returns the first of `count` rows to show, if `page` rows fit on the screen.
     pub fn top_of(&self, count: usize, page: usize) -> usize {
         self.top.min(count.saturating_sub(page))
     }
 
-    /// Handles a key when `page` of `count` rows fit on the screen.
+    /// Handles a key, if `page` of `count` rows fit on the screen.
     pub fn on_key(&mut self, key: Key, count: usize, page: usize) -> Step {
         self.top = self.top_of(count, page);
         match key {

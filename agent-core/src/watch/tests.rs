@@ -11,7 +11,8 @@ use crate::{
 const SECOND: u64 = 1_000_000_000;
 const NO_CARRIER: Part = Part::Silent(Silence::Link(InterfaceFault::NoCarrier));
 
-/// Two VIPs of this node and one of another node on eth0, `seconds` after the machine's start.
+/// Returns two VIPs of this node and one of another node on
+/// eth0, `seconds` after the machine's start.
 fn status(seconds: u64) -> Status {
     let mut sample = Status::of(&State::sample());
     sample.at = Monotonic::from_nanos(seconds * SECOND);
@@ -42,7 +43,7 @@ fn without_counters(vip: VipStatus) -> VipStatus {
     VipStatus { answered: None, conflicts: None, suppressed: None, ..vip }
 }
 
-/// Puts an entry in the place of the one of the same VIP, if there is one.
+/// Replaces the entry of the same VIP, or adds one.
 fn put(status: &mut Status, vip: VipStatus) {
     remove(status, vip.address.octets()[3]);
     status.vips.push(vip);
@@ -83,7 +84,7 @@ fn a_rate_is_growth_over_time_and_begins_anew_with_the_counter() {
         (0, 10, 2, 5.0),
         (10, 10, 1, 0.0),
         (10, 13, 4, 0.75),
-        // Begun anew: all of it is growth.
+        // The counter has started again, so all of it is growth.
         (10, 6, 2, 3.0),
         // No time has passed.
         (0, 10, 0, 0.0),
@@ -243,7 +244,7 @@ fn an_offender_is_reported_again_only_when_it_claims_again() {
     };
     assert_eq!(reported(7), None);
     assert_eq!(reported(10), line("3 claims, 10 in all"));
-    // Forgotten by the map in between.
+    // The map has dropped the record in between.
     assert_eq!(reported(2), line("2 claims, 2 in all"));
 }
 
@@ -336,7 +337,7 @@ fn keys_scroll_filter_and_leave() {
     assert_eq!(press(&[Key::End, Key::Down, Key::PageDown]), at(80), "the last page is full");
     assert_eq!(press(&[Key::Home]), at(0));
     assert_eq!(press(&[Key::Char('G'), Key::Char('g')]), at(0));
-    // While a filter is typed, q is a letter.
+    // `q` is a letter while the filter is being typed.
     let typed = press(&[Key::Down, Key::Char('/'), Key::Char('q'), Key::Char('x'), Key::Backspace]);
     assert_eq!(typed, (0, "q".to_owned(), true));
     assert_eq!(press(&[Key::Enter]), (0, "q".to_owned(), false));

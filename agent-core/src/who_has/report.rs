@@ -1,4 +1,4 @@
-//! The report of `who-has`: whose each answering MAC is, and whether more than one answers.
+//! Report of `who-has`: the owner of each answering MAC, and the number of MACs that answer.
 
 use std::{collections::BTreeSet, net::Ipv4Addr};
 
@@ -14,22 +14,22 @@ use crate::{
     schema,
 };
 
-/// The knowledge of this host about an address.
+/// Knowledge of this host about an address.
 #[derive(Clone, Debug)]
 pub struct HostKnows {
     /// The unicast MACs of its interfaces.
     pub own: BTreeSet<MacAddr>,
-    /// The interface that the address is on, and whether the kernel answers for it on this segment.
+    /// The interface that has the address. True if the kernel answers for it on this segment.
     pub bound: Option<(String, bool)>,
-    /// The pinned state, or none on a host without an agent.
+    /// The pinned state. None on a host without an agent.
     pub pins: Fact<Option<State>>,
 }
 
-/// An address on a segment, with what this host knows about it.
+/// An address on a segment, with this host's knowledge about it.
 struct Known<'a> {
     host: &'a HostKnows,
     interface: &'a Interface,
-    /// The pinned state, when it could be read.
+    /// The pinned state, if it could be read.
     state: Option<&'a State>,
     /// The entry of the address on the segment, and this node's part in answering.
     entry: Option<(&'a Entry, Part)>,
@@ -65,7 +65,7 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Returns the row of this host: no host hears its own question, so its answer is added here.
+    /// Returns the row of this host. No host hears its own question, so its answer is added here.
     fn this_host(&self) -> Option<Row> {
         match (self.entry, &self.host.bound) {
             (Some((entry, part)), _) if part.is_ours() => {

@@ -1,4 +1,4 @@
-//! Chooses the interface to ask through.
+//! Choice of the interface to ask through.
 
 use std::net::Ipv4Addr;
 
@@ -10,10 +10,10 @@ use crate::{
     placement::obstacle::{LookedAt, join},
 };
 
-/// The reason why an address cannot be asked for.
+/// Reason why an address cannot be asked for.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum SegmentError {
-    /// The named interface is not there.
+    /// The named interface does not exist.
     #[error("interface {name} does not exist; there are: {}", join(.there))]
     Missing {
         /// Its name.
@@ -21,19 +21,19 @@ pub enum SegmentError {
         /// The interfaces that exist.
         there: Vec<String>,
     },
-    /// It carries no Ethernet.
+    /// The interface carries no Ethernet.
     #[error("interface {name} is no Ethernet interface: there is no ARP on it")]
     NotEthernet {
         /// Its name.
         name: String,
     },
-    /// It is down.
+    /// The interface is down.
     #[error("interface {name} is down: set it up first (ip link set {name} up)")]
     Down {
         /// Its name.
         name: String,
     },
-    /// It is a member of a bond or bridge.
+    /// The interface is a member of a bond or bridge.
     #[error(
         "interface {name} is a member of {master}, which hears what comes in there: ask with -i {master}"
     )]
@@ -56,8 +56,8 @@ pub enum SegmentError {
     },
 }
 
-/// Returns the interface named, else the first of `known` that can be used, else the one whose
-/// subnet contains the address.
+/// Returns the named interface. Otherwise returns the first of `known` that can be
+/// used, or else the one whose subnet contains the address.
 pub fn choose<'a>(
     view: &'a NetView,
     address: Ipv4Addr,

@@ -43,8 +43,8 @@ fn finish(asking: &mut Asking) {
 
 #[test]
 fn the_question_is_a_probe_that_changes_nobodys_cache() {
-    // RFC 5227 section 2.1.1: spa zero, sha the sender's, tha ignored and zero, tpa the address,
-    // broadcast.
+    // RFC 5227, 2.1.1: spa is zero, sha the sender's, tha ignored and zero,
+    // tpa the address. The frame goes to broadcast.
     #[rustfmt::skip]
     let expected = [
         0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 1, 8, 6,
@@ -188,12 +188,12 @@ fn interface() -> Interface {
     Interface { mac: OWN, addresses, ..Interface::sample(2, "eth0") }
 }
 
-/// A host without an agent.
+/// Returns a host without an agent.
 fn nothing() -> HostKnows {
     HostKnows { own: BTreeSet::new(), bound: None, pins: Ok(None) }
 }
 
-/// A host whose agent has an entry of the address, and knows peers.
+/// Returns a host whose agent has an entry of the address, and knows peers.
 fn knows(entry: Option<(Role, MacAddr)>, peers: &[MacAddr]) -> HostKnows {
     let mut state = State::sample();
     let entries = entry.into_iter().map(|(role, mac)| Entry::sample(ADDRESS, role, mac));
@@ -204,7 +204,7 @@ fn knows(entry: Option<(Role, MacAddr)>, peers: &[MacAddr]) -> HostKnows {
     HostKnows { own: BTreeSet::from([OWN]), pins: Ok(Some(state)), ..nothing() }
 }
 
-/// The same, with the fence over.
+/// Returns the same host, with the fence over.
 fn silent(mut knows: HostKnows) -> HostKnows {
     knows.pins.as_mut().expect("read").as_mut().expect("an agent").contents.pass_hold();
     knows
@@ -313,7 +313,8 @@ fn view() -> NetView {
         other(5, "tun0", |tun| tun.ethernet = false),
         other(6, "port0", |port| port.master = Some(7)),
         other(7, "br0", |bridge| bridge.addresses = vec!["203.0.113.1/24".parse().expect("an address")]),
-        // The host's side of containers is no segment of VIPs, and can be asked all the same.
+        // The host's end of the containers' network is no segment of
+        // VIPs, but can be asked all the same.
         other(8, "docker0", |docker| docker.addresses = vec!["172.17.0.1/16".parse().expect("an address")]),
     ]);
     NetView { interfaces, ..NetView::default() }

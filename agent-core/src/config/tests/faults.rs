@@ -7,7 +7,7 @@ fn message(text: &str) -> String {
     }
 }
 
-/// Each file is refused at one place for one reason.
+/// Checks that each file is refused at one place for one reason.
 fn each_is_refused(table: &[(&str, &str)]) {
     for (text, expected) in table {
         assert_eq!(message(text), format!("vipward.yaml:{expected}"), "{text:?}");

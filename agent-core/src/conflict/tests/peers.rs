@@ -4,7 +4,7 @@ use super::*;
 
 const NOT_GIVEN: Right = Right::NotGiven(Epoch(4));
 const UNKNOWN: Right = Right::Unknown(Epoch(4));
-/// Long enough for everything that waits to be reported, and for every conflict to end.
+/// Seconds in which everything that waits is reported, and every conflict ends.
 const LONG: u64 = 900;
 
 fn peer(number: u16) -> MacAddr {
@@ -28,8 +28,8 @@ fn lines_of(commands: Vec<Command>) -> Vec<Line> {
     commands.into_iter().map(line).collect()
 }
 
-/// Wakes the conflicts whenever they ask for that, from one second to another; `right` is the
-/// peers' right at each.
+/// Wakes the conflicts at their deadlines, from one second to another.
+/// `right` is the peers' right at each of them.
 fn pass(
     conflicts: &mut Conflicts,
     from: u64,
@@ -46,7 +46,7 @@ fn pass(
     lines
 }
 
-/// Returns the lines that follow from the six announcements of a peer that has just taken a VIP.
+/// Returns the lines that follow six announcements of a peer that has just taken a VIP.
 fn announce(what: What, right: impl Fn(u64) -> Right) -> Vec<(u64, Line)> {
     let mut conflicts = Conflicts::start(&SETTINGS, at(0));
     let mut lines = Vec::new();
@@ -169,7 +169,7 @@ fn strangers_are_reported_at_once_whatever_the_claims_say() {
 #[test]
 fn a_cold_start_in_which_peers_take_ten_thousand_vips_is_not_reported() {
     const VIPS: u16 = 10_000;
-    /// A busy node reads the claims so long after it has heard the announcements.
+    /// Delay in seconds between the announcements and a busy node's reading of the claims.
     const READ: u64 = 25;
     let mut conflicts = Conflicts::start(&SETTINGS, at(0));
     let mut lines = Vec::new();

@@ -1,12 +1,12 @@
 use super::*;
 use State::{Green, NotApplicable, Red, Unknown, Yellow};
 
-/// A VIP on lo, as `bind: lo` puts it there.
+/// Puts a VIP on lo, as `bind: lo` does.
 fn bind_held(facts: &mut Facts) {
     facts.bound.as_mut().expect("read").push(bound(1, "192.0.2.10/32", "vipward"));
 }
 
-/// The VIP that another node holds, on lo.
+/// Puts the VIP of another node on lo.
 fn bind_foreign(facts: &mut Facts) {
     facts.bound.as_mut().expect("read").push(bound(1, "192.0.2.11/32", "lo"));
 }
@@ -16,7 +16,7 @@ fn ipvs(facts: &mut Facts) {
     facts.bound.as_mut().expect("read").push(bound(6, "192.0.2.11/32", "kube-ipvs0"));
 }
 
-/// A second interface, on which the program is not.
+/// Adds a second interface, without the program.
 fn second_interface(facts: &mut Facts, arp_ignore: u8) {
     add(facts.view(), 3, "eth1.5", |it| it.addresses = vec!["198.51.100.2/24".parse().expect("a subnet")]);
     let conf = Conf { arp_ignore, arp_announce: 2, rp_filter: 2 };

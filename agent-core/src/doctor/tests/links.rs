@@ -2,7 +2,7 @@ use super::*;
 use crate::pinned::Mode;
 use State::{Green, NotApplicable, Red, Unknown, Yellow};
 
-/// The program in generic mode.
+/// Sets the program's mode to generic.
 fn generic(facts: &mut Facts) {
     facts.pinned().links[0].mode = Mode::Generic;
 }
@@ -13,7 +13,7 @@ fn veth(facts: &mut Facts) {
     facts.nic().lower = Some(3);
 }
 
-/// A veth with its other end in the same namespace.
+/// Makes the interface a veth, with its other end in the same namespace.
 fn veth_pair(facts: &mut Facts) {
     veth(facts);
     add(facts.view(), 3, "veth-far", |it| it.kind = "veth".to_owned());

@@ -1,4 +1,4 @@
-//! How the program runs where this host answers.
+//! Tests of the program's mode on the host that answers.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What the API server knows about: from the Service to the holder's life.
+//! Tests of the steps that the API server shows: from the Service to the holder's life.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What is not as it should be, and passes by itself or harms nobody else.
+//! Tests of faults that pass by themselves, or harm no other host.
 
 use super::*;
 

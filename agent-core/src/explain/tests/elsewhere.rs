@@ -1,11 +1,11 @@
-//! What a host that is not the holder says it has looked at.
+//! Tests of the report of a host that is not the holder.
 
 use super::*;
 
 const THERE: &str = "there: kubectl -n vipward-system exec POD -- /vipward explain 192.0.2.10 (POD: the agent's on n1), \
                      or on n1 itself: vipward explain 192.0.2.10";
 
-/// Returns the step about the entry: what is said, and the details.
+/// Returns the report and the details of the entry's step.
 fn entry_step(facts: &Facts) -> (String, Vec<String>) {
     let step = explain(facts).steps.into_iter().find(|step| step.link == Link::Entry).expect("the step");
     (step.says, step.details)

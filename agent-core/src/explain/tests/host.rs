@@ -1,4 +1,4 @@
-//! What this host has of the address: the file, the pins, and the binding.
+//! Tests of this host's own facts: the file, the pins, and the binding.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Who answers on the segment.
+//! Tests of the answers on the segment.
 
 use super::*;
 

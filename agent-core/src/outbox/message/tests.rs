@@ -8,7 +8,7 @@ fn message(note: &str) -> Message {
     Message::new(service("web"), Some("u-1".into()), Reason::Problem, note)
 }
 
-/// The API server refuses an Event with a longer note.
+/// Respects the API server's limit: it refuses an Event with a longer note.
 #[test]
 fn a_note_is_cut_to_what_an_event_can_have() {
     let rows = [

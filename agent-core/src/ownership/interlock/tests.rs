@@ -63,7 +63,7 @@ fn fence(number: u64) -> Fenced {
     }
 }
 
-/// Returns VIPs of which [`VIP`] is stale.
+/// Returns VIPs of which only [`VIP`] is stale.
 fn stale(left: Left) -> Stale {
     let mut stale = Stale::default();
     let failure = Failure { left, interface: None, error: "no memory".to_owned() };
@@ -71,7 +71,7 @@ fn stale(left: Left) -> Stale {
     stale
 }
 
-/// Returns all steps, when each round of writes leaves `after`.
+/// Returns all steps, if each round of writes leaves `after`.
 fn steps(commands: Vec<Command>, before: &Stale, after: &Stale) -> Vec<Step> {
     let mut interlock = Interlock::new("a".into(), Some(session(1)));
     interlock.push(commands);
@@ -165,8 +165,8 @@ fn a_fence_of_another_session_is_over_while_a_stale_entry_answers() {
 #[test]
 fn no_request_lets_another_node_answer_while_this_node_may() {
     let offered = ClaimState::Offered { to: holder("b"), from: ("a".into(), session(1)) };
-    // The request, and whether it is sent: with the entry as it
-    // is to be, left silent, left answering.
+    // Request, and three flags: true if the request is sent with a correct entry, with an
+    // entry left silent, and with an entry left answering.
     let table = [
         ("a read", Request::Read(VIP), [true, true, true]),
         ("a take, or an acceptance", writing(ClaimState::Held(holder("a"))), [true, false, false]),

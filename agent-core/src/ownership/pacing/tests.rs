@@ -27,7 +27,7 @@ fn vips_beyond_the_room_wait_and_come_in_turn() {
     assert_eq!((pacing.next_of_crowd(), pacing.creating()), (None, (2, 3)));
     pacing.end_creating(vip(1));
     assert_eq!(pacing.next_of_crowd(), Some(vip(3)));
-    // It found no room after all, and is last in the next round.
+    // The VIP found no room after all. It is the last in the next round.
     pacing.begin_creating(vip(9));
     assert!(!pacing.has_room(vip(3)));
     pacing.end_creating(vip(9));

@@ -1,5 +1,4 @@
-//! The API server: what it stores, whatever the engine has seen
-//! of it, and what becomes of requests.
+//! The API server: its store, regardless of the engine's knowledge, and the results of requests.
 
 use std::{collections::BTreeMap, net::Ipv4Addr};
 
@@ -21,19 +20,19 @@ impl Api {
         self.version.to_string().as_str().into()
     }
 
-    /// Stores a Lease as it is given, but for its version.
+    /// Stores a Lease as given, except for its version.
     pub(super) fn store_lease(&mut self, record: LeaseRecord) {
         let version = self.next_version();
         self.leases.insert(record.node.clone(), LeaseRecord { version, ..record });
     }
 
-    /// Stores a claim as it is given, but for its version.
+    /// Stores a claim as given, except for its version.
     pub(super) fn store_claim(&mut self, record: ClaimRecord) {
         let version = self.next_version();
         self.claims.insert(record.vip, ClaimRecord { version, ..record });
     }
 
-    /// Does what a request asks, if its compare-and-swap allows it.
+    /// Carries out a request, if its compare-and-swap allows it.
     pub(super) fn serve(&mut self, request: Command) -> Event {
         match request {
             Command::WriteLease(write) => {
@@ -100,7 +99,7 @@ impl Api {
     }
 }
 
-/// A request that failed otherwise than by compare-and-swap.
+/// Failure of a request other than by compare-and-swap.
 #[derive(Clone, Copy)]
 pub(super) enum Failed {
     Unknown,
@@ -148,7 +147,7 @@ fn compare<T>(expected: &Expected, known: Option<&Version>) -> Result<(), Outcom
     }
 }
 
-/// Returns what a request is about: of each there is one at a time.
+/// Returns the subject of a request. There is one request about a subject at a time.
 pub(super) fn subject(request: &Command) -> Option<String> {
     match request {
         Command::WriteLease(write) => Some(write.node.to_string()),

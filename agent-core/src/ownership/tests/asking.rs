@@ -1,5 +1,5 @@
-//! Asking: the address of a VIP that nobody has had is taken when the
-//! segment says that it is free (RFC 5227, 2.1).
+//! Asking: a VIP that has had no holder is taken if the segment says
+//! that its address is free (RFC 5227, 2.1).
 
 use vipward_common::MacAddr;
 
@@ -11,7 +11,7 @@ use crate::{
 
 const STRANGER: MacAddr = MacAddr([2, 0, 0, 0, 0, b'x']);
 
-/// Returns what is asked takes 700 ms at most.
+/// Returns settings with which probing takes 700 ms at most.
 fn asking(us: &str) -> Settings {
     Settings { probing: Some(ms(700)), ..settings(us) }
 }
@@ -106,7 +106,8 @@ fn nothing_is_asked_when_another_node_comes_first_or_the_vip_is_wanted_no_more()
     assert_eq!(world.tell(Event::Demand(VIP, None)), ["no entry", "stop probing"]);
 }
 
-/// Has a VIP wanted on the interface `eth0` first, then on `eth1`; returns what follows from that.
+/// Returns the lines that follow when a Service wants a VIP on the
+/// interface `eth0` first, and then on `eth1`.
 fn moved_after(found: impl FnOnce(&mut World)) -> Vec<String> {
     let on = |interface: &str| {
         let interfaces = vec![interface.parse().expect("a pattern")];
@@ -136,7 +137,7 @@ fn what_was_found_on_one_segment_says_nothing_about_another() {
     assert_eq!(moved_after(is_used), again, "when it is in use");
     let is_free = |world: &mut World| {
         probed(world, Probed::Free);
-        // The claim cannot be written.
+        // The API server refuses to write the claim.
         world.refuse();
     };
     assert_eq!(moved_after(is_free), ["entry foreign ?", "probe"], "when it is free");
@@ -162,7 +163,7 @@ fn an_address_that_was_free_long_ago_is_asked_about_again() {
     world.after(REST * 2);
     world.want();
     probed(&mut world, Probed::Free);
-    // The claim cannot be written.
+    // The API server refuses to write the claim.
     world.refuse();
     assert!(world.after(ms(5_000)).iter().any(|line| line.starts_with("create claim")), "asked for again");
     world.refuse();

@@ -1,4 +1,5 @@
-//! Which candidate gets a VIP: preferences first, sticky, and what an operator asks for.
+//! Choice of the candidate that gets a VIP: preferences first, then
+//! stickiness, and the wishes of an operator.
 
 use std::{collections::BTreeSet, net::Ipv4Addr};
 
@@ -10,7 +11,7 @@ use crate::{
 
 const HANDED_OVER: [&str; 2] = ["entry handover b for 4.275s", "write claim: offered to b1 by a1, epoch 2"];
 
-/// Makes b the preferred node, and nobody else.
+/// Returns a demand that prefers only b.
 fn prefer_b() -> Demand {
     Demand { preferred: Some(selector("best")), ..demand() }
 }
@@ -35,7 +36,7 @@ fn a_better_candidate_that_does_not_last_gets_nothing() {
     for _ in 0..5 {
         world.tell(best("b"));
         assert_eq!(world.after(just_before(STABLE_FOR)), [""; 0]);
-        // Now both are alike to the Service, or a is better.
+        // Now both nodes are alike to the Service, or a is better.
         world.tell(best("a"));
         world.tell(Event::Node(node("b")));
         world.after(ms(1));
@@ -124,8 +125,8 @@ fn a_better_node_that_gets_on_with_others_is_not_waited_for_for_ever() {
 fn a_new_vip_is_created_in_turn_which_is_put_off_only_while_a_better_node_is_seen_to_create_others() {
     const WANTED: u64 = 1_000;
     let on_and_on: Vec<u64> = (1..=40).map(|times| WANTED + times * 400).collect();
-    // The VIP is wanted after 1 s. When other VIPs' claims are seen to have been created, and by
-    // whom; and when this node creates the one of this VIP.
+    // A VIP is wanted after 1 s. The table has the node that creates other claims, the times at
+    // which this node sees them, and the time at which this node creates the claim of the VIP.
     let rows: [(&str, &str, &[u64], u64); 10] = [
         ("nobody creates anything", "b", &[], 1_500),
         ("the better one created another before", "b", &[990], 1_500),
@@ -176,7 +177,7 @@ fn those_that_wait_for_a_better_node_keep_their_order() {
     }
 }
 
-/// So many VIPs that a node does not ask for all of them at once.
+/// Returns so many VIPs that a node does not ask for all of them at once.
 fn crowd() -> Vec<Ipv4Addr> {
     (0..MOST_NEW + 10)
         .map(|number| Ipv4Addr::from(u32::from(VIP) + 10 + u32::try_from(number).expect("it is small")))
@@ -184,7 +185,7 @@ fn crowd() -> Vec<Ipv4Addr> {
 }
 
 impl World {
-    /// Wants all of them, and returns which are asked for.
+    /// Wants all of them. Returns the number of claims that the node asks for.
     fn want_all(&mut self, vips: &[Ipv4Addr]) -> usize {
         let lines: Vec<String> =
             vips.iter().flat_map(|vip| self.tell(Event::Demand(*vip, Some(prefer_b())))).collect();
@@ -233,7 +234,7 @@ fn of_those_that_wait_each_has_its_turn() {
     let vips = crowd();
     world.want_all(&vips);
     let mut created = BTreeSet::new();
-    // Nothing is ever answered well, and the first are asked for again and again.
+    // No request ever succeeds, and the node repeats the first ones again and again.
     for _ in 0..40 {
         for _ in 0..MOST_NEW {
             let lines = world.refuse();
@@ -272,7 +273,7 @@ fn a_claim_that_is_deleted_by_hand_is_made_again_whoever_waits() {
 
 #[test]
 fn a_better_node_that_has_left_no_doubt_is_preferred_by_everybody_alike() {
-    // Whoever asks, the same node comes first: exactly one of the two acts at once.
+    // The same node comes first for both nodes. Exactly one of the two acts at once.
     let at_once: Vec<bool> = [("a", "b"), ("b", "a")]
         .into_iter()
         .map(|(us, other)| {

@@ -1,12 +1,12 @@
-//! Deposing: ending the session of a node that has been silent for
-//! so long that its fence must have lapsed.
+//! Deposing: the end of the session of a node that has been silent
+//! for so long that its fence must have lapsed.
 
 use super::world::*;
 use crate::{cluster::LeaseRecord, ownership::Event};
 
 const DEPOSE_B: &str = "write lease of b: no session, ended b1, 4s";
 
-/// Node a lives and watches; b holds the VIP.
+/// Returns a world in which a lives and watches, and b holds the VIP.
 fn watching() -> World {
     let mut world = World::living("a", &["b"]);
     world.claim(held("b"), 1);
@@ -85,7 +85,7 @@ fn a_conflict_means_that_the_node_lives_and_the_clock_starts_again() {
 fn the_clock_starts_again_when_the_own_fence_lapsed_meanwhile() {
     let mut world = watching().by_hand();
     world.kill("b");
-    // No renewal of ours succeeds for long.
+    // For a long time none of this node's renewals succeeds.
     for _ in 0..200 {
         let lines = world.after(ms(50));
         assert!(!lines.contains(&DEPOSE_B.to_owned()), "{lines:?}");
@@ -149,9 +149,9 @@ fn a_blank_lease_gives_its_owner_lease_and_margin() {
 #[test]
 fn a_session_that_the_lease_no_longer_carries_is_over_when_another_stands_there_for_lease_and_margin() {
     let mut world = watching();
-    // Not listed as ended: somebody may have edited it.
+    // The session is not listed as ended: somebody may have edited the Lease.
     assert_eq!(world.lease(lease("b", Some(session("b", 2)), &[])), [""; 0]);
-    // It is ended by a write at the version that was seen, which leaves the other session as it is.
+    // A write at the version that was seen ends the session. It leaves the other session as it is.
     let lines = world.timeline(REST + ms(10));
     assert_eq!(lines, ["4.500 write lease of b: b2, ended b1, 4s"]);
     assert_eq!(world.answer(), ["write claim: held by a1, epoch 2"]);

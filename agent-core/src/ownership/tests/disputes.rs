@@ -1,4 +1,4 @@
-//! What the wire says against the engine: the claim is read, and believed.
+//! Disputes: the wire contradicts the engine. The engine reads the claim, and believes it.
 
 use super::world::*;
 use crate::ownership::{Event, Wire};
@@ -11,7 +11,7 @@ fn yielded() -> Event {
     Event::Wire { vip: VIP, heard: Wire::Yielded { mac: mac("b") } }
 }
 
-/// The next five seconds, in which nothing of ours reaches the API server.
+/// Passes five seconds in which none of this node's requests reaches the API server.
 fn lapse(world: &mut World) {
     for _ in 0..100 {
         world.after(ms(50));

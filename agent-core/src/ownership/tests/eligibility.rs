@@ -1,4 +1,4 @@
-//! Who can hold a VIP: hard reasons move it, soft ones only when another can take it.
+//! Eligibility: hard reasons move a VIP, and soft reasons move it only if another node can take it.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::{
 const HANDED_OVER: [&str; 2] = ["entry handover b for 4.275s", "write claim: offered to b1 by a1, epoch 2"];
 const LET_GO_OF: [&str; 2] = ["entry foreign ?", "write claim: released, epoch 1"];
 
-/// Something that makes a node unfit, or less fit.
+/// A reason that makes a node unfit, or less fit.
 type Reason = (&'static str, fn(&mut World, &'static str) -> Vec<String>);
 
 fn excluded(name: &str) -> NodeRecord {
@@ -19,7 +19,7 @@ fn excluded(name: &str) -> NodeRecord {
     NodeRecord { labels: [(label.to_owned(), String::new())].into(), ..node(name) }
 }
 
-/// Hard reasons while the node can still answer: it hands over.
+/// Hard reasons with which the node can still answer: it hands over.
 const HARD: [Reason; 6] = [
     ("the exclude label", |world, name| world.tell(Event::Node(excluded(name)))),
     ("the out-of-service taint", |world, name| {
@@ -45,7 +45,7 @@ const HARD: [Reason; 6] = [
     }),
 ];
 
-/// Hard reasons with which the node cannot answer any more: it lets go at once.
+/// Hard reasons with which the node can no longer answer: it lets go at once.
 const CUT_OFF: [Reason; 2] = [
     ("no carrier", |world, name| {
         world.tell(Event::Interfaces(changed_link(name, |link| link.carrier = false)))

@@ -1,4 +1,4 @@
-//! Handing over: make before break, and what becomes of it when something fails half-way.
+//! Handing over: make before break, and failures half-way.
 
 use super::world::*;
 use crate::{
@@ -9,14 +9,14 @@ use crate::{
 const HANDOVER: &str = "entry handover b for 4.275s";
 const OFFER: &str = "write claim: offered to b1 by a1, epoch 2";
 
-/// Node a has been cordoned, and has sent its offer to b.
+/// Returns a world in which a has been cordoned, and has sent its offer to b.
 fn offering() -> World {
     let mut world = World::holding(&["b"]);
     assert_eq!(world.cordon("a", true), [HANDOVER, OFFER]);
     world
 }
 
-/// The offer has been written.
+/// Returns a world in which the offer has been written.
 fn offered_to_b() -> World {
     let mut world = offering();
     assert_eq!(world.answer(), [""; 0]);
@@ -27,7 +27,7 @@ fn moved(node: &str) -> Event {
     Event::Wire { vip: VIP, heard: Wire::Moved { mac: mac(node) } }
 }
 
-/// Node b is offered the VIP by a.
+/// Returns a world in which b lives and a holds the VIP, which a test then offers to b.
 fn successor() -> World {
     let mut world = World::living("b", &["a"]);
     world.claim(held("a"), 1);
@@ -56,8 +56,7 @@ fn a_successor_says_in_the_claim_that_it_knows_before_it_answers() {
 fn the_old_holder_answers_for_the_successor_as_long_as_the_claim_rests_for_sure() {
     let mut world = offered_to_b();
     world.after(ms(400));
-    // Whatever others do next, they do lease and margin after the
-    // acceptance at the earliest, by their clocks.
+    // Other nodes act after lease and margin from the acceptance at the earliest, by their clocks.
     assert_eq!(world.claim(held("b"), 2), [""; 0]);
     world.after(ms(600));
     assert_eq!(world.tell(moved("b")), [""; 0]);
@@ -147,14 +146,14 @@ fn an_offer_that_fails_leaves_the_vip_where_it_is() {
 
 #[test]
 fn an_offer_whose_fate_is_unknown_is_read_before_it_is_decided_on() {
-    // It was written: the handover goes on.
+    // The offer was written, and the handover goes on.
     let mut world = offering();
     assert_eq!(world.lose_answer(), ["read claim"]);
     assert_eq!(world.answer(), [""; 0]);
     world.claim(held("b"), 2);
     assert_eq!(world.after(ms(20_000)), ["entry foreign b"]);
 
-    // It was not: it could be yet, unless another write comes before it.
+    // The offer was not written. It still could be, unless another write comes before it.
     let mut world = offering();
     assert_eq!(world.lose(), ["read claim"]);
     assert_eq!(world.answer(), ["write claim: held by a1, epoch 1"]);
@@ -278,9 +277,9 @@ fn while_the_fate_of_an_offer_stays_unknown_the_successor_is_answered_for_until_
     }
 }
 
-// A process that starts again in the middle.
+// Tests of a process that starts again in the middle.
 
-/// Node a has started again: its entry was pinned, the claim is as given.
+/// Returns a world in which a has started again with a pinned entry. The claim is as given.
 fn restarted(entry: FoundEntry, state: ClaimState, epoch: u64) -> World {
     let mut world = World::start("a", World::pinned("a", &[(VIP, entry)]));
     world.lease(lease("a", Some(session("a", 1)), &[]));
@@ -290,7 +289,7 @@ fn restarted(entry: FoundEntry, state: ClaimState, epoch: u64) -> World {
     world
 }
 
-/// Begun a second ago.
+/// Returns a handover that began a second ago.
 fn pinned_handover() -> FoundEntry {
     let now = World::start("a", World::pinned("a", &[])).now;
     FoundEntry::Handover { mac: mac("b"), until: now + ms(3_275) }
@@ -320,7 +319,7 @@ fn a_restart_after_the_successor_has_accepted_answers_for_it_a_while_longer() {
     let mut world = restarted(pinned_handover(), held("b"), 2);
     let lines = world.sync();
     assert!(!lines.iter().any(|line| line.contains("foreign") || line.contains(" claim")), "{lines:?}");
-    // No longer than the process before it would have.
+    // The handover lasts no longer than in the process before.
     assert_eq!(world.timeline(ms(15_000)), ["3.275 entry foreign b"]);
 }
 
@@ -377,7 +376,7 @@ fn an_offer_that_was_not_written_is_taken_back_once_while_the_fence_has_lapsed()
     world.tell(Event::NodeGone("a".into()));
     world.after(LEASE);
     assert!(world.fence().deadline <= world.now, "the fence has lapsed");
-    // Somebody has edited the claim, so that the offer is a conflict; a is a Node again.
+    // Somebody has edited the claim, so the offer meets a conflict. The Node of a is there again.
     world.store_claim(held("a"), 0);
     world.answer();
     world.tell(Event::Node(node("a")));

@@ -1,4 +1,4 @@
-//! How commands read.
+//! Commands as lines of text.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -14,12 +14,13 @@ use crate::{
 /// Shows commands as lines.
 #[derive(Default)]
 pub(super) struct Lines {
-    /// Sessions that the engine has made up, the oldest first.
+    /// Sessions that the engine has invented, the oldest first.
     made_up: Vec<Session>,
 }
 
 impl Lines {
-    /// A command, given now; none for what is not shown.
+    /// Returns the line of a command that is given now. Returns
+    /// none for a command that is not shown.
     pub(super) fn line(&mut self, command: &Command, now: Monotonic) -> Option<String> {
         let line = match command {
             Command::SetPeers(_) => return None,
@@ -45,7 +46,8 @@ impl Lines {
         Some(line)
     }
 
-    /// a1 is the first session of node a; new, new2 … are those that the engine has made up.
+    /// Returns the name of a session. `a1` is the first session of node a. `new`, `new2`
+    /// and so on are sessions that the engine has invented.
     fn session_name(&mut self, session: Session) -> String {
         if session.number() < 0x1_0000 {
             let node = char::from(u8::try_from(session.number() >> 8).unwrap_or(b'?'));
@@ -133,7 +135,7 @@ fn seconds(duration: Duration) -> String {
     format!("{}s", duration.as_secs_f64())
 }
 
-/// Returns the node that a MAC is of.
+/// Returns the node of a MAC.
 fn place(mac: MacAddr) -> String {
     match mac {
         MacAddr::ZERO => "?".to_owned(),

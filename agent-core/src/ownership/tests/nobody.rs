@@ -1,4 +1,4 @@
-//! Why nobody holds a VIP: told by one node, once, with every node and its reason.
+//! Reasons why no node holds a VIP: one node reports them, once, with every node and its reason.
 
 use super::world::*;
 use crate::{
@@ -6,7 +6,8 @@ use crate::{
     ownership::{Demand, Event},
 };
 
-/// No node can hold the VIP: a is out of service, b has no endpoint, c has no agent.
+/// Returns a world in which no node can hold the VIP: a is out of
+/// service, b has no endpoint, c has no agent.
 fn hopeless(us: &'static str) -> World {
     let other = if us == "a" { "b" } else { "a" };
     let mut world = World::living(us, &[other]);
@@ -17,7 +18,7 @@ fn hopeless(us: &'static str) -> World {
     world
 }
 
-/// Tells what both nodes do, in which one of them is the reporter.
+/// Returns the worlds and lines of both nodes. One of the nodes is the reporter.
 fn reports() -> Vec<(World, Vec<String>)> {
     ["a", "b"]
         .into_iter()
@@ -96,7 +97,8 @@ fn a_vip_that_somebody_can_hold_again_is_taken_and_nothing_is_noted_any_more() {
 
 #[test]
 fn of_a_vip_whose_claim_vanished_while_it_was_held_nothing_is_said_before_its_holder_could_put_that_right() {
-    // One of the three is the one to say it, and is not the holder in two of these.
+    // One of the three nodes is the reporter. In two of the rows
+    // it is `us`, and so is not the holder.
     for (us, holder, third) in
         [("a", "b", "c"), ("a", "c", "b"), ("b", "a", "c"), ("b", "c", "a"), ("c", "a", "b"), ("c", "b", "a")]
     {

@@ -1,6 +1,6 @@
-//! Whatever happens, in whatever order: no panic, no two requests about one
-//! thing at a time, no busy loop (`World` checks these at every step), and
-//! nothing is held that was not written under a valid fence.
+//! Properties that hold for any events in any order. There is no panic, no second
+//! request about one subject, and no busy loop (`World` checks these at every
+//! step). A held VIP was written under a valid fence.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ use crate::{
 
 const NODES: [&str; 3] = ["a", "b", "c"];
 
-/// One thing that happens.
+/// An event in a sequence.
 #[derive(Clone, Debug)]
 enum Happens {
     Wait(u64),
@@ -147,7 +147,7 @@ fn happen(world: &mut World, happens: &Happens) {
     }
 }
 
-/// Worlds to begin in.
+/// Returns one of the worlds that sequences begin in.
 fn begin(which: usize) -> World {
     let world = match which {
         0 => World::start("a", Found::default()),
@@ -190,7 +190,7 @@ proptest! {
         for next in sequence.iter().filter(|next| !matches!(next, Happens::Stop(_))) {
             happen(&mut world, next);
         }
-        // Nobody else is there, and the API server is well. A node may
+        // No other node is there, and the API server works. A node may
         // wait for two restart Leases in a row.
         for other in ["b", "c"] {
             world.bury(other);
@@ -207,7 +207,8 @@ proptest! {
 }
 
 impl World {
-    /// Ten seconds in which every request is answered at once, and the watches show everything.
+    /// Passes ten seconds in which every request is answered at
+    /// once, and the watches show everything.
     fn settle(&mut self) -> Vec<String> {
         self.see_lease("a");
         self.see_claim();

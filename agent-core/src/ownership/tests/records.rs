@@ -1,4 +1,4 @@
-//! What the tables are about: nodes of one letter, what they write, and the settings.
+//! Records for the tables: nodes of one letter, their writes, and the settings.
 
 use std::{collections::BTreeMap, net::Ipv4Addr, sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ pub(super) const LEASE: Duration = Duration::from_secs(4);
 pub(super) const RENEWAL: Duration = Duration::from_secs(1);
 pub(super) const MARGIN: Duration = Duration::from_millis(500);
 pub(super) const CLOCK_LATE: Duration = Duration::from_millis(4);
-/// How long a claim rests, an owner has to repair, and a MAC is new.
+/// Time for which a claim rests, in which an owner repairs, and for which a MAC is new.
 pub(super) const REST: Duration = Duration::from_millis(4_500);
 pub(super) const STABLE_FOR: Duration = Duration::from_secs(30);
 pub(super) const HANDOVER_PACE: Duration = Duration::from_secs(1);
@@ -28,19 +28,19 @@ pub(super) const HOLD_FOR: Duration = Duration::from_hours(1);
 pub(super) const MOST_NEW: usize = 32;
 pub(super) const RESTART_LEASE: Duration = Duration::from_mins(1);
 
-/// Nodes with this label come first for a VIP that is wanted by `World::want`.
+/// Label of the nodes that come first for a VIP that `World::want` wants.
 pub(super) const FIRST: &str = "first";
 
 pub(super) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// One millisecond less.
+/// Returns the duration less one millisecond.
 pub(super) const fn just_before(duration: Duration) -> Duration {
     duration.saturating_sub(ms(1))
 }
 
-/// A number for a node of one letter.
+/// Returns a number for a node of one letter.
 fn number(node: &str) -> u8 {
     node.as_bytes()[0]
 }
@@ -49,7 +49,7 @@ pub(super) fn mac(node: &str) -> MacAddr {
     MacAddr([2, 0, 0, 0, 0, number(node)])
 }
 
-/// Returns the session of a node's life; the first is 1.
+/// Returns the session of a node's life. The first life is 1.
 pub(super) fn session(node: &str, life: u8) -> Session {
     Session::from_number(u64::from(number(node)) << 8 | u64::from(life)).expect("a number that is not zero")
 }
@@ -58,12 +58,12 @@ pub(super) fn holder(node: &str, life: u8) -> Holder {
     Holder { node: node.into(), session: session(node, life), mac: mac(node), interface: "eth0".into() }
 }
 
-/// Held by a node in its first life.
+/// Returns the state of a claim that a node holds in its first life.
 pub(super) fn held(node: &str) -> ClaimState {
     ClaimState::Held(holder(node, 1))
 }
 
-/// Offered by one node to another, in their first lives.
+/// Returns the state of an offer from one node to another, both in their first lives.
 pub(super) fn offered(from: &str, to: &str) -> ClaimState {
     ClaimState::Offered { to: holder(to, 1), from: (from.into(), session(from, 1)) }
 }
@@ -140,7 +140,7 @@ pub(super) fn claim_record(vip: Ipv4Addr) -> ClaimRecord {
     }
 }
 
-/// Links that are as usual but for what `change` does.
+/// Returns a node's usual link, with the changes by `change`.
 pub(super) fn changed_link(node: &str, change: impl FnOnce(&mut NodeInterface)) -> Vec<NodeInterface> {
     let mut changed = link(node);
     change(&mut changed);

@@ -1,10 +1,10 @@
-//! The fence: moved by renewals that have succeeded, and by nothing else.
+//! The fence: only renewals that have succeeded move it.
 
 use std::time::Duration;
 
 use super::world::*;
 
-/// Node a holds the VIP, and its next renewal has just been sent.
+/// Returns a world in which a holds the VIP, and its next renewal has just been sent.
 fn renewing() -> World {
     let mut world = World::holding(&["b"]).by_hand();
     while world.is_idle() {
@@ -13,14 +13,14 @@ fn renewing() -> World {
     world
 }
 
-/// A way for a request to fail.
+/// Way in which a request fails.
 type Failure = fn(&mut World) -> Vec<String>;
 
 fn without_fence(lines: &[String]) -> Vec<&str> {
     lines.iter().map(String::as_str).filter(|line| !line.starts_with("fence")).collect()
 }
 
-/// Returns the next `duration`, in which every renewal gets lost.
+/// Passes `duration`, in which every renewal gets lost. Returns the lines.
 fn cut_off(world: &mut World, duration: Duration) -> Vec<String> {
     let end = world.now + duration;
     let mut lines = Vec::new();
@@ -158,8 +158,8 @@ fn a_fence_that_lapsed_may_simply_be_renewed() {
     while world.is_idle() {
         world.after(ms(50));
     }
-    // Somebody may have deleted the claim meanwhile, and another made it
-    // anew: until that is known, it is held over.
+    // Somebody may have deleted the claim meanwhile, and another node may have created
+    // it anew. Until that is known, the VIP is held over.
     assert_eq!(without_fence(&world.answer()), ["read claim"], "and nothing is said about entries");
     assert!(world.fence().deadline < world.now);
     assert_eq!(world.answer(), ["entry held", "fence for 3.496s", "announce"]);
@@ -199,7 +199,7 @@ fn a_fence_is_shortened_before_the_lease_is() {
         lines.iter().position(|line| line == "write lease of a: a1, ended none, 4s").expect("a renewal");
     let fence = lines[..write].iter().rposition(|line| line == "fence for 3.496s");
     assert!(fence.is_some(), "{lines:?}");
-    // Done or not: others count from a lease of 4 s now.
+    // Carried out or not, other nodes count from a lease of 4 s now.
     world.lose_answer();
     assert!(world.fence().deadline <= world.now + LEASE);
 }

@@ -1,4 +1,5 @@
-//! What is edited by hand: its owner puts it right at once, and everybody else waits for that.
+//! Repairs of objects that were edited by hand. The owner repairs its
+//! object at once, and all other nodes wait for that.
 
 use super::world::*;
 use crate::{
@@ -66,7 +67,7 @@ fn what_is_seen_of_an_object_while_it_is_deleted_is_older_than_its_end() {
 fn a_claim_that_is_let_go_of_is_no_new_one() {
     let mut world = World::holding(&["b"]);
     assert_eq!(world.tell(Event::Demand(VIP, None)), ["no entry", "delete claim"]);
-    // Its finalizer is taken away first, and then it is gone.
+    // The finalizer is removed first. Then the object is gone.
     world.store_record(world.claimed().clone());
     world.watch_shows(VIP);
     world.tell(Event::ClaimGone(VIP));
@@ -160,7 +161,7 @@ fn a_lease_that_somebody_has_blanked_is_put_right_and_nothing_moves() {
 
 #[test]
 fn a_claim_that_somebody_has_edited_to_name_this_node_is_not_believed_before_its_holder_could_repair_it() {
-    // Not a word of it is a write of ours: b answers on until it sees this.
+    // This process has not written the claim. Node b goes on answering until it sees the claim.
     let mut world = World::living("a", &["b"]);
     world.claim(held("b"), 1);
     world.want();
@@ -179,13 +180,13 @@ fn an_edit_that_names_this_node_waits_for_the_holder_that_it_displaced_and_for_n
     world.claim(held("b"), 1);
     world.want();
     world.after(REST * 2);
-    // c is being restarted, and has not had the VIP.
+    // The agent of c is restarting, and c has not had the VIP.
     world.lease(LeaseRecord { duration: RESTART_LEASE, ..world.stored_lease("c") });
     world.kill("b");
     world.claim(held("a"), 1);
     let lines = world.after(just_before(REST));
     assert!(!lines.iter().any(|line| line.contains("claim")), "{lines:?}");
-    // No claim names b any more, and it is deposed all the same.
+    // No claim names b any more, but b is deposed all the same.
     let lines = world.after(ms(1));
     assert_eq!(lines, ["write lease of b: no session, ended b1, 4s", "write claim: held by a1, epoch 2"]);
 }

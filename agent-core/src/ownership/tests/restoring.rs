@@ -1,5 +1,5 @@
-//! The API server's store goes back to an older state: a restored backup.
-//! No watch shows that, and versions go back too.
+//! The API server's store goes back to an older state, as with a restored
+//! backup. No watch shows that, and versions go back too.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use crate::{
     ownership::{Demand, Entry, Event, FoundEntry, Wire},
 };
 
-/// Node a has got the VIP from b, in epoch 2. The store was saved while b had it.
+/// Returns a world in which a has got the VIP from b, in epoch
+/// 2. The store was saved while b had it.
 fn moved_here() -> (World, Api) {
     let mut world = World::living("a", &["b"]);
     world.claim(held("b"), 1);
@@ -23,7 +24,7 @@ fn moved_here() -> (World, Api) {
     (world, saved)
 }
 
-/// The API server is away for so long.
+/// Passes `duration`, in which the API server does not answer.
 fn cut_off(world: &mut World, duration: Duration) {
     let end = world.now + duration;
     while world.now < end {
@@ -34,7 +35,7 @@ fn cut_off(world: &mut World, duration: Duration) {
     }
 }
 
-/// Returns the next `duration`, in which every request is answered at once.
+/// Passes `duration`, in which every request is answered at once. Returns the lines.
 fn answered(world: &mut World, duration: Duration) -> Vec<String> {
     let end = world.now + duration;
     let mut lines = Vec::new();
@@ -84,7 +85,7 @@ fn a_vip_that_moved_away_since_is_left_to_its_new_holder() {
     world.claim(held("b"), 2);
     world.after(REST);
     world.restore(&saved);
-    // The list shows the claim as it was, and b has until then to put it right.
+    // The list shows the old claim. Node b has until then to repair it.
     world.watch_shows(VIP);
     let lines = answered(&mut world, REST.saturating_sub(ms(100)));
     assert!(!lines.contains(&"entry held".to_owned()), "{lines:?}");
@@ -220,7 +221,7 @@ fn a_claim_that_was_nobodys_when_the_store_went_back_is_left_to_the_holder_since
         world.after(REST * 2);
         world.restore(&saved);
         world.watch_shows(VIP);
-        // The same is read once more.
+        // The watch shows the same claim once more.
         world.watch_shows(VIP);
         let lines = answered(&mut world, REST.saturating_sub(ms(100)));
         assert!(!lines.iter().any(|line| line.starts_with("write claim")), "epoch {epoch}: {lines:?}");

@@ -1,10 +1,11 @@
-//! A process that starts: nothing is decided before everything is known, and
-//! what is pinned goes on in its own session only.
+//! Start of a process: it decides nothing before it knows everything.
+//! Pinned entries go on only in their own session.
 
 use super::world::*;
 use crate::ownership::{Event, Found, FoundEntry};
 
-/// Node a has been started on what its first session left pinned, holding the VIP, and b lives.
+/// Returns a world in which a has started with the pins of its first
+/// session, which held the VIP, and b lives.
 fn restarted(lease_of_a: Option<crate::cluster::LeaseRecord>) -> World {
     let mut world = World::start("a", World::pinned("a", &[(VIP, FoundEntry::Held)])).by_hand();
     if let Some(lease) = lease_of_a {
@@ -16,8 +17,7 @@ fn restarted(lease_of_a: Option<crate::cluster::LeaseRecord>) -> World {
     world
 }
 
-/// Returns true if anything says that the VIP is not to be answered
-/// for, or asks for its claim to be written.
+/// Returns true if a line stops answering for the VIP, or asks for a request about its claim.
 fn changes_something(lines: &[String]) -> bool {
     lines.iter().any(|line| {
         line.starts_with("no entry") || line.starts_with("entry foreign") || line.contains(" claim")

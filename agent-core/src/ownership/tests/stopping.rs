@@ -1,5 +1,5 @@
-//! The end of a process: a restart moves nothing, a node that leaves gives
-//! everything away, an uninstall leaves nothing.
+//! End of a process. A restart moves nothing, a node that leaves hands
+//! everything over, and an uninstall leaves nothing.
 
 use std::net::Ipv4Addr;
 
@@ -19,7 +19,7 @@ fn a_restart_writes_a_longer_lease_then_moves_the_fence_and_nothing_else() {
     assert_eq!(lines.last().map(String::as_str), Some("stopped"));
     assert!(lines.iter().all(|line| line.starts_with("fence") || line == "stopped"), "{lines:?}");
     assert_eq!(world.entry(), Some(Entry::Held));
-    // Two clocks that differ by 1 % each way: the fence lapses before others may depose.
+    // The clocks differ by 1 % each way. The fence lapses before others may depose.
     let fence = world.fence().deadline.saturating_since(sent);
     assert!(fence > RESTART_LEASE * 9 / 10, "{fence:?}");
     assert!(fence * 101 / 100 < (RESTART_LEASE + MARGIN) * 99 / 100, "{fence:?}");
@@ -52,7 +52,7 @@ fn a_restart_does_not_wait_long_for_an_api_server_that_is_away() {
     assert_eq!(world.entry(), Some(Entry::Held));
 }
 
-/// The VIP is held by a, b follows, and the test answers its renewals.
+/// Returns a world in which a holds the VIP and b follows. The test answers b's renewals.
 fn following() -> World {
     let mut world = World::living("b", &["a"]).by_hand();
     world.claim(held("a"), 1);
@@ -163,7 +163,7 @@ fn an_uninstall_withdraws_then_deletes_then_ends_the_session() {
     assert_eq!(world.answer(), ["stopped"]);
 }
 
-/// Vipward is removed from everywhere; the VIP is held by node b.
+/// Returns a world in which Vipward is being removed, and b holds the VIP.
 fn removing() -> World {
     let mut world = World::living("a", &["b"]);
     world.claim(held("b"), 1);
@@ -233,7 +233,7 @@ fn an_uninstall_does_not_wait_for_ever_for_a_node_that_lives() {
 #[test]
 fn an_uninstall_withdraws_even_what_has_no_object_any_more() {
     let mut world = World::holding(&["b"]);
-    // The resource definition was deleted first, and every object with it.
+    // The resource definition was deleted first, and with it every object.
     world.erase_claim();
     world.see_claim();
     world.miss();

@@ -1,5 +1,5 @@
-//! Taking: a VIP is held by this process's own successful write, and
-//! written only when nobody else can have it.
+//! Taking: this process holds a VIP by its own successful write, which it
+//! makes only if no other node can have the VIP.
 
 use super::world::*;
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     ownership::{Entry, Event},
 };
 
-/// Node a lives next to b, and the VIP's claim has rested.
+/// Returns a world in which a lives next to b, and the VIP's claim has rested.
 fn facing(state: ClaimState, epoch: u64) -> World {
     let mut world = World::living("a", &["b"]);
     world.claim(state, epoch);
@@ -16,7 +16,7 @@ fn facing(state: ClaimState, epoch: u64) -> World {
     world
 }
 
-/// The VIP is new, and the claim that creates it has just been sent.
+/// Returns a world with a new VIP. The claim that creates it has just been sent.
 fn creating() -> World {
     let mut world = World::living("a", &["b"]);
     assert_eq!(world.want(), ["entry foreign ?", "create claim: held by a1, epoch 1"]);
@@ -98,7 +98,7 @@ fn a_node_takes_no_vip_over_with_a_mac_that_the_others_may_not_know() {
     world.tell(Event::Interfaces(changed_link("a", |link| link.mac = mac("z"))));
     world.end("b");
     world.after(ms(1_000));
-    // The MAC stood in the Lease one second ago at the earliest.
+    // The MAC has stood in the Lease for a second at most.
     let lines = world.timeline(REST);
     assert_eq!(lines, ["3.500 write claim: held by a1 at z, epoch 4"]);
 }

@@ -1,4 +1,4 @@
-//! What the engine tells metrics and people about itself.
+//! Reports of the engine about itself, for metrics and people.
 
 use super::world::*;
 use crate::{

@@ -1,10 +1,10 @@
-//! One node's engine, an API server whose every answer the test gives,
-//! and a clock that moves when it is told to.
+//! World of one node: its engine, an API server whose every answer the
+//! test gives, and a clock that the test moves.
 //!
-//! Commands are shown as lines, so that a test reads as a table of what happens and
-//! what is done about it. Moves of the fence and of the peers are not shown but kept
-//! (`World::fence`, `World::peers`); neither are renewals, which succeed at once
-//! unless the test answers them itself (`World::by_hand`).
+//! Commands are shown as lines, so that a test reads as a table of events and
+//! responses. Moves of the fence and of the peers are not shown, but kept
+//! (`World::fence`, `World::peers`). Renewals are not shown either. They succeed at
+//! once unless the test answers them itself (`World::by_hand`).
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -30,7 +30,7 @@ pub(super) struct World {
     us: &'static str,
     pub(super) now: Monotonic,
     api: Api,
-    /// Requests that have no answer yet, the oldest first.
+    /// Requests without an answer, the oldest first.
     asked: VecDeque<Command>,
     /// Other nodes that renew their Leases each second.
     renewing: BTreeSet<NodeName>,
@@ -38,14 +38,14 @@ pub(super) struct World {
     by_hand: bool,
     fence: Option<Fenced>,
     peers: BTreeSet<MacAddr>,
-    /// What each entry was last made.
+    /// The last command for each entry.
     entries: BTreeMap<Ipv4Addr, Option<Entry>>,
     lines: Lines,
     is_over: bool,
 }
 
 impl World {
-    /// A process that has just started on node `us`, and has been told nothing.
+    /// Starts a process on node `us`. It knows nothing yet.
     pub(super) fn start(us: &'static str, found: Found) -> Self {
         Self::start_with(&settings(us), us, found)
     }
@@ -69,7 +69,7 @@ impl World {
         }
     }
 
-    /// Returns what is pinned when a process in its first session, with a valid fence, has ended.
+    /// Returns the pins of a process that has ended in its first session, with a valid fence.
     pub(super) fn pinned(us: &str, entries: &[(Ipv4Addr, FoundEntry)]) -> Found {
         Found {
             session: Some(session(us, 1)),
@@ -79,7 +79,7 @@ impl World {
         }
     }
 
-    /// Tells a node that has started about itself and others that live.
+    /// Gives a node that has started the objects of itself and of others that live.
     pub(super) fn introduce(&mut self, others: &[&'static str]) {
         self.tell(Event::Interfaces(vec![link(self.us)]));
         let first = NodeRecord { labels: [(FIRST.to_owned(), String::new())].into(), ..node(self.us) };
@@ -91,8 +91,8 @@ impl World {
         }
     }
 
-    /// Node `us` lives in its first session among others that live; all
-    /// MACs are known, and nothing is wanted yet.
+    /// Returns a world in which `us` lives in its first session, among others that live. All nodes
+    /// know all MACs, and no Service wants a VIP yet.
     pub(super) fn living(us: &'static str, others: &[&'static str]) -> Self {
         Self::living_with(&settings(us), us, others)
     }
@@ -106,7 +106,7 @@ impl World {
         world
     }
 
-    /// Node a holds the VIP in its first session, and for so long that its claim has rested.
+    /// Returns a world in which a holds the VIP in its first session. Its claim has rested.
     pub(super) fn holding(others: &[&'static str]) -> Self {
         Self::holding_all(others, &[VIP])
     }
@@ -128,14 +128,14 @@ impl World {
         world
     }
 
-    /// From now on the test answers the renewals, and they are
-    /// shown, and so are moves of the fence.
+    /// Leaves the answers of renewals to the test, from now on.
+    /// Renewals and moves of the fence are shown.
     pub(super) fn by_hand(mut self) -> Self {
         self.by_hand = true;
         self
     }
 
-    /// Renewals succeed by themselves again.
+    /// Lets renewals succeed by themselves again.
     pub(super) fn automatic(mut self) -> Self {
         self.by_hand = false;
         self
@@ -153,7 +153,7 @@ impl World {
         &self.peers
     }
 
-    /// Returns what the VIP's entry was last made.
+    /// Returns the last command for the VIP's entry.
     pub(super) fn entry(&self) -> Option<Entry> {
         self.entries.get(&VIP).copied().flatten()
     }
@@ -166,19 +166,19 @@ impl World {
         self.api.claims.contains_key(&VIP)
     }
 
-    /// Returns true if the engine keeps out, since another agent has its name.
+    /// Returns true if the engine has withdrawn, because another agent has its name.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Returns true if nothing is waiting for an answer.
+    /// Returns true if no request waits for an answer.
     pub(super) fn is_idle(&self) -> bool {
         self.asked.is_empty()
     }
 
-    // What others do, and what is seen of it.
+    // Changes by others, and their news.
 
-    /// Somebody writes a Lease; the watch has not shown it yet.
+    /// Stores a Lease, as another writer. The watch has not shown it yet.
     pub(super) fn store_lease(&mut self, record: LeaseRecord) {
         self.api.store_lease(record);
     }
@@ -202,36 +202,36 @@ impl World {
         self.see_lease(node)
     }
 
-    /// Returns the Lease of a node, as it is stored.
+    /// Returns the stored Lease of a node.
     pub(super) fn stored_lease(&self, node: &str) -> LeaseRecord {
         self.api.leases[&node.into()].clone()
     }
 
-    /// A node renews its Lease, and the watch shows it.
+    /// Renews a node's Lease. The watch shows it.
     pub(super) fn renew(&mut self, node: &str) -> Vec<String> {
         self.lease(self.stored_lease(node))
     }
 
-    /// A node renews once more, and never again.
+    /// Renews a node's Lease once more, and never again.
     pub(super) fn kill(&mut self, node: &str) {
         self.renew(node);
         self.renewing.remove(&node.into());
     }
 
-    /// Somebody ends a node's first session, and the watch shows it.
+    /// Ends a node's first session, as another node. The watch shows it.
     pub(super) fn end(&mut self, node: &str) -> Vec<String> {
         self.renewing.remove(&node.into());
         self.lease(lease(node, None, &[session(node, 1)]))
     }
 
-    /// A node dies, and nothing but its Lease is left of it.
+    /// Lets a node die. Only its Lease is left.
     pub(super) fn bury(&mut self, node: &'static str) {
         self.renewing.remove(&node.into());
         self.tell(Event::NodeGone(node.into()));
         self.see_lease(node);
     }
 
-    /// Somebody deletes a Lease; the watch has not shown it yet.
+    /// Deletes a Lease. The watch has not shown that yet.
     pub(super) fn forget_lease(&mut self, node: &str) {
         self.api.leases.remove(&node.into());
     }
@@ -245,7 +245,7 @@ impl World {
         self.store_record(ClaimRecord { state, epoch: Epoch(epoch), ..record });
     }
 
-    /// Stores a claim as it is given, but for its version.
+    /// Stores a claim as given, except for its version.
     pub(super) fn store_record(&mut self, record: ClaimRecord) {
         self.api.store_claim(record);
     }
@@ -256,7 +256,7 @@ impl World {
 
     fn see_claim_of(&mut self, vip: Ipv4Addr) -> Vec<String> {
         let lines = self.watch_shows(vip);
-        // Where something is at stake the claim is read, and the API server says the same.
+        // If this node has a stake in the VIP, it reads the claim, and the API server confirms it.
         let reads = matches!(self.asked.back(), Some(Command::ReadClaim(read)) if *read == vip);
         if !reads || lines.len() != 1 {
             return lines;
@@ -265,7 +265,7 @@ impl World {
         self.tell(event)
     }
 
-    /// The watch shows what is stored of a claim.
+    /// Shows the stored claim by the watch.
     pub(super) fn watch_shows(&mut self, vip: Ipv4Addr) -> Vec<String> {
         match self.api.claims.get(&vip) {
             Some(record) => self.tell(Event::Claim(record.clone())),
@@ -273,7 +273,7 @@ impl World {
         }
     }
 
-    /// Somebody writes the VIP's claim, and the watch shows it.
+    /// Writes the VIP's claim, as another writer. The watch shows it.
     pub(super) fn claim(&mut self, state: ClaimState, epoch: u64) -> Vec<String> {
         self.store_claim(state, epoch);
         self.see_claim()
@@ -284,19 +284,19 @@ impl World {
         self.see_claim_of(vip)
     }
 
-    /// The object vanishes, finalizer or not.
+    /// Removes the object, in spite of its finalizer.
     pub(super) fn erase_claim(&mut self) {
         self.api.claims.remove(&VIP);
     }
 
-    /// An operator asks for a move.
+    /// Asks for a move, as an operator.
     pub(super) fn wish(&mut self, to: &str) -> Vec<String> {
         let record = self.claimed().clone();
         self.store_record(ClaimRecord { move_to: Some(to.into()), ..record });
         self.see_claim()
     }
 
-    /// Somebody asks to delete the object, which the finalizer keeps.
+    /// Requests the deletion of the object. The finalizer keeps it.
     pub(super) fn ask_to_delete(&mut self) -> Vec<String> {
         let record = self.claimed().clone();
         self.store_record(ClaimRecord { deleting: true, ..record });
@@ -315,16 +315,16 @@ impl World {
         self.tell(Event::Synced)
     }
 
-    // What becomes of requests.
+    // Results of requests.
 
-    /// The API server does what the oldest open request asks, if its compare-and-swap allows it.
+    /// Carries out the oldest open request, if its compare-and-swap allows it, and answers it.
     pub(super) fn answer(&mut self) -> Vec<String> {
         let request = self.oldest();
         let event = self.api.serve(request);
         self.tell(event)
     }
 
-    /// It does so, and the answer gets lost.
+    /// Carries out the oldest open request, but loses the answer.
     pub(super) fn lose_answer(&mut self) -> Vec<String> {
         let request = self.oldest();
         let unknown = outcome_for(&request, Failed::Unknown);
@@ -332,7 +332,7 @@ impl World {
         self.tell(unknown)
     }
 
-    /// Loses the request.
+    /// Loses the oldest open request.
     pub(super) fn lose(&mut self) -> Vec<String> {
         self.fail(Failed::Unknown)
     }
@@ -341,7 +341,7 @@ impl World {
         self.fail(Failed::Refused)
     }
 
-    /// The API server knows no such object, nor how to make one.
+    /// Answers that the API server knows no such object, and cannot create one.
     pub(super) fn miss(&mut self) -> Vec<String> {
         self.fail(Failed::Missing)
     }
@@ -359,17 +359,17 @@ impl World {
         requests
     }
 
-    /// Returns what the API server's store has now.
+    /// Returns the present store of the API server.
     pub(super) fn save(&self) -> Api {
         self.api.clone()
     }
 
-    /// The store goes back to what it was, versions included. No watch shows that.
+    /// Sets the store back to an older state, versions included. No watch shows that.
     pub(super) fn restore(&mut self, saved: &Api) {
         self.api = saved.clone();
     }
 
-    /// Returns the same for all that are open.
+    /// Answers so to all open requests.
     pub(super) fn miss_all(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
         while !self.is_idle() {
@@ -378,7 +378,7 @@ impl World {
         lines
     }
 
-    /// Keeps the oldest open request back, to answer it later.
+    /// Takes the oldest open request, to answer it later.
     pub(super) fn take_request(&mut self) -> Command {
         self.oldest()
     }
@@ -396,14 +396,14 @@ impl World {
         self.asked.pop_front().expect("an open request")
     }
 
-    // Time, and the engine.
+    // Time and the engine.
 
-    /// Lets time pass; returns what is done meanwhile.
+    /// Lets time pass. Returns the lines of that time.
     pub(super) fn after(&mut self, duration: Duration) -> Vec<String> {
         self.pass(duration).into_iter().map(|(_, line)| line).collect()
     }
 
-    /// Returns the same, each line with the seconds that have passed.
+    /// Lets time pass. Returns the lines of that time, each with the seconds that have passed.
     pub(super) fn timeline(&mut self, duration: Duration) -> Vec<String> {
         let lines = self.pass(duration).into_iter();
         lines.map(|(after, line)| format!("{:.3} {line}", after.as_secs_f64())).collect()
@@ -436,7 +436,7 @@ impl World {
         }
     }
 
-    /// Tells the engine something; returns what it wants done.
+    /// Gives the engine an event. Returns its commands as lines.
     pub(super) fn tell(&mut self, event: Event) -> Vec<String> {
         let commands = self.engine.on_event(event, self.now);
         if let Some(deadline) = self.engine.next_deadline() {
@@ -460,7 +460,7 @@ impl World {
         lines
     }
 
-    /// A renewal that goes on in the session as usual.
+    /// Returns true if the command is a renewal that goes on in the session as usual.
     fn is_renewal(&self, command: &Command) -> bool {
         let Command::WriteLease(write) = command else { return false };
         write.node.as_str() == self.us && write.session.is_some() && write.duration == LEASE

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Which Services name the address, where, and whether they are served.
+/// Returns the Services that name the address, and the fields. True for a Service that is served.
 fn mentions(world: &World, address: &str) -> Vec<(String, Option<Place>, bool)> {
     let account = world.services.account(v4(address));
     account

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 
 const START: Monotonic = Monotonic::from_nanos(1_000_000_000);
-/// The Service after a turn, by its number.
+/// Function that returns the Service after a turn, by the turn's number.
 type AtTurn = fn(usize) -> ServiceRecord;
 
 const CLASS_ONLY: &str = "(Vipward: --class-only)";
@@ -24,7 +24,7 @@ fn of_class(class: Option<&str>) -> ServiceRecord {
     ServiceRecord { class: class.map(Into::into), ..web() }
 }
 
-/// A holder of the VIP whose Service it has just begun to serve.
+/// Returns a holder of the VIP that has just begun to serve its Service.
 fn holder() -> World {
     let mut world = World::new();
     world.hold("192.0.2.7", true);

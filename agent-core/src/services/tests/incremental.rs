@@ -5,7 +5,7 @@ use super::*;
 const NAMES: [&str; 4] = ["x/a", "x/b", "y/a", "y/c"];
 const NODES: [&str; 3] = ["node-a", "node-b", "node-c"];
 
-/// What exists: the last word about everything.
+/// Objects of a cluster, each by its last event.
 #[derive(Clone, Debug, Default)]
 struct Cluster {
     services: BTreeMap<ServiceName, ServiceRecord>,
@@ -41,7 +41,7 @@ impl Cluster {
         self.others.insert(key, event.clone());
     }
 
-    /// An agent that starts now.
+    /// Returns the world of an agent that starts now.
     fn start_now(&self, settings: &Settings) -> World {
         let mut world = World::unsynced(settings.clone());
         for event in self.others.values() {
@@ -59,7 +59,7 @@ fn vip() -> impl Strategy<Value = &'static str> {
     prop::sample::select(&["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"][..])
 }
 
-/// Lists and limits that can be read.
+/// Returns Services whose lists and limits can be parsed.
 fn good() -> impl Strategy<Value = ServiceRecord> {
     let addresses = prop::sample::select(
         &["", "192.0.2.1", "192.0.2.2,192.0.2.1", "192.0.2.3,192.0.2.4,192.0.2.1", "2001:db8::1,192.0.2.2"][..],
@@ -166,8 +166,8 @@ fn settings() -> impl Strategy<Value = Settings> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// `World::tell` also checks on the way that nothing is told
-    /// twice, and nothing is over that was not told.
+    /// Checks on the way, by `World::tell`, that no command is
+    /// repeated and that no unreported problem ends.
     #[test]
     fn whatever_came_before_the_demands_are_those_of_an_agent_that_starts_now(
         settings in settings(),
@@ -176,7 +176,8 @@ proptest! {
     ) {
         let mut cluster = Cluster::default();
         let mut world = World::unsynced(settings.clone());
-        // What cannot be read makes the past matter: in the end, everything can.
+        // A value that cannot be parsed makes the past matter. In
+        // the end, all values can be parsed.
         let broken = |record: &&ServiceRecord| record.annotations.nodes.as_deref() == Some("in in in");
         let mut all = events;
         all.push(Event::Synced);
@@ -190,16 +191,16 @@ proptest! {
             cluster.note(&Event::ServiceGone(name.clone()));
             world.tell(Event::ServiceGone(name));
         }
-        // Turns that were taken at statuses are the past too, until they are forgotten.
+        // Turns at statuses belong to the past too, until they are forgotten.
         world.pass(Monotonic::default());
         world.pass(Monotonic::default() + std::time::Duration::from_mins(5));
         let fresh = cluster.start_now(&settings);
-        // As is whose a Service was.
+        // The former class of a Service belongs to the past too.
         world.problems.retain(|(_, problem)| !matches!(problem, Problem::HandedOver { .. }));
         prop_assert_eq!(&world.demands, &fresh.demands);
         prop_assert_eq!(world.words(), fresh.words());
-        // Once everything is listed again, what is due is what an agent that starts now
-        // does; one that held VIPs in the past may do more.
+        // After everything is listed again, the tasks are those of an agent that starts now. An
+        // agent that held VIPs in the past may have more.
         world.tell(Event::Synced);
         for (service, due) in &fresh.duties {
             prop_assert_eq!(world.duties.get(service), Some(due));

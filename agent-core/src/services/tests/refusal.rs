@@ -1,6 +1,6 @@
 use super::*;
 
-/// 192.0.2.11 on eth0, a gateway, an API server, and two nodes.
+/// Returns a world with 192.0.2.11 on eth0, a gateway, an API server, and two nodes.
 fn lan() -> World {
     let mut world = World::new();
     world.node("node-a", &["192.0.2.11", "2001:db8::11"]);

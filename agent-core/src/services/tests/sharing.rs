@@ -65,8 +65,8 @@ fn local_traffic_goes_to_nodes_with_endpoints() {
     }
 }
 
-/// Returns the slice that a Gateway makes for its Service: its only endpoint is ready, and names no
-/// node.
+/// Returns the slice that a Gateway makes for its Service. Its
+/// only endpoint is ready, and names no node.
 fn placeholder(service: &str, name: &str) -> EndpointsRecord {
     EndpointsRecord { ready_elsewhere: true, ..slice(service, name, &[], &[]) }
 }
@@ -97,7 +97,7 @@ fn ready_endpoints_that_name_no_node_limit_a_local_vip_to_no_nodes() {
         ("a placeholder of another Service", vec![placeholder("a/other", "1")], Some(vec![])),
     ];
     for (description, slices, nodes) in table {
-        // Withdrawing is about Services without an endpoint, and these have one.
+        // The setting concerns Services without an endpoint, and these Services have one.
         for withdraw_without_endpoints in [false, true] {
             let mut world = World::with(Settings { withdraw_without_endpoints, ..Settings::default() });
             world.put(on_vip("a/web").local());
@@ -168,7 +168,7 @@ fn services_on_one_vip_share_the_nodes_that_serve_all() {
         description: &'static str,
         a: &'static [&'static str],
         b: &'static [&'static str],
-        /// True if there is a third one, with policy Cluster.
+        /// True if there is a third Service, with policy Cluster.
         cluster: bool,
         nodes: Option<Vec<&'static str>>,
         impossible: bool,
@@ -310,7 +310,7 @@ fn one_change_among_many_services_touches_only_its_own_vip() {
     }
     world.node("node-a", &["10.9.0.1"]);
     world.tell(Event::Synced);
-    // 10.0.0.0 is no network's first address as long as no subnet is known.
+    // While no subnet is known, 10.0.0.0 is not the first address of a network.
     assert_eq!(world.demands.len(), 1_000);
     let mut changed = service("x/500").local();
     changed.load_balancer_ip = Some("10.0.1.244".into());

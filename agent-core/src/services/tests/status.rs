@@ -76,7 +76,7 @@ fn a_status_of_ours_follows_what_the_service_asks_for() {
         assert_eq!(duty(&world), None, "{description}");
         world.put(ours(record.clone()));
         assert_eq!(duty(&world), expected.as_ref(), "{description}");
-        // The claim goes, and other news come, before the write is done.
+        // This node loses the VIP and gets other news before the write is done.
         world.hold("192.0.2.7", false);
         world.put(ours(ServiceRecord { version: Version::from("2"), ..record.clone() }));
         assert_eq!(duty(&world), expected.as_ref(), "{description}: what was begun is ended");
