@@ -6,24 +6,32 @@
 //! the outcome of a request comes back as an event.
 //!
 //! docs/OWNERSHIP.md has the rules, and shows why they are safe. An event or a deadline makes the
-//! engine evaluate a VIP as a whole (`Engine::evaluate`), so the order of events does not matter.
+//! engine evaluate a VIP as a whole (`Subject::evaluate`), so the order of events does not matter.
 
 mod address;
-mod asking;
+mod candidates;
 mod claims;
+mod deposing;
 mod doubt;
 mod eligibility;
 mod evaluate;
-mod handing;
+mod fence;
 mod handover;
 mod interlock;
-mod members;
-mod nobody;
+mod known;
+mod lease;
+mod member;
+mod nodes;
+mod own;
 mod pacing;
-mod session;
+mod probes;
+mod queue;
+mod requests;
 mod settings;
-mod standing;
 mod stopping;
+mod subject;
+mod taking;
+mod tenure;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -39,9 +47,21 @@ use std::{
 
 use vipward_common::MacAddr;
 
-use self::{doubt::Doubt, members::Member, pacing::Pacing, session::Own, stopping::Stopping, vip::Vip};
+use self::{
+    deposing::Deposed,
+    doubt::Doubt,
+    evaluate::Next,
+    nodes::Nodes,
+    own::Own,
+    pacing::Pacing,
+    queue::Queue,
+    requests::Busy,
+    stopping::{StopStep, Stopping, needs_no_session},
+    subject::Subject,
+    vip::Vip,
+};
 use super::{
-    cluster::{NodeInterface, NodeName, Session},
+    cluster::{ClaimRecord, LeaseRecord, NodeInterface, NodeName},
     time::Monotonic,
 };
 
@@ -70,23 +90,13 @@ const REFUSED_RETRY: Duration = Duration::from_secs(5);
 /// The engine: the ownership of all VIPs, as one node sees it.
 #[derive(Debug)]
 pub struct Engine {
-    settings: Settings,
     found: Found,
     synced: bool,
-    own: Own,
-    /// This node's interfaces.
-    links: Vec<NodeInterface>,
-    /// All nodes that have a Lease or a Node, this one included.
-    members: BTreeMap<NodeName, Member>,
+    nodes: Nodes,
     /// All known VIPs. They are boxed, because a map that is filled
     /// in order leaves half of its slots empty.
     vips: BTreeMap<Ipv4Addr, Box<Vip>>,
-    /// The claims that name each session.
-    claimed: BTreeMap<(NodeName, Session), members::SessionClaims>,
-    /// Times of the next evaluations of VIPs.
-    due: BTreeSet<(Monotonic, Ipv4Addr)>,
-    /// VIPs to evaluate now.
-    dirty: BTreeSet<Ipv4Addr>,
+    queue: Queue,
     pacing: Pacing,
     doubt: Doubt,
     /// The peers of the last command. None before all Leases have been listed.
@@ -103,22 +113,17 @@ impl Engine {
         let own = Own::new(&settings, &found, now);
         let pacing = Pacing::new(&settings, now);
         Self {
-            settings,
             found,
             synced: false,
-            own,
-            links: Vec::new(),
-            members: BTreeMap::new(),
+            nodes: Nodes::new(settings, own),
             vips: BTreeMap::new(),
-            claimed: BTreeMap::new(),
-            due: BTreeSet::new(),
-            dirty: BTreeSet::new(),
+            queue: Queue::default(),
             pacing,
             doubt: Doubt::default(),
-            now,
             peers: None,
             stopping: None,
             commands: Vec::new(),
+            now,
         }
     }
 
@@ -126,143 +131,286 @@ impl Engine {
     pub fn on_event(&mut self, event: Event, now: Monotonic) -> Vec<Command> {
         self.now = now;
         match event {
-            Event::Synced => self.on_synced(now),
-            Event::Lease(record) => self.on_lease(record, now),
-            Event::LeaseGone(node) => self.on_lease_gone(&node, now),
-            Event::Claim(record) => self.on_claim(record, now),
-            Event::ClaimGone(vip) => self.on_claim_gone(vip, now),
-            Event::Node(record) => self.on_node(record, now),
-            Event::NodeGone(name) => self.on_node_gone(&name),
-            Event::Demand(vip, demand) => self.on_demand(vip, demand, now),
-            Event::Interfaces(links) => self.on_interfaces(links, now),
-            Event::LeaseWritten { node, outcome } if node == self.settings.node => {
-                self.on_own_lease_written(outcome, now);
+            Event::Synced => self.on_synced(),
+            Event::Lease(record) => self.on_lease(record),
+            Event::LeaseGone(node) => self.on_lease_gone(&node),
+            Event::Claim(record) => self.on_claim(record),
+            Event::ClaimGone(vip) => self.with(vip, |mut subject| subject.on_claim_gone()),
+            Event::Node(record) => {
+                if self.nodes.take_node(record, now) {
+                    self.evaluate_all();
+                }
             }
-            Event::LeaseRead { node, outcome } if node == self.settings.node => {
-                self.on_own_lease_read(outcome, now);
+            Event::NodeGone(name) => {
+                if self.nodes.lose_node(&name) {
+                    self.evaluate_all();
+                }
             }
-            Event::LeaseWritten { node, outcome } => self.on_deposed(&node, outcome, now),
-            Event::LeaseRead { node, outcome } => self.on_lease_read(&node, outcome, now),
-            Event::ClaimWritten { vip, outcome } => self.on_claim_written(vip, outcome, now),
-            Event::ClaimDeleted { vip, outcome } => self.on_claim_deleted(vip, &outcome, now),
-            Event::ClaimRead { vip, outcome } => self.on_claim_read(vip, outcome, now),
-            Event::Probed { vip, probed } => self.on_probed(vip, probed, now),
-            Event::Wire { vip, heard } => self.on_wire(vip, heard, now),
-            Event::Stop(reason) => self.on_stop(reason, now),
+            Event::Demand(vip, demand) => self.on_demand(vip, demand),
+            Event::Interfaces(interfaces) => self.on_interfaces(interfaces),
+            Event::LeaseWritten { node, outcome } if node == self.nodes.settings.node => {
+                self.on_own_lease_written(outcome);
+            }
+            Event::LeaseRead { node, outcome } if node == self.nodes.settings.node => {
+                self.on_own_lease_read(outcome);
+            }
+            Event::LeaseWritten { node, outcome } => self.on_deposed(node, outcome),
+            Event::LeaseRead { node, outcome } => self.on_lease_read(&node, outcome),
+            Event::ClaimWritten { vip, outcome } => {
+                self.with(vip, |mut subject| subject.on_claim_written(outcome));
+            }
+            Event::ClaimDeleted { vip, outcome } => {
+                self.with(vip, |mut subject| subject.on_claim_deleted(&outcome));
+            }
+            Event::ClaimRead { vip, outcome } => {
+                self.with(vip, |mut subject| subject.on_claim_read(outcome));
+            }
+            Event::Probed { vip, probed } => self.with(vip, |mut subject| subject.on_probed(probed)),
+            Event::Wire { vip, heard } => self.with(vip, |mut subject| subject.on_wire(heard)),
+            Event::Stop(reason) => self.on_stop(reason),
             Event::Tick => {}
         }
-        self.settle(now);
+        self.settle();
         std::mem::take(&mut self.commands)
     }
 
     /// Returns the time of the next [`Event::Tick`].
     pub fn next_deadline(&self) -> Option<Monotonic> {
-        let vip = self.due.first().map(|(due, _)| *due);
-        let deposing = self.next_deposing();
-        [Some(self.own.next_deadline()), vip, deposing, self.stop_deadline()].into_iter().flatten().min()
+        let stop = self.stopping.as_ref().and_then(Stopping::deadline);
+        let deposing = self.nodes.next_deposing(self.now);
+        let own = Some(self.nodes.own.next_deadline());
+        [own, self.queue.next(), deposing, stop].into_iter().flatten().min()
     }
 
     /// Returns true if this node holds a VIP.
     pub fn holds(&self, vip: Ipv4Addr) -> bool {
-        self.vips.get(&vip).is_some_and(|vip| vip.is_held())
+        self.vips.get(&vip).is_some_and(|vip| vip.tenure.is_held())
     }
 
     /// Returns true if an entry may begin to answer. While the fence has lapsed, another node may
     /// have taken any VIP, and its announcement may have come already.
     pub fn may_begin_answering(&self, now: Monotonic) -> bool {
-        self.own.is_valid(now)
+        self.nodes.own.is_valid(now)
     }
 
     /// Returns true if the engine has begun to command entries.
     /// Before that, pinned state stays as it is.
     pub fn has_begun(&self) -> bool {
-        self.synced && self.own.has_begun()
+        self.synced && self.nodes.own.has_begun()
     }
 
     /// Carries out everything that is due.
-    fn settle(&mut self, now: Monotonic) {
-        self.tick_lease(now);
-        self.depose_the_silent(now);
-        while let Some((due, vip)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
-            self.due.remove(&(due, vip));
-            self.dirty.insert(vip);
-        }
-        if self.synced && self.own.lives() {
-            while let Some(vip) = self.next_to_look_at() {
-                self.look_at(vip, now);
+    fn settle(&mut self) {
+        self.tick_lease();
+        let writes = self.nodes.depose_the_silent(self.now);
+        self.commands.extend(writes.into_iter().map(Command::WriteLease));
+        self.queue.wake(self.now);
+        if self.synced && self.nodes.own.lives() {
+            while let Some(vip) = self.queue.pop().or_else(|| self.pacing.next_of_crowd()) {
+                self.look_at(vip);
             }
         }
         // A claim may be a reason to renew at once.
-        self.tick_lease(now);
-        self.tick_stopping(now);
+        self.tick_lease();
+        self.tick_stopping();
     }
 
-    fn next_to_look_at(&mut self) -> Option<Ipv4Addr> {
-        self.dirty.pop_first().or_else(|| self.pacing.next_of_crowd())
-    }
-
-    fn look_at(&mut self, address: Ipv4Addr, now: Monotonic) {
-        let Some(vip) = self.vips.get_mut(&address) else { return };
-        if let Some(due) = vip.due.take() {
-            self.due.remove(&(due, address));
-        }
+    /// Evaluates a VIP.
+    fn look_at(&mut self, address: Ipv4Addr) {
+        let Some(mut subject) = self.subject(address) else { return };
+        subject.queue.schedule(address, &mut subject.vip.due, None);
         // If a request is under way or must wait, the VIP is not decided anew.
-        vip.asking.matters = vip.busy.is_some() || vip.retry > now || vip.unread;
-        let due = self.evaluate(address, now);
-        if self.vips.get(&address).is_some_and(|vip| !vip.asking.matters) {
-            self.stop_asking(address);
+        let requests = &subject.vip.requests;
+        subject.vip.asking.matters =
+            requests.busy.is_some() || requests.retry > subject.now || requests.unread;
+        let next = subject.evaluate();
+        if !subject.vip.asking.matters || next == Next::Forget {
+            subject.stop_probing();
         }
-        self.clear_doubt(address, now);
-        if let (Some(vip), Some(due)) = (self.vips.get_mut(&address), due) {
-            vip.due = Some(due);
-            self.due.insert((due, address));
-        }
-    }
-
-    /// Settles a VIP that was held over, if its claim names this node or this node has given it up.
-    fn clear_doubt(&mut self, address: Ipv4Addr, now: Monotonic) {
-        let vip = self.vips.get(&address).map(Box::as_ref);
-        let is_in_doubt = vip.is_some_and(Vip::is_in_doubt);
-        let is_held = vip.is_some_and(Vip::is_held);
-        if !is_in_doubt && self.doubt.end(address, is_held) {
-            self.doubt_no_more(now);
+        match next {
+            Next::Forget => self.forget(address),
+            Next::Wait(again) => {
+                self.clear_doubt(address);
+                if let Some(vip) = self.vips.get_mut(&address) {
+                    self.queue.schedule(address, &mut vip.due, again);
+                }
+            }
         }
     }
 
-    fn all_dirty(&mut self) {
-        self.dirty.extend(self.vips.keys().copied());
+    fn forget(&mut self, address: Ipv4Addr) {
+        self.pacing.end_offer(address);
+        if let Some(vip) = self.vips.remove(&address) {
+            self.nodes.index_claim(address, &vip.known.owners, Vec::new(), self.now);
+        }
+        self.clear_doubt(address);
+    }
+
+    /// Returns a VIP with all that a decision about it may read and change.
+    fn subject(&mut self, address: Ipv4Addr) -> Option<Subject<'_>> {
+        let vip = self.vips.get_mut(&address)?;
+        Some(Subject {
+            address,
+            vip,
+            nodes: &mut self.nodes,
+            queue: &mut self.queue,
+            pacing: &mut self.pacing,
+            doubt: &self.doubt,
+            now: self.now,
+            commands: &mut self.commands,
+        })
+    }
+
+    /// Runs `step` on a VIP, if it is known.
+    fn with(&mut self, address: Ipv4Addr, step: impl FnOnce(Subject<'_>)) {
+        if let Some(subject) = self.subject(address) {
+            step(subject);
+        }
+    }
+
+    fn evaluate_all(&mut self) {
+        self.queue.add_all(self.vips.keys().copied());
     }
 
     fn command(&mut self, command: Command) {
         self.commands.push(command);
     }
 
-    fn on_synced(&mut self, now: Monotonic) {
+    fn on_synced(&mut self) {
         self.synced = true;
         // A process that has just started does not know if a missing object was there a moment ago.
-        if self.members.iter().any(|(name, member)| *name != self.settings.node && member.session().is_some())
-        {
-            for vip in self.vips.values_mut().filter(|vip| vip.claim.is_none()) {
-                vip.unclear = Some(now);
+        if self.nodes.others().any(|(_, member)| member.session().is_some()) {
+            for vip in self.vips.values_mut().filter(|vip| vip.known.record.is_none()) {
+                vip.known.unclear = Some(self.now);
             }
         }
-        self.begin(now);
-        self.all_dirty();
+        self.begin();
+        self.evaluate_all();
     }
 
-    fn on_demand(&mut self, address: Ipv4Addr, demand: Option<Demand>, now: Monotonic) {
+    fn on_demand(&mut self, address: Ipv4Addr, demand: Option<Demand>) {
         if demand.is_none() && !self.vips.contains_key(&address) {
             return;
         }
-        self.vips.entry(address).or_insert_with(|| Vip::new(now).into()).demand = demand;
-        self.dirty.insert(address);
+        self.known_or_new(address).demand = demand;
+        self.queue.add(address);
     }
 
-    fn on_interfaces(&mut self, links: Vec<NodeInterface>, now: Monotonic) {
-        if self.links != links {
-            self.links = links;
-            self.own.renew_now(now);
-            self.all_dirty();
+    fn known_or_new(&mut self, address: Ipv4Addr) -> &mut Vip {
+        self.vips.entry(address).or_insert_with(|| Vip::new(self.now).into())
+    }
+
+    fn on_interfaces(&mut self, interfaces: Vec<NodeInterface>) {
+        if self.nodes.own.interfaces != interfaces {
+            self.nodes.own.interfaces = interfaces;
+            self.nodes.own.renew_now(self.now);
+            self.evaluate_all();
+        }
+    }
+
+    fn on_claim(&mut self, record: ClaimRecord) {
+        self.known_or_new(record.vip);
+        self.with(record.vip, |mut subject| subject.on_claim(record));
+    }
+
+    fn on_lease(&mut self, record: LeaseRecord) {
+        if record.node == self.nodes.settings.node {
+            self.on_own_lease_seen(Some(&record));
+        }
+        self.take_lease(record);
+    }
+
+    fn take_lease(&mut self, record: LeaseRecord) {
+        if self.nodes.take_lease(record, self.now) {
+            self.update_peers();
+            self.evaluate_all();
+        }
+    }
+
+    fn on_lease_gone(&mut self, name: &NodeName) {
+        if *name == self.nodes.settings.node {
+            self.on_own_lease_seen(None);
+        }
+        if self.nodes.lose_lease(name, self.now) {
+            self.update_peers();
+            self.evaluate_all();
+        }
+    }
+
+    fn on_deposed(&mut self, name: NodeName, outcome: Outcome<LeaseRecord>) {
+        match self.nodes.on_deposed(&name, outcome, self.now) {
+            Some(Deposed::Done(record)) => self.take_lease(record),
+            Some(Deposed::Read) => self.command(Command::ReadLease(name)),
+            Some(Deposed::Again) | None => {}
+        }
+    }
+
+    fn on_lease_read(&mut self, name: &NodeName, outcome: Outcome<LeaseRecord>) {
+        if let Some(member) = self.nodes.member_mut(name) {
+            member.deposing = false;
+        }
+        match outcome {
+            Outcome::Done(record) => self.take_lease(record),
+            Outcome::Missing => self.on_lease_gone(name),
+            Outcome::Conflict | Outcome::Unknown | Outcome::Refused(_) => {}
+        }
+    }
+
+    /// Sets the peers, once all Leases have been listed. If a peer were removed
+    /// too early, the program would not give way to it.
+    fn update_peers(&mut self) {
+        if !self.has_begun() {
+            return;
+        }
+        let peers = self.nodes.peers();
+        if self.peers.as_ref() != Some(&peers) {
+            self.peers = Some(peers.clone());
+            self.command(Command::SetPeers(peers));
+        }
+    }
+
+    fn on_stop(&mut self, reason: StopReason) {
+        if self.stopping.is_some() {
+            return;
+        }
+        self.stopping = Some(Stopping::new(reason, self.nodes.own.lives(), self.now));
+        self.nodes.own.stop = Some(reason);
+        self.nodes.own.renew_now(self.now);
+        self.evaluate_all();
+    }
+
+    /// Returns true if the next write of the Lease ends the session. By then no VIP
+    /// is held in it, and no request is left to make.
+    fn gives_up_session(&self) -> bool {
+        let is_uninstall = match self.nodes.own.stop {
+            Some(StopReason::Leave) => false,
+            Some(StopReason::Uninstall) => true,
+            Some(StopReason::Restart) | None => return false,
+        };
+        self.queue.is_empty() && self.vips.values().all(|vip| needs_no_session(vip, is_uninstall))
+    }
+
+    /// Takes in that the Lease was written for the last time.
+    fn on_last_lease(&mut self) {
+        if let Some(stopping) = &mut self.stopping {
+            stopping.on_last_lease();
+        }
+    }
+
+    fn tick_stopping(&mut self) {
+        let may_give_up = self.gives_up_session() && !self.nodes.own.is_renewing();
+        // The next process must know the state: a claim that is being
+        // written has its entry, and is not held over.
+        let is_written = |vip: &Vip| !matches!(vip.requests.busy, Some(Busy::Hold(..)));
+        let Some(stopping) = &mut self.stopping else { return };
+        let is_settled = self.doubt.is_over() && self.vips.values().all(|vip| is_written(vip));
+        match stopping.step(is_settled, may_give_up, self.now) {
+            StopStep::Wait => {}
+            StopStep::GiveUpSession => {
+                self.nodes.own.renew_now(self.now);
+                self.tick_lease();
+            }
+            StopStep::End => self.command(Command::Stopped),
         }
     }
 }

@@ -1,341 +1,296 @@
 //! Input about claims: their records, the outcomes of requests
 //! about them, and the program's events.
 
-use std::net::Ipv4Addr;
-
 use super::{
-    ClaimWrite, Command, Engine, Entry, Expected, FoundEntry, Notice, Outcome, REFUSED_RETRY, RETRY, Wire,
-    handing::Handing,
-    vip::{Busy, News, Vip},
+    ClaimWrite, Command, Entry, Expected, FoundEntry, Notice, Outcome, REFUSED_RETRY, RETRY, Wire,
+    requests::{Busy, News},
+    subject::Subject,
+    tenure::{Handover, Tenure},
+    vip::{Commanded, Vip, Waiting},
 };
 use crate::{
     cluster::{ClaimRecord, ClaimState, Holder, NodeName},
     time::Monotonic,
 };
 
-impl Engine {
+impl Subject<'_> {
     /// Takes in a claim from a list or a watch. It may be older than the claim that this
     /// process has read or written itself: a watch lags, and a list may come from the API
     /// server's cache. So where this node answers, it is only a reason to read the claim.
     /// Elsewhere it is believed, because every write is a compare-and-swap.
-    pub(super) fn on_claim(&mut self, record: ClaimRecord, now: Monotonic) {
-        if let Some(vip) = self.vips.get_mut(&record.vip) {
-            if vip.busy.is_some() {
-                return vip.keep_news(News::Claim(record));
-            }
-            if let Some(known) = vip.claim.as_mut().filter(|known| known.says_the_same(&record)) {
-                known.version = record.version;
-                return;
-            }
-            // A watch may show the state before this node's own offer.
-            let is_behind = vip.claim.as_ref().is_some_and(|known| known.epoch > record.epoch);
-            if vip.has_a_stake() || vip.handing.is_some() && is_behind {
-                return self.must_be_read(record.vip);
-            }
+    pub(super) fn on_claim(&mut self, record: ClaimRecord) {
+        if self.vip.requests.busy.is_some() {
+            return self.vip.requests.keep_news(News::Claim(record));
         }
-        self.take_claim(record, now);
+        if let Some(known) = self.vip.known.record.as_mut().filter(|known| known.says_the_same(&record)) {
+            known.version = record.version;
+            return;
+        }
+        // A watch may show the state before this node's own offer.
+        let is_behind = self.vip.known.epoch().is_some_and(|known| known > record.epoch);
+        if self.vip.has_a_stake() || self.vip.tenure.handover().is_some() && is_behind {
+            self.must_be_read();
+        } else {
+            self.take_claim(record);
+        }
     }
 
     /// Takes in that a list or a watch no longer shows a claim. The same applies as in `on_claim`.
-    pub(super) fn on_claim_gone(&mut self, address: Ipv4Addr, now: Monotonic) {
-        let Some(vip) = self.vips.get_mut(&address) else { return };
-        if vip.busy.is_some() {
-            vip.keep_news(News::Gone);
-        } else if vip.claim.is_some() && (vip.has_a_stake() || vip.handing.is_some()) {
-            self.must_be_read(address);
+    pub(super) fn on_claim_gone(&mut self) {
+        if self.vip.requests.busy.is_some() {
+            self.vip.requests.keep_news(News::Gone);
+        } else if self.vip.known.record.is_some() && self.vip.is_at_stake() {
+            self.must_be_read();
         } else {
-            self.lose_claim(address, now);
+            self.lose_claim();
         }
     }
 
-    fn must_be_read(&mut self, address: Ipv4Addr) {
-        self.vip(address).unread = true;
-        self.dirty.insert(address);
+    fn must_be_read(&mut self) {
+        self.vip.requests.unread = true;
+        self.evaluate_again();
     }
 
-    fn take_claim(&mut self, record: ClaimRecord, now: Monotonic) {
-        let address = record.vip;
-        let is_ours = matches!(record.state, ClaimState::Held(_)) && self.is_ours(&record.state);
-        // Such a claim ends a handover of this node, even if this node has not seen the offer.
-        let ends_handover = is_ours
-            && self.vips.get(&address).and_then(|vip| vip.claim.as_ref()).is_some_and(|claim| {
-                let is_offer = matches!(claim.state, ClaimState::Offered { .. });
-                let is_party =
-                    is_offer && claim.state.sessions().iter().any(|session| self.names_us(session));
-                claim.epoch < record.epoch || claim.epoch == record.epoch && is_party
-            });
-        let vip = self.vips.entry(address).or_insert_with(|| Vip::new(now).into());
-        vip.attempted |= ends_handover;
-        vip.keep_cause(Some(&record));
-        let before = vip.claim.as_ref().and_then(|claim| claim.state.named());
-        let after = record.state.named();
-        let is_offered = |claim: &ClaimRecord| matches!(claim.state, ClaimState::Offered { .. });
-        let is_changed = vip.claim.as_ref().is_some_and(|claim| {
-            let is_other = claim.epoch != record.epoch || is_offered(claim) != is_offered(&record);
-            after.is_some() && (after != before || is_other)
-        });
-        if is_changed || vip.claim.is_none() {
-            vip.changed = now;
-            vip.free = None;
+    fn take_claim(&mut self, record: ClaimRecord) {
+        self.vip.known.attempted |= self.ends_handover(&record);
+        if self.vip.tenure.is_held() {
+            self.vip.known.keep_cause(Some(&record));
         }
-        if let (true, ClaimState::Held(holder)) = (is_changed || vip.claim.is_none(), &record.state)
-            && let Some(member) = self.members.get_mut(&holder.node)
-        {
-            member.took = Some(now);
+        let before = self.vip.known.depends_on();
+        let holder = match &record.state {
+            ClaimState::Held(holder) => Some(holder.node.clone()),
+            ClaimState::Offered { .. } | ClaimState::Released | ClaimState::Blank => None,
+        };
+        if self.vip.known.take_in(record, self.now) {
+            self.vip.waiting.free = None;
+            if let Some(member) = holder.and_then(|holder| self.nodes.member_mut(&holder)) {
+                member.took = Some(self.now);
+            }
         }
-        let is_unclear =
-            record.state == ClaimState::Blank || vip.is_edited(&record) || vip.is_of_the_past(&record);
-        vip.unclear = is_unclear.then(|| vip.unclear.unwrap_or(now));
-        let before = vip.depends_on();
-        if !is_unclear {
-            vip.owners = record.state.sessions();
-        }
-        vip.claim = Some(record);
-        let after = vip.depends_on();
-        self.dirty.insert(address);
-        self.index_claim(address, &before, after, now);
+        self.evaluate_again();
+        self.nodes.index_claim(self.address, &before, self.vip.known.depends_on(), self.now);
+    }
+
+    /// Returns true if a claim ends a handover in which this node gives or gets the VIP, even if
+    /// this node has not seen the offer.
+    fn ends_handover(&self, record: &ClaimRecord) -> bool {
+        let is_ours = matches!(record.state, ClaimState::Held(_)) && self.nodes.is_ours(&record.state);
+        is_ours
+            && self.vip.known.record.as_ref().is_some_and(|known| {
+                let is_party = matches!(known.state, ClaimState::Offered { .. })
+                    && known.state.sessions().iter().any(|session| self.nodes.names_us(session));
+                known.epoch < record.epoch || known.epoch == record.epoch && is_party
+            })
     }
 
     /// Takes in that the claim is gone.
-    fn lose_claim(&mut self, address: Ipv4Addr, now: Monotonic) {
-        let Some(vip) = self.vips.get_mut(&address) else { return };
-        vip.keep_cause(None);
-        let before = vip.depends_on();
-        let Some(claim) = vip.claim.take() else { return };
-        // Properly deleted objects are seen to be deleted first, because a finalizer keeps them.
-        // But anybody can delete an object that is still wanted, and its holder goes on answering.
-        let is_clear = claim.state == ClaimState::Released || claim.deleting && vip.demand.is_none();
-        vip.unclear = (!is_clear).then_some(now);
-        vip.free = None;
-        if is_clear {
-            vip.owners.clear();
+    fn lose_claim(&mut self) {
+        if self.vip.tenure.is_held() {
+            self.vip.known.keep_cause(None);
         }
-        let after = vip.owners.clone();
-        self.dirty.insert(address);
-        self.index_claim(address, &before, after, now);
+        let before = self.vip.known.depends_on();
+        if self.vip.known.lose(self.vip.demand.is_some(), self.now) {
+            self.vip.waiting.free = None;
+            self.evaluate_again();
+            self.nodes.index_claim(self.address, &before, self.vip.known.owners.clone(), self.now);
+        }
     }
 
-    pub(super) fn on_claim_read(&mut self, address: Ipv4Addr, outcome: Outcome<ClaimRecord>, now: Monotonic) {
-        let Some(vip) = self.vips.get_mut(&address) else { return };
-        if vip.busy == Some(Busy::Read) {
-            vip.busy = None;
-        }
-        self.dirty.insert(address);
+    /// Takes in the answer to a read.
+    pub(super) fn on_claim_read(&mut self, outcome: Outcome<ClaimRecord>) {
+        self.vip.requests.end(&Busy::Read);
+        self.evaluate_again();
         if matches!(outcome, Outcome::Done(_) | Outcome::Missing) {
-            self.pacing.end_offer(address);
+            self.pacing.end_offer(self.address);
         }
+        let mut read_again = |pause| {
+            self.vip.requests.unread = true;
+            self.vip.requests.retry = self.now + pause;
+        };
         match outcome {
-            Outcome::Done(record) => self.take_claim(record, now),
-            Outcome::Missing => self.lose_claim(address, now),
-            Outcome::Unknown | Outcome::Conflict => {
-                vip.unread = true;
-                vip.retry = now + RETRY;
-            }
-            Outcome::Refused(_) => {
-                vip.unread = true;
-                vip.retry = now + REFUSED_RETRY;
-            }
+            Outcome::Done(record) => self.take_claim(record),
+            Outcome::Missing => self.lose_claim(),
+            Outcome::Unknown | Outcome::Conflict => read_again(RETRY),
+            Outcome::Refused(_) => read_again(REFUSED_RETRY),
         }
-        self.look_at_news(address, now);
+        self.look_at_news();
     }
 
-    fn look_at_news(&mut self, address: Ipv4Addr, now: Monotonic) {
-        let Some(vip) = self.vips.get_mut(&address) else { return };
-        for news in std::mem::take(&mut vip.news) {
+    fn look_at_news(&mut self) {
+        for news in self.vip.requests.take_news() {
             match news {
-                News::Claim(record) => self.on_claim(record, now),
-                News::Gone => self.on_claim_gone(address, now),
+                News::Claim(record) => self.on_claim(record),
+                News::Gone => self.on_claim_gone(),
             }
         }
     }
 
-    pub(super) fn on_claim_written(
-        &mut self,
-        address: Ipv4Addr,
-        outcome: Outcome<ClaimRecord>,
-        now: Monotonic,
-    ) {
-        let Some(vip) = self.vips.get_mut(&address) else { return };
-        let Some(busy) = vip.busy.take() else { return };
-        self.pacing.end_creating(address);
-        self.dirty.insert(address);
+    /// Takes in the answer to a write.
+    pub(super) fn on_claim_written(&mut self, outcome: Outcome<ClaimRecord>) {
+        let Some(busy) = self.vip.requests.busy.take() else { return };
+        self.pacing.end_creating(self.address);
+        self.evaluate_again();
         if outcome != Outcome::Unknown {
-            self.pacing.end_offer(address);
+            self.pacing.end_offer(self.address);
         }
         match outcome {
             Outcome::Done(record) => {
-                vip.attempted |= matches!(busy, Busy::Hold(..));
-                self.take_claim(record, now);
+                self.vip.known.attempted |= matches!(busy, Busy::Hold(..));
+                self.take_claim(record);
                 match busy {
-                    Busy::Hold(write, from) => self.on_held(&write, from, now),
-                    Busy::Offer => self.vip(address).held = None,
+                    Busy::Hold(write, from) => self.on_held(&write, from),
+                    Busy::Offer => self.vip.tenure.stop_holding(),
                     Busy::Update | Busy::Free | Busy::Delete | Busy::Read => {}
                 }
             }
             Outcome::Conflict | Outcome::Missing | Outcome::Refused(_) => {
                 // The offer was not written. This node goes on holding the VIP.
-                if busy == Busy::Offer && vip.is_held() && self.own.is_valid(now) {
-                    vip.handing = None;
-                    self.set_entry(address, Some(Entry::Held));
+                if busy == Busy::Offer && self.vip.tenure.is_held() && self.is_valid() {
+                    self.vip.tenure.stop_handover();
+                    self.set_entry(Some(Entry::Held));
                 }
-                let vip = self.vip(address);
-                match outcome {
-                    Outcome::Refused(_) => vip.retry = now + REFUSED_RETRY,
-                    // Objects of this kind cannot be created at all.
-                    Outcome::Missing if vip.rested_on == Some(Expected::Absent) => {
-                        vip.unread = true;
-                        vip.retry = now + REFUSED_RETRY;
-                    }
-                    Outcome::Done(_) | Outcome::Conflict | Outcome::Missing | Outcome::Unknown => {
-                        vip.unread = true;
-                    }
+                let requests = &mut self.vip.requests;
+                let is_refused = matches!(outcome, Outcome::Refused(_));
+                // Objects of this kind cannot be created at all.
+                let is_unknown_kind =
+                    outcome == Outcome::Missing && requests.rested_on == Some(Expected::Absent);
+                requests.unread |= !is_refused;
+                if is_refused || is_unknown_kind {
+                    requests.retry = self.now + REFUSED_RETRY;
                 }
             }
             Outcome::Unknown => {
-                vip.unread = true;
-                vip.attempted |= matches!(busy, Busy::Hold(..));
+                self.vip.requests.unread = true;
+                self.vip.known.attempted |= matches!(busy, Busy::Hold(..));
             }
         }
-        self.look_at_news(address, now);
+        self.look_at_news();
     }
 
     /// Makes this node the holder: this process has written a claim that names it.
-    fn on_held(&mut self, write: &ClaimWrite, from: Option<NodeName>, now: Monotonic) {
+    fn on_held(&mut self, write: &ClaimWrite, from: Option<NodeName>) {
         let session = write.state.holder().map(|holder| holder.session);
-        if !self.own.is_valid(now) || session != self.own.session() {
+        if !self.is_valid() || session != self.nodes.own.session() {
             // The write counts only if the fence is valid. It is repeated as soon as that is so.
-            self.vip(write.vip).attempted = true;
+            self.vip.known.attempted = true;
             return;
         }
-        let vip = self.vip(write.vip);
-        let was_held = vip.held.replace(write.epoch).is_some() || vip.handing.take().is_some();
-        vip.handing = None;
-        vip.attempted = false;
-        vip.free = None;
-        vip.nobody = None;
-        vip.better = None;
-        vip.cause = None;
-        let is_disputed = std::mem::take(&mut vip.disputed);
+        let is_news = self.vip.tenure == Tenure::Elsewhere;
+        self.vip.tenure.hold(write.epoch);
+        self.vip.known.attempted = false;
+        self.vip.known.cause = None;
+        self.vip.waiting = Waiting::default();
+        let is_disputed = std::mem::take(&mut self.vip.disputed);
         if is_disputed {
             // The program may have given the VIP away.
-            vip.entry = None;
+            self.vip.commanded = Commanded::Nothing;
         }
-        self.set_entry(write.vip, Some(Entry::Held));
+        self.set_entry(Some(Entry::Held));
         if is_disputed {
-            self.announce(write.vip);
+            self.announce();
         }
-        if !was_held {
+        if is_news {
             self.command(Command::Notify(Notice::Holds {
-                vip: write.vip,
+                vip: self.address,
                 services: write.note.services.clone(),
-                from: from.filter(|from| *from != self.settings.node),
+                from: from.filter(|from| *from != self.nodes.settings.node),
                 cause: write.note.cause.clone(),
             }));
         }
     }
 
-    pub(super) fn on_claim_deleted(&mut self, address: Ipv4Addr, outcome: &Outcome<()>, now: Monotonic) {
-        let Some(vip) = self.vips.get_mut(&address) else { return };
-        if vip.busy == Some(Busy::Delete) {
-            vip.busy = None;
-        }
-        self.dirty.insert(address);
+    /// Takes in the answer to a deletion.
+    pub(super) fn on_claim_deleted(&mut self, outcome: &Outcome<()>) {
+        let requests = &mut self.vip.requests;
+        requests.end(&Busy::Delete);
+        self.queue.add(self.address);
         match outcome {
-            Outcome::Done(()) | Outcome::Missing => {
-                vip.forget_news_of_the_deleted();
-                self.lose_claim(address, now);
-                // No other node answers for a VIP whose claim this node deletes.
-                let vip = self.vip(address);
-                vip.unclear = None;
-                // This is another deletion so soon. A foreign finalizer may keep the
-                // object, and there cannot be a new one yet.
-                let is_again = vip.deleted.is_some_and(|deleted| now < deleted + REFUSED_RETRY * 2);
-                if is_again {
-                    // The retry comes before others may take the VIP for abandoned.
-                    vip.retry = now + RETRY * 4;
-                }
-                vip.deleted = Some(now);
-                let owners = std::mem::take(&mut vip.owners);
-                self.index_claim(address, &owners, Vec::new(), now);
-            }
-            Outcome::Conflict | Outcome::Unknown => vip.unread = true,
-            Outcome::Refused(_) => vip.retry = now + REFUSED_RETRY,
+            Outcome::Done(()) | Outcome::Missing => self.on_gone(),
+            Outcome::Conflict | Outcome::Unknown => requests.unread = true,
+            Outcome::Refused(_) => requests.retry = self.now + REFUSED_RETRY,
         }
-        self.look_at_news(address, now);
+        self.look_at_news();
     }
 
-    pub(super) fn on_wire(&mut self, address: Ipv4Addr, heard: Wire, now: Monotonic) {
-        let Some(vip) = self.vips.get_mut(&address) else { return };
+    /// Takes in that this node has deleted the claim. No other node answers for its VIP.
+    fn on_gone(&mut self) {
+        let Vip { known, requests, .. } = &mut *self.vip;
+        requests.forget_news_of(known.record.as_ref());
+        self.lose_claim();
+        let Vip { known, requests, .. } = &mut *self.vip;
+        known.unclear = None;
+        // This is another deletion so soon. A foreign finalizer may keep the
+        // object, and there cannot be a new one yet.
+        if known.deleted.is_some_and(|deleted| self.now < deleted + REFUSED_RETRY * 2) {
+            // The retry comes before others may take the VIP for abandoned.
+            requests.retry = self.now + RETRY * 4;
+        }
+        known.deleted = Some(self.now);
+        let owners = std::mem::take(&mut known.owners);
+        self.nodes.index_claim(self.address, &owners, Vec::new(), self.now);
+    }
+
+    /// Takes in an event of the program.
+    pub(super) fn on_wire(&mut self, heard: Wire) {
+        let (Wire::Moved { mac } | Wire::Contested { mac } | Wire::Yielded { mac }) = heard;
+        self.vip.tenure.hear(mac, self.now);
+        if self.vip.tenure == Tenure::Elsewhere {
+            return;
+        }
         match heard {
-            Wire::Moved { mac } => {
-                if let Some(handing) = &mut vip.handing {
-                    handing.hear(mac, now);
-                    self.dirty.insert(address);
-                }
-            }
-            Wire::Contested { mac } | Wire::Yielded { mac } => {
-                if let Some(handing) = &mut vip.handing {
-                    handing.hear(mac, now);
-                }
-                if vip.is_held() || vip.handing.is_some() {
-                    vip.disputed = vip.is_held();
-                    vip.unread = true;
-                    self.dirty.insert(address);
-                }
+            Wire::Moved { .. } if self.vip.tenure.handover().is_none() => return,
+            Wire::Moved { .. } => {}
+            Wire::Contested { .. } | Wire::Yielded { .. } => {
+                self.vip.disputed = self.vip.tenure.is_held();
+                self.vip.requests.unread = true;
             }
         }
+        self.evaluate_again();
     }
 
-    /// Adopts the pinned entries, in their session.
-    pub(super) fn adopt_found(&mut self, now: Monotonic) {
-        let lasts = self.handover_lasts();
-        let us = (self.settings.node.clone(), self.own.session());
-        let is_us = |holder: &Holder| holder.node == us.0 && Some(holder.session) == us.1;
-        let is_good = now < self.found.deadline;
-        // The process before this one wrote a claim, and ended before it got the answer.
-        for (address, mac) in std::mem::take(&mut self.found.foreign) {
-            let is_own_mac = self.links.iter().any(|link| link.mac == mac);
-            let vip = self.vips.get_mut(&address).filter(|_| is_own_mac);
-            if let Some(vip) = vip {
-                let claim = vip.claim.as_ref();
-                vip.attempted = claim
-                    .is_some_and(|claim| matches!(&claim.state, ClaimState::Held(holder) if is_us(holder)));
-            }
-        }
-        for (address, entry) in std::mem::take(&mut self.found.entries) {
-            let Some(vip) = self.vips.get_mut(&address) else {
-                self.set_entry(address, None);
-                continue;
-            };
-            let claim = vip.claim.as_ref();
-            match entry {
-                FoundEntry::Held => {
-                    // While the found fence is valid, no other node can have taken the VIP. If the
-                    // claim says otherwise, somebody edited it by hand while no agent ran here. The
-                    // VIP can be offered, though, by a write whose entry was lost.
-                    let is_ours = claim.is_none_or(|claim| match &claim.state {
-                        ClaimState::Held(holder) => is_us(holder) || is_good,
-                        ClaimState::Blank => true,
-                        ClaimState::Released => is_good,
-                        ClaimState::Offered { .. } => false,
-                    });
-                    if is_ours {
-                        vip.held = Some(vip.epoch());
-                        self.set_entry(address, Some(Entry::Held));
-                    }
-                }
-                FoundEntry::Handover { mac, until } => {
-                    let named = claim.and_then(|claim| claim.state.holder());
-                    // The VIP was held until an offer began that was never written.
-                    vip.attempted = named.is_some_and(is_us);
-                    if let Some(to) = named.filter(|holder| holder.mac == mac) {
-                        let offered = until.saturating_sub(lasts).min(now);
-                        vip.handing = Some(Handing::new(to.clone(), offered, until));
-                        self.set_entry(address, Some(Entry::Handover { mac, until }));
-                    }
+    /// Adopts an entry that was found pinned, in its session. The fence was valid until `deadline`.
+    pub(super) fn adopt(&mut self, entry: FoundEntry, deadline: Monotonic) {
+        let is_us = |holder: &Holder| self.nodes.is_us(&holder.node, holder.session);
+        let claim = self.vip.known.record.as_ref();
+        match entry {
+            FoundEntry::Held => {
+                // While the found fence is valid, no other node can have taken the VIP. If the
+                // claim says otherwise, somebody edited it by hand while no agent ran here. The
+                // VIP can be offered, though, by a write whose entry was lost.
+                let is_good = self.now < deadline;
+                let is_held = claim.is_none_or(|claim| match &claim.state {
+                    ClaimState::Held(holder) => is_us(holder) || is_good,
+                    ClaimState::Blank => true,
+                    ClaimState::Released => is_good,
+                    ClaimState::Offered { .. } => false,
+                });
+                if is_held {
+                    self.vip.tenure.hold(self.vip.epoch());
+                    self.set_entry(Some(Entry::Held));
                 }
             }
-            self.dirty.insert(address);
+            FoundEntry::Handover { mac, until } => {
+                let named = claim.and_then(|claim| claim.state.holder());
+                // The VIP was held until an offer began that was never written.
+                let attempted = named.is_some_and(is_us);
+                if let Some(to) = named.filter(|holder| holder.mac == mac).cloned() {
+                    let offered = until.saturating_sub(self.nodes.handover_lasts()).min(self.now);
+                    self.vip.tenure.offer(Handover::new(to, offered, until));
+                    self.set_entry(Some(Entry::Handover { mac, until }));
+                }
+                self.vip.known.attempted = attempted;
+            }
         }
+        self.evaluate_again();
+    }
+
+    /// Adopts an entry that was found foreign at one of this node's MACs: the process before this
+    /// one wrote a claim, and ended before it got the answer.
+    pub(super) fn adopt_unanswered_write(&mut self) {
+        let claim = self.vip.known.record.as_ref();
+        self.vip.known.attempted = claim.is_some_and(|claim| {
+            matches!(&claim.state, ClaimState::Held(holder)
+                if self.nodes.is_us(&holder.node, holder.session))
+        });
     }
 }

@@ -1,14 +1,19 @@
 //! Knowledge of the engine, for metrics and for people who look
 //! for a fault. No decision rests on it.
 
-use std::{net::Ipv4Addr, time::Duration};
+use std::{collections::BTreeSet, net::Ipv4Addr, time::Duration};
 
 use serde::Serialize;
 use vipward_common::MacAddr;
 
-use super::{Engine, Entry, Vip, handing::Handing, vip::Busy};
+use super::{
+    Engine, Entry,
+    member::Member,
+    requests::Busy,
+    vip::{Commanded, Vip},
+};
 use crate::{
-    cluster::{ClaimState, Epoch, NodeName, Session},
+    cluster::{ClaimState, Epoch, NodeName, ServiceName, Session},
     conflict::Right,
     time::Monotonic,
 };
@@ -133,47 +138,47 @@ impl Engine {
     /// node has the VIP, no node has it, or no Service wants it.
     pub fn said_of(&self, vip: Ipv4Addr, now: Monotonic) -> Option<(Session, Said)> {
         let known = self.vips.get(&vip).filter(|known| known.demand.is_some())?;
-        let ClaimState::Held(holder) = &known.claim.as_ref()?.state else { return None };
+        let ClaimState::Held(holder) = &known.known.record.as_ref()?.state else { return None };
         let session = holder.session;
-        if holder.node == self.settings.node && self.own.session() == Some(session) {
-            return Some((session, Said::Here { taken: known.is_held() }));
+        if self.nodes.is_us(&holder.node, session) {
+            return Some((session, Said::Here { taken: known.tenure.is_held() }));
         }
-        let is_ours_to_tell = self.has_ended(&holder.node, session, now) && self.is_reporter(vip, now);
+        let is_ours_to_tell =
+            self.nodes.has_ended(&holder.node, session, now) && self.nodes.is_reporter(vip, now);
         is_ours_to_tell.then(|| (session, Said::Ended(holder.node.clone())))
     }
 
     /// Returns the VIPs whose claims name this node in its present session.
     pub fn claimed_here(&self) -> impl Iterator<Item = Ipv4Addr> {
-        let own = self.own.session().map(|session| (self.settings.node.clone(), session));
-        let claimed = own.and_then(|own| self.claimed.get(&own));
-        claimed.into_iter().flat_map(|claimed| claimed.vips.iter().copied())
+        let session = self.nodes.own.session();
+        session.into_iter().flat_map(|session| self.nodes.claimed_in(&self.nodes.settings.node, session))
     }
 
     /// Returns the VIPs whose claims name sessions that are over.
     pub fn left_behind(&self, now: Monotonic) -> impl Iterator<Item = Ipv4Addr> {
         let ended =
-            self.claimed.iter().filter(move |((node, session), _)| self.has_ended(node, *session, now));
-        ended.flat_map(|(_, claimed)| claimed.vips.iter().copied())
+            self.nodes.claimed().filter(move |(node, session, _)| self.nodes.has_ended(node, *session, now));
+        ended.flat_map(|(_, _, vips)| vips.iter().copied())
     }
 
     fn has_holder(&self, vip: &Vip, now: Monotonic) -> bool {
-        let holder = vip.claim.as_ref().and_then(|claim| claim.state.holder());
+        let holder = vip.known.record.as_ref().and_then(|claim| claim.state.holder());
         // Under `hold` a node goes on answering while it cannot renew. This
         // node must not report that no node answers.
         holder.is_some_and(|holder| {
-            !self.has_ended(&holder.node, holder.session, now)
-                && (!self.own.is_valid(now) || self.is_alive(&holder.node, now))
+            !self.nodes.has_ended(&holder.node, holder.session, now)
+                && (!self.nodes.own.is_valid(now) || self.nodes.is_alive(&holder.node, now))
         })
     }
 
     /// Returns the right of a peer's MAC to announce a VIP, as far as this node has read.
     pub fn right(&self, vip: Ipv4Addr, mac: MacAddr, now: Monotonic) -> Right {
         let known = self.vips.get(&vip);
-        let named = known.and_then(|vip| vip.claim.as_ref()?.state.holder());
+        let named = known.and_then(|vip| vip.known.record.as_ref()?.state.holder());
         let epoch = known.map(|vip| vip.epoch()).unwrap_or_default();
         if named.is_some_and(|holder| holder.mac == mac) {
             Right::Given
-        } else if !self.synced || !self.own.is_valid(now) {
+        } else if !self.synced || !self.nodes.own.is_valid(now) {
             Right::Unknown(epoch)
         } else if known.is_none_or(|vip| vip.demand.is_none()) {
             Right::Given
@@ -182,46 +187,81 @@ impl Engine {
         }
     }
 
+    /// Returns true if this node is the first to take a VIP, and probes its address.
+    pub fn asks_first(&self, vip: Ipv4Addr) -> bool {
+        self.vips.get(&vip).is_some_and(|vip| vip.asking.first && vip.asking.known.is_being_asked())
+    }
+
+    /// Returns true if this node reports a VIP that no node can hold.
+    pub fn reports_on(&self, vip: Ipv4Addr, now: Monotonic) -> bool {
+        self.vips.get(&vip).is_some_and(|vip| vip.waiting.unholdable.is_some())
+            && self.nodes.is_reporter(vip, now)
+    }
+
+    /// Returns the nodes whose Leases are alive, this one included. Returns
+    /// none while this node's own fence has lapsed.
+    pub fn alive(&self, now: Monotonic) -> BTreeSet<NodeName> {
+        if !self.nodes.own.is_valid(now) {
+            return BTreeSet::new();
+        }
+        let others = self.nodes.iter().map(|(name, _)| name).filter(|name| self.nodes.is_alive(name, now));
+        others.chain([&self.nodes.settings.node]).cloned().collect()
+    }
+
+    /// Returns the Services that want a VIP.
+    pub fn services_of(&self, vip: Ipv4Addr) -> &[ServiceName] {
+        self.vips.get(&vip).map(|vip| vip.services()).unwrap_or_default()
+    }
+
+    /// Returns the node that a VIP's claim names, dead or alive.
+    pub fn claimed_by(&self, vip: Ipv4Addr) -> Option<&NodeName> {
+        self.vips.get(&vip)?.known.record.as_ref()?.state.holder().map(|holder| &holder.node)
+    }
+
     /// Returns everything that the engine knows.
     pub fn view(&self, now: Monotonic) -> View {
         let (creating, crowded_out) = self.pacing.creating();
         View {
-            session: self.own.session().map(|session| session.to_string()),
-            ended: self.own.ended().iter().map(ToString::to_string).collect(),
-            fence_left_seconds: self.own.deadline().saturating_since(now).as_secs_f64(),
-            renewed_seconds_ago: self.own.renewed_at().map(|at| seconds(now.saturating_since(at))),
-            renewing: self.own.is_renewing(),
-            stopping: self.stop_reason().map(|reason| format!("{reason:?}").to_lowercase()),
+            session: self.nodes.own.session().map(|session| session.to_string()),
+            ended: self.nodes.own.ended().iter().map(ToString::to_string).collect(),
+            fence_left_seconds: self.nodes.own.fence.deadline().saturating_since(now).as_secs_f64(),
+            renewed_seconds_ago: self
+                .nodes
+                .own
+                .fence
+                .renewed_at()
+                .map(|at| seconds(now.saturating_since(at))),
+            renewing: self.nodes.own.is_renewing(),
+            stopping: self.nodes.own.stop.map(|reason| format!("{reason:?}").to_lowercase()),
             doubted: self.doubt.vips().collect(),
             creating,
             crowded_out,
             peers: self.peers.iter().flatten().map(ToString::to_string).collect(),
-            nodes: self.members.keys().filter_map(|name| self.node_view(name, now)).collect(),
+            nodes: self.nodes.iter().map(|(name, member)| self.node_view(name, member, now)).collect(),
             vips: self.vips.iter().map(|(address, vip)| vip_view(*address, vip, now)).collect(),
         }
     }
 
-    fn node_view(&self, name: &NodeName, now: Monotonic) -> Option<NodeView> {
-        let member = self.members.get(name)?;
+    fn node_view(&self, name: &NodeName, member: &Member, now: Monotonic) -> NodeView {
         let links = member.lease.iter().flat_map(|lease| &lease.links).map(|link| {
             let carrier = if link.carrier { "carrier" } else { "no carrier" };
             format!("{} {} {carrier}", link.name, link.mac)
         });
-        Some(NodeView {
+        NodeView {
             node: name.to_string(),
             session: member.session().map(|session| session.to_string()),
-            alive: self.is_alive(name, now),
-            seen_seconds_ago: seconds(now.saturating_since(member.last_seen())),
+            alive: self.nodes.is_alive(name, now),
+            seen_seconds_ago: seconds(now.saturating_since(member.seen)),
             lease_seconds: member.lease.as_ref().map(|lease| seconds(lease.duration)),
             leaving: member.is_leaving(),
             links: links.collect(),
             has_node: member.node.is_some(),
-        })
+        }
     }
 }
 
 fn vip_view(address: Ipv4Addr, vip: &Vip, now: Monotonic) -> VipView {
-    let claim = vip.claim.as_ref();
+    let claim = vip.known.record.as_ref();
     let holder = claim.and_then(|claim| claim.state.holder());
     VipView {
         vip: address,
@@ -235,14 +275,15 @@ fn vip_view(address: Ipv4Addr, vip: &Vip, now: Monotonic) -> VipView {
         session: holder.map(|holder| holder.session.to_string()),
         epoch: vip.epoch().0,
         version: claim.map(|claim| claim.version.to_string()),
-        held_in_epoch: vip.held.map(|epoch| epoch.0),
-        entry: vip.entry.flatten().map(|entry| match entry {
-            Entry::Held => "held".to_owned(),
-            Entry::Foreign { mac } if mac.is_zero() => "foreign".to_owned(),
-            Entry::Foreign { mac } => format!("foreign at {mac}"),
-            Entry::Handover { mac, .. } => format!("handover to {mac}"),
-        }),
-        pending: vip.busy.as_ref().map(|busy| match busy {
+        held_in_epoch: vip.tenure.held_in().map(|epoch| epoch.0),
+        entry: match vip.commanded {
+            Commanded::Nothing | Commanded::NoEntry => None,
+            Commanded::Entry(Entry::Held) => Some("held".to_owned()),
+            Commanded::Entry(Entry::Foreign { mac }) if mac.is_zero() => Some("foreign".to_owned()),
+            Commanded::Entry(Entry::Foreign { mac }) => Some(format!("foreign at {mac}")),
+            Commanded::Entry(Entry::Handover { mac, .. }) => Some(format!("handover to {mac}")),
+        },
+        pending: vip.requests.busy.as_ref().map(|busy| match busy {
             Busy::Hold(..) => "hold",
             Busy::Offer => "offer",
             Busy::Update => "update",
@@ -250,9 +291,9 @@ fn vip_view(address: Ipv4Addr, vip: &Vip, now: Monotonic) -> VipView {
             Busy::Delete => "delete",
             Busy::Read => "read",
         }),
-        unread: vip.unread,
+        unread: vip.requests.unread,
         disputed: vip.disputed,
-        handover_to: vip.handing.as_ref().map(|handing| Handing::successor(handing).to_string()),
+        handover_to: vip.tenure.handover().map(|handover| handover.to.node.to_string()),
         due_in_seconds: vip.due.map(|due| seconds(due.saturating_since(now))),
         wanted: vip.demand.is_some(),
     }

@@ -12,31 +12,31 @@ use crate::{
     ownership::{Demand, Settings},
 };
 
-pub(super) const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
-pub(super) const VIP_2: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 11);
-pub(super) const VIP_3: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 12);
+pub(in crate::ownership) const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
+pub(in crate::ownership) const VIP_2: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 11);
+pub(in crate::ownership) const VIP_3: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 12);
 
-pub(super) const LEASE: Duration = Duration::from_secs(4);
-pub(super) const RENEWAL: Duration = Duration::from_secs(1);
-pub(super) const MARGIN: Duration = Duration::from_millis(500);
-pub(super) const CLOCK_LATE: Duration = Duration::from_millis(4);
+pub(in crate::ownership) const LEASE: Duration = Duration::from_secs(4);
+pub(in crate::ownership) const RENEWAL: Duration = Duration::from_secs(1);
+pub(in crate::ownership) const MARGIN: Duration = Duration::from_millis(500);
+pub(in crate::ownership) const CLOCK_LATE: Duration = Duration::from_millis(4);
 /// Time for which a claim rests, in which an owner repairs, and for which a MAC is new.
-pub(super) const REST: Duration = Duration::from_millis(4_500);
-pub(super) const STABLE_FOR: Duration = Duration::from_secs(30);
-pub(super) const HANDOVER_PACE: Duration = Duration::from_secs(1);
-pub(super) const HOLD_FOR: Duration = Duration::from_hours(1);
-pub(super) const MOST_NEW: usize = 32;
-pub(super) const RESTART_LEASE: Duration = Duration::from_mins(1);
+pub(in crate::ownership) const REST: Duration = Duration::from_millis(4_500);
+pub(in crate::ownership) const STABLE_FOR: Duration = Duration::from_secs(30);
+pub(in crate::ownership) const HANDOVER_PACE: Duration = Duration::from_secs(1);
+pub(in crate::ownership) const HOLD_FOR: Duration = Duration::from_hours(1);
+pub(in crate::ownership) const MOST_NEW: usize = 32;
+pub(in crate::ownership) const RESTART_LEASE: Duration = Duration::from_mins(1);
 
 /// Label of the nodes that come first for a VIP that `World::want` wants.
-pub(super) const FIRST: &str = "first";
+pub(in crate::ownership) const FIRST: &str = "first";
 
-pub(super) const fn ms(millis: u64) -> Duration {
+pub(in crate::ownership) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
 /// Returns the duration less one millisecond.
-pub(super) const fn just_before(duration: Duration) -> Duration {
+pub(in crate::ownership) const fn just_before(duration: Duration) -> Duration {
     duration.saturating_sub(ms(1))
 }
 
@@ -45,30 +45,30 @@ fn number(node: &str) -> u8 {
     node.as_bytes()[0]
 }
 
-pub(super) fn mac(node: &str) -> MacAddr {
+pub(in crate::ownership) fn mac(node: &str) -> MacAddr {
     MacAddr([2, 0, 0, 0, 0, number(node)])
 }
 
 /// Returns the session of a node's life. The first life is 1.
-pub(super) fn session(node: &str, life: u8) -> Session {
+pub(in crate::ownership) fn session(node: &str, life: u8) -> Session {
     Session::from_number(u64::from(number(node)) << 8 | u64::from(life)).expect("a number that is not zero")
 }
 
-pub(super) fn holder(node: &str, life: u8) -> Holder {
+pub(in crate::ownership) fn holder(node: &str, life: u8) -> Holder {
     Holder { node: node.into(), session: session(node, life), mac: mac(node), interface: "eth0".into() }
 }
 
 /// Returns the state of a claim that a node holds in its first life.
-pub(super) fn held(node: &str) -> ClaimState {
+pub(in crate::ownership) fn held(node: &str) -> ClaimState {
     ClaimState::Held(holder(node, 1))
 }
 
 /// Returns the state of an offer from one node to another, both in their first lives.
-pub(super) fn offered(from: &str, to: &str) -> ClaimState {
+pub(in crate::ownership) fn offered(from: &str, to: &str) -> ClaimState {
     ClaimState::Offered { to: holder(to, 1), from: (from.into(), session(from, 1)) }
 }
 
-pub(super) fn link(node: &str) -> NodeInterface {
+pub(in crate::ownership) fn link(node: &str) -> NodeInterface {
     NodeInterface {
         name: "eth0".into(),
         mac: mac(node),
@@ -77,7 +77,7 @@ pub(super) fn link(node: &str) -> NodeInterface {
     }
 }
 
-pub(super) fn lease(node: &str, session: Option<Session>, ended: &[Session]) -> LeaseRecord {
+pub(in crate::ownership) fn lease(node: &str, session: Option<Session>, ended: &[Session]) -> LeaseRecord {
     LeaseRecord {
         node: node.into(),
         version: "0".into(),
@@ -89,7 +89,7 @@ pub(super) fn lease(node: &str, session: Option<Session>, ended: &[Session]) -> 
     }
 }
 
-pub(super) fn node(name: &str) -> NodeRecord {
+pub(in crate::ownership) fn node(name: &str) -> NodeRecord {
     NodeRecord {
         name: name.into(),
         labels: BTreeMap::new(),
@@ -100,11 +100,11 @@ pub(super) fn node(name: &str) -> NodeRecord {
     }
 }
 
-pub(super) fn selector(text: &str) -> Selector {
+pub(in crate::ownership) fn selector(text: &str) -> Selector {
     text.parse().expect("a selector")
 }
 
-pub(super) fn demand() -> Demand {
+pub(in crate::ownership) fn demand() -> Demand {
     let service = ServiceName { namespace: "default".into(), name: "web".into() };
     Demand { services: vec![service], preferred: Some(selector(FIRST)), ..Demand::default() }
 }
@@ -128,7 +128,7 @@ pub(in crate::ownership) fn settings(node: &str) -> Settings {
     }
 }
 
-pub(super) fn claim_record(vip: Ipv4Addr) -> ClaimRecord {
+pub(in crate::ownership) fn claim_record(vip: Ipv4Addr) -> ClaimRecord {
     ClaimRecord {
         vip,
         version: "0".into(),
@@ -141,12 +141,15 @@ pub(super) fn claim_record(vip: Ipv4Addr) -> ClaimRecord {
 }
 
 /// Returns a node's usual link, with the changes by `change`.
-pub(super) fn changed_link(node: &str, change: impl FnOnce(&mut NodeInterface)) -> Vec<NodeInterface> {
+pub(in crate::ownership) fn changed_link(
+    node: &str,
+    change: impl FnOnce(&mut NodeInterface),
+) -> Vec<NodeInterface> {
     let mut changed = link(node);
     change(&mut changed);
     vec![changed]
 }
 
-pub(super) fn named(name: &str) -> Arc<str> {
+pub(in crate::ownership) fn named(name: &str) -> Arc<str> {
     name.into()
 }

@@ -1,14 +1,15 @@
-//! Decision about the nodes that can hold a VIP, and their order.
+//! Nodes that can hold a VIP, and their order.
 
-use std::{cmp::Reverse, collections::BTreeSet, net::Ipv4Addr, sync::Arc};
+use std::{cmp::Reverse, net::Ipv4Addr, sync::Arc};
 
 use super::{
-    Demand, Disqualified, Engine, NodeFacts,
+    Demand, Disqualified, NodeFacts,
     eligibility::{eligibility, weight},
-    members::Member,
+    member::Member,
+    nodes::Nodes,
 };
 use crate::{
-    cluster::{Holder, NodeInterface, NodeName, ServiceName},
+    cluster::{Holder, NodeInterface, NodeName},
     interfaces::link_for,
     time::Monotonic,
 };
@@ -29,15 +30,16 @@ pub(super) struct Candidate {
 /// Place of a candidate in the order. The least place is the best.
 type Rank<'a> = (bool, bool, Reverse<u64>, &'a NodeName);
 
-impl Engine {
+impl Nodes {
     /// Returns this node's interface on a VIP's segment.
     pub(super) fn home(&self, vip: Ipv4Addr, demand: Option<&Demand>) -> Option<&NodeInterface> {
-        link_for(&self.links, vip, demand.map(|demand| demand.interfaces.as_slice()).unwrap_or_default())
+        let wanted = demand.map(|demand| demand.interfaces.as_slice()).unwrap_or_default();
+        link_for(&self.own.interfaces, vip, wanted)
     }
 
     /// Returns a node as a candidate for a VIP. Fails with the
     /// first reason why it cannot hold the VIP.
-    pub(super) fn standing(
+    pub(super) fn candidate(
         &self,
         name: &NodeName,
         vip: Ipv4Addr,
@@ -45,9 +47,9 @@ impl Engine {
         now: Monotonic,
     ) -> Result<Candidate, Disqualified> {
         let is_own = *name == self.settings.node;
-        let member = self.members.get(name);
+        let member = self.member(name);
         let (session, leaving, links) = if is_own {
-            (self.own.session(), self.is_leaving(), self.links.as_slice())
+            (self.own.session(), self.own.is_leaving(), self.own.interfaces.as_slice())
         } else {
             let lease = member.and_then(|member| member.lease.as_ref());
             let links = lease.map(|lease| lease.links.as_slice()).unwrap_or_default();
@@ -78,17 +80,27 @@ impl Engine {
         Ok(Candidate { holder, soft: able.soft, known_at })
     }
 
+    /// Returns this node as a candidate for a VIP.
+    pub(super) fn own_candidate(
+        &self,
+        vip: Ipv4Addr,
+        demand: &Demand,
+        now: Monotonic,
+    ) -> Result<Candidate, Disqualified> {
+        self.candidate(&self.settings.node, vip, demand, now)
+    }
+
     /// Returns the nodes that can hold a VIP, the best first.
     pub(super) fn candidates(&self, vip: Ipv4Addr, demand: &Demand, now: Monotonic) -> Vec<Candidate> {
-        let standing = |name| self.standing(name, vip, demand, now).ok();
-        let mut candidates: Vec<Candidate> = self.members.keys().filter_map(standing).collect();
+        let candidate = |(name, _)| self.candidate(name, vip, demand, now).ok();
+        let mut candidates: Vec<Candidate> = self.iter().filter_map(candidate).collect();
         candidates.sort_by(|one, other| self.rank(one, vip, demand).cmp(&self.rank(other, vip, demand)));
         candidates
     }
 
     fn rank<'a>(&self, candidate: &'a Candidate, vip: Ipv4Addr, demand: &Demand) -> Rank<'a> {
         let name = &candidate.holder.node;
-        let labels = self.members.get(name).and_then(|member| member.node.as_ref()).map(|node| &node.labels);
+        let labels = self.member(name).and_then(|member| member.node.as_ref()).map(|node| &node.labels);
         let is_preferred = demand
             .preferred
             .as_ref()
@@ -99,17 +111,15 @@ impl Engine {
 
     /// Returns each node and the reason against it, for messages.
     pub(super) fn explain(&self, vip: Ipv4Addr, demand: &Demand, now: Monotonic) -> String {
-        let lines =
-            self.members.iter().filter(|(_, member)| member.node.is_some()).map(|(name, _)| {
-                match self.standing(name, vip, demand, now) {
-                    Ok(candidate) => match candidate.soft {
-                        Some(soft) => format!("{name}: can hold it, but {soft}"),
-                        None if candidate.known_at > now => format!("{name}: {}", Disqualified::NewMac),
-                        None => format!("{name}: can hold it"),
-                    },
-                    Err(disqualified) => format!("{name}: {disqualified}"),
-                }
-            });
+        let nodes = self.iter().filter(|(_, member)| member.node.is_some());
+        let lines = nodes.map(|(name, _)| match self.candidate(name, vip, demand, now) {
+            Ok(candidate) => match candidate.soft {
+                Some(soft) => format!("{name}: can hold it, but {soft}"),
+                None if candidate.known_at > now => format!("{name}: {}", Disqualified::NewMac),
+                None => format!("{name}: can hold it"),
+            },
+            Err(disqualified) => format!("{name}: {disqualified}"),
+        });
         let mut lines: Vec<String> = lines.collect();
         let more = lines.len().saturating_sub(MOST_NAMED);
         lines.truncate(MOST_NAMED);
@@ -117,34 +127,5 @@ impl Engine {
             lines.push(format!("and {more} more"));
         }
         if lines.is_empty() { "there is no Node".to_owned() } else { lines.join("; ") }
-    }
-
-    /// Returns true if this node is the one that reports a VIP without a holder.
-    pub(super) fn is_reporter(&self, vip: Ipv4Addr, now: Monotonic) -> bool {
-        let weight = |name: &NodeName| (weight(name.as_str(), &vip.octets()), name.clone());
-        let ours = weight(&self.settings.node);
-        self.own.is_valid(now)
-            && self.members.keys().filter(|name| self.is_alive(name, now)).all(|name| weight(name) <= ours)
-    }
-
-    /// Returns the nodes whose Leases are alive, this one included. Returns
-    /// none while this node's own fence has lapsed.
-    pub fn alive(&self, now: Monotonic) -> BTreeSet<NodeName> {
-        if !self.own.is_valid(now) {
-            return BTreeSet::new();
-        }
-        let others = self.members.keys().filter(|name| self.is_alive(name, now));
-        others.chain([&self.settings.node]).cloned().collect()
-    }
-
-    /// Returns the Services that want a VIP.
-    pub fn services_of(&self, vip: Ipv4Addr) -> &[ServiceName] {
-        let demand = self.vips.get(&vip).and_then(|vip| vip.demand.as_ref());
-        demand.map(|demand| demand.services.as_slice()).unwrap_or_default()
-    }
-
-    /// Returns the node that a VIP's claim names, dead or alive.
-    pub fn claimed_by(&self, vip: Ipv4Addr) -> Option<&NodeName> {
-        self.vips.get(&vip)?.claim.as_ref()?.state.holder().map(|holder| &holder.node)
     }
 }

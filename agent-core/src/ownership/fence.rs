@@ -1,0 +1,117 @@
+//! Fence of this node, as the renewals of its Lease have moved it.
+
+use std::time::Duration;
+
+use super::{CLOCKS_DIFFER, Fenced, Settings};
+use crate::{cluster::Session, time::Monotonic};
+
+#[cfg(test)]
+mod tests;
+
+/// The fence: the time until which this node may rely on its session.
+#[derive(Debug)]
+pub(super) struct Fence {
+    deadline: Monotonic,
+    /// The deadline that the program knows. It lags behind while the node reads the
+    /// claims of VIPs that it held when the fence lapsed.
+    commanded: Monotonic,
+    /// Time since which the fence has been valid without a break.
+    valid_since: Option<Monotonic>,
+    /// Time at which this process sent its last successful renewal of the session.
+    renewed: Option<Monotonic>,
+    /// Time of the next sign of life to the program, whatever the API server does.
+    beat: Monotonic,
+}
+
+impl Fence {
+    /// Goes on with the deadline that was found.
+    pub(super) fn found(deadline: Monotonic, now: Monotonic) -> Self {
+        Self { deadline, commanded: deadline, valid_since: None, renewed: None, beat: now }
+    }
+
+    /// Returns the time until which a renewal is good. It was sent at `sent`.
+    pub(super) fn good_until(settings: &Settings, sent: Monotonic, duration: Duration) -> Monotonic {
+        let margin = settings.margin.max(duration / CLOCKS_DIFFER);
+        sent + duration.saturating_sub(margin + settings.clock_late)
+    }
+
+    /// Takes in that a session begins, in which no renewal has succeeded.
+    pub(super) fn reset(&mut self) {
+        self.renewed = None;
+        self.valid_since = None;
+        self.deadline = Monotonic::default();
+    }
+
+    /// Moves the deadline forward, because other nodes may count from a shorter lease. Returns
+    /// true if that changed it.
+    pub(super) fn shorten(&mut self, deadline: Monotonic) -> bool {
+        let is_shorter = deadline < self.deadline;
+        if is_shorter {
+            self.deadline = deadline;
+        }
+        is_shorter
+    }
+
+    /// Takes in a renewal, which was sent at `sent` and is good until `deadline`.
+    pub(super) fn renew(&mut self, sent: Monotonic, deadline: Monotonic, now: Monotonic) {
+        let was_valid = self.is_valid(now);
+        self.deadline = deadline;
+        self.renewed = Some(sent);
+        if !was_valid {
+            self.valid_since = Some(now);
+        }
+    }
+
+    /// Returns the fence to be written. `may_move` is false if the program must
+    /// not learn a new deadline yet.
+    pub(super) fn command(
+        &mut self,
+        settings: &Settings,
+        session: Session,
+        may_move: bool,
+        now: Monotonic,
+    ) -> Fenced {
+        if may_move {
+            self.commanded = self.deadline;
+        }
+        Fenced {
+            session: Some(session),
+            deadline: self.commanded.min(self.deadline),
+            hold_until: self.deadline.max(now) + settings.hold_for,
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Monotonic {
+        self.deadline
+    }
+
+    /// Returns the time at which this process sent its last successful renewal.
+    pub(super) fn renewed_at(&self) -> Option<Monotonic> {
+        self.renewed
+    }
+
+    /// Returns the time since which the fence has been valid without a
+    /// break. Returns none if it is not valid.
+    pub(super) fn valid_since(&self, now: Monotonic) -> Option<Monotonic> {
+        self.valid_since.filter(|_| self.renewed.is_some() && now < self.deadline)
+    }
+
+    pub(super) fn is_valid(&self, now: Monotonic) -> bool {
+        self.valid_since(now).is_some()
+    }
+
+    /// Returns true if the deadline has passed. A fence that was found may have lapsed long ago.
+    pub(super) fn has_lapsed(&self, now: Monotonic) -> bool {
+        self.deadline <= now
+    }
+
+    /// Returns the time of the next sign of life.
+    pub(super) fn beat(&self) -> Monotonic {
+        self.beat
+    }
+
+    /// Puts the next sign of life off.
+    pub(super) fn put_off(&mut self, beat: Monotonic) {
+        self.beat = beat;
+    }
+}

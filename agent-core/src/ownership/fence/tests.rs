@@ -1,0 +1,60 @@
+use super::*;
+use crate::ownership::tests::records::{CLOCK_LATE, HOLD_FOR, LEASE, MARGIN, session, settings};
+
+fn at(millis: u64) -> Monotonic {
+    Monotonic::default() + Duration::from_millis(millis)
+}
+
+#[test]
+fn a_renewal_is_good_for_the_lease_less_the_margin_from_the_time_it_was_sent() {
+    let settings = settings("a");
+    assert_eq!(Fence::good_until(&settings, at(500), LEASE), at(500) + (LEASE - MARGIN - CLOCK_LATE));
+    // The margin of a long lease is a twentieth of it.
+    let long = Duration::from_mins(1);
+    assert_eq!(Fence::good_until(&settings, at(0), long), at(57_000 - 4));
+}
+
+#[test]
+fn a_fence_that_was_found_is_not_valid_before_this_process_has_renewed() {
+    let mut fence = Fence::found(at(1_000), at(0));
+    assert!(!fence.has_lapsed(at(999)) && !fence.is_valid(at(999)));
+    fence.renew(at(500), at(3_000), at(600));
+    assert_eq!(fence.valid_since(at(700)), Some(at(600)));
+    fence.renew(at(1_500), at(4_000), at(1_600));
+    assert_eq!(fence.valid_since(at(1_700)), Some(at(600)), "no break between two renewals");
+    assert_eq!(fence.renewed_at(), Some(at(1_500)));
+}
+
+#[test]
+fn a_fence_that_lapsed_is_valid_from_the_next_renewal_on() {
+    let mut fence = Fence::found(at(0), at(0));
+    fence.renew(at(0), at(1_000), at(10));
+    assert!(fence.has_lapsed(at(1_000)) && !fence.is_valid(at(1_000)));
+    fence.renew(at(2_000), at(3_000), at(2_010));
+    assert_eq!(fence.valid_since(at(2_500)), Some(at(2_010)));
+    fence.reset();
+    assert!(!fence.is_valid(at(2_500)) && fence.renewed_at().is_none());
+}
+
+#[test]
+fn the_program_learns_a_shorter_deadline_at_once_and_a_longer_one_only_without_doubt() {
+    let settings = settings("a");
+    let mut fence = Fence::found(at(1_000), at(0));
+    fence.renew(at(0), at(3_000), at(10));
+    let deadline =
+        |fence: &mut Fence, may_move| fence.command(&settings, session("a", 1), may_move, at(20)).deadline;
+    assert_eq!(deadline(&mut fence, false), at(1_000));
+    assert_eq!(deadline(&mut fence, true), at(3_000));
+    assert!(!fence.shorten(at(4_000)), "this is longer");
+    assert!(fence.shorten(at(2_000)));
+    assert_eq!(deadline(&mut fence, false), at(2_000));
+}
+
+#[test]
+fn holding_over_ends_a_fixed_time_after_the_deadline_or_after_now() {
+    let settings = settings("a");
+    let mut fence = Fence::found(at(1_000), at(0));
+    for (now, expected) in [(at(500), at(1_000) + HOLD_FOR), (at(2_000), at(2_000) + HOLD_FOR)] {
+        assert_eq!(fence.command(&settings, session("a", 1), true, now).hold_until, expected);
+    }
+}

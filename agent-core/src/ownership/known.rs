@@ -1,0 +1,127 @@
+//! Claim of a VIP, as this process knows it from lists, watches and its own requests.
+
+use super::Expected;
+use crate::{
+    cluster::{ClaimRecord, ClaimState, Epoch, NodeName, Session},
+    time::Monotonic,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// The claim of a VIP, as this process knows it.
+#[derive(Debug)]
+pub(super) struct KnownClaim {
+    /// The claim. None if there is no object.
+    pub(super) record: Option<ClaimRecord>,
+    /// Time at which the last change of holder was first seen.
+    pub(super) changed: Monotonic,
+    /// Time since which the claim is in doubt: it is blank, missing,
+    /// edited by hand, or of an earlier epoch.
+    pub(super) unclear: Option<Monotonic>,
+    /// The sessions that the last believed claim names. The VIP may be answered in them.
+    pub(super) owners: Vec<(NodeName, Session)>,
+    /// Time at which this node last deleted the object.
+    pub(super) deleted: Option<Monotonic>,
+    /// The cause of the VIP's place, while the claim does not say
+    /// it: the claim was edited or is gone.
+    pub(super) cause: Option<Box<str>>,
+    /// True if a write of this process may have made this node the holder without its knowledge.
+    pub(super) attempted: bool,
+}
+
+impl KnownClaim {
+    pub(super) fn new(now: Monotonic) -> Self {
+        Self {
+            record: None,
+            changed: now,
+            unclear: None,
+            owners: Vec::new(),
+            deleted: None,
+            cause: None,
+            attempted: false,
+        }
+    }
+
+    /// Takes in a claim. Returns true if its holder is another, or is known for the first time.
+    pub(super) fn take_in(&mut self, record: ClaimRecord, now: Monotonic) -> bool {
+        let is_new = self.record.as_ref().is_none_or(|known| {
+            let is_offered = |state: &ClaimState| matches!(state, ClaimState::Offered { .. });
+            let is_other =
+                known.epoch != record.epoch || is_offered(&known.state) != is_offered(&record.state);
+            let named = record.state.named();
+            named.is_some() && (named != known.state.named() || is_other)
+        });
+        if is_new {
+            self.changed = now;
+        }
+        let is_unclear =
+            record.state == ClaimState::Blank || self.is_edited(&record) || self.is_of_the_past(&record);
+        self.unclear = is_unclear.then(|| self.unclear.unwrap_or(now));
+        if !is_unclear {
+            self.owners = record.state.sessions();
+        }
+        self.record = Some(record);
+        is_new
+    }
+
+    /// Takes in that the object is gone. Returns false if there was none.
+    pub(super) fn lose(&mut self, is_wanted: bool, now: Monotonic) -> bool {
+        let Some(record) = self.record.take() else { return false };
+        // Properly deleted objects are seen to be deleted first, because a finalizer keeps them.
+        // But anybody can delete an object that is still wanted, and its holder goes on answering.
+        let is_clear = record.state == ClaimState::Released || record.deleting && !is_wanted;
+        self.unclear = (!is_clear).then_some(now);
+        if is_clear {
+            self.owners.clear();
+        }
+        true
+    }
+
+    /// Remembers the cause of a held VIP's place, before its claim becomes `next` with another
+    /// cause.
+    pub(super) fn keep_cause(&mut self, next: Option<&ClaimRecord>) {
+        let Some(known) = self.record.as_ref().filter(|_| self.cause.is_none()) else { return };
+        let confirms = |next: &ClaimRecord| next.state == known.state && next.epoch >= known.epoch;
+        if !next.is_some_and(confirms) {
+            self.cause = Some(known.note.cause.as_str().into());
+        }
+    }
+
+    /// Returns the epoch of the claim.
+    pub(super) fn epoch(&self) -> Option<Epoch> {
+        self.record.as_ref().map(|record| record.epoch)
+    }
+
+    /// Returns the state that the next write rests on.
+    pub(super) fn expected(&self) -> Expected {
+        self.record.as_ref().map_or(Expected::Absent, |record| Expected::At(record.version.clone()))
+    }
+
+    /// Returns true if a claim was edited by hand: it names no node that has had the
+    /// VIP or was to have it, and its epoch is no later.
+    fn is_edited(&self, record: &ClaimRecord) -> bool {
+        let named = record.state.sessions();
+        let is_later = self.record.as_ref().is_none_or(|known| record.epoch > known.epoch);
+        !named.is_empty()
+            && !self.owners.is_empty()
+            && !is_later
+            && !self.attempted
+            && !named.iter().any(|session| self.owners.contains(session))
+    }
+
+    /// Returns true if the store went back to this claim. Epochs only grow.
+    /// The node that has had the VIP since may answer.
+    fn is_of_the_past(&self, record: &ClaimRecord) -> bool {
+        self.record.as_ref().is_some_and(|known| {
+            let is_known = known.epoch == record.epoch && known.state == record.state;
+            known.epoch > record.epoch || is_known && self.unclear.is_some()
+        })
+    }
+
+    /// Returns the sessions in which the VIP may be answered.
+    pub(super) fn depends_on(&self) -> Vec<(NodeName, Session)> {
+        let claimed = self.record.iter().flat_map(|record| record.state.sessions());
+        claimed.chain(self.owners.iter().cloned()).collect()
+    }
+}

@@ -1,0 +1,101 @@
+//! Knowledge about one node: its Lease, its Node object, and when they were seen.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use vipward_common::MacAddr;
+
+use crate::{
+    cluster::{LeaseRecord, NodeRecord, Session, Version},
+    time::Monotonic,
+};
+
+/// A node, as this node sees it.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) lease: Option<LeaseRecord>,
+    pub(super) node: Option<NodeRecord>,
+    /// Time at which the present version of the Lease, or its absence, was first seen.
+    pub(super) seen: Monotonic,
+    /// Duration of the last Lease that was seen, and the time at which it was
+    /// first seen. Both stay when the Lease is gone.
+    pub(super) duration: Option<(Duration, Monotonic)>,
+    /// Time at which the Lease's session was first seen.
+    pub(super) session_seen: Monotonic,
+    /// Time since which each of its MACs has stood in the Lease without a break.
+    macs: BTreeMap<MacAddr, Monotonic>,
+    /// Time at which it was last seen to get a VIP.
+    pub(super) took: Option<Monotonic>,
+    /// True if this node's request about its Lease is under way.
+    pub(super) deposing: bool,
+    /// Time before which no next request about its Lease is sent.
+    pub(super) retry: Monotonic,
+}
+
+impl Member {
+    pub(super) fn new(now: Monotonic) -> Self {
+        Self {
+            lease: None,
+            node: None,
+            seen: now,
+            duration: None,
+            session_seen: now,
+            macs: BTreeMap::new(),
+            took: None,
+            deposing: false,
+            retry: now,
+        }
+    }
+
+    /// Returns the time since which this MAC has stood in its Lease.
+    pub(super) fn mac_since(&self, mac: MacAddr) -> Option<Monotonic> {
+        self.macs.get(&mac).copied()
+    }
+
+    pub(super) fn session(&self) -> Option<Session> {
+        self.lease.as_ref()?.live_session()
+    }
+
+    /// Returns true if its Lease says that the node leaves.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.lease.as_ref().is_some_and(|lease| lease.leaving)
+    }
+
+    /// Returns the time until which the node may be away: one duration after
+    /// `since`, or after that duration was first seen.
+    pub(super) fn away_until(&self, since: Monotonic) -> Option<Monotonic> {
+        self.duration.map(|(duration, said)| since.max(said) + duration)
+    }
+
+    /// Takes in that its Lease is gone. Returns false if it had none.
+    pub(super) fn lose_lease(&mut self, now: Monotonic) -> bool {
+        let had_one = self.lease.take().is_some();
+        if had_one {
+            self.seen = now;
+            self.session_seen = now;
+            self.macs.clear();
+        }
+        had_one
+    }
+
+    fn version(&self) -> Option<&Version> {
+        self.lease.as_ref().map(|lease| &lease.version)
+    }
+
+    pub(super) fn take_in(&mut self, record: LeaseRecord, now: Monotonic) {
+        if self.version() == Some(&record.version) {
+            return;
+        }
+        self.seen = now;
+        if self.lease.as_ref().and_then(|lease| lease.session) != record.session {
+            self.session_seen = now;
+        }
+        self.macs.retain(|mac, _| record.links.iter().any(|link| link.mac == *mac));
+        for link in &record.links {
+            self.macs.entry(link.mac).or_insert(now);
+        }
+        if self.duration.is_none_or(|(known, _)| known != record.duration) {
+            self.duration = Some((record.duration, now));
+        }
+        self.lease = Some(record);
+    }
+}

@@ -1,0 +1,260 @@
+//! All nodes, this one included: their Leases, their liveness, and the sessions that claims name.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::Ipv4Addr,
+    time::Duration,
+};
+
+use vipward_common::MacAddr;
+
+use super::{CLOCKS_DIFFER, Settings, eligibility::weight, member::Member, own::Own};
+use crate::{
+    cluster::{ClaimState, LeaseRecord, NodeName, NodeRecord, Session},
+    time::Monotonic,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// The claims that name a session.
+#[derive(Debug)]
+struct SessionClaims {
+    vips: BTreeSet<Ipv4Addr>,
+    /// Time at which the first of these claims was seen.
+    since: Monotonic,
+}
+
+/// All nodes, as this node sees them.
+#[derive(Debug)]
+pub(super) struct Nodes {
+    pub(super) settings: Settings,
+    pub(super) own: Own,
+    /// All nodes that have a Lease or a Node, this one included.
+    members: BTreeMap<NodeName, Member>,
+    /// The claims that name each session.
+    claimed: BTreeMap<(NodeName, Session), SessionClaims>,
+}
+
+impl Nodes {
+    pub(super) fn new(settings: Settings, own: Own) -> Self {
+        Self { settings, own, members: BTreeMap::new(), claimed: BTreeMap::new() }
+    }
+
+    /// Takes in a Lease. Returns true if that may matter to any VIP.
+    pub(super) fn take_lease(&mut self, record: LeaseRecord, now: Monotonic) -> bool {
+        let known = self.lease(&record.node);
+        let is_other = known.is_none_or(|known| {
+            known.session != record.session
+                || known.ended != record.ended
+                || known.links != record.links
+                || known.leaving != record.leaving
+        });
+        let was_silent = self.is_silent(&record.node, now);
+        self.member_or_new(&record.node.clone(), now).take_in(record, now);
+        is_other || was_silent
+    }
+
+    /// Takes in that a Lease is gone. Returns true if that may matter to any VIP.
+    pub(super) fn lose_lease(&mut self, name: &NodeName, now: Monotonic) -> bool {
+        let is_gone = self.members.get_mut(name).is_some_and(|member| member.lose_lease(now));
+        if is_gone {
+            self.forget_if_unknown(name);
+        }
+        is_gone
+    }
+
+    /// Takes in a Node. Returns true if it has changed.
+    pub(super) fn take_node(&mut self, record: NodeRecord, now: Monotonic) -> bool {
+        let member = self.member_or_new(&record.name.clone(), now);
+        let is_other = member.node.as_ref() != Some(&record);
+        member.node = Some(record);
+        is_other
+    }
+
+    /// Takes in that a Node is gone. Returns false if there was none.
+    pub(super) fn lose_node(&mut self, name: &NodeName) -> bool {
+        let is_gone = self.members.get_mut(name).and_then(|member| member.node.take()).is_some();
+        if is_gone {
+            self.forget_if_unknown(name);
+        }
+        is_gone
+    }
+
+    fn member_or_new(&mut self, name: &NodeName, now: Monotonic) -> &mut Member {
+        self.members.entry(name.clone()).or_insert_with(|| Member::new(now))
+    }
+
+    fn forget_if_unknown(&mut self, name: &NodeName) {
+        let is_claimed = self.sessions_claimed_of(name).next().is_some();
+        let nothing_is_known =
+            |member: &Member| member.lease.is_none() && member.node.is_none() && !member.deposing;
+        if !is_claimed && self.members.get(name).is_some_and(nothing_is_known) {
+            self.members.remove(name);
+        }
+    }
+
+    /// Updates the index when a claim names other sessions.
+    pub(super) fn index_claim(
+        &mut self,
+        vip: Ipv4Addr,
+        before: &[(NodeName, Session)],
+        after: Vec<(NodeName, Session)>,
+        now: Monotonic,
+    ) {
+        for gone in before.iter().filter(|session| !after.contains(session)) {
+            let Some(claimed) = self.claimed.get_mut(gone) else { continue };
+            claimed.vips.remove(&vip);
+            if claimed.vips.is_empty() {
+                self.claimed.remove(gone);
+                self.forget_if_unknown(&gone.0);
+            }
+        }
+        for session in after {
+            self.member_or_new(&session.0, now);
+            let claimed = SessionClaims { vips: BTreeSet::new(), since: now };
+            self.claimed.entry(session).or_insert(claimed).vips.insert(vip);
+        }
+    }
+
+    pub(super) fn member(&self, name: &NodeName) -> Option<&Member> {
+        self.members.get(name)
+    }
+
+    pub(super) fn member_mut(&mut self, name: &NodeName) -> Option<&mut Member> {
+        self.members.get_mut(name)
+    }
+
+    pub(super) fn lease(&self, name: &NodeName) -> Option<&LeaseRecord> {
+        self.members.get(name)?.lease.as_ref()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&NodeName, &Member)> {
+        self.members.iter()
+    }
+
+    /// Returns the other nodes.
+    pub(super) fn others(&self) -> impl Iterator<Item = (&NodeName, &Member)> {
+        self.members.iter().filter(|(name, _)| **name != self.settings.node)
+    }
+
+    /// Returns the MACs of the other nodes' interfaces.
+    pub(super) fn peers(&self) -> BTreeSet<MacAddr> {
+        let leases = self.others().filter_map(|(_, member)| member.lease.as_ref());
+        leases.flat_map(|lease| &lease.links).map(|link| link.mac).collect()
+    }
+
+    /// Returns the sessions of a node that are named by claims.
+    pub(super) fn sessions_claimed_of(&self, name: &NodeName) -> impl Iterator<Item = Session> {
+        let first = Session::from_number(1).expect("invariant: 1 is not zero");
+        let last = Session::from_number(u64::MAX).expect("invariant: this is not zero");
+        self.claimed.range((name.clone(), first)..=(name.clone(), last)).map(|((_, session), _)| *session)
+    }
+
+    /// Returns the sessions that claims name, with their VIPs.
+    pub(super) fn claimed(&self) -> impl Iterator<Item = (&NodeName, Session, &BTreeSet<Ipv4Addr>)> {
+        self.claimed.iter().map(|((name, session), claimed)| (name, *session, &claimed.vips))
+    }
+
+    /// Returns the VIPs whose claims name a session.
+    pub(super) fn claimed_in(&self, name: &NodeName, session: Session) -> impl Iterator<Item = Ipv4Addr> {
+        let claimed = self.claimed.get(&(name.clone(), session));
+        claimed.into_iter().flat_map(|claimed| claimed.vips.iter().copied())
+    }
+
+    /// Returns the time since which claims have named a session.
+    pub(super) fn claimed_since(&self, name: &NodeName, session: Session) -> Option<Monotonic> {
+        self.claimed.get(&(name.clone(), session)).map(|claimed| claimed.since)
+    }
+
+    /// Returns true if this is this node's present session.
+    pub(super) fn is_us(&self, name: &NodeName, session: Session) -> bool {
+        *name == self.settings.node && self.own.session() == Some(session)
+    }
+
+    /// Returns true if a claim's pair of node and session is this node's own.
+    pub(super) fn names_us(&self, (node, session): &(NodeName, Session)) -> bool {
+        self.is_us(node, *session)
+    }
+
+    /// Returns true if a claim names this node as the holder or the successor.
+    pub(super) fn is_ours(&self, state: &ClaimState) -> bool {
+        state.holder().is_some_and(|holder| self.is_us(&holder.node, holder.session))
+    }
+
+    /// Returns true if a session is over for good: the Lease of its node lists it as ended.
+    pub(super) fn has_ended(&self, name: &NodeName, session: Session, now: Monotonic) -> bool {
+        // While this node lives in a session that it renews, its other sessions are over.
+        let is_ours = *name == self.settings.node;
+        let is_past =
+            self.own.has_ended(session) || self.own.is_valid(now) && self.own.session() != Some(session);
+        is_ours && is_past || self.lease(name).is_some_and(|lease| lease.ended.contains(&session))
+    }
+
+    /// Returns true if all other sessions that a claim names are over.
+    pub(super) fn no_other_may_answer(&self, state: &ClaimState, now: Monotonic) -> bool {
+        let mut others = state.sessions().into_iter().filter(|session| !self.names_us(session));
+        others.all(|(node, session)| self.has_ended(&node, session, now))
+    }
+
+    /// Returns the time for which a Lease must stay unchanged until its node counts as dead.
+    pub(super) fn patience(&self, member: &Member) -> Duration {
+        // The duration of a Lease that was never seen is unknown.
+        let duration = member.duration.map_or(self.settings.restart_lease, |(duration, _)| duration);
+        duration.max(self.settings.lease) + self.settings.margin
+    }
+
+    /// Returns the time at which a node has been silent for long enough to end its session. Silence
+    /// counts only while this node's own fence is valid.
+    pub(super) fn silent_at(&self, name: &NodeName, now: Monotonic) -> Option<Monotonic> {
+        let member = self.members.get(name)?;
+        let since = member.seen.max(self.own.fence.valid_since(now)?);
+        Some(since + self.patience(member))
+    }
+
+    /// Returns true if a node has been silent for that long.
+    pub(super) fn is_silent(&self, name: &NodeName, now: Monotonic) -> bool {
+        self.silent_at(name, now).is_some_and(|silent| silent <= now)
+    }
+
+    /// Returns true if a node has a session and renews it, as far as this node can see.
+    pub(super) fn is_alive(&self, name: &NodeName, now: Monotonic) -> bool {
+        if *name == self.settings.node {
+            return self.own.is_valid(now);
+        }
+        self.members.get(name).is_some_and(|member| member.session().is_some()) && !self.is_silent(name, now)
+    }
+
+    /// Returns true if a node has renewed lately. A node whose agent is
+    /// restarting is alive, but cannot take a VIP over.
+    pub(super) fn renews(&self, name: &NodeName, now: Monotonic) -> bool {
+        self.members.get(name).is_some_and(|member| now < member.seen + self.settings.lease)
+    }
+
+    /// Returns true if this node is the one that reports a VIP without a holder.
+    pub(super) fn is_reporter(&self, vip: Ipv4Addr, now: Monotonic) -> bool {
+        let weight = |name: &NodeName| (weight(name.as_str(), &vip.octets()), name.clone());
+        let own = weight(&self.settings.node);
+        self.own.is_valid(now)
+            && self.members.keys().filter(|name| self.is_alive(name, now)).all(|name| weight(name) <= own)
+    }
+
+    /// Returns the time for which a claim rests after a change of
+    /// holder. An owner has as long to repair it.
+    pub(super) fn rest(&self) -> Duration {
+        self.settings.lease + self.settings.margin
+    }
+
+    /// Returns the duration of a handover entry, which holds even if this process
+    /// dies. It is shorter than the rest of the claim after the offer, on any
+    /// node's clock. So the next holder answers alone.
+    pub(super) fn handover_lasts(&self) -> Duration {
+        self.rest().saturating_sub(self.rest() / CLOCKS_DIFFER)
+    }
+
+    /// Returns the time that a successor has to accept. Then this node
+    /// takes the VIP back, before the entry ends.
+    pub(super) fn take_back(&self) -> Duration {
+        self.settings.lease / 2
+    }
+}

@@ -1,0 +1,419 @@
+//! This node's own Lease: its session, its renewals, and the fence that they move.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use vipward_common::MacAddr;
+
+use super::{Expected, Found, LeaseWrite, Settings, StopReason, fence::Fence};
+use crate::{
+    cluster::{LeaseRecord, MOST_ENDED, NodeInterface, Session},
+    time::Monotonic,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// The state of this process's session.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Life {
+    /// No object has been read yet.
+    Waiting,
+    /// This node's Lease carries another session. The owner of that
+    /// session renews it before this time, or is dead.
+    Doubtful { other: Session, until: Monotonic },
+    /// This process renews the session.
+    Living,
+    /// Another agent runs under this node's name.
+    Over,
+}
+
+/// A renewal under way.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Renewal {
+    sent: Monotonic,
+    session: Session,
+    duration: Duration,
+    links: Vec<NodeInterface>,
+}
+
+/// First step of a process, after all objects have been listed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Beginning {
+    /// The pinned session goes on.
+    GoesOn,
+    /// The process needs a session of its own.
+    Fresh,
+    /// Another session may be alive. The process waits.
+    Waits,
+}
+
+/// Effect of a successful renewal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Renewed {
+    /// True if the fence had lapsed before.
+    pub(super) had_lapsed: bool,
+    /// True if the fence is valid, and was not before.
+    pub(super) is_valid_again: bool,
+    /// True if the store may have gone back since the renewal before.
+    pub(super) went_back: bool,
+}
+
+/// Meaning of this node's Lease, as another writer has left it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    /// The session goes on.
+    GoesOn,
+    /// Somebody emptied the Lease.
+    Blank,
+    /// Another node has ended the session.
+    Ended,
+    /// Another agent renews this session under this node's name.
+    Shared(Session),
+}
+
+/// Knowledge of this node about its own Lease.
+#[derive(Debug)]
+pub(super) struct Own {
+    life: Life,
+    session: Option<Session>,
+    /// Sessions of this node that have ended.
+    ended: Vec<Session>,
+    /// The Lease as this process last wrote or read it. Before that, the Lease as it was listed.
+    record: Option<LeaseRecord>,
+    /// True if the API server's store may have gone back to an older state since the last renewal.
+    went_back: bool,
+    renewal: Option<Renewal>,
+    reading: bool,
+    /// Time of the next renewal.
+    next: Monotonic,
+    /// The fence that the renewals move.
+    pub(super) fence: Fence,
+    /// Time since which each of this node's MACs has stood in the Lease.
+    macs: BTreeMap<MacAddr, Monotonic>,
+    /// This node's interfaces that VIPs can be on.
+    pub(super) interfaces: Vec<NodeInterface>,
+    /// Reason why the agent is about to end, if it is.
+    pub(super) stop: Option<StopReason>,
+    seed: u64,
+}
+
+impl Own {
+    pub(super) fn new(settings: &Settings, found: &Found, now: Monotonic) -> Self {
+        Self {
+            life: Life::Waiting,
+            session: found.session,
+            ended: Vec::new(),
+            record: None,
+            went_back: false,
+            renewal: None,
+            reading: false,
+            next: now,
+            fence: Fence::found(found.deadline, now),
+            macs: BTreeMap::new(),
+            interfaces: Vec::new(),
+            stop: None,
+            seed: settings.seed,
+        }
+    }
+
+    /// Returns true if there is a session in which VIPs can be held.
+    pub(super) fn lives(&self) -> bool {
+        self.life == Life::Living
+    }
+
+    pub(super) fn has_begun(&self) -> bool {
+        match self.life {
+            Life::Waiting | Life::Doubtful { .. } => false,
+            Life::Living | Life::Over => true,
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.life == Life::Over
+    }
+
+    pub(super) fn session(&self) -> Option<Session> {
+        self.session.filter(|_| self.lives())
+    }
+
+    /// Returns the session in which the program may answer: the one that was found, at first.
+    pub(super) fn session_of_fence(&self) -> Option<Session> {
+        self.session
+    }
+
+    pub(super) fn ended(&self) -> &[Session] {
+        &self.ended
+    }
+
+    pub(super) fn is_valid(&self, now: Monotonic) -> bool {
+        self.fence.is_valid(now)
+    }
+
+    /// Returns true if a renewal sent after `at` has succeeded.
+    /// Then the session had not ended by `at`.
+    pub(super) fn is_renewed_since(&self, at: Monotonic) -> bool {
+        self.fence.renewed_at().is_some_and(|renewed| renewed > at)
+    }
+
+    pub(super) fn has_ended(&self, session: Session) -> bool {
+        self.ended.contains(&session)
+    }
+
+    /// Returns true if other nodes are to take this node's VIPs.
+    pub(super) fn is_leaving(&self) -> bool {
+        matches!(self.stop, Some(StopReason::Leave | StopReason::Uninstall))
+    }
+
+    /// Returns the time since which a MAC of this node has stood in the Lease.
+    pub(super) fn mac_since(&self, mac: MacAddr) -> Option<Monotonic> {
+        self.macs.get(&mac).copied()
+    }
+
+    pub(super) fn is_renewing(&self) -> bool {
+        self.renewal.is_some() || self.reading
+    }
+
+    /// Returns true if a renewal is due.
+    pub(super) fn must_renew(&self, now: Monotonic) -> bool {
+        self.lives() && !self.is_renewing() && self.next <= now
+    }
+
+    pub(super) fn renew_now(&mut self, now: Monotonic) {
+        self.next = self.next.min(now);
+    }
+
+    /// Sets the time of the next renewal.
+    pub(super) fn renew_at(&mut self, next: Monotonic) {
+        self.next = next;
+    }
+
+    /// Returns true if the time is over in which the owner of
+    /// another session would have renewed it.
+    pub(super) fn may_succeed_another(&self, now: Monotonic) -> bool {
+        matches!(self.life, Life::Doubtful { until, .. } if until <= now)
+    }
+
+    pub(super) fn next_deadline(&self) -> Monotonic {
+        let beat = self.fence.beat();
+        match &self.life {
+            Life::Over => Monotonic::from_nanos(u64::MAX),
+            Life::Waiting => beat,
+            Life::Doubtful { until, .. } => beat.min(*until),
+            Life::Living if self.is_renewing() => beat,
+            Life::Living => beat.min(self.next),
+        }
+    }
+
+    /// Takes in this node's Lease, as it was listed. Does nothing the second time.
+    pub(super) fn begin(
+        &mut self,
+        record: Option<LeaseRecord>,
+        renewal: Duration,
+        now: Monotonic,
+    ) -> Option<Beginning> {
+        if self.life != Life::Waiting {
+            return None;
+        }
+        if let Some(record) = &record {
+            self.ended.clone_from(&record.ended);
+        }
+        let in_lease = record.as_ref().and_then(|record| record.session);
+        self.record = record;
+        let found = self.session.filter(|session| !self.has_ended(*session));
+        Some(match (found, in_lease) {
+            // The found session has not ended: somebody emptied or deleted the Lease by hand.
+            (Some(found), in_lease) if in_lease.is_none_or(|session| session == found) => {
+                self.life = Life::Living;
+                self.next = now;
+                Beginning::GoesOn
+            }
+            (_, Some(other)) if !self.has_ended(other) => {
+                self.life = Life::Doubtful { other, until: now + renewal * 2 };
+                Beginning::Waits
+            }
+            (Some(_) | None, Some(_) | None) => Beginning::Fresh,
+        })
+    }
+
+    /// Ends the session and the one in the Lease, and begins a new one.
+    pub(super) fn begin_session(&mut self, now: Monotonic) {
+        let in_lease = self.record.as_ref().and_then(|record| record.session);
+        for session in self.session.take().into_iter().chain(in_lease) {
+            self.end(session);
+        }
+        self.session = Some(self.fresh_session());
+        self.life = Life::Living;
+        self.went_back = false;
+        self.fence.reset();
+        self.next = now;
+    }
+
+    /// Takes in that another agent runs under this node's name.
+    pub(super) fn give_up(&mut self) {
+        self.life = Life::Over;
+    }
+
+    fn end(&mut self, session: Session) {
+        if !self.ended.contains(&session) {
+            self.ended.push(session);
+        }
+        let too_many = self.ended.len().saturating_sub(MOST_ENDED);
+        self.ended.drain(..too_many);
+    }
+
+    /// Returns a new session. It is random by its seed.
+    fn fresh_session(&mut self) -> Session {
+        loop {
+            self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mixed = crate::pace::mix(self.seed);
+            if let Some(session) = Session::from_number(mixed).filter(|session| !self.has_ended(*session)) {
+                return session;
+            }
+        }
+    }
+
+    /// Returns the validity of the next renewal.
+    pub(super) fn duration(&self, settings: &Settings) -> Duration {
+        match self.stop {
+            Some(StopReason::Restart) => settings.restart_lease,
+            Some(StopReason::Leave | StopReason::Uninstall) | None => settings.lease,
+        }
+    }
+
+    /// Begins a renewal. `is_last` ends the session. Returns none without a session.
+    pub(super) fn renew(&mut self, settings: &Settings, is_last: bool, now: Monotonic) -> Option<LeaseWrite> {
+        let session = self.session?;
+        let duration = self.duration(settings);
+        if is_last {
+            self.end(session);
+        }
+        let links = self.interfaces.clone();
+        self.renewal = Some(Renewal { sent: now, session, duration, links: links.clone() });
+        self.next = now + settings.renewal;
+        Some(LeaseWrite {
+            node: settings.node.clone(),
+            expected: self
+                .record
+                .as_ref()
+                .map_or(Expected::Absent, |record| Expected::At(record.version.clone())),
+            session: (!is_last).then_some(session),
+            ended: self.ended.clone(),
+            duration,
+            links,
+            leaving: self.is_leaving(),
+        })
+    }
+
+    /// Returns the renewal whose outcome has come.
+    pub(super) fn end_renewal(&mut self) -> Option<Renewal> {
+        self.renewal.take()
+    }
+
+    /// Takes in a renewal that was written. Returns none if it does not carry the session any more.
+    pub(super) fn on_renewed(
+        &mut self,
+        settings: &Settings,
+        renewal: &Renewal,
+        record: LeaseRecord,
+        now: Monotonic,
+    ) -> Option<Renewed> {
+        let is_ours = Some(renewal.session) == self.session && record.session == self.session;
+        self.record = Some(record);
+        if !is_ours {
+            return None;
+        }
+        let (was_valid, had_lapsed) = (self.is_valid(now), self.fence.has_lapsed(now));
+        let deadline = Fence::good_until(settings, renewal.sent, renewal.duration);
+        self.fence.renew(renewal.sent, deadline, now);
+        self.macs.retain(|mac, _| renewal.links.iter().any(|link| link.mac == *mac));
+        for link in &renewal.links {
+            self.macs.entry(link.mac).or_insert(now);
+        }
+        if renewal.links != self.interfaces {
+            self.next = now;
+        }
+        Some(Renewed {
+            had_lapsed,
+            is_valid_again: !was_valid && self.is_valid(now),
+            went_back: std::mem::take(&mut self.went_back),
+        })
+    }
+
+    /// Returns true if this is the last renewal before a restart.
+    pub(super) fn is_last(&self, settings: &Settings, renewal: &Renewal) -> bool {
+        self.stop == Some(StopReason::Restart) && renewal.duration == settings.restart_lease
+    }
+
+    /// Takes in that the Lease is gone. Returns false if it was not there before either.
+    pub(super) fn lose(&mut self) -> bool {
+        self.record.take().is_some()
+    }
+
+    /// Takes in that the store may have gone back to an older state.
+    pub(super) fn doubt_store(&mut self) {
+        self.went_back = true;
+    }
+
+    /// Takes in that the Lease is being read.
+    pub(super) fn begin_read(&mut self) {
+        self.reading = true;
+    }
+
+    /// Takes in that a read of the Lease is over. A renewal follows at once.
+    pub(super) fn end_read(&mut self, now: Monotonic) {
+        self.reading = false;
+        self.next = now;
+    }
+
+    /// Takes in this node's Lease, as another writer has left it. Returns true if the store went
+    /// back to an older one, and what that means for the session. Returns none without a session.
+    pub(super) fn judge(&mut self, record: &LeaseRecord) -> Option<(bool, Verdict)> {
+        let session = self.session()?;
+        for ended in &record.ended {
+            self.end(*ended);
+        }
+        let mut carried = record.session.filter(|session| !record.ended.contains(session));
+        let known = self.record.replace(record.clone());
+        let went_back = known.is_some_and(|known| record.version.is_older_than(&known.version));
+        // In an older state, a session other than this one belongs to an earlier life.
+        if went_back && let Some(earlier) = carried.take_if(|carried| *carried != session) {
+            self.end(earlier);
+        }
+        let verdict = if self.has_ended(session) {
+            Verdict::Ended
+        } else {
+            match carried {
+                // The other agent lives, even if this process was about to end it.
+                Some(other) if other != session => Verdict::Shared(other),
+                None if record.session.is_none() => Verdict::Blank,
+                Some(_) | None => Verdict::GoesOn,
+            }
+        };
+        Some((went_back, verdict))
+    }
+
+    /// Takes in this node's Lease, as a watch shows it. Returns the session of another agent that
+    /// renews it.
+    pub(super) fn meet(&mut self, record: &LeaseRecord) -> Option<Session> {
+        let Life::Doubtful { other, .. } = self.life else { return None };
+        // An older state is no sign of life: a list may come from a cache.
+        let is_renewed =
+            self.record.as_ref().is_none_or(|known| known.version.is_older_than(&record.version));
+        if record.session == Some(other) && is_renewed {
+            return Some(other);
+        }
+        self.record = Some(record.clone());
+        None
+    }
+
+    /// Returns true if the Lease must be read, because a watch shows this state of it, or none. The
+    /// state may be old.
+    pub(super) fn must_read(&self, record: Option<&LeaseRecord>) -> bool {
+        if !self.lives() || self.is_renewing() || self.fence.renewed_at().is_none() {
+            return false;
+        }
+        let Some(record) = record else { return true };
+        let is_known = self.record.as_ref().is_some_and(|known| known.version == record.version);
+        !is_known && (record.session != self.session || record.ended != self.ended)
+    }
+}

@@ -1,0 +1,73 @@
+//! Probes of a new VIP's address before this node takes it (RFC 5227, 2.1).
+//!
+//! A VIP that has had a holder is not probed: its address belongs to
+//! the cluster, and a failover must not wait.
+
+use std::time::Duration;
+
+use vipward_common::Policy;
+
+use super::{
+    CLOCKS_DIFFER, Command, Demand, Probed, Settings,
+    address::Address,
+    subject::{Again, Subject},
+};
+use crate::cluster::Epoch;
+
+/// Time for which the result of a probe is good.
+const STAYS_FREE: Duration = Duration::from_secs(10);
+
+impl Subject<'_> {
+    /// Returns true if a VIP must be probed before this node takes it.
+    pub(super) fn must_be_probed(&self, epoch: Epoch, demand: &Demand) -> bool {
+        self.nodes.settings.probing.is_some() && epoch == Epoch(0) && !demand.force
+    }
+
+    /// Succeeds if the address is known to be free. Starts probing if nothing is known.
+    pub(super) fn is_free(&mut self) -> Result<(), Again> {
+        let patience = self.peers_patience();
+        let asking = &mut self.vip.asking;
+        asking.matters = true;
+        match asking.known {
+            Address::Free(since) if self.now < since + STAYS_FREE => Ok(()),
+            Address::AtPeer(since) if since + patience <= self.now => Ok(()),
+            Address::AtPeer(since) => Err(Some(since + patience)),
+            Address::Asked | Address::InUse(_) => Err(None),
+            Address::Unknown | Address::Free(_) => {
+                asking.known = Address::Asked;
+                self.command(Command::Probe { vip: self.address });
+                Err(None)
+            }
+        }
+    }
+
+    /// Returns the time for which a peer may rightly answer without a
+    /// claim. Its agent may be about to start again.
+    ///
+    /// If a peer answers for longer, its fence has lapsed, and it gives way to an announcement. The
+    /// announcement must come before the peer falls silent by itself.
+    fn peers_patience(&self) -> Duration {
+        let Settings { lease, restart_lease, margin, policy, hold_for, .. } = self.nodes.settings;
+        let longest = lease.max(restart_lease);
+        let longest = longest + longest / CLOCKS_DIFFER + margin;
+        match policy {
+            Policy::Hold if hold_for <= longest => self.nodes.rest(),
+            Policy::Hold | Policy::Stop => longest,
+        }
+    }
+
+    /// Takes in the result of a probe.
+    pub(super) fn on_probed(&mut self, probed: Probed) {
+        let known = &mut self.vip.asking.known;
+        if !known.is_being_asked() {
+            return;
+        }
+        *known = match (probed, *known) {
+            (Probed::Free, _) => Address::Free(self.now),
+            (Probed::InUse { mac: _, by_peer: true }, at_peer @ Address::AtPeer(_)) => at_peer,
+            (Probed::InUse { mac: _, by_peer: true }, _) => Address::AtPeer(self.now),
+            (Probed::InUse { mac, by_peer: false }, _) => Address::InUse(mac),
+        };
+        self.evaluate_again();
+    }
+}

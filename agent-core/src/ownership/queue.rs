@@ -1,0 +1,56 @@
+//! VIPs to evaluate, now and later.
+
+use std::{collections::BTreeSet, net::Ipv4Addr};
+
+use crate::time::Monotonic;
+
+#[cfg(test)]
+mod tests;
+
+/// The VIPs to evaluate.
+#[derive(Default, Debug)]
+pub(super) struct Queue {
+    now: BTreeSet<Ipv4Addr>,
+    later: BTreeSet<(Monotonic, Ipv4Addr)>,
+}
+
+impl Queue {
+    pub(super) fn add(&mut self, vip: Ipv4Addr) {
+        self.now.insert(vip);
+    }
+
+    pub(super) fn add_all(&mut self, vips: impl IntoIterator<Item = Ipv4Addr>) {
+        self.now.extend(vips);
+    }
+
+    /// Moves a VIP's next evaluation from `known` to `due`.
+    pub(super) fn schedule(&mut self, vip: Ipv4Addr, known: &mut Option<Monotonic>, due: Option<Monotonic>) {
+        if let Some(known) = known.take() {
+            self.later.remove(&(known, vip));
+        }
+        self.later.extend(due.map(|due| (due, vip)));
+        *known = due;
+    }
+
+    /// Adds the VIPs whose time has come.
+    pub(super) fn wake(&mut self, now: Monotonic) {
+        while let Some((due, vip)) = self.later.first().copied().filter(|(due, _)| *due <= now) {
+            self.later.remove(&(due, vip));
+            self.now.insert(vip);
+        }
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Ipv4Addr> {
+        self.now.pop_first()
+    }
+
+    /// Returns true if no VIP is to be evaluated now.
+    pub(super) fn is_empty(&self) -> bool {
+        self.now.is_empty()
+    }
+
+    /// Returns the time of the next evaluation.
+    pub(super) fn next(&self) -> Option<Monotonic> {
+        self.later.first().map(|(due, _)| *due)
+    }
+}

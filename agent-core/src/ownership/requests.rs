@@ -1,0 +1,121 @@
+//! Requests about one claim: the one that is under way, and the time of the next.
+
+use std::time::Duration;
+
+use super::{ClaimWrite, Expected, REFUSED_RETRY, RETRY};
+use crate::{
+    cluster::{ClaimRecord, NodeName},
+    time::Monotonic,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// Number of reads of one claim in a row without a pause.
+const READS_AT_ONCE: u8 = 3;
+/// Distance between two reads from which they are not in a row.
+const FORGOTTEN: Duration = Duration::from_secs(10);
+/// Largest number of news about one claim. The oldest are dropped.
+const MOST_NEWS: usize = 8;
+
+/// Claim that a list or a watch has shown while a request about it was under way. The request may
+/// be ahead of it, or behind. It is looked at when the request is over.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) enum News {
+    Claim(ClaimRecord),
+    Gone,
+}
+
+/// A request about a claim that is under way.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Busy {
+    /// A write that makes this node the holder: a take, an acceptance, a take-back or a repair. Its
+    /// second field is the node that has answered for the VIP until then.
+    Hold(ClaimWrite, Option<NodeName>),
+    /// A write that names a successor.
+    Offer,
+    /// A write that changes neither the holder nor the epoch of this node's claim.
+    Update,
+    /// A write that says that no node has the VIP, and why.
+    Free,
+    Delete,
+    Read,
+}
+
+/// The requests about one claim.
+#[derive(Debug)]
+pub(super) struct Requests {
+    pub(super) busy: Option<Busy>,
+    /// The version on which the last write rests.
+    pub(super) rested_on: Option<Expected>,
+    /// True if the claim must be read before a decision.
+    pub(super) unread: bool,
+    /// Time before which no request is sent.
+    pub(super) retry: Monotonic,
+    /// Claims that were seen since the present request was sent.
+    news: Vec<News>,
+    /// Number of reads in a row, and earliest time of the next read.
+    reads: (u8, Monotonic),
+}
+
+impl Requests {
+    pub(super) fn new(now: Monotonic) -> Self {
+        Self { busy: None, rested_on: None, unread: false, retry: now, news: Vec::new(), reads: (0, now) }
+    }
+
+    /// Returns the earliest time of the next request. A few reads
+    /// may come at once. Then the pauses grow.
+    pub(super) fn next(&self) -> Monotonic {
+        let (_, next_read) = self.reads;
+        if self.unread { self.retry.max(next_read) } else { self.retry }
+    }
+
+    /// Requests a read of the claim, regardless of the last reads.
+    pub(super) fn read_at_once(&mut self) {
+        self.unread = true;
+        self.reads = (0, Monotonic::default());
+    }
+
+    /// Takes in that the claim is being read.
+    pub(super) fn begin_read(&mut self, now: Monotonic) {
+        self.busy = Some(Busy::Read);
+        self.unread = false;
+        let (reads, next) = self.reads;
+        let reads = if next + FORGOTTEN < now { 1 } else { reads.saturating_add(1) };
+        let slower = u32::from(reads.saturating_sub(READS_AT_ONCE));
+        let pause = match slower {
+            0 => Duration::ZERO,
+            slower => (RETRY * 2_u32.saturating_pow(slower - 1)).min(REFUSED_RETRY),
+        };
+        self.reads = (reads, now + pause);
+    }
+
+    /// Takes in that a request of this kind is over.
+    pub(super) fn end(&mut self, kind: &Busy) {
+        if self.busy.as_ref() == Some(kind) {
+            self.busy = None;
+        }
+    }
+
+    pub(super) fn keep_news(&mut self, news: News) {
+        if self.news.len() == MOST_NEWS {
+            self.news.remove(0);
+        }
+        self.news.push(news);
+    }
+
+    pub(super) fn take_news(&mut self) -> Vec<News> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// Drops the news of an object up to its deletion. A watch may
+    /// show them after the answer to the deletion.
+    pub(super) fn forget_news_of(&mut self, deleted: Option<&ClaimRecord>) {
+        let after = self.news.iter().rposition(|news| *news == News::Gone).map_or(0, |last| last + 1);
+        self.news.drain(..after);
+        let is_of_another = |record: &ClaimRecord| {
+            !record.deleting && deleted.is_none_or(|deleted| !deleted.says_the_same(record))
+        };
+        self.news.retain(|news| matches!(news, News::Claim(record) if is_of_another(record)));
+    }
+}

@@ -1,0 +1,181 @@
+//! The VIP that a decision is about, with all that the decision may read and change.
+
+use std::{net::Ipv4Addr, sync::Arc};
+
+use vipward_common::MacAddr;
+
+use super::{
+    ClaimWrite, Command, Disqualified, Entry, Fault, Notice, StopReason,
+    doubt::Doubt,
+    nodes::Nodes,
+    pacing::Pacing,
+    queue::Queue,
+    requests::Busy,
+    vip::{Commanded, Vip},
+};
+use crate::{
+    cluster::{ClaimNote, ClaimRecord, ClaimState, Epoch, Holder},
+    time::Monotonic,
+};
+
+/// Time of a VIP's next evaluation.
+pub(super) type Again = Option<Monotonic>;
+
+/// The VIP that a decision is about. Its methods give the commands that end a decision.
+pub(super) struct Subject<'a> {
+    pub(super) address: Ipv4Addr,
+    pub(super) vip: &'a mut Vip,
+    pub(super) nodes: &'a mut Nodes,
+    pub(super) queue: &'a mut Queue,
+    pub(super) pacing: &'a mut Pacing,
+    pub(super) doubt: &'a Doubt,
+    pub(super) now: Monotonic,
+    pub(super) commands: &'a mut Vec<Command>,
+}
+
+impl Subject<'_> {
+    pub(super) fn command(&mut self, command: Command) {
+        self.commands.push(command);
+    }
+
+    /// Evaluates the VIP again at once.
+    pub(super) fn evaluate_again(&mut self) {
+        self.queue.add(self.address);
+    }
+
+    /// Returns true if this node's fence is valid.
+    pub(super) fn is_valid(&self) -> bool {
+        self.nodes.own.is_valid(self.now)
+    }
+
+    /// Returns true if this node may take VIPs now.
+    pub(super) fn may_begin(&self) -> bool {
+        self.doubt.is_over() && self.nodes.own.stop != Some(StopReason::Restart)
+    }
+
+    /// Commands an entry, unless the last command was the same.
+    pub(super) fn set_entry(&mut self, mut entry: Option<Entry>) {
+        let home = self.nodes.home(self.address, self.vip.demand.as_ref()).map(|home| Arc::clone(&home.name));
+        // Without a Service, the address is not guarded either: any host may have it.
+        if self.vip.demand.is_none() && matches!(entry, Some(Entry::Foreign { .. })) {
+            entry = None;
+        }
+        let commanded = Commanded::from(entry);
+        if self.vip.commanded == commanded && self.vip.home == home {
+            return;
+        }
+        self.vip.commanded = commanded;
+        if self.vip.home != home {
+            self.vip.home.clone_from(&home);
+            // A probe's result belongs to another segment now.
+            self.stop_probing();
+        }
+        self.command(Command::SetEntry { vip: self.address, entry, home });
+    }
+
+    /// Commands an entry that guards the VIP. A zero MAC stands for an unknown holder.
+    pub(super) fn set_foreign(&mut self, mac: MacAddr) {
+        self.set_entry(Some(Entry::Foreign { mac }));
+    }
+
+    /// Stops probing, because this node has the VIP or no longer wants it.
+    pub(super) fn stop_probing(&mut self) {
+        if std::mem::take(&mut self.vip.asking.known).is_being_asked() {
+            self.command(Command::StopProbing { vip: self.address });
+        }
+    }
+
+    /// Announces the VIP again. Waits while the program does not know that the fence is valid.
+    pub(super) fn announce(&mut self) {
+        if !self.doubt.is_about(self.address) {
+            self.command(Command::Announce { vip: self.address });
+        }
+    }
+
+    /// Writes a claim that makes this node the holder. This node, or the one
+    /// that hands the VIP over, already answers for it.
+    pub(super) fn hold(&mut self, epoch: Epoch, cause: &str) {
+        self.make_holder(epoch, cause, false);
+    }
+
+    /// Writes a claim that makes this node the holder, as soon as the write has succeeded.
+    pub(super) fn make_holder(&mut self, epoch: Epoch, cause: &str, can_wait: bool) {
+        let Some(session) = self.nodes.own.session() else { return };
+        let Some(home) = self.nodes.home(self.address, self.vip.demand.as_ref()) else {
+            // The VIP was held here, and its interface is gone. No other node would free it.
+            if let Some(claim) = self.vip.known.record.clone() {
+                self.release(&claim, &Disqualified::NoInterface);
+            } else {
+                self.set_foreign(MacAddr::ZERO);
+                self.vip.tenure.stop_holding();
+            }
+            return;
+        };
+        let holder = Holder {
+            node: self.nodes.settings.node.clone(),
+            session,
+            mac: home.mac,
+            interface: Arc::clone(&home.name),
+        };
+        let claim = self.vip.known.record.as_ref();
+        let from = claim.and_then(|claim| claim.state.answering().cloned());
+        let write = ClaimWrite {
+            vip: self.address,
+            expected: self.vip.known.expected(),
+            epoch,
+            state: ClaimState::Held(holder),
+            note: self.note(cause, None),
+            can_wait,
+        };
+        self.send(Busy::Hold(write.clone(), from), write);
+    }
+
+    /// Stops answering, then releases the claim.
+    pub(super) fn release(&mut self, claim: &ClaimRecord, why: &Disqualified) {
+        self.set_foreign(MacAddr::ZERO);
+        self.vip.let_go();
+        self.vip.tenure.stop_handover();
+        let cause = format!("{} has let go of it: {why}", self.nodes.settings.node);
+        let note = self.note(&cause, None);
+        self.write(Busy::Free, claim.epoch, ClaimState::Released, note);
+    }
+
+    /// Returns the remarks of a claim that the VIP's Services want.
+    pub(super) fn note(&self, cause: &str, trouble: Option<String>) -> ClaimNote {
+        ClaimNote { services: self.vip.services().to_vec(), cause: cause.to_owned(), trouble }
+    }
+
+    /// Writes a claim, before those that can wait.
+    pub(super) fn write(&mut self, busy: Busy, epoch: Epoch, state: ClaimState, note: ClaimNote) {
+        let expected = self.vip.known.expected();
+        self.send(busy, ClaimWrite { vip: self.address, expected, epoch, state, note, can_wait: false });
+    }
+
+    pub(super) fn send(&mut self, busy: Busy, write: ClaimWrite) {
+        self.vip.requests.rested_on = Some(write.expected.clone());
+        self.vip.requests.busy = Some(busy);
+        self.command(Command::WriteClaim(write));
+    }
+
+    pub(super) fn delete(&mut self, claim: &ClaimRecord) {
+        self.vip.requests.busy = Some(Busy::Delete);
+        self.command(Command::DeleteClaim { vip: self.address, expected: claim.version.clone() });
+    }
+
+    pub(super) fn read_claim(&mut self) {
+        self.vip.requests.begin_read(self.now);
+        self.command(Command::ReadClaim(self.address));
+    }
+
+    /// Writes the claim of a held VIP again, because the API server has another one. The epoch only
+    /// grows. The cause is still the one for which the VIP is here.
+    pub(super) fn repair(&mut self, fault: Fault) {
+        let epoch = self.vip.epoch();
+        let epoch = if fault == Fault::Older { epoch.next() } else { epoch };
+        let known = &self.vip.known;
+        let stated = || known.record.as_ref().map(|claim| claim.note.cause.clone());
+        let cause = known.cause.as_deref().map(str::to_owned).or_else(stated);
+        self.command(Command::Notify(Notice::Repaired { what: self.address.to_string(), fault }));
+        self.hold(epoch, &cause.unwrap_or_else(|| "its holder kept it".to_owned()));
+    }
+}

@@ -1,0 +1,161 @@
+//! Taking of VIPs without a holder when it is this node's turn,
+//! and reports of VIPs that no node can hold.
+
+use std::time::Duration;
+
+use super::{
+    ClaimWrite, Command, Demand, Notice, RANK_DELAY,
+    address::Address,
+    candidates::Candidate,
+    requests::Busy,
+    subject::{Again, Subject},
+};
+use crate::{
+    cluster::{ClaimRecord, ClaimState, Epoch},
+    time::Monotonic,
+};
+
+/// Time after which a VIP that no node can hold is reported.
+const AFTER: Duration = Duration::from_secs(1);
+/// Shortest time between two such reports of one VIP.
+const REPEAT: Duration = Duration::from_secs(10);
+/// Longest time by which a candidate puts off its turn while a better one gets
+/// other VIPs. The better one may never get to this VIP.
+const MOST_PATIENT: Duration = Duration::from_secs(10);
+
+/// Returns true if a claim already says that no node holds its VIP, with this reason.
+fn says(claim: Option<&ClaimRecord>, demand: &Demand, trouble: &str) -> bool {
+    claim.is_some_and(|claim| {
+        claim.note.trouble.as_deref() == Some(trouble)
+            && claim.note.services == demand.services
+            && claim.state == ClaimState::Released
+    })
+}
+
+impl Subject<'_> {
+    /// Takes a VIP without a holder, if it is this node's turn.
+    pub(super) fn take(&mut self, claim: Option<&ClaimRecord>, from: Monotonic) -> Again {
+        let demand = self.vip.demand.clone()?;
+        let candidates = self.nodes.candidates(self.address, &demand, self.now);
+        if candidates.is_empty() {
+            self.vip.waiting.free = None;
+            // Its owner may repair the claim until then. A report is a claim too.
+            if self.vip.known.unclear.is_some() && from > self.now {
+                return Some(from);
+            }
+            return self.report_unholdable(claim, &demand);
+        }
+        self.vip.waiting.unholdable = None;
+        if !self.may_begin() {
+            return None;
+        }
+        if from > self.now {
+            self.vip.waiting.free = None;
+            return Some(from);
+        }
+        let epoch = claim.map(|claim| claim.epoch).unwrap_or_default();
+        let us = self.nodes.settings.node.clone();
+        let last = claim.and_then(|claim| claim.state.holder());
+        let was_ours = last.filter(|holder| holder.node == us);
+        // A VIP that had no holder yet cannot mislead neighbours. If the VIP was
+        // held here, neighbours know it at this node's MAC.
+        let is_known = |candidate: &Candidate| {
+            epoch == Epoch(0)
+                || candidate.known_at <= self.now
+                || was_ours.is_some_and(|holder| holder.mac == candidate.holder.mac)
+        };
+        let ready: Vec<&Candidate> = candidates.iter().filter(|candidate| is_known(candidate)).collect();
+        let Some(rank) = ready.iter().position(|candidate| candidate.holder.node == us) else {
+            self.vip.waiting.free = None;
+            return candidates.iter().map(|candidate| candidate.known_at).filter(|at| *at > self.now).min();
+        };
+        let must_be_probed = was_ours.is_none() && self.must_be_probed(epoch, &demand);
+        let turn = self.turn(&ready[..rank], must_be_probed);
+        if turn > self.now {
+            return Some(turn);
+        }
+        self.vip.asking.first = rank == 0;
+        if must_be_probed && let Err(again) = self.is_free() {
+            if rank == 0 {
+                self.report_in_use(claim, &demand);
+            }
+            return again;
+        }
+        let is_new = claim.is_none();
+        if is_new && !self.pacing.has_room(self.address) {
+            return None;
+        }
+        let cause = match last {
+            Some(holder) if holder.node != us => format!("{} is gone", holder.node),
+            Some(_) => "its agent has started again".to_owned(),
+            None if epoch == Epoch(0) => "it is new".to_owned(),
+            None => "nobody held it".to_owned(),
+        };
+        self.make_holder(epoch.next(), &cause, true);
+        if is_new && self.vip.requests.busy.is_some() {
+            self.pacing.begin_creating(self.address);
+        }
+        None
+    }
+
+    /// Returns the time at which it is this node's turn, after these better candidates.
+    fn turn(&mut self, better: &[&Candidate], must_be_probed: bool) -> Monotonic {
+        // A better candidate that has many VIPs to take is not
+        // overtaken while it goes on taking them.
+        let took = |better: &&Candidate| self.nodes.member(&better.holder.node)?.took;
+        let latest = better.iter().filter_map(took).max();
+        let mut delay = RANK_DELAY * u32::try_from(better.len()).unwrap_or(u32::MAX);
+        if !better.is_empty() && must_be_probed {
+            // The candidate before this one probes first.
+            delay += self.nodes.settings.probing.unwrap_or_default();
+        }
+        let since = *self.vip.waiting.free.get_or_insert(self.now);
+        latest.map_or(since, |latest| latest.clamp(since, since + MOST_PATIENT)) + delay
+    }
+
+    /// Reports the reasons why no node can hold the VIP, if this node is the reporter.
+    fn report_unholdable(&mut self, claim: Option<&ClaimRecord>, demand: &Demand) -> Again {
+        let since = *self.vip.waiting.unholdable.get_or_insert(self.now);
+        if !self.nodes.is_reporter(self.address, self.now) {
+            return Some(self.now + self.nodes.rest());
+        }
+        if since + AFTER > self.now {
+            return Some(since + AFTER);
+        }
+        let why = self.nodes.explain(self.address, demand, self.now);
+        if says(claim, demand, &why) {
+            return Some(self.now + self.nodes.rest());
+        }
+        let services = demand.services.clone();
+        self.command(Command::Notify(Notice::Nobody { vip: self.address, services, why: why.clone() }));
+        self.vip.waiting.unholdable = Some(self.now + REPEAT);
+        self.write_unheld(claim, "no node can hold it", why);
+        None
+    }
+
+    /// Writes a claim with the reason why no node holds the VIP.
+    fn write_unheld(&mut self, claim: Option<&ClaimRecord>, cause: &str, trouble: String) {
+        let write = ClaimWrite {
+            vip: self.address,
+            expected: self.vip.known.expected(),
+            epoch: claim.map(|claim| claim.epoch).unwrap_or_default(),
+            state: ClaimState::Released,
+            note: self.note(cause, Some(trouble)),
+            can_wait: true,
+        };
+        self.send(Busy::Free, write);
+    }
+
+    /// Reports the MAC that uses the address. The caller is the first candidate.
+    fn report_in_use(&mut self, claim: Option<&ClaimRecord>, demand: &Demand) {
+        let Address::InUse(mac) = self.vip.asking.known else { return };
+        let why = format!(
+            "{} is in use by {mac}, {}; it is taken when it is free",
+            self.address,
+            vipward_vendors::of(mac)
+        );
+        if !says(claim, demand, &why) {
+            self.write_unheld(claim, "its address is in use", why);
+        }
+    }
+}
