@@ -3,6 +3,9 @@ use std::time::Duration;
 use super::*;
 use crate::ownership::tests::records::holder;
 
+/// A step, by its name.
+type Step = (&'static str, fn(&mut Tenure));
+
 fn at(millis: u64) -> Monotonic {
     Monotonic::default() + Duration::from_millis(millis)
 }
@@ -22,14 +25,13 @@ fn each_step_leads_from_each_state_to_the_right_one() {
     ];
     let [elsewhere, holding, offering, handing_over] = states.clone();
     let held = Tenure::Holding { epoch: next };
-    type Step = fn(&mut Tenure);
-    let table: [(&str, Step, [&Tenure; 4]); 4] = [
-        ("hold", |tenure| tenure.hold(Epoch(4)), [&held, &held, &held, &held]),
-        ("offer", |tenure| tenure.offer(handover()), [&handing_over, &offering, &offering, &handing_over]),
-        ("stop holding", Tenure::stop_holding, [&elsewhere, &elsewhere, &handing_over, &handing_over]),
-        ("stop the handover", Tenure::stop_handover, [&elsewhere, &holding, &holding, &elsewhere]),
+    let table: [(Step, [&Tenure; 4]); 4] = [
+        (("hold", |tenure| tenure.hold(Epoch(4))), [&held, &held, &held, &held]),
+        (("offer", |tenure| tenure.offer(handover())), [&handing_over, &offering, &offering, &handing_over]),
+        (("stop holding", Tenure::stop_holding), [&elsewhere, &elsewhere, &handing_over, &handing_over]),
+        (("stop the handover", Tenure::stop_handover), [&elsewhere, &holding, &holding, &elsewhere]),
     ];
-    for (name, step, expected) in table {
+    for ((name, step), expected) in table {
         for (state, expected) in states.iter().zip(expected) {
             let mut tenure = state.clone();
             step(&mut tenure);
