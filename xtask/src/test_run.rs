@@ -53,6 +53,9 @@ const QUICK: &[&str] = &[
 ];
 /// Fixtures that take long, which `--quick` leaves out: random frames and races.
 const SLOW: [&str; 2] = ["--skip=differential::", "--skip=yield_race::"];
+/// Number of tests that run at a time on a core: long tests mostly wait for leases, rounds and
+/// intervals.
+const TESTS_A_CORE: usize = 3;
 /// Most reruns of a test that failed beside others.
 const TRIES_ALONE: usize = 2;
 /// Most failed tests that are run again: more of them are a fault.
@@ -192,8 +195,7 @@ fn threads(variables: &[(&str, OsString)]) -> usize {
         // The scenarios share one API server, and a VIP is one object in the whole cluster.
         return 1;
     }
-    // Long tests mostly wait for leases, rounds and intervals.
-    thread::available_parallelism().map_or(1, NonZero::get) + 1
+    thread::available_parallelism().map_or(1, NonZero::get) * TESTS_A_CORE
 }
 
 /// Makes cargo run the test programs with sudo.

@@ -50,18 +50,19 @@ impl Reason {
     }
 }
 
-/// The last known state of each claim's object, from a read or a write.
+/// The last known state of each claim's object, from a read or a write. The states are boxed,
+/// because a map that is filled in order leaves half of its slots empty.
 #[derive(Debug, Default)]
-pub(in super::super) struct KnownClaims(Mutex<BTreeMap<Ipv4Addr, Known>>);
+pub(in super::super) struct KnownClaims(Mutex<BTreeMap<Ipv4Addr, Box<Known>>>);
 
 impl KnownClaims {
-    fn all(&self) -> MutexGuard<'_, BTreeMap<Ipv4Addr, Known>> {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<Ipv4Addr, Box<Known>>> {
         self.0.lock().expect("invariant: nobody panics with this lock")
     }
 
     /// Remembers an object. Versions are not compared, since the store may have gone back.
     pub(in super::super) fn learn(&self, vip: Ipv4Addr, known: Known) {
-        self.all().insert(vip, known);
+        self.all().insert(vip, Box::new(known));
     }
 
     /// Forgets an object that is gone.
@@ -71,7 +72,7 @@ impl KnownClaims {
 
     /// Returns the last known state of the object.
     pub(in super::super) fn latest(&self, vip: Ipv4Addr) -> Option<Known> {
-        self.all().get(&vip).cloned()
+        self.all().get(&vip).map(|known| Known::clone(known))
     }
 
     /// Returns the conflict that the object shows.
@@ -90,6 +91,6 @@ impl KnownClaims {
     pub(in super::super) fn shows_unanswered(&self, vip: Ipv4Addr, unanswered: Option<&Unanswered>) -> bool {
         let shown = unanswered.map(Reason::of);
         let is_shown = |known: &Known| known.is_consistent && known.unanswered.as_deref() == shown.as_ref();
-        self.all().get(&vip).is_some_and(is_shown)
+        self.all().get(&vip).is_some_and(|known| is_shown(known))
     }
 }
