@@ -220,7 +220,7 @@ fn install(world: &World, maps: &mut Maps) -> Result<()> {
     })?;
     maps.set_yields(world.yields)?;
     if let Some(own) = world.own {
-        maps.set_link(IFINDEX, MacAddr(own))?;
+        maps.set_own_mac(IFINDEX, MacAddr(own))?;
     }
     for peer in &world.peers {
         maps.set_peer(IFINDEX, MacAddr(*peer))?;

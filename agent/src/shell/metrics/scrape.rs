@@ -8,7 +8,9 @@ use prometheus_client::{
     metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
     registry::Unit,
 };
-use vipward_common::{FenceState, MAX_LINKS, MAX_PEERS, Outcome, Policy, VIP_COUNTER_SLOTS, maps as names};
+use vipward_common::{
+    FenceState, MAX_OWN_MACS, MAX_PEERS, Outcome, Policy, VIP_COUNTER_SLOTS, maps as names,
+};
 use vipward_core::{
     answering::Part,
     net::{Interface, InterfaceFault},
@@ -287,7 +289,7 @@ impl Page<'_> {
     fn maps(&mut self, kernel: &Contents) -> fmt::Result {
         let entries = [
             (names::VIPS_V4, kernel.entries.len()),
-            (names::LINKS, kernel.macs.len()),
+            (names::OWN_MACS, kernel.own_macs.len()),
             (names::PEERS, kernel.peers.len()),
         ];
         self.values(
@@ -297,7 +299,7 @@ impl Page<'_> {
         )?;
         let room = [
             (names::VIPS_V4, kernel.max_vips),
-            (names::LINKS, MAX_LINKS),
+            (names::OWN_MACS, MAX_OWN_MACS),
             (names::PEERS, MAX_PEERS),
             (names::VIP_COUNTERS, VIP_COUNTER_SLOTS),
         ];
