@@ -28,8 +28,8 @@ pub use self::{
     account::{Account, Mention, Unserved},
     problem::{Malformed, Place, Problem, SeenBy, WayOut},
     records::{
-        Annotations, Claim, EndpointsRecord, FIELD_MANAGER, HostAddress, HostNetwork, Ingress, IpMode, Port,
-        Protocol, ServiceRecord, StatusOwner,
+        Annotations, EndpointsRecord, FIELD_MANAGER, HostAddress, HostNetwork, Ingress, IpMode,
+        OtherController, Port, Protocol, ServiceRecord, StatusOwner,
     },
     refusal::Refusal,
     types::{Command, DEFAULT_CLASS, Event, Settings},

@@ -146,7 +146,7 @@ fn service(name: &str) -> ServiceRecord {
         ingress: Vec::new(),
         status_manager: None,
         status_shared: false,
-        claim: None,
+        other_controller: None,
         local: false,
         ports: vec![Port { port: 80, protocol: Protocol::Tcp }],
         deleting: false,

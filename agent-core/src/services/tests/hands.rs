@@ -75,7 +75,10 @@ fn a_report_fits_into_an_event() {
     let class = "a".repeat(63);
     let settings = Settings { class: format!("{class}/{class}").into(), ..Settings::default() };
     let mut world = World::with(settings);
-    world.put(ServiceRecord { claim: Some(Claim::F5Address), ..theirs(&"m".repeat(128)) });
+    world.put(ServiceRecord {
+        other_controller: Some(OtherController::F5Address),
+        ..theirs(&"m".repeat(128))
+    });
     for words in world.words() {
         assert!(words.len() <= 1_024, "{} bytes: {words}", words.len());
     }
@@ -273,17 +276,31 @@ fn a_service_that_was_never_ours_is_nobodys_business() {
 
 #[test]
 fn an_annotation_that_hands_a_service_without_a_class_to_another_controller_is_told() {
-    let claimed = |claim, class: Option<&str>| ServiceRecord { claim: Some(claim), ..of_class(class) };
+    let claimed = |controller, class: Option<&str>| ServiceRecord {
+        other_controller: Some(controller),
+        ..of_class(class)
+    };
     let ignored = || {
         let ignore = [("vipward.io/addresses", "192.0.2.7"), ("vipward.io/ignore", "true")];
-        ServiceRecord { claim: Some(Claim::F5Address), ..service("a/web").annotated(&ignore) }
+        ServiceRecord {
+            other_controller: Some(OtherController::F5Address),
+            ..service("a/web").annotated(&ignore)
+        }
     };
     let table = [
-        ("F5", claimed(Claim::F5Address, None), Some(["annotation cis.f5.com/ip makes", "F5 CIS"])),
-        ("a range", claimed(Claim::F5Range, None), Some(["annotation cis.f5.com/ipamLabel makes", "F5 CIS"])),
-        ("PureLB", claimed(Claim::PureLb, None), Some(["annotation purelb.io/allocated-by makes", "PureLB"])),
-        ("by class ours", claimed(Claim::F5Address, Some("vipward.io/l2")), None),
-        ("by class theirs", claimed(Claim::F5Address, Some("f5")), None),
+        ("F5", claimed(OtherController::F5Address, None), Some(["annotation cis.f5.com/ip makes", "F5 CIS"])),
+        (
+            "a range",
+            claimed(OtherController::F5Range, None),
+            Some(["annotation cis.f5.com/ipamLabel makes", "F5 CIS"]),
+        ),
+        (
+            "PureLB",
+            claimed(OtherController::PureLb, None),
+            Some(["annotation purelb.io/allocated-by makes", "PureLB"]),
+        ),
+        ("by class ours", claimed(OtherController::F5Address, Some("vipward.io/l2")), None),
+        ("by class theirs", claimed(OtherController::F5Address, Some("f5")), None),
         ("left alone", ignored(), None),
     ];
     for (description, record, expected) in table {

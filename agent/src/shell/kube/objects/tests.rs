@@ -182,14 +182,14 @@ fn the_controller_that_annotations_name_is_read() {
     let rows = [
         (json!(null), None),
         (json!({"metallb.io/ip-allocated-from-pool": "a", "lbipam.cilium.io/ips": "192.0.2.1"}), None),
-        (json!({"cis.f5.com/ip": "192.0.2.1"}), Some(Claim::F5Address)),
-        (json!({"cis.f5.com/ipamLabel": "Test"}), Some(Claim::F5Range)),
-        (json!({"purelb.io/allocated-by": "PureLB", "a": "b"}), Some(Claim::PureLb)),
+        (json!({"cis.f5.com/ip": "192.0.2.1"}), Some(OtherController::F5Address)),
+        (json!({"cis.f5.com/ipamLabel": "Test"}), Some(OtherController::F5Range)),
+        (json!({"purelb.io/allocated-by": "PureLB", "a": "b"}), Some(OtherController::PureLb)),
     ];
     for (annotations, expected) in rows {
         let object =
             json!({"metadata": {"name": "web", "namespace": "shop", "annotations": annotations.clone()}});
-        assert_eq!(service_of(&object).claim, expected, "{annotations}");
+        assert_eq!(service_of(&object).other_controller, expected, "{annotations}");
     }
 }
 
