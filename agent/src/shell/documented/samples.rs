@@ -7,10 +7,10 @@ use vipward_core::{
     answering::{Part, Silence},
     doctor::{self, Check},
     explain::{Attached, Explanation, Link, Step, Verdict},
+    live::Change,
     net::InterfaceFault,
     overview::{MoveRow, NodeRow, Overview, VipRow, VipState},
     pinned::{Mode, State, Status},
-    watch::Change,
     who_has::{self, Latency, Relation, Row, Seen},
 };
 

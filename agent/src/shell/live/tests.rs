@@ -4,10 +4,10 @@ use ratatui::{Terminal, backend::TestBackend, layout::Size};
 use vipward_common::MacAddr;
 use vipward_core::{
     answering::{Part, Silence},
+    live::{Key, List},
     net::InterfaceFault,
     pinned::{Mode, OffenderStatus, State, VipStatus},
     time::Monotonic,
-    watch::{Key, List},
 };
 
 use super::*;
