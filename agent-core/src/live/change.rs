@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::PerSecond;
 use crate::{
-    answering::Silence,
+    answering::{self, Silence},
     pinned::{InterfaceStatus, OffenderStatus, Status, VipStatus},
     schema,
 };
@@ -55,10 +55,10 @@ pub enum Change {
         /// The interface of the entry.
         interface: String,
         /// The role before, or `null` when there was no entry.
-        #[schemars(schema_with = "schema::role_or_null")]
+        #[schemars(schema_with = "answering::role_or_null")]
         from: Option<&'static str>,
         /// The role now, or `null` when the entry is gone.
-        #[schemars(schema_with = "schema::role_or_null")]
+        #[schemars(schema_with = "answering::role_or_null")]
         to: Option<&'static str>,
         /// Whether the program gave the VIP away while the fence had lapsed.
         yielded: bool,
@@ -72,7 +72,7 @@ pub enum Change {
         /// The interface of the entry.
         interface: String,
         /// Why it is not answered, or `null` when it is answered again.
-        #[schemars(schema_with = "schema::silence_or_null")]
+        #[schemars(schema_with = "answering::silence_or_null")]
         silent_because: Option<&'static str>,
     },
     /// A host has claimed a VIP.

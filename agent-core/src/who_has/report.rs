@@ -8,10 +8,9 @@ use vipward_common::{MacAddr, VipKey};
 
 use super::{Asking, Claimant};
 use crate::{
-    answering::{Part, Silence},
+    answering::{self, Part, Silence},
     net::Interface,
     pinned::{Entry, Fact, State},
-    schema,
 };
 
 /// Knowledge of this host about an address.
@@ -148,7 +147,7 @@ pub struct Row {
     /// Whether it answers. This host may have the address and be silent.
     pub answering: bool,
     /// Why not, or `null` when it answers.
-    #[schemars(schema_with = "schema::silence_or_null")]
+    #[schemars(schema_with = "answering::silence_or_null")]
     pub silent_because: Option<&'static str>,
     /// The Ethernet source of its frames, or `null` when that is the same MAC.
     pub ethernet_source: Option<String>,
