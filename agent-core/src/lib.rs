@@ -27,6 +27,7 @@ pub mod retrying;
 mod samples;
 mod schema;
 pub mod services;
+pub mod shown;
 pub mod stale;
 pub mod termination;
 pub mod time;

@@ -95,7 +95,7 @@ struct Cluster {
     probed: Vec<(Ipv4Addr, Probed)>,
     /// Conflicts that this node has reported, with the reported text.
     conflicted: BTreeMap<Ipv4Addr, String>,
-    /// Writes that show knowledge on claims.
+    /// Writes that show findings on claims.
     shown: Writes<(Ipv4Addr, Aspect), Show>,
     pin_dir: PathBuf,
     /// Time of the engine's last move of the fence.

@@ -7,6 +7,7 @@ use vipward_common::MacAddr;
 use vipward_core::{
     cluster::{ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, ServiceName, Session},
     ownership::{ClaimWrite, Expected},
+    shown::Finding,
     unanswered::Unanswered,
 };
 
@@ -204,7 +205,7 @@ fn a_condition_keeps_its_time_while_its_status_is_the_same() {
 fn a_conflict_is_shown_until_it_is_over_or_the_vip_moves() {
     let held = write(Expected::Absent, 1, ClaimState::Held(holder("a")));
     let mut object = created(&held, at(0));
-    show(&mut object, &Told::Conflict(Some("02:00:00:00:00:66 claims it".to_owned())), at(5));
+    show(&mut object, &Finding::Conflict(Some("02:00:00:00:00:66 claims it".to_owned())), at(5));
     assert_eq!(object["status"]["conflict"], "02:00:00:00:00:66 claims it");
     assert_eq!(condition_of(&object, "Conflict")["status"], "True");
     assert_eq!(condition_of(&object, "Held")["status"], "True");
@@ -216,7 +217,7 @@ fn a_conflict_is_shown_until_it_is_over_or_the_vip_moves() {
     assert_eq!(condition_of(&object, "Conflict")["lastTransitionTime"], text::time(at(5)));
 
     let mut over = object.clone();
-    show(&mut over, &Told::Conflict(None), at(20));
+    show(&mut over, &Finding::Conflict(None), at(20));
     assert_eq!(over["status"]["conflict"], Value::Null);
     assert_eq!(condition_of(&over, "Conflict")["status"], "False");
     assert_eq!(condition_of(&over, "Conflict")["lastTransitionTime"], text::time(at(20)));
@@ -232,9 +233,10 @@ fn a_conflict_is_shown_until_it_is_over_or_the_vip_moves() {
 }
 
 /// Shows something on an object, as the API server merges it.
-fn show(object: &mut Value, told: &Told, now: Timestamp) {
+fn show(object: &mut Value, finding: &Finding, now: Timestamp) {
     let (record, known) = read(&object.to_string()).expect("a claim");
-    let patch = tell(&record, &known, &object.to_string(), told, now).expect("a claim").expect("a patch");
+    let patch =
+        showing(&record, &known, &object.to_string(), finding, now).expect("a claim").expect("a patch");
     merge(object, &patch);
 }
 
@@ -277,7 +279,7 @@ fn a_claim_shows_that_nobody_answers_until_its_holder_does_or_it_moves() {
     let answered: [Value; 5] = ["held".into(), Value::Null, "True".into(), "Held".into(), "it is new".into()];
     assert_eq!(answers_of(&object), answered);
 
-    show(&mut object, &Told::Answers(session(0x1d), Some(no_carrier())), at(5));
+    show(&mut object, &Finding::Answers(session(0x1d), Some(no_carrier())), at(5));
     assert_eq!(answers_of(&object), silent);
     assert_eq!(condition_of(&object, "Held")["lastTransitionTime"], text::time(at(5)));
     assert_eq!(condition_of(&object, "Trouble")["status"], "False", "other conditions stay");
@@ -287,10 +289,10 @@ fn a_claim_shows_that_nobody_answers_until_its_holder_does_or_it_moves() {
     merge(&mut object, &patch(&held, &known, at(10)));
     assert_eq!(answers_of(&object), silent, "a write that moves nothing");
     let mut back = object.clone();
-    show(&mut back, &Told::Answers(session(0x1d), None), at(20));
+    show(&mut back, &Finding::Answers(session(0x1d), None), at(20));
     assert_eq!(answers_of(&back), answered);
 
-    show(&mut object, &Told::Conflict(Some("02:00:00:00:00:66 claims it".to_owned())), at(25));
+    show(&mut object, &Finding::Conflict(Some("02:00:00:00:00:66 claims it".to_owned())), at(25));
     let (_, known) = read(&object.to_string()).expect("a claim");
     let moved = write(Expected::Absent, 2, ClaimState::Held(holder("b")));
     let released = write(Expected::Absent, 1, ClaimState::Released);
@@ -306,7 +308,7 @@ fn a_claim_shows_that_nobody_answers_until_its_holder_does_or_it_moves() {
 #[test]
 fn a_claim_of_a_dead_node_that_nobody_has_taken_is_with_nobody() {
     let mut object = created(&write(Expected::Absent, 1, ClaimState::Held(holder("a"))), at(0));
-    show(&mut object, &Told::Answers(session(0x1d), Some(Unanswered::SessionEnded("a".into()))), at(5));
+    show(&mut object, &Finding::Answers(session(0x1d), Some(Unanswered::SessionEnded("a".into()))), at(5));
     let [state, unanswered, held, reason, _] = answers_of(&object);
     assert_eq!((state, held, reason), ("nobody".into(), "False".into(), "SessionEnded".into()));
     assert!(unanswered.as_str().is_some_and(|why| why.contains("the session of a ")), "{unanswered}");
@@ -317,8 +319,8 @@ fn nothing_is_said_about_the_answers_of_a_claim_that_has_moved_meanwhile() {
     for state in [ClaimState::Released, ClaimState::Held(Holder { session: session(9), ..holder("b") })] {
         let object = created(&write(Expected::Absent, 2, state.clone()), at(0)).to_string();
         let (record, known) = read(&object).expect("a claim");
-        let told = Told::Answers(session(0x1d), Some(no_carrier()));
-        assert_eq!(tell(&record, &known, &object, &told, at(1)).expect("a claim"), None, "{state:?}");
+        let finding = Finding::Answers(session(0x1d), Some(no_carrier()));
+        assert_eq!(showing(&record, &known, &object, &finding, at(1)).expect("a claim"), None, "{state:?}");
     }
 }
 
@@ -349,7 +351,7 @@ fn what_a_claim_shows_about_its_answers_is_compared_as_a_whole() {
     ];
     for (version, (what, unanswered, edit, shows)) in (10..).zip(cases) {
         let mut object = created(&write(Expected::Absent, 1, ClaimState::Held(holder("a"))), at(0));
-        show(&mut object, &Told::Answers(session(0x1d), unanswered.clone()), at(1));
+        show(&mut object, &Finding::Answers(session(0x1d), unanswered.clone()), at(1));
         edit(&mut object);
         let (_, known) = read(&stored(&object, &version.to_string())).expect("a claim");
         all.learn(VIP, known);
@@ -363,7 +365,7 @@ fn what_a_claim_shows_about_its_answers_is_compared_as_a_whole() {
 fn of_an_address_in_use_the_conflict_stays_while_nobody_has_the_vip() {
     let released = write(Expected::Absent, 0, ClaimState::Released);
     let mut object = created(&released, at(0));
-    show(&mut object, &Told::Conflict(Some("in use".to_owned())), at(5));
+    show(&mut object, &Finding::Conflict(Some("in use".to_owned())), at(5));
     let (_, known) = read(&object.to_string()).expect("a claim");
     merge(&mut object, &patch(&released, &known, at(10)));
     assert_eq!(object["status"]["conflict"], "in use");
@@ -402,12 +404,13 @@ fn every_patch_is_a_compare_and_swap() {
     let held = write(Expected::Absent, 1, ClaimState::Held(holder("a")));
     let object = stored(&creation(&held, at(0)), "41");
     let (record, known) = read(&object).expect("a claim");
-    let told = |told| tell(&record, &known, &object, &told, at(1)).expect("a claim").expect("a patch");
+    let shown =
+        |finding| showing(&record, &known, &object, &finding, at(1)).expect("a claim").expect("a patch");
     for patch in [
         patch(&held, &known, at(1)),
         letting_go(&known),
-        told(Told::Conflict(None)),
-        told(Told::Answers(session(0x1d), None)),
+        shown(Finding::Conflict(None)),
+        shown(Finding::Answers(session(0x1d), None)),
     ] {
         assert_eq!(patch["metadata"]["resourceVersion"], "41");
     }
