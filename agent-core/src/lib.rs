@@ -11,6 +11,7 @@ pub mod explain;
 pub mod heartbeat;
 pub mod interfaces;
 pub mod live;
+pub mod moves;
 pub mod net;
 pub mod outbox;
 pub mod overview;
@@ -21,6 +22,7 @@ pub mod placement;
 pub mod plan;
 pub mod probing;
 pub mod refusals;
+pub mod repairs;
 pub mod reporting;
 pub mod retrying;
 #[cfg(test)]

@@ -247,11 +247,7 @@ fn vip(claim: &ShownClaim, observed: &Observed) -> VipRow {
 fn standing(claim: &ShownClaim, holder: &Holder, observed: &Observed) -> VipState {
     match observed.leases.get(&holder.node) {
         None => VipState::NoLease,
-        Some(Seen { record, .. })
-            if record.session != Some(holder.session) || record.ended.contains(&holder.session) =>
-        {
-            VipState::SessionEnded
-        }
+        Some(Seen { record, .. }) if record.live_session() != Some(holder.session) => VipState::SessionEnded,
         Some(seen) if seen.changed.is_none() => VipState::NotRenewed,
         Some(_) if claim.unanswered.is_some() => VipState::NotAnswered,
         Some(_) => VipState::Held,

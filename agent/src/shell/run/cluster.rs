@@ -9,9 +9,7 @@ mod execute;
 mod intake;
 mod interfaces;
 mod messages;
-mod moves;
 mod probing;
-mod repairs;
 mod showing;
 mod start;
 
@@ -36,6 +34,7 @@ use vipward_core::{
     cluster::ServiceName,
     config::{Config, InterfacePattern},
     conflict::{Line, Right},
+    moves::Moves,
     ownership::{self, Engine, Interlock, Said, Settings, StopReason, Wire},
     placement::{Entry, Wanted},
     probing::Probed,
@@ -46,7 +45,6 @@ use vipward_core::{
 
 use self::{
     messages::Messages,
-    moves::Moves,
     showing::{Aspect, Show},
     start::{ownership_settings, start},
 };
@@ -59,7 +57,7 @@ use crate::{
         bpf::{self, Loader, Maps},
         causes::chain,
         kube::{ConnectError, Kube, Reader, Reply, Requests, Resource, Seen, find_termination},
-        metrics::{ClaimSnapshot, Mode},
+        metrics::{ClaimSnapshot, Mode, MoveMetrics},
     },
 };
 
@@ -107,6 +105,7 @@ struct Cluster {
     seen: mpsc::Receiver<Seen>,
     _reader: Reader,
     moves: Moves,
+    move_metrics: MoveMetrics,
     kube: Kube,
     /// Address by which this agent reaches the API server, whatever the cluster says about that.
     api_address: Option<IpAddr>,
@@ -150,7 +149,9 @@ impl Source for Cluster {
     }
 
     fn note_announced(&mut self, vip: Ipv4Addr, now: Monotonic) {
-        self.moves.on_announced(vip, now);
+        if let Some(took) = self.moves.on_announced(vip, now) {
+            self.move_metrics.announced(took);
+        }
     }
 
     fn right(&self, vip: Ipv4Addr, mac: MacAddr, now: Monotonic) -> Right {

@@ -8,12 +8,12 @@ use vipward_core::{
     outbox::{Command, Message, News, Object, Outbox, Outcome, Reason},
     ownership::{Engine, Event, Notice, StopReason},
     refusals::{self, Refusals},
+    repairs::Repairs,
     reporting::{self, Reporting},
     services::{Problem, Services},
     time::Monotonic,
 };
 
-use super::repairs::Repairs;
 use crate::shell::kube::{ConnectError, IngressError, Kube, Recorder};
 
 /// A writer of log lines and Events.
