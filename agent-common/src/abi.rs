@@ -137,8 +137,9 @@ pub struct VipEntry {
 
 const _: () = assert!(size_of::<VipEntry>() == 24);
 
-/// An entry as it counts at one moment, after a yield or the end of a
-/// handover. The fence plays no part in it.
+/// An entry as it counts at one moment, after a yield or the end of a handover. The fence plays no
+/// part in it. The core's `FoundEntry` is what an engine starts from: an entry that answers, with
+/// the end of its handover still to come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SeenEntry {
     /// The role of this node.
