@@ -28,7 +28,7 @@ pub enum Silence {
     /// The fence is over.
     Fence,
     /// The interface cannot answer.
-    Link(InterfaceFault),
+    Interface(InterfaceFault),
 }
 
 impl Part {
@@ -48,7 +48,7 @@ impl Part {
         }
         trouble
             .filter(|trouble| trouble.silences(role))
-            .map_or(answers, |trouble| Self::Silent(Silence::Link(trouble)))
+            .map_or(answers, |trouble| Self::Silent(Silence::Interface(trouble)))
     }
 
     /// Returns the name that every output uses.
@@ -116,7 +116,7 @@ impl Silence {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fence => "the fence is over",
-            Self::Link(trouble) => trouble.name(),
+            Self::Interface(trouble) => trouble.name(),
         }
     }
 }

@@ -147,8 +147,8 @@ impl Services {
                 let changed = self.reserved.put_node(node, &addresses);
                 self.touch_wanted(changed);
             }
-            Event::NodeLinks { node, nets } => {
-                let changed = self.reserved.put_links(node, &nets);
+            Event::NodeInterfaces { node, nets } => {
+                let changed = self.reserved.put_interfaces(node, &nets);
                 self.touch_wanted(changed);
             }
             Event::NodeGone(node) => {

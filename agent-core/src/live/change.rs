@@ -125,7 +125,7 @@ pub fn changes(before: Option<&Status>, after: &Status) -> Vec<Change> {
     if before.fence.state != after.fence.state {
         changes.push(Change::Fence { from: before.fence.state, to: after.fence.state });
     }
-    links(before, after, &mut changes);
+    interfaces(before, after, &mut changes);
     vips(before, after, &mut changes);
     let known: BTreeMap<_, _> = before.offenders.iter().map(|it| (offender_id(it), it.claims)).collect();
     changes.extend(after.offenders.iter().filter_map(|it| offended(known.get(&offender_id(it)), it)));
@@ -142,7 +142,7 @@ fn start(after: &Status) -> Change {
     Change::Start { fence: after.fence.state, interfaces, held, handover, silent, foreign }
 }
 
-fn links(before: &Status, after: &Status, changes: &mut Vec<Change>) {
+fn interfaces(before: &Status, after: &Status, changes: &mut Vec<Change>) {
     let by_name = |status: &Status| -> BTreeMap<String, InterfaceStatus> {
         status.interfaces.iter().map(|it| (it.label(), it.clone())).collect()
     };

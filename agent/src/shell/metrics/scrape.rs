@@ -53,7 +53,7 @@ pub struct Snapshot {
     /// The duration of one renewal of the fence.
     pub fence_duration: Duration,
     /// The interfaces that the program is, or should be, attached to.
-    pub links: Vec<InterfaceSnapshot>,
+    pub interfaces: Vec<InterfaceSnapshot>,
     /// The VIPs, with the entries that this node wants.
     pub vips: Vec<VipSnapshot>,
     /// The claims of the cluster.
@@ -160,7 +160,7 @@ impl Collector for Scrape {
             page.roles(&parts)?;
         }
         if let Some(snapshot) = &self.snapshot {
-            page.links(snapshot)?;
+            page.interfaces(snapshot)?;
             page.totals(snapshot, &vips, self.kernel.is_some())?;
         }
         let dropped = vips.len() > self.max_vips;
@@ -178,9 +178,9 @@ impl Collector for Scrape {
 fn parts<'a>(kernel: &'a Contents, snapshot: Option<&Snapshot>) -> Vec<(Part, &'a pinned::Entry)> {
     let fence = kernel.fence_state();
     let trouble = |entry: &pinned::Entry| {
-        let links = &snapshot?.links;
-        match links.iter().find(|link| link.ifindex == entry.key.ifindex) {
-            Some(link) => InterfaceFault::of(link.seen.as_ref(), link.attached, entry.mac),
+        let interfaces = &snapshot?.interfaces;
+        match interfaces.iter().find(|it| it.ifindex == entry.key.ifindex) {
+            Some(it) => InterfaceFault::of(it.seen.as_ref(), it.attached, entry.mac),
             None => Some(InterfaceFault::NotAttached),
         }
     };
@@ -316,20 +316,20 @@ impl Page<'_> {
         self.values("entries", "Entries by role: a VIP has one on each attached interface", roles)
     }
 
-    fn links(&mut self, snapshot: &Snapshot) -> fmt::Result {
-        let links = &snapshot.links;
-        let attached = links.iter().map(|link| {
-            ([("interface", link.interface.as_str()), ("mode", link.mode.name())], is(link.attached))
-        });
+    fn interfaces(&mut self, snapshot: &Snapshot) -> fmt::Result {
+        let interfaces = &snapshot.interfaces;
+        let attached = interfaces
+            .iter()
+            .map(|it| ([("interface", it.interface.as_str()), ("mode", it.mode.name())], is(it.attached)));
         self.values("link_attached", "Whether the kernel runs the program on an interface", attached)?;
         let carrier =
-            links.iter().map(|link| ([("interface", link.interface.as_str())], is(link.has_carrier())));
+            interfaces.iter().map(|it| ([("interface", it.interface.as_str())], is(it.has_carrier())));
         self.values(
             "link_carrier",
             "Whether an interface that the program is on, or is to be on, is up and has carrier",
             carrier,
         )?;
-        let fallback = links.iter().map(|link| ([("interface", link.interface.as_str())], is(link.fallback)));
+        let fallback = interfaces.iter().map(|it| ([("interface", it.interface.as_str())], is(it.fallback)));
         self.values(
             "link_fallback",
             "Whether the program runs in generic mode since the driver has refused native",
