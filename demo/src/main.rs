@@ -67,7 +67,7 @@ fn show(keep: bool) -> Result<()> {
         commands::print(&kept, voice);
     } else {
         drop(stage);
-        voice.say(&format!("Told in {} s; everything is removed again.", started.elapsed().as_secs()));
+        voice.say(&format!("Done in {} s; everything is removed again.", started.elapsed().as_secs()));
         voice.say("To look around yourself: cargo xtask demo --keep");
     }
     Ok(())

@@ -495,7 +495,7 @@ fn nothing_pinned_is_taken_away_before_it_is_known_what_is_wanted() {
     let wishes = [
         ("nothing is wanted yet", Desired::default()),
         ("only what this host has by itself", desired([])),
-        ("an entry that nobody may want yet", desired([(key(1, 12), HELD)])),
+        ("an entry that no node may want yet", desired([(key(1, 12), HELD)])),
     ];
     for (description, mut wish) in wishes {
         assert!(!plan(&wish, &pinned, false).is_empty(), "{description}: without the rule");

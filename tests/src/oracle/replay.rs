@@ -126,7 +126,7 @@ impl Recording {
         for ((slot, strangers), queue) in expected {
             let mut seen = self.events.iter().filter(|event| by_stranger(name_of(event.kind)) == strangers);
             if !queue.is_empty() && !seen.any(|event| self.slot_of(event) == Some(slot)) {
-                return Err(format!("no event of slot {slot} was told, strangers: {strangers}"));
+                return Err(format!("no event of slot {slot} was reported, strangers: {strangers}"));
             }
             let state = self.states.get(&slot).copied().unwrap_or_default();
             let limiter = if strangers { state.strangers } else { state.peers };

@@ -214,7 +214,7 @@ async fn until<T>(
     });
     match found.await {
         Ok(found) => found,
-        Err(_) => bail!("waited in vain for {what}; told were {told:?}"),
+        Err(_) => bail!("waited in vain for {what}; seen were {told:?}"),
     }
 }
 

@@ -110,7 +110,7 @@ fn what_is_held_is_explained_from_the_service_to_the_answer() -> Result<()> {
             let is_here = id == holder;
             assert_eq!(step(&explanation, "fence").is_ok(), is_here, "on {id}: {explanation:#}");
             let segment = if is_here {
-                "this host answers, and nobody else does".to_owned()
+                "this host alone answers".to_owned()
             } else {
                 format!("{} answers, as it should", holder.mac())
             };
@@ -281,11 +281,11 @@ fn a_holder_that_knows_no_peer_and_does_not_renew_says_that_it_gives_way_to_nobo
         let fence = step(&explanation, "fence")?;
         assert_eq!(fence["verdict"], "broken", "{explanation:#}");
         let says = fence["says"].as_str().unwrap_or_default();
-        for part in ["held over for", "this host answers", "knows no peer on eth0", "gives way to nobody"] {
+        for part in ["held over for", "this host answers", "knows no peer on eth0", "yields to no host"] {
             assert!(says.contains(part), "{part:?} in {says:?}");
         }
         assert!(fence["remedy"].to_string().contains(&format!("vipward who-has {VIP}")), "{fence:#}");
-        assert_eq!(step(&explanation, "segment")?["says"], "this host answers, and nobody else does");
+        assert_eq!(step(&explanation, "segment")?["says"], "this host alone answers");
         Ok(())
     })
 }
@@ -372,7 +372,7 @@ fn without_anything_of_ours_the_segment_is_asked_all_the_same() -> Result<()> {
     assert!(step(&explanation, "segment")?["says"].to_string().contains(&ROGUE.to_string()));
 
     let explanation = standalone(&scene.client, none, None, ip(99))?;
-    assert_broken(&explanation, "segment", "nobody on eth0 answers", "the steps above");
+    assert_broken(&explanation, "segment", "no host on eth0 answers", "the steps above");
 
     // The text for people says the same, without colours where stdout is no terminal.
     let mut command = scene.client.command(Agent::default_binary());

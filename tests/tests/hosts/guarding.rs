@@ -189,7 +189,7 @@ fn a_kernel_that_has_the_gateways_address_too_is_never_believed() -> Result<()> 
     send_datagram(&scene.node, ip(2), gateway)?;
     let claim = Claim::by_rogue("reply");
     agent.wait_for_log(PATIENCE, "the rogue's answer", |line| claim.is_told_by(line, gateway))?;
-    assert_eq!(belief(&scene.node, gateway)?, None, "nobody is believed");
+    assert_eq!(belief(&scene.node, gateway)?, None, "no host is believed");
 
     // Now both answer, and only the true answer passes.
     scene.client.set_carrier("eth0", true)?;

@@ -156,7 +156,11 @@ fn a_host_is_found_by_one_without_an_agent() -> Result<()> {
     assert_eq!(row["vendor"], "locally administered");
     assert!(has_note(&report, "no agent has left pins here"), "{report}");
     assert_eq!(stderr(&output), "", "it took less than a second");
-    assert_eq!(scene.rogue.neighbours("eth0")?, before, "whoever was asked believes what it believed before");
+    assert_eq!(
+        scene.rogue.neighbours("eth0")?,
+        before,
+        "the host that was asked believes what it believed before"
+    );
     Ok(())
 }
 
@@ -218,7 +222,7 @@ fn nobody_is_waited_for_and_that_is_said() -> Result<()> {
     let output = who_has(&scene.client, &["192.0.2.10", "-i", "eth0", "--count", "4", "--timeout", "400ms"])?;
     let took = begun.elapsed();
     assert_eq!(output.status.code(), Some(NOBODY), "{}", stderr(&output));
-    assert!(stdout(&output).starts_with("192.0.2.10 on eth0: nobody answers"), "{}", stdout(&output));
+    assert!(stdout(&output).starts_with("192.0.2.10 on eth0: no host answers"), "{}", stdout(&output));
     assert!((Duration::from_millis(1_600)..Duration::from_secs(10)).contains(&took), "{took:?}");
     assert!(stderr(&output).contains("asked 3 of 4 times for 192.0.2.10"), "progress: {}", stderr(&output));
     Ok(())

@@ -252,7 +252,7 @@ fn a_rogue_that_claims_the_vip_during_a_failover_is_dropped_and_reported() -> Re
         cluster.power_off(old)?;
         let limit = cluster.options().failover_limit();
         while cluster.holder(VIP)? == Some(old) {
-            ensure!(off.elapsed()? < 2 * limit, "nobody takes the VIP over");
+            ensure!(off.elapsed()? < 2 * limit, "no node takes the VIP over");
             claim()?;
             watch.let_pass(PAUSE)?;
         }

@@ -183,7 +183,7 @@ fn without_endpoint_slices_a_local_vip_is_silent_and_says_why_and_the_others_sta
             ensure!(cluster.delete_endpoints(name)?, "there was no EndpointSlice of {name}");
         }
         monitor.wait_until_silent(VIP, A_WHILE, PATIENCE)?;
-        let nobody = format!("nobody can hold {VIP}");
+        let nobody = format!("no node can hold {VIP}");
         let nodes = cluster.ids().into_iter().map(|id| cluster.node_name(id)).collect::<Vec<_>>();
         let mut parts = vec![nobody.as_str(), "externalTrafficPolicy is Local and no endpoint is ready"];
         parts.extend(nodes.iter().map(String::as_str));

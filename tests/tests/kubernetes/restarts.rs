@@ -122,7 +122,7 @@ fn after_an_uninstall_with_a_dead_agent_nothing_answers_and_no_claim_is_left() -
             assert!(after <= latest, "{vip} was answered for {after:?}: {report}");
         }
         let left = cluster.virtual_ips()?;
-        assert_eq!(left, Vec::<serde_json::Value>::new(), "nobody is left to remove their finalizers");
+        assert_eq!(left, Vec::<serde_json::Value>::new(), "no agent is left to remove their finalizers");
         Ok(())
     })
 }

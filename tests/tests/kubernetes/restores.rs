@@ -148,7 +148,7 @@ fn holder_throughout(
     settled: &Settled,
 ) -> Result<NodeId> {
     let seen = wire.vip(vip)?.between(settled.from, settled.to);
-    let holder = cluster.holder(vip)?.with_context(|| format!("the claim of {vip} names nobody"))?;
+    let holder = cluster.holder(vip)?.with_context(|| format!("the claim of {vip} names no node"))?;
     let macs: BTreeSet<_> = seen.answers_by().into_keys().map(|by| by.sha).collect();
     ensure!(
         seen.answered() > 0 && seen.gaps().is_empty() && macs == BTreeSet::from([holder.mac()]),

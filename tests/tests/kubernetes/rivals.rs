@@ -89,7 +89,7 @@ fn controllers_that_take_turns_at_a_status_are_one_event_and_nobody_writes_to_an
         // The holder of the VIP reports the turn. The others
         // report the same then, in the same Event.
         let times = events[0]["series"]["count"].as_u64().unwrap_or(1);
-        assert!(times <= NODES, "told again: {events:#?}");
+        assert!(times <= NODES, "reported again: {events:#?}");
         Ok(())
     })
 }

@@ -96,7 +96,7 @@ fn who_writes_the_same_as_we_is_told_while_both_do() {
     has(&words[0], &["remove annotation vipward.io/addresses"]);
     assert_eq!((world.vips(), world.duties.len()), (vec!["192.0.2.7".to_owned()], 0), "nothing else changes");
     world.put(web().status("f5-cis", &["192.0.2.7"]));
-    assert_eq!(world.problems, [], "it is theirs alone: they assign, we announce");
+    assert_eq!(world.problems, [], "it is the other controller's: that one assigns, Vipward announces");
 }
 
 #[test]
@@ -120,13 +120,13 @@ fn controllers_that_take_turns_are_one_problem_until_they_have_been_quiet() {
             3,
         ),
         (
-            "one that overwrites ours",
+            "one that overwrites Vipward's",
             |turn| if turn.is_multiple_of(2) { ours() } else { theirs("f5-cis") },
             "field managers \"f5-cis\" and \"vipward\" take turns",
             5,
         ),
         (
-            "one that removes ours",
+            "one that removes Vipward's",
             |turn| if turn.is_multiple_of(2) { ours() } else { web() },
             "field managers \"vipward\" and one that the API server does not name take turns",
             5,
@@ -218,7 +218,7 @@ fn a_service_that_goes_to_another_class_is_told_whoever_had_it() {
     let class_only = Settings { class_only: true, ..Settings::default() };
     let table = [
         ("another class", Settings::default(), None, Some("f5"), vec!["is \"f5\" now", "\"vipward.io/l2\""]),
-        ("from ours", Settings::default(), Some("vipward.io/l2"), Some("f5"), vec!["is \"f5\" now"]),
+        ("from Vipward's", Settings::default(), Some("vipward.io/l2"), Some("f5"), vec!["is \"f5\" now"]),
         (
             "to none",
             class_only,
@@ -236,7 +236,7 @@ fn a_service_that_goes_to_another_class_is_told_whoever_had_it() {
                 let plain = ServiceRecord { load_balancer: false, class: None, ..web() };
                 world.put(plain.clone().status("vipward", &["192.0.2.7"]));
                 world.put(plain);
-                assert_eq!(world.problems, [], "{description}: of another type is nobody's");
+                assert_eq!(world.problems, [], "{description}: of another type has no owner");
             }
             world.put(of_class(after));
             let words = world.words();
@@ -299,8 +299,8 @@ fn an_annotation_that_hands_a_service_without_a_class_to_another_controller_is_t
             claimed(OtherController::PureLb, None),
             Some(["annotation purelb.io/allocated-by makes", "PureLB"]),
         ),
-        ("by class ours", claimed(OtherController::F5Address, Some("vipward.io/l2")), None),
-        ("by class theirs", claimed(OtherController::F5Address, Some("f5")), None),
+        ("Vipward's by class", claimed(OtherController::F5Address, Some("vipward.io/l2")), None),
+        ("another's by class", claimed(OtherController::F5Address, Some("f5")), None),
         ("left alone", ignored(), None),
     ];
     for (description, record, expected) in table {

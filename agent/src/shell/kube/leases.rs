@@ -61,15 +61,15 @@ pub(super) struct KnownLeases(Mutex<BTreeMap<NodeName, Known>>);
 
 impl KnownLeases {
     pub(super) fn learn(&self, node: &NodeName, known: Known) {
-        self.0.lock().expect("invariant: nobody panics with this lock").insert(node.clone(), known);
+        self.0.lock().expect("invariant: no thread panics with this lock").insert(node.clone(), known);
     }
 
     pub(super) fn forget(&self, node: &NodeName) {
-        self.0.lock().expect("invariant: nobody panics with this lock").remove(node);
+        self.0.lock().expect("invariant: no thread panics with this lock").remove(node);
     }
 
     pub(super) fn latest(&self, node: &NodeName) -> Option<Known> {
-        self.0.lock().expect("invariant: nobody panics with this lock").get(node).cloned()
+        self.0.lock().expect("invariant: no thread panics with this lock").get(node).cloned()
     }
 }
 

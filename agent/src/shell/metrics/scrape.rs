@@ -372,7 +372,7 @@ impl Page<'_> {
     fn without_holder(&mut self, vips: usize) -> fmt::Result {
         self.value(
             "vips_without_holder",
-            "VIPs that nobody holds: in a cluster by the claims, standalone those of the file that neither this node nor a \
+            "VIPs that no node holds: in a cluster by the claims, standalone those of the file that neither this node nor a \
              peer is known to hold",
             size(vips),
         )

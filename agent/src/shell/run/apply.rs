@@ -225,7 +225,7 @@ impl<S: Source> EventLoop<S> {
     pub(super) async fn reconcile_peers(&mut self) {
         self.settled = None;
         if let Err(error) = self.try_reconcile_peers().await {
-            error!(error = chain(&error), "failed to make peers known; trying again");
+            error!(error = chain(&error), "failed to write the peers; trying again");
             self.try_again_soon();
         }
     }

@@ -332,11 +332,11 @@ impl EventLoop<Cluster> {
         if self.source.stopping.is_some() || self.source.why.is_some() {
             return;
         }
-        info!(signal, "the agent is told to end; finding out why");
+        info!(signal, "signal to end; finding out why");
         let (kube, pod) = (self.source.kube.clone(), self.source.pod.clone());
         self.source.why = Some(task::spawn(async move {
             let found = find_termination(&kube, pod.as_deref()).await?;
-            info!(?found, "what the cluster says about the end");
+            info!(?found, "the cluster's reason for the end");
             Ok(found.reason())
         }));
     }
@@ -360,7 +360,7 @@ impl EventLoop<Cluster> {
                 }
                 info!("Vipward is being removed: every VIP is withdrawn, and nothing is pinned any more");
             }
-            Some(StopReason::Leave) => info!("the node goes away; its VIPs are others' now"),
+            Some(StopReason::Leave) => info!("the node goes away; other nodes have its VIPs"),
             Some(StopReason::Restart) | None => {
                 info!("agent ends; the pinned program answers on, under the fence's policy");
             }
@@ -380,6 +380,6 @@ async fn found_out(why: &mut Option<JoinHandle<Result<StopReason, ConnectError>>
 }
 
 fn unclear(error: impl std::error::Error + Send + Sync + 'static) -> StopReason {
-    error!(error = chain(&error), "failed to find out why the agent is to end; taken for a restart");
+    error!(error = chain(&error), "failed to find out why the agent is to end; assuming a restart");
     StopReason::Restart
 }

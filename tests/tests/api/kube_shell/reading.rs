@@ -173,7 +173,7 @@ async fn claims_and_leases_that_were_edited_by_hand_are_told_as_what_they_are_wo
     });
     create(&scene.leases(), foreign).await?;
     let (_reader, mut seen, told) = reading(&scene.kube).await?;
-    assert!(!told.iter().any(|seen| matches!(seen, Seen::Lease(_))), "a Lease that is not ours");
+    assert!(!told.iter().any(|seen| matches!(seen, Seen::Lease(_))), "a Lease of another namespace");
 
     let mut writing = Writing::start(&scene.kube)?;
     done(writing.write_claim(claim(VIP, Expected::Absent, 1)).await?)?;

@@ -63,7 +63,7 @@ fn somebody_elses_program_is_named_and_left_alone_until_it_goes() -> Result<()> 
     wait_until(PATIENCE, "an answer on the other interface", || {
         Ok(ask(&far, "eth0", "198.51.100.10".parse()?)? == Some(NODE))
     })?;
-    assert_eq!(node.ask(VIP)?, None, "and nothing is claimed where nobody would answer");
+    assert_eq!(node.ask(VIP)?, None, "and nothing is claimed that no node would answer for");
     assert!(node.xdp_programs()?.contains(&foreign.id.into()), "it is still there");
 
     drop(foreign);

@@ -121,7 +121,7 @@ fn held_over_without_a_peer_is_red_in_a_cluster() -> Result<()> {
 
         empty_map(agent, "peers")?;
         let report = doctor_at(&member.host, &agent.options.pin_dir, &[])?;
-        let found = ["1 VIPs on eth0", "no peer", "gives way to nobody", "two may answer"];
+        let found = ["1 VIPs on eth0", "no peer", "yields to no host", "two may answer"];
         report.assert("fence", None, RED, &found, &["who-has ADDRESS", "vipward unload"]);
         assert_eq!(report.code, ILL, "{report}");
         for id in [N1, N2] {

@@ -94,7 +94,7 @@ fn what_does_not_say_one_thing_clearly_is_blank() {
         (&[("session", "zz0000000000001d".into())], "a session that is no number"),
         (&[("mac", Value::Null)], "no MAC"),
         (&[("mac", "eth0".into())], "a MAC that is none"),
-        (&[("mac", "ff:ff:ff:ff:ff:ff".into())], "a MAC that nobody can have"),
+        (&[("mac", "ff:ff:ff:ff:ff:ff".into())], "a MAC that no host can have"),
         (&[("interface", Value::Null)], "no interface"),
         (&[("released", true.into())], "released, and still held"),
         (&[("address", "192.0.2.11".into())], "another address"),
@@ -102,7 +102,7 @@ fn what_does_not_say_one_thing_clearly_is_blank() {
         (&[("offeredBy", serde_json::json!({"node": "b"}))], "offered without a session"),
         (
             &[("offeredBy", serde_json::json!({"node": "", "session": "000000000000001d"}))],
-            "offered by nobody",
+            "offered by no node",
         ),
         (&[("offeredBy", serde_json::json!({"node": "b", "session": "?"}))], "offered in no session"),
         (&[("offeredBy", "b".into())], "an offer of another form"),
@@ -120,7 +120,11 @@ fn what_does_not_say_one_thing_clearly_is_blank() {
         serde_json::json!({"address": "192.0.2.10", "released": true, "mac": "02:00:00:00:01:01"});
     assert_eq!(read_spec(&released_and_named).state, ClaimState::Blank);
     assert_eq!(read_spec(&Value::Null).state, ClaimState::Blank, "no spec at all");
-    assert_eq!(read_spec(&serde_json::json!({"address": "192.0.2.10"})).state, ClaimState::Blank, "nobody");
+    assert_eq!(
+        read_spec(&serde_json::json!({"address": "192.0.2.10"})).state,
+        ClaimState::Blank,
+        "no holder"
+    );
 }
 
 #[test]
@@ -335,7 +339,7 @@ fn what_a_claim_shows_about_its_answers_is_compared_as_a_whole() {
         ("not answered", Some(no_carrier()), untouched, true),
         ("another state", None, |object| object["status"]["state"] = "nobody".into(), false),
         ("no state", None, |object| object["status"]["state"] = Value::Null, false),
-        ("words that nobody wrote", None, |object| object["status"]["unanswered"] = "x".into(), false),
+        ("words that no agent wrote", None, |object| object["status"]["unanswered"] = "x".into(), false),
         (
             "words without the condition",
             Some(no_carrier()),
@@ -375,7 +379,7 @@ fn of_an_address_in_use_the_conflict_stays_while_nobody_has_the_vip() {
 fn finalizers_of_others_stay_and_ours_is_put_back() {
     let held = write(Expected::Absent, 1, ClaimState::Held(holder("a")));
     let rows = [
-        (vec![FINALIZER], vec![FINALIZER], "just ours"),
+        (vec![FINALIZER], vec![FINALIZER], "just Vipward's"),
         (vec![], vec![FINALIZER], "none"),
         (vec!["example.com/x"], vec!["example.com/x", FINALIZER], "another's only"),
         (vec![FINALIZER, "example.com/x"], vec![FINALIZER, "example.com/x"], "both"),

@@ -74,7 +74,7 @@ fn a_new_session_is_a_transition_and_so_is_the_end_of_one() {
     merge(&mut object, &patch(&write(None), &"1".into(), Some(&known), at(5)));
     assert_eq!(object["spec"]["holderIdentity"], Value::Null);
     assert_eq!(object["spec"]["leaseTransitions"], 1);
-    assert_eq!(object["spec"]["renewTime"], text::micro_time(at(0)), "whoever deposes does not renew");
+    assert_eq!(object["spec"]["renewTime"], text::micro_time(at(0)), "a node that deposes does not renew");
 
     let known = parsed(&object).known;
     merge(&mut object, &patch(&write(Some(2)), &"1".into(), Some(&known), at(9)));

@@ -74,7 +74,7 @@ fn a_service_is_read_as_far_as_it_is_used() {
         record.ports,
         [Port { port: 80, protocol: Protocol::Tcp }, Port { port: 53, protocol: Protocol::Udp }]
     );
-    assert!(record.labels.is_empty(), "nobody asked for labels");
+    assert!(record.labels.is_empty(), "labels were not asked for");
 
     let reading = Reading { service_labels: true, ..Reading::default() };
     let Seen::Service(record) = parsed(Resource::Services, &object, reading).seen else {
@@ -351,7 +351,7 @@ fn what_is_gone_has_the_name_that_it_was_told_by() {
         let object = json!({"metadata": metadata});
         let name = parsed(resource, &object, Reading::default()).identity.name;
         assert_eq!(identity(&object.to_string()).expect("an object").name, name, "{resource}");
-        let gone = gone(resource, &name, &kube).expect("a name that was told");
+        let gone = gone(resource, &name, &kube).expect("a name that was reported");
         let as_expected = match gone {
             Seen::ServiceGone(service) => service.to_string() == "shop/web",
             Seen::SliceGone { namespace, slice } => (&*namespace, &*slice) == ("shop", "web-1"),

@@ -51,7 +51,7 @@ fn of_a_file_only_vips_that_neither_this_node_nor_a_peer_holds_are_without_holde
     let table: [Row<'_>; 6] = [
         ("held", to_hold, vec![entry(Role::Held, false)], "0.0"),
         ("without an entry", to_hold, vec![], "1.0"),
-        ("silent, and nobody knows where it is", to_hold, vec![entry(Role::Foreign, false)], "1.0"),
+        ("silent, and its place is not known", to_hold, vec![entry(Role::Foreign, false)], "1.0"),
         ("yielded, as only the map says", to_hold, vec![entry(Role::Foreign, true)], "0.0"),
         (
             "yielded, and its entry has gone with the interface and come back",

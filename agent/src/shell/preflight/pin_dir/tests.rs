@@ -89,8 +89,8 @@ fn one_agent_at_a_time_uses_a_pin_directory_and_the_other_is_told_whose_it_is() 
         let (dir, other) = (temp.0.join("pins"), temp.0.join("other"));
         ensure_bpffs(&dir).expect("made");
         ensure_bpffs(&other).expect("made");
-        let lock = PinDirLock::acquire(&dir).expect("nobody has it");
-        let _elsewhere = PinDirLock::acquire(&other).expect("nobody has that one");
+        let lock = PinDirLock::acquire(&dir).expect("no process has it");
+        let _elsewhere = PinDirLock::acquire(&other).expect("no process has that one");
 
         let error = PinDirLock::acquire(&dir).expect_err("it is taken");
         assert_eq!(
