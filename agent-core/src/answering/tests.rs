@@ -33,7 +33,7 @@ fn only_an_entry_that_is_answered_now_is_held() {
 }
 
 #[test]
-fn a_silent_entry_is_told_with_its_reason() {
+fn a_silent_entry_is_shown_with_its_reason() {
     let table = [
         (Part::Held, ("held", true, None)),
         (Part::Handover, ("handover", true, None)),

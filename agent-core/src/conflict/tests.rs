@@ -168,7 +168,7 @@ fn those_whose_claims_the_program_swallowed_are_named_from_its_counts() {
 }
 
 #[test]
-fn claims_that_came_before_the_first_was_told_are_counted() {
+fn claims_that_came_before_the_first_was_reported_are_counted() {
     let mut run = Run::start(&SETTINGS);
     run.until(10_050);
     run.tell(Event::Sighted(Sight { at: at(10_000), ..sight(1, stranger(1), 1) }));
@@ -187,7 +187,7 @@ fn claims_from_before_the_conflict_are_not_counted_to_it() {
 }
 
 #[test]
-fn a_claim_that_was_swallowed_and_counted_is_not_counted_again_when_it_is_told() {
+fn a_claim_that_was_swallowed_and_counted_is_not_counted_again_when_it_is_reported() {
     let mut run = Run::start(&SETTINGS);
     run.hear(10_000, sight(1, stranger(1), 1));
     run.tell(Event::Counted(vec![counted(1, stranger(1), (10_000, 10_050), 5)]));

@@ -114,7 +114,7 @@ fn rfc_5227_2_1_1_probes_wait_up_to_a_second_and_are_one_to_two_seconds_apart() 
 }
 
 #[test]
-fn rfc_5227_2_1_1_whoever_is_heard_from_the_first_wait_to_the_last_means_that_the_address_is_in_use() {
+fn rfc_5227_2_1_1_a_host_heard_from_the_first_wait_to_the_last_means_that_the_address_is_in_use() {
     // A host is heard at this time. The number of probes differs,
     // and so does the wait after the last.
     for (what, millis) in [("before the first probe", 0), ("after one", 150), ("after all", 590)] {
@@ -258,7 +258,7 @@ fn a_probe_that_did_not_leave_is_sent_again() {
 }
 
 #[test]
-fn what_was_heard_in_time_is_told_before_anything_is_concluded() {
+fn what_was_heard_in_time_counts_before_anything_is_concluded() {
     let mut run = Run::start(&FAST, 7);
     run.tell(Event::Wanted(key(1))).tell(Event::Wanted(key(2))).until(at(550));
     // The event loop was late. By the clock both attempts are over, and two answers wait.

@@ -42,7 +42,7 @@ fn finish(asking: &mut Asking) {
 }
 
 #[test]
-fn the_question_is_a_probe_that_changes_nobodys_cache() {
+fn the_question_is_a_probe_that_changes_no_cache() {
     // RFC 5227, 2.1.1: spa is zero, sha the sender's, tha ignored and zero,
     // tpa the address. The frame goes to broadcast.
     #[rustfmt::skip]
@@ -152,7 +152,7 @@ fn record(kind: EventKind, claims: u64, first: u64, last: u64) -> Offender {
 }
 
 #[test]
-fn what_the_program_drops_is_told_apart_by_kind_and_by_what_was_there_before() {
+fn drops_of_the_program_are_distinguished_by_kind_and_by_the_count_before() {
     use EventKind::{Conflict, Contested, Probed, Sighted};
     for (what, before, after, replies, probes) in [
         ("a stranger's answer", None, (Conflict, 1, 5, 5), 1, 0),
@@ -220,7 +220,7 @@ fn report(answering: &[MacAddr], knows: &HostKnows) -> Report {
 }
 
 #[test]
-fn everybody_is_told_apart_by_what_the_agent_knows() {
+fn holder_peer_and_stranger_are_distinguished_by_what_the_agent_knows() {
     use Relation::{Holder, Peer, Stranger, ThisHost, Unknown};
     let elsewhere = |mac| knows(Some((Role::Foreign, mac)), &[B]);
     for (what, knows, mac, expected) in [

@@ -207,7 +207,7 @@ fn conflict_lines(agent: &Agent) -> Result<Vec<LogLine>> {
 }
 
 #[test]
-fn a_flood_of_claims_is_dropped_counted_and_told_once() -> Result<()> {
+fn a_flood_of_claims_is_dropped_counted_and_reported_once() -> Result<()> {
     const CLAIMS: u64 = 5_000;
     let scene = Scene::new("flood")?;
     scene.node.set_neighbour("eth0", VIP, CLIENT, NeighbourState::Reachable)?;

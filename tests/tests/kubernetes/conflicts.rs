@@ -39,7 +39,7 @@ fn wait_for_condition(cluster: &Cluster, status: &str, part: &str) -> Result<Val
 }
 
 #[test]
-fn an_address_that_is_in_use_is_told_where_people_look_and_taken_when_it_is_free() -> Result<()> {
+fn an_address_that_is_in_use_is_reported_where_people_look_and_taken_when_it_is_free() -> Result<()> {
     scenario("inuse", options(), |cluster| {
         cluster.wait_until_all_renew()?;
         cluster.rogue.add_address(SEGMENT, bound()?)?;
@@ -169,7 +169,7 @@ fn a_conflict_that_cannot_be_shown_is_shown_as_soon_as_the_api_server_is_back() 
 }
 
 #[test]
-fn a_conflict_that_an_agent_before_has_told_of_is_over_in_its_time() -> Result<()> {
+fn a_conflict_that_an_earlier_agent_reported_is_over_in_its_time() -> Result<()> {
     scenario("before", options(), |cluster| {
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
         let holder = cluster.wait_until_held(VIP)?;

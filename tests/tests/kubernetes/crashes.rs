@@ -187,7 +187,7 @@ fn a_holder_without_carrier_on_the_segment_is_replaced_at_once_whatever_the_mana
 }
 
 #[test]
-fn nobody_notices_that_a_followers_agent_is_killed() -> Result<()> {
+fn no_client_notices_that_a_followers_agent_is_killed() -> Result<()> {
     scenario("follower", ClusterOptions::default(), |cluster| {
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
         let holder = cluster.wait_until_held(VIP)?;

@@ -38,7 +38,7 @@ fn wait_until_told(cluster: &mut Cluster, id: NodeId, vip: Ipv4Addr) -> Result<(
 }
 
 #[test]
-fn a_vip_whose_entry_cannot_be_changed_is_not_given_away_and_that_is_told_once() -> Result<()> {
+fn a_vip_whose_entry_cannot_be_changed_is_not_given_away_and_that_is_reported_once() -> Result<()> {
     let vips = [VIP, ip(21)];
     scenario("frozen", ClusterOptions::default(), |cluster| {
         // Otherwise the first node to start would hold them.

@@ -26,7 +26,7 @@ fn create_local(cluster: &mut Cluster, name: &str, vip: Ipv4Addr, id: NodeId) ->
 }
 
 #[test]
-fn under_the_policy_local_a_vip_follows_its_pod_and_nobody_notices() -> Result<()> {
+fn under_the_policy_local_a_vip_follows_its_pod_and_no_client_notices() -> Result<()> {
     scenario("follow", impatient(), |cluster| {
         create_local(cluster, "web", VIP, N1)?;
         cluster.wait_until_all_renew()?;

@@ -214,7 +214,7 @@ fn a_store_that_goes_back_after_the_fences_have_lapsed_moves_nothing() -> Result
 }
 
 #[test]
-fn a_store_that_goes_back_to_what_is_still_so_disturbs_nobody() -> Result<()> {
+fn a_store_that_goes_back_to_the_same_state_disturbs_no_vip() -> Result<()> {
     let vips = [UNTOUCHED, MOVED];
     scenario("backnow", ClusterOptions::default(), |cluster| {
         for vip in vips {

@@ -321,7 +321,7 @@ fn a_bad_duration_is_named_with_what_would_be_a_good_one() {
 }
 
 #[test]
-fn every_fault_is_told_at_once_in_the_order_of_the_file() {
+fn every_fault_is_reported_at_once_in_the_order_of_the_file() {
     let got = message(
         "shutdown: now
 vips:

@@ -155,7 +155,7 @@ fn another_service_of_the_same_name_inherits_nothing() {
 }
 
 #[test]
-fn ipv6_addresses_are_told_and_the_others_announced() {
+fn ipv6_addresses_are_reported_and_the_others_announced() {
     let mut world = World::new();
     world.put(service("default/web").addressed("2001:db8::7, 192.0.2.7"));
     assert_eq!(world.vips(), ["192.0.2.7"]);

@@ -86,7 +86,7 @@ fn a_report_fits_into_an_event() {
 }
 
 #[test]
-fn who_writes_the_same_as_we_is_told_while_both_do() {
+fn a_manager_that_writes_the_same_is_reported_while_both_do() {
     let mut world = holder();
     let both = ServiceRecord { status_shared: true, ..web().status("f5-cis", &["192.0.2.7"]) };
     world.put(both);
@@ -214,7 +214,7 @@ fn turns_leave_with_the_service() {
 }
 
 #[test]
-fn a_service_that_goes_to_another_class_is_told_whoever_had_it() {
+fn a_service_that_goes_to_another_class_is_reported_from_any_class() {
     let class_only = Settings { class_only: true, ..Settings::default() };
     let table = [
         ("another class", Settings::default(), None, Some("f5"), vec!["is \"f5\" now", "\"vipward.io/l2\""]),
@@ -251,7 +251,7 @@ fn a_service_that_goes_to_another_class_is_told_whoever_had_it() {
 }
 
 #[test]
-fn a_service_that_was_never_ours_is_nobodys_business() {
+fn a_service_that_vipward_never_served_is_no_problem() {
     let mut world = World::new();
     let foreign = of_class(Some("f5"));
     world.put(foreign.clone());
@@ -275,7 +275,7 @@ fn a_service_that_was_never_ours_is_nobodys_business() {
 }
 
 #[test]
-fn an_annotation_that_hands_a_service_without_a_class_to_another_controller_is_told() {
+fn an_annotation_that_hands_a_service_without_a_class_to_another_controller_is_reported() {
     let claimed = |controller, class: Option<&str>| ServiceRecord {
         other_controller: Some(controller),
         ..of_class(class)

@@ -55,7 +55,7 @@ fn occupied(name: &str, kept: Option<Vec<Capability>>) -> Result<(Node, Host, Fo
 }
 
 #[test]
-fn somebody_elses_program_is_named_and_left_alone_until_it_goes() -> Result<()> {
+fn another_program_is_named_and_left_alone_until_it_goes() -> Result<()> {
     let (mut node, far, foreign) = occupied("occupied", None)?;
     let named = format!("interface eth0 has another XDP program already: id {}, name {PASS};", foreign.id);
     let way_out = "Detach it, or leave the interface out of `interfaces:`";
@@ -73,7 +73,7 @@ fn somebody_elses_program_is_named_and_left_alone_until_it_goes() -> Result<()> 
 }
 
 #[test]
-fn somebody_elses_program_is_named_by_its_id_where_the_kernel_tells_no_more() -> Result<()> {
+fn another_program_is_named_by_its_id_where_the_kernel_says_no_more() -> Result<()> {
     let kept = vec![Capability::Bpf, Capability::NetAdmin, Capability::NetRaw, Capability::Perfmon];
     let (mut node, _far, foreign) = occupied("occupied-caps", Some(kept))?;
     let named = format!("interface eth0 has another XDP program already: id {};", foreign.id);

@@ -143,7 +143,7 @@ fn end(daemon: &mut Process) -> Result<()> {
 }
 
 #[test]
-fn somebody_who_probes_for_the_address_at_the_same_time_comes_first() -> Result<()> {
+fn a_host_that_probes_for_the_address_at_the_same_time_comes_first() -> Result<()> {
     let scene = Scene::new("prober")?;
     let wire = Wire::open(&scene.rogue, "eth0")?;
     let options = AgentOptions::new(scene.bpffs.pin_dir("node"));

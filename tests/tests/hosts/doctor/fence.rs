@@ -34,7 +34,7 @@ fn when_the_agent_is_killed_the_fence_runs_out_and_is_red() -> Result<()> {
 }
 
 #[test]
-fn the_last_heartbeats_age_is_told() -> Result<()> {
+fn the_last_heartbeats_age_is_shown() -> Result<()> {
     const DURATION: Duration = Duration::from_secs(10);
     const HEARTBEAT: Duration = Duration::from_secs(1);
     let node = Node::start("heartbeat", &format!("fence: {{duration: 10s, heartbeat: 1s}}\n{HOLDS_ONE}"))?;
@@ -61,7 +61,7 @@ fn age_and_left(found: &str) -> Result<(Duration, Duration)> {
 }
 
 #[test]
-fn an_agent_that_hangs_with_a_long_fence_is_told_of() -> Result<()> {
+fn an_agent_that_hangs_with_a_long_fence_is_reported() -> Result<()> {
     let mut node = Node::start("hangs", &format!("fence: {{duration: 60s, heartbeat: 1s}}\n{HOLDS_ONE}"))?;
     let report = doctor(&node, &[])?;
     report.assert("fence", None, GREEN, &["the last heartbeat"], &[]);

@@ -179,7 +179,7 @@ fn an_agent_that_stands_still_is_not_alive() -> Result<()> {
 }
 
 #[test]
-fn the_state_is_shown_to_the_host_itself_and_to_nobody_else() -> Result<()> {
+fn the_state_is_shown_to_the_host_itself_alone() -> Result<()> {
     let scene = Scene::new("state")?;
     let mut options = AgentOptions::new(scene.bpffs.pin_dir("node"));
     options.args = ["--listen", "127.0.0.1", "--listen", "192.0.2.2"].map(str::to_owned).to_vec();

@@ -38,7 +38,7 @@ fn of_all_lists_that_show_an_older_state_one_tells_it_and_all_others_list_once_m
 }
 
 #[test]
-fn a_store_that_goes_back_again_is_told_again() {
+fn a_store_that_goes_back_again_is_reported_again() {
     let alarm = Alarm::new();
     let [mut first, mut second, mut third] = [alarm.listen(), alarm.listen(), alarm.listen()];
     assert!(listed(&mut first, true));
@@ -60,7 +60,7 @@ fn what_is_asked_for_while_a_list_shows_an_older_state_is_still_to_be_done() {
 }
 
 #[tokio::test]
-async fn renewals_are_counted_and_wake_nobody() {
+async fn renewals_are_counted_and_wake_no_task() {
     let alarm = Alarm::new();
     let mut listener = alarm.listen();
     alarm.renewed();

@@ -274,7 +274,7 @@ fn each_state_of_a_claim_has_a_name_for_people() {
 }
 
 #[test]
-fn a_claim_shows_that_nobody_answers_until_its_holder_does_or_it_moves() {
+fn a_claim_shows_that_no_node_answers_until_its_holder_does_or_it_moves() {
     let mut held = write(Expected::Absent, 1, ClaimState::Held(holder("a")));
     held.note.cause = "it is new".to_owned();
     let mut object = created(&held, at(0));
@@ -310,7 +310,7 @@ fn a_claim_shows_that_nobody_answers_until_its_holder_does_or_it_moves() {
 }
 
 #[test]
-fn a_claim_of_a_dead_node_that_nobody_has_taken_is_with_nobody() {
+fn a_claim_of_a_dead_node_that_no_other_has_taken_is_without_a_holder() {
     let mut object = created(&write(Expected::Absent, 1, ClaimState::Held(holder("a"))), at(0));
     show(&mut object, &Finding::Answers(session(0x1d), Some(Unanswered::SessionEnded("a".into()))), at(5));
     let [state, unanswered, held, reason, _] = answers_of(&object);
@@ -366,7 +366,7 @@ fn what_a_claim_shows_about_its_answers_is_compared_as_a_whole() {
 }
 
 #[test]
-fn of_an_address_in_use_the_conflict_stays_while_nobody_has_the_vip() {
+fn the_conflict_of_an_address_in_use_stays_while_no_node_has_the_vip() {
     let released = write(Expected::Absent, 0, ClaimState::Released);
     let mut object = created(&released, at(0));
     show(&mut object, &Finding::Conflict(Some("in use".to_owned())), at(5));
@@ -376,7 +376,7 @@ fn of_an_address_in_use_the_conflict_stays_while_nobody_has_the_vip() {
 }
 
 #[test]
-fn finalizers_of_others_stay_and_ours_is_put_back() {
+fn finalizers_of_others_stay_and_the_agents_is_put_back() {
     let held = write(Expected::Absent, 1, ClaimState::Held(holder("a")));
     let rows = [
         (vec![FINALIZER], vec![FINALIZER], "just Vipward's"),

@@ -34,7 +34,7 @@ fn a_lease_tells_services_the_subnets_of_all_its_links() {
 }
 
 #[test]
-fn a_node_is_told_to_both_and_what_is_anothers_is_not() {
+fn a_node_is_reported_to_both_and_an_object_of_one_to_it_alone() {
     let record = NodeRecord {
         name: node(),
         labels: BTreeMap::new(),

@@ -128,7 +128,7 @@ fn what_names_no_session_or_no_duration_is_blank() {
 }
 
 #[test]
-fn leases_of_others_are_told_by_what_is_in_them() {
+fn leases_of_agents_are_recognised_by_their_contents() {
     let other = serde_json::json!({
         "metadata": {"name": "some-controller", "resourceVersion": "3"},
         "spec": {"holderIdentity": "some-controller-7f/1", "leaseDurationSeconds": 15},

@@ -194,7 +194,7 @@ fn the_controller_that_annotations_name_is_read() {
 }
 
 #[test]
-fn a_service_of_another_type_is_told_as_such() {
+fn a_service_of_another_type_is_read_as_such() {
     let object = json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": {"type": "ClusterIP"}});
     assert!(!service_of(&object).load_balancer);
     let object = json!({"metadata": {"name": "web", "namespace": "shop", "deletionTimestamp": "2026-01-01T00:00:00Z"}});
@@ -336,7 +336,7 @@ fn a_nodes_addresses_are_those_that_are_addresses() {
 }
 
 #[test]
-fn what_is_gone_has_the_name_that_it_was_told_by() {
+fn an_object_that_is_gone_has_the_name_that_it_was_reported_by() {
     let kube = testing::kube();
     let labels = json!({"kubernetes.io/service-name": "web"});
     let rows = [

@@ -173,7 +173,7 @@ fn vips_that_are_not_answered_are_named_with_their_reason_and_in_one_check() {
 
 /// The form of kube-apiserver's `/readyz?verbose` and `/readyz/{check}`.
 #[test]
-fn checks_are_told_as_the_api_server_tells_its_own() {
+fn checks_are_shown_as_the_api_server_shows_its_own() {
     let well = [Check::ok("event-loop"), Check::ok("fence")];
     let ill = [Check::ok("event-loop"), Check::of("links", vec!["a".to_owned(), "b".to_owned()])];
     let table = [

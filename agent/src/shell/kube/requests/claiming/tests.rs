@@ -3,7 +3,7 @@ use vipward_core::cluster::{ClaimNote, ClaimState, Epoch};
 use super::*;
 
 #[test]
-fn only_what_nobody_waits_for_can_wait() {
+fn only_a_write_that_delays_no_answer_can_wait() {
     let vip = Ipv4Addr::new(192, 0, 2, 1);
     let write = |can_wait| ClaimWrite {
         vip,
