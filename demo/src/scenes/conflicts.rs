@@ -110,7 +110,7 @@ fn claimed(voice: Voice, stage: &mut Stage) -> Result<(u64, Defences, [Belief; 2
     voice.say("An agent on node-b guards it from now on. The client runs none.");
     for host in [&stage.node_b, &stage.client] {
         host.flush_neighbours(NIC)?;
-        ensure!(host.resolve(VIP)? == node_a, "{} believes another than node-a", host.name());
+        ensure!(host.resolve(VIP)? == node_a, "{} believes another host than node-a", host.name());
     }
     let wire = Wire::open(&stage.client, NIC)?;
     wait_until_quiet(&wire, node_a)?;

@@ -154,7 +154,7 @@ fn a_host_is_found_by_one_without_an_agent() -> Result<()> {
     );
     assert!(row["latency"]["max_seconds"].as_f64().is_some_and(|seconds| seconds < 0.2), "{row}");
     assert_eq!(row["vendor"], "locally administered");
-    assert!(has_note(&report, "no agent has left pins here"), "{report}");
+    assert!(has_note(&report, "no agent has pins here"), "{report}");
     assert_eq!(stderr(&output), "", "it took less than a second");
     assert_eq!(
         scene.rogue.neighbours("eth0")?,
