@@ -7,15 +7,15 @@ use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 use crate::{event::Yield, frame::MacAddr};
 
 /// The version of all keys and values; an agent migrates pins of another version.
-pub const ABI_VERSION: u32 = 3;
+pub const ABI_VERSION: u32 = 4;
 /// The default directory of the pinned maps and links.
 pub const PIN_DIR: &str = "/sys/fs/bpf/vipward";
 /// The default number of entries of `vips_v4`.
 pub const DEFAULT_MAX_VIPS: u32 = 65_536;
 /// The number of VIPs with counters: those with a slot below this.
 pub const VIP_COUNTER_SLOTS: u32 = 4_096;
-/// The number of entries of `links`.
-pub const MAX_LINKS: u32 = 1_024;
+/// The number of entries of `own_macs`.
+pub const MAX_OWN_MACS: u32 = 1_024;
 /// The number of entries of `offenders`. When it is full, the least recently used is evicted.
 pub const MAX_OFFENDERS: u32 = 4_096;
 /// The number of entries of `peers`.
@@ -25,8 +25,8 @@ pub const MAX_PEERS: u32 = 16_384;
 pub mod maps {
     /// [`crate::VipKey`] → [`crate::VipEntry`].
     pub const VIPS_V4: &str = "vips_v4";
-    /// ifindex → [`crate::Link`].
-    pub const LINKS: &str = "links";
+    /// ifindex → [`crate::OwnMac`].
+    pub const OWN_MACS: &str = "own_macs";
     /// [`crate::PeerKey`] → [`crate::Peer`].
     pub const PEERS: &str = "peers";
     /// The only value: a [`crate::Fence`].
@@ -50,7 +50,7 @@ pub mod maps {
     /// All maps.
     pub const ALL: &[&str] = &[
         VIPS_V4,
-        LINKS,
+        OWN_MACS,
         PEERS,
         FENCE,
         COUNTERS,
@@ -62,6 +62,8 @@ pub mod maps {
         EVENTS,
         META,
     ];
+    /// The names of maps that former versions pinned: `own_macs` up to ABI version 3.
+    pub const FORMER: &[&str] = &["links"];
 }
 
 /// The key of `vips_v4`.
@@ -135,8 +137,9 @@ pub struct VipEntry {
 
 const _: () = assert!(size_of::<VipEntry>() == 24);
 
-/// An entry as it counts at one moment, after a yield or the end of a
-/// handover. The fence plays no part in it.
+/// An entry as it counts at one moment, after a yield or the end of a handover. The fence plays no
+/// part in it. The core's `FoundEntry` is what an engine starts from: an entry that answers, with
+/// the end of its handover still to come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SeenEntry {
     /// The role of this node.
@@ -161,17 +164,17 @@ impl VipEntry {
     }
 }
 
-/// The value of `links`.
+/// The value of `own_macs`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Pod, Zeroable)]
 #[repr(C)]
-pub struct Link {
+pub struct OwnMac {
     /// The interface's own MAC.
     pub mac: [u8; 6],
     /// Always zero.
     pub _pad: u16,
 }
 
-const _: () = assert!(size_of::<Link>() == 8);
+const _: () = assert!(size_of::<OwnMac>() == 8);
 
 /// The key of `peers`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Pod, Zeroable)]

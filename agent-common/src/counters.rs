@@ -102,7 +102,7 @@ outcomes! {
     /// A request for a VIP held or in handover, whose sha is zero, a group address or this
     /// interface's MAC.
     RefusedSender = refused_sender: Drop,
-    /// A request for a VIP in handover, on an interface whose MAC is not in `links`.
+    /// A request for a VIP in handover, on an interface whose MAC is not in `own_macs`.
     RefusedLink = refused_link: Drop,
 }
 

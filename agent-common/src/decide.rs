@@ -215,7 +215,7 @@ fn request(frame: &ArpFrame, vip: &Vip, tables: &impl Tables) -> Verdict {
         (Role::Held, FenceState::HeldOver) => Outcome::AnsweredHeldOver,
         (Role::Handover, FenceState::Valid | FenceState::HeldOver) => Outcome::AnsweredHandover,
     };
-    // A held VIP has this interface's own MAC, so `links` is not needed.
+    // A held VIP has this interface's own MAC, so `own_macs` is not needed.
     let own_mac = if vip.role == Role::Held { Some(vip.mac) } else { tables.own_mac() };
     let Some(source) = own_mac else {
         return Verdict::about(Outcome::RefusedLink, &vip);

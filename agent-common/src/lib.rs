@@ -18,9 +18,9 @@ mod filter;
 mod frame;
 
 pub use abi::{
-    ABI_VERSION, DEFAULT_MAX_VIPS, Fence, FenceState, Field, Layout, Link, MAX_LINKS, MAX_OFFENDERS,
-    MAX_PEERS, Meta, PIN_DIR, Peer, PeerKey, Policy, Role, SeenEntry, VIP_COUNTER_SLOTS, VipCounters,
-    VipEntry, VipKey, YieldTotal, maps,
+    ABI_VERSION, DEFAULT_MAX_VIPS, Fence, FenceState, Field, Layout, MAX_OFFENDERS, MAX_OWN_MACS, MAX_PEERS,
+    Meta, OwnMac, PIN_DIR, Peer, PeerKey, Policy, Role, SeenEntry, VIP_COUNTER_SLOTS, VipCounters, VipEntry,
+    VipKey, YieldTotal, maps,
 };
 pub use counters::{Action, Counters, Outcome};
 pub use decide::{Answer, Tables, Verdict, Vip, decide};

@@ -1,6 +1,6 @@
 //! The difference between answering and silent VIPs, with the reason of the silence.
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 use vipward_common::{FenceState, Role};
 
@@ -28,7 +28,7 @@ pub enum Silence {
     /// The fence is over.
     Fence,
     /// The interface cannot answer.
-    Link(InterfaceFault),
+    Interface(InterfaceFault),
 }
 
 impl Part {
@@ -48,7 +48,7 @@ impl Part {
         }
         trouble
             .filter(|trouble| trouble.silences(role))
-            .map_or(answers, |trouble| Self::Silent(Silence::Link(trouble)))
+            .map_or(answers, |trouble| Self::Silent(Silence::Interface(trouble)))
     }
 
     /// Returns the name that every output uses.
@@ -91,12 +91,12 @@ impl Part {
 pub struct PartKeys {
     /// What this node does for the VIP: it answers with its own MAC; it answers with its
     /// successor's MAC; it has the VIP and does not answer; another node has it.
-    #[schemars(schema_with = "schema::roles")]
+    #[schemars(schema_with = "roles")]
     role: &'static str,
     /// Whether requests for it are answered now.
     answering: bool,
     /// Why not, or `null` unless it is `silent`.
-    #[schemars(schema_with = "schema::silence_or_null")]
+    #[schemars(schema_with = "silence_or_null")]
     silent_because: Option<&'static str>,
 }
 
@@ -116,7 +116,20 @@ impl Silence {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fence => "the fence is over",
-            Self::Link(trouble) => trouble.name(),
+            Self::Interface(trouble) => trouble.name(),
         }
     }
+}
+
+pub(crate) fn roles(_: &mut SchemaGenerator) -> Schema {
+    schema::names(Part::NAMES)
+}
+
+pub(crate) fn role_or_null(generator: &mut SchemaGenerator) -> Schema {
+    schema::or_null(roles(generator))
+}
+
+pub(crate) fn silence_or_null(_: &mut SchemaGenerator) -> Schema {
+    let [gone, not_attached, down, no_carrier, other_mac] = InterfaceFault::ALL.map(InterfaceFault::name);
+    schema::or_null(schema::names([Silence::Fence.name(), gone, not_attached, down, no_carrier, other_mac]))
 }

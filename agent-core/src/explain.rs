@@ -81,7 +81,7 @@ pub struct Cluster {
 impl Cluster {
     /// Returns the MACs of the nodes that have agents.
     fn macs(&self) -> impl Iterator<Item = MacAddr> {
-        self.leases.values().flat_map(|lease| &lease.record.links).map(|link| link.mac)
+        self.leases.values().flat_map(|lease| &lease.record.links).map(|interface| interface.mac)
     }
 }
 

@@ -221,7 +221,7 @@ pub fn node_interfaces(view: &NetView, attached: &[u32]) -> Vec<NodeInterface> {
             nets.push(route.prefix);
         }
     }
-    let mut links = Vec::new();
+    let mut interfaces = Vec::new();
     for interface in attached.iter().filter_map(|ifindex| view.interfaces.get(ifindex)) {
         let (position, mut nets) = of_interface.remove(&interface.index).unwrap_or((usize::MAX, Vec::new()));
         // An address says more than a route's subnet: no node may take another node's address.
@@ -231,36 +231,37 @@ pub fn node_interfaces(view: &NetView, attached: &[u32]) -> Vec<NodeInterface> {
                 None => nets.push(*address),
             }
         }
-        let link = NodeInterface {
+        let own = NodeInterface {
             name: Arc::from(interface.name.as_str()),
             mac: interface.mac,
             subnets: nets,
             carrier: interface.up && interface.carrier,
         };
-        links.push((position, link));
+        interfaces.push((position, own));
     }
-    links.sort_by_key(|(position, link)| (*position, Arc::clone(&link.name)));
-    links.into_iter().map(|(_, link)| link).collect()
+    interfaces.sort_by_key(|(position, interface)| (*position, Arc::clone(&interface.name)));
+    interfaces.into_iter().map(|(_, interface)| interface).collect()
 }
 
 /// Returns the interface on a VIP's segment: the one with the longest subnet that contains the VIP.
 /// If the Service names an interface, it need not have such a subnet.
 pub(super) fn link_for<'a>(
-    links: &'a [NodeInterface],
+    interfaces: &'a [NodeInterface],
     vip: Ipv4Addr,
     named: &[InterfacePattern],
 ) -> Option<&'a NodeInterface> {
-    let allowed =
-        |link: &&NodeInterface| named.is_empty() || named.iter().any(|pattern| pattern.matches(&link.name));
-    let longest = |link: &NodeInterface| {
-        link.subnets.iter().filter(|net| net.contains(&vip)).map(Ipv4Net::prefix_len).max()
+    let allowed = |interface: &&NodeInterface| {
+        named.is_empty() || named.iter().any(|pattern| pattern.matches(&interface.name))
+    };
+    let longest = |interface: &NodeInterface| {
+        interface.subnets.iter().filter(|net| net.contains(&vip)).map(Ipv4Net::prefix_len).max()
     };
     // The first of the best is the interface that the kernel's routes prefer.
-    let by_subnet = links
+    let by_subnet = interfaces
         .iter()
         .filter(allowed)
-        .filter_map(|link| Some((longest(link)?, link)))
+        .filter_map(|interface| Some((longest(interface)?, interface)))
         .reduce(|best, other| if other.0 > best.0 { other } else { best })
-        .map(|(_, link)| link);
-    by_subnet.or_else(|| links.iter().filter(allowed).find(|_| !named.is_empty()))
+        .map(|(_, interface)| interface);
+    by_subnet.or_else(|| interfaces.iter().filter(allowed).find(|_| !named.is_empty()))
 }

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, net::Ipv4Addr, time::Duration};
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 
 use super::{
@@ -141,6 +141,10 @@ impl Serialize for VipState {
     }
 }
 
+pub(crate) fn vip_states(_: &mut SchemaGenerator) -> Schema {
+    schema::names(VipState::ALL.map(VipState::name))
+}
+
 /// A VIP.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct VipRow {
@@ -150,7 +154,7 @@ pub struct VipRow {
     /// it names none.
     pub holder: Option<String>,
     /// Its state by claim and Lease ([KUBECTL.md](KUBECTL.md)).
-    #[schemars(schema_with = "schema::vip_states")]
+    #[schemars(schema_with = "vip_states")]
     pub state: VipState,
     /// The node that hands it over, or `null` unless it is `offered`.
     pub offered_by: Option<String>,
@@ -243,11 +247,7 @@ fn vip(claim: &ShownClaim, observed: &Observed) -> VipRow {
 fn standing(claim: &ShownClaim, holder: &Holder, observed: &Observed) -> VipState {
     match observed.leases.get(&holder.node) {
         None => VipState::NoLease,
-        Some(Seen { record, .. })
-            if record.session != Some(holder.session) || record.ended.contains(&holder.session) =>
-        {
-            VipState::SessionEnded
-        }
+        Some(Seen { record, .. }) if record.live_session() != Some(holder.session) => VipState::SessionEnded,
         Some(seen) if seen.changed.is_none() => VipState::NotRenewed,
         Some(_) if claim.unanswered.is_some() => VipState::NotAnswered,
         Some(_) => VipState::Held,

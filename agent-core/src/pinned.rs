@@ -118,7 +118,7 @@ pub struct Contents {
     /// The size of `vips_v4`.
     pub max_vips: u32,
     /// This host's own MAC on each interface, by ifindex.
-    pub macs: BTreeMap<u32, MacAddr>,
+    pub own_macs: BTreeMap<u32, MacAddr>,
     /// The peers' MACs, each with the ifindex of the interface that it is seen through.
     pub peers: BTreeSet<(u32, MacAddr)>,
     /// Frames by outcome.

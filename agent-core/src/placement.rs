@@ -25,7 +25,7 @@ pub struct Desired {
     /// The entries of `vips_v4`.
     pub entries: BTreeMap<VipKey, DesiredEntry>,
     /// This node's MAC on each attached interface.
-    pub links: BTreeMap<u32, MacAddr>,
+    pub own_macs: BTreeMap<u32, MacAddr>,
     /// The peers on each attached interface.
     pub peers: BTreeSet<(u32, MacAddr)>,
     /// VIPs on interfaces, for local delivery.
@@ -140,7 +140,7 @@ pub fn place<'a>(
     let mut placement = Placement {
         attach: attached.iter().map(|interface| interface.index).collect(),
         desired: Desired {
-            links: attached.iter().map(|interface| (interface.index, interface.mac)).collect(),
+            own_macs: attached.iter().map(|interface| (interface.index, interface.mac)).collect(),
             peers: peers(config, attached.iter().copied()),
             ..Desired::default()
         },

@@ -1,6 +1,6 @@
 //! Plan of the smallest change from the observed maps to the desired ones, in a safe order.
 //!
-//! Links and peers come first, then releases, takes, and binds. A bound address is removed
+//! Own MACs and peers come first, then releases, takes, and binds. A bound address is removed
 //! before its entry, or the kernel would answer for it. A yielded VIP stays yielded on
 //! every interface of this node until this node reclaims it.
 
@@ -29,7 +29,7 @@ pub struct Observed {
     /// entry has, or that a new one could get.
     pub yields: BTreeMap<u32, Yield>,
     /// This node's MAC on each interface.
-    pub links: BTreeMap<u32, MacAddr>,
+    pub own_macs: BTreeMap<u32, MacAddr>,
     /// The peers.
     pub peers: BTreeSet<(u32, MacAddr)>,
     /// The bound addresses, which carry the agent's label.
@@ -93,14 +93,14 @@ impl fmt::Display for Cause {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Write this node's MAC on an interface.
-    PutLink {
+    PutOwnMac {
         /// The interface.
         ifindex: u32,
         /// Its MAC.
         mac: MacAddr,
     },
-    /// Remove an interface.
-    RemoveLink {
+    /// Remove this node's MAC on an interface.
+    RemoveOwnMac {
         /// The interface.
         ifindex: u32,
     },
@@ -162,15 +162,15 @@ pub fn yielded(observed: &Observed) -> BTreeMap<Ipv4Addr, MacAddr> {
 }
 
 /// Adds everything pinned to `desired`. Entries stay as they are,
-/// and no link, peer or bound address goes.
+/// and no own MAC, peer or bound address goes.
 ///
 /// This applies until the source knows the VIPs and peers: **nothing pinned is removed before the
 /// wanted state is known.** An agent that starts while it cannot reach the API server goes on
 /// answering for the entries that it found. Its program still yields to the peers that it found.
 pub fn keep_what_is_pinned(desired: &mut Desired, observed: &Observed) {
     desired.entries = observed.entries.iter().map(|(key, entry)| (*key, as_found(entry))).collect();
-    for (ifindex, mac) in &observed.links {
-        desired.links.entry(*ifindex).or_insert(*mac);
+    for (ifindex, mac) in &observed.own_macs {
+        desired.own_macs.entry(*ifindex).or_insert(*mac);
     }
     desired.peers.extend(&observed.peers);
     desired.binds.extend(observed.binds.iter().cloned());
@@ -214,8 +214,9 @@ pub fn plan(desired: &Desired, observed: &Observed, reclaim: bool) -> Vec<Action
 
     // The agent needs most memory when it starts with very many
     // VIPs. Nothing here may grow by doubling.
-    let mut actions = Vec::with_capacity(desired.entries.len() + desired.links.len() + desired.peers.len());
-    actions.extend(changed_links(desired, observed));
+    let mut actions =
+        Vec::with_capacity(desired.entries.len() + desired.own_macs.len() + desired.peers.len());
+    actions.extend(changed_own_macs(desired, observed));
     actions.extend(new_peers(desired, observed));
     let stale_binds = observed.binds.difference(&binds).cloned();
     actions.extend(stale_binds.map(|(interface, vip)| Action::RemoveBind { interface, vip }));
@@ -224,16 +225,16 @@ pub fn plan(desired: &Desired, observed: &Observed, reclaim: bool) -> Vec<Action
     let new_binds = binds.difference(&observed.binds).cloned();
     actions.extend(new_binds.map(|(interface, vip)| Action::AddBind { interface, vip }));
     actions.extend(stale_peers(desired, observed));
-    actions.extend(stale_links(desired, observed));
+    actions.extend(stale_own_macs(desired, observed));
     actions
 }
 
-fn changed_links<'a>(desired: &'a Desired, observed: &'a Observed) -> impl Iterator<Item = Action> + 'a {
+fn changed_own_macs<'a>(desired: &'a Desired, observed: &'a Observed) -> impl Iterator<Item = Action> + 'a {
     desired
-        .links
+        .own_macs
         .iter()
-        .filter(|(ifindex, mac)| observed.links.get(ifindex) != Some(mac))
-        .map(|(ifindex, mac)| Action::PutLink { ifindex: *ifindex, mac: *mac })
+        .filter(|(ifindex, mac)| observed.own_macs.get(ifindex) != Some(mac))
+        .map(|(ifindex, mac)| Action::PutOwnMac { ifindex: *ifindex, mac: *mac })
 }
 
 fn new_peers<'a>(desired: &'a Desired, observed: &'a Observed) -> impl Iterator<Item = Action> + 'a {
@@ -258,12 +259,12 @@ fn stale_peers<'a>(desired: &'a Desired, observed: &'a Observed) -> impl Iterato
         .map(|(ifindex, mac)| Action::RemovePeer { ifindex: *ifindex, mac: *mac })
 }
 
-fn stale_links<'a>(desired: &'a Desired, observed: &'a Observed) -> impl Iterator<Item = Action> + 'a {
+fn stale_own_macs<'a>(desired: &'a Desired, observed: &'a Observed) -> impl Iterator<Item = Action> + 'a {
     observed
-        .links
+        .own_macs
         .keys()
-        .filter(|ifindex| !desired.links.contains_key(ifindex))
-        .map(|ifindex| Action::RemoveLink { ifindex: *ifindex })
+        .filter(|ifindex| !desired.own_macs.contains_key(ifindex))
+        .map(|ifindex| Action::RemoveOwnMac { ifindex: *ifindex })
 }
 
 /// An entry to be written, before it has a slot.

@@ -1,19 +1,17 @@
 //! Schemas of texts that come from a closed set of names. docs/JSON.md lists the names.
+//!
+//! A type of this crate has its schema beside it; the types of `vipward-common` have theirs here.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 use vipward_common::{EventKind, FenceState, Outcome, Policy};
 
-use crate::{
-    answering::{Part, Silence},
-    net::InterfaceFault,
-    overview::VipState,
-};
-
-fn names<const N: usize>(names: [&'static str; N]) -> Schema {
+/// Returns the schema of these names.
+pub(crate) fn names<const N: usize>(names: [&'static str; N]) -> Schema {
     json_schema!({"type": "string", "enum": names.as_slice()})
 }
 
-fn or_null(mut schema: Schema) -> Schema {
+/// Returns the schema of a text or `null`.
+pub(crate) fn or_null(mut schema: Schema) -> Schema {
     schema.insert("type".to_owned(), json_schema!({"type": ["string", "null"]}).as_value()["type"].clone());
     schema
 }
@@ -24,23 +22,6 @@ pub(crate) fn fence_states(_: &mut SchemaGenerator) -> Schema {
 
 pub(crate) fn policies(_: &mut SchemaGenerator) -> Schema {
     names(Policy::ALL.map(Policy::name))
-}
-
-pub(crate) fn roles(_: &mut SchemaGenerator) -> Schema {
-    names(Part::NAMES)
-}
-
-pub(crate) fn role_or_null(generator: &mut SchemaGenerator) -> Schema {
-    or_null(roles(generator))
-}
-
-pub(crate) fn silence_or_null(_: &mut SchemaGenerator) -> Schema {
-    let [gone, not_attached, down, no_carrier, other_mac] = InterfaceFault::ALL.map(InterfaceFault::name);
-    or_null(names([Silence::Fence.name(), gone, not_attached, down, no_carrier, other_mac]))
-}
-
-pub(crate) fn vip_states(_: &mut SchemaGenerator) -> Schema {
-    names(VipState::ALL.map(VipState::name))
 }
 
 /// Returns the kinds of events of which the program keeps records.

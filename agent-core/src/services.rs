@@ -28,8 +28,8 @@ pub use self::{
     account::{Account, Mention, Unserved},
     problem::{Malformed, Place, Problem, SeenBy, WayOut},
     records::{
-        Annotations, Claim, EndpointsRecord, FIELD_MANAGER, HostAddress, HostNetwork, Ingress, IpMode, Port,
-        Protocol, ServiceRecord, StatusOwner,
+        Annotations, EndpointsRecord, FIELD_MANAGER, HostAddress, HostNetwork, Ingress, IpMode,
+        OtherController, Port, Protocol, ServiceRecord, StatusOwner,
     },
     refusal::Refusal,
     types::{Command, DEFAULT_CLASS, Event, Settings},
@@ -147,8 +147,8 @@ impl Services {
                 let changed = self.reserved.put_node(node, &addresses);
                 self.touch_wanted(changed);
             }
-            Event::NodeLinks { node, nets } => {
-                let changed = self.reserved.put_links(node, &nets);
+            Event::NodeInterfaces { node, nets } => {
+                let changed = self.reserved.put_interfaces(node, &nets);
                 self.touch_wanted(changed);
             }
             Event::NodeGone(node) => {

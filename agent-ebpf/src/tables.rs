@@ -10,15 +10,15 @@ use aya_ebpf::{
 };
 use vipward_common::{
     ArpFrame, Counters, DEFAULT_MAX_VIPS, EVENT_INTERVAL_NS, EVENTS_BYTES, Event, EventKind, FILTER_WORDS,
-    Fence, FenceState, Limiter, Link, MAX_LINKS, MAX_OFFENDERS, MAX_PEERS, MacAddr, Meta, Offender,
-    OffenderKey, Outcome, Peer, PeerKey, Role, Tables, VIP_COUNTER_SLOTS, Verdict, Vip, VipCounters,
-    VipEntry, VipKey, VipState, Yield, YieldTotal, filter_bit,
+    Fence, FenceState, Limiter, MAX_OFFENDERS, MAX_OWN_MACS, MAX_PEERS, MacAddr, Meta, Offender, OffenderKey,
+    Outcome, OwnMac, Peer, PeerKey, Role, Tables, VIP_COUNTER_SLOTS, Verdict, Vip, VipCounters, VipEntry,
+    VipKey, VipState, Yield, YieldTotal, filter_bit,
 };
 
 #[btf_map(name = "vips_v4")]
 static VIPS_V4: HashMap<VipKey, VipEntry, { DEFAULT_MAX_VIPS as usize }> = HashMap::new();
-#[btf_map(name = "links")]
-static LINKS: HashMap<u32, Link, { MAX_LINKS as usize }> = HashMap::new();
+#[btf_map(name = "own_macs")]
+static OWN_MACS: HashMap<u32, OwnMac, { MAX_OWN_MACS as usize }> = HashMap::new();
 #[btf_map(name = "peers")]
 static PEERS: HashMap<PeerKey, Peer, { MAX_PEERS as usize }> = HashMap::new();
 #[btf_map(name = "fence")]
@@ -170,9 +170,9 @@ impl Tables for Maps {
 
     #[inline(always)]
     fn own_mac(&self) -> Option<MacAddr> {
-        let link = LINKS.get_ptr(self.ifindex())?;
+        let own = OWN_MACS.get_ptr(self.ifindex())?;
         // SAFETY: valid map value.
-        Some(MacAddr(unsafe { (*link).mac }))
+        Some(MacAddr(unsafe { (*own).mac }))
     }
 
     #[inline(always)]

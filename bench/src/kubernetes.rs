@@ -75,7 +75,7 @@ pub(crate) fn run(options: &Options, services: Option<u32>) -> Result<usize> {
 type Measure = fn(&mut Scene, &mut Report) -> Result<()>;
 
 const MEASUREMENTS: [(&str, Measure); 6] = [
-    ("cold start: Services exist, and nothing of ours", starts::cold),
+    ("cold start: Services exist, and nothing of Vipward's", starts::cold),
     ("calm: nothing happens", calm::measure),
     ("changes: one Service after the other gets another VIP", changes::measure),
     ("warm start: claims and pins exist", starts::with_pins),

@@ -17,7 +17,7 @@ pub(super) fn measure(_: &Effort, report: &mut Report) -> Result<()> {
     let program: &mut Xdp =
         ebpf.program_mut("vipward").context("the object has no program vipward")?.try_into()?;
     program.load().context("the kernel refused the program")?;
-    let ids = program.info()?.map_ids()?.context("the kernel does not tell a program's maps")?;
+    let ids = program.info()?.map_ids()?.context("the kernel does not report a program's maps")?;
 
     let mut maps = Vec::new();
     for id in ids {

@@ -100,7 +100,7 @@ impl Group {
             Self::Scrape => "/metrics, with series for each VIP",
             Self::Failover => "fail-over after kill -9 of the holder's agent (three nodes, policy hold)",
             Self::Cluster => "the cluster",
-            Self::ColdStart => "cold start of all agents: Services exist, and nothing of ours",
+            Self::ColdStart => "cold start of all agents: Services exist, and nothing of Vipward's",
             Self::Calm => "calm: nothing happens",
             Self::Changes => "one Service gets another VIP, from before the write until the first answer",
             Self::WarmStart => "warm start of all agents: claims and pins exist",

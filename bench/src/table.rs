@@ -6,7 +6,9 @@ use anyhow::{Context, Result};
 use aya::Ebpf;
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, PerCpuValues};
 use bytemuck::{NoUninit, bytes_of};
-use vipward_common::{FILTER_WORDS, Fence, Link, MacAddr, Policy, Role, VipEntry, VipKey, filter_bit, maps};
+use vipward_common::{
+    FILTER_WORDS, Fence, MacAddr, OwnMac, Policy, Role, VipEntry, VipKey, filter_bit, maps,
+};
 
 const ASK_BYTES: usize = 48;
 
@@ -76,7 +78,7 @@ impl Ask {
 pub(super) struct Tables {
     vips: HashMap<MapData, [u8; 12], [u8; 24]>,
     filter: Array<MapData, u64>,
-    links: HashMap<MapData, u32, [u8; 8]>,
+    own_macs: HashMap<MapData, u32, [u8; 8]>,
     fence: Array<MapData, [u8; 40]>,
     ask: PerCpuArray<MapData, [u8; ASK_BYTES]>,
     seen: PerCpuArray<MapData, [u64; 2]>,
@@ -89,7 +91,7 @@ impl Tables {
         let mut tables = Self {
             vips: take(ebpf, maps::VIPS_V4)?,
             filter: take(ebpf, maps::FILTER)?,
-            links: take(ebpf, maps::LINKS)?,
+            own_macs: take(ebpf, maps::OWN_MACS)?,
             fence: take(ebpf, maps::FENCE)?,
             ask: take(ebpf, "bench_ask")?,
             seen: take(ebpf, "bench_seen")?,
@@ -118,7 +120,7 @@ impl Tables {
     ) -> Result<Duration> {
         let mut words = vec![0_u64; usize::try_from(FILTER_WORDS)?];
         let start = Instant::now();
-        self.links.insert(ifindex, raw(&Link { mac: mac.0, _pad: 0 }), 0)?;
+        self.own_macs.insert(ifindex, raw(&OwnMac { mac: mac.0, _pad: 0 }), 0)?;
         for slot in 0..count {
             let addr = (u32::from_be_bytes(first) + slot).to_be_bytes();
             let key = VipKey::untagged(ifindex, addr);

@@ -65,7 +65,7 @@ fn power_off(voice: Voice, cluster: &mut Cluster, holder: NodeId) -> Result<(Nod
     let flows = felt(&seen)?.flows_for_good_after(off);
     let flows = flows.with_context(|| format!("datagrams did not flow again:\n{seen}"))?;
     let found = format!(
-        "Nobody answered for {} ms; {new} does now. Datagrams flow again after {} ms (at most {} ms).",
+        "No node answered for {} ms; {new} does now. Datagrams flow again after {} ms (at most {} ms).",
         gap.as_millis(),
         flows.as_millis(),
         limit.as_millis()

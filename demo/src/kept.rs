@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::stage::{GATEWAY, NIC, VIP};
-use super::voice::Voice;
 use vipward_tests::bpffs::remove_bpffs;
 use vipward_tests::lan::remove_named;
 
@@ -75,37 +73,5 @@ impl Kept {
                 .with_context(|| format!("failed to remove {}", directory.display()))?;
         }
         fs::remove_dir_all(DIRECTORY).with_context(|| format!("failed to remove {DIRECTORY}"))
-    }
-
-    /// Prints commands to try.
-    pub(super) fn explain(&self, voice: Voice) {
-        let Self { agent_pid, vipward, pin_dir, log, .. } = self;
-        let (vipward, pins) = (vipward.display(), pin_dir.display());
-        let on = |host: &str| {
-            let end = format!("-{host}");
-            let name = self.namespaces.iter().find(|name| name.ends_with(&end));
-            format!("ip netns exec {}", name.map_or("?", String::as_str))
-        };
-        let (client, node, rogue) = (on("client"), on("node-a"), on("rogue"));
-        voice.chapter("The LAN stays up. Try, as root:");
-        for (command, about) in [
-            (format!("{client} arping -c 3 -I {NIC} {VIP}"), "ask for the VIP"),
-            (format!("{rogue} arping -U -c 3 -I {NIC} {GATEWAY}"), "claim the gateway"),
-            (format!("{node} ip neigh"), "what node-a believes"),
-            (format!("{node} {vipward} status --pin-dir {pins}"), "what the kernel has"),
-            (format!("{client} {vipward} who-has {VIP}"), "who answers, by a host without an agent"),
-            (
-                format!("{node} {vipward} explain {VIP} --pin-dir {pins}"),
-                "why it is answered for, or why not",
-            ),
-            (format!("bpftool map dump pinned {pins}/vips_v4"), "the VIPs, with named fields"),
-            (format!("bpftool map dump pinned {pins}/counters"), "every frame, by outcome"),
-            (format!("tail -f {}", log.display()), "what the agent says"),
-            (format!("kill -9 {agent_pid}"), "and ask again"),
-            ("cargo xtask demo --down".to_owned(), "remove all of it"),
-        ] {
-            voice.say(&format!("# {about}"));
-            voice.say(&command);
-        }
     }
 }

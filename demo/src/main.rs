@@ -1,6 +1,7 @@
 //! `cargo xtask demo`: shows Vipward on LANs in network namespaces.
 
 mod cluster;
+mod commands;
 mod findings;
 mod kept;
 mod scenes;
@@ -63,10 +64,10 @@ fn show(keep: bool) -> Result<()> {
     let stage = told?;
     if keep {
         let kept = stage.keep().context("failed to leave the LAN up")?;
-        kept.explain(voice);
+        commands::print(&kept, voice);
     } else {
         drop(stage);
-        voice.say(&format!("Told in {} s; everything is removed again.", started.elapsed().as_secs()));
+        voice.say(&format!("Done in {} s; everything is removed again.", started.elapsed().as_secs()));
         voice.say("To look around yourself: cargo xtask demo --keep");
     }
     Ok(())

@@ -57,7 +57,7 @@ fn introduce(voice: Voice, stage: &Stage) -> Result<()> {
 }
 
 fn steal_without_guard(voice: Voice, stage: &Stage) -> Result<Mac> {
-    voice.chapter("1. Without Vipward: whoever claims an address has it");
+    voice.chapter("1. Without Vipward: a claim takes an address");
     let before = stage.node_a.resolve(GATEWAY)?;
     voice.say(&format!("node-a has asked for the gateway: {GATEWAY} is at {before}."));
     claim(voice, stage, GATEWAY)?;

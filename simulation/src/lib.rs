@@ -12,6 +12,7 @@ mod facts;
 mod names;
 mod node;
 mod program;
+mod record;
 mod sabotage;
 mod schedule;
 mod shrink;
@@ -20,8 +21,8 @@ mod trace;
 mod world;
 
 pub use self::{
-    check::Violation,
     facts::{Facts, Tally},
+    record::Violation,
     sabotage::{SABOTAGES, Sabotage},
     schedule::Schedule,
     shrink::shrink,
@@ -50,6 +51,6 @@ pub struct Report {
 /// Plays a schedule.
 pub fn run(schedule: &Schedule, options: Options) -> Report {
     let mut world = world::World::new(schedule, options);
-    world.run();
+    check::play(&mut world);
     Report { violation: world.violation, facts: world.facts, trace: world.trace.into_lines() }
 }

@@ -3,6 +3,7 @@
 mod agent;
 mod disturb;
 mod marks;
+mod notes;
 mod requests;
 mod steps;
 mod watches;
@@ -25,11 +26,11 @@ pub(crate) use self::{
 use crate::{
     Options,
     api::{Api, Key, Saved},
-    check::{Checks, Violation},
     facts::Facts,
     names,
     node::{Node, Times},
     program::Program,
+    record::{Record, Violation},
     sabotage::Sabotage,
     schedule::{Kind, Schedule, What, When},
     time::At,
@@ -157,7 +158,7 @@ pub(crate) struct World {
     pub(crate) handing: Vec<Option<(usize, usize)>>,
     /// True if an answer may have changed.
     pub(crate) stirred: bool,
-    pub(crate) checks: Checks,
+    pub(crate) record: Record,
     pub(crate) facts: Facts,
     pub(crate) trace: Trace,
     pub(crate) violation: Option<Violation>,
@@ -193,7 +194,7 @@ impl World {
             open: plan.disturbances.len(),
             handing: vec![None; plan.vips.len()],
             stirred: false,
-            checks: Checks::new(plan),
+            record: Record::new(plan),
             facts: Facts::default(),
             trace: Trace::new(options.trace),
             violation: None,
@@ -222,19 +223,12 @@ impl World {
         self.after(SWEEP, Happening::Sweep);
     }
 
-    /// Runs until the cluster is quiet, or a promise is broken.
-    pub(crate) fn run(&mut self) {
-        while let Some(Reverse((at, _, happening))) = self.queue.pop() {
-            self.now = self.now.max(at);
-            self.happen(&happening);
-            if self.stirred {
-                self.stirred = false;
-                self.check();
-            }
-            if self.violation.is_some() || self.checks.is_done() {
-                break;
-            }
-        }
+    /// Lets the next thing happen that is due, and returns it.
+    pub(crate) fn advance(&mut self) -> Option<Happening> {
+        let Reverse((at, _, happening)) = self.queue.pop()?;
+        self.now = self.now.max(at);
+        self.happen(&happening);
+        Some(happening)
     }
 
     pub(crate) fn at(&mut self, at: At, happening: Happening) {
@@ -255,7 +249,7 @@ impl World {
             Happening::Join(node) => self.join(node),
             Happening::Wanted(vip) => {
                 self.wishes[vip].begun = true;
-                self.checks.disturbed(self.now);
+                self.record.disturbed(self.now);
                 self.tell_wish(vip);
             }
             Happening::Boot { node } => self.boot(node),
@@ -282,10 +276,7 @@ impl World {
             }
             Happening::WriteAgain { node, life } => self.write_again(node, life),
             Happening::Lapse { node } => self.lapse(node),
-            Happening::Sweep => {
-                self.sweep();
-                self.after(SWEEP, Happening::Sweep);
-            }
+            Happening::Sweep => self.after(SWEEP, Happening::Sweep),
         }
     }
 

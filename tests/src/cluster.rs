@@ -62,7 +62,7 @@
 //!     cluster.create_service(&ServiceSpec::new("web", VIP))?;
 //!     let holder = cluster.wait_until_held(VIP)?;
 //!     let watch = cluster.watch(&[VIP])?;
-//!     watch.step("nobody reaches the API server");
+//!     watch.step("no node reaches the API server");
 //!     cluster.cut_everyone_off();
 //!     watch.let_pass(Duration::from_secs(30))?;
 //!     watch.step("everybody does again");

@@ -247,7 +247,7 @@ impl<'w> Oracle<'w> {
             (Row::Held(Fence::Valid | Fence::HeldOver), _) => mac,
             (Row::Handover(Fence::Valid | Fence::HeldOver), Some(own)) => own,
             (Row::Handover(Fence::Valid | Fence::HeldOver), None) => {
-                return Cell::Request { row, ask: Ask::NoLink };
+                return Cell::Request { row, ask: Ask::NoOwnMac };
             }
         };
         let ask = if arp.dst != own && arp.dst != [0xff; 6] {

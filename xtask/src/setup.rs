@@ -104,7 +104,7 @@ fn install_and_verify(workspace: &Workspace, missing: &[&'static Requirement]) -
 fn probe_all(workspace: &Workspace, requirements: &[&'static Requirement]) -> Vec<Probed> {
     thread::scope(|scope| {
         let probes: Vec<_> =
-            requirements.iter().map(|r| (*r, scope.spawn(|| (r.probe)(r, workspace)))).collect();
+            requirements.iter().map(|r| (*r, scope.spawn(|| probe::find(r, workspace)))).collect();
         let answer =
             |probe: thread::ScopedJoinHandle<'_, _>| probe.join().expect("invariant: probes do not panic");
         probes.into_iter().map(|(requirement, probe)| (requirement, answer(probe))).collect()

@@ -6,14 +6,21 @@ use anyhow::Result;
 
 use crate::{
     process::{self, Stopwatch},
-    test_run::Step,
     workspace::Workspace,
 };
 
 /// Cargo's arguments for the simulator with its own profile.
 pub(crate) const SCOPE: &[&str] = &["--profile=simulation", "-p", "vipward-simulation"];
+/// Name of the simulation in a test run.
+pub(crate) const NAME: &str = "simulation";
 /// Number of schedules in a test run.
 const SEEDS: &str = "20000";
+
+/// Result of a test run's schedules.
+pub(crate) struct Simulated {
+    pub(crate) passed: bool,
+    pub(crate) seconds: f64,
+}
 
 /// Runs the simulator with `args`.
 pub(crate) fn run(workspace: &Workspace, args: &[OsString]) -> Result<()> {
@@ -21,8 +28,7 @@ pub(crate) fn run(workspace: &Workspace, args: &[OsString]) -> Result<()> {
 }
 
 /// Runs the schedules of a test run, unless `filters` exclude them.
-pub(crate) fn test(workspace: &Workspace, filters: &[String]) -> Result<Option<Step>> {
-    const NAME: &str = "simulation";
+pub(crate) fn test(workspace: &Workspace, filters: &[String]) -> Result<Option<Simulated>> {
     if !filters.is_empty() && !filters.iter().any(|filter| NAME.contains(filter.as_str())) {
         return Ok(None);
     }
@@ -33,7 +39,7 @@ pub(crate) fn test(workspace: &Workspace, filters: &[String]) -> Result<Option<S
     if let Err(error) = &passed {
         eprintln!("the simulation found something: {error:#}");
     }
-    Ok(Some(Step { name: NAME.to_owned(), passed: passed.is_ok(), seconds: watch.seconds() }))
+    Ok(Some(Simulated { passed: passed.is_ok(), seconds: watch.seconds() }))
 }
 
 /// Builds the simulator and returns the command that runs it.

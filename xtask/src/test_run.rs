@@ -31,13 +31,6 @@ pub(crate) struct Args {
     filters: Vec<String>,
 }
 
-/// Result of a step that is no test program.
-pub(crate) struct Step {
-    pub(crate) name: String,
-    pub(crate) passed: bool,
-    pub(crate) seconds: f64,
-}
-
 /// Test program that needs a kernel, but no network namespaces.
 const FIXTURES: &str = "fixtures";
 
@@ -103,7 +96,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let compiled = status.success() || tally.failed() > 0;
     if compiled && !args.quick {
         if let Some(simulated) = simulate::test(workspace, &args.filters)? {
-            tally.add(&simulated.name, simulated.passed, simulated.seconds);
+            tally.add(simulate::NAME, simulated.passed, simulated.seconds);
         }
         for fuzzed in fuzz::run(workspace, &args.filters)? {
             tally.add(&format!("fuzz {}", fuzzed.target), fuzzed.passed, fuzzed.seconds);

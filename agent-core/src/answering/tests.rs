@@ -4,8 +4,8 @@ use InterfaceFault::{Down, Gone, NoCarrier, NotAttached, OtherMac};
 
 const OVER: Part = Part::Silent(Silence::Fence);
 
-fn link(trouble: InterfaceFault) -> Part {
-    Part::Silent(Silence::Link(trouble))
+fn silent(trouble: InterfaceFault) -> Part {
+    Part::Silent(Silence::Interface(trouble))
 }
 
 #[test]
@@ -15,14 +15,14 @@ fn only_an_entry_that_is_answered_now_is_held() {
         ("held over, it is answered", Role::Held, HeldOver, None, Part::Held),
         ("the fence is over", Role::Held, Over, None, OVER),
         ("the fence is over, and there is no carrier", Role::Held, Over, Some(NoCarrier), OVER),
-        ("no carrier", Role::Held, Valid, Some(NoCarrier), link(NoCarrier)),
-        ("no program", Role::Held, Valid, Some(NotAttached), link(NotAttached)),
-        ("no interface, held over", Role::Held, HeldOver, Some(Gone), link(Gone)),
-        ("an interface that is down", Role::Held, Valid, Some(Down), link(Down)),
-        ("another MAC", Role::Held, Valid, Some(OtherMac), link(OtherMac)),
+        ("no carrier", Role::Held, Valid, Some(NoCarrier), silent(NoCarrier)),
+        ("no program", Role::Held, Valid, Some(NotAttached), silent(NotAttached)),
+        ("no interface, held over", Role::Held, HeldOver, Some(Gone), silent(Gone)),
+        ("an interface that is down", Role::Held, Valid, Some(Down), silent(Down)),
+        ("another MAC", Role::Held, Valid, Some(OtherMac), silent(OtherMac)),
         ("a handover", Role::Handover, Valid, None, Part::Handover),
         ("a handover has the successor's MAC", Role::Handover, Valid, Some(OtherMac), Part::Handover),
-        ("a handover without carrier", Role::Handover, Valid, Some(NoCarrier), link(NoCarrier)),
+        ("a handover without carrier", Role::Handover, Valid, Some(NoCarrier), silent(NoCarrier)),
         ("a handover, and the fence is over", Role::Handover, Over, Some(OtherMac), OVER),
         ("another node's", Role::Foreign, Valid, None, Part::Foreign),
         ("another node's, whatever is wrong here", Role::Foreign, Over, Some(NoCarrier), Part::Foreign),
@@ -33,12 +33,12 @@ fn only_an_entry_that_is_answered_now_is_held() {
 }
 
 #[test]
-fn a_silent_entry_is_told_with_its_reason() {
+fn a_silent_entry_is_shown_with_its_reason() {
     let table = [
         (Part::Held, ("held", true, None)),
         (Part::Handover, ("handover", true, None)),
         (OVER, ("silent", false, Some("the fence is over"))),
-        (link(NoCarrier), ("silent", false, Some("no carrier"))),
+        (silent(NoCarrier), ("silent", false, Some("no carrier"))),
         (Part::Foreign, ("foreign", false, None)),
     ];
     for (part, (role, answering, silent_because)) in table {

@@ -141,14 +141,14 @@ pub enum FaultKind {
     NoInterfaces,
     /// A guarded VIP that is to be bound.
     #[error(
-        "VIP {address} has both `mac` and `bind`; one that is guarded lives elsewhere and is not bound here: leave one out"
+        "VIP {address} has both `mac` and `bind`; a guarded VIP lives elsewhere and is not bound here: leave one out"
     )]
     GuardedAndBound {
         /// The VIP.
         address: Ipv4Addr,
     },
     /// A guarded VIP that is to be forced.
-    #[error("VIP {address} has both `mac` and `force`; one that is guarded is not taken: leave one out")]
+    #[error("VIP {address} has both `mac` and `force`; a guarded VIP is not taken: leave one out")]
     GuardedAndForced {
         /// The VIP.
         address: Ipv4Addr,

@@ -104,7 +104,7 @@ fn a_conflict_is_one_thing_with_a_beginning_summaries_and_an_end() {
         ("a minute after the start", 70_000, None, &["goes on 1 9"]),
         ("a minute without a claim", 130_000, None, &[]),
         ("both again", 140_000, Some(sight(1, two, 5)), &[]),
-        ("told at once, since the last summary is old", 140_001, None, &["goes on 1 5"]),
+        ("reported at once, since the last summary is old", 140_001, None, &["goes on 1 5"]),
         ("almost five quiet minutes", 439_999, None, &[]),
         ("five quiet minutes", 440_000, None, &["ended 1 16 no claims any more"]),
     ];
@@ -168,7 +168,7 @@ fn those_whose_claims_the_program_swallowed_are_named_from_its_counts() {
 }
 
 #[test]
-fn claims_that_came_before_the_first_was_told_are_counted() {
+fn claims_that_came_before_the_first_was_reported_are_counted() {
     let mut run = Run::start(&SETTINGS);
     run.until(10_050);
     run.tell(Event::Sighted(Sight { at: at(10_000), ..sight(1, stranger(1), 1) }));
@@ -187,7 +187,7 @@ fn claims_from_before_the_conflict_are_not_counted_to_it() {
 }
 
 #[test]
-fn a_claim_that_was_swallowed_and_counted_is_not_counted_again_when_it_is_told() {
+fn a_claim_that_was_swallowed_and_counted_is_not_counted_again_when_it_is_reported() {
     let mut run = Run::start(&SETTINGS);
     run.hear(10_000, sight(1, stranger(1), 1));
     run.tell(Event::Counted(vec![counted(1, stranger(1), (10_000, 10_050), 5)]));
@@ -260,7 +260,7 @@ fn rfc_5227_2_1_1_an_address_that_is_asked_about_once_a_minute_is_in_use_between
     }
     assert_eq!(told, ["began 1 in_use 1", "goes on 1 1", "goes on 1 1", "goes on 1 1"], "one conflict");
     assert_eq!(run.until(419_999).last().map(String::as_str), Some("goes on 1 1"));
-    assert_eq!(run.until(420_000), ["ended 1 5 no claims any more"], "nobody asks any more");
+    assert_eq!(run.until(420_000), ["ended 1 5 no claims any more"], "no host asks any more");
 }
 
 #[test]

@@ -143,9 +143,9 @@ fn labelled(facts: &Facts) -> Check {
             .map(|bound| format!("{} ({})", on(facts, bound), bound.label))
             .collect();
         if others.is_empty() {
-            return Check::green(NAME, "none but ours");
+            return Check::green(NAME, "only Vipward's");
         }
-        let remedy = "find out who added it (keepalived and scripts label what they add): what it holds must be no VIP of ours";
+        let remedy = "find out who added it (keepalived and scripts label what they add): no such address may be a VIP of Vipward's";
         Check::yellow(NAME, others.join(", "), remedy)
     })
 }

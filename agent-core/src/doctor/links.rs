@@ -135,7 +135,7 @@ fn attached(seen: &Seen<'_>) -> Check {
     };
     if !seen.interface.xdp_programs.contains(&id) {
         let found = format!("the link is pinned, but its program {id} is not on the interface");
-        return Check::red(NAME, found, "somebody detached it: start the agent again");
+        return Check::red(NAME, found, "it was detached: start the agent again");
     }
     if link.mode == Mode::Native {
         return Check::green(NAME, format!("native, program {id}"));

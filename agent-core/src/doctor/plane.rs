@@ -91,7 +91,7 @@ fn pins(facts: &Facts) -> Check {
         Some(Plane { missing, .. }) if !missing.is_empty() => Check::red(
             name,
             format!("the pins of {} are missing", missing.join(", ")),
-            "somebody removed them: start the agent again, it takes over the entries and pins anew",
+            "they were removed: start the agent again, it takes over the entries and pins anew",
         ),
         Some(Plane { missing: _, links, contents: _ }) => {
             let links = match links.len() {
@@ -154,7 +154,7 @@ fn held_over(facts: &Facts, contents: &Contents) -> Check {
         return Check::red(
             FENCE,
             format!(
-                "{found}; it answers for {}, where it knows no peer and gives way to nobody: two may answer",
+                "{found}; it answers for {}, where it knows no peer and yields to no host: two may answer",
                 alone.join(" and ")
             ),
             "let the agent reach the API server: its log says what fails. When another node has the VIPs (`vipward \
@@ -253,7 +253,9 @@ fn events_lost(contents: &Contents) -> Check {
         0 => Check::green(name, "none"),
         lost => Check::yellow(
             name,
-            format!("{lost} events found the ring buffer full: claims of theirs were dropped, but not told"),
+            format!(
+                "{lost} events found the ring buffer full: their ARP claims were dropped, but not reported"
+            ),
             "give the agent more CPU time (its cgroup's limit), or find who floods the segment: vipward watch",
         ),
     }

@@ -103,7 +103,7 @@ fn standing(
 
 fn candidates(cluster: &Cluster, vip: Ipv4Addr) -> Step {
     let Some(demand) = &cluster.account.demand else {
-        return Step::unseen(Link::Candidates, "nobody may hold what no Service wants");
+        return Step::unseen(Link::Candidates, "no node may hold what no Service wants");
     };
     let nodes = cluster.nodes.iter();
     let all: Vec<_> = nodes.map(|(name, node)| (name, standing(cluster, demand, vip, node))).collect();
@@ -160,7 +160,7 @@ fn claim(cluster: &Cluster, answering: &[String]) -> Step {
     if let Some(who) = answering.first().filter(|_| is_new && !is_forced) {
         return Step::broken(
             Link::Claim,
-            format!("nobody has claimed it, since it is in use: {who} answers for it"),
+            format!("no node has claimed it, because it is in use: {who} answers for it"),
             "take the address away from that host, and it is taken at once; or annotate the Service with vipward.io/force=true",
         );
     }
@@ -189,7 +189,7 @@ fn claim(cluster: &Cluster, answering: &[String]) -> Step {
     match (&claim.state, &cluster.unanswered) {
         (ClaimState::Held(holder), Some(why)) => Step::broken(
             Link::Claim,
-            format!("{} has it, and nobody answers for it: {why}, epoch {epoch}", holder.node),
+            format!("{} has it, and no node answers for it: {why}, epoch {epoch}", holder.node),
             format!("look there: {}", explain_on(claim.vip, &cluster.namespace, holder)),
         ),
         (ClaimState::Held(holder), None) => {
@@ -205,7 +205,7 @@ fn claim(cluster: &Cluster, answering: &[String]) -> Step {
         ),
         (ClaimState::Released | ClaimState::Blank, _) => Step::broken(
             Link::Claim,
-            format!("nobody holds it, epoch {epoch}"),
+            format!("no node holds it, epoch {epoch}"),
             "a candidate takes it within seconds; if not, its log says why",
         ),
     }

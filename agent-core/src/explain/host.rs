@@ -247,12 +247,12 @@ fn why_generic(facts: &Facts, kind: &str, offers_native: Option<bool>) -> String
     match WhyGeneric::of(kind, offers_native) {
         WhyGeneric::Veth => "right on a veth: in native mode its other end would have to run an XDP program too",
         WhyGeneric::Refused => {
-            "the driver offers native XDP, and has refused it (often for a large MTU), unless the agent was told so (--xdp \
+            "the driver offers native XDP, and has refused it (often for a large MTU), unless the agent was started so (--xdp \
              generic); `--xdp native` has the agent say why"
         }
         WhyGeneric::NotOffered => "the driver has no native XDP; each frame costs more",
         WhyGeneric::Unknown => {
-            "the driver has no native XDP or has refused it, or the agent was told so (--xdp generic); this kernel does not \
+            "the driver has no native XDP or has refused it, or the agent was started so (--xdp generic); this kernel does not \
              say which (Linux 6.3 and later do)"
         }
     }
@@ -292,7 +292,7 @@ fn fence(facts: &Facts, state: &State, own: &Entry) -> Step {
         FenceState::HeldOver if gives_way_to_nobody => Step::broken(
             Link::Fence,
             format!(
-                "held over for another {left:.0} s: this host answers, knows no peer on {}, and gives way to nobody",
+                "held over for another {left:.0} s: this host answers, knows no peer on {}, and yields to no host",
                 state.network.name_of(own.key.ifindex)
             ),
             format!(
@@ -337,7 +337,7 @@ pub(super) fn segment(facts: &Facts) -> Step {
     let details: Vec<_> = answering.iter().map(|answer| row(answer)).chain(report.notes.clone()).collect();
     let on = &report.interface;
     match &answering[..] {
-        [] => Step::broken(Link::Segment, format!("nobody on {on} answers for it"), silent(facts, expected))
+        [] => Step::broken(Link::Segment, format!("no host on {on} answers for it"), silent(facts, expected))
             .with(report.notes.clone()),
         [one] => match expected {
             Some(mac) if one.mac != mac.to_string() => Step::broken(
@@ -347,8 +347,7 @@ pub(super) fn segment(facts: &Facts) -> Step {
             )
             .with(report.notes.clone()),
             Some(_) | None if one.seen == Seen::ThisHost => {
-                Step::good(Link::Segment, "this host answers, and nobody else does")
-                    .with(report.notes.clone())
+                Step::good(Link::Segment, "this host alone answers").with(report.notes.clone())
             }
             Some(_) => Step::good(Link::Segment, format!("{} answers, as it should", one.mac)),
             None => Step::good(Link::Segment, format!("{} answers", row(one))).with(report.notes.clone()),

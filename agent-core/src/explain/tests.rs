@@ -42,14 +42,14 @@ fn holder(node: &str, mac: MacAddr) -> Holder {
 
 fn lease(node: &str, mac: MacAddr) -> LeaseSeen {
     let subnets = vec!["192.0.2.0/24".parse().expect("a subnet")];
-    let link = NodeInterface { name: "eth0".into(), mac, subnets, carrier: true };
+    let interface = NodeInterface { name: "eth0".into(), mac, subnets, carrier: true };
     let record = LeaseRecord {
         node: name(node),
         version: Version::from("1"),
         session: Some(session(7)),
         ended: Vec::new(),
         duration: Duration::from_secs(4),
-        links: vec![link],
+        links: vec![interface],
         leaving: false,
     };
     LeaseSeen { record, renewed: true, watched: Duration::from_secs(1) }

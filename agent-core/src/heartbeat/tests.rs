@@ -39,7 +39,12 @@ fn a_beat_is_late_when_it_comes_more_than_half_a_heartbeat_after_it_was_due() {
         ("the first beat is never late", None, 99_000, None),
         ("in time", Some(10_000), 11_000, None),
         ("half a heartbeat late is tolerated", Some(10_000), 11_500, None),
-        ("more is told", Some(10_000), 11_501, Some(Late { by: Duration::from_millis(501), lapsed: false })),
+        (
+            "more is reported",
+            Some(10_000),
+            11_501,
+            Some(Late { by: Duration::from_millis(501), lapsed: false }),
+        ),
         (
             "so late that the fence had lapsed",
             Some(10_000),

@@ -203,7 +203,7 @@ impl<'a> News<'a> {
                 (vip, services, Reason::Announced, format!("{vip} is announced from {node}: {cause}"))
             }
             Notice::Nobody { vip, services, why } => {
-                (vip, services, Reason::Nobody, format!("nobody can hold {vip}: {why}"))
+                (vip, services, Reason::Nobody, format!("no node can hold {vip}: {why}"))
             }
             Notice::CannotMove { vip, services, to, why } => {
                 (vip, services, Reason::CannotMove, format!("{vip} cannot be moved to {to}: {why}"))

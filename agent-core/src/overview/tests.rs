@@ -89,7 +89,7 @@ fn a_claim_is_held_while_the_lease_of_its_holder_carries_its_session_and_is_rene
 }
 
 #[test]
-fn a_claim_that_says_that_nobody_answers_is_not_held() {
+fn a_claim_that_says_that_no_node_answers_is_not_held() {
     let observed = look(&[("a", Some(1)), ("silent", Some(1))], &["a"]);
     let table = [
         (ClaimState::Held(holder("a", 1)), "not answered"),

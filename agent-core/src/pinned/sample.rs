@@ -50,7 +50,7 @@ impl State {
                     Entry::sample([192, 0, 2, 11], Role::Foreign, Self::SAMPLE_PEER),
                 ],
                 max_vips: DEFAULT_MAX_VIPS,
-                macs: BTreeMap::from([(interface.index, interface.mac)]),
+                own_macs: BTreeMap::from([(interface.index, interface.mac)]),
                 peers: BTreeSet::from([(interface.index, Self::SAMPLE_PEER)]),
                 counters: Counters::default(),
                 yields: 0,

@@ -191,7 +191,7 @@ impl State {
             mode,
             link_id: ids.link,
             program_id: ids.program,
-            mac: self.contents.macs.get(&ifindex).copied(),
+            mac: self.contents.own_macs.get(&ifindex).copied(),
             carrier: interface.is_some_and(|interface| interface.carrier),
         }
     }

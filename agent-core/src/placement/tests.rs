@@ -85,7 +85,7 @@ fn a_vip_is_held_on_one_interface_and_foreign_on_the_others() {
                 (at(3, [10, 0, 1, 1]), entry(Role::Foreign, MacAddr([2, 0, 0, 0, 1, 1]))),
             ]
             .into(),
-            links: [(2, mac(2)), (3, mac(3))].into(),
+            own_macs: [(2, mac(2)), (3, mac(3))].into(),
             // The list also has eth1's own MAC, which is a peer's on eth0 only.
             peers: [(2, peer), (3, peer), (2, mac(3))].into(),
             binds: BTreeSet::new(),
@@ -373,7 +373,7 @@ proptest! {
             let held: Vec<_> = entries.iter().filter(|(_, entry)| entry.role == Role::Held).collect();
             prop_assert!(held.len() <= 1, "{:?}", held);
             for (key, entry) in held {
-                prop_assert_eq!(Some(&entry.mac), got.desired.links.get(&key.ifindex));
+                prop_assert_eq!(Some(&entry.mac), got.desired.own_macs.get(&key.ifindex));
             }
         }
     }

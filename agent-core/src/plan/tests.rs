@@ -17,11 +17,11 @@ fn entry(role: Role, mac: MacAddr, slot: u32, generation: u16) -> VipEntry {
 }
 
 fn observed<const N: usize>(entries: [(VipKey, VipEntry); N]) -> Observed {
-    Observed { entries: entries.into(), links: [(1, OWN)].into(), max_slots: 8, ..Observed::default() }
+    Observed { entries: entries.into(), own_macs: [(1, OWN)].into(), max_slots: 8, ..Observed::default() }
 }
 
 fn desired<const N: usize>(entries: [(VipKey, DesiredEntry); N]) -> Desired {
-    Desired { entries: entries.into(), links: [(1, OWN)].into(), ..Desired::default() }
+    Desired { entries: entries.into(), own_macs: [(1, OWN)].into(), ..Desired::default() }
 }
 
 fn yielded(mut observed: Observed, slot: u32, generation: u16) -> Observed {
@@ -185,7 +185,7 @@ fn a_yielded_vip_is_not_taken_on_another_interface_of_this_node() {
     let (here, there) = (key(1, 10), key(2, 10));
     let observed = yielded(observed([(here, entry(Role::Held, OWN, 3, 7))]), 3, 7);
     let mut wanted = desired([(here, SHADOW), (there, HELD)]);
-    wanted.links.insert(2, OWN);
+    wanted.own_macs.insert(2, OWN);
     let roles = |reclaim| {
         let mut roles = BTreeMap::new();
         for action in plan(&wanted, &observed, reclaim) {
@@ -254,14 +254,14 @@ fn the_order_is_safe() {
     before.peers.insert((1, PEER));
     before.binds.insert(lo(10));
     let mut after = desired([(key(1, 11), SHADOW), (key(2, 11), HELD)]);
-    after.links = [(2, OWN)].into();
+    after.own_macs = [(2, OWN)].into();
     after.peers.insert((2, PEER));
     after.binds.insert(lo(11));
     let steps: Vec<_> = plan(&after, &before, false)
         .into_iter()
         .map(|action| match action {
-            Action::PutLink { ifindex, .. } => format!("put link {ifindex}"),
-            Action::RemoveLink { ifindex } => format!("remove link {ifindex}"),
+            Action::PutOwnMac { ifindex, .. } => format!("put own MAC {ifindex}"),
+            Action::RemoveOwnMac { ifindex } => format!("remove own MAC {ifindex}"),
             Action::PutPeer { ifindex, .. } => format!("put peer {ifindex}"),
             Action::RemovePeer { ifindex, .. } => format!("remove peer {ifindex}"),
             Action::PutEntry { key, cause, .. } => format!("{cause} {}.{}", key.ifindex, key.addr[3]),
@@ -271,7 +271,7 @@ fn the_order_is_safe() {
         })
         .collect();
     let expected = [
-        "put link 2",
+        "put own MAC 2",
         "put peer 2",
         "unbind 192.0.2.10",
         "remove 1.10",
@@ -279,7 +279,7 @@ fn the_order_is_safe() {
         "configured 2.11",
         "bind 192.0.2.11",
         "remove peer 1",
-        "remove link 1",
+        "remove own MAC 1",
     ];
     assert_eq!(steps, expected);
 }
@@ -314,17 +314,17 @@ fn where_vips_are_placed_is_read_from_the_entries() {
 fn apply(mut kernel: Observed, actions: &[Action]) -> Observed {
     for action in actions {
         match action.clone() {
-            Action::PutLink { ifindex, mac } => drop(kernel.links.insert(ifindex, mac)),
-            Action::RemoveLink { ifindex } => {
+            Action::PutOwnMac { ifindex, mac } => drop(kernel.own_macs.insert(ifindex, mac)),
+            Action::RemoveOwnMac { ifindex } => {
                 let used = kernel.entries.keys().any(|key| key.ifindex == ifindex);
-                assert!(!used, "link {ifindex} is removed while entries need it");
-                assert!(kernel.links.remove(&ifindex).is_some(), "link {ifindex} is not there");
+                assert!(!used, "own MAC of {ifindex} is removed while entries need it");
+                assert!(kernel.own_macs.remove(&ifindex).is_some(), "own MAC of {ifindex} is not there");
             }
             Action::PutPeer { ifindex, mac } => assert!(kernel.peers.insert((ifindex, mac))),
             Action::RemovePeer { ifindex, mac } => assert!(kernel.peers.remove(&(ifindex, mac))),
             Action::PutEntry { key, entry, reset_counters, .. } => {
                 let previous = kernel.entries.get(&key).copied();
-                assert!(kernel.links.contains_key(&key.ifindex), "no link for {key:?}");
+                assert!(kernel.own_macs.contains_key(&key.ifindex), "no own MAC for {key:?}");
                 assert!(entry.generation != 0 && entry.slot < kernel.max_slots, "{entry:?}");
                 let others = kernel.entries.iter().filter(|(other, _)| **other != key);
                 assert!(
@@ -363,14 +363,14 @@ fn desired_states() -> impl Strategy<Value = Desired> {
     let macs = proptest::collection::vec(prop_oneof![Just(OWN), Just(NEW)], 3);
     (vips, macs, proptest::collection::btree_set((1_u32..=3, Just(PEER)), 0..3)).prop_map(
         |(vips, macs, peers)| {
-            let mut state = Desired { links: (1..).zip(macs).collect(), peers, ..Desired::default() };
+            let mut state = Desired { own_macs: (1..).zip(macs).collect(), peers, ..Desired::default() };
             for (host, vip) in (1_u8..).zip(vips) {
                 let Some((home, guarded, bind)) = vip else { continue };
                 for ifindex in 1..=3 {
                     let entry = match (ifindex == home, guarded) {
                         (false, _) => SHADOW,
                         (true, true) => DesiredEntry::new(Role::Foreign, PEER),
-                        (true, false) => DesiredEntry::new(Role::Held, state.links[&ifindex]),
+                        (true, false) => DesiredEntry::new(Role::Held, state.own_macs[&ifindex]),
                     };
                     state.entries.insert(key(ifindex, host), entry);
                 }
@@ -425,7 +425,7 @@ proptest! {
 
             let roles: BTreeMap<_, _> = kernel.entries.iter().map(|(key, entry)| (*key, entry.role)).collect();
             prop_assert_eq!(&roles, &expected);
-            prop_assert_eq!(&kernel.links, &desired.links);
+            prop_assert_eq!(&kernel.own_macs, &desired.own_macs);
             prop_assert_eq!(&kernel.peers, &desired.peers);
             for (key, entry) in &kernel.entries {
                 let recorded = kernel.yields.get(&entry.slot).map(|found| found.generation);
@@ -449,8 +449,8 @@ proptest! {
         for action in plan(&second, &kernel, false) {
             let touched = match action {
                 Action::PutEntry { key, .. } | Action::RemoveEntry { key, .. } => key,
-                Action::PutLink { .. }
-                | Action::RemoveLink { .. }
+                Action::PutOwnMac { .. }
+                | Action::RemoveOwnMac { .. }
                 | Action::PutPeer { .. }
                 | Action::RemovePeer { .. }
                 | Action::AddBind { .. }
@@ -487,7 +487,7 @@ fn nothing_pinned_is_taken_away_before_it_is_known_what_is_wanted() {
     let own_label = ("lo".to_owned(), Ipv4Addr::new(192, 0, 2, 10));
     let handover = VipEntry { until_ns: 7, ..entry(Role::Handover, PEER, 1, 3) };
     let pinned = Observed {
-        links: [(1, OWN), (2, OWN)].into(),
+        own_macs: [(1, OWN), (2, OWN)].into(),
         peers: [(1, PEER), (2, PEER)].into(),
         binds: [own_label].into(),
         ..observed([(key(1, 10), entry(Role::Held, OWN, 0, 2)), (key(1, 11), handover)])
@@ -495,7 +495,7 @@ fn nothing_pinned_is_taken_away_before_it_is_known_what_is_wanted() {
     let wishes = [
         ("nothing is wanted yet", Desired::default()),
         ("only what this host has by itself", desired([])),
-        ("an entry that nobody may want yet", desired([(key(1, 12), HELD)])),
+        ("an entry that no node may want yet", desired([(key(1, 12), HELD)])),
     ];
     for (description, mut wish) in wishes {
         assert!(!plan(&wish, &pinned, false).is_empty(), "{description}: without the rule");
@@ -503,10 +503,10 @@ fn nothing_pinned_is_taken_away_before_it_is_known_what_is_wanted() {
         assert_eq!(plan(&wish, &pinned, false), [], "{description}");
     }
     // The plan writes what is this host's own: a new MAC of an interface, and a new interface.
-    let mut wish = Desired { links: [(1, NEW), (3, NEW)].into(), ..Desired::default() };
+    let mut wish = Desired { own_macs: [(1, NEW), (3, NEW)].into(), ..Desired::default() };
     keep_what_is_pinned(&mut wish, &pinned);
-    let links = [1, 3].map(|ifindex| Action::PutLink { ifindex, mac: NEW });
-    assert_eq!(plan(&wish, &pinned, false), links);
+    let written = [1, 3].map(|ifindex| Action::PutOwnMac { ifindex, mac: NEW });
+    assert_eq!(plan(&wish, &pinned, false), written);
 }
 
 #[test]

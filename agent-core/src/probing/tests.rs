@@ -87,7 +87,7 @@ fn a_free_address_is_known_to_be_free_after_three_probes_within_seven_hundred_mi
         for pair in probes.windows(2) {
             assert_eq!(pair[1].saturating_since(pair[0]), Duration::from_millis(200));
         }
-        let free = run.free().expect("nobody was heard");
+        let free = run.free().expect("no host was heard");
         assert_eq!(free.saturating_since(probes[2]), Duration::from_millis(200));
         assert!(free <= at(700), "{free:?}");
         assert_eq!(run.prober.next_deadline(), None, "nothing is left to do");
@@ -104,7 +104,7 @@ fn rfc_5227_2_1_1_probes_wait_up_to_a_second_and_are_one_to_two_seconds_apart() 
         assert_eq!(probes.len(), 3, "PROBE_NUM");
         first.push(millis(probes[0]));
         between.extend(probes.windows(2).map(|pair| millis(pair[1]) - millis(pair[0])));
-        let free = run.free().expect("nobody was heard");
+        let free = run.free().expect("no host was heard");
         assert_eq!(free.saturating_since(probes[2]), Duration::from_secs(2), "ANNOUNCE_WAIT");
     }
     assert!(first.iter().all(|wait| *wait <= 1_000), "PROBE_WAIT");
@@ -114,7 +114,7 @@ fn rfc_5227_2_1_1_probes_wait_up_to_a_second_and_are_one_to_two_seconds_apart() 
 }
 
 #[test]
-fn rfc_5227_2_1_1_whoever_is_heard_from_the_first_wait_to_the_last_means_that_the_address_is_in_use() {
+fn rfc_5227_2_1_1_a_host_heard_from_the_first_wait_to_the_last_means_that_the_address_is_in_use() {
     // A host is heard at this time. The number of probes differs,
     // and so does the wait after the last.
     for (what, millis) in [("before the first probe", 0), ("after one", 150), ("after all", 590)] {
@@ -204,7 +204,7 @@ fn probing_begins_again_when_the_interface_does() {
     let mut run = Run::start(&FAST, 7);
     run.tell(Event::Wanted(key(1))).until(at(550)).tell(Event::Restart { ifindex: 4 });
     run.tell(Event::Restart { ifindex: 3 }).until(at(5_000));
-    let free = run.free().expect("nobody was heard");
+    let free = run.free().expect("no host was heard");
     assert!(free >= at(550 + 600), "{free:?}");
     assert_eq!(run.probes().len(), 6);
 }
@@ -212,7 +212,7 @@ fn probing_begins_again_when_the_interface_does() {
 #[test]
 fn only_what_a_peer_was_found_to_use_is_asked_about_at_once_when_it_is_known_for_one() {
     let peer = |mac| Event::Recognised { ifindex: 3, mac };
-    let Event::Heard { mac, .. } = heard(1) else { panic!("somebody was heard") };
+    let Event::Heard { mac, .. } = heard(1) else { panic!("a host was heard") };
     let mut run = Run::start(&FAST, 7);
     run.tell(Event::Wanted(key(1)))
         .tell(Event::Wanted(key(2)))
@@ -258,7 +258,7 @@ fn a_probe_that_did_not_leave_is_sent_again() {
 }
 
 #[test]
-fn what_was_heard_in_time_is_told_before_anything_is_concluded() {
+fn what_was_heard_in_time_counts_before_anything_is_concluded() {
     let mut run = Run::start(&FAST, 7);
     run.tell(Event::Wanted(key(1))).tell(Event::Wanted(key(2))).until(at(550));
     // The event loop was late. By the clock both attempts are over, and two answers wait.

@@ -44,7 +44,7 @@ fn one_living_node_reports_and_all_nodes_choose_the_same() {
         let holders: Vec<NodeName> = holders.iter().map(|name| NodeName::from(*name)).collect();
         let alive = nodes(alive);
         let reports =
-            |own: &&NodeName| is_responsible(own, &problem, &holders, &alive).expect("somebody is alive");
+            |own: &&NodeName| is_responsible(own, &problem, &holders, &alive).expect("a node is alive");
         let reporting: BTreeSet<NodeName> = alive.iter().filter(reports).cloned().collect();
         assert_eq!(reporting, nodes(&[expected]), "{about}");
     }

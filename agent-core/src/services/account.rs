@@ -66,7 +66,7 @@ impl Services {
             Problem::OtherManager { wanted, .. } => wanted.contains(&address.into()),
             Problem::SharedStatus { .. }
             | Problem::Contested { .. }
-            | Problem::Claimed { .. }
+            | Problem::OtherController { .. }
             | Problem::HandedOver { .. } => place.is_some(),
             Problem::Refused { .. }
             | Problem::Ipv6 { .. }

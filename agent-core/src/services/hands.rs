@@ -135,8 +135,8 @@ pub(super) fn look(entry: &ServiceEntry, turns: Option<&Turns>, settings: &Setti
     }
     let way_out = way_out(&entry.record, settings);
     let mut problems = Vec::new();
-    if let Some(claim) = entry.record.claim.filter(|_| entry.record.class.is_none()) {
-        problems.push(Problem::Claimed { claim, way_out: way_out.clone() });
+    if let Some(controller) = entry.record.other_controller.filter(|_| entry.record.class.is_none()) {
+        problems.push(Problem::OtherController { controller, way_out: way_out.clone() });
     }
     if let Some(turns) = turns.filter(|turns| turns.is_contest()) {
         let managers = turns.managers.iter().cloned().collect();

@@ -9,7 +9,7 @@ use std::{
 use thiserror::Error;
 
 use super::{
-    records::{Claim, Port},
+    records::{OtherController, Port},
     refusal::Refusal,
 };
 use crate::{
@@ -140,11 +140,11 @@ pub enum Problem {
         "annotation {} makes it a Service of {}, and Vipward serves it too, since it has no class: both may answer for the \
          same address. {way_out}. If only one of them is to have it as it is, remove that annotation, or set \
          vipward.io/ignore to \"true\"",
-        .claim.annotation(), .claim.controller()
+        .controller.annotation(), .controller.name()
     )]
-    Claimed {
-        /// The annotation.
-        claim: Claim,
+    OtherController {
+        /// That controller.
+        controller: OtherController,
         /// The remedy.
         way_out: WayOut,
     },
@@ -237,7 +237,7 @@ impl Problem {
             | Self::OtherManager { .. }
             | Self::SharedStatus { .. }
             | Self::Contested { .. }
-            | Self::Claimed { .. }
+            | Self::OtherController { .. }
             | Self::HandedOver { .. }
             | Self::Clash { .. }
             | Self::Impossible { .. }

@@ -50,7 +50,7 @@ pub struct ServiceRecord {
     /// True if [`FIELD_MANAGER`] owns it too, because both applied the same.
     pub status_shared: bool,
     /// The other controller that its annotations name.
-    pub claim: Option<Claim>,
+    pub other_controller: Option<OtherController>,
     /// True if `spec.externalTrafficPolicy` is `Local`.
     pub local: bool,
     /// `spec.ports`.
@@ -172,21 +172,21 @@ annotations! {
     kube_vip_ignore = "kube-vip.io/ignore",
 }
 
-macro_rules! claims {
+macro_rules! other_controllers {
     ($($(#[$doc:meta])* $name:ident = $annotation:literal, $controller:literal;)*) => {
-        /// An annotation that gives a Service to a controller that announces addresses itself.
+        /// A controller that announces addresses itself, by the annotation that gives it a Service.
         ///
-        /// Annotations of controllers that only assign addresses are not listed.
+        /// Controllers that only assign addresses are not listed.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub enum Claim {
+        pub enum OtherController {
             $($(#[$doc])* $name,)*
         }
 
-        impl Claim {
+        impl OtherController {
             /// Returns the first known annotation of the Service. `has` returns
             /// true for an annotation that the Service has.
             pub fn read(has: impl Fn(&str) -> bool) -> Option<Self> {
-                [$((Self::$name, $annotation)),*].into_iter().find_map(|(claim, name)| has(name).then_some(claim))
+                [$((Self::$name, $annotation)),*].into_iter().find_map(|(other, name)| has(name).then_some(other))
             }
 
             /// Returns the annotation.
@@ -196,8 +196,8 @@ macro_rules! claims {
                 }
             }
 
-            /// Returns the controller.
-            pub fn controller(self) -> &'static str {
+            /// Returns the name of the controller.
+            pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => $controller,)*
                 }
@@ -206,7 +206,7 @@ macro_rules! claims {
     };
 }
 
-claims! {
+other_controllers! {
     /// The address for F5 CIS.
     F5Address = "cis.f5.com/ip", "F5 CIS";
     /// The address range for F5 CIS.

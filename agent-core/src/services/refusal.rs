@@ -137,7 +137,7 @@ enum Source {
     Node(NodeName),
     Host,
     Api,
-    Links(NodeName),
+    Interfaces(NodeName),
 }
 
 /// All taken addresses, with their reasons.
@@ -156,7 +156,7 @@ impl Reserved {
         self.put(Source::Node(node), taken)
     }
 
-    pub(super) fn put_links(&mut self, node: NodeName, nets: &[Ipv4Net]) -> BTreeSet<Ipv4Addr> {
+    pub(super) fn put_interfaces(&mut self, node: NodeName, nets: &[Ipv4Net]) -> BTreeSet<Ipv4Addr> {
         let mut taken = BTreeMap::new();
         for net in nets.iter().filter(|net| net.prefix_len() < 32) {
             if net.addr() != net.network() || net.prefix_len() == 31 {
@@ -164,12 +164,12 @@ impl Reserved {
             }
             put_ends(&mut taken, *net);
         }
-        self.put(Source::Links(node), taken)
+        self.put(Source::Interfaces(node), taken)
     }
 
     pub(super) fn remove_node(&mut self, node: &NodeName) -> BTreeSet<Ipv4Addr> {
         let mut changed = self.put(Source::Node(node.clone()), BTreeMap::new());
-        changed.append(&mut self.put(Source::Links(node.clone()), BTreeMap::new()));
+        changed.append(&mut self.put(Source::Interfaces(node.clone()), BTreeMap::new()));
         changed
     }
 

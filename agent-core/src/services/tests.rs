@@ -56,28 +56,28 @@ impl World {
         for command in &commands {
             match command.clone() {
                 Command::Demand(vip, Some(demand)) => {
-                    assert_ne!(self.demands.get(&vip), Some(&demand), "{vip} is told again");
+                    assert_ne!(self.demands.get(&vip), Some(&demand), "{vip} is reported again");
                     self.demands.insert(vip, demand);
                 }
                 Command::Demand(vip, None) => {
-                    self.demands.remove(&vip).expect("a demand that was told before");
+                    self.demands.remove(&vip).expect("a demand that was reported before");
                 }
                 Command::WriteIngress { service, .. } | Command::ClearIngress { service } => {
                     let before = self.duties.insert(service, command.clone());
-                    assert_ne!(before.as_ref(), Some(command), "a duty is told again");
+                    assert_ne!(before.as_ref(), Some(command), "a duty is reported again");
                 }
                 Command::LeaveIngress { service } => {
-                    self.duties.remove(&service).expect("a duty that was told before");
+                    self.duties.remove(&service).expect("a duty that was reported before");
                 }
                 Command::Report { service, problem } => {
                     let told = (service, problem);
-                    assert!(!self.problems.contains(&told), "told again: {told:?}");
+                    assert!(!self.problems.contains(&told), "reported again: {told:?}");
                     self.problems.push(told);
                 }
                 Command::ProblemOver { service, problem } => {
                     let told = (service, problem);
                     let place = self.problems.iter().position(|open| *open == told);
-                    self.problems.swap_remove(place.expect("a problem that was told before"));
+                    self.problems.swap_remove(place.expect("a problem that was reported before"));
                 }
             }
         }
@@ -146,7 +146,7 @@ fn service(name: &str) -> ServiceRecord {
         ingress: Vec::new(),
         status_manager: None,
         status_shared: false,
-        claim: None,
+        other_controller: None,
         local: false,
         ports: vec![Port { port: 80, protocol: Protocol::Tcp }],
         deleting: false,

@@ -90,14 +90,14 @@ pub enum Event {
     },
     /// The addresses or subnets of a node's interfaces, by its Lease.
     /// No node may take another node's address.
-    NodeLinks {
+    NodeInterfaces {
         /// Its name.
         node: NodeName,
         /// Addresses with prefix lengths. An address without host bits is a
         /// subnet. An address of 32 bits is ignored.
         nets: Vec<Ipv4Net>,
     },
-    /// A node is gone, with its addresses and links.
+    /// A node is gone, with its addresses and interfaces.
     NodeGone(NodeName),
     /// This host's whole network.
     HostNetwork(HostNetwork),

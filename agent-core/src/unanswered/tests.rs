@@ -13,7 +13,7 @@ fn silent(why: &str) -> Unanswered {
 }
 
 #[test]
-fn silence_is_told_when_it_has_lasted_for_the_grace_and_once() {
+fn silence_is_reported_once_when_it_has_lasted_for_the_grace() {
     let mut silences = Silences::start(GRACE);
     assert_eq!(silences.next_deadline(), None, "while all is well, nothing is waited for");
     silences.note(VIP, Some(silent("no carrier")), at(0));
@@ -36,7 +36,7 @@ fn silence_is_told_when_it_has_lasted_for_the_grace_and_once() {
 }
 
 #[test]
-fn only_the_end_of_what_was_told_is_told() {
+fn only_the_end_of_a_reported_silence_is_reported() {
     let mut silences = Silences::start(GRACE);
     assert!(!silences.note(VIP, None, at(0)), "it was never silent");
     silences.note(VIP, Some(silent("no carrier")), at(0));
@@ -61,7 +61,7 @@ fn each_vip_has_a_grace_of_its_own() {
 }
 
 #[test]
-fn what_is_told_has_a_reason_and_words() {
+fn a_reported_silence_has_a_reason_and_words() {
     let ended = Unanswered::SessionEnded("n1".into());
     assert_eq!(ended.reason(), "SessionEnded");
     assert!(ended.to_string().starts_with("the session of n1 "), "{ended}");

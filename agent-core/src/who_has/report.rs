@@ -8,10 +8,9 @@ use vipward_common::{MacAddr, VipKey};
 
 use super::{Asking, Claimant};
 use crate::{
-    answering::{Part, Silence},
+    answering::{self, Part, Silence},
     net::Interface,
     pinned::{Entry, Fact, State},
-    schema,
 };
 
 /// Knowledge of this host about an address.
@@ -148,7 +147,7 @@ pub struct Row {
     /// Whether it answers. This host may have the address and be silent.
     pub answering: bool,
     /// Why not, or `null` when it answers.
-    #[schemars(schema_with = "schema::silence_or_null")]
+    #[schemars(schema_with = "answering::silence_or_null")]
     pub silent_because: Option<&'static str>,
     /// The Ethernet source of its frames, or `null` when that is the same MAC.
     pub ethernet_source: Option<String>,
@@ -322,7 +321,7 @@ fn notes(answers: &[Row], known: &Known<'_>) -> Vec<String> {
     let Known { host, interface, .. } = known;
     let mut notes = Vec::new();
     if !interface.carrier {
-        notes.push(format!("{} has no carrier: nobody can be heard", interface.name));
+        notes.push(format!("{} has no carrier: no host can be heard", interface.name));
     }
     match (known.entry.map(|(_, part)| part.is_ours()), &host.bound) {
         (Some(false), Some((name, _))) => notes.push(format!(
@@ -341,10 +340,10 @@ fn notes(answers: &[Row], known: &Known<'_>) -> Vec<String> {
     match &host.pins {
         Ok(Some(_)) => {}
         Ok(None) => notes.push(
-            "no agent has left pins here: nobody can be told apart as holder, peer or stranger".to_owned(),
+            "no agent has pins here: holders, peers and strangers cannot be distinguished".to_owned(),
         ),
         Err(unread) => notes.push(format!(
-            "what an agent has pinned here could not be read, so that nobody can be told apart: {unread}"
+            "the pins here could not be read, so holders, peers and strangers cannot be distinguished: {unread}"
         )),
     }
     let other = answers.iter().any(|row| row.seen != Seen::ThisHost);

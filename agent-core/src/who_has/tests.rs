@@ -42,7 +42,7 @@ fn finish(asking: &mut Asking) {
 }
 
 #[test]
-fn the_question_is_a_probe_that_changes_nobodys_cache() {
+fn the_question_is_a_probe_that_changes_no_cache() {
     // RFC 5227, 2.1.1: spa is zero, sha the sender's, tha ignored and zero,
     // tpa the address. The frame goes to broadcast.
     #[rustfmt::skip]
@@ -75,7 +75,7 @@ fn what_is_an_answer_and_what_is_not() {
     let unknown = MacAddr::ZERO;
     for (what, frame, replies, announcements, probers) in [
         ("a reply", reply(A), 1, 0, 0),
-        ("a reply to somebody else", ArpFrame::new(B, A, OPER_REPLY, A, address, B, OTHER), 1, 0, 0),
+        ("a reply to another host", ArpFrame::new(B, A, OPER_REPLY, A, address, B, OTHER), 1, 0, 0),
         (
             "a reply that everybody gets",
             ArpFrame::new(MacAddr::BROADCAST, A, OPER_REPLY, A, address, OWN, [0; 4]),
@@ -86,7 +86,7 @@ fn what_is_an_answer_and_what_is_not() {
         ("an announcement, request form", ArpFrame::new(OWN, A, 1, A, address, unknown, address), 0, 1, 0),
         ("an announcement, reply form", ArpFrame::new(OWN, A, OPER_REPLY, A, address, A, address), 0, 1, 0),
         ("a request by who has the address", ArpFrame::new(OWN, A, 1, A, address, unknown, OTHER), 0, 1, 0),
-        ("somebody else's probe", ArpFrame::new(OWN, A, 1, A, [0; 4], unknown, address), 0, 0, 1),
+        ("another host's probe", ArpFrame::new(OWN, A, 1, A, [0; 4], unknown, address), 0, 0, 1),
         ("a request for it", ArpFrame::new(OWN, A, 1, A, OTHER, unknown, address), 0, 0, 0),
         ("a reply about another", ArpFrame::new(OWN, A, OPER_REPLY, A, OTHER, OWN, address), 0, 0, 0),
         ("a probe for another", ArpFrame::new(OWN, A, 1, A, [0; 4], unknown, OTHER), 0, 0, 0),
@@ -152,7 +152,7 @@ fn record(kind: EventKind, claims: u64, first: u64, last: u64) -> Offender {
 }
 
 #[test]
-fn what_the_program_drops_is_told_apart_by_kind_and_by_what_was_there_before() {
+fn drops_of_the_program_are_distinguished_by_kind_and_by_the_count_before() {
     use EventKind::{Conflict, Contested, Probed, Sighted};
     for (what, before, after, replies, probes) in [
         ("a stranger's answer", None, (Conflict, 1, 5, 5), 1, 0),
@@ -161,7 +161,7 @@ fn what_the_program_drops_is_told_apart_by_kind_and_by_what_was_there_before() {
         ("an old stranger's silence", Some((Conflict, 40, 1, 1)), (Conflict, 40, 1, 1), 0, 0),
         ("a record that was begun anew", Some((Conflict, 40, 1, 1)), (Conflict, 2, 5, 5), 2, 0),
         ("heard on the wire too", None, (Sighted, 1, 5, 5), 0, 0),
-        ("somebody's probe", None, (Probed, 3, 5, 5), 0, 3),
+        ("another host's probe", None, (Probed, 3, 5, 5), 0, 3),
     ] {
         let record = |(kind, claims, first, last)| record(kind, claims, first, last);
         let before = before.map(|values| (A, record(values))).into_iter().collect();
@@ -220,7 +220,7 @@ fn report(answering: &[MacAddr], knows: &HostKnows) -> Report {
 }
 
 #[test]
-fn everybody_is_told_apart_by_what_the_agent_knows() {
+fn holder_peer_and_stranger_are_distinguished_by_what_the_agent_knows() {
     use Relation::{Holder, Peer, Stranger, ThisHost, Unknown};
     let elsewhere = |mac| knows(Some((Role::Foreign, mac)), &[B]);
     for (what, knows, mac, expected) in [
@@ -231,8 +231,8 @@ fn everybody_is_told_apart_by_what_the_agent_knows() {
         ("the entry's MAC, a peer's", elsewhere(B), B, Holder),
         ("a peer that does not hold it", elsewhere(A), B, Peer),
         ("neither", elsewhere(A), C, Stranger),
-        ("nobody knows where it is", elsewhere(MacAddr::ZERO), C, Unknown),
-        ("nobody knows where it is, a peer", elsewhere(MacAddr::ZERO), B, Peer),
+        ("its place is not known", elsewhere(MacAddr::ZERO), C, Unknown),
+        ("its place is not known, a peer", elsewhere(MacAddr::ZERO), B, Peer),
         ("a stranger, while it is held here", knows(Some((Role::Held, OWN)), &[B]), C, Stranger),
         ("another interface of this host", HostKnows { own: BTreeSet::from([A]), ..nothing() }, A, ThisHost),
     ] {
@@ -251,13 +251,13 @@ fn one_answering_mac_is_right_and_more_are_a_conflict_wherever_they_are() {
     let bound = |answers| HostKnows { bound: Some(("lo".into(), answers)), ..nothing() };
     let bound_and_foreign = HostKnows { bound: Some(("lo".into(), true)), ..elsewhere.clone() };
     for (what, answering, knows, verdict, rows) in [
-        ("nobody", &[][..], &nothing(), Nobody, 0),
+        ("no host", &[][..], &nothing(), Nobody, 0),
         ("one", &[A], &nothing(), One, 1),
         ("two", &[A, B], &nothing(), Several, 2),
         ("the holder is this host", &[], &held, One, 1),
         ("a rival of this host", &[A], &held, Several, 2),
         ("this host should hold it, and is silent", &[], &silent, Nobody, 1),
-        ("somebody else while this host is silent", &[A], &silent, One, 2),
+        ("another host while this one is silent", &[A], &silent, One, 2),
         ("both sides of a handover name the successor", &[B], &leaving, One, 1),
         ("before the successor answers", &[], &leaving, One, 1),
         ("the holder elsewhere", &[A], &elsewhere, One, 1),

@@ -40,7 +40,7 @@ pub struct KubernetesArgs {
         value_parser = clap::builder::NonEmptyStringValueParser::new()
     )]
     pub node_name: Option<String>,
-    /// This agent's Pod, to find out why it is told to end.
+    /// This agent's Pod, to find out why it is to end.
     #[arg(long, value_name = "NAME", env = "POD_NAME")]
     pub pod_name: Option<String>,
     /// This agent's Pod's address, where its pages are served too.

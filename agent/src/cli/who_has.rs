@@ -45,7 +45,7 @@ pub enum ReportFormat {
 
 fn after_help() -> String {
     format!(
-        "It asks by ARP probes (RFC 5227), which change nobody's cache; it needs CAP_NET_RAW, and CAP_BPF to read the pins.\n\
+        "It asks by ARP probes (RFC 5227), which change no host's cache; it needs CAP_NET_RAW, and CAP_BPF to read the pins.\n\
          Exit codes: 0 one answers, 6 nobody, 7 more than one, 1 it failed, 4 CAP_NET_RAW is missing.\n\
          Vendor names are as of {}.",
         vipward_vendors::table_date()

@@ -40,7 +40,7 @@ pub enum BindError {
     },
     /// The address was there before, without the agent's label.
     #[error(
-        "{vip}/32 is on {interface} already and is not ours (its label is not {LABEL:?}); \
+        "{vip}/32 is on {interface} already, and Vipward did not bind it (its label is not {LABEL:?}); \
          remove it (ip address del {vip}/32 dev {interface}) or drop `bind` for it"
     )]
     NotOurs {

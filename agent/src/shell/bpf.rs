@@ -93,7 +93,7 @@ pub enum BpfError {
         option: &'static str,
     },
     /// A map holds a value that this version does not write.
-    #[error("map {map} holds a value that is none of this version's; run `vipward unload` and start again")]
+    #[error("map {map} holds a value that this version does not write; run `vipward unload` and start again")]
     Value {
         /// The map's name.
         map: &'static str,

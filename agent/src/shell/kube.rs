@@ -35,7 +35,7 @@ mod virtual_ip;
 
 pub use self::{
     call::MANAGER,
-    claims::{ClaimError, Told},
+    claims::ClaimError,
     connect::{Access, ConnectError, Limits, Server, is_redundant},
     error::RequestError,
     ingress::IngressError,

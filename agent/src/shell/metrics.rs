@@ -25,7 +25,7 @@ pub use self::{
     api::{ApiError, ApiMetrics, Lane, Pending},
     conflicts::ConflictMetrics,
     leases::LeaseMetrics,
-    moves::{MoveCause, MoveMetrics},
+    moves::MoveMetrics,
     scrape::{ClaimSnapshot, InterfaceSnapshot, Mode, Snapshot, VipSnapshot},
     text::Format,
 };

@@ -308,8 +308,8 @@ impl Desk {
             return found;
         };
         // An interface that could not be attached has no pin.
-        let links = snapshot.links.iter().filter(|link| link.failure.is_none());
-        found.push(checks::pins(kernel.pins().has_all(links.map(|link| (link.ifindex, link.mode)))));
+        let attached = snapshot.interfaces.iter().filter(|it| it.failure.is_none());
+        found.push(checks::pins(kernel.pins().has_all(attached.map(|it| (it.ifindex, it.mode)))));
         found.extend(checks::of_kernel(&snapshot, read));
         found
     }

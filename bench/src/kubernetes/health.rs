@@ -41,6 +41,6 @@ pub(super) fn cpu_time(pid: u32) -> Result<Duration> {
         field.parse().with_context(|| format!("{path} has the CPU time {field}"))
     };
     let ticks = ticks()? + ticks()?;
-    let hertz = sysconf(SysconfVar::CLK_TCK)?.context("the kernel does not tell its clock's rate")?;
+    let hertz = sysconf(SysconfVar::CLK_TCK)?.context("the kernel does not report its clock's rate")?;
     Ok(Duration::from_secs_f64(f64::from(ticks) / f64::from(u32::try_from(hertz)?)))
 }

@@ -110,7 +110,7 @@ fn claimed(voice: Voice, stage: &mut Stage) -> Result<(u64, Defences, [Belief; 2
     voice.say("An agent on node-b guards it from now on. The client runs none.");
     for host in [&stage.node_b, &stage.client] {
         host.flush_neighbours(NIC)?;
-        ensure!(host.resolve(VIP)? == node_a, "{} believes another than node-a", host.name());
+        ensure!(host.resolve(VIP)? == node_a, "{} believes another host than node-a", host.name());
     }
     let wire = Wire::open(&stage.client, NIC)?;
     wait_until_quiet(&wire, node_a)?;
@@ -137,9 +137,8 @@ fn claimed(voice: Voice, stage: &mut Stage) -> Result<(u64, Defences, [Belief; 2
         let found = format!("{who} had it at node-a in {} of {} looks.", belief.right, belief.looks);
         voice.found(belief.right == belief.looks, &found);
     }
-    voice.say(
-        "A holder announces once in 10 s at most (RFC 5227, 2.4 c): a kernel believes whoever was last.",
-    );
+    voice
+        .say("A holder announces once in 10 s at most (RFC 5227, 2.4 c): a kernel believes the last sender.");
     Ok((dropped, defences, beliefs))
 }
 
@@ -171,7 +170,7 @@ fn claim_until_defended_twice(stage: &Stage, client: &Wire) -> Result<(Defences,
 /// Returns the time until the agent names a rival that sends nothing by itself.
 fn silent(voice: Voice, stage: &mut Stage) -> Result<Duration> {
     voice.chapter(&format!(
-        "8. The rogue answers for {SECOND_VIP}: by unicast, to whoever asks, and only then"
+        "8. The rogue answers for {SECOND_VIP}: by unicast, to each host that asks, and only then"
     ));
     voice.say(
         "Who only listens never hears it. node-a asks about what it holds (probe.repeat: here every second).",
@@ -245,7 +244,7 @@ fn print(voice: Voice, host: &Host, mut command: Command, code: i32) -> Result<S
 /// Waits until the rounds of announcements of a new VIP are over.
 fn wait_until_quiet(client: &Wire, holder: Mac) -> Result<()> {
     let mut since = Instant::now();
-    interrupt::wait(LIMIT, "nobody to announce the VIP", || {
+    interrupt::wait(LIMIT, "the announcements of the VIP to end", || {
         if !announcements(&client.drain()?, holder, VIP).is_empty() {
             since = Instant::now();
         }

@@ -60,7 +60,7 @@ impl World {
         };
         let lease = Duration::from_millis(timing.lease_ms.into());
         // The backup may have a Lease from a restart of its agent.
-        let named = if self.checks.last_restored.is_some() { Some(missing) } else { named };
+        let named = if self.record.last_restored.is_some() { Some(missing) } else { named };
         let patience = named.unwrap_or(lease).max(lease) + Duration::from_millis(timing.margin_ms.into());
         patience * 102 / 100
     }
@@ -75,19 +75,19 @@ impl World {
     pub(super) fn check_dark(&mut self, vip: usize) {
         let now = self.now;
         if !self.is_wanted(vip) || self.is_bright(vip) {
-            if let Some((since, _)) = self.checks.dark[vip].take()
-                && now.since(since.max(self.checks.disturbed)) > RANK
+            if let Some((since, _)) = self.record.dark[vip].take()
+                && now.since(since.max(self.record.disturbed)) > RANK
             {
                 self.facts.brightened += 1;
             }
             return;
         }
         // The claim may name another node meanwhile; the first one had to be waited for.
-        let (since, longest) = self.checks.dark[vip].unwrap_or((now, Duration::ZERO));
+        let (since, longest) = self.record.dark[vip].unwrap_or((now, Duration::ZERO));
         let longest = longest.max(self.longest_dark(vip));
-        self.checks.dark[vip] = Some((since, longest));
+        self.record.dark[vip] = Some((since, longest));
         let Some(takable) = self.takable_since(vip).filter(|_| !self.is_stuck(vip)) else { return };
-        let since = since.max(takable).max(self.checks.disturbed);
+        let since = since.max(takable).max(self.record.disturbed);
         if now.since(since) > longest {
             let what = format!(
                 "no node answers for {}; one could since {since}, the bound is {longest:?}",
@@ -99,12 +99,12 @@ impl World {
 
     /// Checks L2: a guarded VIP is answered at every instant, with a MAC that forwards.
     pub(super) fn check_planned(&mut self, vip: usize) {
-        if !self.checks.guarded[vip] {
+        if !self.record.guarded[vip] {
             return;
         }
         let segment = self.segment_of(vip);
         if !self.is_wanted(vip) || !self.has_reason_to_be_bright(vip) {
-            self.checks.guarded[vip] = false;
+            self.record.guarded[vip] = false;
             return;
         }
         if !self.is_bright(vip) {
@@ -149,14 +149,14 @@ impl World {
 
     /// Guards a VIP from when it is settled and nothing unplanned is in force.
     pub(super) fn guard(&mut self, vip: usize) {
-        if self.checks.guarded[vip]
-            || self.now.since(self.checks.faults_until.max(self.checks.booted)) <= self.calm()
+        if self.record.guarded[vip]
+            || self.now.since(self.record.faults_until.max(self.record.booted)) <= self.calm()
         {
             return;
         }
         let has_holder = self.is_wanted(vip) && self.unsettled(vip).is_none();
         if has_holder && self.is_bright(vip) && self.has_reason_to_be_bright(vip) {
-            self.checks.guarded[vip] = true;
+            self.record.guarded[vip] = true;
             self.facts.guarded += 1;
         }
     }

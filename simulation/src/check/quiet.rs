@@ -69,18 +69,18 @@ impl World {
             0 => (0..self.plan.vips.len()).find_map(|vip| Some((vip, self.unsettled(vip)?))),
             _ => None,
         };
-        if self.open > 0 || unsettled.is_some() || self.checks.quiet_from <= self.checks.disturbed {
-            self.checks.quiet_from = self.now;
-            self.checks.renewals.fill(0);
+        if self.open > 0 || unsettled.is_some() || self.record.quiet_from <= self.record.disturbed {
+            self.record.quiet_from = self.now;
+            self.record.renewals.fill(0);
         }
         if self.open > 0 {
             return;
         }
-        if self.now.since(self.checks.quiet_from) >= QUIET {
+        if self.now.since(self.record.quiet_from) >= QUIET {
             self.check_renewals();
-            self.checks.done = true;
-        } else if self.now.since(self.checks.disturbed) > self.converges_in() {
-            let what = match (unsettled, &self.checks.last_noise) {
+            self.record.done = true;
+        } else if self.now.since(self.record.disturbed) > self.converges_in() {
+            let what = match (unsettled, &self.record.last_noise) {
                 (Some((vip, what)), _) => format!("{}: {what}", names::vip(vip)),
                 (None, Some((node, command))) => {
                     format!(
@@ -100,7 +100,7 @@ impl World {
         let wanted = QUIET.as_millis() / u128::from(self.plan.timing.renewal_ms);
         let many = u32::try_from(wanted).unwrap_or(u32::MAX) + 2;
         for node in 0..self.nodes.len() {
-            let renewals = self.checks.renewals[node];
+            let renewals = self.record.renewals[node];
             if renewals > many {
                 let what = format!("{} renewed {renewals} times in {QUIET:?}", names::node(node));
                 self.violate("quiet", what);

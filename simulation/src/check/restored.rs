@@ -2,96 +2,34 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use vipward_core::cluster::ClaimRecord;
-
-use crate::{api::Saved, names, node::Node, time::At, world::World};
-
-use super::Checks;
+use crate::{names, time::At, world::World};
 
 /// The time after which each VIP must have one answer again.
 const SETTLES: Duration = Duration::from_secs(10);
-/// The time without a disturbance after which all nodes are up to date.
-const SETTLED: Duration = Duration::from_secs(5);
-
-impl Checks {
-    /// Notes that the store has gone away. `open` counts the disturbances in force, this one
-    /// included.
-    pub(crate) fn store_away(&mut self, open: usize, now: At) {
-        let is_settled = open == 1 && now.since(self.disturbed) > SETTLED;
-        self.settled = is_settled.then_some(self.disturbances);
-    }
-
-    /// Notes that the store has gone back.
-    pub(crate) fn restored(&mut self, now: At) {
-        self.restored = Some(now);
-        self.last_restored = Some(now);
-        self.answered.fill(None);
-        for by in self.reached.iter_mut().flatten() {
-            by.fill(false);
-        }
-    }
-}
 
 impl World {
     /// Returns whether the store went back so recently that agreements may be lost.
     pub(super) fn is_restoring(&self) -> bool {
-        self.checks.restored.is_some_and(|restored| self.now.since(restored) <= SETTLES)
+        self.record.restored.is_some_and(|restored| self.now.since(restored) <= SETTLES)
     }
 
     /// Returns whether a node cannot know that the store went back, because it has had no agent
     /// since.
     pub(super) fn cannot_know(&self, node: usize) -> bool {
         let it = &self.nodes[node];
-        it.process.is_none() && self.checks.last_restored.is_some_and(|restored| it.last_alive <= restored)
+        it.process.is_none() && self.record.last_restored.is_some_and(|restored| it.last_alive <= restored)
     }
 
     /// Returns whether nothing else has happened since the restore.
     fn is_only_restored(&self, restored: At) -> bool {
-        self.checks.disturbed <= restored && self.open == 0
-    }
-
-    /// Returns whether a node may answer until it has renewed: requests succeed again, but not at
-    /// once.
-    fn can_wait(&self, node: &Node) -> bool {
-        let until = if self.plan.hold { node.program.hold_until } else { node.program.deadline };
-        let patience = self.request_timeout() + Duration::from_secs(1);
-        node.program_now(self.now) + patience < until
-    }
-
-    /// Notes which node answers for each VIP when the store goes back to `saved`, if nothing else
-    /// happens. If an epoch was edited since, no node can know which claim is the later one.
-    pub(crate) fn note_who_answers(&mut self, saved: &Saved) {
-        // Only the restore itself has happened since.
-        if self.checks.settled.is_none_or(|before| before + 1 != self.checks.disturbances) {
-            return;
-        }
-        for vip in 0..self.plan.vips.len() {
-            let segment = self.segment_of(vip);
-            let mut answering =
-                self.nodes.iter().filter(|node| node.answer(vip, segment, self.now).is_some());
-            let alone = answering.next().filter(|_| answering.next().is_none());
-            let goes_on = alone.filter(|node| {
-                let own = node.links[segment].mac;
-                node.answer(vip, segment, self.now) == Some(own)
-                    && node.is_fit(true)
-                    && self.can_wait(node)
-                    && self.may_hold(node.index, vip)
-            });
-            let claim = self.api.claims.get(&names::vip(vip));
-            let is_later =
-                |claim: &&ClaimRecord| saved.epoch(claim.vip).is_none_or(|epoch| epoch <= claim.epoch);
-            let claim = claim.filter(is_later);
-            let holder = claim.and_then(|claim| claim.state.holder()).map(|holder| &holder.node);
-            self.checks.answered[vip] =
-                goes_on.filter(|node| holder == Some(&names::node(node.index))).map(|node| node.index);
-        }
+        self.record.disturbed <= restored && self.open == 0
     }
 
     /// Checks R2: a VIP that one node alone answered, and could continue to, is answered by one
     /// node.
     pub(super) fn check_goes_on(&mut self, vip: usize) {
-        let Some(restored) = self.checks.restored else { return };
-        let Some(node) = self.checks.answered[vip] else { return };
+        let Some(restored) = self.record.restored else { return };
+        let Some(node) = self.record.answered[vip] else { return };
         if !self.is_only_restored(restored) || !self.is_restoring() || !self.is_wanted(vip) {
             return;
         }
@@ -110,8 +48,8 @@ impl World {
 
     /// Checks R1: ten seconds later, each wanted VIP that a node can have has one answer.
     pub(super) fn check_restored(&mut self) {
-        let Some(restored) = self.checks.restored.filter(|_| !self.is_restoring()) else { return };
-        self.checks.restored = None;
+        let Some(restored) = self.record.restored.filter(|_| !self.is_restoring()) else { return };
+        self.record.restored = None;
         if !self.is_only_restored(restored) {
             return;
         }

@@ -45,7 +45,7 @@ impl World {
             let is_late = is_stalled && from <= edited + DELIVERED && now.since(edited) * 102 / 100 >= rest;
             is_late || it.refused_until > edited
         };
-        if self.checks.edited[vip]
+        if self.record.edited[vip]
             .is_some_and(|edited| is_helpless(one, edited) || is_helpless(other, edited))
         {
             return;
@@ -62,7 +62,7 @@ impl World {
             return;
         }
         for (earlier, later) in [(one, other), (other, one)] {
-            if !is_valid(earlier) && self.checks.reached[vip][earlier][later] {
+            if !is_valid(earlier) && self.record.reached[vip][earlier][later] {
                 let what = format!(
                     "{}, although the announcement of the latter has reached {}",
                     what(),
@@ -71,16 +71,6 @@ impl World {
                 self.violate("S2", what);
                 return;
             }
-        }
-    }
-
-    /// Notes that an announcement has reached a node with a lapsed fence that knows the sender as a
-    /// peer.
-    pub(crate) fn announcement_reached(&mut self, vip: usize, to: usize, from: usize) {
-        let it = &self.nodes[from];
-        if it.program.may_announce(vip, it.program_now(self.now)) {
-            self.checks.reached[vip][to][from] = true;
-            self.stirred = true;
         }
     }
 

@@ -86,7 +86,7 @@ impl World {
                 && self.api.leases.get(&names::node(it.index)).is_some_and(|lease| lease.session.is_some())
         };
         if self.nodes.iter().any(is_ghost) {
-            self.checks.booted_among_ghosts(now);
+            self.record.booted_among_ghosts(now);
         }
         for vip in 0..self.plan.vips.len() {
             self.nodes[node].rounds[vip].is_running = false;
@@ -294,9 +294,9 @@ impl World {
                     match &command {
                         Command::SetFence(_) => {}
                         Command::WriteLease(write) if write.node == names::node(node) => {
-                            self.checks.renewal(node);
+                            self.record.renewal(node);
                         }
-                        other => self.checks.noise(self.now, node, other),
+                        other => self.record.noise(self.now, node, other),
                     }
                     self.carry_out_one(node, command);
                 }

@@ -54,9 +54,9 @@ impl World {
         let Some(what) = self.begun[index] else { return };
         self.trace.line(self.now, "", || format!("*** {what:?}"));
         let is_planned = what.is_planned(&self.plan.timing);
-        self.checks.disturbed(self.now);
+        self.record.disturbed(self.now);
         if !is_planned {
-            self.checks.faulted(self.now, what.lasts());
+            self.record.faulted(self.now, what.lasts());
             if self.handing.iter().flatten().any(|(giver, taker)| what.befalls([*giver, *taker])) {
                 self.facts.interrupted = true;
             }
@@ -74,9 +74,9 @@ impl World {
         let Some(what) = self.begun[index] else { return };
         self.trace.line(self.now, "", || format!("*** over: {what:?}"));
         self.open -= 1;
-        self.checks.disturbed(self.now);
+        self.record.disturbed(self.now);
         if !what.is_planned(&self.plan.timing) {
-            self.checks.faulted(self.now, None);
+            self.record.faulted(self.now, None);
         }
         self.apply(index, what, false);
         self.stirred = true;
@@ -84,7 +84,7 @@ impl World {
     }
 
     pub(super) fn join(&mut self, node: usize) {
-        self.checks.disturbed(self.now);
+        self.record.disturbed(self.now);
         self.nodes[node].powered = true;
         self.tell_node(node);
         self.boot(node);
@@ -296,7 +296,7 @@ impl World {
 
     /// Cuts all nodes off from the API server until its store is restored.
     pub(super) fn store_away(&mut self) {
-        self.checks.store_away(self.open, self.now);
+        self.record.store_away(self.open, self.now);
         self.api_down.change(true);
         self.update_fitness();
     }
@@ -305,7 +305,7 @@ impl World {
     fn restore(&mut self, number: usize) {
         let Some(at) = self.saved.iter().position(|(of, _)| *of == number) else { return };
         let (_, saved) = self.saved.swap_remove(at);
-        self.checks.restored(self.now);
+        self.record.restored(self.now);
         self.note_who_answers(&saved);
         self.api.restore(saved);
         self.api_down.change(false);
@@ -352,19 +352,19 @@ impl World {
                 self.edit_claim(vip.into(), |claim| claim.move_to = Some(to));
             }
             What::ClaimDeleted { vip, finalized: true } => {
-                self.checks.edited(vip.into(), self.now);
+                self.record.edited(vip.into(), self.now);
                 self.edit_claim(vip.into(), |claim| claim.deleting = true);
             }
             What::ClaimDeleted { vip, finalized: false } => {
-                self.checks.edited(vip.into(), self.now);
+                self.record.edited(vip.into(), self.now);
                 self.api.remove_claim(names::vip(vip.into()));
             }
             What::ClaimBlanked { vip } => {
-                self.checks.edited(vip.into(), self.now);
+                self.record.edited(vip.into(), self.now);
                 self.edit_claim(vip.into(), |claim| claim.state = ClaimState::Blank);
             }
             What::ClaimEdited { vip, to } => {
-                self.checks.edited(vip.into(), self.now);
+                self.record.edited(vip.into(), self.now);
                 let node = names::node(index(to));
                 let segment = self.segment_of(vip.into());
                 let session = self.api.leases.get(&node).and_then(|lease| lease.session);

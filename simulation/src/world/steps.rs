@@ -65,7 +65,7 @@ impl World {
             }
             ClaimState::Held(holder) => {
                 let Some(taker) = names::node_index(&holder.node) else { return };
-                self.checks.taken(vip, taker);
+                self.record.taken(vip, taker);
                 match before {
                     Some(ClaimState::Offered { to, from }) if to.node == holder.node => {
                         if let Some(giver) = names::node_index(&from.0) {

@@ -149,7 +149,7 @@ impl ClusterApi {
                 Ok(GoingBack(Some(start_backup(program, "restore")?)))
             }
             (Backend::InProcess(_) | Backend::Real { .. }, Saved(_)) => {
-                anyhow::bail!("what another API server has saved cannot be restored here")
+                anyhow::bail!("what another API server saved cannot be restored here")
             }
         }
     }

@@ -144,7 +144,7 @@ impl Seen {
         let felt = self.felt(vip)?;
         ensure!(wire.answered() > 0 && !felt.received.is_empty(), "nothing was seen of {vip}:\n{self}");
         ensure!(wire.gaps().is_empty(), "{vip} was not answered throughout:\n{self}");
-        ensure!(wire.doubles().is_empty(), "{vip} was answered by two at once:\n{self}");
+        ensure!(wire.doubles().is_empty(), "two hosts answered for {vip} at once:\n{self}");
         ensure!(felt.lost().is_empty(), "datagrams to {vip} were lost:\n{self}");
         Ok(())
     }
@@ -174,7 +174,7 @@ impl Seen {
 
     /// Fails if two nodes answered at once.
     pub fn check_no_doubles(&self, vip: Ipv4Addr) -> Result<()> {
-        ensure!(self.wire.vip(vip)?.doubles().is_empty(), "{vip} was answered by two at once:\n{self}");
+        ensure!(self.wire.vip(vip)?.doubles().is_empty(), "two hosts answered for {vip} at once:\n{self}");
         Ok(())
     }
 
@@ -199,7 +199,10 @@ impl Seen {
         let announced = announced.with_context(|| format!("{new} has not announced {vip}:\n{self}"))?;
         let arrived = announced + wire.delay_of_monitor_about(announced);
         let later: Vec<Double> = wire.doubles().into_iter().filter(|double| double.at > arrived).collect();
-        ensure!(later.is_empty(), "two answered for {vip} after {new} had announced it: {later:?}\n{self}");
+        ensure!(
+            later.is_empty(),
+            "two hosts answered for {vip} after {new} had announced it: {later:?}\n{self}"
+        );
         Ok(())
     }
 

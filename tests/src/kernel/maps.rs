@@ -10,7 +10,7 @@ use aya::{
 };
 use bytemuck::{NoUninit, bytes_of, pod_read_unaligned};
 use vipward_common::{
-    Counters, Event, Fence, Link, MacAddr, Offender, OffenderKey, Outcome, PeerKey, Policy,
+    Counters, Event, Fence, MacAddr, Offender, OffenderKey, Outcome, OwnMac, PeerKey, Policy,
     VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, YieldTotal, filter_bit, maps,
 };
 
@@ -28,7 +28,7 @@ macro_rules! as_bytes {
 as_bytes!(
     VipKey,
     VipEntry,
-    Link,
+    OwnMac,
     PeerKey,
     Fence,
     Counters,
@@ -42,7 +42,7 @@ as_bytes!(
 /// Maps of a loaded program, and the changes for [`Maps::reset`] to undo.
 pub struct Maps {
     vips: HashMap<MapData, Bytes<VipKey>, Bytes<VipEntry>>,
-    links: HashMap<MapData, u32, Bytes<Link>>,
+    own_macs: HashMap<MapData, u32, Bytes<OwnMac>>,
     peers: HashMap<MapData, Bytes<PeerKey>, u64>,
     fence: Array<MapData, Bytes<Fence>>,
     counters: PerCpuArray<MapData, Bytes<Counters>>,
@@ -59,7 +59,7 @@ pub struct Maps {
 #[derive(Default)]
 struct Used {
     keys: Vec<VipKey>,
-    links: Vec<u32>,
+    own_macs: Vec<u32>,
     peers: Vec<PeerKey>,
     slots: Vec<u32>,
     words: Vec<u32>,
@@ -75,7 +75,7 @@ impl Maps {
         let cpus = nr_cpus().map_err(|(_, error)| error).context("failed to count the CPUs")?;
         let mut maps = Self {
             vips: take(ebpf, maps::VIPS_V4)?,
-            links: take(ebpf, maps::LINKS)?,
+            own_macs: take(ebpf, maps::OWN_MACS)?,
             peers: take(ebpf, maps::PEERS)?,
             fence: take(ebpf, maps::FENCE)?,
             counters: take(ebpf, maps::COUNTERS)?,
@@ -98,8 +98,8 @@ impl Maps {
         for key in used.keys {
             absent_is_fine(self.vips.remove(&raw(&key)))?;
         }
-        for ifindex in used.links {
-            absent_is_fine(self.links.remove(&ifindex))?;
+        for ifindex in used.own_macs {
+            absent_is_fine(self.own_macs.remove(&ifindex))?;
         }
         for key in used.peers {
             absent_is_fine(self.peers.remove(&raw(&key)))?;
@@ -150,9 +150,9 @@ impl Maps {
     }
 
     /// Sets an interface's own MAC.
-    pub fn set_link(&mut self, ifindex: u32, mac: MacAddr) -> Result<()> {
-        self.used.links.push(ifindex);
-        Ok(self.links.insert(ifindex, raw(&Link { mac: mac.0, _pad: 0 }), 0)?)
+    pub fn set_own_mac(&mut self, ifindex: u32, mac: MacAddr) -> Result<()> {
+        self.used.own_macs.push(ifindex);
+        Ok(self.own_macs.insert(ifindex, raw(&OwnMac { mac: mac.0, _pad: 0 }), 0)?)
     }
 
     /// Adds the MAC of a peer on the segment of an interface.

@@ -126,7 +126,7 @@ impl Recording {
         for ((slot, strangers), queue) in expected {
             let mut seen = self.events.iter().filter(|event| by_stranger(name_of(event.kind)) == strangers);
             if !queue.is_empty() && !seen.any(|event| self.slot_of(event) == Some(slot)) {
-                return Err(format!("no event of slot {slot} was told, strangers: {strangers}"));
+                return Err(format!("no event of slot {slot} was reported, strangers: {strangers}"));
             }
             let state = self.states.get(&slot).copied().unwrap_or_default();
             let limiter = if strangers { state.strangers } else { state.peers };
@@ -220,7 +220,7 @@ fn install(world: &World, maps: &mut Maps) -> Result<()> {
     })?;
     maps.set_yields(world.yields)?;
     if let Some(own) = world.own {
-        maps.set_link(IFINDEX, MacAddr(own))?;
+        maps.set_own_mac(IFINDEX, MacAddr(own))?;
     }
     for peer in &world.peers {
         maps.set_peer(IFINDEX, MacAddr(*peer))?;

@@ -44,7 +44,7 @@ pub enum Ask {
     /// A request with this node's own MAC as sha.
     FromUs,
     /// A request on an interface whose own MAC is unknown.
-    NoLink,
+    NoOwnMac,
     /// An ARP Probe (RFC 5227) by a stranger.
     Probe,
 }
@@ -189,7 +189,7 @@ fn claim(row: Row, by: By, announcing: bool) -> Expect {
 }
 
 fn request(row: Row, ask: Ask) -> Expect {
-    use Ask::{Any, Broadcast, Elsewhere, FromGroup, FromUs, FromZero, NoLink, Probe, Unicast};
+    use Ask::{Any, Broadcast, Elsewhere, FromGroup, FromUs, FromZero, NoOwnMac, Probe, Unicast};
     use Fence::{HeldOver, Over, Valid};
     use Row::{ForeignKnown, ForeignUnknown, Handover, Held};
 
@@ -197,7 +197,7 @@ fn request(row: Row, ask: Ask) -> Expect {
         (ForeignUnknown, Probe) => drop("suppressed_foreign").tell(EventName::Probed),
         (ForeignKnown | ForeignUnknown, _) => drop("suppressed_foreign"),
         (Held(Over) | Handover(Over), _) => drop("suppressed_fence"),
-        (Held(_) | Handover(_), NoLink) => drop("refused_link"),
+        (Held(_) | Handover(_), NoOwnMac) => drop("refused_link"),
         (Held(_) | Handover(_), Elsewhere) => drop("refused_destination"),
         (Held(_) | Handover(_), FromZero | FromGroup | FromUs) => drop("refused_sender"),
         (Held(Valid), Broadcast | Unicast | Any | Probe) => answer("answered"),
@@ -223,7 +223,7 @@ impl Cell {
             cells.extend(asks.map(|ask| Self::Request { row, ask }));
         }
         for row in [Valid, HeldOver].map(Row::Handover) {
-            cells.push(Self::Request { row, ask: Ask::NoLink });
+            cells.push(Self::Request { row, ask: Ask::NoOwnMac });
         }
         for row in [Row::Held(Over), Row::Handover(Over), Row::ForeignKnown, Row::ForeignUnknown] {
             cells.push(Self::Request { row, ask: Ask::Any });

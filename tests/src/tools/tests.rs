@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn a_tool_that_is_missing_is_a_failure_that_says_how_to_get_it() {
-    let missing = find("no-such-tool").expect_err("nobody has it").to_string();
+    let missing = find("no-such-tool").expect_err("no machine has it").to_string();
     assert_eq!(missing, "no-such-tool is not installed: run `cargo xtask setup`");
 }
 

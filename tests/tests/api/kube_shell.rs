@@ -21,12 +21,13 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{sync::mpsc, time::timeout};
 use vipward::shell::kube::{
-    Access, Kube, Limits, Reader, Reading, Reply, Requests, Resource, Seen, Server, Told, crd_yaml,
+    Access, Kube, Limits, Reader, Reading, Reply, Requests, Resource, Seen, Server, crd_yaml,
 };
 use vipward_common::MacAddr;
 use vipward_core::{
     cluster::{ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, LeaseRecord, Session, Version},
     ownership::{ClaimWrite, Event, Expected, LeaseWrite, Outcome},
+    shown::Finding,
 };
 use vipward_tests::apiserver::{ApiServer, Options, RequestKind, Verb};
 
@@ -213,7 +214,7 @@ async fn until<T>(
     });
     match found.await {
         Ok(found) => found,
-        Err(_) => bail!("waited in vain for {what}; told were {told:?}"),
+        Err(_) => bail!("waited in vain for {what}; seen were {told:?}"),
     }
 }
 
@@ -280,9 +281,9 @@ impl Writing {
     }
 
     async fn show_conflict(&mut self, text: &str) -> Result<Outcome<ClaimRecord>> {
-        self.requests.tell(VIP, Told::Conflict(Some(text.to_owned())));
+        self.requests.show(VIP, Finding::Conflict(Some(text.to_owned())));
         match self.reply().await? {
-            Reply::Told { outcome, .. } => Ok(outcome),
+            Reply::Shown { outcome, .. } => Ok(outcome),
             other => bail!("another reply: {other:?}"),
         }
     }

@@ -226,7 +226,7 @@ fn what_lives_elsewhere_is_not_announced() -> Result<()> {
 }
 
 #[test]
-fn nothing_is_announced_while_the_map_says_that_it_is_not_ours_or_the_fence_is_not_valid() -> Result<()> {
+fn nothing_is_announced_while_the_vip_is_not_held_or_the_fence_is_not_valid() -> Result<()> {
     let scene = Scene::new("checked")?;
     let wire = Wire::open(&scene.client, "eth0")?;
     // No heartbeat comes while the test changes the maps.

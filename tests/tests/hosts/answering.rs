@@ -37,7 +37,7 @@ fn mode(agent: &Agent) -> Result<String> {
 }
 
 #[test]
-fn a_veth_is_attached_in_generic_mode_unless_told_otherwise() -> Result<()> {
+fn a_veth_is_attached_in_generic_mode_unless_the_file_says_otherwise() -> Result<()> {
     let scene = Scene::new("auto")?;
     assert_eq!(mode(&scene.agent(HELD)?)?, "generic");
     let pair = Pair::new()?;
@@ -46,7 +46,7 @@ fn a_veth_is_attached_in_generic_mode_unless_told_otherwise() -> Result<()> {
 }
 
 #[test]
-fn native_answers_on_a_veth_reach_nobody_until_the_far_end_runs_a_program() -> Result<()> {
+fn native_answers_on_a_veth_reach_no_host_until_the_far_end_runs_a_program() -> Result<()> {
     let mut pair = Pair::new()?;
     pair.pass = None;
     let agent = pair.agent(HELD_NATIVE)?;

@@ -312,7 +312,7 @@ fn unload_of_nothing_says_so_and_is_no_failure() -> Result<()> {
 }
 
 #[test]
-fn an_agent_that_is_told_to_end_ends_with_zero() -> Result<()> {
+fn an_agent_that_gets_a_signal_to_end_ends_with_zero() -> Result<()> {
     let mut node = Node::start("signals", HOLDS_ONE)?;
     for (signal, name) in [(Signal::SIGTERM, "SIGTERM"), (Signal::SIGINT, "SIGINT")] {
         let seen = node.agent.logs()?.len();

@@ -121,7 +121,7 @@ fn an_interface_that_is_down_or_has_no_carrier_is_red() -> Result<()> {
 }
 
 #[test]
-fn on_a_bridge_only_generic_xdp_works_and_a_member_is_told_to_use_it() -> Result<()> {
+fn on_a_bridge_only_generic_xdp_works_and_the_remedy_for_a_member_is_the_bridge() -> Result<()> {
     let scene = Scene::new("bridge")?;
     let namespace = scene.node.namespace();
     let mut ip = scene.node.command("ip");
@@ -174,7 +174,7 @@ fn native_on_a_veth_is_red_when_the_other_end_is_seen_to_run_no_program() -> Res
 }
 
 #[test]
-fn a_bound_vip_that_the_kernel_answers_for_elsewhere_is_told_and_the_remedy_helps() -> Result<()> {
+fn a_bound_vip_that_the_kernel_answers_for_elsewhere_is_reported_and_the_remedy_helps() -> Result<()> {
     let node = Node::start("arp-ignore", "interfaces: [eth0]\nvips: [{address: 192.0.2.10, bind: lo}]\n")?;
     node.wait_until_answered(VIP, NODE)?;
     let other = Lan::new("other")?;
@@ -207,7 +207,7 @@ fn a_bound_vip_that_the_kernel_answers_for_elsewhere_is_told_and_the_remedy_help
 }
 
 #[test]
-fn addresses_that_others_put_here_are_told() -> Result<()> {
+fn addresses_that_others_put_here_are_reported() -> Result<()> {
     let guarded = "vips: [{address: 192.0.2.1, mac: '02:00:00:00:00:09'}]\n";
     let node = Node::start("bound-elsewhere", guarded)?;
     node.host.add_address("lo", "192.0.2.1/32".parse()?)?;
@@ -227,7 +227,7 @@ fn addresses_that_others_put_here_are_told() -> Result<()> {
 }
 
 #[test]
-fn pins_that_somebody_removed_are_named() -> Result<()> {
+fn pins_that_were_removed_are_named() -> Result<()> {
     let node = Node::start("pins", HOLDS_ONE)?;
     fs::remove_file(node.agent.options.pin_dir.join("peers"))?;
     let report = doctor(&node, &[])?;

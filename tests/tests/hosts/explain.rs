@@ -110,7 +110,7 @@ fn what_is_held_is_explained_from_the_service_to_the_answer() -> Result<()> {
             let is_here = id == holder;
             assert_eq!(step(&explanation, "fence").is_ok(), is_here, "on {id}: {explanation:#}");
             let segment = if is_here {
-                "this host answers, and nobody else does".to_owned()
+                "this host alone answers".to_owned()
             } else {
                 format!("{} answers, as it should", holder.mac())
             };
@@ -143,7 +143,7 @@ fn what_is_held_is_explained_from_the_service_to_the_answer() -> Result<()> {
 }
 
 #[test]
-fn what_no_service_may_have_is_told_by_the_service_or_the_address() -> Result<()> {
+fn what_no_service_may_have_is_explained_by_the_service_or_the_address() -> Result<()> {
     scenario("why-service", two_nodes(), |cluster| {
         cluster.wait_until_all_renew()?;
         let explanation = on_node(cluster, N1, VIP)?;
@@ -192,7 +192,7 @@ fn what_no_service_may_have_is_told_by_the_service_or_the_address() -> Result<()
 }
 
 #[test]
-fn where_nobody_can_hold_it_each_node_says_why() -> Result<()> {
+fn where_no_node_can_hold_it_each_node_says_why() -> Result<()> {
     scenario("why-nobody", two_nodes(), |cluster| {
         cluster.wait_until_all_renew()?;
         let elsewhere = Ipv4Addr::new(203, 0, 113, 10);
@@ -262,7 +262,7 @@ fn dead_agents_are_seen_by_their_leases_and_an_api_server_that_is_away_by_its_ab
 }
 
 #[test]
-fn a_holder_that_knows_no_peer_and_does_not_renew_says_that_it_gives_way_to_nobody() -> Result<()> {
+fn a_holder_that_knows_no_peer_and_does_not_renew_says_that_it_yields_to_no_host() -> Result<()> {
     scenario("why-alone-2", two_nodes(), |cluster| {
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
         let holder = cluster.wait_until_held(VIP)?;
@@ -281,11 +281,11 @@ fn a_holder_that_knows_no_peer_and_does_not_renew_says_that_it_gives_way_to_nobo
         let fence = step(&explanation, "fence")?;
         assert_eq!(fence["verdict"], "broken", "{explanation:#}");
         let says = fence["says"].as_str().unwrap_or_default();
-        for part in ["held over for", "this host answers", "knows no peer on eth0", "gives way to nobody"] {
+        for part in ["held over for", "this host answers", "knows no peer on eth0", "yields to no host"] {
             assert!(says.contains(part), "{part:?} in {says:?}");
         }
         assert!(fence["remedy"].to_string().contains(&format!("vipward who-has {VIP}")), "{fence:#}");
-        assert_eq!(step(&explanation, "segment")?["says"], "this host answers, and nobody else does");
+        assert_eq!(step(&explanation, "segment")?["says"], "this host alone answers");
         Ok(())
     })
 }
@@ -362,7 +362,7 @@ fn beside_a_standalone_agent_each_link_is_checked() -> Result<()> {
 }
 
 #[test]
-fn without_anything_of_ours_the_segment_is_asked_all_the_same() -> Result<()> {
+fn without_agent_and_cluster_the_segment_is_asked_all_the_same() -> Result<()> {
     let scene = Scene::new("why-bare")?;
     let none = "/sys/fs/bpf/vipward-none";
     let explanation = standalone(&scene.client, none, None, ip(3))?;
@@ -372,7 +372,7 @@ fn without_anything_of_ours_the_segment_is_asked_all_the_same() -> Result<()> {
     assert!(step(&explanation, "segment")?["says"].to_string().contains(&ROGUE.to_string()));
 
     let explanation = standalone(&scene.client, none, None, ip(99))?;
-    assert_broken(&explanation, "segment", "nobody on eth0 answers", "the steps above");
+    assert_broken(&explanation, "segment", "no host on eth0 answers", "the steps above");
 
     // The text for people says the same, without colours where stdout is no terminal.
     let mut command = scene.client.command(Agent::default_binary());

@@ -189,7 +189,7 @@ fn a_kernel_that_has_the_gateways_address_too_is_never_believed() -> Result<()> 
     send_datagram(&scene.node, ip(2), gateway)?;
     let claim = Claim::by_rogue("reply");
     agent.wait_for_log(PATIENCE, "the rogue's answer", |line| claim.is_told_by(line, gateway))?;
-    assert_eq!(belief(&scene.node, gateway)?, None, "nobody is believed");
+    assert_eq!(belief(&scene.node, gateway)?, None, "no host is believed");
 
     // Now both answer, and only the true answer passes.
     scene.client.set_carrier("eth0", true)?;
@@ -207,7 +207,7 @@ fn conflict_lines(agent: &Agent) -> Result<Vec<LogLine>> {
 }
 
 #[test]
-fn a_flood_of_claims_is_dropped_counted_and_told_once() -> Result<()> {
+fn a_flood_of_claims_is_dropped_counted_and_reported_once() -> Result<()> {
     const CLAIMS: u64 = 5_000;
     let scene = Scene::new("flood")?;
     scene.node.set_neighbour("eth0", VIP, CLIENT, NeighbourState::Reachable)?;

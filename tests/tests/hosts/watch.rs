@@ -150,7 +150,7 @@ fn json_lines_say_the_same_for_programs() -> Result<()> {
 }
 
 #[test]
-fn it_ends_when_nobody_reads_any_more() -> Result<()> {
+fn it_ends_when_no_process_reads_any_more() -> Result<()> {
     let node = Node::start("watch-head", HOLDS_ONE)?;
     let command = node.agent.vipward("watch")?;
     let mut shell = node.host.command("sh");

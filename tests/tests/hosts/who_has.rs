@@ -154,9 +154,13 @@ fn a_host_is_found_by_one_without_an_agent() -> Result<()> {
     );
     assert!(row["latency"]["max_seconds"].as_f64().is_some_and(|seconds| seconds < 0.2), "{row}");
     assert_eq!(row["vendor"], "locally administered");
-    assert!(has_note(&report, "no agent has left pins here"), "{report}");
+    assert!(has_note(&report, "no agent has pins here"), "{report}");
     assert_eq!(stderr(&output), "", "it took less than a second");
-    assert_eq!(scene.rogue.neighbours("eth0")?, before, "whoever was asked believes what it believed before");
+    assert_eq!(
+        scene.rogue.neighbours("eth0")?,
+        before,
+        "the host that was asked believes what it believed before"
+    );
     Ok(())
 }
 
@@ -212,13 +216,13 @@ fn an_answer_with_another_ethernet_source_says_so() -> Result<()> {
 }
 
 #[test]
-fn nobody_is_waited_for_and_that_is_said() -> Result<()> {
+fn no_host_is_waited_for_and_that_is_said() -> Result<()> {
     let scene = Scene::new("who-nobody")?;
     let begun = Instant::now();
     let output = who_has(&scene.client, &["192.0.2.10", "-i", "eth0", "--count", "4", "--timeout", "400ms"])?;
     let took = begun.elapsed();
     assert_eq!(output.status.code(), Some(NOBODY), "{}", stderr(&output));
-    assert!(stdout(&output).starts_with("192.0.2.10 on eth0: nobody answers"), "{}", stdout(&output));
+    assert!(stdout(&output).starts_with("192.0.2.10 on eth0: no host answers"), "{}", stdout(&output));
     assert!((Duration::from_millis(1_600)..Duration::from_secs(10)).contains(&took), "{took:?}");
     assert!(stderr(&output).contains("asked 3 of 4 times for 192.0.2.10"), "progress: {}", stderr(&output));
     Ok(())
@@ -259,7 +263,7 @@ fn a_holder_names_itself_and_a_rival_that_answers_by_unicast_only() -> Result<()
 }
 
 #[test]
-fn holder_peer_and_stranger_are_told_apart_where_an_agent_guards_the_address() -> Result<()> {
+fn holder_peer_and_stranger_are_distinguished_where_an_agent_guards_the_address() -> Result<()> {
     let scene = Scene::new("who-guard")?;
     let yaml = format!(
         "vips: [{{address: 192.0.2.10}}, {{address: 192.0.2.3, mac: '{ROGUE}'}}]\npeers: ['{CLIENT}']\n"
@@ -318,7 +322,7 @@ fn an_address_of_this_host_is_asked_for_all_the_same() -> Result<()> {
 }
 
 #[test]
-fn somebody_who_probes_for_the_address_is_named() -> Result<()> {
+fn a_host_that_probes_for_the_address_is_named() -> Result<()> {
     let scene = Scene::new("who-probe")?;
     let wire = Wire::open(&scene.rogue, "eth0")?;
     let stop = AtomicBool::new(false);

@@ -237,7 +237,7 @@ fn only_selected_nodes_hold_a_vip_and_it_follows_their_labels_without_a_gap() ->
 
         cluster.stop_delivering(VIP)?;
         cluster.annotate_service("web", "vipward.io/nodes", Some("role=nobody"))?;
-        let nobody = format!("nobody can hold {VIP}");
+        let nobody = format!("no node can hold {VIP}");
         cluster.wait_for_event("web", &[&nobody, "annotation vipward.io/nodes leaves it out"])?;
         assert_eq!(cluster.answered_by(VIP)?, None);
         Ok(())
@@ -275,7 +275,7 @@ fn a_vip_is_announced_on_the_interfaces_that_its_service_names_and_nowhere_else(
         cluster.create_service(&service)?;
         let holder = cluster.wait_until_held(VIP)?;
         cluster.annotate_service("web", "vipward.io/interface", Some("bond*,ens1"))?;
-        let nobody = format!("nobody can hold {VIP}");
+        let nobody = format!("no node can hold {VIP}");
         let why = "annotation vipward.io/interface leaves out eth0";
         cluster.wait_for_event("web", &[&nobody, &cluster.node_name(holder), why])?;
         let monitor = cluster.monitor(&[VIP])?;

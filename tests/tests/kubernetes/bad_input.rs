@@ -300,12 +300,12 @@ fn an_annotation_that_cannot_be_read_is_one_event_however_many_agents_see_it() -
             let events = cluster.event_objects_about(service, value)?;
             assert_eq!(events.len(), 1, "{events:#?}");
             assert_eq!(events[0]["reportingInstance"], cluster.node_name(teller), "{events:#?}");
-            assert!(events[0].get("series").is_none(), "it was told twice: {events:#?}");
+            assert!(events[0].get("series").is_none(), "it was reported twice: {events:#?}");
         }
 
         cluster.kill9(N1)?;
         cluster.restart_agent(N1)?;
-        wait_for(PATIENCE, "the Event to be told again by a new process", || {
+        wait_for(PATIENCE, "the Event to be reported again by a new process", || {
             let events = cluster.event_objects_about("nowhere", NOWHERE)?;
             Ok(events.iter().any(|event| event["series"]["count"] == 2).then_some(()))
         })?;

@@ -39,7 +39,7 @@ fn wait_for_condition(cluster: &Cluster, status: &str, part: &str) -> Result<Val
 }
 
 #[test]
-fn an_address_that_is_in_use_is_told_where_people_look_and_taken_when_it_is_free() -> Result<()> {
+fn an_address_that_is_in_use_is_reported_where_people_look_and_taken_when_it_is_free() -> Result<()> {
     scenario("inuse", options(), |cluster| {
         cluster.wait_until_all_renew()?;
         cluster.rogue.add_address(SEGMENT, bound()?)?;
@@ -56,7 +56,7 @@ fn an_address_that_is_in_use_is_told_where_people_look_and_taken_when_it_is_free
             "{claim:#}"
         );
         assert!(cluster.cell(VIP, "CONFLICT")?.contains(&rival));
-        assert_eq!(cluster.ingress("web")?, [""; 0], "nobody is told to use it");
+        assert_eq!(cluster.ingress("web")?, [""; 0], "no client learns of it");
 
         cluster.rogue.delete_address(SEGMENT, bound()?)?;
         cluster.wait_until_held(VIP)?;
@@ -169,7 +169,7 @@ fn a_conflict_that_cannot_be_shown_is_shown_as_soon_as_the_api_server_is_back() 
 }
 
 #[test]
-fn a_conflict_that_an_agent_before_has_told_of_is_over_in_its_time() -> Result<()> {
+fn a_conflict_that_an_earlier_agent_reported_is_over_in_its_time() -> Result<()> {
     scenario("before", options(), |cluster| {
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
         let holder = cluster.wait_until_held(VIP)?;
@@ -268,9 +268,9 @@ fn of_many_candidates_one_tells_that_an_address_is_in_use_and_one_takes_it_when_
         for about in told_of(cluster) {
             assert_eq!(told_in_use(cluster, &about)?, [1], "{:#?}", cluster.events_about(&about)?);
         }
-        assert_eq!(holding(cluster)?, [], "nobody has taken it");
+        assert_eq!(holding(cluster)?, [], "no node has taken it");
         let answers: Vec<Mac> = watch.stop()?.vip(VIP)?.answers_by().into_keys().map(|by| by.sha).collect();
-        assert_eq!(answers, [rival], "nobody else answers");
+        assert_eq!(answers, [rival], "no other host answers");
 
         cluster.rogue.delete_address(SEGMENT, bound()?)?;
         let holder = cluster.wait_until_held(VIP)?;
@@ -280,9 +280,14 @@ fn of_many_candidates_one_tells_that_an_address_is_in_use_and_one_takes_it_when_
         assert_eq!(holding(cluster)?, [holder]);
         assert_eq!(cluster.holder(VIP)?, Some(holder));
         let answers: Vec<Mac> = watch.stop()?.vip(VIP)?.answers_by().into_keys().map(|by| by.sha).collect();
-        assert_eq!(answers, [holder.mac()], "and nobody else answers");
+        assert_eq!(answers, [holder.mac()], "and no other host answers");
         for about in told_of(cluster) {
-            assert_eq!(told_in_use(cluster, &about)?, [1], "told once: {:#?}", cluster.events_about(&about)?);
+            assert_eq!(
+                told_in_use(cluster, &about)?,
+                [1],
+                "reported once: {:#?}",
+                cluster.events_about(&about)?
+            );
             let over = cluster.event_objects_about(&about, "is over")?;
             assert_eq!(over.len(), 1, "{over:#?}");
         }

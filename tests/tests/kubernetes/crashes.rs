@@ -187,7 +187,7 @@ fn a_holder_without_carrier_on_the_segment_is_replaced_at_once_whatever_the_mana
 }
 
 #[test]
-fn nobody_notices_that_a_followers_agent_is_killed() -> Result<()> {
+fn no_client_notices_that_a_followers_agent_is_killed() -> Result<()> {
     scenario("follower", ClusterOptions::default(), |cluster| {
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
         let holder = cluster.wait_until_held(VIP)?;
@@ -252,7 +252,7 @@ fn a_rogue_that_claims_the_vip_during_a_failover_is_dropped_and_reported() -> Re
         cluster.power_off(old)?;
         let limit = cluster.options().failover_limit();
         while cluster.holder(VIP)? == Some(old) {
-            ensure!(off.elapsed()? < 2 * limit, "nobody takes the VIP over");
+            ensure!(off.elapsed()? < 2 * limit, "no node takes the VIP over");
             claim()?;
             watch.let_pass(PAUSE)?;
         }

@@ -38,7 +38,7 @@ fn wait_until_told(cluster: &mut Cluster, id: NodeId, vip: Ipv4Addr) -> Result<(
 }
 
 #[test]
-fn a_vip_whose_entry_cannot_be_changed_is_not_given_away_and_that_is_told_once() -> Result<()> {
+fn a_vip_whose_entry_cannot_be_changed_is_not_given_away_and_that_is_reported_once() -> Result<()> {
     let vips = [VIP, ip(21)];
     scenario("frozen", ClusterOptions::default(), |cluster| {
         // Otherwise the first node to start would hold them.
@@ -110,12 +110,12 @@ fn a_vip_whose_entry_the_map_has_no_room_for_is_taken_when_it_has_and_others_are
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
         cluster.wait_until_held_by(VIP, N1)?;
         let watch = cluster.watch(&[VIP])?;
-        watch.step("the map is full of what is nobody's");
+        watch.step("the map is full of entries without an owner");
         fill_entries(cluster, N1)?;
         cluster.create_service(&ServiceSpec::new("mail", second))?;
         wait_until_told(cluster, N1, second)?;
         assert_eq!(cluster.holder(second)?, None, "it is not claimed without an entry");
-        watch.step("the agent takes away what is nobody's, and tries again");
+        watch.step("the agent removes entries without an owner, and tries again");
         cluster.wait_until_held_by(second, N1)?;
         cluster.member_mut(N1)?.agent_mut()?.wait_for_log(PATIENCE, "that it is over", |line| {
             line.message().contains("entry is changed after all") && line.has("vip", second)

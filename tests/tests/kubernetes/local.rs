@@ -26,7 +26,7 @@ fn create_local(cluster: &mut Cluster, name: &str, vip: Ipv4Addr, id: NodeId) ->
 }
 
 #[test]
-fn under_the_policy_local_a_vip_follows_its_pod_and_nobody_notices() -> Result<()> {
+fn under_the_policy_local_a_vip_follows_its_pod_and_no_client_notices() -> Result<()> {
     scenario("follow", impatient(), |cluster| {
         create_local(cluster, "web", VIP, N1)?;
         cluster.wait_until_all_renew()?;
@@ -183,7 +183,7 @@ fn without_endpoint_slices_a_local_vip_is_silent_and_says_why_and_the_others_sta
             ensure!(cluster.delete_endpoints(name)?, "there was no EndpointSlice of {name}");
         }
         monitor.wait_until_silent(VIP, A_WHILE, PATIENCE)?;
-        let nobody = format!("nobody can hold {VIP}");
+        let nobody = format!("no node can hold {VIP}");
         let nodes = cluster.ids().into_iter().map(|id| cluster.node_name(id)).collect::<Vec<_>>();
         let mut parts = vec![nobody.as_str(), "externalTrafficPolicy is Local and no endpoint is ready"];
         parts.extend(nodes.iter().map(String::as_str));

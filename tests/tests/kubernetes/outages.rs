@@ -150,7 +150,7 @@ fn under_stop_a_holder_that_loses_the_api_server_is_silent_before_another_answer
 }
 
 #[test]
-fn a_follower_that_loses_the_api_server_for_a_while_disturbs_nobody() -> Result<()> {
+fn a_follower_that_loses_the_api_server_for_a_while_disturbs_no_vip() -> Result<()> {
     nothing_changes("follower", |cluster, watch, holder| {
         let follower = another(cluster, holder)?;
         watch.step(format!("{follower} is cut off from the API server"));
@@ -163,9 +163,9 @@ fn a_follower_that_loses_the_api_server_for_a_while_disturbs_nobody() -> Result<
 }
 
 #[test]
-fn nothing_changes_while_nobody_reaches_the_api_server_nor_when_all_do_again() -> Result<()> {
+fn nothing_changes_while_no_node_reaches_the_api_server_nor_when_all_do_again() -> Result<()> {
     nothing_changes("outage", |cluster, watch, _| {
-        watch.step("nobody reaches the API server");
+        watch.step("no node reaches the API server");
         cluster.cut_everyone_off();
         watch.let_pass(Duration::from_secs(30))?;
         watch.step("everybody does again");

@@ -114,7 +114,7 @@ fn a_drain_of_the_holder_hands_over_and_the_end_of_its_agent_is_not_noticed() ->
         let (old, watch) = begin(cluster)?;
         watch.step(format!("drain of {old}: cordoned"));
         cluster.cordon(old)?;
-        watch.step(format!("drain of {old}: its agent is told to end"));
+        watch.step(format!("drain of {old}: its agent gets the signal to end"));
         let ended = cluster.terminate(old)?;
         ensure!(ended.success(), "the agent on {old} ended with {ended}");
         let new = cluster.wait_until_held_by_another(VIP, old)?;

@@ -122,13 +122,13 @@ fn after_an_uninstall_with_a_dead_agent_nothing_answers_and_no_claim_is_left() -
             assert!(after <= latest, "{vip} was answered for {after:?}: {report}");
         }
         let left = cluster.virtual_ips()?;
-        assert_eq!(left, Vec::<serde_json::Value>::new(), "nobody is left to remove their finalizers");
+        assert_eq!(left, Vec::<serde_json::Value>::new(), "no agent is left to remove their finalizers");
         Ok(())
     })
 }
 
 #[test]
-fn from_one_node_to_three_vips_move_one_at_a_time_and_nobody_notices() -> Result<()> {
+fn from_one_node_to_three_vips_move_one_at_a_time_and_no_client_notices() -> Result<()> {
     /// `--handover-pace`
     const PACE: Duration = Duration::from_secs(1);
     let vips = [VIP, ip(50), ip(51), ip(52)];

@@ -148,7 +148,7 @@ fn holder_throughout(
     settled: &Settled,
 ) -> Result<NodeId> {
     let seen = wire.vip(vip)?.between(settled.from, settled.to);
-    let holder = cluster.holder(vip)?.with_context(|| format!("the claim of {vip} names nobody"))?;
+    let holder = cluster.holder(vip)?.with_context(|| format!("the claim of {vip} names no node"))?;
     let macs: BTreeSet<_> = seen.answers_by().into_keys().map(|by| by.sha).collect();
     ensure!(
         seen.answered() > 0 && seen.gaps().is_empty() && macs == BTreeSet::from([holder.mac()]),
@@ -214,7 +214,7 @@ fn a_store_that_goes_back_after_the_fences_have_lapsed_moves_nothing() -> Result
 }
 
 #[test]
-fn a_store_that_goes_back_to_what_is_still_so_disturbs_nobody() -> Result<()> {
+fn a_store_that_goes_back_to_the_same_state_disturbs_no_vip() -> Result<()> {
     let vips = [UNTOUCHED, MOVED];
     scenario("backnow", ClusterOptions::default(), |cluster| {
         for vip in vips {

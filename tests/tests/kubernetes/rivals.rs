@@ -35,7 +35,7 @@ fn has_no_status(service: Option<&Value>) -> bool {
 }
 
 #[test]
-fn another_controller_is_told_once_with_its_name_and_what_to_set() -> Result<()> {
+fn another_controller_is_reported_once_with_its_name_and_what_to_set() -> Result<()> {
     scenario("two", ClusterOptions::default(), |cluster| {
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
         cluster.wait_until_held(VIP)?;
@@ -59,7 +59,7 @@ fn another_controller_is_told_once_with_its_name_and_what_to_set() -> Result<()>
 }
 
 #[test]
-fn controllers_that_take_turns_at_a_status_are_one_event_and_nobody_writes_to_and_fro() -> Result<()> {
+fn controllers_that_take_turns_at_a_status_are_one_event_and_no_agent_writes_to_and_fro() -> Result<()> {
     scenario("turns", ClusterOptions::default(), |cluster| {
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
         cluster.wait_until_held(VIP)?;
@@ -89,7 +89,7 @@ fn controllers_that_take_turns_at_a_status_are_one_event_and_nobody_writes_to_an
         // The holder of the VIP reports the turn. The others
         // report the same then, in the same Event.
         let times = events[0]["series"]["count"].as_u64().unwrap_or(1);
-        assert!(times <= NODES, "told again: {events:#?}");
+        assert!(times <= NODES, "reported again: {events:#?}");
         Ok(())
     })
 }
@@ -116,7 +116,7 @@ fn a_service_whose_class_changes_hands_is_withdrawn_and_an_event_says_so() -> Re
 }
 
 #[test]
-fn in_class_only_mode_a_service_that_loses_its_class_is_withdrawn_and_told() -> Result<()> {
+fn in_class_only_mode_a_service_that_loses_its_class_is_withdrawn_and_reported() -> Result<()> {
     let options = ClusterOptions { args: vec!["--class-only".to_owned()], ..ClusterOptions::default() };
     scenario("classonly", options, |cluster| {
         cluster.create_service(&ServiceSpec::new("none", SECOND))?;

@@ -123,7 +123,7 @@ fn two_services_on_one_vip_share_its_holder_and_the_vip_leaves_with_the_last() -
 }
 
 #[test]
-fn services_with_the_same_port_on_one_vip_are_told_and_both_stay() -> Result<()> {
+fn services_with_the_same_port_on_one_vip_are_reported_and_both_stay() -> Result<()> {
     scenario("clash", ClusterOptions::default(), |cluster| {
         cluster.create_service(&ServiceSpec::new("a", VIP))?;
         cluster.create_service(&ServiceSpec::new("b", VIP))?;

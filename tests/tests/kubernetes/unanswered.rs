@@ -124,7 +124,7 @@ fn bpftool(cluster: &Cluster, id: NodeId, args: &[&str], pin: &str) -> Result<()
 }
 
 #[test]
-fn under_stop_a_vip_is_silent_while_nobody_reaches_the_api_server() -> Result<()> {
+fn under_stop_a_vip_is_silent_while_no_node_reaches_the_api_server() -> Result<()> {
     scenario("unstop", with_args(1, &["--policy", "stop"]), |cluster| {
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
         cluster.wait_until_held_by(VIP, N1)?;
@@ -257,7 +257,7 @@ fn vips_that_a_full_map_has_no_room_for_are_not_answered_until_there_is_some() -
 }
 
 #[test]
-fn vips_of_a_dead_node_that_no_other_can_take_are_with_nobody() -> Result<()> {
+fn vips_of_a_dead_node_that_no_other_can_take_are_without_a_holder() -> Result<()> {
     scenario("unheired", with_args(2, &[]), |cluster| {
         cluster.wait_until_all_renew()?;
         restart_with_room(cluster, N2, FEW)?;
@@ -297,8 +297,8 @@ fn cluster_status(cluster: &Cluster, id: NodeId) -> Result<Value> {
 }
 
 #[test]
-fn without_carrier_a_vip_is_not_answered_and_a_holder_that_does_not_renew_is_told_by_its_lease() -> Result<()>
-{
+fn without_carrier_a_vip_is_not_answered_and_a_holder_that_does_not_renew_is_recognised_by_its_lease()
+-> Result<()> {
     scenario("uncarried", with_args(1, &[]), |cluster| {
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
         cluster.wait_until_held_by(VIP, N1)?;

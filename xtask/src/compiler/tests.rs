@@ -39,7 +39,7 @@ fn the_best_compiler_that_the_linker_understands_is_chosen() {
             Some(LLVM_22),
             Some(("/rustup/rustc", Core::FromSource)),
         ),
-        ("the linker does not tell", &[&newer_source], None, Some(("/nightly/rustc", Core::FromSource))),
+        ("the linker reports no version", &[&newer_source], None, Some(("/nightly/rustc", Core::FromSource))),
         ("too old", &[&old], Some(LLVM_22), None),
         ("nothing there", &[], Some(LLVM_22), None),
     ];

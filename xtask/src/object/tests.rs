@@ -57,7 +57,7 @@ fn complete() -> Fixture {
 }
 
 #[test]
-fn programs_are_measured_and_called_functions_told_apart() {
+fn programs_are_measured_and_called_functions_distinguished() {
     let report = Report::read(&complete().bytes()).expect("a BPF object");
     let vipward =
         Program { name: "vipward".into(), section: "xdp".into(), bytes: 24, instructions: 3, wide: 1 };

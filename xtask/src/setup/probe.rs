@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     Found,
-    requirements::{LLVM_PREFIX, Requirement, Source},
+    requirements::{LLVM_PREFIX, Probe, Requirement, Source},
 };
 use crate::{
     compiler::{self, Compiler, Linker},
@@ -16,9 +16,18 @@ use crate::{
     workspace::Workspace,
 };
 
-/// Finds the program that has the requirement's name.
-pub(super) fn program(requirement: &Requirement, _: &Workspace) -> Option<Found> {
-    ask(process::find(requirement.name)?)
+/// Finds an installed requirement.
+pub(super) fn find(requirement: &Requirement, workspace: &Workspace) -> Option<Found> {
+    match requirement.probe {
+        Probe::Program => ask(process::find(requirement.name)?),
+        Probe::Compiler => compiler(),
+        Probe::Linker => linker(),
+        Probe::Llvm => llvm(),
+        Probe::EbpfClippy => ask(clippy_driver(&chosen_compiler()?)?),
+        Probe::IputilsArping => iputils_arping(),
+        Probe::Unpacked => unpacked(requirement, workspace),
+        Probe::Scapy => scapy(),
+    }
 }
 
 /// Runs a program for its version. One that does not start counts as missing.
@@ -32,7 +41,7 @@ fn ask(path: PathBuf) -> Option<Found> {
     Some(Found { version, path })
 }
 
-pub(super) fn compiler(_: &Requirement, _: &Workspace) -> Option<Found> {
+fn compiler() -> Option<Found> {
     let compiler = chosen_compiler()?;
     Some(Found { version: compiler.release.to_string(), path: compiler.rustc })
 }
@@ -44,7 +53,7 @@ fn chosen_compiler() -> Option<Compiler> {
 }
 
 /// Finds the linker. One that is too old for every installed compiler counts as missing.
-pub(super) fn linker(_: &Requirement, _: &Workspace) -> Option<Found> {
+fn linker() -> Option<Found> {
     let linker = Linker::find()?;
     if compiler::choose(Some(&linker)).is_err() && compiler::choose(None).is_ok() {
         return None;
@@ -53,16 +62,11 @@ pub(super) fn linker(_: &Requirement, _: &Workspace) -> Option<Found> {
 }
 
 /// Finds the LLVM of bpf-linker or, if bpf-linker must be built, LLVM with its headers.
-pub(super) fn llvm(_: &Requirement, _: &Workspace) -> Option<Found> {
+fn llvm() -> Option<Found> {
     if let Some(Linker { path, llvm: Some(llvm), .. }) = Linker::find() {
         return Some(Found { version: llvm.to_string(), path });
     }
     ask(Path::new(LLVM_PREFIX).join("bin/llvm-config")).filter(|found| found.path.is_file())
-}
-
-/// Finds clippy-driver beside the eBPF compiler.
-pub(super) fn ebpf_clippy(_: &Requirement, _: &Workspace) -> Option<Found> {
-    ask(clippy_driver(&chosen_compiler()?)?)
 }
 
 /// Returns the clippy that belongs to a compiler.
@@ -71,7 +75,7 @@ pub(crate) fn clippy_driver(compiler: &Compiler) -> Option<PathBuf> {
 }
 
 /// Finds iputils' arping. habets' arping has the same name, and prints another banner.
-pub(super) fn iputils_arping(_: &Requirement, _: &Workspace) -> Option<Found> {
+fn iputils_arping() -> Option<Found> {
     let path = process::find("arping")?;
     let banner = process::banner(Command::new(&path).arg("-V"))?;
     let version = iputils_release(&banner)?.to_owned();
@@ -84,7 +88,7 @@ pub(super) fn iputils_release(banner: &str) -> Option<&str> {
 }
 
 /// Finds the program in the target directory. The program of that name on PATH may be another.
-pub(super) fn unpacked(requirement: &Requirement, workspace: &Workspace) -> Option<Found> {
+fn unpacked(requirement: &Requirement, workspace: &Workspace) -> Option<Found> {
     let Source::Unpacked { package, program } = requirement.source else { return None };
     Some(unpacked_dir(workspace, package).join(program)).filter(|path| path.is_file()).and_then(ask)
 }
@@ -98,7 +102,7 @@ pub(super) fn unpacked_name(package: &str) -> &str {
     if package == "arping" { "habets-arping" } else { package }
 }
 
-pub(super) fn scapy(_: &Requirement, _: &Workspace) -> Option<Found> {
+fn scapy() -> Option<Found> {
     let (path, version) = python_with_scapy()?;
     Some(Found { version: version.to_string(), path })
 }

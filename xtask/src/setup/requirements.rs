@@ -2,19 +2,35 @@
 
 use std::fmt;
 
-use super::{
-    Found,
-    Need::{self, Build, Demo, Lint, Test},
-    probe,
-};
-use crate::workspace::Workspace;
+use super::Need::{self, Build, Demo, Lint, Test};
 
 /// Tool that must be installed.
 pub(crate) struct Requirement {
     pub(super) name: &'static str,
     pub(super) needed_for: &'static [Need],
-    pub(super) probe: fn(&Requirement, &Workspace) -> Option<Found>,
+    pub(super) probe: Probe,
     pub(super) source: Source,
+}
+
+/// Way to find a requirement.
+#[derive(Clone, Copy)]
+pub(super) enum Probe {
+    /// The program that has the requirement's name, on PATH.
+    Program,
+    /// The compiler of the XDP program.
+    Compiler,
+    /// bpf-linker.
+    Linker,
+    /// The LLVM of bpf-linker.
+    Llvm,
+    /// The clippy beside the compiler of the XDP program.
+    EbpfClippy,
+    /// The arping that is iputils'.
+    IputilsArping,
+    /// The program of a [`Source::Unpacked`].
+    Unpacked,
+    /// A python3 that can import scapy.
+    Scapy,
 }
 
 /// Source of a requirement.
@@ -91,43 +107,43 @@ const CARGO_FUZZ: CargoTool = CargoTool {
 
 /// All requirements, in the order of installation.
 pub(super) const REQUIREMENTS: &[Requirement] = &[
-    apt("cc", &[Build], probe::program, &["gcc", "libc6-dev"]),
-    apt("eBPF compiler", &[Build], probe::compiler, &["rustc-web", "libstd-rust-web-dev-bpf"]),
-    apt("LLVM", &[Build], probe::llvm, &["llvm-22-dev", "libpolly-22-dev", "zlib1g-dev", "libzstd-dev"]),
+    apt("cc", &[Build], Probe::Program, &["gcc", "libc6-dev"]),
+    apt("eBPF compiler", &[Build], Probe::Compiler, &["rustc-web", "libstd-rust-web-dev-bpf"]),
+    apt("LLVM", &[Build], Probe::Llvm, &["llvm-22-dev", "libpolly-22-dev", "zlib1g-dev", "libzstd-dev"]),
     Requirement {
         name: "bpf-linker",
         needed_for: &[Build],
-        probe: probe::linker,
+        probe: Probe::Linker,
         source: Source::Cargo(&BPF_LINKER),
     },
-    apt("bpftool", &[Test, Demo], probe::program, &["bpftool"]),
-    apt("ip", &[Test, Demo], probe::program, &["iproute2"]),
-    apt("arping (iputils)", &[Test, Demo], probe::iputils_arping, &["iputils-arping"]),
+    apt("bpftool", &[Test, Demo], Probe::Program, &["bpftool"]),
+    apt("ip", &[Test, Demo], Probe::Program, &["iproute2"]),
+    apt("arping (iputils)", &[Test, Demo], Probe::IputilsArping, &["iputils-arping"]),
     unpacked("arping (habets)", "arping", "usr/sbin/arping"),
     unpacked("keepalived", "keepalived", "usr/sbin/keepalived"),
     unpacked("ucarp", "ucarp", "usr/sbin/ucarp"),
     unpacked("prometheus", "prometheus", "usr/bin/prometheus"),
-    apt("arp-scan", &[Test], probe::program, &["arp-scan"]),
-    apt("tcpdump", &[Test], probe::program, &["tcpdump"]),
-    apt("scapy", &[Test], probe::scapy, &["python3-scapy"]),
-    apt("g++", &[Test, Lint], probe::program, &["g++"]),
+    apt("arp-scan", &[Test], Probe::Program, &["arp-scan"]),
+    apt("tcpdump", &[Test], Probe::Program, &["tcpdump"]),
+    apt("scapy", &[Test], Probe::Scapy, &["python3-scapy"]),
+    apt("g++", &[Test, Lint], Probe::Program, &["g++"]),
     Requirement {
         name: "cargo-fuzz",
         needed_for: &[Test],
-        probe: probe::program,
+        probe: Probe::Program,
         source: Source::Cargo(&CARGO_FUZZ),
     },
-    apt("clippy for eBPF", &[Lint], probe::ebpf_clippy, &["rust-web-clippy"]),
+    apt("clippy for eBPF", &[Lint], Probe::EbpfClippy, &["rust-web-clippy"]),
     Requirement {
         name: "cargo-deny",
         needed_for: &[Lint],
-        probe: probe::program,
+        probe: Probe::Program,
         source: Source::Cargo(&CARGO_DENY),
     },
     Requirement {
         name: "cargo-machete",
         needed_for: &[Lint],
-        probe: probe::program,
+        probe: Probe::Program,
         source: Source::Cargo(&CARGO_MACHETE),
     },
 ];
@@ -135,7 +151,7 @@ pub(super) const REQUIREMENTS: &[Requirement] = &[
 const fn apt(
     name: &'static str,
     needed_for: &'static [Need],
-    probe: fn(&Requirement, &Workspace) -> Option<Found>,
+    probe: Probe,
     packages: &'static [&'static str],
 ) -> Requirement {
     Requirement { name, needed_for, probe, source: Source::Apt(packages) }
@@ -145,7 +161,7 @@ const fn unpacked(name: &'static str, package: &'static str, program: &'static s
     Requirement {
         name,
         needed_for: &[Test],
-        probe: probe::unpacked,
+        probe: Probe::Unpacked,
         source: Source::Unpacked { package, program },
     }
 }

@@ -10,7 +10,7 @@ fn requirement(name: &str) -> &'static Requirement {
 }
 
 #[test]
-fn debian_and_what_is_made_from_it_are_told_from_others() {
+fn debian_and_its_derivatives_are_distinguished_from_others() {
     let table = [
         ("Debian", "PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nID=debian\n", Host::Debian),
         ("Ubuntu", "ID=ubuntu\nID_LIKE=debian\n", Host::Debian),
@@ -55,7 +55,7 @@ fn a_plan_without_packages_leaves_apt_alone() {
 }
 
 #[test]
-fn the_two_arpings_are_told_apart() {
+fn the_two_arpings_are_distinguished() {
     assert_eq!(iputils_release("arping from iputils 20221126\nlibcap: yes"), Some("20221126"));
     assert_eq!(iputils_release("ARPing 2.23, by Thomas Habets <thomas@habets.se>"), None);
 }

@@ -102,7 +102,7 @@ fn a_bad_address_is_named_with_its_place_and_the_way_out() {
 
 #[test]
 fn a_vip_is_listed_once_and_is_held_or_guarded() {
-    let guarded_and_bound = "VIP 192.0.2.10 has both `mac` and `bind`; one that is guarded lives elsewhere and is not \
+    let guarded_and_bound = "VIP 192.0.2.10 has both `mac` and `bind`; a guarded VIP lives elsewhere and is not \
                              bound here: leave one out";
     each_is_refused(&[
         (
@@ -258,7 +258,7 @@ fn a_bad_word_or_number_is_named_with_the_good_ones() {
         ),
         (
             "vips: [{address: 192.0.2.10, force: true, mac: '02:00:00:00:00:01'}]\n",
-            "1:37: VIP 192.0.2.10 has both `mac` and `force`; one that is guarded is not taken: leave one out",
+            "1:37: VIP 192.0.2.10 has both `mac` and `force`; a guarded VIP is not taken: leave one out",
         ),
         ("vips: []\nnode: ' '", "2:7: `node` is empty; leave it out to have the host name"),
         (
@@ -321,7 +321,7 @@ fn a_bad_duration_is_named_with_what_would_be_a_good_one() {
 }
 
 #[test]
-fn every_fault_is_told_at_once_in_the_order_of_the_file() {
+fn every_fault_is_reported_at_once_in_the_order_of_the_file() {
     let got = message(
         "shutdown: now
 vips:

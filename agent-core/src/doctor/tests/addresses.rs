@@ -81,7 +81,7 @@ fn vips_as_addresses_of_this_host() {
         None,
         &[
             ("none bound", |_| {}, "bound-elsewhere", Green, &[], &[]),
-            ("ours is bound", bind_held, "bound-elsewhere", Green, &[], &[]),
+            ("this node's VIP is bound", bind_held, "bound-elsewhere", Green, &[], &[]),
             (
                 "another node's is bound",
                 bind_foreign,
@@ -113,7 +113,7 @@ fn vips_as_addresses_of_this_host() {
             ("no labels", |_| {}, "labelled-addresses", Green, &[], &[]),
             ("our label", bind_held, "labelled-addresses", Green, &[], &[]),
             (
-                "somebody's label",
+                "another program's label",
                 |it| it.bound.as_mut().expect("read").push(bound(2, "192.0.2.50/32", "eth0:vip")),
                 "labelled-addresses",
                 Yellow,
@@ -134,7 +134,7 @@ fn vips_as_addresses_of_this_host() {
                 &["net.ipv4.conf.eth1/5.arp_ignore=1"],
             ),
             (
-                "the kernel is told not to",
+                "the sysctl forbids it",
                 |it| {
                     bind_held(it);
                     second_interface(it, 1);

@@ -145,7 +145,7 @@ fn what_else_is_on_an_interface_and_how_large_its_packets_are() {
     assert_rows(
         Some("eth0"),
         &[
-            ("ours alone", |_| {}, "other-xdp", Green, &["none"], &[]),
+            ("only Vipward's", |_| {}, "other-xdp", Green, &["none"], &[]),
             (
                 "another, with its name",
                 |it| {
@@ -158,7 +158,7 @@ fn what_else_is_on_an_interface_and_how_large_its_packets_are() {
                 &["ip link set eth0 xdp off"],
             ),
             (
-                "whose it is cannot be told",
+                "its owner is not known",
                 |it| it.plane = Err(unread("denied")),
                 "other-xdp",
                 Unknown,
@@ -166,7 +166,7 @@ fn what_else_is_on_an_interface_and_how_large_its_packets_are() {
                 &[],
             ),
             (
-                "the link cannot be read: whose it is cannot be told",
+                "the link cannot be read: its owner is not known",
                 |it| it.pinned().links[0].ids = Err(unread("EPERM")),
                 "other-xdp",
                 Unknown,
@@ -174,7 +174,7 @@ fn what_else_is_on_an_interface_and_how_large_its_packets_are() {
                 &[],
             ),
             (
-                "whether it is attached cannot be told",
+                "whether it is attached is not known",
                 |it| it.plane = Err(unread("denied")),
                 "xdp",
                 Unknown,
@@ -182,7 +182,7 @@ fn what_else_is_on_an_interface_and_how_large_its_packets_are() {
                 &[],
             ),
             (
-                "a veth, and how it is attached cannot be told",
+                "a veth, and its mode is not known",
                 |it| {
                     veth(it);
                     it.plane = Err(unread("denied"));
@@ -357,7 +357,7 @@ fn an_interface_that_is_asked_for_and_is_not_there_is_red() {
     let mut facts = healthy();
     facts.wanted = vec!["eth9".parse().expect("a name"), "eth*".parse().expect("a glob")];
     let checks = examine(&facts);
-    let missing = checks.iter().find(|it| it.interface.as_deref() == Some("eth9")).expect("it is told");
+    let missing = checks.iter().find(|it| it.interface.as_deref() == Some("eth9")).expect("a check of it");
     assert_eq!((missing.check, missing.state), ("link", Red));
     assert!(missing.found.contains("no such interface"), "{missing:?}");
     assert!(checks.iter().any(|it| it.interface.as_deref() == Some("eth0") && it.check == "xdp"));
@@ -369,7 +369,7 @@ fn a_host_without_an_interface_for_vips_says_so() {
     facts.plane = Ok(None);
     facts.interface(2).ethernet = false;
     let checks = examine(&facts);
-    let link = checks.iter().find(|it| it.check == "link").expect("it is told");
+    let link = checks.iter().find(|it| it.check == "link").expect("a check of it");
     assert_eq!(link.state, Red);
     assert!(link.found.contains("no interface"), "{link:?}");
 }
@@ -380,6 +380,6 @@ fn an_interface_that_has_a_link_is_looked_at_though_it_is_down_and_excluded() {
     facts.interface(2).name = "veth7".to_owned();
     facts.interface(2).up = false;
     let checks = examine(&facts);
-    let link = checks.iter().find(|it| it.check == "link").expect("it is told");
+    let link = checks.iter().find(|it| it.check == "link").expect("a check of it");
     assert_eq!((link.interface.as_deref(), link.state), (Some("veth7"), Red));
 }

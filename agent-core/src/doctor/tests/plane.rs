@@ -266,13 +266,7 @@ fn a_fence_that_is_held_over_without_a_peer_is_red_in_a_cluster() {
                 |it| it.hold_over(&[]),
                 "fence",
                 Red,
-                &[
-                    "goes on for 59m 48s",
-                    "1 VIPs on eth0",
-                    "no peer",
-                    "gives way to nobody",
-                    "two may answer",
-                ],
+                &["goes on for 59m 48s", "1 VIPs on eth0", "no peer", "yields to no host", "two may answer"],
                 &["let the agent reach the API server", "vipward who-has ADDRESS", "vipward unload"],
             ),
             (

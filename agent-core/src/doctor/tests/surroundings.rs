@@ -73,7 +73,7 @@ fn other_software_that_holds_addresses() {
                 &["on the node itself", "hostPID: true"],
             ),
             (
-                "nobody knows in which",
+                "no process knows in which",
                 |it| it.sees_all_processes = Err(unread("no /proc/self")),
                 "other-vip-software",
                 Unknown,

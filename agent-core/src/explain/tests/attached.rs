@@ -49,7 +49,7 @@ fn the_mode_is_named_with_its_interface_and_generic_is_a_remark_with_its_reason(
             &[
                 GENERIC,
                 "not in native mode: the driver offers native XDP, and has refused it (often for a large MTU), unless the \
-                 agent was told so (--xdp generic); `--xdp native` has the agent say why",
+                 agent was started so (--xdp generic); `--xdp native` has the agent say why",
             ],
         ),
         (
@@ -58,7 +58,7 @@ fn the_mode_is_named_with_its_interface_and_generic_is_a_remark_with_its_reason(
             |facts| runs(facts, Mode::Generic, false, None),
             &[
                 GENERIC,
-                "not in native mode: the driver has no native XDP or has refused it, or the agent was told so (--xdp \
+                "not in native mode: the driver has no native XDP or has refused it, or the agent was started so (--xdp \
                  generic); this kernel does not say which (Linux 6.3 and later do)",
             ],
         ),

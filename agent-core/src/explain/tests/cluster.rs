@@ -106,7 +106,7 @@ const BROKEN: &[Broken] = &[
         "see whether the agent runs",
     ),
     (
-        "nobody has claimed it",
+        "no node has claimed it",
         elsewhere,
         |facts| {
             in_cluster(facts).claim = None;
@@ -117,18 +117,18 @@ const BROKEN: &[Broken] = &[
         "log says why",
     ),
     (
-        "nobody has it",
+        "no node has it",
         elsewhere,
         |facts| {
             claim(facts).state = ClaimState::Released;
             facts.segment = Look::Seen(report(Vec::new()));
         },
         Link::Claim,
-        "nobody holds it, epoch 3",
+        "no node holds it, epoch 3",
         "a candidate takes it",
     ),
     (
-        "somebody else uses the address",
+        "another host uses the address",
         elsewhere,
         |facts| {
             in_cluster(facts).claim = None;
@@ -139,7 +139,7 @@ const BROKEN: &[Broken] = &[
         "vipward.io/force=true",
     ),
     (
-        "nobody has a claim, and a node answers still",
+        "no node has a claim, and one answers still",
         elsewhere,
         |facts| {
             in_cluster(facts).claim = None;
@@ -150,14 +150,14 @@ const BROKEN: &[Broken] = &[
         "an agent does so within seconds",
     ),
     (
-        "nobody holds what had a holder, and somebody else uses the address",
+        "no node holds it any more, and another host uses the address",
         elsewhere,
         |facts| {
             claim(facts).state = ClaimState::Released;
             facts.segment = Look::Seen(report(vec![row(ROGUE, Relation::Unknown, Seen::Wire)]));
         },
         Link::Claim,
-        "nobody holds it, epoch 3",
+        "no node holds it, epoch 3",
         "a candidate takes it",
     ),
     (
@@ -165,7 +165,7 @@ const BROKEN: &[Broken] = &[
         elsewhere,
         |facts| in_cluster(facts).unanswered = Some("eth0 has no carrier".into()),
         Link::Claim,
-        "n1 has it, and nobody answers for it: eth0 has no carrier, epoch 3",
+        "n1 has it, and no node answers for it: eth0 has no carrier, epoch 3",
         "exec POD -- /vipward explain 192.0.2.10 (POD: the agent's on n1)",
     ),
     (

@@ -45,7 +45,7 @@ fn where_nothing_is_pinned_or_readable_no_entry_was_looked_at() {
 }
 
 #[test]
-fn the_holder_itself_and_who_does_not_know_the_holder_send_nobody_away() {
+fn the_holder_and_a_host_that_does_not_know_it_name_no_other_host() {
     let sent = |facts: &Facts| entry_step(facts).1.iter().any(|detail| detail.contains("looked at there"));
     assert!(sent(&elsewhere()));
     assert!(!sent(&at_the_holder()));
@@ -70,7 +70,7 @@ fn what_is_guarded_for_another_host_is_looked_at_on_that_one() {
 }
 
 #[test]
-fn where_nobody_answers_what_to_do_is_to_look_at_the_holder() {
+fn where_no_host_answers_the_remedy_is_to_look_at_the_holder() {
     let facts = Facts { segment: Look::Seen(report(Vec::new())), ..elsewhere() };
     let remedy = explain(&facts).remedy.expect("something to do");
     assert!(remedy.contains("explain it on the host with 02:00:00:00:01:01: kubectl"), "{remedy}");

@@ -54,7 +54,7 @@ const BROKEN: &[Broken] = &[
             contents.peers.clear();
         },
         Link::Fence,
-        "held over for another 3597 s: this host answers, knows no peer on eth0, and gives way to nobody",
+        "held over for another 3597 s: this host answers, knows no peer on eth0, and yields to no host",
         "vipward who-has 192.0.2.10",
     ),
     (

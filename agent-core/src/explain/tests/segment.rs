@@ -4,11 +4,11 @@ use super::*;
 
 const BROKEN: &[Broken] = &[
     (
-        "nobody on the segment answers",
+        "no host on the segment answers",
         elsewhere,
         |facts| facts.segment = Look::Seen(report(Vec::new())),
         Link::Segment,
-        "nobody on eth0 answers",
+        "no host on eth0 answers",
         "explain it on the host with 02:00:00:00:01:01",
     ),
     (

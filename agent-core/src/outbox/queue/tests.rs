@@ -25,7 +25,7 @@ impl Queue {
 }
 
 #[test]
-fn warnings_come_first_and_then_whoever_waited_longest() {
+fn warnings_come_first_and_then_the_longest_wait() {
     let mut queue = Queue::default();
     for message in [moved(2), moved(1), conflict(2), conflict(1)] {
         assert!(queue.push(message, NOW));

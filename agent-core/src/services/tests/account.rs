@@ -11,7 +11,7 @@ fn mentions(world: &World, address: &str) -> Vec<(String, Option<Place>, bool)> 
 }
 
 #[test]
-fn an_address_is_told_by_the_services_that_name_it_wherever_it_stands() {
+fn an_address_is_explained_by_the_services_that_name_it_in_any_field() {
     let mut world = World::new();
     world.put(service("a/annotated").addressed("192.0.2.10,192.0.2.11"));
     world.put(service("b/written").status("other", &["192.0.2.10"]));
@@ -61,7 +61,7 @@ fn a_service_that_is_not_served_says_why_and_what_to_do() {
 }
 
 #[test]
-fn what_is_wrong_with_an_address_is_told_with_it_and_with_no_other() {
+fn a_fault_of_an_address_is_shown_with_it_and_with_no_other() {
     let mut world = World::new();
     world.put(service("a/typo").addressed("192.0.2.10/24"));
     world.put(service("b/clash").addressed("192.0.2.11"));

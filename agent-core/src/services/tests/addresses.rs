@@ -24,7 +24,7 @@ fn the_first_place_that_has_addresses_is_the_one() {
         .annotated(&[("vipward.io/addresses", " "), ("metallb.io/loadBalancerIPs", "192.0.2.4")]);
     let table: [(&str, ServiceRecord, &[&str]); 10] = [
         ("another controller's status", annotated(&all).status("controller", &["192.0.2.9"]), &["192.0.2.9"]),
-        ("its addresses elsewhere are none of ours", proxied, &[]),
+        ("its addresses elsewhere are not Vipward's", proxied, &[]),
         ("its host names are none", host_name, &["192.0.2.9"]),
         (
             "our own status is no source",
@@ -155,7 +155,7 @@ fn another_service_of_the_same_name_inherits_nothing() {
 }
 
 #[test]
-fn ipv6_addresses_are_told_and_the_others_announced() {
+fn ipv6_addresses_are_reported_and_the_others_announced() {
     let mut world = World::new();
     world.put(service("default/web").addressed("2001:db8::7, 192.0.2.7"));
     assert_eq!(world.vips(), ["192.0.2.7"]);

@@ -75,7 +75,10 @@ fn a_report_fits_into_an_event() {
     let class = "a".repeat(63);
     let settings = Settings { class: format!("{class}/{class}").into(), ..Settings::default() };
     let mut world = World::with(settings);
-    world.put(ServiceRecord { claim: Some(Claim::F5Address), ..theirs(&"m".repeat(128)) });
+    world.put(ServiceRecord {
+        other_controller: Some(OtherController::F5Address),
+        ..theirs(&"m".repeat(128))
+    });
     for words in world.words() {
         assert!(words.len() <= 1_024, "{} bytes: {words}", words.len());
     }
@@ -83,7 +86,7 @@ fn a_report_fits_into_an_event() {
 }
 
 #[test]
-fn who_writes_the_same_as_we_is_told_while_both_do() {
+fn a_manager_that_writes_the_same_is_reported_while_both_do() {
     let mut world = holder();
     let both = ServiceRecord { status_shared: true, ..web().status("f5-cis", &["192.0.2.7"]) };
     world.put(both);
@@ -93,7 +96,7 @@ fn who_writes_the_same_as_we_is_told_while_both_do() {
     has(&words[0], &["remove annotation vipward.io/addresses"]);
     assert_eq!((world.vips(), world.duties.len()), (vec!["192.0.2.7".to_owned()], 0), "nothing else changes");
     world.put(web().status("f5-cis", &["192.0.2.7"]));
-    assert_eq!(world.problems, [], "it is theirs alone: they assign, we announce");
+    assert_eq!(world.problems, [], "it is the other controller's: that one assigns, Vipward announces");
 }
 
 #[test]
@@ -117,13 +120,13 @@ fn controllers_that_take_turns_are_one_problem_until_they_have_been_quiet() {
             3,
         ),
         (
-            "one that overwrites ours",
+            "one that overwrites Vipward's",
             |turn| if turn.is_multiple_of(2) { ours() } else { theirs("f5-cis") },
             "field managers \"f5-cis\" and \"vipward\" take turns",
             5,
         ),
         (
-            "one that removes ours",
+            "one that removes Vipward's",
             |turn| if turn.is_multiple_of(2) { ours() } else { web() },
             "field managers \"vipward\" and one that the API server does not name take turns",
             5,
@@ -211,11 +214,11 @@ fn turns_leave_with_the_service() {
 }
 
 #[test]
-fn a_service_that_goes_to_another_class_is_told_whoever_had_it() {
+fn a_service_that_goes_to_another_class_is_reported_from_any_class() {
     let class_only = Settings { class_only: true, ..Settings::default() };
     let table = [
         ("another class", Settings::default(), None, Some("f5"), vec!["is \"f5\" now", "\"vipward.io/l2\""]),
-        ("from ours", Settings::default(), Some("vipward.io/l2"), Some("f5"), vec!["is \"f5\" now"]),
+        ("from Vipward's", Settings::default(), Some("vipward.io/l2"), Some("f5"), vec!["is \"f5\" now"]),
         (
             "to none",
             class_only,
@@ -233,7 +236,7 @@ fn a_service_that_goes_to_another_class_is_told_whoever_had_it() {
                 let plain = ServiceRecord { load_balancer: false, class: None, ..web() };
                 world.put(plain.clone().status("vipward", &["192.0.2.7"]));
                 world.put(plain);
-                assert_eq!(world.problems, [], "{description}: of another type is nobody's");
+                assert_eq!(world.problems, [], "{description}: of another type has no owner");
             }
             world.put(of_class(after));
             let words = world.words();
@@ -248,7 +251,7 @@ fn a_service_that_goes_to_another_class_is_told_whoever_had_it() {
 }
 
 #[test]
-fn a_service_that_was_never_ours_is_nobodys_business() {
+fn a_service_that_vipward_never_served_is_no_problem() {
     let mut world = World::new();
     let foreign = of_class(Some("f5"));
     world.put(foreign.clone());
@@ -272,18 +275,32 @@ fn a_service_that_was_never_ours_is_nobodys_business() {
 }
 
 #[test]
-fn an_annotation_that_hands_a_service_without_a_class_to_another_controller_is_told() {
-    let claimed = |claim, class: Option<&str>| ServiceRecord { claim: Some(claim), ..of_class(class) };
+fn an_annotation_that_hands_a_service_without_a_class_to_another_controller_is_reported() {
+    let claimed = |controller, class: Option<&str>| ServiceRecord {
+        other_controller: Some(controller),
+        ..of_class(class)
+    };
     let ignored = || {
         let ignore = [("vipward.io/addresses", "192.0.2.7"), ("vipward.io/ignore", "true")];
-        ServiceRecord { claim: Some(Claim::F5Address), ..service("a/web").annotated(&ignore) }
+        ServiceRecord {
+            other_controller: Some(OtherController::F5Address),
+            ..service("a/web").annotated(&ignore)
+        }
     };
     let table = [
-        ("F5", claimed(Claim::F5Address, None), Some(["annotation cis.f5.com/ip makes", "F5 CIS"])),
-        ("a range", claimed(Claim::F5Range, None), Some(["annotation cis.f5.com/ipamLabel makes", "F5 CIS"])),
-        ("PureLB", claimed(Claim::PureLb, None), Some(["annotation purelb.io/allocated-by makes", "PureLB"])),
-        ("by class ours", claimed(Claim::F5Address, Some("vipward.io/l2")), None),
-        ("by class theirs", claimed(Claim::F5Address, Some("f5")), None),
+        ("F5", claimed(OtherController::F5Address, None), Some(["annotation cis.f5.com/ip makes", "F5 CIS"])),
+        (
+            "a range",
+            claimed(OtherController::F5Range, None),
+            Some(["annotation cis.f5.com/ipamLabel makes", "F5 CIS"]),
+        ),
+        (
+            "PureLB",
+            claimed(OtherController::PureLb, None),
+            Some(["annotation purelb.io/allocated-by makes", "PureLB"]),
+        ),
+        ("Vipward's by class", claimed(OtherController::F5Address, Some("vipward.io/l2")), None),
+        ("another's by class", claimed(OtherController::F5Address, Some("f5")), None),
         ("left alone", ignored(), None),
     ];
     for (description, record, expected) in table {

@@ -26,14 +26,14 @@ impl Cluster {
             Event::Synced => return,
             Event::NodeGone(node) => {
                 self.others.remove(&format!("node {node}"));
-                self.others.remove(&format!("links {node}"));
+                self.others.remove(&format!("interfaces {node}"));
                 return;
             }
             Event::Slice(record) => format!("slice {} {}", record.service.namespace, record.slice),
             Event::SliceGone { namespace, slice } => format!("slice {namespace} {slice}"),
             Event::Namespace { name, .. } | Event::NamespaceGone(name) => format!("namespace {name}"),
             Event::NodeAddresses { node, .. } => format!("node {node}"),
-            Event::NodeLinks { node, .. } => format!("links {node}"),
+            Event::NodeInterfaces { node, .. } => format!("interfaces {node}"),
             Event::HostNetwork(_) => "host".to_owned(),
             Event::ApiEndpoints(_) => "api".to_owned(),
             Event::Held { vip, .. } => format!("held {vip}"),
@@ -124,7 +124,7 @@ fn event() -> impl Strategy<Value = Event> {
         (prop::collection::vec(bound, 0..3), prop::option::of(vip())).prop_map(|(addresses, hop)| {
             Event::HostNetwork(HostNetwork { addresses, next_hops: hop.map(v4).into_iter().collect() })
         });
-    let links = (node(), vip(), 24_u8..33).prop_map(|(node, address, length)| Event::NodeLinks {
+    let interfaces = (node(), vip(), 24_u8..33).prop_map(|(node, address, length)| Event::NodeInterfaces {
         node: node.into(),
         nets: vec![format!("{address}/{length}").parse().expect("an address with a prefix length")],
     });
@@ -147,7 +147,7 @@ fn event() -> impl Strategy<Value = Event> {
         }),
         1 => node().prop_map(|node| Event::NodeGone(node.into())),
         1 => network,
-        1 => links,
+        1 => interfaces,
         1 => prop::option::of(vip()).prop_map(|vip| Event::ApiEndpoints(vip.map(ip).into_iter().collect())),
         2 => (vip(), any::<bool>()).prop_map(|(vip, here)| Event::Held { vip: v4(vip), here }),
         1 => Just(Event::Synced),

@@ -17,7 +17,7 @@ fn lan() -> World {
     world.tell(Event::ApiEndpoints([ip("192.0.2.20"), ip("2001:db8::20")].into()));
     let nets = ["192.0.2.12/24", "192.0.2.62/24", "192.0.2.63/32", "10.5.0.0/24", "10.6.0.4/31"];
     let nets = nets.iter().map(|net| net.parse().expect("an address with a prefix length")).collect();
-    world.tell(Event::NodeLinks { node: "node-b".into(), nets });
+    world.tell(Event::NodeInterfaces { node: "node-b".into(), nets });
     world
 }
 
@@ -130,15 +130,15 @@ fn a_vip_leaves_when_its_address_is_taken_and_comes_back_when_it_is_free() {
         Event::HostNetwork(HostNetwork { addresses, next_hops })
     };
     let node = |address: &str| Event::NodeAddresses { node: "node-c".into(), addresses: vec![ip(address)] };
-    let links = |net: &str| Event::NodeLinks {
+    let interfaces = |net: &str| Event::NodeInterfaces {
         node: "node-c".into(),
         nets: vec![net.parse().expect("an address with a prefix length")],
     };
     let table = [
         ("a node has it", node("192.0.2.7"), node("192.0.2.8")),
         ("a node has it, and goes", node("192.0.2.7"), Event::NodeGone("node-c".into())),
-        ("a node's interface has it", links("192.0.2.7/24"), links("192.0.2.9/24")),
-        ("a node's interface has it, and goes", links("192.0.2.7/24"), Event::NodeGone("node-c".into())),
+        ("a node's interface has it", interfaces("192.0.2.7/24"), interfaces("192.0.2.9/24")),
+        ("a node's interface has it, and goes", interfaces("192.0.2.7/24"), Event::NodeGone("node-c".into())),
         ("our interface gets it", at(host("eth0", &["192.0.2.7/24"]), &[]), at(Vec::new(), &[])),
         ("it becomes a broadcast address", at(host("eth0", &["192.0.2.5/29"]), &[]), at(Vec::new(), &[])),
         ("it becomes a gateway", at(Vec::new(), &["192.0.2.7"]), at(Vec::new(), &["192.0.2.1"])),

@@ -243,7 +243,7 @@ fn services_on_one_vip_share_the_nodes_that_serve_all() {
 }
 
 #[test]
-fn ports_that_clash_are_told_on_the_later_service() {
+fn ports_that_clash_are_reported_on_the_later_service() {
     let mut world = World::new();
     world.put(on_vip("x/b").ports(&[80, 443, 443]));
     world.put(on_vip("x/c").ports(&[443]));

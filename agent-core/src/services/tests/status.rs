@@ -18,7 +18,7 @@ fn duty(world: &World) -> Option<&Command> {
 }
 
 #[test]
-fn the_holder_writes_the_status_and_nobody_else() {
+fn the_holder_alone_writes_the_status() {
     let mut world = World::new();
     world.put(service("a/web").addressed("192.0.2.8,192.0.2.7"));
     assert_eq!(duty(&world), None);
@@ -41,7 +41,7 @@ fn what_is_held_before_the_service_is_known_counts() {
 }
 
 #[test]
-fn a_status_of_ours_follows_what_the_service_asks_for() {
+fn a_status_that_vipward_wrote_follows_what_the_service_asks_for() {
     let ours = |record: ServiceRecord| record.status("vipward", &["192.0.2.7"]);
     let mut foreign = service("a/web").addressed("192.0.2.7");
     foreign.class = Some("f5".into());
@@ -138,7 +138,7 @@ fn left_overs_are_cleared_by_any_node_that_lists_everything() {
 }
 
 #[test]
-fn what_another_controller_wrote_is_never_touched_and_told_when_it_disagrees() {
+fn a_status_of_another_controller_is_never_touched_and_is_reported_when_it_disagrees() {
     let mut world = World::new();
     world.hold("192.0.2.7", true);
     world.hold("192.0.2.8", true);

@@ -43,10 +43,10 @@ fn another_address_is_neither_taken_over_nor_removed() {
         let error = add(&view, "lo", VIP).await.expect_err("it is somebody else's");
         assert_eq!(
             error.to_string(),
-            "192.0.2.10/32 is on lo already and is not ours (its label is not \"vipward\"); remove it \
+            "192.0.2.10/32 is on lo already, and Vipward did not bind it (its label is not \"vipward\"); remove it \
              (ip address del 192.0.2.10/32 dev lo) or drop `bind` for it"
         );
-        remove(&view, "lo", VIP).expect("nothing of ours to remove");
+        remove(&view, "lo", VIP).expect("nothing of Vipward's to remove");
         assert!(is_local(VIP), "the other address is still there");
         assert!(observe_binds(&view).await.expect("observed").is_empty());
     });

@@ -8,8 +8,9 @@ use aya::{
 };
 use bytemuck::{AnyBitPattern, CheckedBitPattern, NoUninit};
 use vipward_common::{
-    Counters, FILTER_WORDS, Fence, Link, MAX_OFFENDERS, MacAddr, Meta, Offender, OffenderKey, Peer, PeerKey,
-    VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, YieldTotal, filter_bit, maps as names,
+    Counters, FILTER_WORDS, Fence, MAX_OFFENDERS, MacAddr, Meta, Offender, OffenderKey, OwnMac, Peer,
+    PeerKey, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, YieldTotal, filter_bit,
+    maps as names,
 };
 
 use super::{BpfError, Pins};
@@ -18,7 +19,7 @@ const KEY: usize = size_of::<VipKey>();
 const ENTRY: usize = size_of::<VipEntry>();
 const PEER_KEY: usize = size_of::<PeerKey>();
 const PEER: usize = size_of::<Peer>();
-const LINK: usize = size_of::<Link>();
+const OWN_MAC: usize = size_of::<OwnMac>();
 const FENCE: usize = size_of::<Fence>();
 const STATE: usize = size_of::<VipState>();
 const OFFENDER_KEY: usize = size_of::<OffenderKey>();
@@ -34,7 +35,7 @@ pub type VipCount = VipCounters;
 /// pin.
 pub struct Maps {
     vips: HashMap<MapData, [u8; KEY], [u8; ENTRY]>,
-    links: HashMap<MapData, u32, [u8; LINK]>,
+    own_macs: HashMap<MapData, u32, [u8; OWN_MAC]>,
     peers: HashMap<MapData, [u8; PEER_KEY], [u8; PEER]>,
     fence: Array<MapData, [u8; FENCE]>,
     counters: PerCpuArray<MapData, [u64; COUNTERS]>,
@@ -102,7 +103,7 @@ impl Maps {
         let open = |name| failed("open", name);
         Ok(Self {
             vips: vips.try_into().map_err(open(names::VIPS_V4))?,
-            links: map(names::LINKS)?.try_into().map_err(open(names::LINKS))?,
+            own_macs: map(names::OWN_MACS)?.try_into().map_err(open(names::OWN_MACS))?,
             peers: map(names::PEERS)?.try_into().map_err(open(names::PEERS))?,
             fence: map(names::FENCE)?.try_into().map_err(open(names::FENCE))?,
             counters: map(names::COUNTERS)?.try_into().map_err(open(names::COUNTERS))?,
@@ -237,25 +238,25 @@ impl Maps {
     }
 
     /// Returns this host's MAC on each interface.
-    pub fn links(&self) -> Result<BTreeMap<u32, MacAddr>, BpfError> {
-        self.links
+    pub fn own_macs(&self) -> Result<BTreeMap<u32, MacAddr>, BpfError> {
+        self.own_macs
             .iter()
             .map(|element| {
-                let (ifindex, link) = element.map_err(failed("read", names::LINKS))?;
-                Ok((ifindex, MacAddr(plain::<Link>(&link).mac)))
+                let (ifindex, own) = element.map_err(failed("read", names::OWN_MACS))?;
+                Ok((ifindex, MacAddr(plain::<OwnMac>(&own).mac)))
             })
             .collect()
     }
 
     /// Writes this host's MAC on an interface.
-    pub fn put_link(&mut self, ifindex: u32, mac: MacAddr) -> Result<(), BpfError> {
-        let link = Link { mac: mac.0, _pad: 0 };
-        self.links.insert(ifindex, bytes::<_, LINK>(&link), 0).map_err(failed("write", names::LINKS))
+    pub fn put_own_mac(&mut self, ifindex: u32, mac: MacAddr) -> Result<(), BpfError> {
+        let own = OwnMac { mac: mac.0, _pad: 0 };
+        self.own_macs.insert(ifindex, bytes::<_, OWN_MAC>(&own), 0).map_err(failed("write", names::OWN_MACS))
     }
 
     /// Removes an interface.
-    pub fn remove_link(&mut self, ifindex: u32) -> Result<(), BpfError> {
-        absent_is_fine(self.links.remove(&ifindex), names::LINKS)
+    pub fn remove_own_mac(&mut self, ifindex: u32) -> Result<(), BpfError> {
+        absent_is_fine(self.own_macs.remove(&ifindex), names::OWN_MACS)
     }
 
     /// Returns the peers' MACs by interface.

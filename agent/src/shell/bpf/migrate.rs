@@ -52,8 +52,8 @@ impl Old {
             to.put_entry(key, &VipEntry { slot, ..*entry })?;
         }
         let Some(from) = &self.maps else { return Ok(left) };
-        for (ifindex, mac) in from.links()? {
-            to.put_link(ifindex, mac)?;
+        for (ifindex, mac) in from.own_macs()? {
+            to.put_own_mac(ifindex, mac)?;
         }
         for (ifindex, mac) in from.peers()? {
             to.put_peer(ifindex, mac, 0)?;

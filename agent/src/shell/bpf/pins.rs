@@ -135,9 +135,12 @@ impl Pins {
     }
 
     /// Puts the new maps in force. `meta` is removed first and added last: its presence marks a
-    /// complete set.
+    /// complete set. Former maps are removed.
     pub(super) fn publish(&self) -> Result<(), BpfError> {
         remove(&self.map(names::META))?;
+        for name in names::FORMER {
+            remove(&self.map(name))?;
+        }
         for name in names::ALL {
             let path = self.unfinished(name);
             fs::rename(&path, self.map(name)).map_err(|source| BpfError::PinFile {
@@ -199,7 +202,7 @@ impl Pins {
             removed.push(format!("link of interface {} ({})", link.ifindex, link.mode));
         }
         // `meta` is removed first, so that an interruption leaves no set of maps.
-        for name in names::ALL.iter().rev() {
+        for name in names::FORMER.iter().chain(names::ALL).rev() {
             remove(&self.unfinished(name))?;
             if remove(&self.map(name))? {
                 removed.push(format!("map {name}"));

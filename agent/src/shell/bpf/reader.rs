@@ -95,7 +95,7 @@ impl Reader {
             fence: maps.fence()?,
             entries,
             max_vips: maps.max_vips(),
-            macs: maps.links()?,
+            own_macs: maps.own_macs()?,
             peers: maps.peers()?,
             counters: maps.counters()?,
             yields,

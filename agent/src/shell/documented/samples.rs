@@ -7,10 +7,10 @@ use vipward_core::{
     answering::{Part, Silence},
     doctor::{self, Check},
     explain::{Attached, Explanation, Link, Step, Verdict},
+    live::Change,
     net::InterfaceFault,
     overview::{MoveRow, NodeRow, Overview, VipRow, VipState},
     pinned::{Mode, State, Status},
-    watch::Change,
     who_has::{self, Latency, Relation, Row, Seen},
 };
 
@@ -138,7 +138,7 @@ pub(super) fn cluster() -> Overview {
 }
 
 pub(super) fn watch() -> [Change; 4] {
-    const SILENT: Part = Part::Silent(Silence::Link(InterfaceFault::NoCarrier));
+    const SILENT: Part = Part::Silent(Silence::Interface(InterfaceFault::NoCarrier));
     let silent_because = SILENT.silence().map(Silence::name);
     [
         Change::Start { fence: "valid", interfaces: 1, held: 1, handover: 0, silent: 0, foreign: 1 },

@@ -8,9 +8,9 @@ mod writing;
 #[cfg(test)]
 mod tests;
 
+pub use self::reading::ClaimError;
 pub(super) use self::{
     known::{Known, KnownClaims},
     reading::read,
-    writing::{creation, is_kept_by_others, letting_go, patch, tell},
+    writing::{creation, is_kept_by_others, letting_go, patch, showing},
 };
-pub use self::{reading::ClaimError, writing::Told};

@@ -14,9 +14,9 @@ impl Seen {
     pub fn into_events(self) -> (Option<Owned>, Option<Served>) {
         match self {
             Self::Lease(record) => {
-                let nets = record.links.iter().flat_map(|link| link.subnets.clone()).collect();
+                let nets = record.links.iter().flat_map(|interface| interface.subnets.clone()).collect();
                 let node = record.node.clone();
-                (Some(Owned::Lease(record)), Some(Served::NodeLinks { node, nets }))
+                (Some(Owned::Lease(record)), Some(Served::NodeInterfaces { node, nets }))
             }
             Self::LeaseGone(node) => (Some(Owned::LeaseGone(node)), None),
             Self::Claim(record) => (Some(Owned::Claim(record)), None),

@@ -81,7 +81,7 @@ impl Connections {
     ) -> Result<T, RequestError> {
         self.server.requests().asked(resource, verb);
         let (number, client) = {
-            let current = self.current.lock().expect("invariant: nobody panics with this lock");
+            let current = self.current.lock().expect("invariant: no thread panics with this lock");
             (current.number, current.client.clone())
         };
         let answer = timeout(limit, ask(client, request)).await.unwrap_or_else(|_| {
@@ -93,7 +93,7 @@ impl Connections {
 
     /// Opens new connections for the next request: if one hangs, all may be dead.
     fn replace(&self, number: u64) {
-        let mut current = self.current.lock().expect("invariant: nobody panics with this lock");
+        let mut current = self.current.lock().expect("invariant: no thread panics with this lock");
         if current.number == number
             && let Ok(client) = self.server.connect()
         {

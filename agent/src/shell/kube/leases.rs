@@ -41,7 +41,7 @@ struct Object {
 
 /// An interface in the annotation.
 #[derive(Serialize, Deserialize)]
-struct LinkText {
+struct InterfaceText {
     name: String,
     mac: String,
     subnets: Vec<String>,
@@ -61,15 +61,15 @@ pub(super) struct KnownLeases(Mutex<BTreeMap<NodeName, Known>>);
 
 impl KnownLeases {
     pub(super) fn learn(&self, node: &NodeName, known: Known) {
-        self.0.lock().expect("invariant: nobody panics with this lock").insert(node.clone(), known);
+        self.0.lock().expect("invariant: no thread panics with this lock").insert(node.clone(), known);
     }
 
     pub(super) fn forget(&self, node: &NodeName) {
-        self.0.lock().expect("invariant: nobody panics with this lock").remove(node);
+        self.0.lock().expect("invariant: no thread panics with this lock").remove(node);
     }
 
     pub(super) fn latest(&self, node: &NodeName) -> Option<Known> {
-        self.0.lock().expect("invariant: nobody panics with this lock").get(node).cloned()
+        self.0.lock().expect("invariant: no thread panics with this lock").get(node).cloned()
     }
 }
 
@@ -106,7 +106,7 @@ pub(super) fn read(object: &str) -> Result<Read, serde_json::Error> {
         session,
         ended: ended.split(',').filter_map(|session| Session::parse(session.trim())).collect(),
         duration: duration.unwrap_or_default(),
-        links: metadata.annotation(LINKS).and_then(links).unwrap_or_default(),
+        links: metadata.annotation(LINKS).and_then(interfaces).unwrap_or_default(),
         leaving: metadata.annotation(LEAVING) == Some("true"),
     };
     let known = Known { session, transitions: spec["leaseTransitions"].as_i64().unwrap_or_default() };
@@ -124,13 +124,13 @@ fn rounded_up(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }
 
-fn links(text: &str) -> Option<Vec<NodeInterface>> {
-    let links: Vec<LinkText> = serde_json::from_str(text).ok()?;
-    let link = |LinkText { name, mac, subnets, carrier }: LinkText| {
+fn interfaces(text: &str) -> Option<Vec<NodeInterface>> {
+    let interfaces: Vec<InterfaceText> = serde_json::from_str(text).ok()?;
+    let parsed = |InterfaceText { name, mac, subnets, carrier }: InterfaceText| {
         let subnets = subnets.iter().filter_map(|subnet| subnet.parse().ok()).collect();
         Some(NodeInterface { name: name.into(), mac: text::mac(&mac)?, subnets, carrier })
     };
-    Some(links.into_iter().filter_map(link).collect())
+    Some(interfaces.into_iter().filter_map(parsed).collect())
 }
 
 /// Returns the object that creates a Lease. With `node_uid`, it is deleted with the Node.
@@ -156,16 +156,17 @@ pub(super) fn patch(write: &LeaseWrite, version: &Version, known: Option<&Known>
 
 fn contents(write: &LeaseWrite, known: Option<&Known>, now: Timestamp) -> Value {
     let LeaseWrite { node, expected: _, session, ended, duration, links, leaving } = write;
-    let links: Vec<LinkText> = links
+    let interfaces: Vec<InterfaceText> = links
         .iter()
-        .map(|NodeInterface { name, mac, subnets, carrier }| LinkText {
+        .map(|NodeInterface { name, mac, subnets, carrier }| InterfaceText {
             name: name.to_string(),
             mac: mac.to_string(),
             subnets: subnets.iter().map(ToString::to_string).collect(),
             carrier: *carrier,
         })
         .collect();
-    let links = serde_json::to_string(&links).expect("invariant: names, numbers and texts are JSON");
+    let interfaces =
+        serde_json::to_string(&interfaces).expect("invariant: names, numbers and texts are JSON");
     let latest = &ended[ended.len().saturating_sub(MOST_ENDED)..];
     let ended = latest.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     let mut spec = json!({
@@ -191,7 +192,7 @@ fn contents(write: &LeaseWrite, known: Option<&Known>, now: Timestamp) -> Value 
             "annotations": {
                 DURATION: humantime::format_duration(*duration).to_string(),
                 ENDED: ended,
-                LINKS: links,
+                LINKS: interfaces,
                 LEAVING: leaving.to_string(),
             },
         },

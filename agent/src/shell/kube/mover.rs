@@ -40,7 +40,7 @@ pub enum MoveError {
         node: String,
     },
     /// No node holds the VIP.
-    #[error("nobody holds {vip}, so that nobody can hand it over; `kubectl describe vip {vip}` says why")]
+    #[error("no node holds {vip}, so no node can hand it over; `kubectl describe vip {vip}` says why")]
     Nobody {
         /// The address.
         vip: Ipv4Addr,

@@ -15,7 +15,8 @@ use thiserror::Error;
 use vipward_core::{
     cluster::{NodeName, NodeRecord, ServiceName, Version},
     services::{
-        Annotations, Claim, EndpointsRecord, FIELD_MANAGER, Ingress, IpMode, Port, Protocol, ServiceRecord,
+        Annotations, EndpointsRecord, FIELD_MANAGER, Ingress, IpMode, OtherController, Port, Protocol,
+        ServiceRecord,
     },
 };
 
@@ -201,7 +202,7 @@ fn service(Service { metadata, spec, status }: Service, reading: Reading) -> Par
         ingress: status.load_balancer.ingress.iter().flatten().map(ingress).collect(),
         status_manager,
         status_shared,
-        claim: Claim::read(|name| metadata.annotation(name).is_some()),
+        other_controller: OtherController::read(|name| metadata.annotation(name).is_some()),
         local: spec.external_traffic_policy.as_deref() == Some("Local"),
         ports: spec.ports.iter().flatten().filter_map(port).collect(),
         deleting: metadata.is_deleting(),

@@ -52,7 +52,7 @@ pub enum ReadError {
         message: String,
     },
     /// Credentials that the API server does not accept.
-    #[error("the API server does not accept our credentials (to {verb} {resource}): {message}")]
+    #[error("the API server does not accept the credentials (to {verb} {resource}): {message}")]
     Unauthorized {
         /// The operation.
         verb: Verb,

@@ -19,6 +19,7 @@ use tokio::{sync::mpsc, task::JoinSet};
 use vipward_core::{
     cluster::{NodeName, ServiceName, Version},
     ownership::{ClaimWrite, LeaseWrite},
+    shown::Finding,
 };
 
 pub use self::reply::Reply;
@@ -28,7 +29,6 @@ use self::{
     worker::Worker,
 };
 use super::{
-    claims::Told,
     connect::ConnectError,
     ingress::{self, IngressError},
     lane::{self, Limit},
@@ -42,14 +42,14 @@ const CLAIMS: Limit = Limit { all: 32, patient: 24 };
 const LEASES: usize = 16;
 /// Number of conditions and reasons that are written on claims at a time. They have their own lane,
 /// so that a storm of conflicts delays no handover.
-const TOLD: usize = 4;
+const FINDINGS: usize = 4;
 /// Number of Services whose status is written at a time.
 const INGRESSES: usize = 8;
 /// Number of replies that may wait for the receiver.
 const REPLIES: usize = 256;
 
-/// A claim's VIP, and the knowledge that the claim is to show.
-type TellJob = (Ipv4Addr, Told);
+/// A claim's VIP, and the finding that the claim is to show.
+type ShowJob = (Ipv4Addr, Finding);
 
 /// A Service, and the addresses for its status; `None`: the agents take theirs back.
 type IngressJob = (ServiceName, Option<Vec<Ipv4Addr>>);
@@ -65,7 +65,7 @@ pub struct Requests {
     own: Queue<(), LeaseJob>,
     leases: Queue<NodeName, LeaseJob>,
     claims: Queue<Ipv4Addr, ClaimJob>,
-    told: Queue<Ipv4Addr, TellJob>,
+    findings: Queue<Ipv4Addr, ShowJob>,
     ingresses: Queue<ServiceName, IngressJob>,
     _tasks: JoinSet<()>,
 }
@@ -96,10 +96,10 @@ impl Requests {
         let work = async move |(_pending, job)| Some(Reply::Ownership(worker.claim(job).await));
         tasks.spawn(lane::run(jobs, CLAIMS, can_wait, work, replies.clone()));
 
-        let (told, jobs) = mpsc::unbounded_channel();
+        let (findings, jobs) = mpsc::unbounded_channel();
         let worker = Worker::open(kube, limits.request())?;
-        let work = async move |(_pending, job)| Some(worker.tell(job).await);
-        tasks.spawn(lane::run(jobs, Limit::of(TOLD), |_| false, work, replies.clone()));
+        let work = async move |(_pending, job)| Some(worker.show(job).await);
+        tasks.spawn(lane::run(jobs, Limit::of(FINDINGS), |_| false, work, replies.clone()));
 
         let (ingresses, jobs) = mpsc::unbounded_channel();
         let worker = Worker::open(kube, limits.request())?;
@@ -108,7 +108,7 @@ impl Requests {
 
         let node = kube.node.clone();
         let pending = kube.server.requests().clone();
-        Ok((Self { node, pending, own, leases, claims, told, ingresses, _tasks: tasks }, receiver))
+        Ok((Self { node, pending, own, leases, claims, findings, ingresses, _tasks: tasks }, receiver))
     }
 
     /// Writes a Lease; [`LeaseWritten`](vipward_core::ownership::Event::LeaseWritten) follows.
@@ -146,10 +146,10 @@ impl Requests {
         self.claim(vip, ClaimJob::Read(vip));
     }
 
-    /// Shows this node's knowledge on the VIP's claim; [`Reply::Told`] follows. Nothing else of the
+    /// Shows this node's finding on the VIP's claim; [`Reply::Shown`] follows. Nothing else of the
     /// claim changes but its version.
-    pub fn tell(&self, vip: Ipv4Addr, told: Told) {
-        let _ = self.told.send((vip, (self.pending.wait(Lane::Conditions), (vip, told))));
+    pub fn show(&self, vip: Ipv4Addr, finding: Finding) {
+        let _ = self.findings.send((vip, (self.pending.wait(Lane::Conditions), (vip, finding))));
     }
 
     fn claim(&self, vip: Ipv4Addr, job: ClaimJob) {

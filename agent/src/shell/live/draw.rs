@@ -10,8 +10,8 @@ use ratatui::{
     widgets::{Cell, Paragraph, Row, Table},
 };
 use vipward_core::{
+    live::{List, PerSecond, Rates, Row as VipRow},
     pinned::Status,
-    watch::{List, PerSecond, Rates, Row as VipRow},
 };
 
 use crate::shell::tables::{answering, or_dash};

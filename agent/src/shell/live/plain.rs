@@ -12,8 +12,8 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 use vipward_core::{
+    live::{Change, changes},
     pinned::Status,
-    watch::{Change, changes},
 };
 
 use super::{Lines, LiveError, Watching};

@@ -19,8 +19,8 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 use vipward_core::{
+    live::{Key, List, Step},
     pinned::Status,
-    watch::{Key, List, Step},
 };
 
 use super::{LiveError, Watching, draw};

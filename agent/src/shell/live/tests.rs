@@ -4,10 +4,10 @@ use ratatui::{Terminal, backend::TestBackend, layout::Size};
 use vipward_common::MacAddr;
 use vipward_core::{
     answering::{Part, Silence},
+    live::{Key, List},
     net::InterfaceFault,
     pinned::{Mode, OffenderStatus, State, VipStatus},
     time::Monotonic,
-    watch::{Key, List},
 };
 
 use super::*;
@@ -136,7 +136,7 @@ fn the_fence_counts_down_to_the_end_of_holding_over_and_says_when_it_is_over() {
 #[test]
 fn silence_and_yielding_are_said_with_their_reason() {
     let mut now = status_at(100, [0; 3]);
-    now.vips[0].part = Part::Silent(Silence::Link(InterfaceFault::NoCarrier));
+    now.vips[0].part = Part::Silent(Silence::Interface(InterfaceFault::NoCarrier));
     now.vips[1].yielded = true;
     now.interfaces[0].carrier = false;
     now.events_lost = 4;

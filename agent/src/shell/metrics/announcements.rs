@@ -35,7 +35,7 @@ impl AnnouncementMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register(
             "announcements",
-            "Rounds of announcements: sent, failed, or stopped since the VIP was not ours or the fence not valid",
+            "Rounds of announcements: sent, failed, or stopped because the VIP was not held or the fence not valid",
             self.rounds.clone(),
         );
     }

@@ -27,7 +27,7 @@ impl ConflictMetrics {
         );
         registry.register(
             "conflict_offenders",
-            "MACs that take part in the conflicts that go on, as many as are told apart",
+            "MACs in the conflicts that go on, at most 16 in each",
             self.offenders.clone(),
         );
         registry.register("conflicts", "Conflicts that have begun", self.total.clone());

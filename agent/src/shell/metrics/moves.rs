@@ -1,12 +1,11 @@
 //! VIPs that moved to this node: the causes, the durations, and the gaps in answering.
 
-use std::time::Duration;
-
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, histogram::Histogram},
     registry::{Registry, Unit},
 };
+use vipward_core::moves::{Cause, Took};
 
 /// Limits of the buckets, in seconds: from a write to an idle API
 /// server to one that waits behind thousands.
@@ -15,39 +14,15 @@ const TAKING: [f64; 12] = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 /// is a little more than the lease duration.
 const GAPS: [f64; 12] = [0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 7.5, 10.0, 15.0, 30.0, 60.0];
 
-/// The cause of a move to this node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum MoveCause {
-    /// No node held it before.
-    New,
-    /// Another node held it, and that node's session was ended.
-    Failover,
-    /// Another node held it and handed it over.
-    Handover,
-    /// No node held it, or this node did in an earlier session.
-    Unheld,
-    /// This node held it already: an offer was not taken, or a claim was edited.
-    TakenBack,
-}
-
-impl MoveCause {
-    const ALL: [Self; 5] = [Self::New, Self::Failover, Self::Handover, Self::Unheld, Self::TakenBack];
-
-    fn labels(self) -> Labels {
-        let cause = match self {
-            Self::New => "new",
-            Self::Failover => "failover",
-            Self::Handover => "handover",
-            Self::Unheld => "unheld",
-            Self::TakenBack => "taken_back",
-        };
-        Labels { cause }
-    }
-}
-
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct Labels {
     cause: &'static str,
+}
+
+impl From<Cause> for Labels {
+    fn from(cause: Cause) -> Self {
+        Self { cause: cause.name() }
+    }
 }
 
 /// Moves to this node.
@@ -61,8 +36,8 @@ pub struct MoveMetrics {
 impl Default for MoveMetrics {
     fn default() -> Self {
         let moves = Family::<Labels, Counter>::default();
-        for cause in MoveCause::ALL {
-            drop(moves.get_or_create(&cause.labels()));
+        for cause in Cause::ALL {
+            drop(moves.get_or_create(&cause.into()));
         }
         Self { moves, taking: Histogram::new(TAKING), gaps: Histogram::new(GAPS) }
     }
@@ -90,21 +65,15 @@ impl MoveMetrics {
     }
 
     /// Counts a VIP that this node has begun to hold.
-    pub fn moved(&self, cause: MoveCause) {
-        self.moves.get_or_create(&cause.labels()).inc();
+    pub fn moved(&self, cause: Cause) {
+        self.moves.get_or_create(&cause.into()).inc();
     }
 
     /// Records the durations of a move, at the first announcement after it.
-    pub fn announced(&self, took: Duration, gap: Option<Duration>) {
-        self.taking.observe(took.as_secs_f64());
-        if let Some(gap) = gap {
+    pub fn announced(&self, took: Took) {
+        self.taking.observe(took.since_write.as_secs_f64());
+        if let Some(gap) = took.gap {
             self.gaps.observe(gap.as_secs_f64());
         }
-    }
-
-    /// Returns the number of moves with a cause.
-    #[cfg(test)]
-    pub(crate) fn count(&self, cause: MoveCause) -> u64 {
-        self.moves.get_or_create(&cause.labels()).get()
     }
 }

@@ -8,7 +8,9 @@ use prometheus_client::{
     metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
     registry::Unit,
 };
-use vipward_common::{FenceState, MAX_LINKS, MAX_PEERS, Outcome, Policy, VIP_COUNTER_SLOTS, maps as names};
+use vipward_common::{
+    FenceState, MAX_OWN_MACS, MAX_PEERS, Outcome, Policy, VIP_COUNTER_SLOTS, maps as names,
+};
 use vipward_core::{
     answering::Part,
     net::{Interface, InterfaceFault},
@@ -51,7 +53,7 @@ pub struct Snapshot {
     /// The duration of one renewal of the fence.
     pub fence_duration: Duration,
     /// The interfaces that the program is, or should be, attached to.
-    pub links: Vec<InterfaceSnapshot>,
+    pub interfaces: Vec<InterfaceSnapshot>,
     /// The VIPs, with the entries that this node wants.
     pub vips: Vec<VipSnapshot>,
     /// The claims of the cluster.
@@ -158,7 +160,7 @@ impl Collector for Scrape {
             page.roles(&parts)?;
         }
         if let Some(snapshot) = &self.snapshot {
-            page.links(snapshot)?;
+            page.interfaces(snapshot)?;
             page.totals(snapshot, &vips, self.kernel.is_some())?;
         }
         let dropped = vips.len() > self.max_vips;
@@ -176,9 +178,9 @@ impl Collector for Scrape {
 fn parts<'a>(kernel: &'a Contents, snapshot: Option<&Snapshot>) -> Vec<(Part, &'a pinned::Entry)> {
     let fence = kernel.fence_state();
     let trouble = |entry: &pinned::Entry| {
-        let links = &snapshot?.links;
-        match links.iter().find(|link| link.ifindex == entry.key.ifindex) {
-            Some(link) => InterfaceFault::of(link.seen.as_ref(), link.attached, entry.mac),
+        let interfaces = &snapshot?.interfaces;
+        match interfaces.iter().find(|it| it.ifindex == entry.key.ifindex) {
+            Some(it) => InterfaceFault::of(it.seen.as_ref(), it.attached, entry.mac),
             None => Some(InterfaceFault::NotAttached),
         }
     };
@@ -287,7 +289,7 @@ impl Page<'_> {
     fn maps(&mut self, kernel: &Contents) -> fmt::Result {
         let entries = [
             (names::VIPS_V4, kernel.entries.len()),
-            (names::LINKS, kernel.macs.len()),
+            (names::OWN_MACS, kernel.own_macs.len()),
             (names::PEERS, kernel.peers.len()),
         ];
         self.values(
@@ -297,7 +299,7 @@ impl Page<'_> {
         )?;
         let room = [
             (names::VIPS_V4, kernel.max_vips),
-            (names::LINKS, MAX_LINKS),
+            (names::OWN_MACS, MAX_OWN_MACS),
             (names::PEERS, MAX_PEERS),
             (names::VIP_COUNTERS, VIP_COUNTER_SLOTS),
         ];
@@ -314,20 +316,20 @@ impl Page<'_> {
         self.values("entries", "Entries by role: a VIP has one on each attached interface", roles)
     }
 
-    fn links(&mut self, snapshot: &Snapshot) -> fmt::Result {
-        let links = &snapshot.links;
-        let attached = links.iter().map(|link| {
-            ([("interface", link.interface.as_str()), ("mode", link.mode.name())], is(link.attached))
-        });
+    fn interfaces(&mut self, snapshot: &Snapshot) -> fmt::Result {
+        let interfaces = &snapshot.interfaces;
+        let attached = interfaces
+            .iter()
+            .map(|it| ([("interface", it.interface.as_str()), ("mode", it.mode.name())], is(it.attached)));
         self.values("link_attached", "Whether the kernel runs the program on an interface", attached)?;
         let carrier =
-            links.iter().map(|link| ([("interface", link.interface.as_str())], is(link.has_carrier())));
+            interfaces.iter().map(|it| ([("interface", it.interface.as_str())], is(it.has_carrier())));
         self.values(
             "link_carrier",
             "Whether an interface that the program is on, or is to be on, is up and has carrier",
             carrier,
         )?;
-        let fallback = links.iter().map(|link| ([("interface", link.interface.as_str())], is(link.fallback)));
+        let fallback = interfaces.iter().map(|it| ([("interface", it.interface.as_str())], is(it.fallback)));
         self.values(
             "link_fallback",
             "Whether the program runs in generic mode since the driver has refused native",
@@ -370,7 +372,7 @@ impl Page<'_> {
     fn without_holder(&mut self, vips: usize) -> fmt::Result {
         self.value(
             "vips_without_holder",
-            "VIPs that nobody holds: in a cluster by the claims, standalone those of the file that neither this node nor a \
+            "VIPs that no node holds: in a cluster by the claims, standalone those of the file that neither this node nor a \
              peer is known to hold",
             size(vips),
         )

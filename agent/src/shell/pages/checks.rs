@@ -96,16 +96,16 @@ pub(super) fn of_event_loop(snapshot: &Snapshot) -> Vec<Check> {
         let wrong = (!read).then(|| "the cluster has not been read yet".to_owned());
         checks.push(Check::of("cluster", wrong.into_iter().collect()));
     }
-    let mut links = Vec::new();
-    if snapshot.links.is_empty() {
-        links.push("the program is attached to no interface".to_owned());
+    let mut detached = Vec::new();
+    if snapshot.interfaces.is_empty() {
+        detached.push("the program is attached to no interface".to_owned());
     }
-    let gone = snapshot.links.iter().filter(|link| !link.attached);
-    links.extend(gone.map(|link| match &link.failure {
-        Some(failure) => format!("{} is not attached: {failure}", link.interface),
-        None => format!("{} runs another program, or none", link.interface),
+    let gone = snapshot.interfaces.iter().filter(|interface| !interface.attached);
+    detached.extend(gone.map(|it| match &it.failure {
+        Some(failure) => format!("{} is not attached: {failure}", it.interface),
+        None => format!("{} runs another program, or none", it.interface),
     }));
-    checks.push(Check::of("links", links));
+    checks.push(Check::of("links", detached));
     let mut vips = Vec::new();
     name_some(
         &mut vips,

@@ -32,7 +32,7 @@ fn a_release_is_read_whatever_a_distribution_has_appended() {
 }
 
 #[test]
-fn a_kernel_that_is_too_old_is_told_what_it_lacks() {
+fn a_kernel_that_is_too_old_is_refused_with_what_it_lacks() {
     let swap = "BPF compare-and-exchange (since 5.12)";
     let coarse = "bpf_ktime_get_coarse_ns (since 5.11)";
     let link = "bpf_link for XDP (since 5.9)";
@@ -53,7 +53,7 @@ fn a_kernel_that_is_too_old_is_told_what_it_lacks() {
 }
 
 #[test]
-fn a_kernel_without_btf_is_told_so() {
+fn a_kernel_without_btf_is_named() {
     let error = check_btf(Path::new("/sys/kernel/btf/none")).expect_err("it is not there");
     assert_eq!(
         error.to_string(),
@@ -84,7 +84,7 @@ fn missing_capabilities_are_named_and_sys_admin_stands_for_those_split_off_it() 
 }
 
 #[test]
-fn a_thread_that_drops_capabilities_is_told_which_and_how_to_get_them() {
+fn missing_capabilities_are_named_with_how_to_get_them() {
     in_namespaces(CloneFlags::empty(), || {
         caps::set(None, CapSet::Effective, &NEEDED.into()).expect("fewer capabilities");
         check_capabilities().expect("the four are enough");

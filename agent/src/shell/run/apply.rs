@@ -195,7 +195,7 @@ impl<S: Source> EventLoop<S> {
         let observed = Observed {
             entries,
             yields,
-            links: desired.links.clone(),
+            own_macs: desired.own_macs.clone(),
             peers: desired.peers.clone(),
             binds: desired.binds.clone(),
             remembered: BTreeMap::new(),
@@ -225,7 +225,7 @@ impl<S: Source> EventLoop<S> {
     pub(super) async fn reconcile_peers(&mut self) {
         self.settled = None;
         if let Err(error) = self.try_reconcile_peers().await {
-            error!(error = chain(&error), "failed to make peers known; trying again");
+            error!(error = chain(&error), "failed to write the peers; trying again");
             self.try_again_soon();
         }
     }
@@ -234,9 +234,9 @@ impl<S: Source> EventLoop<S> {
         let maps = self.plane.maps();
         let attached = self.plane.attached().filter_map(|(ifindex, _)| self.view.interfaces.get(&ifindex));
         let peers = placement::peers(&self.config, attached);
-        let links = maps.links()?;
-        let mut desired = Desired { peers, links: links.clone(), ..Desired::default() };
-        let observed = Observed { peers: maps.peers()?, links, ..Observed::default() };
+        let own_macs = maps.own_macs()?;
+        let mut desired = Desired { peers, own_macs: own_macs.clone(), ..Desired::default() };
+        let observed = Observed { peers: maps.peers()?, own_macs, ..Observed::default() };
         if !self.source.is_known() {
             plan::keep_what_is_pinned(&mut desired, &observed);
         }
@@ -357,7 +357,7 @@ impl<S: Source> EventLoop<S> {
         Ok(Observed {
             entries,
             yields,
-            links: maps.links()?,
+            own_macs: maps.own_macs()?,
             peers: maps.peers()?,
             binds: bind::observe_binds(&self.view).await?,
             remembered: self.yielded.clone(),
@@ -370,8 +370,8 @@ impl<S: Source> EventLoop<S> {
         debug!(?action, "apply");
         let maps = self.plane.maps_mut();
         match action {
-            Action::PutLink { ifindex, mac } => maps.put_link(*ifindex, *mac)?,
-            Action::RemoveLink { ifindex } => maps.remove_link(*ifindex)?,
+            Action::PutOwnMac { ifindex, mac } => maps.put_own_mac(*ifindex, *mac)?,
+            Action::RemoveOwnMac { ifindex } => maps.remove_own_mac(*ifindex)?,
             Action::PutPeer { ifindex, mac } => {
                 maps.put_peer(*ifindex, *mac, now()?.as_nanos())?;
                 self.tell_conflicts(conflict::Event::Recognised { ifindex: *ifindex, mac: *mac })?;
@@ -451,8 +451,8 @@ fn no_room(max: u32) -> Failure {
 fn vip_of(action: &Action) -> Option<Ipv4Addr> {
     match action {
         Action::PutEntry { key, .. } | Action::RemoveEntry { key, .. } => Some(key.addr.into()),
-        Action::PutLink { .. }
-        | Action::RemoveLink { .. }
+        Action::PutOwnMac { .. }
+        | Action::RemoveOwnMac { .. }
         | Action::PutPeer { .. }
         | Action::RemovePeer { .. }
         | Action::AddBind { .. }

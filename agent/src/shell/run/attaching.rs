@@ -72,7 +72,7 @@ impl<S: Source> EventLoop<S> {
     pub(super) fn leave_out_unattached(&self, desired: &mut Desired) {
         let attached: BTreeSet<u32> = self.plane.attached().map(|(ifindex, _)| ifindex).collect();
         desired.entries.retain(|key, _| attached.contains(&key.ifindex));
-        desired.links.retain(|ifindex, _| attached.contains(ifindex));
+        desired.own_macs.retain(|ifindex, _| attached.contains(ifindex));
         desired.peers.retain(|(ifindex, _)| attached.contains(ifindex));
         let held: BTreeSet<Ipv4Addr> = desired
             .entries

@@ -9,9 +9,7 @@ mod execute;
 mod intake;
 mod interfaces;
 mod messages;
-mod moves;
 mod probing;
-mod repairs;
 mod showing;
 mod start;
 
@@ -36,6 +34,7 @@ use vipward_core::{
     cluster::ServiceName,
     config::{Config, InterfacePattern},
     conflict::{Line, Right},
+    moves::Moves,
     ownership::{self, Engine, Interlock, Said, Settings, StopReason, Wire},
     placement::{Entry, Wanted},
     probing::Probed,
@@ -46,7 +45,6 @@ use vipward_core::{
 
 use self::{
     messages::Messages,
-    moves::Moves,
     showing::{Aspect, Show},
     start::{ownership_settings, start},
 };
@@ -59,7 +57,7 @@ use crate::{
         bpf::{self, Loader, Maps},
         causes::chain,
         kube::{ConnectError, Kube, Reader, Reply, Requests, Resource, Seen, find_termination},
-        metrics::{ClaimSnapshot, Mode},
+        metrics::{ClaimSnapshot, Mode, MoveMetrics},
     },
 };
 
@@ -95,7 +93,7 @@ struct Cluster {
     probed: Vec<(Ipv4Addr, Probed)>,
     /// Conflicts that this node has reported, with the reported text.
     conflicted: BTreeMap<Ipv4Addr, String>,
-    /// Writes that show knowledge on claims.
+    /// Writes that show findings on claims.
     shown: Writes<(Ipv4Addr, Aspect), Show>,
     pin_dir: PathBuf,
     /// Time of the engine's last move of the fence.
@@ -107,6 +105,7 @@ struct Cluster {
     seen: mpsc::Receiver<Seen>,
     _reader: Reader,
     moves: Moves,
+    move_metrics: MoveMetrics,
     kube: Kube,
     /// Address by which this agent reaches the API server, whatever the cluster says about that.
     api_address: Option<IpAddr>,
@@ -150,7 +149,9 @@ impl Source for Cluster {
     }
 
     fn note_announced(&mut self, vip: Ipv4Addr, now: Monotonic) {
-        self.moves.on_announced(vip, now);
+        if let Some(took) = self.moves.on_announced(vip, now) {
+            self.move_metrics.announced(took);
+        }
     }
 
     fn right(&self, vip: Ipv4Addr, mac: MacAddr, now: Monotonic) -> Right {
@@ -331,11 +332,11 @@ impl EventLoop<Cluster> {
         if self.source.stopping.is_some() || self.source.why.is_some() {
             return;
         }
-        info!(signal, "the agent is told to end; finding out why");
+        info!(signal, "signal to end; finding out why");
         let (kube, pod) = (self.source.kube.clone(), self.source.pod.clone());
         self.source.why = Some(task::spawn(async move {
             let found = find_termination(&kube, pod.as_deref()).await?;
-            info!(?found, "what the cluster says about the end");
+            info!(?found, "the cluster's reason for the end");
             Ok(found.reason())
         }));
     }
@@ -359,7 +360,7 @@ impl EventLoop<Cluster> {
                 }
                 info!("Vipward is being removed: every VIP is withdrawn, and nothing is pinned any more");
             }
-            Some(StopReason::Leave) => info!("the node goes away; its VIPs are others' now"),
+            Some(StopReason::Leave) => info!("the node goes away; other nodes have its VIPs"),
             Some(StopReason::Restart) | None => {
                 info!("agent ends; the pinned program answers on, under the fence's policy");
             }
@@ -379,6 +380,6 @@ async fn found_out(why: &mut Option<JoinHandle<Result<StopReason, ConnectError>>
 }
 
 fn unclear(error: impl std::error::Error + Send + Sync + 'static) -> StopReason {
-    error!(error = chain(&error), "failed to find out why the agent is to end; taken for a restart");
+    error!(error = chain(&error), "failed to find out why the agent is to end; assuming a restart");
     StopReason::Restart
 }

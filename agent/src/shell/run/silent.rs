@@ -43,7 +43,7 @@ struct Surroundings {
     /// True if the program has ever yielded a VIP.
     any_yielded: bool,
     /// MAC of each attached interface, and the reason why it cannot answer with that MAC.
-    links: BTreeMap<u32, (MacAddr, Option<InterfaceFault>)>,
+    interfaces: BTreeMap<u32, (MacAddr, Option<InterfaceFault>)>,
 }
 
 impl Silent {
@@ -115,16 +115,16 @@ impl<S: Source> EventLoop<S> {
     }
 
     fn surroundings(&self, now_ns: u64) -> Result<Surroundings, RunError> {
-        let link = |(ifindex, _)| {
+        let with_fault = |(ifindex, _)| {
             let interface = self.view.interfaces.get(&ifindex);
             let mac = interface.map_or(MacAddr::ZERO, |interface| interface.mac);
             let attached = interface.is_some_and(|it| it.xdp_programs.contains(&self.program_id));
             (ifindex, (mac, InterfaceFault::of(interface, attached, mac)))
         };
-        let links = self.plane.attached().map(link).collect();
+        let interfaces = self.plane.attached().map(with_fault).collect();
         let maps = self.plane.maps();
         let any_yielded = maps.yields()?.total > 0;
-        Ok(Surroundings { fence: maps.fence()?.state(now_ns), any_yielded, links })
+        Ok(Surroundings { fence: maps.fence()?.state(now_ns), any_yielded, interfaces })
     }
 
     /// Returns the reason why this node does not answer for a VIP that it
@@ -138,7 +138,7 @@ impl<S: Source> EventLoop<S> {
     ) -> Result<Option<String>, RunError> {
         let maps = self.plane.maps();
         let (mut silent, mut given_to) = (None, None);
-        for (ifindex, (own, trouble)) in &surroundings.links {
+        for (ifindex, (own, trouble)) in &surroundings.interfaces {
             let Some(entry) = maps.entry(&VipKey::untagged(*ifindex, vip.octets()))? else { continue };
             let recorded =
                 if surroundings.any_yielded { maps.state(entry.slot)?.yielded } else { Yield::default() };
@@ -147,7 +147,7 @@ impl<S: Source> EventLoop<S> {
             match Part::of(seen.role, surroundings.fence, trouble) {
                 Part::Held | Part::Handover => return Ok(None),
                 Part::Silent(why @ Silence::Fence) => silent = Some(why.name().to_owned()),
-                Part::Silent(why @ Silence::Link(_)) => {
+                Part::Silent(why @ Silence::Interface(_)) => {
                     silent = Some(format!("{}: {}", self.name(*ifindex), why.name()));
                 }
                 Part::Foreign if seen.yielded => given_to = Some(seen.mac),
@@ -180,7 +180,7 @@ impl<S: Source> EventLoop<S> {
             return Silence::Fence.name().to_owned();
         }
         let mut segments = self.view.routes.iter().filter(|route| route.prefix.contains(&vip));
-        if !segments.any(|route| surroundings.links.contains_key(&route.interface)) {
+        if !segments.any(|route| surroundings.interfaces.contains_key(&route.interface)) {
             let unattached = self.unattached.values().next().cloned();
             return unattached
                 .unwrap_or_else(|| "no interface that the program runs on is in its subnet".to_owned());

@@ -55,15 +55,15 @@ impl<S: Source> EventLoop<S> {
                 yielded: self.yielded.contains_key(&wanted.address),
             }
         });
-        let attached = self.plane.attached().map(|(ifindex, mode)| self.link(ifindex, mode));
+        let attached = self.plane.attached().map(|(ifindex, mode)| self.interface_snapshot(ifindex, mode));
         let unattached = self.unattached.iter();
-        let unattached = unattached.filter_map(|(ifindex, why)| self.unattached_link(*ifindex, why));
+        let unattached = unattached.filter_map(|(ifindex, why)| self.unattached_snapshot(*ifindex, why));
         Snapshot {
             node: self.config.node.clone(),
             mode: self.source.mode(),
             started: self.started,
             fence_duration: self.config.fence.duration,
-            links: attached.chain(unattached).collect(),
+            interfaces: attached.chain(unattached).collect(),
             vips: vips.collect(),
             claims: self.source.claims(now),
             unanswered: self.unanswered(),
@@ -80,7 +80,7 @@ impl<S: Source> EventLoop<S> {
         self.silent.silences.all_told().filter_map(silent).collect()
     }
 
-    fn link(&self, ifindex: u32, mode: Mode) -> InterfaceSnapshot {
+    fn interface_snapshot(&self, ifindex: u32, mode: Mode) -> InterfaceSnapshot {
         let interface = self.view.interfaces.get(&ifindex);
         let first = |interface: &Interface| modes(self.config.xdp, interface).first().copied();
         InterfaceSnapshot {
@@ -96,12 +96,12 @@ impl<S: Source> EventLoop<S> {
 
     /// Returns an interface that could not be attached, with its wanted mode.
     /// Returns `None` if the interface has vanished.
-    fn unattached_link(&self, ifindex: u32, why: &str) -> Option<InterfaceSnapshot> {
+    fn unattached_snapshot(&self, ifindex: u32, why: &str) -> Option<InterfaceSnapshot> {
         let mode = modes(self.config.xdp, self.view.interfaces.get(&ifindex)?).first()?;
         Some(InterfaceSnapshot {
             attached: false,
             failure: Some(why.to_owned()),
-            ..self.link(ifindex, *mode)
+            ..self.interface_snapshot(ifindex, *mode)
         })
     }
 

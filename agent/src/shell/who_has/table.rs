@@ -13,7 +13,7 @@ use super::super::{
 pub fn render(report: &Report, colours: Colours) -> String {
     let mut text = format!("{} on {}: ", report.address, report.interface);
     match report.verdict {
-        Verdict::Nobody => text += &colours.doubtful("nobody answers"),
+        Verdict::Nobody => text += &colours.doubtful("no host answers"),
         Verdict::One => text += &colours.good("one answers"),
         Verdict::Several => {
             let answering = report.answers.iter().filter(|row| row.answering).count();

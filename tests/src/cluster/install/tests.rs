@@ -54,7 +54,7 @@ fn beside_other_installations_everything_has_names_of_its_own() -> Result<()> {
 }
 
 #[test]
-fn users_join_the_service_account_and_nobody_else() -> Result<()> {
+fn users_alone_join_the_service_account() -> Result<()> {
     let installation = Installation::plain(vec!["vipward@n1".to_owned()]);
     let adapted = installation.adapted(&manifests())?;
     let user = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "vipward@n1"});

@@ -53,7 +53,7 @@ fn what_is_received_late_does_not_count_for_what_came_after() {
 }
 
 #[test]
-fn nodes_take_turns_by_number_whoever_writes_first() {
+fn nodes_take_turns_by_number_in_any_order_of_writes() {
     let mut report = report(&[(0, Some("a")), (1, Some("a")), (2, Some("b")), (3, Some("a"))]);
     report.received.reverse();
     let turns: Vec<_> = report.turns().iter().map(|turn| (turn.number, turn.node.as_str())).collect();

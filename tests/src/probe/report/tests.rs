@@ -46,7 +46,7 @@ fn a_probe_that_did_not_run_makes_no_gap() {
 }
 
 #[test]
-fn two_who_answer_are_told_apart() {
+fn two_hosts_that_answer_are_distinguished() {
     let report = report(&[&[(A, 1)], &[(A, 1), (B, 3)], &[(B, 2)]]);
     assert_eq!(report.doubles(), 1);
     assert_eq!(report.answers_by(), BTreeMap::from([(A, 2), (B, 2)]));

@@ -61,7 +61,7 @@ async fn everything_is_listed_page_by_page_and_then_watched() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_vanished_while_changes_were_missed_is_told_after_a_new_list() -> Result<()> {
+async fn what_vanished_while_changes_were_missed_is_reported_after_a_new_list() -> Result<()> {
     let scene = Scene::new().await?;
     for name in ["stays", "goes"] {
         create(&scene.services(), service(name)).await?;
@@ -165,7 +165,7 @@ async fn a_permission_that_is_missing_is_named_by_verb_and_resource_once() -> Re
 }
 
 #[tokio::test]
-async fn claims_and_leases_that_were_edited_by_hand_are_told_as_what_they_are_worth() -> Result<()> {
+async fn claims_and_leases_that_were_edited_by_hand_are_read_as_what_they_are_worth() -> Result<()> {
     let scene = Scene::new().await?;
     let foreign = json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "controller"},
@@ -173,7 +173,7 @@ async fn claims_and_leases_that_were_edited_by_hand_are_told_as_what_they_are_wo
     });
     create(&scene.leases(), foreign).await?;
     let (_reader, mut seen, told) = reading(&scene.kube).await?;
-    assert!(!told.iter().any(|seen| matches!(seen, Seen::Lease(_))), "a Lease that is not ours");
+    assert!(!told.iter().any(|seen| matches!(seen, Seen::Lease(_))), "a Lease of another namespace");
 
     let mut writing = Writing::start(&scene.kube)?;
     done(writing.write_claim(claim(VIP, Expected::Absent, 1)).await?)?;

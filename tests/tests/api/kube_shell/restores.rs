@@ -159,7 +159,7 @@ async fn who_finds_a_claim_where_there_was_to_be_none_has_asked_and_made_none() 
 }
 
 #[tokio::test]
-async fn whoever_asks_for_lists_gets_all_of_them_with_what_vanished() -> Result<()> {
+async fn a_request_for_lists_gets_all_of_them_with_what_vanished() -> Result<()> {
     let scene = Scene::new().await?;
     for name in ["stays", "goes"] {
         create(&scene.services(), service(name)).await?;
@@ -264,7 +264,7 @@ async fn a_list_of_an_older_state_has_all_types_listed() -> Result<()> {
 }
 
 #[tokio::test]
-async fn after_the_store_went_back_everything_is_listed_though_nobody_asks_for_it() -> Result<()> {
+async fn after_the_store_went_back_everything_is_listed_without_a_request() -> Result<()> {
     const NODES: u64 = 100;
     let mut scene = Scene::new().await?;
     for name in ["stays", "deleted"] {

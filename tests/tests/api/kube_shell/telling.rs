@@ -63,7 +63,7 @@ async fn the_status_of_a_service_is_written_followed_and_taken_back() -> Result<
 }
 
 #[tokio::test]
-async fn what_another_controller_wrote_is_never_overwritten_and_its_name_is_told() -> Result<()> {
+async fn a_status_of_another_controller_is_never_overwritten_and_the_error_names_it() -> Result<()> {
     let scene = Scene::new().await?;
     create(&scene.services(), service("web")).await?;
     let theirs = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.99"}]}}});

@@ -47,7 +47,7 @@ async fn a_claim_is_created_changed_and_deleted_by_compare_and_swap() -> Result<
 }
 
 #[tokio::test]
-async fn a_claim_that_somebody_deletes_stays_until_we_let_go() -> Result<()> {
+async fn a_claim_that_a_user_deletes_stays_until_the_agent_lets_go() -> Result<()> {
     let scene = Scene::new().await?;
     let mut writing = Writing::start(&scene.kube)?;
     done(writing.write_claim(claim(VIP, Expected::Absent, 1)).await?)?;

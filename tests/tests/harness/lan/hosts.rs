@@ -17,7 +17,7 @@ fn two_hosts_resolve_each_other_through_the_switch() -> Result<()> {
     let b = lan.host("b", Nic::new(net(2)).mac(Mac::local(2)))?;
     assert_eq!(a.resolve(ip(2))?, Mac::local(2));
     assert_eq!(b.resolve(ip(1))?, Mac::local(1));
-    assert_eq!(a.neighbour("eth0", ip(3))?, None, "nobody asked for it");
+    assert_eq!(a.neighbour("eth0", ip(3))?, None, "no host asked for it");
     Ok(())
 }
 
@@ -47,7 +47,7 @@ fn arping_gets_an_answer_from_a_neighbour() -> Result<()> {
 
     let mut arping = client.command(tools::arping()?);
     arping.args(["-c", "1", "-w", "1", "-I", "eth0", "192.0.2.3"]);
-    assert!(output_of(arping).is_err(), "nobody has that address");
+    assert!(output_of(arping).is_err(), "no host has that address");
     Ok(())
 }
 

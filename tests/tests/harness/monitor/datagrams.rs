@@ -27,7 +27,7 @@ fn none_is_lost_between_two_plain_hosts() -> Result<()> {
 }
 
 #[test]
-fn what_goes_to_nobody_is_counted_one_by_one() -> Result<()> {
+fn datagrams_that_no_host_gets_are_counted_one_by_one() -> Result<()> {
     let segment = Segment::new("udp-loss")?;
     bind_locally(&segment.a, VIP)?;
     let datagrams = Datagrams::start(&segment.client, TARGET, &[&segment.a])?;

@@ -42,7 +42,7 @@ fn talk(scene: &Scene) -> Result<()> {
 fn a_bound_vip_is_delivered_to_local_programs() -> Result<()> {
     let scene = Scene::new("bind")?;
     let unbound = scene.node.run(|| TcpListener::bind((VIP, 0)));
-    assert!(unbound.is_err(), "without the agent nobody can listen at the VIP");
+    assert!(unbound.is_err(), "without the agent no process can listen at the VIP");
     let _agent = scene.agent(BOUND)?;
     assert!(has(&scene.node, "lo", VIP)?);
     talk(&scene)?;
@@ -77,7 +77,7 @@ fn withdrawing_unbinds_and_leaves_the_operators_own_addresses() -> Result<()> {
     assert!(has(&scene.node, "lo", VIP)?);
     assert_eq!(agent.terminate()?.code(), Some(0));
     assert!(!has(&scene.node, "lo", VIP)?, "the VIP");
-    assert!(has(&scene.node, "lo", ip(99))?, "what is not ours");
+    assert!(has(&scene.node, "lo", ip(99))?, "an address that Vipward did not bind");
     let wire = Wire::open(&scene.client, "eth0")?;
     assert_eq!(answers_to(&wire, &clients_request(VIP), ip(2))?, []);
     Ok(())

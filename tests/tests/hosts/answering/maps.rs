@@ -55,8 +55,8 @@ fn pinned_maps_show_named_fields() -> Result<()> {
     assert_eq!(peer["key"], json!({"ifindex": ifindex, "mac": [2, 0, 0, 0, 10, 2], "_pad": 0}));
     assert!(peer["value"]["since_ns"].as_u64().is_some_and(|since| since > 0), "{peer}");
 
-    let link = only(map_dump(&agent, "links")?)?;
-    assert_eq!(link, json!({"key": ifindex, "value": {"mac": [2, 0, 0, 0, 0, 2], "_pad": 0}}));
+    let own = only(map_dump(&agent, "own_macs")?)?;
+    assert_eq!(own, json!({"key": ifindex, "value": {"mac": [2, 0, 0, 0, 0, 2], "_pad": 0}}));
     Ok(())
 }
 

@@ -178,7 +178,7 @@ fn a_file_that_is_not_there_or_may_not_be_read_is_named() -> Result<()> {
 }
 
 #[test]
-fn a_wrong_command_line_is_told_apart_from_a_wrong_configuration() -> Result<()> {
+fn a_wrong_command_line_is_distinguished_from_a_wrong_configuration() -> Result<()> {
     let host = Host::new("node")?;
     for (args, part) in [
         (&["agent"][..], "--config <FILE>"),

@@ -55,7 +55,7 @@ fn occupied(name: &str, kept: Option<Vec<Capability>>) -> Result<(Node, Host, Fo
 }
 
 #[test]
-fn somebody_elses_program_is_named_and_left_alone_until_it_goes() -> Result<()> {
+fn another_program_is_named_and_left_alone_until_it_goes() -> Result<()> {
     let (mut node, far, foreign) = occupied("occupied", None)?;
     let named = format!("interface eth0 has another XDP program already: id {}, name {PASS};", foreign.id);
     let way_out = "Detach it, or leave the interface out of `interfaces:`";
@@ -63,7 +63,7 @@ fn somebody_elses_program_is_named_and_left_alone_until_it_goes() -> Result<()> 
     wait_until(PATIENCE, "an answer on the other interface", || {
         Ok(ask(&far, "eth0", "198.51.100.10".parse()?)? == Some(NODE))
     })?;
-    assert_eq!(node.ask(VIP)?, None, "and nothing is claimed where nobody would answer");
+    assert_eq!(node.ask(VIP)?, None, "and nothing is claimed that no node would answer for");
     assert!(node.xdp_programs()?.contains(&foreign.id.into()), "it is still there");
 
     drop(foreign);
@@ -73,7 +73,7 @@ fn somebody_elses_program_is_named_and_left_alone_until_it_goes() -> Result<()> 
 }
 
 #[test]
-fn somebody_elses_program_is_named_by_its_id_where_the_kernel_tells_no_more() -> Result<()> {
+fn another_program_is_named_by_its_id_where_the_kernel_says_no_more() -> Result<()> {
     let kept = vec![Capability::Bpf, Capability::NetAdmin, Capability::NetRaw, Capability::Perfmon];
     let (mut node, _far, foreign) = occupied("occupied-caps", Some(kept))?;
     let named = format!("interface eth0 has another XDP program already: id {};", foreign.id);

@@ -11,7 +11,7 @@ use vipward_tests::wait::wait_until;
 const SECOND_MAC: Mac = Mac([2, 0, 0, 0, 0, 0x22]);
 
 #[test]
-fn a_vip_in_no_subnet_is_told_with_what_was_looked_at_and_the_others_are_held() -> Result<()> {
+fn a_vip_in_no_subnet_is_reported_with_the_subnets_examined_and_the_others_are_held() -> Result<()> {
     let yaml = "vips: [{address: 203.0.113.10}, {address: 192.0.2.10}]\n";
     let mut node = Node::start("no-subnet", yaml)?;
     let far = Host::new("far")?;
@@ -27,7 +27,7 @@ fn a_vip_in_no_subnet_is_told_with_what_was_looked_at_and_the_others_are_held() 
 }
 
 #[test]
-fn an_interface_that_does_not_exist_is_told_and_waited_for() -> Result<()> {
+fn an_interface_that_does_not_exist_is_reported_and_waited_for() -> Result<()> {
     let yaml =
         "interfaces: [eth0, eth7]\nvips: [{address: 192.0.2.10}, {address: 192.0.2.11, interface: eth8}]\n";
     let mut node = Node::start("no-interface", yaml)?;
@@ -41,7 +41,7 @@ fn an_interface_that_does_not_exist_is_told_and_waited_for() -> Result<()> {
 }
 
 #[test]
-fn a_glob_that_matches_nothing_is_told_and_waited_for() -> Result<()> {
+fn a_glob_that_matches_nothing_is_reported_and_waited_for() -> Result<()> {
     let mut node = Node::start("glob", "interfaces: ['ens*', 'lan?']\nvips: [{address: 192.0.2.10}]\n")?;
     node.wait_for_problem(0, &["no up Ethernet interface matches ens*, lan?; waiting for one"])?;
     assert_eq!(node.xdp_programs()?.len(), 0);
@@ -61,7 +61,8 @@ fn the_addresses_that_no_host_can_have_are_refused() -> Result<()> {
 }
 
 #[test]
-fn more_vips_than_the_map_holds_are_told_with_the_limit_and_the_option_and_the_others_work() -> Result<()> {
+fn more_vips_than_the_map_holds_are_reported_with_the_limit_and_the_option_and_the_others_work() -> Result<()>
+{
     let yaml = "vips: [{address: 192.0.2.10}, {address: 192.0.2.11}, {address: 192.0.2.12}, {address: 192.0.2.13}]\n";
     let mut node =
         Node::start_with("no-room", Attachment::Generic, yaml, |options| options.max_vips = Some(3))?;
@@ -83,7 +84,7 @@ fn more_vips_than_the_map_holds_are_told_with_the_limit_and_the_option_and_the_o
 }
 
 #[test]
-fn an_interface_that_is_down_is_told_and_waited_for() -> Result<()> {
+fn an_interface_that_is_down_is_reported_and_waited_for() -> Result<()> {
     let mut node = Node::start(
         "down",
         "interfaces: [eth0, eth1]\nvips: [{address: 192.0.2.10}, {address: 198.51.100.10}]\n",

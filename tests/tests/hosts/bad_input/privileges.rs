@@ -104,7 +104,7 @@ fn each_capability_that_is_missing_is_named() -> Result<()> {
 }
 
 #[test]
-fn a_user_who_is_not_root_is_told_all_that_is_missing() -> Result<()> {
+fn a_user_who_is_not_root_sees_all_that_is_missing() -> Result<()> {
     let (host, bpffs) = (Host::new("node")?, Bpffs::mount()?);
     let wrapper = Wrapper::as_nobody("")?;
     let mut agent = Agent::start(&host, "vips: []\n", wrapper.options(bpffs.pin_dir("node")))?;

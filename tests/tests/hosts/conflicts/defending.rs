@@ -84,7 +84,7 @@ fn asking(scene: &Scene, quiet: &str) -> Result<Agent> {
 }
 
 #[test]
-fn a_rival_that_only_answers_by_unicast_is_found_named_and_told_when_it_is_gone() -> Result<()> {
+fn a_rival_that_only_answers_by_unicast_is_found_named_and_reported_when_it_is_gone() -> Result<()> {
     let scene = Scene::new("silent")?;
     let mut agent = asking(&scene, "4s")?;
     // The kernel announces no address that is added in this way.
@@ -128,7 +128,7 @@ fn several_rivals_that_answer_at_once_are_all_named() -> Result<()> {
 }
 
 #[test]
-fn a_claim_for_a_mac_that_nobody_can_have_is_a_conflict_too() -> Result<()> {
+fn a_claim_for_a_mac_that_no_host_can_have_is_a_conflict_too() -> Result<()> {
     for (name, mac) in [("zero-mac", Mac::ZERO), ("group-mac", Mac::BROADCAST)] {
         let scene = Scene::new(name)?;
         let mut agent = scene.agent(&config("always"))?;
@@ -159,7 +159,7 @@ fn two_conflicts_at_once_are_two() -> Result<()> {
 }
 
 #[test]
-fn a_flood_of_claims_from_ever_new_macs_costs_a_few_lines_and_nobodys_belief() -> Result<()> {
+fn a_flood_of_claims_from_ever_new_macs_costs_a_few_lines_and_changes_no_cache() -> Result<()> {
     const CLAIMS: u32 = 30_000;
     let scene = Scene::new("storm")?;
     let mut agent = asking(&scene, "1m")?;

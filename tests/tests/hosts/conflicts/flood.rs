@@ -104,7 +104,7 @@ impl Cost {
 }
 
 #[test]
-fn a_flood_of_claims_is_believed_by_nobody_who_has_an_agent() -> Result<()> {
+fn a_flood_of_claims_is_believed_by_no_host_that_has_an_agent() -> Result<()> {
     let scene = Scene::new("torrent")?;
     let guard = scene.lan.host("guard", Nic::new(net(4)).mac(GUARD))?;
     let holds = scene.agent(&format!("vips: [{{address: {VIP}}}]"))?;

@@ -155,7 +155,7 @@ fn an_interface_that_loses_its_carrier_while_it_asks_begins_anew_when_it_has_one
     // This is longer than the remaining probes would take: without carrier, silence is no answer.
     let sent = asked.sends_within(INTERVAL * 3)?;
     assert_eq!(sent, []);
-    assert!(has_role(&asked.agent, VIP, "foreign")?, "nobody was asked, and nothing is taken");
+    assert!(has_role(&asked.agent, VIP, "foreign")?, "no host was asked, and nothing is taken");
     assert!(!is_bound(&scene)?);
 
     asked.probes = 0;

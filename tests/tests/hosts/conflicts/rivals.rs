@@ -139,11 +139,11 @@ fn an_address_that_ucarp_has_is_left_alone_until_it_is_free() -> Result<()> {
 /// Ends a daemon properly, so that it removes its address.
 fn end(daemon: &mut Process) -> Result<()> {
     daemon.signal(nix::sys::signal::Signal::SIGTERM)?;
-    daemon.wait(PATIENCE).map(drop).context("it was told to end")
+    daemon.wait(PATIENCE).map(drop).context("it was asked to end")
 }
 
 #[test]
-fn somebody_who_probes_for_the_address_at_the_same_time_comes_first() -> Result<()> {
+fn a_host_that_probes_for_the_address_at_the_same_time_comes_first() -> Result<()> {
     let scene = Scene::new("prober")?;
     let wire = Wire::open(&scene.rogue, "eth0")?;
     let options = AgentOptions::new(scene.bpffs.pin_dir("node"));
@@ -153,7 +153,7 @@ fn somebody_who_probes_for_the_address_at_the_same_time_comes_first() -> Result<
     wire.expect_arp(PATIENCE, "the first probe", |arp| *arp == Arp::probe(NODE, VIP))?;
     wire.send(&Arp::probe(ROGUE, VIP).to_bytes())?;
     let said = |line: &_| begins(line, "in_use", VIP, ROGUE);
-    agent.wait_for_log(PATIENCE, "that somebody probes for it", said)?;
+    agent.wait_for_log(PATIENCE, "that a host probes for it", said)?;
     assert!(has_role(&agent, VIP, "foreign")?);
     wait_until_held(&agent, VIP, Duration::from_secs(15)).map(drop)
 }

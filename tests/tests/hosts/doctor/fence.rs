@@ -34,7 +34,7 @@ fn when_the_agent_is_killed_the_fence_runs_out_and_is_red() -> Result<()> {
 }
 
 #[test]
-fn the_last_heartbeats_age_is_told() -> Result<()> {
+fn the_last_heartbeats_age_is_shown() -> Result<()> {
     const DURATION: Duration = Duration::from_secs(10);
     const HEARTBEAT: Duration = Duration::from_secs(1);
     let node = Node::start("heartbeat", &format!("fence: {{duration: 10s, heartbeat: 1s}}\n{HOLDS_ONE}"))?;
@@ -61,7 +61,7 @@ fn age_and_left(found: &str) -> Result<(Duration, Duration)> {
 }
 
 #[test]
-fn an_agent_that_hangs_with_a_long_fence_is_told_of() -> Result<()> {
+fn an_agent_that_hangs_with_a_long_fence_is_reported() -> Result<()> {
     let mut node = Node::start("hangs", &format!("fence: {{duration: 60s, heartbeat: 1s}}\n{HOLDS_ONE}"))?;
     let report = doctor(&node, &[])?;
     report.assert("fence", None, GREEN, &["the last heartbeat"], &[]);
@@ -121,7 +121,7 @@ fn held_over_without_a_peer_is_red_in_a_cluster() -> Result<()> {
 
         empty_map(agent, "peers")?;
         let report = doctor_at(&member.host, &agent.options.pin_dir, &[])?;
-        let found = ["1 VIPs on eth0", "no peer", "gives way to nobody", "two may answer"];
+        let found = ["1 VIPs on eth0", "no peer", "yields to no host", "two may answer"];
         report.assert("fence", None, RED, &found, &["who-has ADDRESS", "vipward unload"]);
         assert_eq!(report.code, ILL, "{report}");
         for id in [N1, N2] {

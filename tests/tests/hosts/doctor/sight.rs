@@ -98,7 +98,7 @@ fn in_a_containers_pid_namespace_only_what_is_seen_counts() -> Result<()> {
 }
 
 #[test]
-fn where_the_processes_of_other_users_are_hidden_nobody_knows_that_none_runs() -> Result<()> {
+fn where_the_processes_of_other_users_are_hidden_it_is_unknown_that_none_runs() -> Result<()> {
     let host = Host::new("hidepid")?;
     let directory = TempDir::new()?;
     let binary = copy_for_everybody(&Agent::default_binary(), &directory, "vipward")?;
@@ -132,7 +132,7 @@ fn capabilities_that_are_missing_are_named() -> Result<()> {
 }
 
 #[test]
-fn without_rights_what_cannot_be_read_is_unknown_and_what_can_is_told() -> Result<()> {
+fn without_rights_what_cannot_be_read_is_unknown_and_what_can_is_shown() -> Result<()> {
     let node = Node::start("nobody", HOLDS_ONE)?;
     let directory = TempDir::new()?;
     let binary = copy_for_everybody(&Agent::default_binary(), &directory, "vipward")?;

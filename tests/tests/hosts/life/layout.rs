@@ -90,10 +90,14 @@ fn other_element(ifindex: u32, vip: std::net::Ipv4Addr, role: u8, slot: u32) -> 
 }
 
 /// Pins a set of maps of another version in place of this version's, as that version's agent would
-/// leave it: the link keeps its program, and some of today's maps are missing.
+/// leave it: the link keeps its program, some of today's maps are missing, and one is pinned under
+/// its former name.
 fn pin_another_layout(pin_dir: &Path, elements: &[(OtherKey, OtherValue)]) -> Result<()> {
     for name in [maps::VIPS_V4, maps::META, maps::FILTER, maps::YIELDS] {
         fs::remove_file(pin_dir.join(name)).with_context(|| format!("failed to unpin {name}"))?;
+    }
+    for former in maps::FORMER {
+        fs::rename(pin_dir.join(maps::OWN_MACS), pin_dir.join(former)).context("failed to rename a pin")?;
     }
     let mut vips = HashMap::<MapData, OtherKey, OtherValue>::create(64, 0)?;
     for (key, value) in elements {
@@ -139,6 +143,7 @@ fn entries_go_over_from_maps_of_another_layout_and_no_request_goes_unanswered() 
     assert_eq!(kept["generation"], GENERATION, "the entry is the old one: {kept}");
     assert_eq!(node.agent.status()?["abi_version"], ABI_VERSION);
     assert_eq!(node.agent.status()?["entries"], 1);
+    assert!(!maps::FORMER.iter().any(|name| pin_dir.join(name).exists()), "former maps are unpinned");
     assert_eq!(links(&pin_dir)?, links_before, "the link goes on");
     assert_ne!(node.xdp_programs()?, programs_before, "with this program");
     // The layout is this version's now: another start changes nothing.

@@ -37,7 +37,7 @@ fn a_vip_is_answered_and_announced_again_when_the_carrier_returns() -> Result<()
         |node: &Node| Ok::<_, anyhow::Error>(node.agent.status()?["interfaces"][0]["carrier"] == true);
     node.host.set_carrier("eth0", false)?;
     wait_until(PATIENCE, "status to say that the carrier is lost", || Ok(!carrier(&node)?))?;
-    assert_eq!(node.ask(VIP)?, None, "nobody can be asked");
+    assert_eq!(node.ask(VIP)?, None, "no host can be asked");
     let silent = node.vip_status(VIP)?;
     let role = (&silent["role"], &silent["silent_because"]);
     assert_eq!(role, (&"silent".into(), &"no carrier".into()), "the entry stays");

@@ -112,7 +112,7 @@ fn a_vip_that_was_yielded_makes_a_standalone_agent_not_ready_and_is_not_without_
     agent.signal(Signal::SIGCONT)?;
     let what = format!("192.0.2.10 is not answered: the program gave way to {ROGUE}");
     wait_for_page(&scene.node, "/readyz/vips", 503, &what)?;
-    assert_eq!(get(&scene.node, "/readyz/entries")?.status, 200, "one thing is wrong, and told once");
+    assert_eq!(get(&scene.node, "/readyz/entries")?.status, 200, "one thing is wrong, and reported once");
     let read = metrics(&scene.node)?;
     assert_value(&read, "vipward_vip_held{vip=\"192.0.2.10\"}", 0.0)?;
     assert_value(&read, "vipward_vips_to_hold", 1.0)?;
@@ -179,7 +179,7 @@ fn an_agent_that_stands_still_is_not_alive() -> Result<()> {
 }
 
 #[test]
-fn the_state_is_shown_to_the_host_itself_and_to_nobody_else() -> Result<()> {
+fn the_state_is_shown_to_the_host_itself_alone() -> Result<()> {
     let scene = Scene::new("state")?;
     let mut options = AgentOptions::new(scene.bpffs.pin_dir("node"));
     options.args = ["--listen", "127.0.0.1", "--listen", "192.0.2.2"].map(str::to_owned).to_vec();

@@ -30,21 +30,21 @@ fn of_all_lists_that_show_an_older_state_one_tells_it_and_all_others_list_once_m
     second.begin_list();
     assert!(listed(&mut first, true), "it is the first");
     assert!(!first.wants_list(), "its own list was one of the older state");
-    assert!(!second.end_list(true), "it was told while this one listed");
+    assert!(!second.end_list(true), "it was signalled while this one listed");
     assert!(second.wants_list() && quiet.wants_list());
     assert!(!listed(&mut second, false));
-    assert!(!listed(&mut quiet, true), "it lists because that was told");
+    assert!(!listed(&mut quiet, true), "it lists because that was signalled");
     assert!([&first, &second, &quiet].iter().all(|one| !one.wants_list()));
 }
 
 #[test]
-fn a_store_that_goes_back_again_is_told_again() {
+fn a_store_that_goes_back_again_is_reported_again() {
     let alarm = Alarm::new();
     let [mut first, mut second, mut third] = [alarm.listen(), alarm.listen(), alarm.listen()];
     assert!(listed(&mut first, true));
     assert!(!listed(&mut second, false), "nothing of this type had happened since");
     assert!(!listed(&mut third, true));
-    assert!(listed(&mut second, true), "whoever finds it");
+    assert!(listed(&mut second, true), "the first that finds it");
     assert!(!listed(&mut first, true) && !listed(&mut third, true));
     assert!(listed(&mut third, true));
 }
@@ -60,7 +60,7 @@ fn what_is_asked_for_while_a_list_shows_an_older_state_is_still_to_be_done() {
 }
 
 #[tokio::test]
-async fn renewals_are_counted_and_wake_nobody() {
+async fn renewals_are_counted_and_wake_no_task() {
     let alarm = Alarm::new();
     let mut listener = alarm.listen();
     alarm.renewed();

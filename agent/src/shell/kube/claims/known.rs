@@ -57,7 +57,7 @@ pub(in super::super) struct KnownClaims(Mutex<BTreeMap<Ipv4Addr, Box<Known>>>);
 
 impl KnownClaims {
     fn all(&self) -> MutexGuard<'_, BTreeMap<Ipv4Addr, Box<Known>>> {
-        self.0.lock().expect("invariant: nobody panics with this lock")
+        self.0.lock().expect("invariant: no thread panics with this lock")
     }
 
     /// Remembers an object. Versions are not compared, since the store may have gone back.

@@ -7,6 +7,7 @@ use vipward_common::MacAddr;
 use vipward_core::{
     cluster::{ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, ServiceName, Session},
     ownership::{ClaimWrite, Expected},
+    shown::Finding,
     unanswered::Unanswered,
 };
 
@@ -93,7 +94,7 @@ fn what_does_not_say_one_thing_clearly_is_blank() {
         (&[("session", "zz0000000000001d".into())], "a session that is no number"),
         (&[("mac", Value::Null)], "no MAC"),
         (&[("mac", "eth0".into())], "a MAC that is none"),
-        (&[("mac", "ff:ff:ff:ff:ff:ff".into())], "a MAC that nobody can have"),
+        (&[("mac", "ff:ff:ff:ff:ff:ff".into())], "a MAC that no host can have"),
         (&[("interface", Value::Null)], "no interface"),
         (&[("released", true.into())], "released, and still held"),
         (&[("address", "192.0.2.11".into())], "another address"),
@@ -101,7 +102,7 @@ fn what_does_not_say_one_thing_clearly_is_blank() {
         (&[("offeredBy", serde_json::json!({"node": "b"}))], "offered without a session"),
         (
             &[("offeredBy", serde_json::json!({"node": "", "session": "000000000000001d"}))],
-            "offered by nobody",
+            "offered by no node",
         ),
         (&[("offeredBy", serde_json::json!({"node": "b", "session": "?"}))], "offered in no session"),
         (&[("offeredBy", "b".into())], "an offer of another form"),
@@ -119,7 +120,11 @@ fn what_does_not_say_one_thing_clearly_is_blank() {
         serde_json::json!({"address": "192.0.2.10", "released": true, "mac": "02:00:00:00:01:01"});
     assert_eq!(read_spec(&released_and_named).state, ClaimState::Blank);
     assert_eq!(read_spec(&Value::Null).state, ClaimState::Blank, "no spec at all");
-    assert_eq!(read_spec(&serde_json::json!({"address": "192.0.2.10"})).state, ClaimState::Blank, "nobody");
+    assert_eq!(
+        read_spec(&serde_json::json!({"address": "192.0.2.10"})).state,
+        ClaimState::Blank,
+        "no holder"
+    );
 }
 
 #[test]
@@ -204,7 +209,7 @@ fn a_condition_keeps_its_time_while_its_status_is_the_same() {
 fn a_conflict_is_shown_until_it_is_over_or_the_vip_moves() {
     let held = write(Expected::Absent, 1, ClaimState::Held(holder("a")));
     let mut object = created(&held, at(0));
-    show(&mut object, &Told::Conflict(Some("02:00:00:00:00:66 claims it".to_owned())), at(5));
+    show(&mut object, &Finding::Conflict(Some("02:00:00:00:00:66 claims it".to_owned())), at(5));
     assert_eq!(object["status"]["conflict"], "02:00:00:00:00:66 claims it");
     assert_eq!(condition_of(&object, "Conflict")["status"], "True");
     assert_eq!(condition_of(&object, "Held")["status"], "True");
@@ -216,7 +221,7 @@ fn a_conflict_is_shown_until_it_is_over_or_the_vip_moves() {
     assert_eq!(condition_of(&object, "Conflict")["lastTransitionTime"], text::time(at(5)));
 
     let mut over = object.clone();
-    show(&mut over, &Told::Conflict(None), at(20));
+    show(&mut over, &Finding::Conflict(None), at(20));
     assert_eq!(over["status"]["conflict"], Value::Null);
     assert_eq!(condition_of(&over, "Conflict")["status"], "False");
     assert_eq!(condition_of(&over, "Conflict")["lastTransitionTime"], text::time(at(20)));
@@ -232,9 +237,10 @@ fn a_conflict_is_shown_until_it_is_over_or_the_vip_moves() {
 }
 
 /// Shows something on an object, as the API server merges it.
-fn show(object: &mut Value, told: &Told, now: Timestamp) {
+fn show(object: &mut Value, finding: &Finding, now: Timestamp) {
     let (record, known) = read(&object.to_string()).expect("a claim");
-    let patch = tell(&record, &known, &object.to_string(), told, now).expect("a claim").expect("a patch");
+    let patch =
+        showing(&record, &known, &object.to_string(), finding, now).expect("a claim").expect("a patch");
     merge(object, &patch);
 }
 
@@ -268,7 +274,7 @@ fn each_state_of_a_claim_has_a_name_for_people() {
 }
 
 #[test]
-fn a_claim_shows_that_nobody_answers_until_its_holder_does_or_it_moves() {
+fn a_claim_shows_that_no_node_answers_until_its_holder_does_or_it_moves() {
     let mut held = write(Expected::Absent, 1, ClaimState::Held(holder("a")));
     held.note.cause = "it is new".to_owned();
     let mut object = created(&held, at(0));
@@ -277,7 +283,7 @@ fn a_claim_shows_that_nobody_answers_until_its_holder_does_or_it_moves() {
     let answered: [Value; 5] = ["held".into(), Value::Null, "True".into(), "Held".into(), "it is new".into()];
     assert_eq!(answers_of(&object), answered);
 
-    show(&mut object, &Told::Answers(session(0x1d), Some(no_carrier())), at(5));
+    show(&mut object, &Finding::Answers(session(0x1d), Some(no_carrier())), at(5));
     assert_eq!(answers_of(&object), silent);
     assert_eq!(condition_of(&object, "Held")["lastTransitionTime"], text::time(at(5)));
     assert_eq!(condition_of(&object, "Trouble")["status"], "False", "other conditions stay");
@@ -287,10 +293,10 @@ fn a_claim_shows_that_nobody_answers_until_its_holder_does_or_it_moves() {
     merge(&mut object, &patch(&held, &known, at(10)));
     assert_eq!(answers_of(&object), silent, "a write that moves nothing");
     let mut back = object.clone();
-    show(&mut back, &Told::Answers(session(0x1d), None), at(20));
+    show(&mut back, &Finding::Answers(session(0x1d), None), at(20));
     assert_eq!(answers_of(&back), answered);
 
-    show(&mut object, &Told::Conflict(Some("02:00:00:00:00:66 claims it".to_owned())), at(25));
+    show(&mut object, &Finding::Conflict(Some("02:00:00:00:00:66 claims it".to_owned())), at(25));
     let (_, known) = read(&object.to_string()).expect("a claim");
     let moved = write(Expected::Absent, 2, ClaimState::Held(holder("b")));
     let released = write(Expected::Absent, 1, ClaimState::Released);
@@ -304,9 +310,9 @@ fn a_claim_shows_that_nobody_answers_until_its_holder_does_or_it_moves() {
 }
 
 #[test]
-fn a_claim_of_a_dead_node_that_nobody_has_taken_is_with_nobody() {
+fn a_claim_of_a_dead_node_that_no_other_has_taken_is_without_a_holder() {
     let mut object = created(&write(Expected::Absent, 1, ClaimState::Held(holder("a"))), at(0));
-    show(&mut object, &Told::Answers(session(0x1d), Some(Unanswered::SessionEnded("a".into()))), at(5));
+    show(&mut object, &Finding::Answers(session(0x1d), Some(Unanswered::SessionEnded("a".into()))), at(5));
     let [state, unanswered, held, reason, _] = answers_of(&object);
     assert_eq!((state, held, reason), ("nobody".into(), "False".into(), "SessionEnded".into()));
     assert!(unanswered.as_str().is_some_and(|why| why.contains("the session of a ")), "{unanswered}");
@@ -317,8 +323,8 @@ fn nothing_is_said_about_the_answers_of_a_claim_that_has_moved_meanwhile() {
     for state in [ClaimState::Released, ClaimState::Held(Holder { session: session(9), ..holder("b") })] {
         let object = created(&write(Expected::Absent, 2, state.clone()), at(0)).to_string();
         let (record, known) = read(&object).expect("a claim");
-        let told = Told::Answers(session(0x1d), Some(no_carrier()));
-        assert_eq!(tell(&record, &known, &object, &told, at(1)).expect("a claim"), None, "{state:?}");
+        let finding = Finding::Answers(session(0x1d), Some(no_carrier()));
+        assert_eq!(showing(&record, &known, &object, &finding, at(1)).expect("a claim"), None, "{state:?}");
     }
 }
 
@@ -333,7 +339,7 @@ fn what_a_claim_shows_about_its_answers_is_compared_as_a_whole() {
         ("not answered", Some(no_carrier()), untouched, true),
         ("another state", None, |object| object["status"]["state"] = "nobody".into(), false),
         ("no state", None, |object| object["status"]["state"] = Value::Null, false),
-        ("words that nobody wrote", None, |object| object["status"]["unanswered"] = "x".into(), false),
+        ("words that no agent wrote", None, |object| object["status"]["unanswered"] = "x".into(), false),
         (
             "words without the condition",
             Some(no_carrier()),
@@ -349,7 +355,7 @@ fn what_a_claim_shows_about_its_answers_is_compared_as_a_whole() {
     ];
     for (version, (what, unanswered, edit, shows)) in (10..).zip(cases) {
         let mut object = created(&write(Expected::Absent, 1, ClaimState::Held(holder("a"))), at(0));
-        show(&mut object, &Told::Answers(session(0x1d), unanswered.clone()), at(1));
+        show(&mut object, &Finding::Answers(session(0x1d), unanswered.clone()), at(1));
         edit(&mut object);
         let (_, known) = read(&stored(&object, &version.to_string())).expect("a claim");
         all.learn(VIP, known);
@@ -360,20 +366,20 @@ fn what_a_claim_shows_about_its_answers_is_compared_as_a_whole() {
 }
 
 #[test]
-fn of_an_address_in_use_the_conflict_stays_while_nobody_has_the_vip() {
+fn the_conflict_of_an_address_in_use_stays_while_no_node_has_the_vip() {
     let released = write(Expected::Absent, 0, ClaimState::Released);
     let mut object = created(&released, at(0));
-    show(&mut object, &Told::Conflict(Some("in use".to_owned())), at(5));
+    show(&mut object, &Finding::Conflict(Some("in use".to_owned())), at(5));
     let (_, known) = read(&object.to_string()).expect("a claim");
     merge(&mut object, &patch(&released, &known, at(10)));
     assert_eq!(object["status"]["conflict"], "in use");
 }
 
 #[test]
-fn finalizers_of_others_stay_and_ours_is_put_back() {
+fn finalizers_of_others_stay_and_the_agents_is_put_back() {
     let held = write(Expected::Absent, 1, ClaimState::Held(holder("a")));
     let rows = [
-        (vec![FINALIZER], vec![FINALIZER], "just ours"),
+        (vec![FINALIZER], vec![FINALIZER], "just Vipward's"),
         (vec![], vec![FINALIZER], "none"),
         (vec!["example.com/x"], vec!["example.com/x", FINALIZER], "another's only"),
         (vec![FINALIZER, "example.com/x"], vec![FINALIZER, "example.com/x"], "both"),
@@ -402,12 +408,13 @@ fn every_patch_is_a_compare_and_swap() {
     let held = write(Expected::Absent, 1, ClaimState::Held(holder("a")));
     let object = stored(&creation(&held, at(0)), "41");
     let (record, known) = read(&object).expect("a claim");
-    let told = |told| tell(&record, &known, &object, &told, at(1)).expect("a claim").expect("a patch");
+    let shown =
+        |finding| showing(&record, &known, &object, &finding, at(1)).expect("a claim").expect("a patch");
     for patch in [
         patch(&held, &known, at(1)),
         letting_go(&known),
-        told(Told::Conflict(None)),
-        told(Told::Answers(session(0x1d), None)),
+        shown(Finding::Conflict(None)),
+        shown(Finding::Answers(session(0x1d), None)),
     ] {
         assert_eq!(patch["metadata"]["resourceVersion"], "41");
     }

@@ -8,9 +8,9 @@
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use vipward_core::{
-    cluster::{ClaimRecord, ClaimState, Session},
+    cluster::{ClaimRecord, ClaimState},
     ownership::ClaimWrite,
-    unanswered::Unanswered,
+    shown::{Before, Finding, Kept},
 };
 
 use super::{
@@ -67,39 +67,21 @@ pub(in super::super) fn is_kept_by_others(known: &Known) -> bool {
     known.finalizers.iter().flatten().any(|finalizer| finalizer != FINALIZER)
 }
 
-/// Knowledge of a node about a VIP, for its claim to show.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Told {
-    /// The hosts that claim the VIP on the segment; none: the conflict is over.
-    Conflict(Option<String>),
-    /// The reason why nobody answers, while the claim names this session; none: its holder answers.
-    Answers(Session, Option<Unanswered>),
-}
-
-impl Told {
-    /// Returns true if the claim should still show this.
-    pub fn concerns(&self, record: &ClaimRecord) -> bool {
-        match self {
-            Self::Conflict(_) => true,
-            Self::Answers(session, _) => {
-                record.state.holder().is_some_and(|holder| holder.session == *session)
-            }
-        }
-    }
-}
-
-/// Returns the patch that shows a node's knowledge. Returns `None`
-/// if the claim names another session now.
-pub(in super::super) fn tell(
+/// Returns the patch that shows a node's finding. Returns `None` if the finding does not concern the
+/// claim any more.
+pub(in super::super) fn showing(
     record: &ClaimRecord,
     known: &Known,
     object: &str,
-    told: &Told,
+    finding: &Finding,
     now: Timestamp,
 ) -> Result<Option<Value>, ClaimError> {
+    if !finding.concerns(&record.state) {
+        return Ok(None);
+    }
     let mut conditions = reading::conditions(object)?;
-    let (mut status, shown) = match told {
-        Told::Conflict(conflict) => {
+    let (mut status, shown) = match finding {
+        Finding::Conflict(conflict) => {
             let before = known
                 .conflict
                 .as_ref()
@@ -110,11 +92,7 @@ pub(in super::super) fn tell(
             };
             (json!({"conflict": conflict.as_deref().map(text::message)}), shown)
         }
-        Told::Answers(session, unanswered) => {
-            let ClaimState::Held(holder) = &record.state else { return Ok(None) };
-            if holder.session != *session {
-                return Ok(None);
-            }
+        Finding::Answers(_, unanswered) => {
             let unanswered = unanswered.as_ref().map(Reason::of);
             let status = answers(&record.state, unanswered.as_ref());
             (status, held_condition(&record.state, &record.note, unanswered.as_ref(), known.held, now))
@@ -156,24 +134,21 @@ fn contents(write: &ClaimWrite, known: Option<&Known>, now: Timestamp) -> Value 
         "services": text::join_services(&note.services),
         "cause": note.cause,
     });
-    let moved = known.is_none_or(|known| known.epoch != *epoch);
-    if moved {
+    let before = known.map(|known| Before {
+        epoch: known.epoch,
+        has_holder: known.unanswered.is_some() || known.held.is_some_and(|(held, _)| held == Truth::True),
+    });
+    let kept = Kept::by_write(state, *epoch, before);
+    if !kept.place {
         spec["since"] = text::time(now).into();
     }
-    // The holder's report stays until the holder reports something else, or the VIP moves.
-    let is_held = matches!(state, ClaimState::Held(_));
-    let unanswered = known.filter(|_| is_held && !moved).and_then(|known| known.unanswered.as_deref());
+    let unanswered = known.filter(|_| kept.answers).and_then(|known| known.unanswered.as_deref());
     let held = held_condition(state, note, unanswered, known.and_then(|known| known.held), now);
     let mut conditions = vec![held, trouble_condition(note, known, now)];
     let mut status = answers(state, unanswered);
     status["trouble"] = json!(note.trouble.as_deref().map(text::message));
     if let Some(conflict) = known.and_then(|known| known.conflict.as_deref()) {
-        // The last holder's report says nothing about the next holder.
-        let let_go = *state == ClaimState::Released
-            && known.is_some_and(|known| {
-                known.unanswered.is_some() || known.held.is_some_and(|(held, _)| held == Truth::True)
-            });
-        if (moved || let_go) && conflict.status == Truth::True {
+        if !kept.conflict && conflict.status == Truth::True {
             status["conflict"] = Value::Null;
             conditions.push(condition(CONFLICT, Truth::False, "Moved", "", None, now));
         } else {

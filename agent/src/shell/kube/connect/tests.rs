@@ -59,7 +59,7 @@ fn the_url_of_the_api_server_has_its_port() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_kubeconfig_is_told_with_its_name() {
+async fn a_fault_of_a_kubeconfig_names_the_file() {
     let proxied = GOOD.replace("server:", "proxy-url: 'http://192.0.2.98:3128', server:");
     let bad_ca = GOOD.replace("server: 'http", "certificate-authority: /nowhere/ca.pem, server: 'https");
     let rows = [

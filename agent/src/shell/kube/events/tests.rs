@@ -13,7 +13,7 @@ fn node() -> NodeName {
 #[test]
 fn a_lease_tells_services_the_subnets_of_all_its_links() {
     let subnets = ["192.0.2.0/24", "198.51.100.0/24"].map(|net| net.parse().expect("a subnet"));
-    let link = |name: &str, subnet| NodeInterface {
+    let interface = |name: &str, subnet| NodeInterface {
         name: name.into(),
         mac: vipward_common::MacAddr([2, 0, 0, 0, 1, 1]),
         subnets: vec![subnet],
@@ -25,16 +25,16 @@ fn a_lease_tells_services_the_subnets_of_all_its_links() {
         session: None,
         ended: Vec::new(),
         duration: Duration::from_secs(4),
-        links: vec![link("eth0", subnets[0]), link("eth1", subnets[1])],
+        links: vec![interface("eth0", subnets[0]), interface("eth1", subnets[1])],
         leaving: false,
     };
     let (owned, served) = Seen::Lease(record.clone()).into_events();
     assert_eq!(owned, Some(Owned::Lease(record)));
-    assert_eq!(served, Some(Served::NodeLinks { node: node(), nets: subnets.into() }));
+    assert_eq!(served, Some(Served::NodeInterfaces { node: node(), nets: subnets.into() }));
 }
 
 #[test]
-fn a_node_is_told_to_both_and_what_is_anothers_is_not() {
+fn a_node_is_reported_to_both_and_an_object_of_one_to_it_alone() {
     let record = NodeRecord {
         name: node(),
         labels: BTreeMap::new(),

@@ -74,7 +74,7 @@ fn a_new_session_is_a_transition_and_so_is_the_end_of_one() {
     merge(&mut object, &patch(&write(None), &"1".into(), Some(&known), at(5)));
     assert_eq!(object["spec"]["holderIdentity"], Value::Null);
     assert_eq!(object["spec"]["leaseTransitions"], 1);
-    assert_eq!(object["spec"]["renewTime"], text::micro_time(at(0)), "whoever deposes does not renew");
+    assert_eq!(object["spec"]["renewTime"], text::micro_time(at(0)), "a node that deposes does not renew");
 
     let known = parsed(&object).known;
     merge(&mut object, &patch(&write(Some(2)), &"1".into(), Some(&known), at(9)));
@@ -128,7 +128,7 @@ fn what_names_no_session_or_no_duration_is_blank() {
 }
 
 #[test]
-fn leases_of_others_are_told_by_what_is_in_them() {
+fn leases_of_agents_are_recognised_by_their_contents() {
     let other = serde_json::json!({
         "metadata": {"name": "some-controller", "resourceVersion": "3"},
         "spec": {"holderIdentity": "some-controller-7f/1", "leaseDurationSeconds": 15},

@@ -74,7 +74,7 @@ fn a_service_is_read_as_far_as_it_is_used() {
         record.ports,
         [Port { port: 80, protocol: Protocol::Tcp }, Port { port: 53, protocol: Protocol::Udp }]
     );
-    assert!(record.labels.is_empty(), "nobody asked for labels");
+    assert!(record.labels.is_empty(), "labels were not asked for");
 
     let reading = Reading { service_labels: true, ..Reading::default() };
     let Seen::Service(record) = parsed(Resource::Services, &object, reading).seen else {
@@ -182,19 +182,19 @@ fn the_controller_that_annotations_name_is_read() {
     let rows = [
         (json!(null), None),
         (json!({"metallb.io/ip-allocated-from-pool": "a", "lbipam.cilium.io/ips": "192.0.2.1"}), None),
-        (json!({"cis.f5.com/ip": "192.0.2.1"}), Some(Claim::F5Address)),
-        (json!({"cis.f5.com/ipamLabel": "Test"}), Some(Claim::F5Range)),
-        (json!({"purelb.io/allocated-by": "PureLB", "a": "b"}), Some(Claim::PureLb)),
+        (json!({"cis.f5.com/ip": "192.0.2.1"}), Some(OtherController::F5Address)),
+        (json!({"cis.f5.com/ipamLabel": "Test"}), Some(OtherController::F5Range)),
+        (json!({"purelb.io/allocated-by": "PureLB", "a": "b"}), Some(OtherController::PureLb)),
     ];
     for (annotations, expected) in rows {
         let object =
             json!({"metadata": {"name": "web", "namespace": "shop", "annotations": annotations.clone()}});
-        assert_eq!(service_of(&object).claim, expected, "{annotations}");
+        assert_eq!(service_of(&object).other_controller, expected, "{annotations}");
     }
 }
 
 #[test]
-fn a_service_of_another_type_is_told_as_such() {
+fn a_service_of_another_type_is_read_as_such() {
     let object = json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": {"type": "ClusterIP"}});
     assert!(!service_of(&object).load_balancer);
     let object = json!({"metadata": {"name": "web", "namespace": "shop", "deletionTimestamp": "2026-01-01T00:00:00Z"}});
@@ -336,7 +336,7 @@ fn a_nodes_addresses_are_those_that_are_addresses() {
 }
 
 #[test]
-fn what_is_gone_has_the_name_that_it_was_told_by() {
+fn an_object_that_is_gone_has_the_name_that_it_was_reported_by() {
     let kube = testing::kube();
     let labels = json!({"kubernetes.io/service-name": "web"});
     let rows = [
@@ -351,7 +351,7 @@ fn what_is_gone_has_the_name_that_it_was_told_by() {
         let object = json!({"metadata": metadata});
         let name = parsed(resource, &object, Reading::default()).identity.name;
         assert_eq!(identity(&object.to_string()).expect("an object").name, name, "{resource}");
-        let gone = gone(resource, &name, &kube).expect("a name that was told");
+        let gone = gone(resource, &name, &kube).expect("a name that was reported");
         let as_expected = match gone {
             Seen::ServiceGone(service) => service.to_string() == "shop/web",
             Seen::SliceGone { namespace, slice } => (&*namespace, &*slice) == ("shop", "web-1"),

@@ -29,7 +29,7 @@ fn trouble_says_what_is_to_be_done_about_it() {
     let rows = [
         (404, Resource::VirtualIps, "kubectl apply -f deploy/kubernetes/base/crd.yaml"),
         (403, Resource::Leases, "not allowed to list leases.coordination.k8s.io"),
-        (401, Resource::Nodes, "does not accept our credentials"),
+        (401, Resource::Nodes, "does not accept the credentials"),
         (500, Resource::Services, "failed to list services: 500: so it says"),
     ];
     for (code, resource, expected) in rows {

@@ -1,4 +1,4 @@
-//! Requests about claims: writing, deleting and reading them, and showing knowledge on them.
+//! Requests about claims: writing, deleting and reading them, and showing findings on them.
 //!
 //! A write rests on the last known version of the claim, from a read or a write. Versions are
 //! compared for equality only: a restored store has lower versions that are newer. So only the API
@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use vipward_core::{
     cluster::{ClaimRecord, Version},
     ownership::{ClaimWrite, Event, Expected, Outcome},
+    shown::Finding,
 };
 
 use super::{
@@ -19,7 +20,7 @@ use super::{
 };
 use crate::shell::kube::{
     call::{Call, Collection},
-    claims::{self, Told},
+    claims,
     error::RequestError,
     resource::Resource,
     text,
@@ -28,8 +29,8 @@ use crate::shell::kube::{
 #[cfg(test)]
 mod tests;
 
-/// Number of attempts to show knowledge on a claim that changes meanwhile.
-const TELL_ATTEMPTS: usize = 3;
+/// Number of attempts to show a finding on a claim that changes meanwhile.
+const SHOW_ATTEMPTS: usize = 3;
 
 /// A request about a claim.
 pub(super) enum ClaimJob {
@@ -173,24 +174,29 @@ impl Worker {
         self.kube.collection(Resource::VirtualIps)
     }
 
-    /// Shows knowledge on a claim.
-    pub(super) async fn tell(&self, (vip, told): (Ipv4Addr, Told)) -> Reply {
+    /// Shows a finding on a claim.
+    pub(super) async fn show(&self, (vip, finding): (Ipv4Addr, Finding)) -> Reply {
         let deadline = self.deadline();
         let mut shown = Err(Failure::Conflict);
-        for _ in 0..TELL_ATTEMPTS {
-            shown = self.show(vip, &told, deadline).await;
+        for _ in 0..SHOW_ATTEMPTS {
+            shown = self.try_to_show(vip, &finding, deadline).await;
             if !shown.as_ref().is_err_and(Failure::is_conflict) {
                 break;
             }
         }
-        Reply::Told { vip, told, outcome: Failure::outcome(shown) }
+        Reply::Shown { vip, finding, outcome: Failure::outcome(shown) }
     }
 
-    async fn show(&self, vip: Ipv4Addr, told: &Told, deadline: Instant) -> Result<ClaimRecord, Failure> {
+    async fn try_to_show(
+        &self,
+        vip: Ipv4Addr,
+        finding: &Finding,
+        deadline: Instant,
+    ) -> Result<ClaimRecord, Failure> {
         let (record, known, object) = self.read_claim(vip, deadline).await?;
-        let patch = claims::tell(&record, &known, &object, told, text::wall_clock())
+        let patch = claims::showing(&record, &known, &object, finding, text::wall_clock())
             .map_err(|_| Failure::Unreadable)?;
-        // The claim has another holder now, which shows its own knowledge.
+        // The claim has another holder now, which shows its own findings.
         let Some(patch) = patch else { return Ok(record) };
         let call = self.claims().merge(&vip.to_string(), &patch);
         let object = self.ask_about(vip, call, deadline).await.map_err(Failure::of)?;

@@ -5,21 +5,22 @@ use std::net::Ipv4Addr;
 use vipward_core::{
     cluster::{ClaimRecord, ServiceName},
     ownership::{Event, Outcome},
+    shown::Finding,
 };
 
-use crate::shell::kube::{claims::Told, ingress::IngressError};
+use crate::shell::kube::ingress::IngressError;
 
 /// The outcome of a request.
 #[derive(Debug)]
 pub enum Reply {
     /// An event for the ownership engine.
     Ownership(Event),
-    /// The outcome of showing knowledge on a claim.
-    Told {
+    /// The outcome of showing a finding on a claim.
+    Shown {
         /// The claim's VIP.
         vip: Ipv4Addr,
-        /// The knowledge.
-        told: Told,
+        /// The finding.
+        finding: Finding,
         /// The outcome.
         outcome: Outcome<ClaimRecord>,
     },

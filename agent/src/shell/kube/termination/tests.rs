@@ -33,7 +33,7 @@ fn the_pod_says_whether_it_stays_and_to_what_it_belongs() {
             Some("vipward"),
             "rolled out",
         ),
-        (found(&json!({"metadata": {"deletionTimestamp": "t"}})), PodState::Deleted, None, "of nobody"),
+        (found(&json!({"metadata": {"deletionTimestamp": "t"}})), PodState::Deleted, None, "of no node"),
         (
             found(&json!({"metadata": {}, "status": disrupted("TerminationByKubelet")})),
             PodState::NodeShutsDown,

@@ -57,7 +57,7 @@ fn conflicts_are_counted_from_their_beginning_to_their_end() {
         ("a stranger claims", began(KEY, 1), vec![conflict(KEY, &[1])], (1, 1, 1)),
         ("another joins it", joined, vec![conflict(KEY, &[1, 2])], (1, 2, 1)),
         ("the same on another VIP", began(OTHER, 1), both.clone(), (2, 3, 2)),
-        ("more than are told apart", Line::TooMany { times: 7 }, both, (2, 3, 2)),
+        ("more than are listed", Line::TooMany { times: 7 }, both, (2, 3, 2)),
         ("the first is over", ended(KEY), vec![conflict(OTHER, &[1])], (1, 1, 2)),
         ("the second, too", ended(OTHER), vec![], (0, 0, 2)),
         ("it begins again", began(KEY, 1), vec![conflict(KEY, &[1])], (1, 1, 3)),

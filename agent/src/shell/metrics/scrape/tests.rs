@@ -12,7 +12,7 @@ fn snapshot(vip: VipSnapshot) -> Snapshot {
         mode: Mode::Standalone,
         started: true,
         fence_duration: Duration::from_secs(3),
-        links: vec![InterfaceSnapshot {
+        interfaces: vec![InterfaceSnapshot {
             ifindex: 2,
             interface: "eth0".to_owned(),
             mode: pinned::Mode::Generic,
@@ -33,7 +33,7 @@ fn entry(role: Role, yielded: bool) -> pinned::Entry {
 }
 
 fn eth0(snapshot: &mut Snapshot) -> &mut Interface {
-    snapshot.links[0].seen.as_mut().expect("the interface")
+    snapshot.interfaces[0].seen.as_mut().expect("the interface")
 }
 
 /// Returns the value of a series without labels, if the page has it.
@@ -51,7 +51,7 @@ fn of_a_file_only_vips_that_neither_this_node_nor_a_peer_holds_are_without_holde
     let table: [Row<'_>; 6] = [
         ("held", to_hold, vec![entry(Role::Held, false)], "0.0"),
         ("without an entry", to_hold, vec![], "1.0"),
-        ("silent, and nobody knows where it is", to_hold, vec![entry(Role::Foreign, false)], "1.0"),
+        ("silent, and its place is not known", to_hold, vec![entry(Role::Foreign, false)], "1.0"),
         ("yielded, as only the map says", to_hold, vec![entry(Role::Foreign, true)], "0.0"),
         (
             "yielded, and its entry has gone with the interface and come back",
@@ -83,8 +83,8 @@ fn a_vip_that_is_not_answered_is_not_counted_as_held() {
         ("held over", |_, read| read.pass_deadline(), true),
         ("the fence is over", |_, read| read.pass_hold(), false),
         ("no carrier", |snapshot, _| eth0(snapshot).carrier = false, false),
-        ("another program", |snapshot, _| snapshot.links[0].attached = false, false),
-        ("no interface", |snapshot, _| snapshot.links.clear(), false),
+        ("another program", |snapshot, _| snapshot.interfaces[0].attached = false, false),
+        ("no interface", |snapshot, _| snapshot.interfaces.clear(), false),
         ("another MAC", |snapshot, _| eth0(snapshot).mac = MacAddr::ZERO, false),
     ];
     let metrics = Metrics::new(Mode::Standalone, 10);

@@ -24,7 +24,7 @@ fn snapshot(mode: Mode, vips: &[(u8, Entry)]) -> Snapshot {
         mode,
         started: true,
         fence_duration: Duration::from_secs(3),
-        links: vec![InterfaceSnapshot {
+        interfaces: vec![InterfaceSnapshot {
             ifindex: 2,
             interface: "eth0".to_owned(),
             mode: pinned::Mode::Generic,
@@ -133,18 +133,18 @@ fn a_fence_that_is_held_over_is_not_valid() {
 fn links_that_run_another_program_or_could_not_be_attached_are_named() {
     let mut snapshot = snapshot(Mode::Standalone, &[]);
     assert_eq!(of_event_loop(&snapshot), [Check::ok("links"), Check::ok("vips")]);
-    snapshot.links[0].attached = false;
+    snapshot.interfaces[0].attached = false;
     assert_eq!(of_event_loop(&snapshot)[0], Check::failed("links", "eth0 runs another program, or none"));
     let occupied = "interface eth1 has another XDP program already";
-    snapshot.links.push(InterfaceSnapshot {
+    snapshot.interfaces.push(InterfaceSnapshot {
         ifindex: 3,
         interface: "eth1".to_owned(),
         failure: Some(occupied.to_owned()),
-        ..snapshot.links[0].clone()
+        ..snapshot.interfaces[0].clone()
     });
     let wrong = ["eth0 runs another program, or none", &format!("eth1 is not attached: {occupied}")];
     assert_eq!(of_event_loop(&snapshot)[0], Check::of("links", wrong.map(ToOwned::to_owned).to_vec()));
-    snapshot.links.clear();
+    snapshot.interfaces.clear();
     assert_eq!(
         of_event_loop(&snapshot)[0],
         Check::failed("links", "the program is attached to no interface")
@@ -173,7 +173,7 @@ fn vips_that_are_not_answered_are_named_with_their_reason_and_in_one_check() {
 
 /// The form of kube-apiserver's `/readyz?verbose` and `/readyz/{check}`.
 #[test]
-fn checks_are_told_as_the_api_server_tells_its_own() {
+fn checks_are_shown_as_the_api_server_shows_its_own() {
     let well = [Check::ok("event-loop"), Check::ok("fence")];
     let ill = [Check::ok("event-loop"), Check::of("links", vec!["a".to_owned(), "b".to_owned()])];
     let table = [

@@ -68,7 +68,7 @@ fn a_directory_on_another_filesystem_is_refused_with_the_way_out() {
 }
 
 #[test]
-fn who_may_not_mount_is_told_the_command() {
+fn an_agent_that_may_not_mount_names_the_command() {
     without_bpffs(|| {
         caps::drop(None, CapSet::Effective, Capability::CAP_SYS_ADMIN).expect("dropped");
         let error = ensure_bpffs(Path::new("/sys/fs/bpf/vipward")).expect_err("it may not be mounted");
@@ -82,15 +82,15 @@ fn who_may_not_mount_is_told_the_command() {
 }
 
 #[test]
-fn one_agent_at_a_time_uses_a_pin_directory_and_the_other_is_told_whose_it_is() {
+fn one_agent_at_a_time_uses_a_pin_directory_and_the_error_of_another_names_it() {
     without_bpffs(|| {
         let temp = TempDir::new();
         mount_bpffs(&temp.0);
         let (dir, other) = (temp.0.join("pins"), temp.0.join("other"));
         ensure_bpffs(&dir).expect("made");
         ensure_bpffs(&other).expect("made");
-        let lock = PinDirLock::acquire(&dir).expect("nobody has it");
-        let _elsewhere = PinDirLock::acquire(&other).expect("nobody has that one");
+        let lock = PinDirLock::acquire(&dir).expect("no process has it");
+        let _elsewhere = PinDirLock::acquire(&other).expect("no process has that one");
 
         let error = PinDirLock::acquire(&dir).expect_err("it is taken");
         assert_eq!(

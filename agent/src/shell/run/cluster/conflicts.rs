@@ -9,6 +9,7 @@ use vipward_common::MacAddr;
 use vipward_core::{
     conflict::{Conflict, End, Line, What},
     outbox::Reason,
+    shown::Finding,
     time::Monotonic,
 };
 
@@ -16,7 +17,6 @@ use super::{
     Cluster, EventLoop,
     showing::{Aspect, Show},
 };
-use crate::shell::kube::Told;
 
 impl Cluster {
     /// Reports a conflict, if this node holds the VIP or is about to. Other nodes only log it.
@@ -153,7 +153,7 @@ fn remedy(conflict: &Conflict, vip: Ipv4Addr) -> String {
 impl EventLoop<Cluster> {
     /// Returns the condition that the claim object is to show, if this node shows conflicts of the
     /// VIP and the object shows another.
-    pub(super) fn conflict_to_show(&mut self, vip: Ipv4Addr, show: Show, now: Monotonic) -> Option<Told> {
+    pub(super) fn conflict_to_show(&mut self, vip: Ipv4Addr, show: Show, now: Monotonic) -> Option<Finding> {
         let text = self.source.conflicted.get(&vip).cloned().or_else(|| self.heard_of(vip));
         let source = &mut self.source;
         let shows = source.shows_conflicts_of(vip) || source.engine.reports_on(vip, now);
@@ -170,7 +170,7 @@ impl EventLoop<Cluster> {
             }
             None => {}
         }
-        Some(Told::Conflict(text))
+        Some(Finding::Conflict(text))
     }
 
     /// Returns the open conflict about a VIP, in words. The node that reported it may be gone.

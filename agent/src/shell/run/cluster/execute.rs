@@ -39,11 +39,13 @@ impl EventLoop<Cluster> {
         self.begin_if_known().await
     }
 
-    /// Notes the VIPs that this node gets, before their entries are written and announced.
+    /// Counts the VIPs that this node gets, before their entries are written and announced.
     fn note_moves(&mut self, commands: &[Command]) {
         for command in commands {
-            if let Command::Notify(Notice::Holds { vip, from, .. }) = command {
-                self.source.moves.on_holds(*vip, from.as_ref());
+            if let Command::Notify(Notice::Holds { vip, from, .. }) = command
+                && let Some(cause) = self.source.moves.on_holds(*vip, from.as_ref())
+            {
+                self.source.move_metrics.moved(cause);
             }
         }
     }

@@ -61,9 +61,9 @@ impl EventLoop<Cluster> {
                         self.source.show_conflict(vip, now);
                     }
                 }
-                Some(Reply::Told { vip, told, outcome }) => {
+                Some(Reply::Shown { vip, finding, outcome }) => {
                     self.silent.look_at([vip]);
-                    commands.extend(self.source.on_told(vip, &told, outcome, now));
+                    commands.extend(self.source.on_shown(vip, &finding, outcome, now));
                 }
                 Some(Reply::Ingress { service, result }) => {
                     let source = &mut self.source;

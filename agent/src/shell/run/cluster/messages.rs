@@ -8,12 +8,12 @@ use vipward_core::{
     outbox::{Command, Message, News, Object, Outbox, Outcome, Reason},
     ownership::{Engine, Event, Notice, StopReason},
     refusals::{self, Refusals},
+    repairs::Repairs,
     reporting::{self, Reporting},
     services::{Problem, Services},
     time::Monotonic,
 };
 
-use super::repairs::Repairs;
 use crate::shell::kube::{ConnectError, IngressError, Kube, Recorder};
 
 /// A writer of log lines and Events.
@@ -50,7 +50,7 @@ impl Messages {
                 let from = from.as_ref().map(NodeName::as_str);
                 info!(%vip, from, cause, "this node holds the VIP");
             }
-            Notice::Nobody { vip, services: _, why } => warn!(%vip, why, "nobody can hold the VIP"),
+            Notice::Nobody { vip, services: _, why } => warn!(%vip, why, "no node can hold the VIP"),
             Notice::CannotMove { vip, services: _, to, why } => {
                 warn!(%vip, %to, why, "the VIP cannot be moved");
             }
@@ -149,7 +149,7 @@ impl Messages {
             }
             Some(refusals::News::Over(what)) => info!(%what, "not refused by the API server any more"),
             Some(refusals::News::More) => {
-                error!("the API server refuses more than is told one by one; trying again");
+                error!("the API server refuses more requests than are logged one by one; trying again");
             }
             None => {}
         }

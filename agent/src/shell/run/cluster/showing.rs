@@ -1,4 +1,4 @@
-//! Shows this node's knowledge on claims, for people, and tries again until it is shown.
+//! Shows this node's findings on claims, for people, and tries again until it is shown.
 //!
 //! Each aspect of a claim is written on its own. It is not written
 //! while the claim shows the right state.
@@ -9,11 +9,11 @@ use tracing::{info, warn};
 use vipward_core::{
     cluster::ClaimRecord,
     ownership::{self, Outcome},
+    shown::Finding,
     time::Monotonic,
 };
 
 use super::{Cluster, EventLoop, RunError, now};
-use crate::shell::kube::Told;
 
 /// The aspect of a claim that something shown is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -27,7 +27,7 @@ pub(super) enum Aspect {
 /// The reason for a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Show {
-    /// New knowledge of this node.
+    /// A new finding of this node.
     News,
     /// A conflict on the claim that this node has not heard for as long as a conflict lasts.
     Silence,
@@ -41,10 +41,10 @@ impl Aspect {
         }
     }
 
-    const fn of(told: &Told) -> Self {
-        match told {
-            Told::Conflict(_) => Self::Conflict,
-            Told::Answers(..) => Self::Answers,
+    const fn of(finding: &Finding) -> Self {
+        match finding {
+            Finding::Conflict(_) => Self::Conflict,
+            Finding::Answers(..) => Self::Answers,
         }
     }
 }
@@ -54,12 +54,12 @@ impl EventLoop<Cluster> {
     pub(super) fn show_due(&mut self) -> Result<(), RunError> {
         let now = now()?;
         for ((vip, aspect), show) in self.source.shown.due(now) {
-            let told = match aspect {
+            let finding = match aspect {
                 Aspect::Conflict => self.conflict_to_show(vip, show, now),
                 Aspect::Answers => self.answers_to_show(vip, now),
             };
-            match told {
-                Some(told) => self.source.requests.tell(vip, told),
+            match finding {
+                Some(finding) => self.source.requests.show(vip, finding),
                 None => self.source.shown.settle(&(vip, aspect), now),
             }
         }
@@ -76,7 +76,7 @@ impl EventLoop<Cluster> {
     }
 
     /// Returns what a claim should show about the answers. Returns `None` if it shows that already.
-    fn answers_to_show(&self, vip: Ipv4Addr, now: Monotonic) -> Option<Told> {
+    fn answers_to_show(&self, vip: Ipv4Addr, now: Monotonic) -> Option<Finding> {
         let (session, _) = self.source.engine.said_of(vip, now)?;
         let silences = &self.silent.silences;
         let unanswered = silences.told(vip);
@@ -85,28 +85,28 @@ impl EventLoop<Cluster> {
         if is_open || self.source.kube.shows_unanswered(vip, unanswered) {
             return None;
         }
-        Some(Told::Answers(session, unanswered.cloned()))
+        Some(Finding::Answers(session, unanswered.cloned()))
     }
 }
 
 impl Cluster {
-    /// Handles the outcome of a write that shows knowledge on a claim.
-    pub(super) fn on_told(
+    /// Handles the outcome of a write that shows a finding on a claim.
+    pub(super) fn on_shown(
         &mut self,
         vip: Ipv4Addr,
-        told: &Told,
+        finding: &Finding,
         outcome: Outcome<ClaimRecord>,
         now: Monotonic,
     ) -> Vec<ownership::Command> {
-        let aspect = Aspect::of(told);
+        let aspect = Aspect::of(finding);
         let (key, about) = ((vip, aspect), aspect.name());
         let failures = self.shown.failures(&key);
-        let is_shown = match told {
-            Told::Conflict(conflict) => self.kube.shows_conflict(vip, conflict.as_deref()),
-            Told::Answers(_, unanswered) => self.kube.shows_unanswered(vip, unanswered.as_ref()),
+        let is_shown = match finding {
+            Finding::Conflict(conflict) => self.kube.shows_conflict(vip, conflict.as_deref()),
+            Finding::Answers(_, unanswered) => self.kube.shows_unanswered(vip, unanswered.as_ref()),
         };
         let is_over = match &outcome {
-            Outcome::Done(record) => is_shown || !told.concerns(record),
+            Outcome::Done(record) => is_shown || !finding.concerns(&record.state),
             // A claim that is created later shows it from the start.
             Outcome::Missing => true,
             Outcome::Conflict | Outcome::Unknown | Outcome::Refused(_) => false,

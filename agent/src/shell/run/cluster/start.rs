@@ -9,12 +9,13 @@ use vipward_core::{
     cluster::Session,
     config::{Config, Shutdown},
     heartbeat,
+    moves::Moves,
     ownership::{Engine, Found, FoundEntry, Interlock, Settings},
     services::{self, Services},
     time::Monotonic,
 };
 
-use super::{super::clock_tick, Cluster, Desk, EventLoop, Messages, Moves, RunError, Writes, now};
+use super::{super::clock_tick, Cluster, Desk, EventLoop, Messages, RunError, Writes, now};
 use crate::{
     cli::KubernetesArgs,
     shell::{
@@ -126,7 +127,8 @@ pub(super) async fn start(
         replies,
         seen,
         _reader: reader,
-        moves: Moves::new(metrics.moves.clone()),
+        moves: Moves::default(),
+        move_metrics: metrics.moves.clone(),
         kube,
         api_address,
         pod: args.pod_name.clone(),

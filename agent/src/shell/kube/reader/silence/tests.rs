@@ -30,7 +30,7 @@ fn a_watch_that_stays_silent_while_renewals_succeed_has_everything_listed() {
     const LIST_ALL: Met = Met::Silence(Remedy::ListAll);
     play("silent twice", &[Line, Renewal, BEGIN_ALL, Renewal, LIST_ALL]);
     play("before anything has come", &[Renewal, BEGIN, Renewal, LIST_ALL]);
-    play("nobody renews", &[Line, BEGIN_ALL, BEGIN, BEGIN, BEGIN]);
+    play("no node renews", &[Line, BEGIN_ALL, BEGIN, BEGIN, BEGIN]);
     play("renewals fail for a while", &[Line, Renewal, BEGIN_ALL, BEGIN, Renewal, BEGIN, Renewal, LIST_ALL]);
     play(
         "something comes in between",

@@ -3,7 +3,7 @@ use vipward_core::cluster::{ClaimNote, ClaimState, Epoch};
 use super::*;
 
 #[test]
-fn only_what_nobody_waits_for_can_wait() {
+fn only_a_write_that_delays_no_answer_can_wait() {
     let vip = Ipv4Addr::new(192, 0, 2, 1);
     let write = |can_wait| ClaimWrite {
         vip,
@@ -15,8 +15,8 @@ fn only_what_nobody_waits_for_can_wait() {
     };
     let rows = [
         (ClaimJob::Write(write(false)), false, "an offer, an acceptance, a repair"),
-        (ClaimJob::Write(write(true)), true, "nobody has it"),
-        (ClaimJob::Delete { vip, expected: "7".into() }, true, "nobody wants it"),
+        (ClaimJob::Write(write(true)), true, "no node has it"),
+        (ClaimJob::Delete { vip, expected: "7".into() }, true, "no Service wants it"),
         (ClaimJob::Read(vip), false, "it decides whether a VIP is answered"),
     ];
     for (job, can_wait, description) in rows {

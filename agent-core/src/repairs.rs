@@ -1,12 +1,12 @@
-//! Decides which repairs of claims and Leases are logged: each object's
-//! first, then one a minute, and not too many at once.
+//! Choice of the repairs of claims and Leases that are logged: each object's first, then one a
+//! minute, and not too many at once.
 //!
-//! Somebody may edit a claim as often as its holder repairs it. A store that
-//! went back may have thousands of old objects.
+//! A user or a program may edit a claim as often as its holder repairs it. A store that went back
+//! may have thousands of old objects.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use vipward_core::time::Monotonic;
+use super::time::Monotonic;
 
 #[cfg(test)]
 mod tests;
@@ -18,7 +18,7 @@ const MOST: usize = 64;
 
 /// The repairs that were logged within `AGAIN`.
 #[derive(Default, Debug)]
-pub(super) struct Repairs {
+pub struct Repairs {
     logged: BTreeMap<String, Monotonic>,
     /// Number of repairs since the last logged one.
     not_logged: u64,
@@ -27,7 +27,7 @@ pub(super) struct Repairs {
 impl Repairs {
     /// Handles a repair. If it is to be logged, returns the
     /// number of repairs before it that were not.
-    pub(super) fn on_repaired(&mut self, what: &str, now: Monotonic) -> Option<u64> {
+    pub fn on_repaired(&mut self, what: &str, now: Monotonic) -> Option<u64> {
         self.logged.retain(|_, at| now < *at + AGAIN);
         if self.logged.len() >= MOST || self.logged.contains_key(what) {
             self.not_logged += 1;

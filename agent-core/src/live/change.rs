@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::PerSecond;
 use crate::{
-    answering::Silence,
+    answering::{self, Silence},
     pinned::{InterfaceStatus, OffenderStatus, Status, VipStatus},
     schema,
 };
@@ -55,10 +55,10 @@ pub enum Change {
         /// The interface of the entry.
         interface: String,
         /// The role before, or `null` when there was no entry.
-        #[schemars(schema_with = "schema::role_or_null")]
+        #[schemars(schema_with = "answering::role_or_null")]
         from: Option<&'static str>,
         /// The role now, or `null` when the entry is gone.
-        #[schemars(schema_with = "schema::role_or_null")]
+        #[schemars(schema_with = "answering::role_or_null")]
         to: Option<&'static str>,
         /// Whether the program gave the VIP away while the fence had lapsed.
         yielded: bool,
@@ -72,7 +72,7 @@ pub enum Change {
         /// The interface of the entry.
         interface: String,
         /// Why it is not answered, or `null` when it is answered again.
-        #[schemars(schema_with = "schema::silence_or_null")]
+        #[schemars(schema_with = "answering::silence_or_null")]
         silent_because: Option<&'static str>,
     },
     /// A host has claimed a VIP.
@@ -125,7 +125,7 @@ pub fn changes(before: Option<&Status>, after: &Status) -> Vec<Change> {
     if before.fence.state != after.fence.state {
         changes.push(Change::Fence { from: before.fence.state, to: after.fence.state });
     }
-    links(before, after, &mut changes);
+    interfaces(before, after, &mut changes);
     vips(before, after, &mut changes);
     let known: BTreeMap<_, _> = before.offenders.iter().map(|it| (offender_id(it), it.claims)).collect();
     changes.extend(after.offenders.iter().filter_map(|it| offended(known.get(&offender_id(it)), it)));
@@ -142,7 +142,7 @@ fn start(after: &Status) -> Change {
     Change::Start { fence: after.fence.state, interfaces, held, handover, silent, foreign }
 }
 
-fn links(before: &Status, after: &Status, changes: &mut Vec<Change>) {
+fn interfaces(before: &Status, after: &Status, changes: &mut Vec<Change>) {
     let by_name = |status: &Status| -> BTreeMap<String, InterfaceStatus> {
         status.interfaces.iter().map(|it| (it.label(), it.clone())).collect()
     };

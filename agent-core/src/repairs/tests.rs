@@ -5,7 +5,7 @@ fn at(seconds: u64) -> Monotonic {
 }
 
 #[test]
-fn an_object_that_is_put_right_again_and_again_is_logged_once_a_minute_with_the_number_between() {
+fn an_object_that_is_repaired_again_and_again_is_logged_once_a_minute_with_the_number_between() {
     let mut repairs = Repairs::default();
     let logged: Vec<(u64, u64)> = (0..150)
         .filter_map(|second| Some((second, repairs.on_repaired("192.0.2.10", at(second))?)))

@@ -9,7 +9,7 @@ use crate::{
 };
 
 const SECOND: u64 = 1_000_000_000;
-const NO_CARRIER: Part = Part::Silent(Silence::Link(InterfaceFault::NoCarrier));
+const NO_CARRIER: Part = Part::Silent(Silence::Interface(InterfaceFault::NoCarrier));
 
 /// Returns two VIPs of this node and one of another node on
 /// eth0, `seconds` after the machine's start.

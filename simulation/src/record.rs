@@ -1,0 +1,149 @@
+//! Record of a run: the facts that its promises are checked against.
+
+use std::{fmt, time::Duration};
+
+use vipward_core::ownership::Command;
+
+use crate::{schedule::Schedule, time::At};
+
+/// The time without a disturbance after which all nodes are up to date.
+const SETTLED: Duration = Duration::from_secs(5);
+
+/// A broken promise.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Violation {
+    /// The promise.
+    pub rule: &'static str,
+    /// The details.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.rule, self.what)
+    }
+}
+
+/// The record of a run.
+#[derive(Debug)]
+pub(crate) struct Record {
+    /// Per VIP, receiver and sender: whether the sender's announcement has reached the receiver
+    /// since both last took the VIP.
+    pub(crate) reached: Vec<Vec<Vec<bool>>>,
+    /// Per VIP: since when it is dark although some node should answer, and for how long it may be.
+    pub(crate) dark: Vec<Option<(At, Duration)>>,
+    /// Per VIP: the last time when its claim was edited, blanked or deleted by hand.
+    pub(crate) edited: Vec<Option<At>>,
+    /// The time of the last disturbance, and the number of disturbances.
+    pub(crate) disturbed: At,
+    pub(crate) disturbances: u32,
+    /// The end of the last unplanned disturbance.
+    pub(crate) faults_until: At,
+    /// The last time when an agent started while a dead node's Lease looked alive.
+    pub(crate) booted: At,
+    /// Per VIP: whether it must be answered at every instant.
+    pub(crate) guarded: Vec<bool>,
+    /// The time of a restore that R1 has not judged yet.
+    pub(crate) restored: Option<At>,
+    /// The time of the last restore.
+    pub(crate) last_restored: Option<At>,
+    /// The value of `disturbances` when the store went away, if all was settled then.
+    pub(crate) settled: Option<u32>,
+    /// Per VIP: the node that alone answered for it then, and could continue.
+    pub(crate) answered: Vec<Option<usize>>,
+    /// The time since which there were only heartbeats.
+    pub(crate) quiet_from: At,
+    pub(crate) last_noise: Option<(usize, Command)>,
+    /// Per node: its heartbeats since then.
+    pub(crate) renewals: Vec<u32>,
+    pub(crate) done: bool,
+}
+
+impl Record {
+    pub(crate) fn new(plan: &Schedule) -> Self {
+        let (nodes, vips) = (plan.nodes.len(), plan.vips.len());
+        Self {
+            reached: vec![vec![vec![false; nodes]; nodes]; vips],
+            dark: vec![None; vips],
+            disturbed: At::default(),
+            disturbances: 0,
+            faults_until: At::default(),
+            booted: At::default(),
+            guarded: vec![false; vips],
+            edited: vec![None; vips],
+            restored: None,
+            last_restored: None,
+            settled: None,
+            answered: vec![None; vips],
+            quiet_from: At::default(),
+            last_noise: None,
+            renewals: vec![0; nodes],
+            done: false,
+        }
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// Notes that a claim was edited by hand.
+    pub(crate) fn edited(&mut self, vip: usize, now: At) {
+        self.edited[vip] = Some(now);
+    }
+
+    /// Notes a disturbance.
+    pub(crate) fn disturbed(&mut self, now: At) {
+        self.disturbed = now;
+        self.disturbances += 1;
+    }
+
+    /// Notes an unplanned disturbance that lasts so long.
+    pub(crate) fn faulted(&mut self, now: At, lasts: Option<Duration>) {
+        self.faults_until = self.faults_until.max(now + lasts.unwrap_or_default());
+        self.guarded.fill(false);
+    }
+
+    /// Notes that an agent has started while a dead node's Lease looks alive to it.
+    pub(crate) fn booted_among_ghosts(&mut self, now: At) {
+        self.booted = now;
+        self.guarded.fill(false);
+    }
+
+    /// Notes that the API server has stored that a node has taken a VIP. Earlier announcements no
+    /// longer count.
+    pub(crate) fn taken(&mut self, vip: usize, node: usize) {
+        let reached = &mut self.reached[vip];
+        reached[node].fill(false);
+        for by in reached {
+            by[node] = false;
+        }
+    }
+
+    /// Notes that an agent has done something other than renew.
+    pub(crate) fn noise(&mut self, now: At, node: usize, command: &Command) {
+        self.quiet_from = now;
+        self.renewals.fill(0);
+        self.last_noise = Some((node, command.clone()));
+    }
+
+    pub(crate) fn renewal(&mut self, node: usize) {
+        self.renewals[node] += 1;
+    }
+
+    /// Notes that the store has gone away. `open` counts the disturbances in force, this one
+    /// included.
+    pub(crate) fn store_away(&mut self, open: usize, now: At) {
+        let is_settled = open == 1 && now.since(self.disturbed) > SETTLED;
+        self.settled = is_settled.then_some(self.disturbances);
+    }
+
+    /// Notes that the store has gone back.
+    pub(crate) fn restored(&mut self, now: At) {
+        self.restored = Some(now);
+        self.last_restored = Some(now);
+        self.answered.fill(None);
+        for by in self.reached.iter_mut().flatten() {
+            by.fill(false);
+        }
+    }
+}
