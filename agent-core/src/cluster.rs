@@ -155,7 +155,7 @@ pub struct LeaseRecord {
     /// Validity of one renewal.
     pub duration: Duration,
     /// Its interfaces.
-    pub links: Vec<NodeInterface>,
+    pub interfaces: Vec<NodeInterface>,
     /// True while the node leaves. It takes no more VIPs then.
     pub leaving: bool,
 }

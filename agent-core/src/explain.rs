@@ -81,7 +81,7 @@ pub struct Cluster {
 impl Cluster {
     /// Returns the MACs of the nodes that have agents.
     fn macs(&self) -> impl Iterator<Item = MacAddr> {
-        self.leases.values().flat_map(|lease| &lease.record.links).map(|interface| interface.mac)
+        self.leases.values().flat_map(|lease| &lease.record.interfaces).map(|interface| interface.mac)
     }
 }
 

@@ -245,7 +245,7 @@ pub fn node_interfaces(view: &NetView, attached: &[u32]) -> Vec<NodeInterface> {
 
 /// Returns the interface on a VIP's segment: the one with the longest subnet that contains the VIP.
 /// If the Service names an interface, it need not have such a subnet.
-pub(super) fn link_for<'a>(
+pub(super) fn interface_for<'a>(
     interfaces: &'a [NodeInterface],
     vip: Ipv4Addr,
     named: &[InterfacePattern],

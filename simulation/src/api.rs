@@ -219,7 +219,7 @@ impl Api {
             session: write.session,
             ended: write.ended.clone(),
             duration: write.duration,
-            links: write.links.clone(),
+            interfaces: write.interfaces.clone(),
             leaving: write.leaving,
         };
         let is_own = names::node_index(&write.node) == Some(from);

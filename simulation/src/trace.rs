@@ -156,12 +156,14 @@ pub(crate) fn event(event: &Event) -> String {
         Event::NodeGone(node) => format!("sees that node {node} is gone"),
         Event::Demand(vip, Some(demand)) => format!("sees {vip} wanted, on {:?}", demand.local),
         Event::Demand(vip, None) => format!("sees that {vip} is not wanted"),
-        Event::Interfaces(links) => {
-            let links: Vec<String> = links
+        Event::Interfaces(interfaces) => {
+            let interfaces: Vec<String> = interfaces
                 .iter()
-                .map(|link| format!("{} {} carrier {}", link.name, link.mac, link.carrier))
+                .map(|interface| {
+                    format!("{} {} carrier {}", interface.name, interface.mac, interface.carrier)
+                })
                 .collect();
-            format!("has {}", links.join(", "))
+            format!("has {}", interfaces.join(", "))
         }
         Event::LeaseWritten { node, outcome: came } => {
             format!("wrote lease of {node}: {}", outcome(came, lease))

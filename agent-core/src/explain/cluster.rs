@@ -95,7 +95,7 @@ fn standing(
         session: record.and_then(LeaseRecord::live_session),
         alive: !lease.is_some_and(LeaseSeen::is_silent),
         leaving: record.is_some_and(|record| record.leaving),
-        links: record.map(|record| record.links.as_slice()).unwrap_or_default(),
+        interfaces: record.map(|record| record.interfaces.as_slice()).unwrap_or_default(),
         node: Some(node),
     };
     eligibility(&facts, vip, demand, cluster.honour_exclude_label).map(|able| able.soft)

@@ -49,7 +49,7 @@ fn lease(node: &str, mac: MacAddr) -> LeaseSeen {
         session: Some(session(7)),
         ended: Vec::new(),
         duration: Duration::from_secs(4),
-        links: vec![interface],
+        interfaces: vec![interface],
         leaving: false,
     };
     LeaseSeen { record, renewed: true, watched: Duration::from_secs(1) }

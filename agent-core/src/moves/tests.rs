@@ -25,7 +25,7 @@ fn lease(node: &str, version: u32, ended: &[u64]) -> LeaseRecord {
         session: Some(session(1)).filter(|_| ended.is_empty()),
         ended: ended.iter().map(|ended| session(*ended)).collect(),
         duration: Duration::from_secs(4),
-        links: Vec::new(),
+        interfaces: Vec::new(),
         leaving: false,
     }
 }

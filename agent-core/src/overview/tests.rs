@@ -20,7 +20,7 @@ fn lease(node: &str, version: &str, number: Option<u64>) -> LeaseRecord {
         session: number.map(session),
         ended: Vec::new(),
         duration: Duration::from_secs(4),
-        links: Vec::new(),
+        interfaces: Vec::new(),
         leaving: false,
     }
 }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     cluster::{Holder, NodeInterface, NodeName},
-    interfaces::link_for,
+    interfaces::interface_for,
     time::Monotonic,
 };
 
@@ -34,7 +34,7 @@ impl Nodes {
     /// Returns this node's interface on a VIP's segment.
     pub(super) fn home(&self, vip: Ipv4Addr, demand: Option<&Demand>) -> Option<&NodeInterface> {
         let wanted = demand.map(|demand| demand.interfaces.as_slice()).unwrap_or_default();
-        link_for(&self.own.interfaces, vip, wanted)
+        interface_for(&self.own.interfaces, vip, wanted)
     }
 
     /// Returns a node as a candidate for a VIP. Fails with the
@@ -48,12 +48,12 @@ impl Nodes {
     ) -> Result<Candidate, Disqualified> {
         let is_own = *name == self.settings.node;
         let member = self.member(name);
-        let (session, leaving, links) = if is_own {
+        let (session, leaving, interfaces) = if is_own {
             (self.own.session(), self.own.is_leaving(), self.own.interfaces.as_slice())
         } else {
             let lease = member.and_then(|member| member.lease.as_ref());
-            let links = lease.map(|lease| lease.links.as_slice()).unwrap_or_default();
-            (member.and_then(Member::session), member.is_some_and(Member::is_leaving), links)
+            let interfaces = lease.map(|lease| lease.interfaces.as_slice()).unwrap_or_default();
+            (member.and_then(Member::session), member.is_some_and(Member::is_leaving), interfaces)
         };
         let node = member.and_then(|member| member.node.as_ref());
         let facts = NodeFacts {
@@ -61,21 +61,21 @@ impl Nodes {
             session,
             alive: self.is_alive(name, now),
             leaving,
-            links,
+            interfaces,
             node,
         };
         let able = eligibility(&facts, vip, demand, self.settings.honour_exclude_label)?;
         let since = if is_own {
-            self.own.mac_since(able.link.mac)
+            self.own.mac_since(able.interface.mac)
         } else {
-            member.and_then(|member| member.mac_since(able.link.mac))
+            member.and_then(|member| member.mac_since(able.interface.mac))
         };
         let known_at = since.map_or(Monotonic::from_nanos(u64::MAX), |since| since + self.rest());
         let holder = Holder {
             node: name.clone(),
             session: able.session,
-            mac: able.link.mac,
-            interface: Arc::clone(&able.link.name),
+            mac: able.interface.mac,
+            interface: Arc::clone(&able.interface.name),
         };
         Ok(Candidate { holder, soft: able.soft, known_at })
     }

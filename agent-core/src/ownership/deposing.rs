@@ -111,7 +111,7 @@ impl Nodes {
             session: kept,
             ended,
             duration: lease.map_or(default, |lease| lease.duration),
-            links: lease.map(|lease| lease.links.clone()).unwrap_or_default(),
+            interfaces: lease.map(|lease| lease.interfaces.clone()).unwrap_or_default(),
             leaving: member.is_leaving(),
         })
     }

@@ -5,7 +5,7 @@ use std::{fmt, net::Ipv4Addr, sync::Arc};
 use super::Demand;
 use crate::{
     cluster::{NodeInterface, NodeRecord, Session},
-    interfaces::link_for,
+    interfaces::interface_for,
     pace::mix,
 };
 
@@ -108,7 +108,7 @@ pub struct NodeFacts<'a> {
     /// True if its agent is about to end.
     pub leaving: bool,
     /// Its interfaces.
-    pub links: &'a [NodeInterface],
+    pub interfaces: &'a [NodeInterface],
     /// Its Node object.
     pub node: Option<&'a NodeRecord>,
 }
@@ -119,7 +119,7 @@ pub struct Eligible<'a> {
     /// The session in which it can hold the VIP.
     pub session: Session,
     /// Its interface on the VIP's segment.
-    pub link: &'a NodeInterface,
+    pub interface: &'a NodeInterface,
     /// A soft reason against it, if there is one. Nodes without such a reason come first.
     pub soft: Option<Disqualified>,
 }
@@ -141,14 +141,14 @@ pub fn eligibility<'a>(
         return Err(Disqualified::Leaving);
     }
     let node = facts.node.ok_or(Disqualified::NoNode)?;
-    let Some(link) = link_for(facts.links, vip, &demand.interfaces) else {
-        return Err(match link_for(facts.links, vip, &[]) {
-            Some(link) => Disqualified::InterfaceNotNamed { interface: Arc::clone(&link.name) },
+    let Some(interface) = interface_for(facts.interfaces, vip, &demand.interfaces) else {
+        return Err(match interface_for(facts.interfaces, vip, &[]) {
+            Some(interface) => Disqualified::InterfaceNotNamed { interface: Arc::clone(&interface.name) },
             None => Disqualified::NoInterface,
         });
     };
-    if !link.carrier {
-        return Err(Disqualified::NoCarrier { interface: Arc::clone(&link.name) });
+    if !interface.carrier {
+        return Err(Disqualified::NoCarrier { interface: Arc::clone(&interface.name) });
     }
     check_node(node, demand, honour_exclude_label)?;
     let soft = if node.cordoned {
@@ -158,7 +158,7 @@ pub fn eligibility<'a>(
     } else {
         Some(Disqualified::NotReady)
     };
-    Ok(Eligible { session, link, soft })
+    Ok(Eligible { session, interface, soft })
 }
 
 /// Checks the Node object.

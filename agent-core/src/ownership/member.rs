@@ -89,9 +89,9 @@ impl Member {
         if self.lease.as_ref().and_then(|lease| lease.session) != record.session {
             self.session_seen = now;
         }
-        self.macs.retain(|mac, _| record.links.iter().any(|link| link.mac == *mac));
-        for link in &record.links {
-            self.macs.entry(link.mac).or_insert(now);
+        self.macs.retain(|mac, _| record.interfaces.iter().any(|interface| interface.mac == *mac));
+        for interface in &record.interfaces {
+            self.macs.entry(interface.mac).or_insert(now);
         }
         if self.duration.is_none_or(|(known, _)| known != record.duration) {
             self.duration = Some((record.duration, now));

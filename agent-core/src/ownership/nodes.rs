@@ -47,7 +47,7 @@ impl Nodes {
         let is_other = known.is_none_or(|known| {
             known.session != record.session
                 || known.ended != record.ended
-                || known.links != record.links
+                || known.interfaces != record.interfaces
                 || known.leaving != record.leaving
         });
         let was_silent = self.is_silent(&record.node, now);
@@ -141,7 +141,7 @@ impl Nodes {
     /// Returns the MACs of the other nodes' interfaces.
     pub(super) fn peers(&self) -> BTreeSet<MacAddr> {
         let leases = self.others().filter_map(|(_, member)| member.lease.as_ref());
-        leases.flat_map(|lease| &lease.links).map(|link| link.mac).collect()
+        leases.flat_map(|lease| &lease.interfaces).map(|interface| interface.mac).collect()
     }
 
     /// Returns the sessions of a node that are named by claims.

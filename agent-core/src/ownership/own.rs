@@ -33,7 +33,7 @@ pub(super) struct Renewal {
     sent: Monotonic,
     session: Session,
     duration: Duration,
-    links: Vec<NodeInterface>,
+    interfaces: Vec<NodeInterface>,
 }
 
 /// First step of a process, after all objects have been listed.
@@ -287,8 +287,8 @@ impl Own {
         if is_last {
             self.end(session);
         }
-        let links = self.interfaces.clone();
-        self.renewal = Some(Renewal { sent: now, session, duration, links: links.clone() });
+        let interfaces = self.interfaces.clone();
+        self.renewal = Some(Renewal { sent: now, session, duration, interfaces: interfaces.clone() });
         self.next = now + settings.renewal;
         Some(LeaseWrite {
             node: settings.node.clone(),
@@ -299,7 +299,7 @@ impl Own {
             session: (!is_last).then_some(session),
             ended: self.ended.clone(),
             duration,
-            links,
+            interfaces,
             leaving: self.is_leaving(),
         })
     }
@@ -325,11 +325,11 @@ impl Own {
         let (was_valid, had_lapsed) = (self.is_valid(now), self.fence.has_lapsed(now));
         let deadline = Fence::good_until(settings, renewal.sent, renewal.duration);
         self.fence.renew(renewal.sent, deadline, now);
-        self.macs.retain(|mac, _| renewal.links.iter().any(|link| link.mac == *mac));
-        for link in &renewal.links {
-            self.macs.entry(link.mac).or_insert(now);
+        self.macs.retain(|mac, _| renewal.interfaces.iter().any(|interface| interface.mac == *mac));
+        for interface in &renewal.interfaces {
+            self.macs.entry(interface.mac).or_insert(now);
         }
-        if renewal.links != self.interfaces {
+        if renewal.interfaces != self.interfaces {
             self.next = now;
         }
         Some(Renewed {
@@ -372,7 +372,7 @@ impl Own {
         for ended in &record.ended {
             self.end(*ended);
         }
-        let mut carried = record.session.filter(|session| !record.ended.contains(session));
+        let mut carried = record.live_session();
         let known = self.record.replace(record.clone());
         let went_back = known.is_some_and(|known| record.version.is_older_than(&known.version));
         // In an older state, a session other than this one belongs to an earlier life.

@@ -211,7 +211,7 @@ pub struct LeaseWrite {
     /// Validity of the renewal.
     pub duration: Duration,
     /// The interfaces.
-    pub links: Vec<NodeInterface>,
+    pub interfaces: Vec<NodeInterface>,
     /// True if the node leaves and takes no more VIPs.
     pub leaving: bool,
 }

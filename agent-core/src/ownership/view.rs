@@ -86,7 +86,7 @@ pub struct NodeView {
     /// True if it leaves.
     pub leaving: bool,
     /// Its interfaces: name, MAC, carrier.
-    pub links: Vec<String>,
+    pub interfaces: Vec<String>,
     /// True if there is a Node object of this name.
     pub has_node: bool,
 }
@@ -243,9 +243,9 @@ impl Engine {
     }
 
     fn node_view(&self, name: &NodeName, member: &Member, now: Monotonic) -> NodeView {
-        let links = member.lease.iter().flat_map(|lease| &lease.links).map(|link| {
-            let carrier = if link.carrier { "carrier" } else { "no carrier" };
-            format!("{} {} {carrier}", link.name, link.mac)
+        let interfaces = member.lease.iter().flat_map(|lease| &lease.interfaces).map(|interface| {
+            let carrier = if interface.carrier { "carrier" } else { "no carrier" };
+            format!("{} {} {carrier}", interface.name, interface.mac)
         });
         NodeView {
             node: name.to_string(),
@@ -254,7 +254,7 @@ impl Engine {
             seen_seconds_ago: seconds(now.saturating_since(member.seen)),
             lease_seconds: member.lease.as_ref().map(|lease| seconds(lease.duration)),
             leaving: member.is_leaving(),
-            links: links.collect(),
+            interfaces: interfaces.collect(),
             has_node: member.node.is_some(),
         }
     }

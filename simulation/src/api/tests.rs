@@ -15,7 +15,7 @@ fn lease(node: usize, expected: Expected) -> Request {
         session: None,
         ended: Vec::new(),
         duration: Duration::from_secs(4),
-        links: Vec::new(),
+        interfaces: Vec::new(),
         leaving: false,
     })
 }

@@ -191,7 +191,7 @@ fn lease(node: &str, expected: Expected, number: Option<u64>) -> LeaseWrite {
         session: number.map(session),
         ended: Vec::new(),
         duration: LIMITS.lease,
-        links: Vec::new(),
+        interfaces: Vec::new(),
         leaving: false,
     }
 }

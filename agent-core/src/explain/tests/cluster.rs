@@ -74,7 +74,7 @@ const BROKEN: &[Broken] = &[
         elsewhere,
         |facts| {
             in_cluster(facts).nodes.remove(&name("n2"));
-            lease_of(facts, "n1").record.links[0].subnets.clear();
+            lease_of(facts, "n1").record.interfaces[0].subnets.clear();
         },
         Link::Candidates,
         "none of 1 nodes",
@@ -217,7 +217,7 @@ fn each_candidate_is_named_with_what_speaks_against_it() {
     cluster.nodes.get_mut(&name("n2")).expect("the Node").cordoned = true;
     cluster.nodes.extend([node("n3")]);
     cluster.leases.insert(name("n3"), lease("n3", ROGUE));
-    lease_of(&mut facts, "n3").record.links[0].carrier = false;
+    lease_of(&mut facts, "n3").record.interfaces[0].carrier = false;
     let explanation = explain(&facts);
     let step = explanation.steps.iter().find(|step| step.link == Link::Candidates).expect("the step");
     assert_eq!(step.says, "2 of 3 nodes can hold it");

@@ -46,7 +46,7 @@ fn lease(node: &str, carried: Option<u64>, ended: &[u64]) -> LeaseWrite {
         session: carried.map(session),
         ended: ended.iter().copied().map(session).collect(),
         duration: Duration::from_secs(4),
-        links: Vec::new(),
+        interfaces: Vec::new(),
         leaving: false,
     }
 }

@@ -78,9 +78,9 @@ impl Api {
         if let Err(outcome) = compare(&write.expected, known) {
             return outcome;
         }
-        let LeaseWrite { node, expected: _, session, ended, duration, links, leaving } = write;
+        let LeaseWrite { node, expected: _, session, ended, duration, interfaces, leaving } = write;
         let record =
-            LeaseRecord { node, version: self.next_version(), session, ended, duration, links, leaving };
+            LeaseRecord { node, version: self.next_version(), session, ended, duration, interfaces, leaving };
         self.leases.insert(record.node.clone(), record.clone());
         Outcome::Done(record)
     }

@@ -115,8 +115,8 @@ fn moved_after(found: impl FnOnce(&mut World)) -> Vec<String> {
     };
     let mut world = living("a", &[]);
     world.tell(Event::Interfaces(vec![
-        link("a"),
-        NodeInterface { name: "eth1".into(), mac: mac("z"), ..link("a") },
+        interface("a"),
+        NodeInterface { name: "eth1".into(), mac: mac("z"), ..interface("a") },
     ]));
     world.after(REST * 2);
     assert_eq!(world.want_so(on("eth0")), ["entry foreign ?", "probe"]);
@@ -159,7 +159,7 @@ fn the_second_best_candidate_waits_until_the_best_has_asked() {
 fn an_address_that_was_free_long_ago_is_asked_about_again() {
     let mut world = living("a", &["b"]);
     world.tell(Event::Interfaces(Vec::new()));
-    world.tell(Event::Interfaces(vec![link("a")]));
+    world.tell(Event::Interfaces(vec![interface("a")]));
     world.after(REST * 2);
     world.want();
     probed(&mut world, Probed::Free);

@@ -326,8 +326,8 @@ fn a_vip_stays_where_an_operator_wants_it_to_be_also_if_it_was_there_and_whateve
 #[test]
 fn what_an_operator_asks_for_waits_until_all_know_the_mac() {
     let mut world = World::holding(&["b"]);
-    let links = changed_link("b", |link| link.mac = mac("z"));
-    world.lease(LeaseRecord { links, ..world.stored_lease("b") });
+    let interfaces = changed_interface("b", |interface| interface.mac = mac("z"));
+    world.lease(LeaseRecord { interfaces, ..world.stored_lease("b") });
     assert_eq!(world.wish("b"), [""; 0]);
     let lines = world.timeline(REST);
     assert_eq!(

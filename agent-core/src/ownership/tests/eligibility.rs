@@ -48,7 +48,7 @@ const HARD: [Reason; 6] = [
 /// Hard reasons with which the node can no longer answer: it lets go at once.
 const CUT_OFF: [Reason; 2] = [
     ("no carrier", |world, name| {
-        world.tell(Event::Interfaces(changed_link(name, |link| link.carrier = false)))
+        world.tell(Event::Interfaces(changed_interface(name, |interface| interface.carrier = false)))
     }),
     ("no interface on the segment", |world, _| world.tell(Event::Interfaces(Vec::new()))),
 ];
@@ -176,9 +176,11 @@ fn a_node_without_a_node_object_takes_nothing() {
 #[test]
 fn a_service_that_names_interfaces_gets_no_other() {
     let mut world = World::living("a", &["b"]);
-    let links =
-        vec![crate::cluster::NodeInterface { name: named("eth1"), mac: mac("z"), ..link("a") }, link("a")];
-    world.tell(Event::Interfaces(links));
+    let interfaces = vec![
+        crate::cluster::NodeInterface { name: named("eth1"), mac: mac("z"), ..interface("a") },
+        interface("a"),
+    ];
+    world.tell(Event::Interfaces(interfaces));
     world.after(REST);
     let interfaces = vec!["eth1".parse().expect("a pattern")];
     let lines = world.want_so(Demand { interfaces, ..demand() });
@@ -208,7 +210,7 @@ fn a_local_service_without_any_endpoint_is_held_by_nobody_and_comes_back_with_it
 #[test]
 fn a_mac_that_changes_is_told_in_the_claim_and_the_holder_stays() {
     let mut world = World::holding(&["b"]);
-    let lines = world.tell(Event::Interfaces(changed_link("a", |link| link.mac = mac("z"))));
+    let lines = world.tell(Event::Interfaces(changed_interface("a", |interface| interface.mac = mac("z"))));
     let lines = [lines, world.after(REST * 2)].concat();
     assert!(lines.contains(&"write claim: held by a1 at z, epoch 1".to_owned()), "{lines:?}");
     assert!(world.holds());

@@ -224,7 +224,7 @@ fn a_successor_that_dies_after_it_has_accepted_is_deposed_like_any_holder() {
 #[test]
 fn a_named_successor_that_cannot_hold_it_gives_it_free_when_nobody_takes_it_back() {
     let mut world = successor();
-    world.tell(Event::Interfaces(changed_link("b", |link| link.carrier = false)));
+    world.tell(Event::Interfaces(changed_interface("b", |interface| interface.carrier = false)));
     world.claim(offered("a", "b"), 2);
     world.kill("a");
     assert!(world.is_idle(), "the one who offers it may take it back");
@@ -247,8 +247,8 @@ fn nothing_is_offered_while_a_claim_rests() {
 fn nothing_is_offered_to_a_mac_that_the_others_may_not_know() {
     let mut world = World::holding(&["b"]);
     let renewed = world.stored_lease("b");
-    let links = changed_link("b", |link| link.mac = mac("z"));
-    world.lease(crate::cluster::LeaseRecord { links, ..renewed });
+    let interfaces = changed_interface("b", |interface| interface.mac = mac("z"));
+    world.lease(crate::cluster::LeaseRecord { interfaces, ..renewed });
     assert_eq!(world.cordon("a", true), [""; 0]);
     let lines = world.timeline(REST);
     assert_eq!(
@@ -364,7 +364,10 @@ fn a_vip_on_an_interface_without_a_carrier_is_released_as_soon_as_another_node_r
     let mut world = World::holding(&["b"]);
     world.kill("b");
     world.after(LEASE + ms(100));
-    assert_eq!(world.tell(Event::Interfaces(changed_link("a", |link| link.carrier = false))), [""; 0]);
+    assert_eq!(
+        world.tell(Event::Interfaces(changed_interface("a", |interface| interface.carrier = false))),
+        [""; 0]
+    );
     world.renew("b");
     let lines = world.after(RENEWAL);
     assert!(lines.iter().any(|line| line.starts_with("write claim: released")), "{lines:?}");

@@ -126,11 +126,11 @@ fn happen(world: &mut World, happens: &Happens) {
         }
         Happens::Unwant => drop(world.tell(Event::Demand(VIP, None))),
         Happens::Link { has_carrier, is_new } => {
-            let links = changed_link("a", |link| {
-                link.carrier = has_carrier;
-                link.mac = mac(if is_new { "z" } else { "a" });
+            let interfaces = changed_interface("a", |interface| {
+                interface.carrier = has_carrier;
+                interface.mac = mac(if is_new { "z" } else { "a" });
             });
-            world.tell(Event::Interfaces(links));
+            world.tell(Event::Interfaces(interfaces));
         }
         Happens::NoLink => drop(world.tell(Event::Interfaces(Vec::new()))),
         Happens::Heard { what, node } => {
@@ -212,7 +212,7 @@ impl World {
     fn settle(&mut self) -> Vec<String> {
         self.see_lease("a");
         self.see_claim();
-        self.tell(Event::Interfaces(vec![link("a")]));
+        self.tell(Event::Interfaces(vec![interface("a")]));
         self.tell(Event::Node(node("a")));
         self.want();
         let mut lines = Vec::new();

@@ -68,7 +68,7 @@ pub(in crate::ownership) fn offered(from: &str, to: &str) -> ClaimState {
     ClaimState::Offered { to: holder(to, 1), from: (from.into(), session(from, 1)) }
 }
 
-pub(in crate::ownership) fn link(node: &str) -> NodeInterface {
+pub(in crate::ownership) fn interface(node: &str) -> NodeInterface {
     NodeInterface {
         name: "eth0".into(),
         mac: mac(node),
@@ -84,7 +84,7 @@ pub(in crate::ownership) fn lease(node: &str, session: Option<Session>, ended: &
         session,
         ended: ended.to_vec(),
         duration: LEASE,
-        links: vec![link(node)],
+        interfaces: vec![interface(node)],
         leaving: false,
     }
 }
@@ -140,12 +140,12 @@ pub(in crate::ownership) fn claim_record(vip: Ipv4Addr) -> ClaimRecord {
     }
 }
 
-/// Returns a node's usual link, with the changes by `change`.
-pub(in crate::ownership) fn changed_link(
+/// Returns a node's usual interface, with the changes by `change`.
+pub(in crate::ownership) fn changed_interface(
     node: &str,
     change: impl FnOnce(&mut NodeInterface),
 ) -> Vec<NodeInterface> {
-    let mut changed = link(node);
+    let mut changed = interface(node);
     change(&mut changed);
     vec![changed]
 }

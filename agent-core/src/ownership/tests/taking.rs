@@ -95,7 +95,7 @@ fn nobody_takes_a_claim_that_rests_after_a_change_of_holder() {
 #[test]
 fn a_node_takes_no_vip_over_with_a_mac_that_the_others_may_not_know() {
     let mut world = facing(held("b"), 3);
-    world.tell(Event::Interfaces(changed_link("a", |link| link.mac = mac("z"))));
+    world.tell(Event::Interfaces(changed_interface("a", |interface| interface.mac = mac("z"))));
     world.end("b");
     world.after(ms(1_000));
     // The MAC has stood in the Lease for a second at most.
@@ -106,7 +106,7 @@ fn a_node_takes_no_vip_over_with_a_mac_that_the_others_may_not_know() {
 #[test]
 fn a_new_vip_is_taken_even_with_a_new_mac() {
     let mut world = World::living("a", &[]);
-    world.tell(Event::Interfaces(changed_link("a", |link| link.mac = mac("z"))));
+    world.tell(Event::Interfaces(changed_interface("a", |interface| interface.mac = mac("z"))));
     let lines = world.want();
     assert_eq!(lines, ["entry foreign ?", "create claim: held by a1 at z, epoch 1"]);
 }

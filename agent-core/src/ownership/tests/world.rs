@@ -81,7 +81,7 @@ impl World {
 
     /// Gives a node that has started the objects of itself and of others that live.
     pub(super) fn introduce(&mut self, others: &[&'static str]) {
-        self.tell(Event::Interfaces(vec![link(self.us)]));
+        self.tell(Event::Interfaces(vec![interface(self.us)]));
         let first = NodeRecord { labels: [(FIRST.to_owned(), String::new())].into(), ..node(self.us) };
         self.tell(Event::Node(first));
         for other in others {

@@ -14,7 +14,7 @@ impl Seen {
     pub fn into_events(self) -> (Option<Owned>, Option<Served>) {
         match self {
             Self::Lease(record) => {
-                let nets = record.links.iter().flat_map(|interface| interface.subnets.clone()).collect();
+                let nets = record.interfaces.iter().flat_map(|interface| interface.subnets.clone()).collect();
                 let node = record.node.clone();
                 (Some(Owned::Lease(record)), Some(Served::NodeInterfaces { node, nets }))
             }

@@ -27,7 +27,7 @@ const DURATION: &str = "vipward.io/duration";
 /// The annotation with the last sessions that have ended, separated by commas.
 const ENDED: &str = "vipward.io/ended";
 /// The annotation with the node's interfaces.
-const LINKS: &str = "vipward.io/links";
+const INTERFACES: &str = "vipward.io/interfaces";
 /// The annotation of a node that leaves.
 const LEAVING: &str = "vipward.io/leaving";
 
@@ -106,7 +106,7 @@ pub(super) fn read(object: &str) -> Result<Read, serde_json::Error> {
         session,
         ended: ended.split(',').filter_map(|session| Session::parse(session.trim())).collect(),
         duration: duration.unwrap_or_default(),
-        links: metadata.annotation(LINKS).and_then(interfaces).unwrap_or_default(),
+        interfaces: metadata.annotation(INTERFACES).and_then(interfaces).unwrap_or_default(),
         leaving: metadata.annotation(LEAVING) == Some("true"),
     };
     let known = Known { session, transitions: spec["leaseTransitions"].as_i64().unwrap_or_default() };
@@ -155,8 +155,8 @@ pub(super) fn patch(write: &LeaseWrite, version: &Version, known: Option<&Known>
 }
 
 fn contents(write: &LeaseWrite, known: Option<&Known>, now: Timestamp) -> Value {
-    let LeaseWrite { node, expected: _, session, ended, duration, links, leaving } = write;
-    let interfaces: Vec<InterfaceText> = links
+    let LeaseWrite { node, expected: _, session, ended, duration, interfaces, leaving } = write;
+    let interfaces: Vec<InterfaceText> = interfaces
         .iter()
         .map(|NodeInterface { name, mac, subnets, carrier }| InterfaceText {
             name: name.to_string(),
@@ -192,7 +192,7 @@ fn contents(write: &LeaseWrite, known: Option<&Known>, now: Timestamp) -> Value 
             "annotations": {
                 DURATION: humantime::format_duration(*duration).to_string(),
                 ENDED: ended,
-                LINKS: interfaces,
+                INTERFACES: interfaces,
                 LEAVING: leaving.to_string(),
             },
         },

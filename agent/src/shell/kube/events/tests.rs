@@ -25,7 +25,7 @@ fn a_lease_tells_services_the_subnets_of_all_its_links() {
         session: None,
         ended: Vec::new(),
         duration: Duration::from_secs(4),
-        links: vec![interface("eth0", subnets[0]), interface("eth1", subnets[1])],
+        interfaces: vec![interface("eth0", subnets[0]), interface("eth1", subnets[1])],
         leaving: false,
     };
     let (owned, served) = Seen::Lease(record.clone()).into_events();

@@ -21,7 +21,7 @@ fn write(number: Option<u64>) -> LeaseWrite {
         session: number.map(session),
         ended: Vec::new(),
         duration: Duration::from_millis(4_500),
-        links: vec![NodeInterface {
+        interfaces: vec![NodeInterface {
             name: "eth0".into(),
             mac: MacAddr([2, 0, 0, 0, 1, 1]),
             subnets: vec!["192.0.2.0/24".parse().expect("a subnet")],
@@ -146,16 +146,16 @@ fn leases_of_agents_are_recognised_by_their_contents() {
 #[test]
 fn interfaces_that_make_no_sense_are_left_out() {
     let mut object = created(&write(Some(1)));
-    let links = r#"[{"name":"eth0","mac":"zz","subnets":[],"carrier":true},
+    let interfaces = r#"[{"name":"eth0","mac":"zz","subnets":[],"carrier":true},
         {"name":"eth1","mac":"02:00:00:00:01:02","subnets":["192.0.2.0/24","?"],"carrier":false}]"#;
-    object["metadata"]["annotations"]["vipward.io/links"] = links.into();
+    object["metadata"]["annotations"]["vipward.io/interfaces"] = interfaces.into();
     let record = parsed(&object).record;
-    assert_eq!(record.links.len(), 1);
-    assert_eq!(*record.links[0].name, *"eth1");
-    assert_eq!(record.links[0].subnets, ["192.0.2.0/24".parse::<Ipv4Net>().expect("a subnet")]);
+    assert_eq!(record.interfaces.len(), 1);
+    assert_eq!(*record.interfaces[0].name, *"eth1");
+    assert_eq!(record.interfaces[0].subnets, ["192.0.2.0/24".parse::<Ipv4Net>().expect("a subnet")]);
 
-    object["metadata"]["annotations"]["vipward.io/links"] = "{".into();
-    assert_eq!(parsed(&object).record.links, []);
+    object["metadata"]["annotations"]["vipward.io/interfaces"] = "{".into();
+    assert_eq!(parsed(&object).record.interfaces, []);
     assert_eq!(parsed(&object).record.session, Some(session(1)));
 }
 
@@ -170,7 +170,7 @@ fn the_last_eight_ended_sessions_are_kept() {
     assert_eq!(parsed(&object).record.ended, [session(9), session(10)]);
 }
 
-fn any_link() -> impl Strategy<Value = NodeInterface> {
+fn any_interface() -> impl Strategy<Value = NodeInterface> {
     let subnet = (any::<[u8; 4]>(), 0..=32_u8)
         .prop_map(|(address, len)| Ipv4Net::new(address.into(), len).expect("at most 32"));
     ("[a-z][a-z0-9.]{0,14}", any::<[u8; 5]>(), proptest::collection::vec(subnet, 0..3), any::<bool>())
@@ -187,16 +187,16 @@ fn any_write() -> impl Strategy<Value = LeaseWrite> {
         proptest::option::of(1..=u64::MAX),
         proptest::collection::vec(1..=u64::MAX, 0..=8),
         1..=100_000_u64,
-        proptest::collection::vec(any_link(), 0..4),
+        proptest::collection::vec(any_interface(), 0..4),
         proptest::bool::ANY,
     )
-        .prop_map(|(number, ended, millis, links, leaving)| LeaseWrite {
+        .prop_map(|(number, ended, millis, interfaces, leaving)| LeaseWrite {
             node: "node-a".into(),
             expected: Expected::Absent,
             session: number.map(session),
             ended: ended.into_iter().map(session).collect(),
             duration: Duration::from_millis(millis),
-            links,
+            interfaces,
             leaving,
         })
 }
@@ -210,7 +210,7 @@ proptest! {
             session: write.session,
             ended: write.ended.clone(),
             duration: write.duration,
-            links: write.links.clone(),
+            interfaces: write.interfaces.clone(),
             leaving: write.leaving,
         };
         let mut object = created(&first);
@@ -230,7 +230,7 @@ proptest! {
     fn any_holder_and_annotation_can_be_read(holder in ".{0,40}", annotation in ".{0,60}") {
         let mut object = created(&write(Some(1)));
         object["spec"]["holderIdentity"] = holder.into();
-        for name in ["duration", "ended", "links"] {
+        for name in ["duration", "ended", "interfaces"] {
             object["metadata"]["annotations"][format!("vipward.io/{name}")] = annotation.clone().into();
         }
         let _ = parsed(&object);
