@@ -33,13 +33,13 @@ const QUICK_CRASHES: u32 = 5;
 struct Crash {
     from: String,
     to: String,
-    /// Until the dead node's Lease carried its session no longer.
+    /// Time from the crash until the dead node's Lease no longer carried its session.
     deposing_seconds: f64,
-    /// From then until a claim named the new holder.
+    /// Time from then until a claim named the new holder.
     taking_seconds: f64,
-    /// From then until it was announced on the wire.
+    /// Time from then until the new holder announced the VIP on the wire.
     announcing_seconds: f64,
-    /// From then until the new holder received a datagram.
+    /// Time from then until the new holder received a datagram.
     following_seconds: f64,
     /// All of it.
     seconds: f64,

@@ -95,7 +95,7 @@ pub(crate) struct Disturbance {
 pub(crate) enum When {
     /// Milliseconds from the start of the run.
     Ms(u32),
-    /// So long after the first such step of a handover that happens after `from_ms`.
+    /// A delay after the first step of this kind, in any handover, from `from_ms` on.
     Step {
         /// The step.
         step: Step,
@@ -188,7 +188,7 @@ pub(crate) enum Ending {
 pub(crate) enum Mark {
     /// Cordoned.
     Cordoned,
-    /// Not ready.
+    /// The condition Ready is not True.
     NotReady,
     /// Excluded from external load balancers.
     Excluded,

@@ -266,7 +266,7 @@ impl<'w> Oracle<'w> {
         Cell::Request { row, ask }
     }
 
-    /// The last cell that the frame met decides.
+    /// Returns the expected result. The last cell that the frame met decides.
     fn end(&mut self, cells: Vec<Cell>, frame: &[u8], about: Option<&Entry>) -> Step {
         let last = *cells.last().expect("invariant: every frame meets a cell");
         let expected = self.expect(last);

@@ -103,7 +103,7 @@ pub enum Right {
     /// This node cannot know the right. The claim object was in
     /// this epoch when this node last knew it.
     Unknown(Epoch),
-    /// There are no claim objects: the host is in no cluster.
+    /// No claim objects exist: the host is in no cluster.
     NoClaims,
 }
 
@@ -269,7 +269,7 @@ pub enum Line {
         /// The reason.
         why: End,
     },
-    /// There are more conflicts than the agent keeps.
+    /// More conflicts are open than the agent keeps.
     TooMany {
         /// Number of claims that belong to no conflict.
         times: u64,

@@ -41,9 +41,9 @@ impl fmt::Display for Object {
 /// The type of an Event. Warnings come first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
-    /// Something is wrong.
+    /// A fault or an obstacle.
     Warning,
-    /// Nothing is wrong.
+    /// A change without a fault.
     Normal,
 }
 

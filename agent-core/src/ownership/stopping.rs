@@ -39,7 +39,7 @@ pub(super) struct Stopping {
 /// Next step of a shutdown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum StopStep {
-    /// Nothing is to be done now.
+    /// No step is due.
     Wait,
     /// The session ends with a write of the Lease at once.
     GiveUpSession,

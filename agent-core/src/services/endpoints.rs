@@ -13,7 +13,7 @@ use crate::cluster::{NodeName, ServiceName};
 pub(super) enum Reach {
     /// All nodes.
     Anywhere,
-    /// These nodes, at least one.
+    /// The listed nodes, at least one.
     On(BTreeSet<NodeName>),
     /// No node: the Service has no endpoint.
     Nowhere,
