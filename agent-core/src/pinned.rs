@@ -207,11 +207,8 @@ pub struct State {
 }
 
 impl State {
-    /// Joins a plane with the interfaces.
-    ///
-    /// # Errors
-    ///
-    /// Returns the first part of the plane that could not be read.
+    /// Joins a plane with the interfaces. Fails with the
+    /// first part of the plane that could not be read.
     pub fn new(dir: PathBuf, plane: Plane, network: NetView) -> Fact<Self> {
         let links = plane.links.into_iter().map(|link| Ok((link.ifindex, (link.mode, link.ids?))));
         Ok(Self { dir, links: links.collect::<Fact<_>>()?, contents: plane.contents?, network })

@@ -36,7 +36,7 @@ pub(super) enum Busy {
     Offer,
     /// A write that changes neither the holder nor the epoch of this node's claim.
     Update,
-    /// A write that says that no node has the VIP, and why.
+    /// A write that releases the VIP, with the reason.
     Free,
     Delete,
     Read,

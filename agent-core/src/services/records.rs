@@ -42,10 +42,10 @@ pub struct ServiceRecord {
     /// `spec.externalIPs`. They may be left empty unless
     /// [`Settings::external_ips`](super::Settings::external_ips) is set.
     pub external_ips: Vec<IpAddr>,
-    /// `status.loadBalancer.ingress`, with entries that have no address.
+    /// `status.loadBalancer.ingress`, including entries without an address.
     pub ingress: Vec<Ingress>,
-    /// The field manager that owns `status.loadBalancer`, by `metadata.managedFields`. If
-    /// there are several, one that is not [`FIELD_MANAGER`].
+    /// The field manager that owns `status.loadBalancer`, by `metadata.managedFields`.
+    /// If several own it, one that is not [`FIELD_MANAGER`].
     pub status_manager: Option<Arc<str>>,
     /// True if [`FIELD_MANAGER`] owns it too, because both applied the same.
     pub status_shared: bool,
