@@ -36,6 +36,26 @@ const COUNT_AFTER: Duration = Duration::from_millis(200);
 const COUNT_EVERY: Duration = Duration::from_secs(1);
 
 /// The open conflicts.
+///
+/// # Examples
+///
+/// ```
+/// use vipward_common::{MacAddr, OPER_REPLY, VipKey};
+/// use vipward_core::conflict::{Command, Conflicts, Event, Right, Settings, Sight, What};
+/// use vipward_core::time::Monotonic;
+///
+/// let (key, now) = (VipKey::untagged(2, [192, 0, 2, 10]), Monotonic::from_nanos(0));
+/// let (holder, mac) = (MacAddr([2, 0, 0, 0, 0, 2]), MacAddr([2, 0, 0, 0, 0, 9]));
+/// let (what, oper, right) = (What::Held, OPER_REPLY, Right::NoClaims);
+/// let claim = Sight { key, what, mac, source: mac, oper, holder, times: 1, at: now, right };
+///
+/// let mut conflicts = Conflicts::start(&Settings::DEFAULT, now);
+/// let commands = conflicts.on_event(Event::Sighted(claim), now);
+/// assert_eq!(commands[0], Command::Defend(key));
+///
+/// conflicts.on_tick(|_| right, now + Settings::DEFAULT.quiet);
+/// assert_eq!(conflicts.about(&key), None);
+/// ```
 #[derive(Debug)]
 pub struct Conflicts {
     settings: Settings,

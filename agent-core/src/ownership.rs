@@ -88,6 +88,43 @@ const RETRY: Duration = Duration::from_millis(250);
 const REFUSED_RETRY: Duration = Duration::from_secs(5);
 
 /// The engine: the ownership of all VIPs, as one node sees it.
+///
+/// # Examples
+///
+/// ```
+/// use vipward_core::ownership::{Command, Engine, Event, Expected, Found, Settings};
+/// use vipward_core::time::Monotonic;
+/// # use std::time::Duration;
+/// #
+/// # let settings = Settings {
+/// #     node: "node-a".into(),
+/// #     lease: Duration::from_secs(4),
+/// #     renewal: Duration::from_secs(1),
+/// #     margin: Duration::from_millis(500),
+/// #     policy: vipward_common::Policy::Hold,
+/// #     hold_for: Duration::from_hours(1),
+/// #     restart_lease: Duration::from_mins(1),
+/// #     stable_for: Duration::from_mins(1),
+/// #     handover_pace: Duration::from_millis(500),
+/// #     honour_exclude_label: true,
+/// #     clock_late: Duration::from_millis(8),
+/// #     most_new: 32,
+/// #     probing: None,
+/// #     seed: 1,
+/// # };
+///
+/// let now = Monotonic::from_nanos(1_000_000_000);
+/// let mut engine = Engine::start(settings, Found::default(), now);
+/// assert!(engine.on_event(Event::Tick, now).is_empty());
+///
+/// // The cluster has no Lease of this node, so the engine creates it, with a new session.
+/// let commands = engine.on_event(Event::Synced, now);
+/// let is_new_lease = |command: &Command| {
+///     matches!(command, Command::WriteLease(lease) if lease.expected == Expected::Absent)
+/// };
+/// assert!(commands.iter().any(is_new_lease));
+/// assert!(!engine.may_begin_answering(now));
+/// ```
 #[derive(Debug)]
 pub struct Engine {
     found: Found,

@@ -194,6 +194,20 @@ impl Contents {
 }
 
 /// Pinned state that was read completely, with the interfaces that it is about.
+///
+/// # Examples
+///
+/// ```
+/// use vipward_core::{answering::{Part, Silence}, pinned::State};
+///
+/// let mut state = State::sample();
+/// let held = state.contents.entries[0];
+/// assert!(state.is_attached(held.key.ifindex));
+/// assert_eq!(state.part(&held), Part::Held);
+///
+/// state.contents.pass_hold();
+/// assert_eq!(state.part(&held), Part::Silent(Silence::Fence));
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct State {
     /// The pin directory.

@@ -127,6 +127,26 @@ pub fn peers<'a>(
 /// `placed` has the present interfaces of VIPs. A VIP whose subnet has gone
 /// stays on its interface. `is_there` tells existing entries from new ones. If
 /// the map has no room for all VIPs, new VIPs are left out before existing ones.
+///
+/// # Examples
+///
+/// ```
+/// use std::collections::BTreeMap;
+///
+/// use vipward_common::{Role, VipKey};
+/// use vipward_core::{config::Config, net::{Interface, NetView}, placement::{Wanted, place}};
+///
+/// let config = Config::parse("vips:\n  - address: 192.0.2.10\n", "vipward.yaml", "node-a")?;
+/// let mut eth0 = Interface::sample(2, "eth0");
+/// eth0.addresses.push("192.0.2.1/24".parse()?);
+/// let view = NetView { interfaces: BTreeMap::from([(2, eth0)]), ..NetView::default() };
+///
+/// let vips = config.vips.iter().map(Wanted::from);
+/// let placement = place(&config, vips, &view, &BTreeMap::new(), &|_| false, 16);
+/// assert_eq!(placement.attach, [2]);
+/// assert_eq!(placement.desired.entries[&VipKey::untagged(2, [192, 0, 2, 10])].role, Role::Held);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn place<'a>(
     config: &Config,
     vips: impl ExactSizeIterator<Item = Wanted<'a>>,

@@ -209,6 +209,25 @@ fn as_found(entry: &VipEntry) -> DesiredEntry {
 
 /// Returns the actions that turn `observed` into `desired`,
 /// in their order. `reclaim` takes yielded VIPs back.
+///
+/// # Examples
+///
+/// ```
+/// use vipward_common::{MacAddr, Role, VipKey};
+/// use vipward_core::placement::{Desired, DesiredEntry};
+/// use vipward_core::plan::{Action, Observed, plan};
+///
+/// let (vip, mac) = (VipKey::untagged(2, [192, 0, 2, 10]), MacAddr([2, 0, 0, 0, 0, 2]));
+/// let mut desired = Desired::default();
+/// desired.links.insert(2, mac);
+/// desired.entries.insert(vip, DesiredEntry::new(Role::Held, mac));
+/// let observed = Observed { max_slots: 16, ..Observed::default() };
+///
+/// let actions = plan(&desired, &observed, false);
+/// assert_eq!(actions[0], Action::PutLink { ifindex: 2, mac });
+/// assert!(matches!(actions[1], Action::PutEntry { key, .. } if key == vip));
+/// assert_eq!(actions.len(), 2);
+/// ```
 pub fn plan(desired: &Desired, observed: &Observed, reclaim: bool) -> Vec<Action> {
     let planner = Planner::new(desired, observed, reclaim);
     let binds: BTreeSet<_> =
