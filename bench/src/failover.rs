@@ -1,10 +1,10 @@
 //! Fail-overs: the holder's agent is killed again and again, and a client's datagrams have to reach
 //! another node.
 //!
-//! Three nodes, one VIP. Each time what passes between `kill -9` and the first datagram that the
-//! new holder receives is told apart: until the dead node's session is ended, until the VIP is
-//! claimed, until it is announced on the wire, and until the client has followed. The killed agent
-//! is started again before the next crash, which comes at a random point of a renewal interval.
+//! There are three nodes and one VIP. The time from `kill -9` to the first datagram at the new
+//! holder has four parts: until the dead node's session is ended, until the VIP is claimed,
+//! until it is announced on the wire, and until the client has followed. The killed agent is
+//! started again before the next crash, which comes at a random point of a renewal interval.
 
 mod plot;
 

@@ -172,7 +172,7 @@ pub(crate) enum Kind {
 /// All kinds.
 pub(crate) const KINDS: [Kind; 4] = [Kind::Lease, Kind::Claim, Kind::Node, Kind::Demand];
 
-/// The reason for which an agent is told to end.
+/// The reason for which an agent is asked to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Ending {
     /// The agent will be started again.
@@ -209,7 +209,7 @@ pub(crate) enum What {
     Pause { who: Who, for_ms: u32 },
     /// A whole node stands still, with or without its clock.
     Freeze { who: Who, for_ms: u32, clock_too: bool },
-    /// An agent is told to end.
+    /// An agent is asked to end.
     End { who: Who, how: Ending, back_ms: Option<u32> },
     /// The kernel refuses changes of entries: all of them, or new ones because the map is full.
     EntriesRefused { who: Who, new_only: bool, for_ms: u32 },

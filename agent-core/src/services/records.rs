@@ -240,8 +240,9 @@ pub struct HostNetwork {
 }
 
 impl HostNetwork {
-    /// Returns the addresses and gateways of a snapshot. `attached` interfaces lead to segments.
-    /// `ours` are the addresses that this agent has bound, with their interfaces.
+    /// Returns the addresses and gateways of a snapshot. The interfaces
+    /// in `attached` lead to segments. The addresses in `ours` are
+    /// those that this agent has bound, with their interfaces.
     pub fn of(view: &NetView, attached: &[u32], ours: &BTreeSet<(String, Ipv4Addr)>) -> Self {
         let of_one = |interface: &Interface| {
             let (index, name) = (interface.index, interface.name.clone());

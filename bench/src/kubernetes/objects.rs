@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use serde_json::{Value, json};
 
-/// The field manager of an address manager that is not ours.
+/// The field manager of another product that assigns addresses.
 pub(super) const ADDRESS_MANAGER: &str = "address-manager";
 
 /// Source of a Service's VIP.
@@ -12,7 +12,7 @@ pub(super) const ADDRESS_MANAGER: &str = "address-manager";
 pub(super) enum Source {
     /// An address manager has written it into the status.
     Status,
-    /// Our annotation; its holder writes the status.
+    /// Vipward's annotation. The VIP's holder writes the status.
     Annotation,
 }
 

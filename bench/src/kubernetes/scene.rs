@@ -56,9 +56,8 @@ pub(super) struct Writes {
 impl Scene {
     /// Returns the cluster and its objects; no agent runs.
     pub(super) fn new(effort: Effort) -> Result<Self> {
-        // Who comes last gets its share within seconds, not minutes.
-        // What is measured is the agreement of the nodes; asking whether an address is in use takes
-        // 700 ms before it.
+        // With this pace, a node that comes last gets its share within seconds. Probes are
+        // off: they would add 700 ms to the agreement of the nodes, which is measured here.
         let args = ["--handover-pace", "2ms", "--probe-count", "0"].map(str::to_owned).to_vec();
         let options = ClusterOptions { start_agents: false, args, ..ClusterOptions::default() };
         let cluster = Cluster::start("scale", options)?;

@@ -156,7 +156,7 @@ pub(super) fn push_time(
     });
 }
 
-/// Returns what all nodes were told about a resource.
+/// Returns the API server's deliveries about a resource, over all nodes.
 pub(super) fn delivered(stats: &Stats, resource: &str) -> Delivered {
     let all = stats.delivered.iter().filter(|((_, what), _)| what == resource);
     all.fold(Delivered::default(), |sum, (_, one)| Delivered {

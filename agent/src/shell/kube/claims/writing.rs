@@ -72,7 +72,8 @@ pub(in super::super) fn is_kept_by_others(known: &Known) -> bool {
 pub enum Told {
     /// The hosts that claim the VIP on the segment; none: the conflict is over.
     Conflict(Option<String>),
-    /// The reason why nobody answers, while the claim names this session; none: its holder answers.
+    /// The reason why no node answers, while the claim
+    /// names this session; none: its holder answers.
     Answers(Session, Option<Unanswered>),
 }
 

@@ -1,8 +1,8 @@
 //! Decides which repairs of claims and Leases are logged: each object's
 //! first, then one a minute, and not too many at once.
 //!
-//! Somebody may edit a claim as often as its holder repairs it. A store that
-//! went back may have thousands of old objects.
+//! A claim may be edited as often as its holder repairs it.
+//! A store that went back may have thousands of old objects.
 
 use std::{collections::BTreeMap, time::Duration};
 
