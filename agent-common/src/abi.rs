@@ -248,7 +248,7 @@ pub enum FenceState {
     Valid,
     /// The deadline has passed, and the policy is to go on answering.
     HeldOver,
-    /// Nothing may be answered.
+    /// The time for answers is over: the deadline has passed, and so has holding over, if any.
     Over,
 }
 

@@ -88,15 +88,38 @@ impl fmt::Debug for MacAddr {
     }
 }
 
-/// An Ethernet II frame that carries Ethernet/IPv4 ARP (RFC 826), in wire order.
+/// An Ethernet II frame that carries Ethernet/IPv4 ARP (RFC 826), in wire order. RFC 5227 gives the
+/// same frame its meaning as a probe or an announcement.
+///
+/// Offsets in bytes stand on the right. A frame with an 802.1Q tag has the tag at offset 12, so it
+/// is not read as ARP.
 ///
 /// ```text
-/// offset  +0         +2         +4         +6         +8         +10
-///    0   | dst: Ethernet destination      | src: Ethernet source           |
-///   12   | 0x0806   | htype 1  | ptype    | hlen 6,  | oper     |
-///        | (ARP)    |          | 0x0800   | plen 4   | 1 or 2   |
-///   22   | sha: sender hardware address   | spa: sender IPv4    |
-///   32   | tha: target hardware address   | tpa: target IPv4    |
+///  0                   1                   2                   3
+///  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+/// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+/// |                   dst: Ethernet destination                   |   0
+/// +                               +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+/// |                               |                               |   4
+/// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+                               +
+/// |                      src: Ethernet source                     |   8
+/// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+/// |       ethertype: 0x0806       |      htype: 1 (Ethernet)      |  12
+/// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+/// |      ptype: 0x0800 (IPv4)     |    hlen: 6    |    plen: 4    |  16
+/// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+/// |          oper: 1 or 2         |                               |  20
+/// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+                               +
+/// |                  sha: sender hardware address                 |  24
+/// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+/// |                    spa: sender IPv4 address                   |  28
+/// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+/// |                  tha: target hardware address                 |  32
+/// +                               +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+/// |                               |    tpa: target IPv4 address   |  36
+/// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+/// |    tpa, the last two bytes    |                                  40
+/// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Pod, Zeroable)]
 #[repr(C)]

@@ -93,9 +93,12 @@ impl Session {
         self.0
     }
 
-    /// Parses the format of [`fmt::Display`].
+    /// Parses 16 hexadecimal digits, the format of [`fmt::Display`].
+    /// Returns none for zero and for any other text.
     pub fn parse(text: &str) -> Option<Self> {
-        (text.len() == 16).then(|| u64::from_str_radix(text, 16).ok()).flatten().and_then(Self::from_number)
+        // `from_str_radix` accepts a sign.
+        let is_number = text.len() == 16 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+        u64::from_str_radix(text, 16).ok().filter(|_| is_number).and_then(Self::from_number)
     }
 }
 
@@ -147,7 +150,8 @@ pub struct LeaseRecord {
     pub node: NodeName,
     /// Its version. Every write changes it.
     pub version: Version,
-    /// Its session. None if it is blank, or names no session of the node.
+    /// The node's session. None if the Lease is blank: it
+    /// names no session of the node, or has no duration.
     pub session: Option<Session>,
     /// Sessions of the node that have ended, the latest last. The node itself
     /// ended them, or a candidate that deposed it.
@@ -180,10 +184,10 @@ pub struct Holder {
     pub interface: Arc<str>,
 }
 
-/// State of a claim object: who has the VIP.
+/// State of a claim object: the VIP's holder or successor, if it has one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ClaimState {
-    /// The named node holds the VIP, by its own write.
+    /// The named node holds the VIP. No other agent writes this.
     Held(Holder),
     /// The named node is to hold the VIP, and has not confirmed yet.
     Offered {
@@ -200,7 +204,7 @@ pub enum ClaimState {
 }
 
 impl ClaimState {
-    /// Returns the holder that the claim names, or its successor.
+    /// Returns the holder that the claim names. In an offer, that is the successor.
     pub fn holder(&self) -> Option<&Holder> {
         match self {
             Self::Held(holder) | Self::Offered { to: holder, .. } => Some(holder),
@@ -208,13 +212,13 @@ impl ClaimState {
         }
     }
 
-    /// Returns the node and session that the claim names.
+    /// Returns the node and session of that holder.
     pub fn named(&self) -> Option<(NodeName, Session)> {
         self.holder().map(|holder| (holder.node.clone(), holder.session))
     }
 
-    /// Returns the sessions that the claim names. While one of them
-    /// lives, its node may answer for the VIP.
+    /// Returns the sessions that the claim names: the holder's, and in an offer that of
+    /// the node that offers. While one of them lives, its node may answer for the VIP.
     pub fn sessions(&self) -> Vec<(NodeName, Session)> {
         let from = match self {
             Self::Offered { to: _, from } => Some(from.clone()),
@@ -223,7 +227,8 @@ impl ClaimState {
         self.named().into_iter().chain(from).collect()
     }
 
-    /// Returns the node that has answered for the VIP until now, by the claim.
+    /// Returns the node that answers for the VIP by this
+    /// claim. In an offer, that is still the node that offers.
     pub fn answering(&self) -> Option<&NodeName> {
         match self {
             Self::Held(holder) => Some(&holder.node),
@@ -253,8 +258,8 @@ pub struct ClaimRecord {
 }
 
 impl ClaimRecord {
-    /// Returns true if another record differs at most in the version. In that
-    /// case only fields that others use have changed.
+    /// Returns true if another record differs at most in the
+    /// version. Then only fields outside the records have changed.
     pub fn says_the_same(&self, other: &Self) -> bool {
         let Self { vip, version: _, epoch, state, deleting, move_to, note } = self;
         (*vip, *epoch, *deleting) == (other.vip, other.epoch, other.deleting)

@@ -1,7 +1,7 @@
 //! Configuration of a standalone agent: a YAML file, validated, with every default filled in.
 //!
-//! docs/CONFIGURATION.md describes every key. All faults of a file are reported at
-//! once. Each has the value, its place and the remedy.
+//! docs/CONFIGURATION.md describes every key. All faults of a file's values
+//! are reported at once. Each has the value, its place and the remedy.
 
 mod announcing;
 mod conflicts;
@@ -99,8 +99,26 @@ pub enum Shutdown {
 }
 
 impl Config {
-    /// Parses a file's `text`. `source` is its name in errors. `host` is
-    /// the node's name if the file names none.
+    /// Parses a file's `text`. `source` is its name in errors.
+    /// `host` is the node's name if the file names none.
+    ///
+    /// Fails if the text is empty, or is no YAML of this
+    /// form. Otherwise fails with all faults of the values.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use vipward_core::config::{Config, ConfigError};
+    ///
+    /// let config = Config::parse("vips:\n  - address: 192.0.2.10\n", "vipward.yaml", "node-a")?;
+    /// assert_eq!(config.node, "node-a");
+    /// assert_eq!(config.vips[0].address.octets(), [192, 0, 2, 10]);
+    ///
+    /// let wrong = "vips:\n  - address: 192.0.2\n";
+    /// let error = Config::parse(wrong, "vipward.yaml", "node-a").unwrap_err();
+    /// assert!(error.to_string().starts_with("vipward.yaml:2:"));
+    /// # Ok::<(), ConfigError>(())
+    /// ```
     pub fn parse(text: &str, source: &str, host: &str) -> Result<Self, ConfigError> {
         let raw = raw::read(text, source)?;
         let mut faults = Vec::new();

@@ -1,8 +1,8 @@
 //! Conflicts: other hosts' claims on a VIP, from the first to the
 //! last, and the VIP's defence (RFC 5227, 2.4).
 //!
-//! A conflict is one object, however many frames and hosts take part. The memory for it is bounded:
-//! a flood from ever new MACs costs no more than a few MACs.
+//! A conflict is one object, however many frames and hosts take part. It lists
+//! a limited number of MACs, so a flood from ever new MACs costs little memory.
 //!
 //! In a cluster, claim objects show which peer has a VIP. A peer that
 //! announces a VIP by its claim object is in no conflict.
@@ -36,6 +36,26 @@ const COUNT_AFTER: Duration = Duration::from_millis(200);
 const COUNT_EVERY: Duration = Duration::from_secs(1);
 
 /// The open conflicts.
+///
+/// # Examples
+///
+/// ```
+/// use vipward_common::{MacAddr, OPER_REPLY, VipKey};
+/// use vipward_core::conflict::{Command, Conflicts, Event, Right, Settings, Sight, What};
+/// use vipward_core::time::Monotonic;
+///
+/// let (key, now) = (VipKey::untagged(2, [192, 0, 2, 10]), Monotonic::from_nanos(0));
+/// let (holder, mac) = (MacAddr([2, 0, 0, 0, 0, 2]), MacAddr([2, 0, 0, 0, 0, 9]));
+/// let (what, oper, right) = (What::Held, OPER_REPLY, Right::NoClaims);
+/// let claim = Sight { key, what, mac, source: mac, oper, holder, times: 1, at: now, right };
+///
+/// let mut conflicts = Conflicts::start(&Settings::DEFAULT, now);
+/// let commands = conflicts.on_event(Event::Sighted(claim), now);
+/// assert_eq!(commands[0], Command::Defend(key));
+///
+/// conflicts.on_tick(|_| right, now + Settings::DEFAULT.quiet);
+/// assert_eq!(conflicts.about(&key), None);
+/// ```
 #[derive(Debug)]
 pub struct Conflicts {
     settings: Settings,
@@ -53,7 +73,7 @@ pub struct Conflicts {
 }
 
 impl Conflicts {
-    /// Starts without a conflict.
+    /// Starts without conflicts.
     pub fn start(settings: &Settings, now: Monotonic) -> Self {
         Self {
             settings: *settings,
@@ -158,10 +178,10 @@ impl Conflicts {
         self.caseless_due = self.caseless_due.max(now);
     }
 
-    /// Adds a claim to its conflict. The claim may begin the conflict.
+    /// Adds a claim to its conflict, or begins one. Only counts the claim if there is no room.
     fn admit(&mut self, sight: &Sight, now: Monotonic, commands: &mut Vec<Command>) {
         let Sight { key, what, mac, times, .. } = *sight;
-        // The new holder reports and defends a conflict that it knew before as another node's.
+        // This node's part in the VIP has changed, so the conflict goes on in another state.
         if what.is_shown() && self.about(&key).is_some_and(|conflict| conflict.what != what) {
             self.end_shown(&key, End::Turned, commands);
         }
@@ -186,7 +206,7 @@ impl Conflicts {
         let case = self.cases.entry((key, what)).or_insert_with(|| Case::begin(sight, now));
         let is_new_mac = case.on_sight(sight, now);
         case.conflict.defences += u64::from(is_defended);
-        // Each loss of a VIP to a peer is as important as the first.
+        // Each yield of a VIP is as important as the first.
         if is_new || what == What::Yielded {
             case.reported = case.reported.saturating_add(times);
             let conflict = case.conflict.clone();
@@ -217,7 +237,8 @@ impl Conflicts {
         }
     }
 
-    /// Removes a peer's MAC from the conflicts with strangers.
+    /// Removes a peer's MAC from the shown conflicts, which are
+    /// with strangers. A conflict with no other offender ends.
     fn on_recognised(&mut self, ifindex: u32, mac: MacAddr, now: Monotonic, commands: &mut Vec<Command>) {
         let concerned = self
             .cases
@@ -249,14 +270,14 @@ impl Conflicts {
     }
 }
 
-/// Response to an ARP claim.
+/// Judgement of an ARP claim.
 enum Judgement {
     /// The claim begins a conflict, or belongs to one.
     Conflict,
-    /// The claim is legitimate. There is no response.
+    /// The claim is legitimate, and has no effect.
     Legitimate,
-    /// The claim waits: the news of a move may be under way. The
-    /// VIP's claim object is in this epoch.
+    /// The claim waits, because the news of a move may be
+    /// under way. The VIP's claim object is in this epoch.
     Unclear(Epoch),
 }
 

@@ -6,10 +6,11 @@
 //!   Event: a node that finds it there counts on it.
 //! - All Events together are limited to a burst and one a second. The last of the burst is kept for
 //!   warnings, and warnings go first.
-//! - A message that finds no room waits. Newer news of its topic about the same object replaces it.
-//!   News about a VIP's holder is left out when it is old; a conflict or a problem waits until it
-//!   is written or over.
-//! - A request that fails is repeated for some minutes, each time after a longer pause.
+//! - A message beyond the limit waits. Newer news of its topic about the
+//!   same object replaces it. News about a VIP's holder is left out when
+//!   it is old. A conflict or a problem waits until it is written or over.
+//! - A request with an unknown outcome is repeated for some minutes,
+//!   each time after a longer pause. A refused request is given up.
 //!
 //! There is one request at a time.
 
@@ -40,13 +41,13 @@ mod tests;
 const BURST: u32 = 50;
 /// Number of Events at the end of the burst that are kept for warnings.
 const FOR_WARNINGS: u32 = 10;
-/// Time after the burst in which one more Event is written.
+/// Time in which the limit allows one more Event after the burst.
 const REFILL: Duration = Duration::from_secs(1);
 /// Pauses between two attempts to write an Event.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 /// Time after which news about a VIP's holder is old. A request is not repeated for longer.
 const FRESH: Duration = Duration::from_mins(5);
-/// Number of requests to be repeated at which no other Event is begun.
+/// Number of waiting repetitions at which no other Event is begun.
 const MOST_RETRIED: usize = 64;
 /// Least time between two reports of messages that became no Event.
 const REPORT: Duration = Duration::from_mins(1);
@@ -58,8 +59,7 @@ pub enum Command {
     Write(Write),
     /// Log the number of messages that became no Event since the last report.
     Report {
-        /// Number of messages about moved and announced VIPs that were
-        /// left out, because there were too many.
+        /// Number of normal messages that were left out: there were too many, or they were old.
         left_out: u64,
         /// Number of warnings that were left out, and of Events that the API server did not take.
         unwritten: u64,
@@ -117,7 +117,7 @@ pub struct Outbox {
     retried: u64,
     left_out: u64,
     unwritten: u64,
-    /// Time at which these two are reported.
+    /// Time at which these two numbers are reported.
     report: Option<Monotonic>,
 }
 
@@ -159,7 +159,7 @@ impl Outbox {
         let Some(attempt) = self.under_way.take() else { return };
         match outcome {
             Outcome::Done => {}
-            // Most likely this node has created the Event, and the answer got lost.
+            // Most likely an earlier attempt created the Event, and its answer got lost.
             Outcome::Exists if attempt.count.is_none() && attempt.failures > 0 => {}
             Outcome::Exists if attempt.count.is_none() => {
                 let count = Some(self.series.on_exists(&attempt.message));
@@ -249,8 +249,8 @@ impl Outbox {
         self.retries.insert((at, self.retried), attempt);
     }
 
-    /// Gives up an Event. It may have been deleted. If its message is
-    /// posted again, it creates the Event anew.
+    /// Gives up an Event, which may have been deleted. If its
+    /// message is posted again, the Event is created anew.
     fn give_up(&mut self, message: &Message, now: Monotonic) {
         self.series.forget(message);
         self.unwritten += 1;

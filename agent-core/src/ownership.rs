@@ -75,12 +75,12 @@ pub use self::types::{
 pub use self::view::{NodeView, Said, View, VipSummary, VipView};
 pub use super::{placement::Entry, probing::Probed};
 
-/// Additional wait of a candidate, compared with the candidate of the rank before it, from the time
-/// when it could act. If a better candidate has got another VIP, the wait counts from then: that
-/// candidate may have many VIPs to take (`nobody::MOST_PATIENT` bounds the wait).
+/// Time by which a candidate waits longer than the one ranked before it. The wait counts
+/// from the time when the candidate could act. If a better candidate gets other VIPs
+/// meanwhile, the wait counts from the last of them, up to `taking::MOST_PATIENT` later.
 const RANK_DELAY: Duration = Duration::from_millis(500);
-/// Fraction by which a wait for another node is longer, at least.
-/// The clocks of two nodes differ by less.
+/// Divisor of a wait for another node: the wait is longer by at
+/// least this part of it. The clocks of two nodes differ by less.
 const CLOCKS_DIFFER: u32 = 20;
 /// Delay before a request with an unknown outcome is repeated.
 const RETRY: Duration = Duration::from_millis(250);
@@ -88,6 +88,43 @@ const RETRY: Duration = Duration::from_millis(250);
 const REFUSED_RETRY: Duration = Duration::from_secs(5);
 
 /// The engine: the ownership of all VIPs, as one node sees it.
+///
+/// # Examples
+///
+/// ```
+/// use vipward_core::ownership::{Command, Engine, Event, Expected, Found, Settings};
+/// use vipward_core::time::Monotonic;
+/// # use std::time::Duration;
+/// #
+/// # let settings = Settings {
+/// #     node: "node-a".into(),
+/// #     lease: Duration::from_secs(4),
+/// #     renewal: Duration::from_secs(1),
+/// #     margin: Duration::from_millis(500),
+/// #     policy: vipward_common::Policy::Hold,
+/// #     hold_for: Duration::from_hours(1),
+/// #     restart_lease: Duration::from_mins(1),
+/// #     stable_for: Duration::from_mins(1),
+/// #     handover_pace: Duration::from_millis(500),
+/// #     honour_exclude_label: true,
+/// #     clock_late: Duration::from_millis(8),
+/// #     most_new: 32,
+/// #     probing: None,
+/// #     seed: 1,
+/// # };
+///
+/// let now = Monotonic::from_nanos(1_000_000_000);
+/// let mut engine = Engine::start(settings, Found::default(), now);
+/// assert!(engine.on_event(Event::Tick, now).is_empty());
+///
+/// // The cluster has no Lease of this node, so the engine creates it, with a new session.
+/// let commands = engine.on_event(Event::Synced, now);
+/// let is_new_lease = |command: &Command| {
+///     matches!(command, Command::WriteLease(lease) if lease.expected == Expected::Absent)
+/// };
+/// assert!(commands.iter().any(is_new_lease));
+/// assert!(!engine.may_begin_answering(now));
+/// ```
 #[derive(Debug)]
 pub struct Engine {
     found: Found,
@@ -219,7 +256,8 @@ impl Engine {
     fn look_at(&mut self, address: Ipv4Addr) {
         let Some(mut subject) = self.subject(address) else { return };
         subject.queue.schedule(address, &mut subject.vip.due, None);
-        // If a request is under way or must wait, the VIP is not decided anew.
+        // While a request is under way or ahead, this
+        // evaluation decides nothing, and the probes go on.
         let requests = &subject.vip.requests;
         subject.vip.asking.matters =
             requests.busy.is_some() || requests.retry > subject.now || requests.unread;
@@ -379,8 +417,8 @@ impl Engine {
         self.evaluate_all();
     }
 
-    /// Returns true if the next write of the Lease ends the session. By then no VIP
-    /// is held in it, and no request is left to make.
+    /// Returns true if the next write of the Lease ends the session:
+    /// no VIP is held in it, and no request is left to make.
     fn gives_up_session(&self) -> bool {
         let is_uninstall = match self.nodes.own.stop {
             Some(StopReason::Leave) => false,
@@ -390,7 +428,7 @@ impl Engine {
         self.queue.is_empty() && self.vips.values().all(|vip| needs_no_session(vip, is_uninstall))
     }
 
-    /// Takes in that the Lease was written for the last time.
+    /// Takes in that the last write of the Lease was made.
     fn on_last_lease(&mut self) {
         if let Some(stopping) = &mut self.stopping {
             stopping.on_last_lease();
@@ -399,8 +437,8 @@ impl Engine {
 
     fn tick_stopping(&mut self) {
         let may_give_up = self.gives_up_session() && !self.nodes.own.is_renewing();
-        // The next process must know the state: a claim that is being
-        // written has its entry, and is not held over.
+        // The next process knows only the pins. So each claim that is
+        // being written needs its entry first, and no VIP may be in doubt.
         let is_written = |vip: &Vip| !matches!(vip.requests.busy, Some(Busy::Hold(..)));
         let Some(stopping) = &mut self.stopping else { return };
         let is_settled = self.doubt.is_over() && self.vips.values().all(|vip| is_written(vip));

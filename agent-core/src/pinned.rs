@@ -194,6 +194,20 @@ impl Contents {
 }
 
 /// Pinned state that was read completely, with the interfaces that it is about.
+///
+/// # Examples
+///
+/// ```
+/// use vipward_core::{answering::{Part, Silence}, pinned::State};
+///
+/// let mut state = State::sample();
+/// let held = state.contents.entries[0];
+/// assert!(state.is_attached(held.key.ifindex));
+/// assert_eq!(state.part(&held), Part::Held);
+///
+/// state.contents.pass_hold();
+/// assert_eq!(state.part(&held), Part::Silent(Silence::Fence));
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct State {
     /// The pin directory.
@@ -207,11 +221,8 @@ pub struct State {
 }
 
 impl State {
-    /// Joins a plane with the interfaces.
-    ///
-    /// # Errors
-    ///
-    /// Returns the first part of the plane that could not be read.
+    /// Joins a plane with the interfaces. Fails with the
+    /// first part of the plane that could not be read.
     pub fn new(dir: PathBuf, plane: Plane, network: NetView) -> Fact<Self> {
         let links = plane.links.into_iter().map(|link| Ok((link.ifindex, (link.mode, link.ids?))));
         Ok(Self { dir, links: links.collect::<Fact<_>>()?, contents: plane.contents?, network })

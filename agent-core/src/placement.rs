@@ -74,7 +74,7 @@ pub enum Entry {
 pub struct Wanted<'a> {
     /// The VIP.
     pub address: Ipv4Addr,
-    /// Its interface. If none: the interface whose subnet contains the VIP.
+    /// The pattern of its interface. If none: the interface whose subnet contains the VIP.
     pub interface: Option<&'a InterfacePattern>,
     /// The interface that gets the address, for local delivery.
     pub bind: Option<&'a InterfaceName>,
@@ -105,7 +105,7 @@ pub struct Placement {
     pub desired: Desired,
     /// VIPs for which the map has no room.
     pub left_out: Vec<Ipv4Addr>,
-    /// Obstacles to placing the rest.
+    /// The obstacles that were met. Some of them are warnings about VIPs that are placed.
     pub problems: Vec<Obstacle>,
 }
 
@@ -124,9 +124,29 @@ pub fn peers<'a>(
 
 /// Places every VIP.
 ///
-/// `placed` has the present interfaces of VIPs. A VIP whose subnet has gone stays
-/// there. `is_there` tells existing entries from new ones. If there is no room for
-/// all VIPs, no existing entry is removed for a new one.
+/// `placed` has the present interfaces of VIPs. A VIP whose subnet has gone
+/// stays on its interface. `is_there` tells existing entries from new ones. If
+/// the map has no room for all VIPs, new VIPs are left out before existing ones.
+///
+/// # Examples
+///
+/// ```
+/// use std::collections::BTreeMap;
+///
+/// use vipward_common::{Role, VipKey};
+/// use vipward_core::{config::Config, net::{Interface, NetView}, placement::{Wanted, place}};
+///
+/// let config = Config::parse("vips:\n  - address: 192.0.2.10\n", "vipward.yaml", "node-a")?;
+/// let mut eth0 = Interface::sample(2, "eth0");
+/// eth0.addresses.push("192.0.2.1/24".parse()?);
+/// let view = NetView { interfaces: BTreeMap::from([(2, eth0)]), ..NetView::default() };
+///
+/// let vips = config.vips.iter().map(Wanted::from);
+/// let placement = place(&config, vips, &view, &BTreeMap::new(), &|_| false, 16);
+/// assert_eq!(placement.attach, [2]);
+/// assert_eq!(placement.desired.entries[&VipKey::untagged(2, [192, 0, 2, 10])].role, Role::Held);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn place<'a>(
     config: &Config,
     vips: impl ExactSizeIterator<Item = Wanted<'a>>,
@@ -185,7 +205,8 @@ pub fn place<'a>(
     placement
 }
 
-/// Returns the VIPs that do not fit: the last of the new ones.
+/// Returns the VIPs that do not fit: the last of the
+/// new ones, and then the last of the existing ones.
 fn beyond(
     room: u32,
     homes: &[(Wanted, Option<&Interface>)],
@@ -203,8 +224,8 @@ fn beyond(
     beyond
 }
 
-/// Returns a problem if this host has the MAC of a VIP that the file guards. One file may serve all
-/// hosts, and the host of a guarded VIP must not silence itself.
+/// Returns a problem if this host has the MAC at which the file guards a VIP. One
+/// file may serve all hosts, and the holder of a guarded VIP must not silence itself.
 fn guards_itself(vip: &Wanted, view: &NetView) -> Option<Obstacle> {
     if !vip.is_guarded {
         return None;
@@ -215,7 +236,7 @@ fn guards_itself(vip: &Wanted, view: &NetView) -> Option<Obstacle> {
 }
 
 impl Placement {
-    /// Adds the entry on the VIP's interface, and its binding.
+    /// Adds the entry on the VIP's interface, and the bound address.
     fn put_home(&mut self, vip: &Wanted, home: Option<&Interface>, view: &NetView) {
         let Some(home) = home else { return };
         let entry = match vip.entry {
@@ -235,8 +256,8 @@ impl Placement {
         }
     }
 
-    /// Adds an entry on every other attached interface, even if the VIP is on no
-    /// interface. A bound address must not leak there.
+    /// Adds a silent entry for each VIP on every attached interface but its own. A VIP without an
+    /// interface gets one on all of them. The kernel must not answer there for a bound address.
     fn put_shadows(&mut self, homes: &[(Ipv4Addr, Option<u32>)], attached: &[&Interface], max_vips: u32) {
         let shadow = DesiredEntry::new(Role::Foreign, MacAddr::ZERO);
         let mut missing = 0;

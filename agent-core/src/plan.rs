@@ -1,8 +1,8 @@
 //! Plan of the smallest change from the observed maps to the desired ones, in a safe order.
 //!
-//! Own MACs and peers come first, then releases, takes, and binds. A bound address is removed
-//! before its entry, or the kernel would answer for it. A yielded VIP stays yielded on
-//! every interface of this node until this node reclaims it.
+//! New own MACs and peers come first, then releases, takes and new binds. Stale peers and own MACs
+//! are removed last. A bound address is removed before its entry, or the kernel would answer for it.
+//! A yielded VIP stays yielded on every interface of this node until this node reclaims it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -39,18 +39,19 @@ pub struct Observed {
     pub remembered: BTreeMap<Ipv4Addr, MacAddr>,
     /// Number of slots.
     pub max_slots: u32,
-    /// Slots of the entries that `entries` lacks.
+    /// Slots of entries that are in the map and not in `entries`.
     pub reserved: Slots,
 }
 
 impl Observed {
-    /// Returns the peer to which an entry, in its generation, was yielded.
+    /// Returns the peer to which the program yielded an entry of this generation.
     fn yielded_to(&self, entry: &VipEntry) -> Option<MacAddr> {
         self.yields.get(&entry.slot)?.yielded_to(entry.generation)
     }
 }
 
-/// Returns the interface of each VIP: where it is held or guarded, or was until it was yielded.
+/// Returns the interface of each VIP: the one where this node holds
+/// it or hands it over, or where another host's MAC is known for it.
 pub fn placed(entries: &BTreeMap<VipKey, VipEntry>) -> BTreeMap<Ipv4Addr, u32> {
     let here = entries.iter().filter(|(_, entry)| match entry.role {
         Role::Held | Role::Handover => true,
@@ -66,13 +67,13 @@ pub enum Cause {
     Configured,
     /// The configuration no longer has it, or its interface is gone.
     NotConfigured,
-    /// The interface's MAC, or the guarded one, changed.
+    /// The entry's MAC changed: the interface's, or that of another holder.
     MacChanged,
     /// The program gave way to a peer.
     Yielded,
     /// The operator took it back from a peer.
     Reclaimed,
-    /// Its slot did not exist, or another entry had it too.
+    /// The entry's slot did not exist, or another entry had it too.
     Repaired,
 }
 
@@ -152,7 +153,7 @@ pub enum Action {
     },
 }
 
-/// Returns the yielded VIPs with their peers, from the entries and the remembered ones.
+/// Returns the yielded VIPs, each with its peer: those of the entries and the remembered ones.
 pub fn yielded(observed: &Observed) -> BTreeMap<Ipv4Addr, MacAddr> {
     let now = observed
         .entries
@@ -161,12 +162,12 @@ pub fn yielded(observed: &Observed) -> BTreeMap<Ipv4Addr, MacAddr> {
     observed.remembered.iter().map(|(vip, mac)| (*vip, *mac)).chain(now).collect()
 }
 
-/// Adds everything pinned to `desired`. Entries stay as they are,
-/// and no own MAC, peer or bound address goes.
+/// Changes `desired` so that the plan removes nothing. The pinned entries replace the desired ones.
+/// Pinned own MACs, peers and bound addresses are added, and a desired MAC goes before a pinned one.
 ///
-/// This applies until the source knows the VIPs and peers: **nothing pinned is removed before the
-/// wanted state is known.** An agent that starts while it cannot reach the API server goes on
-/// answering for the entries that it found. Its program still yields to the peers that it found.
+/// This applies until the source knows the VIPs and peers: **nothing pinned is removed before
+/// the wanted state is known.** An agent that starts without the API server goes on answering
+/// for the entries that it found. Its program still yields to the peers that it found.
 pub fn keep_what_is_pinned(desired: &mut Desired, observed: &Observed) {
     desired.entries = observed.entries.iter().map(|(key, entry)| (*key, as_found(entry))).collect();
     for (ifindex, mac) in &observed.own_macs {
@@ -176,9 +177,9 @@ pub fn keep_what_is_pinned(desired: &mut Desired, observed: &Observed) {
     desired.binds.extend(observed.binds.iter().cloned());
 }
 
-/// Changes `desired` so that no entry begins to answer: a silent entry stays silent, and
-/// a new one is left out. Returns the VIPs of these entries. `reclaim` is that of
-/// [`plan`]; with it, a yielded VIP would begin to answer too.
+/// Changes `desired` so that no entry begins to answer. A silent entry stays silent,
+/// and a new entry that would answer is left out. Returns the VIPs of these entries.
+/// `reclaim` is that of [`plan`]: with it, a yielded VIP would begin to answer too.
 ///
 /// This applies while the fence has lapsed: another node may have taken any
 /// VIP, and its announcement may have come already.
@@ -206,14 +207,34 @@ fn as_found(entry: &VipEntry) -> DesiredEntry {
     DesiredEntry { role: entry.role, mac: MacAddr(entry.mac), until_ns: entry.until_ns }
 }
 
-/// Returns the actions that turn `observed` into `desired`. `reclaim` takes yielded VIPs back.
+/// Returns the actions that turn `observed` into `desired`,
+/// in their order. `reclaim` takes yielded VIPs back.
+///
+/// # Examples
+///
+/// ```
+/// use vipward_common::{MacAddr, Role, VipKey};
+/// use vipward_core::placement::{Desired, DesiredEntry};
+/// use vipward_core::plan::{Action, Observed, plan};
+///
+/// let (vip, mac) = (VipKey::untagged(2, [192, 0, 2, 10]), MacAddr([2, 0, 0, 0, 0, 2]));
+/// let mut desired = Desired::default();
+/// desired.links.insert(2, mac);
+/// desired.entries.insert(vip, DesiredEntry::new(Role::Held, mac));
+/// let observed = Observed { max_slots: 16, ..Observed::default() };
+///
+/// let actions = plan(&desired, &observed, false);
+/// assert_eq!(actions[0], Action::PutLink { ifindex: 2, mac });
+/// assert!(matches!(actions[1], Action::PutEntry { key, .. } if key == vip));
+/// assert_eq!(actions.len(), 2);
+/// ```
 pub fn plan(desired: &Desired, observed: &Observed, reclaim: bool) -> Vec<Action> {
     let planner = Planner::new(desired, observed, reclaim);
     let binds: BTreeSet<_> =
         desired.binds.iter().filter(|(_, vip)| !planner.gives_way(vip.octets())).cloned().collect();
 
-    // The agent needs most memory when it starts with very many
-    // VIPs. Nothing here may grow by doubling.
+    // The agent needs most memory when it starts with very
+    // many VIPs, so this list must not grow by doubling.
     let mut actions =
         Vec::with_capacity(desired.entries.len() + desired.own_macs.len() + desired.peers.len());
     actions.extend(changed_own_macs(desired, observed));
@@ -270,7 +291,7 @@ fn stale_own_macs<'a>(desired: &'a Desired, observed: &'a Observed) -> impl Iter
 /// An entry to be written, before it has a slot.
 struct Target {
     entry: DesiredEntry,
-    /// True if it needs a generation that differs from that of every yield.
+    /// True if it needs a new generation, for which no yield counts.
     renewed: bool,
     cause: Cause,
 }
@@ -292,7 +313,7 @@ enum Rank {
     Held,
     /// The VIP is at another MAC, which is known.
     Elsewhere,
-    /// The VIP is not on this interface.
+    /// The VIP is on another interface, or its MAC is unknown.
     Shadow,
 }
 
@@ -302,7 +323,7 @@ struct Planner<'a> {
     reclaim: bool,
     /// The owner of each slot.
     owners: BTreeMap<u32, VipKey>,
-    /// VIPs that the program yielded on an interface. The peer has them on all interfaces.
+    /// Yielded VIPs. The peer has them on all interfaces, although the program yielded them on one.
     yielded: BTreeSet<[u8; 4]>,
 }
 
@@ -322,13 +343,13 @@ impl<'a> Planner<'a> {
         Self { desired, observed, reclaim, owners, yielded }
     }
 
-    /// Returns true if the VIP is left to the peer to which the program gave it.
+    /// Returns true if the VIP is left to the peer to which the program yielded it.
     fn gives_way(&self, addr: [u8; 4]) -> bool {
         !self.reclaim && self.yielded.contains(&addr)
     }
 
-    /// Adds an action for each entry that differs. Held entries come
-    /// last, so that releases come before takes.
+    /// Adds an action for each entry that differs. Held entries come last, so
+    /// that releases come before takes, but they get the lowest free slots.
     fn put_entries(&self, actions: &mut Vec<Action>) {
         let needs_slot =
             |(key, target): &(VipKey, Target)| self.sound(key).is_none() && target.rank() == Rank::Held;

@@ -54,7 +54,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Settings for three probes within 700 ms, and one a minute while a VIP is held.
+    /// Settings for three probes with a result within 700
+    /// ms, and one probe a minute while a VIP is held.
     pub const DEFAULT: Self = Self {
         count: 3,
         timing: Timing::Every(Duration::from_millis(200)),
@@ -62,8 +63,8 @@ impl Settings {
         rate: 5_000,
     };
 
-    /// Returns the longest time that it takes to find an address
-    /// free. Returns none if probing is off.
+    /// Returns the longest time that it takes to find an address free,
+    /// if the rate delays no probe. Returns none if probing is off.
     pub fn longest(&self) -> Option<Duration> {
         let count = self.count;
         (count > 0).then(|| match self.timing {
@@ -76,10 +77,10 @@ impl Settings {
 /// Times of probes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Timing {
-    /// Probes with this time between them. The first comes after up to half of
-    /// it, and the wait after the last is as long.
+    /// The time between two probes, and from the last probe to
+    /// the result. The first probe comes after up to half of it.
     Every(Duration),
-    /// Times of RFC 5227, 2.1.1: four to seven seconds in all.
+    /// The times of RFC 5227, 2.1.1. Three probes take four to seven seconds in all.
     Rfc5227,
 }
 
@@ -88,7 +89,7 @@ pub enum Timing {
 pub enum Event {
     /// This node is about to hold a VIP for the first time.
     Wanted(VipKey),
-    /// This node no longer wants a VIP, or holds it.
+    /// This node holds the VIP now, or no longer wants it.
     Forget(VipKey),
     /// A host claims the address, or probes for it (RFC 5227, 2.1.1).
     Heard {
@@ -99,7 +100,7 @@ pub enum Event {
         /// True if the MAC is a peer's.
         by_peer: bool,
     },
-    /// The interface has carrier again, or is another one. Earlier probes may have reached no host.
+    /// The interface has appeared, or has carrier again. Earlier probes may have reached no host.
     Restart {
         /// The interface.
         ifindex: u32,
@@ -174,9 +175,9 @@ pub struct Prober {
     due: BTreeSet<(Monotonic, VipKey)>,
     /// Addresses that wait until fewer are being probed.
     queue: BTreeSet<VipKey>,
-    /// Number of probed addresses that do not rest.
+    /// Number of addresses with an attempt under way.
     active: usize,
-    /// Number of addresses among them that were found in use before.
+    /// Number of those addresses that were found in use before.
     retried: usize,
     pace: Pace,
     round: Round,
@@ -268,8 +269,8 @@ impl Prober {
         Some((*due).max(self.pace.next()))
     }
 
-    /// Returns the held VIPs to be probed now. `held` is their number. `after`
-    /// returns the VIP after a given one, or the first.
+    /// Returns the held VIPs to be probed now. `held` is the number of all held
+    /// VIPs. `after` returns the held VIP after a given one, or the first.
     pub fn next_of_held(
         &mut self,
         held: usize,

@@ -24,7 +24,7 @@ pub(crate) fn policies(_: &mut SchemaGenerator) -> Schema {
     names(Policy::ALL.map(Policy::name))
 }
 
-/// Returns the kinds of events of which the program keeps records.
+/// Returns the kinds of events that the program keeps records about.
 pub(crate) fn offences(_: &mut SchemaGenerator) -> Schema {
     use EventKind::{Conflict, Contested, Probed, Sighted};
     names([Conflict, Contested, Sighted, Probed].map(EventKind::name))

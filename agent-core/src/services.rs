@@ -1,8 +1,8 @@
-//! Index that turns Services into demands for VIPs.
+//! Index of Services and the VIPs that they want. It turns Services into demands for VIPs.
 //!
-//! It leads from Services to VIPs and back. An event marks the parts that it touches, and
-//! only these are evaluated again. A change costs as much as its Service and those that
-//! share a VIP with it. docs/SERVICES.md has the rules.
+//! An event marks the Services and VIPs that it touches, and only these are
+//! evaluated again. So the cost of a change depends only on its Service and
+//! on those that share a VIP with it. docs/SERVICES.md has the rules.
 
 mod account;
 mod endpoints;
@@ -56,7 +56,7 @@ struct ServiceEntry {
     for_status: Vec<Ipv4Addr>,
     problems: Vec<Problem>,
     duty: Option<Duty>,
-    /// True if it has been served with addresses since it became known.
+    /// True if it has been served with addresses since this process has known it.
     was_ours: bool,
 }
 
@@ -223,7 +223,7 @@ impl Services {
     fn forget(&mut self, name: &ServiceName, commands: &mut Vec<Command>) {
         let Some(entry) = self.entries.remove(name) else { return };
         self.turns.remove(name);
-        // The change of the class has been reported already.
+        // A Service that left by its class has been reported already.
         if entry.was_ours && entry.selection != Err(Unselected::Class) {
             self.let_go.insert(name.clone(), Arc::clone(&entry.record.uid));
         }
@@ -381,8 +381,8 @@ impl Services {
         }
     }
 
-    /// Evaluates this node's task about a Service's status. A task
-    /// that the node has begun is finished.
+    /// Evaluates this node's task about a Service's status. The
+    /// node keeps a task that it has begun until the task is done.
     fn settle(&mut self, name: &ServiceName, listed: bool, commands: &mut Vec<Command>) {
         let is_contested = self.is_contested(name);
         let Some(entry) = self.entries.get_mut(name) else { return };
@@ -398,7 +398,8 @@ impl Services {
         let due = ingress::due(&entry.record, &for_status.collect::<Vec<_>>());
         // Two controllers must not overwrite each other in turns.
         let due = due.filter(|due| !is_contested || *due == Duty::Clear);
-        // Another installation may serve other classes. Its statuses were not left by this one.
+        // A Service of another class may belong to another
+        // installation, which clears its own statuses.
         let orphans = listed && entry.selection != Err(Unselected::Class);
         let duty = due.filter(|due| {
             entry.duty.as_ref() == Some(due) || ingress::is_ours(due, &entry.record, &self.held, orphans)

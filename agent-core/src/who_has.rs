@@ -211,7 +211,7 @@ impl Asking {
         claimants
     }
 
-    /// Returns the number of frames from further MACs, beyond those that are told apart.
+    /// Returns the number of frames from further MACs, beyond those that are listed.
     pub fn untold(&self) -> u64 {
         self.untold
     }

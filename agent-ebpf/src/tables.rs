@@ -37,7 +37,7 @@ static FILTER: Array<u64, { FILTER_WORDS as usize }> = Array::new();
 static OFFENDERS: LruHashMap<OffenderKey, Offender, { MAX_OFFENDERS as usize }> = LruHashMap::new();
 #[btf_map(name = "events")]
 static EVENTS: RingBuf<Event, { EVENTS_BYTES as usize }> = RingBuf::new();
-/// Not read here; it tells an agent the layout of the pins.
+/// The layout of the pins, for agents. The program does not read it.
 #[btf_map(name = "meta")]
 static META: Array<Meta, 1> = Array::new();
 

@@ -299,8 +299,8 @@ fn show(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Removes the leftovers of an agent: links, maps and bound addresses. A running agent must be
-/// stopped first: it would keep its open objects, and nobody could see them.
+/// Removes the leftovers of an agent: links, maps and bound addresses. A running
+/// agent must be stopped first: it would keep its open objects without pins.
 async fn unload(args: &PinArgs) -> anyhow::Result<()> {
     let mut removed = Vec::new();
     if args.pin_dir.try_exists().unwrap_or(true) {

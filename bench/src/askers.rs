@@ -8,8 +8,9 @@ use super::stage::{Far, Stage};
 
 const SIZES: [u32; 5] = [500, 1_000, 1_500, 2_000, 4_096];
 
-/// The kernel's limit (`gc_thresh3`) is one for the whole machine: each crowd's entries are removed
-/// before the next, and no crowd is larger than the largest that the bar speaks of.
+/// Measures crowds of askers, the largest no larger than the bar's.
+/// The kernel's limit (`gc_thresh3`) is one for the whole machine,
+/// so each crowd's neighbour entries are removed before the next.
 pub(super) fn measure(_: &Effort, report: &mut Report) -> Result<()> {
     let mut stage = Stage::new()?;
     stage.hold(1)?;

@@ -1,10 +1,10 @@
 //! Fail-overs: the holder's agent is killed again and again, and a client's datagrams have to reach
 //! another node.
 //!
-//! Three nodes, one VIP. Each time what passes between `kill -9` and the first datagram that the
-//! new holder receives is told apart: until the dead node's session is ended, until the VIP is
-//! claimed, until it is announced on the wire, and until the client has followed. The killed agent
-//! is started again before the next crash, which comes at a random point of a renewal interval.
+//! There are three nodes and one VIP. The time from `kill -9` to the first datagram at the new
+//! holder has four parts: until the dead node's session is ended, until the VIP is claimed,
+//! until it is announced on the wire, and until the client has followed. The killed agent is
+//! started again before the next crash, which comes at a random point of a renewal interval.
 
 mod plot;
 
@@ -33,13 +33,13 @@ const QUICK_CRASHES: u32 = 5;
 struct Crash {
     from: String,
     to: String,
-    /// Until the dead node's Lease carried its session no longer.
+    /// Time from the crash until the dead node's Lease no longer carried its session.
     deposing_seconds: f64,
-    /// From then until a claim named the new holder.
+    /// Time from then until a claim named the new holder.
     taking_seconds: f64,
-    /// From then until it was announced on the wire.
+    /// Time from then until the new holder announced the VIP on the wire.
     announcing_seconds: f64,
-    /// From then until the new holder received a datagram.
+    /// Time from then until the new holder received a datagram.
     following_seconds: f64,
     /// All of it.
     seconds: f64,

@@ -1,5 +1,5 @@
-//! What thousands of Services cost three agents and their API server, and how long things take
-//! then.
+//! Measurement of thousands of Services: their load on three
+//! agents and the API server, and the time that each change takes.
 //!
 //! The API server is in this process and shares the machine with the agents: what it needs is part
 //! of every time. The measurements are the chapters of one cluster's life, each on what the one

@@ -1,4 +1,4 @@
-//! How long it takes until every VIP is in the map, and how much memory the agent needs for them.
+//! Time until every VIP is in the map, and the agent's memory for all VIPs.
 
 use std::fmt::Write;
 use std::net::Ipv4Addr;
@@ -21,7 +21,7 @@ use vipward_tests::process::memory_bytes;
 
 const ALL: u32 = 65_536;
 const REPETITIONS: usize = 3;
-/// In it an agent does all that it does when nothing changes: a few heartbeats and announcements.
+/// Time in which an agent does all its recurring work: a few heartbeats and announcements.
 const SETTLING: Duration = Duration::from_secs(2);
 const LOADING_LIMIT: Duration = Duration::from_mins(2);
 /// Loading alone is measured: asking whether addresses are in use takes 700 ms, and longer when its
@@ -38,7 +38,7 @@ pub(super) fn measure(effort: &Effort, report: &mut Report) -> Result<()> {
     reload(effort.loads, report)
 }
 
-/// System calls alone, one an entry.
+/// Measures the system calls alone, one per entry.
 fn raw(report: &mut Report) -> Result<()> {
     let mut samples = Samples::default();
     for _ in 0..REPETITIONS {
@@ -51,7 +51,7 @@ fn raw(report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// From the start of the agent's process on.
+/// Measures the load of `count` VIPs, from the start of the agent's process.
 fn agent(count: u32, repetitions: usize, report: &mut Report) -> Result<()> {
     let yaml = config(count, UNASKED)?;
     let (mut taken, mut peak) = (Samples::default(), Samples::default());
@@ -72,7 +72,7 @@ fn agent(count: u32, repetitions: usize, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// From the replacement of the file of an agent that runs.
+/// Measures the load of all VIPs, from the replacement of a running agent's file.
 fn reload(repetitions: usize, report: &mut Report) -> Result<()> {
     let (one, all) = (config(1, UNASKED)?, config(ALL, UNASKED)?);
     let mut taken = Samples::default();
@@ -121,7 +121,7 @@ impl Place {
     }
 }
 
-/// A configuration with that many VIPs, and with `more` in front.
+/// Returns a configuration with `count` VIPs, and with `more` in front.
 pub(super) fn config(count: u32, more: &str) -> Result<String> {
     let mut yaml = format!("{more}\nvips:\n");
     for number in 0..count {

@@ -18,7 +18,7 @@ pub(super) struct Machine {
     cpus: usize,
     memory_mib: u64,
     jit: String,
-    /// Of the last minute: others on the machine make figures worse, and ratios less so.
+    /// Load of the last minute. Other processes make figures worse, and ratios less so.
     load: String,
     mitigations: Vec<(String, String)>,
 }

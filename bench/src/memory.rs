@@ -10,8 +10,8 @@ use aya::programs::Xdp;
 use super::report::{Group, Item, Report, Unit};
 use super::{Effort, stage};
 
-/// Of the object that the agent embeds. All but the elements of some hash maps is allocated when
-/// the maps are made, so the figures hold for any number of VIPs.
+/// Measures the maps of the object that the agent embeds. All memory but the elements of some
+/// hash maps is allocated when the maps are made, so the figures hold for any number of VIPs.
 pub(super) fn measure(_: &Effort, report: &mut Report) -> Result<()> {
     let mut ebpf = stage::load("vipward.o")?;
     let program: &mut Xdp =

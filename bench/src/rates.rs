@@ -1,4 +1,4 @@
-//! Replies per second over a veth pair: ours, a bare reflector's, and the kernel's own.
+//! Replies per second over a veth pair: Vipward's, a bare reflector's, and the kernel's own.
 
 use anyhow::{Result, ensure};
 

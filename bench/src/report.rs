@@ -154,7 +154,7 @@ impl Item {
         }
     }
 
-    /// A bar for the figure itself.
+    /// Sets the bar for the figure itself.
     pub(super) fn bar(mut self, limit: Limit) -> Self {
         self.bar = Some(limit.judge(self.value));
         self
@@ -180,7 +180,7 @@ impl Item {
         self.bar.into_iter().chain(self.relative.iter().filter_map(|relative| relative.bar))
     }
 
-    /// One row for the figure, and one more for each further baseline.
+    /// Returns one row for the figure, and one more for each further baseline.
     fn rows(&self) -> Vec<[String; 5]> {
         let spread = if self.least < self.most {
             format!("{} – {}", self.unit.show(self.least), self.unit.show(self.most))

@@ -1,5 +1,5 @@
-//! What a scrape of very many VIPs costs: its time, its size, the agent's memory, and how long it
-//! keeps the event loop from answering.
+//! Cost of a scrape with very many VIPs: its time, its size, the
+//! agent's memory, and the time for which it blocks the event loop.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::thread;

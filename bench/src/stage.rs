@@ -41,7 +41,8 @@ pub(super) const FIRST_VIP: [u8; 4] = [10, 1, 0, 0];
 /// The first asker; 65,536 from here on fill 10.2.0.0/16.
 pub(super) const FIRST_ASKER: [u8; 4] = [10, 2, 0, 0];
 
-/// `$VIPWARD_EBPF_DIR/NAME`, or where `cargo xtask build-ebpf` puts an object.
+/// Returns the path of an object: in `$VIPWARD_EBPF_DIR`,
+/// or where `cargo xtask build-ebpf` puts it.
 pub(super) fn object_path(name: &str) -> PathBuf {
     env::var_os("VIPWARD_EBPF_DIR").map_or_else(|| target_dir().join("bpf"), PathBuf::from).join(name)
 }

@@ -140,12 +140,13 @@ impl Tables {
         Ok(self.ask.set(0, PerCpuValues::try_from(vec![ask.to_bytes(); self.cpus])?, 0)?)
     }
 
-    /// Replies that the receiver has counted.
+    /// Returns the number of replies that the receiver has counted.
     pub(super) fn replies(&self) -> Result<u64> {
         Ok(self.seen.get(&0, 0)?.iter().map(|[replies, _]| replies).sum())
     }
 
-    /// Everything that the receiver has counted: what a reflector sends back is a request still.
+    /// Returns the number of all frames that the receiver has
+    /// counted. A reflector sends requests back as they are.
     pub(super) fn received(&self) -> Result<u64> {
         Ok(self.seen.get(&0, 0)?.iter().flatten().sum())
     }

@@ -173,8 +173,7 @@ pub(crate) struct Node {
     pub(crate) no_changes: Times,
     /// The map has no room for another entry.
     pub(crate) no_room: Times,
-    /// Until when what was edited by hand may not have been put right, because entries were
-    /// refused.
+    /// Time until which an edit by hand may stay unrepaired, because the kernel refused entries.
     pub(crate) refused_until: At,
     /// True if the agent was asked to leave, and none has been started since.
     pub(crate) leaves: bool,

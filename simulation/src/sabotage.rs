@@ -17,7 +17,7 @@ pub enum Sabotage {
     BreakBeforeMake,
     /// A process that starts empties the pinned peers before it has read the cluster.
     ForgetPeers,
-    /// Nothing is listed anew when the engine asks for it.
+    /// The engine's requests for new lists are ignored.
     NoListing,
     /// An entry that could not be written counts as written.
     NoStaleEntries,

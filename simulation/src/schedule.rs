@@ -95,7 +95,7 @@ pub(crate) struct Disturbance {
 pub(crate) enum When {
     /// Milliseconds from the start of the run.
     Ms(u32),
-    /// So long after the first such step of a handover that happens after `from_ms`.
+    /// A delay after the first step of this kind, in any handover, from `from_ms` on.
     Step {
         /// The step.
         step: Step,
@@ -172,7 +172,7 @@ pub(crate) enum Kind {
 /// All kinds.
 pub(crate) const KINDS: [Kind; 4] = [Kind::Lease, Kind::Claim, Kind::Node, Kind::Demand];
 
-/// The reason for which an agent is told to end.
+/// The reason for which an agent is asked to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Ending {
     /// The agent will be started again.
@@ -188,7 +188,7 @@ pub(crate) enum Ending {
 pub(crate) enum Mark {
     /// Cordoned.
     Cordoned,
-    /// Not ready.
+    /// The condition Ready is not True.
     NotReady,
     /// Excluded from external load balancers.
     Excluded,
@@ -209,7 +209,7 @@ pub(crate) enum What {
     Pause { who: Who, for_ms: u32 },
     /// A whole node stands still, with or without its clock.
     Freeze { who: Who, for_ms: u32, clock_too: bool },
-    /// An agent is told to end.
+    /// An agent is asked to end.
     End { who: Who, how: Ending, back_ms: Option<u32> },
     /// The kernel refuses changes of entries: all of them, or new ones because the map is full.
     EntriesRefused { who: Who, new_only: bool, for_ms: u32 },

@@ -216,7 +216,7 @@ impl Agent {
         &self.host
     }
 
-    /// Its process id.
+    /// Returns the agent's process id.
     pub fn pid(&self) -> Result<u32> {
         Ok(self.process.as_ref().context("the agent was never started")?.pid())
     }

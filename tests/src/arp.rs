@@ -191,6 +191,17 @@ impl fmt::Display for Arp {
 }
 
 /// ARP frame with arbitrary fields, to test parsers.
+///
+/// Each VLAN tag (IEEE 802.1Q) stands before the `EtherType`, so it moves the rest by four bytes.
+/// PCP is the priority, and D the drop eligible indicator.
+///
+/// ```text
+///  0                   1                   2                   3
+///  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+/// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+/// |          TPID: 0x8100         | PCP |D|        VLAN ID        |   0
+/// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OddArp {
     /// The fields of a well-formed frame.

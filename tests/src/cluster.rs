@@ -142,17 +142,17 @@ const LOG_TAIL: usize = 60;
 pub struct NodeId(u8);
 
 impl NodeId {
-    /// Its MAC on the segment.
+    /// Returns the node's MAC on the segment.
     pub fn mac(self) -> Mac {
         Mac([0x02, 0, 0, 0, 0x01, self.0])
     }
 
-    /// Its address on the segment.
+    /// Returns the node's address on the segment.
     pub fn address(self) -> Ipv4Addr {
         ip(10 + self.0)
     }
 
-    /// Its address on the way to the API server.
+    /// Returns the node's address towards the API server.
     pub fn management_address(self) -> Ipv4Addr {
         management_ip(10 + self.0)
     }

@@ -71,7 +71,35 @@ pub struct Oracle<'w> {
     pub tallies: BTreeMap<u32, Tally>,
 }
 
-/// Fields of an ARP frame that matter.
+/// Fields of an ARP frame (RFC 826) that matter. Offsets in bytes stand on the right.
+///
+/// ```text
+///  0                   1                   2                   3
+///  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+/// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+/// |                   dst: Ethernet destination                   |   0
+/// +                               +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+/// |                               |                               |   4
+/// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+                               +
+/// |                      src: Ethernet source                     |   8
+/// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+/// |       ethertype: 0x0806       |      htype: 1 (Ethernet)      |  12
+/// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+/// |      ptype: 0x0800 (IPv4)     |    hlen: 6    |    plen: 4    |  16
+/// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+/// |          oper: 1 or 2         |                               |  20
+/// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+                               +
+/// |                  sha: sender hardware address                 |  24
+/// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+/// |                    spa: sender IPv4 address                   |  28
+/// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+/// |                  tha: target hardware address                 |  32
+/// +                               +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+/// |                               |    tpa: target IPv4 address   |  36
+/// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+/// |    tpa, the last two bytes    |                                  40
+/// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+/// ```
 struct Arp {
     dst: Mac,
     source: Mac,
@@ -266,7 +294,7 @@ impl<'w> Oracle<'w> {
         Cell::Request { row, ask }
     }
 
-    /// The last cell that the frame met decides.
+    /// Returns the expected result. The last cell that the frame met decides.
     fn end(&mut self, cells: Vec<Cell>, frame: &[u8], about: Option<&Entry>) -> Step {
         let last = *cells.last().expect("invariant: every frame meets a cell");
         let expected = self.expect(last);

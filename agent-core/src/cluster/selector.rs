@@ -71,6 +71,7 @@ impl Selector {
 impl FromStr for Selector {
     type Err = SelectorError;
 
+    /// Parses a selector. Fails if its parentheses do not match, or if a part is no requirement.
     fn from_str(text: &str) -> Result<Self, SelectorError> {
         let parts = split(text)?;
         let requirements: Result<_, _> = parts.into_iter().map(requirement).collect();
@@ -78,7 +79,7 @@ impl FromStr for Selector {
     }
 }
 
-/// Splits at the commas outside of parentheses.
+/// Splits a selector at the commas outside of parentheses. Returns no part for an empty text.
 fn split(text: &str) -> Result<Vec<&str>, SelectorError> {
     let unbalanced = || SelectorError::Parentheses { selector: text.to_owned() };
     let mut parts = Vec::new();

@@ -19,3 +19,18 @@ fn a_version_is_older_than_another_only_if_both_are_numbers() {
         );
     }
 }
+
+#[test]
+fn a_session_is_sixteen_hexadecimal_digits_and_not_zero() {
+    let rows = [
+        ("00000000000000ff", Session::from_number(255)),
+        ("ffffffffffffffff", Session::from_number(u64::MAX)),
+        ("0000000000000000", None),
+        ("ff", None),
+        ("+00000000000000f", None),
+        ("000000000000000g", None),
+    ];
+    for (text, expected) in rows {
+        assert_eq!(Session::parse(text), expected, "{text}");
+    }
+}

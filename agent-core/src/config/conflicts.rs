@@ -11,7 +11,8 @@ use super::{
 };
 use crate::conflict::{Defend, Settings};
 
-/// Parses the quiet time that ends a conflict.
+/// Parses the quiet time that ends a conflict. Fails if
+/// the text is no duration from one second to 30 days.
 pub fn conflict_quiet(text: &str) -> Result<Duration, FaultKind> {
     const LEAST: Duration = Duration::from_secs(1);
 

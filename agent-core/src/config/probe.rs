@@ -16,6 +16,7 @@ const PROBES_MOST: u32 = 20;
 const RFC_5227: &str = "rfc5227";
 
 /// Parses the time between two probes, or the word for the RFC's own times.
+/// Fails for another word, and for a duration below 10 ms or above 10 s.
 pub fn probe_timing(text: &str) -> Result<Timing, FaultKind> {
     const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(10);
 
@@ -26,8 +27,8 @@ pub fn probe_timing(text: &str) -> Result<Timing, FaultKind> {
     interval.map(Timing::Every).ok_or_else(|| FaultKind::ProbeInterval(text.to_owned()))
 }
 
-/// Returns the time between two probes for a held VIP. Returns
-/// none for zero, which turns the probes off.
+/// Returns the time between two probes for a held VIP. Returns none for zero, which
+/// turns the probes off. Fails if any other time is below one second or above 30 days.
 pub fn probe_repeat(repeat: Duration) -> Result<Option<Duration>, FaultKind> {
     const LEAST: Duration = Duration::from_secs(1);
 

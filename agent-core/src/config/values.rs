@@ -102,6 +102,7 @@ impl InterfacePattern {
 impl FromStr for InterfacePattern {
     type Err = FaultKind;
 
+    /// Parses a name, or a glob over names. Fails for any other text.
     fn from_str(text: &str) -> Result<Self, FaultKind> {
         Self::parse(text)
     }

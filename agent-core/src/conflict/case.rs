@@ -9,8 +9,9 @@ use crate::time::Monotonic;
 
 /// Largest number of MACs that one conflict lists.
 pub(super) const MAX_OFFENDERS: usize = 16;
-/// Least quiet time before an address in use counts as free. The rival's last probes come once a
-/// minute (RFC 5227's `RATE_LIMIT_INTERVAL`), and one of them may be lost.
+/// Least quiet time that ends a conflict about an address in use. After
+/// many conflicts this node probes the address only once a minute (RFC
+/// 5227's `RATE_LIMIT_INTERVAL`), and a probe or its answer may be lost.
 const IN_USE_QUIET: Duration = Duration::from_mins(3);
 /// Quiet time that ends a conflict that is only logged.
 const LOGGED_QUIET: Duration = Duration::from_mins(5);
@@ -18,12 +19,12 @@ const LOGGED_QUIET: Duration = Duration::from_mins(5);
 #[derive(Debug)]
 pub(super) struct Case {
     pub(super) conflict: Conflict,
-    /// Number of claims by the program's events, including those that the program swallowed.
+    /// Number of claims by the program's events, including those that it did not report singly.
     heard: u64,
     /// Number of claims that lines have reported.
     pub(super) reported: u64,
     summary_due: Monotonic,
-    /// The program's count of each offender from before the conflict.
+    /// The program's count of each offender's claims before the conflict.
     before: BTreeMap<MacAddr, u64>,
 }
 
@@ -48,7 +49,7 @@ impl Case {
         if self.unreported() > 0 { self.summary_due.min(over) } else { over }
     }
 
-    /// Returns the time at which the conflict is over if no further claim comes.
+    /// Returns the time at which the conflict ends if no further claim comes.
     pub(super) fn over(&self, quiet: Duration) -> Monotonic {
         let quiet = match self.conflict.what {
             What::InUse => quiet.max(IN_USE_QUIET),
@@ -62,7 +63,7 @@ impl Case {
         self.conflict.claims.saturating_sub(self.reported)
     }
 
-    /// Sums up the claims since the last line.
+    /// Returns a line that sums up the claims since the last one.
     pub(super) fn go_on(&mut self, now: Monotonic) -> Command {
         let times = self.unreported();
         self.reported = self.conflict.claims;
@@ -80,8 +81,8 @@ impl Case {
         let seen = Offender { mac, source, oper, first: now, last: now, claims: 0 };
         let (is_new, offender) = self.meet(seen).unzip();
         if let Some(offender) = offender {
-            // The claims that the program left out may come from another
-            // MAC. That MAC's own count has them.
+            // The claims that the program did not report may come from
+            // another MAC. The program's count of that MAC includes them.
             let own = if what.is_shown() { 1 } else { times };
             offender.claims = offender.claims.saturating_add(own);
         }

@@ -23,10 +23,10 @@ impl Settings {
 /// The response to a claim on a held VIP, besides dropping it. The VIP is never given up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Defend {
-    /// Announcement at once, and while claims come once per `DEFEND_INTERVAL` (RFC 5227, 2.4 c).
+    /// An announcement at once, and one per `DEFEND_INTERVAL` while claims come (RFC 5227, 2.4 c).
     #[default]
     Always,
-    /// Announcement when a conflict begins.
+    /// One announcement, when a conflict begins.
     Once,
     /// No announcement.
     Never,
@@ -57,7 +57,7 @@ impl What {
     pub(super) const FIRST_SHOWN: Self = Self::Held;
     pub(super) const LAST_SHOWN: Self = Self::InUse;
 
-    /// Returns its name in logs and metrics.
+    /// Returns the name of the state in logs and metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Held => "held",
@@ -67,7 +67,7 @@ impl What {
         }
     }
 
-    /// Returns the name of its kind in logs.
+    /// Returns the name of the event's kind in logs.
     pub const fn kind(self) -> &'static str {
         match self {
             Self::Held | Self::Guarded | Self::InUse => EventKind::Conflict.name(),
@@ -78,7 +78,7 @@ impl What {
         }
     }
 
-    /// Returns true if metrics, pages and Events show the conflict; others are only logged.
+    /// Returns true if metrics, pages and Events show the conflict. Any other is only logged.
     pub fn is_shown(self) -> bool {
         (Self::FIRST_SHOWN..=Self::LAST_SHOWN).contains(&self)
     }
@@ -100,14 +100,14 @@ pub enum Right {
     /// The claim object, in this epoch, names another node or none.
     /// The news of a move may be under way.
     NotGiven(Epoch),
-    /// This node cannot know the right. The claim object was in
-    /// this epoch when this node last knew it.
+    /// This node cannot know the right: it has not listed the objects yet, or its
+    /// fence has lapsed. The last known epoch of the claim object is this one.
     Unknown(Epoch),
-    /// There are no claim objects: the host is in no cluster.
+    /// No claim objects exist: the host is in no cluster.
     NoClaims,
 }
 
-/// Claim, as an event of the program describes it.
+/// A claim, as an event of the program describes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sight {
     /// The VIP, and the segment on which it was claimed.
@@ -122,7 +122,8 @@ pub struct Sight {
     pub oper: u16,
     /// The MAC of the VIP; zero if unknown.
     pub holder: MacAddr,
-    /// Number of claims that this one stands for: itself and those that the program swallowed.
+    /// Number of claims that this one stands for: itself,
+    /// and those that the program did not report.
     pub times: u64,
     /// Time of the claim, by the program's clock. The agent reads the claim later.
     pub at: Monotonic,
@@ -130,7 +131,8 @@ pub struct Sight {
     pub right: Right,
 }
 
-/// Number of one MAC's claims on one VIP, by the program, from the first that it remembers.
+/// The program's count of one MAC's claims on one
+/// VIP. The count may have begun before the conflict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counted {
     /// The VIP, and the segment on which it was claimed.
@@ -153,7 +155,7 @@ pub enum Event {
         /// The MAC.
         mac: MacAddr,
     },
-    /// An address that was in use is free.
+    /// Probes have shown that an address in use is free now.
     Free(VipKey),
     /// This node has no part in the VIP any more, or the VIP's interface has gone.
     Forgotten(VipKey),
@@ -269,7 +271,7 @@ pub enum Line {
         /// The reason.
         why: End,
     },
-    /// There are more conflicts than the agent keeps.
+    /// More conflicts are open than the agent keeps.
     TooMany {
         /// Number of claims that belong to no conflict.
         times: u64,

@@ -1,8 +1,8 @@
-//! Peers' announcements of VIPs that the claim objects do not give them, or not yet.
+//! Announcements by peers that no claim object explains yet.
 //!
-//! A VIP that moves by the rules is announced as soon as its claim object is written.
-//! Other nodes read that object a moment later. So an announcement waits for the object,
-//! and becomes a conflict only if the object does not come.
+//! The new holder of a VIP announces it as soon as its claim object is written.
+//! Other nodes read that object a moment later. So an announcement waits for
+//! the object, and becomes a conflict only if the object does not come.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{cluster::Epoch, time::Monotonic};
 /// Time between two looks at the waiting announcements. An announcement without its
 /// claim object at two looks in a row is a conflict.
 const LOOK: Duration = Duration::from_secs(30);
-/// Largest number of waiting announcements: one for each VIP, by the default of `--max-vips`.
+/// Largest number of waiting announcements: as many as VIPs by the default of `--max-vips`.
 const MOST: usize = 65_536;
 
 #[derive(Debug)]
@@ -22,7 +22,7 @@ struct Waiter {
     sight: Sight,
     /// The epoch of the VIP's claim object when the announcement was heard.
     epoch: Epoch,
-    /// True if the last look has found no claim object for it.
+    /// True if the last look found no claim object that explains it.
     looked_at: bool,
 }
 
@@ -49,8 +49,8 @@ impl Waiting {
         true
     }
 
-    /// Returns the announcements that have waited in vain.
-    /// Forgets those that a claim object explains.
+    /// Returns the announcements that have waited in vain. Forgets those
+    /// that a claim object explains, and those from before a move.
     pub(super) fn look(&mut self, right: impl Fn(&Sight) -> Right, now: Monotonic) -> Vec<Sight> {
         let mut in_vain = Vec::new();
         if self.next_look.is_none_or(|next| now < next) {
@@ -58,11 +58,10 @@ impl Waiting {
         }
         self.waiters.retain(|_, waiter| match right(&waiter.sight) {
             Right::Given => false,
-            // The VIP has moved since, and the peer may have had it in between. If the peer
-            // goes on announcing, the announcement waits anew.
+            // The VIP has moved since, and the peer may have held it in between.
+            // If the peer goes on announcing, its next announcement waits anew.
             Right::NotGiven(epoch) | Right::Unknown(epoch) if epoch != waiter.epoch => false,
-            // The two looks begin anew. Once claim objects can be
-            // read again, their news takes a while.
+            // The wait begins anew. Once claim objects can be read again, their news takes a while.
             Right::Unknown(_) => {
                 waiter.looked_at = false;
                 true

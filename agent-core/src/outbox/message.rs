@@ -41,9 +41,9 @@ impl fmt::Display for Object {
 /// The type of an Event. Warnings come first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
-    /// Something is wrong.
+    /// A fault or an obstacle.
     Warning,
-    /// Nothing is wrong.
+    /// A change without a fault.
     Normal,
 }
 
@@ -70,7 +70,7 @@ pub enum Reason {
     CannotMove,
     /// Another host claims a VIP.
     Conflict,
-    /// Another host claims a VIP in conflict.
+    /// One more host claims a VIP in conflict.
     ConflictGrows,
     /// A conflict is over.
     ConflictOver,
@@ -192,7 +192,8 @@ pub struct News<'a> {
 }
 
 impl<'a> News<'a> {
-    /// Returns the news in a notice to `node`. Returns none if the notice is for the log only.
+    /// Returns the news in a notice from the engine on `node`.
+    /// Returns none if the notice is for the log only.
     pub fn of(notice: &'a Notice, node: &NodeName) -> Option<Self> {
         let (vip, services, reason, note) = match notice {
             Notice::Holds { vip, services, from: Some(from), cause } => {

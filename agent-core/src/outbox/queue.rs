@@ -36,8 +36,8 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Takes in a message. It gets the place of older news of its topic about the same
-    /// object. Returns false if there is no room for it.
+    /// Takes in a message. It replaces older news of its topic about the same object, and
+    /// gets the place of that in the order. Returns false if there is no room for it.
     pub(super) fn push(&mut self, message: Message, now: Monotonic) -> bool {
         let kind = message.reason.kind();
         let topic = (message.object.clone(), message.topic());

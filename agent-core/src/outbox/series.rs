@@ -40,17 +40,17 @@ pub(super) struct Due {
 
 /// The series of all messages.
 ///
-/// Forgetting one does no harm: when its Event is to be created
-/// again, it is found, and its count goes on.
+/// A series may be forgotten. The next request to create
+/// its Event finds the Event, and its count goes on.
 #[derive(Default, Debug)]
 pub(super) struct AllSeries {
     series: BTreeMap<Message, Series>,
-    /// Messages whose count is not written, by the earliest time to write it.
+    /// Messages whose count has changed, by the earliest time to write it.
     due: BTreeSet<(Monotonic, Message)>,
 }
 
 impl AllSeries {
-    /// Counts a message that has an Event. Returns false if the message has no Event.
+    /// Counts a message that has an Event. Returns false if no Event of the message is remembered.
     pub(super) fn on_posted(&mut self, message: &Message, now: Monotonic) -> bool {
         let Some(series) = self.series.get_mut(message).filter(|series| is_remembered(series, now)) else {
             self.forget(message);
@@ -80,7 +80,7 @@ impl AllSeries {
         series.count
     }
 
-    /// Forgets a message that has no Event.
+    /// Forgets the series of a message.
     pub(super) fn forget(&mut self, message: &Message) {
         if let Some(series) = self.series.remove(message) {
             self.due.remove(&(series.written + REPEAT, message.clone()));

@@ -171,7 +171,8 @@ impl Subject<'_> {
     fn on_held(&mut self, write: &ClaimWrite, from: Option<NodeName>) {
         let session = write.state.holder().map(|holder| holder.session);
         if !self.is_valid() || session != self.nodes.own.session() {
-            // The write counts only if the fence is valid. It is repeated as soon as that is so.
+            // The write counts only while the fence is valid. It
+            // is repeated as soon as the fence is valid again.
             self.vip.known.attempted = true;
             return;
         }
@@ -219,8 +220,8 @@ impl Subject<'_> {
         self.lose_claim();
         let Vip { known, requests, .. } = &mut *self.vip;
         known.unclear = None;
-        // This is another deletion so soon. A foreign finalizer may keep the
-        // object, and there cannot be a new one yet.
+        // The last deletion was a moment ago. A foreign finalizer may
+        // keep the object, so that a new one cannot be created yet.
         if known.deleted.is_some_and(|deleted| self.now < deleted + REFUSED_RETRY * 2) {
             // The retry comes before others may take the VIP for abandoned.
             requests.retry = self.now + RETRY * 4;
@@ -271,7 +272,7 @@ impl Subject<'_> {
             }
             FoundEntry::Handover { mac, until } => {
                 let named = claim.and_then(|claim| claim.state.holder());
-                // The VIP was held until an offer began that was never written.
+                // If the claim still names this node, the offer was never written.
                 let attempted = named.is_some_and(is_us);
                 if let Some(to) = named.filter(|holder| holder.mac == mac).cloned() {
                     let offered = until.saturating_sub(self.nodes.handover_lasts()).min(self.now);

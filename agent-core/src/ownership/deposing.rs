@@ -48,9 +48,9 @@ impl Nodes {
         if !carries_another {
             return Some(silent);
         }
-        // The node lives in another session. Or somebody has edited the Lease,
-        // and the node will repair it. Or the claim is ahead of the Lease that
-        // is known here, and the write will show that.
+        // There are three cases. The node lives in another session. The Lease
+        // was edited by hand, and the node will repair it. Or the claim is
+        // ahead of the Lease that is known here, and the write will show that.
         let claimed = self.claimed_since(name, session).unwrap_or(now);
         let since = member.session_seen.max(claimed).max(self.own.fence.valid_since(now)?);
         Some((since + self.patience(member)).min(silent))
@@ -116,7 +116,8 @@ impl Nodes {
         })
     }
 
-    /// Takes in the outcome of such a write. Returns none for a node that is no longer known.
+    /// Takes in the outcome of a write that ends sessions.
+    /// Returns none for a node that is no longer known.
     pub(super) fn on_deposed(
         &mut self,
         name: &NodeName,

@@ -31,7 +31,7 @@ pub enum Disqualified {
         /// Its name.
         interface: Arc<str>,
     },
-    /// There is no Node object of this name.
+    /// No Node object has this name.
     NoNode,
     /// The node has the label `node.kubernetes.io/exclude-from-external-load-balancers`.
     Excluded,

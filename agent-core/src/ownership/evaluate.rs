@@ -22,7 +22,7 @@ pub(super) enum Next {
 }
 
 impl Subject<'_> {
-    /// Takes the next step for a VIP from everything that is known about it.
+    /// Takes the next step for the VIP, from everything that is known about it.
     pub(super) fn evaluate(&mut self) -> Next {
         if self.nodes.own.stop == Some(StopReason::Uninstall) {
             self.withdraw();
@@ -43,8 +43,8 @@ impl Subject<'_> {
         }
     }
 
-    /// Succeeds if a decision is possible. Otherwise fails with the time of the next evaluation: a
-    /// request is under way, it is too early for one, or the claim must be read first.
+    /// Succeeds if a decision is possible now. Fails with the time of the next evaluation if
+    /// a request is under way, if the next one must wait, or if the claim must be read first.
     fn may_decide(&mut self) -> Result<(), Again> {
         if self.vip.requests.busy.is_some() {
             return Err(self.keep_handover());
@@ -65,7 +65,8 @@ impl Subject<'_> {
         let held_in = self.vip.tenure.held_in();
         // If a peer was heard on the wire, the claim is believed, whatever it says.
         let is_settled = held_in.is_some() && self.vip.tenure.handover().is_none() && !self.vip.disputed;
-        // A host whose clock stood still does not know which changes it has missed.
+        // A host whose clock stood still may have missed changes. So a
+        // claim of a later epoch is in doubt until a renewal has succeeded.
         let is_ahead = claim.state.holder().is_some() && held_in < Some(claim.epoch);
         let is_doubtful = is_ahead && !self.nodes.own.is_renewed_since(self.vip.known.changed);
         let is_outdone = is_ahead && !is_doubtful;
@@ -85,9 +86,9 @@ impl Subject<'_> {
             ClaimState::Held(_) | ClaimState::Offered { .. } | ClaimState::Released | ClaimState::Blank
                 if is_settled && !is_outdone =>
             {
-                // While the fence is valid, no other node can have taken the VIP:
-                // somebody has edited the claim. If the fence has lapsed, the next
-                // renewal shows if the session has ended.
+                // While the fence is valid, no other node can have taken the
+                // VIP, so somebody has edited the claim. If the fence has
+                // lapsed, the next renewal shows if the session has ended.
                 if !self.is_valid() {
                     return None;
                 }
@@ -150,7 +151,7 @@ impl Subject<'_> {
         }
         match self.nodes.own_candidate(self.address, &demand, self.now) {
             Ok(_) => {
-                // A claim from another writer gets a new epoch.
+                // A claim in doubt gets a new epoch.
                 let is_new = self.vip.known.unclear.is_some();
                 self.hold(if is_new { claim.epoch.next() } else { claim.epoch }, &claim.note.cause);
             }
@@ -166,8 +167,8 @@ impl Subject<'_> {
         }
         self.set_entry(None);
         self.vip.let_go();
-        // The node that has handed the VIP to this one may answer for it until the claim has
-        // rested. Without a claim, others would not wait.
+        // The node that handed the VIP to this one may answer until the claim
+        // has rested. Without a claim, other nodes would not wait for that.
         let rested = self.vip.known.changed + self.nodes.rest();
         if rested > self.now {
             return Some(rested);
@@ -176,7 +177,8 @@ impl Subject<'_> {
         None
     }
 
-    /// Takes back a VIP that the program gave away: the claim names this node.
+    /// Makes the entry of a held VIP answer, because the claim names this node.
+    /// Takes the VIP back and announces it if the program or a peer disputed it.
     fn settle_dispute(&mut self) {
         if self.vip.disputed && !self.is_valid() {
             return;
@@ -192,7 +194,8 @@ impl Subject<'_> {
         }
     }
 
-    /// Takes the next step for a VIP that another node holds.
+    /// Takes the next step for a VIP whose claim names
+    /// another node, or another session of this one.
     fn claimed_elsewhere(&mut self, claim: &ClaimRecord, holder: &Holder) -> Again {
         self.vip.disown();
         if let Some(again) = self.finish_handover(holder) {
@@ -212,7 +215,8 @@ impl Subject<'_> {
         self.set_foreign(MacAddr::ZERO);
     }
 
-    /// Takes the next step for a VIP without a holder. The owner of a claim in doubt comes first.
+    /// Takes the next step for a VIP without a holder. The
+    /// owner of a claim in doubt has time to repair it first.
     fn unheld(&mut self, claim: &ClaimRecord) -> Again {
         let known = &self.vip.known;
         let from = known.unclear.map_or(self.now, |since| self.unclear_until(since));

@@ -42,8 +42,8 @@ impl Fence {
         self.deadline = Monotonic::default();
     }
 
-    /// Moves the deadline forward, because other nodes may count from a shorter lease. Returns
-    /// true if that changed it.
+    /// Moves the deadline to an earlier time, because other nodes may
+    /// count from a shorter lease. Returns true if that changed it.
     pub(super) fn shorten(&mut self, deadline: Monotonic) -> bool {
         let is_shorter = deadline < self.deadline;
         if is_shorter {

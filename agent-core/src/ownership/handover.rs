@@ -29,8 +29,9 @@ impl Subject<'_> {
     /// Takes the next step for a VIP that this node holds by its claim: keeps it, or hands it over.
     pub(super) fn keep_or_leave(&mut self, claim: &ClaimRecord, demand: &Demand) -> Again {
         if self.vip.tenure.handover().is_some() {
-            // The offer was not written. It still could be, unless another write comes before it.
-            // That write is repeated only while the fence is valid: before that it does not count.
+            // The offer is not written yet. It could still arrive, unless
+            // another write comes before it. That write is repeated only
+            // while the fence is valid, because otherwise it does not count.
             if self.is_valid() || !self.vip.known.attempted {
                 self.hold(claim.epoch, &claim.note.cause);
             }
@@ -43,8 +44,8 @@ impl Subject<'_> {
             // The fence has lapsed. There is no decision until it is valid again.
             Err(Disqualified::Silent | Disqualified::NoAgent) => None,
             Err(why @ (Disqualified::NoInterface | Disqualified::NoCarrier { .. })) => {
-                // No other node could take the VIP. To let go of it would only cost
-                // two more writes when the carrier returns.
+                // No other node can take the VIP. A release would only cost
+                // two more writes when the interface or its carrier returns.
                 if others.is_empty() {
                     return (!candidates.is_empty()).then(|| self.now + self.nodes.settings.renewal);
                 }
@@ -122,7 +123,7 @@ impl Subject<'_> {
             return others.iter().map(|candidate| candidate.known_at).filter(|at| *at > self.now).min();
         };
         if own.soft.is_some() && better.soft.is_none() {
-            // Not all nodes know the better one yet.
+            // Not all nodes know the better one's MAC yet.
             return Some(better.known_at.max(self.now + RETRY));
         }
         self.leave_for(claim, better)
@@ -174,7 +175,7 @@ impl Subject<'_> {
         None
     }
 
-    /// Answers with the successor's MAC, then names the successor.
+    /// Answers with the successor's MAC, then writes the claim that offers it the VIP.
     fn offer(&mut self, claim: &ClaimRecord, to: &Holder, cause: &str) {
         let Some(session) = self.nodes.own.session().filter(|_| self.is_valid()) else { return };
         let handover = Handover::new(to.clone(), self.now, self.now + self.nodes.handover_lasts());
@@ -204,8 +205,8 @@ impl Subject<'_> {
         let entry = if handover.until > self.now { handover.entry() } else { Entry::Foreign { mac: to.mac } };
         self.set_entry(Some(entry));
         if let Some(moved) = handover.moved {
-            // The successor answers already. So its claim is written, but not seen here yet. If a
-            // read does not show it, the announcement was another's.
+            // The successor seems to answer, so its claim is written and not seen here yet.
+            // If a read does not show the claim, the announcement came from another host.
             let limit = moved + self.nodes.take_back();
             if limit > self.now {
                 return Some(limit);
@@ -267,7 +268,8 @@ impl Subject<'_> {
         None
     }
 
-    /// Ends a handover: another node has the VIP. This node answers with its MAC for a while.
+    /// Finishes a handover, because the claim names another node. If that
+    /// is the successor, this node answers with its MAC for a while.
     pub(super) fn finish_handover(&mut self, holder: &Holder) -> Again {
         let has_ended = self.nodes.has_ended(&holder.node, holder.session, self.now);
         let handover = self.vip.tenure.handover_mut()?;
@@ -282,8 +284,8 @@ impl Subject<'_> {
         Some(end)
     }
 
-    /// Answers with the successor's MAC while the outcome of an offer is unknown. The successor is
-    /// a node that forwards. The entry ends by itself before another node can have the VIP.
+    /// Answers with the successor's MAC while the outcome of an offer is unknown. The successor
+    /// can forward the traffic. The entry ends by itself before a third node can have the VIP.
     pub(super) fn keep_handover(&mut self) -> Again {
         let handover = self.vip.tenure.handover().filter(|handover| handover.is_open())?;
         let (until, mac) = (handover.until, handover.to.mac);

@@ -1,4 +1,4 @@
-//! Decision about the engine's commands that may be carried out while map entries are stale.
+//! Order of the engine's commands, and the refusal of those that stale map entries make unsafe.
 //!
 //! Entries come first. A claim that names no holder lets other nodes answer, and a claim that names
 //! this node promises that it answers. So commands keep the engine's order, with one exception:

@@ -43,7 +43,8 @@ impl KnownClaim {
         }
     }
 
-    /// Takes in a claim. Returns true if its holder is another, or is known for the first time.
+    /// Takes in a claim. Returns true for the first claim. Later returns true if a
+    /// holder is named, and the holder, the epoch or the step of a handover has changed.
     pub(super) fn take_in(&mut self, record: ClaimRecord, now: Monotonic) -> bool {
         let is_new = self.record.as_ref().is_none_or(|known| {
             let is_offered = |state: &ClaimState| matches!(state, ClaimState::Offered { .. });
@@ -68,8 +69,8 @@ impl KnownClaim {
     /// Takes in that the object is gone. Returns false if there was none.
     pub(super) fn lose(&mut self, is_wanted: bool, now: Monotonic) -> bool {
         let Some(record) = self.record.take() else { return false };
-        // Properly deleted objects are seen to be deleted first, because a finalizer keeps them.
-        // But anybody can delete an object that is still wanted, and its holder goes on answering.
+        // A finalizer keeps an object, so a proper deletion is first seen as a request. But
+        // anybody can delete an object that is still wanted, and its holder goes on answering.
         let is_clear = record.state == ClaimState::Released || record.deleting && !is_wanted;
         self.unclear = (!is_clear).then_some(now);
         if is_clear {
@@ -78,8 +79,8 @@ impl KnownClaim {
         true
     }
 
-    /// Remembers the cause of a held VIP's place, before its claim becomes `next` with another
-    /// cause.
+    /// Remembers the cause of a held VIP's place before `next`
+    /// replaces its claim, except if `next` confirms the claim.
     pub(super) fn keep_cause(&mut self, next: Option<&ClaimRecord>) {
         let Some(known) = self.record.as_ref().filter(|_| self.cause.is_none()) else { return };
         let confirms = |next: &ClaimRecord| next.state == known.state && next.epoch >= known.epoch;
@@ -110,8 +111,8 @@ impl KnownClaim {
             && !named.iter().any(|session| self.owners.contains(session))
     }
 
-    /// Returns true if the store went back to this claim. Epochs only grow.
-    /// The node that has had the VIP since may answer.
+    /// Returns true if the store went back to this claim: epochs only
+    /// grow. A node that has held the VIP since may still answer.
     fn is_of_the_past(&self, record: &ClaimRecord) -> bool {
         self.record.as_ref().is_some_and(|known| {
             let is_known = known.epoch == record.epoch && known.state == record.state;

@@ -147,8 +147,8 @@ impl Engine {
         }
     }
 
-    /// Settles a VIP that was held over, if its claim names this node or this node has given it up.
-    /// After the last one, moves the fence and announces.
+    /// Settles a VIP that was held over, if its claim names this node or this node has given
+    /// it up. After the last one, moves the fence and announces the VIPs that are still held.
     pub(super) fn clear_doubt(&mut self, address: Ipv4Addr) {
         let vip = self.vips.get(&address);
         let is_in_doubt = vip.is_some_and(|vip| vip.is_in_doubt());
@@ -196,18 +196,18 @@ impl Engine {
         let policy = self.nodes.settings.policy;
         for address in self.addresses(|vip| vip.tenure.is_held()) {
             match policy {
-                // The claims are believed, whatever they say. The exception is a store that may have
-                // gone back, because its claims are old. Until all of them have been read, the
-                // program does not learn that the fence is valid, so that it still gives way.
+                // The claims are believed, whatever they say, except if the store may
+                // have gone back to older ones. Until all of them have been read, the
+                // program does not learn that the fence is valid, so it still gives way.
                 Policy::Hold => {
                     let Some(vip) = self.vips.get_mut(&address) else { continue };
                     vip.disputed |= !went_back;
                     vip.requests.read_at_once();
                     self.doubt.begin(address);
                 }
-                // This node stays silent until it has written each claim again. Meanwhile somebody
-                // may have deleted a claim, and another node may have created it anew, without
-                // ending this node's session.
+                // This node stays silent until it has written each claim again. While
+                // the fence had lapsed, somebody may have deleted a claim, and another
+                // node may have created it anew without ending this node's session.
                 Policy::Stop => {
                     let Some(mut subject) = self.subject(address) else { continue };
                     subject.set_foreign(MacAddr::ZERO);
@@ -235,8 +235,8 @@ impl Engine {
         self.doubt_what_is_known();
     }
 
-    /// Requests that everything is listed anew, and that the claims of all
-    /// VIPs are read for which this node answers.
+    /// Requests a new list of everything, and a read of the claim
+    /// of each VIP that this node answers for or hands over.
     fn doubt_what_is_known(&mut self) {
         self.nodes.own.doubt_store();
         self.command(Command::ListAnew);

@@ -191,7 +191,7 @@ impl Nodes {
         is_ours && is_past || self.lease(name).is_some_and(|lease| lease.ended.contains(&session))
     }
 
-    /// Returns true if all other sessions that a claim names are over.
+    /// Returns true if all sessions that a claim names are over, except this node's own.
     pub(super) fn no_other_may_answer(&self, state: &ClaimState, now: Monotonic) -> bool {
         let mut others = state.sessions().into_iter().filter(|session| !self.names_us(session));
         others.all(|(node, session)| self.has_ended(&node, session, now))
@@ -212,7 +212,7 @@ impl Nodes {
         Some(since + self.patience(member))
     }
 
-    /// Returns true if a node has been silent for that long.
+    /// Returns true if a node has been silent for long enough to end its session.
     pub(super) fn is_silent(&self, name: &NodeName, now: Monotonic) -> bool {
         self.silent_at(name, now).is_some_and(|silent| silent <= now)
     }
@@ -239,21 +239,21 @@ impl Nodes {
             && self.members.keys().filter(|name| self.is_alive(name, now)).all(|name| weight(name) <= own)
     }
 
-    /// Returns the time for which a claim rests after a change of
-    /// holder. An owner has as long to repair it.
+    /// Returns the time for which a claim rests after a change of holder.
+    /// Meanwhile only a holder or successor that the claim names gets the VIP.
     pub(super) fn rest(&self) -> Duration {
         self.settings.lease + self.settings.margin
     }
 
-    /// Returns the duration of a handover entry, which holds even if this process
-    /// dies. It is shorter than the rest of the claim after the offer, on any
-    /// node's clock. So the next holder answers alone.
+    /// Returns the duration of a handover entry. The program ends the entry by itself,
+    /// even if this process dies. The duration is shorter than the rest of the claim
+    /// after the offer, on any node's clock, so a later holder answers alone.
     pub(super) fn handover_lasts(&self) -> Duration {
         self.rest().saturating_sub(self.rest() / CLOCKS_DIFFER)
     }
 
-    /// Returns the time that a successor has to accept. Then this node
-    /// takes the VIP back, before the entry ends.
+    /// Returns the time that a successor has to accept an offer. After
+    /// it, and before the entry ends, this node takes the VIP back.
     pub(super) fn take_back(&self) -> Duration {
         self.settings.lease / 2
     }

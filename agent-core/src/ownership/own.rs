@@ -18,8 +18,8 @@ mod tests;
 enum Life {
     /// No object has been read yet.
     Waiting,
-    /// This node's Lease carries another session. The owner of that
-    /// session renews it before this time, or is dead.
+    /// This node's Lease carries another session. If the owner of
+    /// that session lives, it renews the Lease before this time.
     Doubtful { other: Session, until: Monotonic },
     /// This process renews the session.
     Living,
@@ -136,7 +136,8 @@ impl Own {
         self.session.filter(|_| self.lives())
     }
 
-    /// Returns the session in which the program may answer: the one that was found, at first.
+    /// Returns the session in which the program may answer.
+    /// At first it is the one that was found pinned.
     pub(super) fn session_of_fence(&self) -> Option<Session> {
         self.session
     }
@@ -221,7 +222,8 @@ impl Own {
         self.record = record;
         let found = self.session.filter(|session| !self.has_ended(*session));
         Some(match (found, in_lease) {
-            // The found session has not ended: somebody emptied or deleted the Lease by hand.
+            // The found session has not ended. If the Lease does not
+            // carry it, somebody emptied or deleted the Lease by hand.
             (Some(found), in_lease) if in_lease.is_none_or(|session| session == found) => {
                 self.life = Life::Living;
                 self.next = now;
@@ -261,7 +263,7 @@ impl Own {
         self.ended.drain(..too_many);
     }
 
-    /// Returns a new session. It is random by its seed.
+    /// Returns a new session. The seed makes it random.
     fn fresh_session(&mut self) -> Session {
         loop {
             self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -309,7 +311,8 @@ impl Own {
         self.renewal.take()
     }
 
-    /// Takes in a renewal that was written. Returns none if it does not carry the session any more.
+    /// Takes in a renewal that was written. Returns none if
+    /// the Lease no longer carries this process's session.
     pub(super) fn on_renewed(
         &mut self,
         settings: &Settings,
@@ -366,7 +369,7 @@ impl Own {
     }
 
     /// Takes in this node's Lease, as another writer has left it. Returns true if the store went
-    /// back to an older one, and what that means for the session. Returns none without a session.
+    /// back to an older one, and the verdict on the session. Returns none without a session.
     pub(super) fn judge(&mut self, record: &LeaseRecord) -> Option<(bool, Verdict)> {
         let session = self.session()?;
         for ended in &record.ended {
@@ -406,8 +409,7 @@ impl Own {
         None
     }
 
-    /// Returns true if the Lease must be read, because a watch shows this state of it, or none. The
-    /// state may be old.
+    /// Returns true if the Lease must be read. A watch shows `record`, or none, and may be behind.
     pub(super) fn must_read(&self, record: Option<&LeaseRecord>) -> bool {
         if !self.lives() || self.is_renewing() || self.fence.renewed_at().is_none() {
             return false;

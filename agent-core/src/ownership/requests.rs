@@ -13,13 +13,13 @@ mod tests;
 
 /// Number of reads of one claim in a row without a pause.
 const READS_AT_ONCE: u8 = 3;
-/// Distance between two reads from which they are not in a row.
+/// Time after which a further read is no longer in a row with the last one.
 const FORGOTTEN: Duration = Duration::from_secs(10);
-/// Largest number of news about one claim. The oldest are dropped.
+/// Largest number of news that are kept about one claim. The oldest are dropped.
 const MOST_NEWS: usize = 8;
 
-/// Claim that a list or a watch has shown while a request about it was under way. The request may
-/// be ahead of it, or behind. It is looked at when the request is over.
+/// State of a claim that a list or a watch has shown while a request about the claim was under way.
+/// The state may be older or newer than the request's. It is taken in when the request is over.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum News {
     Claim(ClaimRecord),
@@ -29,14 +29,14 @@ pub(super) enum News {
 /// A request about a claim that is under way.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Busy {
-    /// A write that makes this node the holder: a take, an acceptance, a take-back or a repair. Its
-    /// second field is the node that has answered for the VIP until then.
+    /// A write that makes this node the holder: a take, an acceptance, a take-back
+    /// or a repair. The second field is the node that answered for the VIP before.
     Hold(ClaimWrite, Option<NodeName>),
     /// A write that names a successor.
     Offer,
     /// A write that changes neither the holder nor the epoch of this node's claim.
     Update,
-    /// A write that says that no node has the VIP, and why.
+    /// A write of a claim without a holder, with the reason.
     Free,
     Delete,
     Read,

@@ -111,7 +111,7 @@ pub enum SettingsError {
 }
 
 impl Settings {
-    /// Checks the settings. Fails if they cannot work.
+    /// Checks the settings. Fails with the first one that cannot work.
     pub fn check(&self) -> Result<(), SettingsError> {
         let Self { lease, renewal, margin, hold_for, restart_lease, .. } = *self;
         if !(Duration::from_secs(1)..=Duration::from_hours(1)).contains(&lease) {

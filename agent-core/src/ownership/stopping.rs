@@ -39,7 +39,7 @@ pub(super) struct Stopping {
 /// Next step of a shutdown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum StopStep {
-    /// Nothing is to be done now.
+    /// No step is due.
     Wait,
     /// The session ends with a write of the Lease at once.
     GiveUpSession,
@@ -85,8 +85,8 @@ impl Stopping {
     }
 }
 
-/// Returns true if a VIP needs this node's session no more. After an uninstall every agent deletes
-/// its own claims too. The claims of a dead agent are left to the last living ones.
+/// Returns true if a VIP no longer needs this node's session. In an uninstall its claim
+/// must be gone too. The holder deletes the claim, or a living agent if the holder is dead.
 pub(super) fn needs_no_session(vip: &Vip, is_uninstall: bool) -> bool {
     let is_done = !vip.tenure.is_held() && vip.requests.busy.is_none() && !vip.tenure.is_open();
     is_done && (!is_uninstall || vip.known.record.is_none())

@@ -21,7 +21,7 @@ use crate::{
 /// Time of a VIP's next evaluation.
 pub(super) type Again = Option<Monotonic>;
 
-/// The VIP that a decision is about. Its methods give the commands that end a decision.
+/// The VIP that a decision is about. Its methods give the commands that carry the decision out.
 pub(super) struct Subject<'a> {
     pub(super) address: Ipv4Addr,
     pub(super) vip: &'a mut Vip,
@@ -56,7 +56,7 @@ impl Subject<'_> {
     /// Commands an entry, unless the last command was the same.
     pub(super) fn set_entry(&mut self, mut entry: Option<Entry>) {
         let home = self.nodes.home(self.address, self.vip.demand.as_ref()).map(|home| Arc::clone(&home.name));
-        // Without a Service, the address is not guarded either: any host may have it.
+        // An address that no Service wants is not guarded: any host may have it.
         if self.vip.demand.is_none() && matches!(entry, Some(Entry::Foreign { .. })) {
             entry = None;
         }
@@ -67,7 +67,7 @@ impl Subject<'_> {
         self.vip.commanded = commanded;
         if self.vip.home != home {
             self.vip.home.clone_from(&home);
-            // A probe's result belongs to another segment now.
+            // The results of probes are about another segment now.
             self.stop_probing();
         }
         self.command(Command::SetEntry { vip: self.address, entry, home });
@@ -78,27 +78,28 @@ impl Subject<'_> {
         self.set_entry(Some(Entry::Foreign { mac }));
     }
 
-    /// Stops probing, because this node has the VIP or no longer wants it.
+    /// Stops probing the address, if it is being probed. Forgets what is known about it.
     pub(super) fn stop_probing(&mut self) {
         if std::mem::take(&mut self.vip.asking.known).is_being_asked() {
             self.command(Command::StopProbing { vip: self.address });
         }
     }
 
-    /// Announces the VIP again. Waits while the program does not know that the fence is valid.
+    /// Announces the VIP again. A VIP in doubt is announced when no doubt is left.
     pub(super) fn announce(&mut self) {
         if !self.doubt.is_about(self.address) {
             self.command(Command::Announce { vip: self.address });
         }
     }
 
-    /// Writes a claim that makes this node the holder. This node, or the one
-    /// that hands the VIP over, already answers for it.
+    /// Writes a claim that makes this node the holder. The write goes before others,
+    /// because this node or the one that hands the VIP over already answers for it.
     pub(super) fn hold(&mut self, epoch: Epoch, cause: &str) {
         self.make_holder(epoch, cause, false);
     }
 
-    /// Writes a claim that makes this node the holder, as soon as the write has succeeded.
+    /// Writes a claim that makes this node the holder when the
+    /// write has succeeded. `can_wait` is that of [`ClaimWrite`].
     pub(super) fn make_holder(&mut self, epoch: Epoch, cause: &str, can_wait: bool) {
         let Some(session) = self.nodes.own.session() else { return };
         let Some(home) = self.nodes.home(self.address, self.vip.demand.as_ref()) else {
@@ -140,12 +141,12 @@ impl Subject<'_> {
         self.write(Busy::Free, claim.epoch, ClaimState::Released, note);
     }
 
-    /// Returns the remarks of a claim that the VIP's Services want.
+    /// Returns the remarks for a claim of this VIP, with its Services.
     pub(super) fn note(&self, cause: &str, trouble: Option<String>) -> ClaimNote {
         ClaimNote { services: self.vip.services().to_vec(), cause: cause.to_owned(), trouble }
     }
 
-    /// Writes a claim, before those that can wait.
+    /// Writes a claim. The write goes before those that can wait.
     pub(super) fn write(&mut self, busy: Busy, epoch: Epoch, state: ClaimState, note: ClaimNote) {
         let expected = self.vip.known.expected();
         self.send(busy, ClaimWrite { vip: self.address, expected, epoch, state, note, can_wait: false });
@@ -167,8 +168,8 @@ impl Subject<'_> {
         self.command(Command::ReadClaim(self.address));
     }
 
-    /// Writes the claim of a held VIP again, because the API server has another one. The epoch only
-    /// grows. The cause is still the one for which the VIP is here.
+    /// Writes the claim of a held VIP again, because the API server has another one or none.
+    /// The epoch only grows. The stated cause is still the one for which this node got the VIP.
     pub(super) fn repair(&mut self, fault: Fault) {
         let epoch = self.vip.epoch();
         let epoch = if fault == Fault::Older { epoch.next() } else { epoch };

@@ -19,8 +19,8 @@ use crate::{
 const AFTER: Duration = Duration::from_secs(1);
 /// Shortest time between two such reports of one VIP.
 const REPEAT: Duration = Duration::from_secs(10);
-/// Longest time by which a candidate puts off its turn while a better one gets
-/// other VIPs. The better one may never get to this VIP.
+/// Longest time by which a candidate puts off its turn while a better
+/// one takes other VIPs. The better one may never take this VIP.
 const MOST_PATIENT: Duration = Duration::from_secs(10);
 
 /// Returns true if a claim already says that no node holds its VIP, with this reason.
@@ -39,7 +39,7 @@ impl Subject<'_> {
         let candidates = self.nodes.candidates(self.address, &demand, self.now);
         if candidates.is_empty() {
             self.vip.waiting.free = None;
-            // Its owner may repair the claim until then. A report is a claim too.
+            // The owner may repair the claim until then. A report would write the claim.
             if self.vip.known.unclear.is_some() && from > self.now {
                 return Some(from);
             }
@@ -57,8 +57,8 @@ impl Subject<'_> {
         let us = self.nodes.settings.node.clone();
         let last = claim.and_then(|claim| claim.state.holder());
         let was_ours = last.filter(|holder| holder.node == us);
-        // A VIP that had no holder yet cannot mislead neighbours. If the VIP was
-        // held here, neighbours know it at this node's MAC.
+        // A candidate's MAC must be known to all nodes. The exceptions are a VIP
+        // without any holder so far, and one that was held here at the same MAC.
         let is_known = |candidate: &Candidate| {
             epoch == Epoch(0)
                 || candidate.known_at <= self.now
@@ -100,8 +100,7 @@ impl Subject<'_> {
 
     /// Returns the time at which it is this node's turn, after these better candidates.
     fn turn(&mut self, better: &[&Candidate], must_be_probed: bool) -> Monotonic {
-        // A better candidate that has many VIPs to take is not
-        // overtaken while it goes on taking them.
+        // A better candidate may have many VIPs to take. Its turn lasts while it takes them.
         let took = |better: &&Candidate| self.nodes.member(&better.holder.node)?.took;
         let latest = better.iter().filter_map(took).max();
         let mut delay = RANK_DELAY * u32::try_from(better.len()).unwrap_or(u32::MAX);
@@ -146,7 +145,7 @@ impl Subject<'_> {
         self.send(Busy::Free, write);
     }
 
-    /// Reports the MAC that uses the address. The caller is the first candidate.
+    /// Reports the MAC that uses the address. This node is the first candidate.
     fn report_in_use(&mut self, claim: Option<&ClaimRecord>, demand: &Demand) {
         let Address::InUse(mac) = self.vip.asking.known else { return };
         let why = format!(

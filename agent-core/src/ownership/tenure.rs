@@ -1,4 +1,4 @@
-//! Tenure: what this node is for a VIP.
+//! Tenure of a VIP on this node: held, offered, handed over, or elsewhere.
 
 use vipward_common::MacAddr;
 
@@ -35,17 +35,16 @@ pub(super) enum Tenure {
 
 /// A handover, as the old holder sees it.
 ///
-/// The old holder answers with the successor's MAC until `until`. The offer
-/// fixes that time. It comes before the claim has rested, and so before another
-/// node can have the VIP, even if this process dies.
+/// The old holder answers with the successor's MAC until `until`. The offer fixes that time. The
+/// claim rests for longer, so no third node can have the VIP before, even if this process dies.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Handover {
     /// The successor.
     pub(super) to: Holder,
     /// Time of the offer.
     pub(super) offered: Monotonic,
-    /// Time at which the successor's announcement was heard. None again if a read
-    /// has shown that the announcement was another's.
+    /// Time at which an announcement with the successor's MAC was
+    /// heard. None again if the successor's claim is not seen in time.
     pub(super) moved: Option<Monotonic>,
     /// True if this node has seen the successor's own claim.
     pub(super) accepted: bool,

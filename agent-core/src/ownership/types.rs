@@ -180,7 +180,7 @@ pub enum Outcome<T> {
     Done(T),
     /// The object has another version, or exists already. Nothing was changed.
     Conflict,
-    /// There is no such object. Nothing was changed.
+    /// The object does not exist. Nothing was changed.
     Missing,
     /// No answer came in time. The request may have been carried out or not.
     Unknown,

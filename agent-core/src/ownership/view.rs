@@ -1,5 +1,5 @@
-//! Knowledge of the engine, for metrics and for people who look
-//! for a fault. No decision rests on it.
+//! Knowledge of the engine, for metrics, reports and the
+//! search for faults. No decision of the engine rests on it.
 
 use std::{collections::BTreeSet, net::Ipv4Addr, time::Duration};
 
@@ -75,7 +75,7 @@ pub struct View {
 pub struct NodeView {
     /// Its name.
     pub node: String,
-    /// The session that its Lease carries.
+    /// The session that its Lease carries, unless it has ended.
     pub session: Option<String>,
     /// True if it lives, as far as this node can see.
     pub alive: bool,

@@ -87,8 +87,8 @@ impl Vip {
         matches!(self.commanded, Commanded::Entry(Entry::Held | Entry::Handover { .. }))
     }
 
-    /// Gives up holding the VIP. The claim that names this node is known to be its own
-    /// until it is written or deleted, so it is not in doubt.
+    /// Gives up holding the VIP. The claim may go on naming this node until it is
+    /// written or deleted. It is this node's own claim, so it is not in doubt.
     pub(super) fn let_go(&mut self) {
         self.tenure.stop_holding();
         self.known.attempted = true;
@@ -106,7 +106,8 @@ impl Vip {
         self.tenure.is_held() && (self.requests.unread || self.disputed || self.requests.busy.is_some())
     }
 
-    /// Returns the number of changes of holder, by the claim or by what this node holds.
+    /// Returns the number of changes of holder: the claim's,
+    /// or that of this node's tenure if it is larger.
     pub(super) fn epoch(&self) -> Epoch {
         self.known.epoch().max(self.tenure.held_in()).unwrap_or_default()
     }

@@ -24,7 +24,7 @@ pub struct Account {
 pub struct Mention {
     /// The Service.
     pub service: ServiceName,
-    /// The field with the address. None if the field cannot be parsed.
+    /// The field with the address. None if only a problem of the Service names the address.
     pub place: Option<Place>,
     /// Reason why the Service is not served.
     pub unserved: Option<Unserved>,

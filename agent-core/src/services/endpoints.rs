@@ -13,7 +13,7 @@ use crate::cluster::{NodeName, ServiceName};
 pub(super) enum Reach {
     /// All nodes.
     Anywhere,
-    /// These nodes, at least one.
+    /// The listed nodes, at least one.
     On(BTreeSet<NodeName>),
     /// No node: the Service has no endpoint.
     Nowhere,
@@ -88,8 +88,12 @@ impl Endpoints {
         vec![service]
     }
 
-    /// Returns the nodes that can deliver a Service's traffic. Terminating endpoints that still
-    /// serve count if no endpoint is ready. A ready endpoint without a node allows all nodes.
+    /// Returns the nodes that can deliver a Service's traffic. Terminating
+    /// endpoints that still serve count if no endpoint is ready.
+    ///
+    /// With `externalTrafficPolicy: Local`, these are the nodes of the endpoints. If endpoints are
+    /// ready and none of them has a node, these are all nodes. Without that policy, all nodes can
+    /// deliver, except if `withdraw_without_endpoints` is set and the Service has no endpoint.
     pub(super) fn reach(&self, service: &ServiceRecord, withdraw_without_endpoints: bool) -> Reach {
         let slices = self.of(&service.name);
         let any_ready = slices.iter().any(|slice| slice.ready_elsewhere || !slice.ready.is_empty());

@@ -1,7 +1,7 @@
 //! Detection of another controller that serves a Service too, or has taken it over.
 //!
-//! Only a status that changes hands repeatedly is remembered, until it has been left alone for a
-//! while. All other signs are in the Service itself.
+//! Only the turns at a status are remembered, until it has been left
+//! alone for a while. All other signs are in the Service itself.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -123,7 +123,7 @@ fn is_of_status_only(old: &ServiceRecord, new: &ServiceRecord) -> bool {
     ServiceRecord { version, ingress, status_manager, status_shared, ..new.clone() } == *old
 }
 
-/// Returns the problem of a Service that another controller serves too.
+/// Returns the problems of a Service that another controller serves too, or has taken over.
 pub(super) fn look(entry: &ServiceEntry, turns: Option<&Turns>, settings: &Settings) -> Vec<Problem> {
     match entry.selection {
         Ok(()) => {}

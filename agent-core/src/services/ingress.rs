@@ -27,7 +27,7 @@ pub(super) enum Duty {
     Clear,
 }
 
-/// Returns the task about a status. It is the same for every node.
+/// Returns the task about a status, for whichever node writes it.
 pub(super) fn due(record: &ServiceRecord, wanted: &[(Ipv4Addr, Acceptance)]) -> Option<Duty> {
     let is_anothers = match record.status_owner() {
         StatusOwner::Other(_) => true,
@@ -55,7 +55,7 @@ pub(super) fn due(record: &ServiceRecord, wanted: &[(Ipv4Addr, Acceptance)]) -> 
     }
 }
 
-/// Returns true if this node writes the status. A VIP's holder writes, and a past holder still
+/// Returns true if the task is this node's. A VIP's holder writes, and a past holder still
 /// changes and clears its own writes. `held` has the VIPs that this node holds, or held before.
 /// With `orphans`, this node also clears writes that may have no holder left to clear them.
 pub(super) fn is_ours(

@@ -296,7 +296,7 @@ pub enum Malformed {
     /// Text that is no glob.
     #[error("{0}; write names or globs as eth0 or ens*, with commas between them")]
     Pattern(FaultKind),
-    /// Text that is neither yes nor no.
+    /// Text that is neither true nor false.
     #[error("it must be \"true\" or \"false\"")]
     Flag,
 }

@@ -82,8 +82,8 @@ impl Reading {
             self.asked = None;
             return;
         };
-        // The status contains an address that was in effect before
-        // this process began, if it was ever held.
+        // Addresses that were in effect before this process
+        // began are in the status, if they were ever held.
         if self.asked.is_none() && record.status_owner() == StatusOwner::Vipward {
             let addresses = record.ingress.iter().filter_map(|ingress| ingress.ip).collect();
             self.asked = Some(Asked { place, addresses });
@@ -161,7 +161,7 @@ impl Wish {
     }
 }
 
-/// Returns the addresses in the status for which traffic arrives unchanged.
+/// Returns the addresses in the status that can be VIPs: traffic for them arrives unchanged.
 fn status_vips(record: &ServiceRecord) -> Vec<IpAddr> {
     let vips = record.ingress.iter().filter(|ingress| match ingress.mode {
         IpMode::Vip => true,

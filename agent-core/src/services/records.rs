@@ -42,10 +42,10 @@ pub struct ServiceRecord {
     /// `spec.externalIPs`. They may be left empty unless
     /// [`Settings::external_ips`](super::Settings::external_ips) is set.
     pub external_ips: Vec<IpAddr>,
-    /// `status.loadBalancer.ingress`, with entries that have no address.
+    /// `status.loadBalancer.ingress`, including entries without an address.
     pub ingress: Vec<Ingress>,
-    /// The field manager that owns `status.loadBalancer`, by `metadata.managedFields`. If
-    /// there are several, one that is not [`FIELD_MANAGER`].
+    /// The field manager that owns `status.loadBalancer`, by `metadata.managedFields`.
+    /// If several own it, one that is not [`FIELD_MANAGER`].
     pub status_manager: Option<Arc<str>>,
     /// True if [`FIELD_MANAGER`] owns it too, because both applied the same.
     pub status_shared: bool,
@@ -240,8 +240,9 @@ pub struct HostNetwork {
 }
 
 impl HostNetwork {
-    /// Returns the addresses and gateways of a snapshot. `attached` interfaces lead to segments.
-    /// `ours` are the addresses that this agent has bound, with their interfaces.
+    /// Returns the addresses and gateways of a snapshot. The interfaces
+    /// in `attached` lead to segments. The addresses in `ours` are
+    /// those that this agent has bound, with their interfaces.
     pub fn of(view: &NetView, attached: &[u32], ours: &BTreeSet<(String, Ipv4Addr)>) -> Self {
         let of_one = |interface: &Interface| {
             let (index, name) = (interface.index, interface.name.clone());

@@ -131,7 +131,8 @@ fn join(nets: &[Ipv4Net]) -> String {
     nets.iter().map(Ipv4Net::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Source of the reason why an address is taken.
+/// Source of the reason why an address is taken. If there
+/// are several, the first in this order is reported.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Source {
     Node(NodeName),
@@ -215,7 +216,8 @@ impl Reserved {
         changed
     }
 
-    /// Returns the gravest reason why an address may not be taken.
+    /// Returns the first reason why an address may not be a VIP. The
+    /// address itself comes first, then its use, then the allowed networks.
     pub(super) fn refusal(&self, address: Ipv4Addr, allow: &[Ipv4Net]) -> Option<Refusal> {
         let taken = || self.by_address.get(&address).and_then(|reasons| reasons.values().next()).cloned();
         let allowed = || allow.is_empty() || allow.iter().any(|net| net.contains(&address));

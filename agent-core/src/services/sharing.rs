@@ -25,7 +25,8 @@ pub(super) struct Member<'a> {
     pub(super) reach: Reach,
 }
 
-/// Combines the demands. `members` are sorted by name. There is at least one.
+/// Combines the demands of the Services on a VIP.
+/// `members` has at least one, and is sorted by name.
 pub(super) fn share(vip: Ipv4Addr, members: &[Member<'_>]) -> (Demand, Vec<(ServiceName, Problem)>) {
     let mut problems = clashes(vip, members);
     let local = local(vip, members, &mut problems);
@@ -58,7 +59,8 @@ pub(super) fn share(vip: Ipv4Addr, members: &[Member<'_>]) -> (Demand, Vec<(Serv
     (demand, problems)
 }
 
-/// Returns the problems of shared ports. Each of them is on the Service with the greater name.
+/// Returns the problems of shared ports. The first Service
+/// by name has the port, and each other one has the problem.
 fn clashes(vip: Ipv4Addr, members: &[Member<'_>]) -> Vec<(ServiceName, Problem)> {
     let mut taken = BTreeMap::new();
     let mut problems = Vec::new();
@@ -74,8 +76,8 @@ fn clashes(vip: Ipv4Addr, members: &[Member<'_>]) -> Vec<(ServiceName, Problem)>
     problems
 }
 
-/// Returns the nodes that can serve every Service. A Service without
-/// endpoints is served on no node, so it does not count.
+/// Returns the nodes that can serve every Service, or none if all nodes can. A
+/// Service without endpoints does not count, except if no Service on the VIP has any.
 fn local(
     vip: Ipv4Addr,
     members: &[Member<'_>],

@@ -93,8 +93,8 @@ pub enum Event {
     NodeInterfaces {
         /// Its name.
         node: NodeName,
-        /// Addresses with prefix lengths. An address without host bits is a
-        /// subnet. An address of 32 bits is ignored.
+        /// Addresses with prefix lengths. An address without host
+        /// bits is a subnet, except in a /31. A /32 is ignored.
         nets: Vec<Ipv4Net>,
     },
     /// A node is gone, with its addresses and interfaces.
@@ -135,7 +135,7 @@ pub enum Command {
         /// The Service.
         service: ServiceName,
     },
-    /// Leave a Service's status alone. It is right, or another node's task.
+    /// Leave a Service's status alone. It is right, or the task of another node or controller.
     LeaveIngress {
         /// The Service.
         service: ServiceName,

@@ -56,8 +56,10 @@ pub enum SegmentError {
     },
 }
 
-/// Returns the named interface. Otherwise returns the first of `known` that can be
-/// used, or else the one whose subnet contains the address.
+/// Returns the interface on which to ask for an address: the named one, else the
+/// first of `known` that can be used, else the one whose subnet contains the address.
+///
+/// Fails if the named interface is missing or cannot be used, or if no interface is found.
 pub fn choose<'a>(
     view: &'a NetView,
     address: Ipv4Addr,

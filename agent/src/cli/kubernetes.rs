@@ -1,4 +1,4 @@
-//! `vipward kubernetes`: what the agent of a cluster's node is told.
+//! `vipward kubernetes`: the arguments of a cluster node's agent.
 
 use std::{
     net::{AddrParseError, IpAddr},

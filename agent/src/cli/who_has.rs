@@ -52,7 +52,7 @@ fn after_help() -> String {
     )
 }
 
-/// An address that a host can have.
+/// Parses an address that a host can have. Fails for any other address or text.
 pub(super) fn address(text: &str) -> Result<Ipv4Addr, String> {
     let address = match text.parse() {
         Ok(IpAddr::V4(address)) => address,
@@ -75,7 +75,8 @@ pub(super) fn address(text: &str) -> Result<Ipv4Addr, String> {
     Err(format!("it is {what}: no host answers for it by ARP"))
 }
 
-/// Long enough to hear anything, short enough to end.
+/// Parses the wait for answers. Fails if it is too
+/// short to hear any answer, or longer than a minute.
 fn timeout(text: &str) -> Result<Duration, String> {
     const RANGE: std::ops::RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_mins(1);
 

@@ -211,7 +211,7 @@ impl Default for Loader {
 /// The pinned state that was found when the data plane was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Opening {
-    /// Nothing was pinned. The maps are new.
+    /// New maps: nothing was pinned.
     Fresh,
     /// Maps of this layout and size were pinned, and go on.
     Reused,

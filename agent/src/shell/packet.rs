@@ -1,4 +1,13 @@
 //! The packet socket: sends announcements and probes.
+//!
+//! All frames are [`ArpFrame`]s, broadcast from the interface's MAC (RFC 5227, 1.1 and 2.3):
+//!
+//! ```text
+//!                             oper          sha  spa      tha  tpa
+//! announcement, request form  1 (request)   mac  VIP      0    VIP
+//! announcement, reply form    2 (reply)     mac  VIP      mac  VIP
+//! probe                       1 (request)   mac  0.0.0.0  0    VIP
+//! ```
 
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, OwnedFd};

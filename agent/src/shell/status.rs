@@ -16,7 +16,7 @@ use super::{
 /// The reason why there is no status.
 #[derive(Debug, Error)]
 pub enum StatusError {
-    /// Nothing is pinned.
+    /// A pin directory without pins.
     #[error(
         "nothing is pinned under {}: no agent has run with this pin directory, or it was unloaded \
          (another directory: --pin-dir)", dir.display()

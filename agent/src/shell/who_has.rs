@@ -41,7 +41,7 @@ pub struct Options {
 /// The reason why there is no report.
 #[derive(Debug, Error)]
 pub enum WhoHasError {
-    /// There is no segment to ask.
+    /// No usable segment for the question.
     #[error("cannot ask for {address}")]
     NoSegment {
         /// The address.
@@ -73,7 +73,7 @@ pub enum WhoHasError {
     Clock(#[from] nix::Error),
 }
 
-/// Asks, and waits for all answers. Calls `progress` after every question.
+/// Asks for the address, and waits for all answers. Calls `progress` after every question.
 pub async fn ask(options: &Options, mut progress: impl FnMut(&Asking)) -> Result<Report, WhoHasError> {
     let address = options.address;
     let view = Netlink::connect()?.observe().await?;

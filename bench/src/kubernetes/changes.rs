@@ -55,8 +55,8 @@ pub(super) fn measure(scene: &mut Scene, report: &mut Report) -> Result<()> {
         &claims.into(),
     );
     report.push(item.bar(Limit::AtMost(3.0)));
-    // The old holder takes its VIP out of the status, and the new one writes its own, whoever comes
-    // first.
+    // The old holder takes its VIP out of the status,
+    // and the new one writes its own, in either order.
     let name = "statuses written for each annotation that changed: by the old and the new holder";
     let statuses = count(writes.statuses)? / (changes / 2.0);
     report.push(Item::new(GROUP, name, Unit::Ratio, &statuses.into()).bar(Limit::AtMost(2.0)));

@@ -28,7 +28,7 @@ pub(super) fn measure(scene: &mut Scene, report: &mut Report) -> Result<()> {
 
     let others: Vec<_> = ids.into_iter().filter(|id| *id != N1).collect();
     let listening = Listening::start(&scene.cluster, N1.mac())?;
-    // What was under way is heard: from here on only what is news counts.
+    // Frames under way have been heard by now. From here on only new ones count.
     interrupt::pass(Duration::from_millis(200))?;
     scene.server()?.reset_stats();
     let (begin, begin_on_the_wall) = (Instant::now(), SystemTime::now());

@@ -24,7 +24,7 @@ pub(super) fn is_ready(host: &Host) -> bool {
         stream.read_to_string(&mut answer)?;
         Ok(answer)
     });
-    // Nobody listens yet, or it is busy: not ready in any case.
+    // Without an answer, the agent does not listen yet or is busy. It is not ready in either case.
     asked.is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
 }
 

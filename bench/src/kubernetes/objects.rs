@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use serde_json::{Value, json};
 
-/// The field manager of an address manager that is not ours.
+/// The field manager of another product that assigns addresses.
 pub(super) const ADDRESS_MANAGER: &str = "address-manager";
 
 /// Source of a Service's VIP.
@@ -12,12 +12,12 @@ pub(super) const ADDRESS_MANAGER: &str = "address-manager";
 pub(super) enum Source {
     /// An address manager has written it into the status.
     Status,
-    /// Our annotation; its holder writes the status.
+    /// Vipward's annotation. The VIP's holder writes the status.
     Annotation,
 }
 
 impl Source {
-    /// Half of the Services are of each kind.
+    /// Returns the source of a Service's VIP. Half of the Services have each.
     pub(super) fn of(number: u32) -> Self {
         if number.is_multiple_of(2) { Self::Status } else { Self::Annotation }
     }
@@ -28,8 +28,8 @@ pub(super) fn name(number: u32) -> String {
     format!("shop-frontend-{number:05}")
 }
 
-/// A Service as a package manager installs it. Its managed fields are those that the API server
-/// keeps, of this writer.
+/// Returns a Service as a package manager installs it. Its managed
+/// fields are those that the API server keeps of this writer.
 pub(super) fn service(number: u32, namespace: &str, vip: Ipv4Addr) -> Value {
     let name = name(number);
     let mut service = json!({
@@ -83,12 +83,12 @@ pub(super) fn service(number: u32, namespace: &str, vip: Ipv4Addr) -> Value {
     service
 }
 
-/// A status that names one VIP.
+/// Returns a status that names one VIP.
 pub(super) fn status(vip: Ipv4Addr) -> Value {
     json!({"loadBalancer": {"ingress": [{"ip": vip.to_string()}]}})
 }
 
-/// Two endpoints of a Service, on two of these nodes.
+/// Returns a slice with two endpoints of a Service, on two of these nodes.
 pub(super) fn slice(number: u32, namespace: &str, nodes: &[String]) -> Value {
     let service = name(number);
     let endpoints = [0, 1].map(|replica: u32| {

@@ -10,8 +10,8 @@ use vipward_common::{Fence, Role, VipEntry, VipKey, maps};
 
 use vipward_tests::cluster::{Cluster, NodeId, SEGMENT};
 
-/// One look meets at most so many VIPs that nobody holds: whoever waits for ten thousand must not
-/// use up the machine that they are waiting for.
+/// Number of VIPs without a holder after which a look ends. A wait
+/// for ten thousand VIPs must not use up the machine that they need.
 const MOST_MISSES: usize = 256;
 
 /// The maps of one node.
@@ -72,13 +72,13 @@ pub(super) struct Outstanding {
 }
 
 impl Outstanding {
-    /// None of these is known to be held.
+    /// Returns a search for the holders of these VIPs. No holder is known yet.
     pub(super) fn new(nodes: Vec<NodeId>, vips: Vec<Ipv4Addr>) -> Self {
         Self { nodes, pins: Vec::new(), vips, held: Vec::new() }
     }
 
-    /// Looks, and returns which node holds which VIP once each is held by a node whose fence is
-    /// valid.
+    /// Looks at the pins. Returns the holder of each VIP
+    /// as soon as every VIP has one whose fence is valid.
     pub(super) fn look(&mut self, cluster: &Cluster) -> Result<Option<&[(Ipv4Addr, NodeId)]>> {
         if self.pins.len() < self.nodes.len() {
             self.pins.clear();

@@ -23,7 +23,7 @@ use vipward_tests::interrupt;
 
 /// Time between two looks at work in progress.
 const LOOK: Duration = Duration::from_millis(20);
-/// Nothing that is waited for takes that long.
+/// Limit of every wait. Nothing takes that long.
 const LIMIT: Duration = Duration::from_mins(4);
 /// Bytes of a Service, as the issue of scale is about them.
 const LEAST_BYTES: usize = 2_048;
@@ -56,9 +56,8 @@ pub(super) struct Writes {
 impl Scene {
     /// Returns the cluster and its objects; no agent runs.
     pub(super) fn new(effort: Effort) -> Result<Self> {
-        // Who comes last gets its share within seconds, not minutes.
-        // What is measured is the agreement of the nodes; asking whether an address is in use takes
-        // 700 ms before it.
+        // With this pace, a node that comes last gets its share within seconds. Probes are
+        // off: they would add 700 ms to the agreement of the nodes, which is measured here.
         let args = ["--handover-pace", "2ms", "--probe-count", "0"].map(str::to_owned).to_vec();
         let options = ClusterOptions { start_agents: false, args, ..ClusterOptions::default() };
         let cluster = Cluster::start("scale", options)?;
@@ -120,7 +119,8 @@ impl Scene {
         self.cluster.ids().into_iter().try_for_each(|id| self.cluster.start_agent(id))
     }
 
-    /// SIGTERM to all at once, as at the end of a rollout's step; waits until they have ended.
+    /// Sends SIGTERM to all agents at once, as at the end
+    /// of a rollout's step. Waits until they have ended.
     pub(super) fn stop_agents(&mut self) -> Result<()> {
         const ENDING: Duration = Duration::from_secs(30);
         self.note_memory()?;
@@ -231,7 +231,7 @@ impl Scene {
         self.surveyor()?.sweep(&self.vips)
     }
 
-    /// A VIP that was never in use.
+    /// Returns a VIP that was never in use.
     pub(super) fn unused_vip(&mut self) -> Ipv4Addr {
         self.used += 1;
         vip(self.used - 1)
@@ -284,12 +284,12 @@ impl Writes {
 /// The last number of the observer's address.
 const OBSERVER: u8 = 2;
 
-/// An address in the subnet of the VIPs.
+/// Returns an address in the subnet of the VIPs.
 fn segment(host: u8) -> Result<Ipv4Net> {
     Ok(Ipv4Net::new(Ipv4Addr::new(10, 64, 0, host), 16)?)
 }
 
-/// 10.64.1.0 and those after it.
+/// Returns the VIP with this number. The first is 10.64.1.0.
 fn vip(number: u32) -> Ipv4Addr {
     Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 64, 1, 0)) + number)
 }

@@ -10,7 +10,7 @@ use super::survey::Sweeping;
 use crate::report::{Group, Item, Limit, Report, Unit};
 use vipward_tests::apiserver::{Delivered, Stats};
 
-/// Nothing of ours is there.
+/// Measures the first start, without pins or claims.
 pub(super) fn cold(scene: &mut Scene, report: &mut Report) -> Result<()> {
     const GROUP: Group = Group::ColdStart;
     let services = scene.effort.services;
@@ -70,7 +70,7 @@ pub(super) fn cold(scene: &mut Scene, report: &mut Report) -> Result<()> {
     scene.note_memory()
 }
 
-/// A rollout: all is as it was.
+/// Measures a restart of all agents, as in a rollout. Pins and claims stay.
 pub(super) fn with_pins(scene: &mut Scene, report: &mut Report) -> Result<()> {
     const GROUP: Group = Group::WarmStart;
     scene.wait_until_calm()?;
@@ -132,7 +132,7 @@ pub(super) fn push_answers(scene: &Scene, report: &mut Report, group: Group) -> 
     Ok(())
 }
 
-/// A count.
+/// Adds a count to the report.
 pub(super) fn push(report: &mut Report, group: Group, name: &str, value: f64, limit: Option<Limit>) {
     let item = Item::new(group, name, Unit::Count, &value.into());
     report.push(match limit {
@@ -141,7 +141,7 @@ pub(super) fn push(report: &mut Report, group: Group, name: &str, value: f64, li
     });
 }
 
-/// A time, with the most seconds that it may be.
+/// Adds a time to the report, with the most seconds that it may take.
 pub(super) fn push_time(
     report: &mut Report,
     group: Group,
@@ -156,7 +156,7 @@ pub(super) fn push_time(
     });
 }
 
-/// Returns what all nodes were told about a resource.
+/// Returns the API server's deliveries about a resource, over all nodes.
 pub(super) fn delivered(stats: &Stats, resource: &str) -> Delivered {
     let all = stats.delivered.iter().filter(|((_, what), _)| what == resource);
     all.fold(Delivered::default(), |sum, (_, one)| Delivered {

@@ -32,12 +32,12 @@ const GLANCE: Duration = Duration::from_millis(50);
 pub(super) struct Answers {
     /// The MACs in the answers, of each VIP that was answered.
     pub(super) by: BTreeMap<Ipv4Addr, BTreeSet<Mac>>,
-    /// Those that were not.
+    /// The VIPs that were not answered.
     pub(super) unanswered: Vec<Ipv4Addr>,
 }
 
 impl Answers {
-    /// VIPs for which two nodes answered.
+    /// Returns the number of VIPs for which two nodes answered.
     pub(super) fn doubles(&self) -> usize {
         self.by.values().filter(|macs| macs.len() > 1).count()
     }
@@ -51,7 +51,7 @@ pub(super) struct Surveyor {
 }
 
 impl Surveyor {
-    /// From the cluster's observer, which has this address.
+    /// Opens a socket on the cluster's observer, which has this address.
     pub(super) fn new(cluster: &Cluster, address: Ipv4Addr) -> Result<Self> {
         let host = &cluster.observer;
         Ok(Self { wire: Wire::open(host, SEGMENT)?, mac: host.mac(SEGMENT)?, address })
@@ -146,7 +146,7 @@ impl<T: Default + Send + 'static> Background<T> {
 pub(super) struct Sweeping(Background<(usize, Vec<Ipv4Addr>)>);
 
 impl Sweeping {
-    /// Begins.
+    /// Starts to sweep over these VIPs again and again.
     pub(super) fn start(surveyor: Surveyor, vips: Vec<Ipv4Addr>) -> Result<Self> {
         // A part at a time, so that it can be stopped.
         let mut parts = (0..vips.len()).step_by(PART).cycle();
@@ -159,8 +159,8 @@ impl Sweeping {
         })?))
     }
 
-    /// After the sweep under way: how many requests there were, and for which VIPs one was not
-    /// answered.
+    /// Stops after the part under way. Returns the number of
+    /// requests, and the VIP of each one that was not answered.
     pub(super) fn stop(self) -> Result<(usize, Vec<Ipv4Addr>)> {
         self.0.stop()
     }

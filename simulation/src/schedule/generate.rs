@@ -150,7 +150,7 @@ impl Generator {
         }
     }
 
-    /// A kernel that refuses entries: every second schedule has it besides.
+    /// Returns a kernel's refusal of entries, for every second schedule.
     fn without_the_map(&mut self) -> Option<Disturbance> {
         let when = When::Ms(self.rng.u32(1_000..FIRST_MS + 20_000));
         let (who, new_only, for_ms) = (self.who(), self.rng.u8(0..4) == 0, self.a_while());

@@ -25,7 +25,7 @@ pub(super) const RETRY: Duration = Duration::from_secs(5);
 /// More steps than any engine needs in [`STEPS_IN`].
 const MANY_STEPS: u32 = 5_000;
 const STEPS_IN: Duration = Duration::from_secs(1);
-/// The grace period of an agent that is told to end.
+/// The grace period of an agent that is asked to end.
 const GRACE: Duration = Duration::from_secs(30);
 /// The time until an agent that ended with an error is started again, in milliseconds.
 const BACK_OFF: std::ops::Range<u64> = 1_000..10_000;
@@ -113,7 +113,7 @@ impl World {
         self.update_fitness();
     }
 
-    /// Ends an agent that was told to end.
+    /// Ends an agent that was asked to end.
     pub(super) fn exit(&mut self, node: usize) {
         let ending = self.nodes[node].process.as_ref().and_then(|process| process.ending);
         self.say(node, || "its agent ends".to_owned());
@@ -224,7 +224,7 @@ impl World {
         process.interlock.push(commands);
         self.carry_out(node);
         self.schedule_tick(node);
-        // What has come meanwhile.
+        // Events may have come meanwhile.
         self.drain(node);
     }
 

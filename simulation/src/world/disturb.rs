@@ -151,7 +151,7 @@ impl World {
             | What::ClaimDeleted { .. }
             | What::ClaimBlanked { .. }
             | What::ClaimEdited { .. } => self.edit(what),
-            // The agent is started again so long after it has ended, not after it was told to.
+            // The time until the agent's restart counts from its end, not from the request to end.
             What::End { .. } => {}
         }
     }

@@ -161,8 +161,8 @@ fn stopped(watch: Watch, monitor: Monitor) -> Result<(vipward_tests::cluster::Se
     Ok((watch.stop()?, monitor.stop()?))
 }
 
-/// Goes back with VIPs of which some have changed since the snapshot. Checks
-/// that each ends at the right node without a gap.
+/// Goes back to a snapshot after some VIPs have changed.
+/// Checks that each VIP ends at the right node without a gap.
 fn goes_back(name: &str, down: Duration) -> Result<()> {
     scenario(name, ClusterOptions::default(), |cluster| {
         for vip in [UNTOUCHED, MOVED, DELETED] {

@@ -63,7 +63,7 @@ fn fence(number: u64) -> Fenced {
     }
 }
 
-/// Returns VIPs of which only [`VIP`] is stale.
+/// Returns failures in which only [`VIP`] is stale.
 fn stale(left: Left) -> Stale {
     let mut stale = Stale::default();
     let failure = Failure { left, interface: None, error: "no memory".to_owned() };

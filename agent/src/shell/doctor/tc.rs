@@ -8,7 +8,7 @@ use vipward_core::{
 
 use crate::shell::{bpf, netlink};
 
-/// From `enum bpf_attach_type`.
+/// Values of the kernel's `enum bpf_attach_type`.
 const BPF_TCX_INGRESS: u32 = 46;
 const BPF_TCX_EGRESS: u32 = 47;
 

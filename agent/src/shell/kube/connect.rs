@@ -66,7 +66,7 @@ pub enum ConnectError {
         /// The requested context.
         context: String,
     },
-    /// There is neither a kubeconfig nor a Pod's service account.
+    /// Neither a kubeconfig nor a Pod's service account was found.
     #[error(
         "found no way to the API server: not in a Pod with a service account, and no --kubeconfig (or KUBECONFIG) is given"
     )]

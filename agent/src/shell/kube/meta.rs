@@ -82,7 +82,7 @@ struct ManagedLoadBalancer {
     ingress: Option<IgnoredAny>,
 }
 
-/// An object of which only the metadata is read.
+/// An object whose metadata alone is read.
 #[derive(Deserialize, Debug)]
 pub(super) struct Bare {
     #[serde(default)]

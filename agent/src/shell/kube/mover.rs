@@ -27,13 +27,13 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// Reason why the wish could not be written or followed.
 #[derive(Debug, Error)]
 pub enum MoveError {
-    /// There is no such claim.
+    /// A VIP without a claim.
     #[error("there is no VirtualIP {vip}; `kubectl get vip` lists those that there are")]
     Missing {
         /// The address.
         vip: Ipv4Addr,
     },
-    /// There is no such node.
+    /// A node that does not exist.
     #[error("there is no node {node:?}; `kubectl get nodes` lists those that there are")]
     NoNode {
         /// The name.

@@ -3,10 +3,9 @@
 //! Each request has one deadline, below the lease duration, and one outcome. Jobs wait in
 //! lanes with connections of their own, so that no number of claims delays a renewal. Jobs
 //! about one VIP (one Lease, one Service) run in order, each after the outcome of the one
-//! before. Jobs about different VIPs run side by side, at most 32. Taking a VIP that nobody
-//! holds waits for all other jobs, and at most 24 of these run: there may be thousands, and a
-//! handover must be written while the old holder still answers.
-//! holder still answers.
+//! before. Jobs about different VIPs run side by side, at most 32. A job that takes a VIP
+//! without a holder waits for all other jobs, and at most 24 of this kind run. There may be
+//! thousands of them, and a handover must be written while the old holder still answers.
 
 mod claiming;
 mod leasing;

@@ -46,13 +46,13 @@ impl Kube {
         self.claims.conflict(vip).as_deref() == conflict.map(text::message)
     }
 
-    /// Returns true if the VIP's claim, in its last known state, gives this
-    /// reason why nobody answers for it, or none.
+    /// Returns true if the last known claim of the VIP gives
+    /// this reason why no node answers for it, or none.
     pub fn shows_unanswered(&self, vip: Ipv4Addr, unanswered: Option<&Unanswered>) -> bool {
         self.claims.shows_unanswered(vip, unanswered)
     }
 
-    /// Returns the reason why nobody answers for a VIP, from its claim.
+    /// Returns the reason why no node answers for a VIP, from its claim.
     pub fn unanswered(&self, vip: Ipv4Addr) -> Option<String> {
         self.claims.unanswered(vip)
     }

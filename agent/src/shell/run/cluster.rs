@@ -320,7 +320,7 @@ impl EventLoop<Cluster> {
         Ok(())
     }
 
-    /// Ends contests over statuses that nobody continues.
+    /// Ends contests over statuses that have been quiet for long enough.
     async fn look_for_quiet(&mut self) -> Result<(), RunError> {
         let now = now()?;
         let told = self.source.services.on_time(now);

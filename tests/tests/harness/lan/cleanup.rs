@@ -1,4 +1,4 @@
-//! Nothing remains, also after a panic.
+//! Cleaning up: a test leaves nothing behind, even after a panic.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -26,7 +26,7 @@ pub(in super::super) struct Known {
     /// All finalizers, unless the agents' is the only one.
     pub(super) finalizers: Option<Box<[String]>>,
     pub(super) held: Option<(Truth, Timestamp)>,
-    /// Reason why nobody answers for the VIP, as the object gives it.
+    /// Reason why no node answers for the VIP, as the object gives it.
     pub(super) unanswered: Option<Box<Reason>>,
     /// True if the object's state, condition and words fit its claim and each other.
     pub(super) is_consistent: bool,
@@ -34,7 +34,7 @@ pub(in super::super) struct Known {
     pub(super) conflict: Option<Box<Condition>>,
 }
 
-/// Reason why nobody answers for a VIP, as an object gives it.
+/// Reason why no node answers for a VIP, as an object gives it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Reason {
     /// The condition's reason, for programs.
@@ -82,7 +82,7 @@ impl KnownClaims {
         (conflict.status == Truth::True).then(|| conflict.message.clone())
     }
 
-    /// Returns the reason that the object shows why nobody answers for the VIP.
+    /// Returns the reason why no node answers for the VIP, as the object gives it.
     pub(in super::super) fn unanswered(&self, vip: Ipv4Addr) -> Option<String> {
         Some(self.all().get(&vip)?.unanswered.as_ref()?.message.clone())
     }

@@ -248,7 +248,7 @@ fn no_carrier() -> Unanswered {
     Unanswered::Silent("eth0: no carrier".to_owned())
 }
 
-/// Returns the state, the reason why nobody answers, and the condition `Held` of an object.
+/// Returns the state, the reason why no node answers, and the condition `Held` of an object.
 fn answers_of(object: &Value) -> [Value; 5] {
     let held = condition_of(object, "Held");
     let status = &object["status"];

@@ -123,7 +123,7 @@ impl Messages {
                 Command::Write(write) => self.recorder.write(write),
                 Command::Report { left_out, unwritten } => {
                     if left_out > 0 {
-                        info!(events = left_out, "Events left out: too many VIPs came to this node at once");
+                        info!(events = left_out, "Events left out: too many at once, or too old");
                     }
                     if unwritten > 0 {
                         warn!(
