@@ -219,12 +219,12 @@ fn as_found(entry: &VipEntry) -> DesiredEntry {
 ///
 /// let (vip, mac) = (VipKey::untagged(2, [192, 0, 2, 10]), MacAddr([2, 0, 0, 0, 0, 2]));
 /// let mut desired = Desired::default();
-/// desired.links.insert(2, mac);
+/// desired.own_macs.insert(2, mac);
 /// desired.entries.insert(vip, DesiredEntry::new(Role::Held, mac));
 /// let observed = Observed { max_slots: 16, ..Observed::default() };
 ///
 /// let actions = plan(&desired, &observed, false);
-/// assert_eq!(actions[0], Action::PutLink { ifindex: 2, mac });
+/// assert_eq!(actions[0], Action::PutOwnMac { ifindex: 2, mac });
 /// assert!(matches!(actions[1], Action::PutEntry { key, .. } if key == vip));
 /// assert_eq!(actions.len(), 2);
 /// ```
