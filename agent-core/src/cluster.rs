@@ -108,7 +108,8 @@ impl fmt::Display for Session {
     }
 }
 
-/// Number of changes of a VIP's holder. It only grows.
+/// Number that orders a VIP's claims. It grows with each change of
+/// holder, each offer, and the repair of an older claim.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Epoch(pub u64);
 
@@ -245,7 +246,7 @@ pub struct ClaimRecord {
     pub vip: Ipv4Addr,
     /// Its version. Every write changes it.
     pub version: Version,
-    /// Number of changes of holder so far.
+    /// Its place in the order of the VIP's claims.
     pub epoch: Epoch,
     /// Its state.
     pub state: ClaimState,

@@ -117,8 +117,8 @@ impl Moves {
         }
     }
 
-    /// Handles a VIP that this node holds now, and returns the cause of the move. `from` is the node
-    /// that answered for the VIP before.
+    /// Handles a VIP that this node holds now, and returns the cause of the move.
+    /// `from` is the node that answered for the VIP before.
     pub fn on_holds(&mut self, vip: Ipv4Addr, from: Option<&NodeName>) -> Option<Cause> {
         let asked = self.asked.remove(&vip)?;
         let cause = match (asked.taken, from) {

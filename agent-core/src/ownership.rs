@@ -258,9 +258,7 @@ impl Engine {
         subject.queue.schedule(address, &mut subject.vip.due, None);
         // While a request is under way or ahead, this
         // evaluation decides nothing, and the probes go on.
-        let requests = &subject.vip.requests;
-        subject.vip.asking.matters =
-            requests.busy.is_some() || requests.retry > subject.now || requests.unread;
+        subject.vip.asking.matters = subject.vip.requests.must_wait(subject.now);
         let next = subject.evaluate();
         if !subject.vip.asking.matters || next == Next::Forget {
             subject.stop_probing();
@@ -279,7 +277,7 @@ impl Engine {
     fn forget(&mut self, address: Ipv4Addr) {
         self.pacing.end_offer(address);
         if let Some(vip) = self.vips.remove(&address) {
-            self.nodes.index_claim(address, &vip.known.owners, Vec::new(), self.now);
+            self.nodes.index_claim(address, &vip.claim.owners, Vec::new(), self.now);
         }
         self.clear_doubt(address);
     }
@@ -318,8 +316,8 @@ impl Engine {
         self.synced = true;
         // A process that has just started does not know if a missing object was there a moment ago.
         if self.nodes.others().any(|(_, member)| member.session().is_some()) {
-            for vip in self.vips.values_mut().filter(|vip| vip.known.record.is_none()) {
-                vip.known.unclear = Some(self.now);
+            for vip in self.vips.values_mut().filter(|vip| vip.claim.record.is_none()) {
+                vip.claim.unclear = Some(self.now);
             }
         }
         self.begin();
@@ -384,9 +382,7 @@ impl Engine {
     }
 
     fn on_lease_read(&mut self, name: &NodeName, outcome: Outcome<LeaseRecord>) {
-        if let Some(member) = self.nodes.member_mut(name) {
-            member.deposing = false;
-        }
+        self.nodes.end_deposing(name);
         match outcome {
             Outcome::Done(record) => self.take_lease(record),
             Outcome::Missing => self.on_lease_gone(name),

@@ -1,8 +1,8 @@
 //! Plan of the smallest change from the observed maps to the desired ones, in a safe order.
 //!
-//! New own MACs and peers come first, then releases, takes and new binds. Stale peers and own MACs
-//! are removed last. A bound address is removed before its entry, or the kernel would answer for it.
-//! A yielded VIP stays yielded on every interface of this node until this node reclaims it.
+//! New own MACs and peers come first, then releases, takes and new binds. Stale peers and own
+//! MACs are removed last. A bound address is removed before its entry, or the kernel would answer
+//! for it. A yielded VIP stays yielded on every interface of this node until this node reclaims it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -163,7 +163,7 @@ pub fn yielded(observed: &Observed) -> BTreeMap<Ipv4Addr, MacAddr> {
 }
 
 /// Changes `desired` so that the plan removes nothing. The pinned entries replace the desired ones.
-/// Pinned own MACs, peers and bound addresses are added, and a desired MAC goes before a pinned one.
+/// Pinned own MACs, peers and bound addresses are added. A desired MAC goes before a pinned one.
 ///
 /// This applies until the source knows the VIPs and peers: **nothing pinned is removed before
 /// the wanted state is known.** An agent that starts without the API server goes on answering

@@ -13,7 +13,8 @@ mod tests;
 pub enum Finding {
     /// The hosts that claim the VIP on the segment; none: the conflict is over.
     Conflict(Option<String>),
-    /// The reason why no node answers, while the claim names this session; none: its holder answers.
+    /// The reason why no node answers, while the claim
+    /// names this session; none: its holder answers.
     Answers(Session, Option<Unanswered>),
 }
 
@@ -34,7 +35,7 @@ impl Finding {
 /// What a claim's object shows before a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Before {
-    /// The number of changes of holder.
+    /// Its place in the order of the VIP's claims.
     pub epoch: Epoch,
     /// True if it shows that a node has the VIP, answered or not.
     pub has_holder: bool,

@@ -22,12 +22,12 @@ impl Subject<'_> {
         if self.vip.requests.busy.is_some() {
             return self.vip.requests.keep_news(News::Claim(record));
         }
-        if let Some(known) = self.vip.known.record.as_mut().filter(|known| known.says_the_same(&record)) {
+        if let Some(known) = self.vip.claim.record.as_mut().filter(|known| known.says_the_same(&record)) {
             known.version = record.version;
             return;
         }
         // A watch may show the state before this node's own offer.
-        let is_behind = self.vip.known.epoch().is_some_and(|known| known > record.epoch);
+        let is_behind = self.vip.claim.epoch().is_some_and(|known| known > record.epoch);
         if self.vip.has_a_stake() || self.vip.tenure.handover().is_some() && is_behind {
             self.must_be_read();
         } else {
@@ -39,7 +39,7 @@ impl Subject<'_> {
     pub(super) fn on_claim_gone(&mut self) {
         if self.vip.requests.busy.is_some() {
             self.vip.requests.keep_news(News::Gone);
-        } else if self.vip.known.record.is_some() && self.vip.is_at_stake() {
+        } else if self.vip.claim.record.is_some() && self.vip.is_at_stake() {
             self.must_be_read();
         } else {
             self.lose_claim();
@@ -52,23 +52,23 @@ impl Subject<'_> {
     }
 
     fn take_claim(&mut self, record: ClaimRecord) {
-        self.vip.known.attempted |= self.ends_handover(&record);
+        self.vip.claim.attempted |= self.ends_handover(&record);
         if self.vip.tenure.is_held() {
-            self.vip.known.keep_cause(Some(&record));
+            self.vip.claim.keep_cause(Some(&record));
         }
-        let before = self.vip.known.depends_on();
+        let before = self.vip.claim.depends_on();
         let holder = match &record.state {
             ClaimState::Held(holder) => Some(holder.node.clone()),
             ClaimState::Offered { .. } | ClaimState::Released | ClaimState::Blank => None,
         };
-        if self.vip.known.take_in(record, self.now) {
+        if self.vip.claim.take_in(record, self.now) {
             self.vip.waiting.free = None;
             if let Some(member) = holder.and_then(|holder| self.nodes.member_mut(&holder)) {
                 member.took = Some(self.now);
             }
         }
         self.evaluate_again();
-        self.nodes.index_claim(self.address, &before, self.vip.known.depends_on(), self.now);
+        self.nodes.index_claim(self.address, &before, self.vip.claim.depends_on(), self.now);
     }
 
     /// Returns true if a claim ends a handover in which this node gives or gets the VIP, even if
@@ -76,7 +76,7 @@ impl Subject<'_> {
     fn ends_handover(&self, record: &ClaimRecord) -> bool {
         let is_ours = matches!(record.state, ClaimState::Held(_)) && self.nodes.is_ours(&record.state);
         is_ours
-            && self.vip.known.record.as_ref().is_some_and(|known| {
+            && self.vip.claim.record.as_ref().is_some_and(|known| {
                 let is_party = matches!(known.state, ClaimState::Offered { .. })
                     && known.state.sessions().iter().any(|session| self.nodes.names_us(session));
                 known.epoch < record.epoch || known.epoch == record.epoch && is_party
@@ -86,13 +86,13 @@ impl Subject<'_> {
     /// Takes in that the claim is gone.
     fn lose_claim(&mut self) {
         if self.vip.tenure.is_held() {
-            self.vip.known.keep_cause(None);
+            self.vip.claim.keep_cause(None);
         }
-        let before = self.vip.known.depends_on();
-        if self.vip.known.lose(self.vip.demand.is_some(), self.now) {
+        let before = self.vip.claim.depends_on();
+        if self.vip.claim.lose(self.vip.demand.is_some(), self.now) {
             self.vip.waiting.free = None;
             self.evaluate_again();
-            self.nodes.index_claim(self.address, &before, self.vip.known.owners.clone(), self.now);
+            self.nodes.index_claim(self.address, &before, self.vip.claim.owners.clone(), self.now);
         }
     }
 
@@ -135,7 +135,7 @@ impl Subject<'_> {
         }
         match outcome {
             Outcome::Done(record) => {
-                self.vip.known.attempted |= matches!(busy, Busy::Hold(..));
+                self.vip.claim.attempted |= matches!(busy, Busy::Hold(..));
                 self.take_claim(record);
                 match busy {
                     Busy::Hold(write, from) => self.on_held(&write, from),
@@ -161,7 +161,7 @@ impl Subject<'_> {
             }
             Outcome::Unknown => {
                 self.vip.requests.unread = true;
-                self.vip.known.attempted |= matches!(busy, Busy::Hold(..));
+                self.vip.claim.attempted |= matches!(busy, Busy::Hold(..));
             }
         }
         self.look_at_news();
@@ -173,13 +173,13 @@ impl Subject<'_> {
         if !self.is_valid() || session != self.nodes.own.session() {
             // The write counts only while the fence is valid. It
             // is repeated as soon as the fence is valid again.
-            self.vip.known.attempted = true;
+            self.vip.claim.attempted = true;
             return;
         }
         let is_news = self.vip.tenure == Tenure::Elsewhere;
         self.vip.tenure.hold(write.epoch);
-        self.vip.known.attempted = false;
-        self.vip.known.cause = None;
+        self.vip.claim.attempted = false;
+        self.vip.claim.cause = None;
         self.vip.waiting = Waiting::default();
         let is_disputed = std::mem::take(&mut self.vip.disputed);
         if is_disputed {
@@ -215,10 +215,10 @@ impl Subject<'_> {
 
     /// Takes in that this node has deleted the claim. No other node answers for its VIP.
     fn on_gone(&mut self) {
-        let Vip { known, requests, .. } = &mut *self.vip;
+        let Vip { claim: known, requests, .. } = &mut *self.vip;
         requests.forget_news_of(known.record.as_ref());
         self.lose_claim();
-        let Vip { known, requests, .. } = &mut *self.vip;
+        let Vip { claim: known, requests, .. } = &mut *self.vip;
         known.unclear = None;
         // The last deletion was a moment ago. A foreign finalizer may
         // keep the object, so that a new one cannot be created yet.
@@ -252,7 +252,7 @@ impl Subject<'_> {
     /// Adopts an entry that was found pinned, in its session. The fence was valid until `deadline`.
     pub(super) fn adopt(&mut self, entry: FoundEntry, deadline: Monotonic) {
         let is_us = |holder: &Holder| self.nodes.is_us(&holder.node, holder.session);
-        let claim = self.vip.known.record.as_ref();
+        let claim = self.vip.claim.record.as_ref();
         match entry {
             FoundEntry::Held => {
                 // While the found fence is valid, no other node can have taken the VIP. If the
@@ -279,7 +279,7 @@ impl Subject<'_> {
                     self.vip.tenure.offer(Handover::new(to, offered, until));
                     self.set_entry(Some(Entry::Handover { mac, until }));
                 }
-                self.vip.known.attempted = attempted;
+                self.vip.claim.attempted = attempted;
             }
         }
         self.evaluate_again();
@@ -288,8 +288,8 @@ impl Subject<'_> {
     /// Adopts an entry that was found foreign at one of this node's MACs: the process before this
     /// one wrote a claim, and ended before it got the answer.
     pub(super) fn adopt_unanswered_write(&mut self) {
-        let claim = self.vip.known.record.as_ref();
-        self.vip.known.attempted = claim.is_some_and(|claim| {
+        let claim = self.vip.claim.record.as_ref();
+        self.vip.claim.attempted = claim.is_some_and(|claim| {
             matches!(&claim.state, ClaimState::Held(holder)
                 if self.nodes.is_us(&holder.node, holder.session))
         });

@@ -14,7 +14,7 @@ use crate::{
 pub(super) enum Deposed {
     /// The Lease was written.
     Done(LeaseRecord),
-    /// The Lease must be read: its node lives.
+    /// The Lease must be read: it has changed, or is gone.
     Read,
     /// The write is repeated later.
     Again,
@@ -116,6 +116,13 @@ impl Nodes {
         })
     }
 
+    /// Takes in that the request about a node's Lease is over.
+    pub(super) fn end_deposing(&mut self, name: &NodeName) {
+        if let Some(member) = self.member_mut(name) {
+            member.deposing = false;
+        }
+    }
+
     /// Takes in the outcome of a write that ends sessions.
     /// Returns none for a node that is no longer known.
     pub(super) fn on_deposed(
@@ -128,7 +135,7 @@ impl Nodes {
         member.deposing = false;
         Some(match outcome {
             Outcome::Done(record) => Deposed::Done(record),
-            // The node lives. The watch shows an old Lease, and the time of silence starts again.
+            // The watch shows an old Lease. The time of silence starts again.
             Outcome::Conflict | Outcome::Missing => {
                 member.seen = now;
                 member.deposing = true;

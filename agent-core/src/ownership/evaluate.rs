@@ -33,7 +33,7 @@ impl Subject<'_> {
         if self.nodes.own.stop == Some(StopReason::Uninstall) {
             return Next::Wait(self.uninstall());
         }
-        match self.vip.known.record.clone() {
+        match self.vip.claim.record.clone() {
             Some(claim) => Next::Wait(self.with_claim(&claim)),
             None if self.vip.demand.is_some() => Next::Wait(self.without_claim()),
             None => {
@@ -68,7 +68,7 @@ impl Subject<'_> {
         // A host whose clock stood still may have missed changes. So a
         // claim of a later epoch is in doubt until a renewal has succeeded.
         let is_ahead = claim.state.holder().is_some() && held_in < Some(claim.epoch);
-        let is_doubtful = is_ahead && !self.nodes.own.is_renewed_since(self.vip.known.changed);
+        let is_doubtful = is_ahead && !self.nodes.own.is_renewed_since(self.vip.claim.changed);
         let is_outdone = is_ahead && !is_doubtful;
         let is_older = is_settled && held_in > Some(claim.epoch);
         // A handover of this node goes on until a node holds the VIP.
@@ -108,7 +108,7 @@ impl Subject<'_> {
             }
             ClaimState::Blank => {
                 self.guard_unheld();
-                self.vip.known.unclear.get_or_insert(self.now);
+                self.vip.claim.unclear.get_or_insert(self.now);
                 self.unheld(claim)
             }
         }
@@ -124,7 +124,7 @@ impl Subject<'_> {
             return None;
         }
         self.guard_unheld();
-        let may_take = self.vip.known.unclear.map_or(self.now, |since| self.unclear_until(since));
+        let may_take = self.vip.claim.unclear.map_or(self.now, |since| self.unclear_until(since));
         self.take(None, may_take)
     }
 
@@ -152,7 +152,7 @@ impl Subject<'_> {
         match self.nodes.own_candidate(self.address, &demand, self.now) {
             Ok(_) => {
                 // A claim in doubt gets a new epoch.
-                let is_new = self.vip.known.unclear.is_some();
+                let is_new = self.vip.claim.unclear.is_some();
                 self.hold(if is_new { claim.epoch.next() } else { claim.epoch }, &claim.note.cause);
             }
             Err(disqualified) => self.release(claim, &disqualified),
@@ -169,7 +169,7 @@ impl Subject<'_> {
         self.vip.let_go();
         // The node that handed the VIP to this one may answer until the claim
         // has rested. Without a claim, other nodes would not wait for that.
-        let rested = self.vip.known.changed + self.nodes.rest();
+        let rested = self.vip.claim.changed + self.nodes.rest();
         if rested > self.now {
             return Some(rested);
         }
@@ -218,7 +218,7 @@ impl Subject<'_> {
     /// Takes the next step for a VIP without a holder. The
     /// owner of a claim in doubt has time to repair it first.
     fn unheld(&mut self, claim: &ClaimRecord) -> Again {
-        let known = &self.vip.known;
+        let known = &self.vip.claim;
         let from = known.unclear.map_or(self.now, |since| self.unclear_until(since));
         let rested = known.changed + self.nodes.rest();
         if self.vip.demand.is_none() {

@@ -32,7 +32,7 @@ impl Subject<'_> {
             // The offer is not written yet. It could still arrive, unless
             // another write comes before it. That write is repeated only
             // while the fence is valid, because otherwise it does not count.
-            if self.is_valid() || !self.vip.known.attempted {
+            if self.is_valid() || !self.vip.claim.attempted {
                 self.hold(claim.epoch, &claim.note.cause);
             }
             return self.keep_handover();
@@ -76,7 +76,7 @@ impl Subject<'_> {
 
     /// Returns the time at which the claim has rested since the last change of holder.
     fn rested(&self) -> Monotonic {
-        self.vip.known.changed + self.nodes.rest()
+        self.vip.claim.changed + self.nodes.rest()
     }
 
     /// Returns the nodes to which this node could offer a VIP, the best first.
@@ -231,7 +231,7 @@ impl Subject<'_> {
     /// Returns the end of the time in which an offer is in doubt: it
     /// may come from a store that went back.
     fn doubted_until(&self, claim: &ClaimRecord) -> Again {
-        let believed = self.vip.known.unclear.map(|_| self.believed_at(claim));
+        let believed = self.vip.claim.unclear.map(|_| self.believed_at(claim));
         believed.filter(|believed| *believed > self.now)
     }
 
@@ -295,7 +295,7 @@ impl Subject<'_> {
         self.set_foreign(mac);
         // If the offer turns out not to have been written, only another
         // write makes this node the holder again.
-        self.vip.known.attempted |= self.vip.tenure.is_held();
+        self.vip.claim.attempted |= self.vip.tenure.is_held();
         self.vip.tenure.stop_holding();
         None
     }

@@ -88,7 +88,7 @@ impl Engine {
         for address in self.addresses(Vip::is_answered) {
             let Some(mut subject) = self.subject(address) else { continue };
             subject.vip.tenure.stop_handover();
-            let claim = subject.vip.known.record.as_ref();
+            let claim = subject.vip.claim.record.as_ref();
             let holder = claim.and_then(|claim| claim.state.holder());
             subject.set_foreign(holder.map_or(MacAddr::ZERO, |holder| holder.mac));
         }
@@ -170,6 +170,7 @@ impl Engine {
         match outcome {
             Outcome::Done(record) => {
                 let Some(renewed) = own.on_renewed(&self.nodes.settings, &renewal, record, now) else {
+                    // The last write before the agent ends carries no session.
                     return self.on_last_lease();
                 };
                 if own.is_last(&self.nodes.settings, &renewal) {

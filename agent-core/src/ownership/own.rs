@@ -67,7 +67,7 @@ pub(super) enum Verdict {
     Blank,
     /// Another node has ended the session.
     Ended,
-    /// Another agent renews this session under this node's name.
+    /// Another agent runs under this node's name, in this session.
     Shared(Session),
 }
 

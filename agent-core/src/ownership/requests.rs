@@ -70,6 +70,11 @@ impl Requests {
         if self.unread { self.retry.max(next_read) } else { self.retry }
     }
 
+    /// Returns true if the VIP is not decided anew now: a request is under way or must wait.
+    pub(super) fn must_wait(&self, now: Monotonic) -> bool {
+        self.busy.is_some() || self.retry > now || self.unread
+    }
+
     /// Requests a read of the claim, regardless of the last reads.
     pub(super) fn read_at_once(&mut self) {
         self.unread = true;

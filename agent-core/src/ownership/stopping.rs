@@ -89,7 +89,7 @@ impl Stopping {
 /// must be gone too. The holder deletes the claim, or a living agent if the holder is dead.
 pub(super) fn needs_no_session(vip: &Vip, is_uninstall: bool) -> bool {
     let is_done = !vip.tenure.is_held() && vip.requests.busy.is_none() && !vip.tenure.is_open();
-    is_done && (!is_uninstall || vip.known.record.is_none())
+    is_done && (!is_uninstall || vip.claim.record.is_none())
 }
 
 impl Subject<'_> {
@@ -101,7 +101,7 @@ impl Subject<'_> {
 
     /// Deletes the object of a VIP that this node or a dead one held, and that has no successor.
     pub(super) fn uninstall(&mut self) -> Again {
-        let claim = self.vip.known.record.clone()?;
+        let claim = self.vip.claim.record.clone()?;
         // A living holder deletes its object itself. A node that is offered a VIP
         // and leaves too does not accept it any more.
         let leaves = |node: &NodeName| self.nodes.member(node).is_some_and(Member::is_leaving);
@@ -110,7 +110,7 @@ impl Subject<'_> {
         let offered_to = claim.state.holder().map(|to| &to.node);
         // A successor that does not accept in time cannot accept any more.
         // Without the claim, another node may take the VIP.
-        let taken_back = self.vip.known.changed + self.nodes.take_back();
+        let taken_back = self.vip.claim.changed + self.nodes.take_back();
         let is_refused = offered_to.is_some_and(leaves) || taken_back <= self.now;
         if is_own_offer && is_refused || self.nodes.no_other_may_answer(&claim.state, self.now) {
             self.delete(&claim);

@@ -104,7 +104,7 @@ impl Subject<'_> {
         let Some(session) = self.nodes.own.session() else { return };
         let Some(home) = self.nodes.home(self.address, self.vip.demand.as_ref()) else {
             // The VIP was held here, and its interface is gone. No other node would free it.
-            if let Some(claim) = self.vip.known.record.clone() {
+            if let Some(claim) = self.vip.claim.record.clone() {
                 self.release(&claim, &Disqualified::NoInterface);
             } else {
                 self.set_foreign(MacAddr::ZERO);
@@ -118,11 +118,11 @@ impl Subject<'_> {
             mac: home.mac,
             interface: Arc::clone(&home.name),
         };
-        let claim = self.vip.known.record.as_ref();
+        let claim = self.vip.claim.record.as_ref();
         let from = claim.and_then(|claim| claim.state.answering().cloned());
         let write = ClaimWrite {
             vip: self.address,
-            expected: self.vip.known.expected(),
+            expected: self.vip.claim.expected(),
             epoch,
             state: ClaimState::Held(holder),
             note: self.note(cause, None),
@@ -148,7 +148,7 @@ impl Subject<'_> {
 
     /// Writes a claim. The write goes before those that can wait.
     pub(super) fn write(&mut self, busy: Busy, epoch: Epoch, state: ClaimState, note: ClaimNote) {
-        let expected = self.vip.known.expected();
+        let expected = self.vip.claim.expected();
         self.send(busy, ClaimWrite { vip: self.address, expected, epoch, state, note, can_wait: false });
     }
 
@@ -173,7 +173,7 @@ impl Subject<'_> {
     pub(super) fn repair(&mut self, fault: Fault) {
         let epoch = self.vip.epoch();
         let epoch = if fault == Fault::Older { epoch.next() } else { epoch };
-        let known = &self.vip.known;
+        let known = &self.vip.claim;
         let stated = || known.record.as_ref().map(|claim| claim.note.cause.clone());
         let cause = known.cause.as_deref().map(str::to_owned).or_else(stated);
         self.command(Command::Notify(Notice::Repaired { what: self.address.to_string(), fault }));

@@ -11,7 +11,7 @@ use super::{
     subject::{Again, Subject},
 };
 use crate::{
-    cluster::{ClaimRecord, ClaimState, Epoch},
+    cluster::{ClaimRecord, ClaimState, Epoch, Holder, NodeName},
     time::Monotonic,
 };
 
@@ -32,6 +32,16 @@ fn says(claim: Option<&ClaimRecord>, demand: &Demand, trouble: &str) -> bool {
     })
 }
 
+/// Returns the cause of a take, by the VIP's last holder and epoch.
+fn cause_of_take(last: Option<&Holder>, epoch: Epoch, us: &NodeName) -> String {
+    match last {
+        Some(holder) if holder.node != *us => format!("{} is gone", holder.node),
+        Some(_) => "its agent has started again".to_owned(),
+        None if epoch == Epoch(0) => "it is new".to_owned(),
+        None => "it had no holder".to_owned(),
+    }
+}
+
 impl Subject<'_> {
     /// Takes a VIP without a holder, if it is this node's turn.
     pub(super) fn take(&mut self, claim: Option<&ClaimRecord>, from: Monotonic) -> Again {
@@ -40,7 +50,7 @@ impl Subject<'_> {
         if candidates.is_empty() {
             self.vip.waiting.free = None;
             // The owner may repair the claim until then. A report would write the claim.
-            if self.vip.known.unclear.is_some() && from > self.now {
+            if self.vip.claim.unclear.is_some() && from > self.now {
                 return Some(from);
             }
             return self.report_unholdable(claim, &demand);
@@ -85,13 +95,7 @@ impl Subject<'_> {
         if is_new && !self.pacing.has_room(self.address) {
             return None;
         }
-        let cause = match last {
-            Some(holder) if holder.node != us => format!("{} is gone", holder.node),
-            Some(_) => "its agent has started again".to_owned(),
-            None if epoch == Epoch(0) => "it is new".to_owned(),
-            None => "nobody held it".to_owned(),
-        };
-        self.make_holder(epoch.next(), &cause, true);
+        self.make_holder(epoch.next(), &cause_of_take(last, epoch, &us), true);
         if is_new && self.vip.requests.busy.is_some() {
             self.pacing.begin_creating(self.address);
         }
@@ -136,7 +140,7 @@ impl Subject<'_> {
     fn write_unheld(&mut self, claim: Option<&ClaimRecord>, cause: &str, trouble: String) {
         let write = ClaimWrite {
             vip: self.address,
-            expected: self.vip.known.expected(),
+            expected: self.vip.claim.expected(),
             epoch: claim.map(|claim| claim.epoch).unwrap_or_default(),
             state: ClaimState::Released,
             note: self.note(cause, Some(trouble)),

@@ -223,7 +223,7 @@ pub struct ClaimWrite {
     pub vip: Ipv4Addr,
     /// The state that the write rests on (compare and swap).
     pub expected: Expected,
-    /// Number of changes of holder.
+    /// Its place in the order of the VIP's claims.
     pub epoch: Epoch,
     /// Its state.
     pub state: ClaimState,

@@ -26,7 +26,7 @@ impl Subject<'_> {
 
     /// Returns the same time for this VIP. An owner whose session has ended repairs nothing.
     pub(super) fn unclear_until(&self, since: Monotonic) -> Monotonic {
-        let known = &self.vip.known;
+        let known = &self.vip.claim;
         let is_over = |owner: &(NodeName, Session)| {
             self.nodes.names_us(owner) || self.nodes.has_ended(&owner.0, owner.1, self.now)
         };
@@ -40,7 +40,7 @@ impl Subject<'_> {
     /// Returns the time at which a claim is believed. A claim may have been edited if it names this
     /// node, but this process has not tried to write it. Its holder has time to repair it.
     pub(super) fn believed_at(&self, claim: &ClaimRecord) -> Monotonic {
-        let known = &self.vip.known;
+        let known = &self.vip.claim;
         let is_news = self.nodes.is_ours(&claim.state) && !self.vip.tenure.is_held() && !known.attempted;
         match known.unclear {
             Some(since) => self.unclear_until(since),

@@ -23,7 +23,7 @@ use crate::{
 pub struct VipSummary {
     /// The VIP.
     pub vip: Ipv4Addr,
-    /// Number of changes of its holder so far.
+    /// Its place in the order of the VIP's claims.
     pub epoch: Epoch,
     /// True if its claim names a node that lives.
     pub has_holder: bool,
@@ -102,7 +102,7 @@ pub struct VipView {
     pub holder: Option<String>,
     /// The session that the claim names.
     pub session: Option<String>,
-    /// Number of changes of holder so far.
+    /// Its place in the order of the VIP's claims.
     pub epoch: u64,
     /// The version of the claim's object.
     pub version: Option<String>,
@@ -138,7 +138,7 @@ impl Engine {
     /// node has the VIP, no node has it, or no Service wants it.
     pub fn said_of(&self, vip: Ipv4Addr, now: Monotonic) -> Option<(Session, Said)> {
         let known = self.vips.get(&vip).filter(|known| known.demand.is_some())?;
-        let ClaimState::Held(holder) = &known.known.record.as_ref()?.state else { return None };
+        let ClaimState::Held(holder) = &known.claim.record.as_ref()?.state else { return None };
         let session = holder.session;
         if self.nodes.is_us(&holder.node, session) {
             return Some((session, Said::Here { taken: known.tenure.is_held() }));
@@ -162,7 +162,7 @@ impl Engine {
     }
 
     fn has_holder(&self, vip: &Vip, now: Monotonic) -> bool {
-        let holder = vip.known.record.as_ref().and_then(|claim| claim.state.holder());
+        let holder = vip.claim.record.as_ref().and_then(|claim| claim.state.holder());
         // Under `hold` a node goes on answering while it cannot renew. This
         // node must not report that no node answers.
         holder.is_some_and(|holder| {
@@ -174,7 +174,7 @@ impl Engine {
     /// Returns the right of a peer's MAC to announce a VIP, as far as this node has read.
     pub fn right(&self, vip: Ipv4Addr, mac: MacAddr, now: Monotonic) -> Right {
         let known = self.vips.get(&vip);
-        let named = known.and_then(|vip| vip.known.record.as_ref()?.state.holder());
+        let named = known.and_then(|vip| vip.claim.record.as_ref()?.state.holder());
         let epoch = known.map(|vip| vip.epoch()).unwrap_or_default();
         if named.is_some_and(|holder| holder.mac == mac) {
             Right::Given
@@ -215,7 +215,7 @@ impl Engine {
 
     /// Returns the node that a VIP's claim names, dead or alive.
     pub fn claimed_by(&self, vip: Ipv4Addr) -> Option<&NodeName> {
-        self.vips.get(&vip)?.known.record.as_ref()?.state.holder().map(|holder| &holder.node)
+        self.vips.get(&vip)?.claim.record.as_ref()?.state.holder().map(|holder| &holder.node)
     }
 
     /// Returns everything that the engine knows.
@@ -261,7 +261,7 @@ impl Engine {
 }
 
 fn vip_view(address: Ipv4Addr, vip: &Vip, now: Monotonic) -> VipView {
-    let claim = vip.known.record.as_ref();
+    let claim = vip.claim.record.as_ref();
     let holder = claim.and_then(|claim| claim.state.holder());
     VipView {
         vip: address,

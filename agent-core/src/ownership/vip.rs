@@ -40,7 +40,7 @@ pub(super) struct Waiting {
 #[derive(Debug)]
 pub(super) struct Vip {
     pub(super) demand: Option<Demand>,
-    pub(super) known: KnownClaim,
+    pub(super) claim: KnownClaim,
     pub(super) tenure: Tenure,
     pub(super) commanded: Commanded,
     /// The interface of the last command.
@@ -59,7 +59,7 @@ impl Vip {
     pub(super) fn new(now: Monotonic) -> Self {
         Self {
             demand: None,
-            known: KnownClaim::new(now),
+            claim: KnownClaim::new(now),
             tenure: Tenure::Elsewhere,
             commanded: Commanded::Nothing,
             home: None,
@@ -91,13 +91,13 @@ impl Vip {
     /// written or deleted. It is this node's own claim, so it is not in doubt.
     pub(super) fn let_go(&mut self) {
         self.tenure.stop_holding();
-        self.known.attempted = true;
+        self.claim.attempted = true;
     }
 
     /// Forgets that this node held the VIP, or tried to.
     pub(super) fn disown(&mut self) {
         self.tenure.stop_holding();
-        self.known.attempted = false;
+        self.claim.attempted = false;
         self.disputed = false;
     }
 
@@ -106,10 +106,9 @@ impl Vip {
         self.tenure.is_held() && (self.requests.unread || self.disputed || self.requests.busy.is_some())
     }
 
-    /// Returns the number of changes of holder: the claim's,
-    /// or that of this node's tenure if it is larger.
+    /// Returns the epoch of the claim, or that of this node's tenure if it is later.
     pub(super) fn epoch(&self) -> Epoch {
-        self.known.epoch().max(self.tenure.held_in()).unwrap_or_default()
+        self.claim.epoch().max(self.tenure.held_in()).unwrap_or_default()
     }
 
     /// Returns the Services that want the VIP.

@@ -114,6 +114,8 @@ fn a_rival_controller_is_reported_by_name_and_nothing_of_it_is_overwritten() -> 
 fn addresses_that_others_need_are_refused_with_the_reason_and_never_answered_nor_guarded() -> Result<()> {
     scenario("refused", ClusterOptions::default(), |cluster| {
         let gateway = ip(3);
+        // The agents run when the host gets its gateway.
+        cluster.wait_until_all_renew()?;
         for id in cluster.ids() {
             let mut route = cluster.member(id)?.host.command("ip");
             route.args(["route", "add", "default", "via", &gateway.to_string()]);

@@ -1,9 +1,5 @@
 use super::*;
-use crate::ownership::tests::records::{CLOCK_LATE, HOLD_FOR, LEASE, MARGIN, session, settings};
-
-fn at(millis: u64) -> Monotonic {
-    Monotonic::default() + Duration::from_millis(millis)
-}
+use crate::ownership::tests::records::{CLOCK_LATE, HOLD_FOR, LEASE, MARGIN, at, session, settings};
 
 #[test]
 fn a_renewal_is_good_for_the_lease_less_the_margin_from_the_time_it_was_sent() {

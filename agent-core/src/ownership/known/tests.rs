@@ -1,14 +1,8 @@
-use std::time::Duration;
-
 use super::*;
 use crate::{
     cluster::Holder,
-    ownership::tests::records::{VIP, claim_record, held, holder, offered},
+    ownership::tests::records::{VIP, at, claim_record, held, holder, offered},
 };
-
-fn at(millis: u64) -> Monotonic {
-    Monotonic::default() + Duration::from_millis(millis)
-}
 
 fn claim(epoch: u64, state: ClaimState) -> ClaimRecord {
     ClaimRecord { epoch: Epoch(epoch), state, ..claim_record(VIP) }

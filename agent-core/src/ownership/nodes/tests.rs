@@ -2,7 +2,7 @@ use super::*;
 use crate::ownership::{
     Expected, Found, Outcome,
     deposing::Deposed,
-    tests::records::{LEASE, MARGIN, RENEWAL, VIP, VIP_2, lease, mac, node, session, settings},
+    tests::records::{LEASE, MARGIN, RENEWAL, VIP, VIP_2, at, lease, mac, node, session, settings},
 };
 
 /// Returns what node `a` knows with a fence that is valid from 0 on.
@@ -22,10 +22,6 @@ fn renew(nodes: &mut Nodes, now: Monotonic) {
     let renewal = nodes.own.end_renewal().expect("a renewal");
     let record = lease("a", nodes.own.session(), &[]);
     nodes.own.on_renewed(&nodes.settings, &renewal, record, now);
-}
-
-fn at(millis: u64) -> Monotonic {
-    Monotonic::default() + Duration::from_millis(millis)
 }
 
 #[test]

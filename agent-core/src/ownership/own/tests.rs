@@ -1,9 +1,5 @@
 use super::*;
-use crate::ownership::tests::records::{lease, session, settings};
-
-fn at(millis: u64) -> Monotonic {
-    Monotonic::default() + Duration::from_millis(millis)
-}
+use crate::ownership::tests::records::{at, lease, session, settings};
 
 /// Returns the state of a process that found `found` pinned.
 fn own(found: Option<Session>) -> Own {

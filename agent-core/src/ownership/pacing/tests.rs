@@ -1,12 +1,8 @@
 use super::*;
-use crate::ownership::tests::records::settings;
+use crate::ownership::tests::records::{at, settings};
 
 fn vip(last: u8) -> Ipv4Addr {
     Ipv4Addr::new(192, 0, 2, last)
-}
-
-fn at(millis: u64) -> Monotonic {
-    Monotonic::default() + Duration::from_millis(millis)
 }
 
 fn pacing() -> Pacing {

@@ -1,10 +1,5 @@
-use std::time::Duration;
-
 use super::*;
-
-fn at(millis: u64) -> Monotonic {
-    Monotonic::default() + Duration::from_millis(millis)
-}
+use crate::ownership::tests::records::at;
 
 const ONE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const TWO: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);

@@ -1,12 +1,8 @@
 use super::*;
 use crate::{
     cluster::Epoch,
-    ownership::tests::records::{VIP, claim_record, held},
+    ownership::tests::records::{VIP, at, claim_record, held},
 };
-
-fn at(millis: u64) -> Monotonic {
-    Monotonic::default() + Duration::from_millis(millis)
-}
 
 #[test]
 fn three_reads_come_at_once_and_then_the_pauses_double_up_to_a_limit() {

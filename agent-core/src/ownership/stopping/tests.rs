@@ -1,8 +1,5 @@
 use super::*;
-
-fn at(millis: u64) -> Monotonic {
-    Monotonic::default() + Duration::from_millis(millis)
-}
+use crate::ownership::tests::records::at;
 
 #[test]
 fn an_agent_without_a_session_ends_when_its_state_is_settled() {

@@ -1,14 +1,8 @@
-use std::time::Duration;
-
 use super::*;
-use crate::ownership::tests::records::holder;
+use crate::ownership::tests::records::{at, holder};
 
 /// A step, by its name.
 type Step = (&'static str, fn(&mut Tenure));
-
-fn at(millis: u64) -> Monotonic {
-    Monotonic::default() + Duration::from_millis(millis)
-}
 
 fn handover() -> Handover {
     Handover::new(holder("b", 1), at(0), at(100))

@@ -10,6 +10,7 @@ use crate::{
         ServiceName, Session,
     },
     ownership::{Demand, Settings},
+    time::Monotonic,
 };
 
 pub(in crate::ownership) const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
@@ -30,6 +31,11 @@ pub(in crate::ownership) const RESTART_LEASE: Duration = Duration::from_mins(1);
 
 /// Label of the nodes that come first for a VIP that `World::want` wants.
 pub(in crate::ownership) const FIRST: &str = "first";
+
+/// Returns a time of the parts' tests, which begin at 0.
+pub(in crate::ownership) fn at(millis: u64) -> Monotonic {
+    Monotonic::default() + ms(millis)
+}
 
 pub(in crate::ownership) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)

@@ -289,11 +289,15 @@ pub(super) fn next_hops(payload: &[u8]) -> Vec<Ipv4Addr> {
     hops
 }
 
-/// Returns true if a notification can change the snapshot. A route that is not connected cannot,
+/// Returns true if a notification must be followed by an observation. Of the routes, connected ones
+/// and default routes count. Others only name gateways, which the next regular observation finds,
 /// and a BGP router makes many. A message that cannot be parsed may be anything.
 pub(super) fn is_relevant(datagram: &[u8]) -> bool {
     messages(datagram).any(|message| match message.kind {
-        libc::RTM_NEWROUTE | libc::RTM_DELROUTE => !matches!(connected_route(message.payload), Ok(None)),
+        libc::RTM_NEWROUTE | libc::RTM_DELROUTE => {
+            let is_default = message.payload.get(1) == Some(&0);
+            is_default || !matches!(connected_route(message.payload), Ok(None))
+        }
         _ => true,
     })
 }

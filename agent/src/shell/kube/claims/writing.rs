@@ -67,8 +67,8 @@ pub(in super::super) fn is_kept_by_others(known: &Known) -> bool {
     known.finalizers.iter().flatten().any(|finalizer| finalizer != FINALIZER)
 }
 
-/// Returns the patch that shows a node's finding. Returns `None` if the finding does not concern the
-/// claim any more.
+/// Returns the patch that shows a node's finding.
+/// Returns `None` if the finding does not concern the claim any more.
 pub(in super::super) fn showing(
     record: &ClaimRecord,
     known: &Known,

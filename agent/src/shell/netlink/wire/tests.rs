@@ -163,6 +163,16 @@ fn only_a_connected_route_of_the_main_table_counts() {
 }
 
 #[test]
+fn a_default_route_is_relevant_and_another_route_through_a_gateway_is_not() {
+    let gateway = route_bytes(254, 0, 1, &[attribute(5, &[192, 0, 2, 1])]);
+    let mut default = gateway.clone();
+    default[1] = 0;
+    for (kind, bytes, expected) in [(24, &gateway, false), (24, &default, true), (25, &default, true)] {
+        assert_eq!(is_relevant(&message(kind, bytes)), expected, "message {kind}");
+    }
+}
+
+#[test]
 fn the_next_hops_of_a_route_are_read_wherever_it_has_them() {
     let gateway = |last| attribute(5, &[192, 0, 2, last]);
     // struct rtnexthop: length, flags, hops, interface; then attributes.
