@@ -19,7 +19,7 @@ pub(super) fn measure(scene: &mut Scene, report: &mut Report) -> Result<()> {
     scene.wait_until_calm()?;
     let frames = 12.0 * f64::from(scene.effort.services) / f64::from(ANNOUNCE_RATE);
     interrupt::pass(STABLE_FOR + Duration::from_secs_f64(7.0 + frames))?;
-    scene.wait_until_calm()?;
+    scene.wait_until_silent()?;
 
     let window = scene.effort.calm;
     let pids = scene.pids()?;

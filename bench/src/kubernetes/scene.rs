@@ -25,6 +25,8 @@ use vipward_tests::interrupt;
 const LOOK: Duration = Duration::from_millis(20);
 /// Limit of every wait. Nothing takes that long.
 const LIMIT: Duration = Duration::from_mins(4);
+/// Longest time for which an agent keeps Events about moves.
+const EVENTS_WAIT: Duration = Duration::from_mins(5);
 /// Bytes of a Service, as the issue of scale is about them.
 const LEAST_BYTES: usize = 2_048;
 /// Services whose size is looked at.
@@ -207,13 +209,31 @@ impl Scene {
         Ok(())
     }
 
-    /// Waits until the agents have written nothing but renewals for a while.
+    /// Waits until the agents have written nothing but renewals and Events for a while. A node
+    /// writes one Event a second for minutes after very many changes.
     pub(super) fn wait_until_calm(&mut self) -> Result<()> {
+        self.wait_until_unchanged(LIMIT, "the agents to write nothing but renewals and Events", |writes| {
+            Writes { leases: 0, events: 0, ..writes }
+        })
+    }
+
+    /// Waits until the agents have written nothing but renewals for a while.
+    pub(super) fn wait_until_silent(&mut self) -> Result<()> {
+        self.wait_until_unchanged(LIMIT + EVENTS_WAIT, "the agents to write nothing but renewals", |writes| {
+            Writes { leases: 0, ..writes }
+        })
+    }
+
+    fn wait_until_unchanged(
+        &mut self,
+        limit: Duration,
+        what: &str,
+        counted: fn(Writes) -> Writes,
+    ) -> Result<()> {
         const CALM: Duration = Duration::from_secs(3);
-        let but_renewals = |scene: &mut Self| -> Result<_> { Ok(Writes { leases: 0, ..scene.writes()? }) };
-        let mut last = (but_renewals(self)?, Instant::now());
-        interrupt::wait(LIMIT, "the agents to write nothing but renewals", || {
-            let now = but_renewals(self)?;
+        let mut last = (counted(self.writes()?), Instant::now());
+        interrupt::wait(limit, what, || {
+            let now = counted(self.writes()?);
             if now != last.0 {
                 last = (now, Instant::now());
             }
