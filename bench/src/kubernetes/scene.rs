@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(20);
 const LIMIT: Duration = Duration::from_mins(4);
 /// Longest time for which an agent keeps Events about moves.
 const EVENTS_WAIT: Duration = Duration::from_mins(5);
-/// Bytes of a Service, as the issue of scale is about them.
+/// Least size of a Service in bytes, so that it is like one of a real cluster.
 const LEAST_BYTES: usize = 2_048;
 /// Services whose size is looked at.
 const SAMPLES: u32 = 20;
