@@ -21,12 +21,14 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Returns `bpf/vipward.o` in the target directory, which is above `OUT_DIR` wherever
+/// Returns the object in `bpf` in the target directory, which is above `OUT_DIR` wherever
 /// that is. If it is not there, returns the one in the workspace's target directory: a
 /// build such as that of the fuzz targets has its own.
 fn built_object() -> PathBuf {
-    let object = Path::new("bpf/vipward.o");
+    // cargo sets it for the invented next version.
+    let is_next = env::var_os("CARGO_FEATURE_NEXT_LAYOUT").is_some();
+    let object = Path::new("bpf").join(if is_next { "vipward-next.o" } else { "vipward.o" });
     let out_dir = PathBuf::from(env::var_os("OUT_DIR").expect("invariant: cargo sets OUT_DIR"));
-    let above = out_dir.ancestors().map(|dir| dir.join(object)).find(|path| path.is_file());
+    let above = out_dir.ancestors().map(|dir| dir.join(&object)).find(|path| path.is_file());
     above.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target").join(object))
 }

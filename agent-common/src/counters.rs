@@ -74,7 +74,8 @@ outcomes! {
     ArpNoVip = arp_no_vip: Pass,
     /// An ARP claim on a held VIP with the holder's own MAC: this node's frame came back.
     ClaimOwn = claim_own: Drop,
-    /// An ARP claim by a peer on a VIP that this node may answer for.
+    /// An ARP claim by a peer on a VIP that this node may answer for, or an announcement in a
+    /// peer's name by another host.
     ClaimContested = claim_contested: Drop,
     /// An ARP claim by a stranger: a MAC that is neither the holder's nor a peer's.
     ClaimConflict = claim_conflict: Drop,

@@ -160,29 +160,37 @@ enum Judgement {
 #[inline(always)]
 #[expect(clippy::match_same_arms, reason = "the table has these cells apart")]
 fn judge(frame: &ArpFrame, vip: &Vip, now_ns: u64, tables: &impl Tables) -> Judgement {
-    let announcing = frame.is_gratuitous() || !frame.is_request();
+    let announcing = frame.announces();
+    // A host that announces in a peer's name is not that peer. The program yields to peers alone.
+    let by_sender = frame.src == frame.sha;
     let by_holder = frame.sha == vip.mac;
 
     match vip.role {
         Role::Held if by_holder => Judgement::Count(Outcome::ClaimOwn),
         Role::Handover if by_holder => match tables.fence(now_ns) {
             FenceState::Valid => Judgement::Report(Outcome::ClaimMoved, EventKind::Moved),
-            FenceState::HeldOver | FenceState::Over if announcing => {
+            FenceState::HeldOver | FenceState::Over if announcing && by_sender => {
                 Judgement::Yield(Outcome::ClaimMoved, EventKind::Moved)
+            }
+            FenceState::HeldOver | FenceState::Over if announcing => {
+                Judgement::Report(Outcome::ClaimContested, EventKind::Contested)
             }
             FenceState::HeldOver | FenceState::Over => Judgement::Count(Outcome::ClaimPassed),
         },
         Role::Held | Role::Handover if tables.is_peer(frame.sha) => match tables.fence(now_ns) {
             FenceState::Valid => Judgement::Report(Outcome::ClaimContested, EventKind::Contested),
-            FenceState::HeldOver | FenceState::Over if announcing => {
+            FenceState::HeldOver | FenceState::Over if announcing && by_sender => {
                 Judgement::Yield(Outcome::ClaimYielded, EventKind::Yielded)
+            }
+            FenceState::HeldOver | FenceState::Over if announcing => {
+                Judgement::Report(Outcome::ClaimContested, EventKind::Contested)
             }
             FenceState::HeldOver | FenceState::Over => Judgement::Count(Outcome::ClaimPassed),
         },
         Role::Held | Role::Handover => Judgement::Report(Outcome::ClaimConflict, EventKind::Conflict),
         Role::Foreign if by_holder && !vip.mac.is_zero() => Judgement::Count(Outcome::ClaimPassed),
         Role::Foreign if tables.is_peer(frame.sha) => {
-            if announcing {
+            if announcing && by_sender {
                 Judgement::Report(Outcome::ClaimMoved, EventKind::Moved)
             } else {
                 Judgement::Count(Outcome::ClaimPassed)

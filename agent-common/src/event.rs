@@ -121,20 +121,21 @@ pub struct Limiter {
     pub swallowed: u64,
 }
 
-/// The value of the `vip_state` map, by slot: the program's
-/// state of a VIP. Userspace only reads it.
-///
-/// It is apart from [`crate::VipEntry`] because an update of a hash map replaces the whole value.
-/// If userspace were replacing a value while the program stores into it, the store would be lost.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
-pub struct VipState {
-    /// The yield of the entry.
-    pub yielded: Yield,
-    /// Limits `conflict`, `sighted` and `probed`.
-    pub strangers: Limiter,
-    /// Limits `contested` and `moved`; `yielded` is not limited.
-    pub peers: Limiter,
+pinned! {
+    /// The value of the `vip_state` map, by slot: the program's
+    /// state of a VIP. Userspace only reads it.
+    ///
+    /// It is apart from [`crate::VipEntry`] because an update of a hash map replaces the whole value.
+    /// If userspace were replacing a value while the program stores into it, the store would be lost.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
+    pub struct VipState {
+        /// The yield of the entry.
+        pub yielded: Yield,
+        /// Limits `conflict`, `sighted` and `probed`.
+        pub strangers: Limiter,
+        /// Limits `contested` and `moved`; `yielded` is not limited.
+        pub peers: Limiter,
+    }
 }
 
 const _: () = assert!(size_of::<VipState>() == 40);

@@ -14,6 +14,8 @@ pub const OPER_REQUEST: u16 = 1;
 pub const OPER_REPLY: u16 = 2;
 
 const HTYPE_ETHERNET: u16 = 1;
+/// IEEE 802 networks (RFC 1042). Linux takes it for Ethernet (`arp_process`), and so do neighbours.
+const HTYPE_IEEE_802: u16 = 6;
 const PTYPE_IPV4: u16 = 0x0800;
 const HLEN: u8 = 6;
 const PLEN: u8 = 4;
@@ -104,7 +106,7 @@ impl fmt::Debug for MacAddr {
 /// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+                               +
 /// |                      src: Ethernet source                     |   8
 /// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-/// |       ethertype: 0x0806       |      htype: 1 (Ethernet)      |  12
+/// |       ethertype: 0x0806       |    htype: 1 (Ethernet) or 6   |  12
 /// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 /// |      ptype: 0x0800 (IPv4)     |    hlen: 6    |    plen: 4    |  16
 /// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
@@ -177,10 +179,11 @@ impl ArpFrame {
         self.ethertype == ETHERTYPE_ARP.to_be()
     }
 
-    /// Returns true if this is ARP for IPv4 over Ethernet, and a request or a reply.
+    /// Returns true if this is ARP for IPv4 over Ethernet, and a request or a reply. The hardware
+    /// type may be Ethernet's or that of IEEE 802 networks.
     #[inline(always)]
     pub fn is_ethernet_ipv4(&self) -> bool {
-        self.htype == HTYPE_ETHERNET.to_be()
+        (self.htype == HTYPE_ETHERNET.to_be() || self.htype == HTYPE_IEEE_802.to_be())
             && self.ptype == PTYPE_IPV4.to_be()
             && self.hlen == HLEN
             && self.plen == PLEN
@@ -211,6 +214,13 @@ impl ArpFrame {
         bytemuck::cast(self.tpa)
     }
 
+    /// Returns true if the frame is an announcement: gratuitous, or a reply. Both update
+    /// neighbour caches.
+    #[inline(always)]
+    pub fn announces(&self) -> bool {
+        self.is_gratuitous() || !self.is_request()
+    }
+
     /// Returns true if spa and tpa are equal, as in an ARP Announcement (RFC 5227, 2.3).
     #[inline(always)]
     pub fn is_gratuitous(&self) -> bool {
@@ -226,12 +236,13 @@ impl ArpFrame {
     /// Turns a request into its reply, in place. The answer is
     /// `mac`, and the Ethernet source is `source`.
     ///
-    /// The reply goes to sha, whatever the Ethernet source was. The
-    /// kernel replies in the same way (`arp_process`).
+    /// The reply goes to sha, whatever the Ethernet source was, and its hardware type is
+    /// Ethernet's. The kernel replies in the same way (`arp_process`).
     #[inline(always)]
     pub fn turn_into_reply(&mut self, mac: MacAddr, source: MacAddr) {
         self.dst = self.sha;
         self.src = source;
+        self.htype = HTYPE_ETHERNET.to_be();
         self.oper = OPER_REPLY.to_be();
         self.tha = self.sha;
         self.sha = mac;

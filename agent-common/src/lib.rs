@@ -10,6 +10,9 @@
 #[cfg(test)]
 extern crate std;
 
+#[macro_use]
+mod layout;
+
 mod abi;
 mod counters;
 mod decide;
@@ -18,9 +21,9 @@ mod filter;
 mod frame;
 
 pub use abi::{
-    ABI_VERSION, DEFAULT_MAX_VIPS, Fence, FenceState, Field, Layout, MAX_OFFENDERS, MAX_OWN_MACS, MAX_PEERS,
-    Meta, OwnMac, PIN_DIR, Peer, PeerKey, Policy, Role, SeenEntry, VIP_COUNTER_SLOTS, VipCounters, VipEntry,
-    VipKey, YieldTotal, maps,
+    DEFAULT_MAX_VIPS, Fence, FenceState, MAX_OFFENDERS, MAX_OWN_MACS, MAX_PEERS, OwnMac, OwnMacKey, PIN_DIR,
+    Peer, PeerKey, Policy, Role, SeenEntry, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, YieldTotal,
+    maps,
 };
 pub use counters::{Action, Counters, Outcome};
 pub use decide::{Answer, Tables, Verdict, Vip, decide};
@@ -29,3 +32,8 @@ pub use event::{
 };
 pub use filter::{FILTER_BITS, FILTER_WORDS, filter_bit};
 pub use frame::{ArpFrame, ETHERTYPE_ARP, FRAME_LEN, MacAddr, OPER_REPLY, OPER_REQUEST};
+#[cfg(feature = "next-layout")]
+pub use layout::next::Beside;
+pub use layout::{
+    Decoder, Described, Field, FieldName, MAX_FIELDS, MapKind, PINNED, PinnedMap, Place, Shape,
+};

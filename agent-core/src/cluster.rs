@@ -137,8 +137,50 @@ pub struct NodeInterface {
     /// The subnets of its segment. If the interface has an address in a subnet,
     /// the address stands here with its prefix length.
     pub subnets: Vec<Ipv4Net>,
+    /// Its addresses with the prefix length /32 that Vipward did not put there.
+    pub bound: Vec<Ipv4Addr>,
+    /// The node's gateways in these subnets.
+    pub gateways: Vec<Ipv4Addr>,
     /// True if it is up and has carrier.
     pub carrier: bool,
+}
+
+/// Largest number of subnets in a Lease, over all its interfaces.
+pub const MOST_SUBNETS: usize = 256;
+/// Largest number of bound addresses, and of gateways, in a Lease, over all its interfaces.
+pub const MOST_ADDRESSES: usize = 64;
+
+/// The room that is left in a Lease for the lists of its interfaces.
+#[derive(Debug)]
+pub struct Room {
+    subnets: usize,
+    bound: usize,
+    gateways: usize,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { subnets: MOST_SUBNETS, bound: MOST_ADDRESSES, gateways: MOST_ADDRESSES }
+    }
+}
+
+impl Room {
+    /// Returns the interface with the part of its lists for which there is room.
+    pub fn limit(&mut self, interface: NodeInterface) -> NodeInterface {
+        NodeInterface {
+            subnets: first(interface.subnets, &mut self.subnets),
+            bound: first(interface.bound, &mut self.bound),
+            gateways: first(interface.gateways, &mut self.gateways),
+            ..interface
+        }
+    }
+}
+
+/// Returns the first values of a list, as many as there is room for.
+fn first<T>(mut values: Vec<T>, room: &mut usize) -> Vec<T> {
+    values.truncate(*room);
+    *room -= values.len();
+    values
 }
 
 /// Largest number of ended sessions in a Lease.
@@ -254,6 +296,8 @@ pub struct ClaimRecord {
     pub deleting: bool,
     /// The node to which an operator wants to move the VIP.
     pub move_to: Option<NodeName>,
+    /// True if an admin has the VIP taken even if its address is in use.
+    pub force: bool,
     /// Its remarks for people.
     pub note: ClaimNote,
 }
@@ -262,8 +306,8 @@ impl ClaimRecord {
     /// Returns true if another record differs at most in the
     /// version. Then only fields outside the records have changed.
     pub fn says_the_same(&self, other: &Self) -> bool {
-        let Self { vip, version: _, epoch, state, deleting, move_to, note } = self;
-        (*vip, *epoch, *deleting) == (other.vip, other.epoch, other.deleting)
+        let Self { vip, version: _, epoch, state, deleting, move_to, force, note } = self;
+        (*vip, *epoch, *deleting, *force) == (other.vip, other.epoch, other.deleting, other.force)
             && (state, move_to, note) == (&other.state, &other.move_to, &other.note)
     }
 }

@@ -51,6 +51,9 @@ pub struct Config {
     /// Settings of conflicts.
     #[serde(serialize_with = "conflicts::serialize")]
     pub conflicts: conflict::Settings,
+    /// The fate of a yielded VIP for which no peer answers.
+    #[serde(rename = "yield")]
+    pub yields: OnYield,
     /// The fate of the VIPs when the agent ends.
     pub shutdown: Shutdown,
 }
@@ -85,6 +88,17 @@ pub enum XdpMode {
     Native,
     /// Generic mode only, in the network stack.
     Generic,
+}
+
+/// The fate of a VIP that the program has yielded under the policy `hold`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnYield {
+    /// The segment is asked, and the VIP is taken back if no peer answers.
+    #[default]
+    Ask,
+    /// The VIP stays with the peer until an operator takes it back.
+    Keep,
 }
 
 /// The fate of the VIPs when the agent ends.

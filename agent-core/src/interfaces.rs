@@ -9,7 +9,7 @@ use std::{
 use ipnet::Ipv4Net;
 
 use super::{
-    cluster::NodeInterface,
+    cluster::{MOST_ADDRESSES, NodeInterface, Room},
     config::{Config, InterfacePattern},
     net::{ConnectedRoute, Interface, NetView},
     placement::obstacle::Obstacle,
@@ -211,6 +211,9 @@ pub(super) fn subnets(interface: &Interface) -> impl Iterator<Item = Ipv4Net> {
 
 /// Returns a node's interfaces for its Lease. The interfaces that
 /// the kernel's routes prefer come first.
+///
+/// A host may have thousands of addresses of other programs, and route by thousands of gateways: the
+/// first of them are listed.
 pub fn node_interfaces(view: &NetView, attached: &[u32]) -> Vec<NodeInterface> {
     let mut of_interface: BTreeMap<u32, (usize, Vec<Ipv4Net>)> = BTreeMap::new();
     let mut routes: Vec<_> = routes(view).collect();
@@ -222,6 +225,7 @@ pub fn node_interfaces(view: &NetView, attached: &[u32]) -> Vec<NodeInterface> {
         }
     }
     let mut interfaces = Vec::new();
+    let mut room = Room::default();
     for interface in attached.iter().filter_map(|ifindex| view.interfaces.get(ifindex)) {
         let (position, mut nets) = of_interface.remove(&interface.index).unwrap_or((usize::MAX, Vec::new()));
         // An address says more than a route's subnet: no node may take another node's address.
@@ -231,16 +235,32 @@ pub fn node_interfaces(view: &NetView, attached: &[u32]) -> Vec<NodeInterface> {
                 None => nets.push(*address),
             }
         }
-        let own = NodeInterface {
+        let foreign = interface.foreign_addresses().filter(|net| net.prefix_len() == 32);
+        let bound: BTreeSet<Ipv4Addr> = foreign.map(|net| net.addr()).collect();
+        let gateways = view.next_hops.iter().filter(|hop| nets.iter().any(|net| net.contains(*hop)));
+        let gateways = gateways.copied().collect();
+        let own = room.limit(NodeInterface {
             name: Arc::from(interface.name.as_str()),
             mac: interface.mac,
             subnets: nets,
+            bound: bound.into_iter().collect(),
+            gateways,
             carrier: interface.up && interface.carrier,
-        };
+        });
         interfaces.push((position, own));
     }
     interfaces.sort_by_key(|(position, interface)| (*position, Arc::clone(&interface.name)));
     interfaces.into_iter().map(|(_, interface)| interface).collect()
+}
+
+/// Returns the IPv4 addresses of the DNS servers in a text like `/etc/resolv.conf` (resolv.conf(5)).
+pub fn name_servers(text: &str) -> BTreeSet<Ipv4Addr> {
+    let value = |line: &str| {
+        let mut words = line.split_whitespace();
+        words.next().filter(|keyword| *keyword == "nameserver")?;
+        words.next()?.parse().ok()
+    };
+    text.lines().filter_map(value).take(MOST_ADDRESSES).collect()
 }
 
 /// Returns the interface on a VIP's segment: the one with the longest subnet that contains the VIP.

@@ -34,6 +34,8 @@ pub struct Interface {
     pub xdp_programs: Vec<u32>,
     /// Its IPv4 addresses with their prefix lengths.
     pub addresses: Vec<Ipv4Net>,
+    /// Those of them that the agent has bound, by their label.
+    pub ours: BTreeSet<Ipv4Addr>,
 }
 
 /// Reason why an interface does not answer for a VIP, regardless of the maps.
@@ -106,7 +108,19 @@ impl Interface {
             master: None,
             xdp_programs: Vec::new(),
             addresses: Vec::new(),
+            ours: BTreeSet::new(),
         }
+    }
+
+    /// Returns the address, with its prefix length, if the interface has it and the agent has not
+    /// bound it.
+    pub fn foreign_address(&self, address: Ipv4Addr) -> Option<Ipv4Net> {
+        self.foreign_addresses().find(|net| net.addr() == address)
+    }
+
+    /// Returns its addresses that the agent has not bound.
+    pub fn foreign_addresses(&self) -> impl Iterator<Item = Ipv4Net> {
+        self.addresses.iter().copied().filter(|net| !self.ours.contains(&net.addr()))
     }
 }
 
@@ -128,7 +142,7 @@ pub struct NetView {
     pub interfaces: BTreeMap<u32, Interface>,
     /// The connected routes of the main table, in the kernel's order.
     pub routes: Vec<ConnectedRoute>,
-    /// The next hops of all other routes of the main table. A change of these alone causes no new
+    /// The next hops of all other routes, in all tables. A change of these alone causes no new
     /// snapshot.
     pub next_hops: BTreeSet<Ipv4Addr>,
 }

@@ -12,6 +12,7 @@ mod address;
 mod candidates;
 mod claims;
 mod deposing;
+mod disputes;
 mod doubt;
 mod eligibility;
 mod evaluate;
@@ -45,10 +46,11 @@ use std::{
     time::Duration,
 };
 
-use vipward_common::MacAddr;
+use vipward_common::{MacAddr, Policy};
 
 use self::{
     deposing::Deposed,
+    disputes::Disputes,
     doubt::Doubt,
     evaluate::Next,
     nodes::Nodes,
@@ -136,6 +138,7 @@ pub struct Engine {
     queue: Queue,
     pacing: Pacing,
     doubt: Doubt,
+    disputes: Disputes,
     /// The peers of the last command. None before all Leases have been listed.
     peers: Option<BTreeSet<MacAddr>>,
     stopping: Option<Stopping>,
@@ -149,6 +152,7 @@ impl Engine {
     pub fn start(settings: Settings, found: Found, now: Monotonic) -> Self {
         let own = Own::new(&settings, &found, now);
         let pacing = Pacing::new(&settings, now);
+        let disputes = Disputes::new(settings.renewal, now);
         Self {
             found,
             synced: false,
@@ -157,6 +161,7 @@ impl Engine {
             queue: Queue::default(),
             pacing,
             doubt: Doubt::default(),
+            disputes,
             peers: None,
             stopping: None,
             commands: Vec::new(),
@@ -216,7 +221,8 @@ impl Engine {
         let stop = self.stopping.as_ref().and_then(Stopping::deadline);
         let deposing = self.nodes.next_deposing(self.now);
         let own = Some(self.nodes.own.next_deadline());
-        [own, self.queue.next(), deposing, stop].into_iter().flatten().min()
+        let disputed = self.disputes.next().filter(|_| self.decides());
+        [own, self.queue.next(), disputed, deposing, stop].into_iter().flatten().min()
     }
 
     /// Returns true if this node holds a VIP.
@@ -230,10 +236,36 @@ impl Engine {
         self.nodes.own.is_valid(now)
     }
 
+    /// Returns true if this node may take back a VIP that the program has yielded, when no peer
+    /// answers for it: this node has held it, knows of no later claim, and does not know that its
+    /// session has ended. Before the first lists, the pins alone say so.
+    pub fn may_take_back(&self, vip: Ipv4Addr) -> bool {
+        let Settings { policy, probing, .. } = &self.nodes.settings;
+        let held_it = if self.has_begun() {
+            self.nodes.own.lives() && self.holds(vip)
+        } else {
+            self.found.session.is_some()
+        };
+        *policy == Policy::Hold && probing.is_some() && held_it
+    }
+
+    /// Takes in that this node has taken a yielded VIP back.
+    pub fn on_taken_back(&mut self, vip: Ipv4Addr) {
+        if !self.has_begun() {
+            self.found.yielded.remove(&vip);
+            self.found.entries.insert(vip, FoundEntry::Held);
+        }
+    }
+
     /// Returns true if the engine has begun to command entries.
     /// Before that, pinned state stays as it is.
     pub fn has_begun(&self) -> bool {
         self.synced && self.nodes.own.has_begun()
+    }
+
+    /// Returns true if VIPs are evaluated.
+    fn decides(&self) -> bool {
+        self.synced && self.nodes.own.lives()
     }
 
     /// Carries out everything that is due.
@@ -242,7 +274,10 @@ impl Engine {
         let writes = self.nodes.depose_the_silent(self.now);
         self.commands.extend(writes.into_iter().map(Command::WriteLease));
         self.queue.wake(self.now);
-        if self.synced && self.nodes.own.lives() {
+        if self.decides() {
+            while let Some(vip) = self.disputes.take(self.now) {
+                self.with(vip, |mut subject| subject.read_contested());
+            }
             while let Some(vip) = self.queue.pop().or_else(|| self.pacing.next_of_crowd()) {
                 self.look_at(vip);
             }
@@ -276,6 +311,7 @@ impl Engine {
 
     fn forget(&mut self, address: Ipv4Addr) {
         self.pacing.end_offer(address);
+        self.disputes.forget(address);
         if let Some(vip) = self.vips.remove(&address) {
             self.nodes.index_claim(address, &vip.claim.owners, Vec::new(), self.now);
         }
@@ -292,6 +328,7 @@ impl Engine {
             queue: &mut self.queue,
             pacing: &mut self.pacing,
             doubt: &self.doubt,
+            disputes: &mut self.disputes,
             now: self.now,
             commands: &mut self.commands,
         })

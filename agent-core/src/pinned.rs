@@ -109,8 +109,6 @@ pub struct LinkIds {
 pub struct Contents {
     /// The time of the reading, by the clock that the program compares deadlines with.
     pub now_ns: u64,
-    /// The layout of the maps.
-    pub abi_version: u32,
     /// The fence.
     pub fence: Fence,
     /// The entries of `vips_v4`, in the order of their keys.

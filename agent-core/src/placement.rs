@@ -32,6 +32,23 @@ pub struct Desired {
     pub binds: BTreeSet<(String, Ipv4Addr)>,
 }
 
+impl Desired {
+    /// Removes the silent entries of new VIPs from interfaces that have their addresses. Another
+    /// program has put such an address there, and its kernel must hear and answer probes.
+    pub fn leave_audible(&mut self, view: &NetView, is_new: impl Fn(Ipv4Addr) -> bool) {
+        let of_one = |interface: &Interface| {
+            let keys = interface.foreign_addresses();
+            keys.map(|net| VipKey::untagged(interface.index, net.addr().octets())).collect::<Vec<_>>()
+        };
+        for key in view.interfaces.values().flat_map(of_one) {
+            let is_silent = self.entries.get(&key).is_some_and(|entry| entry.role == Role::Foreign);
+            if is_silent && is_new(key.addr.into()) {
+                self.entries.remove(&key);
+            }
+        }
+    }
+}
+
 /// Desired entry of a VIP on one interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DesiredEntry {

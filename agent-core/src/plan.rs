@@ -34,6 +34,11 @@ pub struct Observed {
     pub peers: BTreeSet<(u32, MacAddr)>,
     /// The bound addresses, which carry the agent's label.
     pub binds: BTreeSet<(String, Ipv4Addr)>,
+    /// Yielded VIPs that the segment is asked about. Their entries get no MAC, so that the program
+    /// reports each host that answers.
+    pub asked: BTreeSet<Ipv4Addr>,
+    /// Yielded VIPs that this node takes back.
+    pub taken_back: BTreeSet<Ipv4Addr>,
     /// VIPs that were yielded earlier, each with its peer. An entry and its record vanish with
     /// their interface, but the peer still has the VIP.
     pub remembered: BTreeMap<Ipv4Addr, MacAddr>,
@@ -71,7 +76,7 @@ pub enum Cause {
     MacChanged,
     /// The program gave way to a peer.
     Yielded,
-    /// The operator took it back from a peer.
+    /// This node took it back, by itself or for the operator.
     Reclaimed,
     /// The entry's slot did not exist, or another entry had it too.
     Repaired,
@@ -84,7 +89,7 @@ impl fmt::Display for Cause {
             Self::NotConfigured => "not configured",
             Self::MacChanged => "MAC changed",
             Self::Yielded => "yielded to a peer",
-            Self::Reclaimed => "taken back by the operator",
+            Self::Reclaimed => "taken back",
             Self::Repaired => "repaired",
         })
     }
@@ -153,12 +158,14 @@ pub enum Action {
     },
 }
 
+/// Returns the yielded entries, each with its peer.
+pub fn yielded_entries(observed: &Observed) -> impl Iterator<Item = (VipKey, MacAddr)> {
+    observed.entries.iter().filter_map(|(key, entry)| Some((*key, observed.yielded_to(entry)?)))
+}
+
 /// Returns the yielded VIPs, each with its peer: those of the entries and the remembered ones.
 pub fn yielded(observed: &Observed) -> BTreeMap<Ipv4Addr, MacAddr> {
-    let now = observed
-        .entries
-        .iter()
-        .filter_map(|(key, entry)| Some((key.addr.into(), observed.yielded_to(entry)?)));
+    let now = yielded_entries(observed).map(|(key, mac)| (key.addr.into(), mac));
     observed.remembered.iter().map(|(vip, mac)| (*vip, *mac)).chain(now).collect()
 }
 
@@ -177,16 +184,32 @@ pub fn keep_what_is_pinned(desired: &mut Desired, observed: &Observed) {
     desired.binds.extend(observed.binds.iter().cloned());
 }
 
+/// Changes the entries that [`keep_what_is_pinned`] keeps where the program yielded: a VIP that is
+/// taken back is held, and one that the segment is asked about has no MAC.
+pub fn change_what_was_yielded(desired: &mut Desired, observed: &Observed) {
+    for (key, _) in yielded_entries(observed) {
+        let vip = Ipv4Addr::from(key.addr);
+        let own_mac = desired.own_macs.get(&key.ifindex).filter(|_| observed.taken_back.contains(&vip));
+        let entry = match own_mac {
+            Some(mac) => DesiredEntry::new(Role::Held, *mac),
+            None if observed.asked.contains(&vip) => DesiredEntry::new(Role::Foreign, MacAddr::ZERO),
+            None => continue,
+        };
+        desired.entries.insert(key, entry);
+    }
+}
+
 /// Changes `desired` so that no entry begins to answer. A silent entry stays silent,
 /// and a new entry that would answer is left out. Returns the VIPs of these entries.
 /// `reclaim` is that of [`plan`]: with it, a yielded VIP would begin to answer too.
 ///
 /// This applies while the fence has lapsed: another node may have taken any
-/// VIP, and its announcement may have come already.
+/// VIP, and its announcement may have come already. It does not apply to VIPs that are taken back:
+/// this node held them, and no peer answers for them.
 pub fn begin_no_answer(desired: &mut Desired, observed: &Observed, reclaim: bool) -> BTreeSet<Ipv4Addr> {
     let mut begins = BTreeSet::new();
     desired.entries.retain(|key, wanted| {
-        if wanted.role == Role::Foreign {
+        if wanted.role == Role::Foreign || observed.taken_back.contains(&key.addr.into()) {
             return true;
         }
         let silent = match observed.entries.get(key) {
@@ -345,7 +368,11 @@ impl<'a> Planner<'a> {
 
     /// Returns true if the VIP is left to the peer to which the program yielded it.
     fn gives_way(&self, addr: [u8; 4]) -> bool {
-        !self.reclaim && self.yielded.contains(&addr)
+        !self.reclaims(addr) && self.yielded.contains(&addr)
+    }
+
+    fn reclaims(&self, addr: [u8; 4]) -> bool {
+        self.reclaim || self.observed.taken_back.contains(&addr.into())
     }
 
     /// Adds an action for each entry that differs. Held entries come last, so
@@ -400,12 +427,17 @@ impl<'a> Planner<'a> {
         let yielded_to = found.and_then(|entry| self.observed.yielded_to(entry));
         match entry.role {
             Role::Held if self.gives_way(key.addr) => {
-                let remembered = self.observed.remembered.get(&Ipv4Addr::from(key.addr)).copied();
-                let mac = yielded_to.or(remembered).unwrap_or(MacAddr::ZERO);
+                let vip = Ipv4Addr::from(key.addr);
+                let is_asked = self.observed.asked.contains(&vip);
+                let remembered = || self.observed.remembered.get(&vip).copied();
+                let to = if is_asked { None } else { yielded_to.or_else(remembered) };
+                let mac = to.unwrap_or(MacAddr::ZERO);
                 let entry = DesiredEntry::new(Role::Foreign, mac);
                 Target { entry, renewed: false, cause: Cause::Yielded }
             }
-            Role::Held | Role::Handover | Role::Foreign if yielded_to.is_some() && self.reclaim => {
+            Role::Held | Role::Handover | Role::Foreign
+                if yielded_to.is_some() && self.reclaims(key.addr) =>
+            {
                 Target { entry, renewed: true, cause: Cause::Reclaimed }
             }
             role @ (Role::Held | Role::Handover | Role::Foreign) => {

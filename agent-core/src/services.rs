@@ -14,6 +14,7 @@ mod records;
 mod refusal;
 mod selection;
 mod sharing;
+mod standing;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -39,9 +40,10 @@ use self::{
     hands::Turns,
     ingress::{Acceptance, Duty},
     reading::{Reading, Wanted},
-    refusal::Reserved,
+    refusal::{Reserved, Verdict},
     selection::{Selection, Unselected},
     sharing::Member,
+    standing::Standing,
 };
 use crate::{cluster::ServiceName, ownership::Demand};
 
@@ -65,6 +67,9 @@ struct ServiceEntry {
 struct Vip {
     /// The Services, sorted. They are in a list, because most addresses have one Service.
     services: Vec<(ServiceName, Place)>,
+    /// True if a node has held it since a Service has wanted it. A
+    /// claim that is then deleted by hand is written again.
+    was_held: bool,
     refusal: Option<Refusal>,
     demand: Option<Demand>,
     problems: Vec<(ServiceName, Problem)>,
@@ -92,6 +97,8 @@ pub struct Services {
     /// Namespaces with the configured labels.
     namespaces: BTreeSet<Arc<str>>,
     reserved: Reserved,
+    /// The standing of each VIP whose claim gives it one.
+    claims: BTreeMap<Ipv4Addr, Standing>,
     /// VIPs that this node holds (true) or held before (false).
     held: BTreeMap<Ipv4Addr, bool>,
     touched: Touched,
@@ -112,6 +119,7 @@ impl Services {
             endpoints: Endpoints::default(),
             namespaces: BTreeSet::new(),
             reserved: Reserved::default(),
+            claims: BTreeMap::new(),
             held: BTreeMap::new(),
             touched: Touched::default(),
             turns: BTreeMap::new(),
@@ -147,8 +155,8 @@ impl Services {
                 let changed = self.reserved.put_node(node, &addresses);
                 self.touch_wanted(changed);
             }
-            Event::NodeInterfaces { node, nets } => {
-                let changed = self.reserved.put_interfaces(node, &nets);
+            Event::NodeInterfaces { node, interfaces } => {
+                let changed = self.reserved.put_interfaces(node, &interfaces);
                 self.touch_wanted(changed);
             }
             Event::NodeGone(node) => {
@@ -163,6 +171,10 @@ impl Services {
                 let changed = self.reserved.put_api(&addresses);
                 self.touch_wanted(changed);
             }
+            Event::Claim { vip, was_held, force } => {
+                self.put_claim(vip, Standing { is_held: was_held, is_forced: force });
+            }
+            Event::ClaimGone(vip) => self.put_claim(vip, Standing::default()),
             Event::Held { vip, here } => self.put_held(vip, here),
             Event::Synced => {
                 self.synced = true;
@@ -256,17 +268,6 @@ impl Services {
         }
     }
 
-    fn put_held(&mut self, vip: Ipv4Addr, here: bool) {
-        if here || self.vips.contains_key(&vip) && self.held.contains_key(&vip) {
-            self.held.insert(vip, here);
-        } else {
-            self.held.remove(&vip);
-        }
-        if let Some(known) = self.vips.get(&vip) {
-            self.touched.statuses.extend(known.services.iter().map(|(service, _)| service.clone()));
-        }
-    }
-
     fn touch_vips_of(&mut self, services: &[ServiceName]) {
         let known = services.iter().filter_map(|service| self.entries.get(service));
         self.touched.vips.extend(known.flat_map(|entry| &entry.wanted).map(|wanted| wanted.vip));
@@ -345,8 +346,14 @@ impl Services {
 
     /// Evaluates an address that Services want, or wanted.
     fn resolve(&mut self, address: Ipv4Addr, commands: &mut Vec<Command>) {
+        let standing = self.note_standing(address);
         let Some(vip) = self.vips.get(&address) else { return };
-        let refusal = self.reserved.refusal(address, &self.settings.allow);
+        let verdict = self.reserved.judge(address, &self.settings.allow, standing);
+        let (refusal, dispute) = match verdict {
+            Verdict::Accepted => (None, None),
+            Verdict::Disputed(why) => (None, Some(why)),
+            Verdict::Refused(why) => (Some(why), None),
+        };
         let (demand, problems) = if vip.services.is_empty() {
             (None, Vec::new())
         } else if let Some(why) = &refusal {
@@ -362,7 +369,12 @@ impl Services {
                     reach: self.endpoints.reach(&entry.record, self.settings.withdraw_without_endpoints),
                 }
             });
-            let (demand, problems) = sharing::share(address, &members.collect::<Vec<_>>());
+            let (mut demand, mut problems) = sharing::share(address, &members.collect::<Vec<_>>());
+            demand.force = standing.is_forced;
+            if let Some(why) = dispute {
+                let disputed = Problem::Disputed { vip: address, why };
+                problems.extend(vip.services.iter().map(|(name, _)| (name.clone(), disputed.clone())));
+            }
             (Some(demand), problems)
         };
         let vip = self.vips.get_mut(&address).expect("invariant: it was there above");

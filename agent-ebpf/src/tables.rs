@@ -10,15 +10,15 @@ use aya_ebpf::{
 };
 use vipward_common::{
     ArpFrame, Counters, DEFAULT_MAX_VIPS, EVENT_INTERVAL_NS, EVENTS_BYTES, Event, EventKind, FILTER_WORDS,
-    Fence, FenceState, Limiter, MAX_OFFENDERS, MAX_OWN_MACS, MAX_PEERS, MacAddr, Meta, Offender, OffenderKey,
-    Outcome, OwnMac, Peer, PeerKey, Role, Tables, VIP_COUNTER_SLOTS, Verdict, Vip, VipCounters, VipEntry,
-    VipKey, VipState, Yield, YieldTotal, filter_bit,
+    Fence, FenceState, FieldName, Limiter, MAX_FIELDS, MAX_OFFENDERS, MAX_OWN_MACS, MAX_PEERS, MacAddr,
+    Offender, OffenderKey, Outcome, OwnMac, OwnMacKey, Peer, PeerKey, Place, Role, Tables, VIP_COUNTER_SLOTS,
+    Verdict, Vip, VipCounters, VipEntry, VipKey, VipState, Yield, YieldTotal, filter_bit,
 };
 
 #[btf_map(name = "vips_v4")]
 static VIPS_V4: HashMap<VipKey, VipEntry, { DEFAULT_MAX_VIPS as usize }> = HashMap::new();
 #[btf_map(name = "own_macs")]
-static OWN_MACS: HashMap<u32, OwnMac, { MAX_OWN_MACS as usize }> = HashMap::new();
+static OWN_MACS: HashMap<OwnMacKey, OwnMac, { MAX_OWN_MACS as usize }> = HashMap::new();
 #[btf_map(name = "peers")]
 static PEERS: HashMap<PeerKey, Peer, { MAX_PEERS as usize }> = HashMap::new();
 #[btf_map(name = "fence")]
@@ -37,9 +37,13 @@ static FILTER: Array<u64, { FILTER_WORDS as usize }> = Array::new();
 static OFFENDERS: LruHashMap<OffenderKey, Offender, { MAX_OFFENDERS as usize }> = LruHashMap::new();
 #[btf_map(name = "events")]
 static EVENTS: RingBuf<Event, { EVENTS_BYTES as usize }> = RingBuf::new();
-/// The layout of the pins, for agents. The program does not read it.
-#[btf_map(name = "meta")]
-static META: Array<Meta, 1> = Array::new();
+/// The layout of the other maps, for agents. The program does not read it.
+#[btf_map(name = "layout")]
+static LAYOUT: HashMap<FieldName, Place, { MAX_FIELDS as usize }> = HashMap::new();
+/// A map that another version lacks.
+#[cfg(feature = "next-layout")]
+#[btf_map(name = "beside")]
+static BESIDE: Array<vipward_common::Beside, 4> = Array::new();
 
 /// The coarse time as this CPU last read it.
 #[repr(C)]
@@ -170,7 +174,7 @@ impl Tables for Maps {
 
     #[inline(always)]
     fn own_mac(&self) -> Option<MacAddr> {
-        let own = OWN_MACS.get_ptr(self.ifindex())?;
+        let own = OWN_MACS.get_ptr(OwnMacKey { ifindex: self.ifindex() })?;
         // SAFETY: valid map value.
         Some(MacAddr(unsafe { (*own).mac }))
     }

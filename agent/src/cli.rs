@@ -63,9 +63,10 @@ Exit codes:
 pub enum Command {
     /// Hold and guard the VIPs that a file lists, until told to stop.
     ///
-    /// SIGHUP reads the file again, and takes back VIPs that were yielded to a peer. A changed file
-    /// is noticed by itself. SIGTERM and SIGINT end the agent: with `shutdown: keep` the pinned
-    /// program answers on, under the fence's policy; with `shutdown: withdraw` it stops at once.
+    /// SIGHUP reads the file again, and takes back yielded VIPs that a peer answers for (see
+    /// `yield` for the others). A changed file is noticed by itself. SIGTERM and SIGINT end the
+    /// agent: with `shutdown: keep` the pinned program answers on, under the fence's policy; with
+    /// `shutdown: withdraw` it stops at once.
     #[command(after_long_help = AGENT_EXAMPLE)]
     Agent(AgentArgs),
     /// Hold the VIPs of a cluster's LoadBalancer Services, in agreement with the other nodes, until

@@ -8,6 +8,7 @@ pub mod cluster_status;
 pub mod doctor;
 pub mod explain;
 pub mod file_watch;
+mod host_network;
 pub mod kube;
 pub mod live;
 pub mod metrics;

@@ -6,8 +6,8 @@ use std::cell::RefCell;
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use vipward_common::{
-    Action, ArpFrame, EventKind, FRAME_LEN, FenceState, MacAddr, OPER_REPLY, Outcome, Role, Tables, Vip,
-    decide,
+    Action, ArpFrame, EventKind, FRAME_LEN, FenceState, MacAddr, OPER_REPLY, Outcome, Role, Tables, Verdict,
+    Vip, decide,
 };
 
 /// Bytes for everything, so that the fuzzer can make addresses of the frame meet those of the maps.
@@ -52,7 +52,7 @@ impl Entry {
 }
 
 /// The effects of the decision on the maps.
-#[derive(Default)]
+#[derive(PartialEq, Eq, Debug, Default)]
 struct Effects {
     yielded: Vec<MacAddr>,
     reported: Vec<EventKind>,
@@ -129,7 +129,8 @@ impl Tables for Memory<'_> {
 fn prepare(input: &mut Input) -> ArpFrame {
     if input.well_formed {
         let oper = 1 + input.frame[21] % 2;
-        input.frame[12..22].copy_from_slice(&[8, 6, 0, 1, 8, 0, 6, 4, 0, oper]);
+        let htype = if input.frame[15].is_multiple_of(4) { 6 } else { 1 };
+        input.frame[12..22].copy_from_slice(&[8, 6, 0, htype, 8, 0, 6, 4, 0, oper]);
     }
     let sha: [u8; 6] = std::array::from_fn(|i| input.frame[22 + i]);
     let [spa, tpa] = &mut input.vips;
@@ -141,7 +142,7 @@ fn prepare(input: &mut Input) -> ArpFrame {
         4 => input.frame[..6].fill(0xff),
         5 => input.frame.copy_within(28..32, 38),
         6 => input.frame[..6].copy_from_slice(&input.own.unwrap_or(sha)),
-        _ => {}
+        _ => input.frame[6..12].copy_from_slice(&sha),
     }
     bytemuck::pod_read_unaligned(&input.frame)
 }
@@ -167,6 +168,7 @@ fuzz_target!(|input: Input| {
         assert!([by_spa, by_tpa].iter().flatten().any(|entry| entry.slot == slot), "{verdict:?}");
     }
     check_effects(&frame, &memory, &effects);
+    check_other_htype(&input, &memory, verdict, &effects);
     if let Some(answer) = verdict.answer {
         let entry = by_tpa.expect("invariant: an answer is about tpa").vip();
         assert!(frame.is_request() && !(frame.is_gratuitous() && by_spa.is_some()));
@@ -180,6 +182,18 @@ fuzz_target!(|input: Input| {
         check_reply(&frame, answer.mac, answer.source);
     }
 });
+
+/// Checks that htype 1 and 6 get the same decision.
+fn check_other_htype(input: &Input, memory: &Memory<'_>, verdict: Verdict, effects: &Effects) {
+    let mut other = input.frame;
+    other[15] = match other[14..16] {
+        [0, 1] => 6,
+        [0, 6] => 1,
+        _ => return,
+    };
+    assert_eq!(decide(&bytemuck::pod_read_unaligned(&other), memory), verdict);
+    assert_eq!(memory.effects.take(), *effects);
+}
 
 /// Checks that only ARP claims and probes cause events, and that a yield happens only with a lapsed
 /// fence and to a peer or the successor.
@@ -195,6 +209,7 @@ fn check_effects(frame: &ArpFrame, memory: &Memory<'_>, effects: &Effects) {
         assert_ne!(memory.fence(0), FenceState::Valid, "yielded while the fence was valid");
         assert_eq!(mac, frame.sha);
         assert!(memory.is_peer(mac) || mac == entry.mac, "yielded to a stranger");
+        assert_eq!(frame.src, frame.sha, "yielded to a host that speaks in a peer's name");
         assert!(frame.is_gratuitous() || !frame.is_request(), "yielded to a frame that does not announce");
         assert!(
             matches!(effects.reported[..], [EventKind::Yielded | EventKind::Moved]),

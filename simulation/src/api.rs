@@ -254,6 +254,7 @@ impl Api {
                     state: write.state.clone(),
                     deleting,
                     move_to: None,
+                    force: false,
                     note: write.note.clone(),
                 }))
             }

@@ -12,6 +12,8 @@ pub struct Facts {
     pub lapsed: bool,
     /// A program yielded.
     pub yielded: bool,
+    /// A node took a yielded VIP back.
+    pub taken_back: bool,
     /// A fault hit a handover that was under way.
     pub interrupted: bool,
     /// The kernel refused an entry.
@@ -33,6 +35,8 @@ pub struct Tally {
     pub lapsed: u64,
     /// Runs with a yield.
     pub yielded: u64,
+    /// Runs with a yielded VIP that was taken back.
+    pub taken_back: u64,
     /// Runs with an interrupted handover.
     pub interrupted: u64,
     /// Runs with an entry that the kernel refused.
@@ -49,6 +53,7 @@ impl AddAssign<Facts> for Tally {
         self.taken_over += u64::from(facts.taken_over);
         self.lapsed += u64::from(facts.lapsed);
         self.yielded += u64::from(facts.yielded);
+        self.taken_back += u64::from(facts.taken_back);
         self.interrupted += u64::from(facts.interrupted);
         self.refused += u64::from(facts.refused);
         self.brightened += facts.brightened;
@@ -62,6 +67,7 @@ impl AddAssign for Tally {
         self.taken_over += other.taken_over;
         self.lapsed += other.lapsed;
         self.yielded += other.yielded;
+        self.taken_back += other.taken_back;
         self.interrupted += other.interrupted;
         self.refused += other.refused;
         self.brightened += other.brightened;
@@ -76,11 +82,12 @@ impl Tally {
     }
 
     /// Returns in how many runs each happened.
-    pub fn shares(&self) -> [(&'static str, u64); 5] {
+    pub fn shares(&self) -> [(&'static str, u64); 6] {
         [
             ("a take-over", self.taken_over),
             ("a lapsed fence", self.lapsed),
             ("a yield", self.yielded),
+            ("a VIP taken back", self.taken_back),
             ("an interrupted handover", self.interrupted),
             ("a refused entry", self.refused),
         ]

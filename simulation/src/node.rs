@@ -11,6 +11,7 @@ use vipward_core::{
     cluster::NodeInterface,
     ownership::{Engine, Entry, Event, Interlock},
     stale::Stale,
+    yields::Yields,
 };
 
 use crate::{
@@ -91,6 +92,7 @@ pub(crate) struct Process {
     pub(crate) synced: bool,
     pub(crate) inbox: VecDeque<Incoming>,
     pub(crate) interlock: Interlock,
+    pub(crate) yields: Yields,
     /// The entries that failed to be written.
     pub(crate) stale: Stale,
     /// Each VIP's entry as last commanded, and whether the VIP has an interface.
@@ -112,6 +114,7 @@ impl Process {
         Self {
             engine,
             interlock,
+            yields: Yields::default(),
             stale: Stale::default(),
             wishes: vec![None; vips],
             writing: BTreeSet::new(),
@@ -281,6 +284,8 @@ impl Node {
             name: names::interface(segment),
             mac: link.mac,
             subnets: names::subnets(segment, segments),
+            bound: Vec::new(),
+            gateways: Vec::new(),
             carrier: !link.no_carrier.any(),
         };
         self.links.iter().enumerate().map(link).collect()

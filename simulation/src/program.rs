@@ -130,9 +130,15 @@ impl Program {
         }
     }
 
-    /// Returns whether an announcement may leave.
-    pub(crate) fn may_announce(&self, vip: usize, now: Monotonic) -> bool {
-        self.role(vip, now) == Some(Role::Held) && self.fence(now) == FenceState::Valid
+    /// Returns whether an announcement may leave. That of a VIP that was taken back may leave while
+    /// the fence is held over.
+    pub(crate) fn may_announce(&self, vip: usize, is_taken_back: bool, now: Monotonic) -> bool {
+        let may = match self.fence(now) {
+            FenceState::Valid => true,
+            FenceState::HeldOver => is_taken_back,
+            FenceState::Over => false,
+        };
+        may && self.role(vip, now) == Some(Role::Held)
     }
 
     /// Handles a gratuitous frame of `sha`. Returns the event for the agent.
@@ -164,6 +170,12 @@ impl Program {
         true
     }
 
+    /// Returns the VIPs that were yielded, each with the MAC.
+    pub(crate) fn yielded(&self) -> impl Iterator<Item = (usize, MacAddr)> {
+        let slots = self.slots.iter().enumerate();
+        slots.filter_map(|(vip, slot)| Some((vip, slot.filter(|slot| slot.role == Role::Held)?.yielded?)))
+    }
+
     /// Returns what a new agent finds.
     pub(crate) fn found(&self, now: Monotonic) -> Found {
         let entries = (0..self.slots.len()).filter_map(|vip| {
@@ -181,6 +193,7 @@ impl Program {
             Role::Held | Role::Handover { .. } => None,
         });
         found.foreign = foreign.collect();
+        found.yielded = self.yielded().map(|(vip, _)| names::vip(vip)).collect();
         found
     }
 }

@@ -119,6 +119,12 @@ impl Record {
         }
     }
 
+    /// Notes that a node has taken a yielded VIP back, for which it hears no other answer. It need
+    /// not yield to earlier announcements any more.
+    pub(crate) fn taken_back(&mut self, vip: usize, node: usize) {
+        self.reached[vip][node].fill(false);
+    }
+
     /// Notes that an agent has done something other than renew.
     pub(crate) fn noise(&mut self, now: At, node: usize, command: &Command) {
         self.quiet_from = now;

@@ -21,10 +21,12 @@ pub enum Sabotage {
     NoListing,
     /// An entry that could not be written counts as written.
     NoStaleEntries,
+    /// A node takes a yielded VIP back without asking the segment.
+    NoQuestion,
 }
 
 /// All sabotages.
-pub const SABOTAGES: [Sabotage; 9] = [
+pub const SABOTAGES: [Sabotage; 10] = [
     Sabotage::NoFence,
     Sabotage::NoMargin,
     Sabotage::NoDeposing,
@@ -34,4 +36,5 @@ pub const SABOTAGES: [Sabotage; 9] = [
     Sabotage::ForgetPeers,
     Sabotage::NoListing,
     Sabotage::NoStaleEntries,
+    Sabotage::NoQuestion,
 ];

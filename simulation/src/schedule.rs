@@ -223,6 +223,8 @@ pub(crate) enum What {
     Deaf { segment: u8, from: Who, to: Who, for_ms: u32 },
     /// Frames are lost.
     Lossy { segment: u8, percent: u8, for_ms: u32 },
+    /// A stranger announces a VIP in a node's name.
+    Forged { vip: u8, name: Who },
     /// Frames are late.
     LateFrames { segment: u8, by_ms: u32, for_ms: u32 },
     /// A node does not reach the API server.
@@ -292,6 +294,7 @@ impl What {
                 back_ms?
             }
             Self::ChangeMac { .. }
+            | Self::Forged { .. }
             | Self::ApiRestart
             | Self::Reset { .. }
             | Self::Move { .. }
@@ -303,6 +306,20 @@ impl What {
             | Self::ClaimEdited { .. } => return None,
         };
         Some(Duration::from_millis(millis.into()))
+    }
+
+    /// Returns whether Leases or claims are restored, or edited by hand.
+    pub(crate) fn rewrites_the_store(&self) -> bool {
+        matches!(
+            self,
+            Self::Restored { .. }
+                | Self::LeaseDeleted { .. }
+                | Self::LeaseBlanked { .. }
+                | Self::LeaseEdited { .. }
+                | Self::ClaimDeleted { .. }
+                | Self::ClaimBlanked { .. }
+                | Self::ClaimEdited { .. }
+        )
     }
 
     /// Returns whether it is a planned change, during which every VIP must be answered.
@@ -327,6 +344,7 @@ impl What {
             | Self::Partition { .. }
             | Self::Deaf { .. }
             | Self::Lossy { .. }
+            | Self::Forged { .. }
             | Self::LateFrames { .. }
             | Self::CutOff { .. }
             | Self::ApiDown { .. }
@@ -368,6 +386,7 @@ impl What {
             | Self::LeaseDeleted { who }
             | Self::LeaseBlanked { who }
             | Self::LeaseEdited { who }
+            | Self::Forged { name: who, .. }
             | Self::Move { to: who, .. }
             | Self::ClaimEdited { to: who, .. } => *who = name(*who),
             Self::Partition { .. }

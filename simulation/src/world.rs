@@ -8,6 +8,7 @@ mod requests;
 mod steps;
 mod watches;
 mod wire;
+mod yields;
 
 use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
 
@@ -73,6 +74,8 @@ pub(crate) enum Happening {
     Timeout(usize),
     /// A frame reaches a node.
     Frame { segment: usize, to: usize, vip: usize, sha: MacAddr },
+    /// An agent may take yielded VIPs back.
+    TakeBack { node: usize, life: u32 },
     /// An announcement is due.
     Announce { node: usize, vip: usize, life: u32, round: u8 },
     /// The program's event reaches the agent.
@@ -265,6 +268,7 @@ impl World {
             Happening::Answer(flight) => self.answered(flight),
             Happening::Timeout(flight) => self.timed_out(flight),
             Happening::Frame { segment, to, vip, sha } => self.frame(segment, to, vip, sha),
+            Happening::TakeBack { node, life } => self.take_back_due(node, life),
             Happening::Announce { node, vip, life, round } => self.announce(node, vip, life, round),
             Happening::Heard { node, life, vip, wire } => self.heard(node, life, vip, wire.into()),
             Happening::Probed { node, vip, life, asked } => self.probed(node, vip, life, asked),

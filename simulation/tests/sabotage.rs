@@ -64,3 +64,8 @@ fn going_on_with_the_watches_after_a_restore_is_noticed() {
 fn taking_a_refused_entry_for_written_is_noticed() {
     is_noticed(Sabotage::NoStaleEntries, &["S1", "S2"]);
 }
+
+#[test]
+fn taking_a_yielded_vip_back_without_a_question_is_noticed() {
+    is_noticed(Sabotage::NoQuestion, &["S2"]);
+}

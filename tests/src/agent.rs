@@ -17,7 +17,7 @@ use tempfile::TempDir;
 pub use log::LogLine;
 
 use crate::lan::Host;
-use crate::process::{Process, SpawnOptions, memory_bytes, output_of};
+use crate::process::{Process, SpawnOptions, cpu_time, memory_bytes, output_of};
 use crate::tools::target_dir;
 use crate::wait::wait_for;
 
@@ -158,6 +158,19 @@ impl Agent {
         env::var_os("VIPWARD_BIN").map_or_else(|| target_dir().join("debug/vipward"), PathBuf::from)
     }
 
+    /// Returns the binary of an invented next version, whose maps have another layout:
+    /// `VIPWARD_NEXT_BIN`, else what `cargo xtask test` has built.
+    pub fn next_binary() -> Result<PathBuf> {
+        let named = env::var_os("VIPWARD_NEXT_BIN").map(PathBuf::from);
+        let binary = named.unwrap_or_else(|| target_dir().join("next/vipward"));
+        ensure!(
+            binary.is_file(),
+            "there is no next version at {}: run `cargo xtask test`, or set VIPWARD_NEXT_BIN",
+            binary.display()
+        );
+        Ok(binary)
+    }
+
     /// Starts the agent again after its end, with the same configuration, pins and log.
     pub fn restart(&mut self) -> Result<()> {
         ensure!(!self.is_running()?, "the agent on {} is still running", self.host.name());
@@ -224,6 +237,11 @@ impl Agent {
     /// Returns its memory use.
     pub fn resident_bytes(&self) -> Result<u64> {
         memory_bytes(self.pid()?, "VmRSS")
+    }
+
+    /// Returns the CPU time that it has used.
+    pub fn cpu_time(&self) -> Result<Duration> {
+        cpu_time(self.pid()?)
     }
 
     /// Returns true if it runs. A stopped process counts as running.

@@ -15,8 +15,9 @@
 //!   forgotten, 422 for what types, checks and definitions do not allow.
 //!
 //! It answers any other request with 501, names the request, and prints it to the test's output. It
-//! has no controllers and allocates no addresses. Its objects are in memory. It speaks HTTP/1.1
-//! without TLS, on its own thread and runtime, which end when the value is dropped.
+//! has no controllers and allocates no addresses. Its objects are in memory. It speaks HTTP/1.1 on
+//! its own thread and runtime, which end when the value is dropped. With a
+//! [certificate](ApiServer::set_certificate) it also serves clients that begin with TLS.
 //!
 //! It makes [trouble](ApiServer::trouble) on demand, [goes back](ApiServer::restore) to an older
 //! state, and [counts](ApiServer::stats) requests and deliveries.
@@ -41,6 +42,7 @@ mod accept;
 mod answer;
 mod builtins;
 mod call;
+mod certificate;
 mod checks;
 mod cluster;
 mod columns;
@@ -76,6 +78,7 @@ use serde_json::Value;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
+pub use certificate::{FIRST, SECOND, certificate_in, with_certificate};
 pub use connections::Cut;
 pub use request::Verb;
 pub use shared::Options;
@@ -153,6 +156,20 @@ impl ApiServer {
     /// one; `kubectl` sends none without TLS.
     pub fn add_user(&self, token: &str, user: &str) {
         self.shared.add_user(token, User { name: user.to_owned(), is_admin: false });
+    }
+
+    /// Refuses this token from now on, and closes the connections of its user.
+    pub fn revoke(&self, token: &str) {
+        if let Some(user) = self.shared.remove_token(token) {
+            self.shared.connections.drop_user(&user.name);
+        }
+    }
+
+    /// Presents the certificate in `pem`, which has its key too, to clients that begin with TLS
+    /// from now on.
+    pub fn set_certificate(&self, pem: &[u8]) -> Result<()> {
+        self.shared.set_tls(with_certificate(pem)?);
+        Ok(())
     }
 
     /// Creates every object of a manifest (YAML, any number of documents).

@@ -241,6 +241,11 @@ impl From<Arp> for OddArp {
 }
 
 impl OddArp {
+    /// Returns the same frame with the hardware type of IEEE 802 networks (RFC 1042).
+    pub fn of_ieee_802(arp: &Arp) -> Self {
+        Self { htype: 6, ..Self::from(*arp) }
+    }
+
     /// Returns the bytes of the frame.
     pub fn to_bytes(&self) -> Vec<u8> {
         let Arp { eth_dst, eth_src, oper, sha, spa, tha, tpa } = self.arp;

@@ -11,7 +11,7 @@ pub mod world;
 use std::collections::BTreeMap;
 
 use crate::kernel::XdpAction;
-use table::{Ask, By, Cell, Effect, EventName, Flip, Row, expect};
+use table::{Ask, By, Cell, Effect, EventName, Flip, Form, Row, expect};
 use world::{Addr, Entry, Fence, Mac, Role, World};
 
 /// Expected result of one frame.
@@ -83,7 +83,7 @@ pub struct Oracle<'w> {
 /// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+                               +
 /// |                      src: Ethernet source                     |   8
 /// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-/// |       ethertype: 0x0806       |      htype: 1 (Ethernet)      |  12
+/// |       ethertype: 0x0806       |    htype: 1 (Ethernet) or 6   |  12
 /// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 /// |      ptype: 0x0800 (IPv4)     |    hlen: 6    |    plen: 4    |  16
 /// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
@@ -121,7 +121,7 @@ fn parse(frame: &[u8]) -> Parsed {
     if frame[12..14] != [0x08, 0x06] {
         return Parsed::NotArp;
     }
-    if frame.len() < 42 || frame[14..20] != [0, 1, 8, 0, 6, 4] {
+    if frame.len() < 42 || !matches!(frame[14..20], [0, 1 | 6, 8, 0, 6, 4]) {
         return Parsed::Other;
     }
     match frame[20..22] {
@@ -137,7 +137,7 @@ fn parse(frame: &[u8]) -> Parsed {
     }
 }
 
-/// Returns the reply to a request in the same frame (RFC 826).
+/// Returns the reply to a request in the same frame (RFC 826), with Ethernet's htype as Linux replies.
 fn reply(request: &[u8], vip_mac: Mac, source: Mac) -> Vec<u8> {
     let asker = &request[22..28];
     let mut reply = Vec::with_capacity(request.len());
@@ -221,7 +221,12 @@ impl<'w> Oracle<'w> {
         } else {
             By::Other
         };
-        let cell = Cell::Claim { row, by, announcing: arp.oper == 2 || arp.spa == arp.tpa };
+        let form = match (arp.oper == 2 || arp.spa == arp.tpa, arp.source == arp.sha) {
+            (false, _) => Form::Asks,
+            (true, true) => Form::Announces,
+            (true, false) => Form::AnnouncesForAnother,
+        };
+        let cell = Cell::Claim { row, by, form };
         let expected = self.expect(cell);
         if let Some(name) = expected.event {
             self.told.push(Told {

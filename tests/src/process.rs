@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, SysconfVar, sysconf};
 
 use crate::wait::wait_for;
 
@@ -26,6 +26,25 @@ pub fn memory_bytes(pid: u32, name: &str) -> Result<u64> {
     let kib = value.and_then(|value| value.trim().strip_suffix(" kB"));
     let kib = kib.with_context(|| format!("there is no {name} in kB in {path}"))?;
     Ok(kib.parse::<u64>()? * 1_024)
+}
+
+/// Returns the CPU time that a process has used, from `utime` and `stime` in /proc/PID/stat.
+pub fn cpu_time(pid: u32) -> Result<Duration> {
+    /// Field numbers as proc(5) counts them, less those up to the name in parentheses.
+    const UTIME: usize = 14 - 3;
+
+    let path = format!("/proc/{pid}/stat");
+    let stat = fs::read_to_string(&path).with_context(|| format!("failed to read {path}"))?;
+    let (_, fields) = stat.rsplit_once(") ").with_context(|| format!("there is no name in {path}"))?;
+    let ticks: Vec<u64> = fields
+        .split(' ')
+        .skip(UTIME)
+        .take(2)
+        .map(str::parse)
+        .collect::<Result<_, _>>()
+        .with_context(|| format!("the times in {path} are no numbers"))?;
+    let per_second = sysconf(SysconfVar::CLK_TCK)?.context("the kernel has no clock tick")?;
+    Ok(Duration::from_secs(1) * u32::try_from(ticks.iter().sum::<u64>())? / u32::try_from(per_second)?)
 }
 
 /// Options to start a process.

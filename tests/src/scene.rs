@@ -10,7 +10,7 @@ use ipnet::Ipv4Net;
 use serde_json::Value;
 
 use crate::agent::{Agent, AgentOptions, LogLine};
-use crate::arp::{Arp, Mac};
+use crate::arp::{Arp, Mac, OddArp};
 use crate::bpffs::Bpffs;
 use crate::hook::Hooked;
 use crate::lan::{Host, Lan, Nic};
@@ -149,6 +149,15 @@ pub fn map_dump(agent: &Agent, map: &str) -> Result<Vec<Value>> {
     Ok(elements.into_iter().map(|mut element| element["formatted"].take()).collect())
 }
 
+/// Writes an element of a pinned map, or replaces it, with bpftool.
+pub fn overwrite(agent: &Agent, map: &str, key: &[u8], value: &[u8]) -> Result<()> {
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>();
+    let mut command = Command::new(tools::bpftool()?);
+    command.args(["map", "update", "pinned"]).arg(agent.options.pin_dir.join(map));
+    command.args(["key", "hex"]).args(hex(key)).args(["value", "hex"]).args(hex(value));
+    output_of(command).map(drop)
+}
+
 /// Removes every element of a pinned map with bpftool.
 pub fn empty_map(agent: &Agent, map: &str) -> Result<()> {
     let path = agent.options.pin_dir.join(map);
@@ -189,13 +198,18 @@ pub fn wait_until_heard(wire: &Wire, address: Ipv4Addr) -> Result<()> {
 /// request that arrives before the answer to the probe. An XDP program on the
 /// way has answered by then, so that no answer proves silence without waiting.
 pub fn answers_to(wire: &Wire, request: &Arp, address: Ipv4Addr) -> Result<Vec<Arp>> {
+    answers_to_odd(wire, &OddArp::from(*request), address)
+}
+
+/// Does the same for any request.
+pub fn answers_to_odd(wire: &Wire, request: &OddArp, address: Ipv4Addr) -> Result<Vec<Arp>> {
     wire.drain()?;
     wire.send(&request.to_bytes())?;
     let last = Arp::probe(Mac::local(0xff02), address);
     wire.send(&last.to_bytes())?;
     let mut answers = Vec::new();
     wire.expect_arp(PATIENCE, "an answer to what was sent last", |arp| {
-        if arp.is_reply() && arp.spa == request.tpa && arp.tha == request.sha {
+        if arp.is_reply() && arp.spa == request.arp.tpa && arp.tha == request.arp.sha {
             answers.push(*arp);
         }
         arp.is_reply() && arp.tha == last.sha

@@ -30,14 +30,19 @@ struct Object {
 const EMBEDDED: Object = Object { file: "vipward.o", features: &[], about: "embedded in the agent" };
 
 /// The objects that tests and benchmark load.
-const OTHERS: [Object; 2] = [
+const OTHERS: [Object; 3] = [
     Object {
         file: "vipward-bench.o",
         features: &["--features=bench"],
         about: "with baselines and generators",
     },
     Object { file: "vipward-nolog.o", features: &["--no-default-features"], about: "without log lines" },
+    NEXT,
 ];
+
+/// The object that the agent of the invented next version embeds.
+const NEXT: Object =
+    Object { file: "vipward-next.o", features: &["--features=next-layout"], about: "with another layout" };
 
 /// Programs that every object must have.
 const PROGRAMS: &[&str] = &["vipward"];
@@ -59,6 +64,11 @@ pub(crate) fn build_embedded(workspace: &Workspace) -> Result<()> {
     build(workspace, &[&EMBEDDED]).map(drop)
 }
 
+/// Builds and checks that object, and the one that the agent of the invented next version embeds.
+pub(crate) fn build_versions(workspace: &Workspace) -> Result<()> {
+    build(workspace, &[&EMBEDDED, &NEXT]).map(drop)
+}
+
 /// Builds and checks all objects. Returns a table of their programs.
 pub(crate) fn build_all(workspace: &Workspace) -> Result<Vec<[String; 6]>> {
     let objects: Vec<_> = [&EMBEDDED].into_iter().chain(&OTHERS).collect();
@@ -77,7 +87,7 @@ fn build(workspace: &Workspace, objects: &[&Object]) -> Result<Vec<[String; 6]>>
         process::run(cargo.args(object.features))?;
         let bytes = std::fs::read(&built).with_context(|| format!("failed to read {}", built.display()))?;
         let report = Report::read(&bytes).and_then(|report| {
-            report.check(PROGRAMS, maps::ALL)?;
+            report.check(PROGRAMS, &maps::all().collect::<Vec<_>>())?;
             Ok(report)
         });
         let report = report.with_context(|| format!("{} ({}) is unusable", object.file, object.about))?;

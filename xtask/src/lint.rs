@@ -46,7 +46,7 @@ const FUZZ: &str = "fuzz/Cargo.toml";
 
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     setup::ensure(workspace, &[Need::Build, Need::Lint])?;
-    build_ebpf::build_embedded(workspace)?;
+    build_ebpf::build_versions(workspace)?;
     let mut rows = Vec::new();
     let mut failed = Vec::new();
     for (name, check) in CHECKS {
@@ -165,7 +165,11 @@ fn installed(program: &str) -> Result<PathBuf> {
 
 fn clippy_host(workspace: &Workspace) -> Result<()> {
     let scope = ["clippy", "--quiet", "--workspace", "--exclude=vipward-ebpf", "--all-targets"];
-    process::run(cargo(workspace, &scope).args(["--", "-D", "warnings"]))
+    process::run(cargo(workspace, &scope).args(["--", "-D", "warnings"]))?;
+    // The invented next version: the agent and what it is made of.
+    let scope = ["clippy", "--quiet", "-p", "vipward", "-p", "vipward-common", "-p", "vipward-core"];
+    let next = ["--features", programs::NEXT, "--", "-D", "warnings"];
+    process::run(cargo(workspace, &scope).args(next))
 }
 
 fn clippy_fuzz(workspace: &Workspace) -> Result<()> {
@@ -181,7 +185,8 @@ fn clippy_ebpf(workspace: &Workspace) -> Result<()> {
     let toolchain = Toolchain::find()?;
     let driver = setup::clippy_driver(&toolchain.compiler);
     let driver = driver.with_context(|| format!("{} has no clippy beside it", toolchain.compiler))?;
-    for features in [&[][..], &["--features=bench"], &["--no-default-features"]] {
+    for features in [&[][..], &["--features=bench"], &["--no-default-features"], &["--features=next-layout"]]
+    {
         let mut check = toolchain.cargo(workspace, "check");
         check.arg("--quiet").args(features);
         check.env("RUSTC_WORKSPACE_WRAPPER", &driver).env("CLIPPY_CONF_DIR", &workspace.root);

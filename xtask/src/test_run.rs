@@ -7,7 +7,7 @@ use std::{
     ffi::OsString,
     io::{self, BufRead as _, BufReader, Write as _},
     num::NonZero,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, ExitStatus},
     thread,
 };
@@ -67,10 +67,10 @@ pub(crate) fn e2e(workspace: &Workspace, args: &ClusterArgs) -> Result<()> {
     root::check()?;
     setup::ensure(workspace, &[Need::Build, Need::Test])?;
     build_ebpf::build_all(workspace)?;
-    let agent = programs::debug(workspace)?.join("vipward");
+    let agents = programs::versions(workspace)?;
     process::step("building and running the scenarios of a cluster");
     let mut tally = Tally::default();
-    let status = run_cargo_test(workspace, CLUSTER, &args.filters, &agent, &mut tally)?;
+    let status = run_cargo_test(workspace, CLUSTER, &args.filters, &agents, &mut tally)?;
     print_names(&tally);
     println!("{tally}");
     verdict(&tally, status, &args.filters)
@@ -80,18 +80,18 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     root::check()?;
     setup::ensure(workspace, &[Need::Build, Need::Test])?;
     build_ebpf::build_all(workspace)?;
-    let agent = programs::debug(workspace)?.join("vipward");
+    let agents = programs::versions(workspace)?;
 
     process::step("building and running tests");
     let mut tally = Tally::default();
     let mut status = if args.quick {
         let filters: Vec<_> = args.filters.iter().cloned().chain(SLOW.map(str::to_owned)).collect();
-        run_cargo_test(workspace, QUICK, &filters, &agent, &mut tally)?
+        run_cargo_test(workspace, QUICK, &filters, &agents, &mut tally)?
     } else {
-        run_cargo_test(workspace, ALL, &args.filters, &agent, &mut tally)?
+        run_cargo_test(workspace, ALL, &args.filters, &agents, &mut tally)?
     };
     if status.success() && !args.quick {
-        status = run_cargo_test(workspace, simulate::SCOPE, &args.filters, &agent, &mut tally)?;
+        status = run_cargo_test(workspace, simulate::SCOPE, &args.filters, &agents, &mut tally)?;
     }
     let compiled = status.success() || tally.failed() > 0;
     if compiled && !args.quick {
@@ -147,10 +147,11 @@ fn run_cargo_test(
     workspace: &Workspace,
     scope: &[&str],
     filters: &[String],
-    agent: &Path,
+    (agent, next): &(PathBuf, PathBuf),
     tally: &mut Tally,
 ) -> Result<ExitStatus> {
     let mut variables = variables(workspace, agent)?;
+    variables.push(("VIPWARD_NEXT_BIN", next.into()));
     // The API server of the scenarios, and the program that restores its store.
     for name in ["KUBECONFIG", "VIPWARD_API_BACKUP"] {
         let value = env::var_os(name);

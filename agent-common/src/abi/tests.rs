@@ -1,7 +1,3 @@
-use std::vec::Vec;
-
-use proptest::prelude::*;
-
 use super::*;
 
 const NEVER: u64 = u64::MAX;
@@ -80,69 +76,5 @@ fn a_yield_and_the_end_of_a_handover_make_an_entry_foreign() {
     ];
     for (what, entry, recorded, now_ns, (role, mac, yielded)) in rows {
         assert_eq!(entry.as_seen(recorded, now_ns), SeenEntry { role, mac, yielded }, "{what}");
-    }
-}
-
-fn entry() -> (VipKey, VipEntry) {
-    let key = VipKey { vlan: 9, ..VipKey::untagged(3, [192, 0, 2, 10]) };
-    let mac = [2, 0, 0, 0, 0, 1];
-    (key, VipEntry { mac, generation: 513, role: Role::Handover, slot: 65_537, until_ns: 1 << 40 })
-}
-
-#[test]
-fn an_entry_is_read_through_the_layout_of_this_version_and_from_no_part_of_it() {
-    let (key, value) = entry();
-    let (key_bytes, value_bytes) = (bytemuck::bytes_of(&key), bytemuck::bytes_of(&value));
-    let layout = Layout::CURRENT;
-    assert_eq!(layout.read(key_bytes, value_bytes), Some((key, value)));
-    for len in 0..key_bytes.len() {
-        assert_eq!(layout.read(&key_bytes[..len], value_bytes), None, "{len} bytes of the key");
-    }
-    for len in 0..value_bytes.len() {
-        assert_eq!(layout.read(key_bytes, &value_bytes[..len]), None, "{len} bytes of the value");
-    }
-}
-
-#[test]
-fn an_entry_of_another_layout_is_read_where_its_fields_stand() {
-    // Another order, wider numbers, no VLAN and no until_ns.
-    let layout = Layout {
-        addr: Field { offset: 0, bytes: 4 },
-        ifindex: Field { offset: 4, bytes: 8 },
-        vlan: Field::default(),
-        role: Field { offset: 0, bytes: 1 },
-        mac: Field { offset: 1, bytes: 6 },
-        slot: Field { offset: 7, bytes: 4 },
-        generation: Field { offset: 11, bytes: 4 },
-        until_ns: Field::default(),
-    };
-    let (_, entry) = entry();
-    let key: Vec<u8> = [&[192, 0, 2, 10][..], &3_u64.to_ne_bytes()].concat();
-    let value = |generation: u32, role: u8| -> Vec<u8> {
-        [&[role][..], &entry.mac, &entry.slot.to_ne_bytes(), &generation.to_ne_bytes()].concat()
-    };
-    let expected = (VipKey::untagged(3, [192, 0, 2, 10]), VipEntry { until_ns: 0, ..entry });
-    assert_eq!(layout.read(&key, &value(513, 2)), Some(expected));
-    assert_eq!(layout.read(&key, &value(513, 3)), None, "no such role");
-    assert_eq!(layout.read(&key, &value(65_536, 2)), None, "a generation that does not fit");
-}
-
-proptest! {
-    #[test]
-    fn no_layout_reads_out_of_bounds(
-        layout in proptest::array::uniform32(any::<u8>()),
-        key in proptest::collection::vec(any::<u8>(), 0..40),
-        value in proptest::collection::vec(any::<u8>(), 0..40),
-    ) {
-        let small = layout.map(|byte| byte % 16);
-        for layout in [layout, small] {
-            let layout: Layout = bytemuck::pod_read_unaligned(&layout);
-            if let Some((read, entry)) = layout.read(&key, &value) {
-                let at = |field: Field| usize::from(field.offset);
-                prop_assert_eq!(&read.addr, &key[at(layout.addr)..][..4]);
-                prop_assert_eq!(&entry.mac, &value[at(layout.mac)..][..6]);
-                prop_assert_eq!(read, VipKey { vlan: read.vlan, ..VipKey::untagged(read.ifindex, read.addr) });
-            }
-        }
     }
 }

@@ -20,10 +20,6 @@ const REQUEST: [u8; FRAME_LEN] = [
     0, 0, 0, 0, 0, 0, 192, 0, 2, 10, // tha, tpa
 ];
 
-fn request() -> ArpFrame {
-    bytemuck::pod_read_unaligned(&REQUEST)
-}
-
 fn bytes(frame: &ArpFrame) -> &[u8] {
     bytemuck::bytes_of(frame)
 }
@@ -46,28 +42,33 @@ fn any_other_byte_in_the_header_makes_it_another_frame() {
             let frame: ArpFrame = bytemuck::pod_read_unaligned(&frame);
             let unchanged = value == REQUEST[at];
             let is_reply = at == 21 && value == 2;
+            let is_ieee_802 = at == 15 && value == 6;
             let looked_at = frame.is_arp() && frame.is_ethernet_ipv4();
-            assert_eq!(looked_at, unchanged || is_reply, "byte {at} = {value}");
+            assert_eq!(looked_at, unchanged || is_reply || is_ieee_802, "byte {at} = {value}");
         }
     }
 }
 
 #[test]
 fn a_reply_is_written_byte_by_byte_as_rfc_826_says() {
-    let mut frame = request();
-    frame.src = FORGED;
-    frame.turn_into_reply(VIP_MAC, OUR);
     let expected: [&[u8]; 8] = [
         &[2, 0, 0, 0, 0, 3],       // to sha, whatever the Ethernet source was
         &[2, 0, 0, 0, 0, 2],       // from us
-        &[8, 6, 0, 1, 8, 0, 6, 4], // the same header
+        &[8, 6, 0, 1, 8, 0, 6, 4], // the header, with Ethernet's htype
         &[0, 2],                   // a reply
         &[2, 0, 0, 0, 0, 1],       // sha
         &[192, 0, 2, 10],          // spa
         &[2, 0, 0, 0, 0, 3],       // tha
         &[192, 0, 2, 99],          // tpa
     ];
-    assert_eq!(bytes(&frame), expected.concat());
+    for htype in [1, 6] {
+        let mut frame = REQUEST;
+        frame[15] = htype;
+        let mut frame: ArpFrame = bytemuck::pod_read_unaligned(&frame);
+        frame.src = FORGED;
+        frame.turn_into_reply(VIP_MAC, OUR);
+        assert_eq!(bytes(&frame), expected.concat(), "htype {htype}");
+    }
 }
 
 #[test]
@@ -116,7 +117,7 @@ proptest! {
         let mut after = before;
         after.turn_into_reply(MacAddr(mac), MacAddr(source));
         let parts: Vec<&[u8]> =
-            vec![&frame[22..28], &source, &frame[12..20], &[0, 2], &mac, &frame[38..42], &frame[22..28], &frame[28..32]];
+            vec![&frame[22..28], &source, &frame[12..14], &[0, 1], &frame[16..20], &[0, 2], &mac, &frame[38..42], &frame[22..28], &frame[28..32]];
         prop_assert_eq!(bytes(&after), parts.concat());
         prop_assert_eq!((after.spa(), after.tpa()), (before.tpa(), before.spa()));
     }

@@ -42,6 +42,8 @@ pub(super) struct RawConfig {
     pub(super) probe: RawProbe,
     #[serde(default)]
     pub(super) conflicts: RawConflicts,
+    #[serde(rename = "yield")]
+    pub(super) yields: Option<Text>,
     pub(super) shutdown: Option<Text>,
 }
 

@@ -64,6 +64,7 @@ fence: {duration: 6s, policy: stop, hold_for: 0s, heartbeat: 2s}
 announce: {refresh: 30s, rate: 500}
 probe: {count: 5, interval: rfc5227, repeat: 2m, rate: 100}
 conflicts: {defend: once, quiet: 30s}
+yield: keep
 shutdown: withdraw
 ",
     );
@@ -91,6 +92,7 @@ shutdown: withdraw
             rate: 100,
         },
         conflicts: conflict::Settings { defend: conflict::Defend::Once, quiet: 30 * SECOND },
+        yields: OnYield::Keep,
         shutdown: Shutdown::Withdraw,
     };
     assert_eq!(config, expected);
@@ -113,13 +115,14 @@ fn everything_but_the_vips_has_a_default() {
             rate: 5000,
         },
         conflicts: conflict::Settings { defend: conflict::Defend::Always, quiet: 300 * SECOND },
+        yields: OnYield::Ask,
         shutdown: Shutdown::Keep,
     };
     let table = [
         ("the smallest file", "vips: []\n"),
         (
             "keys without values",
-            "vips: []\nnode:\ninterfaces:\npeers: ~\nxdp:\nfence:\nannounce:\nprobe:\nconflicts:\nshutdown:\n",
+            "vips: []\nnode:\ninterfaces:\npeers: ~\nxdp:\nfence:\nannounce:\nprobe:\nconflicts:\nyield:\nshutdown:\n",
         ),
         ("other line ends, and a byte order mark", "\u{feff}vips: []\r\nxdp: auto\r\n"),
     ];
@@ -156,6 +159,7 @@ probe:
 conflicts:
   defend: always
   quiet: 5m
+yield: ask
 shutdown: keep
 ";
     let text = "vips: [{address: 192.0.2.10, bind: lo}, {address: 192.0.2.1, mac: '02:00:00:00:00:01', interface: eth*}]
@@ -260,6 +264,7 @@ proptest! {
                 defend: [conflict::Defend::Always, conflict::Defend::Once, conflict::Defend::Never][defend],
                 quiet: Duration::from_secs(quiet_s),
             },
+            yields: if withdraw { OnYield::Keep } else { OnYield::Ask },
             shutdown: if withdraw { Shutdown::Withdraw } else { Shutdown::Keep },
         };
         prop_assert_eq!(good(&config.to_yaml()), config);

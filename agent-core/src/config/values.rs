@@ -14,7 +14,7 @@ use serde::Serialize;
 use vipward_common::{MacAddr, Policy};
 
 use super::{
-    Config, Fault, FaultKind, Shutdown, VipConfig, XdpMode,
+    Config, Fault, FaultKind, OnYield, Shutdown, VipConfig, XdpMode,
     raw::{At, RawConfig, RawFence, RawVip, Text},
 };
 use crate::heartbeat;
@@ -150,6 +150,11 @@ pub(super) fn validate(raw: RawConfig, host: &str, faults: &mut Vec<Fault>) -> O
     let announce = validator.announce(&raw.announce);
     let probe = validator.probe(&raw.probe);
     let conflicts = validator.conflicts(&raw.conflicts);
+    let yields = validator.word(raw.yields.as_ref(), "yield", "ask, keep", |word| match word {
+        "ask" => Some(OnYield::Ask),
+        "keep" => Some(OnYield::Keep),
+        _ => None,
+    });
     let shutdown = validator.word(raw.shutdown.as_ref(), "shutdown", "keep, withdraw", |word| match word {
         "keep" => Some(Shutdown::Keep),
         "withdraw" => Some(Shutdown::Withdraw),
@@ -165,6 +170,7 @@ pub(super) fn validate(raw: RawConfig, host: &str, faults: &mut Vec<Fault>) -> O
         announce: announce?,
         probe: probe?,
         conflicts: conflicts?,
+        yields: yields?.unwrap_or_default(),
         shutdown: shutdown?.unwrap_or_default(),
     })
 }

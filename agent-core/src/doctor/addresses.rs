@@ -52,7 +52,7 @@ fn kube_proxy(facts: &Facts) -> Check {
     })
 }
 
-fn contents(facts: &Facts) -> Option<Fact<&Contents>> {
+pub(super) fn contents(facts: &Facts) -> Option<Fact<&Contents>> {
     match &facts.plane {
         Ok(None) => None,
         Ok(Some(plane)) => Some(plane.contents.as_ref().map_err(Clone::clone)),
@@ -75,7 +75,8 @@ fn name_of(facts: &Facts, ifindex: u32) -> String {
     facts.network.as_ref().map_or_else(|_| format!("#{ifindex}"), |view| view.name_of(ifindex))
 }
 
-/// Looks for addresses that are bound here, although another node holds the VIP.
+/// Looks for addresses that are bound here, although another node holds the VIP, or
+/// although Vipward answers for it here: other programs put addresses on segments' interfaces.
 fn bound_elsewhere(facts: &Facts) -> Check {
     const NAME: &str = "bound-elsewhere";
     let contents = match contents(facts) {
@@ -88,26 +89,32 @@ fn bound_elsewhere(facts: &Facts) -> Check {
             contents.entries.iter().filter(|entry| entry.is_own()).map(Entry::address).collect();
         let all: BTreeSet<Ipv4Addr> = contents.entries.iter().map(Entry::address).collect();
         let elsewhere = &all - &here;
-        let wrong: Vec<&Bound> = bound
-            .iter()
-            .filter(|bound| elsewhere.contains(&bound.net.addr()) && name_of(facts, bound.ifindex) != IPVS)
-            .collect();
+        let is_attached = |bound: &Bound| {
+            let view = facts.network.as_ref().ok();
+            let interface = view.and_then(|view| view.interfaces.get(&bound.ifindex));
+            interface.is_some_and(|interface| links::is_attached(facts, interface))
+        };
+        let is_wrong = |bound: &&Bound| {
+            elsewhere.contains(&bound.net.addr()) && name_of(facts, bound.ifindex) != IPVS
+                || here.contains(&bound.net.addr())
+                    && bound.label != OUR_LABEL
+                    && (bound.net.prefix_len() < 32 || is_attached(bound))
+        };
+        let wrong: Vec<&Bound> = bound.iter().filter(is_wrong).collect();
         let Some(first) = wrong.first() else {
-            return Check::green(NAME, "no address here is a VIP that another node holds");
+            return Check::green(NAME, "no VIP is an address here by another program, or of another node");
         };
         let list: Vec<_> = wrong.iter().map(|bound| on(facts, bound)).collect();
         let mut remedy = format!("ip address del {} dev {}", first.net, name_of(facts, first.ifindex));
         if first.label == OUR_LABEL {
             remedy.push_str(" (an agent that runs takes it away by itself)");
         }
-        Check::yellow(
-            NAME,
-            format!(
-                "{}: local programs reach themselves and not the holder, and the kernel may ask with it as sender",
-                list.join(", ")
-            ),
-            remedy,
-        )
+        let effect = if elsewhere.contains(&first.net.addr()) {
+            "local programs reach themselves and not the holder, and the kernel may ask with it as sender"
+        } else {
+            "Vipward answers for it and has not put it there: the kernel may ask with it as sender"
+        };
+        Check::yellow(NAME, format!("{}: {effect}", list.join(", ")), remedy)
     })
 }
 

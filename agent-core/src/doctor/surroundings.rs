@@ -1,13 +1,25 @@
 //! Checks of the host's other facts that matter to VIPs: the neighbour
-//! table, and other software that holds addresses.
+//! table, other software that holds addresses, and other hosts that claim VIPs.
 
-use super::{Check, Facts, Process, absent, known};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::Ipv4Addr,
+    time::Duration,
+};
+
+use vipward_common::{EventKind, MacAddr};
+
+use super::{Check, Facts, Process, absent, addresses::contents, known};
 
 /// The kernel's default of `gc_thresh3`.
 const DEFAULT_LIMIT: u32 = 1_024;
 /// Percentage from which the table counts as nearly full.
 const NEARLY_FULL: u64 = 75;
 const FULL: u64 = 95;
+/// Age from which a claim of another host counts as over.
+const LONG_AGO: Duration = Duration::from_mins(5);
+/// Largest number of values in a list.
+const MOST: usize = 4;
 /// Programs that hold virtual addresses, by the names of their processes.
 const RIVALS: [(&str, &str); 7] = [
     ("keepalived", "keepalived"),
@@ -20,7 +32,7 @@ const RIVALS: [(&str, &str); 7] = [
 ];
 
 pub(super) fn checks(facts: &Facts) -> Vec<Check> {
-    vec![neighbour_table(facts), other_software(facts)]
+    vec![neighbour_table(facts), other_software(facts), strangers(facts)]
 }
 
 /// Checks the neighbour table. Vipward answers without it, but the traffic that follows needs it.
@@ -77,4 +89,44 @@ fn rival(process: &Process) -> Option<String> {
     let is = |name: &str| process.name == name || process.program == name;
     let (_, what) = RIVALS.iter().find(|(name, _)| is(name))?;
     Some(format!("{what} (pid {})", process.pid))
+}
+
+/// Looks for other hosts that claim VIPs, by the program's records.
+fn strangers(facts: &Facts) -> Check {
+    const NAME: &str = "strangers";
+    let contents = match contents(facts) {
+        None => return Check::not_applicable(NAME, "nothing is pinned, so that no claim is recorded"),
+        Some(Err(unread)) => return Check::unknown(NAME, &unread),
+        Some(Ok(contents)) => contents,
+    };
+    let mut claimed: BTreeMap<MacAddr, BTreeSet<Ipv4Addr>> = BTreeMap::new();
+    for (key, offender) in &contents.offenders {
+        let age = Duration::from_nanos(contents.now_ns.saturating_sub(offender.last_ns));
+        if offender.kind == EventKind::Conflict && age < LONG_AGO {
+            claimed.entry(MacAddr(key.mac)).or_default().insert(key.addr.into());
+        }
+    }
+    let Some((mac, vips)) = claimed.iter().max_by_key(|(_, vips)| vips.len()) else {
+        return Check::green(NAME, "no other host has claimed a VIP in the last 5 minutes");
+    };
+    let words = |(mac, vips): (&MacAddr, &BTreeSet<Ipv4Addr>)| {
+        format!("{mac} ({}) claims {}", vipward_vendors::of(*mac), list(vips))
+    };
+    let found: Vec<_> = claimed.iter().map(words).collect();
+    let first = vips.first().map(ToString::to_string).unwrap_or_default();
+    let mut remedy = format!("find that host, and take the address from it: vipward who-has {first}");
+    if vips.len() > 1 {
+        remedy = format!(
+            "{mac} answers for several VIPs: perhaps it is a node without an agent, with kube-proxy in IPVS mode. Set \
+             ipvs.strictARP: true in kube-proxy's configuration, or run the agent there; else {remedy}"
+        );
+    }
+    Check::yellow(NAME, list(&found), remedy)
+}
+
+fn list<'a, T: ToString + 'a>(values: impl IntoIterator<Item = &'a T>) -> String {
+    let values: Vec<_> = values.into_iter().map(ToString::to_string).collect();
+    let more = values.len().saturating_sub(MOST);
+    let shown = values[..values.len() - more].join(", ");
+    if more == 0 { shown } else { format!("{shown} and {more} more") }
 }

@@ -196,6 +196,7 @@ fn a_healthy_host_has_every_check_and_nothing_is_amiss() {
             ("rp-filter", eth0),
             ("neighbour-table", None),
             ("other-vip-software", None),
+            ("strangers", None),
         ]
     );
 }

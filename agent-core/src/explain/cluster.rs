@@ -161,7 +161,7 @@ fn claim(cluster: &Cluster, answering: &[String]) -> Step {
         return Step::broken(
             Link::Claim,
             format!("no node has claimed it, because it is in use: {who} answers for it"),
-            "take the address away from that host, and it is taken at once; or annotate the Service with vipward.io/force=true",
+            "take the address away from that host, and it is taken at once; or have it taken all the same: kubectl annotate virtualip ADDRESS vipward.io/force=true",
         );
     }
     let Some(claim) = &cluster.claim else {

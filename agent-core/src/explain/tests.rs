@@ -42,7 +42,14 @@ fn holder(node: &str, mac: MacAddr) -> Holder {
 
 fn lease(node: &str, mac: MacAddr) -> LeaseSeen {
     let subnets = vec!["192.0.2.0/24".parse().expect("a subnet")];
-    let interface = NodeInterface { name: "eth0".into(), mac, subnets, carrier: true };
+    let interface = NodeInterface {
+        name: "eth0".into(),
+        mac,
+        subnets,
+        bound: Vec::new(),
+        gateways: Vec::new(),
+        carrier: true,
+    };
     let record = LeaseRecord {
         node: name(node),
         version: Version::from("1"),
@@ -137,6 +144,7 @@ fn cluster_seen_from(own: MacAddr) -> Facts {
             state: ClaimState::Held(holder("n1", N1)),
             deleting: false,
             move_to: None,
+            force: false,
             note: ClaimNote::default(),
         }),
         unanswered: None,

@@ -153,3 +153,53 @@ fn an_interface_that_has_vips_stays_when_it_is_set_down() {
         assert_eq!(found.len(), problems, "{rest}: {found:?}");
     }
 }
+
+#[test]
+fn a_lease_lists_the_addresses_of_other_programs_and_the_gateways_of_each_segment() {
+    let mut view = NetView::default();
+    let mut add = |index, name: &str, nets: &[&str]| {
+        let mut interface = Interface::sample(index, name);
+        interface.addresses = nets.iter().map(|net| net.parse().expect("an address")).collect();
+        view.interfaces.insert(index, interface);
+    };
+    add(1, "lo", &["192.0.2.50/32"]);
+    add(2, "eth0", &["192.0.2.5/24", "192.0.2.10/32", "192.0.2.11/32", "10.7.7.7/32"]);
+    add(3, "eth1", &["198.51.100.5/24"]);
+    view.interfaces.get_mut(&2).expect("eth0").ours.insert([192, 0, 2, 11].into());
+    let hops = [[192, 0, 2, 1], [198, 51, 100, 1], [203, 0, 113, 1]];
+    view.next_hops = hops.map(Ipv4Addr::from).into();
+    let interfaces = node_interfaces(&view, &[2, 3]);
+    let listed = |of: fn(&NodeInterface) -> &Vec<Ipv4Addr>| {
+        interfaces.iter().map(|interface| of(interface).clone()).collect::<Vec<_>>()
+    };
+    let expected: [&[[u8; 4]]; 2] = [&[[10, 7, 7, 7], [192, 0, 2, 10]], &[]];
+    let addresses = |list: &[[u8; 4]]| list.iter().copied().map(Ipv4Addr::from).collect::<Vec<_>>();
+    assert_eq!(listed(|interface| &interface.bound), expected.map(addresses));
+    let expected: [&[[u8; 4]]; 2] = [&[[192, 0, 2, 1]], &[[198, 51, 100, 1]]];
+    assert_eq!(listed(|interface| &interface.gateways), expected.map(addresses));
+}
+
+#[test]
+fn a_host_with_thousands_of_addresses_and_gateways_lists_some_of_them() {
+    let mut view = NetView::default();
+    let many = |from: u32| (from..from + 3_000).map(Ipv4Addr::from);
+    for index in 2..4_u32 {
+        let mut interface = Interface::sample(index, &format!("eth{index}"));
+        interface.addresses = many(index << 24).map(Ipv4Net::from).collect();
+        interface.addresses.push(Ipv4Net::new((index << 24).into(), 8).expect("a subnet"));
+        view.interfaces.insert(index, interface);
+        view.next_hops.extend(many((index << 24) + 10_000));
+    }
+    let interfaces = node_interfaces(&view, &[2, 3]);
+    let count = |of: fn(&NodeInterface) -> usize| interfaces.iter().map(of).sum::<usize>();
+    assert_eq!(count(|interface| interface.bound.len()), MOST_ADDRESSES);
+    assert_eq!(count(|interface| interface.gateways.len()), MOST_ADDRESSES);
+}
+
+#[test]
+fn dns_servers_are_read_as_the_resolver_reads_them() {
+    let text = "# nameserver 192.0.2.9\nsearch example.com\nnameserver 192.0.2.53\n  nameserver\t192.0.2.54 \n\
+                nameserver 2001:db8::53\nnameserver\nnameservers 192.0.2.55\n";
+    assert_eq!(name_servers(text), [[192, 0, 2, 53], [192, 0, 2, 54]].map(Ipv4Addr::from).into());
+    assert_eq!(name_servers(""), BTreeSet::new());
+}

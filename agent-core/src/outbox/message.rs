@@ -74,6 +74,8 @@ pub enum Reason {
     ConflictGrows,
     /// A conflict is over.
     ConflictOver,
+    /// The holder has taken back a VIP that another host announced in a peer's name.
+    TakenBack,
     /// A Service has a problem.
     Problem,
 }
@@ -89,6 +91,7 @@ impl Reason {
             Self::Conflict => "Conflict",
             Self::ConflictGrows => "ConflictGrows",
             Self::ConflictOver => "ConflictOver",
+            Self::TakenBack => "TakenBack",
             Self::Problem => "Problem",
         }
     }
@@ -97,9 +100,12 @@ impl Reason {
     pub const fn kind(self) -> Kind {
         match self {
             Self::Announced | Self::Moved | Self::ConflictOver => Kind::Normal,
-            Self::Nobody | Self::CannotMove | Self::Conflict | Self::ConflictGrows | Self::Problem => {
-                Kind::Warning
-            }
+            Self::Nobody
+            | Self::CannotMove
+            | Self::Conflict
+            | Self::ConflictGrows
+            | Self::TakenBack
+            | Self::Problem => Kind::Warning,
         }
     }
 }
@@ -162,7 +168,9 @@ impl Message {
     pub(super) fn topic(&self) -> Topic {
         match self.reason {
             Reason::Announced | Reason::Moved | Reason::Nobody | Reason::CannotMove => Topic::Holder,
-            Reason::Conflict | Reason::ConflictGrows | Reason::ConflictOver => Topic::Conflict,
+            Reason::Conflict | Reason::ConflictGrows | Reason::ConflictOver | Reason::TakenBack => {
+                Topic::Conflict
+            }
             Reason::Problem => Topic::Problem(Arc::clone(&self.note)),
         }
     }

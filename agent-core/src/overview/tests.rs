@@ -44,6 +44,7 @@ fn claim(last: u8, state: ClaimState, since: Option<&str>) -> ShownClaim {
             state,
             deleting: false,
             move_to: None,
+            force: false,
             note,
         },
         since: since.map(ToOwned::to_owned),

@@ -18,7 +18,7 @@ pub(super) enum Address {
     InUse(MacAddr),
     /// A peer has answered for the address since this time. Its claim may have
     /// been lost, and the peer may write it again.
-    AtPeer(Monotonic),
+    AtPeer(Monotonic, MacAddr),
 }
 
 /// The state of an address. `matters` is true if the engine waits for it.
@@ -34,7 +34,7 @@ impl Address {
     pub(super) fn is_being_asked(self) -> bool {
         match self {
             Self::Unknown | Self::Free(_) => false,
-            Self::Asked | Self::InUse(_) | Self::AtPeer(_) => true,
+            Self::Asked | Self::InUse(_) | Self::AtPeer(..) => true,
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Input about claims: their records, the outcomes of requests
 //! about them, and the program's events.
 
+use std::time::Duration;
+
 use super::{
     ClaimWrite, Command, Entry, Expected, FoundEntry, Notice, Outcome, REFUSED_RETRY, RETRY, Wire,
     requests::{Busy, News},
@@ -63,6 +65,7 @@ impl Subject<'_> {
         };
         if self.vip.claim.take_in(record, self.now) {
             self.vip.waiting.free = None;
+            self.disputes.forget(self.address);
             if let Some(member) = holder.and_then(|holder| self.nodes.member_mut(&holder)) {
                 member.took = Some(self.now);
             }
@@ -90,6 +93,7 @@ impl Subject<'_> {
         }
         let before = self.vip.claim.depends_on();
         if self.vip.claim.lose(self.vip.demand.is_some(), self.now) {
+            self.disputes.forget(self.address);
             self.vip.waiting.free = None;
             self.evaluate_again();
             self.nodes.index_claim(self.address, &before, self.vip.claim.owners.clone(), self.now);
@@ -103,17 +107,30 @@ impl Subject<'_> {
         if matches!(outcome, Outcome::Done(_) | Outcome::Missing) {
             self.pacing.end_offer(self.address);
         }
-        let mut read_again = |pause| {
-            self.vip.requests.unread = true;
-            self.vip.requests.retry = self.now + pause;
-        };
         match outcome {
-            Outcome::Done(record) => self.take_claim(record),
+            Outcome::Done(record) => {
+                if self.nodes.is_ours(&record.state) {
+                    self.disputes.confirm(self.address);
+                } else {
+                    self.disputes.forget(self.address);
+                }
+                self.take_claim(record);
+            }
             Outcome::Missing => self.lose_claim(),
-            Outcome::Unknown | Outcome::Conflict => read_again(RETRY),
-            Outcome::Refused(_) => read_again(REFUSED_RETRY),
+            Outcome::Unknown | Outcome::Conflict => self.read_again(RETRY),
+            Outcome::Refused(_) => self.read_again(REFUSED_RETRY),
         }
         self.look_at_news();
+    }
+
+    /// Schedules another read, because the last one has failed. A disputed read waits for its turn.
+    fn read_again(&mut self, pause: Duration) {
+        self.vip.requests.retry = self.now + pause;
+        if self.disputes.fail(self.address, self.now) {
+            self.vip.disputed = false;
+        } else {
+            self.vip.requests.unread = true;
+        }
     }
 
     fn look_at_news(&mut self) {
@@ -241,11 +258,28 @@ impl Subject<'_> {
         match heard {
             Wire::Moved { .. } if self.vip.tenure.handover().is_none() => return,
             Wire::Moved { .. } => {}
-            Wire::Contested { .. } | Wire::Yielded { .. } => {
+            // The program drops the frame, and this node goes on answering.
+            Wire::Contested { .. } => return self.disputes.hear(self.address, self.now),
+            Wire::Yielded { .. } => {
+                self.disputes.forget(self.address);
                 self.vip.disputed = self.vip.tenure.is_held();
                 self.vip.requests.unread = true;
             }
         }
+        self.evaluate_again();
+    }
+
+    /// Reads the claim of a contested VIP, to believe it.
+    pub(super) fn read_contested(&mut self) {
+        if self.vip.tenure == Tenure::Elsewhere {
+            return self.disputes.forget(self.address);
+        }
+        // A read for another reason serves as well, and is repeated in its own time.
+        if !self.vip.requests.unread {
+            self.disputes.begin(self.address);
+            self.vip.requests.read_at_once();
+        }
+        self.vip.disputed |= self.vip.tenure.is_held();
         self.evaluate_again();
     }
 
@@ -285,9 +319,10 @@ impl Subject<'_> {
         self.evaluate_again();
     }
 
-    /// Adopts an entry that was found foreign at one of this node's MACs: the process before this
-    /// one wrote a claim, and ended before it got the answer.
-    pub(super) fn adopt_unanswered_write(&mut self) {
+    /// Adopts a VIP for which the process before this one wrote a claim: its entry was found foreign
+    /// at one of this node's MACs, so that process ended before it got the answer; or the program
+    /// yielded the VIP. If the claim names this node, that is no edit by hand.
+    pub(super) fn adopt_own_claim(&mut self) {
         let claim = self.vip.claim.record.as_ref();
         self.vip.claim.attempted = claim.is_some_and(|claim| {
             matches!(&claim.state, ClaimState::Held(holder)

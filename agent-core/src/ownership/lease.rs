@@ -33,7 +33,12 @@ impl Engine {
         for (address, mac) in std::mem::take(&mut self.found.foreign) {
             let is_own = self.nodes.own.interfaces.iter().any(|interface| interface.mac == mac);
             if let Some(mut subject) = self.subject(address).filter(|_| is_own) {
-                subject.adopt_unanswered_write();
+                subject.adopt_own_claim();
+            }
+        }
+        for address in std::mem::take(&mut self.found.yielded) {
+            if let Some(mut subject) = self.subject(address) {
+                subject.adopt_own_claim();
             }
         }
         let deadline = self.found.deadline;
@@ -204,6 +209,7 @@ impl Engine {
                     let Some(vip) = self.vips.get_mut(&address) else { continue };
                     vip.disputed |= !went_back;
                     vip.requests.read_at_once();
+                    self.disputes.forget(address);
                     self.doubt.begin(address);
                 }
                 // This node stays silent until it has written each claim again. While

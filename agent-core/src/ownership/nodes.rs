@@ -231,6 +231,15 @@ impl Nodes {
         self.members.get(name).is_some_and(|member| now < member.seen + self.settings.lease)
     }
 
+    /// Returns the other node that has an interface with this MAC, and renews its Lease.
+    pub(super) fn living_peer(&self, mac: MacAddr, now: Monotonic) -> Option<&NodeName> {
+        let has_it = |member: &Member| {
+            member.lease.iter().flat_map(|lease| &lease.interfaces).any(|interface| interface.mac == mac)
+        };
+        let mut living = self.others().filter(|(name, member)| has_it(member) && self.is_alive(name, now));
+        living.next().map(|(name, _)| name)
+    }
+
     /// Returns true if this node is the one that reports a VIP without a holder.
     pub(super) fn is_reporter(&self, vip: Ipv4Addr, now: Monotonic) -> bool {
         let weight = |name: &NodeName| (weight(name.as_str(), &vip.octets()), name.clone());

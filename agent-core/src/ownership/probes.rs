@@ -5,14 +5,14 @@
 
 use std::time::Duration;
 
-use vipward_common::Policy;
+use vipward_common::{MacAddr, Policy};
 
 use super::{
     CLOCKS_DIFFER, Command, Demand, Probed, Settings,
     address::Address,
     subject::{Again, Subject},
 };
-use crate::cluster::Epoch;
+use crate::cluster::{Epoch, NodeName};
 
 /// Time for which the result of a probe is good.
 const STAYS_FREE: Duration = Duration::from_secs(10);
@@ -26,12 +26,14 @@ impl Subject<'_> {
     /// Succeeds if the address is known to be free. Starts probing if nothing is known.
     pub(super) fn is_free(&mut self) -> Result<(), Again> {
         let patience = self.peers_patience();
+        let is_foreign = self.is_at_living_peer(patience).is_some();
         let asking = &mut self.vip.asking;
         asking.matters = true;
         match asking.known {
             Address::Free(since) if self.now < since + STAYS_FREE => Ok(()),
-            Address::AtPeer(since) if since + patience <= self.now => Ok(()),
-            Address::AtPeer(since) => Err(Some(since + patience)),
+            Address::AtPeer(since, _) if since + patience > self.now => Err(Some(since + patience)),
+            Address::AtPeer(..) if is_foreign => Err(None),
+            Address::AtPeer(..) => Ok(()),
             Address::Asked | Address::InUse(_) => Err(None),
             Address::Unknown | Address::Free(_) => {
                 asking.known = Address::Asked;
@@ -41,12 +43,20 @@ impl Subject<'_> {
         }
     }
 
+    /// Returns the living node that has answered for longer than a node without a claim does. Its
+    /// agent would have written the claim, so another program of the node has the address.
+    pub(super) fn is_at_living_peer(&self, patience: Duration) -> Option<(MacAddr, &NodeName)> {
+        let Address::AtPeer(since, mac) = self.vip.asking.known else { return None };
+        let peer = self.nodes.living_peer(mac, self.now)?;
+        (since + patience <= self.now).then_some((mac, peer))
+    }
+
     /// Returns the time for which a peer may rightly answer without a
     /// claim. Its agent may be about to start again.
     ///
     /// If a peer answers for longer, its fence has lapsed, and it gives way to an announcement. The
     /// announcement must come before the peer falls silent by itself.
-    fn peers_patience(&self) -> Duration {
+    pub(super) fn peers_patience(&self) -> Duration {
         let Settings { lease, restart_lease, margin, policy, hold_for, .. } = self.nodes.settings;
         let longest = lease.max(restart_lease);
         let longest = longest + longest / CLOCKS_DIFFER + margin;
@@ -64,8 +74,8 @@ impl Subject<'_> {
         }
         *known = match (probed, *known) {
             (Probed::Free, _) => Address::Free(self.now),
-            (Probed::InUse { mac: _, by_peer: true }, at_peer @ Address::AtPeer(_)) => at_peer,
-            (Probed::InUse { mac: _, by_peer: true }, _) => Address::AtPeer(self.now),
+            (Probed::InUse { mac, by_peer: true }, Address::AtPeer(since, _)) => Address::AtPeer(since, mac),
+            (Probed::InUse { mac, by_peer: true }, _) => Address::AtPeer(self.now, mac),
             (Probed::InUse { mac, by_peer: false }, _) => Address::InUse(mac),
         };
         self.evaluate_again();

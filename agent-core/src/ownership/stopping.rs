@@ -20,9 +20,11 @@ mod tests;
 
 /// Longest time that a restart waits for its last renewal.
 const RESTART_LIMIT: Duration = Duration::from_secs(3);
-/// Longest time that a leaving node waits until others have taken its
-/// VIPs, or until the last claim is deleted.
+/// Longest time that a leaving node waits until others have taken its VIPs.
 const LEAVE_LIMIT: Duration = Duration::from_secs(20);
+/// Longest time that an uninstall waits until the last claim is deleted. The agent has waited for
+/// another `DaemonSet` before, for half of its Pod's termination.
+const UNINSTALL_LIMIT: Duration = Duration::from_secs(10);
 
 /// A shutdown under way.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -52,7 +54,8 @@ impl Stopping {
     pub(super) fn new(reason: StopReason, has_session: bool, now: Monotonic) -> Self {
         let limit = match reason {
             StopReason::Restart => RESTART_LIMIT,
-            StopReason::Leave | StopReason::Uninstall => LEAVE_LIMIT,
+            StopReason::Leave => LEAVE_LIMIT,
+            StopReason::Uninstall => UNINSTALL_LIMIT,
         };
         Self { limit: now + limit, gave_up: false, last_written: !has_session, is_over: false }
     }

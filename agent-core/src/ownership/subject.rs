@@ -6,6 +6,7 @@ use vipward_common::MacAddr;
 
 use super::{
     ClaimWrite, Command, Disqualified, Entry, Fault, Notice, StopReason,
+    disputes::Disputes,
     doubt::Doubt,
     nodes::Nodes,
     pacing::Pacing,
@@ -29,6 +30,7 @@ pub(super) struct Subject<'a> {
     pub(super) queue: &'a mut Queue,
     pub(super) pacing: &'a mut Pacing,
     pub(super) doubt: &'a Doubt,
+    pub(super) disputes: &'a mut Disputes,
     pub(super) now: Monotonic,
     pub(super) commands: &'a mut Vec<Command>,
 }

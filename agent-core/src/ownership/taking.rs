@@ -151,12 +151,15 @@ impl Subject<'_> {
 
     /// Reports the MAC that uses the address. This node is the first candidate.
     fn report_in_use(&mut self, claim: Option<&ClaimRecord>, demand: &Demand) {
-        let Address::InUse(mac) = self.vip.asking.known else { return };
-        let why = format!(
-            "{} is in use by {mac}, {}; it is taken when it is free",
-            self.address,
-            vipward_vendors::of(mac)
-        );
+        let (mac, whose) = match self.vip.asking.known {
+            Address::InUse(mac) => (mac, vipward_vendors::of(mac).to_string()),
+            Address::AtPeer(..) => match self.is_at_living_peer(self.peers_patience()) {
+                Some((mac, node)) => (mac, format!("another program of node {node}")),
+                None => return,
+            },
+            Address::Unknown | Address::Asked | Address::Free(_) => return,
+        };
+        let why = format!("{} is in use by {mac}, {whose}; it is taken when it is free", self.address);
         if !says(claim, demand, &why) {
             self.write_unheld(claim, "its address is in use", why);
         }

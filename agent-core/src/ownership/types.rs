@@ -32,6 +32,8 @@ pub struct Found {
     pub entries: BTreeMap<Ipv4Addr, FoundEntry>,
     /// The VIPs that are foreign, and their MACs.
     pub foreign: BTreeMap<Ipv4Addr, MacAddr>,
+    /// The VIPs that the program has yielded.
+    pub yielded: BTreeSet<Ipv4Addr>,
 }
 
 /// A pinned entry that answers.

@@ -208,6 +208,12 @@ impl Engine {
         others.chain([&self.nodes.settings.node]).cloned().collect()
     }
 
+    /// Returns the nodes that have a Node object, and no session of an agent.
+    pub fn without_agent(&self) -> Vec<&NodeName> {
+        let is_one = |member: &Member| member.node.is_some() && member.session().is_none();
+        self.nodes.iter().filter(|(_, member)| is_one(member)).map(|(name, _)| name).collect()
+    }
+
     /// Returns the Services that want a VIP.
     pub fn services_of(&self, vip: Ipv4Addr) -> &[ServiceName] {
         self.vips.get(&vip).map(|vip| vip.services()).unwrap_or_default()

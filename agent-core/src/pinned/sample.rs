@@ -6,9 +6,7 @@ use std::{
     path::PathBuf,
 };
 
-use vipward_common::{
-    ABI_VERSION, Counters, DEFAULT_MAX_VIPS, Fence, MacAddr, Policy, Role, VipCounters, VipKey,
-};
+use vipward_common::{Counters, DEFAULT_MAX_VIPS, Fence, MacAddr, Policy, Role, VipCounters, VipKey};
 
 use super::{Contents, Entry, LinkIds, Mode, PinnedLink, Plane, State};
 use crate::net::{Interface, NetView};
@@ -36,7 +34,6 @@ impl State {
             links: BTreeMap::from([(interface.index, (Mode::Native, ids))]),
             contents: Contents {
                 now_ns,
-                abi_version: ABI_VERSION,
                 fence: Fence {
                     deadline_ns: now_ns + 3 * SECOND_NS,
                     hold_until_ns: now_ns + 3_600 * SECOND_NS,

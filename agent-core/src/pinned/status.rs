@@ -19,8 +19,6 @@ use crate::{
 pub struct Status {
     /// The pin directory.
     pub pin_dir: PathBuf,
-    /// The layout of the pinned maps.
-    pub abi_version: u32,
     /// The fence: until when this node may answer.
     pub fence: FenceStatus,
     /// Entries of the map `vips_v4`.
@@ -157,7 +155,6 @@ impl Status {
         offenders.sort_by_key(|(key, offender)| (Reverse(offender.last_ns), **key));
         Self {
             pin_dir: state.dir.clone(),
-            abi_version: contents.abi_version,
             fence: FenceStatus {
                 state: contents.fence_state().name(),
                 policy: contents.fence.policy.name(),

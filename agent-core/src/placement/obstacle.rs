@@ -102,6 +102,19 @@ pub enum Obstacle {
         /// The attached interfaces.
         attached: Vec<String>,
     },
+    /// Another program has put a new VIP's address on its interface.
+    #[error(
+        "VIP {vip} waits: this host has it as {net} on {interface}, and vipward has not put it there; remove it there \
+         (ip address del {net} dev {interface}), or set `force: true` to hold it all the same"
+    )]
+    OwnAddress {
+        /// The VIP.
+        vip: Ipv4Addr,
+        /// The address with its prefix length.
+        net: Ipv4Net,
+        /// The interface.
+        interface: String,
+    },
     /// The VIP's subnet has gone from its interface.
     #[error("VIP {vip} is in the subnet of no interface any more; it stays on {interface}, where it is")]
     Stays {

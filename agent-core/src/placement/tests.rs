@@ -378,3 +378,30 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_new_vip_that_another_program_has_on_a_segments_interface_leaves_the_kernel_audible_there() {
+    let vip = Ipv4Addr::new(10, 0, 0, 10);
+    let at = |ifindex| VipKey::untagged(ifindex, vip.octets());
+    let silent = DesiredEntry::new(Role::Foreign, MacAddr::ZERO);
+    let left = |nets: &[&str], lo: &[&str], ours: bool, role, is_new: bool| {
+        let mut host = Host::new();
+        host.add(1, "lo", lo);
+        host.add(2, "eth0", nets);
+        if ours {
+            host.view.interfaces.get_mut(&2).expect("eth0").ours.insert(vip);
+        }
+        let home = DesiredEntry { role, ..silent };
+        let entries = BTreeMap::from([(at(2), home), (at(3), silent)]);
+        let mut desired = Desired { entries, ..Desired::default() };
+        desired.leave_audible(&host.view, |_| is_new);
+        desired.entries.keys().map(|key| key.ifindex).collect::<Vec<_>>()
+    };
+    let eth0 = ["10.0.0.5/24", "10.0.0.10/32"];
+    assert_eq!(left(&eth0, &[], false, Role::Foreign, true), [3], "kube-vip has it on eth0");
+    assert_eq!(left(&["10.0.0.10/24"], &[], false, Role::Foreign, true), [3], "with any prefix length");
+    assert_eq!(left(&eth0, &[], false, Role::Foreign, false), [2, 3], "the VIP has had a holder");
+    assert_eq!(left(&eth0, &[], false, Role::Held, true), [2, 3], "this node holds it");
+    assert_eq!(left(&eth0, &[], true, Role::Foreign, true), [2, 3], "the agent has bound it");
+    assert_eq!(left(&["10.0.0.5/24"], &["10.0.0.10/32"], false, Role::Foreign, true), [2, 3], "it is on lo");
+}

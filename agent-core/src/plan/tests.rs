@@ -483,6 +483,45 @@ fn a_vip_that_was_yielded_stays_yielded_when_its_interface_has_come_back() {
 }
 
 #[test]
+fn a_yielded_vip_has_no_mac_while_the_segment_is_asked_and_a_new_generation_when_it_is_taken_back() {
+    let vip = key(1, 10);
+    let address = Ipv4Addr::from(vip.addr);
+    let yielded = Yield { mac: PEER.0, generation: 2 };
+    let mut kernel =
+        Observed { yields: [(0, yielded)].into(), ..observed([(vip, entry(Role::Held, OWN, 0, 2))]) };
+    let wish = desired([(vip, HELD)]);
+    let put = |kernel: &Observed| match plan(&wish, kernel, false).as_slice() {
+        [Action::PutEntry { entry, .. }] => *entry,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(put(&kernel), entry(Role::Foreign, PEER, 0, 2), "a peer's");
+    kernel.asked.insert(address);
+    assert_eq!(put(&kernel), entry(Role::Foreign, MacAddr::ZERO, 0, 2), "asked about");
+
+    kernel.asked.clear();
+    kernel.entries.insert(vip, entry(Role::Foreign, MacAddr::ZERO, 0, 2));
+    kernel.remembered.insert(address, PEER);
+    kernel.taken_back.insert(address);
+    assert_eq!(put(&kernel), entry(Role::Held, OWN, 0, 3), "taken back");
+    let mut lapsed = wish.clone();
+    assert!(begin_no_answer(&mut lapsed, &kernel, false).is_empty(), "it may begin to answer");
+    assert_eq!(lapsed, wish);
+    kernel.taken_back.clear();
+    assert_eq!(begin_no_answer(&mut lapsed, &kernel, false), [address].into(), "no other may");
+
+    // An agent that has not read the cluster wants what is pinned, and takes the VIP back all the same.
+    kernel.taken_back.insert(address);
+    let mut unknown = Desired { own_macs: [(1, OWN)].into(), ..Desired::default() };
+    keep_what_is_pinned(&mut unknown, &kernel);
+    change_what_was_yielded(&mut unknown, &kernel);
+    assert_eq!(unknown.entries[&vip], HELD);
+    kernel.taken_back.clear();
+    kernel.asked.insert(address);
+    change_what_was_yielded(&mut unknown, &kernel);
+    assert_eq!(unknown.entries[&vip], SHADOW);
+}
+
+#[test]
 fn nothing_pinned_is_taken_away_before_it_is_known_what_is_wanted() {
     let own_label = ("lo".to_owned(), Ipv4Addr::new(192, 0, 2, 10));
     let handover = VipEntry { until_ns: 7, ..entry(Role::Handover, PEER, 1, 3) };

@@ -21,7 +21,8 @@ fn refused(why: Refusal) -> Problem {
 }
 
 fn on_an_interface_of(node: &str) -> Problem {
-    refused(Refusal::NodeInterface { node: node.into(), net: "192.0.2.1/24".parse().expect("a network") })
+    let net = "192.0.2.1/24".parse().expect("a network");
+    refused(Refusal::NodeInterface { node: node.into(), net, interface: "eth0".into() })
 }
 
 /// Description, problem, nodes that the claims name, living nodes, and the node that reports.

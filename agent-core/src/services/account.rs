@@ -67,8 +67,10 @@ impl Services {
             Problem::SharedStatus { .. }
             | Problem::Contested { .. }
             | Problem::OtherController { .. }
-            | Problem::HandedOver { .. } => place.is_some(),
+            | Problem::HandedOver { .. }
+            | Problem::ForceElsewhere => place.is_some(),
             Problem::Refused { .. }
+            | Problem::Disputed { .. }
             | Problem::Ipv6 { .. }
             | Problem::Clash { .. }
             | Problem::Impossible { .. }

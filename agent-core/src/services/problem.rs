@@ -30,7 +30,6 @@ pub enum Place {
     PreferredNodes,
     Nodes,
     Interface,
-    Force,
     Ignore,
     KubeVipIgnore,
 }
@@ -47,7 +46,6 @@ impl fmt::Display for Place {
             Self::PreferredNodes => "annotation vipward.io/preferred-nodes",
             Self::Nodes => "annotation vipward.io/nodes",
             Self::Interface => "annotation vipward.io/interface",
-            Self::Force => "annotation vipward.io/force",
             Self::Ignore => "annotation vipward.io/ignore",
             Self::KubeVipIgnore => "annotation kube-vip.io/ignore",
         })
@@ -160,6 +158,20 @@ pub enum Problem {
         /// The served class of Vipward.
         ours: Arc<str>,
     },
+    /// A VIP that is held, or forced, although something else needs its address.
+    #[error("VIP {vip} stays announced and is defended, but {}", .why.conflict())]
+    Disputed {
+        /// The VIP.
+        vip: Ipv4Addr,
+        /// The other need.
+        why: Refusal,
+    },
+    /// An annotation that has no effect on a Service.
+    #[error(
+        "annotation vipward.io/force has no effect on a Service, because it takes addresses from other hosts. An admin \
+         sets it on the VirtualIP: kubectl annotate virtualip ADDRESS vipward.io/force=true"
+    )]
+    ForceElsewhere,
     /// Two Services have the same port of one VIP.
     #[error(
         "port {port} of VIP {vip} is also that of Service {with}: only one of them gets its traffic; change the port, or \
@@ -229,9 +241,20 @@ impl Problem {
     /// Returns the nodes that see it.
     pub fn seen_by(&self) -> SeenBy<'_> {
         match self {
-            Self::Refused { why: Refusal::NodeInterface { node, .. }, .. } => SeenBy::AllBest(node),
-            Self::Refused { why, .. } if why.is_this_nodes_view() => SeenBy::This,
+            Self::Refused {
+                why: Refusal::NodeInterface { node, .. } | Refusal::NodeGateway { node, .. },
+                ..
+            }
+            | Self::Disputed {
+                why: Refusal::NodeInterface { node, .. } | Refusal::NodeGateway { node, .. },
+                ..
+            } => SeenBy::AllBest(node),
+            Self::Refused { why, .. } | Self::Disputed { why, .. } if why.is_this_nodes_view() => {
+                SeenBy::This
+            }
             Self::Refused { .. }
+            | Self::Disputed { .. }
+            | Self::ForceElsewhere
             | Self::Malformed { .. }
             | Self::Ipv6 { .. }
             | Self::OtherManager { .. }

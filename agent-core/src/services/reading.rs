@@ -38,7 +38,6 @@ pub(super) struct Limits {
     pub(super) nodes: Option<Selector>,
     pub(super) preferred: Option<Selector>,
     pub(super) interfaces: Option<Vec<InterfacePattern>>,
-    pub(super) force: Option<bool>,
 }
 
 /// The addresses for which an annotation or the spec asks.
@@ -71,8 +70,9 @@ impl Reading {
         read(&mut limits.preferred, preferred, Place::PreferredNodes, selector, &mut problems);
         let interface = annotations.interface.as_deref();
         read(&mut limits.interfaces, interface, Place::Interface, patterns, &mut problems);
-        let force = annotations.force.as_deref();
-        read(&mut limits.force, force, Place::Force, flag, &mut problems);
+        if annotations.force.as_deref() == Some("true") {
+            problems.push(Problem::ForceElsewhere);
+        }
         self.update_asked(record, &mut problems);
         problems
     }

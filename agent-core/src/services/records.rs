@@ -164,7 +164,7 @@ annotations! {
     nodes = "vipward.io/nodes",
     /// Globs over interface names, comma separated.
     interface = "vipward.io/interface",
-    /// `true`: its VIPs are taken even if their addresses are in use.
+    /// Without effect: it belongs on a VIP's claim object.
     force = "vipward.io/force",
     /// `true`: Vipward ignores the Service.
     ignore = "vipward.io/ignore",
@@ -230,32 +230,34 @@ pub struct EndpointsRecord {
     pub ready_elsewhere: bool,
 }
 
-/// This host's addresses and gateways, which no VIP may take.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+/// This host's addresses, gateways and DNS servers, which no VIP may take.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HostNetwork {
-    /// The addresses of all its interfaces.
+    /// The node that this host is.
+    pub node: NodeName,
+    /// The addresses of all its interfaces, except those that the agent has bound.
     pub addresses: Vec<HostAddress>,
-    /// The next hops of its routes, default routes included.
+    /// The next hops of its routes in all tables, default routes included.
     pub next_hops: BTreeSet<Ipv4Addr>,
+    /// The DNS servers in its `/etc/resolv.conf`.
+    pub name_servers: BTreeSet<Ipv4Addr>,
 }
 
 impl HostNetwork {
-    /// Returns the addresses and gateways of a snapshot. The interfaces
-    /// in `attached` lead to segments. The addresses in `ours` are
-    /// those that this agent has bound, with their interfaces.
-    pub fn of(view: &NetView, attached: &[u32], ours: &BTreeSet<(String, Ipv4Addr)>) -> Self {
+    /// Returns the addresses and gateways of a snapshot, with these DNS servers. The
+    /// interfaces in `attached` lead to segments.
+    pub fn of(node: NodeName, view: &NetView, attached: &[u32], name_servers: BTreeSet<Ipv4Addr>) -> Self {
         let of_one = |interface: &Interface| {
-            let (index, name) = (interface.index, interface.name.clone());
-            let found = move |net: &Ipv4Net| HostAddress {
-                interface: name.as_str().into(),
+            let (index, name) = (interface.index, Arc::from(interface.name.as_str()));
+            let found = move |net: Ipv4Net| HostAddress {
+                interface: Arc::clone(&name),
                 segment: attached.contains(&index),
-                net: *net,
-                ours: ours.contains(&(name.clone(), net.addr())),
+                net,
             };
-            interface.addresses.iter().map(found).collect::<Vec<_>>()
+            interface.foreign_addresses().map(found).collect::<Vec<_>>()
         };
         let addresses = view.interfaces.values().flat_map(of_one).collect();
-        Self { addresses, next_hops: view.next_hops.clone() }
+        Self { node, addresses, next_hops: view.next_hops.clone(), name_servers }
     }
 }
 
@@ -268,6 +270,4 @@ pub struct HostAddress {
     pub segment: bool,
     /// The address, with its prefix length.
     pub net: Ipv4Net,
-    /// True if this agent bound it.
-    pub ours: bool,
 }

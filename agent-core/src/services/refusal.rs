@@ -9,8 +9,11 @@ use std::{
 use ipnet::Ipv4Net;
 use thiserror::Error;
 
-use super::records::{HostAddress, HostNetwork};
-use crate::cluster::NodeName;
+use super::{
+    records::{HostAddress, HostNetwork},
+    standing::Standing,
+};
+use crate::cluster::{NodeInterface, NodeName};
 
 /// Reason why an address is not announced, with the remedy.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Error)]
@@ -44,35 +47,51 @@ pub enum Refusal {
         node: NodeName,
     },
     /// An address on an interface of this host.
-    #[error(
-        "this host has it as {net} on {interface}, and vipward has not put it there; choose a free address, or remove it \
-         there (ip address del {net} dev {interface})"
-    )]
+    #[error("{}", on_interface(.node, *.net, .interface))]
     OwnAddress {
+        /// The node that this host is.
+        node: NodeName,
         /// The address with its prefix length.
         net: Ipv4Net,
         /// The interface.
         interface: Arc<str>,
     },
     /// An address on an interface of another node.
-    #[error(
-        "node {node} has it as {net} on one of its interfaces; choose a free address, or remove it there"
-    )]
+    #[error("{}", on_interface(.node, *.net, .interface))]
     NodeInterface {
         /// The node.
         node: NodeName,
         /// The address with its prefix length.
         net: Ipv4Net,
+        /// The interface.
+        interface: Arc<str>,
     },
     /// A gateway.
     #[error(
-        "it is a gateway of this host (ip route show via {address}), and announcing it would cut the segment off; choose \
-         a free address"
+        "it is a gateway of this host (ip route show table all via {address}), and announcing it would cut the segment \
+         off; choose a free address"
     )]
     NextHop {
         /// The address.
         address: Ipv4Addr,
     },
+    /// A gateway of another node.
+    #[error(
+        "it is a gateway of node {node} (ip route show table all via {address}), and announcing it would cut that node \
+         off; choose a free address"
+    )]
+    NodeGateway {
+        /// The node.
+        node: NodeName,
+        /// The address.
+        address: Ipv4Addr,
+    },
+    /// A DNS server.
+    #[error(
+        "it is a DNS server of this host (nameserver in /etc/resolv.conf), and announcing it would cut the host off from \
+         it; choose a free address"
+    )]
+    NameServer,
     /// The API server's address.
     #[error(
         "the API server is there, and announcing it would cut the cluster off from it; choose a free address"
@@ -112,6 +131,7 @@ impl Refusal {
         match self {
             Self::OwnAddress { .. }
             | Self::NextHop { .. }
+            | Self::NameServer
             | Self::ApiServer
             | Self::Network { .. }
             | Self::Broadcast { .. } => true,
@@ -122,13 +142,91 @@ impl Refusal {
             | Self::LinkLocal
             | Self::Node { .. }
             | Self::NodeInterface { .. }
+            | Self::NodeGateway { .. }
             | Self::NotAllowed { .. } => false,
+        }
+    }
+
+    /// Returns true if an admin may have the address taken all the same. A /32 on a segment's
+    /// interface is a VIP of another program. All other addresses are needed where they are.
+    fn yields_to_force(&self) -> bool {
+        match self {
+            Self::OwnAddress { net, .. } | Self::NodeInterface { net, .. } => net.prefix_len() == 32,
+            Self::ThisHost
+            | Self::Loopback
+            | Self::Multicast
+            | Self::Reserved
+            | Self::LinkLocal
+            | Self::Node { .. }
+            | Self::NextHop { .. }
+            | Self::NodeGateway { .. }
+            | Self::NameServer
+            | Self::ApiServer
+            | Self::Network { .. }
+            | Self::Broadcast { .. }
+            | Self::NotAllowed { .. } => false,
+        }
+    }
+
+    /// Describes the reason as a conflict about a held VIP, with the remedy.
+    pub(super) fn conflict(&self) -> String {
+        const OTHER: &str = "give the Service another address";
+        match self {
+            Self::OwnAddress { node, net, interface } | Self::NodeInterface { node, net, interface } => {
+                format!(
+                    "node {node} has it as {net} on {interface} too; remove it there: ip address del {net} dev {interface}"
+                )
+            }
+            Self::Node { node } => format!(
+                "Node {node} lists it in status.addresses too; remove it from that node's interfaces, or {OTHER}"
+            ),
+            Self::NextHop { address } => format!(
+                "this host routes through it (ip route show table all via {address}); remove the route, or {OTHER}"
+            ),
+            Self::NodeGateway { node, address } => format!(
+                "node {node} routes through it (ip route show table all via {address}); remove the route, or {OTHER}"
+            ),
+            Self::NameServer => {
+                format!("/etc/resolv.conf of this host names it as a DNS server; remove it there, or {OTHER}")
+            }
+            Self::ApiServer => format!("the API server is there too; {OTHER}"),
+            Self::Network { subnet } | Self::Broadcast { subnet } => format!(
+                "it is the first or last address of {subnet} now, which hosts broadcast to; put the prefix length \
+                 right, or {OTHER}"
+            ),
+            Self::ThisHost
+            | Self::Loopback
+            | Self::Multicast
+            | Self::Reserved
+            | Self::LinkLocal
+            | Self::NotAllowed { .. } => self.to_string(),
         }
     }
 }
 
+fn on_interface(node: &NodeName, net: Ipv4Net, interface: &str) -> String {
+    let way_out = format!("choose a free address, or remove it there (ip address del {net} dev {interface})");
+    let force = if net.prefix_len() == 32 {
+        "; an admin can have it taken all the same (vipward.io/force on its VirtualIP)"
+    } else {
+        ""
+    };
+    format!("node {node} has it as {net} on {interface}, and vipward has not put it there; {way_out}{force}")
+}
+
 fn join(nets: &[Ipv4Net]) -> String {
     nets.iter().map(Ipv4Net::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Decision about an address.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    /// It may be a VIP.
+    Accepted,
+    /// It may be a VIP, but something else needs it too.
+    Disputed(Refusal),
+    /// It may not be a VIP.
+    Refused(Refusal),
 }
 
 /// Source of the reason why an address is taken. If there
@@ -157,13 +255,26 @@ impl Reserved {
         self.put(Source::Node(node), taken)
     }
 
-    pub(super) fn put_interfaces(&mut self, node: NodeName, nets: &[Ipv4Net]) -> BTreeSet<Ipv4Addr> {
+    pub(super) fn put_interfaces(
+        &mut self,
+        node: NodeName,
+        interfaces: &[NodeInterface],
+    ) -> BTreeSet<Ipv4Addr> {
         let mut taken = BTreeMap::new();
-        for net in nets.iter().filter(|net| net.prefix_len() < 32) {
-            if net.addr() != net.network() || net.prefix_len() == 31 {
-                taken.insert(net.addr(), Refusal::NodeInterface { node: node.clone(), net: *net });
+        let gateways = interfaces.iter().flat_map(|interface| &interface.gateways);
+        taken.extend(
+            gateways
+                .map(|address| (*address, Refusal::NodeGateway { node: node.clone(), address: *address })),
+        );
+        for NodeInterface { name, subnets, bound, .. } in interfaces {
+            let is_address = |net: &Ipv4Net| net.addr() != net.network() || net.prefix_len() == 31;
+            let subnets = subnets.iter().filter(|net| net.prefix_len() < 32);
+            let addresses = subnets.clone().copied().filter(is_address);
+            for net in bound.iter().map(|address| Ipv4Net::from(*address)).chain(addresses) {
+                let (node, interface) = (node.clone(), Arc::clone(name));
+                taken.entry(net.addr()).or_insert(Refusal::NodeInterface { node, net, interface });
             }
-            put_ends(&mut taken, *net);
+            subnets.for_each(|net| put_ends(&mut taken, *net));
         }
         self.put(Source::Interfaces(node), taken)
     }
@@ -175,17 +286,18 @@ impl Reserved {
     }
 
     pub(super) fn put_host(&mut self, network: &HostNetwork) -> BTreeSet<Ipv4Addr> {
-        let mut taken: BTreeMap<_, _> = network
-            .next_hops
-            .iter()
-            .map(|address| (*address, Refusal::NextHop { address: *address }))
-            .collect();
+        let mut taken: BTreeMap<_, _> =
+            network.name_servers.iter().map(|address| (*address, Refusal::NameServer)).collect();
+        let next_hops = network.next_hops.iter();
+        taken.extend(next_hops.map(|address| (*address, Refusal::NextHop { address: *address })));
+        for found in network.addresses.iter().filter(|found| is_in_use(found)) {
+            let (node, interface) = (network.node.clone(), Arc::clone(&found.interface));
+            // A gateway or name server goes first: force takes no such address.
+            let own = Refusal::OwnAddress { node, net: found.net, interface };
+            taken.entry(found.net.addr()).or_insert(own);
+        }
         for found in network.addresses.iter().filter(|found| found.segment) {
             put_ends(&mut taken, found.net);
-        }
-        for found in network.addresses.iter().filter(|found| !found.ours && is_a_hosts_own(network, found)) {
-            let own = Refusal::OwnAddress { net: found.net, interface: Arc::clone(&found.interface) };
-            taken.insert(found.net.addr(), own);
         }
         self.put(Source::Host, taken)
     }
@@ -216,14 +328,26 @@ impl Reserved {
         changed
     }
 
-    /// Returns the first reason why an address may not be a VIP. The
-    /// address itself comes first, then its use, then the allowed networks.
-    pub(super) fn refusal(&self, address: Ipv4Addr, allow: &[Ipv4Net]) -> Option<Refusal> {
-        let taken = || self.by_address.get(&address).and_then(|reasons| reasons.values().next()).cloned();
-        let allowed = || allow.is_empty() || allow.iter().any(|net| net.contains(&address));
-        never(address)
-            .or_else(taken)
-            .or_else(|| (!allowed()).then(|| Refusal::NotAllowed { allow: allow.to_vec() }))
+    /// Decides if an address may be a VIP. The address itself comes first, then its use, then the
+    /// allowed networks.
+    ///
+    /// A new use of its address never withdraws a held VIP. Otherwise an address or a route that is
+    /// added elsewhere, or a false Lease, would darken the VIP.
+    pub(super) fn judge(&self, address: Ipv4Addr, allow: &[Ipv4Net], standing: Standing) -> Verdict {
+        if let Some(refusal) = never(address) {
+            return Verdict::Refused(refusal);
+        }
+        let reasons = self.by_address.get(&address);
+        let taken = reasons.and_then(|reasons| reasons.values().next()).cloned();
+        let all_yield = || reasons.iter().copied().flatten().all(|(_, reason)| reason.yields_to_force());
+        let is_kept = standing.is_held || standing.is_forced && all_yield();
+        let is_allowed = allow.is_empty() || allow.iter().any(|net| net.contains(&address));
+        match taken {
+            Some(refusal) if !is_kept => Verdict::Refused(refusal),
+            _ if !is_allowed => Verdict::Refused(Refusal::NotAllowed { allow: allow.to_vec() }),
+            Some(refusal) => Verdict::Disputed(refusal),
+            None => Verdict::Accepted,
+        }
     }
 }
 
@@ -245,13 +369,12 @@ fn never(address: Ipv4Addr) -> Option<Refusal> {
     }
 }
 
-/// Returns true if an address is the host's own, and not a VIP that is bound for local delivery.
+/// Returns true if the kernel uses an address, and does not just have it for local delivery.
 ///
-/// kube-proxy (IPVS) and operators bind VIPs as /32. Some clouds number hosts with /32 too: such an
-/// address is the host's own if its interface leads to a segment and has no other kind of address.
-fn is_a_hosts_own(network: &HostNetwork, found: &HostAddress) -> bool {
-    let mut beside = network.addresses.iter().filter(|other| other.interface == found.interface);
-    found.net.prefix_len() < 32 || found.segment && beside.all(|other| other.net.prefix_len() == 32)
+/// kube-proxy (IPVS) and operators put VIPs as /32 on interfaces that lead to no segment. On one
+/// that does, a /32 is the VIP of another program (kube-vip, keepalived), or the host's own.
+fn is_in_use(found: &HostAddress) -> bool {
+    found.net.prefix_len() < 32 || found.segment
 }
 
 /// Adds the first and last address of a subnet. Point-to-point subnets (RFC 3021) have neither.

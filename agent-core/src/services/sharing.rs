@@ -54,7 +54,7 @@ pub(super) fn share(vip: Ipv4Addr, members: &[Member<'_>]) -> (Demand, Vec<(Serv
         nodes,
         preferred,
         interfaces: interfaces.unwrap_or_default(),
-        force: members.iter().any(|member| member.limits.force == Some(true)),
+        force: false,
     };
     (demand, problems)
 }

@@ -9,7 +9,7 @@ mod status;
 
 use super::*;
 use crate::{
-    cluster::{NodeName, Version},
+    cluster::{NodeInterface, NodeName, Version},
     time::Monotonic,
 };
 
@@ -204,12 +204,29 @@ fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
+/// Returns the network of node-a, with these addresses and next hops.
+fn network(addresses: Vec<HostAddress>, hops: &[&str]) -> HostNetwork {
+    let next_hops = hops.iter().map(|hop| v4(hop)).collect();
+    HostNetwork { node: "node-a".into(), addresses, next_hops, name_servers: BTreeSet::new() }
+}
+
+/// Returns a node's interface `eth0`, as its Lease lists it.
+fn interface(nets: &[&str]) -> NodeInterface {
+    NodeInterface {
+        name: "eth0".into(),
+        mac: vipward_common::MacAddr([2, 0, 0, 0, 0, 1]),
+        subnets: nets.iter().map(|net| net.parse().expect("an address with a prefix length")).collect(),
+        bound: Vec::new(),
+        gateways: Vec::new(),
+        carrier: true,
+    }
+}
+
 fn host(segment: &str, nets: &[&str]) -> Vec<HostAddress> {
     let address = |net: &&str| HostAddress {
         interface: segment.into(),
         segment: segment.starts_with("eth"),
         net: net.parse().expect("an address with a prefix length"),
-        ours: false,
     };
     nets.iter().map(address).collect()
 }

@@ -13,7 +13,7 @@ use super::{
     records::{EndpointsRecord, HostNetwork, ServiceRecord},
 };
 use crate::{
-    cluster::{NodeName, Selector, ServiceName},
+    cluster::{NodeInterface, NodeName, Selector, ServiceName},
     ownership::Demand,
 };
 
@@ -88,14 +88,12 @@ pub enum Event {
         /// The entries of `status.addresses` that are addresses.
         addresses: Vec<IpAddr>,
     },
-    /// The addresses or subnets of a node's interfaces, by its Lease.
-    /// No node may take another node's address.
+    /// A node's interfaces, by its Lease. No node may take another node's address or gateway.
     NodeInterfaces {
         /// Its name.
         node: NodeName,
-        /// Addresses with prefix lengths. An address without host
-        /// bits is a subnet, except in a /31. A /32 is ignored.
-        nets: Vec<Ipv4Net>,
+        /// The interfaces.
+        interfaces: Vec<NodeInterface>,
     },
     /// A node is gone, with its addresses and interfaces.
     NodeGone(NodeName),
@@ -104,6 +102,17 @@ pub enum Event {
     /// All addresses of the API server: the endpoints of `default/kubernetes`, and the client's
     /// target.
     ApiEndpoints(BTreeSet<IpAddr>),
+    /// The claim of a VIP was listed or changed.
+    Claim {
+        /// The VIP.
+        vip: Ipv4Addr,
+        /// True if the VIP has had a holder, so that its address belongs to the cluster.
+        was_held: bool,
+        /// True if an admin has it taken even if its address is in use.
+        force: bool,
+    },
+    /// The claim of a VIP is gone.
+    ClaimGone(Ipv4Addr),
     /// This node has taken a VIP, or has lost it. Without this event it holds no VIP.
     Held {
         /// The VIP.

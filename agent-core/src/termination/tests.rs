@@ -1,5 +1,9 @@
 use super::*;
 
+fn at(seconds: u64) -> Monotonic {
+    Monotonic::from_nanos(0) + Duration::from_secs(seconds)
+}
+
 #[test]
 fn the_reason_is_a_restart_unless_something_says_otherwise() {
     use DaemonSetState as D;
@@ -9,14 +13,59 @@ fn the_reason_is_a_restart_unless_something_says_otherwise() {
         (P::Stays, D::Stays, N::Stays, StopReason::Restart, "the container is restarted"),
         (P::Deleted, D::Stays, N::Stays, StopReason::Restart, "a new version is rolled out"),
         (P::Unknown, D::Unknown, N::Unknown, StopReason::Restart, "the API server is away"),
-        (P::Deleted, D::Deleted, N::Stays, StopReason::Uninstall, "removed"),
-        (P::Deleted, D::Deleted, N::Cordoned, StopReason::Uninstall, "removed from a cordoned node"),
+        (P::Deleted, D::Refused, N::Stays, StopReason::Restart, "it never could read its DaemonSet"),
+        (P::Deleted, D::Deleted, N::ShutsDown, StopReason::Uninstall, "removed, and the node shuts down"),
+        (P::NodeShutsDown, D::Deleted, N::Unknown, StopReason::Uninstall, "the same, as the Pod says"),
+        (P::Deleted, D::Deleted, N::Deleted, StopReason::Uninstall, "removed with the node"),
         (P::NodeShutsDown, D::Stays, N::Unknown, StopReason::Leave, "the kubelet ends its Pods"),
         (P::Deleted, D::Stays, N::Cordoned, StopReason::Leave, "drained"),
         (P::Stays, D::Stays, N::ShutsDown, StopReason::Leave, "the node shuts down"),
         (P::Unknown, D::Unknown, N::Deleted, StopReason::Leave, "the node is gone"),
     ];
     for (pod, daemon_set, node, reason, description) in rows {
-        assert_eq!(Termination { pod, daemon_set, node }.reason(), reason, "{description}");
+        let mut ending = Ending::begin(at(0));
+        let next = ending.look(Termination { pod, daemon_set, node }, at(0));
+        assert_eq!(next, Next::End(reason), "{description}");
     }
+}
+
+#[test]
+fn a_deleted_daemon_set_has_15_seconds_to_come_back() {
+    use DaemonSetState::{Deleted, Refused, Stays, Unknown};
+    use StopReason::{Restart, Uninstall};
+    type Row<'a> = (&'a [(u64, DaemonSetState)], u64, StopReason, &'a str);
+    let rows: [Row<'_>; 10] = [
+        (&[(0, Deleted)], 15, Uninstall, "removed"),
+        (&[(0, Deleted), (1, Stays)], 1, Restart, "replaced at once"),
+        (&[(0, Deleted), (14, Stays)], 14, Restart, "replaced late"),
+        (&[(0, Deleted), (15, Stays)], 15, Restart, "replaced at the last look"),
+        (&[(0, Deleted), (3, Unknown), (6, Stays)], 6, Restart, "and the API server was away for a moment"),
+        (&[(0, Deleted), (3, Unknown), (6, Deleted)], 15, Uninstall, "it was away, and nothing has come"),
+        (&[(0, Deleted), (3, Unknown)], 15, Restart, "it is away, and may have another one"),
+        (&[(0, Deleted), (3, Refused)], 15, Uninstall, "the permissions are removed too"),
+        (&[(0, Deleted), (3, Refused), (5, Stays)], 5, Restart, "the permissions were replaced too"),
+        (&[(0, Unknown)], 0, Restart, "it is away at the signal"),
+    ];
+    for (changes, end, reason, description) in rows {
+        let is_seen = changes[0].1 == Deleted;
+        for node in [NodeState::Stays, NodeState::Cordoned].into_iter().take(1 + usize::from(is_seen)) {
+            let mut ending = Ending::begin(at(0));
+            for second in 0..=end {
+                let daemon_set = changes.iter().rfind(|(from, _)| *from <= second).expect("a first state").1;
+                let found = Termination { pod: PodState::Deleted, daemon_set, node };
+                let expected =
+                    if second == end { Next::End(reason) } else { Next::LookAgain(at(second + 1)) };
+                assert_eq!(ending.look(found, at(second)), expected, "{description}, after {second} s");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_last_look_is_when_the_time_is_over() {
+    let mut ending = Ending::begin(at(0));
+    let gone =
+        Termination { pod: PodState::Deleted, daemon_set: DaemonSetState::Deleted, node: NodeState::Stays };
+    let late = at(14) + Duration::from_millis(500);
+    assert_eq!(ending.look(gone, late), Next::LookAgain(at(15)));
 }

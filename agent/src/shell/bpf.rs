@@ -6,8 +6,10 @@
 
 mod attach;
 mod bulk;
+mod description;
 mod maps;
 mod migrate;
+mod opening;
 mod pins;
 mod reader;
 mod sys;
@@ -19,25 +21,23 @@ use std::{
 };
 
 use aya::{
-    Ebpf, EbpfError, EbpfLoader, include_bytes_aligned,
+    Ebpf, EbpfError,
     maps::{Map, MapData, MapError, RingBuf},
     pin::PinError,
     programs::{ProgramError, Xdp, links::LinkError},
 };
 use thiserror::Error;
-use vipward_common::{ABI_VERSION, Fence, Meta, maps as names};
-use vipward_core::pinned::Mode;
+use vipward_common::maps as names;
+use vipward_core::{layout::Change, pinned::Mode};
 
-use self::bulk::Bulk;
 pub use self::{
     attach::Attached,
     maps::{Maps, VipCount},
+    opening::{Loader, Opening, Options},
     pins::{LinkPin, Pins},
     reader::{Extent, Reader, plane},
 };
-
-/// The object that `cargo xtask build-ebpf` builds, with the layout of this version.
-static OBJECT: &[u8] = include_bytes_aligned!(env!("VIPWARD_EBPF_OBJECT"));
+use self::{bulk::Bulk, pins::Set};
 
 /// The program's name in the object and in the kernel.
 pub const PROGRAM: &str = "vipward";
@@ -99,10 +99,10 @@ pub enum BpfError {
         map: &'static str,
     },
     /// The maps have another layout.
-    #[error("the pins have layout {found}, and this vipward reads layout {ABI_VERSION} only")]
+    #[error("the pins are of another version: {change}. Use the vipward that the agent runs")]
     Layout {
-        /// Their layout.
-        found: u32,
+        /// The first difference.
+        change: Change,
     },
     /// A system call on a map or link failed.
     #[error("failed to {operation}")]
@@ -174,67 +174,6 @@ pub enum BpfError {
     },
 }
 
-/// The options of opening the data plane.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The pin directory, on a bpffs.
-    pub pin_dir: PathBuf,
-    /// The size of `vips_v4`.
-    pub max_vips: u32,
-    /// True if the program logs claims through aya-log. Off, that costs nothing.
-    pub log: bool,
-    /// An object to load instead of the embedded one.
-    pub object: Option<PathBuf>,
-    /// The fence of new maps, which are never without one.
-    pub fence: Fence,
-}
-
-/// A loader. It is made while the agent has little else in memory: aya reads the kernel's BTF for
-/// it, which takes 15 MiB for a moment. The program reads no kernel structure and needs no BTF.
-pub struct Loader(EbpfLoader<'static>);
-
-impl Loader {
-    /// Makes the loader.
-    pub fn new() -> Self {
-        let mut loader = EbpfLoader::new();
-        loader.btf(None);
-        Self(loader)
-    }
-}
-
-impl Default for Loader {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-/// The pinned state that was found when the data plane was opened.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Opening {
-    /// New maps: nothing was pinned.
-    Fresh,
-    /// Maps of this layout and size were pinned, and go on.
-    Reused,
-    /// Maps of another size were pinned. Their entries were taken over.
-    Resized {
-        /// Their size.
-        from: u32,
-        /// The new size.
-        to: u32,
-        /// Entries that did not fit.
-        dropped: usize,
-    },
-    /// Maps of another layout were pinned. Their entries were taken over.
-    Migrated {
-        /// Their ABI version.
-        from: u32,
-        /// The new ABI version.
-        to: u32,
-        /// Entries that did not fit or could not be read.
-        dropped: usize,
-    },
-}
-
 /// The loaded program, its maps and its links.
 pub struct DataPlane {
     ebpf: Ebpf,
@@ -244,51 +183,6 @@ pub struct DataPlane {
 }
 
 impl DataPlane {
-    /// Opens the pinned data plane, or makes one. A program that is attached already is replaced
-    /// atomically.
-    pub fn open(loader: Loader, options: &Options) -> Result<(Self, Opening), BpfError> {
-        let pins = Pins::new(&options.pin_dir);
-        let found = pins.inspect()?;
-        let reuse = found.as_ref().is_some_and(|found| {
-            found.meta == Meta::CURRENT && found.max_vips == options.max_vips && found.complete
-        });
-        let mut ebpf = load(loader, options, if reuse { Some(&pins) } else { None })?;
-        if let Some(name) = names::ALL.iter().find(|name| ebpf.map(name).is_none()) {
-            return Err(BpfError::Missing { kind: "map", name });
-        }
-        load_program(&mut ebpf)?;
-
-        if reuse {
-            let maps = Maps::take(&mut ebpf)?;
-            let mut plane = Self { ebpf, maps, pins, links: BTreeMap::new() };
-            plane.take_over_links()?;
-            return Ok((plane, Opening::Reused));
-        }
-        pins.clear_unfinished()?;
-        pins.pin_new(&ebpf)?;
-        let mut maps = Maps::take(&mut ebpf)?;
-        maps.set_meta(&Meta::CURRENT)?;
-        maps.set_fence(&options.fence)?;
-        let Some(found) = found else {
-            pins.remove_links()?;
-            pins.publish()?;
-            return Ok((Self { ebpf, maps, pins, links: BTreeMap::new() }, Opening::Fresh));
-        };
-        let old = migrate::Old::open(&pins, &found)?;
-        let dropped = old.copy_entries(&mut maps)?;
-        let mut plane = Self { ebpf, maps, pins, links: BTreeMap::new() };
-        plane.take_over_links()?;
-        // From here on nothing writes the old maps.
-        old.copy_yields(&mut plane.maps)?;
-        plane.pins.publish()?;
-        let opening = if found.meta == Meta::CURRENT {
-            Opening::Resized { from: found.max_vips, to: options.max_vips, dropped }
-        } else {
-            Opening::Migrated { from: found.meta.abi_version, to: Meta::CURRENT.abi_version, dropped }
-        };
-        Ok((plane, opening))
-    }
-
     /// Returns the maps.
     pub fn maps(&self) -> &Maps {
         &self.maps
@@ -323,32 +217,6 @@ impl DataPlane {
     pub fn object_mut(&mut self) -> &mut Ebpf {
         &mut self.ebpf
     }
-}
-
-/// Loads the object, and creates the maps or opens the pinned ones.
-fn load(loader: Loader, options: &Options, reuse: Option<&Pins>) -> Result<Ebpf, BpfError> {
-    const OFF: &u8 = &0;
-    const ON: &u8 = &u8::MAX;
-    let Loader(mut loader) = loader;
-    loader
-        .map_max_entries(names::VIPS_V4, options.max_vips)
-        .map_max_entries(names::VIP_STATE, options.max_vips)
-        // An object that was built without log lines has no log level.
-        .override_global("AYA_LOG_LEVEL", if options.log { ON } else { OFF }, false);
-    if let Some(pins) = reuse {
-        for name in names::ALL {
-            loader.map_pin_path(name, pins.map(name));
-        }
-    }
-    let (loaded, object) = match &options.object {
-        Some(path) => (loader.load_file(path), path.display().to_string()),
-        None => (loader.load(OBJECT), "the object in this binary".to_owned()),
-    };
-    loaded.map_err(|source| BpfError::Load { object, source: Box::new(source) })
-}
-
-fn load_program(ebpf: &mut Ebpf) -> Result<(), BpfError> {
-    program_mut(ebpf)?.load().map_err(refused)
 }
 
 fn program_mut(ebpf: &mut Ebpf) -> Result<&mut Xdp, BpfError> {

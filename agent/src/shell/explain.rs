@@ -15,7 +15,6 @@ use vipward_core::{
 };
 
 use super::{
-    bind::BindError,
     bpf::BpfError,
     causes::chain,
     kube::{Access, ConnectError},
@@ -59,9 +58,6 @@ pub enum ExplainError {
     /// The interfaces could not be read.
     #[error("failed to read the interfaces")]
     Netlink(#[from] NetlinkError),
-    /// The addresses that an agent has bound could not be read.
-    #[error("failed to read the bound addresses")]
-    Bind(#[from] BindError),
     /// The pinned links could not be read.
     #[error("failed to read the pinned objects")]
     Bpf(#[from] BpfError),

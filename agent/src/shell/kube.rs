@@ -2,7 +2,7 @@
 //!
 //! A [`Kube`] is the way to the API server. From it, [`Reader`] lists and watches,
 //! [`Requests`] writes Leases, claims and the status of Services, [`Recorder`] writes
-//! Events, and [`find_termination`] reads why the agent is to end. Each has its own
+//! Events, and [`find_reason`] reads why the agent is to end. Each has its own
 //! tasks and connections, which end when it is dropped, and answers through one
 //! bounded channel. No module here decides who holds a VIP.
 
@@ -10,6 +10,7 @@ mod alarm;
 mod call;
 mod claims;
 mod connect;
+mod credentials;
 mod error;
 mod events;
 mod http;
@@ -37,6 +38,7 @@ pub use self::{
     call::MANAGER,
     claims::ClaimError,
     connect::{Access, ConnectError, Limits, Server, is_redundant},
+    credentials::CredentialError,
     error::RequestError,
     ingress::IngressError,
     mover::{MoveError, Moved, Mover},
@@ -49,7 +51,7 @@ pub use self::{
     resource::Resource,
     seen::Seen,
     shared::Kube,
-    termination::find_termination,
+    termination::{Surroundings, find_reason},
     virtual_ip::{
         Condition, FINALIZER, MOVE_TO, OfferedBy, Truth, VirtualIP, VirtualIpSpec, VirtualIpStatus, crd_yaml,
         definition,

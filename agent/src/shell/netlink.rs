@@ -21,6 +21,8 @@ use tokio::time::{Instant, sleep_until};
 
 use vipward_core::net::{ConnectedRoute, NetView};
 
+use super::bind::LABEL;
+
 mod exchange;
 mod wire;
 
@@ -101,6 +103,9 @@ impl Netlink {
             // An interface that came after the links were read has a notification pending.
             if let Some(interface) = view.interfaces.get_mut(&address.index) {
                 interface.addresses.push(address.net);
+                if address.label == LABEL {
+                    interface.ours.insert(address.net.addr());
+                }
             }
         }
         routes(&mut view).await?;
@@ -183,12 +188,13 @@ async fn links() -> Result<NetView, NetlinkError> {
 async fn routes(view: &mut NetView) -> Result<(), NetlinkError> {
     let mut request = RouteMessage::default();
     request.header.address_family = AddressFamily::Inet;
-    request.header.table = RouteHeader::RT_TABLE_MAIN;
+    // Policy rules and VRFs have gateways in tables of their own.
+    request.header.table = RouteHeader::RT_TABLE_UNSPEC;
     request.header.kind = RouteType::Unicast;
     let parse = |payload: &[u8]| Ok((wire::connected_route(payload)?, wire::next_hops(payload)));
     let found = dump("IPv4 routes", &RouteNetlinkMessage::GetRoute(request), parse).await;
     let routes = match found {
-        // A namespace that never had a route has no main table.
+        // A namespace that never had a route has no table.
         Err(NetlinkError::Observe { source, .. }) if source.refusal() == Some(libc::ENOENT) => Vec::new(),
         found => found?,
     };

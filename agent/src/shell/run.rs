@@ -18,6 +18,7 @@ mod silent;
 mod snapshot;
 mod source;
 mod standalone;
+mod yields;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -44,6 +45,7 @@ use vipward_core::{
     probing::Prober,
     stale::Stale,
     time::Monotonic,
+    yields::Yields,
 };
 
 use self::{apply::Settled, inputs::Inputs, report::Problems, silent::Silent, source::Source};
@@ -180,6 +182,10 @@ struct EventLoop<S> {
     unattached: BTreeMap<u32, String>,
     /// Yielded VIPs, with the peer's MAC. Their entries may go with an interface and come back.
     yielded: BTreeMap<Ipv4Addr, MacAddr>,
+    /// Questions to the segment about yielded VIPs, and the VIPs that were taken back.
+    yields: Yields,
+    /// VIPs that are being taken back now.
+    taking_back: BTreeSet<Ipv4Addr>,
     /// Number of yields that have been written into their entries.
     yields_settled: u64,
     /// True if this agent has taken over the fence. Nothing is announced before.
@@ -246,8 +252,7 @@ impl<S: Source> EventLoop<S> {
             fence,
         };
         let (mut plane, opening) = DataPlane::open(loader, &options)?;
-        plane.maps_mut().repair_filter()?;
-        report::opening(opening, &options.pin_dir);
+        report::opening(&opening, &options.pin_dir);
         desk.pages.begin(&options.pin_dir)?;
         let inputs = Inputs::open(&mut plane, args.log_claims)?;
         let view = inputs.netlink.observe().await?;
@@ -271,6 +276,8 @@ impl<S: Source> EventLoop<S> {
             stale: Stale::default(),
             unattached: BTreeMap::new(),
             yielded: BTreeMap::new(),
+            yields: Yields::default(),
+            taking_back: BTreeSet::new(),
             yields_settled,
             started: false,
             slots: Slots::default(),
@@ -287,10 +294,16 @@ impl<S: Source> EventLoop<S> {
     fn next_deadline(&self) -> Monotonic {
         // No VIP is examined before it is known what this node is to hold.
         let silent = self.silent.next_deadline().filter(|_| self.started);
-        [self.announcer.next_deadline(), self.conflicts.next_deadline(), self.probing_deadline(), silent]
-            .into_iter()
-            .flatten()
-            .fold(self.verify, Ord::min)
+        [
+            self.announcer.next_deadline(),
+            self.conflicts.next_deadline(),
+            self.probing_deadline(),
+            self.yields.next_deadline(),
+            silent,
+        ]
+        .into_iter()
+        .flatten()
+        .fold(self.verify, Ord::min)
     }
 
     async fn on_deadline(&mut self) -> Result<(), RunError> {
@@ -302,16 +315,23 @@ impl<S: Source> EventLoop<S> {
         }
         self.announce(now);
         self.tick_probing(now)?;
+        self.take_back_yielded(now).await?;
         self.tick_conflicts(now)
     }
 
-    /// Writes the program's yields into the entries.
-    async fn settle_yields(&mut self) -> Result<(), RunError> {
-        if self.plane.maps().yields()?.total == self.yields_settled {
-            return Ok(());
+    /// Writes the program's yields into the entries. Returns the new ones, each with its peer.
+    async fn settle_yields(&mut self) -> Result<BTreeMap<Ipv4Addr, MacAddr>, RunError> {
+        let settled = self.yields_settled;
+        if self.plane.maps().yields()?.total == settled {
+            return Ok(BTreeMap::new());
         }
+        let before = self.yielded.clone();
         self.reconcile(false).await;
-        Ok(())
+        if self.yields_settled == settled {
+            return Ok(BTreeMap::new());
+        }
+        let new = self.yielded.iter().filter(|(vip, _)| !before.contains_key(vip));
+        Ok(new.map(|(vip, mac)| (*vip, *mac)).collect())
     }
 
     async fn on_network(&mut self, overrun: bool) -> Result<(), RunError> {

@@ -93,6 +93,7 @@ fn a_restored_store_has_its_earlier_contents_and_uses_no_version_twice() {
         state: ClaimState::Released,
         deleting: false,
         move_to: None,
+        force: false,
         note: ClaimNote::default(),
     });
     let saved = api.save();

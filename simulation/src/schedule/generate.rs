@@ -42,6 +42,9 @@ pub(super) fn generate(seed: u64) -> Schedule {
     let mut disturbances: Vec<Disturbance> =
         disturbances.into_iter().chain(generator.without_the_api()).collect();
     disturbances.extend(generator.without_the_map());
+    // A store that goes back while no node hears of it, and edits of that time, are outside.
+    let is_rewritten = disturbances.iter().any(|disturbance| disturbance.what.rewrites_the_store());
+    disturbances.extend(generator.forgeries().into_iter().filter(|_| !is_rewritten));
     Schedule { seed, hold, timing, segments, nodes: node_plans, vips: vip_plans, disturbances }
 }
 
@@ -156,6 +159,22 @@ impl Generator {
         let (who, new_only, for_ms) = (self.who(), self.rng.u8(0..4) == 0, self.a_while());
         let what = What::EntriesRefused { who, new_only, for_ms };
         self.rng.bool().then_some(Disturbance { when, what })
+    }
+
+    /// Returns an outage of the API server in which a stranger announces VIPs in the names of nodes.
+    fn forgeries(&mut self) -> Vec<Disturbance> {
+        if self.rng.bool() {
+            return Vec::new();
+        }
+        let (from, for_ms) = (self.rng.u32(FIRST_MS..FIRST_MS + 30_000), self.rng.u32(8_000..20_000));
+        let outage = What::ApiDown { refused: self.rng.bool(), for_ms };
+        let mut disturbances = vec![Disturbance { when: When::Ms(from), what: outage }];
+        for _ in 0..self.rng.u8(2..=6) {
+            let at = from + self.rng.u32(0..for_ms);
+            let what = What::Forged { vip: self.vip(), name: self.who() };
+            disturbances.push(Disturbance { when: When::Ms(at), what });
+        }
+        disturbances
     }
 
     fn theme(&mut self) -> Theme {

@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use vipward_core::{
-    ownership::{Command, Engine, Entry, Event, Interlock, Notice, Settings, Step as Carried, StopReason},
+    ownership::{
+        Command, Engine, Entry, Event, Interlock, Notice, Settings, Step as Carried, StopReason, Wire,
+    },
     stale::{Failure, Left},
     time::Monotonic,
 };
@@ -94,6 +96,10 @@ impl World {
             if slot.is_some_and(|slot| slot.role == Role::Held) {
                 self.begin_refreshing(node, vip);
             }
+        }
+        let yielded: Vec<_> = self.nodes[node].program.yielded().collect();
+        for (vip, to) in yielded {
+            self.ask_about_yield(node, vip, to);
         }
         self.feed_links(node);
         for kind in KINDS {
@@ -211,6 +217,10 @@ impl World {
         let now = self.now;
         let local = self.nodes[node].clock.read(now);
         self.trace.event(now, node, &event);
+        let yielded = match event {
+            Event::Wire { vip, heard: Wire::Yielded { mac } } => Some((names::vip_index(vip), mac)),
+            _ => None,
+        };
         let Some(process) = &mut self.nodes[node].process else { return };
         let commands = process.engine.on_event(event, local);
         if now.since(process.steps_since) > STEPS_IN {
@@ -223,6 +233,9 @@ impl World {
         }
         process.interlock.push(commands);
         self.carry_out(node);
+        if let Some((vip, to)) = yielded {
+            self.ask_about_yield(node, vip, to);
+        }
         self.schedule_tick(node);
         // Events may have come meanwhile.
         self.drain(node);
@@ -306,6 +319,7 @@ impl World {
 
     /// Writes an entry as last commanded, unless the kernel refuses it.
     fn write_entry(&mut self, node: usize, vip: usize) {
+        self.decided(node, vip);
         let it = &mut self.nodes[node];
         let Some(process) = &mut it.process else { return };
         let Some((entry, has_home)) = process.wishes[vip] else { return };

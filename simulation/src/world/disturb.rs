@@ -115,6 +115,7 @@ impl World {
                 self.nodes[index(who)].links[link].no_carrier.change(begins);
                 self.links_changed(index(who));
             }
+            What::Forged { vip, name } => self.forge(vip.into(), index(name)),
             What::Partition { .. } | What::Deaf { .. } | What::Lossy { .. } | What::LateFrames { .. } => {
                 self.change_segment(number, what, begins);
             }

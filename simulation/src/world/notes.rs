@@ -49,7 +49,7 @@ impl World {
     /// peer.
     pub(super) fn announcement_reached(&mut self, vip: usize, to: usize, from: usize) {
         let it = &self.nodes[from];
-        if it.program.may_announce(vip, it.program_now(self.now)) {
+        if it.program.may_announce(vip, false, it.program_now(self.now)) {
             self.record.reached[vip][to][from] = true;
             self.stirred = true;
         }

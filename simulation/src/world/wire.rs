@@ -19,7 +19,7 @@ const ROUND_INTERVAL: Duration = Duration::from_millis(1_100);
 /// The time between two refreshes; shorter than the default, so that runs are short.
 pub(crate) const REFRESH: Duration = Duration::from_secs(15);
 /// The time until an agent that was stopped finds out that it may send.
-const AGAIN: Duration = Duration::from_millis(100);
+pub(super) const AGAIN: Duration = Duration::from_millis(100);
 
 /// The time that an attempt to find an address free takes, in milliseconds.
 const PROBED_MS: std::ops::Range<u64> = 600..700;
@@ -87,7 +87,9 @@ impl World {
         let segment = self.segment_of(vip);
         let it = &self.nodes[node];
         let link = &it.links[segment];
-        if !it.program.may_announce(vip, it.program_now(self.now)) || link.no_carrier.any() {
+        let is_taken_back =
+            it.process.as_ref().is_some_and(|process| process.yields.taken_back().contains(&names::vip(vip)));
+        if !it.program.may_announce(vip, is_taken_back, it.program_now(self.now)) || link.no_carrier.any() {
             return;
         }
         let sha = link.known_mac;
@@ -156,24 +158,43 @@ impl World {
         if it.life != life || it.asked[vip] != asked {
             return;
         }
+        let probed = match self.answer_of_another(node, vip) {
+            Some(mac) => Probed::InUse { mac, by_peer: it.program.peers.contains(&mac) },
+            None => Probed::Free,
+        };
+        if self.asks_about_yield(node, vip) {
+            if !self.nodes[node].agent_runs() {
+                return self.after(AGAIN, Happening::Probed { node, vip, life, asked });
+            }
+            return self.on_yield_probed(node, vip, probed);
+        }
+        if probed != Probed::Free {
+            self.after(ASKED_AGAIN, Happening::Probed { node, vip, life, asked });
+        }
+        self.say(node, || format!("has probed {}: {probed:?}", names::vip(vip)));
+        self.incoming(node, life, Incoming::Event(Event::Probed { vip: names::vip(vip), probed }));
+    }
+
+    /// Returns the answer that a node hears from another when it asks for a VIP.
+    pub(super) fn answer_of_another(&self, node: usize, vip: usize) -> Option<MacAddr> {
         let segment = self.segment_of(vip);
         let hears = |other: usize| {
             let wire = &self.segments[segment];
             let links = [node, other].map(|of| self.nodes[of].links[segment].no_carrier.any());
             other != node && links == [false, false] && wire.passes(node, other) && wire.passes(other, node)
         };
-        let answer = (0..self.nodes.len())
+        (0..self.nodes.len())
             .filter(|other| hears(*other))
-            .find_map(|other| self.nodes[other].answer(vip, segment, self.now));
-        let probed = match answer {
-            Some(mac) => Probed::InUse { mac, by_peer: it.program.peers.contains(&mac) },
-            None => Probed::Free,
-        };
-        if probed != Probed::Free {
-            self.after(ASKED_AGAIN, Happening::Probed { node, vip, life, asked });
+            .find_map(|other| self.nodes[other].answer(vip, segment, self.now))
+    }
+
+    /// Lets a stranger announce a VIP in a node's name.
+    pub(super) fn forge(&mut self, vip: usize, name: usize) {
+        let segment = self.segment_of(vip);
+        let sha = self.nodes[name].links[segment].known_mac;
+        for to in (0..self.nodes.len()).filter(|to| *to != name) {
+            self.send_frame(segment, name, to, vip, sha);
         }
-        self.say(node, || format!("has probed {}: {probed:?}", names::vip(vip)));
-        self.incoming(node, life, Incoming::Event(Event::Probed { vip: names::vip(vip), probed }));
     }
 
     pub(super) fn heard(&mut self, node: usize, life: u32, vip: usize, wire: Wire) {

@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio_rustls::TlsAcceptor;
 
 use super::answer;
 use super::connections::ConnectionId;
@@ -64,13 +66,30 @@ pub(super) fn accept(shared: &Arc<Shared>, listener: TcpListener, runtime: &Hand
     Ok(Accepting { stop, ended: Mutex::new(ended) })
 }
 
+/// First byte of a client's TLS handshake. No method of HTTP begins with it.
+const HANDSHAKE: u8 = 22;
+
 async fn serve(shared: Arc<Shared>, stream: TcpStream, id: ConnectionId) {
     // Without this option small answers may wait for an acknowledgement. A failure costs only time.
     drop(stream.set_nodelay(true));
-    let service = service_fn(|request| answer::answer(Arc::clone(&shared), id, request));
+    let mut first = [0];
+    let has_begun = stream.peek(&mut first).await.is_ok();
+    match shared.tls().filter(|_| has_begun && first == [HANDSHAKE]) {
+        Some(tls) => {
+            // A client that does not trust the certificate goes away.
+            if let Ok(stream) = TlsAcceptor::from(tls).accept(stream).await {
+                serve_http(&shared, stream, id).await;
+            }
+        }
+        None => serve_http(&shared, stream, id).await,
+    }
+    shared.connections.remove(id);
+}
+
+async fn serve_http(shared: &Arc<Shared>, stream: impl AsyncRead + AsyncWrite + Unpin, id: ConnectionId) {
+    let service = service_fn(|request| answer::answer(Arc::clone(shared), id, request));
     let connection =
         http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service);
     // A connection that fails was closed by its client, or dropped on purpose.
     drop(connection.await);
-    shared.connections.remove(id);
 }

@@ -1,6 +1,6 @@
 //! The built-in types of Kubernetes that the server knows, with their defaults.
 
-use k8s_openapi::api::{apps, coordination, core, discovery, events, rbac};
+use k8s_openapi::api::{apps, coordination, core, discovery, events, flowcontrol, rbac};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -32,10 +32,17 @@ const NAMESPACED: [Row; 9] = [
     (RBAC, "rolebindings", "RoleBinding", typed::<rbac::v1::RoleBinding>, ANYTHING),
 ];
 
-const CLUSTER_SCOPED: [Row; 5] = [
+const CLUSTER_SCOPED: [Row; 6] = [
     ("", "namespaces", "Namespace", typed::<core::v1::Namespace>, ANYTHING),
     ("", "nodes", "Node", typed::<core::v1::Node>, ANYTHING),
     ("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition", definition, ANYTHING),
+    (
+        "flowcontrol.apiserver.k8s.io",
+        "flowschemas",
+        "FlowSchema",
+        typed::<flowcontrol::v1::FlowSchema>,
+        ANYTHING,
+    ),
     (RBAC, "clusterroles", "ClusterRole", typed::<rbac::v1::ClusterRole>, ANYTHING),
     (RBAC, "clusterrolebindings", "ClusterRoleBinding", typed::<rbac::v1::ClusterRoleBinding>, ANYTHING),
 ];

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use rustls::ServerConfig;
+
 use super::cluster::Cluster;
 use super::connections::Connections;
 use super::rbac::User;
@@ -36,6 +38,7 @@ pub(super) struct Shared {
     pub(super) connections: Connections,
     /// The users by token.
     users: RwLock<BTreeMap<String, Arc<User>>>,
+    tls: RwLock<Option<Arc<ServerConfig>>>,
 }
 
 impl Shared {
@@ -48,6 +51,7 @@ impl Shared {
             counters: Counters::default(),
             connections: Connections::default(),
             users: RwLock::default(),
+            tls: RwLock::default(),
         }
     }
 
@@ -55,6 +59,21 @@ impl Shared {
     pub(super) fn add_user(&self, token: &str, user: User) {
         let mut users = self.users.write().unwrap_or_else(PoisonError::into_inner);
         users.insert(token.to_owned(), Arc::new(user));
+    }
+
+    /// Forgets a token. Returns its user.
+    pub(super) fn remove_token(&self, token: &str) -> Option<Arc<User>> {
+        self.users.write().unwrap_or_else(PoisonError::into_inner).remove(token)
+    }
+
+    /// Serves TLS with these settings from now on.
+    pub(super) fn set_tls(&self, tls: Arc<ServerConfig>) {
+        *self.tls.write().unwrap_or_else(PoisonError::into_inner) = Some(tls);
+    }
+
+    /// Returns the settings of TLS.
+    pub(super) fn tls(&self) -> Option<Arc<ServerConfig>> {
+        self.tls.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the user with this token.

@@ -368,7 +368,8 @@ impl Cluster {
         }))
     }
 
-    /// Deletes the `DaemonSet`, the first step of an uninstall. The test must end the agents.
+    /// Deletes the `DaemonSet`, the first step of an uninstall and of a replacement. The test must
+    /// end the agents.
     pub fn delete_daemon_set(&self) -> Result<bool> {
         self.admin().delete(&self.daemon_set())
     }
@@ -377,8 +378,17 @@ impl Cluster {
         Object::within(Kind::DAEMON_SET, &self.installation.namespace, ACCOUNT)
     }
 
+    /// Deletes the Pod of a node's agent. The next start makes another, of the present `DaemonSet`.
+    pub fn delete_pod(&self, id: NodeId) -> Result<bool> {
+        self.admin().delete(&self.pod(id))
+    }
+
+    fn pod(&self, id: NodeId) -> Object {
+        Object::within(Kind::POD, &self.installation.namespace, format!("{ACCOUNT}-{id}"))
+    }
+
     /// Creates a `DaemonSet` that schedules nothing: the agents are processes of the test.
-    pub(super) fn make_daemon_set(&mut self) -> Result<()> {
+    pub fn make_daemon_set(&mut self) -> Result<()> {
         let labels = json!({"app.kubernetes.io/name": ACCOUNT});
         let mut pod = pod_spec();
         pod["nodeSelector"] = json!({"vipward.io/nowhere": "true"});
@@ -409,10 +419,10 @@ impl Cluster {
                 })
             })
             .collect();
-        let name = format!("{ACCOUNT}-{id}");
+        let pod = self.pod(id);
+        let name = pod.name.clone();
         let mut spec = pod_spec();
         spec["nodeName"] = json!(self.node_name(id));
-        let pod = Object::within(Kind::POD, &self.installation.namespace, &name);
         if self.admin().get(&pod)?.is_none() {
             self.make(&json!({
                 "apiVersion": Kind::POD.api_version(),

@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 
 use super::{Cluster, NodeId, PATIENCE, SEGMENT, poll};
 use crate::datagrams::{DatagramReport, Datagrams};
@@ -72,6 +73,24 @@ impl Cluster {
     /// Waits until the node that answers for a VIP is the holder in its claim, and returns it.
     pub fn wait_until_held(&self, vip: Ipv4Addr) -> Result<NodeId> {
         self.wait_for_holder(vip, "to be held", |_| true)
+    }
+
+    /// Returns the condition `Conflict` of a claim.
+    pub fn conflict_of(claim: &Value) -> Option<&Value> {
+        claim["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == "Conflict")
+    }
+
+    /// Waits until a VIP's condition `Conflict` has this status, and this text in its message.
+    /// Returns the claim.
+    pub fn wait_for_conflict(&self, vip: Ipv4Addr, status: &str, part: &str) -> Result<Value> {
+        let what = format!("to have the condition Conflict {status}, with {part:?}");
+        let found = self.admin().wait_for(PATIENCE, &self.virtual_ip(vip), &what, |claim| {
+            claim.and_then(Self::conflict_of).is_some_and(|condition| {
+                let message = condition["message"].as_str().unwrap_or_default();
+                condition["status"] == status && message.contains(part)
+            })
+        })?;
+        found.context("it was there")
     }
 
     /// Waits until this node answers for a VIP and is the holder in its claim.

@@ -232,7 +232,8 @@ fn arp(rng: &mut Rng, dst: Mac, oper: u16, sha: Mac, spa: Addr, tpa: Addr) -> Ve
     let mut frame = Vec::with_capacity(160);
     frame.extend_from_slice(&dst);
     frame.extend_from_slice(&source);
-    frame.extend_from_slice(&[8, 6, 0, 1, 8, 0, 6, 4]);
+    let htype = if rng.u8(..5) == 0 { 6 } else { 1 };
+    frame.extend_from_slice(&[8, 6, 0, htype, 8, 0, 6, 4]);
     frame.extend_from_slice(&oper.to_be_bytes());
     frame.extend_from_slice(&sha);
     frame.extend_from_slice(&spa);

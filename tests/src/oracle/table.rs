@@ -26,6 +26,17 @@ pub enum By {
     Other,
 }
 
+/// The form of a claim.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Form {
+    /// A request for another address.
+    Asks,
+    /// A gratuitous claim or a reply, from the Ethernet source that it names as sha.
+    Announces,
+    /// A gratuitous claim or a reply, from another Ethernet source than sha.
+    AnnouncesForAnother,
+}
+
 /// A column of the second table: the form of the request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Ask {
@@ -64,8 +75,8 @@ pub enum Cell {
         row: Row,
         /// Its column.
         by: By,
-        /// True for a gratuitous claim or a reply.
-        announcing: bool,
+        /// Its form.
+        form: Form,
     },
     /// A cell of the second table.
     Request {
@@ -145,45 +156,49 @@ pub fn expect(cell: Cell) -> Expect {
         Cell::NotArp => pass("not_arp"),
         Cell::ArpOther => pass("arp_other"),
         Cell::NoVip => pass("arp_no_vip"),
-        Cell::Claim { row, by, announcing } => claim(row, by, announcing),
+        Cell::Claim { row, by, form } => claim(row, by, form),
         Cell::Request { row, ask } => request(row, ask),
     }
 }
 
 #[expect(clippy::match_same_arms, reason = "one arm per cell, in the order of the document")]
-fn claim(row: Row, by: By, announcing: bool) -> Expect {
+fn claim(row: Row, by: By, form: Form) -> Expect {
     use By::{Holder, Other, Peer};
     use EventName::{Conflict, Contested, Moved, Sighted, Yielded};
     use Fence::{HeldOver, Over, Valid};
+    use Form::{Announces, AnnouncesForAnother, Asks};
     use Row::{ForeignKnown, ForeignUnknown, Handover, Held};
 
-    match (row, by, announcing) {
+    match (row, by, form) {
         (Held(Valid), Holder, _) => drop("claim_own"),
         (Held(Valid), Peer, _) => drop("claim_contested").tell(Contested),
         (Held(Valid), Other, _) => drop("claim_conflict").tell(Conflict),
 
         (Held(HeldOver | Over), Holder, _) => drop("claim_own"),
-        (Held(HeldOver | Over), Peer, true) => pass("claim_yielded").tell(Yielded).yielding(),
-        (Held(HeldOver | Over), Peer, false) => pass("claim_passed"),
+        (Held(HeldOver | Over), Peer, Announces) => pass("claim_yielded").tell(Yielded).yielding(),
+        (Held(HeldOver | Over), Peer, AnnouncesForAnother) => drop("claim_contested").tell(Contested),
+        (Held(HeldOver | Over), Peer, Asks) => pass("claim_passed"),
         (Held(HeldOver | Over), Other, _) => drop("claim_conflict").tell(Conflict),
 
         (Handover(Valid), Holder, _) => pass("claim_moved").tell(Moved),
         (Handover(Valid), Peer, _) => drop("claim_contested").tell(Contested),
         (Handover(Valid), Other, _) => drop("claim_conflict").tell(Conflict),
 
-        (Handover(HeldOver | Over), Holder, true) => pass("claim_moved").tell(Moved).yielding(),
-        (Handover(HeldOver | Over), Holder, false) => pass("claim_passed"),
-        (Handover(HeldOver | Over), Peer, true) => pass("claim_yielded").tell(Yielded).yielding(),
-        (Handover(HeldOver | Over), Peer, false) => pass("claim_passed"),
+        (Handover(HeldOver | Over), Holder, Announces) => pass("claim_moved").tell(Moved).yielding(),
+        (Handover(HeldOver | Over), Holder, AnnouncesForAnother) => drop("claim_contested").tell(Contested),
+        (Handover(HeldOver | Over), Holder, Asks) => pass("claim_passed"),
+        (Handover(HeldOver | Over), Peer, Announces) => pass("claim_yielded").tell(Yielded).yielding(),
+        (Handover(HeldOver | Over), Peer, AnnouncesForAnother) => drop("claim_contested").tell(Contested),
+        (Handover(HeldOver | Over), Peer, Asks) => pass("claim_passed"),
         (Handover(HeldOver | Over), Other, _) => drop("claim_conflict").tell(Conflict),
 
         (ForeignKnown, Holder, _) => pass("claim_passed"),
-        (ForeignKnown, Peer, true) => pass("claim_moved").tell(Moved),
-        (ForeignKnown, Peer, false) => pass("claim_passed"),
+        (ForeignKnown, Peer, Announces) => pass("claim_moved").tell(Moved),
+        (ForeignKnown, Peer, AnnouncesForAnother | Asks) => pass("claim_passed"),
         (ForeignKnown, Other, _) => drop("claim_conflict").tell(Conflict),
 
-        (ForeignUnknown, Peer, true) => pass("claim_moved").tell(Moved),
-        (ForeignUnknown, Peer, false) => pass("claim_passed"),
+        (ForeignUnknown, Peer, Announces) => pass("claim_moved").tell(Moved),
+        (ForeignUnknown, Peer, AnnouncesForAnother | Asks) => pass("claim_passed"),
         (ForeignUnknown, Holder | Other, _) => pass("claim_sighted").tell(Sighted),
     }
 }
@@ -233,8 +248,8 @@ impl Cell {
     }
 
     fn claims(row: Row, bys: &[By]) -> impl Iterator<Item = Self> {
-        bys.iter()
-            .flat_map(move |by| [false, true].map(|announcing| Self::Claim { row, by: *by, announcing }))
+        let forms = [Form::Asks, Form::Announces, Form::AnnouncesForAnother];
+        bys.iter().flat_map(move |by| forms.map(|form| Self::Claim { row, by: *by, form }))
     }
 
     /// Returns the possible errors of the cell.

@@ -1,5 +1,6 @@
 //! The agent's reading from an API server and writing to it, also during trouble.
 
+mod credentials;
 mod reading;
 mod restores;
 mod telling;

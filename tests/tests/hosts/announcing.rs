@@ -1,10 +1,8 @@
 //! The announcements of a taken VIP, as a client receives them: their form and
 //! times, and that they are true when they arrive.
 
-use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 use std::ops::Range;
-use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
@@ -15,11 +13,10 @@ use vipward_common::{Fence, Policy};
 use vipward_tests::agent::{Agent, AgentOptions};
 use vipward_tests::arp::{Arp, Mac};
 use vipward_tests::lan::Nic;
-use vipward_tests::process::output_of;
 use vipward_tests::scene::{
-    NODE, PATIENCE, ROGUE, Scene, VIP, answers_to, belief, clients_request, ip, start_agent, vip_status,
+    NODE, PATIENCE, ROGUE, Scene, VIP, answers_to, belief, clients_request, ip, overwrite, start_agent,
+    vip_status,
 };
-use vipward_tests::tools;
 use vipward_tests::wait::wait_until;
 use vipward_tests::wire::{Frame, Wire};
 
@@ -83,21 +80,6 @@ fn assert_nothing_is_announced(wire: &Wire, why: &str) -> Result<()> {
     let heard = next_gratuitous(wire, Instant::now() + Duration::from_millis(2_600))?;
     assert_eq!(heard.and_then(|frame| frame.arp()), None, "{why}");
     Ok(())
-}
-
-/// Overwrites an element of a pinned map, which no agent expects.
-fn overwrite(agent: &Agent, map: &str, key: &[u8], value: &[u8]) -> Result<()> {
-    let hex = |bytes: &[u8]| {
-        bytes.iter().fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x} ");
-            text
-        })
-    };
-    let mut command = Command::new(tools::bpftool()?);
-    command.args(["map", "update", "pinned"]).arg(agent.options.pin_dir.join(map));
-    command.args(["key", "hex"]).args(hex(key).split_whitespace());
-    command.args(["value", "hex"]).args(hex(value).split_whitespace());
-    output_of(command).map(drop)
 }
 
 #[test]
@@ -296,6 +278,7 @@ fn an_agent_that_was_stopped_does_not_steal_a_vip_back() -> Result<()> {
     agent.signal(Signal::SIGSTOP)?;
     wait_until(PATIENCE, "the fence to lapse", || Ok(agent.status()?["fence"]["state"] == "held over"))?;
     let peer = Wire::open(&scene.rogue, "eth0")?;
+    scene.rogue.add_address("eth0", Ipv4Net::new(VIP, 32)?)?;
     peer.send(&Arp::gratuitous_request(ROGUE, VIP, Mac::ZERO).to_bytes())?;
     wait_until(PATIENCE, "the node to yield", || Ok(vip_status(&agent, VIP, "eth0")?["yielded"] == true))?;
     wait_until(PATIENCE, "the client to follow", || Ok(belief(&scene.client, VIP)? == Some(ROGUE)))?;

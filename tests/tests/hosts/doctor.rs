@@ -55,6 +55,7 @@ fn on_a_healthy_host_nothing_is_red_and_what_runs_is_green() -> Result<()> {
         ("labelled-addresses", None, ""),
         ("rp-filter", Some("eth0"), ""),
         ("other-vip-software", None, "none"),
+        ("strangers", None, "no other host"),
     ] {
         report.assert(check, interface, GREEN, &[found], &[]);
     }
@@ -223,6 +224,18 @@ fn addresses_that_others_put_here_are_reported() -> Result<()> {
         &["ip address del 192.0.2.1/32 dev lo"],
     );
     report.assert("labelled-addresses", None, YELLOW, &["192.0.2.50/32 on eth0 (eth0:vip)"], &["keepalived"]);
+    Ok(())
+}
+
+#[test]
+fn an_address_that_is_added_to_its_holder_by_hand_is_reported_and_the_vip_is_answered_on() -> Result<()> {
+    let node = Node::start("added", HOLDS_ONE)?;
+    node.wait_until_answered(VIP, NODE)?;
+    node.host.add_address("eth0", format!("{VIP}/24").parse()?)?;
+    let found = format!("{VIP}/24 on eth0");
+    let remedy = format!("ip address del {VIP}/24 dev eth0");
+    doctor(&node, &[])?.assert("bound-elsewhere", None, YELLOW, &[&found], &[&remedy]);
+    assert_eq!(node.vip_status(VIP)?["role"], "held");
     Ok(())
 }
 

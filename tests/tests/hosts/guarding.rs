@@ -64,8 +64,10 @@ const ATTACKS: &[Attack] = &[
     ("iputils arping -A", |scene, vip| iputils(scene, "-A", vip), Claim::by_rogue("reply")),
     ("Habets arping -U", |scene, vip| habets(scene, &["-U"], vip), Claim::by_rogue("request")),
     ("Habets arping -U -P", |scene, vip| habets(scene, &["-U", "-P"], vip), Claim::by_rogue("reply")),
-    ("scapy: unicast reply", |scene, vip| scapy(scene, 2, vip), FORGERY_REPLY),
-    ("scapy: unicast request", |scene, vip| scapy(scene, 1, vip), FORGERY_REQUEST),
+    ("scapy: unicast reply", |scene, vip| scapy(scene, (1, 2), vip), FORGERY_REPLY),
+    ("scapy: unicast request", |scene, vip| scapy(scene, (1, 1), vip), FORGERY_REQUEST),
+    ("scapy: reply with htype 6", |scene, vip| scapy(scene, (6, 2), vip), FORGERY_REPLY),
+    ("scapy: request with htype 6", |scene, vip| scapy(scene, (6, 1), vip), FORGERY_REQUEST),
 ];
 const FORGERY_REPLY: Claim = Claim { mac: FORGED, eth_source: ROGUE, oper: "reply" };
 const FORGERY_REQUEST: Claim = Claim { mac: FORGED, eth_source: ROGUE, oper: "request" };
@@ -105,12 +107,15 @@ fn habets(scene: &Scene, form: &[&str], vip: Ipv4Addr) -> Result<()> {
     Ok(())
 }
 
-fn scapy(scene: &Scene, oper: u8, vip: Ipv4Addr) -> Result<()> {
+fn scapy(scene: &Scene, (htype, oper): (u8, u8), vip: Ipv4Addr) -> Result<()> {
     let program = format!(
         "from scapy.layers.l2 import ARP, Ether\n\
+         from scapy.packet import Raw\n\
          from scapy.sendrecv import sendp\n\
          arp = ARP(op={oper}, hwsrc='{FORGED}', psrc='{vip}', hwdst='{NODE}', pdst='192.0.2.2')\n\
-         sendp(Ether(src='{ROGUE}', dst='{NODE}') / arp, iface='eth0', verbose=False)"
+         frame = bytearray(bytes(Ether(src='{ROGUE}', dst='{NODE}') / arp))\n\
+         frame[14:16] = ({htype}).to_bytes(2, 'big')\n\
+         sendp(Raw(bytes(frame)), iface='eth0', verbose=False)"
     );
     let mut python = scene.rogue.command(tools::scapy_python()?);
     python.args(["-c", &program]);

@@ -1,6 +1,7 @@
-//! The agent's life and death: killed, replaced, stopped, resized, migrated, withdrawn, unloaded.
+//! The agent's life and death: killed, replaced, stopped, resized, upgraded, withdrawn, unloaded.
 
 mod fence;
 mod going;
-mod layout;
 mod restarts;
+mod sizes;
+mod versions;

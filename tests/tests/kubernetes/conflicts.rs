@@ -1,16 +1,26 @@
 //! Other hosts that have or claim a VIP, and the reports to a cluster's people.
 
-use std::{thread, time::Duration};
+use std::{
+    collections::BTreeSet,
+    net::Ipv4Addr,
+    thread,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result};
 use ipnet::Ipv4Net;
 use serde_json::{Value, json};
 use vipward_tests::{
+    apiserver::Verb,
     arp::{Arp, Mac},
     cluster::{Cluster, ClusterOptions, NodeId, PATIENCE, SEGMENT, ServiceSpec, forwarder::Cut, scenario},
-    scene::{VIP, vip_status},
+    flood::Flood,
+    scene::{VIP, ip, vip_status},
     wire::Wire,
 };
+
+/// Longest time from the force to the holding.
+const AT_ONCE: Duration = Duration::from_secs(2);
 
 /// Returns options with short conflicts, and frequent probes for rivals.
 fn options() -> ClusterOptions {
@@ -20,22 +30,6 @@ fn options() -> ClusterOptions {
 
 fn bound() -> Result<Ipv4Net> {
     Ok(Ipv4Net::new(VIP, 32)?)
-}
-
-/// Returns the VIP's condition `Conflict`.
-fn condition(claim: &Value) -> Option<&Value> {
-    claim["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == "Conflict")
-}
-
-fn wait_for_condition(cluster: &Cluster, status: &str, part: &str) -> Result<Value> {
-    let what = format!("to have the condition Conflict {status}, with {part:?}");
-    let found = cluster.admin().wait_for(PATIENCE, &cluster.virtual_ip(VIP), &what, |claim| {
-        claim.and_then(condition).is_some_and(|condition| {
-            let message = condition["message"].as_str().unwrap_or_default();
-            condition["status"] == status && message.contains(part)
-        })
-    })?;
-    found.context("it was there")
 }
 
 #[test]
@@ -49,7 +43,7 @@ fn an_address_that_is_in_use_is_reported_where_people_look_and_taken_when_it_is_
             let event = cluster.wait_for_event(&about, &[&rival, "in use", "vipward.io/force"])?;
             assert_eq!(event.reason, "Conflict", "{event:?}");
         }
-        let claim = wait_for_condition(cluster, "True", &rival)?;
+        let claim = cluster.wait_for_conflict(VIP, "True", &rival)?;
         assert_eq!(claim["spec"]["holder"], Value::Null, "{claim:#}");
         assert!(
             claim["status"]["trouble"].as_str().is_some_and(|trouble| trouble.contains(&rival)),
@@ -61,7 +55,7 @@ fn an_address_that_is_in_use_is_reported_where_people_look_and_taken_when_it_is_
         cluster.rogue.delete_address(SEGMENT, bound()?)?;
         cluster.wait_until_held(VIP)?;
         cluster.wait_for_ingress("web", VIP)?;
-        wait_for_condition(cluster, "False", "")?;
+        cluster.wait_for_conflict(VIP, "False", "")?;
         let over = cluster.wait_for_event("web", &["is over", &rival])?;
         assert_eq!(over.reason, "ConflictOver", "{over:?}");
         assert_eq!(cluster.cell(VIP, "CONFLICT")?, "");
@@ -70,16 +64,41 @@ fn an_address_that_is_in_use_is_reported_where_people_look_and_taken_when_it_is_
 }
 
 #[test]
-fn a_service_that_forces_its_address_has_it_at_once() -> Result<()> {
+fn a_vip_is_taken_by_force_at_once_when_its_object_says_so_and_not_when_a_service_does() -> Result<()> {
     scenario("force", options(), |cluster| {
         cluster.wait_until_all_renew()?;
         cluster.rogue.add_address(SEGMENT, bound()?)?;
         let service = ServiceSpec::new("web", VIP).annotation("vipward.io/force", "true");
         cluster.create_service(&service)?;
-        cluster.wait_until_held(VIP)?;
-        // The agent finds and fights the rival.
+        cluster.wait_for_event("web", &["no effect on a Service", "kubectl annotate virtualip"])?;
         let rival = cluster.rogue.mac(SEGMENT)?.to_string();
-        wait_for_condition(cluster, "True", &rival)?;
+        let claim = cluster.wait_for_conflict(VIP, "True", &rival)?;
+        assert_eq!(claim["spec"]["holder"], Value::Null, "{claim:#}");
+
+        let force = json!({"metadata": {"annotations": {"vipward.io/force": "true"}}});
+        let began = Instant::now();
+        cluster.admin().merge(&cluster.virtual_ip(VIP), &force)?;
+        cluster.wait_until_held(VIP)?;
+        let took = began.elapsed();
+        assert!(took <= AT_ONCE, "it was held after {took:?}");
+        // The agent finds and fights the rival.
+        cluster.wait_for_conflict(VIP, "True", &rival)?;
+        Ok(())
+    })
+}
+
+#[test]
+fn a_node_without_an_agent_that_answers_for_every_vip_is_reported_with_the_likely_cause() -> Result<()> {
+    scenario("ipvs", options(), |cluster| {
+        cluster.wait_until_all_renew()?;
+        let stranger = cluster.add_node()?;
+        let host = &cluster.member(stranger)?.host;
+        // The kernel answers by every interface for it, as it does for those on kube-ipvs0.
+        host.add_address("lo", bound()?)?;
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        let node = cluster.node_name(stranger);
+        let parts = [&stranger.mac().to_string(), "Perhaps", node.as_str(), "ipvs.strictARP"];
+        cluster.wait_for_event("web", &parts)?;
         Ok(())
     })
 }
@@ -97,15 +116,15 @@ fn claims_on_a_held_vip_are_one_conflict_with_events_for_each_offender_and_its_e
         }
         let began = cluster.wait_for_event("web", &[&first.to_string(), "who-has"])?;
         assert_eq!(began.reason, "Conflict", "{began:?}");
-        wait_for_condition(cluster, "True", &first.to_string())?;
+        cluster.wait_for_conflict(VIP, "True", &first.to_string())?;
 
         wire.send(&Arp::gratuitous_reply(SECOND, VIP, SECOND).to_bytes())?;
         let grown = cluster.wait_for_event("web", &[&first.to_string(), &SECOND.to_string()])?;
         assert_eq!(grown.reason, "ConflictGrows", "{grown:?}");
-        let claim = wait_for_condition(cluster, "True", &SECOND.to_string())?;
+        let claim = cluster.wait_for_conflict(VIP, "True", &SECOND.to_string())?;
         assert!(claim["status"]["conflict"].as_str().is_some_and(|text| text.contains(&first.to_string())));
 
-        wait_for_condition(cluster, "False", "")?;
+        cluster.wait_for_conflict(VIP, "False", "")?;
         let over = cluster.wait_for_event("web", &["is over", &SECOND.to_string(), "6 claims"])?;
         assert_eq!(over.reason, "ConflictOver", "{over:?}");
         let about = cluster.events_about("web")?;
@@ -122,12 +141,12 @@ fn a_conflict_that_is_taken_off_the_claim_while_it_goes_on_is_shown_again() -> R
         cluster.wait_until_held(VIP)?;
         cluster.rogue.add_address(SEGMENT, bound()?)?;
         let rival = cluster.rogue.mac(SEGMENT)?.to_string();
-        wait_for_condition(cluster, "True", &rival)?;
+        cluster.wait_for_conflict(VIP, "True", &rival)?;
         // An edit by hand does this, and so does a restore of an older store.
         let none = json!({"status": {"conflict": null, "conditions": []}});
         let edited = cluster.admin().merge(&cluster.virtual_ip(VIP), &none)?;
-        assert_eq!(condition(&edited), None);
-        wait_for_condition(cluster, "True", &rival)?;
+        assert_eq!(Cluster::conflict_of(&edited), None);
+        cluster.wait_for_conflict(VIP, "True", &rival)?;
         Ok(())
     })
 }
@@ -138,7 +157,7 @@ fn a_silent_rival_of_a_held_vip_is_found_by_asking() -> Result<()> {
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
         let holder = cluster.wait_until_held(VIP)?;
         cluster.rogue.add_address(SEGMENT, bound()?)?;
-        wait_for_condition(cluster, "True", &cluster.rogue.mac(SEGMENT)?.to_string())?;
+        cluster.wait_for_conflict(VIP, "True", &cluster.rogue.mac(SEGMENT)?.to_string())?;
         assert_eq!(cluster.holder(VIP)?, Some(holder));
         Ok(())
     })
@@ -163,7 +182,7 @@ fn a_conflict_that_cannot_be_shown_is_shown_as_soon_as_the_api_server_is_back() 
         for id in cluster.ids() {
             cluster.reconnect(id);
         }
-        wait_for_condition(cluster, "True", &rival.to_string())?;
+        cluster.wait_for_conflict(VIP, "True", &rival.to_string())?;
         Ok(())
     })
 }
@@ -175,10 +194,10 @@ fn a_conflict_that_an_earlier_agent_reported_is_over_in_its_time() -> Result<()>
         let holder = cluster.wait_until_held(VIP)?;
         let rival = cluster.rogue.mac(SEGMENT)?;
         Wire::open(&cluster.rogue, SEGMENT)?.send(&Arp::gratuitous_reply(rival, VIP, rival).to_bytes())?;
-        wait_for_condition(cluster, "True", &rival.to_string())?;
+        cluster.wait_for_conflict(VIP, "True", &rival.to_string())?;
         cluster.kill9(holder)?;
         cluster.restart_agent(holder)?;
-        wait_for_condition(cluster, "False", "")?;
+        cluster.wait_for_conflict(VIP, "False", "")?;
         cluster.wait_for_event("web", &["is over", "nothing has been heard of it for 4s"])?;
         assert_eq!(cluster.holder(VIP)?, Some(holder));
         Ok(())
@@ -257,7 +276,7 @@ fn of_many_candidates_one_tells_that_an_address_is_in_use_and_one_takes_it_when_
         cluster.rogue.add_address(SEGMENT, bound()?)?;
         let rival = cluster.rogue.mac(SEGMENT)?;
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
-        let claim = wait_for_condition(cluster, "True", &rival.to_string())?;
+        let claim = cluster.wait_for_conflict(VIP, "True", &rival.to_string())?;
         assert!(
             claim["status"]["trouble"].as_str().is_some_and(|it| it.contains(&rival.to_string())),
             "{claim:#}"
@@ -275,7 +294,7 @@ fn of_many_candidates_one_tells_that_an_address_is_in_use_and_one_takes_it_when_
         cluster.rogue.delete_address(SEGMENT, bound()?)?;
         let holder = cluster.wait_until_held(VIP)?;
         let watch = cluster.monitor(&[VIP])?;
-        wait_for_condition(cluster, "False", "")?;
+        cluster.wait_for_conflict(VIP, "False", "")?;
         thread::sleep(A_WHILE);
         assert_eq!(holding(cluster)?, [holder]);
         assert_eq!(cluster.holder(VIP)?, Some(holder));
@@ -291,6 +310,72 @@ fn of_many_candidates_one_tells_that_an_address_is_in_use_and_one_takes_it_when_
             let over = cluster.event_objects_about(&about, "is over")?;
             assert_eq!(over.len(), 1, "{over:#?}");
         }
+        Ok(())
+    })
+}
+
+/// Returns the number of the agents' requests, and the number of those that read one claim.
+fn requests(cluster: &mut Cluster) -> Result<(u64, u64)> {
+    let agents: Vec<String> = cluster.ids().into_iter().map(|id| cluster.user_of(id)).collect();
+    let stats = cluster.api_mut().in_this_process().context("the API server is in this process")?.stats();
+    let all = stats.count(|kind| agents.contains(&kind.user));
+    let reads = |verb, resource: &str| verb == Verb::Get && resource == "virtualips";
+    Ok((all, stats.count(|kind| agents.contains(&kind.user) && reads(kind.verb, &kind.resource))))
+}
+
+#[test]
+fn forged_claims_in_a_peers_name_on_many_vips_make_few_requests_and_silence_none() -> Result<()> {
+    const VIPS: u8 = 60;
+    const SECONDS: u64 = 8;
+    /// Reads of contested claims in a second, of each node (docs/OWNERSHIP.md).
+    const READS: u64 = 5;
+    /// Each VIP is contested more often than the program reports it (10 times a second).
+    const RATE: u32 = 20 * VIPS as u32;
+    let options = ClusterOptions { api_in_process: true, ..ClusterOptions::default() };
+    scenario("forged", options, |cluster| {
+        let vips: Vec<Ipv4Addr> = (0..VIPS).map(|number| ip(100 + number)).collect();
+        for vip in &vips {
+            cluster.create_service(&ServiceSpec::new(&format!("web{}", vip.octets()[3]), *vip))?;
+        }
+        let holders = vips.iter().map(|vip| cluster.wait_until_held(*vip)).collect::<Result<Vec<_>>>()?;
+        cluster.wait_until_all_renew()?;
+        let watched = &vips[..2];
+        let before = watched.iter().map(|vip| cluster.epoch(*vip)).collect::<Result<Vec<_>>>()?;
+        let claims = vips.iter().zip(&holders).map(|(vip, holder)| {
+            let peer = cluster.ids().into_iter().find(|id| id != holder).context("no peer")?.mac();
+            // With the peer's own source address, the switch would send the peer's frames here.
+            Ok(Arp { eth_src: cluster.rogue.mac(SEGMENT)?, ..Arp::gratuitous_reply(peer, *vip, peer) })
+        });
+        let claims = claims.collect::<Result<Vec<_>>>()?;
+        // A client without an agent believes the claims, so no datagrams are sent.
+        let watch = cluster.monitor(watched)?;
+        let before_flood = requests(cluster)?;
+
+        watch.note("claims in the name of peers begin");
+        let flood = Flood::start(&cluster.rogue, SEGMENT, &claims, RATE)?;
+        thread::sleep(Duration::from_secs(SECONDS));
+        let sent = flood.stop()?;
+        watch.note("and end");
+        let now = requests(cluster)?;
+        let (all, reads) = (now.0 - before_flood.0, now.1 - before_flood.1);
+        let seen = watch.stop()?;
+        eprintln!("{sent} claims in {SECONDS} s: {all} requests, of which {reads} read a claim");
+        assert!(sent >= u64::from(RATE) * SECONDS / 2, "this was no flood: {sent} claims");
+        let nodes = u64::try_from(holders.iter().collect::<BTreeSet<_>>().len())?;
+        let most = nodes * READS * (SECONDS + 1);
+        assert!((1..=most).contains(&reads), "{reads} reads of claims by {nodes} nodes, at most {most}");
+        // Besides, each of three nodes renews its Lease every second.
+        assert!(all - reads <= 3 * SECONDS * 2, "{all} requests, of which {reads} read a claim");
+        for vip in watched {
+            let wire = seen.vip(*vip)?;
+            assert!(
+                wire.answered() > 0 && wire.gaps().is_empty(),
+                "{vip} was not answered throughout: {seen}"
+            );
+        }
+        assert_eq!(watched.iter().map(|vip| cluster.epoch(*vip)).collect::<Result<Vec<_>>>()?, before);
+        let after = vips.iter().map(|vip| cluster.holder(*vip)).collect::<Result<Vec<_>>>()?;
+        assert_eq!(after, holders.into_iter().map(Some).collect::<Vec<_>>());
         Ok(())
     })
 }

@@ -7,14 +7,12 @@ use std::{fs, io, thread};
 
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
-use rustls::crypto::ring::default_provider;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection};
 use serde_json::json;
 use tempfile::NamedTempFile;
 use vipward_tests::{
     agent::Agent,
+    apiserver::with_certificate,
     bpffs::Bpffs,
     cluster::{ClusterOptions, N1, PATIENCE, scenario},
     process::{Process, SpawnOptions},
@@ -42,16 +40,6 @@ IaJDmR0PSw==
 /// Number of the agent's connections before the test reads its log.
 const CONNECTIONS: usize = 5;
 
-fn self_signed() -> Result<Arc<ServerConfig>> {
-    let certificates = vec![CertificateDer::from_pem_slice(SELF_SIGNED)?];
-    let key = PrivateKeyDer::from_pem_slice(SELF_SIGNED)?;
-    let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_single_cert(certificates, key)?;
-    Ok(Arc::new(config))
-}
-
 /// Accepts connections until the receiver is gone, each with a handshake and nothing after it.
 fn shake_hands(listener: &TcpListener, config: &Arc<ServerConfig>, done: &mpsc::Sender<()>) -> Result<()> {
     loop {
@@ -77,7 +65,7 @@ fn a_certificate_that_is_not_verified_is_warned_of_once_and_not_with_each_connec
         let host = &cluster.member(N1)?.host;
         let listener = host.run(|| -> io::Result<TcpListener> { TcpListener::bind("127.0.0.1:0") })?;
         let server = format!("https://{}", listener.local_addr()?);
-        let (config, (done, hands)) = (self_signed()?, mpsc::channel());
+        let (config, (done, hands)) = (with_certificate(SELF_SIGNED)?, mpsc::channel());
         thread::spawn(move || shake_hands(&listener, &config, &done));
 
         let kubeconfig = NamedTempFile::new()?;

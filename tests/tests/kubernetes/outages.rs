@@ -1,12 +1,19 @@
 //! The API server is out of reach for one node or for all, or it is reachable and does not help.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 use vipward_tests::{
+    agent::LogLine,
     apiserver::{Effect, Matching, Often},
-    cluster::{Cluster, ClusterOptions, NodeId, ServiceSpec, Watch, forwarder::Cut, scenario, skip},
+    arp::{Arp, Mac},
+    cluster::{
+        Cluster, ClusterOptions, NodeId, PATIENCE, SEGMENT, ServiceSpec, Watch, forwarder::Cut, scenario,
+        skip,
+    },
     scene::VIP,
+    wait::wait_until,
+    wire::Wire,
 };
 
 /// Longest lead of the holder over the observer in receiving an announcement, on a busy machine.
@@ -231,6 +238,95 @@ fn nothing_moves_while_the_api_server_is_slow_and_refuses_some_requests() -> Res
         watch.step("it is well again");
         Ok(())
     })
+}
+
+/// Longest time until a VIP that was announced in a peer's name is answered again: the peer's two
+/// seconds to answer, the last probes, and a second for a busy machine.
+const TAKEN_BACK: Duration = Duration::from_millis(3_700);
+
+/// Lets a stranger announce a VIP in a peer's name while no node reaches the API server. Checks that
+/// the holder takes the VIP back, and that nothing has changed when the server is back.
+fn forged_in_an_outage(
+    name: &str,
+    forge: impl FnOnce(&mut Cluster, &Watch, NodeId, NodeId) -> Result<()>,
+    told: impl FnOnce(&Cluster, NodeId, NodeId) -> Result<()>,
+) -> Result<()> {
+    scenario(name, ClusterOptions::default(), |cluster| {
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        let holder = cluster.wait_until_held(VIP)?;
+        let peer = another(cluster, holder)?;
+        let epoch = cluster.epoch(VIP)?;
+        cluster.wait_until_all_renew()?;
+        let watch = cluster.watch(&[VIP])?;
+
+        watch.step("no node reaches the API server");
+        cluster.cut_everyone_off();
+        wait_until(PATIENCE, "the fence to lapse", || {
+            Ok(cluster.status(holder)?["fence"]["state"] == "held over")
+        })?;
+        forge(cluster, &watch, holder, peer)?;
+        watch.let_pass(Duration::from_secs(1))?;
+        let forged = watch.step("the stranger forges the Ethernet source too");
+        let forgery = Arp::gratuitous_request(peer.mac(), VIP, Mac::ZERO);
+        Wire::open(&cluster.rogue, SEGMENT)?.send(&forgery.to_bytes())?;
+        cluster.wait_for_entry(holder, VIP, "is yielded", |entry| entry["yielded"] == true)?;
+        cluster.wait_for_entry(holder, VIP, "is taken back", |entry| {
+            entry["role"] == "held" && entry["yielded"] == false
+        })?;
+        watch.let_pass(Duration::from_secs(2))?;
+        watch.step("every node reaches the API server again");
+        cluster.heal()?;
+        for id in cluster.ids() {
+            cluster.wait_until_renewing(id)?;
+        }
+        watch.let_pass(cluster.options().failover_limit())?;
+
+        let seen = watch.stop()?;
+        let wire = seen.wire.vip(VIP)?;
+        assert!(wire.between(SystemTime::UNIX_EPOCH, forged).gaps().is_empty(), "nothing yields yet: {seen}");
+        assert!(wire.gaps().len() <= 1 && wire.longest_gap() <= TAKEN_BACK, "it is dark once: {seen}");
+        seen.assert_no_doubles(VIP);
+        assert_eq!((cluster.holder(VIP)?, cluster.epoch(VIP)?), (Some(holder), epoch));
+        told(cluster, holder, peer)
+    })
+}
+
+#[test]
+fn a_host_that_announces_in_a_peers_name_during_an_outage_takes_no_vip() -> Result<()> {
+    forged_in_an_outage(
+        "forgedpeer",
+        |cluster, watch, _, peer| {
+            watch.step(format!("a stranger announces in the name of {peer}, from its own Ethernet source"));
+            let wire = Wire::open(&cluster.rogue, SEGMENT)?;
+            let eth_src = cluster.rogue.mac(SEGMENT)?;
+            for form in [Arp::gratuitous_request, Arp::gratuitous_reply] {
+                wire.send(&Arp { eth_src, ..form(peer.mac(), VIP, peer.mac()) }.to_bytes())?;
+            }
+            Ok(())
+        },
+        |cluster, holder, peer| {
+            let agent = cluster.member(holder)?.agent().context("its agent runs")?;
+            let says =
+                |line: &LogLine| line.message().contains("takes it back") && line.has("mac", peer.mac());
+            assert!(agent.logs()?.iter().any(says), "{}", agent.transcript());
+            let event = cluster.wait_for_event("web", &[&peer.mac().to_string(), "has taken"])?;
+            assert_eq!(event.reason, "TakenBack", "{event:?}");
+            Ok(())
+        },
+    )
+}
+
+#[test]
+fn an_agent_that_started_during_the_outage_takes_a_vip_back_too() -> Result<()> {
+    forged_in_an_outage(
+        "forgedalone",
+        |cluster, watch, holder, _| {
+            watch.step(format!("the agent of {holder} starts again"));
+            cluster.kill9(holder)?;
+            cluster.start_agent(holder)
+        },
+        |_, _, _| Ok(()),
+    )
 }
 
 fn another(cluster: &Cluster, than: NodeId) -> Result<NodeId> {

@@ -1,6 +1,7 @@
 //! Other controllers that also serve Vipward's Services, or take them over.
 
 use std::net::Ipv4Addr;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -152,6 +153,8 @@ fn a_node_that_announces_a_vip_against_its_claim_is_a_warning_in_the_others_logs
         let holder = cluster.wait_until_held(VIP)?;
         let others: Vec<_> = cluster.ids().into_iter().filter(|id| *id != holder).collect();
         let [rival, third] = others[..] else { panic!("there are three nodes") };
+        // The program reports one announcement of a VIP each 100 ms, and the holder's may be the first.
+        thread::sleep(Duration::from_millis(200));
         // Another controller's speaker on that node does the same.
         let wire = Wire::open(&cluster.member(rival)?.host, SEGMENT)?;
         wire.send(&Arp::gratuitous_request(rival.mac(), VIP, Mac::ZERO).to_bytes())?;

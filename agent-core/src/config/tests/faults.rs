@@ -33,7 +33,7 @@ fn a_file_of_the_wrong_shape_is_refused_in_words() {
         ("vips: [{address: }]\n", "1:16: there is no value; write one, or leave the key out"),
         (
             "vips: []\nvipz: 1\n",
-            "2:1: unknown key `vipz`; the keys here are node, interfaces, vips, peers, xdp, fence, announce, probe, conflicts, shutdown",
+            "2:1: unknown key `vipz`; the keys here are node, interfaces, vips, peers, xdp, fence, announce, probe, conflicts, yield, shutdown",
         ),
         (
             "vips:\n  - address: 192.0.2.10\n    color: red\n",
@@ -213,6 +213,7 @@ fn a_bad_interface_is_named_with_its_place_and_the_way_out() {
 fn a_bad_word_or_number_is_named_with_the_good_ones() {
     each_is_refused(&[
         ("vips: []\nxdp: fast", "2:6: `fast` is not known for `xdp`; it is one of auto, native, generic"),
+        ("vips: []\nyield: no", "2:8: `no` is not known for `yield`; it is one of ask, keep"),
         ("vips: []\nshutdown: now", "2:11: `now` is not known for `shutdown`; it is one of keep, withdraw"),
         (
             "vips: []\nfence: {policy: go}",

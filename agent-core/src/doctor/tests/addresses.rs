@@ -76,6 +76,47 @@ fn kube_proxy_and_how_it_serves() {
 }
 
 #[test]
+fn vips_that_other_programs_and_people_add_to_interfaces() {
+    assert_rows(
+        None,
+        &[
+            (
+                "another node's is added with the segment's prefix",
+                |it| it.bound.as_mut().expect("read").push(bound(2, "192.0.2.11/24", "eth0")),
+                "bound-elsewhere",
+                Yellow,
+                &["192.0.2.11/24 on eth0"],
+                &["ip address del 192.0.2.11/24 dev eth0"],
+            ),
+            (
+                "this node's is added by hand",
+                |it| it.bound.as_mut().expect("read").push(bound(2, "192.0.2.10/24", "eth0")),
+                "bound-elsewhere",
+                Yellow,
+                &["192.0.2.10/24 on eth0", "has not put it there"],
+                &["ip address del 192.0.2.10/24 dev eth0"],
+            ),
+            (
+                "this node's is another program's, as /32",
+                |it| it.bound.as_mut().expect("read").push(bound(2, "192.0.2.10/32", "eth0")),
+                "bound-elsewhere",
+                Yellow,
+                &["192.0.2.10/32 on eth0"],
+                &["ip address del 192.0.2.10/32 dev eth0"],
+            ),
+            (
+                "this node's is on lo, for local delivery",
+                |it| it.bound.as_mut().expect("read").push(bound(1, "192.0.2.10/32", "lo")),
+                "bound-elsewhere",
+                Green,
+                &[],
+                &[],
+            ),
+        ],
+    );
+}
+
+#[test]
 fn vips_as_addresses_of_this_host() {
     assert_rows(
         None,

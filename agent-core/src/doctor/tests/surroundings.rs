@@ -1,5 +1,7 @@
+use vipward_common::{EventKind, Offender, OffenderKey};
+
 use super::*;
-use State::{Green, Red, Unknown, Yellow};
+use State::{Green, NotApplicable, Red, Unknown, Yellow};
 
 fn entries(facts: &mut Facts, entries: u32) {
     facts.neighbours.as_mut().expect("read").entries = entries;
@@ -118,6 +120,56 @@ fn other_software_that_holds_addresses() {
                 &["ucarp (pid 80)"],
                 &[],
             ),
+        ],
+    );
+}
+
+/// Records claims of one MAC on VIPs, with the time since the last of them.
+fn claims(facts: &mut Facts, kind: EventKind, vips: &[u8], ago: u64) {
+    let Ok(contents) = &mut facts.pinned().contents else { panic!("the maps were read") };
+    contents.now_ns = 1_000 * SECOND;
+    for last in vips {
+        let mac = [0, 0, 0x5e, 0, 0x53, 1];
+        let key = OffenderKey { ifindex: 2, vlan: 0, mac, addr: [192, 0, 2, *last] };
+        let last_ns = contents.now_ns - ago * SECOND;
+        let offender = Offender { first_ns: 0, last_ns, claims: 3, kind, oper: 2, source: mac, _pad: 0 };
+        contents.offenders.insert(key, offender);
+    }
+}
+
+#[test]
+fn other_hosts_that_claim_vips() {
+    assert_rows(
+        None,
+        &[
+            ("none", |_| {}, "strangers", Green, &["no other host"], &[]),
+            (
+                "one that claims a VIP",
+                |it| claims(it, EventKind::Conflict, &[10], 20),
+                "strangers",
+                Yellow,
+                &["00:00:5e:00:53:01", "claims 192.0.2.10"],
+                &["vipward who-has 192.0.2.10"],
+            ),
+            (
+                "one that claims several",
+                |it| claims(it, EventKind::Conflict, &[10, 11], 20),
+                "strangers",
+                Yellow,
+                &["claims 192.0.2.10, 192.0.2.11"],
+                &["perhaps it is a node without an agent", "ipvs.strictARP: true", "who-has"],
+            ),
+            (
+                "so many that not all are listed",
+                |it| claims(it, EventKind::Conflict, &[10, 11, 12, 13, 14, 15], 20),
+                "strangers",
+                Yellow,
+                &["192.0.2.13 and 2 more"],
+                &[],
+            ),
+            ("long ago", |it| claims(it, EventKind::Conflict, &[10], 301), "strangers", Green, &[], &[]),
+            ("a peer", |it| claims(it, EventKind::Contested, &[10], 20), "strangers", Green, &[], &[]),
+            ("nothing pinned", |it| it.plane = Ok(None), "strangers", NotApplicable, &[], &[]),
         ],
     );
 }

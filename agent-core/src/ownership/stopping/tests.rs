@@ -25,7 +25,7 @@ fn nothing_keeps_an_agent_beyond_its_limit() {
     for (reason, limit) in [
         (StopReason::Restart, RESTART_LIMIT),
         (StopReason::Leave, LEAVE_LIMIT),
-        (StopReason::Uninstall, LEAVE_LIMIT),
+        (StopReason::Uninstall, UNINSTALL_LIMIT),
     ] {
         let mut stopping = Stopping::new(reason, true, at(0));
         assert_eq!(stopping.deadline(), Some(at(0) + limit));

@@ -94,6 +94,21 @@ fn an_address_at_a_peer_is_taken_when_no_agent_that_is_restarted_can_answer_righ
 }
 
 #[test]
+fn an_address_at_a_node_whose_agent_lives_and_does_not_claim_it_is_another_programs() {
+    let longest = asking("a").restart_lease * 21 / 20 + MARGIN;
+    let mut world = living("a", &["b"]);
+    world.want();
+    let at_b = Probed::InUse { mac: mac("b"), by_peer: true };
+    assert_eq!(probed(&mut world, at_b), [""; 0]);
+    assert_eq!(world.after(longest + ms(100)), ["create claim: released, epoch 0"]);
+    world.answer();
+    let trouble = world.claimed().note.trouble.clone().expect("it is noted");
+    assert!(trouble.contains("another program of node b"), "{trouble}");
+    assert_eq!(world.after(longest), [""; 0]);
+    assert_eq!(probed(&mut world, Probed::Free), ["write claim: held by a1, epoch 1"]);
+}
+
+#[test]
 fn nothing_is_asked_when_another_node_comes_first_or_the_vip_is_wanted_no_more() {
     let mut world = living("a", &["b"]);
     world.want();

@@ -79,6 +79,8 @@ pub(in crate::ownership) fn interface(node: &str) -> NodeInterface {
         name: "eth0".into(),
         mac: mac(node),
         subnets: vec!["192.0.2.0/24".parse().expect("a subnet")],
+        bound: Vec::new(),
+        gateways: Vec::new(),
         carrier: true,
     }
 }
@@ -142,6 +144,7 @@ pub(in crate::ownership) fn claim_record(vip: Ipv4Addr) -> ClaimRecord {
         state: ClaimState::Blank,
         deleting: false,
         move_to: None,
+        force: false,
         note: ClaimNote { services: demand().services, cause: "a test".to_owned(), trouble: None },
     }
 }

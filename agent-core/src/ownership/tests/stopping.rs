@@ -227,7 +227,7 @@ fn an_uninstall_deletes_an_offer_that_is_not_accepted_in_time() {
 #[test]
 fn an_uninstall_does_not_wait_for_ever_for_a_node_that_lives() {
     let lines = removing().timeline(ms(60_000));
-    assert_eq!(lines, ["20.000 stopped"]);
+    assert_eq!(lines, ["10.000 stopped"]);
 }
 
 #[test]

@@ -76,6 +76,7 @@ impl World {
             deadline: Monotonic::from_nanos(1_003_000_000_000),
             entries: entries.iter().copied().collect(),
             foreign: BTreeMap::new(),
+            yielded: BTreeSet::new(),
         }
     }
 

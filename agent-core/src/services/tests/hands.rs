@@ -191,6 +191,12 @@ fn what_we_do_to_the_status_ourselves_is_no_turn() {
         world.put(service("a/web"));
         world.put(web());
         world.put(ours());
+    }
+    assert_eq!((world.problems.len(), world.services.next_deadline()), (0, None));
+    // No node has held it yet, so its address may be refused.
+    let mut world = World::new();
+    world.put(ours());
+    for _ in 0..10 {
         world.node("node-a", &["192.0.2.7"]);
         world.put(web());
         world.node("node-a", &[]);

@@ -36,6 +36,7 @@ impl Cluster {
             Event::NodeInterfaces { node, .. } => format!("interfaces {node}"),
             Event::HostNetwork(_) => "host".to_owned(),
             Event::ApiEndpoints(_) => "api".to_owned(),
+            Event::Claim { vip, .. } | Event::ClaimGone(vip) => format!("claim {vip}"),
             Event::Held { vip, .. } => format!("held {vip}"),
         };
         self.others.insert(key, event.clone());
@@ -113,21 +114,25 @@ fn event() -> impl Strategy<Value = Event> {
             })
         },
     );
-    let bound = (vip(), prop::sample::select(&["24", "30", "32"][..]), any::<bool>(), any::<bool>())
-        .prop_map(|(address, length, segment, ours)| HostAddress {
+    let bound = (vip(), prop::sample::select(&["24", "30", "32"][..]), any::<bool>()).prop_map(
+        |(address, length, segment)| HostAddress {
             interface: if segment { "eth0".into() } else { "lo".into() },
             segment,
             net: format!("{address}/{length}").parse().expect("an address with a prefix length"),
-            ours,
-        });
-    let network =
-        (prop::collection::vec(bound, 0..3), prop::option::of(vip())).prop_map(|(addresses, hop)| {
-            Event::HostNetwork(HostNetwork { addresses, next_hops: hop.map(v4).into_iter().collect() })
-        });
-    let interfaces = (node(), vip(), 24_u8..33).prop_map(|(node, address, length)| Event::NodeInterfaces {
-        node: node.into(),
-        nets: vec![format!("{address}/{length}").parse().expect("an address with a prefix length")],
-    });
+        },
+    );
+    let network = (prop::collection::vec(bound, 0..3), prop::option::of(vip()))
+        .prop_map(|(addresses, hop)| Event::HostNetwork(network(addresses, hop.as_slice())));
+    let interfaces = (node(), vip(), 24_u8..32, prop::option::of(vip()), prop::option::of(vip())).prop_map(
+        |(node, address, length, bound, gateway)| {
+            let interface = NodeInterface {
+                bound: bound.map(v4).into_iter().collect(),
+                gateways: gateway.map(v4).into_iter().collect(),
+                ..interface(&[&format!("{address}/{length}")])
+            };
+            Event::NodeInterfaces { node: node.into(), interfaces: vec![interface] }
+        },
+    );
     prop_oneof![
         6 => any_service().prop_map(|record| Event::Service(Box::new(record))),
         2 => name().prop_map(|name| Event::ServiceGone(named(name))),
@@ -150,6 +155,12 @@ fn event() -> impl Strategy<Value = Event> {
         1 => interfaces,
         1 => prop::option::of(vip()).prop_map(|vip| Event::ApiEndpoints(vip.map(ip).into_iter().collect())),
         2 => (vip(), any::<bool>()).prop_map(|(vip, here)| Event::Held { vip: v4(vip), here }),
+        2 => (vip(), any::<bool>(), any::<bool>()).prop_map(|(vip, was_held, force)| Event::Claim {
+            vip: v4(vip),
+            was_held,
+            force,
+        }),
+        1 => vip().prop_map(|vip| Event::ClaimGone(v4(vip))),
         1 => Just(Event::Synced),
     ]
 }
@@ -194,6 +205,11 @@ proptest! {
         // Turns at statuses belong to the past too, until they are forgotten.
         world.pass(Monotonic::default());
         world.pass(Monotonic::default() + std::time::Duration::from_mins(5));
+        // So does the former holder of a VIP whose claim was deleted by hand.
+        for (vip, _) in world.services.vips.iter().filter(|(_, known)| known.was_held) {
+            let force = world.services.claims.get(vip).is_some_and(|standing| standing.is_forced);
+            cluster.note(&Event::Claim { vip: *vip, was_held: true, force });
+        }
         let fresh = cluster.start_now(&settings);
         // The former class of a Service belongs to the past too.
         world.problems.retain(|(_, problem)| !matches!(problem, Problem::HandedOver { .. }));

@@ -11,13 +11,13 @@ fn lan() -> World {
     addresses.extend(host("lo", &["127.0.0.1/8", "192.0.2.50/32", "198.51.100.5/32"]));
     addresses.extend(host("kube-ipvs0", &["192.0.2.51/32"]));
     addresses.extend(host("dummy0", &["10.77.0.1/24"]));
-    addresses.push(HostAddress { ours: true, ..host("lo", &["192.0.2.52/32"]).remove(0) });
-    let next_hops = [v4("192.0.2.1")].into();
-    world.tell(Event::HostNetwork(HostNetwork { addresses, next_hops }));
+    let name_servers = [v4("192.0.2.2")].into();
+    world.tell(Event::HostNetwork(HostNetwork { name_servers, ..network(addresses, &["192.0.2.1"]) }));
     world.tell(Event::ApiEndpoints([ip("192.0.2.20"), ip("2001:db8::20")].into()));
-    let nets = ["192.0.2.12/24", "192.0.2.62/24", "192.0.2.63/32", "10.5.0.0/24", "10.6.0.4/31"];
-    let nets = nets.iter().map(|net| net.parse().expect("an address with a prefix length")).collect();
-    world.tell(Event::NodeInterfaces { node: "node-b".into(), nets });
+    let mut eth0 =
+        interface(&["192.0.2.12/24", "192.0.2.62/24", "10.5.0.0/24", "10.6.0.4/31", "10.7.0.9/32"]);
+    (eth0.bound, eth0.gateways) = (vec![v4("192.0.2.63")], vec![v4("192.0.2.3")]);
+    world.tell(Event::NodeInterfaces { node: "node-b".into(), interfaces: vec![eth0] });
     world
 }
 
@@ -26,36 +26,58 @@ fn an_address_that_is_taken_or_cannot_be_a_vip_is_refused_with_the_reason_and_th
     let table = [
         ("a Node's address", "192.0.2.11", Some("it is an address of Node node-a")),
         ("another Node's, in another network", "203.0.113.12", Some("it is an address of Node node-b")),
-        ("on our interface", "192.0.2.60", Some("this host has it as 192.0.2.60/24 on eth0")),
-        ("bound as /32 beside other addresses", "192.0.2.61", None),
+        ("on our interface", "192.0.2.60", Some("node node-a has it as 192.0.2.60/24 on eth0")),
+        (
+            "another program's VIP on a segment's interface",
+            "192.0.2.61",
+            Some("node node-a has it as 192.0.2.61/32 on eth0"),
+        ),
         (
             "the only kind of address on its interface",
             "198.51.100.5",
-            Some("this host has it as 198.51.100.5/32 on eth1"),
+            Some("node node-a has it as 198.51.100.5/32 on eth1"),
         ),
         ("bound for local delivery", "192.0.2.50", None),
         ("bound by kube-proxy", "192.0.2.51", None),
-        ("bound by us", "192.0.2.52", None),
         (
             "on an interface that leads to no segment",
             "10.77.0.1",
-            Some("this host has it as 10.77.0.1/24 on dummy0"),
+            Some("node node-a has it as 10.77.0.1/24 on dummy0"),
         ),
         ("broadcast of such a subnet", "10.77.0.255", None),
-        ("on a node's interface", "192.0.2.62", Some("node node-b has it as 192.0.2.62/24")),
-        ("bound on another node", "192.0.2.63", None),
-        ("half of a point-to-point link elsewhere", "10.6.0.4", Some("node node-b has it as 10.6.0.4/31")),
+        ("on a node's interface", "192.0.2.62", Some("node node-b has it as 192.0.2.62/24 on eth0")),
+        (
+            "another program's VIP on another node",
+            "192.0.2.63",
+            Some("node node-b has it as 192.0.2.63/32 on eth0"),
+        ),
+        ("a route to one host elsewhere", "10.7.0.9", None),
+        (
+            "half of a point-to-point link elsewhere",
+            "10.6.0.4",
+            Some("node node-b has it as 10.6.0.4/31 on eth0"),
+        ),
         ("the other half", "10.6.0.5", None),
-        ("half of a point-to-point link here", "10.9.9.9", Some("this host has it as 10.9.9.9/31 on eth2")),
+        ("half of a point-to-point link here", "10.9.9.9", Some("node node-a has it as 10.9.9.9/31 on eth2")),
         ("its other half", "10.9.9.8", None),
-        ("a gateway", "192.0.2.1", Some("it is a gateway of this host (ip route show via 192.0.2.1)")),
+        (
+            "a gateway",
+            "192.0.2.1",
+            Some("it is a gateway of this host (ip route show table all via 192.0.2.1)"),
+        ),
+        (
+            "a gateway of another node",
+            "192.0.2.3",
+            Some("it is a gateway of node node-b (ip route show table all via 192.0.2.3)"),
+        ),
+        ("a DNS server", "192.0.2.2", Some("it is a DNS server of this host")),
         ("the API server", "192.0.2.20", Some("the API server is there")),
         ("network address", "192.0.2.0", Some("it is the network address of 192.0.2.0/24")),
         ("broadcast address", "192.0.2.255", Some("it is the broadcast address of 192.0.2.0/24")),
         (
             "our own, and a network address too",
             "192.0.2.128",
-            Some("this host has it as 192.0.2.128/25 on eth0"),
+            Some("node node-a has it as 192.0.2.128/25 on eth0"),
         ),
         ("network address elsewhere", "10.5.0.0", Some("it is the network address of 10.5.0.0/24")),
         ("broadcast address elsewhere", "10.5.0.255", Some("it is the broadcast address of 10.5.0.0/24")),
@@ -125,16 +147,17 @@ fn a_status_full_of_node_addresses_is_refused_as_a_whole() {
 
 #[test]
 fn a_vip_leaves_when_its_address_is_taken_and_comes_back_when_it_is_free() {
-    let at = |addresses: Vec<HostAddress>, hops: &[&str]| {
-        let next_hops = hops.iter().map(|hop| v4(hop)).collect();
-        Event::HostNetwork(HostNetwork { addresses, next_hops })
-    };
+    let at = |addresses: Vec<HostAddress>, hops: &[&str]| Event::HostNetwork(network(addresses, hops));
     let node = |address: &str| Event::NodeAddresses { node: "node-c".into(), addresses: vec![ip(address)] };
-    let interfaces = |net: &str| Event::NodeInterfaces {
+    let interfaces =
+        |net: &str| Event::NodeInterfaces { node: "node-c".into(), interfaces: vec![interface(&[net])] };
+    let bound = |bound: Option<&str>| Event::NodeInterfaces {
         node: "node-c".into(),
-        nets: vec![net.parse().expect("an address with a prefix length")],
+        interfaces: vec![NodeInterface { bound: bound.map(v4).into_iter().collect(), ..interface(&[]) }],
     };
     let table = [
+        ("a node's interface has it as /32", bound(Some("192.0.2.7")), bound(None)),
+        ("our interface gets it as /32", at(host("eth0", &["192.0.2.7/32"]), &[]), at(Vec::new(), &[])),
         ("a node has it", node("192.0.2.7"), node("192.0.2.8")),
         ("a node has it, and goes", node("192.0.2.7"), Event::NodeGone("node-c".into())),
         ("a node's interface has it", interfaces("192.0.2.7/24"), interfaces("192.0.2.9/24")),
@@ -175,4 +198,147 @@ fn an_address_is_free_when_the_last_reason_against_it_is_gone() {
     assert!(world.words()[0].contains("the API server"), "{:?}", world.words());
     world.tell(Event::ApiEndpoints(BTreeSet::new()));
     assert_eq!(world.vips(), ["192.0.2.7"]);
+}
+
+/// Returns each way in which the address 192.0.2.7 can be needed by something else, with the words
+/// about it and what ends it.
+fn needs() -> Vec<(Event, &'static str, Event)> {
+    let at = |addresses: Vec<HostAddress>, hops: &[&str]| Event::HostNetwork(network(addresses, hops));
+    let resolver = HostNetwork { name_servers: [v4("192.0.2.7")].into(), ..network(Vec::new(), &[]) };
+    let elsewhere = |interface: NodeInterface| Event::NodeInterfaces {
+        node: "node-c".into(),
+        interfaces: vec![interface],
+    };
+    let free = || elsewhere(interface(&["192.0.2.9/24"]));
+    let gateway = NodeInterface { gateways: vec![v4("192.0.2.7")], ..interface(&[]) };
+    let bound = NodeInterface { bound: vec![v4("192.0.2.7")], ..interface(&[]) };
+    let node = |addresses| Event::NodeAddresses { node: "node-c".into(), addresses };
+    vec![
+        (elsewhere(interface(&["192.0.2.7/24"])), "ip address del 192.0.2.7/24 dev eth0", free()),
+        (elsewhere(bound), "node node-c has it as 192.0.2.7/32 on eth0 too", free()),
+        (elsewhere(interface(&["192.0.2.0/29"])), "the first or last address of 192.0.2.0/29", free()),
+        (elsewhere(gateway), "node node-c routes through it", free()),
+        (at(host("eth0", &["192.0.2.7/24"]), &[]), "node node-a has it as 192.0.2.7/24", at(Vec::new(), &[])),
+        (at(host("eth0", &["192.0.2.7/32"]), &[]), "dev eth0", at(Vec::new(), &[])),
+        (at(Vec::new(), &["192.0.2.7"]), "this host routes through it", at(Vec::new(), &[])),
+        (Event::HostNetwork(resolver), "/etc/resolv.conf", at(Vec::new(), &[])),
+        (node(vec![ip("192.0.2.7")]), "Node node-c lists it", node(Vec::new())),
+        (Event::ApiEndpoints([ip("192.0.2.7")].into()), "API server", Event::ApiEndpoints(BTreeSet::new())),
+    ]
+}
+
+#[test]
+fn what_is_learnt_later_withdraws_no_vip_that_has_had_a_holder_and_is_a_conflict() {
+    for (need, words, over) in needs() {
+        let mut world = World::new();
+        world.put(service("a/web").addressed("192.0.2.7"));
+        world.tell(Event::Claim { vip: v4("192.0.2.7"), was_held: true, force: false });
+        let demand = world.demand("192.0.2.7").clone();
+        let told = world.tell(need.clone());
+        assert!(!told.iter().any(|command| matches!(command, Command::Demand(..))), "{words}: {told:?}");
+        assert_eq!(*world.demand("192.0.2.7"), demand, "{words}");
+        let [problem] = &world.words()[..] else { panic!("{words}: {:?}", world.words()) };
+        assert!(problem.contains("stays announced and is defended") && problem.contains(words), "{problem}");
+        let about = world.services.conflict_about(v4("192.0.2.7"));
+        assert!(about.is_some_and(|about| about.contains(words)), "{words}");
+
+        let told = world.tell(over);
+        assert!(matches!(told[..], [Command::ProblemOver { .. }]), "{words}: {told:?}");
+        assert_eq!(world.services.conflict_about(v4("192.0.2.7")), None);
+
+        // The VIP has had no holder yet, or its claim is gone and no node holds it.
+        let mut world = World::new();
+        world.put(service("a/web").addressed("192.0.2.7"));
+        world.tell(need);
+        assert_eq!(world.vips(), [""; 0], "{words}");
+    }
+}
+
+#[test]
+fn a_vip_whose_claim_was_deleted_by_hand_is_kept_until_no_service_wants_it() {
+    let vip = v4("192.0.2.7");
+    let mut world = World::new();
+    world.put(service("a/web").addressed("192.0.2.7"));
+    world.tell(Event::Claim { vip, was_held: true, force: false });
+    let taken =
+        Event::NodeInterfaces { node: "node-c".into(), interfaces: vec![interface(&["192.0.2.7/24"])] };
+    world.tell(taken);
+    assert_eq!(world.tell(Event::ClaimGone(vip)), [], "its holder writes it again");
+    assert_eq!(world.vips(), ["192.0.2.7"]);
+    world.put(service("a/web").addressed("192.0.2.8"));
+    world.put(service("a/web").addressed("192.0.2.7"));
+    assert_eq!(world.vips(), [""; 0], "nobody wanted it for a moment");
+}
+
+#[test]
+fn a_vip_that_this_node_holds_is_kept_before_its_claim_is_seen() {
+    let mut world = World::new();
+    world.put(service("a/web").addressed("192.0.2.7"));
+    world.hold("192.0.2.7", true);
+    world.tell(Event::NodeInterfaces {
+        node: "node-c".into(),
+        interfaces: vec![interface(&["192.0.2.7/24"])],
+    });
+    world.hold("192.0.2.7", false);
+    assert_eq!(world.vips(), ["192.0.2.7"]);
+}
+
+#[test]
+fn force_on_the_claim_takes_another_programs_vip_and_no_address_that_a_host_needs() {
+    for (need, words, _) in needs() {
+        let mut world = World::new();
+        world.put(service("a/web").addressed("192.0.2.7"));
+        world.tell(need);
+        world.tell(Event::Claim { vip: v4("192.0.2.7"), was_held: false, force: true });
+        let is_bound = words.contains("/32") || words == "dev eth0";
+        assert_eq!(world.demands.contains_key(&v4("192.0.2.7")), is_bound, "{words}: {:?}", world.words());
+        if is_bound {
+            assert!(world.demand("192.0.2.7").force, "it is taken without a probe");
+            // A host that needs the address counts more.
+            world.node("node-d", &["192.0.2.7"]);
+            assert_eq!(world.vips(), [""; 0]);
+        }
+    }
+}
+
+#[test]
+fn force_takes_no_address_that_is_also_a_gateways_or_a_name_servers() {
+    let vip = v4("192.0.2.7");
+    let bound = host("eth0", &["192.0.2.11/24", "192.0.2.7/32"]);
+    let mut eth0 = interface(&["192.0.2.12/24"]);
+    (eth0.bound, eth0.gateways) = (vec![vip], vec![vip]);
+    let name_servers = [vip].into();
+    let needs = [
+        Event::HostNetwork(network(bound.clone(), &["192.0.2.7"])),
+        Event::HostNetwork(HostNetwork { name_servers, ..network(bound, &[]) }),
+        Event::NodeInterfaces { node: "node-b".into(), interfaces: vec![eth0] },
+    ];
+    for need in needs {
+        let mut world = World::new();
+        world.put(service("a/web").addressed("192.0.2.7"));
+        world.tell(need.clone());
+        world.tell(Event::Claim { vip, was_held: false, force: true });
+        assert_eq!(world.vips(), [""; 0], "{need:?}");
+    }
+}
+
+#[test]
+fn force_on_a_service_has_no_effect_and_is_reported_with_the_place_for_it() {
+    let mut world = World::new();
+    let forced = [("vipward.io/addresses", "192.0.2.7"), ("vipward.io/force", "true")];
+    world.put(service("a/web").annotated(&forced));
+    assert!(!world.demand("192.0.2.7").force);
+    let [told] = &world.words()[..] else { panic!("{:?}", world.words()) };
+    assert!(told.contains("kubectl annotate virtualip ADDRESS vipward.io/force=true"), "{told}");
+    world.put(service("a/web").addressed("192.0.2.7"));
+    assert_eq!(world.words(), [""; 0]);
+}
+
+#[test]
+fn a_vip_that_is_held_leaves_when_its_address_is_no_longer_allowed() {
+    let allow = vec!["192.0.2.48/28".parse().expect("a network")];
+    let mut world = World::with(Settings { allow, ..Settings::default() });
+    world.put(service("a/web").addressed("192.0.2.7"));
+    world.tell(Event::Claim { vip: v4("192.0.2.7"), was_held: true, force: true });
+    assert_eq!(world.vips(), [""; 0], "it is not learnt, but configured");
 }

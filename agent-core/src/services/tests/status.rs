@@ -186,7 +186,7 @@ fn external_addresses_are_not_written_into_the_status() {
 
 #[test]
 fn nodes_that_see_another_network_do_not_undo_each_others_status() {
-    let gateway = HostNetwork { addresses: Vec::new(), next_hops: [v4("192.0.2.7")].into() };
+    let gateway = network(Vec::new(), &["192.0.2.7"]);
     let record = || service("a/web").addressed("192.0.2.7,198.51.100.7");
     let mut world = World::new();
     world.tell(Event::HostNetwork(gateway));

@@ -8,9 +8,8 @@ use aya::{
 };
 use bytemuck::{AnyBitPattern, CheckedBitPattern, NoUninit};
 use vipward_common::{
-    Counters, FILTER_WORDS, Fence, MAX_OFFENDERS, MacAddr, Meta, Offender, OffenderKey, OwnMac, Peer,
-    PeerKey, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, YieldTotal, filter_bit,
-    maps as names,
+    Counters, FILTER_WORDS, Fence, MAX_OFFENDERS, MacAddr, Offender, OffenderKey, OwnMac, Peer, PeerKey,
+    VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, YieldTotal, filter_bit, maps as names,
 };
 
 use super::{BpfError, Pins};
@@ -24,7 +23,6 @@ const FENCE: usize = size_of::<Fence>();
 const STATE: usize = size_of::<VipState>();
 const OFFENDER_KEY: usize = size_of::<OffenderKey>();
 const OFFENDER: usize = size_of::<Offender>();
-const META: usize = size_of::<Meta>();
 const COUNTERS: usize = size_of::<Counters>() / 8;
 const VIP_COUNTERS: usize = size_of::<VipCounters>() / 8;
 
@@ -44,7 +42,6 @@ pub struct Maps {
     yields: Array<MapData, u64>,
     filter: Array<MapData, u64>,
     offenders: HashMap<MapData, [u8; OFFENDER_KEY], [u8; OFFENDER]>,
-    meta: Array<MapData, [u8; META]>,
     max_vips: u32,
     /// The number of entries that need each bit of the filter; derived from `vips_v4` when first
     /// needed.
@@ -112,7 +109,6 @@ impl Maps {
             yields: map(names::YIELDS)?.try_into().map_err(open(names::YIELDS))?,
             filter: map(names::FILTER)?.try_into().map_err(open(names::FILTER))?,
             offenders: map(names::OFFENDERS)?.try_into().map_err(open(names::OFFENDERS))?,
-            meta: map(names::META)?.try_into().map_err(open(names::META))?,
             max_vips,
             filter_users: None,
         })
@@ -274,7 +270,7 @@ impl Maps {
     pub fn put_peer(&mut self, ifindex: u32, mac: MacAddr, since_ns: u64) -> Result<(), BpfError> {
         let key = PeerKey { ifindex, mac: mac.0, _pad: 0 };
         self.peers
-            .insert(bytes::<_, PEER_KEY>(&key), bytes::<_, PEER>(&Peer { since_ns }), 0)
+            .insert(bytes::<_, PEER_KEY>(&key), bytes::<_, PEER>(&Peer::since(since_ns)), 0)
             .map_err(failed("write", names::PEERS))
     }
 
@@ -355,15 +351,6 @@ impl Maps {
             }
         }
         Ok(offenders)
-    }
-
-    /// Returns the layout of the maps.
-    pub fn meta(&self) -> Result<Meta, BpfError> {
-        Ok(plain(&self.meta.get(&0, 0).map_err(failed("read", names::META))?))
-    }
-
-    pub(super) fn set_meta(&mut self, meta: &Meta) -> Result<(), BpfError> {
-        self.meta.set(0, bytes::<_, META>(meta), 0).map_err(failed("write", names::META))
     }
 }
 

@@ -1,22 +1,27 @@
 //! The pin directory: its files, and the replacement of a set of maps by another.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
 };
 
-use aya::{
-    Ebpf,
-    maps::{Array, MapData, MapInfo},
-    programs::links::PinnedLink,
+use aya::{Ebpf, programs::links::PinnedLink};
+use vipward_common::{PINNED, maps as names};
+use vipward_core::{
+    layout::{Comparison, Description, MapInfo},
+    pinned::{LinkIds, Mode},
 };
-use vipward_common::{Meta, maps as names};
-use vipward_core::pinned::{LinkIds, Mode};
 
-use super::{BpfError, map_data, maps::failed, sys};
+use super::{
+    BpfError,
+    description::{self, Records},
+    map_data, sys,
+};
 
-/// The suffix of a map's pin while its set is incomplete. bpffs refuses names with a dot.
-const UNFINISHED: &str = "_new";
+/// The suffix of the pins of a set that is not in force yet, in every version. bpffs refuses names
+/// with a dot.
+const NEW: &str = "_new";
 const LINK_PREFIX: &str = "link_";
 
 /// A directory of pins.
@@ -25,13 +30,20 @@ pub struct Pins {
     dir: PathBuf,
 }
 
-/// The pinned set of maps.
+/// A set of maps in the directory. It is whole when its `layout` is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Set {
+    /// The set that agents use.
+    InForce,
+    /// The set that is to replace it.
+    New,
+}
+
+/// A pinned set of maps.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
-    pub(super) meta: Meta,
-    pub(super) max_vips: u32,
-    /// True if every map of this version is pinned.
-    pub(super) complete: bool,
+    pub(super) description: Description,
+    pub(super) comparison: Comparison,
 }
 
 /// A pinned link. Its file name has the interface and the mode: the
@@ -83,13 +95,20 @@ impl Pins {
 
     /// Returns the pin of a map.
     pub fn map(&self, name: &str) -> PathBuf {
-        self.dir.join(name)
+        self.path(Set::InForce, name)
+    }
+
+    pub(super) fn path(&self, set: Set, name: &str) -> PathBuf {
+        match set {
+            Set::InForce => self.dir.join(name),
+            Set::New => self.dir.join(format!("{name}{NEW}")),
+        }
     }
 
     /// Returns true if every map, and a link to each of these interfaces, is pinned.
     pub fn has_all(&self, links: impl Iterator<Item = (u32, Mode)>) -> Result<bool, BpfError> {
         let links = links.map(|(ifindex, mode)| self.link(ifindex, mode));
-        for pin in names::ALL.iter().map(|name| self.map(name)).chain(links) {
+        for pin in names::all().map(|name| self.map(name)).chain(links) {
             if !exists(&pin)? {
                 return Ok(false);
             }
@@ -97,53 +116,47 @@ impl Pins {
         Ok(true)
     }
 
-    fn unfinished(&self, name: &str) -> PathBuf {
-        self.dir.join(format!("{name}{UNFINISHED}"))
+    /// Returns a set of maps, if it is whole.
+    pub(super) fn inspect(&self, set: Set) -> Result<Option<Found>, BpfError> {
+        let Some(records) = Records::open(self, set)? else { return Ok(None) };
+        let description = records.read()?;
+        let mut pinned: BTreeMap<&str, MapInfo> = BTreeMap::new();
+        for map in PINNED {
+            let path = self.path(set, map.name);
+            if exists(&path)? {
+                pinned.insert(map.name, description::info(&path, map.name)?);
+            }
+        }
+        let comparison = description.compare(|name| pinned.get(name).copied());
+        Ok(Some(Found { description, comparison }))
     }
 
-    /// Returns the pinned set of maps, if there is one.
-    pub(super) fn inspect(&self) -> Result<Option<Found>, BpfError> {
-        let path = self.map(names::META);
-        if !exists(&path)? {
-            return Ok(None);
-        }
-        let meta = MapData::from_pin(&path).map_err(failed("open", names::META))?;
-        let info = MapInfo::from_pin(&path).map_err(failed("open", names::META))?;
-        let meta = if info.value_size() as usize == size_of::<Meta>() {
-            let meta = Array::<_, [u8; size_of::<Meta>()]>::try_from(aya::maps::Map::Array(meta))
-                .map_err(failed("open", names::META))?;
-            bytemuck::pod_read_unaligned(&meta.get(&0, 0).map_err(failed("read", names::META))?)
-        } else {
-            return Err(BpfError::Value { map: names::META });
-        };
-        let vips = MapInfo::from_pin(self.map(names::VIPS_V4)).map_err(failed("open", names::VIPS_V4))?;
-        let mut complete = true;
-        for name in names::ALL {
-            complete &= exists(&self.map(name))?;
-        }
-        Ok(Some(Found { meta, max_vips: vips.max_entries(), complete }))
-    }
-
-    /// Pins new maps beside those in force.
+    /// Pins new maps beside those in force, without `layout`.
     pub(super) fn pin_new(&self, ebpf: &Ebpf) -> Result<(), BpfError> {
-        for name in names::ALL {
+        for name in PINNED.iter().map(|map| map.name) {
             let map = ebpf.map(name).and_then(map_data).ok_or(BpfError::Missing { kind: "map", name })?;
-            let path = self.unfinished(name);
+            let path = self.path(Set::New, name);
             map.pin(&path).map_err(|source| BpfError::Pin { path: path.clone(), source })?;
         }
         Ok(())
     }
 
-    /// Puts the new maps in force. `meta` is removed first and added last: its presence marks a
-    /// complete set. Former maps are removed.
+    /// Puts the new set, which is whole, in force. `layout` is removed first and added last.
     pub(super) fn publish(&self) -> Result<(), BpfError> {
-        remove(&self.map(names::META))?;
-        for name in names::FORMER {
-            remove(&self.map(name))?;
+        remove(&self.map(names::LAYOUT))?;
+        self.finish_publishing()
+    }
+
+    /// Completes what an agent that was killed had begun: it had removed `layout`.
+    pub(super) fn finish_publishing(&self) -> Result<(), BpfError> {
+        if exists(&self.map(names::LAYOUT))? || !exists(&self.path(Set::New, names::LAYOUT))? {
+            return Ok(());
         }
-        for name in names::ALL {
-            let path = self.unfinished(name);
-            fs::rename(&path, self.map(name)).map_err(|source| BpfError::PinFile {
+        let mut names = self.new_maps()?;
+        names.sort_by_key(|name| name == names::LAYOUT);
+        for name in names {
+            let path = self.path(Set::New, &name);
+            fs::rename(&path, self.map(&name)).map_err(|source| BpfError::PinFile {
                 operation: "publish",
                 path,
                 source,
@@ -152,25 +165,34 @@ impl Pins {
         Ok(())
     }
 
-    /// Removes an incomplete set of maps, which an agent that was killed may have left.
-    pub(super) fn clear_unfinished(&self) -> Result<(), BpfError> {
-        for name in names::ALL {
-            remove(&self.unfinished(name))?;
+    /// Removes a set of maps that is not in force, which an agent that was killed may have left.
+    pub(super) fn clear_new(&self) -> Result<(), BpfError> {
+        for name in self.new_maps()? {
+            remove(&self.path(Set::New, &name))?;
         }
         Ok(())
     }
 
+    /// Returns the names of the maps in the new set, also of those that this version does not know.
+    fn new_maps(&self) -> Result<Vec<String>, BpfError> {
+        let files = self.files()?;
+        let names = files.iter().filter_map(|path| path.file_name()?.to_str()?.strip_suffix(NEW));
+        Ok(names.map(str::to_owned).collect())
+    }
+
+    fn files(&self) -> Result<Vec<PathBuf>, BpfError> {
+        let failed = |source| BpfError::PinFile { operation: "list", path: self.dir.clone(), source };
+        match fs::read_dir(&self.dir) {
+            Ok(entries) => entries.map(|entry| Ok(entry.map_err(failed)?.path())).collect(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
     /// Returns the pinned links.
     pub fn links(&self) -> Result<Vec<LinkPin>, BpfError> {
-        let failed = |source| BpfError::PinFile { operation: "list", path: self.dir.clone(), source };
-        let entries = match fs::read_dir(&self.dir) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(failed(error)),
-        };
         let mut links = Vec::new();
-        for entry in entries {
-            let path = entry.map_err(failed)?.path();
+        for path in self.files()? {
             let link = path.file_name().and_then(|name| name.to_str()).and_then(|name| {
                 let (ifindex, mode) = name.strip_prefix(LINK_PREFIX)?.split_once('_')?;
                 let mode = Mode::ALL.into_iter().find(|known| known.name() == mode)?;
@@ -201,13 +223,22 @@ impl Pins {
             link.remove()?;
             removed.push(format!("link of interface {} ({})", link.ifindex, link.mode));
         }
-        // `meta` is removed first, so that an interruption leaves no set of maps.
-        for name in names::FORMER.iter().chain(names::ALL).rev() {
-            remove(&self.unfinished(name))?;
+        self.finish_publishing()?;
+        self.clear_new()?;
+        // `layout` names the maps that this version does not know. It goes before the others, so
+        // that an interruption leaves no set of maps.
+        let unknown = match Records::open(self, Set::InForce)? {
+            Some(records) => records.read()?.unknown(),
+            None => Description::default(),
+        };
+        let mut remove_map = |name: &str| -> Result<(), BpfError> {
             if remove(&self.map(name))? {
                 removed.push(format!("map {name}"));
             }
-        }
+            Ok(())
+        };
+        unknown.maps().try_for_each(&mut remove_map)?;
+        names::all().rev().try_for_each(&mut remove_map)?;
         match fs::remove_dir(&self.dir) {
             Ok(()) => removed.push(format!("directory {}", self.dir.display())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}

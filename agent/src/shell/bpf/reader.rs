@@ -5,13 +5,13 @@ use std::{
     io,
 };
 
-use vipward_common::{ABI_VERSION, Fence, Offender, OffenderKey, SeenEntry, Yield, maps as names};
+use vipward_common::{Fence, Offender, OffenderKey, SeenEntry, Yield, maps as names};
 use vipward_core::{
     net::NetView,
     pinned::{Contents, Entry, Fact, PinnedLink, Plane, State, Unread},
 };
 
-use super::{BpfError, Bulk, Maps, Pins};
+use super::{BpfError, Bulk, Maps, Pins, Set};
 use crate::shell::{causes::unread, clock};
 
 /// The choice of contents that take long to read.
@@ -46,17 +46,16 @@ impl Reader {
     ///
     /// Fails if a map is missing or the maps have another layout.
     pub fn open(pins: &Pins) -> Result<Self, BpfError> {
-        let maps = Maps::open(pins)?;
-        let found = maps.meta()?.abi_version;
-        if found != ABI_VERSION {
-            return Err(BpfError::Layout { found });
+        if let Some(change) = pins.inspect(Set::InForce)?.and_then(|found| found.comparison.changed) {
+            return Err(BpfError::Layout { change });
         }
+        let maps = Maps::open(pins)?;
         Ok(Self { pins: pins.clone(), maps, bulk: Bulk::open(pins)? })
     }
 
     /// Opens the pinned maps, if there are any.
     pub fn find(pins: &Pins) -> Fact<Option<Self>> {
-        if !super::pins::exists(&pins.map(names::META)).map_err(|error| unread(&error))? {
+        if !super::pins::exists(&pins.map(names::LAYOUT)).map_err(|error| unread(&error))? {
             return Ok(None);
         }
         Self::open(pins).map(Some).map_err(|error| unread(&error))
@@ -91,7 +90,6 @@ impl Reader {
         }
         Ok(Contents {
             now_ns,
-            abi_version: ABI_VERSION,
             fence: maps.fence()?,
             entries,
             max_vips: maps.max_vips(),
@@ -125,13 +123,13 @@ impl Reader {
 /// Reads the pins as far as they can be read, or returns none when nothing is pinned.
 pub fn plane(pins: &Pins, extent: Extent) -> Fact<Option<Plane>> {
     let mut missing = Vec::new();
-    for name in names::ALL {
+    for name in names::all() {
         if !super::pins::exists(&pins.map(name)).map_err(|error| unread(&error))? {
-            missing.push(*name);
+            missing.push(name);
         }
     }
     let links = links(pins).map_err(|error| unread(&error))?;
-    if missing.len() == names::ALL.len() && links.is_empty() {
+    if missing.len() == names::all().count() && links.is_empty() {
         return Ok(None);
     }
     let contents = match missing.first() {

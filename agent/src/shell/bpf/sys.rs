@@ -12,6 +12,7 @@ use std::{
 };
 
 const BPF_MAP_LOOKUP_ELEM: libc::c_long = 1;
+const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
 const BPF_MAP_GET_NEXT_KEY: libc::c_long = 4;
 const BPF_OBJ_GET: libc::c_long = 7;
 const BPF_PROG_QUERY: libc::c_long = 16;
@@ -119,7 +120,12 @@ pub(super) fn attached_programs(ifindex: u32, attach_type: u32) -> io::Result<Ve
     Ok(ids.into_iter().take(attr.count as usize).collect())
 }
 
-fn element(command: libc::c_long, map: BorrowedFd<'_>, key: *const u8, other: *mut u8) -> io::Result<()> {
+fn call_on_element(
+    command: libc::c_long,
+    map: BorrowedFd<'_>,
+    key: *const u8,
+    other: *mut u8,
+) -> io::Result<()> {
     let attr = ElementAttr {
         map_fd: number(&map)?,
         _pad: 0,
@@ -131,28 +137,51 @@ fn element(command: libc::c_long, map: BorrowedFd<'_>, key: *const u8, other: *m
     unsafe { call(command, &attr) }.map(|_| ())
 }
 
-/// Returns every element of a hash map, as bytes.
+/// Returns an element of a map that has one value of `value_bytes` for a key.
+pub(super) fn element(map: BorrowedFd<'_>, key: &[u8], value_bytes: usize) -> io::Result<Option<Vec<u8>>> {
+    let mut value = vec![0; value_bytes];
+    match call_on_element(BPF_MAP_LOOKUP_ELEM, map, key.as_ptr(), value.as_mut_ptr()) {
+        Ok(()) => Ok(Some(value)),
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Writes an element of such a map. Returns false if there is no room for it.
+///
+/// # Errors
+///
+/// Fails if the map refuses the element, and if `key` and `value` have other sizes than its own.
+pub(super) fn put(map: BorrowedFd<'_>, key: &[u8], value: &mut [u8]) -> io::Result<bool> {
+    match call_on_element(BPF_MAP_UPDATE_ELEM, map, key.as_ptr(), value.as_mut_ptr()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(libc::E2BIG) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// A key and its value, as bytes.
+pub(super) type Element = (Vec<u8>, Vec<u8>);
+
+/// Returns every element of such a map.
 pub(super) fn elements(
     map: BorrowedFd<'_>,
     key_bytes: usize,
     value_bytes: usize,
-) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+) -> io::Result<Vec<Element>> {
     let mut elements = Vec::new();
     let mut key: Option<Vec<u8>> = None;
     loop {
         let mut next = vec![0; key_bytes];
         let from = key.as_ref().map_or(std::ptr::null(), Vec::as_ptr);
-        match element(BPF_MAP_GET_NEXT_KEY, map, from, next.as_mut_ptr()) {
+        match call_on_element(BPF_MAP_GET_NEXT_KEY, map, from, next.as_mut_ptr()) {
             Ok(()) => {}
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(elements),
             Err(error) => return Err(error),
         }
-        let mut value = vec![0; value_bytes];
-        match element(BPF_MAP_LOOKUP_ELEM, map, next.as_ptr(), value.as_mut_ptr()) {
-            Ok(()) => elements.push((next.clone(), value)),
-            // The element was removed in between.
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
-            Err(error) => return Err(error),
+        // Otherwise the element was removed in between.
+        if let Some(value) = element(map, &next, value_bytes)? {
+            elements.push((next.clone(), value));
         }
         key = Some(next);
     }

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use nix::unistd::gethostname;
 use tokio::{
     sync::mpsc,
     time::{Instant, timeout_at},
@@ -14,15 +15,15 @@ use vipward_core::{
     cluster::{ClaimRecord, LeaseRecord, NodeName, NodeRecord},
     explain::{Cluster, LeaseSeen, Look},
     net::NetView,
-    services::{self, HostNetwork, Services},
+    services::{self, Services},
     time::Monotonic,
 };
 
 use super::{ExplainError, Options, host};
 use crate::shell::{
-    bind,
     causes::chain,
     clock,
+    host_network::host_network,
     kube::{ConnectError, Kube, Limits, Reader, Reading, Resource, Seen, Server},
 };
 
@@ -55,7 +56,7 @@ pub(super) async fn look(
     let namespaces = options.services.namespace_selector.is_some();
     let reading = Reading { namespaces, service_labels: options.services.service_selector.is_some() };
     let (_reader, mut seen) = Reader::start(&kube, reading)?;
-    let mut world = World::new(options, &server, view).await?;
+    let mut world = World::new(options, &server, view)?;
     let to_list = Resource::ALL.len() - usize::from(!namespaces);
     let deadline = Instant::now() + LISTING;
     while world.listed.len() < to_list {
@@ -113,15 +114,16 @@ struct World {
 }
 
 impl World {
-    async fn new(options: &Options, server: &Server, view: &NetView) -> Result<Self, ExplainError> {
+    fn new(options: &Options, server: &Server, view: &NetView) -> Result<Self, ExplainError> {
         let mut services = Services::start(options.services.clone());
         let api = server.address().into_iter().collect();
         services.on_event(services::Event::ApiEndpoints(api));
         // The addresses that this host refuses matter only if an agent runs here.
         let attached = host::attached(options)?;
         if !attached.is_empty() {
-            let ours = bind::observe_binds(view).await?;
-            let network = HostNetwork::of(view, &attached, &ours);
+            let host = gethostname().unwrap_or_default();
+            let host = host.to_string_lossy();
+            let network = host_network(host.as_ref().into(), view, &attached);
             services.on_event(services::Event::HostNetwork(network));
         }
         Ok(Self {

@@ -9,7 +9,7 @@
 //! kube's `ClientBuilder` cannot do this, so this module composes its layers. It leaves out the
 //! retries: a request has one deadline, and the core decides by its result.
 
-use std::{net::IpAddr, path::PathBuf, time::Duration};
+use std::{net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use http::uri::Scheme;
 use hyper_timeout::TimeoutConnector;
@@ -26,6 +26,7 @@ use thiserror::Error;
 use tower::{BoxError, ServiceBuilder};
 use tracing::{Level, Metadata, warn};
 
+use super::credentials::{CredentialError, Credentials, Way};
 use crate::shell::metrics::{ApiMetrics, LeaseMetrics};
 
 #[cfg(test)]
@@ -79,6 +80,9 @@ pub enum ConnectError {
         /// The proxy.
         proxy: String,
     },
+    /// Certificates or tokens in files cannot be used.
+    #[error(transparent)]
+    Credentials(#[from] CredentialError),
     /// Certificates or tokens cannot be used.
     #[error("failed to set up connections to {server}")]
     Client {
@@ -142,8 +146,7 @@ impl Limits {
 pub fn is_redundant(metadata: &Metadata<'_>) -> bool {
     match metadata.target() {
         "kube_client::client" => *metadata.level() == Level::WARN,
-        // The other warning there is about a CA bundle that cannot be read, and names its path.
-        "kube_client::client::tls::rustls_tls" => metadata.fields().field("path").is_none(),
+        "kube_client::client::tls::rustls_tls" => true,
         _ => false,
     }
 }
@@ -152,6 +155,7 @@ pub fn is_redundant(metadata: &Metadata<'_>) -> bool {
 #[derive(Clone, Debug)]
 pub struct Server {
     config: Config,
+    credentials: Arc<Credentials>,
     limits: Limits,
     requests: ApiMetrics,
     renewals: LeaseMetrics,
@@ -171,8 +175,7 @@ impl Server {
             return Err(ConnectError::Proxy { proxy: proxy.to_string() });
         }
         let is_insecure = config.accept_invalid_certs;
-        let server = Self::new(config, limits);
-        server.connect()?;
+        let server = Self::new(config, limits)?;
         if is_insecure {
             warn!(
                 server = server.url(),
@@ -184,11 +187,14 @@ impl Server {
 
     #[cfg(test)]
     pub(super) fn with_config(config: Config, limits: Limits) -> Self {
-        Self::new(config, limits)
+        Self::new(config, limits).expect("no credentials are needed")
     }
 
-    fn new(config: Config, limits: Limits) -> Self {
-        Self { config, limits, requests: ApiMetrics::default(), renewals: LeaseMetrics::default() }
+    fn new(config: Config, limits: Limits) -> Result<Self, ConnectError> {
+        let prepare = Box::new(move |config| way(config, limits));
+        let credentials = Credentials::read(config.clone(), prepare)?.into();
+        let (requests, renewals) = (ApiMetrics::default(), LeaseMetrics::default());
+        Ok(Self { config, credentials, limits, requests, renewals })
     }
 
     /// Counts the requests of these connections in `requests` and `renewals`.
@@ -224,30 +230,47 @@ impl Server {
         self.limits
     }
 
-    /// Returns a client with its own connections, which open when they are needed.
-    pub fn connect(&self) -> Result<Client, ConnectError> {
-        let config = &self.config;
+    /// Returns a client with its own connections, which open when they are needed, and the number
+    /// of the credentials that they use.
+    pub fn connect(&self) -> Result<(u64, Client), ConnectError> {
+        let (number, Way(open)) = self.credentials.current();
         let failed = |source| ConnectError::Client { server: self.url(), source: Box::new(source) };
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_keepalive(Some(self.limits.probing()));
-        tcp.set_keepalive_interval(Some(self.limits.probing()));
-        tcp.set_keepalive_retries(Some(2));
-        tcp.set_tcp_user_timeout(Some(self.limits.silence()));
-        let tls = config.rustls_https_connector_with_connector(tcp).map_err(failed)?;
-        let mut connector = TimeoutConnector::new(tls);
-        connector.set_connect_timeout(Some(self.limits.renewal()));
-        let mut http = Builder::new(TokioExecutor::new());
-        http.http1_max_buf_size(READ_BUFFER);
+        Ok((number, open().map_err(failed)?))
+    }
+
+    /// Returns the number of the present credentials, which grows with each change of their files.
+    pub(super) fn credentials(&self) -> u64 {
+        self.credentials.current().0
+    }
+}
+
+/// Returns the way to open connections with these credentials.
+fn way(config: Config, limits: Limits) -> kube::Result<Way> {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(limits.probing()));
+    tcp.set_keepalive_interval(Some(limits.probing()));
+    tcp.set_keepalive_retries(Some(2));
+    tcp.set_tcp_user_timeout(Some(limits.silence()));
+    let tls = config.rustls_https_connector_with_connector(tcp)?;
+    let mut connector = TimeoutConnector::new(tls);
+    connector.set_connect_timeout(Some(limits.renewal()));
+    let mut http = Builder::new(TokioExecutor::new());
+    http.http1_max_buf_size(READ_BUFFER);
+    // These show now if they cannot be used. A client needs a runtime, and is made later.
+    config.auth_layer()?;
+    config.extra_headers_layer()?;
+    let open = move || {
         let service = ServiceBuilder::new()
             .layer(config.base_uri_layer())
-            .option_layer(config.auth_layer().map_err(failed)?)
-            .layer(config.extra_headers_layer().map_err(failed)?)
+            .option_layer(config.auth_layer()?)
+            .layer(config.extra_headers_layer()?)
             .map_err(BoxError::from)
-            .service(http.build::<_, Body>(connector));
+            .service(http.build::<_, Body>(connector.clone()));
         Ok(Client::new(service, config.default_namespace.clone()))
-    }
+    };
+    Ok(Way(Arc::new(open)))
 }
 
 async fn kubeconfig(paths: &PathBuf, context: Option<&String>) -> Result<Config, ConnectError> {
@@ -261,7 +284,20 @@ async fn kubeconfig(paths: &PathBuf, context: Option<&String>) -> Result<Config,
         });
     }
     let options = KubeConfigOptions { context: context.cloned(), ..KubeConfigOptions::default() };
-    Config::from_custom_kubeconfig(merged.unwrap_or_default(), &options)
+    let merged = merged.unwrap_or_default();
+    let root_cert_file = root_cert_file(&merged, context);
+    let mut config = Config::from_custom_kubeconfig(merged, &options)
         .await
-        .map_err(|source| ConnectError::Context { path: paths.clone(), context: context.cloned(), source })
+        .map_err(|source| ConnectError::Context { path: paths.clone(), context: context.cloned(), source })?;
+    config.root_cert_file = root_cert_file;
+    Ok(config)
+}
+
+/// Returns the file of the CA. kube names that of a Pod only.
+fn root_cert_file(kubeconfig: &Kubeconfig, context: Option<&String>) -> Option<PathBuf> {
+    let context = context.or(kubeconfig.current_context.as_ref())?;
+    let context = kubeconfig.contexts.iter().find(|named| named.name == *context)?.context.as_ref()?;
+    let cluster = kubeconfig.clusters.iter().find(|named| named.name == context.cluster)?.cluster.as_ref()?;
+    let is_inline = cluster.certificate_authority_data.is_some();
+    cluster.certificate_authority.as_ref().filter(|_| !is_inline).map(PathBuf::from)
 }

@@ -1,6 +1,6 @@
 //! Turns readings into events of the core, for the agent and for `vipward explain`.
 
-use vipward_core::{ownership::Event as Owned, services::Event as Served};
+use vipward_core::{cluster::Epoch, ownership::Event as Owned, services::Event as Served};
 
 use super::Seen;
 
@@ -14,13 +14,16 @@ impl Seen {
     pub fn into_events(self) -> (Option<Owned>, Option<Served>) {
         match self {
             Self::Lease(record) => {
-                let nets = record.interfaces.iter().flat_map(|interface| interface.subnets.clone()).collect();
-                let node = record.node.clone();
-                (Some(Owned::Lease(record)), Some(Served::NodeInterfaces { node, nets }))
+                let (node, interfaces) = (record.node.clone(), record.interfaces.clone());
+                (Some(Owned::Lease(record)), Some(Served::NodeInterfaces { node, interfaces }))
             }
             Self::LeaseGone(node) => (Some(Owned::LeaseGone(node)), None),
-            Self::Claim(record) => (Some(Owned::Claim(record)), None),
-            Self::ClaimGone(vip) => (Some(Owned::ClaimGone(vip)), None),
+            Self::Claim(record) => {
+                let was_held = record.epoch > Epoch(0) || record.state.holder().is_some();
+                let claim = Served::Claim { vip: record.vip, was_held, force: record.force };
+                (Some(Owned::Claim(record)), Some(claim))
+            }
+            Self::ClaimGone(vip) => (Some(Owned::ClaimGone(vip)), Some(Served::ClaimGone(vip))),
             Self::Node { record, addresses } => {
                 let node = record.name.clone();
                 (Some(Owned::Node(record)), Some(Served::NodeAddresses { node, addresses }))

@@ -43,13 +43,16 @@ pub(super) struct Connections {
 
 struct Numbered {
     number: u64,
+    /// The number of the credentials.
+    credentials: u64,
     client: Client,
 }
 
 impl Connections {
     pub(super) fn open(server: &Server) -> Result<Self, ConnectError> {
-        let client = server.connect()?;
-        Ok(Self { server: server.clone(), current: Mutex::new(Numbered { number: 0, client }) })
+        let (credentials, client) = server.connect()?;
+        let current = Mutex::new(Numbered { number: 0, credentials, client });
+        Ok(Self { server: server.clone(), current })
     }
 
     /// Returns the text of a good answer, if it comes completely within `limit`.
@@ -80,10 +83,7 @@ impl Connections {
         ask: impl AsyncFnOnce(Client, Request<Vec<u8>>) -> Result<T, RequestError>,
     ) -> Result<T, RequestError> {
         self.server.requests().asked(resource, verb);
-        let (number, client) = {
-            let current = self.current.lock().expect("invariant: no thread panics with this lock");
-            (current.number, current.client.clone())
-        };
+        let (number, client) = self.current();
         let answer = timeout(limit, ask(client, request)).await.unwrap_or_else(|_| {
             self.replace(number);
             Err(RequestError::Deadline { server: self.server.url(), limit })
@@ -91,13 +91,28 @@ impl Connections {
         answer.inspect_err(|error| self.server.requests().failed(resource, error.kind()))
     }
 
+    /// Returns the present connections: new ones if the credentials have changed. A watch keeps the
+    /// connection on which it began.
+    fn current(&self) -> (u64, Client) {
+        let credentials = self.server.credentials();
+        let mut current = self.current.lock().expect("invariant: no thread panics with this lock");
+        if current.credentials != credentials {
+            self.renew(&mut current);
+        }
+        (current.number, current.client.clone())
+    }
+
     /// Opens new connections for the next request: if one hangs, all may be dead.
     fn replace(&self, number: u64) {
         let mut current = self.current.lock().expect("invariant: no thread panics with this lock");
-        if current.number == number
-            && let Ok(client) = self.server.connect()
-        {
-            *current = Numbered { number: number + 1, client };
+        if current.number == number {
+            self.renew(&mut current);
+        }
+    }
+
+    fn renew(&self, current: &mut Numbered) {
+        if let Ok((credentials, client)) = self.server.connect() {
+            *current = Numbered { number: current.number + 1, credentials, client };
         }
     }
 }

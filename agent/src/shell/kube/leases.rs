@@ -3,13 +3,13 @@
 //! A node's Lease has the node's name, and is in the agents' namespace. A write is a merge patch
 //! with the `resourceVersion` that it rests on, as for claims.
 
-use std::{collections::BTreeMap, sync::Mutex, time::Duration};
+use std::{collections::BTreeMap, str::FromStr, sync::Mutex, time::Duration};
 
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use vipward_core::{
-    cluster::{LeaseRecord, MOST_ENDED, NodeInterface, NodeName, Session, Version},
+    cluster::{LeaseRecord, MOST_ENDED, NodeInterface, NodeName, Room, Session, Version},
     ownership::LeaseWrite,
 };
 
@@ -45,6 +45,10 @@ struct InterfaceText {
     name: String,
     mac: String,
     subnets: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    bound: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    gateways: Vec<String>,
     carrier: bool,
 }
 
@@ -126,11 +130,24 @@ fn rounded_up(duration: Duration) -> u64 {
 
 fn interfaces(text: &str) -> Option<Vec<NodeInterface>> {
     let interfaces: Vec<InterfaceText> = serde_json::from_str(text).ok()?;
-    let parsed = |InterfaceText { name, mac, subnets, carrier }: InterfaceText| {
-        let subnets = subnets.iter().filter_map(|subnet| subnet.parse().ok()).collect();
-        Some(NodeInterface { name: name.into(), mac: text::mac(&mac)?, subnets, carrier })
+    // Another version, or a person, may have written a longer list.
+    // It must not reserve every address.
+    let mut room = Room::default();
+    let read = |InterfaceText { name, mac, subnets, bound, gateways, carrier }: InterfaceText| {
+        Some(room.limit(NodeInterface {
+            name: name.into(),
+            mac: text::mac(&mac)?,
+            subnets: parsed(&subnets),
+            bound: parsed(&bound),
+            gateways: parsed(&gateways),
+            carrier,
+        }))
     };
-    Some(interfaces.into_iter().filter_map(parsed).collect())
+    Some(interfaces.into_iter().filter_map(read).collect())
+}
+
+fn parsed<T: FromStr>(texts: &[String]) -> Vec<T> {
+    texts.iter().filter_map(|text| text.parse().ok()).collect()
 }
 
 /// Returns the object that creates a Lease. With `node_uid`, it is deleted with the Node.
@@ -158,10 +175,12 @@ fn contents(write: &LeaseWrite, known: Option<&Known>, now: Timestamp) -> Value 
     let LeaseWrite { node, expected: _, session, ended, duration, interfaces, leaving } = write;
     let interfaces: Vec<InterfaceText> = interfaces
         .iter()
-        .map(|NodeInterface { name, mac, subnets, carrier }| InterfaceText {
+        .map(|NodeInterface { name, mac, subnets, bound, gateways, carrier }| InterfaceText {
             name: name.to_string(),
             mac: mac.to_string(),
             subnets: subnets.iter().map(ToString::to_string).collect(),
+            bound: bound.iter().map(ToString::to_string).collect(),
+            gateways: gateways.iter().map(ToString::to_string).collect(),
             carrier: *carrier,
         })
         .collect();

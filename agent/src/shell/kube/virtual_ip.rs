@@ -14,6 +14,8 @@ mod tests;
 pub const FINALIZER: &str = "vipward.io/claim";
 /// The annotation by which an operator asks to move a VIP to a node.
 pub const MOVE_TO: &str = "vipward.io/move-to";
+/// The annotation by which an admin has a VIP taken even if its address is in use.
+pub const FORCE: &str = "vipward.io/force";
 
 /// What the nodes agree on about a VIP: its claim.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, PartialEq, Eq, Debug, Default)]
@@ -26,7 +28,7 @@ pub const MOVE_TO: &str = "vipward.io/move-to";
     shortname = "vip",
     status = "VirtualIpStatus",
     derive = "PartialEq",
-    doc = "Which node holds a virtual IP address (VIP), since when, and why. The object's name is the address. Vipward's agents write it, and put right what is edited by hand; to move a VIP, annotate it with vipward.io/move-to: NODE.",
+    doc = "Which node holds a virtual IP address (VIP), since when, and why. The object's name is the address. Vipward's agents write it, and put right what is edited by hand; to move a VIP, annotate it with vipward.io/move-to: NODE. To have one taken although another host uses its address, annotate it with vipward.io/force: true.",
     label("app.kubernetes.io/name", "vipward"),
     label("app.kubernetes.io/component", "agent"),
     printcolumn(

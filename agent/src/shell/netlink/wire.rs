@@ -3,7 +3,7 @@
 //! Other attributes are skipped unread. An attribute of a newer kernel or an odd driver must not
 //! make the whole host unobservable.
 
-use std::net::Ipv4Addr;
+use std::{collections::BTreeSet, net::Ipv4Addr};
 
 use ipnet::Ipv4Net;
 use vipward_common::MacAddr;
@@ -170,6 +170,7 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
         master,
         xdp_programs,
         addresses: Vec::new(),
+        ours: BTreeSet::new(),
     })
 }
 

@@ -97,7 +97,8 @@ impl<S: Source> EventLoop<S> {
         for announce::Command::Send { key, mac, round } in commands {
             let vip = Ipv4Addr::from(key.addr);
             let maps = self.plane.maps();
-            match self.packets.send(key.ifindex, mac, vip, || is_held(maps, &key, mac)) {
+            let taken_back = self.yields.taken_back().contains(&vip);
+            match self.packets.send(key.ifindex, mac, vip, || is_held(maps, &key, mac, taken_back)) {
                 Ok(Sent::Both) => {
                     self.metrics.announcements.sent();
                     if round == announce::Round::Taking(0) {
@@ -118,17 +119,17 @@ impl<S: Source> EventLoop<S> {
         }
     }
 
-    /// Returns true if the pinned maps, read now, say that this node
-    /// holds the VIP and the fence is valid.
+    /// Returns true if this node may announce a VIP, as the pinned maps say that are read now.
     pub(super) fn may_announce(&self, key: &VipKey) -> bool {
         let mac = self.view.interfaces.get(&key.ifindex).map(|interface| interface.mac);
-        mac.is_some_and(|mac| is_held(self.plane.maps(), key, mac))
+        let taken_back = self.yields.taken_back().contains(&key.addr.into());
+        mac.is_some_and(|mac| is_held(self.plane.maps(), key, mac, taken_back))
     }
 }
 
-/// Returns true if the pinned maps, read now, say that this node holds
-/// the VIP with `mac` and the fence is valid.
-fn is_held(maps: &Maps, key: &VipKey, mac: MacAddr) -> bool {
+/// Returns true if the pinned maps, read now, say that this node holds the VIP with `mac` and the
+/// fence is valid. For a VIP that was taken back, the fence may be held over.
+fn is_held(maps: &Maps, key: &VipKey, mac: MacAddr, taken_back: bool) -> bool {
     let held = || -> Result<bool, BpfError> {
         let Some(entry) = maps.entry(key)? else { return Ok(false) };
         let yielded = maps.state(entry.slot)?.yielded;
@@ -136,7 +137,11 @@ fn is_held(maps: &Maps, key: &VipKey, mac: MacAddr) -> bool {
         Ok(entry.role == Role::Held
             && entry.mac == mac.0
             && yielded.yielded_to(entry.generation).is_none()
-            && maps.fence()?.state(now_ns) == FenceState::Valid)
+            && match maps.fence()?.state(now_ns) {
+                FenceState::Valid => true,
+                FenceState::HeldOver => taken_back,
+                FenceState::Over => false,
+            })
     };
     held().unwrap_or(false)
 }

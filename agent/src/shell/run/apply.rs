@@ -13,6 +13,7 @@ use vipward_core::{
     plan::{self, Action, Observed, Slots},
     probing,
     stale::{Changes, Failure, Left},
+    yields,
 };
 
 use super::{EventLoop, RETRY, RunError, now, probing::silence, report::MOST_LINES, source::Source};
@@ -68,21 +69,26 @@ impl<S: Source> EventLoop<S> {
         self.slots = entries.values().map(|entry| entry.slot).collect();
         let placed = plan::placed(&entries);
         let mut placement = self.place(&placed, &|key| entries.contains_key(key));
-        let observed = self.observed(entries, placement.desired.entries.len()).await?;
+        let mut observed = self.observed(entries, placement.desired.entries.len()).await?;
         let mut problems: BTreeSet<String> = placement.problems.iter().map(ToString::to_string).collect();
         self.attach(&placement.attach)?;
         let mut failures: BTreeSet<String> = self.unattached.values().cloned().collect();
         let desired = &mut placement.desired;
-        self.leave_out_unattached(desired);
+        self.leave_out(desired);
         self.hold_back_unprobed(desired, &observed)?;
+        problems.extend(self.own_addresses().map(|obstacle| obstacle.to_string()));
         if !self.source.is_known() {
             plan::keep_what_is_pinned(desired, &observed);
+        }
+        observed.asked = self.ask_about_yields(desired, &observed, reclaim)?;
+        if !self.source.is_known() {
+            plan::change_what_was_yielded(desired, &observed);
         }
         let mut unchanged = self.begin_no_answer(desired, &observed, reclaim)?;
         let left_silent = unchanged.len();
         let actions = plan::plan(desired, &observed, reclaim);
         self.yielded = if reclaim { BTreeMap::new() } else { plan::yielded(&observed) };
-        if !self.yielded.is_empty() {
+        if self.source.is_known() && !self.yielded.is_empty() {
             let listed: BTreeSet<Ipv4Addr> =
                 self.source.wanted(&self.config).map(|vip| vip.address).collect();
             self.yielded.retain(|vip, _| listed.contains(vip));
@@ -143,6 +149,16 @@ impl<S: Source> EventLoop<S> {
     /// A failed VIP is stale, and the next full reconciliation repairs
     /// it. The others are changed all the same.
     pub(super) async fn reconcile_some(&mut self, vips: &BTreeSet<Ipv4Addr>) {
+        for vip in vips {
+            if let Err(error) = self.tell_yields(yields::Event::Decided(*vip)) {
+                error!(%vip, error = chain(&error), "failed to stop asking about a yielded VIP");
+            }
+        }
+        self.write_some(vips).await;
+    }
+
+    /// Brings the entries of some VIPs to the desired state. Questions about yielded VIPs go on.
+    pub(super) async fn write_some(&mut self, vips: &BTreeSet<Ipv4Addr>) {
         self.settled = None;
         self.silent.look_at(vips.iter().copied());
         let mut concerned = BTreeSet::new();
@@ -179,7 +195,7 @@ impl<S: Source> EventLoop<S> {
         let max = maps.max_vips();
         let Placement { mut desired, left_out, .. } =
             placement::place(&self.config, wanted.into_iter(), &self.view, &placed, &is_there, max);
-        self.leave_out_unattached(&mut desired);
+        self.leave_out(&mut desired);
         let mut reserved = self.slots.clone();
         for entry in entries.values() {
             reserved.remove(entry.slot);
@@ -198,6 +214,8 @@ impl<S: Source> EventLoop<S> {
             own_macs: desired.own_macs.clone(),
             peers: desired.peers.clone(),
             binds: desired.binds.clone(),
+            asked: BTreeSet::new(),
+            taken_back: self.taking_back.clone(),
             remembered: BTreeMap::new(),
             max_slots: maps.max_vips(),
             reserved,
@@ -316,8 +334,8 @@ impl<S: Source> EventLoop<S> {
             interface.is_some_and(|interface| interface.addresses.iter().any(|net| net.addr() == *vip))
         });
         let mut now = self.place(placed, &|key| placement.desired.entries.contains_key(key));
-        self.leave_out_unattached(&mut now.desired);
-        silence(&mut now.desired, &self.held_back);
+        self.leave_out(&mut now.desired);
+        silence(&mut now.desired, &self.held_back, &self.view);
         attached && bound && now == *placement
     }
 
@@ -360,6 +378,8 @@ impl<S: Source> EventLoop<S> {
             own_macs: maps.own_macs()?,
             peers: maps.peers()?,
             binds: bind::observe_binds(&self.view).await?,
+            asked: BTreeSet::new(),
+            taken_back: self.taking_back.clone(),
             remembered: self.yielded.clone(),
             max_slots: maps.max_vips(),
             reserved: Slots::default(),

@@ -67,9 +67,9 @@ impl<S: Source> EventLoop<S> {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Removes the desired entries on interfaces without the
-    /// program: an announced VIP must be answered.
-    pub(super) fn leave_out_unattached(&self, desired: &mut Desired) {
+    /// Removes the desired entries on interfaces without the program, because an announced VIP must
+    /// be answered. Removes those too that would silence another program too early.
+    pub(super) fn leave_out(&self, desired: &mut Desired) {
         let attached: BTreeSet<u32> = self.plane.attached().map(|(ifindex, _)| ifindex).collect();
         desired.entries.retain(|key, _| attached.contains(&key.ifindex));
         desired.own_macs.retain(|ifindex, _| attached.contains(ifindex));
@@ -81,6 +81,7 @@ impl<S: Source> EventLoop<S> {
             .map(|(key, _)| key.addr.into())
             .collect();
         desired.binds.retain(|(_, vip)| held.contains(vip));
+        desired.leave_audible(&self.view, |vip| self.source.is_new(vip));
     }
 
     /// Returns a warning for each interface on which the kernel may send ARP requests with a bound

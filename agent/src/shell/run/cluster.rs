@@ -56,7 +56,7 @@ use crate::{
     shell::{
         bpf::{self, Loader, Maps},
         causes::chain,
-        kube::{ConnectError, Kube, Reader, Reply, Requests, Resource, Seen, find_termination},
+        kube::{ConnectError, Kube, Reader, Reply, Requests, Resource, Seen, find_reason},
         metrics::{ClaimSnapshot, Mode, MoveMetrics},
     },
 };
@@ -135,9 +135,21 @@ impl Source for Cluster {
         self.engine.may_begin_answering(now)
     }
 
+    fn may_take_back(&self, _config: &Config, vip: Ipv4Addr) -> bool {
+        self.engine.may_take_back(vip)
+    }
+
+    fn note_taken_back(&mut self, vip: Ipv4Addr, mac: MacAddr, now: Monotonic) {
+        self.report_taken_back(vip, mac, now);
+    }
+
     fn must_be_free(&self, _vip: Ipv4Addr) -> bool {
         // The engine requests the probes itself.
         false
+    }
+
+    fn is_new(&self, vip: Ipv4Addr) -> bool {
+        !self.services.was_held(vip)
     }
 
     fn note_probed(&mut self, vip: Ipv4Addr, probed: Probed, _now: Monotonic) {
@@ -300,7 +312,7 @@ impl EventLoop<Cluster> {
                     };
                     self.decide(ownership::Event::Wire { vip: event.vip.into(), heard }).await?;
                 }
-                self.tell_yields().await?;
+                self.tell_engine_of_yields().await?;
             }
             Heard::Nothing => {}
         }
@@ -308,13 +320,8 @@ impl EventLoop<Cluster> {
     }
 
     /// Writes the program's yields into the entries, and passes them to the engine.
-    async fn tell_yields(&mut self) -> Result<(), RunError> {
-        let before = self.yields_settled;
-        self.settle_yields().await?;
-        if self.yields_settled == before {
-            return Ok(());
-        }
-        for (vip, mac) in self.yielded.clone() {
+    async fn tell_engine_of_yields(&mut self) -> Result<(), RunError> {
+        for (vip, mac) in self.settle_yields().await? {
             self.decide(ownership::Event::Wire { vip, heard: Wire::Yielded { mac } }).await?;
         }
         Ok(())
@@ -328,17 +335,15 @@ impl EventLoop<Cluster> {
         self.execute(commands).await
     }
 
+    /// Begins to find out why the agent is to end. That may take seconds, and the agent goes on
+    /// meanwhile. Further signals change nothing: the end is near already.
     fn on_signal(&mut self, signal: &'static str) {
         if self.source.stopping.is_some() || self.source.why.is_some() {
             return;
         }
         info!(signal, "signal to end; finding out why");
         let (kube, pod) = (self.source.kube.clone(), self.source.pod.clone());
-        self.source.why = Some(task::spawn(async move {
-            let found = find_termination(&kube, pod.as_deref()).await?;
-            info!(?found, "the cluster's reason for the end");
-            Ok(found.reason())
-        }));
+        self.source.why = Some(task::spawn(async move { find_reason(&kube, pod.as_deref()).await }));
     }
 
     async fn on_why(&mut self, reason: StopReason) -> Result<(), RunError> {

@@ -1,13 +1,14 @@
 //! Conflicts: the program's events become claims, from which defence and reports follow.
 
 use tracing::warn;
-use vipward_common::{Event, EventKind, MacAddr, VipKey};
+use vipward_common::{Event, EventKind, MacAddr, OPER_REPLY, VipKey};
 use vipward_core::{
     announce,
     conflict::{self, Counted, Line, Offender, Sight, What},
     net::Interface,
     probing,
     time::Monotonic,
+    yields,
 };
 
 use super::{EventLoop, RunError, now, report, source::Source};
@@ -49,7 +50,11 @@ impl<S: Source> EventLoop<S> {
         };
         let mac = MacAddr(event.sha);
         let by_peer = what.is_with_peer();
-        let is_answer = what == What::InUse || (what == What::Moved && self.prober.asks_about(&key));
+        let is_answer = if self.yields.asks_about(&key) {
+            self.answers_for_yielded(event, &key)?
+        } else {
+            what == What::InUse || what == What::Moved && self.prober.asks_about(&key)
+        };
         let heard = is_answer.then_some(probing::Event::Heard { key, mac, by_peer });
         let probed = heard.map(|heard| self.prober.on_event(heard, now)).unwrap_or_default();
         let right = self.source.right(event.vip.into(), mac, now);
@@ -66,6 +71,20 @@ impl<S: Source> EventLoop<S> {
         };
         self.tell_conflicts(conflict::Event::Sighted(sight))?;
         self.carry_out_probing(probed)
+    }
+
+    /// Returns true if a peer answers for a yielded VIP. Any host can announce in a peer's name, so
+    /// only a reply shows that a peer has the VIP; a stranger's claim shows nothing.
+    fn answers_for_yielded(&mut self, event: &Event, key: &VipKey) -> Result<bool, RunError> {
+        if event.kind != EventKind::Moved {
+            return Ok(false);
+        }
+        let is_reply = event.oper == OPER_REPLY;
+        if !is_reply && event.swallowed > 0 {
+            // The answer may be among the events that were held back.
+            self.tell_yields(yields::Event::Unclear { key: *key })?;
+        }
+        Ok(is_reply)
     }
 
     fn mac_of(&self, ifindex: u32) -> Option<MacAddr> {

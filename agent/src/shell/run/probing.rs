@@ -7,10 +7,12 @@ use tracing::{debug, warn};
 use vipward_common::{MacAddr, Role, VipKey};
 use vipward_core::{
     conflict::{self, What},
-    placement::{Desired, DesiredEntry},
+    net::NetView,
+    placement::{Desired, DesiredEntry, Obstacle},
     plan::{self, Observed},
     probing::{self, Probed},
     time::Monotonic,
+    yields,
 };
 
 use super::{EventLoop, RunError, millis, now, source::Source};
@@ -37,16 +39,25 @@ impl<S: Source> EventLoop<S> {
                 }
                 probing::Command::Free(key) => {
                     self.tell_conflicts(conflict::Event::Free(key))?;
-                    self.source.note_probed(key.addr.into(), Probed::Free, now()?);
+                    self.note_probed(key, Probed::Free)?;
                 }
                 probing::Command::InUse { key, mac, by_peer, conflicts, again } => {
                     let (vip, now) = (Ipv4Addr::from(key.addr), now()?);
                     let again_ms = millis(again.saturating_since(now));
                     debug!(%vip, %mac, conflicts, again_ms, "the address is in use");
-                    self.source.note_probed(vip, Probed::InUse { mac, by_peer }, now);
+                    self.note_probed(key, Probed::InUse { mac, by_peer })?;
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Passes the result of a probe to the part that asked for it.
+    fn note_probed(&mut self, key: VipKey, probed: Probed) -> Result<(), RunError> {
+        if self.yields.asks_about(&key) {
+            return self.tell_yields(yields::Event::Probed { key, probed });
+        }
+        self.source.note_probed(key.addr.into(), probed, now()?);
         Ok(())
     }
 
@@ -107,7 +118,7 @@ impl<S: Source> EventLoop<S> {
         };
         let held_back: BTreeSet<VipKey> =
             desired.entries.iter().filter(must_be_asked).map(|(key, _)| *key).collect();
-        silence(desired, &held_back);
+        silence(desired, &held_back, &self.view);
         let before = std::mem::replace(&mut self.held_back, held_back);
         for key in before.difference(&self.held_back).copied().collect::<Vec<_>>() {
             self.stop_asking(key)?;
@@ -115,10 +126,26 @@ impl<S: Source> EventLoop<S> {
         Ok(())
     }
 
+    /// Returns an obstacle for each held-back address that another program has put on the VIP's
+    /// interface. This host's kernel answers for it, so probes would find nothing.
+    pub(super) fn own_addresses(&self) -> impl Iterator<Item = Obstacle> {
+        self.held_back.iter().filter_map(|key| {
+            let (vip, interface) = (Ipv4Addr::from(key.addr), self.view.interfaces.get(&key.ifindex)?);
+            let net = interface.foreign_address(vip)?;
+            Some(Obstacle::OwnAddress { vip, net, interface: interface.name.clone() })
+        })
+    }
+
     /// Starts probing the held-back addresses. Their entries are
     /// written, so the program reports the answers.
     pub(super) fn probe_held_back(&mut self) -> Result<(), RunError> {
-        let new = self.held_back.iter().filter(|key| !self.prober.asks_about(key)).copied();
+        let own = |key: &VipKey| is_own_address(&self.view, key);
+        let stopped = self.held_back.iter().filter(|key| self.prober.asks_about(key) && own(key));
+        for key in stopped.copied().collect::<Vec<_>>() {
+            self.stop_asking(key)?;
+        }
+        let own = |key: &VipKey| is_own_address(&self.view, key);
+        let new = self.held_back.iter().filter(|key| !self.prober.asks_about(key) && !own(key)).copied();
         for key in new.collect::<Vec<_>>() {
             let interface = self.view.interfaces.get(&key.ifindex);
             // Without a carrier a probe reaches no host.
@@ -151,13 +178,22 @@ impl<S: Source> EventLoop<S> {
     }
 }
 
-/// Makes entries foreign to all MACs, and binds none of their addresses.
-pub(super) fn silence(desired: &mut Desired, held_back: &BTreeSet<VipKey>) {
+/// Returns true if another program has put the VIP's address on this interface.
+fn is_own_address(view: &NetView, key: &VipKey) -> bool {
+    let interface = view.interfaces.get(&key.ifindex);
+    interface.is_some_and(|interface| interface.foreign_address(key.addr.into()).is_some())
+}
+
+/// Makes entries foreign to all MACs, and binds none of their addresses. Removes an entry where the
+/// kernel answers for another program.
+pub(super) fn silence(desired: &mut Desired, held_back: &BTreeSet<VipKey>, view: &NetView) {
     if held_back.is_empty() {
         return;
     }
     for key in held_back {
-        if let Some(entry) = desired.entries.get_mut(key) {
+        if is_own_address(view, key) {
+            desired.entries.remove(key);
+        } else if let Some(entry) = desired.entries.get_mut(key) {
             *entry = DesiredEntry::new(Role::Foreign, MacAddr::ZERO);
         }
     }

@@ -37,14 +37,17 @@ impl Problems {
 }
 
 /// Logs the state of the pins at the start.
-pub(super) fn opening(opening: Opening, pin_dir: &Path) {
+pub(super) fn opening(opening: &Opening, pin_dir: &Path) {
     let pin_dir = pin_dir.display();
     match opening {
         Opening::Fresh => info!(%pin_dir, "data plane made"),
         Opening::Reused => info!(%pin_dir, "reusing pinned data plane"),
         Opening::Resized { from, to, dropped } => info!(%pin_dir, from, to, dropped, "data plane resized"),
-        Opening::Migrated { from, to, dropped } => {
-            info!(%pin_dir, from, to, dropped, "data plane migrated from another ABI version");
+        Opening::Migrated { change, dropped } => {
+            info!(%pin_dir, %change, dropped, "data plane migrated from another layout");
+        }
+        Opening::Repeated { dropped } => {
+            info!(%pin_dir, dropped, "data plane replaced, as an agent that was killed had begun to");
         }
     }
 }
@@ -94,13 +97,16 @@ fn beginning(sight: &Sight) -> &'static str {
         (What::Held | What::Guarded, _) => "conflict: a stranger claims the VIP, and the claim is dropped",
         (What::InUse, _) => "conflict: the address is in use by a stranger; the VIP waits until it is free",
         (What::Sighted, _) => "sighted: a stranger claims a VIP whose holder is not known",
+        (What::Contested, _) if sight.source != sight.mac => {
+            "contested: a host claims, in a peer's name, a VIP that this node holds, and the claim is dropped"
+        }
         (What::Contested, _) => {
             "contested: a peer claims a VIP that this node holds, and the claim is dropped"
         }
         (What::Moved, Right::NoClaims) => "moved: a peer announced the VIP",
         (What::Moved, _) => "moved: a peer announced the VIP, and the VIP's claim does not name that peer",
         (What::Yielded, Right::NoClaims) => {
-            "yielded: the VIP went to a peer while this node's fence had lapsed; SIGHUP takes it back"
+            "yielded: the VIP went to a peer while this node's fence had lapsed; SIGHUP takes it back from a peer that answers"
         }
         (What::Yielded, _) => {
             "yielded: the VIP went to a peer while this node's fence had lapsed, and its claim does not name that peer"

@@ -41,8 +41,21 @@ pub(super) trait Source {
         true
     }
 
+    /// Returns true if this node may take back a VIP that the program has yielded, when no peer
+    /// answers for it.
+    fn may_take_back(&self, config: &Config, vip: Ipv4Addr) -> bool;
+
+    /// Handles that this node has taken a yielded VIP back. It had been announced with `mac`.
+    fn note_taken_back(&mut self, _vip: Ipv4Addr, _mac: MacAddr, _now: Monotonic) {}
+
     /// Returns true if the VIP's address must be found free before this node first holds it.
     fn must_be_free(&self, vip: Ipv4Addr) -> bool;
+
+    /// Returns true if the VIP has had no holder yet. A kernel that has
+    /// its address on a segment's interface is not silenced.
+    fn is_new(&self, _vip: Ipv4Addr) -> bool {
+        false
+    }
 
     /// Handles the result of a probe.
     fn note_probed(&mut self, vip: Ipv4Addr, probed: Probed, now: Monotonic);

@@ -10,9 +10,9 @@ use std::{
 
 use serde_json::{Value, json};
 use tracing::{error, info, warn};
-use vipward_common::{Event, Fence};
+use vipward_common::{Event, Fence, Policy};
 use vipward_core::{
-    config::{Config, Shutdown},
+    config::{Config, OnYield, Shutdown},
     conflict::Line,
     heartbeat::{Beat, Heartbeat},
     net::NetView,
@@ -73,6 +73,10 @@ impl Source for FileSource {
 
     fn is_known(&self) -> bool {
         true
+    }
+
+    fn may_take_back(&self, config: &Config, _vip: Ipv4Addr) -> bool {
+        config.fence.policy == Policy::Hold && config.yields == OnYield::Ask && config.probe.count > 0
     }
 
     fn must_be_free(&self, vip: Ipv4Addr) -> bool {
@@ -238,7 +242,7 @@ impl EventLoop<FileSource> {
     /// Moves the fence, and writes yields into the entries.
     async fn beat(&mut self) -> Result<(), RunError> {
         self.move_fence()?;
-        self.settle_yields().await
+        self.settle_yields().await.map(drop)
     }
 
     fn move_fence(&mut self) -> Result<(), RunError> {
@@ -250,7 +254,7 @@ impl EventLoop<FileSource> {
         for event in events {
             self.note_contested(event)?;
         }
-        self.settle_yields().await
+        self.settle_yields().await.map(drop)
     }
 
     /// Takes the VIPs whose addresses have been found free.

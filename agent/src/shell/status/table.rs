@@ -19,14 +19,7 @@ pub fn render(status: &Status) -> String {
 }
 
 fn write(status: &Status, f: &mut String) -> fmt::Result {
-    writeln!(
-        f,
-        "pins {}  ABI {}  entries {} of {}",
-        status.pin_dir.display(),
-        status.abi_version,
-        status.entries,
-        status.max_vips
-    )?;
+    writeln!(f, "pins {}  entries {} of {}", status.pin_dir.display(), status.entries, status.max_vips)?;
     let fence = &status.fence;
     writeln!(
         f,

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{NAMESPACE, documents, flags_of_the_agent, in_checkout, parse, read};
 
 const CHART: &str = "deploy/helm/vipward";
-const TEMPLATES: [&str; 4] = ["_helpers.tpl", "NOTES.txt", "daemonset.yaml", "rbac.yaml"];
+const TEMPLATES: [&str; 5] = ["_helpers.tpl", "NOTES.txt", "daemonset.yaml", "flowschemas.yaml", "rbac.yaml"];
 
 fn template(name: &str) -> Result<String> {
     read(&in_checkout(CHART).join("templates").join(name))
@@ -113,14 +113,22 @@ fn every_flag_of_the_agent_is_a_value_or_is_the_charts_own_affair() -> Result<()
     Ok(())
 }
 
-/// Expands the two constructs of this template, so that no helm is needed.
+/// Expands the constructs of these templates, so that no helm is needed.
 #[test]
-fn the_chart_grants_what_the_base_grants() -> Result<()> {
-    let template = template("rbac.yaml")?
-        .replace("{{- include \"vipward.labels\" . | nindent 4 }}", "app.kubernetes.io/name: vipward")
-        .replace("{{ .Release.Namespace }}", NAMESPACE);
-    assert!(!template.contains("{{"), "{template}");
-    assert_eq!(parse(&template)?, documents(&in_checkout("deploy/kubernetes/base/rbac.yaml"))?);
+fn the_chart_grants_what_the_base_grants_and_with_the_same_priority() -> Result<()> {
+    let (begin, end) = ("{{- if .Values.flowSchemas }}\n", "{{- end }}\n");
+    let flow_schemas = template("flowschemas.yaml")?;
+    let flow_schemas = flow_schemas.strip_prefix(begin).and_then(|text| text.strip_suffix(end));
+    let flow_schemas = flow_schemas.context("the value flowSchemas does not switch all of them")?.to_owned();
+    assert_eq!(values()?["flowSchemas"], true);
+    for (file, template) in [("rbac.yaml", template("rbac.yaml")?), ("flowschemas.yaml", flow_schemas)] {
+        let template = template
+            .replace("{{- include \"vipward.labels\" . | nindent 4 }}", "app.kubernetes.io/name: vipward")
+            .replace("{{ .Release.Namespace }}", NAMESPACE);
+        assert!(!template.contains("{{"), "{template}");
+        let base = in_checkout("deploy/kubernetes/base").join(file);
+        assert_eq!(parse(&template)?, documents(&base)?, "{file}");
+    }
     Ok(())
 }
 

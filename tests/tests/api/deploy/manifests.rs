@@ -137,6 +137,8 @@ fn an_agent_is_never_throttled_evicted_or_kept_off_a_node() -> Result<()> {
     assert_eq!(agent["resources"]["limits"]["cpu"], Value::Null);
     assert!(agent["resources"]["limits"]["memory"].is_string());
     assert_eq!(pod["priorityClassName"], "system-node-critical");
+    // Of these, 15 s are for another DaemonSet to come, and 10 s for an uninstall.
+    assert_eq!(pod["terminationGracePeriodSeconds"], json!(30));
     assert_eq!(pod["tolerations"], json!([{"operator": "Exists"}]));
     assert_eq!(pod["hostNetwork"], json!(true));
     assert_eq!(daemonset["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"], json!(1));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
-use serde_json::Value;
+use serde_json::{Value, json};
 use vipward_tests::agent::Capability;
 use vipward_tests::node::{Attachment, HOLDS_ONE, Node};
 use vipward_tests::scene::{NODE, VIP};
@@ -79,6 +79,39 @@ fn the_bindings_give_the_roles_to_the_service_account_that_the_daemon_set_uses()
         assert_eq!(subjects[0]["kind"], "ServiceAccount");
         assert_eq!(subjects[0]["name"], account["metadata"]["name"]);
         assert_eq!(subjects[0]["namespace"], NAMESPACE);
+    }
+    Ok(())
+}
+
+/// Kubernetes brings the levels `leader-election` and `workload-high`. Its flow schema for the
+/// service accounts of any namespace is `service-accounts`, at 9000.
+#[test]
+fn every_request_for_a_lease_or_a_claim_has_a_priority_above_other_service_accounts() -> Result<()> {
+    let [cluster, own] = roles()?;
+    let schemas = documents(&in_checkout("deploy/kubernetes/base/flowschemas.yaml"))?;
+    let expected = [("leases", &own, "leader-election"), ("virtualips", &cluster, "workload-high")];
+    assert_eq!(schemas.len(), expected.len());
+    for (schema, (resource, role, level)) in schemas.iter().zip(expected) {
+        let spec = &schema["spec"];
+        assert_eq!(spec["priorityLevelConfiguration"]["name"], level, "{resource}");
+        assert!(spec["matchingPrecedence"].as_u64().is_some_and(|it| it < 9000), "{resource}: {spec}");
+        let rule = &spec["rules"][0];
+        let account = json!([{"kind": "ServiceAccount", "serviceAccount": {"name": "vipward", "namespace": NAMESPACE}}]);
+        assert_eq!((&rule["subjects"], &spec["rules"][1]), (&account, &Value::Null), "{resource}");
+        let [matched] = &rule["resourceRules"].as_array().context("no rules")?[..] else {
+            anyhow::bail!("{resource}: one rule is expected: {rule}")
+        };
+        let granted_by = role["rules"].as_array().context("a role has rules")?.iter();
+        let granted_by = granted_by.filter(|granted| granted["resources"] == json!([resource]));
+        for (key, granted) in granted_by.flat_map(|rule| ["apiGroups", "verbs"].map(|key| (key, &rule[key])))
+        {
+            assert_eq!(&matched[key], granted, "{resource}: {key}");
+        }
+        assert_eq!(matched["resources"], json!([resource]));
+        let is_cluster_wide = role["kind"] == "ClusterRole";
+        assert_eq!(matched["clusterScope"].as_bool().unwrap_or(false), is_cluster_wide, "{resource}");
+        let namespaces = if is_cluster_wide { Value::Null } else { json!([NAMESPACE]) };
+        assert_eq!(matched["namespaces"], namespaces, "{resource}");
     }
     Ok(())
 }

@@ -120,7 +120,7 @@ fn helm_and_kustomize_render_the_same_objects() -> Result<()> {
             return Ok(());
         };
         let kustomized = objects(&kustomized?)?;
-        assert_eq!(kustomized.len(), 7, "{directory}: {:?}", kustomized.keys());
+        assert_eq!(kustomized.len(), 9, "{directory}: {:?}", kustomized.keys());
         let Some(helm) = helm() else { return Ok(()) };
         let charted = objects(&helm.template(values)?)?;
         let names = |of: &BTreeMap<String, Value>| of.keys().cloned().collect::<Vec<_>>();

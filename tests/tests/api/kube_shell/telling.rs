@@ -1,7 +1,7 @@
 //! The status of Services, Events, and the reason why the agent is to end.
 
 use tokio::time::{Instant, sleep};
-use vipward::shell::kube::{IngressError, Recorder, find_termination};
+use vipward::shell::kube::{ConnectError, IngressError, Recorder, Surroundings, find_reason};
 use vipward_core::{
     cluster::ServiceName,
     outbox::{Command, Message, Object, Outbox, Outcome, Reason},
@@ -188,7 +188,8 @@ async fn an_event_that_is_refused_is_not_repeated() -> Result<()> {
 #[tokio::test]
 async fn why_the_agent_is_to_end_is_found_out_from_what_it_belongs_to() -> Result<()> {
     let scene = Scene::new().await?;
-    let find = || find_termination(&scene.kube, Some("vipward-x"));
+    let find =
+        async || Ok::<_, ConnectError>(Surroundings::open(&scene.kube, Some("vipward-x"))?.look().await);
     let nodes = scene.api(None, "", "v1", "Node");
     let daemon_sets = scene.api(Some(NAMESPACE), "apps", "v1", "DaemonSet");
     create(
@@ -214,10 +215,15 @@ async fn why_the_agent_is_to_end_is_found_out_from_what_it_belongs_to() -> Resul
     assert_eq!(find().await?, facts(PodState::Stays, DaemonSetState::Stays, NodeState::Stays));
 
     merge(&nodes, "a", json!({"spec": {"unschedulable": true}})).await?;
-    assert_eq!(find().await?.reason(), StopReason::Leave);
+    assert_eq!(find_reason(&scene.kube, Some("vipward-x")).await?, StopReason::Leave);
+    let mut surroundings = Surroundings::open(&scene.kube, Some("vipward-x"))?;
+    surroundings.look().await;
     delete(&daemon_sets, "vipward").await?;
     assert_eq!(find().await?, facts(PodState::Stays, DaemonSetState::Deleted, NodeState::Cordoned));
-    assert_eq!(find().await?.reason(), StopReason::Uninstall);
+    delete(&nodes, "a").await?;
+    let later = facts(PodState::Stays, DaemonSetState::Deleted, NodeState::Cordoned);
+    assert_eq!(surroundings.look().await, later, "only the DaemonSet is read again");
+    assert_eq!(find_reason(&scene.kube, Some("vipward-x")).await?, StopReason::Uninstall);
 
     scene.server.cut_off(USER, Cut::Silent);
     let began = Instant::now();

@@ -1,13 +1,19 @@
 //! VIPs that are held elsewhere: this node does not answer, even where the kernel would.
 
+use std::{thread, time::Duration};
+
 use anyhow::{Context, Result};
 use ipnet::Ipv4Net;
+use serde_json::Value;
 use vipward_tests::agent::Agent;
-use vipward_tests::arp::{Arp, Mac};
+use vipward_tests::arp::{Arp, Mac, OddArp};
 use vipward_tests::lan::Nic;
+use vipward_tests::probe::{ArpProbe, ProbeMode};
 use vipward_tests::scene::{
-    NODE, ROGUE, Scene, VIP, answers_to, clients_request, counter, ip, net, vip_status,
+    NODE, PATIENCE, ROGUE, Scene, VIP, answers_to, answers_to_odd, clients_request, counter, ip, net,
+    vip_status,
 };
+use vipward_tests::wait::wait_until;
 use vipward_tests::wire::Wire;
 
 /// Returns the VIP in the form in which an operator or kube-proxy binds it.
@@ -23,18 +29,21 @@ fn a_kernel_that_has_the_address_bound_stays_silent_for_another_holder() -> Resu
         let wire = Wire::open(&scene.client, "eth0")?;
         let requests =
             [clients_request(VIP), clients_request(VIP).to(NODE), Arp::probe(Mac::local(0x55), VIP)];
-        for request in requests {
-            let answers = answers_to(&wire, &request, ip(2))?;
-            assert_eq!(answers, [request.answered_by(NODE)], "bound to {interface}, without the agent");
+        let forms =
+            requests.iter().flat_map(|request| [OddArp::from(*request), OddArp::of_ieee_802(request)]);
+        for request in forms.clone() {
+            let answers = answers_to_odd(&wire, &request, ip(2))?;
+            let expected = request.arp.answered_by(NODE);
+            assert_eq!(answers, [expected], "bound to {interface}, without the agent: {request:?}");
         }
 
         let agent = scene.agent(&format!("vips: [{{address: {VIP}, mac: '{ROGUE}'}}]"))?;
-        for request in requests {
-            assert_eq!(answers_to(&wire, &request, ip(2))?, [], "bound to {interface}: {request}");
+        for request in forms {
+            assert_eq!(answers_to_odd(&wire, &request, ip(2))?, [], "bound to {interface}: {request:?}");
         }
-        assert_eq!(counter(&agent, "suppressed_foreign")?, 3);
+        assert_eq!(counter(&agent, "suppressed_foreign")?, 6);
         let status = vip_status(&agent, VIP, "eth0")?;
-        assert_eq!((&status["role"], &status["suppressed"]), (&"foreign".into(), &3.into()), "{status}");
+        assert_eq!((&status["role"], &status["suppressed"]), (&"foreign".into(), &6.into()), "{status}");
 
         // Only the program keeps it silent.
         drop(agent);
@@ -42,6 +51,44 @@ fn a_kernel_that_has_the_address_bound_stays_silent_for_another_holder() -> Resu
         assert_eq!(answers, [clients_request(VIP).answered_by(NODE)], "unloaded again");
     }
     Ok(())
+}
+
+#[test]
+fn an_address_that_another_program_has_on_the_interface_is_left_to_it_until_it_is_gone() -> Result<()> {
+    let scene = Scene::new("left-to-it")?;
+    scene.node.add_address("eth0", bound()?)?;
+    let probe = ArpProbe::start(&scene.client, "eth0", VIP, Duration::from_millis(1), ProbeMode::Broadcast)?;
+    let mut agent = scene.agent(&format!("vips: [{{address: {VIP}}}]"))?;
+    agent.wait_for_log(PATIENCE, "that the VIP waits", |line| {
+        let problem = line.field("problem").and_then(Value::as_str).unwrap_or_default();
+        problem.contains(&format!("VIP {VIP} waits: this host has it as {VIP}/32 on eth0"))
+    })?;
+    // Longer than an address is probed.
+    thread::sleep(Duration::from_secs(2));
+    assert_eq!(counter(&agent, "suppressed_foreign")?, 0);
+    let report = probe.stop()?;
+    assert_eq!(report.answered(), report.sent(), "its kernel answers: {report}");
+    assert!(vip_status(&agent, VIP, "eth0").is_err(), "it has no entry");
+
+    scene.node.delete_address("eth0", bound()?)?;
+    wait_until(PATIENCE, "the VIP to be held", || {
+        Ok(vip_status(&agent, VIP, "eth0").is_ok_and(|status| status["role"] == "held"))
+    })?;
+    // An address that is added later does not withdraw the held VIP.
+    scene.node.add_address("eth0", bound()?)?;
+    let wire = Wire::open(&scene.client, "eth0")?;
+    for _ in 0..2 {
+        thread::sleep(Duration::from_secs(1));
+        let answers = answers_to(&wire, &clients_request(VIP), ip(2))?;
+        assert_eq!(answers, [clients_request(VIP).answered_by(NODE)]);
+        assert_eq!(vip_status(&agent, VIP, "eth0")?["role"], "held");
+    }
+    drop(agent);
+
+    let forced = scene.agent(&format!("vips: [{{address: {VIP}, force: true}}]"))?;
+    wait_until(PATIENCE, "the VIP to be held by force", || {
+        Ok(vip_status(&forced, VIP, "eth0").is_ok_and(|status| status["role"] == "held"))
+    })
 }
 
 #[test]
@@ -73,7 +120,7 @@ fn a_vip_is_held_on_one_interface_and_silent_on_the_other() -> Result<()> {
     assert_eq!(answers_to(&wire, &clients_request(VIP).to(SECOND), ip(2))?, []);
     assert_eq!(vip_status(&agent, VIP, "eth0")?["role"], "held");
     let second = vip_status(&agent, VIP, "eth1")?;
-    assert_eq!((&second["role"], &second["mac"]), (&"foreign".into(), &serde_json::Value::Null), "{second}");
+    assert_eq!((&second["role"], &second["mac"]), (&"foreign".into(), &Value::Null), "{second}");
     assert_eq!(suppressed(&agent)? - before, 2, "the broadcast and the unicast one");
     Ok(())
 }

@@ -11,10 +11,24 @@ use vipward_tests::arp::{Arp, Mac};
 use vipward_tests::flood::Flood;
 use vipward_tests::lan::{Host, NeighbourState, Nic};
 use vipward_tests::probe::{Answerer, ArpProbe, ProbeMode};
-use vipward_tests::scene::{CLIENT, NODE, ROGUE, Scene, VIP, belief, counter, ip, net, wait_until_heard};
+use vipward_tests::scene::{
+    CLIENT, NODE, PATIENCE, ROGUE, Scene, VIP, belief, counter, ip, net, wait_until_heard,
+};
+use vipward_tests::wait::wait_until;
 use vipward_tests::wire::Wire;
 
 use super::{forged, has_role};
+
+/// Number of VIPs that the rogue claims in turn, and of the MACs that it claims each for.
+const MANY_VIPS: u8 = 180;
+const MANY_MACS: u32 = 64;
+/// Rate of those claims: what a single busy host sends.
+const MANY_RATE: u32 = 50_000;
+/// Most CPU time of the agent, as a part of the flood's time. A debug build used a ninth, a release
+/// build a twentieth.
+const MOST_CPU: u32 = 4;
+/// Longest time without an answer that a machine which runs other tests may cause.
+const LONGEST_GAP: Duration = Duration::from_millis(500);
 
 const GUARD: Mac = Mac([2, 0, 0, 0, 0, 4]);
 /// Rate of claims that the rogue tries to send. `cargo xtask bench` measures the rate that a
@@ -152,5 +166,45 @@ fn a_flood_of_claims_is_believed_by_no_host_that_has_an_agent() -> Result<()> {
     assert!(has_role(&holds, VIP, "held")?);
     scene.client.flush_neighbours("eth0")?;
     assert_eq!(scene.client.resolve(VIP)?, NODE, "and it is answered as ever");
+    Ok(())
+}
+
+#[test]
+fn a_flood_over_many_vips_leaves_the_answers_and_little_work_for_the_agent() -> Result<()> {
+    let scene = Scene::new("deluge")?;
+    let vips: Vec<_> = (0..MANY_VIPS).map(|number| ip(20 + number)).collect();
+    let lines: Vec<_> = vips.iter().map(|vip| format!("{{address: {vip}, force: true}}")).collect();
+    let agent = scene.agent(&format!("vips: [{}]", lines.join(", ")))?;
+    let claims: Vec<Arp> = (0..MANY_MACS)
+        .flat_map(|mac| vips.iter().map(move |vip| Arp::gratuitous_request(forged(mac), *vip, Mac::ZERO)))
+        .collect();
+    wait_until(PATIENCE, "all VIPs to be held", || {
+        let status = agent.status()?;
+        let rows = status["vips"].as_array().into_iter().flatten();
+        Ok(rows.filter(|row| row["role"] == "held").count() == vips.len())
+    })?;
+    let probe =
+        ArpProbe::start(&scene.client, "eth0", vips[0], Duration::from_millis(1), ProbeMode::Broadcast)?;
+    let (cost, cpu) = (Cost::of(&agent)?, agent.cpu_time()?);
+
+    let began = Instant::now();
+    let flood = Flood::start(&scene.rogue, "eth0", &claims, MANY_RATE)?;
+    thread::sleep(DURATION);
+    let sent = flood.stop()?;
+    let (lasted, used) = (began.elapsed(), agent.cpu_time()?.saturating_sub(cpu));
+    let report = probe.stop()?;
+    let seen = format!("{sent} claims in {lasted:?}; the agent used {used:?} of CPU time; {report}");
+    eprintln!("{seen}");
+    let met = cost.claims_met(&agent)?;
+    let least = u64::from(MANY_RATE) * DURATION.as_secs() / 2;
+    assert!(met >= least, "this was no flood: {met} met; {seen}");
+    assert!(used * MOST_CPU < lasted, "{seen}");
+    assert!(report.answered() * 100 >= report.sent() * 99, "{seen}");
+    assert!(report.longest_gap() < LONGEST_GAP, "{seen}");
+    let node = Answerer { sha: NODE, eth_src: NODE };
+    assert!(report.answers_by().keys().eq([&node]), "{seen}");
+    for vip in vips {
+        assert!(has_role(&agent, vip, "held")?, "{vip} is held no more; {seen}");
+    }
     Ok(())
 }

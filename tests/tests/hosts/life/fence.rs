@@ -6,13 +6,14 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
+use ipnet::Ipv4Net;
 use nix::sys::signal::Signal;
 use vipward_tests::agent::LogLine;
 use vipward_tests::arp::{Arp, Mac};
-use vipward_tests::lan::Nic;
+use vipward_tests::lan::{Host, Nic};
 use vipward_tests::node::Node;
 use vipward_tests::probe::ArpProbe;
-use vipward_tests::scene::{NODE, PATIENCE, VIP, ip, net};
+use vipward_tests::scene::{NODE, PATIENCE, VIP, counter, ip, net};
 use vipward_tests::wait::wait_until;
 use vipward_tests::wire::Wire;
 
@@ -96,25 +97,30 @@ fn holding_over_ends() -> Result<()> {
 /// with a peer and a stranger on its LAN.
 struct HeldOver {
     node: Node,
+    peers_host: Host,
     peer: Wire,
     stranger: Wire,
 }
 
-fn held_over(name: &str) -> Result<HeldOver> {
-    let yaml = "fence: {duration: 2s, policy: hold}\npeers: ['02:00:00:00:00:03']\n\
-                vips: [{address: 192.0.2.10}, {address: 192.0.2.11}]\n";
-    let mut node = Node::start(name, yaml)?;
-    let on_lan = |mac: Mac| -> Result<Wire> {
-        let host = node.lan()?.host("other", Nic::new(net(mac.0[5])).mac(mac))?;
-        Wire::open(&host, "eth0")
-    };
-    let (peer, stranger) = (on_lan(PEER)?, on_lan(STRANGER)?);
+/// The file of a node with two VIPs and a peer.
+fn with_a_peer(fence: &str, more: &str) -> String {
+    format!(
+        "fence: {{duration: {fence}, policy: hold}}\npeers: ['{PEER}']\n{more}\
+         vips: [{{address: 192.0.2.10}}, {{address: 192.0.2.11}}]\n"
+    )
+}
+
+fn held_over(name: &str, more: &str) -> Result<HeldOver> {
+    let mut node = Node::start(name, &with_a_peer("2s", more))?;
+    let on_lan = |mac: Mac| -> Result<Host> { node.lan()?.host("other", Nic::new(net(mac.0[5])).mac(mac)) };
+    let (peers_host, strangers_host) = (on_lan(PEER)?, on_lan(STRANGER)?);
+    let (peer, stranger) = (Wire::open(&peers_host, "eth0")?, Wire::open(&strangers_host, "eth0")?);
     node.wait_until_answered(VIP, NODE)?;
     stop(&mut node)?;
     wait_until(PATIENCE, "the fence to be held over", || {
         Ok(node.agent.status()?["fence"]["state"] == "held over")
     })?;
-    Ok(HeldOver { node, peer, stranger })
+    Ok(HeldOver { node, peers_host, peer, stranger })
 }
 
 impl HeldOver {
@@ -129,8 +135,8 @@ impl HeldOver {
         Ok(())
     }
 
-    fn conflicts(&self) -> Result<u64> {
-        self.node.vip_status(VIP)?["conflicts"].as_u64().context("status counts no conflicts")
+    fn dropped_claims(&self) -> Result<u64> {
+        Ok(counter(&self.node.agent, "claim_conflict")? + counter(&self.node.agent, "claim_contested")?)
     }
 
     fn peer_announces(&self) -> Result<()> {
@@ -141,16 +147,19 @@ impl HeldOver {
 
 #[test]
 fn a_held_over_vip_is_not_yielded_to_a_stranger() -> Result<()> {
-    let scene = held_over("stranger")?;
+    let scene = held_over("stranger", "")?;
     let probe = scene.node.probe(VIP)?;
     for frame in [
         Arp::gratuitous_request(STRANGER, VIP, Mac::ZERO),
         Arp::gratuitous_reply(STRANGER, VIP, STRANGER),
         Arp::reply(STRANGER, VIP, NODE, ip(2)),
+        // A stranger in the peer's name, from its own Ethernet source.
+        Arp { eth_src: STRANGER, ..Arp::gratuitous_request(PEER, VIP, Mac::ZERO) },
+        Arp { eth_src: STRANGER, ..Arp::gratuitous_reply(PEER, VIP, PEER) },
     ] {
-        let before = scene.conflicts()?;
+        let before = scene.dropped_claims()?;
         scene.stranger.send(&frame.to_bytes())?;
-        wait_until(PATIENCE, "the claim to be counted", || Ok(scene.conflicts()? == before + 1))?;
+        wait_until(PATIENCE, "the claim to be dropped", || Ok(scene.dropped_claims()? == before + 1))?;
         probe.wait_for_requests(50, PATIENCE)?;
     }
     assert!(is_stopped(&scene.node)?);
@@ -161,8 +170,9 @@ fn a_held_over_vip_is_not_yielded_to_a_stranger() -> Result<()> {
 }
 
 #[test]
-fn a_held_over_vip_is_yielded_to_a_peer_without_userspace_and_taken_back_on_sighup_only() -> Result<()> {
-    let mut scene = held_over("peer")?;
+fn a_held_over_vip_is_yielded_to_a_peer_without_userspace_and_kept_there_until_sighup() -> Result<()> {
+    const KEEP: &str = "yield: keep\n";
+    let mut scene = held_over("peer", KEEP)?;
     let probe = scene.node.probe(VIP)?;
     probe.wait_for_requests(SOME, PATIENCE)?;
     let before_the_peer = SystemTime::now() - SENDING_TOLERANCE;
@@ -195,10 +205,7 @@ fn a_held_over_vip_is_yielded_to_a_peer_without_userspace_and_taken_back_on_sigh
 
     // … and through a change of the file …
     let seen = scene.node.agent.logs()?.len();
-    scene.node.write_config(
-        "fence: {duration: 4s, policy: hold}\npeers: ['02:00:00:00:00:03']\n\
-         vips: [{address: 192.0.2.10}, {address: 192.0.2.11}]\n",
-    )?;
+    scene.node.write_config(&with_a_peer("4s", KEEP))?;
     scene.node.agent.wait_for_log_after(seen, PATIENCE, "that the file is applied", |line| {
         line.message() == "configuration is applied"
     })?;
@@ -209,4 +216,64 @@ fn a_held_over_vip_is_yielded_to_a_peer_without_userspace_and_taken_back_on_sigh
     scene.node.wait_until_answered(VIP, NODE)?;
     assert_eq!(scene.node.vip_status(VIP)?["yielded"], false);
     Ok(())
+}
+
+/// Returns true for the line that says that this node takes the VIP back.
+fn takes_back(line: &LogLine) -> bool {
+    line.message().starts_with("no peer answers") && line.has("vip", VIP) && line.has("mac", PEER)
+}
+
+#[test]
+fn a_vip_that_was_announced_in_a_peers_name_is_taken_back_when_no_peer_answers() -> Result<()> {
+    let mut scene = held_over("forged", "")?;
+    scene.peer_announces()?;
+    scene.assert_silent()?;
+
+    let probe = scene.node.probe(VIP)?;
+    scene.node.agent.signal(Signal::SIGCONT)?;
+    // The forger goes on announcing, and not so often that the program holds events back. Only an
+    // answer would show that a peer has the VIP.
+    let forgery = Arp::gratuitous_request(PEER, VIP, Mac::ZERO).to_bytes();
+    wait_until(PATIENCE, "the agent to ask", || {
+        scene.peer.send(&forgery)?;
+        thread::sleep(Duration::from_millis(150));
+        Ok(scene.node.agent.logs()?.iter().any(takes_back))
+    })?;
+    scene.node.wait_until_answered(VIP, NODE)?;
+    let row = scene.node.vip_status(VIP)?;
+    assert_eq!((&row["role"], &row["yielded"]), (&"held".into(), &false.into()), "{row}");
+    let report = probe.stop()?;
+    // The probe itself may be late by a few milliseconds.
+    assert!(report.longest_gap() >= Duration::from_millis(1_900), "a peer has two seconds: {report}");
+    Ok(())
+}
+
+#[test]
+fn a_vip_that_was_yielded_while_no_agent_ran_is_taken_back_by_the_next_agent() -> Result<()> {
+    let mut scene = held_over("forged-alone", "")?;
+    scene.peer_announces()?;
+    scene.node.agent.kill9()?;
+    scene.node.restart_agent()?;
+    scene.node.agent.wait_for_log(PATIENCE, "that it takes the VIP back", takes_back)?;
+    scene.node.wait_until_answered(VIP, NODE)
+}
+
+#[test]
+fn a_yielded_vip_stays_with_a_peer_that_answers() -> Result<()> {
+    let mut scene = held_over("answers", "")?;
+    scene.peers_host.add_address("eth0", Ipv4Net::new(VIP, 32)?)?;
+    scene.peer_announces()?;
+    scene.node.agent.signal(Signal::SIGCONT)?;
+    scene.node.wait_for_vip(VIP, "asked about, and the peer's", |row| row["mac"] == PEER.to_string())?;
+    // Longer than a peer has to answer.
+    thread::sleep(Duration::from_secs(4));
+    let row = scene.node.vip_status(VIP)?;
+    assert_eq!((&row["role"], &row["yielded"]), (&"foreign".into(), &true.into()), "{row}");
+    assert_eq!(row["mac"], PEER.to_string(), "{row}");
+    assert!(!scene.node.agent.logs()?.iter().any(takes_back), "{}", scene.node.agent.transcript());
+    // The peer lost it while the agent was away: a restart asks again.
+    scene.node.agent.kill9()?;
+    scene.peers_host.delete_address("eth0", Ipv4Net::new(VIP, 32)?)?;
+    scene.node.restart_agent()?;
+    scene.node.wait_until_answered(VIP, NODE)
 }

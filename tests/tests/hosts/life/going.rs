@@ -66,7 +66,7 @@ fn unload_leaves_nothing() -> Result<()> {
     assert_eq!(node.agent.terminate()?.code(), Some(0));
 
     let removed = node.agent.unload()?;
-    for what in ["link", "map vips_v4", "map meta", "directory"] {
+    for what in ["link", "map vips_v4", "map layout", "directory"] {
         assert!(removed.contains(what), "{what} in: {removed}");
     }
     assert_eq!(node.xdp_programs()?, Vec::<u64>::new());

@@ -14,7 +14,7 @@ use super::{
 use crate::shell::kube::{
     meta::Meta,
     text,
-    virtual_ip::{Condition, FINALIZER, MOVE_TO, OfferedBy, Truth, VirtualIpSpec, VirtualIpStatus},
+    virtual_ip::{Condition, FINALIZER, FORCE, MOVE_TO, OfferedBy, Truth, VirtualIpSpec, VirtualIpStatus},
 };
 
 /// Reason why an object is no claim.
@@ -114,7 +114,8 @@ pub(in super::super) fn read(object: &str) -> Result<(ClaimRecord, Known), Claim
     };
     let deleting = metadata.is_deleting();
     let move_to = metadata.annotation(MOVE_TO).filter(|node| !node.is_empty()).map(NodeName::from);
-    Ok((ClaimRecord { vip, version, epoch, state, deleting, move_to, note }, known))
+    let force = metadata.annotation(FORCE) == Some("true");
+    Ok((ClaimRecord { vip, version, epoch, state, deleting, move_to, force, note }, known))
 }
 
 /// Returns the conditions of an object.

@@ -11,12 +11,14 @@ fn node() -> NodeName {
 }
 
 #[test]
-fn a_lease_tells_services_the_subnets_of_all_its_links() {
+fn a_lease_tells_services_all_its_interfaces() {
     let subnets = ["192.0.2.0/24", "198.51.100.0/24"].map(|net| net.parse().expect("a subnet"));
     let interface = |name: &str, subnet| NodeInterface {
         name: name.into(),
         mac: vipward_common::MacAddr([2, 0, 0, 0, 1, 1]),
         subnets: vec![subnet],
+        bound: vec![VIP],
+        gateways: Vec::new(),
         carrier: true,
     };
     let record = LeaseRecord {
@@ -29,8 +31,9 @@ fn a_lease_tells_services_the_subnets_of_all_its_links() {
         leaving: false,
     };
     let (owned, served) = Seen::Lease(record.clone()).into_events();
+    let interfaces = record.interfaces.clone();
     assert_eq!(owned, Some(Owned::Lease(record)));
-    assert_eq!(served, Some(Served::NodeInterfaces { node: node(), nets: subnets.into() }));
+    assert_eq!(served, Some(Served::NodeInterfaces { node: node(), interfaces }));
 }
 
 #[test]
@@ -53,7 +56,7 @@ fn a_node_is_reported_to_both_and_an_object_of_one_to_it_alone() {
         ),
         ("no Node", Seen::NodeGone(node()), (Some(Owned::NodeGone(node())), Some(Served::NodeGone(node())))),
         ("no Lease", Seen::LeaseGone(node()), (Some(Owned::LeaseGone(node())), None)),
-        ("no claim", Seen::ClaimGone(VIP), (Some(Owned::ClaimGone(VIP)), None)),
+        ("no claim", Seen::ClaimGone(VIP), (Some(Owned::ClaimGone(VIP)), Some(Served::ClaimGone(VIP)))),
         ("no Namespace", Seen::NamespaceGone("a".into()), (None, Some(Served::NamespaceGone("a".into())))),
         ("listed", Seen::Synced(Resource::Services), (None, None)),
         ("read again", Seen::Readable { resource: Resource::Services }, (None, None)),

@@ -1,3 +1,5 @@
+use std::net::Ipv4Addr;
+
 use ipnet::Ipv4Net;
 use proptest::prelude::*;
 use vipward_common::MacAddr;
@@ -25,6 +27,8 @@ fn write(number: Option<u64>) -> LeaseWrite {
             name: "eth0".into(),
             mac: MacAddr([2, 0, 0, 0, 1, 1]),
             subnets: vec!["192.0.2.0/24".parse().expect("a subnet")],
+            bound: Vec::new(),
+            gateways: Vec::new(),
             carrier: true,
         }],
         leaving: false,
@@ -173,13 +177,38 @@ fn the_last_eight_ended_sessions_are_kept() {
 fn any_interface() -> impl Strategy<Value = NodeInterface> {
     let subnet = (any::<[u8; 4]>(), 0..=32_u8)
         .prop_map(|(address, len)| Ipv4Net::new(address.into(), len).expect("at most 32"));
-    ("[a-z][a-z0-9.]{0,14}", any::<[u8; 5]>(), proptest::collection::vec(subnet, 0..3), any::<bool>())
-        .prop_map(|(name, [b, c, d, e, f], subnets, carrier)| NodeInterface {
+    let addresses = || proptest::collection::vec(any::<[u8; 4]>().prop_map(Ipv4Addr::from), 0..3);
+    let nets = (proptest::collection::vec(subnet, 0..3), addresses(), addresses());
+    ("[a-z][a-z0-9.]{0,14}", any::<[u8; 5]>(), nets, any::<bool>()).prop_map(
+        |(name, [b, c, d, e, f], (subnets, bound, gateways), carrier)| NodeInterface {
             name: name.into(),
             mac: MacAddr([2, b, c, d, e, f]),
             subnets,
+            bound,
+            gateways,
             carrier,
-        })
+        },
+    )
+}
+
+#[test]
+fn a_lease_that_lists_thousands_of_addresses_reserves_a_bounded_number() {
+    let many = |from: u32| (from..from + 3_000).map(|number| Ipv4Addr::from(number).to_string());
+    let interface = |name: &str, from| {
+        let subnets: Vec<_> = many(from).map(|address| format!("{address}/24")).collect();
+        let (bound, gateways) =
+            (many(from + 10_000).collect::<Vec<_>>(), many(from + 20_000).collect::<Vec<_>>());
+        serde_json::json!({"name": name, "mac": "02:00:00:00:01:02", "subnets": subnets, "bound": bound,
+            "gateways": gateways, "carrier": true})
+    };
+    let mut object = created(&write(Some(1)));
+    let interfaces = serde_json::json!([interface("eth0", 0x0a00_0000), interface("eth1", 0x0b00_0000)]);
+    object["metadata"]["annotations"]["vipward.io/interfaces"] = interfaces.to_string().into();
+    let interfaces = parsed(&object).record.interfaces;
+    let count = |of: fn(&NodeInterface) -> usize| interfaces.iter().map(of).sum::<usize>();
+    assert_eq!(count(|interface| interface.subnets.len()), 256);
+    assert_eq!(count(|interface| interface.bound.len()), 64);
+    assert_eq!(count(|interface| interface.gateways.len()), 64);
 }
 
 fn any_write() -> impl Strategy<Value = LeaseWrite> {

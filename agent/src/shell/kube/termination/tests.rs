@@ -62,7 +62,8 @@ fn a_daemon_set_that_is_gone_or_going_is_deleted() {
         (found(&json!({"metadata": {}})), DaemonSetState::Stays),
         (found(&json!({"metadata": {"deletionTimestamp": "t"}})), DaemonSetState::Deleted),
         (refused(404), DaemonSetState::Deleted),
-        (refused(403), DaemonSetState::Unknown),
+        (refused(401), DaemonSetState::Refused),
+        (refused(403), DaemonSetState::Refused),
         (no_answer(), DaemonSetState::Unknown),
     ];
     for (answer, state) in rows {

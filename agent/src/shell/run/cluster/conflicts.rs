@@ -7,8 +7,10 @@ use std::{net::Ipv4Addr, time::Duration};
 
 use vipward_common::MacAddr;
 use vipward_core::{
+    cluster::NodeName,
     conflict::{Conflict, End, Line, What},
     outbox::Reason,
+    services::Problem,
     shown::Finding,
     time::Monotonic,
 };
@@ -17,6 +19,9 @@ use super::{
     Cluster, EventLoop,
     showing::{Aspect, Show},
 };
+
+/// Largest number of nodes that an Event lists.
+const MOST_NODES: usize = 3;
 
 impl Cluster {
     /// Reports a conflict, if this node holds the VIP or is about to. Other nodes only log it.
@@ -35,7 +40,8 @@ impl Cluster {
         }
         let text = claimants(conflict);
         if let Some(reason) = reason {
-            self.write_event(vip, reason, &format!("{text}; {}", remedy(conflict, vip)), now);
+            let remedy = remedy(conflict, vip, &self.engine.without_agent());
+            self.write_event(vip, reason, &format!("{text}; {remedy}"), now);
         }
         if self.conflicted.insert(vip, text.clone()) != Some(text) {
             self.shown.begin((vip, Aspect::Conflict), Show::News, now);
@@ -81,9 +87,41 @@ impl Cluster {
         self.write_event(vip, Reason::ConflictOver, &note, now);
     }
 
+    /// Tells the engine, and reports, that a VIP that was announced with a peer's MAC was taken back.
+    pub(super) fn report_taken_back(&mut self, vip: Ipv4Addr, mac: MacAddr, now: Monotonic) {
+        self.engine.on_taken_back(vip);
+        let node = &self.settings.node;
+        let note = format!(
+            "{node} has taken {vip} back: it was announced with the MAC {mac} of a peer, and no peer answers for it. If \
+             no node was cut off from the others, a host on the segment announces in its name"
+        );
+        self.write_event(vip, Reason::TakenBack, &note, now);
+    }
+
     fn write_event(&mut self, vip: Ipv4Addr, reason: Reason, note: &str, now: Monotonic) {
         let about = (vip, self.engine.services_of(vip));
         self.messages.post(&self.services, about, (reason, note), now);
+    }
+
+    /// Plans to show a conflict that Leases, Nodes or routes show, or its end.
+    pub(super) fn on_dispute(&mut self, problem: &Problem, now: Monotonic) {
+        if let Problem::Disputed { vip, .. } = problem {
+            self.shown.begin((*vip, Aspect::Conflict), Show::News, now);
+        }
+    }
+
+    /// Returns the conflict about a VIP in words: what was `heard` on
+    /// the wire, and what the cluster's objects tell its holder.
+    fn conflict_in_words(&self, vip: Ipv4Addr, heard: Option<&str>) -> Option<String> {
+        let found = self.engine.holds(vip).then(|| self.services.conflict_about(vip)).flatten();
+        match (heard, found) {
+            (Some(heard), Some(found)) => Some(format!("{heard}; {found}")),
+            (heard, found) => heard.map(ToOwned::to_owned).or(found),
+        }
+    }
+
+    fn known_conflict(&self, vip: Ipv4Addr) -> Option<String> {
+        self.conflict_in_words(vip, self.conflicted.get(&vip).map(String::as_str))
     }
 
     fn shows_conflicts_of(&self, vip: Ipv4Addr) -> bool {
@@ -96,7 +134,7 @@ impl Cluster {
         if !self.shows_conflicts_of(vip) {
             self.conflicted.remove(&vip);
         }
-        if self.conflicted.contains_key(&vip) {
+        if self.known_conflict(vip).is_some() {
             // This holds also while a write is under way: that
             // write may have found no claim object.
             self.shown.begin((vip, Aspect::Conflict), Show::News, now);
@@ -106,8 +144,8 @@ impl Cluster {
     /// Handles a claim object that was read. It may show a conflict that an earlier agent reported.
     /// After an edit or a restore it may lack one that this node reported.
     pub(super) fn on_claim_seen(&mut self, vip: Ipv4Addr, quiet: Duration, now: Monotonic) {
-        let known = self.conflicted.get(&vip).map(String::as_str);
-        if self.kube.shows_conflict(vip, known) {
+        let known = self.known_conflict(vip);
+        if self.kube.shows_conflict(vip, known.as_deref()) {
             return;
         }
         match known {
@@ -137,16 +175,33 @@ fn claimants(conflict: &Conflict) -> String {
 }
 
 /// Returns the operator's remedy.
-fn remedy(conflict: &Conflict, vip: Ipv4Addr) -> String {
+fn remedy(conflict: &Conflict, vip: Ipv4Addr, without_agent: &[&NodeName]) -> String {
+    let ipvs = kube_proxy(without_agent);
     if conflict.what == What::InUse {
         return format!(
-            "{vip} is announced as soon as it is free. Take the address from that host, choose another one, or set the \
-             annotation vipward.io/force to \"true\" to take it all the same"
+            "{vip} is announced as soon as it is free. Take the address from that host, choose another one, or have it \
+             taken all the same (kubectl annotate virtualip {vip} vipward.io/force=true){ipvs}"
         );
     }
     format!(
         "the claims are dropped and {vip} is defended. Find that host and take the address from it: `vipward who-has \
-         {vip}` lists everyone who answers"
+         {vip}` lists everyone who answers{ipvs}"
+    )
+}
+
+/// Returns a possible cause: kube-proxy on a node without an agent.
+fn kube_proxy(without_agent: &[&NodeName]) -> String {
+    let (named, more) = without_agent.split_at(without_agent.len().min(MOST_NODES));
+    if named.is_empty() {
+        return String::new();
+    }
+    let mut nodes = named.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    if !more.is_empty() {
+        nodes.push_str(" and more");
+    }
+    format!(
+        ". Perhaps it is a node without an agent ({nodes}): kube-proxy in IPVS mode answers there for every VIP, unless \
+         its ipvs.strictARP is true; set that, or run the agent there"
     )
 }
 
@@ -154,15 +209,19 @@ impl EventLoop<Cluster> {
     /// Returns the condition that the claim object is to show, if this node shows conflicts of the
     /// VIP and the object shows another.
     pub(super) fn conflict_to_show(&mut self, vip: Ipv4Addr, show: Show, now: Monotonic) -> Option<Finding> {
-        let text = self.source.conflicted.get(&vip).cloned().or_else(|| self.heard_of(vip));
+        let heard = self.source.conflicted.get(&vip).cloned().or_else(|| self.heard_of(vip));
+        let text = self.source.conflict_in_words(vip, heard.as_deref());
         let source = &mut self.source;
         let shows = source.shows_conflicts_of(vip) || source.engine.reports_on(vip, now);
         if !shows || source.kube.shows_conflict(vip, text.as_deref()) {
             return None;
         }
-        match &text {
-            Some(text) => _ = source.conflicted.insert(vip, text.clone()),
-            None if show == Show::Silence && source.shown.failures(&(vip, Aspect::Conflict)) == 0 => {
+        match heard {
+            Some(heard) => _ = source.conflicted.insert(vip, heard),
+            None if text.is_none()
+                && show == Show::Silence
+                && source.shown.failures(&(vip, Aspect::Conflict)) == 0 =>
+            {
                 let quiet = humantime::format_duration(self.config.conflicts.quiet);
                 let note =
                     format!("the conflict about {vip} is over: nothing has been heard of it for {quiet}");

@@ -27,7 +27,7 @@ impl EventLoop<Cluster> {
         self.source.interlock.push(commands);
         while let Some(step) = self.source.interlock.next(&self.stale) {
             match step {
-                Step::WriteEntries(vips) => self.write_entries(vips).await,
+                Step::WriteEntries(vips) => self.write_entries(vips).await?,
                 Step::Do(command) => self.carry_out(command).await?,
                 Step::NotSent(event) => {
                     let commands = self.source.engine.on_event(event, now()?);
@@ -94,14 +94,16 @@ impl EventLoop<Cluster> {
     }
 
     /// Writes the entries of VIPs as the engine has assigned them.
-    async fn write_entries(&mut self, vips: BTreeSet<Ipv4Addr>) {
+    async fn write_entries(&mut self, vips: BTreeSet<Ipv4Addr>) -> Result<(), RunError> {
         self.reconcile_some(&vips).await;
         for vip in vips {
             let here = self.source.engine.holds(vip);
             let served = self.source.services.on_event(services::Event::Held { vip, here });
-            let owned = now().map(|now| self.serve(served, now));
-            debug_assert!(owned.is_ok_and(|owned| owned.is_empty()), "the holder of a VIP changes no demand");
+            let owned = self.serve(served, now()?);
+            self.note_moves(&owned);
+            self.source.interlock.push(owned);
         }
+        Ok(())
     }
 
     /// Begins after the engine has said which entries it wants:

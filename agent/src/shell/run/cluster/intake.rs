@@ -153,9 +153,11 @@ impl EventLoop<Cluster> {
                     source.messages.ingress_left(&service);
                 }
                 services::Command::Report { service, problem } => {
+                    source.on_dispute(&problem, now);
                     source.messages.problem(service, problem, now);
                 }
                 services::Command::ProblemOver { service, problem } => {
+                    source.on_dispute(&problem, now);
                     source.messages.problem_over(&service, &problem);
                 }
             }

@@ -1,20 +1,16 @@
 //! Reports the network of this host to the core.
 
-use vipward_core::{
-    interfaces, ownership,
-    services::{self, HostNetwork},
-};
+use vipward_core::{interfaces, ownership, services};
 
 use super::{Cluster, EventLoop, RunError, now};
-use crate::shell::bind;
+use crate::shell::host_network::host_network;
 
 impl EventLoop<Cluster> {
     /// Reports interfaces and addresses to the core, if they have changed.
     pub(super) async fn report_interfaces(&mut self) -> Result<(), RunError> {
         let attached: Vec<u32> = self.plane.attached().map(|(ifindex, _)| ifindex).collect();
         let own = interfaces::node_interfaces(&self.view, &attached);
-        let ours = bind::observe_binds(&self.view).await?;
-        let network = HostNetwork::of(&self.view, &attached, &ours);
+        let network = host_network(self.source.settings.node.clone(), &self.view, &attached);
         let told = self.source.services.on_event(services::Event::HostNetwork(network));
         let now = now()?;
         let mut commands = self.serve(told, now);

@@ -7,7 +7,7 @@ use vipward_common::{Fence, MacAddr, Role};
 use vipward_core::{
     announce,
     cluster::Session,
-    config::{Config, Shutdown},
+    config::{Config, OnYield, Shutdown},
     heartbeat,
     moves::Moves,
     ownership::{Engine, Found, FoundEntry, Interlock, Settings},
@@ -70,6 +70,7 @@ fn host_config(args: &KubernetesArgs, settings: &Settings) -> Config {
         announce: announce::Settings { refresh: args.announce_refresh, rate: args.announce_rate },
         probe: args.probing.settings(),
         conflicts: args.conflicts.settings(),
+        yields: OnYield::Ask,
         shutdown: Shutdown::Keep,
     }
 }
@@ -155,8 +156,10 @@ impl EventLoop<Cluster> {
         let any_yielded = maps.yields()?.total > 0;
         let mut entries = BTreeMap::new();
         let mut foreign = BTreeMap::new();
+        let mut yielded = BTreeSet::new();
         for (key, entry) in maps.entries()? {
             if any_yielded && maps.state(entry.slot)?.yielded.yielded_to(entry.generation).is_some() {
+                yielded.insert(key.addr.into());
                 continue;
             }
             let found = match entry.role {
@@ -177,6 +180,6 @@ impl EventLoop<Cluster> {
             entries.insert(key.addr.into(), found);
         }
         let session = Session::from_number(fence.session);
-        Ok(Found { session, deadline: Monotonic::from_nanos(fence.deadline_ns), entries, foreign })
+        Ok(Found { session, deadline: Monotonic::from_nanos(fence.deadline_ns), entries, foreign, yielded })
     }
 }
