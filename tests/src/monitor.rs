@@ -4,7 +4,8 @@
 //! that revalidates its entry. Unicast goes only to a MAC that has answered for itself. During a
 //! handover the old holder names its successor, which may not have seen the claim yet and would
 //! rightly not answer. No client asks it then: a client revalidates an entry seconds after the
-//! answer, and a handover takes milliseconds.
+//! answer, and a handover takes milliseconds. A MAC that has stopped answering is soon asked no more:
+//! a client whose entry is confirmed by nobody asks everybody again.
 //! One thread asks for all VIPs. It skips requests that it is too
 //! late for, so that its own delay never counts as silence of a VIP.
 
@@ -30,6 +31,9 @@ use crate::worker::{Stop, Worker};
 
 /// Interval between two requests for a VIP.
 pub const INTERVAL: Duration = Duration::from_millis(1);
+
+/// Number of requests after which a MAC that has answered none of them is not asked by unicast.
+const PATIENCE: usize = 100;
 
 /// Thread that watches VIPs until it is stopped or dropped.
 #[derive(Debug)]
@@ -237,7 +241,8 @@ impl Asker {
         let mut state = lock(&self.state);
         let count = state.vips.len();
         for (index, watched) in state.vips.iter_mut().enumerate() {
-            let known = watched.latest_own.filter(|_| round % 2 == 1).map(|latest| latest.mac);
+            let asks_known = |latest: &Latest| round % 2 == 1 && round - latest.request <= PATIENCE;
+            let known = watched.latest_own.filter(asks_known).map(|latest| latest.mac);
             let sha = self.numbering.sha_of(round * count + index)?;
             let request = Arp {
                 eth_dst: known.unwrap_or(Mac::BROADCAST),
