@@ -88,7 +88,7 @@ impl Scene {
             .load_object(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}))?;
         server.load_object(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}}))?;
         let admin = administrator(&server)?;
-        let (kube, kubeconfig) = way(&server.url(), "secret").await?;
+        let (kube, kubeconfig) = way(&server.url(), "secret", "a").await?;
         Ok(Self { server, admin, kube, _kubeconfig: kubeconfig })
     }
 
@@ -126,8 +126,8 @@ fn administrator(server: &ApiServer) -> Result<Client> {
     Ok(Client::try_from(config)?)
 }
 
-/// Returns the way to the API server for the user with that token.
-async fn way(url: &str, token: &str) -> Result<(Kube, TempDir)> {
+/// Returns the way to the API server for the agent of a node, with that token.
+async fn way(url: &str, token: &str, node: &str) -> Result<(Kube, TempDir)> {
     let directory = TempDir::new()?;
     let path = directory.path().join("kubeconfig");
     let kubeconfig = json!({
@@ -138,7 +138,7 @@ async fn way(url: &str, token: &str) -> Result<(Kube, TempDir)> {
     });
     fs::write(&path, kubeconfig.to_string())?;
     let server = Server::find(&Access { kubeconfig: Some(path), context: None }, LIMITS).await?;
-    Ok((Kube::new(server, "a".into(), NAMESPACE), directory))
+    Ok((Kube::new(server, node.into(), NAMESPACE), directory))
 }
 
 async fn create(api: &Api<DynamicObject>, object: Value) -> Result<DynamicObject> {

@@ -1,7 +1,9 @@
 //! Leases as objects: reading one as a [`LeaseRecord`], and sending a [`LeaseWrite`].
 //!
 //! A node's Lease has the node's name, and is in the agents' namespace. A write is a merge patch
-//! with the `resourceVersion` that it rests on, as for claims.
+//! with the `resourceVersion` that it rests on, as for claims. A node writes the whole of its own
+//! Lease. In another node's it ends sessions, and changes nothing else: the admission policies
+//! refuse more.
 
 use std::{collections::BTreeMap, str::FromStr, sync::Mutex, time::Duration};
 
@@ -150,7 +152,7 @@ fn parsed<T: FromStr>(texts: &[String]) -> Vec<T> {
     texts.iter().filter_map(|text| text.parse().ok()).collect()
 }
 
-/// Returns the object that creates a Lease. With `node_uid`, it is deleted with the Node.
+/// Returns the object that creates this node's Lease. With `node_uid`, it is deleted with the Node.
 pub(super) fn creation(write: &LeaseWrite, node_uid: Option<&str>, now: Timestamp) -> Value {
     let mut object = contents(write, None, now);
     object["apiVersion"] = "coordination.k8s.io/v1".into();
@@ -163,12 +165,44 @@ pub(super) fn creation(write: &LeaseWrite, node_uid: Option<&str>, now: Timestam
     object
 }
 
-/// Returns the patch that writes a Lease over the one at
+/// Returns the patch that writes this node's Lease over the one at
 /// `version`. `known` is its last known state.
 pub(super) fn patch(write: &LeaseWrite, version: &Version, known: Option<&Known>, now: Timestamp) -> Value {
     let mut patch = contents(write, known, now);
     patch["metadata"]["resourceVersion"] = version.as_str().into();
     patch
+}
+
+/// Returns the object that creates the missing Lease of another node, with its ended sessions only.
+/// It has no owner: an object whose owner's uid is wrong would be deleted.
+pub(super) fn creation_ended(write: &LeaseWrite) -> Value {
+    let mut object = ending(write);
+    object["apiVersion"] = "coordination.k8s.io/v1".into();
+    object["kind"] = "Lease".into();
+    object["metadata"]["name"] = write.node.as_str().into();
+    object
+}
+
+/// Returns the patch that ends sessions in the Lease of another node at `version`. It takes
+/// `renewTime` away, so that no node can write there again before the owner has renewed the Lease:
+/// each write looks like a sign of life.
+pub(super) fn patch_ended(write: &LeaseWrite, version: &Version) -> Value {
+    let mut patch = ending(write);
+    patch["metadata"]["resourceVersion"] = version.as_str().into();
+    patch["spec"] = json!({"renewTime": null});
+    if write.session.is_none() {
+        patch["spec"]["holderIdentity"] = Value::Null;
+    }
+    patch
+}
+
+fn ending(write: &LeaseWrite) -> Value {
+    // The owner shortens the list when it renews the Lease.
+    json!({"metadata": {"labels": {(MANAGED_BY): MANAGER}, "annotations": {ENDED: listed(&write.ended)}}})
+}
+
+fn listed(sessions: &[Session]) -> String {
+    sessions.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
 fn contents(write: &LeaseWrite, known: Option<&Known>, now: Timestamp) -> Value {
@@ -187,7 +221,6 @@ fn contents(write: &LeaseWrite, known: Option<&Known>, now: Timestamp) -> Value 
     let interfaces =
         serde_json::to_string(&interfaces).expect("invariant: names, numbers and texts are JSON");
     let latest = &ended[ended.len().saturating_sub(MOST_ENDED)..];
-    let ended = latest.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     let mut spec = json!({
         // Without a session there is no holder, not an empty one.
         "holderIdentity": session.map(|session| format!("{node}/{session}")),
@@ -210,7 +243,7 @@ fn contents(write: &LeaseWrite, known: Option<&Known>, now: Timestamp) -> Value 
             "labels": {(MANAGED_BY): MANAGER},
             "annotations": {
                 DURATION: humantime::format_duration(*duration).to_string(),
-                ENDED: ended,
+                ENDED: listed(latest),
                 INTERFACES: interfaces,
                 LEAVING: leaving.to_string(),
             },

@@ -137,7 +137,7 @@ async fn a_definition_that_is_missing_is_named_with_its_manifest_and_waited_for(
 async fn a_permission_that_is_missing_is_named_by_verb_and_resource_once() -> Result<()> {
     let scene = Scene::new().await?;
     scene.server.add_user("poor", "somebody");
-    let (kube, _kubeconfig) = way(&scene.server.url(), "poor").await?;
+    let (kube, _kubeconfig) = way(&scene.server.url(), "poor", "a").await?;
     let (_reader, mut seen) = Reader::start(&kube, Reading::default())?;
     let mut told = 0;
     until(&mut seen, "trouble with all", |seen| match seen {

@@ -60,6 +60,26 @@ async fn a_claim_that_a_user_deletes_stays_until_the_agent_lets_go() -> Result<(
 }
 
 #[tokio::test]
+async fn the_claim_of_a_dead_node_is_deleted() -> Result<()> {
+    let scene = Scene::new().await?;
+    let (kube, _kubeconfig) = way(&scene.server.url(), "secret", "b").await?;
+    let (mut dead, mut living) = (Writing::start(&scene.kube)?, Writing::start(&kube)?);
+    done(dead.write_claim(claim(VIP, Expected::Absent, 1)).await?)?;
+    // Another's finalizer keeps the object, so that its last state can be seen.
+    merge(
+        &scene.claims(),
+        &VIP.to_string(),
+        json!({"metadata": {"finalizers": ["vipward.io/claim", "example.com/x"]}}),
+    )
+    .await?;
+    let record = done(living.read_claim(VIP).await?)?;
+    assert_eq!(living.delete_claim(VIP, record.version).await?, Outcome::Done(()));
+    let record = done(living.read_claim(VIP).await?)?;
+    assert_eq!((record.state, record.epoch, record.deleting), (ClaimState::Released, Epoch(1), true));
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_others_put_on_a_claim_stays_there() -> Result<()> {
     let scene = Scene::new().await?;
     let mut writing = Writing::start(&scene.kube)?;
@@ -117,8 +137,7 @@ async fn a_lease_is_renewed_deposed_and_then_no_more_renewed() -> Result<()> {
     let owner = scene.leases().get("a").await?.metadata.owner_references.unwrap_or_default();
     assert_eq!(owner.first().map(|owner| owner.uid.clone()), node.metadata.uid, "it goes with the Node");
 
-    // This is the way of another node's agent.
-    let (kube, _kubeconfig) = way(&scene.server.url(), "secret").await?;
+    let (kube, _kubeconfig) = way(&scene.server.url(), "secret", "b").await?;
     let mut other = Writing::start(&kube)?;
     let mut deposing = lease("a", Expected::At(renewed.version.clone()), None);
     deposing.ended = vec![session(1)];
@@ -134,9 +153,22 @@ async fn a_lease_is_renewed_deposed_and_then_no_more_renewed() -> Result<()> {
 #[tokio::test]
 async fn a_lease_without_a_node_is_made_all_the_same() -> Result<()> {
     let scene = Scene::new().await?;
-    let mut writing = Writing::start(&scene.kube)?;
+    let (kube, _kubeconfig) = way(&scene.server.url(), "secret", "b").await?;
+    let mut writing = Writing::start(&kube)?;
     done(writing.write_lease(lease("b", Expected::Absent, Some(1))).await?)?;
     assert_eq!(scene.leases().get("b").await?.metadata.owner_references, None);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_missing_lease_of_a_dead_node_is_made_with_its_ended_sessions_only() -> Result<()> {
+    let scene = Scene::new().await?;
+    let mut writing = Writing::start(&scene.kube)?;
+    let mut deposing = lease("b", Expected::Absent, None);
+    deposing.ended = vec![session(1)];
+    let record = done(writing.write_lease(deposing.clone()).await?)?;
+    assert_eq!((record.session, record.ended), (None, vec![session(1)]));
+    assert_eq!(writing.write_lease(deposing).await?, Outcome::Conflict);
     Ok(())
 }
 
@@ -187,7 +219,7 @@ async fn what_was_turned_away_is_asked_again_when_there_is_time() -> Result<()> 
 async fn what_is_refused_is_refused_in_the_api_servers_words() -> Result<()> {
     let scene = Scene::new().await?;
     scene.server.add_user("poor", "somebody");
-    let (kube, _kubeconfig) = way(&scene.server.url(), "poor").await?;
+    let (kube, _kubeconfig) = way(&scene.server.url(), "poor", "a").await?;
     let mut writing = Writing::start(&kube)?;
     let Outcome::Refused(text) = writing.write_claim(claim(VIP, Expected::Absent, 1)).await? else {
         bail!("not refused")

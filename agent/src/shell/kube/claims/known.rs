@@ -8,7 +8,7 @@ use std::{
 
 use k8s_openapi::jiff::Timestamp;
 use vipward_core::{
-    cluster::{Epoch, Version},
+    cluster::{Epoch, NodeName, Version},
     unanswered::Unanswered,
 };
 
@@ -23,6 +23,8 @@ pub(in super::super) struct Known {
     pub(in super::super) version: Version,
     pub(in super::super) uid: Option<Box<str>>,
     pub(super) epoch: Epoch,
+    /// The nodes that the claim names: the holder, and in an offer the node that offers.
+    pub(super) nodes: Box<[NodeName]>,
     /// All finalizers, unless the agents' is the only one.
     pub(super) finalizers: Option<Box<[String]>>,
     pub(super) held: Option<(Truth, Timestamp)>,

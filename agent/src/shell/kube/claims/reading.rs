@@ -105,6 +105,7 @@ pub(in super::super) fn read(object: &str) -> Result<(ClaimRecord, Known), Claim
         version: version.clone(),
         uid: metadata.uid.clone(),
         epoch,
+        nodes: state.sessions().into_iter().map(|(node, _)| node).collect(),
         finalizers: foreign(metadata.finalizers.as_deref().unwrap_or_default()),
         held: since(HELD),
         unanswered,

@@ -388,11 +388,12 @@ fn finalizers_of_others_stay_and_the_agents_is_put_back() {
         let mut object = created(&held, at(0));
         object["metadata"]["finalizers"] = serde_json::json!(before);
         let (_, known) = read(&object.to_string()).expect("a claim");
-        let mut gone = object.clone();
+        let (mut gone, held_by_a) = (object.clone(), object["spec"].clone());
         merge(&mut object, &patch(&held, &known, at(1)));
         assert_eq!(object["metadata"]["finalizers"], serde_json::json!(after), "{description}");
 
-        merge(&mut gone, &letting_go(&known));
+        merge(&mut gone, &letting_go(&known, &"a".into()));
+        assert_eq!(gone["spec"], held_by_a, "{description}");
         let others: Vec<_> = before.iter().filter(|finalizer| **finalizer != FINALIZER).collect();
         assert_eq!(
             gone["metadata"]["finalizers"],
@@ -400,6 +401,29 @@ fn finalizers_of_others_stay_and_the_agents_is_put_back() {
             "letting go with {description}"
         );
         assert_eq!(is_kept_by_others(&known), !others.is_empty(), "{description}");
+    }
+}
+
+#[test]
+fn the_claim_of_a_dead_node_is_released_by_the_write_that_lets_go_of_it() {
+    let offered =
+        |to: &str, from: &str| ClaimState::Offered { to: holder(to), from: (from.into(), session(2)) };
+    let rows = [
+        (ClaimState::Held(holder("a")), false, "held here"),
+        (ClaimState::Held(holder("b")), true, "held by another"),
+        (offered("b", "a"), false, "offered by this node"),
+        (offered("a", "b"), false, "offered to this node"),
+        (offered("b", "c"), true, "offered by another to another"),
+        (ClaimState::Released, false, "released already"),
+    ];
+    for (state, is_released, description) in rows {
+        let mut object = created(&write(Expected::Absent, 7, state.clone()), at(0));
+        let (record, known) = read(&object.to_string()).expect("a claim");
+        merge(&mut object, &letting_go(&known, &"a".into()));
+        let (gone, _) = read(&object.to_string()).expect("a claim");
+        let expected = if is_released { ClaimState::Released } else { state };
+        assert_eq!((gone.state, gone.epoch), (expected, record.epoch), "{description}");
+        assert_eq!(object["metadata"]["finalizers"], serde_json::json!([]), "{description}");
     }
 }
 
@@ -412,7 +436,7 @@ fn every_patch_is_a_compare_and_swap() {
         |finding| showing(&record, &known, &object, &finding, at(1)).expect("a claim").expect("a patch");
     for patch in [
         patch(&held, &known, at(1)),
-        letting_go(&known),
+        letting_go(&known, &"a".into()),
         shown(Finding::Conflict(None)),
         shown(Finding::Answers(session(0x1d), None)),
     ] {

@@ -8,7 +8,7 @@
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use vipward_core::{
-    cluster::{ClaimRecord, ClaimState},
+    cluster::{ClaimRecord, ClaimState, NodeName},
     ownership::ClaimWrite,
     shown::{Before, Finding, Kept},
 };
@@ -55,11 +55,19 @@ pub(in super::super) fn patch(write: &ClaimWrite, known: &Known, now: Timestamp)
     patch
 }
 
-/// Returns the patch that removes the agents' finalizer.
-pub(in super::super) fn letting_go(known: &Known) -> Value {
+/// Returns the patch by which the agent of `node` removes the agents' finalizer. It also releases a
+/// claim that names other nodes only, such as a dead one: the admission policies let no agent
+/// delete a claim that another node has.
+pub(in super::super) fn letting_go(known: &Known, node: &NodeName) -> Value {
     let others = known.finalizers.iter().flatten().filter(|finalizer| *finalizer != FINALIZER);
     let others: Vec<&String> = others.collect();
-    json!({"metadata": {"resourceVersion": known.version.as_str(), "finalizers": others}})
+    let mut patch = json!({"metadata": {"resourceVersion": known.version.as_str(), "finalizers": others}});
+    if !known.nodes.is_empty() && !known.nodes.contains(node) {
+        patch["spec"] = json!({
+            "holder": null, "session": null, "mac": null, "interface": null, "offeredBy": null, "released": true,
+        });
+    }
+    patch
 }
 
 /// Returns true if another finalizer than the agents' keeps the object.

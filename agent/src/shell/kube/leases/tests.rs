@@ -78,12 +78,48 @@ fn a_new_session_is_a_transition_and_so_is_the_end_of_one() {
     merge(&mut object, &patch(&write(None), &"1".into(), Some(&known), at(5)));
     assert_eq!(object["spec"]["holderIdentity"], Value::Null);
     assert_eq!(object["spec"]["leaseTransitions"], 1);
-    assert_eq!(object["spec"]["renewTime"], text::micro_time(at(0)), "a node that deposes does not renew");
+    assert_eq!(object["spec"]["renewTime"], text::micro_time(at(0)), "the last write renews nothing");
 
     let known = parsed(&object).known;
     merge(&mut object, &patch(&write(Some(2)), &"1".into(), Some(&known), at(9)));
     assert_eq!(object["spec"]["leaseTransitions"], 2);
     assert_eq!(object["spec"]["acquireTime"], text::micro_time(at(9)));
+}
+
+/// The annotations may be those of another version of the agent, or of a person.
+#[test]
+fn who_ends_a_session_of_another_node_changes_nothing_else_there() {
+    let ended = |kept: Option<u64>| LeaseWrite { ended: vec![session(7), session(1)], ..write(kept) };
+    for (kept, holder, description) in [
+        (None, Value::Null, "the node is silent"),
+        (Some(2), "node-a/0000000000000002".into(), "it lives in another session"),
+    ] {
+        let mut object = created(&write(Some(2)));
+        object["metadata"]["annotations"]["vipward.io/interfaces"] = "unreadable".into();
+        let mut expected = object.clone();
+        merge(&mut object, &patch_ended(&ended(kept), &"1".into()));
+        expected["metadata"]["annotations"]["vipward.io/ended"] = "0000000000000007,0000000000000001".into();
+        merge(&mut expected, &serde_json::json!({"spec": {"renewTime": null, "holderIdentity": holder}}));
+        assert_eq!(object, expected, "{description}");
+        let read = parsed(&object);
+        assert_eq!((read.record.session, read.is_ours), (kept.map(session), true), "{description}");
+    }
+}
+
+#[test]
+fn the_missing_lease_of_another_node_is_created_with_ended_sessions_only() {
+    let object = creation_ended(&LeaseWrite { ended: vec![session(7)], ..write(None) });
+    let expected = serde_json::json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {
+            "name": "node-a",
+            "labels": {"app.kubernetes.io/managed-by": "vipward"},
+            "annotations": {"vipward.io/ended": "0000000000000007"},
+        },
+    });
+    assert_eq!(object, expected);
+    let read = parsed(&object);
+    assert_eq!((read.record.session, read.record.ended, read.is_ours), (None, vec![session(7)], true));
 }
 
 /// The API server refuses larger numbers, and the Lease could never be written again.
@@ -101,8 +137,10 @@ fn however_transitions_were_edited_they_stay_numbers_of_32_bits() {
 
 #[test]
 fn every_patch_is_a_compare_and_swap() {
-    let patch = patch(&write(Some(1)), &"41".into(), None, at(0));
-    assert_eq!(patch["metadata"]["resourceVersion"], "41");
+    for patch in [patch(&write(Some(1)), &"41".into(), None, at(0)), patch_ended(&write(None), &"41".into())]
+    {
+        assert_eq!(patch["metadata"]["resourceVersion"], "41");
+    }
 }
 
 #[test]

@@ -108,7 +108,7 @@ impl Worker {
     ) -> Result<(), Failure> {
         let known = self.known_at(vip, expected, deadline).await?;
         let name = vip.to_string();
-        let patch = self.claims().merge(&name, &claims::letting_go(&known));
+        let patch = self.claims().merge(&name, &claims::letting_go(&known, &self.kube.node));
         let object = self.ask_about(vip, patch, deadline).await.map_err(Failure::of)?;
         let (_, known) = self.learn(&object)?;
         let is_kept = claims::is_kept_by_others(&known);

@@ -72,14 +72,20 @@ impl Worker {
     async fn write_lease(&self, write: &LeaseWrite) -> Outcome<LeaseRecord> {
         let deadline = self.deadline();
         let leases = self.kube.collection(Resource::Leases);
+        let is_own = write.node == self.kube.node;
         let (call, creating) = match &write.expected {
-            Expected::Absent => {
+            Expected::Absent if is_own => {
                 let uid = self.node_uid(&write.node, deadline).await;
                 (leases.create(&leases::creation(write, uid.as_deref(), text::wall_clock())), true)
             }
+            Expected::Absent => (leases.create(&leases::creation_ended(write)), true),
             Expected::At(version) => {
                 let known = self.kube.leases.latest(&write.node);
-                let patch = leases::patch(write, version, known.as_ref(), text::wall_clock());
+                let patch = if is_own {
+                    leases::patch(write, version, known.as_ref(), text::wall_clock())
+                } else {
+                    leases::patch_ended(write, version)
+                };
                 (leases.merge(write.node.as_str(), &patch), false)
             }
         };
