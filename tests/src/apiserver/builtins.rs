@@ -1,6 +1,8 @@
 //! The built-in types of Kubernetes that the server knows, with their defaults.
 
-use k8s_openapi::api::{apps, coordination, core, discovery, events, flowcontrol, rbac};
+use k8s_openapi::api::{
+    admissionregistration, apps, coordination, core, discovery, events, flowcontrol, rbac,
+};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -17,6 +19,7 @@ type Check = fn(Option<&Value>, &Value) -> Vec<Fault>;
 /// Group, plural, kind, the reading function, and the check.
 type Row = (&'static str, &'static str, &'static str, Normalise, Check);
 
+const ADMISSION: &str = "admissionregistration.k8s.io";
 const RBAC: &str = "rbac.authorization.k8s.io";
 const ANYTHING: Check = |_, _| Vec::new();
 
@@ -32,10 +35,25 @@ const NAMESPACED: [Row; 9] = [
     (RBAC, "rolebindings", "RoleBinding", typed::<rbac::v1::RoleBinding>, ANYTHING),
 ];
 
-const CLUSTER_SCOPED: [Row; 6] = [
+const CLUSTER_SCOPED: [Row; 8] = [
     ("", "namespaces", "Namespace", typed::<core::v1::Namespace>, ANYTHING),
     ("", "nodes", "Node", typed::<core::v1::Node>, ANYTHING),
     ("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition", definition, ANYTHING),
+    // They can be installed. Nothing evaluates them.
+    (
+        ADMISSION,
+        "validatingadmissionpolicies",
+        "ValidatingAdmissionPolicy",
+        typed::<admissionregistration::v1::ValidatingAdmissionPolicy>,
+        ANYTHING,
+    ),
+    (
+        ADMISSION,
+        "validatingadmissionpolicybindings",
+        "ValidatingAdmissionPolicyBinding",
+        typed::<admissionregistration::v1::ValidatingAdmissionPolicyBinding>,
+        ANYTHING,
+    ),
     (
         "flowcontrol.apiserver.k8s.io",
         "flowschemas",

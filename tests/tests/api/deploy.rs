@@ -5,6 +5,7 @@ mod chart;
 mod manifests;
 mod pages;
 mod permissions;
+mod policies;
 mod rendered;
 mod uninstalling;
 

@@ -30,3 +30,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - {{ printf "--%s" (index . 0) | quote }}
 {{- end }}
 {{- end }}
+
+{{- /* Text if the cluster serves what policies.yaml needs, and its tokens name their nodes. */}}
+{{- define "vipward.policies" -}}
+{{- $served := .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy" }}
+{{- if and $served (semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version) }}yes{{ end }}
+{{- end }}

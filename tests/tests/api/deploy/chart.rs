@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::{NAMESPACE, documents, flags_of_the_agent, in_checkout, parse, read};
 
 const CHART: &str = "deploy/helm/vipward";
-const TEMPLATES: [&str; 5] = ["_helpers.tpl", "NOTES.txt", "daemonset.yaml", "flowschemas.yaml", "rbac.yaml"];
+const TEMPLATES: [&str; 6] =
+    ["_helpers.tpl", "NOTES.txt", "daemonset.yaml", "flowschemas.yaml", "policies.yaml", "rbac.yaml"];
 
 fn template(name: &str) -> Result<String> {
     read(&in_checkout(CHART).join("templates").join(name))
@@ -113,15 +114,23 @@ fn every_flag_of_the_agent_is_a_value_or_is_the_charts_own_affair() -> Result<()
     Ok(())
 }
 
+/// Returns the part of a template that a condition around all of it switches.
+fn switched(name: &str, condition: &str) -> Result<String> {
+    let template = template(name)?;
+    let begin = format!("{{{{- if {condition} }}}}\n");
+    let inner = template.strip_prefix(&begin).and_then(|text| text.strip_suffix("{{- end }}\n"));
+    Ok(inner.with_context(|| format!("{name} is not switched by {condition}"))?.to_owned())
+}
+
 /// Expands the constructs of these templates, so that no helm is needed.
 #[test]
-fn the_chart_grants_what_the_base_grants_and_with_the_same_priority() -> Result<()> {
-    let (begin, end) = ("{{- if .Values.flowSchemas }}\n", "{{- end }}\n");
-    let flow_schemas = template("flowschemas.yaml")?;
-    let flow_schemas = flow_schemas.strip_prefix(begin).and_then(|text| text.strip_suffix(end));
-    let flow_schemas = flow_schemas.context("the value flowSchemas does not switch all of them")?.to_owned();
+fn the_chart_grants_and_forbids_what_the_base_does_and_with_the_same_priority() -> Result<()> {
     assert_eq!(values()?["flowSchemas"], true);
-    for (file, template) in [("rbac.yaml", template("rbac.yaml")?), ("flowschemas.yaml", flow_schemas)] {
+    for (file, template) in [
+        ("rbac.yaml", template("rbac.yaml")?),
+        ("flowschemas.yaml", switched("flowschemas.yaml", ".Values.flowSchemas")?),
+        ("policies.yaml", switched("policies.yaml", "include \"vipward.policies\" .")?),
+    ] {
         let template = template
             .replace("{{- include \"vipward.labels\" . | nindent 4 }}", "app.kubernetes.io/name: vipward")
             .replace("{{ .Release.Namespace }}", NAMESPACE);
@@ -129,6 +138,17 @@ fn the_chart_grants_what_the_base_grants_and_with_the_same_priority() -> Result<
         let base = in_checkout("deploy/kubernetes/base").join(file);
         assert_eq!(parse(&template)?, documents(&base)?, "{file}");
     }
+    Ok(())
+}
+
+#[test]
+fn the_chart_has_policies_where_the_cluster_serves_them_and_tokens_name_their_nodes() -> Result<()> {
+    let helpers = template("_helpers.tpl")?;
+    let helper = helpers.split("define \"vipward.policies\"").nth(1).context("no helper vipward.policies")?;
+    let kind = documents(&in_checkout("deploy/kubernetes/base/policies.yaml"))?.remove(0);
+    let served = format!("{}/{}", kind["apiVersion"], kind["kind"]).replace('"', "");
+    assert!(helper.contains(&format!(".APIVersions.Has \"{served}\"")), "{helper}");
+    assert!(helper.contains("semverCompare \">=1.30.0-0\" .Capabilities.KubeVersion.Version"), "{helper}");
     Ok(())
 }
 

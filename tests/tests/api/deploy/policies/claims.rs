@@ -1,0 +1,245 @@
+//! Writes of claims by the agent of node `a`.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::engine::{Policies, Write};
+use super::{Row, check, patched};
+
+const FINALIZER: &str = "vipward.io/claim";
+
+/// State of a claim.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Released,
+    /// It names no node and is not released, as after an edit.
+    Blank,
+    Held(&'static str),
+    Offered {
+        to: &'static str,
+        by: &'static str,
+    },
+}
+
+use State::{Blank, Held, Offered, Released};
+
+const STATES: [State; 8] = [
+    Released,
+    Blank,
+    Held("a"),
+    Held("b"),
+    Offered { to: "b", by: "a" },
+    Offered { to: "a", by: "b" },
+    Offered { to: "c", by: "b" },
+    Offered { to: "b", by: "c" },
+];
+
+fn claim(state: State, epoch: i64) -> Value {
+    let mut spec =
+        json!({"address": "192.0.2.10", "epoch": epoch, "services": "apps/web", "cause": "it is new"});
+    let (holder, offered_by) = match state {
+        Released | Blank => (None, None),
+        Held(node) => (Some(node), None),
+        Offered { to, by } => (Some(to), Some(by)),
+    };
+    if state == Released {
+        spec["released"] = json!(true);
+    }
+    if let Some(node) = holder {
+        spec["holder"] = json!(node);
+        spec["session"] = json!("0000000000000001");
+        spec["mac"] = json!("02:00:00:00:01:01");
+        spec["interface"] = json!("eth0");
+    }
+    if let Some(node) = offered_by {
+        spec["offeredBy"] = json!({"node": node, "session": "0000000000000002"});
+    }
+    json!({
+        "apiVersion": "vipward.io/v1alpha1", "kind": "VirtualIP",
+        "metadata": {"name": "192.0.2.10", "finalizers": [FINALIZER]}, "spec": spec,
+    })
+}
+
+fn write(before: Option<Value>, after: Option<Value>) -> Write {
+    Write::new("vipward.io", "virtualips", before, after)
+}
+
+/// Returns a write that changes a claim in this state, and nothing else of it.
+fn change(state: State, patch: &Value) -> Write {
+    let before = claim(state, 3);
+    write(Some(before.clone()), Some(patched(&before, patch)))
+}
+
+/// Returns true if node `a` may write that state over the other one, in an epoch that is `later`
+/// by this much. None stands for a claim that does not exist, whose epoch is 0.
+fn is_legal(before: Option<State>, after: State, later: i64) -> bool {
+    match after {
+        _ if before == Some(after) && later == 0 => true,
+        // A take, an acceptance, or a repair.
+        Held(node) => node == "a" && (0..=1_000_000_000).contains(&later),
+        Offered { to: _, by } => {
+            by == "a" && before == Some(Held("a")) && (1..=1_000_000_000).contains(&later)
+        }
+        // Its holder lets go of it, or no node can have it.
+        Released => later == 0,
+        Blank => false,
+    }
+}
+
+#[test]
+fn a_node_claims_for_itself_offers_what_it_holds_and_releases() -> Result<()> {
+    const BILLION: i64 = 1_000_000_000;
+    let policies = Policies::load()?;
+    let mut legal = 0;
+    let mut check = |before: Option<State>, after: State, epochs: (i64, i64)| -> Result<()> {
+        let expected = is_legal(before, after, epochs.1 - epochs.0);
+        let write = write(before.map(|state| claim(state, epochs.0)), Some(claim(after, epochs.1)));
+        let refusals = policies.refusals(&write)?;
+        assert_eq!(refusals.is_empty(), expected, "{before:?} to {after:?}, {epochs:?}: {refusals:?}");
+        legal += usize::from(expected);
+        Ok(())
+    };
+    for after in STATES {
+        for epoch in [0, 1, 7, BILLION, BILLION + 1, i64::MAX] {
+            check(None, after, (0, epoch))?;
+        }
+        for before in STATES {
+            for epoch in [2, 3, 4, 3 + BILLION, 4 + BILLION, i64::MAX] {
+                check(Some(before), after, (3, epoch))?;
+            }
+        }
+    }
+    assert_eq!(legal, 45);
+    Ok(())
+}
+
+#[test]
+fn what_is_refused_is_named() -> Result<()> {
+    let over = |before: State, after: State, epoch| write(Some(claim(before, 3)), Some(claim(after, epoch)));
+    let rows: [Row; 9] = [
+        ("another's claim for itself", over(Released, Held("b"), 4), Some("claims VIPs for itself only")),
+        ("a theft for another", over(Held("b"), Held("c"), 4), Some("claims VIPs for itself only")),
+        (
+            "an offer of another's VIP",
+            over(Held("b"), Offered { to: "c", by: "a" }, 4),
+            Some("the node that holds a VIP offers it"),
+        ),
+        (
+            "an offer twice",
+            over(Offered { to: "b", by: "a" }, Offered { to: "c", by: "a" }, 4),
+            Some("the node that holds a VIP offers it"),
+        ),
+        (
+            "an offer to itself",
+            over(Held("b"), Offered { to: "a", by: "b" }, 4),
+            Some("the node that holds a VIP offers it"),
+        ),
+        ("a blank claim", over(Held("b"), Blank, 3), Some("names no holder is released")),
+        ("a release in a later epoch", over(Held("b"), Released, 4), Some("names no holder is released")),
+        ("an earlier epoch", over(Held("b"), Held("a"), 2), Some("only grows")),
+        ("the last epoch there can be", over(Held("b"), Held("a"), i64::MAX), Some("by a billion at most")),
+    ];
+    check(&rows)
+}
+
+#[test]
+fn findings_may_be_shown_and_notes_of_others_may_not_be_changed() -> Result<()> {
+    let shown = json!({"status": {"conflict": "02:00:00:00:00:66 claims it", "conditions": []}});
+    let cause = json!({"spec": {"cause": "because"}});
+    let rows: [Row; 5] = [
+        ("a finding about its own VIP", change(Held("a"), &shown), None),
+        ("a finding about another's", change(Held("b"), &shown), None),
+        ("a cause of its own", change(Held("a"), &cause), None),
+        ("a reason why no node has it", change(Released, &cause), None),
+        ("a cause of another's", change(Held("b"), &cause), Some("claims VIPs for itself only")),
+    ];
+    check(&rows)
+}
+
+#[test]
+fn the_wishes_of_people_may_be_fulfilled_and_not_made() -> Result<()> {
+    const REFUSED: Option<&str> = Some("agents set neither vipward.io/force nor vipward.io/move-to");
+    let wish = |name: &str, value: Value| json!({"metadata": {"annotations": {name: value}}});
+    let wished = |name: &str, patch: &Value| {
+        let before = patched(&claim(Held("a"), 3), &wish(name, json!("true")));
+        write(Some(before.clone()), Some(patched(&before, patch)))
+    };
+    let (force, move_to) = ("vipward.io/force", "vipward.io/move-to");
+    let create = |name| write(None, Some(patched(&claim(Held("a"), 1), &wish(name, json!("true")))));
+    let rows: [Row; 12] = [
+        ("move-to is set", change(Held("a"), &wish(move_to, json!("b"))), REFUSED),
+        ("force is set", change(Held("a"), &wish(force, json!("true"))), REFUSED),
+        ("force is set on another's", change(Held("b"), &wish(force, json!("true"))), REFUSED),
+        ("a claim is created with force", create(force), REFUSED),
+        ("a claim is created with move-to", create(move_to), REFUSED),
+        ("move-to is changed", wished(move_to, &wish(move_to, json!("c"))), REFUSED),
+        ("force is changed", wished(force, &wish(force, json!("false"))), REFUSED),
+        (
+            "force is removed",
+            wished(force, &wish(force, Value::Null)),
+            Some("do not remove vipward.io/force"),
+        ),
+        ("move-to is removed", wished(move_to, &wish(move_to, Value::Null)), None),
+        ("move-to stays", wished(move_to, &json!({"spec": {"cause": "because"}})), None),
+        ("force stays", wished(force, &json!({"spec": {"cause": "because"}})), None),
+        ("another annotation is set", change(Held("a"), &wish("example.com/x", json!("y"))), None),
+    ];
+    check(&rows)
+}
+
+#[test]
+fn a_claim_is_deleted_unless_another_node_has_it() -> Result<()> {
+    /// Both steps of a deletion are refused for another's claim.
+    const STATES_AND_RIGHTS: [(State, bool); 8] = [
+        (Released, true),
+        (Blank, true),
+        (Held("a"), true),
+        (Held("b"), false),
+        (Offered { to: "b", by: "a" }, true),
+        (Offered { to: "a", by: "b" }, true),
+        (Offered { to: "c", by: "b" }, false),
+        (Offered { to: "b", by: "c" }, false),
+    ];
+    let lets_go = json!({"metadata": {"finalizers": []}});
+    let releases = json!({
+        "metadata": {"finalizers": null},
+        "spec": {"holder": null, "session": null, "mac": null, "interface": null, "offeredBy": null, "released": true},
+    });
+    for (state, may_delete) in STATES_AND_RIGHTS {
+        let refusal = |part| (!may_delete).then_some(part);
+        check(&[
+            ("it is deleted", write(Some(claim(state, 3)), None), refusal("may not be deleted")),
+            ("its finalizer is removed", change(state, &lets_go), refusal("keeps its finalizer")),
+            ("it is released by the same write, as that of a dead node", change(state, &releases), None),
+        ])?;
+    }
+    Ok(())
+}
+
+#[test]
+fn no_other_finalizer_and_no_owner_is_added_or_removed() -> Result<()> {
+    const FOREIGN: Option<&str> = Some("no finalizer of a claim but vipward.io/claim");
+    const OWNER: Option<&str> = Some("agents give a claim no owner");
+    let kept =
+        patched(&claim(Held("a"), 3), &json!({"metadata": {"finalizers": [FINALIZER, "example.com/x"]}}));
+    let of_kept = |finalizers: Value| {
+        write(Some(kept.clone()), Some(patched(&kept, &json!({"metadata": {"finalizers": finalizers}}))))
+    };
+    let bare = patched(&claim(Held("a"), 3), &json!({"metadata": {"finalizers": null}}));
+    let owner = json!({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "x", "uid": "u"}]}});
+    let rows: [Row; 8] = [
+        ("it is put back", write(Some(bare), Some(claim(Held("a"), 3))), None),
+        ("it is put beside another's", of_kept(json!(["example.com/x", FINALIZER])), None),
+        ("it is removed beside another's", of_kept(json!(["example.com/x"])), None),
+        ("another's is removed", of_kept(json!([FINALIZER])), FOREIGN),
+        (
+            "another is added",
+            change(Held("a"), &json!({"metadata": {"finalizers": [FINALIZER, "example.com/x"]}})),
+            FOREIGN,
+        ),
+        ("a claim is created with another", write(None, Some(kept.clone())), FOREIGN),
+        ("an owner is given, who does not exist", change(Held("b"), &owner), OWNER),
+        ("a claim is created with an owner", write(None, Some(patched(&claim(Held("a"), 1), &owner))), OWNER),
+    ];
+    check(&rows)
+}

@@ -1,0 +1,257 @@
+//! Writes of Leases by the agent of node `a`.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::engine::Write;
+use super::{Row, check, patched};
+
+const SESSION: &str = "0000000000000001";
+const ENDED: &str = "vipward.io/ended";
+
+fn lease(node: &str) -> Value {
+    json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {
+            "name": node, "namespace": "vipward-system",
+            "labels": {"app.kubernetes.io/managed-by": "vipward"},
+            "annotations": {
+                "vipward.io/duration": "4s", (ENDED): "00000000000000e1", "vipward.io/interfaces": "[]",
+                "vipward.io/leaving": "false",
+            },
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": node, "uid": "u-1"}],
+        },
+        "spec": {
+            "holderIdentity": format!("{node}/{SESSION}"), "leaseDurationSeconds": 4, "leaseTransitions": 2,
+            "acquireTime": "2026-11-23T10:00:00.000000Z", "renewTime": "2026-11-23T11:00:00.000000Z",
+        },
+    })
+}
+
+fn write(before: Option<Value>, after: Value) -> Write {
+    Write::new("coordination.k8s.io", "leases", before, Some(after))
+}
+
+/// Returns a change of the Lease of node `b` from what an earlier change has left.
+fn change_of(before: &Value, patch: &Value) -> Write {
+    write(Some(before.clone()), patched(before, patch))
+}
+
+fn change(patch: &Value) -> Write {
+    change_of(&lease("b"), patch)
+}
+
+/// Returns the patch by which an agent ends the session that the Lease carries.
+fn deposing() -> Value {
+    json!({
+        "metadata": {"annotations": {(ENDED): format!("00000000000000e1,{SESSION}")}},
+        "spec": {"holderIdentity": null, "renewTime": null},
+    })
+}
+
+fn sessions(count: usize) -> String {
+    (0..count).map(|number| format!("{:016x}", 0xa0 + number)).collect::<Vec<_>>().join(",")
+}
+
+#[test]
+fn a_node_writes_its_own_lease_in_its_own_sessions_only() -> Result<()> {
+    let own = |patch: Value| write(Some(lease("a")), patched(&lease("a"), &patch));
+    let rows: [Row; 9] = [
+        ("it creates its Lease", write(None, lease("a")), None),
+        ("it renews it", own(json!({"spec": {"renewTime": "2026-11-23T11:00:01.000000Z"}})), None),
+        ("it begins a session", own(json!({"spec": {"holderIdentity": "a/00000000000000ff"}})), None),
+        ("it ends its session", own(json!({"spec": {"holderIdentity": null}})), None),
+        (
+            "its interfaces and durations change, and it leaves",
+            own(json!({
+                "metadata": {"annotations": {"vipward.io/interfaces": "[{}]", "vipward.io/leaving": "true"}},
+                "spec": {"leaseDurationSeconds": 60},
+            })),
+            None,
+        ),
+        ("it forgets old ended sessions", own(json!({"metadata": {"annotations": {(ENDED): ""}}})), None),
+        (
+            "another's session",
+            own(json!({"spec": {"holderIdentity": format!("b/{SESSION}")}})),
+            Some("of that node only"),
+        ),
+        (
+            "that of a node whose name begins alike",
+            own(json!({"spec": {"holderIdentity": "ab/1"}})),
+            Some("of that node only"),
+        ),
+        ("no session's form", own(json!({"spec": {"holderIdentity": "me"}})), Some("of that node only")),
+    ];
+    check(&rows)
+}
+
+#[test]
+fn sessions_of_another_node_are_ended_and_nothing_else_happens_to_its_lease() -> Result<()> {
+    let with = |patch: Value| {
+        let deposed = patched(&lease("b"), &deposing());
+        write(Some(lease("b")), patched(&deposed, &patch))
+    };
+    let annotation = |name: &str, value: Value| with(json!({"metadata": {"annotations": {name: value}}}));
+    let only_itself = "only a node itself";
+    let rows: [Row; 21] = [
+        ("it is silent", change(&deposing()), None),
+        (
+            "it is silent, and an older session is claimed",
+            annotation(ENDED, json!(format!("00000000000000e1,00000000000000e2,{SESSION}"))),
+            None,
+        ),
+        (
+            "a label is put back",
+            with(json!({"metadata": {"labels": {"app.kubernetes.io/managed-by": "vipward"}}})),
+            None,
+        ),
+        (
+            "it is renewed",
+            change(
+                &json!({"metadata": {"annotations": {(ENDED): "00000000000000e1,00000000000000e2"}}, "spec": {"renewTime": "2026-11-23T11:00:01.000000Z"}}),
+            ),
+            Some("renews its Lease"),
+        ),
+        (
+            "its session is ended, and it is renewed",
+            with(json!({"spec": {"renewTime": "2026-11-23T11:00:01.000000Z"}})),
+            Some("renews its Lease"),
+        ),
+        (
+            "its session is ended, and renewTime stays",
+            change(
+                &json!({"metadata": {"annotations": {(ENDED): format!("00000000000000e1,{SESSION}")}}, "spec": {"holderIdentity": null}}),
+            ),
+            Some("renews its Lease"),
+        ),
+        (
+            "it gets a session",
+            with(json!({"spec": {"holderIdentity": "b/00000000000000ff"}})),
+            Some("begins a session"),
+        ),
+        (
+            "it gets the writer's session",
+            with(json!({"spec": {"holderIdentity": "a/00000000000000ff"}})),
+            Some("begins a session"),
+        ),
+        (
+            "its session is not listed",
+            annotation(ENDED, json!("00000000000000e1,00000000000000e2")),
+            Some("must be listed as ended"),
+        ),
+        ("an ended session is dropped", annotation(ENDED, json!(SESSION)), Some("stays on that list")),
+        (
+            "nine are ended at once",
+            annotation(ENDED, json!(format!("00000000000000e1,{SESSION},{}", sessions(8)))),
+            Some("one to eight"),
+        ),
+        ("it is called leaving", annotation("vipward.io/leaving", json!("true")), Some(only_itself)),
+        ("its interfaces are others", annotation("vipward.io/interfaces", json!("[{}]")), Some(only_itself)),
+        ("its interfaces are gone", annotation("vipward.io/interfaces", Value::Null), Some(only_itself)),
+        ("its duration is longer", annotation("vipward.io/duration", json!("1h")), Some(only_itself)),
+        (
+            "its duration is longer by the other field",
+            with(json!({"spec": {"leaseDurationSeconds": 3600}})),
+            Some(only_itself),
+        ),
+        ("it gets another annotation", annotation("x", json!("y")), Some(only_itself)),
+        (
+            "it gets an owner that does not exist",
+            with(json!({"metadata": {"ownerReferences": [{"uid": "u-9"}]}})),
+            Some(only_itself),
+        ),
+        ("it gets a finalizer", with(json!({"metadata": {"finalizers": ["x"]}})), Some(only_itself)),
+        ("it loses its owner", with(json!({"metadata": {"ownerReferences": null}})), Some(only_itself)),
+        (
+            "nothing is ended",
+            change(&json!({"metadata": {"labels": {"x": "y"}}, "spec": {"renewTime": null}})),
+            Some("to end sessions only"),
+        ),
+    ];
+    check(&rows)
+}
+
+/// Each write to a Lease looks like a sign of life. Whoever could go on writing to that of a dead
+/// node would keep its VIPs from every other node.
+#[test]
+fn the_lease_of_a_dead_node_cannot_be_kept_alive() -> Result<()> {
+    let lists = |sessions: String| json!({"metadata": {"annotations": {(ENDED): sessions}}, "spec": {"renewTime": null}});
+    let grown = |before: &Value, session: &str| {
+        lists(format!("{},{session}", before["metadata"]["annotations"][ENDED].as_str().unwrap_or_default()))
+    };
+    // It lives in another session than one that a claim names.
+    let first = grown(&lease("b"), "00000000000000e2");
+    let once = patched(&lease("b"), &first);
+    let again = grown(&once, "00000000000000e3");
+    let renewed = patched(&once, &json!({"spec": {"renewTime": "2026-11-23T11:00:05.000000Z"}}));
+    let full = patched(&once, &lists(sessions(32)));
+    let deposed = patched(
+        &full,
+        &json!({"metadata": {"annotations": {(ENDED): format!("{},{SESSION}", sessions(32))}}, "spec": {"holderIdentity": null}}),
+    );
+    let junk = patched(&lease("b"), &json!({"metadata": {"annotations": {(ENDED): "x, 00000000000000e1,"}}}));
+    let rows: [Row; 8] = [
+        ("an older session of a living node is ended", change(&first), None),
+        ("another is, after a renewal", change_of(&renewed, &grown(&renewed, "00000000000000e3")), None),
+        ("few more are, without one", change_of(&once, &again), None),
+        (
+            "many more are, without one",
+            change_of(&full, &grown(&full, "00000000000000e3")),
+            Some("since its last renewal already"),
+        ),
+        ("the session is ended all the same", write(Some(full.clone()), deposed.clone()), None),
+        (
+            "many more are, when it has ended",
+            change_of(&deposed, &grown(&deposed, "00000000000000e3")),
+            Some("since its last renewal already"),
+        ),
+        ("a list that was edited by hand is tidied", change_of(&junk, &deposing()), None),
+        (
+            "a blank Lease gets the sessions that claims name",
+            change_of(
+                &patched(&lease("b"), &json!({"spec": {"holderIdentity": null, "renewTime": null}})),
+                &first,
+            ),
+            None,
+        ),
+    ];
+    check(&rows)
+}
+
+#[test]
+fn the_missing_lease_of_another_node_is_created_with_ended_sessions_only() -> Result<()> {
+    let blank = json!({
+        "metadata": {
+            "name": "b", "namespace": "vipward-system", "labels": {"app.kubernetes.io/managed-by": "vipward"},
+            "annotations": {(ENDED): SESSION},
+        },
+        "spec": {},
+    });
+    let with = |patch: Value| write(None, patched(&blank, &patch));
+    let rows: [Row; 7] = [
+        ("an ended session", write(None, blank.clone()), None),
+        (
+            "a session",
+            with(json!({"spec": {"holderIdentity": "b/00000000000000ff"}})),
+            Some("begins a session"),
+        ),
+        (
+            "a renewal",
+            with(json!({"spec": {"renewTime": "2026-11-23T11:00:01.000000Z"}})),
+            Some("renews its Lease"),
+        ),
+        (
+            "interfaces",
+            with(json!({"metadata": {"annotations": {"vipward.io/interfaces": "[]"}}})),
+            Some("describes itself"),
+        ),
+        ("a duration", with(json!({"spec": {"leaseDurationSeconds": 3600}})), Some("good for")),
+        (
+            "an owner",
+            with(json!({"metadata": {"ownerReferences": [{"uid": "u-9"}]}})),
+            Some("owners and finalizers"),
+        ),
+        ("nothing", with(json!({"metadata": {"annotations": null}})), Some("to end sessions only")),
+    ];
+    check(&rows)
+}
