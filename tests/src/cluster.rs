@@ -280,6 +280,11 @@ pub fn skip_without_backup() -> Result<()> {
     say_skipped("the API server is a real one, and VIPWARD_API_BACKUP names no program that has it go back")
 }
 
+/// Skips a scenario that needs the admission policies of a real API server.
+pub fn skip_without_admission() -> Result<()> {
+    say_skipped("the API server in this process has no admission policies; KUBECONFIG names none")
+}
+
 fn say_skipped(why: &str) -> Result<()> {
     writeln!(io::stderr(), "skipped: {why}").context("failed to write to stderr")
 }
@@ -412,7 +417,8 @@ impl Cluster {
 
     /// Returns a kubeconfig with a node's rights, which uses the forwarder.
     pub fn kubeconfig_of(&self, id: NodeId) -> Result<String> {
-        self.api.kubeconfig(self.forwarder.address(), &self.installation.namespace, ACCOUNT, &id.to_string())
+        let (address, namespace) = (self.forwarder.address(), &self.installation.namespace);
+        self.api.kubeconfig(address, namespace, ACCOUNT, &id.to_string(), &self.pod(id))
     }
 
     /// Returns all nodes.

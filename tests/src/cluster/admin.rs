@@ -11,7 +11,7 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use hyper::Request;
 use hyper::header::ACCEPT;
-use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -75,10 +75,16 @@ impl Kind {
     pub const ROLE: Self = Self::rbac("Role", "roles", true);
     /// rbac.authorization.k8s.io/v1
     pub const ROLE_BINDING: Self = Self::rbac("RoleBinding", "rolebindings", true);
+    /// admissionregistration.k8s.io/v1
+    pub const ADMISSION_POLICY: Self =
+        Self::admission("ValidatingAdmissionPolicy", "validatingadmissionpolicies");
+    /// admissionregistration.k8s.io/v1
+    pub const ADMISSION_BINDING: Self =
+        Self::admission("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings");
     /// vipward.io/v1alpha1
     pub const VIRTUAL_IP: Self = Self::new("vipward.io", "v1alpha1", "VirtualIP", "virtualips", false);
 
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 17] = [
         Self::NAMESPACE,
         Self::NODE,
         Self::POD,
@@ -93,6 +99,8 @@ impl Kind {
         Self::CLUSTER_ROLE_BINDING,
         Self::ROLE,
         Self::ROLE_BINDING,
+        Self::ADMISSION_POLICY,
+        Self::ADMISSION_BINDING,
         Self::VIRTUAL_IP,
     ];
 
@@ -108,6 +116,10 @@ impl Kind {
 
     const fn rbac(name: &'static str, plural: &'static str, namespaced: bool) -> Self {
         Self::new("rbac.authorization.k8s.io", "v1", name, plural, namespaced)
+    }
+
+    const fn admission(name: &'static str, plural: &'static str) -> Self {
+        Self::new("admissionregistration.k8s.io", "v1", name, plural, false)
     }
 
     /// Returns the kind of a manifest.
@@ -324,11 +336,20 @@ impl Admin {
         Ok(())
     }
 
-    /// Returns a token of a service account.
-    pub fn token_of(&self, namespace: &str, account: &str) -> Result<String> {
+    /// Returns a token of a service account. One that is bound to a Pod names
+    /// the Pod's node, and ends with the Pod.
+    pub fn token_of(&self, namespace: &str, account: &str, pod: Option<&Value>) -> Result<String> {
         let api: Api<ServiceAccount> = Api::namespaced(self.client.clone(), namespace);
         let lifetime = i64::try_from(TOKEN_LIFETIME.as_secs()).context("invariant: hours fit")?;
-        let spec = TokenRequestSpec { expiration_seconds: Some(lifetime), ..TokenRequestSpec::default() };
+        let text = |pod: &Value, key: &str| pod["metadata"][key].as_str().map(str::to_owned);
+        let bound_object_ref = pod.map(|pod| BoundObjectReference {
+            api_version: Some(Kind::POD.api_version()),
+            kind: Some(Kind::POD.name().to_owned()),
+            name: text(pod, "name"),
+            uid: text(pod, "uid"),
+        });
+        let expiration_seconds = Some(lifetime);
+        let spec = TokenRequestSpec { bound_object_ref, expiration_seconds, ..TokenRequestSpec::default() };
         let request = TokenRequest { spec, ..TokenRequest::default() };
         let what = format!("service account {namespace}/{account}");
         let params = PostParams::default();

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use kube::config::{Kubeconfig, NamedCluster};
 use serde_json::{Value, json};
 
-use super::admin::Admin;
+use super::admin::{Admin, Object};
 use crate::apiserver::{self, ApiServer, Options};
 use crate::process::{Process, SpawnOptions};
 
@@ -56,6 +56,8 @@ impl GoingBack {
 pub struct ClusterApi {
     backend: Backend,
     cluster: NamedCluster,
+    /// The administrator's credentials, as a kubeconfig has them.
+    credentials: Value,
     upstream: SocketAddr,
     admin: Admin,
 }
@@ -79,7 +81,7 @@ impl ClusterApi {
     pub fn in_process() -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").context("failed to listen for an API server")?;
         let server = ApiServer::start(listener, Options::default())?;
-        let kubeconfig = kubeconfig(&json!({"server": server.url()}), ADMIN, "default");
+        let kubeconfig = kubeconfig(&json!({"server": server.url()}), &json!({"token": ADMIN}), "default");
         let kubeconfig =
             serde_json::from_value(kubeconfig).context("invariant: a kubeconfig is read back")?;
         Self::new(Backend::InProcess(Box::new(server)), kubeconfig)
@@ -90,7 +92,8 @@ impl ClusterApi {
         let (_, host, port) = server_of(&cluster)?;
         let upstream = (host.as_str(), port).to_socket_addrs().ok().and_then(|mut found| found.next());
         let upstream = upstream.with_context(|| format!("failed to resolve {host}:{port}"))?;
-        Ok(Self { backend, cluster, upstream, admin: Admin::new(kubeconfig)? })
+        let credentials = credentials_in(&kubeconfig)?;
+        Ok(Self { backend, cluster, credentials, upstream, admin: Admin::new(kubeconfig)? })
     }
 
     /// Returns its address in this process's network namespace.
@@ -162,13 +165,15 @@ impl ClusterApi {
         }
     }
 
-    /// Returns a kubeconfig for a node's agent with the API server at `address`.
+    /// Returns a kubeconfig for a node's agent with the API server at `address`. A real API server
+    /// makes a token that is bound to the node's Pod, if there is one.
     pub(super) fn kubeconfig(
         &self,
         address: SocketAddrV4,
         namespace: &str,
         account: &str,
         node: &str,
+        pod: &Object,
     ) -> Result<String> {
         let token = match &self.backend {
             Backend::InProcess(server) => {
@@ -176,9 +181,18 @@ impl ClusterApi {
                 server.add_user(&token, &self.user(namespace, account, node));
                 token
             }
-            Backend::Real { .. } => self.admin.token_of(namespace, account)?,
+            Backend::Real { .. } => self.admin.token_of(namespace, account, self.admin.get(pod)?.as_ref())?,
         };
-        Ok(format!("{:#}\n", kubeconfig(&through(&self.cluster, address)?, &token, namespace)))
+        self.kubeconfig_with(address, &json!({"token": token}), namespace)
+    }
+
+    /// Returns the administrator's kubeconfig with the API server at `address`.
+    pub(super) fn kubeconfig_of_admin(&self, address: SocketAddrV4) -> Result<String> {
+        self.kubeconfig_with(address, &self.credentials, "default")
+    }
+
+    fn kubeconfig_with(&self, address: SocketAddrV4, user: &Value, namespace: &str) -> Result<String> {
+        Ok(format!("{:#}\n", kubeconfig(&through(&self.cluster, address)?, user, namespace)))
     }
 }
 
@@ -195,12 +209,12 @@ fn wait_for_backup(mut backup: Process) -> Result<()> {
     Ok(())
 }
 
-fn kubeconfig(cluster: &Value, token: &str, namespace: &str) -> Value {
+fn kubeconfig(cluster: &Value, user: &Value, namespace: &str) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "cluster", "cluster": cluster}],
-        "users": [{"name": "user", "user": {"token": token}}],
+        "users": [{"name": "user", "user": user}],
         "contexts": [
             {"name": "cluster", "context": {"cluster": "cluster", "user": "user", "namespace": namespace}},
         ],
@@ -208,11 +222,22 @@ fn kubeconfig(cluster: &Value, token: &str, namespace: &str) -> Value {
     })
 }
 
-fn current_cluster(kubeconfig: &Kubeconfig) -> Result<NamedCluster> {
+fn current_context(kubeconfig: &Kubeconfig) -> Result<&kube::config::Context> {
     let current = kubeconfig.current_context.as_ref().context("the kubeconfig has no current context")?;
     let context = kubeconfig.contexts.iter().find(|context| context.name == *current);
     let context = context.and_then(|context| context.context.as_ref());
-    let name = &context.with_context(|| format!("the kubeconfig has no context {current}"))?.cluster;
+    context.with_context(|| format!("the kubeconfig has no context {current}"))
+}
+
+fn credentials_in(kubeconfig: &Kubeconfig) -> Result<Value> {
+    let name = current_context(kubeconfig)?.user.as_ref().context("the current context has no user")?;
+    let user = kubeconfig.auth_infos.iter().find(|user| user.name == *name);
+    let user = user.with_context(|| format!("the kubeconfig has no user {name}"))?;
+    serde_json::to_value(&user.auth_info).context("invariant: a kubeconfig is JSON")
+}
+
+fn current_cluster(kubeconfig: &Kubeconfig) -> Result<NamedCluster> {
+    let name = &current_context(kubeconfig)?.cluster;
     let cluster = kubeconfig.clusters.iter().find(|cluster| cluster.name == *name);
     cluster.cloned().with_context(|| format!("the kubeconfig has no cluster {name}"))
 }

@@ -47,8 +47,8 @@ impl Installation {
         format!("{}{name}", self.prefix.as_deref().unwrap_or_default())
     }
 
-    /// Installs everything but the agents, and returns the
-    /// objects to remove. The definition of `VirtualIP` stays.
+    /// Installs everything but the agents, and returns the objects to remove. The definition of
+    /// `VirtualIP` stays. An API server in this process has no admission policies.
     pub(super) fn apply(&self, admin: &Admin) -> Result<Vec<Object>> {
         let mut made = Vec::new();
         for manifest in self.adapted(&base_manifests()?)? {
@@ -66,7 +66,7 @@ impl Installation {
     /// Returns the manifests with this installation's
     /// names, in an order that respects their dependencies.
     fn adapted(&self, manifests: &[Value]) -> Result<Vec<Value>> {
-        const ORDER: [Kind; 7] = [
+        const ORDER: [Kind; 9] = [
             Kind::NAMESPACE,
             Kind::DEFINITION,
             Kind::SERVICE_ACCOUNT,
@@ -74,9 +74,12 @@ impl Installation {
             Kind::CLUSTER_ROLE_BINDING,
             Kind::ROLE,
             Kind::ROLE_BINDING,
+            Kind::ADMISSION_POLICY,
+            Kind::ADMISSION_BINDING,
         ];
+        let is_policy = |kind: Kind| [Kind::ADMISSION_POLICY, Kind::ADMISSION_BINDING].contains(&kind);
         let mut adapted = Vec::new();
-        for kind in ORDER {
+        for kind in ORDER.into_iter().filter(|kind| self.prefix.is_some() || !is_policy(*kind)) {
             let before = adapted.len();
             for manifest in manifests.iter().filter(|manifest| Kind::of(manifest).ok() == Some(kind)) {
                 adapted.push(self.renamed(kind, manifest));
@@ -91,9 +94,15 @@ impl Installation {
         let mut manifest = manifest.clone();
         replace_text(&mut manifest, NAMESPACE, &self.namespace);
         if let Some(prefix) = &self.prefix
-            && [Kind::CLUSTER_ROLE, Kind::CLUSTER_ROLE_BINDING].contains(&kind)
+            && [
+                Kind::CLUSTER_ROLE,
+                Kind::CLUSTER_ROLE_BINDING,
+                Kind::ADMISSION_POLICY,
+                Kind::ADMISSION_BINDING,
+            ]
+            .contains(&kind)
         {
-            for name in ["/metadata/name", "/roleRef/name"] {
+            for name in ["/metadata/name", "/roleRef/name", "/spec/policyName"] {
                 if let Some(Value::String(name)) = manifest.pointer_mut(name) {
                     name.insert_str(0, prefix);
                 }
@@ -142,10 +151,10 @@ fn base_directory() -> PathBuf {
 
 fn replace_text(value: &mut Value, from: &str, to: &str) {
     match value {
-        Value::String(text) if text == from => to.clone_into(text),
+        Value::String(text) => *text = text.replace(from, to),
         Value::Array(items) => items.iter_mut().for_each(|item| replace_text(item, from, to)),
         Value::Object(fields) => fields.values_mut().for_each(|field| replace_text(field, from, to)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 

@@ -6,11 +6,12 @@ use std::net::Ipv4Addr;
 use std::process::ExitStatus;
 
 use anyhow::{Context, Result, ensure};
+use kube::config::Kubeconfig;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
-use super::admin::Object;
+use super::admin::{Admin, Object};
 use super::{Cluster, MANAGEMENT, MOST_NODES, NodeId, PATIENCE, SEGMENT, management_net, poll};
 use crate::agent::{Agent, ClusterMember};
 use crate::datagrams::{bind_locally, unbind_locally};
@@ -67,6 +68,7 @@ impl Cluster {
         self.management.plug(&host, Nic::new(management_net(id.management_address())).named(MANAGEMENT))?;
         self.members.push(Member { agent: None, id, host, powered: true, bound: BTreeSet::new() });
         self.make_node(id)?;
+        self.make_pod(id)?;
         Ok(id)
     }
 
@@ -163,11 +165,18 @@ impl Cluster {
         self.member(id)?.host.set_carrier(SEGMENT, carrier)
     }
 
-    /// Runs `vipward move` on the first node with power and returns the exit code and the output.
+    /// Runs `work` on a node with the rights of its agent.
+    pub fn as_agent<T: Send>(&self, id: NodeId, work: impl FnOnce(&Admin) -> Result<T> + Send) -> Result<T> {
+        let kubeconfig = Kubeconfig::from_yaml(&self.kubeconfig_of(id)?)?;
+        self.member(id)?.host.run(|| work(&Admin::new(kubeconfig)?))
+    }
+
+    /// Runs `vipward move` on the first node with power, with the rights of the administrator.
+    /// Returns the exit code and the output.
     pub fn vipward_move(&self, vip: Ipv4Addr, to: &str) -> Result<(Option<i32>, String)> {
         let member = self.members.iter().find(|member| member.powered).context("no node has power")?;
         let kubeconfig = NamedTempFile::new().context("failed to make a kubeconfig")?;
-        fs::write(kubeconfig.path(), self.kubeconfig_of(member.id)?)?;
+        fs::write(kubeconfig.path(), self.api.kubeconfig_of_admin(self.forwarder.address())?)?;
         let mut command = member.host.command(Agent::default_binary());
         command.args(["move", &vip.to_string(), "--to", to, "--timeout", "15s", "--kubeconfig"]);
         command.arg(kubeconfig.path());

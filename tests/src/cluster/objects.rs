@@ -383,7 +383,13 @@ impl Cluster {
         self.admin().delete(&self.pod(id))
     }
 
-    fn pod(&self, id: NodeId) -> Object {
+    /// Deletes the Pod of a node's agent without its grace period. Tokens that are bound to it end.
+    pub fn delete_pod_for_good(&self, id: NodeId) -> Result<()> {
+        self.admin().delete_for_good(&self.pod(id))
+    }
+
+    /// Identifies the Pod of a node's agent.
+    pub(super) fn pod(&self, id: NodeId) -> Object {
         Object::within(Kind::POD, &self.installation.namespace, format!("{ACCOUNT}-{id}"))
     }
 

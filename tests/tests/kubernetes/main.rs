@@ -19,5 +19,6 @@ mod restarts;
 mod restores;
 mod rivals;
 mod services;
+mod stolen_token;
 mod unanswered;
 mod versions;

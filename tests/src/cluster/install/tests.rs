@@ -11,7 +11,15 @@ fn manifests() -> Vec<Value> {
         json!([{"kind": "ServiceAccount", "name": "vipward", "namespace": "vipward-system"}]);
     let mut account = named("v1", "ServiceAccount");
     account["metadata"]["namespace"] = json!("vipward-system");
+    let admission = "admissionregistration.k8s.io/v1";
+    let mut policy = named(admission, "ValidatingAdmissionPolicy");
+    let user = "request.userInfo.username == 'system:serviceaccount:vipward-system:vipward'";
+    policy["spec"] = json!({"matchConditions": [{"expression": user}]});
+    let mut bound = named(admission, "ValidatingAdmissionPolicyBinding");
+    bound["spec"] = json!({"policyName": "vipward"});
     vec![
+        bound,
+        policy,
         binding,
         named("apps/v1", "DaemonSet"),
         json!({"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}),
@@ -50,6 +58,12 @@ fn beside_other_installations_everything_has_names_of_its_own() -> Result<()> {
         adapted[4]["subjects"][0],
         json!({"kind": "ServiceAccount", "name": "vipward", "namespace": "t1-system"})
     );
+    assert_eq!(adapted[5]["metadata"]["name"], "t1-vipward");
+    assert_eq!(
+        adapted[5]["spec"]["matchConditions"][0]["expression"],
+        "request.userInfo.username == 'system:serviceaccount:t1-system:vipward'"
+    );
+    assert_eq!(adapted[6]["spec"]["policyName"], "t1-vipward");
     Ok(())
 }
 
@@ -61,7 +75,7 @@ fn users_alone_join_the_service_account() -> Result<()> {
     assert_eq!(adapted[4]["subjects"][1], user);
 
     let mut others = manifests();
-    others[0]["subjects"][0]["name"] = json!("another");
+    others[2]["subjects"][0]["name"] = json!("another");
     let adapted = installation.adapted(&others)?;
     assert_eq!(adapted[4]["subjects"].as_array().map(Vec::len), Some(1), "a wrong binding stays wrong");
     Ok(())

@@ -7,7 +7,6 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use vipward_tests::agent::Agent;
@@ -67,16 +66,6 @@ fn start_agent(cluster: &mut Cluster, id: NodeId) -> Result<()> {
     wait_until_running(cluster.member_mut(id)?.agent_mut()?, seen)
 }
 
-/// Runs `work` with a member's rights, from its host.
-fn as_member<T: Send>(
-    cluster: &Cluster,
-    id: NodeId,
-    work: impl FnOnce(&Admin) -> Result<T> + Send,
-) -> Result<T> {
-    let kubeconfig = Kubeconfig::from_yaml(&cluster.kubeconfig_of(id)?)?;
-    cluster.member(id)?.host.run(|| work(&Admin::new(kubeconfig)?))
-}
-
 #[test]
 fn members_have_the_rights_of_the_manifests_over_the_forwarder() -> Result<()> {
     scenario("c-rights", StandIns::new()?.options(), |cluster| {
@@ -88,7 +77,7 @@ fn members_have_the_rights_of_the_manifests_over_the_forwarder() -> Result<()> {
             "spec": {"holderIdentity": format!("{}/0000000000000001", cluster.node_name(N1))},
         });
         let web = cluster.service("web");
-        let (services, refused) = as_member(cluster, N1, |member| {
+        let (services, refused) = cluster.as_agent(N1, |member| {
             member.create(&lease)?;
             Ok((member.list(Kind::SERVICE, None)?.len(), member.delete(&web)))
         })?;
@@ -101,10 +90,10 @@ fn members_have_the_rights_of_the_manifests_over_the_forwarder() -> Result<()> {
 
         cluster.cut_off(N1, Cut::Reset);
         let list = |member: &Admin| member.list(Kind::NODE, None);
-        assert!(as_member(cluster, N1, list).is_err(), "it is cut off");
-        assert_eq!(as_member(cluster, N2, list)?.len(), 3, "and no other");
+        assert!(cluster.as_agent(N1, list).is_err(), "it is cut off");
+        assert_eq!(cluster.as_agent(N2, list)?.len(), 3, "and no other");
         cluster.reconnect(N1);
-        assert_eq!(as_member(cluster, N1, list)?.len(), 3);
+        assert_eq!(cluster.as_agent(N1, list)?.len(), 3);
         Ok(())
     })
 }
