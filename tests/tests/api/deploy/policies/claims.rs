@@ -227,7 +227,11 @@ fn no_other_finalizer_and_no_owner_is_added_or_removed() -> Result<()> {
     };
     let bare = patched(&claim(Held("a"), 3), &json!({"metadata": {"finalizers": null}}));
     let owner = json!({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "x", "uid": "u"}]}});
-    let rows: [Row; 8] = [
+    let shown = json!({"metadata": {"finalizers": null}, "status": {"conflict": "x"}});
+    let others = patched(&claim(Held("b"), 3), &json!({"metadata": {"finalizers": null}}));
+    let others_shown = write(Some(others.clone()), Some(patched(&others, &shown)));
+    let rows: [Row; 9] = [
+        ("a finding is shown on another's claim without it", others_shown, None),
         ("it is put back", write(Some(bare), Some(claim(Held("a"), 3))), None),
         ("it is put beside another's", of_kept(json!(["example.com/x", FINALIZER])), None),
         ("it is removed beside another's", of_kept(json!(["example.com/x"])), None),
