@@ -47,13 +47,13 @@ impl Scene {
         Ok(scene)
     }
 
-    /// Waits until the API server has read the policies.
+    /// Waits until the API server has read the policies, up to the one that is installed last.
     fn wait_until_enforced(&self, cluster: &Cluster) -> Result<()> {
-        let renewal = json!({"spec": {"renewTime": "2026-11-23T11:00:00.000001Z"}});
         interrupt::wait(PATIENCE, "the policies to be enforced", || {
-            let tried =
-                cluster.as_agent(N1, |thief| Ok(thief.merge(&self.lease_of(1), &renewal).is_err()))?;
-            Ok(tried.then_some(()))
+            let tried = cluster.as_agent(N1, |thief| Ok(thief.create(&self.event(1))))?;
+            let is_refused =
+                |error: anyhow::Error| format!("{error:#}").contains("ValidatingAdmissionPolicy");
+            Ok(tried.err().is_some_and(is_refused).then_some(()))
         })
     }
 
@@ -91,9 +91,11 @@ impl Scene {
     fn event(&self, reporter: usize) -> Value {
         json!({
             "apiVersion": Kind::EVENT.api_version(), "kind": Kind::EVENT.name(),
-            "metadata": {"name": format!("vip.{reporter}"), "namespace": "default"},
+            "metadata": {"name": format!("web.{reporter}"), "namespace": self.service.namespace},
             "eventTime": "2026-11-23T11:00:00.000000Z", "type": "Normal", "reason": "Moved", "action": "Moved",
-            "note": "a note", "regarding": {"kind": "VirtualIP", "name": self.vip.name},
+            "note": "a note", "regarding": {
+                "apiVersion": "v1", "kind": "Service", "namespace": self.service.namespace, "name": self.service.name,
+            },
             "reportingController": "vipward.io/agent", "reportingInstance": self.names[reporter],
         })
     }
