@@ -312,10 +312,11 @@ impl ClaimRecord {
     }
 }
 
-/// Remarks of a claim object for people. No decision rests on them.
+/// Remarks of a claim object, for people. One decision rests on them: the Services that have a VIP
+/// keep their order of rights to it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ClaimNote {
-    /// The Services that have this VIP, sorted.
+    /// The Services that have this VIP, its owner first.
     pub services: Vec<ServiceName>,
     /// The cause of the VIP's place, in one sentence.
     pub cause: String,

@@ -8,13 +8,19 @@ mod account;
 mod endpoints;
 mod hands;
 mod ingress;
+mod namespaces;
+mod place;
 mod problem;
+mod quota;
 mod reading;
 mod records;
 mod refusal;
+mod reserved;
+mod resolving;
 mod selection;
 mod sharing;
 mod standing;
+mod telling;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -25,25 +31,30 @@ use std::{
     sync::Arc,
 };
 
+use ipnet::Ipv4Net;
+
 pub use self::{
     account::{Account, Mention, Unserved},
-    problem::{Malformed, Place, Problem, SeenBy, WayOut},
+    place::Place,
+    problem::{Malformed, Problem, SeenBy, WayOut},
     records::{
         Annotations, EndpointsRecord, FIELD_MANAGER, HostAddress, HostNetwork, Ingress, IpMode,
         OtherController, Port, Protocol, ServiceRecord, StatusOwner,
     },
     refusal::Refusal,
-    types::{Command, DEFAULT_CLASS, Event, Settings},
+    types::{Command, DEFAULT_CLASS, Event, MOST_ADDRESSES, Settings},
 };
 use self::{
     endpoints::Endpoints,
     hands::Turns,
-    ingress::{Acceptance, Duty},
+    ingress::Duty,
+    quota::Quotas,
     reading::{Reading, Wanted},
-    refusal::{Reserved, Verdict},
+    reserved::Reserved,
     selection::{Selection, Unselected},
-    sharing::Member,
+    sharing::Consents,
     standing::Standing,
+    telling::tell_change,
 };
 use crate::{cluster::ServiceName, ownership::Demand};
 
@@ -70,7 +81,11 @@ struct Vip {
     /// True if a node has held it since a Service has wanted it. A
     /// claim that is then deleted by hand is written again.
     was_held: bool,
+    /// The Services that its claim named last, in the order of their rights.
+    former: Arc<[ServiceName]>,
     refusal: Option<Refusal>,
+    /// True if the statuses of its Services may name it before a node has held it.
+    is_for_status: bool,
     demand: Option<Demand>,
     problems: Vec<(ServiceName, Problem)>,
 }
@@ -96,6 +111,8 @@ pub struct Services {
     endpoints: Endpoints,
     /// Namespaces with the configured labels.
     namespaces: BTreeSet<Arc<str>>,
+    consents: Consents,
+    quotas: Quotas,
     reserved: Reserved,
     /// The standing of each VIP whose claim gives it one.
     claims: BTreeMap<Ipv4Addr, Standing>,
@@ -118,6 +135,8 @@ impl Services {
             vips: BTreeMap::new(),
             endpoints: Endpoints::default(),
             namespaces: BTreeSet::new(),
+            consents: Consents::new(),
+            quotas: Quotas::default(),
             reserved: Reserved::default(),
             claims: BTreeMap::new(),
             held: BTreeMap::new(),
@@ -132,8 +151,14 @@ impl Services {
         let mut commands = Vec::new();
         let mut listed = false;
         match event {
-            Event::Service(record) => self.put_service(record, &mut commands),
+            Event::Service(record) => {
+                let changed = self.reserved.put_cluster_ip(&record.name, record.cluster_ip);
+                self.touch_wanted(&changed);
+                self.put_service(record, &mut commands);
+            }
             Event::ServiceGone(name) => {
+                let changed = self.reserved.put_cluster_ip(&name, None);
+                self.touch_wanted(&changed);
                 self.forget(&name, &mut commands);
                 self.let_go.remove(&name);
             }
@@ -145,34 +170,43 @@ impl Services {
                 let changed = self.endpoints.remove(namespace, slice);
                 self.touch_vips_of(&changed);
             }
-            Event::Namespace { name, labels } => {
+            Event::Namespace { name, labels, share_with } => {
                 let selector = self.settings.namespace_selector.as_ref();
                 let matches = selector.is_some_and(|selector| selector.matches(&labels));
-                self.put_namespace(name, matches);
+                self.put_namespace(&name, matches);
+                self.put_consents(name, share_with);
             }
-            Event::NamespaceGone(name) => self.put_namespace(name, false),
-            Event::NodeAddresses { node, addresses } => {
-                let changed = self.reserved.put_node(node, &addresses);
-                self.touch_wanted(changed);
+            Event::NamespaceGone(name) => {
+                self.put_namespace(&name, false);
+                self.put_consents(name, BTreeSet::new());
+            }
+            Event::NodeAddresses { node, addresses, pod_cidrs } => {
+                let changed = self.reserved.put_node(node, &addresses, &pod_cidrs);
+                self.touch_wanted(&changed);
+            }
+            Event::ServiceCidr { name, nets } => {
+                let changed = self.reserved.put_service_cidr(&name, &nets);
+                self.touch_wanted(&changed);
             }
             Event::NodeInterfaces { node, interfaces } => {
                 let changed = self.reserved.put_interfaces(node, &interfaces);
-                self.touch_wanted(changed);
+                self.touch_wanted(&changed);
             }
             Event::NodeGone(node) => {
                 let changed = self.reserved.remove_node(&node);
-                self.touch_wanted(changed);
+                self.touch_wanted(&changed);
             }
             Event::HostNetwork(network) => {
                 let changed = self.reserved.put_host(&network);
-                self.touch_wanted(changed);
+                self.touch_wanted(&changed);
             }
             Event::ApiEndpoints(addresses) => {
                 let changed = self.reserved.put_api(&addresses);
-                self.touch_wanted(changed);
+                self.touch_wanted(&changed);
             }
-            Event::Claim { vip, was_held, force } => {
-                self.put_claim(vip, Standing { is_held: was_held, is_forced: force });
+            Event::Claim { vip, was_held, force, services } => {
+                let services = services.into();
+                self.put_claim(vip, Standing { is_held: was_held, is_forced: force, services });
             }
             Event::ClaimGone(vip) => self.put_claim(vip, Standing::default()),
             Event::Held { vip, here } => self.put_held(vip, here),
@@ -254,27 +288,17 @@ impl Services {
         self.touched.vips.insert(vip);
     }
 
-    fn put_namespace(&mut self, name: Arc<str>, matches: bool) {
-        if self.namespaces.contains(&name) == matches {
-            return;
-        }
-        let first = ServiceName { namespace: Arc::clone(&name), name: "".into() };
-        let inside = self.entries.range(first..).take_while(|(service, _)| service.namespace == name);
-        self.touched.services.extend(inside.map(|(service, _)| service.clone()));
-        if matches {
-            self.namespaces.insert(name);
-        } else {
-            self.namespaces.remove(&name);
-        }
-    }
-
     fn touch_vips_of(&mut self, services: &[ServiceName]) {
         let known = services.iter().filter_map(|service| self.entries.get(service));
         self.touched.vips.extend(known.flat_map(|entry| &entry.wanted).map(|wanted| wanted.vip));
     }
 
-    fn touch_wanted(&mut self, addresses: BTreeSet<Ipv4Addr>) {
-        self.touched.vips.extend(addresses.into_iter().filter(|address| self.vips.contains_key(address)));
+    /// Touches the wanted addresses in these networks.
+    fn touch_wanted(&mut self, nets: &BTreeSet<Ipv4Net>) {
+        for net in nets {
+            let inside = self.vips.range(net.network()..=net.broadcast());
+            self.touched.vips.extend(inside.map(|(vip, _)| *vip));
+        }
     }
 
     /// Evaluates everything that was touched: first Services, then their VIPs, then the statuses.
@@ -283,10 +307,16 @@ impl Services {
         for name in &touched.services {
             self.assess(name, commands);
         }
-        let mut vips = std::mem::take(&mut self.touched.vips);
-        vips.extend(touched.vips);
-        for vip in &vips {
-            self.resolve(*vip, commands);
+        let mut vips = touched.vips;
+        let mut next = std::mem::take(&mut self.touched.vips);
+        next.extend(&vips);
+        // One VIP may make room for another, or take it.
+        while !next.is_empty() {
+            for vip in &next {
+                self.resolve(*vip, commands);
+            }
+            vips.append(&mut next);
+            next = std::mem::take(&mut self.touched.vips);
         }
         let mut statuses = std::mem::take(&mut self.touched.statuses);
         statuses.extend(touched.services);
@@ -342,109 +372,5 @@ impl Services {
             }
             self.touched.vips.insert(vip);
         }
-    }
-
-    /// Evaluates an address that Services want, or wanted.
-    fn resolve(&mut self, address: Ipv4Addr, commands: &mut Vec<Command>) {
-        let standing = self.note_standing(address);
-        let Some(vip) = self.vips.get(&address) else { return };
-        let verdict = self.reserved.judge(address, &self.settings.allow, standing);
-        let (refusal, dispute) = match verdict {
-            Verdict::Accepted => (None, None),
-            Verdict::Disputed(why) => (None, Some(why)),
-            Verdict::Refused(why) => (Some(why), None),
-        };
-        let (demand, problems) = if vip.services.is_empty() {
-            (None, Vec::new())
-        } else if let Some(why) = &refusal {
-            let refused = |place| Problem::Refused { address, place, why: why.clone() };
-            (None, vip.services.iter().map(|(name, place)| (name.clone(), refused(*place))).collect())
-        } else {
-            let members = vip.services.iter().map(|(name, _)| {
-                let entry = self.entries.get(name).expect("invariant: the index has Services that are kept");
-                Member {
-                    name,
-                    record: &entry.record,
-                    limits: entry.reading.limits(),
-                    reach: self.endpoints.reach(&entry.record, self.settings.withdraw_without_endpoints),
-                }
-            });
-            let (mut demand, mut problems) = sharing::share(address, &members.collect::<Vec<_>>());
-            demand.force = standing.is_forced;
-            if let Some(why) = dispute {
-                let disputed = Problem::Disputed { vip: address, why };
-                problems.extend(vip.services.iter().map(|(name, _)| (name.clone(), disputed.clone())));
-            }
-            (Some(demand), problems)
-        };
-        let vip = self.vips.get_mut(&address).expect("invariant: it was there above");
-        let told = std::mem::replace(&mut vip.problems, problems);
-        tell_changes(&told, &vip.problems, commands);
-        if vip.demand != demand {
-            vip.demand.clone_from(&demand);
-            commands.push(Command::Demand(address, demand));
-        }
-        if vip.refusal != refusal {
-            vip.refusal = refusal;
-            self.touched.statuses.extend(vip.services.iter().map(|(service, _)| service.clone()));
-        }
-        if vip.services.is_empty() {
-            self.vips.remove(&address);
-        }
-    }
-
-    /// Evaluates this node's task about a Service's status. The
-    /// node keeps a task that it has begun until the task is done.
-    fn settle(&mut self, name: &ServiceName, listed: bool, commands: &mut Vec<Command>) {
-        let is_contested = self.is_contested(name);
-        let Some(entry) = self.entries.get_mut(name) else { return };
-        let acceptance = |address: &Ipv4Addr| {
-            let refusal = self.vips.get(address).and_then(|vip| vip.refusal.as_ref());
-            match refusal {
-                None => Acceptance::Accepted,
-                Some(refusal) if refusal.is_this_nodes_view() => Acceptance::RefusedHere,
-                Some(_) => Acceptance::Refused,
-            }
-        };
-        let for_status = entry.for_status.iter().map(|address| (*address, acceptance(address)));
-        let due = ingress::due(&entry.record, &for_status.collect::<Vec<_>>());
-        // Two controllers must not overwrite each other in turns.
-        let due = due.filter(|due| !is_contested || *due == Duty::Clear);
-        // A Service of another class may belong to another
-        // installation, which clears its own statuses.
-        let orphans = listed && entry.selection != Err(Unselected::Class);
-        let duty = due.filter(|due| {
-            entry.duty.as_ref() == Some(due) || ingress::is_ours(due, &entry.record, &self.held, orphans)
-        });
-        if entry.duty == duty {
-            return;
-        }
-        let service = name.clone();
-        commands.push(match &duty {
-            Some(Duty::Write(addresses)) => Command::WriteIngress { service, addresses: addresses.clone() },
-            Some(Duty::Clear) => Command::ClearIngress { service },
-            None => Command::LeaveIngress { service },
-        });
-        entry.duty = duty;
-    }
-}
-
-fn tell_change(service: &ServiceName, told: Vec<Problem>, now: &[Problem], commands: &mut Vec<Command>) {
-    let new: Vec<_> = now.iter().filter(|problem| !told.contains(problem)).cloned().collect();
-    let over = told.into_iter().filter(|problem| !now.contains(problem));
-    commands.extend(over.map(|problem| Command::ProblemOver { service: service.clone(), problem }));
-    commands.extend(new.into_iter().map(|problem| Command::Report { service: service.clone(), problem }));
-}
-
-fn tell_changes(
-    told: &[(ServiceName, Problem)],
-    now: &[(ServiceName, Problem)],
-    commands: &mut Vec<Command>,
-) {
-    for (service, problem) in told.iter().filter(|told| !now.contains(told)).cloned() {
-        commands.push(Command::ProblemOver { service, problem });
-    }
-    for (service, problem) in now.iter().filter(|new| !told.contains(new)).cloned() {
-        commands.push(Command::Report { service, problem });
     }
 }

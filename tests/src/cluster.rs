@@ -84,6 +84,7 @@ pub mod forwarder;
 mod install;
 mod members;
 mod objects;
+mod tenants;
 mod watch;
 
 use std::collections::BTreeSet;
@@ -510,13 +511,11 @@ impl Cluster {
             self.admin().delete_for_good(vip)?;
         }
         // The objects go first, because a namespace may take long to end or never end.
-        for (kind, namespace) in [
-            (Kind::SERVICE, &self.namespace),
-            (Kind::ENDPOINT_SLICE, &self.namespace),
-            (Kind::LEASE, &self.installation.namespace),
-        ] {
-            for object in self.admin().list(kind, Some(namespace))? {
-                self.admin().delete_for_good(&Object::of(&object)?)?;
+        for namespace in self.made.iter().filter(|made| made.kind == Kind::NAMESPACE) {
+            for kind in [Kind::SERVICE, Kind::ENDPOINT_SLICE, Kind::LEASE] {
+                for object in self.admin().list(kind, Some(&namespace.name))? {
+                    self.admin().delete_for_good(&Object::of(&object)?)?;
+                }
             }
         }
         for object in self.made.iter().rev() {

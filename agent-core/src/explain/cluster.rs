@@ -70,9 +70,18 @@ fn address(cluster: &Cluster) -> Step {
             "give the Service another address",
         );
     }
-    let places = account.mentions.iter().filter(|mention| mention.unserved.is_none());
-    let places: Vec<_> =
-        places.filter_map(|mention| Some(format!("{} of {}", mention.place?, mention.service))).collect();
+    let served = account.mentions.iter().filter(|mention| mention.unserved.is_none());
+    if account.demand.is_none()
+        && let Some(problem) = served.clone().find_map(|mention| mention.problems.first())
+    {
+        return Step::broken(
+            Link::Address,
+            problem.to_string(),
+            "give the Service another address, or do what the reason says",
+        );
+    }
+    let place = |mention: &Mention| Some(format!("{} of {}", mention.place?, mention.service));
+    let places: Vec<_> = served.filter_map(place).collect();
     if places.is_empty() {
         return Step::unseen(Link::Address, "no Service that is served names it");
     }

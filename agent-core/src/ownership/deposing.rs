@@ -5,7 +5,7 @@ use super::{
     nodes::Nodes,
 };
 use crate::{
-    cluster::{LeaseRecord, NodeName, Session},
+    cluster::{LeaseRecord, MOST_ENDED, NodeName, Session},
     time::Monotonic,
 };
 
@@ -100,7 +100,10 @@ impl Nodes {
         let lease = member.lease.as_ref();
         let mut ended = lease.map(|lease| lease.ended.clone()).unwrap_or_default();
         let carried = lease.and_then(|lease| lease.session);
-        for session in claimed.into_iter().chain(carried).filter(|session| Some(*session) != kept) {
+        // The admission policies take as many in one write. The others follow in the next.
+        let known = ended.clone();
+        let new = claimed.into_iter().filter(|session| !known.contains(session)).take(MOST_ENDED - 1);
+        for session in new.chain(carried).filter(|session| Some(*session) != kept) {
             if !ended.contains(&session) {
                 ended.push(session);
             }

@@ -372,6 +372,8 @@ impl Own {
     /// back to an older one, and the verdict on the session. Returns none without a session.
     pub(super) fn judge(&mut self, record: &LeaseRecord) -> Option<(bool, Verdict)> {
         let session = self.session()?;
+        // Only the last ones are remembered.
+        let is_ended = record.ended.contains(&session);
         for ended in &record.ended {
             self.end(*ended);
         }
@@ -382,7 +384,7 @@ impl Own {
         if went_back && let Some(earlier) = carried.take_if(|carried| *carried != session) {
             self.end(earlier);
         }
-        let verdict = if self.has_ended(session) {
+        let verdict = if is_ended || self.has_ended(session) {
             Verdict::Ended
         } else {
             match carried {

@@ -1,6 +1,12 @@
 //! Limits on the number of VIPs that are taken and handed over at a time.
 
-use std::{collections::BTreeSet, net::Ipv4Addr, ops::Bound, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::Ipv4Addr,
+    ops::Bound,
+    sync::Arc,
+    time::Duration,
+};
 
 use super::Settings;
 use crate::time::Monotonic;
@@ -33,17 +39,44 @@ struct Lane {
     next_slot: Monotonic,
 }
 
+/// The VIPs of a namespace that wait for room.
+#[derive(Debug)]
+struct Line {
+    waiting: BTreeSet<Ipv4Addr>,
+    /// The VIP that was evaluated last; the one after it is next.
+    last: Ipv4Addr,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Self { waiting: BTreeSet::new(), last: Ipv4Addr::UNSPECIFIED }
+    }
+}
+
+impl Line {
+    fn next(&mut self) -> Option<Ipv4Addr> {
+        let after = (Bound::Excluded(self.last), Bound::Unbounded);
+        let next = *self.waiting.range(after).next().or_else(|| self.waiting.first())?;
+        self.waiting.remove(&next);
+        self.last = next;
+        Some(next)
+    }
+}
+
 /// The VIPs that are being taken and handed over, and those that wait for room.
 #[derive(Debug)]
 pub(super) struct Pacing {
     most_new: usize,
     /// VIPs without a claim that are being taken, `most_new` at a time.
     creating: BTreeSet<Ipv4Addr>,
-    /// VIPs that this node could take, and that wait for room. When there is room, they are
-    /// evaluated again, because another node may have them by then.
-    crowded_out: BTreeSet<Ipv4Addr>,
-    /// The waiting VIP that was evaluated last; the one after it is next.
-    last_of_crowd: Ipv4Addr,
+    /// VIPs that this node could take, and that wait for room, by the namespace of their owner.
+    /// When there is room, they are evaluated again, because another node may have them by then.
+    crowded_out: BTreeMap<Arc<str>, Line>,
+    /// The namespace of the waiting VIP that was evaluated last. The next namespace has the next
+    /// turn, however many VIPs the others have.
+    last_namespace: Arc<str>,
+    /// The waiting VIP whose turn it is.
+    turn: Option<Ipv4Addr>,
     /// VIPs whose offers are under way, or have an unknown outcome.
     offering: BTreeSet<Ipv4Addr>,
     urgent: Lane,
@@ -56,19 +89,22 @@ impl Pacing {
         Self {
             most_new: settings.most_new,
             creating: BTreeSet::new(),
-            crowded_out: BTreeSet::new(),
-            last_of_crowd: Ipv4Addr::UNSPECIFIED,
+            crowded_out: BTreeMap::new(),
+            last_namespace: "".into(),
+            turn: None,
             offering: BTreeSet::new(),
             urgent: lane(URGENT_PACE),
             calm: lane(settings.handover_pace),
         }
     }
 
-    /// Returns true if there is room to take a VIP without a claim. Without room, the VIP waits.
-    pub(super) fn has_room(&mut self, vip: Ipv4Addr) -> bool {
-        let has_room = self.creating.len() < self.most_new;
+    /// Returns true if there is room to take a VIP without a claim. Without room, or before its
+    /// turn, the VIP waits.
+    pub(super) fn has_room(&mut self, vip: Ipv4Addr, namespace: &Arc<str>) -> bool {
+        let is_its_turn = self.crowded_out.is_empty() || self.turn == Some(vip);
+        let has_room = self.creating.len() < self.most_new && is_its_turn;
         if !has_room {
-            self.crowded_out.insert(vip);
+            self.crowded_out.entry(Arc::clone(namespace)).or_default().waiting.insert(vip);
         }
         has_room
     }
@@ -88,11 +124,16 @@ impl Pacing {
         if self.creating.len() >= self.most_new {
             return None;
         }
-        let after = (Bound::Excluded(self.last_of_crowd), Bound::Unbounded);
-        let next = *self.crowded_out.range(after).next().or_else(|| self.crowded_out.first())?;
-        self.crowded_out.remove(&next);
-        self.last_of_crowd = next;
-        Some(next)
+        let after = (Bound::Excluded(Arc::clone(&self.last_namespace)), Bound::Unbounded);
+        let next = self.crowded_out.range(after).next().or_else(|| self.crowded_out.first_key_value());
+        let namespace = Arc::clone(next?.0);
+        let line = self.crowded_out.get_mut(&namespace)?;
+        self.turn = line.next();
+        if line.waiting.is_empty() {
+            self.crowded_out.remove(&namespace);
+        }
+        self.last_namespace = namespace;
+        self.turn
     }
 
     /// Begins a handover. If it is not its turn, fails with the time at which the VIP is evaluated
@@ -129,6 +170,6 @@ impl Pacing {
 
     /// Returns the number of VIPs that are being taken, and the number of those that wait for room.
     pub(super) fn creating(&self) -> (usize, usize) {
-        (self.creating.len(), self.crowded_out.len())
+        (self.creating.len(), self.crowded_out.values().map(|line| line.waiting.len()).sum())
     }
 }

@@ -91,8 +91,9 @@ impl Subject<'_> {
             }
             return again;
         }
-        let is_new = claim.is_none();
-        if is_new && !self.pacing.has_room(self.address) {
+        let is_new = epoch == Epoch(0);
+        let namespace = demand.services.first().map(|owner| &owner.namespace);
+        if is_new && !namespace.is_none_or(|namespace| self.pacing.has_room(self.address, namespace)) {
             return None;
         }
         self.make_holder(epoch.next(), &cause_of_take(last, epoch, &us), true);

@@ -53,7 +53,7 @@ pub enum FoundEntry {
 /// The wishes of the Services that want a VIP.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Demand {
-    /// The Services, sorted.
+    /// The Services that have it, its owner first.
     pub services: Vec<ServiceName>,
     /// The nodes that can deliver the traffic
     /// (`externalTrafficPolicy: Local`). If none: all nodes can.

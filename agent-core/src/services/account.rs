@@ -68,19 +68,22 @@ impl Services {
             | Problem::Contested { .. }
             | Problem::OtherController { .. }
             | Problem::HandedOver { .. }
+            | Problem::TooManyAddresses { .. }
             | Problem::ForceElsewhere => place.is_some(),
             Problem::Refused { .. }
             | Problem::Disputed { .. }
             | Problem::Ipv6 { .. }
+            | Problem::TooManyVips { .. }
+            | Problem::Unshared { .. }
             | Problem::Clash { .. }
-            | Problem::Impossible { .. }
+            | Problem::Partial { .. }
             | Problem::Disagrees { .. } => false,
         };
         let mut problems: Vec<Problem> = entry.problems.iter().filter(is_meant).cloned().collect();
-        let of_vip = self.vips.get(&address).into_iter().flat_map(|vip| &vip.problems);
-        let shared = of_vip
-            .filter(|(service, problem)| service == name && !matches!(problem, Problem::Refused { .. }));
-        problems.extend(shared.map(|(_, problem)| problem.clone()));
+        // A reason against the address itself is reported once for all Services.
+        let vip = self.vips.get(&address).filter(|vip| vip.refusal.is_none());
+        let of_vip = vip.into_iter().flat_map(|vip| &vip.problems).filter(|(service, _)| service == name);
+        problems.extend(of_vip.map(|(_, problem)| problem.clone()));
         (place.is_some() || !problems.is_empty()).then(|| Mention {
             service: name.clone(),
             place,

@@ -7,6 +7,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use super::{
     Command, ServiceEntry, Services, Settings,
+    ingress::Acceptance,
     problem::{Problem, WayOut},
     records::{FIELD_MANAGER, ServiceRecord, StatusOwner},
     selection::Unselected,
@@ -85,8 +86,9 @@ impl Services {
         if entry.selection.is_err() || !is_of_status_only(&entry.record, new) {
             return;
         }
-        let is_asked = |address| self.vips.get(address).is_some_and(|vip| vip.refusal.is_none());
-        let clears = !entry.for_status.iter().any(is_asked);
+        let is_kept =
+            |address| self.vips.get(address).is_some_and(|vip| vip.accepts(&new.name) != Acceptance::Refused);
+        let clears = !entry.for_status.iter().any(is_kept);
         if let Some(turn) = turn(&entry.record, new, clears) {
             self.turns.entry(new.name.clone()).or_default().add(turn);
         }

@@ -9,6 +9,7 @@ use std::{
 use thiserror::Error;
 
 use super::{
+    place::Place,
     records::{OtherController, Port},
     refusal::Refusal,
 };
@@ -17,40 +18,8 @@ use crate::{
     config::FaultKind,
 };
 
-/// A field or annotation of a Service.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-#[expect(missing_docs, reason = "the texts below say it")]
-pub enum Place {
-    Status,
-    Addresses,
-    KubeVipAddresses,
-    MetallbAddresses,
-    LoadBalancerIp,
-    ExternalIps,
-    PreferredNodes,
-    Nodes,
-    Interface,
-    Ignore,
-    KubeVipIgnore,
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Status => "status.loadBalancer.ingress",
-            Self::Addresses => "annotation vipward.io/addresses",
-            Self::KubeVipAddresses => "annotation kube-vip.io/loadbalancerIPs",
-            Self::MetallbAddresses => "annotation metallb.io/loadBalancerIPs",
-            Self::LoadBalancerIp => "spec.loadBalancerIP",
-            Self::ExternalIps => "spec.externalIPs",
-            Self::PreferredNodes => "annotation vipward.io/preferred-nodes",
-            Self::Nodes => "annotation vipward.io/nodes",
-            Self::Interface => "annotation vipward.io/interface",
-            Self::Ignore => "annotation vipward.io/ignore",
-            Self::KubeVipIgnore => "annotation kube-vip.io/ignore",
-        })
-    }
-}
+/// Largest number of addresses that a message lists.
+const MOST_LISTED: usize = 16;
 
 /// A problem of a Service.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -172,35 +141,77 @@ pub enum Problem {
          sets it on the VirtualIP: kubectl annotate virtualip ADDRESS vipward.io/force=true"
     )]
     ForceElsewhere,
+    /// More addresses than a Service may have.
+    #[error(
+        "it asks for {asked} addresses, and a Service may have {limit} (--max-addresses): only the first of them are \
+         announced; give the others to further Services"
+    )]
+    TooManyAddresses {
+        /// Their number.
+        asked: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// More VIPs than a namespace may have.
+    #[error(
+        "{vip} ({place}) is not announced: its namespace has {limit} VIPs, and may have no more (--max-vips-per-namespace); \
+         remove one, or have an admin raise the limit"
+    )]
+    TooManyVips {
+        /// The address.
+        vip: Ipv4Addr,
+        /// Its place.
+        place: Place,
+        /// The limit.
+        limit: usize,
+    },
+    /// A VIP that belongs to a Service of another namespace.
+    #[error(
+        "{vip} ({place}) is not announced for this Service: it belongs to Service {with}. Choose another address; or, to \
+         share it, give both Services the same annotation vipward.io/share, and have the Namespace {} list {own} in its \
+         annotation vipward.io/share-with", .with.namespace
+    )]
+    Unshared {
+        /// The VIP.
+        vip: Ipv4Addr,
+        /// Its place.
+        place: Place,
+        /// The VIP's owner.
+        with: ServiceName,
+        /// This Service's namespace.
+        own: Arc<str>,
+    },
     /// Two Services have the same port of one VIP.
     #[error(
-        "port {port} of VIP {vip} is also that of Service {with}: only one of them gets its traffic; change the port, or \
-         give one of them another address"
+        "{vip} ({place}) is not announced for this Service: its port {port} is that of Service {with}, which has the VIP \
+         longer; change the port, or give one of them another address"
     )]
     Clash {
         /// The VIP.
         vip: Ipv4Addr,
+        /// Its place.
+        place: Place,
         /// The port.
         port: Port,
-        /// The first of the two Services, by name.
+        /// The Service that has the port.
         with: ServiceName,
     },
-    /// No node can serve all Services on a VIP.
+    /// A VIP may be where a Service on it has no endpoint.
     #[error(
-        "VIP {vip} cannot be announced: {} share it with externalTrafficPolicy Local, and no node has endpoints of all \
-         of them; run their pods on the same nodes, or give each its own address",
-        join(.services)
+        "VIP {vip} may be on nodes without an endpoint of this Service, which then gets no traffic (externalTrafficPolicy \
+         Local): Service {with}, which has the VIP longer, decides about the nodes; run the Pods of both on the same nodes, \
+         or give one of them another address"
     )]
-    Impossible {
+    Partial {
         /// The VIP.
         vip: Ipv4Addr,
-        /// The Services that ask for different nodes.
-        services: Vec<ServiceName>,
+        /// The Service that decides.
+        with: ServiceName,
     },
     /// Services on one VIP differ in an annotation.
     #[error(
-        "{place} is {value:?} for VIP {vip}, but Service {with}, which shares it and comes first by name, has {used:?}, \
-         which is in effect; make them the same, or give one of them another address"
+        "{place} is {value:?} for VIP {vip}, and has no effect: Service {with}, which has the VIP longer, decides, and has \
+         {}; make them the same, or give one of them another address", used_text(.used.as_deref())
     )]
     Disagrees {
         /// The VIP.
@@ -212,7 +223,7 @@ pub enum Problem {
         /// The other Service.
         with: ServiceName,
         /// Its value there.
-        used: Box<str>,
+        used: Option<Box<str>>,
     },
 }
 
@@ -262,8 +273,11 @@ impl Problem {
             | Self::Contested { .. }
             | Self::OtherController { .. }
             | Self::HandedOver { .. }
+            | Self::TooManyAddresses { .. }
+            | Self::TooManyVips { .. }
+            | Self::Unshared { .. }
             | Self::Clash { .. }
-            | Self::Impossible { .. }
+            | Self::Partial { .. }
             | Self::Disagrees { .. } => SeenBy::All,
         }
     }
@@ -319,9 +333,19 @@ pub enum Malformed {
     /// Text that is no glob.
     #[error("{0}; write names or globs as eth0 or ens*, with commas between them")]
     Pattern(FaultKind),
+    /// Text that is too long.
+    #[error("it has {bytes} bytes; write at most 4096")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+    },
     /// Text that is neither true nor false.
     #[error("it must be \"true\" or \"false\"")]
     Flag,
+}
+
+fn used_text(used: Option<&str>) -> String {
+    used.map_or_else(|| "none".to_owned(), |used| format!("{used:?}"))
 }
 
 fn writer(name: Option<&str>) -> String {
@@ -349,5 +373,9 @@ fn join<T: fmt::Display>(values: &[T]) -> String {
     if values.is_empty() {
         return "no such address".to_owned();
     }
-    values.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
+    let shown = values.iter().take(MOST_LISTED).map(T::to_string).collect::<Vec<_>>().join(", ");
+    match values.len().saturating_sub(MOST_LISTED) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
 }

@@ -10,10 +10,16 @@ use std::{
 
 use super::{
     Settings, hands,
-    problem::{Malformed, Place, Problem},
+    place::Place,
+    problem::{Malformed, Problem},
     records::{IpMode, ServiceRecord, StatusOwner},
 };
 use crate::{cluster::Selector, config::InterfacePattern};
+
+/// Largest length of a selector or of a list of interfaces, in bytes.
+const MOST_BYTES: usize = 4_096;
+/// Largest number of characters of a value that a message shows.
+const MOST_SHOWN: usize = 200;
 
 /// An address that a Service wants, and the field that asks for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +36,8 @@ pub(super) struct Wish {
     /// The addresses of `wanted` that belong in its status.
     pub(super) for_status: Vec<Ipv4Addr>,
     pub(super) problems: Vec<Problem>,
+    /// The addresses so far, those beyond the limit too.
+    asked: BTreeSet<IpAddr>,
 }
 
 /// Limits on the nodes and interfaces of a Service's VIPs.
@@ -107,18 +115,19 @@ impl Reading {
         match record.status_owner() {
             StatusOwner::Nobody | StatusOwner::Vipward => {
                 if let Some(Asked { place, addresses }) = &self.asked {
-                    wish.add(addresses, *place);
+                    wish.add(addresses, *place, settings);
                     wish.for_status = wish.wanted.iter().map(|wanted| wanted.vip).collect();
                 }
             }
             StatusOwner::Other(_) => {
-                wish.add(&status_vips(record), Place::Status);
+                wish.add(&status_vips(record), Place::Status, settings);
                 wish.problems.extend(self.disagreement(record, settings));
             }
         }
         if settings.external_ips {
-            wish.add(&record.external_ips, Place::ExternalIps);
+            wish.add(&record.external_ips, Place::ExternalIps, settings);
         }
+        wish.problems.extend(wish.excess(settings));
         wish
     }
 
@@ -142,22 +151,23 @@ impl Reading {
 }
 
 impl Wish {
-    fn add(&mut self, addresses: &[IpAddr], place: Place) {
+    /// Adds the addresses of a place, as many as the limit leaves room for.
+    fn add(&mut self, addresses: &[IpAddr], place: Place, settings: &Settings) {
         for address in addresses {
+            if !self.asked.insert(*address) || self.asked.len() > settings.most_addresses {
+                continue;
+            }
             match *address {
-                IpAddr::V4(vip) => {
-                    if self.wanted.iter().all(|wanted| wanted.vip != vip) {
-                        self.wanted.push(Wanted { vip, place });
-                    }
-                }
-                IpAddr::V6(address) => {
-                    let problem = Problem::Ipv6 { address, place };
-                    if !self.problems.contains(&problem) {
-                        self.problems.push(problem);
-                    }
-                }
+                IpAddr::V4(vip) => self.wanted.push(Wanted { vip, place }),
+                IpAddr::V6(address) => self.problems.push(Problem::Ipv6 { address, place }),
             }
         }
+    }
+
+    /// Returns the problem of more addresses than the limit.
+    fn excess(&self, settings: &Settings) -> Option<Problem> {
+        let (asked, limit) = (self.asked.len(), settings.most_addresses);
+        (asked > limit).then_some(Problem::TooManyAddresses { asked, limit })
     }
 }
 
@@ -197,7 +207,7 @@ fn read<T>(
     match is_set(value).map(|value| (value, parse(value))) {
         None => *in_effect = None,
         Some((_, Ok(read))) => *in_effect = Some(read),
-        Some((value, Err(why))) => problems.push(Problem::Malformed { place, value: value.into(), why }),
+        Some((value, Err(why))) => problems.push(Problem::Malformed { place, value: excerpt(value), why }),
     }
 }
 
@@ -206,10 +216,12 @@ fn flag(text: &str) -> Result<bool, Malformed> {
 }
 
 fn selector(text: &str) -> Result<Selector, Malformed> {
+    check_length(text)?;
     Ok(text.parse()?)
 }
 
 fn patterns(text: &str) -> Result<Vec<InterfacePattern>, Malformed> {
+    check_length(text)?;
     text.split(',').map(|part| part.trim().parse().map_err(Malformed::Pattern)).collect()
 }
 
@@ -219,7 +231,19 @@ fn addresses(text: &str) -> Result<Vec<IpAddr>, Malformed> {
 
 fn address(part: &str) -> Result<IpAddr, Malformed> {
     part.parse().map_err(|_| match part.split_once('/') {
-        Some((address, _)) if address.parse::<IpAddr>().is_ok() => Malformed::Prefix { part: part.into() },
-        Some(_) | None => Malformed::Address { part: part.into() },
+        Some((address, _)) if address.parse::<IpAddr>().is_ok() => Malformed::Prefix { part: excerpt(part) },
+        Some(_) | None => Malformed::Address { part: excerpt(part) },
     })
+}
+
+fn check_length(text: &str) -> Result<(), Malformed> {
+    if text.len() > MOST_BYTES { Err(Malformed::TooLong { bytes: text.len() }) } else { Ok(()) }
+}
+
+/// Returns the beginning of a text for a message.
+fn excerpt(text: &str) -> Box<str> {
+    match text.char_indices().nth(MOST_SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]).into(),
+        None => text.into(),
+    }
 }

@@ -28,11 +28,15 @@ pub struct ServiceRecord {
     pub uid: Arc<str>,
     /// Its version. Every write changes it.
     pub version: Version,
+    /// The time of its creation, in seconds since 1970.
+    pub created: i64,
     /// Its labels. They may be left empty unless
     /// [`Settings::service_selector`](super::Settings::service_selector) is set.
     pub labels: BTreeMap<String, String>,
     /// True if `spec.type` is `LoadBalancer`.
     pub load_balancer: bool,
+    /// Its IPv4 address among `spec.clusterIPs`.
+    pub cluster_ip: Option<Ipv4Addr>,
     /// `spec.loadBalancerClass`.
     pub class: Option<Arc<str>>,
     /// Its annotations that Vipward knows.
@@ -164,6 +168,8 @@ annotations! {
     nodes = "vipward.io/nodes",
     /// Globs over interface names, comma separated.
     interface = "vipward.io/interface",
+    /// A key: Services with the same one may share a VIP across namespaces.
+    share = "vipward.io/share",
     /// Without effect: it belongs on a VIP's claim object.
     force = "vipward.io/force",
     /// `true`: Vipward ignores the Service.

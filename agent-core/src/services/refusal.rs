@@ -1,19 +1,11 @@
-//! Addresses that no Service may have.
+//! Reasons why an address is not announced, with the remedies.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::{IpAddr, Ipv4Addr},
-    sync::Arc,
-};
+use std::{net::Ipv4Addr, sync::Arc};
 
 use ipnet::Ipv4Net;
 use thiserror::Error;
 
-use super::{
-    records::{HostAddress, HostNetwork},
-    standing::Standing,
-};
-use crate::cluster::{NodeInterface, NodeName};
+use crate::cluster::{NodeName, ServiceName};
 
 /// Reason why an address is not announced, with the remedy.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Error)]
@@ -97,6 +89,35 @@ pub enum Refusal {
         "the API server is there, and announcing it would cut the cluster off from it; choose a free address"
     )]
     ApiServer,
+    /// A Service's address inside of the cluster.
+    #[error(
+        "it is the ClusterIP of Service {service}, and announcing it would take the cluster's own traffic; choose one from \
+         the segment's subnet"
+    )]
+    ClusterIp {
+        /// The Service.
+        service: ServiceName,
+    },
+    /// An address in a node's Pod network.
+    #[error(
+        "it is in {net}, the network of the Pods on node {node} (spec.podCIDRs); choose one from the segment's subnet"
+    )]
+    PodNet {
+        /// The node.
+        node: NodeName,
+        /// The network.
+        net: Ipv4Net,
+    },
+    /// An address in a network of `ClusterIP`s.
+    #[error(
+        "it is in {net}, where the ClusterIPs are (ServiceCIDR {name}); choose one from the segment's subnet"
+    )]
+    ServiceNet {
+        /// The `ServiceCIDR`.
+        name: Arc<str>,
+        /// The network.
+        net: Ipv4Net,
+    },
     /// The first address of a subnet.
     #[error(
         "it is the network address of {subnet}, which no host can have; choose another one of this subnet"
@@ -113,6 +134,20 @@ pub enum Refusal {
         /// The subnet.
         subnet: Ipv4Net,
     },
+    /// An address in a network of [`Settings::refuse`](super::Settings::refuse).
+    #[error(
+        "it is in {net}, which --refuse-address excludes; choose another one, or have that option changed"
+    )]
+    Excluded {
+        /// The network.
+        net: Ipv4Net,
+    },
+    /// An address outside of the segments.
+    #[error(
+        "it is in no subnet of an interface on which a node announces; choose one from there, or have an admin permit its \
+         network (--allow-address)"
+    )]
+    NoSegment,
     /// An address outside the allowed networks.
     #[error(
         "it is in none of the networks that --allow-address permits ({}); choose one of those, or have its network added",
@@ -143,13 +178,18 @@ impl Refusal {
             | Self::Node { .. }
             | Self::NodeInterface { .. }
             | Self::NodeGateway { .. }
+            | Self::ClusterIp { .. }
+            | Self::PodNet { .. }
+            | Self::ServiceNet { .. }
+            | Self::Excluded { .. }
+            | Self::NoSegment
             | Self::NotAllowed { .. } => false,
         }
     }
 
     /// Returns true if an admin may have the address taken all the same. A /32 on a segment's
     /// interface is a VIP of another program. All other addresses are needed where they are.
-    fn yields_to_force(&self) -> bool {
+    pub(super) fn yields_to_force(&self) -> bool {
         match self {
             Self::OwnAddress { net, .. } | Self::NodeInterface { net, .. } => net.prefix_len() == 32,
             Self::ThisHost
@@ -164,6 +204,11 @@ impl Refusal {
             | Self::ApiServer
             | Self::Network { .. }
             | Self::Broadcast { .. }
+            | Self::ClusterIp { .. }
+            | Self::PodNet { .. }
+            | Self::ServiceNet { .. }
+            | Self::Excluded { .. }
+            | Self::NoSegment
             | Self::NotAllowed { .. } => false,
         }
     }
@@ -199,6 +244,11 @@ impl Refusal {
             | Self::Multicast
             | Self::Reserved
             | Self::LinkLocal
+            | Self::ClusterIp { .. }
+            | Self::PodNet { .. }
+            | Self::ServiceNet { .. }
+            | Self::Excluded { .. }
+            | Self::NoSegment
             | Self::NotAllowed { .. } => self.to_string(),
         }
     }
@@ -216,179 +266,4 @@ fn on_interface(node: &NodeName, net: Ipv4Net, interface: &str) -> String {
 
 fn join(nets: &[Ipv4Net]) -> String {
     nets.iter().map(Ipv4Net::to_string).collect::<Vec<_>>().join(", ")
-}
-
-/// Decision about an address.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Verdict {
-    /// It may be a VIP.
-    Accepted,
-    /// It may be a VIP, but something else needs it too.
-    Disputed(Refusal),
-    /// It may not be a VIP.
-    Refused(Refusal),
-}
-
-/// Source of the reason why an address is taken. If there
-/// are several, the first in this order is reported.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Source {
-    Node(NodeName),
-    Host,
-    Api,
-    Interfaces(NodeName),
-}
-
-/// All taken addresses, with their reasons.
-#[derive(Debug, Default)]
-pub(super) struct Reserved {
-    by_address: BTreeMap<Ipv4Addr, BTreeMap<Source, Refusal>>,
-    by_source: BTreeMap<Source, BTreeMap<Ipv4Addr, Refusal>>,
-}
-
-impl Reserved {
-    // Each setter returns the addresses that it affects.
-
-    pub(super) fn put_node(&mut self, node: NodeName, addresses: &[IpAddr]) -> BTreeSet<Ipv4Addr> {
-        let taken = addresses.iter().filter_map(v4);
-        let taken = taken.map(|address| (address, Refusal::Node { node: node.clone() })).collect();
-        self.put(Source::Node(node), taken)
-    }
-
-    pub(super) fn put_interfaces(
-        &mut self,
-        node: NodeName,
-        interfaces: &[NodeInterface],
-    ) -> BTreeSet<Ipv4Addr> {
-        let mut taken = BTreeMap::new();
-        let gateways = interfaces.iter().flat_map(|interface| &interface.gateways);
-        taken.extend(
-            gateways
-                .map(|address| (*address, Refusal::NodeGateway { node: node.clone(), address: *address })),
-        );
-        for NodeInterface { name, subnets, bound, .. } in interfaces {
-            let is_address = |net: &Ipv4Net| net.addr() != net.network() || net.prefix_len() == 31;
-            let subnets = subnets.iter().filter(|net| net.prefix_len() < 32);
-            let addresses = subnets.clone().copied().filter(is_address);
-            for net in bound.iter().map(|address| Ipv4Net::from(*address)).chain(addresses) {
-                let (node, interface) = (node.clone(), Arc::clone(name));
-                taken.entry(net.addr()).or_insert(Refusal::NodeInterface { node, net, interface });
-            }
-            subnets.for_each(|net| put_ends(&mut taken, *net));
-        }
-        self.put(Source::Interfaces(node), taken)
-    }
-
-    pub(super) fn remove_node(&mut self, node: &NodeName) -> BTreeSet<Ipv4Addr> {
-        let mut changed = self.put(Source::Node(node.clone()), BTreeMap::new());
-        changed.append(&mut self.put(Source::Interfaces(node.clone()), BTreeMap::new()));
-        changed
-    }
-
-    pub(super) fn put_host(&mut self, network: &HostNetwork) -> BTreeSet<Ipv4Addr> {
-        let mut taken: BTreeMap<_, _> =
-            network.name_servers.iter().map(|address| (*address, Refusal::NameServer)).collect();
-        let next_hops = network.next_hops.iter();
-        taken.extend(next_hops.map(|address| (*address, Refusal::NextHop { address: *address })));
-        for found in network.addresses.iter().filter(|found| is_in_use(found)) {
-            let (node, interface) = (network.node.clone(), Arc::clone(&found.interface));
-            // A gateway or name server goes first: force takes no such address.
-            let own = Refusal::OwnAddress { node, net: found.net, interface };
-            taken.entry(found.net.addr()).or_insert(own);
-        }
-        for found in network.addresses.iter().filter(|found| found.segment) {
-            put_ends(&mut taken, found.net);
-        }
-        self.put(Source::Host, taken)
-    }
-
-    pub(super) fn put_api(&mut self, addresses: &BTreeSet<IpAddr>) -> BTreeSet<Ipv4Addr> {
-        let taken = addresses.iter().filter_map(v4).map(|address| (address, Refusal::ApiServer)).collect();
-        self.put(Source::Api, taken)
-    }
-
-    fn put(&mut self, source: Source, taken: BTreeMap<Ipv4Addr, Refusal>) -> BTreeSet<Ipv4Addr> {
-        let before = self.by_source.remove(&source).unwrap_or_default();
-        let addresses = before.keys().chain(taken.keys()).copied();
-        let changed: BTreeSet<_> =
-            addresses.filter(|address| before.get(address) != taken.get(address)).collect();
-        for address in &changed {
-            let reasons = self.by_address.entry(*address).or_default();
-            match taken.get(address) {
-                Some(refusal) => _ = reasons.insert(source.clone(), refusal.clone()),
-                None => _ = reasons.remove(&source),
-            }
-            if reasons.is_empty() {
-                self.by_address.remove(address);
-            }
-        }
-        if !taken.is_empty() {
-            self.by_source.insert(source, taken);
-        }
-        changed
-    }
-
-    /// Decides if an address may be a VIP. The address itself comes first, then its use, then the
-    /// allowed networks.
-    ///
-    /// A new use of its address never withdraws a held VIP. Otherwise an address or a route that is
-    /// added elsewhere, or a false Lease, would darken the VIP.
-    pub(super) fn judge(&self, address: Ipv4Addr, allow: &[Ipv4Net], standing: Standing) -> Verdict {
-        if let Some(refusal) = never(address) {
-            return Verdict::Refused(refusal);
-        }
-        let reasons = self.by_address.get(&address);
-        let taken = reasons.and_then(|reasons| reasons.values().next()).cloned();
-        let all_yield = || reasons.iter().copied().flatten().all(|(_, reason)| reason.yields_to_force());
-        let is_kept = standing.is_held || standing.is_forced && all_yield();
-        let is_allowed = allow.is_empty() || allow.iter().any(|net| net.contains(&address));
-        match taken {
-            Some(refusal) if !is_kept => Verdict::Refused(refusal),
-            _ if !is_allowed => Verdict::Refused(Refusal::NotAllowed { allow: allow.to_vec() }),
-            Some(refusal) => Verdict::Disputed(refusal),
-            None => Verdict::Accepted,
-        }
-    }
-}
-
-/// Returns the reason why an address can never be a VIP.
-fn never(address: Ipv4Addr) -> Option<Refusal> {
-    let first = address.octets()[0];
-    if first == 0 {
-        Some(Refusal::ThisHost)
-    } else if address.is_loopback() {
-        Some(Refusal::Loopback)
-    } else if address.is_multicast() {
-        Some(Refusal::Multicast)
-    } else if first >= 240 {
-        Some(Refusal::Reserved)
-    } else if address.is_link_local() {
-        Some(Refusal::LinkLocal)
-    } else {
-        None
-    }
-}
-
-/// Returns true if the kernel uses an address, and does not just have it for local delivery.
-///
-/// kube-proxy (IPVS) and operators put VIPs as /32 on interfaces that lead to no segment. On one
-/// that does, a /32 is the VIP of another program (kube-vip, keepalived), or the host's own.
-fn is_in_use(found: &HostAddress) -> bool {
-    found.net.prefix_len() < 32 || found.segment
-}
-
-/// Adds the first and last address of a subnet. Point-to-point subnets (RFC 3021) have neither.
-fn put_ends(taken: &mut BTreeMap<Ipv4Addr, Refusal>, net: Ipv4Net) {
-    if net.prefix_len() < 31 {
-        let subnet = net.trunc();
-        taken.entry(subnet.network()).or_insert(Refusal::Network { subnet });
-        taken.entry(subnet.broadcast()).or_insert(Refusal::Broadcast { subnet });
-    }
-}
-
-fn v4(address: &IpAddr) -> Option<Ipv4Addr> {
-    match address {
-        IpAddr::V4(address) => Some(*address),
-        IpAddr::V6(_) => None,
-    }
 }

@@ -1,15 +1,20 @@
-//! Combination of the demands of the Services on one VIP, with reports of contradictions.
+//! Which Services on one VIP have it, and their combined demand.
+//!
+//! A VIP belongs to one Service, its owner. Any Service of the owner's namespace may share it, and
+//! of another namespace only by consent. The owner alone decides where the VIP may be.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::Ipv4Addr,
+    sync::Arc,
 };
 
 use super::{
     endpoints::Reach,
-    problem::{Place, Problem},
+    place::Place,
+    problem::Problem,
     reading::Limits,
-    records::ServiceRecord,
+    records::{ServiceRecord, StatusOwner},
 };
 use crate::{
     cluster::{NodeName, Selector, ServiceName},
@@ -17,37 +22,133 @@ use crate::{
     ownership::Demand,
 };
 
-/// A Service on a VIP.
+/// A Service that wants a VIP.
 pub(super) struct Member<'a> {
     pub(super) name: &'a ServiceName,
+    pub(super) place: Place,
     pub(super) record: &'a ServiceRecord,
     pub(super) limits: &'a Limits,
-    pub(super) reach: Reach,
 }
 
-/// Combines the demands of the Services on a VIP.
-/// `members` has at least one, and is sorted by name.
-pub(super) fn share(vip: Ipv4Addr, members: &[Member<'_>]) -> (Demand, Vec<(ServiceName, Problem)>) {
-    let mut problems = clashes(vip, members);
-    let local = local(vip, members, &mut problems);
-    let nodes =
-        first(vip, members, Place::Nodes, &mut problems, |limits| limits.nodes.as_ref(), selector_text);
-    let preferred = first(
-        vip,
-        members,
-        Place::PreferredNodes,
-        &mut problems,
-        |limits| limits.preferred.as_ref(),
-        selector_text,
-    );
-    let interfaces = first(
-        vip,
-        members,
-        Place::Interface,
-        &mut problems,
-        |limits| limits.interfaces.as_ref(),
-        patterns_text,
-    );
+/// The namespaces with which each namespace shares its VIPs.
+pub(super) type Consents = BTreeMap<Arc<str>, BTreeSet<Arc<str>>>;
+
+type Problems = Vec<(ServiceName, Problem)>;
+
+/// Returns true if a Service of the last owner's namespace still wants the VIP that it had. `former`
+/// has the Services that had the VIP last, the owner first; `wanting` has those that want it now.
+pub(super) fn has_heir(former: &[ServiceName], wanting: &[(ServiceName, Place)]) -> bool {
+    former.first().is_some_and(|owner| {
+        let mut of_home = former.iter().filter(|name| name.namespace == owner.namespace);
+        of_home.any(|name| wanting.binary_search_by(|(wants, _)| wants.cmp(name)).is_ok())
+    })
+}
+
+/// Puts the Services that want a VIP in the order of their rights to it, the owner first. Those
+/// that had it so far (`former`) keep their order. Then come those whose status says that they had
+/// it, then the others, the oldest first.
+pub(super) fn by_seniority<'a>(
+    vip: Ipv4Addr,
+    mut members: Vec<Member<'a>>,
+    former: &[ServiceName],
+) -> Vec<Member<'a>> {
+    let positions: BTreeMap<_, _> =
+        former.iter().enumerate().map(|(position, name)| (name, position)).collect();
+    let position = |member: &Member<'_>| positions.get(member.name).copied();
+    let had_it = |member: &Member<'_>| {
+        member.record.status_owner() == StatusOwner::Vipward
+            && member.record.ingress.iter().any(|ingress| ingress.ip == Some(vip.into()))
+    };
+    members.sort_by_cached_key(|member| {
+        let position = position(member).unwrap_or(usize::MAX);
+        (position, !had_it(member), member.record.created, member.name.clone())
+    });
+    // A VIP whose owner is gone stays in the owner's namespace, if another Service there has it.
+    let home = former.first().map(|owner| &owner.namespace);
+    let is_heir = |member: &Member<'_>| Some(&member.name.namespace) == home && position(member).is_some();
+    if let Some(heir) = members.iter().position(is_heir) {
+        members[..=heir].rotate_right(1);
+    }
+    members
+}
+
+/// Returns the Services that have a VIP, and the problems of those that do not get it. `members`
+/// are in the order of their rights.
+///
+/// `former` has the Services that had the VIP last. While their claim is there, only their owner's
+/// namespace inherits it. So a Service that is deleted and created again finds its VIP free.
+pub(super) fn admit<'a>(
+    vip: Ipv4Addr,
+    members: Vec<Member<'a>>,
+    former: &[ServiceName],
+    consents: &Consents,
+) -> (Vec<Member<'a>>, Problems) {
+    let mut ports = BTreeMap::new();
+    let mut problems = Vec::new();
+    let mut admitted: Vec<Member<'a>> = Vec::new();
+    for member in members {
+        let (name, place) = (member.name, member.place);
+        let owner = match admitted.first() {
+            Some(owner) => Some(owner.name).filter(|_| !may_share(owner, &member, consents)),
+            None => former.first().filter(|owner| owner.namespace != name.namespace),
+        };
+        if let Some(with) = owner.cloned() {
+            let own = Arc::clone(&name.namespace);
+            problems.push((name.clone(), Problem::Unshared { vip, place, with, own }));
+            continue;
+        }
+        let clash = member.record.ports.iter().find_map(|port| Some((*port, ports.get(port)?)));
+        if let Some((port, with)) = clash {
+            let with = ServiceName::clone(with);
+            problems.push((name.clone(), Problem::Clash { vip, place, port, with }));
+            continue;
+        }
+        ports.extend(member.record.ports.iter().map(|port| (*port, name.clone())));
+        admitted.push(member);
+    }
+    (admitted, problems)
+}
+
+/// Returns true if a Service may share the VIP of `owner`. Across namespaces, both have the same
+/// key, and the owner's namespace lists the other one.
+fn may_share(owner: &Member<'_>, other: &Member<'_>, consents: &Consents) -> bool {
+    let key = |member: &Member<'_>| {
+        let key = member.record.annotations.share.as_deref().map(str::trim);
+        key.filter(|key| !key.is_empty()).map(str::to_owned)
+    };
+    let (home, away) = (&owner.name.namespace, &other.name.namespace);
+    let is_listed = || consents.get(home).is_some_and(|listed| listed.contains(away));
+    home == away || key(owner).is_some() && key(owner) == key(other) && is_listed()
+}
+
+/// Returns the demand of the Services that have a VIP, the owner first, and what of their wishes is
+/// not in effect. There is at least one.
+pub(super) fn combine(
+    vip: Ipv4Addr,
+    members: &[Member<'_>],
+    reach: impl Fn(&ServiceRecord) -> Reach,
+) -> (Demand, Problems) {
+    let [owner, others @ ..] = members else { return (Demand::default(), Vec::new()) };
+    let mut problems = Vec::new();
+    // A guest decides only if no Service of the owner's namespace has an endpoint.
+    let (home, guests): (Vec<_>, Vec<_>) =
+        members.iter().partition(|member| member.name.namespace == owner.name.namespace);
+    let reaches = home.into_iter().chain(guests).map(|member| (member.name, reach(member.record)));
+    let local = local(vip, reaches, &mut problems);
+    for other in others {
+        let mut compare = |place, own: Option<Box<str>>, used: Option<Box<str>>| {
+            if let Some(value) = own.filter(|own| used.as_ref() != Some(own)) {
+                let with = owner.name.clone();
+                problems.push((other.name.clone(), Problem::Disagrees { vip, place, value, with, used }));
+            }
+        };
+        let (own, used) = (other.limits, owner.limits);
+        compare(Place::Nodes, selector(own.nodes.as_ref()), selector(used.nodes.as_ref()));
+        let (own_first, used_first) = (selector(own.preferred.as_ref()), selector(used.preferred.as_ref()));
+        compare(Place::PreferredNodes, own_first, used_first);
+        compare(Place::Interface, patterns(own.interfaces.as_ref()), patterns(used.interfaces.as_ref()));
+    }
+    let Limits { nodes, preferred, interfaces } = owner.limits.clone();
     let demand = Demand {
         services: members.iter().map(|member| member.name.clone()).collect(),
         local,
@@ -59,74 +160,32 @@ pub(super) fn share(vip: Ipv4Addr, members: &[Member<'_>]) -> (Demand, Vec<(Serv
     (demand, problems)
 }
 
-/// Returns the problems of shared ports. The first Service
-/// by name has the port, and each other one has the problem.
-fn clashes(vip: Ipv4Addr, members: &[Member<'_>]) -> Vec<(ServiceName, Problem)> {
-    let mut taken = BTreeMap::new();
-    let mut problems = Vec::new();
-    for member in members {
-        let ports: BTreeSet<_> = member.record.ports.iter().copied().collect();
-        for port in ports {
-            let owner: &ServiceName = taken.entry(port).or_insert(member.name);
-            if owner != member.name {
-                problems.push((member.name.clone(), Problem::Clash { vip, port, with: owner.clone() }));
-            }
-        }
-    }
-    problems
-}
-
-/// Returns the nodes that can serve every Service, or none if all nodes can. A
-/// Service without endpoints does not count, except if no Service on the VIP has any.
-fn local(
+/// Returns the nodes that can deliver the traffic, or none if all nodes can. The first Service with
+/// an endpoint decides. Reports the others with traffic that some of these nodes would lose.
+fn local<'a>(
     vip: Ipv4Addr,
-    members: &[Member<'_>],
-    problems: &mut Vec<(ServiceName, Problem)>,
+    reaches: impl Iterator<Item = (&'a ServiceName, Reach)>,
+    problems: &mut Problems,
 ) -> Option<BTreeSet<NodeName>> {
-    let mut common: Option<BTreeSet<NodeName>> = None;
-    let mut bound = Vec::new();
-    let mut anywhere = false;
-    for member in members {
-        match &member.reach {
-            Reach::Anywhere => anywhere = true,
-            Reach::On(nodes) => {
-                bound.push(member.name.clone());
-                common = Some(common.map_or_else(|| nodes.clone(), |common| &common & nodes));
-            }
-            Reach::Nowhere => {}
+    let mut with_endpoints = reaches.filter(|(_, reach)| *reach != Reach::Nowhere);
+    let Some((first, reach)) = with_endpoints.next() else { return Some(BTreeSet::new()) };
+    let nodes = match reach {
+        Reach::On(nodes) => Some(nodes),
+        Reach::Anywhere | Reach::Nowhere => None,
+    };
+    for (other, reach) in with_endpoints {
+        let Reach::On(own) = reach else { continue };
+        if nodes.as_ref().is_none_or(|nodes| !nodes.is_subset(&own)) {
+            problems.push((other.clone(), Problem::Partial { vip, with: first.clone() }));
         }
     }
-    if common.as_ref().is_some_and(BTreeSet::is_empty) {
-        let problem = Problem::Impossible { vip, services: bound.clone() };
-        problems.extend(bound.into_iter().map(|name| (name, problem.clone())));
-    }
-    common.or_else(|| (!anywhere).then(BTreeSet::new))
+    nodes
 }
 
-/// Returns the value of the first Service by name that has one. Reports
-/// a problem on Services with another value.
-fn first<'a, T: Clone + PartialEq + 'a>(
-    vip: Ipv4Addr,
-    members: &[Member<'a>],
-    place: Place,
-    problems: &mut Vec<(ServiceName, Problem)>,
-    value: impl Fn(&'a Limits) -> Option<&'a T>,
-    text: impl Fn(&T) -> Box<str>,
-) -> Option<T> {
-    let mut set = members.iter().filter_map(|member| Some((member.name, value(member.limits)?)));
-    let (with, used) = set.next()?;
-    for (name, other) in set.filter(|(_, other)| *other != used) {
-        let (value, used, with) = (text(other), text(used), with.clone());
-        problems.push((name.clone(), Problem::Disagrees { vip, place, value, with, used }));
-    }
-    Some(used.clone())
+fn selector(selector: Option<&Selector>) -> Option<Box<str>> {
+    Some(selector?.as_str().into())
 }
 
-fn selector_text(selector: &Selector) -> Box<str> {
-    selector.as_str().into()
-}
-
-#[expect(clippy::ptr_arg, reason = "it is what a limit holds")]
-fn patterns_text(patterns: &Vec<InterfacePattern>) -> Box<str> {
-    patterns.iter().map(InterfacePattern::to_string).collect::<Vec<_>>().join(",").into()
+fn patterns(patterns: Option<&Vec<InterfacePattern>>) -> Option<Box<str>> {
+    Some(patterns?.iter().map(InterfacePattern::to_string).collect::<Vec<_>>().join(",").into())
 }

@@ -1,16 +1,19 @@
 //! Standing of VIPs in the cluster: held before, forced by an admin, or needed by something else too.
 
-use std::net::Ipv4Addr;
+use std::{net::Ipv4Addr, sync::Arc};
 
-use super::{Problem, Services};
+use super::{Problem, Services, sharing};
+use crate::cluster::ServiceName;
 
 /// Standing of an address in the cluster.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Standing {
     /// True if it is a VIP that has had a holder.
     pub(super) is_held: bool,
     /// True if an admin has it taken by force.
     pub(super) is_forced: bool,
+    /// The Services that have it, in the order of their rights.
+    pub(super) services: Arc<[ServiceName]>,
 }
 
 impl Services {
@@ -27,13 +30,15 @@ impl Services {
         if let Some(known) = self.vips.get_mut(&vip) {
             known.was_held |= standing.is_held;
         }
-        let before = if standing == Standing::default() {
-            self.claims.remove(&vip)
+        let is_none = standing == Standing::default();
+        let before = self.claims.get(&vip);
+        if before.unwrap_or(&Standing::default()) != &standing {
+            self.touch_wanted(&[vip.into()].into());
+        }
+        if is_none {
+            self.claims.remove(&vip);
         } else {
-            self.claims.insert(vip, standing)
-        };
-        if before.unwrap_or_default() != standing {
-            self.touch_wanted([vip].into());
+            self.claims.insert(vip, standing);
         }
     }
 
@@ -49,7 +54,7 @@ impl Services {
             self.held.remove(&vip);
         }
         if let Some(known) = self.vips.get_mut(&vip) {
-            if here && !std::mem::replace(&mut known.was_held, true) && known.refusal.is_some() {
+            if here && !std::mem::replace(&mut known.was_held, true) {
                 self.touched.vips.insert(vip);
             }
             self.touched.statuses.extend(known.services.iter().map(|(service, _)| service.clone()));
@@ -58,10 +63,22 @@ impl Services {
 
     /// Returns the standing of an address, and remembers it while Services want the address.
     pub(super) fn note_standing(&mut self, vip: Ipv4Addr) -> Standing {
-        let Standing { is_held, is_forced } = self.claims.get(&vip).copied().unwrap_or_default();
-        let is_held = is_held || self.held.get(&vip) == Some(&true);
-        let Some(known) = self.vips.get_mut(&vip) else { return Standing { is_held, is_forced } };
-        known.was_held |= is_held;
-        Standing { is_held: known.was_held, is_forced }
+        let mut standing = self.claims.get(&vip).cloned().unwrap_or_default();
+        standing.is_held |= self.held.get(&vip) == Some(&true);
+        let Some(known) = self.vips.get_mut(&vip) else { return standing };
+        let may_pass_on = !sharing::has_heir(&known.former, &known.services);
+        if !standing.services.is_empty() {
+            // A record that names no Service there is was edited by hand. Its holder repairs it.
+            if may_pass_on || sharing::has_heir(&standing.services, &known.services) {
+                known.former = Arc::clone(&standing.services);
+            }
+        } else if may_pass_on && !known.former.is_empty() {
+            // The VIP went with its last owner. Whoever wants the address now has no right from that.
+            known.former = Arc::default();
+            known.was_held = false;
+        }
+        known.was_held |= standing.is_held;
+        standing.is_held = known.was_held;
+        standing
     }
 }

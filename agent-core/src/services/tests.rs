@@ -1,7 +1,9 @@
 mod account;
 mod addresses;
+mod endpoints;
 mod hands;
 mod incremental;
+mod permitted;
 mod refusal;
 mod selection;
 mod sharing;
@@ -22,13 +24,17 @@ struct World {
 }
 
 impl World {
+    /// Returns a world before the first list, in which a node is on the segment 192.0.2.0/24.
     fn unsynced(settings: Settings) -> Self {
-        Self {
+        let mut world = Self {
             services: Services::start(settings),
             demands: BTreeMap::new(),
             problems: Vec::new(),
             duties: BTreeMap::new(),
-        }
+        };
+        let interfaces = vec![interface(&["192.0.2.0/24"])];
+        world.tell(Event::NodeInterfaces { node: "node-z".into(), interfaces });
+        world
     }
 
     fn with(settings: Settings) -> Self {
@@ -92,9 +98,13 @@ impl World {
         self.tell(Event::Held { vip: v4(vip), here })
     }
 
+    fn claim(&mut self, vip: &str, was_held: bool, force: bool) -> Vec<Command> {
+        self.tell(Event::Claim { vip: v4(vip), was_held, force, services: Vec::new() })
+    }
+
     fn node(&mut self, node: &str, addresses: &[&str]) {
         let addresses = addresses.iter().map(|address| ip(address)).collect();
-        self.tell(Event::NodeAddresses { node: node.into(), addresses });
+        self.tell(Event::NodeAddresses { node: node.into(), addresses, pod_cidrs: Vec::new() });
     }
 
     fn vips(&self) -> Vec<String> {
@@ -137,8 +147,10 @@ fn service(name: &str) -> ServiceRecord {
         name: named(name),
         uid: "1".into(),
         version: Version::from("1"),
+        created: 0,
         labels: BTreeMap::new(),
         load_balancer: true,
+        cluster_ip: None,
         class: None,
         annotations: Annotations::default(),
         load_balancer_ip: None,
@@ -178,6 +190,11 @@ impl ServiceRecord {
 
     fn ports(mut self, ports: &[u16]) -> Self {
         self.ports = ports.iter().map(|port| Port { port: *port, protocol: Protocol::Tcp }).collect();
+        self
+    }
+
+    fn created(mut self, seconds: i64) -> Self {
+        self.created = seconds;
         self
     }
 

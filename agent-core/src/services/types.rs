@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use ipnet::Ipv4Net;
+use ipnet::{IpNet, Ipv4Net};
 
 use super::{
     problem::Problem,
@@ -19,6 +19,9 @@ use crate::{
 
 /// The served class of Services by default.
 pub const DEFAULT_CLASS: &str = "vipward.io/l2";
+
+/// Largest number of addresses of a Service by default.
+pub const MOST_ADDRESSES: usize = 16;
 
 /// Settings: the served Services, and the addresses that they may have.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,8 +38,15 @@ pub struct Settings {
     pub service_selector: Option<Selector>,
     /// True if `spec.externalIPs` are VIPs too.
     pub external_ips: bool,
-    /// The networks that VIPs may be in. If empty: all networks.
+    /// The networks that VIPs may be in. If empty: the subnets of the nodes' segments, and whatever
+    /// another controller has written into a status.
     pub allow: Vec<Ipv4Net>,
+    /// The networks that VIPs may never be in.
+    pub refuse: Vec<Ipv4Net>,
+    /// Largest number of addresses of a Service.
+    pub most_addresses: usize,
+    /// Largest number of VIPs of a namespace. None: there is no limit.
+    pub most_vips: Option<usize>,
     /// True if a VIP without endpoints is withdrawn, even without `externalTrafficPolicy: Local`.
     pub withdraw_without_endpoints: bool,
 }
@@ -51,6 +61,9 @@ impl Default for Settings {
             service_selector: None,
             external_ips: false,
             allow: Vec::new(),
+            refuse: Vec::new(),
+            most_addresses: MOST_ADDRESSES,
+            most_vips: None,
             withdraw_without_endpoints: false,
         }
     }
@@ -72,12 +85,14 @@ pub enum Event {
         /// Its name there.
         slice: Arc<str>,
     },
-    /// A Namespace was listed or changed. Only [`Settings::namespace_selector`] needs this event.
+    /// A Namespace was listed or changed.
     Namespace {
         /// Its name.
         name: Arc<str>,
         /// Its labels.
         labels: BTreeMap<String, String>,
+        /// The namespaces with which its Services may share their VIPs.
+        share_with: BTreeSet<Arc<str>>,
     },
     /// A Namespace is gone.
     NamespaceGone(Arc<str>),
@@ -87,6 +102,15 @@ pub enum Event {
         node: NodeName,
         /// The entries of `status.addresses` that are addresses.
         addresses: Vec<IpAddr>,
+        /// `spec.podCIDRs`.
+        pod_cidrs: Vec<IpNet>,
+    },
+    /// The networks of a `ServiceCIDR` object. None of them any more: the object is gone.
+    ServiceCidr {
+        /// Its name.
+        name: Arc<str>,
+        /// `spec.cidrs`.
+        nets: Vec<IpNet>,
     },
     /// A node's interfaces, by its Lease. No node may take another node's address or gateway.
     NodeInterfaces {
@@ -110,6 +134,8 @@ pub enum Event {
         was_held: bool,
         /// True if an admin has it taken even if its address is in use.
         force: bool,
+        /// The Services that have it, the longest first.
+        services: Vec<ServiceName>,
     },
     /// The claim of a VIP is gone.
     ClaimGone(Ipv4Addr),

@@ -125,10 +125,20 @@ pub struct ServiceArgs {
     /// Also hold spec.externalIPs.
     #[arg(long)]
     pub external_ips: bool,
-    /// Only addresses in this subnet may be VIPs; repeatable. Default: every address that is not
-    /// somebody's.
+    /// Only addresses in this network may be VIPs; repeatable. Default: those in the subnets of the
+    /// nodes' segments.
     #[arg(long = "allow-address", value_name = "CIDR")]
     pub allow_addresses: Vec<Ipv4Net>,
+    /// No address in this network may be a VIP; repeatable. Name the networks of Pods and Services
+    /// that the API server does not list.
+    #[arg(long = "refuse-address", value_name = "CIDR")]
+    pub refuse_addresses: Vec<Ipv4Net>,
+    /// The number of addresses that a Service may have.
+    #[arg(long, value_name = "N", default_value_t = services::MOST_ADDRESSES)]
+    pub max_addresses: usize,
+    /// The number of VIPs that the Services of one namespace may have. Default: no limit.
+    #[arg(long, value_name = "N")]
+    pub max_vips_per_namespace: Option<usize>,
     /// Withdraw VIPs of Services that have no ready endpoint, also under externalTrafficPolicy
     /// Cluster.
     #[arg(long)]
@@ -150,6 +160,9 @@ impl ServiceArgs {
             service_selector: self.service_selector.clone(),
             external_ips: self.external_ips,
             allow: self.allow_addresses.clone(),
+            refuse: self.refuse_addresses.clone(),
+            most_addresses: self.max_addresses,
+            most_vips: self.max_vips_per_namespace,
             withdraw_without_endpoints: self.withdraw_without_endpoints,
         }
     }

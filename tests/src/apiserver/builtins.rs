@@ -1,7 +1,7 @@
 //! The built-in types of Kubernetes that the server knows, with their defaults.
 
 use k8s_openapi::api::{
-    admissionregistration, apps, coordination, core, discovery, events, flowcontrol, rbac,
+    admissionregistration, apps, coordination, core, discovery, events, flowcontrol, networking, rbac,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
 use serde::Serialize;
@@ -35,7 +35,7 @@ const NAMESPACED: [Row; 9] = [
     (RBAC, "rolebindings", "RoleBinding", typed::<rbac::v1::RoleBinding>, ANYTHING),
 ];
 
-const CLUSTER_SCOPED: [Row; 8] = [
+const CLUSTER_SCOPED: [Row; 9] = [
     ("", "namespaces", "Namespace", typed::<core::v1::Namespace>, ANYTHING),
     ("", "nodes", "Node", typed::<core::v1::Node>, ANYTHING),
     ("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition", definition, ANYTHING),
@@ -61,6 +61,7 @@ const CLUSTER_SCOPED: [Row; 8] = [
         typed::<flowcontrol::v1::FlowSchema>,
         ANYTHING,
     ),
+    ("networking.k8s.io", "servicecidrs", "ServiceCIDR", typed::<networking::v1::ServiceCIDR>, ANYTHING),
     (RBAC, "clusterroles", "ClusterRole", typed::<rbac::v1::ClusterRole>, ANYTHING),
     (RBAC, "clusterrolebindings", "ClusterRoleBinding", typed::<rbac::v1::ClusterRoleBinding>, ANYTHING),
 ];

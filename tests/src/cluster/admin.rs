@@ -50,6 +50,8 @@ impl Kind {
     pub const SERVICE: Self = Self::new("", "v1", "Service", "services", true);
     /// v1
     pub const SERVICE_ACCOUNT: Self = Self::new("", "v1", "ServiceAccount", "serviceaccounts", true);
+    /// networking.k8s.io/v1
+    pub const SERVICE_CIDR: Self = Self::new("networking.k8s.io", "v1", "ServiceCIDR", "servicecidrs", false);
     /// events.k8s.io/v1
     pub const EVENT: Self = Self::new("events.k8s.io", "v1", "Event", "events", true);
     /// discovery.k8s.io/v1
@@ -84,12 +86,13 @@ impl Kind {
     /// vipward.io/v1alpha1
     pub const VIRTUAL_IP: Self = Self::new("vipward.io", "v1alpha1", "VirtualIP", "virtualips", false);
 
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 18] = [
         Self::NAMESPACE,
         Self::NODE,
         Self::POD,
         Self::SERVICE,
         Self::SERVICE_ACCOUNT,
+        Self::SERVICE_CIDR,
         Self::EVENT,
         Self::ENDPOINT_SLICE,
         Self::LEASE,
@@ -448,6 +451,11 @@ impl Changes {
                 return Ok(change);
             }
         }
+    }
+
+    /// Returns the changes that have arrived and were not returned yet.
+    pub fn so_far(&self) -> Result<Vec<Change>> {
+        self.receiver.try_iter().collect()
     }
 }
 

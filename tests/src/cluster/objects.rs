@@ -130,9 +130,11 @@ impl Cluster {
         Ok(row[at].clone())
     }
 
-    /// Identifies the object of a Service.
+    /// Identifies the object of a Service. The Service `b/web` is in the namespace of the tenant
+    /// `b`, and all functions take such names.
     pub fn service(&self, name: &str) -> Object {
-        Object::within(Kind::SERVICE, &self.namespace, name)
+        let (namespace, name) = self.place_of(name);
+        Object::within(Kind::SERVICE, namespace, name)
     }
 
     /// Identifies the object of a VIP's claim.
@@ -142,10 +144,11 @@ impl Cluster {
 
     /// Creates a Service.
     pub fn create_service(&self, service: &ServiceSpec) -> Result<()> {
+        let (namespace, name) = self.place_of(&service.name);
         let manifest = json!({
             "apiVersion": Kind::SERVICE.api_version(),
             "kind": Kind::SERVICE.name(),
-            "metadata": {"name": service.name, "namespace": self.namespace, "annotations": service.annotations},
+            "metadata": {"name": name, "namespace": namespace, "annotations": service.annotations},
             "spec": service.spec,
         });
         self.admin().create(&manifest).map(drop)
@@ -211,12 +214,13 @@ impl Cluster {
             })
         });
         let described: Vec<_> = described.collect();
+        let (namespace, service) = self.place_of(service);
         let manifest = json!({
             "apiVersion": Kind::ENDPOINT_SLICE.api_version(),
             "kind": Kind::ENDPOINT_SLICE.name(),
             "metadata": {
                 "name": slice_of(service),
-                "namespace": self.namespace,
+                "namespace": namespace,
                 "labels": {"kubernetes.io/service-name": service},
             },
             "addressType": "IPv4",
@@ -228,7 +232,8 @@ impl Cluster {
 
     /// Deletes a Service's `EndpointSlice`.
     pub fn delete_endpoints(&self, service: &str) -> Result<bool> {
-        self.admin().delete(&Object::within(Kind::ENDPOINT_SLICE, &self.namespace, slice_of(service)))
+        let (namespace, service) = self.place_of(service);
+        self.admin().delete(&Object::within(Kind::ENDPOINT_SLICE, namespace, slice_of(service)))
     }
 
     /// Cordons a node.
@@ -317,9 +322,16 @@ impl Cluster {
     /// since this cluster exists, ordered by reason.
     pub fn events_about(&self, name: &str) -> Result<Vec<EventNote>> {
         let mut notes = Vec::new();
+        let tenant = name.split_once('/').map(|(tenant, _)| self.namespace_of(tenant));
+        let (_, name) = self.place_of(name);
         for event in self.events()? {
             let field = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            if event["regarding"]["name"] == name && !self.events_before.contains(&Object::of(&event)?) {
+            let is_theirs =
+                tenant.as_ref().is_none_or(|tenant| event["regarding"]["namespace"] == tenant.as_str());
+            if event["regarding"]["name"] == name
+                && is_theirs
+                && !self.events_before.contains(&Object::of(&event)?)
+            {
                 let regarding = format!("{} {name}", field(&event["regarding"]["kind"]));
                 notes.push(EventNote {
                     regarding,

@@ -53,6 +53,7 @@ rules:
   - {apiGroups: [''], resources: [pods], verbs: [get]}
   - {apiGroups: [apps], resources: [daemonsets], verbs: [get]}
   - {apiGroups: [discovery.k8s.io], resources: [endpointslices], verbs: [list, watch]}
+  - {apiGroups: [networking.k8s.io], resources: [servicecidrs], verbs: [list, watch]}
   - {apiGroups: [events.k8s.io], resources: [events], verbs: [create, patch]}
   - {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, list, watch, create, patch]}
   - {apiGroups: [vipward.io], resources: [virtualips], verbs: [get, list, watch, create, patch, delete]}
@@ -223,7 +224,7 @@ async fn until<T>(
 async fn reading(kube: &Kube) -> Result<(Reader, mpsc::Receiver<Seen>, Vec<Seen>)> {
     let (reader, mut seen) = Reader::start(kube, Reading::default())?;
     let mut told = Vec::new();
-    let mut missing = Resource::ALL.len() - 1;
+    let mut missing = Resource::ALL.len();
     until(&mut seen, "all lists", |next| {
         told.push(next.clone());
         missing -= usize::from(matches!(next, Seen::Synced(_)));

@@ -73,6 +73,11 @@ fn assert_attached(explanation: &Value) -> Result<()> {
 
 /// Runs `vipward explain` on a node of a cluster, with its rights and its pins.
 fn on_node(cluster: &Cluster, id: NodeId, vip: Ipv4Addr) -> Result<Value> {
+    on_node_with(cluster, id, vip, &[])
+}
+
+/// Runs it with further flags.
+fn on_node_with(cluster: &Cluster, id: NodeId, vip: Ipv4Addr, flags: &[&str]) -> Result<Value> {
     let kubeconfig = NamedTempFile::new()?;
     fs::write(kubeconfig.path(), cluster.kubeconfig_of(id)?)?;
     let member = cluster.member(id)?;
@@ -80,7 +85,7 @@ fn on_node(cluster: &Cluster, id: NodeId, vip: Ipv4Addr) -> Result<Value> {
     let mut command = member.host.command(Agent::default_binary());
     command.args(["explain", &vip.to_string(), "-o", "json", "--kubeconfig"]).arg(kubeconfig.path());
     command.arg("--pin-dir").arg(&agent.options.pin_dir);
-    command.args(["--lease-namespace", cluster.system_namespace()]);
+    command.args(["--lease-namespace", cluster.system_namespace()]).args(flags);
     explained(command)
 }
 
@@ -195,12 +200,6 @@ fn what_no_service_may_have_is_explained_by_the_service_or_the_address() -> Resu
 fn where_no_node_can_hold_it_each_node_says_why() -> Result<()> {
     scenario("why-nobody", two_nodes(), |cluster| {
         cluster.wait_until_all_renew()?;
-        let elsewhere = Ipv4Addr::new(203, 0, 113, 10);
-        cluster.create_service(&ServiceSpec::new("far", elsewhere))?;
-        let explanation = on_node(cluster, N1, elsewhere)?;
-        let why = format!("{}: no interface is in the VIP's subnet", cluster.node_name(N2));
-        assert_broken(&explanation, "candidates", &why, "in the VIP's subnet");
-
         cluster.set_endpoints("local", &[Endpoint::not_ready(N1)])?;
         cluster.create_service(&ServiceSpec::new("local", VIP).local())?;
         let explanation = on_node(cluster, N1, VIP)?;
@@ -228,6 +227,23 @@ fn where_no_node_can_hold_it_each_node_says_why() -> Result<()> {
             "exclude-from-external-load-balancers",
             "--ignore-exclude-label",
         );
+        Ok(())
+    })
+}
+
+#[test]
+fn an_address_elsewhere_is_refused_or_has_no_node_as_the_agents_flags_say() -> Result<()> {
+    let allow = ["--allow-address", "203.0.113.0/24"];
+    let options = ClusterOptions { args: allow.map(str::to_owned).into(), ..two_nodes() };
+    scenario("why-far", options, |cluster| {
+        cluster.wait_until_all_renew()?;
+        let elsewhere = Ipv4Addr::new(203, 0, 113, 10);
+        cluster.create_service(&ServiceSpec::new("far", elsewhere))?;
+        let explanation = on_node(cluster, N1, elsewhere)?;
+        assert_broken(&explanation, "address", "it is in no subnet of an interface", "another address");
+        let explanation = on_node_with(cluster, N1, elsewhere, &allow)?;
+        let why = format!("{}: no interface is in the VIP's subnet", cluster.node_name(N2));
+        assert_broken(&explanation, "candidates", &why, "in the VIP's subnet");
         Ok(())
     })
 }

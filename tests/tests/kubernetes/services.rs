@@ -123,21 +123,6 @@ fn two_services_on_one_vip_share_its_holder_and_the_vip_leaves_with_the_last() -
 }
 
 #[test]
-fn services_with_the_same_port_on_one_vip_are_reported_and_both_stay() -> Result<()> {
-    scenario("clash", ClusterOptions::default(), |cluster| {
-        cluster.create_service(&ServiceSpec::new("a", VIP))?;
-        cluster.create_service(&ServiceSpec::new("b", VIP))?;
-        cluster.wait_until_held(VIP)?;
-        let other = format!("{}/a", cluster.namespace());
-        cluster.wait_for_event("b", &["TCP", "80", &VIP.to_string(), &other])?;
-        cluster.wait_for_ingress("a", VIP)?;
-        cluster.wait_for_ingress("b", VIP)?;
-        assert!(cluster.events_about("a")?.iter().all(|event| !event.note.contains("port")));
-        Ok(())
-    })
-}
-
-#[test]
 fn fifteen_changes_of_address_at_200_ms_end_in_one_vip_and_silence_at_the_api_server() -> Result<()> {
     scenario("changes", ClusterOptions::default(), |cluster| {
         const CHANGES: usize = 15;

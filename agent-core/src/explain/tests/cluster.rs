@@ -58,6 +58,23 @@ const BROKEN: &[Broken] = &[
         "another address",
     ),
     (
+        "another tenant has the address",
+        elsewhere,
+        |facts| {
+            let account = &mut in_cluster(facts).account;
+            account.demand = None;
+            account.mentions[0].problems = vec![Problem::Unshared {
+                vip: VIP,
+                place: Place::Addresses,
+                with: ServiceName { namespace: "other".into(), name: "web".into() },
+                own: "default".into(),
+            }];
+        },
+        Link::Address,
+        "it belongs to Service other/web",
+        "what the reason says",
+    ),
+    (
         "no agent runs anywhere",
         elsewhere,
         |facts| {

@@ -14,7 +14,7 @@ fn pacing() -> Pacing {
 fn vips_beyond_the_room_wait_and_come_in_turn() {
     let mut pacing = pacing();
     for number in 1..=5 {
-        let has_room = pacing.has_room(vip(number));
+        let has_room = pacing.has_room(vip(number), &"x".into());
         assert_eq!(has_room, number <= 2, "{number}");
         if has_room {
             pacing.begin_creating(vip(number));
@@ -25,10 +25,27 @@ fn vips_beyond_the_room_wait_and_come_in_turn() {
     assert_eq!(pacing.next_of_crowd(), Some(vip(3)));
     // The VIP found no room after all. It is the last in the next round.
     pacing.begin_creating(vip(9));
-    assert!(!pacing.has_room(vip(3)));
+    assert!(!pacing.has_room(vip(3), &"x".into()));
     pacing.end_creating(vip(9));
     let order: Vec<_> = std::iter::from_fn(|| pacing.next_of_crowd()).collect();
     assert_eq!(order, [vip(4), vip(5), vip(3)]);
+}
+
+#[test]
+fn namespaces_take_turns_however_many_vips_they_have() {
+    let mut pacing = pacing();
+    (1..=2).for_each(|number| pacing.begin_creating(vip(number)));
+    for number in 10..100 {
+        assert!(!pacing.has_room(vip(number), &"greedy".into()));
+    }
+    assert!(!pacing.has_room(vip(200), &"modest".into()));
+    assert!(!pacing.has_room(vip(201), &"quiet".into()));
+    pacing.end_creating(vip(1));
+    // A VIP that comes now goes behind those that wait.
+    assert!(!pacing.has_room(vip(9), &"greedy".into()));
+    let turns: Vec<_> = (0..5).filter_map(|_| pacing.next_of_crowd()).collect();
+    assert_eq!(turns, [vip(9), vip(200), vip(201), vip(10), vip(11)]);
+    assert!(pacing.has_room(vip(11), &"greedy".into()), "it is its turn");
 }
 
 #[test]

@@ -1,8 +1,13 @@
 //! Deposing: the end of the session of a node that has been silent
 //! for so long that its fence must have lapsed.
 
+use std::net::Ipv4Addr;
+
 use super::world::*;
-use crate::{cluster::LeaseRecord, ownership::Event};
+use crate::{
+    cluster::{ClaimState, LeaseRecord},
+    ownership::Event,
+};
 
 const DEPOSE_B: &str = "write lease of b: no session, ended b1, 4s";
 
@@ -113,6 +118,22 @@ fn a_lease_that_was_lengthened_for_a_restart_is_respected() {
     world.lease(LeaseRecord { duration: RESTART_LEASE, ..left });
     assert_eq!(world.timeline(ms(60_499)), [""; 0]);
     assert_eq!(world.after(ms(1)), ["write lease of b: no session, ended b1, 60s"]);
+}
+
+#[test]
+fn of_many_claimed_sessions_at_most_eight_are_ended_in_a_write() {
+    let mut world = watching();
+    for life in 2..=12 {
+        let vip = Ipv4Addr::new(192, 0, 2, 100 + life);
+        world.claim_of(vip, ClaimState::Held(holder("b", life)), 1);
+        world.tell(Event::Demand(vip, Some(demand())));
+    }
+    world.kill("b");
+    let lines = world.after(REST);
+    let [write] = &lines[..] else { panic!("{lines:?}") };
+    let ended = write.strip_prefix("write lease of b: no session, ended ").expect("a deposing");
+    let ended: Vec<_> = ended.trim_end_matches(", 4s").split(' ').collect();
+    assert!(ended.len() <= 8 && ended.contains(&"b1"), "{ended:?}");
 }
 
 #[test]

@@ -65,15 +65,19 @@ fn a_fault_of_an_address_is_shown_with_it_and_with_no_other() {
     let mut world = World::new();
     world.put(service("a/typo").addressed("192.0.2.10/24"));
     world.put(service("b/clash").addressed("192.0.2.11"));
-    world.put(service("c/clash").addressed("192.0.2.11"));
+    world.put(service("b/other").addressed("192.0.2.11"));
     world.node("n1", &["192.0.2.12"]);
     world.put(service("d/node").addressed("192.0.2.12"));
+    world.put(service("e/elsewhere").addressed("1.1.1.1"));
     let problems = |address: &str| -> Vec<Problem> {
         let account = world.services.account(v4(address));
         account.mentions.into_iter().flat_map(|mention| mention.problems).collect()
     };
     assert!(matches!(problems("192.0.2.10")[..], [Problem::Malformed { .. }]));
     assert!(matches!(problems("192.0.2.11")[..], [Problem::Clash { .. }]));
+    let [Problem::Refused { why: Refusal::NoSegment, .. }] = problems("1.1.1.1")[..] else {
+        panic!("{:?}", problems("1.1.1.1"))
+    };
     let refused = world.services.account(v4("192.0.2.12"));
     assert!(matches!(refused.refusal, Some(Refusal::Node { .. })), "{refused:?}");
     assert_eq!((refused.demand, refused.mentions[0].problems.len()), (None, 0));

@@ -33,6 +33,7 @@ impl Cluster {
             Event::SliceGone { namespace, slice } => format!("slice {namespace} {slice}"),
             Event::Namespace { name, .. } | Event::NamespaceGone(name) => format!("namespace {name}"),
             Event::NodeAddresses { node, .. } => format!("node {node}"),
+            Event::ServiceCidr { name, .. } => format!("service cidr {name}"),
             Event::NodeInterfaces { node, .. } => format!("interfaces {node}"),
             Event::HostNetwork(_) => "host".to_owned(),
             Event::ApiEndpoints(_) => "api".to_owned(),
@@ -69,17 +70,26 @@ fn good() -> impl Strategy<Value = ServiceRecord> {
     let manager = prop::sample::select(&["vipward", "controller"][..]);
     let status = prop::collection::vec(vip(), 0..3);
     let flags = prop::array::uniform5(any::<bool>());
-    (prop::sample::select(&NAMES[..]), addresses, limit(), limit(), manager, status, flags, 1_u16..4)
-        .prop_map(|(name, addresses, nodes, preferred, manager, status, flags, port)| {
+    let share = prop::sample::select(&["", "key"][..]);
+    let rights = (0_i64..3, share, any::<bool>());
+    (prop::sample::select(&NAMES[..]), addresses, limit(), limit(), manager, status, flags, 1_u16..4, rights)
+        .prop_map(|(name, addresses, nodes, preferred, manager, status, flags, port, rights)| {
             let [local, foreign, ignore, other_type, spec] = flags;
+            let (created, share, has_cluster_ip) = rights;
+            // The API server gives no address to two Services.
+            let position = NAMES.iter().position(|known| *known == name).expect("it is one of them");
+            let cluster_ip = Ipv4Addr::new(192, 0, 2, 1 + u8::try_from(position).expect("there are four"));
             let record = service(name).status(manager, &status).ports(&[port, 443]).annotated(&[
                 (if spec { "metallb.io/loadBalancerIPs" } else { "vipward.io/addresses" }, addresses),
                 ("vipward.io/nodes", nodes),
                 ("vipward.io/preferred-nodes", preferred),
+                ("vipward.io/share", share),
                 ("vipward.io/ignore", if ignore && foreign { "true" } else { "false" }),
             ]);
             ServiceRecord {
                 local,
+                created,
+                cluster_ip: (has_cluster_ip && other_type && spec).then_some(cluster_ip),
                 class: (foreign && spec).then(|| "f5".into()),
                 load_balancer: !(other_type && ignore),
                 ..record
@@ -141,36 +151,49 @@ fn event() -> impl Strategy<Value = Event> {
             namespace: namespace.into(),
             slice: slice.into(),
         }),
-        1 => (namespace(), any::<bool>()).prop_map(|(name, edge)| Event::Namespace {
+        1 => (namespace(), any::<bool>(), any::<bool>()).prop_map(|(name, edge, shares)| Event::Namespace {
             name: name.into(),
             labels: labels(if edge { &[("team", "edge")] } else { &[] }),
+            share_with: if shares { ["x".into(), "y".into()].into() } else { BTreeSet::new() },
         }),
         1 => namespace().prop_map(|name| Event::NamespaceGone(name.into())),
-        1 => (node(), vip()).prop_map(|(node, vip)| Event::NodeAddresses {
+        1 => (node(), vip(), 30_u8..=32).prop_map(|(node, vip, length)| Event::NodeAddresses {
             node: node.into(),
             addresses: vec![ip(vip)],
+            pod_cidrs: vec![format!("{vip}/{length}").parse().expect("a network")],
+        }),
+        1 => prop::option::of(vip()).prop_map(|vip| Event::ServiceCidr {
+            name: "kubernetes".into(),
+            nets: vip.map(|vip| format!("{vip}/31").parse().expect("a network")).into_iter().collect(),
         }),
         1 => node().prop_map(|node| Event::NodeGone(node.into())),
         1 => network,
         1 => interfaces,
         1 => prop::option::of(vip()).prop_map(|vip| Event::ApiEndpoints(vip.map(ip).into_iter().collect())),
         2 => (vip(), any::<bool>()).prop_map(|(vip, here)| Event::Held { vip: v4(vip), here }),
-        2 => (vip(), any::<bool>(), any::<bool>()).prop_map(|(vip, was_held, force)| Event::Claim {
-            vip: v4(vip),
-            was_held,
-            force,
-        }),
+        2 => (vip(), any::<bool>(), any::<bool>(), prop::collection::vec(name(), 0..3)).prop_map(
+            |(vip, was_held, force, services)| Event::Claim {
+                vip: v4(vip),
+                was_held,
+                force,
+                services: services.into_iter().map(named).collect(),
+            }
+        ),
         1 => vip().prop_map(|vip| Event::ClaimGone(v4(vip))),
         1 => Just(Event::Synced),
     ]
 }
 
 fn settings() -> impl Strategy<Value = Settings> {
-    (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(|(by_namespace, withdraw, allow)| Settings {
-        namespace_selector: by_namespace.then(|| "team=edge".parse().expect("a selector")),
-        withdraw_without_endpoints: withdraw,
-        allow: if allow { vec!["192.0.2.0/30".parse().expect("a network")] } else { Vec::new() },
-        ..Settings::default()
+    let limit = prop::option::of(0_usize..3);
+    (any::<bool>(), any::<bool>(), any::<bool>(), limit).prop_map(|(by_namespace, withdraw, allow, limit)| {
+        Settings {
+            most_vips: limit,
+            namespace_selector: by_namespace.then(|| "team=edge".parse().expect("a selector")),
+            withdraw_without_endpoints: withdraw,
+            allow: if allow { vec!["192.0.2.0/30".parse().expect("a network")] } else { Vec::new() },
+            ..Settings::default()
+        }
     })
 }
 
@@ -205,10 +228,17 @@ proptest! {
         // Turns at statuses belong to the past too, until they are forgotten.
         world.pass(Monotonic::default());
         world.pass(Monotonic::default() + std::time::Duration::from_mins(5));
-        // So does the former holder of a VIP whose claim was deleted by hand.
-        for (vip, _) in world.services.vips.iter().filter(|(_, known)| known.was_held) {
+        // So do the former holder and the former Services of a VIP whose claim was deleted by hand.
+        let has_past = |known: &Vip| known.was_held || !known.former.is_empty();
+        let claim = |(vip, known): (&Ipv4Addr, &Vip)| {
             let force = world.services.claims.get(vip).is_some_and(|standing| standing.is_forced);
-            cluster.note(&Event::Claim { vip: *vip, was_held: true, force });
+            Event::Claim { vip: *vip, was_held: known.was_held, force, services: known.former.to_vec() }
+        };
+        let vips = world.services.vips.iter().map(|(vip, known)| (vip, &**known));
+        let with_past = vips.filter(|(_, known)| has_past(known));
+        for event in with_past.map(claim).collect::<Vec<_>>() {
+            cluster.note(&event);
+            world.tell(event);
         }
         let fresh = cluster.start_now(&settings);
         // The former class of a Service belongs to the past too.
@@ -235,7 +265,6 @@ proptest! {
         }
         for (vip, demand) in &world.demands {
             prop_assert!(!demand.services.is_empty());
-            prop_assert!(demand.services.is_sorted());
             for service in &demand.services {
                 let record = &cluster.services[service];
                 prop_assert!(record.load_balancer && record.class.is_none(), "{}: {:?}", vip, record);

@@ -44,14 +44,14 @@ fn an_address_that_is_taken_or_cannot_be_a_vip_is_refused_with_the_reason_and_th
             "10.77.0.1",
             Some("node node-a has it as 10.77.0.1/24 on dummy0"),
         ),
-        ("broadcast of such a subnet", "10.77.0.255", None),
+        ("broadcast of such a subnet", "10.77.0.255", Some("it is in no subnet of an interface")),
         ("on a node's interface", "192.0.2.62", Some("node node-b has it as 192.0.2.62/24 on eth0")),
         (
             "another program's VIP on another node",
             "192.0.2.63",
             Some("node node-b has it as 192.0.2.63/32 on eth0"),
         ),
-        ("a route to one host elsewhere", "10.7.0.9", None),
+        ("a route to one host elsewhere", "10.7.0.9", Some("it is in no subnet of an interface")),
         (
             "half of a point-to-point link elsewhere",
             "10.6.0.4",
@@ -148,7 +148,11 @@ fn a_status_full_of_node_addresses_is_refused_as_a_whole() {
 #[test]
 fn a_vip_leaves_when_its_address_is_taken_and_comes_back_when_it_is_free() {
     let at = |addresses: Vec<HostAddress>, hops: &[&str]| Event::HostNetwork(network(addresses, hops));
-    let node = |address: &str| Event::NodeAddresses { node: "node-c".into(), addresses: vec![ip(address)] };
+    let node = |address: &str| Event::NodeAddresses {
+        node: "node-c".into(),
+        addresses: vec![ip(address)],
+        pod_cidrs: Vec::new(),
+    };
     let interfaces =
         |net: &str| Event::NodeInterfaces { node: "node-c".into(), interfaces: vec![interface(&[net])] };
     let bound = |bound: Option<&str>| Event::NodeInterfaces {
@@ -212,7 +216,7 @@ fn needs() -> Vec<(Event, &'static str, Event)> {
     let free = || elsewhere(interface(&["192.0.2.9/24"]));
     let gateway = NodeInterface { gateways: vec![v4("192.0.2.7")], ..interface(&[]) };
     let bound = NodeInterface { bound: vec![v4("192.0.2.7")], ..interface(&[]) };
-    let node = |addresses| Event::NodeAddresses { node: "node-c".into(), addresses };
+    let node = |addresses| Event::NodeAddresses { node: "node-c".into(), addresses, pod_cidrs: Vec::new() };
     vec![
         (elsewhere(interface(&["192.0.2.7/24"])), "ip address del 192.0.2.7/24 dev eth0", free()),
         (elsewhere(bound), "node node-c has it as 192.0.2.7/32 on eth0 too", free()),
@@ -232,7 +236,7 @@ fn what_is_learnt_later_withdraws_no_vip_that_has_had_a_holder_and_is_a_conflict
     for (need, words, over) in needs() {
         let mut world = World::new();
         world.put(service("a/web").addressed("192.0.2.7"));
-        world.tell(Event::Claim { vip: v4("192.0.2.7"), was_held: true, force: false });
+        world.claim("192.0.2.7", true, false);
         let demand = world.demand("192.0.2.7").clone();
         let told = world.tell(need.clone());
         assert!(!told.iter().any(|command| matches!(command, Command::Demand(..))), "{words}: {told:?}");
@@ -259,7 +263,7 @@ fn a_vip_whose_claim_was_deleted_by_hand_is_kept_until_no_service_wants_it() {
     let vip = v4("192.0.2.7");
     let mut world = World::new();
     world.put(service("a/web").addressed("192.0.2.7"));
-    world.tell(Event::Claim { vip, was_held: true, force: false });
+    world.claim("192.0.2.7", true, false);
     let taken =
         Event::NodeInterfaces { node: "node-c".into(), interfaces: vec![interface(&["192.0.2.7/24"])] };
     world.tell(taken);
@@ -289,7 +293,7 @@ fn force_on_the_claim_takes_another_programs_vip_and_no_address_that_a_host_need
         let mut world = World::new();
         world.put(service("a/web").addressed("192.0.2.7"));
         world.tell(need);
-        world.tell(Event::Claim { vip: v4("192.0.2.7"), was_held: false, force: true });
+        world.claim("192.0.2.7", false, true);
         let is_bound = words.contains("/32") || words == "dev eth0";
         assert_eq!(world.demands.contains_key(&v4("192.0.2.7")), is_bound, "{words}: {:?}", world.words());
         if is_bound {
@@ -317,7 +321,7 @@ fn force_takes_no_address_that_is_also_a_gateways_or_a_name_servers() {
         let mut world = World::new();
         world.put(service("a/web").addressed("192.0.2.7"));
         world.tell(need.clone());
-        world.tell(Event::Claim { vip, was_held: false, force: true });
+        world.claim("192.0.2.7", false, true);
         assert_eq!(world.vips(), [""; 0], "{need:?}");
     }
 }
@@ -339,6 +343,6 @@ fn a_vip_that_is_held_leaves_when_its_address_is_no_longer_allowed() {
     let allow = vec!["192.0.2.48/28".parse().expect("a network")];
     let mut world = World::with(Settings { allow, ..Settings::default() });
     world.put(service("a/web").addressed("192.0.2.7"));
-    world.tell(Event::Claim { vip: v4("192.0.2.7"), was_held: true, force: true });
+    world.claim("192.0.2.7", true, true);
     assert_eq!(world.vips(), [""; 0], "it is not learnt, but configured");
 }

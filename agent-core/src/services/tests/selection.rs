@@ -5,7 +5,7 @@ const VIP: &str = "192.0.2.50";
 fn is_served(settings: Settings, record: ServiceRecord) -> bool {
     let mut world = World::with(settings);
     let labels = labels(&[("team", "edge")]);
-    world.tell(Event::Namespace { name: "edge".into(), labels });
+    world.tell(Event::Namespace { name: "edge".into(), labels, share_with: BTreeSet::new() });
     world.put(record);
     !world.demands.is_empty()
 }
@@ -87,7 +87,11 @@ fn both_kinds_of_namespace_rule_must_be_met() {
 fn a_namespaces_services_come_and_go_with_its_labels() {
     let namespace_selector = Some("team=edge".parse().expect("a selector"));
     let mut world = World::with(Settings { namespace_selector, ..Settings::default() });
-    let edge = |team| Event::Namespace { name: "edge".into(), labels: labels(&[("team", team)]) };
+    let edge = |team| Event::Namespace {
+        name: "edge".into(),
+        labels: labels(&[("team", team)]),
+        share_with: BTreeSet::new(),
+    };
     world.put(service("edge/web").addressed(VIP));
     world.put(service("edgy/web").addressed("192.0.2.51"));
     assert!(world.demands.is_empty());

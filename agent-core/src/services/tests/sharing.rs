@@ -1,307 +1,286 @@
 use super::*;
 use crate::cluster::Selector;
 
-const VIP: &str = "192.0.2.7";
+pub(super) const VIP: &str = "192.0.2.7";
 
-fn on_vip(name: &str) -> ServiceRecord {
+pub(super) fn on_vip(name: &str) -> ServiceRecord {
     service(name).addressed(VIP)
 }
 
 #[test]
-fn local_traffic_goes_to_nodes_with_endpoints() {
-    type Row = (&'static str, bool, bool, Vec<EndpointsRecord>, Option<Vec<&'static str>>);
-    let elsewhere = EndpointsRecord { ready_elsewhere: true, ..slice("a/web", "1", &[], &["node-c"]) };
-    let table: [Row; 12] = [
-        ("policy Cluster", false, false, vec![slice("a/web", "1", &["node-a"], &[])], None),
-        ("policy Cluster, no endpoint", false, false, vec![], None),
-        ("policy Cluster, no endpoint, withdrawn", false, true, vec![], Some(vec![])),
-        (
-            "policy Cluster, an empty slice, withdrawn",
-            false,
-            true,
-            vec![slice("a/web", "1", &[], &[])],
-            Some(vec![]),
-        ),
-        ("policy Cluster, one that ends", false, true, vec![slice("a/web", "1", &[], &["node-a"])], None),
-        ("policy Cluster, one on no node", false, true, vec![elsewhere.clone()], None),
-        (
-            "ready ones of all slices",
-            true,
-            false,
-            vec![slice("a/web", "1", &["node-b"], &[]), slice("a/web", "2", &["node-a"], &["node-c"])],
-            Some(vec!["node-a", "node-b"]),
-        ),
-        ("none", true, false, vec![], Some(vec![])),
-        (
-            "those that end while no other is ready",
-            true,
-            false,
-            vec![slice("a/web", "1", &[], &["node-c"]), slice("a/web", "2", &[], &["node-a"])],
-            Some(vec!["node-a", "node-c"]),
-        ),
-        ("but not while one is ready, be it on no node", true, false, vec![elsewhere], None),
-        ("another Service's", true, false, vec![slice("a/other", "1", &["node-a"], &[])], Some(vec![])),
-        (
-            "one of the same name elsewhere",
-            true,
-            false,
-            vec![slice("b/web", "1", &["node-a"], &[])],
-            Some(vec![]),
-        ),
-    ];
-    for (description, local, withdraw_without_endpoints, slices, nodes) in table {
-        let settings = Settings { withdraw_without_endpoints, ..Settings::default() };
-        let record = ServiceRecord { local, ..on_vip("a/web") };
-        let mut slices_first = World::with(settings.clone());
-        let mut service_first = World::with(settings);
-        service_first.put(record.clone());
-        for slice in slices {
-            slices_first.tell(Event::Slice(slice.clone()));
-            service_first.tell(Event::Slice(slice));
-        }
-        slices_first.put(record);
-        assert_eq!(slices_first.local(VIP), nodes, "{description}");
-        assert_eq!(service_first.local(VIP), nodes, "{description}, the Service first");
-    }
-}
-
-/// Returns the slice that a Gateway makes for its Service. Its
-/// only endpoint is ready, and names no node.
-fn placeholder(service: &str, name: &str) -> EndpointsRecord {
-    EndpointsRecord { ready_elsewhere: true, ..slice(service, name, &[], &[]) }
-}
-
-#[test]
-fn ready_endpoints_that_name_no_node_limit_a_local_vip_to_no_nodes() {
-    type Row = (&'static str, Vec<EndpointsRecord>, Option<Vec<&'static str>>);
-    let mixed = EndpointsRecord { ready_elsewhere: true, ..slice("a/web", "1", &["node-a"], &["node-c"]) };
+fn the_owner_of_a_vip_decides_where_it_may_be_and_later_services_never_narrow_that() {
+    type Row = (
+        &'static str,
+        bool,
+        &'static [&'static str],
+        bool,
+        &'static [&'static str],
+        Option<Vec<&'static str>>,
+        bool,
+    );
     let table: [Row; 7] = [
-        ("a placeholder alone", vec![placeholder("a/web", "1")], None),
-        ("two placeholders", vec![placeholder("a/web", "1"), placeholder("a/web", "2")], None),
-        (
-            "a placeholder beside an empty slice",
-            vec![placeholder("a/web", "1"), slice("a/web", "2", &[], &[])],
-            None,
-        ),
-        ("a ready one on a node in the same slice", vec![mixed], Some(vec!["node-a"])),
-        (
-            "a ready one on a node in another slice",
-            vec![placeholder("a/web", "1"), slice("a/web", "2", &["node-b"], &["node-c"])],
-            Some(vec!["node-b"]),
-        ),
-        (
-            "one that ends on a node in another slice",
-            vec![placeholder("a/web", "1"), slice("a/web", "2", &[], &["node-c"])],
-            None,
-        ),
-        ("a placeholder of another Service", vec![placeholder("a/other", "1")], Some(vec![])),
+        ("the same nodes", true, &["node-a"], true, &["node-a"], Some(vec!["node-a"]), false),
+        ("more nodes", true, &["node-a"], true, &["node-a", "node-b"], Some(vec!["node-a"]), false),
+        ("fewer nodes", true, &["node-a", "node-b"], true, &["node-b"], Some(vec!["node-a", "node-b"]), true),
+        ("other nodes", true, &["node-a"], true, &["node-b"], Some(vec!["node-a"]), true),
+        ("some nodes instead of all", false, &[], true, &["node-b"], None, true),
+        ("none", true, &["node-a"], true, &[], Some(vec!["node-a"]), false),
+        ("the owner has no endpoint", true, &[], true, &["node-b"], Some(vec!["node-b"]), false),
     ];
-    for (description, slices, nodes) in table {
-        // The setting concerns Services without an endpoint, and these Services have one.
-        for withdraw_without_endpoints in [false, true] {
-            let mut world = World::with(Settings { withdraw_without_endpoints, ..Settings::default() });
-            world.put(on_vip("a/web").local());
-            for slice in &slices {
-                world.tell(Event::Slice(slice.clone()));
-            }
-            assert_eq!(world.local(VIP), nodes, "{description}");
-        }
-    }
-}
-
-#[test]
-fn a_local_vip_follows_its_endpoints_from_a_placeholder_to_nodes_and_back() {
-    let mut world = World::new();
-    world.put(on_vip("a/web").local());
-    assert_eq!(world.local(VIP), Some(vec![]), "no endpoint yet");
-    world.tell(Event::Slice(placeholder("a/web", "1")));
-    assert_eq!(world.local(VIP), None);
-    world.tell(Event::Slice(slice("a/web", "2", &["node-b"], &[])));
-    assert_eq!(world.local(VIP), Some(vec!["node-b"]));
-    world.tell(Event::SliceGone { namespace: "a".into(), slice: "2".into() });
-    assert_eq!(world.local(VIP), None);
-    world.tell(Event::Slice(slice("a/web", "1", &[], &[])));
-    assert_eq!(world.local(VIP), Some(vec![]), "the placeholder is not ready any more");
-}
-
-#[test]
-fn a_service_with_a_placeholder_leaves_a_shared_vip_to_the_nodes_of_the_others() {
-    type Row = (&'static str, &'static [&'static str], bool, Option<Vec<&'static str>>);
-    let table: [Row; 4] = [
-        ("the other has endpoints on nodes", &["node-b"], true, Some(vec!["node-b"])),
-        ("the other has no endpoint", &[], true, None),
-        ("the other has no endpoint, and its policy is Cluster", &[], false, None),
-        ("the other has endpoints on nodes, and its policy is Cluster", &["node-b"], false, None),
-    ];
-    for (description, ready, local, nodes) in table {
+    for (description, owner_is_local, owners, later_is_local, laters, nodes, is_partial) in table {
         let mut world = World::new();
-        world.put(on_vip("x/gateway").local().ports(&[1]));
-        world.put(ServiceRecord { local, ..on_vip("x/other").ports(&[2]) });
-        world.tell(Event::Slice(placeholder("x/gateway", "gateway-1")));
-        world.tell(Event::Slice(slice("x/other", "other-1", ready, &[])));
+        world.put(ServiceRecord { created: 1, local: owner_is_local, ..on_vip("x/b").ports(&[1]) });
+        world.put(ServiceRecord { created: 2, local: later_is_local, ..on_vip("x/a").ports(&[2]) });
+        world.tell(Event::Slice(slice("x/a", "a-1", laters, &[])));
+        world.tell(Event::Slice(slice("x/b", "b-1", owners, &[])));
         assert_eq!(world.local(VIP), nodes, "{description}");
-        assert_eq!(world.problems, [], "{description}: nothing is impossible");
-    }
-}
-
-#[test]
-fn endpoints_come_and_go_and_slices_change_hands() {
-    let mut world = World::new();
-    world.put(on_vip("a/web").local());
-    world.tell(Event::Slice(slice("a/web", "1", &["node-a"], &[])));
-    world.tell(Event::Slice(slice("a/web", "2", &["node-b"], &[])));
-    world.tell(Event::Slice(slice("a/web", "1", &["node-c"], &[])));
-    assert_eq!(world.local(VIP), Some(vec!["node-b", "node-c"]));
-    assert_eq!(world.tell(Event::Slice(slice("a/web", "1", &["node-c"], &[]))), [], "no news");
-    world.tell(Event::SliceGone { namespace: "a".into(), slice: "2".into() });
-    assert_eq!(world.local(VIP), Some(vec!["node-c"]));
-    world.tell(Event::Slice(slice("a/other", "1", &["node-c"], &[])));
-    assert_eq!(world.local(VIP), Some(vec![]));
-    world.put(on_vip("a/web"));
-    assert_eq!(world.local(VIP), None);
-    assert_eq!(world.tell(Event::SliceGone { namespace: "a".into(), slice: "9".into() }), []);
-}
-
-#[test]
-fn services_on_one_vip_share_the_nodes_that_serve_all() {
-    struct Case {
-        description: &'static str,
-        a: &'static [&'static str],
-        b: &'static [&'static str],
-        /// True if there is a third Service, with policy Cluster.
-        cluster: bool,
-        nodes: Option<Vec<&'static str>>,
-        impossible: bool,
-    }
-    let table = [
-        Case {
-            description: "nodes in common",
-            a: &["node-a", "node-b"],
-            b: &["node-b", "node-c"],
-            cluster: false,
-            nodes: Some(vec!["node-b"]),
-            impossible: false,
-        },
-        Case {
-            description: "nodes in common, and one with policy Cluster",
-            a: &["node-a", "node-b"],
-            b: &["node-b", "node-c"],
-            cluster: true,
-            nodes: Some(vec!["node-b"]),
-            impossible: false,
-        },
-        Case {
-            description: "none in common",
-            a: &["node-a"],
-            b: &["node-b"],
-            cluster: false,
-            nodes: Some(vec![]),
-            impossible: true,
-        },
-        Case {
-            description: "one without endpoints takes nothing from the other",
-            a: &[],
-            b: &["node-b"],
-            cluster: false,
-            nodes: Some(vec!["node-b"]),
-            impossible: false,
-        },
-        Case {
-            description: "nor from one with policy Cluster",
-            a: &[],
-            b: &[],
-            cluster: true,
-            nodes: None,
-            impossible: false,
-        },
-        Case {
-            description: "no endpoints at all",
-            a: &[],
-            b: &[],
-            cluster: false,
-            nodes: Some(vec![]),
-            impossible: false,
-        },
-    ];
-    for Case { description, a, b, cluster, nodes, impossible } in table {
-        let mut world = World::new();
-        world.put(on_vip("x/a").local().ports(&[1]));
-        world.put(on_vip("x/b").local().ports(&[2]));
-        if cluster {
-            world.put(on_vip("x/c").ports(&[3]));
-        }
-        world.tell(Event::Slice(slice("x/a", "a-1", a, &[])));
-        world.tell(Event::Slice(slice("x/b", "b-1", b, &[])));
-        assert_eq!(world.local(VIP), nodes, "{description}");
+        let expected = "x/a: VIP 192.0.2.7 may be on nodes without an endpoint of this Service";
         let words = world.words();
-        assert_eq!(words.len(), if impossible { 2 } else { 0 }, "{description}: {words:?}");
-        for (told, name) in words.iter().zip(["x/a", "x/b"]) {
-            let expected = format!("{name}: VIP {VIP} cannot be announced: x/a, x/b share it with");
-            assert!(told.starts_with(&expected), "{description}: {told}");
-        }
+        assert_eq!(words.len(), usize::from(is_partial), "{description}: {words:?}");
+        assert!(words.iter().all(|told| told.starts_with(expected)), "{description}: {words:?}");
     }
 }
 
 #[test]
-fn ports_that_clash_are_reported_on_the_later_service() {
+fn two_services_with_one_port_on_one_vip_are_refused_the_later_one() {
     let mut world = World::new();
-    world.put(on_vip("x/b").ports(&[80, 443, 443]));
-    world.put(on_vip("x/c").ports(&[443]));
-    let mut udp = on_vip("x/udp").ports(&[443]);
+    world.put(on_vip("x/b").ports(&[80, 443, 443]).created(1));
+    world.put(on_vip("x/c").ports(&[81, 443]).created(2));
+    let mut udp = on_vip("x/udp").ports(&[443]).created(3);
     udp.ports[0].protocol = Protocol::Udp;
     world.put(udp);
-    assert_eq!(
-        world.words(),
-        [
-            "x/c: port 443/TCP of VIP 192.0.2.7 is also that of Service x/b: only one of them gets its traffic; change the \
-             port, or give one of them another address"
-        ]
-    );
-    world.put(on_vip("x/a").ports(&[443]));
-    let [b, c] = &world.words()[..] else { panic!("{:?}", world.words()) };
-    assert!(b.starts_with("x/b: port 443/TCP of VIP 192.0.2.7 is also that of Service x/a"), "{b}");
-    assert!(c.starts_with("x/c: port 443/TCP of VIP 192.0.2.7 is also that of Service x/a"), "{c}");
-    world.tell(Event::ServiceGone(named("x/a")));
-    world.put(on_vip("x/c").ports(&[444]));
-    assert_eq!(world.problems, []);
-    assert_eq!(world.demand(VIP).services, [named("x/b"), named("x/c"), named("x/udp")]);
+    let clash = |name: &str, port, with: &str| {
+        format!(
+            "{name}: 192.0.2.7 (annotation vipward.io/addresses) is not announced for this Service: its port {port}/TCP is \
+             that of Service {with}, which has the VIP longer; change the port, or give one of them another address"
+        )
+    };
+    assert_eq!(world.words(), [clash("x/c", 443, "x/b")]);
+    assert_eq!(world.demand(VIP).services, [named("x/b"), named("x/udp")]);
+    world.put(on_vip("x/a").ports(&[80]).created(4));
+    // A refused Service keeps no port from those after it.
+    world.put(on_vip("x/d").ports(&[81]).created(5));
+    assert_eq!(world.words(), [clash("x/a", 80, "x/b"), clash("x/c", 443, "x/b")]);
+    assert_eq!(world.demand(VIP).services, [named("x/b"), named("x/udp"), named("x/d")]);
+    world.tell(Event::ServiceGone(named("x/b")));
+    assert_eq!(world.demand(VIP).services, [named("x/c"), named("x/udp"), named("x/a")]);
+    assert_eq!(world.words(), [clash("x/d", 81, "x/c")]);
 }
 
 #[test]
-fn the_first_service_that_says_where_a_vip_may_be_is_followed() {
-    let limited = |name: &str, port, limits: [(&'static str, &'static str); 3]| {
+fn a_service_keeps_its_rights_to_a_vip_that_its_claim_records() {
+    let claimed = |services: &[&str]| Event::Claim {
+        vip: v4(VIP),
+        was_held: true,
+        force: false,
+        services: services.iter().map(|name| named(name)).collect(),
+    };
+    let mut world = World::new();
+    // An older Service asks for the address when another one has it.
+    world.put(on_vip("x/young").ports(&[1]).created(9));
+    world.tell(claimed(&["x/young"]));
+    world.put(on_vip("x/old").ports(&[1]).created(1));
+    assert_eq!(world.demand(VIP).services, [named("x/young")]);
+    world.put(on_vip("x/old").ports(&[2]).created(1));
+    assert_eq!(world.demand(VIP).services, [named("x/young"), named("x/old")]);
+    // Somebody deletes the claim.
+    world.tell(Event::ClaimGone(v4(VIP)));
+    world.put(on_vip("x/third").ports(&[3]).created(0));
+    assert_eq!(world.demand(VIP).services[0], named("x/young"));
+    // The owner leaves. The next of its namespace that had the VIP is the heir.
+    world.tell(claimed(&["x/young", "y/guest", "x/old"]));
+    world.tell(Event::ServiceGone(named("x/young")));
+    world.put(on_vip("y/guest").ports(&[4]).created(0));
+    assert_eq!(world.demand(VIP).services, [named("x/old"), named("x/third")]);
+    // Somebody edits the claim.
+    world.tell(claimed(&["y/guest"]));
+    assert_eq!(world.demand(VIP).services[0], named("y/guest"), "it names a Service that there is");
+    world.tell(claimed(&["x/old"]));
+    world.tell(claimed(&["z/gone"]));
+    assert_eq!(world.demand(VIP).services[0], named("x/old"), "it names none, and its holder repairs it");
+}
+
+#[test]
+fn before_a_claim_names_a_service_the_order_is_that_of_statuses_and_age_and_then_it_stays() {
+    let had_it = |name: &str| on_vip(name).status("vipward", &[VIP]);
+    let mut world = World::unsynced(Settings::default());
+    world.put(on_vip("x/old").ports(&[1]).created(1));
+    world.put(had_it("y/had-it").ports(&[2]).created(2));
+    world.tell(Event::Synced);
+    assert_eq!(world.demand(VIP).services, [named("y/had-it")]);
+    let mut world = World::new();
+    world.put(on_vip("x/first").created(5));
+    world.put(on_vip("y/older").created(1));
+    assert_eq!(world.demand(VIP).services, [named("x/first")], "while the claim is written");
+}
+
+#[test]
+fn a_guest_inherits_neither_the_vip_nor_its_standing() {
+    let claimed = |services: &[&str]| Event::Claim {
+        vip: v4(VIP),
+        was_held: true,
+        force: false,
+        services: services.iter().map(|name| named(name)).collect(),
+    };
+    let mut world = two_tenants(["team", "team"], &["y"]);
+    world.tell(claimed(&["x/web", "y/web"]));
+    world.tell(Event::ServiceGone(named("x/web")));
+    assert_eq!(world.demands, BTreeMap::new(), "who consented is gone");
+    // The address is a node's by now.
+    world.node("node-a", &[VIP]);
+    world.tell(Event::ClaimGone(v4(VIP)));
+    assert_eq!(world.demands, BTreeMap::new(), "it was held for another");
+    world.node("node-a", &[]);
+    assert_eq!(world.demand(VIP).services, [named("y/web")]);
+}
+
+#[test]
+fn a_guest_decides_about_the_nodes_only_if_no_service_of_the_owners_namespace_can() {
+    let mut world = two_tenants(["team", "team"], &["y"]);
+    let shared = [("vipward.io/addresses", VIP), ("vipward.io/share", "team")];
+    world.put(service("x/web").annotated(&shared).ports(&[1]).created(1).local());
+    world.put(service("y/web").annotated(&shared).ports(&[2]).created(2).local());
+    world.put(on_vip("x/api").ports(&[3]).created(3).local());
+    world.tell(Event::Slice(slice("y/web", "1", &["node-b"], &[])));
+    assert_eq!(world.local(VIP), Some(vec!["node-b"]));
+    world.tell(Event::Slice(slice("x/api", "1", &["node-a"], &[])));
+    assert_eq!(world.local(VIP), Some(vec!["node-a"]));
+}
+
+#[test]
+fn a_service_that_is_deleted_and_created_again_finds_its_vip_free() {
+    let claimed =
+        |services: Vec<ServiceName>| Event::Claim { vip: v4(VIP), was_held: true, force: false, services };
+    let mut world = World::new();
+    world.put(on_vip("x/web").created(5));
+    world.tell(claimed(vec![named("x/web")]));
+    world.put(on_vip("y/web").created(1));
+    world.tell(Event::ServiceGone(named("x/web")));
+    assert_eq!(world.demands, BTreeMap::new(), "the stranger waits until the claim is gone");
+    assert!(world.words()[0].contains("it belongs to Service x/web"), "{:?}", world.words());
+    world.put(on_vip("x/again").created(6));
+    assert_eq!(world.demand(VIP).services, [named("x/again")], "its namespace does not wait");
+    world.tell(claimed(vec![named("x/again")]));
+    world.tell(Event::ServiceGone(named("x/again")));
+    world.tell(Event::ClaimGone(v4(VIP)));
+    assert_eq!(world.demand(VIP).services, [named("y/web")]);
+    assert_eq!(world.problems, []);
+}
+
+/// Has x/web own the VIP, y/web want it too, and namespace x list those.
+fn two_tenants(keys: [&'static str; 2], listed: &[&str]) -> World {
+    let shared = |name: &str, key, port| {
+        service(name).annotated(&[("vipward.io/addresses", VIP), ("vipward.io/share", key)]).ports(&[port])
+    };
+    let mut world = World::new();
+    world.tell(consent("x", listed));
+    world.put(shared("x/web", keys[0], 1).created(1));
+    world.put(shared("y/web", keys[1], 2).created(2));
+    world
+}
+
+fn consent(namespace: &str, listed: &[&str]) -> Event {
+    let share_with = listed.iter().map(|name| Arc::from(*name)).collect();
+    Event::Namespace { name: namespace.into(), labels: BTreeMap::new(), share_with }
+}
+
+#[test]
+fn a_vip_of_another_namespace_needs_its_consent() {
+    type Row = (&'static str, [&'static str; 2], &'static [&'static str], bool);
+    let table: [Row; 8] = [
+        ("nothing", ["", ""], &[], false),
+        ("the key alone", ["team", "team"], &[], false),
+        ("the list alone", ["", ""], &["y"], false),
+        ("blank keys", [" ", " "], &["y"], false),
+        ("other keys", ["team", "staff"], &["y"], false),
+        ("another namespace", ["team", "team"], &["z", "yy"], false),
+        ("both", ["team", "team"], &["z", "y"], true),
+        ("both, with a blank", ["team", " team "], &["y"], true),
+    ];
+    for (description, keys, listed, shares) in table {
+        let world = two_tenants(keys, listed);
+        let services: &[&str] = if shares { &["x/web", "y/web"] } else { &["x/web"] };
+        let services: Vec<_> = services.iter().map(|name| named(name)).collect();
+        assert_eq!(world.demand(VIP).services, services, "{description}");
+        let refusal = "y/web: 192.0.2.7 (annotation vipward.io/addresses) is not announced for this Service: it belongs to \
+                       Service x/web. Choose another address; or, to share it, give both Services the same annotation \
+                       vipward.io/share, and have the Namespace x list y in its annotation vipward.io/share-with";
+        let refusals: &[&str] = if shares { &[] } else { &[refusal] };
+        assert_eq!(world.words(), refusals, "{description}");
+    }
+}
+
+#[test]
+fn consent_can_be_given_and_withdrawn_and_is_not_mutual() {
+    let mut world = two_tenants(["team", "team"], &[]);
+    world.tell(consent("y", &["x"]));
+    assert_eq!(world.demand(VIP).services, [named("x/web")], "only the owner's namespace is asked");
+    world.tell(consent("x", &["y"]));
+    assert_eq!(world.demand(VIP).services, [named("x/web"), named("y/web")]);
+    assert_eq!(world.tell(consent("x", &["y"])), [], "no news");
+    world.tell(Event::NamespaceGone("x".into()));
+    assert_eq!(world.demand(VIP).services, [named("x/web")]);
+}
+
+#[test]
+fn whatever_a_stranger_asks_for_a_vip_stays_where_it_may_be() {
+    let mut world = World::new();
+    world.put(on_vip("x/web").local().created(2));
+    world.tell(Event::Slice(slice("x/web", "1", &["node-a"], &[])));
+    let before = world.demand(VIP).clone();
+    let limits = [("vipward.io/nodes", "no=such"), ("vipward.io/interface", "eth9")];
+    let mut all = vec![("vipward.io/addresses", VIP)];
+    all.extend(limits);
+    // The stranger has the same port, and endpoints elsewhere.
+    world.put(service("y/web").annotated(&all).local().created(3));
+    world.tell(Event::Slice(slice("y/web", "1", &["node-b"], &[])));
+    assert_eq!(world.demand(VIP), &before);
+    world.hold(VIP, true);
+    world.put(service("y/web").status("vipward", &[VIP]).addressed(VIP).created(3));
+    assert_eq!(
+        world.duties.get(&named("y/web")),
+        Some(&Command::ClearIngress { service: named("y/web") }),
+        "the status that it had is cleared"
+    );
+    assert_eq!(world.demand(VIP).services, before.services);
+}
+
+#[test]
+fn only_the_owners_limits_are_in_effect() {
+    let limited = |name: &str, created, port, limits: [(&'static str, &'static str); 3]| {
         let mut all = vec![("vipward.io/addresses", VIP)];
         all.extend(limits);
-        service(name).annotated(&all).ports(&[port])
+        service(name).annotated(&all).ports(&[port]).created(created)
     };
     let keys = ["vipward.io/nodes", "vipward.io/preferred-nodes", "vipward.io/interface"];
     let [nodes, preferred, interface] = keys;
     let mut world = World::new();
-    world.put(on_vip("x/a").ports(&[1]));
-    world.put(limited("x/b", 2, [(nodes, "zone=a"), (preferred, "rack=1"), (interface, "eth0")]));
-    world.put(limited("x/c", 3, [(nodes, "zone=b"), (preferred, "rack=1"), (interface, "eth1,eth2")]));
+    world.put(limited("x/c", 1, 1, [(nodes, "zone=a"), (preferred, ""), (interface, "eth0")]));
+    world.put(limited("x/b", 2, 2, [(nodes, "zone=b"), (preferred, "rack=1"), (interface, "eth0")]));
+    world.put(on_vip("x/a").ports(&[3]).created(3));
     let demand = world.demand(VIP);
     assert_eq!(demand.nodes.as_ref().map(Selector::as_str), Some("zone=a"));
-    assert_eq!(demand.preferred.as_ref().map(Selector::as_str), Some("rack=1"));
+    assert_eq!(demand.preferred, None);
     assert_eq!(demand.interfaces.iter().map(ToString::to_string).collect::<Vec<_>>(), ["eth0"]);
     let disagrees = |key: &str, value: &str, used: &str| {
         format!(
-            "x/c: annotation {key} is {value:?} for VIP {VIP}, but Service x/b, which shares it and comes first by name, has \
-             {used:?}, which is in effect; make them the same, or give one of them another address"
+            "x/b: annotation {key} is {value:?} for VIP {VIP}, and has no effect: Service x/c, which has the VIP longer, \
+             decides, and has {used}; make them the same, or give one of them another address"
         )
     };
     assert_eq!(
         world.words(),
-        [disagrees(interface, "eth1,eth2", "eth0"), disagrees(nodes, "zone=b", "zone=a")]
+        [disagrees(nodes, "zone=b", "\"zone=a\""), disagrees(preferred, "rack=1", "none")]
     );
-    world.tell(Event::ServiceGone(named("x/b")));
+    world.tell(Event::ServiceGone(named("x/c")));
     assert_eq!(world.problems, []);
     assert_eq!(world.demand(VIP).nodes.as_ref().map(Selector::as_str), Some("zone=b"));
 }
 
 #[test]
 fn one_change_among_many_services_touches_only_its_own_vip() {
-    let mut world = World::unsynced(Settings::default());
+    let allow = vec!["10.0.0.0/16".parse().expect("a network")];
+    let mut world = World::unsynced(Settings { allow, ..Settings::default() });
     for number in 0..1_000_u16 {
         let [high, low] = number.to_be_bytes();
         let mut record = service(&format!("x/{number}"));

@@ -67,7 +67,7 @@ fn a_status_that_vipward_wrote_follows_what_the_service_asks_for() {
         ("ignored", ignored, Some(clear("a/web"))),
         ("of another class", foreign, Some(clear("a/web"))),
         ("of another type", elsewhere, Some(clear("a/web"))),
-        ("being deleted", deleting, None),
+        ("being deleted", deleting, Some(clear("a/web"))),
     ];
     for (description, record, expected) in table {
         let mut world = World::new();

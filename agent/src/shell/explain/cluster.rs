@@ -53,15 +53,13 @@ pub(super) async fn look(
     };
     // No node has an empty name, so every Lease belongs to another node.
     let kube = Kube::new(server.clone(), NodeName::from(""), &options.lease_namespace);
-    let namespaces = options.services.namespace_selector.is_some();
-    let reading = Reading { namespaces, service_labels: options.services.service_selector.is_some() };
+    let reading = Reading { service_labels: options.services.service_selector.is_some() };
     let (_reader, mut seen) = Reader::start(&kube, reading)?;
     let mut world = World::new(options, &server, view)?;
-    let to_list = Resource::ALL.len() - usize::from(!namespaces);
     let deadline = Instant::now() + LISTING;
-    while world.listed.len() < to_list {
+    while world.listed.len() < Resource::ALL.len() {
         match next(&mut seen, deadline).await {
-            Some(Seen::Unreadable { resource, error }) => {
+            Some(Seen::Unreadable { resource, error }) if !resource.is_optional() => {
                 return Ok(Look::Failed(format!("{resource}: {}", chain(&*error))));
             }
             Some(seen) => world.take_in(seen)?,
@@ -158,6 +156,7 @@ impl World {
             | Seen::ClaimGone(_)
             | Seen::Namespace { .. }
             | Seen::NamespaceGone(_)
+            | Seen::ServiceCidr { .. }
             | Seen::Service(_)
             | Seen::ServiceGone(_)
             | Seen::Slice(_)

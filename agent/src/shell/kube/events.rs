@@ -20,16 +20,20 @@ impl Seen {
             Self::LeaseGone(node) => (Some(Owned::LeaseGone(node)), None),
             Self::Claim(record) => {
                 let was_held = record.epoch > Epoch(0) || record.state.holder().is_some();
-                let claim = Served::Claim { vip: record.vip, was_held, force: record.force };
+                let (vip, force, services) = (record.vip, record.force, record.note.services.clone());
+                let claim = Served::Claim { vip, was_held, force, services };
                 (Some(Owned::Claim(record)), Some(claim))
             }
             Self::ClaimGone(vip) => (Some(Owned::ClaimGone(vip)), Some(Served::ClaimGone(vip))),
-            Self::Node { record, addresses } => {
+            Self::Node { record, addresses, pod_cidrs } => {
                 let node = record.name.clone();
-                (Some(Owned::Node(record)), Some(Served::NodeAddresses { node, addresses }))
+                (Some(Owned::Node(record)), Some(Served::NodeAddresses { node, addresses, pod_cidrs }))
             }
             Self::NodeGone(node) => (Some(Owned::NodeGone(node.clone())), Some(Served::NodeGone(node))),
-            Self::Namespace { name, labels } => (None, Some(Served::Namespace { name, labels })),
+            Self::Namespace { name, labels, share_with } => {
+                (None, Some(Served::Namespace { name, labels, share_with }))
+            }
+            Self::ServiceCidr { name, nets } => (None, Some(Served::ServiceCidr { name, nets })),
             Self::NamespaceGone(name) => (None, Some(Served::NamespaceGone(name))),
             Self::Service(record) => (None, Some(Served::Service(record))),
             Self::ServiceGone(name) => (None, Some(Served::ServiceGone(name))),

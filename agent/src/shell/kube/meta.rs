@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::OwnerReference, jiff::Timestamp};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -21,6 +21,7 @@ pub(super) struct Meta {
     pub(super) labels: Option<BTreeMap<String, String>>,
     pub(super) annotations: Option<BTreeMap<String, String>>,
     pub(super) finalizers: Option<Vec<String>>,
+    pub(super) creation_timestamp: Option<Box<str>>,
     pub(super) deletion_timestamp: Option<IgnoredAny>,
     pub(super) owner_references: Option<Vec<OwnerReference>>,
     #[serde(deserialize_with = "if_well_formed")]
@@ -34,6 +35,12 @@ impl Meta {
 
     pub(super) fn label(&self, name: &str) -> Option<&str> {
         self.labels.as_ref()?.get(name).map(String::as_str)
+    }
+
+    /// Returns the time of creation in seconds since 1970. An object without one counts as the latest.
+    pub(super) fn created(&self) -> i64 {
+        let created = self.creation_timestamp.as_deref().and_then(|text| text.parse::<Timestamp>().ok());
+        created.map_or(i64::MAX, Timestamp::as_second)
     }
 
     pub(super) fn is_deleting(&self) -> bool {

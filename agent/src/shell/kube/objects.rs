@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
+use ipnet::IpNet;
 use k8s_openapi::api::{
     core::v1::{LoadBalancerIngress, LoadBalancerStatus, NodeAddress, NodeCondition, ServicePort, Taint},
     discovery::v1::EndpointConditions,
@@ -34,14 +35,14 @@ mod tests;
 
 /// The label that names the Service of an `EndpointSlice`.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
+/// The annotation of a Namespace whose Services may share their VIPs with those of others.
+const SHARE_WITH: &str = "vipward.io/share-with";
 /// The taint of a node that an operator has declared dead.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
 /// Optional readings, besides those that are always done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Reading {
-    /// Namespaces.
-    pub namespaces: bool,
     /// The labels of Services.
     pub service_labels: bool,
 }
@@ -104,6 +105,7 @@ pub(super) fn parse(
         Resource::EndpointSlices => slice(serde_json::from_str(object)?),
         Resource::Nodes => node(serde_json::from_str(object)?),
         Resource::Namespaces => namespace(serde_json::from_str(object)?),
+        Resource::ServiceCidrs => service_cidr(serde_json::from_str(object)?),
         Resource::VirtualIps => {
             let (record, known) = claims::read(object)?;
             kube.claims.learn(record.vip, known);
@@ -139,6 +141,7 @@ pub(super) fn gone(resource: Resource, name: &str, kube: &Kube) -> Option<Seen> 
         }
         Resource::Nodes => Seen::NodeGone(name.into()),
         Resource::Namespaces => Seen::NamespaceGone(name.into()),
+        Resource::ServiceCidrs => Seen::ServiceCidr { name: name.into(), nets: Vec::new() },
         Resource::VirtualIps => {
             let vip = name.parse().ok()?;
             kube.claims.forget(vip);
@@ -173,6 +176,8 @@ struct Service {
 struct ServiceSpec {
     #[serde(rename = "type")]
     kind: String,
+    #[serde(rename = "clusterIPs")]
+    cluster_ips: Option<Vec<String>>,
     load_balancer_class: Option<Box<str>>,
     #[serde(rename = "loadBalancerIP")]
     load_balancer_ip: Option<Box<str>>,
@@ -194,7 +199,9 @@ fn service(Service { metadata, spec, status }: Service, reading: Reading) -> Par
     let record = ServiceRecord {
         uid: metadata.uid.as_deref().unwrap_or_default().into(),
         version: Version::from(metadata.resource_version.as_str()),
+        created: metadata.created(),
         annotations: Annotations::read(|name| metadata.annotation(name)),
+        cluster_ip: spec.cluster_ips.iter().flatten().find_map(|ip| ip.parse().ok()),
         load_balancer: spec.kind == "LoadBalancer",
         class: spec.load_balancer_class.map(Into::into),
         load_balancer_ip: spec.load_balancer_ip.filter(|ip| !ip.is_empty()),
@@ -317,6 +324,8 @@ struct Node {
 struct NodeSpec {
     unschedulable: Option<bool>,
     taints: Option<Vec<Taint>>,
+    #[serde(rename = "podCIDRs")]
+    pod_cidrs: Option<Vec<String>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -339,12 +348,38 @@ fn node(Node { metadata, spec, status }: Node) -> Parsed {
         out_of_service: spec.taints.iter().flatten().any(|taint| taint.key == OUT_OF_SERVICE),
     };
     let addresses = status.addresses.iter().flatten().filter_map(|entry| entry.address.parse().ok());
-    let seen = Seen::Node { record, addresses: addresses.collect() };
+    let seen =
+        Seen::Node { record, addresses: addresses.collect(), pod_cidrs: nets(spec.pod_cidrs.as_deref()) };
     Parsed::new(metadata.name.into(), metadata.resource_version, seen)
 }
 
 fn namespace(Bare { metadata }: Bare) -> Parsed {
     let name: Arc<str> = metadata.name.as_str().into();
-    let seen = Seen::Namespace { name, labels: metadata.labels.unwrap_or_default() };
+    let listed = metadata.annotation(SHARE_WITH).unwrap_or_default().split(',').map(str::trim);
+    let share_with = listed.filter(|name| !name.is_empty()).map(Into::into).collect();
+    let seen = Seen::Namespace { name, labels: metadata.labels.unwrap_or_default(), share_with };
     Parsed::new(metadata.name.into(), metadata.resource_version, seen)
+}
+
+#[derive(Deserialize)]
+struct ServiceCidr {
+    #[serde(default)]
+    metadata: Meta,
+    #[serde(default)]
+    spec: ServiceCidrSpec,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct ServiceCidrSpec {
+    cidrs: Option<Vec<String>>,
+}
+
+fn service_cidr(ServiceCidr { metadata, spec }: ServiceCidr) -> Parsed {
+    let seen = Seen::ServiceCidr { name: metadata.name.as_str().into(), nets: nets(spec.cidrs.as_deref()) };
+    Parsed::new(metadata.name.into(), metadata.resource_version, seen)
+}
+
+fn nets(texts: Option<&[String]>) -> Vec<IpNet> {
+    texts.into_iter().flatten().filter_map(|net| net.parse().ok()).collect()
 }

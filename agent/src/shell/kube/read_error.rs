@@ -81,6 +81,11 @@ impl ReadError {
         discriminant(self) == discriminant(other) && self.code() == other.code()
     }
 
+    /// Returns true if the API server does not know the type, or does not permit the reading.
+    pub(super) fn is_lasting(&self) -> bool {
+        matches!(self, Self::Forbidden { .. }) || self.code() == Some(404)
+    }
+
     fn code(&self) -> Option<u16> {
         match self {
             Self::Failed { source, .. } => source.code(),

@@ -79,6 +79,8 @@ const WATCH_GRACE: Duration = Duration::from_secs(5);
 const WATCH_TOO_SHORT: Duration = Duration::from_secs(1);
 /// The shortest time between two lists.
 const PACE: Duration = Duration::from_secs(1);
+/// The time between two lists of a type that the API server does not know.
+const UNKNOWN_PACE: Duration = Duration::from_mins(5);
 
 /// A reader that runs until it is dropped.
 pub struct Reader {
@@ -96,9 +98,6 @@ impl Reader {
         let connections = Arc::new(Connections::open(&kube.server)?);
         let mut tasks = JoinSet::new();
         for resource in Resource::ALL {
-            if resource == Resource::Namespaces && !reading.namespaces {
-                continue;
-            }
             let one = One {
                 resource,
                 kube: kube.clone(),
@@ -178,6 +177,13 @@ impl One {
             self.listed = Some(Instant::now());
             match listed {
                 Ok(()) => self.follow().await?,
+                Err(Halt::ReadError(error)) if self.resource.is_optional() && error.is_lasting() => {
+                    if matches!(error, ReadError::Forbidden { .. }) {
+                        self.delivery.failed(error).await?;
+                    }
+                    self.delivery.end_list().await?;
+                    sleep(UNKNOWN_PACE).await;
+                }
                 Err(halt) => self.halt(halt).await?,
             }
         }
@@ -250,6 +256,7 @@ impl One {
             if next.is_none() {
                 self.end_list(std::mem::take(version));
                 self.delivery.end_list().await?;
+                self.delivery.recovered().await?;
                 return Ok(());
             }
         }
@@ -302,6 +309,7 @@ impl One {
                 | Resource::EndpointSlices
                 | Resource::Nodes
                 | Resource::Namespaces
+                | Resource::ServiceCidrs
                 | Resource::VirtualIps => end,
             };
             let event = tokio::select! {

@@ -6,6 +6,7 @@ use k8s_openapi::api::{
     coordination::v1::Lease,
     core::v1::{Namespace, Node, Service},
     discovery::v1::EndpointSlice,
+    networking::v1::ServiceCIDR,
 };
 
 use super::{call::Collection, virtual_ip::VirtualIP};
@@ -21,6 +22,8 @@ pub enum Resource {
     Nodes,
     /// `namespaces`.
     Namespaces,
+    /// `servicecidrs.networking.k8s.io`, which Kubernetes has from 1.33 on.
+    ServiceCidrs,
     /// `virtualips.vipward.io`.
     VirtualIps,
     /// `leases.coordination.k8s.io`, in the agents' namespace.
@@ -29,8 +32,20 @@ pub enum Resource {
 
 impl Resource {
     /// All types.
-    pub const ALL: [Self; 6] =
-        [Self::Leases, Self::VirtualIps, Self::Nodes, Self::Namespaces, Self::Services, Self::EndpointSlices];
+    pub const ALL: [Self; 7] = [
+        Self::Leases,
+        Self::VirtualIps,
+        Self::Nodes,
+        Self::Namespaces,
+        Self::ServiceCidrs,
+        Self::Services,
+        Self::EndpointSlices,
+    ];
+
+    /// Returns true if the agents can do without the type: the API server may not know it.
+    pub fn is_optional(self) -> bool {
+        self == Self::ServiceCidrs
+    }
 
     /// Returns all objects of the type; of Leases, those in `namespace`.
     pub(super) fn collection(self, namespace: &str) -> Collection {
@@ -39,6 +54,7 @@ impl Resource {
             Self::EndpointSlices => Collection::of::<EndpointSlice>(None),
             Self::Nodes => Collection::of::<Node>(None),
             Self::Namespaces => Collection::of::<Namespace>(None),
+            Self::ServiceCidrs => Collection::of::<ServiceCIDR>(None),
             Self::VirtualIps => Collection::of::<VirtualIP>(None),
             Self::Leases => Collection::of::<Lease>(Some(namespace)),
         }
@@ -52,6 +68,7 @@ impl fmt::Display for Resource {
             Self::EndpointSlices => "endpointslices.discovery.k8s.io",
             Self::Nodes => "nodes",
             Self::Namespaces => "namespaces",
+            Self::ServiceCidrs => "servicecidrs.networking.k8s.io",
             Self::VirtualIps => "virtualips.vipward.io",
             Self::Leases => "leases.coordination.k8s.io",
         })

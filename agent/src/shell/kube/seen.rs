@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use ipnet::IpNet;
 use vipward_core::{
     cluster::{ClaimRecord, LeaseRecord, NodeName, NodeRecord, ServiceName},
     services::{EndpointsRecord, ServiceRecord},
@@ -30,6 +31,8 @@ pub enum Seen {
         record: NodeRecord,
         /// The IP addresses in its `status.addresses`.
         addresses: Vec<IpAddr>,
+        /// The networks of its Pods.
+        pod_cidrs: Vec<IpNet>,
     },
     /// A Node is gone.
     NodeGone(NodeName),
@@ -39,9 +42,18 @@ pub enum Seen {
         name: Arc<str>,
         /// Its labels.
         labels: BTreeMap<String, String>,
+        /// The namespaces with which its Services may share their VIPs.
+        share_with: BTreeSet<Arc<str>>,
     },
     /// A Namespace is gone.
     NamespaceGone(Arc<str>),
+    /// A `ServiceCIDR` was listed, it changed, or it is gone and has no networks any more.
+    ServiceCidr {
+        /// Its name.
+        name: Arc<str>,
+        /// Its networks.
+        nets: Vec<IpNet>,
+    },
     /// A Service was listed, or it changed.
     Service(Box<ServiceRecord>),
     /// A Service is gone.

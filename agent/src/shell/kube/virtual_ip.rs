@@ -149,7 +149,7 @@ pub struct VirtualIpSpec {
     #[schemars(with = "Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// The Services that have it: `namespace/name`, separated by commas.
+    /// The Services that have it: `namespace/name`, separated by commas. The first one is its owner. They keep their order: it decides who may share it, and who has a port.
     #[serde(default)]
     pub services: String,
     /// Why it is where it is.

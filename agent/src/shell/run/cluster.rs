@@ -85,8 +85,6 @@ struct Cluster {
     known: bool,
     /// Types that have been listed at least once.
     listed: BTreeSet<Resource>,
-    /// Number of types that must be listed.
-    to_list: usize,
     synced: bool,
     settings: Settings,
     /// Results of probes that the engine does not have yet.

@@ -149,6 +149,9 @@ fn each_of_the_charts_values_becomes_a_flag_that_the_agent_takes() -> Result<()>
         ("serviceSelector: lan=yes", &["--service-selector=lan=yes"]),
         ("externalIPs: true", &["--external-ips"]),
         ("allowAddresses: [192.0.2.0/24]", &["--allow-address=192.0.2.0/24"]),
+        ("refuseAddresses: [10.0.0.0/8]", &["--refuse-address=10.0.0.0/8"]),
+        ("maxAddresses: 4", &["--max-addresses=4"]),
+        ("maxVipsPerNamespace: 100", &["--max-vips-per-namespace=100"]),
         ("withdrawWithoutEndpoints: true", &["--withdraw-without-endpoints"]),
         ("ignoreExcludeLabel: true", &["--ignore-exclude-label"]),
         ("leaseDuration: 6s", &["--lease-duration=6s"]),
@@ -188,6 +191,7 @@ fn the_chart_refuses_values_that_it_would_not_use_and_a_cpu_limit() -> Result<()
         ("agent: {leaseDuration: 4}", "leaseDuration"),
         ("agent: {xdp: fast}", "xdp"),
         ("agent: {allowAddresses: [everything]}", "allowAddresses"),
+        ("agent: {refuseAddresses: [10.0.0.0]}", "refuseAddresses"),
         ("leastprivilege: true", "leastprivilege"),
         ("resources: {limits: {cpu: 100m}}", "resources.limits"),
     ] {

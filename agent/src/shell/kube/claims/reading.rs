@@ -82,6 +82,9 @@ pub(in super::super) fn read(object: &str) -> Result<(ClaimRecord, Known), Claim
     let version = Version::from(metadata.resource_version.as_str());
     let epoch = Epoch(spec.epoch.try_into().unwrap_or_default());
     let state = state(&spec, &metadata.name);
+    // A claim that was edited by hand may name a node without its session.
+    let giver = spec.offered_by.as_ref().map(|giver| giver.node.as_str());
+    let nodes = spec.holder.as_deref().into_iter().chain(giver).map(NodeName::from).collect();
     let note = ClaimNote {
         services: text::split_services(&spec.services),
         cause: spec.cause,
@@ -105,7 +108,7 @@ pub(in super::super) fn read(object: &str) -> Result<(ClaimRecord, Known), Claim
         version: version.clone(),
         uid: metadata.uid.clone(),
         epoch,
-        nodes: state.sessions().into_iter().map(|(node, _)| node).collect(),
+        nodes,
         finalizers: foreign(metadata.finalizers.as_deref().unwrap_or_default()),
         held: since(HELD),
         unanswered,

@@ -428,6 +428,16 @@ fn the_claim_of_a_dead_node_is_released_by_the_write_that_lets_go_of_it() {
 }
 
 #[test]
+fn a_claim_that_names_another_node_without_its_session_is_released_too() {
+    let mut object = created(&write(Expected::Absent, 7, ClaimState::Held(holder("b"))), at(0));
+    object["spec"]["session"] = Value::Null;
+    let (record, known) = read(&object.to_string()).expect("a claim");
+    assert_eq!(record.state, ClaimState::Blank);
+    assert_eq!(letting_go(&known, &"a".into())["spec"]["holder"], Value::Null);
+    assert_eq!(letting_go(&known, &"a".into())["spec"]["released"], true);
+}
+
+#[test]
 fn every_patch_is_a_compare_and_swap() {
     let held = write(Expected::Absent, 1, ClaimState::Held(holder("a")));
     let object = stored(&creation(&held, at(0)), "41");

@@ -47,11 +47,13 @@ fn a_node_is_reported_to_both_and_an_object_of_one_to_it_alone() {
         out_of_service: false,
     };
     let addresses = vec![VIP.into()];
-    let served = Served::NodeAddresses { node: node(), addresses: addresses.clone() };
+    let pod_cidrs: Vec<_> = vec!["10.244.0.0/24".parse().expect("a network")];
+    let served =
+        Served::NodeAddresses { node: node(), addresses: addresses.clone(), pod_cidrs: pod_cidrs.clone() };
     let table = [
         (
             "a Node",
-            Seen::Node { record: record.clone(), addresses },
+            Seen::Node { record: record.clone(), addresses, pod_cidrs },
             (Some(Owned::Node(record)), Some(served)),
         ),
         ("no Node", Seen::NodeGone(node()), (Some(Owned::NodeGone(node())), Some(Served::NodeGone(node())))),

@@ -1,3 +1,5 @@
+use std::net::Ipv4Addr;
+
 use serde_json::{Value, json};
 use vipward_core::services::StatusOwner;
 
@@ -38,11 +40,12 @@ fn a_service_is_read_as_far_as_it_is_used() {
     let object = json!({
         "metadata": {
             "name": "web", "namespace": "shop", "uid": "u-1", "resourceVersion": "12",
-            "labels": {"app": "web"},
+            "labels": {"app": "web"}, "creationTimestamp": "2026-11-23T14:24:32Z",
             "annotations": {"vipward.io/addresses": "192.0.2.10", "example.com/long": "x"},
         },
         "spec": {
             "type": "LoadBalancer", "loadBalancerClass": "vipward.io/l2", "loadBalancerIP": "192.0.2.9",
+            "clusterIP": "2001:db8::1", "clusterIPs": ["2001:db8::1", "10.96.0.10"],
             "externalIPs": ["198.51.100.7", "nonsense"], "externalTrafficPolicy": "Local",
             "ports": [{"port": 80}, {"port": 53, "protocol": "UDP"}, {"port": 9, "protocol": "QUIC"}],
             "selector": {"app": "web"},
@@ -55,6 +58,7 @@ fn a_service_is_read_as_far_as_it_is_used() {
     let record = service_of(&object);
     assert_eq!(record.name.to_string(), "shop/web");
     assert_eq!((&*record.uid, record.version.as_str()), ("u-1", "12"));
+    assert_eq!((record.created, record.cluster_ip), (1_795_443_872, Some(Ipv4Addr::new(10, 96, 0, 10))));
     assert!(record.load_balancer && record.local && !record.deleting);
     assert_eq!(record.class.as_deref(), Some("vipward.io/l2"));
     assert_eq!(record.load_balancer_ip.as_deref(), Some("192.0.2.9"));
@@ -76,11 +80,22 @@ fn a_service_is_read_as_far_as_it_is_used() {
     );
     assert!(record.labels.is_empty(), "labels were not asked for");
 
-    let reading = Reading { service_labels: true, ..Reading::default() };
+    let reading = Reading { service_labels: true };
     let Seen::Service(record) = parsed(Resource::Services, &object, reading).seen else {
         panic!("no Service")
     };
     assert_eq!(record.labels["app"], "web");
+}
+
+#[test]
+fn a_service_of_unknown_age_is_the_youngest_and_a_headless_one_has_no_address() {
+    for created in [json!(null), json!("yesterday")] {
+        let record = service_of(&json!({
+            "metadata": {"name": "web", "namespace": "shop", "creationTimestamp": created},
+            "spec": {"clusterIP": "None", "clusterIPs": ["None"]},
+        }));
+        assert_eq!((record.created, record.cluster_ip), (i64::MAX, None));
+    }
 }
 
 #[test]
@@ -322,17 +337,57 @@ fn a_node_is_what_its_conditions_and_taints_say() {
 
 #[test]
 fn a_nodes_addresses_are_those_that_are_addresses() {
-    let object = json!({"metadata": {"name": "a"}, "status": {"addresses": [
-        {"type": "Hostname", "address": "a"}, {"type": "InternalIP", "address": "192.0.2.11"},
-        {"type": "InternalIP", "address": "2001:db8::1"},
-    ]}});
-    let Seen::Node { addresses, .. } = parsed(Resource::Nodes, &object, Reading::default()).seen else {
-        panic!("no Node")
-    };
+    let object = json!({
+        "metadata": {"name": "a"},
+        "spec": {"podCIDR": "10.244.0.0/24", "podCIDRs": ["10.244.0.0/24", "2001:db8::/64", "nonsense"]},
+        "status": {"addresses": [
+            {"type": "Hostname", "address": "a"}, {"type": "InternalIP", "address": "192.0.2.11"},
+            {"type": "InternalIP", "address": "2001:db8::1"},
+        ]},
+    });
+    let seen = parsed(Resource::Nodes, &object, Reading::default()).seen;
+    let Seen::Node { addresses, pod_cidrs, .. } = seen else { panic!("no Node") };
+    assert_eq!(pod_cidrs, ["10.244.0.0/24", "2001:db8::/64"].map(net));
     assert_eq!(
         addresses,
         ["192.0.2.11", "2001:db8::1"].map(|address| address.parse::<IpAddr>().expect("one"))
     );
+}
+
+fn net(text: &str) -> IpNet {
+    text.parse().expect("a network")
+}
+
+#[test]
+fn a_service_cidr_has_its_networks_until_it_is_gone() {
+    let object =
+        json!({"metadata": {"name": "kubernetes"}, "spec": {"cidrs": ["10.96.0.0/12", "2001:db8::/108"]}});
+    let Seen::ServiceCidr { name, nets } = parsed(Resource::ServiceCidrs, &object, Reading::default()).seen
+    else {
+        panic!("no ServiceCIDR")
+    };
+    assert_eq!((&*name, nets), ("kubernetes", ["10.96.0.0/12", "2001:db8::/108"].map(net).to_vec()));
+    let gone = gone(Resource::ServiceCidrs, "kubernetes", &testing::kube());
+    assert!(matches!(gone, Some(Seen::ServiceCidr { nets, .. }) if nets.is_empty()));
+}
+
+#[test]
+fn a_namespace_lists_those_with_which_it_shares() {
+    let table: [(Value, &[&str]); 4] = [
+        (json!(null), &[]),
+        (json!({"vipward.io/share-with": ""}), &[]),
+        (json!({"vipward.io/share-with": "b"}), &["b"]),
+        (json!({"vipward.io/share-with": " c , b,, "}), &["b", "c"]),
+    ];
+    for (annotations, expected) in table {
+        let object = json!({"metadata": {"name": "a", "annotations": annotations}});
+        let Seen::Namespace { share_with, .. } =
+            parsed(Resource::Namespaces, &object, Reading::default()).seen
+        else {
+            panic!("no Namespace")
+        };
+        assert_eq!(share_with.iter().map(|name| &**name).collect::<Vec<_>>(), expected, "{annotations}");
+    }
 }
 
 #[test]

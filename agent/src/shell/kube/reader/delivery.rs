@@ -55,8 +55,7 @@ impl Delivery {
         for name in vanished {
             self.gone(&name).await?;
         }
-        self.send(Seen::Synced(self.resource)).await?;
-        self.recovered().await
+        self.send(Seen::Synced(self.resource)).await
     }
 
     /// Delivers an object, and returns its version.

@@ -99,6 +99,7 @@ impl EventLoop<Cluster> {
             | Seen::NodeGone(_)
             | Seen::Namespace { .. }
             | Seen::NamespaceGone(_)
+            | Seen::ServiceCidr { .. }
             | Seen::Service(_)
             | Seen::ServiceGone(_)
             | Seen::Slice(_)
@@ -117,7 +118,7 @@ impl EventLoop<Cluster> {
     fn on_listed(&mut self, resource: Resource, now: Monotonic) -> Vec<ownership::Command> {
         let source = &mut self.source;
         source.listed.insert(resource);
-        if source.listed.len() < source.to_list {
+        if source.listed.len() < Resource::ALL.len() {
             return Vec::new();
         }
         let told = source.services.on_event(services::Event::Synced);

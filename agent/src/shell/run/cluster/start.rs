@@ -20,7 +20,7 @@ use crate::{
     cli::KubernetesArgs,
     shell::{
         bpf::Loader,
-        kube::{Access, Kube, Limits, Reader, Reading, Requests, Resource, Server},
+        kube::{Access, Kube, Limits, Reader, Reading, Requests, Server},
     },
 };
 
@@ -87,9 +87,7 @@ pub(super) async fn start(
     let server = Server::find(&access, limits).await?.metered(&metrics.api, &metrics.leases);
     let (api, api_address) = (server.url(), server.address());
     let kube = Kube::new(server, settings.node.clone(), &args.api.lease_namespace);
-    let with_namespaces = args.services.namespace_selector.is_some();
-    let reading =
-        Reading { namespaces: with_namespaces, service_labels: args.services.service_selector.is_some() };
+    let reading = Reading { service_labels: args.services.service_selector.is_some() };
     let (reader, seen) = Reader::start(&kube, reading)?;
     let (requests, replies) = Requests::start(&kube)?;
 
@@ -114,7 +112,6 @@ pub(super) async fn start(
         assigned: BTreeMap::new(),
         known: false,
         listed: BTreeSet::new(),
-        to_list: Resource::ALL.len() - usize::from(!with_namespaces),
         synced: false,
         settings,
         probed: Vec::new(),

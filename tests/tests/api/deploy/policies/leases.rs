@@ -56,7 +56,13 @@ fn sessions(count: usize) -> String {
 #[test]
 fn a_node_writes_its_own_lease_in_its_own_sessions_only() -> Result<()> {
     let own = |patch: Value| write(Some(lease("a")), patched(&lease("a"), &patch));
-    let rows: [Row; 9] = [
+    let rows: [Row; 11] = [
+        ("many ended sessions", own(json!({"metadata": {"annotations": {(ENDED): sessions(60)}}})), None),
+        (
+            "more ended sessions than others could read",
+            own(json!({"metadata": {"annotations": {(ENDED): sessions(61)}}})),
+            Some("at most 1024 characters"),
+        ),
         ("it creates its Lease", write(None, lease("a")), None),
         ("it renews it", own(json!({"spec": {"renewTime": "2026-11-23T11:00:01.000000Z"}})), None),
         ("it begins a session", own(json!({"spec": {"holderIdentity": "a/00000000000000ff"}})), None),

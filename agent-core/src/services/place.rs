@@ -1,0 +1,45 @@
+//! Places where a Service says what it wants.
+
+use std::fmt;
+
+/// A field or annotation of a Service.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[expect(missing_docs, reason = "the texts below say it")]
+pub enum Place {
+    Status,
+    Addresses,
+    KubeVipAddresses,
+    MetallbAddresses,
+    LoadBalancerIp,
+    ExternalIps,
+    PreferredNodes,
+    Nodes,
+    Interface,
+    Ignore,
+    KubeVipIgnore,
+}
+
+impl Place {
+    /// Returns true if the right to write Services is not enough to write here.
+    pub(super) fn is_for_controllers(self) -> bool {
+        self == Self::Status
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Status => "status.loadBalancer.ingress",
+            Self::Addresses => "annotation vipward.io/addresses",
+            Self::KubeVipAddresses => "annotation kube-vip.io/loadbalancerIPs",
+            Self::MetallbAddresses => "annotation metallb.io/loadBalancerIPs",
+            Self::LoadBalancerIp => "spec.loadBalancerIP",
+            Self::ExternalIps => "spec.externalIPs",
+            Self::PreferredNodes => "annotation vipward.io/preferred-nodes",
+            Self::Nodes => "annotation vipward.io/nodes",
+            Self::Interface => "annotation vipward.io/interface",
+            Self::Ignore => "annotation vipward.io/ignore",
+            Self::KubeVipIgnore => "annotation kube-vip.io/ignore",
+        })
+    }
+}

@@ -1,0 +1,153 @@
+//! Evaluation of one address: if it may be a VIP, which Services have it, and their demand.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::Ipv4Addr,
+    sync::Arc,
+};
+
+use super::{
+    Command, Place, Problem, Refusal, Services, Vip,
+    quota::Rank,
+    reserved::Verdict,
+    sharing::{self, Member},
+    standing::Standing,
+    telling::tell_changes,
+};
+use crate::{cluster::ServiceName, ownership::Demand};
+
+/// Result of an evaluation.
+#[derive(Default)]
+struct Outcome {
+    refusal: Option<Refusal>,
+    demand: Option<Demand>,
+    problems: Vec<(ServiceName, Problem)>,
+    ranks: Vec<Rank>,
+}
+
+impl Services {
+    /// Evaluates an address that Services want, or wanted.
+    pub(super) fn resolve(&mut self, address: Ipv4Addr, commands: &mut Vec<Command>) {
+        let standing = self.note_standing(address);
+        if !self.vips.contains_key(&address) {
+            return;
+        }
+        let Outcome { refusal, demand, problems, ranks } = self.outcome(address, &standing);
+        if let Some(limit) = self.settings.most_vips {
+            self.touched.vips.append(&mut self.quotas.put(limit, address, ranks));
+        }
+        let vip = self.vips.get_mut(&address).expect("invariant: it was there above");
+        let told = std::mem::replace(&mut vip.problems, problems);
+        tell_changes(&told, &vip.problems, commands);
+        let is_for_status = standing.is_held || self.reserved.is_on_segment(address);
+        if (&vip.refusal, vip.is_for_status) != (&refusal, is_for_status) {
+            self.touched.statuses.extend(vip.services.iter().map(|(service, _)| service.clone()));
+        }
+        if vip.demand != demand {
+            self.touched.statuses.extend(&admitted(vip.demand.as_ref()) ^ &admitted(demand.as_ref()));
+        }
+        // Until a claim names the Services, they keep the order that was found first.
+        match &demand {
+            Some(demand) if vip.former.is_empty() => vip.former = demand.services.as_slice().into(),
+            None if standing.services.is_empty() && !standing.is_held => vip.former = Arc::default(),
+            Some(_) | None => {}
+        }
+        (vip.refusal, vip.is_for_status) = (refusal, is_for_status);
+        if vip.demand != demand {
+            vip.demand.clone_from(&demand);
+            commands.push(Command::Demand(address, demand));
+        }
+        if vip.services.is_empty() {
+            self.vips.remove(&address);
+        }
+    }
+
+    fn outcome(&self, address: Ipv4Addr, standing: &Standing) -> Outcome {
+        let vip = &self.vips[&address];
+        let dispute = match self.reserved.judge(address, &self.settings, standing) {
+            Verdict::Accepted => None,
+            Verdict::Disputed(why) => Some(why),
+            Verdict::Refused(why) => {
+                let refused = |(name, place): &(ServiceName, Place)| {
+                    (name.clone(), Problem::Refused { address, place: *place, why: why.clone() })
+                };
+                let problems = vip.services.iter().map(refused).collect();
+                return Outcome { refusal: Some(why), problems, ..Outcome::default() };
+            }
+        };
+        // A user asks only for addresses of the segments, if the admin has named no networks.
+        let is_open =
+            !self.settings.allow.is_empty() || standing.is_held || self.reserved.is_on_segment(address);
+        let ranks = self.ranks(vip, standing);
+        let beyond = self.beyond_limit(address, &ranks);
+        let mut problems = Vec::new();
+        let mut members = Vec::new();
+        for (name, place) in &vip.services {
+            let place = *place;
+            let problem = if !is_open && !place.is_for_controllers() {
+                Problem::Refused { address, place, why: Refusal::NoSegment }
+            } else if let Some(limit) = beyond.get(&*name.namespace) {
+                Problem::TooManyVips { vip: address, place, limit: *limit }
+            } else {
+                members.push(self.member(name, place));
+                continue;
+            };
+            problems.push((name.clone(), problem));
+        }
+        let members = sharing::by_seniority(address, members, &vip.former);
+        let (members, mut unshared) = sharing::admit(address, members, &vip.former, &self.consents);
+        problems.append(&mut unshared);
+        if members.is_empty() {
+            return Outcome { problems, ranks, ..Outcome::default() };
+        }
+        let reach = |record: &_| self.endpoints.reach(record, self.settings.withdraw_without_endpoints);
+        let (mut demand, mut combined) = sharing::combine(address, &members, reach);
+        problems.append(&mut combined);
+        demand.force = standing.is_forced;
+        if let Some(why) = dispute {
+            let disputed = Problem::Disputed { vip: address, why };
+            problems.extend(members.iter().map(|member| (member.name.clone(), disputed.clone())));
+        }
+        Outcome { refusal: None, demand: Some(demand), problems, ranks }
+    }
+
+    fn member<'a>(&'a self, name: &'a ServiceName, place: Place) -> Member<'a> {
+        let entry = self.entries.get(name).expect("invariant: the index has Services that are kept");
+        Member { name, place, record: &entry.record, limits: entry.reading.limits() }
+    }
+
+    /// Returns the places of an address among those that its Services' namespaces want, if their
+    /// number is limited.
+    fn ranks(&self, vip: &Vip, standing: &Standing) -> Vec<Rank> {
+        if self.settings.most_vips.is_none() {
+            return Vec::new();
+        }
+        let has_had_it = |namespace: &Arc<str>| {
+            let mut former = vip.former.iter();
+            standing.is_held && (vip.former.is_empty() || former.any(|name| name.namespace == *namespace))
+        };
+        let mut oldest = BTreeMap::new();
+        for (name, _) in &vip.services {
+            let created = self.entries[name].record.created;
+            let known = oldest.entry(&name.namespace).or_insert(created);
+            *known = created.min(*known);
+        }
+        let rank = |(namespace, created): (&Arc<str>, i64)| Rank {
+            namespace: Arc::clone(namespace),
+            is_new: !has_had_it(namespace),
+            created,
+        };
+        oldest.into_iter().map(rank).collect()
+    }
+
+    /// Returns the namespaces for which the address is beyond the limit, each with the limit.
+    fn beyond_limit<'a>(&self, vip: Ipv4Addr, ranks: &'a [Rank]) -> BTreeMap<&'a str, usize> {
+        let Some(limit) = self.settings.most_vips else { return BTreeMap::new() };
+        let is_beyond = |rank: &&Rank| rank.is_new && !self.quotas.is_among_first(limit, vip, rank);
+        ranks.iter().filter(is_beyond).map(|rank| (&*rank.namespace, limit)).collect()
+    }
+}
+
+fn admitted(demand: Option<&Demand>) -> BTreeSet<ServiceName> {
+    demand.into_iter().flat_map(|demand| &demand.services).cloned().collect()
+}

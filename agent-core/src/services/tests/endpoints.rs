@@ -1,0 +1,160 @@
+use super::{
+    sharing::{VIP, on_vip},
+    *,
+};
+
+#[test]
+fn local_traffic_goes_to_nodes_with_endpoints() {
+    type Row = (&'static str, bool, bool, Vec<EndpointsRecord>, Option<Vec<&'static str>>);
+    let elsewhere = EndpointsRecord { ready_elsewhere: true, ..slice("a/web", "1", &[], &["node-c"]) };
+    let table: [Row; 12] = [
+        ("policy Cluster", false, false, vec![slice("a/web", "1", &["node-a"], &[])], None),
+        ("policy Cluster, no endpoint", false, false, vec![], None),
+        ("policy Cluster, no endpoint, withdrawn", false, true, vec![], Some(vec![])),
+        (
+            "policy Cluster, an empty slice, withdrawn",
+            false,
+            true,
+            vec![slice("a/web", "1", &[], &[])],
+            Some(vec![]),
+        ),
+        ("policy Cluster, one that ends", false, true, vec![slice("a/web", "1", &[], &["node-a"])], None),
+        ("policy Cluster, one on no node", false, true, vec![elsewhere.clone()], None),
+        (
+            "ready ones of all slices",
+            true,
+            false,
+            vec![slice("a/web", "1", &["node-b"], &[]), slice("a/web", "2", &["node-a"], &["node-c"])],
+            Some(vec!["node-a", "node-b"]),
+        ),
+        ("none", true, false, vec![], Some(vec![])),
+        (
+            "those that end while no other is ready",
+            true,
+            false,
+            vec![slice("a/web", "1", &[], &["node-c"]), slice("a/web", "2", &[], &["node-a"])],
+            Some(vec!["node-a", "node-c"]),
+        ),
+        ("but not while one is ready, be it on no node", true, false, vec![elsewhere], None),
+        ("another Service's", true, false, vec![slice("a/other", "1", &["node-a"], &[])], Some(vec![])),
+        (
+            "one of the same name elsewhere",
+            true,
+            false,
+            vec![slice("b/web", "1", &["node-a"], &[])],
+            Some(vec![]),
+        ),
+    ];
+    for (description, local, withdraw_without_endpoints, slices, nodes) in table {
+        let settings = Settings { withdraw_without_endpoints, ..Settings::default() };
+        let record = ServiceRecord { local, ..on_vip("a/web") };
+        let mut slices_first = World::with(settings.clone());
+        let mut service_first = World::with(settings);
+        service_first.put(record.clone());
+        for slice in slices {
+            slices_first.tell(Event::Slice(slice.clone()));
+            service_first.tell(Event::Slice(slice));
+        }
+        slices_first.put(record);
+        assert_eq!(slices_first.local(VIP), nodes, "{description}");
+        assert_eq!(service_first.local(VIP), nodes, "{description}, the Service first");
+    }
+}
+
+/// Returns the slice that a Gateway makes for its Service. Its
+/// only endpoint is ready, and names no node.
+fn placeholder(service: &str, name: &str) -> EndpointsRecord {
+    EndpointsRecord { ready_elsewhere: true, ..slice(service, name, &[], &[]) }
+}
+
+#[test]
+fn ready_endpoints_that_name_no_node_limit_a_local_vip_to_no_nodes() {
+    type Row = (&'static str, Vec<EndpointsRecord>, Option<Vec<&'static str>>);
+    let mixed = EndpointsRecord { ready_elsewhere: true, ..slice("a/web", "1", &["node-a"], &["node-c"]) };
+    let table: [Row; 7] = [
+        ("a placeholder alone", vec![placeholder("a/web", "1")], None),
+        ("two placeholders", vec![placeholder("a/web", "1"), placeholder("a/web", "2")], None),
+        (
+            "a placeholder beside an empty slice",
+            vec![placeholder("a/web", "1"), slice("a/web", "2", &[], &[])],
+            None,
+        ),
+        ("a ready one on a node in the same slice", vec![mixed], Some(vec!["node-a"])),
+        (
+            "a ready one on a node in another slice",
+            vec![placeholder("a/web", "1"), slice("a/web", "2", &["node-b"], &["node-c"])],
+            Some(vec!["node-b"]),
+        ),
+        (
+            "one that ends on a node in another slice",
+            vec![placeholder("a/web", "1"), slice("a/web", "2", &[], &["node-c"])],
+            None,
+        ),
+        ("a placeholder of another Service", vec![placeholder("a/other", "1")], Some(vec![])),
+    ];
+    for (description, slices, nodes) in table {
+        // The setting concerns Services without an endpoint, and these Services have one.
+        for withdraw_without_endpoints in [false, true] {
+            let mut world = World::with(Settings { withdraw_without_endpoints, ..Settings::default() });
+            world.put(on_vip("a/web").local());
+            for slice in &slices {
+                world.tell(Event::Slice(slice.clone()));
+            }
+            assert_eq!(world.local(VIP), nodes, "{description}");
+        }
+    }
+}
+
+#[test]
+fn a_local_vip_follows_its_endpoints_from_a_placeholder_to_nodes_and_back() {
+    let mut world = World::new();
+    world.put(on_vip("a/web").local());
+    assert_eq!(world.local(VIP), Some(vec![]), "no endpoint yet");
+    world.tell(Event::Slice(placeholder("a/web", "1")));
+    assert_eq!(world.local(VIP), None);
+    world.tell(Event::Slice(slice("a/web", "2", &["node-b"], &[])));
+    assert_eq!(world.local(VIP), Some(vec!["node-b"]));
+    world.tell(Event::SliceGone { namespace: "a".into(), slice: "2".into() });
+    assert_eq!(world.local(VIP), None);
+    world.tell(Event::Slice(slice("a/web", "1", &[], &[])));
+    assert_eq!(world.local(VIP), Some(vec![]), "the placeholder is not ready any more");
+}
+
+#[test]
+fn an_owner_with_a_placeholder_limits_a_shared_vip_to_no_nodes() {
+    type Row = (&'static str, &'static [&'static str], bool, bool);
+    let table: [Row; 4] = [
+        ("the other has endpoints on nodes", &["node-b"], true, true),
+        ("the other has no endpoint", &[], true, false),
+        ("the other has no endpoint, and its policy is Cluster", &[], false, false),
+        ("the other has endpoints on nodes, and its policy is Cluster", &["node-b"], false, false),
+    ];
+    for (description, ready, local, is_partial) in table {
+        let mut world = World::new();
+        world.put(on_vip("x/gateway").local().ports(&[1]));
+        world.put(ServiceRecord { local, ..on_vip("x/other").ports(&[2]) });
+        world.tell(Event::Slice(placeholder("x/gateway", "gateway-1")));
+        world.tell(Event::Slice(slice("x/other", "other-1", ready, &[])));
+        assert_eq!(world.local(VIP), None, "{description}");
+        let is_partial_problem = |(_, problem): &_| matches!(problem, Problem::Partial { .. });
+        assert_eq!(world.problems.iter().any(is_partial_problem), is_partial, "{description}");
+    }
+}
+
+#[test]
+fn endpoints_come_and_go_and_slices_change_hands() {
+    let mut world = World::new();
+    world.put(on_vip("a/web").local());
+    world.tell(Event::Slice(slice("a/web", "1", &["node-a"], &[])));
+    world.tell(Event::Slice(slice("a/web", "2", &["node-b"], &[])));
+    world.tell(Event::Slice(slice("a/web", "1", &["node-c"], &[])));
+    assert_eq!(world.local(VIP), Some(vec!["node-b", "node-c"]));
+    assert_eq!(world.tell(Event::Slice(slice("a/web", "1", &["node-c"], &[]))), [], "no news");
+    world.tell(Event::SliceGone { namespace: "a".into(), slice: "2".into() });
+    assert_eq!(world.local(VIP), Some(vec!["node-c"]));
+    world.tell(Event::Slice(slice("a/other", "1", &["node-c"], &[])));
+    assert_eq!(world.local(VIP), Some(vec![]));
+    world.put(on_vip("a/web"));
+    assert_eq!(world.local(VIP), None);
+    assert_eq!(world.tell(Event::SliceGone { namespace: "a".into(), slice: "9".into() }), []);
+}
