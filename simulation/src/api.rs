@@ -1,16 +1,18 @@
 //! The model API server: objects with versions, compare-and-swap, and the changes for the watches.
 
+mod service;
+#[cfg(test)]
+mod tests;
+
 use std::{collections::BTreeMap, net::Ipv4Addr, time::Duration};
 
 use vipward_core::{
-    cluster::{ClaimRecord, Epoch, LeaseRecord, NodeName, NodeRecord, Version},
-    ownership::{ClaimWrite, Demand, Event, Expected, LeaseWrite, Outcome},
+    cluster::{ClaimRecord, Epoch, LeaseRecord, NodeName, NodeRecord, ServiceName, Version},
+    ownership::{ClaimWrite, Event, Expected, LeaseWrite, Outcome},
 };
 
-use crate::{names, sabotage::Sabotage, schedule::Kind};
-
-#[cfg(test)]
-mod tests;
+pub(crate) use self::service::Service;
+use crate::{names, node::Incoming, sabotage::Sabotage, schedule::Kind};
 
 /// A node's request.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,6 +44,16 @@ impl Request {
 pub(crate) enum Key {
     Node(NodeName),
     Vip(Ipv4Addr),
+    Service(ServiceName),
+}
+
+/// A change of an object.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    pub(crate) key: Key,
+    /// False if the object is gone.
+    pub(crate) exists: bool,
+    pub(crate) incoming: Incoming,
 }
 
 /// A backup of the Leases and the claims.
@@ -70,9 +82,9 @@ pub(crate) struct Api {
     pub(crate) renewed_for: BTreeMap<NodeName, Duration>,
     pub(crate) claims: BTreeMap<Ipv4Addr, ClaimRecord>,
     pub(crate) nodes: BTreeMap<NodeName, NodeRecord>,
-    pub(crate) demands: BTreeMap<Ipv4Addr, Demand>,
+    pub(crate) services: BTreeMap<ServiceName, Service>,
     /// The changes of each kind, in order.
-    changes: [Vec<Event>; 4],
+    changes: [Vec<Change>; 4],
     sabotage: Option<Sabotage>,
 }
 
@@ -98,85 +110,100 @@ impl Api {
         self.restored += 1;
     }
 
-    pub(crate) fn changes(&self, kind: Kind) -> &[Event] {
+    pub(crate) fn changes(&self, kind: Kind) -> &[Change] {
         &self.changes[kind as usize]
     }
 
-    fn changed(&mut self, kind: Kind, event: Event) {
-        self.changes[kind as usize].push(event);
+    fn changed(&mut self, kind: Kind, key: Key, event: Event) {
+        let incoming = Incoming::Event(event);
+        self.changes[kind as usize].push(Change { key, exists: true, incoming });
+    }
+
+    fn removed(&mut self, kind: Kind, key: Key) {
+        let incoming = gone(kind, key.clone());
+        self.changes[kind as usize].push(Change { key, exists: false, incoming });
     }
 
     pub(crate) fn put_lease(&mut self, mut record: LeaseRecord) -> LeaseRecord {
         record.version = self.version();
         self.leases.insert(record.node.clone(), record.clone());
-        self.changed(Kind::Lease, Event::Lease(record.clone()));
+        self.changed(Kind::Lease, Key::Node(record.node.clone()), Event::Lease(record.clone()));
         record
     }
 
     pub(crate) fn remove_lease(&mut self, node: &NodeName) {
         if self.leases.remove(node).is_some() {
-            self.changed(Kind::Lease, Event::LeaseGone(node.clone()));
+            self.removed(Kind::Lease, Key::Node(node.clone()));
         }
     }
 
     pub(crate) fn put_claim(&mut self, mut record: ClaimRecord) -> ClaimRecord {
         record.version = self.version();
         self.claims.insert(record.vip, record.clone());
-        self.changed(Kind::Claim, Event::Claim(record.clone()));
+        self.changed(Kind::Claim, Key::Vip(record.vip), Event::Claim(record.clone()));
         record
     }
 
     pub(crate) fn remove_claim(&mut self, vip: Ipv4Addr) {
         if self.claims.remove(&vip).is_some() {
-            self.changed(Kind::Claim, Event::ClaimGone(vip));
+            self.removed(Kind::Claim, Key::Vip(vip));
         }
     }
 
     pub(crate) fn put_node(&mut self, record: NodeRecord) {
         if self.nodes.insert(record.name.clone(), record.clone()).as_ref() != Some(&record) {
-            self.changed(Kind::Node, Event::Node(record));
+            self.changed(Kind::Node, Key::Node(record.name.clone()), Event::Node(record));
         }
     }
 
     pub(crate) fn remove_node(&mut self, node: &NodeName) {
         if self.nodes.remove(node).is_some() {
-            self.changed(Kind::Node, Event::NodeGone(node.clone()));
+            self.removed(Kind::Node, Key::Node(node.clone()));
         }
     }
 
-    pub(crate) fn put_demand(&mut self, vip: Ipv4Addr, demand: Option<Demand>) {
-        let before = match &demand {
-            Some(demand) => self.demands.insert(vip, demand.clone()),
-            None => self.demands.remove(&vip),
+    /// Adds, changes or removes a Service.
+    pub(crate) fn put_service(&mut self, name: &ServiceName, service: Option<Service>) {
+        let before = match &service {
+            Some(service) => self.services.insert(name.clone(), service.clone()),
+            None => self.services.remove(name),
         };
-        if before != demand {
-            self.changed(Kind::Demand, Event::Demand(vip, demand));
+        if before == service {
+            return;
+        }
+        let key = Key::Service(name.clone());
+        match service {
+            Some(service) => {
+                let incoming = service.incoming();
+                self.changes[Kind::Demand as usize].push(Change { key, exists: true, incoming });
+            }
+            None => self.removed(Kind::Demand, key),
         }
     }
 
     /// Returns a list's keys and objects.
-    pub(crate) fn list(&self, kind: Kind) -> Vec<(Key, Event)> {
+    pub(crate) fn list(&self, kind: Kind) -> Vec<(Key, Incoming)> {
         let by_node = |node: &NodeName| Key::Node(node.clone());
         match kind {
             Kind::Lease => self
                 .leases
                 .values()
-                .map(|record| (by_node(&record.node), Event::Lease(record.clone())))
+                .map(|record| (by_node(&record.node), Incoming::Event(Event::Lease(record.clone()))))
                 .collect(),
             Kind::Claim => self
                 .claims
                 .values()
-                .map(|record| (Key::Vip(record.vip), Event::Claim(record.clone())))
+                .map(|record| (Key::Vip(record.vip), Incoming::Event(Event::Claim(record.clone()))))
                 .collect(),
             Kind::Node => self
                 .nodes
                 .values()
-                .map(|record| (by_node(&record.name), Event::Node(record.clone())))
+                .map(|record| (by_node(&record.name), Incoming::Event(Event::Node(record.clone()))))
                 .collect(),
             Kind::Demand => self
-                .demands
+                .services
                 .iter()
-                .map(|(vip, demand)| (Key::Vip(*vip), Event::Demand(*vip, Some(demand.clone()))))
+                .map(|(name, service)| (Key::Service(name.clone()), service.incoming()))
                 .collect(),
         }
     }
@@ -262,6 +289,16 @@ impl Api {
             Err(Refusal::Missing) => Outcome::Missing,
         }
     }
+}
+
+/// Returns what an agent gets about an object that is gone.
+pub(crate) fn gone(kind: Kind, key: Key) -> Incoming {
+    Incoming::Event(match (kind, key) {
+        (_, Key::Service(name)) => return Service::gone(name),
+        (Kind::Lease, Key::Node(node)) => Event::LeaseGone(node),
+        (_, Key::Node(node)) => Event::NodeGone(node),
+        (_, Key::Vip(vip)) => Event::ClaimGone(vip),
+    })
 }
 
 enum Refusal {

@@ -18,6 +18,8 @@ pub struct Facts {
     pub interrupted: bool,
     /// The kernel refused an entry.
     pub refused: bool,
+    /// A stranger's Service asked for a VIP of another namespace.
+    pub strangers: bool,
     /// The number of times that a dark VIP had to be answered again in time, and was.
     pub brightened: u64,
     /// The number of times that a VIP was guarded while only planned changes happened.
@@ -41,6 +43,8 @@ pub struct Tally {
     pub interrupted: u64,
     /// Runs with an entry that the kernel refused.
     pub refused: u64,
+    /// Runs with a stranger's Service.
+    pub strangers: u64,
     /// Dark VIPs that were answered again in time, in all runs.
     pub brightened: u64,
     /// VIPs that were guarded during planned changes, in all runs.
@@ -56,6 +60,7 @@ impl AddAssign<Facts> for Tally {
         self.taken_back += u64::from(facts.taken_back);
         self.interrupted += u64::from(facts.interrupted);
         self.refused += u64::from(facts.refused);
+        self.strangers += u64::from(facts.strangers);
         self.brightened += facts.brightened;
         self.guarded += facts.guarded;
     }
@@ -70,6 +75,7 @@ impl AddAssign for Tally {
         self.taken_back += other.taken_back;
         self.interrupted += other.interrupted;
         self.refused += other.refused;
+        self.strangers += other.strangers;
         self.brightened += other.brightened;
         self.guarded += other.guarded;
     }
@@ -82,7 +88,7 @@ impl Tally {
     }
 
     /// Returns in how many runs each happened.
-    pub fn shares(&self) -> [(&'static str, u64); 6] {
+    pub fn shares(&self) -> [(&'static str, u64); 7] {
         [
             ("a take-over", self.taken_over),
             ("a lapsed fence", self.lapsed),
@@ -90,6 +96,7 @@ impl Tally {
             ("a VIP taken back", self.taken_back),
             ("an interrupted handover", self.interrupted),
             ("a refused entry", self.refused),
+            ("a stranger's Service", self.strangers),
         ]
     }
 }

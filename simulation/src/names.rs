@@ -37,8 +37,25 @@ pub(crate) fn subnets(segment: usize, segments: usize) -> Vec<Ipv4Net> {
     if segments == 1 { vec![subnet(0), subnet(1)] } else { vec![subnet(byte(segment))] }
 }
 
+/// Returns the namespace of the Services that own the VIPs.
+pub(crate) fn namespace() -> Arc<str> {
+    "default".into()
+}
+
 pub(crate) fn service(vip: usize) -> ServiceName {
-    ServiceName { namespace: "default".into(), name: format!("service-{vip}").into() }
+    ServiceName { namespace: namespace(), name: format!("service-{vip}").into() }
+}
+
+pub(crate) fn strangers_namespace() -> Arc<str> {
+    "stranger".into()
+}
+
+pub(crate) fn strangers_service(number: u8) -> ServiceName {
+    ServiceName { namespace: strangers_namespace(), name: format!("service-{number}").into() }
+}
+
+pub(crate) fn is_strangers(service: &ServiceName) -> bool {
+    service.namespace == strangers_namespace()
 }
 
 pub(crate) fn interface(segment: usize) -> Arc<str> {

@@ -10,6 +10,7 @@ use vipward_common::MacAddr;
 use vipward_core::{
     cluster::NodeInterface,
     ownership::{Engine, Entry, Event, Interlock},
+    services::{self, Services},
     stale::Stale,
     yields::Yields,
 };
@@ -60,11 +61,14 @@ pub(crate) struct Marks {
 }
 
 /// An input that waits for the agent.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Incoming {
+    /// An event for the engine. The index of Services gets what concerns it.
     Event(Event),
+    /// Events for the index of Services.
+    Services(Vec<services::Event>),
     /// A list: the objects in it, and those that are gone.
-    Listed(Kind, Vec<(Key, Event)>),
+    Listed(Kind, Vec<(Key, Incoming)>),
 }
 
 /// An agent's watch of one kind of object.
@@ -88,6 +92,8 @@ pub(crate) struct Watch {
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) engine: Engine,
+    /// The index of Services, which makes the engine's demands.
+    pub(crate) services: Services,
     pub(crate) watches: [Watch; 4],
     pub(crate) synced: bool,
     pub(crate) inbox: VecDeque<Incoming>,
@@ -110,9 +116,16 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(crate) fn new(engine: Engine, interlock: Interlock, vips: usize, now: At) -> Self {
+    pub(crate) fn new(
+        engine: Engine,
+        services: Services,
+        interlock: Interlock,
+        vips: usize,
+        now: At,
+    ) -> Self {
         Self {
             engine,
+            services,
             interlock,
             yields: Yields::default(),
             stale: Stale::default(),

@@ -34,6 +34,8 @@ pub(crate) struct Record {
     pub(crate) dark: Vec<Option<(At, Duration)>>,
     /// Per VIP: the last time when its claim was edited, blanked or deleted by hand.
     pub(crate) edited: Vec<Option<At>>,
+    /// Per VIP: whether an agent has begun without a claim that says whose it is.
+    pub(crate) unrecorded: Vec<bool>,
     /// The time of the last disturbance, and the number of disturbances.
     pub(crate) disturbed: At,
     pub(crate) disturbances: u32,
@@ -71,6 +73,7 @@ impl Record {
             booted: At::default(),
             guarded: vec![false; vips],
             edited: vec![None; vips],
+            unrecorded: vec![false; vips],
             restored: None,
             last_restored: None,
             settled: None,

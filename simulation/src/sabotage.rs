@@ -23,10 +23,14 @@ pub enum Sabotage {
     NoStaleEntries,
     /// A node takes a yielded VIP back without asking the segment.
     NoQuestion,
+    /// The index of Services takes a stranger's namespace for one that has consent.
+    NoConsent,
+    /// The index of Services does not read from claims whose a VIP is.
+    NoRecord,
 }
 
 /// All sabotages.
-pub const SABOTAGES: [Sabotage; 10] = [
+pub const SABOTAGES: [Sabotage; 12] = [
     Sabotage::NoFence,
     Sabotage::NoMargin,
     Sabotage::NoDeposing,
@@ -37,4 +41,6 @@ pub const SABOTAGES: [Sabotage; 10] = [
     Sabotage::NoListing,
     Sabotage::NoStaleEntries,
     Sabotage::NoQuestion,
+    Sabotage::NoConsent,
+    Sabotage::NoRecord,
 ];

@@ -165,7 +165,7 @@ pub(crate) enum Kind {
     Claim,
     /// Nodes.
     Node,
-    /// Demands: Services, and what comes with them.
+    /// Services, with their endpoints.
     Demand,
 }
 
@@ -254,6 +254,9 @@ pub(crate) enum What {
     Local { vip: u8, on: u8, for_ms: u32 },
     /// No Service wants the VIP.
     Unwanted { vip: u8, for_ms: u32 },
+    /// A stranger's Service of this number asks for VIPs of another namespace (`vips`, a bit each),
+    /// with the policy Local and endpoints on `on` (a bit each).
+    Stranger { number: u8, vips: u8, on: u8, older: bool, for_ms: u32 },
     /// A Lease is deleted by hand.
     LeaseDeleted { who: Who },
     /// The session is removed from a Lease by hand.
@@ -289,7 +292,8 @@ impl What {
             | Self::Marked { for_ms, .. }
             | Self::NodeGone { for_ms, .. }
             | Self::Local { for_ms, .. }
-            | Self::Unwanted { for_ms, .. } => for_ms,
+            | Self::Unwanted { for_ms, .. }
+            | Self::Stranger { for_ms, .. } => for_ms,
             Self::Kill { back_ms, .. } | Self::PowerOff { back_ms, .. } | Self::End { back_ms, .. } => {
                 back_ms?
             }
@@ -322,6 +326,11 @@ impl What {
         )
     }
 
+    /// Returns whether it is a stranger's Service, of which no VIP may take notice.
+    pub(crate) fn is_strangers(&self) -> bool {
+        matches!(self, Self::Stranger { .. })
+    }
+
     /// Returns whether it is a planned change, during which every VIP must be answered.
     pub(crate) fn is_planned(&self, timing: &Timing) -> bool {
         match *self {
@@ -332,7 +341,8 @@ impl What {
             | Self::Marked { .. }
             | Self::Move { .. }
             | Self::Local { .. }
-            | Self::Unwanted { .. } => true,
+            | Self::Unwanted { .. }
+            | Self::Stranger { .. } => true,
             Self::End { how: Ending::Uninstall, .. }
             | Self::Kill { .. }
             | Self::PowerOff { .. }
@@ -398,6 +408,7 @@ impl What {
             | Self::SlowApi { .. }
             | Self::Local { .. }
             | Self::Unwanted { .. }
+            | Self::Stranger { .. }
             | Self::ClaimDeleted { .. }
             | Self::ClaimBlanked { .. } => {}
         }

@@ -5,6 +5,7 @@ mod disturb;
 mod marks;
 mod notes;
 mod requests;
+mod services;
 mod steps;
 mod watches;
 mod wire;
@@ -14,14 +15,12 @@ use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
 
 use fastrand::Rng;
 use vipward_common::{MacAddr, Policy};
-use vipward_core::{
-    cluster::NodeName,
-    ownership::{Event, Wire},
-};
+use vipward_core::{cluster::NodeName, ownership::Wire};
 
 pub(crate) use self::{
     agent::PROBING,
     requests::Flight,
+    services::Stranger,
     wire::{REFRESH, Segment},
 };
 use crate::{
@@ -29,7 +28,7 @@ use crate::{
     api::{Api, Key, Saved},
     facts::Facts,
     names,
-    node::{Node, Times},
+    node::{Incoming, Node, Times},
     program::Program,
     record::{Record, Violation},
     sabotage::Sabotage,
@@ -147,15 +146,16 @@ pub(crate) struct World {
     /// The number of changes of each kind that the watches have been offered.
     told: [usize; 4],
     flights: Vec<Flight>,
-    lists: Vec<Vec<(Key, Event)>>,
+    lists: Vec<Vec<(Key, Incoming)>>,
     pub(crate) nodes: Vec<Node>,
     pub(crate) segments: Vec<Segment>,
     pub(crate) wishes: Vec<Wish>,
+    strangers: Vec<Stranger>,
     /// Per disturbance: what it has become, once it has begun.
     pub(crate) begun: Vec<Option<What>>,
     /// The disturbances that wait for a step.
     pub(crate) armed: Vec<usize>,
-    /// The number of disturbances that have not ended.
+    /// The number of disturbances that have not ended. A stranger's Services are none.
     pub(crate) open: usize,
     /// Per VIP: the giver and taker of its handover.
     pub(crate) handing: Vec<Option<(usize, usize)>>,
@@ -192,9 +192,10 @@ impl World {
             lists: Vec::new(),
             segments: vec![Segment::default(); plan.segments.into()],
             wishes: vec![Wish::default(); plan.vips.len()],
+            strangers: Vec::new(),
             begun: vec![None; plan.disturbances.len()],
             armed: Vec::new(),
-            open: plan.disturbances.len(),
+            open: plan.disturbances.iter().filter(|of| !of.what.is_strangers()).count(),
             handing: vec![None; plan.vips.len()],
             stirred: false,
             record: Record::new(plan),

@@ -69,3 +69,13 @@ fn taking_a_refused_entry_for_written_is_noticed() {
 fn taking_a_yielded_vip_back_without_a_question_is_noticed() {
     is_noticed(Sabotage::NoQuestion, &["S2"]);
 }
+
+#[test]
+fn sharing_without_consent_is_noticed() {
+    is_noticed(Sabotage::NoConsent, &["owner"]);
+}
+
+#[test]
+fn forgetting_whose_a_vip_is_is_noticed() {
+    is_noticed(Sabotage::NoRecord, &["owner"]);
+}

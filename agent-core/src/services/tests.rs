@@ -8,6 +8,7 @@ mod refusal;
 mod selection;
 mod sharing;
 mod status;
+mod tenants;
 
 use super::*;
 use crate::{

@@ -24,6 +24,9 @@ impl World {
         let Some(claim) = self.api.claims.get(&names::vip(vip)) else {
             return Some("it has no claim".to_owned());
         };
+        if claim.note.services != [names::service(vip)] {
+            return Some(format!("its claim names {:?}", claim.note.services));
+        }
         let ClaimState::Held(holder) = &claim.state else {
             return Some(format!("its claim says {:?}", claim.state));
         };

@@ -45,6 +45,7 @@ pub(super) fn generate(seed: u64) -> Schedule {
     // A store that goes back while no node hears of it, and edits of that time, are outside.
     let is_rewritten = disturbances.iter().any(|disturbance| disturbance.what.rewrites_the_store());
     disturbances.extend(generator.forgeries().into_iter().filter(|_| !is_rewritten));
+    disturbances.extend(generator.strangers(&disturbances));
     Schedule { seed, hold, timing, segments, nodes: node_plans, vips: vip_plans, disturbances }
 }
 
@@ -175,6 +176,27 @@ impl Generator {
             disturbances.push(Disturbance { when: When::Ms(at), what });
         }
         disturbances
+    }
+
+    /// Returns a stranger's Services, for every second schedule. A VIP that no Service wants is the
+    /// stranger's by right.
+    fn strangers(&mut self, disturbances: &[Disturbance]) -> Vec<Disturbance> {
+        let gives_up = |of: &Disturbance| matches!(of.what, What::Unwanted { .. });
+        if self.rng.bool() || disturbances.iter().any(gives_up) {
+            return Vec::new();
+        }
+        let stranger = |generator: &mut Self| {
+            let when = When::Ms(FIRST_MS + generator.rng.u32(0..30_000));
+            let what = What::Stranger {
+                number: generator.rng.u8(0..2),
+                vips: generator.rng.u8(1..1 << generator.vips),
+                on: generator.rng.u8(0..1 << generator.nodes),
+                older: generator.rng.bool(),
+                for_ms: generator.rng.u32(20..15_000),
+            };
+            Disturbance { when, what }
+        };
+        (0..self.rng.u8(1..=4)).map(|_| stranger(self)).collect()
     }
 
     fn theme(&mut self) -> Theme {

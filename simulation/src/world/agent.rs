@@ -69,6 +69,7 @@ impl World {
             return;
         }
         let settings = self.settings(node);
+        let services = self.start_services();
         let (now, vips) = (self.now, self.plan.vips.len());
         let it = &mut self.nodes[node];
         it.life += 1;
@@ -81,7 +82,7 @@ impl World {
         let found = it.program.found(local);
         let interlock = Interlock::new(settings.node.clone(), found.session);
         let engine = Engine::start(settings, found.clone(), local);
-        it.process = Some(Process::new(engine, interlock, vips, now));
+        it.process = Some(Process::new(engine, services, interlock, vips, now));
         self.say(node, || format!("starts, and finds {:?}", found.entries));
         let is_ghost = |it: &Node| {
             !it.kernel_runs()
@@ -172,6 +173,7 @@ impl World {
     fn take_in(&mut self, node: usize, incoming: Incoming) {
         match incoming {
             Incoming::Event(event) => self.feed(node, event),
+            Incoming::Services(events) => self.take_services(node, events),
             Incoming::Listed(kind, list) => self.take_list(node, kind, list),
         }
     }
@@ -221,6 +223,7 @@ impl World {
             Event::Wire { vip, heard: Wire::Yielded { mac } } => Some((names::vip_index(vip), mac)),
             _ => None,
         };
+        self.tell_index_of(node, &event);
         let Some(process) = &mut self.nodes[node].process else { return };
         let commands = process.engine.on_event(event, local);
         if now.since(process.steps_since) > STEPS_IN {
@@ -354,6 +357,7 @@ impl World {
         } else {
             self.set_entry(node, vip, entry, has_home);
         }
+        self.tell_index_of_entry(node, vip);
     }
 
     /// Tries stale entries again.

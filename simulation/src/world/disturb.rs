@@ -53,6 +53,10 @@ impl World {
     pub(super) fn begin(&mut self, index: usize) {
         let Some(what) = self.begun[index] else { return };
         self.trace.line(self.now, "", || format!("*** {what:?}"));
+        if let What::Stranger { for_ms, .. } = what {
+            self.after(Duration::from_millis(for_ms.into()), Happening::End(index));
+            return self.change_stranger(index, what, true);
+        }
         let is_planned = what.is_planned(&self.plan.timing);
         self.record.disturbed(self.now);
         if !is_planned {
@@ -73,6 +77,9 @@ impl World {
     pub(super) fn end(&mut self, index: usize) {
         let Some(what) = self.begun[index] else { return };
         self.trace.line(self.now, "", || format!("*** over: {what:?}"));
+        if what.is_strangers() {
+            return self.change_stranger(index, what, false);
+        }
         self.open -= 1;
         self.record.disturbed(self.now);
         if !what.is_planned(&self.plan.timing) {
@@ -153,7 +160,8 @@ impl World {
             | What::ClaimBlanked { .. }
             | What::ClaimEdited { .. } => self.edit(what),
             // The time until the agent's restart counts from its end, not from the request to end.
-            What::End { .. } => {}
+            // No promise counts a stranger's Services as disturbances.
+            What::End { .. } | What::Stranger { .. } => {}
         }
     }
 

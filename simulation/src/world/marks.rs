@@ -1,17 +1,20 @@
 //! Marks of Kubernetes on nodes and VIPs, and their effects.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use vipward_core::{cluster::NodeRecord, ownership::Demand};
+use vipward_core::cluster::{NodeName, NodeRecord};
 
 use super::{Happening, World};
 use crate::{
+    api::Service,
     names,
     program::{FenceState, Role},
 };
 
 /// The label that keeps a node from holding VIPs.
 const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+/// The time of the creation of the tenants' Services. A stranger's are older or younger.
+pub(super) const CREATED: i64 = 1;
 
 impl World {
     pub(super) fn tell_node(&mut self, node: usize) {
@@ -35,14 +38,17 @@ impl World {
 
     pub(super) fn tell_wish(&mut self, vip: usize) {
         let wish = &self.wishes[vip];
-        let is_wanted = wish.begun && !wish.unwanted.any();
-        let nodes = 0..self.nodes.len();
-        let on = |bits: u8| nodes.filter(|node| bits >> node & 1 == 1).map(names::node).collect();
-        let local = wish.local.last().map(|(_, bits)| on(*bits));
-        let demand =
-            is_wanted.then(|| Demand { services: vec![names::service(vip)], local, ..Demand::default() });
-        self.api.put_demand(names::vip(vip), demand);
+        let on = wish.local.last().map(|(_, bits)| self.nodes_of(*bits));
+        let address = names::vip(vip).to_string();
+        let (name, port) = (names::service(vip), 80);
+        let service = self.is_wanted(vip).then(|| Service::new(name.clone(), &address, (CREATED, port), on));
+        self.api.put_service(&name, service);
         self.spread();
+    }
+
+    /// Returns the nodes of these bits.
+    pub(super) fn nodes_of(&self, bits: u8) -> BTreeSet<NodeName> {
+        (0..self.nodes.len()).filter(|node| bits >> node & 1 == 1).map(names::node).collect()
     }
 
     pub(crate) fn is_wanted(&self, vip: usize) -> bool {

@@ -56,6 +56,9 @@ impl World {
     /// Notes that the API server has stored a claim.
     pub(super) fn on_claim_stored(&mut self, before: Option<&ClaimState>, after: &ClaimRecord) {
         let vip = names::vip_index(after.vip);
+        for service in &after.note.services {
+            self.note_strangers(vip, service, "the claim names");
+        }
         match &after.state {
             ClaimState::Offered { to, from } => {
                 if let (Some(giver), Some(taker)) = (names::node_index(&from.0), names::node_index(&to.node))

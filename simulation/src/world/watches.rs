@@ -2,51 +2,15 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use vipward_core::ownership::Event;
+use vipward_core::{ownership::Event, services};
 
 use super::{Happening, World};
 use crate::{
-    api::Key,
+    api::{self, Change, Key},
     node::Incoming,
     sabotage::Sabotage,
     schedule::{KINDS, Kind},
 };
-
-/// Returns the object that an event is about, and whether it exists.
-fn key_of(event: &Event) -> Option<(Key, bool)> {
-    match event {
-        Event::Lease(record) => Some((Key::Node(record.node.clone()), true)),
-        Event::LeaseGone(node) | Event::NodeGone(node) => Some((Key::Node(node.clone()), false)),
-        Event::Node(record) => Some((Key::Node(record.name.clone()), true)),
-        Event::Claim(record) => Some((Key::Vip(record.vip), true)),
-        Event::ClaimGone(vip) => Some((Key::Vip(*vip), false)),
-        Event::Demand(vip, demand) => Some((Key::Vip(*vip), demand.is_some())),
-        Event::Synced
-        | Event::Interfaces(_)
-        | Event::LeaseWritten { .. }
-        | Event::LeaseRead { .. }
-        | Event::ClaimWritten { .. }
-        | Event::ClaimDeleted { .. }
-        | Event::ClaimRead { .. }
-        | Event::Probed { .. }
-        | Event::Wire { .. }
-        | Event::Stop(_)
-        | Event::Tick => None,
-    }
-}
-
-/// Returns the event of an object that is gone.
-fn gone(kind: Kind, key: Key) -> Event {
-    match (kind, key) {
-        (Kind::Lease, Key::Node(node)) => Event::LeaseGone(node),
-        (Kind::Node, Key::Node(node)) => Event::NodeGone(node),
-        (Kind::Claim, Key::Vip(vip)) => Event::ClaimGone(vip),
-        (Kind::Demand, Key::Vip(vip)) => Event::Demand(vip, None),
-        (Kind::Lease | Kind::Node, Key::Vip(_)) | (Kind::Claim | Kind::Demand, Key::Node(_)) => {
-            unreachable!("the key is of another kind")
-        }
-    }
-}
 
 impl World {
     /// Begins to list and then to watch objects of a kind anew.
@@ -81,6 +45,9 @@ impl World {
         it.is_live = true;
         it.position = self.api.changes(kind).len();
         it.last = arrives;
+        if kind == Kind::Claim {
+            self.note_unrecorded(node);
+        }
         let list = self.lists.len();
         self.lists.push(self.api.list(kind));
         self.at(arrives, Happening::Listed { node, life, kind, watch, list });
@@ -103,7 +70,7 @@ impl World {
         self.incoming(node, life, Incoming::Listed(kind, list));
     }
 
-    pub(super) fn take_list(&mut self, node: usize, kind: Kind, list: Vec<(Key, Event)>) {
+    pub(super) fn take_list(&mut self, node: usize, kind: Kind, list: Vec<(Key, Incoming)>) {
         let Some(process) = &mut self.nodes[node].process else { return };
         let watch = process.watch(kind);
         let keys: BTreeSet<Key> = list.iter().map(|(key, _)| key.clone()).collect();
@@ -112,12 +79,13 @@ impl World {
         let all = process.watches.iter().all(|watch| watch.listed);
         let newly_synced = all && !process.synced;
         process.synced |= all;
-        let goners = known.into_iter().filter(|key| !keys.contains(key)).map(|key| gone(kind, key));
-        let synced = newly_synced.then_some(Event::Synced);
-        let events: Vec<Event> =
-            list.into_iter().map(|(_, event)| event).chain(goners).chain(synced).collect();
-        for event in events.into_iter().rev() {
-            process.inbox.push_front(Incoming::Event(event));
+        let goners = known.into_iter().filter(|key| !keys.contains(key)).map(|key| api::gone(kind, key));
+        let synced = [Incoming::Services(vec![services::Event::Synced]), Incoming::Event(Event::Synced)];
+        let synced = synced.into_iter().filter(|_| newly_synced);
+        let all: Vec<Incoming> =
+            list.into_iter().map(|(_, incoming)| incoming).chain(goners).chain(synced).collect();
+        for incoming in all.into_iter().rev() {
+            process.inbox.push_front(incoming);
         }
         self.drain(node);
         self.update_fitness();
@@ -172,16 +140,14 @@ impl World {
             if it.life != watch || it.position >= upto {
                 return;
             }
-            let event = self.api.changes(kind)[it.position].clone();
+            let Change { key, exists, incoming } = self.api.changes(kind)[it.position].clone();
             it.position += 1;
-            if let Some((key, exists)) = key_of(&event) {
-                if exists {
-                    it.known.insert(key);
-                } else {
-                    it.known.remove(&key);
-                }
+            if exists {
+                it.known.insert(key);
+            } else {
+                it.known.remove(&key);
             }
-            self.incoming(node, life, Incoming::Event(event));
+            self.incoming(node, life, incoming);
         }
     }
 

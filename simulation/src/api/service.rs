@@ -1,0 +1,83 @@
+//! Services with their endpoints, as the agents see them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use vipward_core::{
+    cluster::{NodeName, ServiceName, Version},
+    services::{Annotations, EndpointsRecord, Event, Port, Protocol, ServiceRecord},
+};
+
+use crate::node::Incoming;
+
+/// The key of all Services. A stranger has guessed it.
+const SHARE: &str = "key";
+
+/// A Service with its endpoints.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Service {
+    record: ServiceRecord,
+    endpoints: BTreeSet<NodeName>,
+}
+
+impl Service {
+    /// Makes a Service that asks for these addresses, created at `created`. With `on`, only these
+    /// nodes have endpoints, and it has the policy Local.
+    pub(crate) fn new(
+        name: ServiceName,
+        addresses: &str,
+        (created, port): (i64, u16),
+        on: Option<BTreeSet<NodeName>>,
+    ) -> Self {
+        let annotations = Annotations {
+            addresses: Some(addresses.into()),
+            share: Some(SHARE.into()),
+            ..Annotations::default()
+        };
+        let record = ServiceRecord {
+            uid: format!("{name}-{created}").into(),
+            name,
+            version: Version::from("1"),
+            created,
+            labels: BTreeMap::new(),
+            load_balancer: true,
+            cluster_ip: None,
+            class: None,
+            annotations,
+            load_balancer_ip: None,
+            external_ips: Vec::new(),
+            ingress: Vec::new(),
+            status_manager: None,
+            status_shared: false,
+            other_controller: None,
+            local: on.is_some(),
+            ports: vec![Port { port, protocol: Protocol::Tcp }],
+            deleting: false,
+        };
+        Self { record, endpoints: on.unwrap_or_default() }
+    }
+
+    /// Returns what an agent gets about it. A Service with the policy Local comes after its
+    /// endpoints, any other one before them, so that nothing between the two decides.
+    pub(crate) fn incoming(&self) -> Incoming {
+        let slice = EndpointsRecord {
+            slice: Arc::clone(&self.record.name.name),
+            service: self.record.name.clone(),
+            ready: self.endpoints.clone(),
+            serving_terminating: BTreeSet::new(),
+            ready_elsewhere: false,
+        };
+        let service = Event::Service(Box::new(self.record.clone()));
+        let slice = Event::Slice(slice);
+        Incoming::Services(if self.record.local { vec![slice, service] } else { vec![service, slice] })
+    }
+
+    /// Returns what an agent gets about a Service that is gone.
+    pub(crate) fn gone(name: ServiceName) -> Incoming {
+        let slice =
+            Event::SliceGone { namespace: Arc::clone(&name.namespace), slice: Arc::clone(&name.name) };
+        Incoming::Services(vec![Event::ServiceGone(name), slice])
+    }
+}
