@@ -47,10 +47,15 @@ impl Services {
             self.touched.statuses.extend(&admitted(vip.demand.as_ref()) ^ &admitted(demand.as_ref()));
         }
         // Until a claim names the Services, they keep the order that was found first.
-        match &demand {
-            Some(demand) if vip.former.is_empty() => vip.former = demand.services.as_slice().into(),
-            None if standing.services.is_empty() && !standing.is_held => vip.former = Arc::default(),
-            Some(_) | None => {}
+        let former: Arc<[_]> = match &demand {
+            Some(demand) if vip.former.is_empty() => demand.services.as_slice().into(),
+            None if standing.services.is_empty() && !standing.is_held => Arc::default(),
+            Some(_) | None => Arc::clone(&vip.former),
+        };
+        if vip.former != former {
+            // Who may have the VIP depends on it.
+            vip.former = former;
+            self.touched.vips.insert(address);
         }
         (vip.refusal, vip.is_for_status) = (refusal, is_for_status);
         if vip.demand != demand {
