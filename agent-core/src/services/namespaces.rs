@@ -1,4 +1,4 @@
-//! What the Services depend on in their Namespaces: its labels, and its consent to share VIPs.
+//! Namespaces: their labels select Services, and their consent lets others share VIPs.
 
 use std::{collections::BTreeSet, sync::Arc};
 

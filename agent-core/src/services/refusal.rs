@@ -190,27 +190,7 @@ impl Refusal {
     /// Returns true if an admin may have the address taken all the same. A /32 on a segment's
     /// interface is a VIP of another program. All other addresses are needed where they are.
     pub(super) fn yields_to_force(&self) -> bool {
-        match self {
-            Self::OwnAddress { net, .. } | Self::NodeInterface { net, .. } => net.prefix_len() == 32,
-            Self::ThisHost
-            | Self::Loopback
-            | Self::Multicast
-            | Self::Reserved
-            | Self::LinkLocal
-            | Self::Node { .. }
-            | Self::NextHop { .. }
-            | Self::NodeGateway { .. }
-            | Self::NameServer
-            | Self::ApiServer
-            | Self::Network { .. }
-            | Self::Broadcast { .. }
-            | Self::ClusterIp { .. }
-            | Self::PodNet { .. }
-            | Self::ServiceNet { .. }
-            | Self::Excluded { .. }
-            | Self::NoSegment
-            | Self::NotAllowed { .. } => false,
-        }
+        matches!(self, Self::OwnAddress { net, .. } | Self::NodeInterface { net, .. } if net.prefix_len() == 32)
     }
 
     /// Describes the reason as a conflict about a held VIP, with the remedy.

@@ -20,7 +20,7 @@ const NO_NODE: Option<&str> = Some("the token names no node");
 /// Part of a refusal by the roles.
 const RBAC: &str = "cannot";
 
-/// What is tried with a token.
+/// A write that a test tries with a token.
 type Try = Box<dyn FnOnce(&Admin) -> Result<Value> + Send>;
 
 /// The objects of a cluster without agents, in which `n2` holds the VIP.

@@ -76,7 +76,7 @@ fn an_address_is_free_again_when_the_cluster_has_it_no_more() {
     assert_eq!(world.vips(), ["192.0.2.40", "192.0.2.97"]);
     world.tell(Event::NodeGone("node-a".into()));
     assert_eq!(world.vips(), ["192.0.2.40", "192.0.2.65", "192.0.2.97"]);
-    // What comes later takes no VIP away that has had a holder.
+    // A ClusterIP that appears later withdraws no VIP that has had a holder.
     world.claim("192.0.2.40", true, false);
     let dns = ServiceRecord {
         load_balancer: false,
@@ -195,7 +195,7 @@ fn a_namespace_has_as_many_vips_as_it_may_and_keeps_those_that_were_held() {
     world.claim("192.0.2.3", true, false);
     assert_eq!(world.vips(), ["192.0.2.3", "192.0.2.4", "192.0.2.9"]);
     assert_eq!(world.words(), [beyond("x/old", "192.0.2.5")]);
-    // What a namespace may not have keeps nobody else from it.
+    // An address beyond the limit of one namespace is free for another.
     world.put(service("z/web").addressed("192.0.2.5").created(8));
     assert_eq!(world.demand("192.0.2.5").services, [named("z/web")]);
     world.tell(Event::ServiceGone(named("z/web")));
