@@ -2,7 +2,7 @@
 
 use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 
-use crate::{event::Yield, frame::MacAddr};
+use crate::{defence::Defence, event::Yield, frame::MacAddr};
 
 /// The default directory of the pinned maps and links.
 pub const PIN_DIR: &str = "/sys/fs/bpf/vipward";
@@ -35,6 +35,8 @@ pub mod maps {
     pub const VIP_STATE: &str = "vip_state";
     /// The only value: a [`crate::YieldTotal`]. Only the program writes it.
     pub const YIELDS: &str = "yields";
+    /// The only value: a [`crate::DefenceWindow`], of all VIPs. Only the program writes it.
+    pub const DEFENCES: &str = "defences";
     /// Bits of the addresses that may be VIPs; see [`crate::filter_bit`].
     pub const FILTER: &str = "filter";
     /// [`crate::OffenderKey`] → [`crate::Offender`]. Only the program writes it. An LRU map.
@@ -184,12 +186,7 @@ pinned! {
 const _: () = assert!(size_of::<PeerKey>() == 12);
 
 #[cfg(feature = "next-layout")]
-use crate::layout::next::BesidePolicy;
-#[cfg(feature = "next-layout")]
 pub use crate::layout::next::Peer;
-/// The size of the policy's number.
-#[cfg(not(feature = "next-layout"))]
-type BesidePolicy = u32;
 #[cfg(not(feature = "next-layout"))]
 pinned! {
     /// The value of `peers`. Only the key's presence counts.
@@ -247,8 +244,8 @@ pinned! {
         pub session: u64,
         /// The policy between the two times.
         pub policy: Policy,
-        /// Always zero.
-        pub _pad: BesidePolicy,
+        /// Says whether the program defends held VIPs.
+        pub defence: Defence,
     }
 }
 

@@ -41,6 +41,8 @@ macro_rules! outcomes {
         #[repr(C)]
         pub struct Counters {
             $($(#[doc = $doc])+ pub $field: u64,)+
+            /// Dropped claims in whose place the holder's announcement was sent.
+            pub claims_defended: u64,
             /// Events that found the ring buffer full. The next event's `swallowed` includes them.
             pub events_lost: u64,
         }
@@ -56,6 +58,7 @@ macro_rules! outcomes {
             pub const fn plus(self, other: Self) -> Self {
                 Self {
                     $($field: self.$field.wrapping_add(other.$field),)+
+                    claims_defended: self.claims_defended.wrapping_add(other.claims_defended),
                     events_lost: self.events_lost.wrapping_add(other.events_lost),
                 }
             }

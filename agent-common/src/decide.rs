@@ -56,6 +56,9 @@ pub trait Tables {
     fn yield_to(&self, vip: &Vip, mac: MacAddr) -> bool;
     /// Reports an ARP claim on `vip`, or a probe for it, to userspace.
     fn tell(&self, kind: EventKind, vip: &Vip, frame: &ArpFrame, now_ns: u64);
+    /// Returns true if the program defends VIPs and its limits allow a defence
+    /// against this claim, which `tell` has reported. Counts the defence.
+    fn admits_defence(&self, vip: &Vip, frame: &ArpFrame, now_ns: u64) -> bool;
 }
 
 /// The reply to send.
@@ -74,14 +77,22 @@ pub struct Verdict {
     pub outcome: Outcome,
     /// The answer, if and only if the action is to answer.
     pub answer: Option<Answer>,
+    /// The MAC to announce in the place of a dropped claim; zero for none. (The verifier refuses
+    /// what the compiler makes of an `Option`.)
+    pub defence: MacAddr,
     /// The slot of the VIP that the outcome is about.
     pub slot: Option<u32>,
 }
 
 impl Verdict {
     #[inline(always)]
+    fn about_none(outcome: Outcome) -> Self {
+        Self { outcome, answer: None, defence: MacAddr::ZERO, slot: None }
+    }
+
+    #[inline(always)]
     fn about(outcome: Outcome, vip: &Vip) -> Self {
-        Self { outcome, answer: None, slot: Some(vip.slot) }
+        Self { outcome, answer: None, defence: MacAddr::ZERO, slot: Some(vip.slot) }
     }
 }
 
@@ -89,14 +100,15 @@ impl Verdict {
 #[inline(always)]
 pub fn decide(frame: &ArpFrame, tables: &impl Tables) -> Verdict {
     if !frame.is_ethernet_ipv4() {
-        return Verdict { outcome: Outcome::ArpOther, answer: None, slot: None };
+        return Verdict::about_none(Outcome::ArpOther);
     }
     let mut passed = None;
     if tables.may_be_vip(frame.spa())
         && let Some(vip) = tables.vip(frame.spa())
     {
-        let outcome = claim(frame, vip, tables);
-        let verdict = Verdict::about(outcome, &vip);
+        let (outcome, is_defended) = claim(frame, vip, tables);
+        let defence = if is_defended { vip.mac } else { MacAddr::ZERO };
+        let verdict = Verdict { defence, ..Verdict::about(outcome, &vip) };
         let dropped = !matches!(
             outcome,
             Outcome::ClaimPassed | Outcome::ClaimMoved | Outcome::ClaimYielded | Outcome::ClaimSighted
@@ -111,7 +123,7 @@ pub fn decide(frame: &ArpFrame, tables: &impl Tables) -> Verdict {
     {
         return request(frame, &vip, tables);
     }
-    passed.unwrap_or(Verdict { outcome: Outcome::ArpNoVip, answer: None, slot: None })
+    passed.unwrap_or(Verdict::about_none(Outcome::ArpNoVip))
 }
 
 /// Returns the entry as it counts now. An entry that was yielded, or
@@ -130,20 +142,27 @@ fn in_force(mut vip: Vip, now_ns: u64, tables: &impl Tables) -> Vip {
     vip
 }
 
-/// Decides about an ARP claim: a frame whose spa is a VIP (first table).
+/// Decides about an ARP claim: a frame whose spa is a VIP (first table). Returns the outcome, and
+/// whether the VIP is announced in the place of the claim.
 #[inline(always)]
-fn claim(frame: &ArpFrame, vip: Vip, tables: &impl Tables) -> Outcome {
+fn claim(frame: &ArpFrame, vip: Vip, tables: &impl Tables) -> (Outcome, bool) {
     let now_ns = tables.now_ns();
     let vip = in_force(vip, now_ns, tables);
+    let mut defends = false;
     let (outcome, kind) = match judge(frame, &vip, now_ns, tables) {
-        Judgement::Count(outcome) => return outcome,
+        Judgement::Count(outcome) => return (outcome, false),
         Judgement::Report(outcome, kind) => (outcome, kind),
+        Judgement::Refute(outcome, kind) => {
+            // A claim that went to this host alone has deceived no other.
+            defends = vip.role == Role::Held && frame.dst.is_multicast();
+            (outcome, kind)
+        }
         Judgement::Yield(outcome, kind) if tables.yield_to(&vip, frame.sha) => (outcome, kind),
         // Another CPU has just yielded: the entry is foreign already.
         Judgement::Yield(..) => (Outcome::ClaimMoved, EventKind::Moved),
     };
     tables.tell(kind, &vip, frame, now_ns);
-    outcome
+    (outcome, defends && tables.admits_defence(&vip, frame, now_ns))
 }
 
 /// The consequences of an ARP claim.
@@ -152,6 +171,8 @@ enum Judgement {
     Count(Outcome),
     /// Counts and reports the claim.
     Report(Outcome, EventKind),
+    /// Counts and reports the claim, and defends a held VIP against it.
+    Refute(Outcome, EventKind),
     /// Counts and reports the claim, and yields the entry.
     Yield(Outcome, EventKind),
 }
@@ -178,7 +199,7 @@ fn judge(frame: &ArpFrame, vip: &Vip, now_ns: u64, tables: &impl Tables) -> Judg
             FenceState::HeldOver | FenceState::Over => Judgement::Count(Outcome::ClaimPassed),
         },
         Role::Held | Role::Handover if tables.is_peer(frame.sha) => match tables.fence(now_ns) {
-            FenceState::Valid => Judgement::Report(Outcome::ClaimContested, EventKind::Contested),
+            FenceState::Valid => Judgement::Refute(Outcome::ClaimContested, EventKind::Contested),
             FenceState::HeldOver | FenceState::Over if announcing && by_sender => {
                 Judgement::Yield(Outcome::ClaimYielded, EventKind::Yielded)
             }
@@ -187,7 +208,12 @@ fn judge(frame: &ArpFrame, vip: &Vip, now_ns: u64, tables: &impl Tables) -> Judg
             }
             FenceState::HeldOver | FenceState::Over => Judgement::Count(Outcome::ClaimPassed),
         },
-        Role::Held | Role::Handover => Judgement::Report(Outcome::ClaimConflict, EventKind::Conflict),
+        Role::Held | Role::Handover => match tables.fence(now_ns) {
+            FenceState::Valid | FenceState::HeldOver => {
+                Judgement::Refute(Outcome::ClaimConflict, EventKind::Conflict)
+            }
+            FenceState::Over => Judgement::Report(Outcome::ClaimConflict, EventKind::Conflict),
+        },
         Role::Foreign if by_holder && !vip.mac.is_zero() => Judgement::Count(Outcome::ClaimPassed),
         Role::Foreign if tables.is_peer(frame.sha) => {
             if announcing && by_sender {
@@ -234,5 +260,5 @@ fn request(frame: &ArpFrame, vip: &Vip, tables: &impl Tables) -> Verdict {
     if !frame.sha.is_unicast() || frame.sha == source {
         return Verdict::about(Outcome::RefusedSender, &vip);
     }
-    Verdict { outcome: answered, answer: Some(Answer { mac: vip.mac, source }), slot: Some(vip.slot) }
+    Verdict { answer: Some(Answer { mac: vip.mac, source }), ..Verdict::about(answered, &vip) }
 }

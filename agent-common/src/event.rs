@@ -2,7 +2,7 @@
 
 use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 
-use crate::frame::MacAddr;
+use crate::{defence::DefenceWindow, frame::MacAddr};
 
 /// The size of the ring buffer.
 pub const EVENTS_BYTES: u32 = 256 * 1024;
@@ -135,10 +135,12 @@ pinned! {
         pub strangers: Limiter,
         /// Limits `contested` and `moved`; `yielded` is not limited.
         pub peers: Limiter,
+        /// Limits the defences.
+        pub defences: DefenceWindow,
     }
 }
 
-const _: () = assert!(size_of::<VipState>() == 40);
+const _: () = assert!(size_of::<VipState>() == 56);
 
 /// The key of `offenders`: a MAC, and the VIP that it claims.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Pod, Zeroable)]
@@ -173,11 +175,14 @@ pub struct Offender {
     pub oper: u16,
     /// The Ethernet source of the last claim.
     pub source: [u8; 6],
-    /// Always zero.
-    pub _pad: u32,
+    /// The number of defences in a row that the host has answered
+    /// ([`crate::answered_in_a_row`]).
+    pub answered: u32,
+    /// The time of the last defence against it; 0 for none.
+    pub defended_ns: u64,
 }
 
-const _: () = assert!(size_of::<Offender>() == 40);
+const _: () = assert!(size_of::<Offender>() == 48);
 
 #[cfg(test)]
 mod tests;

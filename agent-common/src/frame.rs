@@ -248,6 +248,22 @@ impl ArpFrame {
         self.sha = mac;
         core::mem::swap(&mut self.spa, &mut self.tpa);
     }
+
+    /// Turns an ARP claim into the announcement by the address's holder, in place.
+    ///
+    /// It is a gratuitous request with a tha of zero (RFC 5227, 2.3). Linux learns from it also
+    /// within the second for which its neighbour entry is locked after a change (`arp_process`); a
+    /// gratuitous reply to broadcast is ignored then.
+    #[inline(always)]
+    pub fn turn_into_announcement(&mut self, mac: MacAddr) {
+        self.dst = MacAddr::BROADCAST;
+        self.src = mac;
+        self.htype = HTYPE_ETHERNET.to_be();
+        self.oper = OPER_REQUEST.to_be();
+        self.sha = mac;
+        self.tha = MacAddr::ZERO;
+        self.tpa = self.spa;
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,10 @@ use core::fmt;
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::{Counters, Event, EventKind, Limiter, Offender, OffenderKey, Outcome, Policy, Role, Yield};
+use crate::{
+    Counters, Defence, DefenceWindow, Event, EventKind, Limiter, Offender, OffenderKey, Outcome, Policy,
+    Role, Yield,
+};
 
 mod decode;
 mod maps;
@@ -108,9 +111,10 @@ macro_rules! shaped {
     ($shape:expr; $($type:ty),+) => { $(impl Shaped for $type { const SHAPE: Shape = $shape; })+ };
 }
 
-shaped!(Shape::Number; u16, u32, u64, Role, Policy, EventKind);
+shaped!(Shape::Number; u16, u32, u64, Role, Policy, Defence, EventKind);
 shaped!(Shape::Parts(Yield::FIELDS); Yield);
 shaped!(Shape::Parts(Limiter::FIELDS); Limiter);
+shaped!(Shape::Parts(DefenceWindow::FIELDS); DefenceWindow);
 
 impl<const N: usize> Shaped for [u8; N] {
     const SHAPE: Shape = Shape::Bytes;
@@ -216,14 +220,16 @@ pub(crate) mod next;
 described!(Yield { mac, generation });
 described!(Limiter { next_ns, swallowed });
 described!(OffenderKey { ifindex, vlan, mac, addr });
-described!(Offender { first_ns, last_ns, claims, kind, oper, source, _pad });
+described!(Offender { first_ns, last_ns, claims, kind, oper, source, answered, defended_ns });
 described!(Event { at_ns, swallowed, kind, ifindex, vlan, oper, vip, sha, source, holder, _pad });
 
 impl Described for Counters {
     const FIELDS: &'static [Field] = &{
-        let mut fields = [count("events_lost", Outcome::ALL.len()); size_of::<Self>() / 8];
+        let outcomes = Outcome::ALL.len();
+        let mut fields = [count("events_lost", outcomes + 1); size_of::<Self>() / 8];
+        fields[outcomes] = count("claims_defended", outcomes);
         let mut i = 0;
-        while i < Outcome::ALL.len() {
+        while i < outcomes {
             fields[i] = count(Outcome::ALL[i].name(), i);
             i += 1;
         }

@@ -189,7 +189,7 @@ impl Conflicts {
         let has_room = !is_new || self.has_room(what);
         let is_defended = what == What::Held
             && match self.settings.defend {
-                Defend::Always => true,
+                Defend::Match | Defend::Always => true,
                 Defend::Once => is_new && has_room,
                 Defend::Never => false,
             };

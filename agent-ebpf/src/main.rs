@@ -18,7 +18,8 @@ use vipward_common::{Action, ArpFrame, Outcome, decide};
 
 use crate::tables::Maps;
 
-/// Answers requests for held VIPs, drops conflicting ARP claims, and passes everything else.
+/// Answers requests for held VIPs, drops and defends against conflicting ARP claims, and passes
+/// everything else.
 #[xdp]
 fn vipward(mut ctx: XdpContext) -> u32 {
     handle(&mut ctx)
@@ -40,7 +41,11 @@ fn handle(ctx: &mut XdpContext) -> u32 {
     Maps::count(&verdict);
     match verdict.outcome.action() {
         Action::Pass => xdp_action::XDP_PASS,
-        Action::Drop => xdp_action::XDP_DROP,
+        Action::Drop if verdict.defence.is_zero() => xdp_action::XDP_DROP,
+        Action::Drop => {
+            frame.turn_into_announcement(verdict.defence);
+            xdp_action::XDP_TX
+        }
         Action::Answer => match verdict.answer {
             Some(answer) => {
                 frame.turn_into_reply(answer.mac, answer.source);

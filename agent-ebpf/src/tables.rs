@@ -9,10 +9,11 @@ use aya_ebpf::{
     macros::btf_map,
 };
 use vipward_common::{
-    ArpFrame, Counters, DEFAULT_MAX_VIPS, EVENT_INTERVAL_NS, EVENTS_BYTES, Event, EventKind, FILTER_WORDS,
-    Fence, FenceState, FieldName, Limiter, MAX_FIELDS, MAX_OFFENDERS, MAX_OWN_MACS, MAX_PEERS, MacAddr,
-    Offender, OffenderKey, Outcome, OwnMac, OwnMacKey, Peer, PeerKey, Place, Role, Tables, VIP_COUNTER_SLOTS,
-    Verdict, Vip, VipCounters, VipEntry, VipKey, VipState, Yield, YieldTotal, filter_bit,
+    ArpFrame, Counters, DEFAULT_MAX_VIPS, DEFENCE_WINDOW_NS, DefenceWindow, EVENT_INTERVAL_NS, EVENTS_BYTES,
+    Event, EventKind, FILTER_WORDS, Fence, FenceState, FieldName, Limiter, MAX_ANSWERED, MAX_DEFENCES,
+    MAX_FIELDS, MAX_OFFENDERS, MAX_OWN_MACS, MAX_PEERS, MAX_VIP_DEFENCES, MacAddr, Offender, OffenderKey,
+    Outcome, OwnMac, OwnMacKey, Peer, PeerKey, Place, Role, Tables, VIP_COUNTER_SLOTS, Verdict, Vip,
+    VipCounters, VipEntry, VipKey, VipState, Yield, YieldTotal, answered_in_a_row, filter_bit,
 };
 
 #[btf_map(name = "vips_v4")]
@@ -31,6 +32,8 @@ static VIP_COUNTERS: PerCpuArray<VipCounters, { VIP_COUNTER_SLOTS as usize }> = 
 static VIP_STATE: Array<VipState, { DEFAULT_MAX_VIPS as usize }> = Array::new();
 #[btf_map(name = "yields")]
 static YIELDS: Array<YieldTotal, 1> = Array::new();
+#[btf_map(name = "defences")]
+static DEFENCES: Array<DefenceWindow, 1> = Array::new();
 #[btf_map(name = "filter")]
 static FILTER: Array<u64, { FILTER_WORDS as usize }> = Array::new();
 #[btf_map(name = "offenders")]
@@ -75,6 +78,12 @@ impl Maps {
     #[inline(always)]
     pub(crate) fn count(verdict: &Verdict) {
         Self::count_outcome(verdict.outcome);
+        if !verdict.defence.is_zero()
+            && let Some(counters) = COUNTERS.get_ptr_mut(0)
+        {
+            // SAFETY: this CPU's value.
+            unsafe { (*counters).claims_defended += 1 };
+        }
         let Some(slot) = verdict.slot.filter(|slot| *slot < VIP_COUNTER_SLOTS) else { return };
         let Some(counters) = VIP_COUNTERS.get_ptr_mut(slot) else { return };
         // SAFETY: the pointer is to this CPU's value. XDP runs to its end before another frame on
@@ -273,6 +282,57 @@ impl Tables for Maps {
             }
         }
     }
+
+    #[inline(always)]
+    fn admits_defence(&self, vip: &Vip, frame: &ArpFrame, now_ns: u64) -> bool {
+        let Some(fence) = FENCE.get_ptr(0) else { return false };
+        // SAFETY: valid map value, compared as a number like `policy`.
+        if unsafe { ptr::addr_of!((*fence).defence).cast::<u32>().read() } != 1 {
+            return false;
+        }
+        let key = OffenderKey { ifindex: self.ifindex(), vlan: 0, mac: frame.sha.0, addr: frame.spa() };
+        let (Some(rival), Some(state), Some(all)) =
+            (OFFENDERS.get_ptr_mut(key), VIP_STATE.get_ptr_mut(vip.slot), DEFENCES.get_ptr_mut(0))
+        else {
+            return false;
+        };
+        // SAFETY: valid map values. Of two CPUs that meet the rival at once, one's record stays.
+        unsafe {
+            let answered = answered_in_a_row((*rival).defended_ns, (*rival).answered, now_ns);
+            if answered >= MAX_ANSWERED {
+                (*rival).answered = answered;
+                return false;
+            }
+            let admitted = fits(ptr::addr_of_mut!((*state).defences), MAX_VIP_DEFENCES, now_ns)
+                && fits(all, MAX_DEFENCES, now_ns);
+            if admitted {
+                (*rival).answered = answered;
+                (*rival).defended_ns = now_ns;
+            }
+            admitted
+        }
+    }
+}
+
+/// Counts a defence, and returns true if the window has room for it. Two CPUs that meet here may
+/// send one more.
+///
+/// # Safety
+/// `window` points to a map value.
+#[inline(always)]
+unsafe fn fits(window: *mut DefenceWindow, most: u64, now_ns: u64) -> bool {
+    // SAFETY: as above; its words are only changed atomically.
+    unsafe {
+        let (began, wanted) = (ptr::addr_of_mut!((*window).began_ns), ptr::addr_of_mut!((*window).wanted));
+        let began_ns = began.read_volatile();
+        let is_over = began_ns == 0 || now_ns.saturating_sub(began_ns) >= DEFENCE_WINDOW_NS;
+        if is_over && compare_exchange(began, began_ns, now_ns) {
+            intrinsics::atomic_xchg::<u64, { intrinsics::AtomicOrdering::SeqCst }>(wanted, 0);
+        }
+        let before = wanted.read_volatile();
+        add(wanted, 1);
+        before < most
+    }
 }
 
 /// Counts an ARP claim for its sender. If two CPUs meet a new sender at once, the later one's first
@@ -291,7 +351,16 @@ fn remember(key: &OffenderKey, kind: EventKind, frame: &ArpFrame, now_ns: u64) {
         }
         return;
     }
-    let new = Offender { first_ns: now_ns, last_ns: now_ns, claims: 1, kind, oper, source, _pad: 0 };
+    let new = Offender {
+        first_ns: now_ns,
+        last_ns: now_ns,
+        claims: 1,
+        kind,
+        oper,
+        source,
+        answered: 0,
+        defended_ns: 0,
+    };
     // The insertion fails when another CPU was first.
     let _ = OFFENDERS.insert(key, new, u64::from(BPF_NOEXIST));
 }

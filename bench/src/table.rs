@@ -7,7 +7,7 @@ use aya::Ebpf;
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, PerCpuValues};
 use bytemuck::{NoUninit, bytes_of};
 use vipward_common::{
-    FILTER_WORDS, Fence, MacAddr, OwnMac, Policy, Role, VipEntry, VipKey, filter_bit, maps,
+    Defence, FILTER_WORDS, Fence, MacAddr, OwnMac, Policy, Role, VipEntry, VipKey, filter_bit, maps,
 };
 
 const ASK_BYTES: usize = 48;
@@ -103,7 +103,7 @@ impl Tables {
             yields_settled: 0,
             session: 0,
             policy: Policy::Stop,
-            _pad: 0,
+            defence: Defence::Match,
         };
         tables.fence.set(0, raw(&fence), 0)?;
         Ok(tables)

@@ -29,9 +29,9 @@ pub(super) struct Conflicts {
     pub(super) taken_after: Duration,
     /// Dropped claims on a held VIP.
     pub(super) dropped: u64,
-    /// Time from the first claim to the defence, and from there to the next one.
+    /// Time from the first claim to the first defence, and the number of defences.
     pub(super) defended_after: Duration,
-    pub(super) defended_again_after: Duration,
+    pub(super) defences: usize,
     /// Correct neighbour entries during these claims: on a
     /// host that guards the VIP, and on one that does not.
     pub(super) guarded: Belief,
@@ -141,8 +141,8 @@ impl Conflicts {
                 String::new(),
             ],
             [
-                format!("a VIP claimed {} times is announced after", self.dropped),
-                format!("{:.1?}, and {:.1?} later", self.defended_after, self.defended_again_after),
+                format!("a VIP claimed {} times is announced", self.dropped),
+                format!("{} times, first after {:.1?}", self.defences, self.defended_after),
                 String::new(),
             ],
             [

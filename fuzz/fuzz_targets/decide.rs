@@ -6,8 +6,8 @@ use std::cell::RefCell;
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use vipward_common::{
-    Action, ArpFrame, EventKind, FRAME_LEN, FenceState, MacAddr, OPER_REPLY, Outcome, Role, Tables, Verdict,
-    Vip, decide,
+    Action, ArpFrame, EventKind, FRAME_LEN, FenceState, MacAddr, OPER_REPLY, OPER_REQUEST, Outcome, Role,
+    Tables, Verdict, Vip, decide,
 };
 
 /// Bytes for everything, so that the fuzzer can make addresses of the frame meet those of the maps.
@@ -23,6 +23,8 @@ struct Input {
     vips: [Option<Entry>; 2],
     own: Option<[u8; 6]>,
     peer: [u8; 6],
+    /// The program defends, and its limits have room.
+    defends: bool,
     /// Copies sha over one of the MACs above, so that they meet.
     meet: u8,
 }
@@ -56,6 +58,7 @@ impl Entry {
 struct Effects {
     yielded: Vec<MacAddr>,
     reported: Vec<EventKind>,
+    asked_to_defend: bool,
 }
 
 struct Memory<'a> {
@@ -123,6 +126,11 @@ impl Tables for Memory<'_> {
     fn tell(&self, kind: EventKind, _: &Vip, _: &ArpFrame, _: u64) {
         self.effects.borrow_mut().reported.push(kind);
     }
+
+    fn admits_defence(&self, _: &Vip, _: &ArpFrame, _: u64) -> bool {
+        self.effects.borrow_mut().asked_to_defend = true;
+        self.input.defends
+    }
 }
 
 /// Returns the frame, adjusted so that it is likely to meet the maps.
@@ -181,7 +189,34 @@ fuzz_target!(|input: Input| {
         assert!(entry.role == Role::Held || Some(answer.source) == memory.own_mac());
         check_reply(&frame, answer.mac, answer.source);
     }
+    check_defence(&frame, &memory, verdict, &effects);
 });
+
+/// Checks that only a reported claim on a held VIP is defended: one by broadcast or multicast, that
+/// is dropped, while this node may answer, and before the fence's deadline if the claimant is a peer.
+fn check_defence(frame: &ArpFrame, memory: &Memory<'_>, verdict: Verdict, effects: &Effects) {
+    if !effects.asked_to_defend {
+        assert!(verdict.defence.is_zero());
+        return;
+    }
+    let entry = memory.entry(frame.spa()).expect("only an ARP claim is defended").vip();
+    assert_eq!((entry.role, memory.yielded(&entry)), (Role::Held, None));
+    assert_eq!(verdict.outcome.action(), Action::Drop);
+    assert!(frame.dst.is_multicast() && frame.sha != entry.mac);
+    match (effects.reported[..], memory.fence(0)) {
+        ([EventKind::Conflict], FenceState::Valid | FenceState::HeldOver)
+        | ([EventKind::Contested], FenceState::Valid) => {}
+        (ref other, fence) => panic!("defended with {other:?} while the fence was {fence:?}"),
+    }
+    assert_eq!(verdict.defence, if memory.input.defends { entry.mac } else { MacAddr::ZERO });
+    if !verdict.defence.is_zero() {
+        let mut announcement = *frame;
+        announcement.turn_into_announcement(verdict.defence);
+        let (all, none) = (MacAddr::BROADCAST, MacAddr::ZERO);
+        let expected = ArpFrame::new(all, entry.mac, OPER_REQUEST, entry.mac, frame.spa(), none, frame.spa());
+        assert!(!frame.is_arp() || announcement == expected, "{announcement:?}");
+    }
+}
 
 /// Checks that htype 1 and 6 get the same decision.
 fn check_other_htype(input: &Input, memory: &Memory<'_>, verdict: Verdict, effects: &Effects) {

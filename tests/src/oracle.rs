@@ -19,12 +19,19 @@ use world::{Addr, Entry, Fence, Mac, Role, World};
 pub struct Step {
     /// Cells that the frame met: at most one of each table.
     pub cells: Vec<Cell>,
+    /// The allowed results. A defence that a limit may refuse is not certain.
+    pub results: Vec<Outcome>,
+}
+
+/// Result of one frame.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outcome {
     /// Return code.
     pub action: XdpAction,
     /// Frame afterwards.
     pub bytes: Vec<u8>,
-    /// Counter that must increase by one.
-    pub counter: &'static str,
+    /// Counters that increased, with the differences.
+    pub counters: Vec<(&'static str, u64)>,
 }
 
 /// Event that must be sent, or counted as suppressed.
@@ -69,6 +76,8 @@ pub struct Oracle<'w> {
     pub told: Vec<Told>,
     /// Counters of single VIPs, by slot.
     pub tallies: BTreeMap<u32, Tally>,
+    /// Numbers of claims to be defended, by slot and claimant.
+    claims: BTreeMap<(u32, Mac), u64>,
 }
 
 /// Fields of an ARP frame (RFC 826) that matter. Offsets in bytes stand on the right.
@@ -152,12 +161,35 @@ fn reply(request: &[u8], vip_mac: Mac, source: Mac) -> Vec<u8> {
     reply
 }
 
+/// Returns the announcement that takes the place of a claim: a gratuitous request to broadcast with
+/// a tha of zero (RFC 5227, 2.3).
+fn announcement(claim: &[u8], vip_mac: Mac) -> Vec<u8> {
+    let vip = &claim[28..32];
+    let mut announcement = vec![0xff; 6];
+    announcement.extend_from_slice(&vip_mac);
+    announcement.extend_from_slice(&[8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
+    announcement.extend_from_slice(&vip_mac);
+    announcement.extend_from_slice(vip);
+    announcement.extend_from_slice(&[0; 6]);
+    announcement.extend_from_slice(vip);
+    announcement.extend_from_slice(&claim[42..]);
+    announcement
+}
+
 impl<'w> Oracle<'w> {
     /// Makes an oracle for `world`, with at most one cell flipped.
     pub fn new(world: &'w World, flip: Option<(Cell, Flip)>) -> Self {
         let entries = world.entries.values().chain(world.elsewhere.iter().map(|(.., entry)| entry));
         let records = entries.filter_map(|entry| entry.record.map(|record| (entry.slot, record))).collect();
-        Self { world, flip, records, yields: world.yields, told: Vec::new(), tallies: BTreeMap::new() }
+        Self {
+            world,
+            flip,
+            records,
+            yields: world.yields,
+            told: Vec::new(),
+            tallies: BTreeMap::new(),
+            claims: BTreeMap::new(),
+        }
     }
 
     /// Returns the expected result of the next frame.
@@ -317,7 +349,37 @@ impl<'w> Oracle<'w> {
             (Effect::Answer, Some(entry)) => (XdpAction::Tx, self.answer(frame, entry, last)),
             (Effect::Pass | Effect::Answer, _) => (XdpAction::Pass, frame.to_vec()),
         };
-        Step { cells, action, bytes, counter: expected.counter }
+        let result = Outcome { action, bytes, counters: vec![(expected.counter, 1)] };
+        let is_defended = expected.defended && self.world.defends && frame[0] & 1 == 1;
+        let results = match about.filter(|_| is_defended) {
+            Some(entry) => {
+                let announced = self.defended(frame, entry, last, expected.counter);
+                // No limit refuses the first ones.
+                if self.is_within_limits(frame, entry) { vec![announced] } else { vec![announced, result] }
+            }
+            None => vec![result],
+        };
+        Step { cells, results }
+    }
+
+    fn defended(&self, frame: &[u8], entry: &Entry, cell: Cell, counter: &'static str) -> Outcome {
+        let wrong = self.flip == Some((cell, Flip::Bytes));
+        let bytes = announcement(frame, if wrong { [0; 6] } else { entry.mac });
+        Outcome { action: XdpAction::Tx, bytes, counters: vec![(counter, 1), ("claims_defended", 1)] }
+    }
+
+    /// Counts a claim. Returns true if it is certain that no limit refuses its defence: 10 for a
+    /// claimant in a row, 20 a second for a VIP, 1,000 for all.
+    fn is_within_limits(&mut self, frame: &[u8], entry: &Entry) -> bool {
+        let sha: Mac = std::array::from_fn(|i| frame[22 + i]);
+        *self.claims.entry((entry.slot, sha)).or_default() += 1;
+        let count = |of: &dyn Fn(u32, Mac) -> bool| -> u64 {
+            self.claims.iter().filter(|((slot, mac), _)| of(*slot, *mac)).map(|(_, count)| count).sum()
+        };
+        let slot = entry.slot;
+        count(&|at, mac| (at, mac) == (slot, sha)) <= 10
+            && count(&|at, _| at == slot) <= 20
+            && count(&|_, _| true) <= 1_000
     }
 
     fn answer(&self, frame: &[u8], entry: &Entry, cell: Cell) -> Vec<u8> {

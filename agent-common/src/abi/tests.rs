@@ -3,7 +3,7 @@ use super::*;
 const NEVER: u64 = u64::MAX;
 
 fn fence(policy: Policy, deadline_ns: u64, hold_until_ns: u64) -> Fence {
-    Fence { deadline_ns, hold_until_ns, yields_settled: 0, session: 0, policy, _pad: 0 }
+    Fence { deadline_ns, hold_until_ns, yields_settled: 0, session: 0, policy, defence: Defence::Off }
 }
 
 #[test]

@@ -6,7 +6,11 @@ use super::*;
 fn every_outcome_has_a_counter_of_its_own() {
     let names: BTreeSet<_> = Outcome::ALL.iter().map(|outcome| outcome.name()).collect();
     assert_eq!(names.len(), Outcome::ALL.len());
-    assert_eq!(size_of::<Counters>(), (Outcome::ALL.len() + 1) * 8, "and one for lost events");
+    assert_eq!(
+        size_of::<Counters>(),
+        (Outcome::ALL.len() + 2) * 8,
+        "and one for defences, one for lost events"
+    );
     for (index, outcome) in Outcome::ALL.iter().enumerate() {
         let mut words = [0_u64; size_of::<Counters>() / 8];
         words[*outcome as usize] = 7;

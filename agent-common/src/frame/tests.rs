@@ -121,4 +121,17 @@ proptest! {
         prop_assert_eq!(bytes(&after), parts.concat());
         prop_assert_eq!((after.spa(), after.tpa()), (before.tpa(), before.spa()));
     }
+
+    #[test]
+    fn an_announcement_in_the_place_of_any_claim_is_a_gratuitous_request(
+        frame in proptest::collection::vec(any::<u8>(), FRAME_LEN),
+        mac: [u8; 6],
+    ) {
+        let mut announcement: ArpFrame = bytemuck::pod_read_unaligned(&frame);
+        announcement.turn_into_announcement(MacAddr(mac));
+        let (broadcast, vip) = ([0xff; 6], &frame[28..32]);
+        let parts: Vec<&[u8]> =
+            vec![&broadcast, &mac, &frame[12..14], &[0, 1], &frame[16..20], &[0, 1], &mac, vip, &[0; 6], vip];
+        prop_assert_eq!(bytes(&announcement), parts.concat());
+    }
 }

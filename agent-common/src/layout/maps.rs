@@ -4,9 +4,9 @@ use bytemuck::CheckedBitPattern;
 
 use super::{Described, Field, FieldName, Place, Shape, place};
 use crate::{
-    Counters, DEFAULT_MAX_VIPS, EVENTS_BYTES, Event, FILTER_WORDS, Fence, MAX_OFFENDERS, MAX_OWN_MACS,
-    MAX_PEERS, Offender, OffenderKey, OwnMac, OwnMacKey, Peer, PeerKey, VIP_COUNTER_SLOTS, VipCounters,
-    VipEntry, VipKey, VipState, YieldTotal, maps,
+    Counters, DEFAULT_MAX_VIPS, DefenceWindow, EVENTS_BYTES, Event, FILTER_WORDS, Fence, MAX_OFFENDERS,
+    MAX_OWN_MACS, MAX_PEERS, Offender, OffenderKey, OwnMac, OwnMacKey, Peer, PeerKey, VIP_COUNTER_SLOTS,
+    VipCounters, VipEntry, VipKey, VipState, YieldTotal, maps,
 };
 
 /// The kind of a map, with the kernel's number (`enum bpf_map_type`).
@@ -55,6 +55,7 @@ pub const PINNED: &[PinnedMap] = &[
     PinnedMap::array::<Fence>(maps::FENCE, 1).carried(),
     PinnedMap::array::<VipState>(maps::VIP_STATE, DEFAULT_MAX_VIPS),
     PinnedMap::array::<YieldTotal>(maps::YIELDS, 1),
+    PinnedMap::array::<DefenceWindow>(maps::DEFENCES, 1),
     PinnedMap { value: FILTER, ..PinnedMap::array_of(maps::FILTER, FILTER_WORDS, 8) },
     PinnedMap { kind: MapKind::PerCpuArray, ..PinnedMap::array::<Counters>(maps::COUNTERS, 1) },
     PinnedMap {

@@ -6,9 +6,6 @@ use bytemuck::{Pod, Zeroable};
 
 use super::PinnedMap;
 
-/// The size of the policy's number.
-pub(crate) type BesidePolicy = u64;
-
 /// Defines a struct with its fields in reverse.
 macro_rules! ordered {
     ([$($head:tt)+] $($fields:tt)+) => { reversed! { [$($head)+] [] $($fields)+ } };

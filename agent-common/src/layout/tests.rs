@@ -3,7 +3,7 @@ use std::{collections::BTreeMap, string::String, vec, vec::Vec};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Fence, MacAddr, VipEntry, VipKey, VipState, YieldTotal, maps};
+use crate::{Defence, Fence, MacAddr, VipEntry, VipKey, VipState, YieldTotal, maps};
 
 type Records = BTreeMap<FieldName, Place>;
 
@@ -44,7 +44,7 @@ fn entry() -> (VipKey, VipEntry) {
 
 fn fence() -> Fence {
     let (policy, session) = (Policy::Hold, 0x0102_0304_0506_0708);
-    Fence { deadline_ns: 11, hold_until_ns: 12, yields_settled: 13, session, policy, _pad: 0 }
+    Fence { deadline_ns: 11, hold_until_ns: 12, yields_settled: 13, session, policy, defence: Defence::Match }
 }
 
 #[test]
@@ -78,6 +78,7 @@ fn every_field_that_must_survive_has_a_record_with_its_place() {
         ("fence.yields_settled", 16, 8),
         ("fence.session", 24, 8),
         ("fence.policy", 32, 4),
+        ("fence.defence", 36, 4),
         ("vip_state.yielded.mac", 0, 6),
         ("vip_state.yielded.generation", 6, 2),
         ("vip_state.strangers.next_ns", 8, 8),

@@ -21,8 +21,9 @@ pub fn conflict_quiet(text: &str) -> Result<Duration, FaultKind> {
 
 impl Validator<'_> {
     pub(super) fn conflicts(&mut self, raw: &RawConflicts) -> Option<Settings> {
-        let words = "always, once, never";
+        let words = "match, always, once, never";
         let defend = self.word(raw.defend.as_ref(), "conflicts.defend", words, |word| match word {
+            "match" => Some(Defend::Match),
             "always" => Some(Defend::Always),
             "once" => Some(Defend::Once),
             "never" => Some(Defend::Never),
@@ -43,6 +44,7 @@ pub(super) fn serialize<S: Serializer>(settings: &Settings, serializer: S) -> Re
         quiet: String,
     }
     let defend = match settings.defend {
+        Defend::Match => "match",
         Defend::Always => "always",
         Defend::Once => "once",
         Defend::Never => "never",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vipward_common::{EventKind, MacAddr, VipKey};
+use vipward_common::{Defence, EventKind, MacAddr, VipKey};
 
 use crate::{cluster::Epoch, time::Monotonic};
 
@@ -16,20 +16,33 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Settings that always defend a VIP, and end a conflict after five quiet minutes.
-    pub const DEFAULT: Self = Self { defend: Defend::Always, quiet: Duration::from_mins(5) };
+    /// Settings that match every claim, and end a conflict after five quiet minutes.
+    pub const DEFAULT: Self = Self { defend: Defend::Match, quiet: Duration::from_mins(5) };
 }
 
 /// The response to a claim on a held VIP, besides dropping it. The VIP is never given up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Defend {
-    /// An announcement at once, and one per `DEFEND_INTERVAL` while claims come (RFC 5227, 2.4 c).
+    /// The program's announcement for each broadcast claim, within its limits, besides those of
+    /// `Always`.
     #[default]
+    Match,
+    /// An announcement at once, and one per `DEFEND_INTERVAL` while claims come (RFC 5227, 2.4 c).
     Always,
     /// One announcement, when a conflict begins.
     Once,
     /// No announcement.
     Never,
+}
+
+impl Defend {
+    /// Returns the program's part.
+    pub const fn in_program(self) -> Defence {
+        match self {
+            Self::Match => Defence::Match,
+            Self::Always | Self::Once | Self::Never => Defence::Off,
+        }
+    }
 }
 
 /// State of a conflict: this node's part in the VIP, and the kind of host that claims it.

@@ -1,4 +1,4 @@
-use vipward_common::{Fence, Policy};
+use vipward_common::{Defence, Fence, Policy};
 
 use super::*;
 
@@ -157,7 +157,7 @@ fn records_that_are_written_and_read_back_read_the_same_values() {
         yields_settled: 3,
         session: u64::MAX,
         policy: Policy::Hold,
-        _pad: 0,
+        defence: Defence::Match,
     };
     let found: Description = current().records().collect();
     assert_eq!(found, current());

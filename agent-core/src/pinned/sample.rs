@@ -6,7 +6,9 @@ use std::{
     path::PathBuf,
 };
 
-use vipward_common::{Counters, DEFAULT_MAX_VIPS, Fence, MacAddr, Policy, Role, VipCounters, VipKey};
+use vipward_common::{
+    Counters, DEFAULT_MAX_VIPS, Defence, Fence, MacAddr, Policy, Role, VipCounters, VipKey,
+};
 
 use super::{Contents, Entry, LinkIds, Mode, PinnedLink, Plane, State};
 use crate::net::{Interface, NetView};
@@ -40,7 +42,7 @@ impl State {
                     yields_settled: 0,
                     session: 0,
                     policy: Policy::Hold,
-                    _pad: 0,
+                    defence: Defence::Match,
                 },
                 entries: vec![
                     Entry::sample([192, 0, 2, 10], Role::Held, Self::SAMPLE_MAC),

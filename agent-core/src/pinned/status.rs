@@ -37,6 +37,8 @@ pub struct Status {
     /// Frames by outcome.
     #[schemars(schema_with = "schema::counters")]
     pub counters: BTreeMap<&'static str, u64>,
+    /// Dropped claims in whose place the program announced the VIP.
+    pub claims_defended: u64,
     /// Events that found the ring buffer full.
     pub events_lost: u64,
     /// The time of the reading.
@@ -171,6 +173,7 @@ impl Status {
                 .iter()
                 .map(|outcome| (outcome.name(), contents.counters.get(*outcome)))
                 .collect(),
+            claims_defended: contents.counters.claims_defended,
             events_lost: contents.counters.events_lost,
             at: Monotonic::from_nanos(contents.now_ns),
         }

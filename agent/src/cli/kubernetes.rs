@@ -242,9 +242,8 @@ impl ProbingArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Conflicts")]
 pub struct ConflictArgs {
-    /// When a VIP that another host claims is announced again: at once and every 10s while it goes
-    /// on, once a conflict, or never. The claims are dropped in any case.
-    #[arg(long, value_enum, default_value_t = DefendArg::Always)]
+    /// When a VIP that another host claims is announced again. The claims are dropped in any case.
+    #[arg(long, value_enum, default_value_t = DefendArg::Match)]
     pub defend: DefendArg,
     /// How long a conflict must have been quiet to be over; at least 1s. Below --probe-repeat, the
     /// conflict with a rival that only answers ends, and begins anew with the next probe.
@@ -262,6 +261,8 @@ impl ConflictArgs {
 /// When a VIP is defended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum DefendArg {
+    /// By the kernel for each broadcast claim, at most 20 a second; and as `always`.
+    Match,
     /// At once, and every 10s while claims come.
     Always,
     /// When a conflict begins.
@@ -273,6 +274,7 @@ pub enum DefendArg {
 impl From<DefendArg> for conflict::Defend {
     fn from(defend: DefendArg) -> Self {
         match defend {
+            DefendArg::Match => Self::Match,
             DefendArg::Always => Self::Always,
             DefendArg::Once => Self::Once,
             DefendArg::Never => Self::Never,

@@ -20,8 +20,8 @@ use vipward_tests::wire::{Frame, Wire};
 
 /// Interval between claims of the rival.
 const CLAIM_EVERY: Duration = Duration::from_millis(500);
-/// Time limit for two announcements of the VIP; `DEFEND_INTERVAL` (RFC 5227, 1.1) is 10 s.
-const CLAIM_FOR: Duration = Duration::from_secs(13);
+/// Time for which the rival claims.
+const CLAIM_FOR: Duration = Duration::from_secs(5);
 /// Interval between looks at a neighbour entry.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Longer than the pause between two rounds of announcements of a new VIP.
@@ -44,16 +44,13 @@ struct Defences {
 pub(super) fn tell(voice: Voice, stage: &mut Stage) -> Result<Conflicts> {
     let taken_after = in_use(voice, stage)?;
     let (dropped, defences, [guarded, unguarded]) = claimed(voice, stage)?;
-    let &[first, second, ..] = &defences.at[..] else {
-        anyhow::bail!("the VIP was announced {} times while it was claimed", defences.at.len());
-    };
     let found_after = silent(voice, stage)?;
     let broken = explain(voice, stage)?;
     Ok(Conflicts {
         taken_after,
         dropped,
-        defended_after: first.duration_since(defences.first_claim)?,
-        defended_again_after: second.duration_since(first)?,
+        defended_after: defences.first_after()?,
+        defences: defences.at.len(),
         guarded,
         unguarded,
         found_after,
@@ -116,18 +113,16 @@ fn claimed(voice: Voice, stage: &mut Stage) -> Result<(u64, Defences, [Belief; 2
     wait_until_quiet(&wire, node_a)?;
 
     let (log, dropped) = (stage.agent()?.logs()?.len(), stage.counter("claim_conflict")?);
-    let (defences, beliefs) = claim_until_defended_twice(stage, &wire)?;
+    let (defences, beliefs) = claim(stage, &wire)?;
     let dropped = stage.counter("claim_conflict")? - dropped;
     let line = stage.wait_for_log(log, "the claims", |line| super::is_conflict(line, VIP))?;
-    let [first, second] = [defences.at.first(), defences.at.get(1)];
-    let (first, second) = first.zip(second).context("the VIP was not announced twice")?;
     voice.found(
-        dropped == defences.claims as u64,
+        dropped == defences.claims as u64 && defences.at.len() >= defences.claims,
         &format!(
-            "{dropped} of {} claims dropped. node-a announced the VIP {:.1?} after the first, and {:.1?} later again.",
+            "{dropped} of {} claims dropped. node-a announced the VIP {} times, {:.1?} after the first claim.",
             defences.claims,
-            first.duration_since(defences.first_claim)?,
-            second.duration_since(*first)?
+            defences.at.len(),
+            defences.first_after()?
         ),
     );
     voice.say(&shown(&line));
@@ -137,19 +132,26 @@ fn claimed(voice: Voice, stage: &mut Stage) -> Result<(u64, Defences, [Belief; 2
         let found = format!("{who} had it at node-a in {} of {} looks.", belief.right, belief.looks);
         voice.found(belief.right == belief.looks, &found);
     }
-    voice
-        .say("A holder announces once in 10 s at most (RFC 5227, 2.4 c): a kernel believes the last sender.");
+    voice.say("A kernel believes the last sender: node-a's program announces the VIP after each claim.");
     Ok((dropped, defences, beliefs))
 }
 
-fn claim_until_defended_twice(stage: &Stage, client: &Wire) -> Result<(Defences, [Belief; 2])> {
+impl Defences {
+    fn first_after(&self) -> Result<Duration> {
+        let first = self.at.first().context("the VIP was not announced while it was claimed")?;
+        Ok(first.duration_since(self.first_claim)?)
+    }
+}
+
+/// Claims the VIP for a while, and looks at the hosts' neighbour entries.
+fn claim(stage: &Stage, client: &Wire) -> Result<(Defences, [Belief; 2])> {
     let (node_a, rogue) = (stage.node_a.mac(NIC)?, stage.rogue.mac(NIC)?);
     let rival = Wire::open(&stage.rogue, NIC)?;
     let claim = Arp::gratuitous_reply(rogue, VIP, rogue);
     let end = Instant::now() + CLAIM_FOR;
     let (mut next, mut heard) = (Instant::now(), Vec::new());
     let mut beliefs = [Belief::default(); 2];
-    while announcements(&heard, node_a, VIP).len() < 2 && Instant::now() < end {
+    while Instant::now() < end {
         if Instant::now() >= next {
             rival.send(&claim.to_bytes())?;
             next += CLAIM_EVERY;

@@ -10,8 +10,8 @@ use aya::{
 };
 use bytemuck::{NoUninit, bytes_of, pod_read_unaligned};
 use vipward_common::{
-    Counters, Event, Fence, MacAddr, Offender, OffenderKey, Outcome, OwnMac, PeerKey, Policy,
-    VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, YieldTotal, filter_bit, maps,
+    Counters, Defence, DefenceWindow, Event, Fence, MacAddr, Offender, OffenderKey, Outcome, OwnMac, PeerKey,
+    Policy, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, YieldTotal, filter_bit, maps,
 };
 
 /// aya requires its own marker trait of keys and values; byte arrays implement it.
@@ -34,6 +34,7 @@ as_bytes!(
     Counters,
     VipCounters,
     VipState,
+    DefenceWindow,
     YieldTotal,
     OffenderKey,
     Offender
@@ -49,6 +50,7 @@ pub struct Maps {
     vip_counters: PerCpuArray<MapData, Bytes<VipCounters>>,
     vip_state: Array<MapData, Bytes<VipState>>,
     yields: Array<MapData, Bytes<YieldTotal>>,
+    defences: Array<MapData, Bytes<DefenceWindow>>,
     filter: Array<MapData, u64>,
     offenders: HashMap<MapData, Bytes<OffenderKey>, Bytes<Offender>>,
     events: RingBuf<MapData>,
@@ -82,6 +84,7 @@ impl Maps {
             vip_counters: take(ebpf, maps::VIP_COUNTERS)?,
             vip_state: take(ebpf, maps::VIP_STATE)?,
             yields: take(ebpf, maps::YIELDS)?,
+            defences: take(ebpf, maps::DEFENCES)?,
             filter: take(ebpf, maps::FILTER)?,
             offenders: take(ebpf, maps::OFFENDERS)?,
             events: take(ebpf, maps::EVENTS)?,
@@ -115,13 +118,17 @@ impl Maps {
             self.filter.set(word, 0, 0)?;
         }
         self.set_yields(0)?;
+        self.set_defences(DefenceWindow::default())?;
+        for key in self.offenders()?.keys() {
+            absent_is_fine(self.offenders.remove(&raw(key)))?;
+        }
         self.set_fence(Fence {
             deadline_ns: 0,
             hold_until_ns: 0,
             yields_settled: 0,
             session: 0,
             policy: Policy::Stop,
-            _pad: 0,
+            defence: Defence::Off,
         })?;
         self.events()?;
         Ok(())
@@ -212,6 +219,16 @@ impl Maps {
         Ok(self.yields.set(0, raw(&YieldTotal { total }), 0)?)
     }
 
+    /// Sets the defences of all VIPs. Outside tests only the program writes them.
+    pub fn set_defences(&mut self, window: DefenceWindow) -> Result<()> {
+        Ok(self.defences.set(0, raw(&window), 0)?)
+    }
+
+    /// Writes the record of a MAC that has claimed a VIP. Outside tests only the program writes it.
+    pub fn set_offender(&mut self, key: &OffenderKey, offender: &Offender) -> Result<()> {
+        Ok(self.offenders.insert(raw(key), raw(offender), 0)?)
+    }
+
     /// Returns the MACs that have claimed a VIP, with the VIP.
     pub fn offenders(&self) -> Result<BTreeMap<OffenderKey, Offender>> {
         let one = |element: Result<(Bytes<OffenderKey>, Bytes<Offender>), MapError>| {
@@ -254,7 +271,10 @@ pub fn moved(before: &Counters, after: &Counters) -> Vec<(&'static str, u64)> {
     let by_outcome =
         Outcome::ALL.iter().map(|outcome| (outcome.name(), before.get(*outcome), after.get(*outcome)));
     by_outcome
-        .chain([("events_lost", before.events_lost, after.events_lost)])
+        .chain([
+            ("claims_defended", before.claims_defended, after.claims_defended),
+            ("events_lost", before.events_lost, after.events_lost),
+        ])
         .filter(|(_, before, after)| before != after)
         .map(|(name, before, after)| (name, after.wrapping_sub(before)))
         .collect()

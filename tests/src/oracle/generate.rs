@@ -42,6 +42,7 @@ impl World {
             deadline_passed: rng.u8(..4) != 0,
             hold_passed: rng.u8(..3) == 0,
             hold: rng.u8(..4) != 0,
+            defends: rng.u8(..4) != 0,
             own: (rng.u8(..8) != 0).then_some(own),
             peers_elsewhere: vec![unicast(rng)],
             peers,

@@ -7,12 +7,12 @@ use std::{
 
 use anyhow::Result;
 use vipward_common::{
-    Event, EventKind, Fence, MacAddr, Policy, Role, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey,
-    VipState, Yield,
+    Defence, Event, EventKind, Fence, MacAddr, Policy, Role, VIP_COUNTER_SLOTS, VipCounters, VipEntry,
+    VipKey, VipState, Yield,
 };
 
 use super::{
-    Oracle, Tally, Told,
+    Oracle, Outcome, Tally, Told,
     table::{Cell, EventName, Flip},
     world::{self, Addr, Entry, World},
 };
@@ -70,9 +70,10 @@ impl Recording {
         let mut cells = BTreeMap::new();
         for (index, (frame, (ran, counters))) in self.frames.iter().zip(&self.ran).enumerate() {
             let step = oracle.step(frame);
-            if (ran.action, &ran.bytes, counters.as_slice())
-                != (step.action, &step.bytes, &[(step.counter, 1)])
-            {
+            let is_it = |result: &Outcome| {
+                (ran.action, &ran.bytes, counters) == (result.action, &result.bytes, &result.counters)
+            };
+            if !step.results.iter().any(is_it) {
                 return Err(Mismatch {
                     frame: Some(index),
                     what: format!("expected {step:02x?}\nbut got  {ran:02x?}\ncounted  {counters:?}"),
@@ -216,7 +217,7 @@ fn install(world: &World, maps: &mut Maps) -> Result<()> {
         yields_settled: world.settled,
         session: 0,
         policy: if world.hold { Policy::Hold } else { Policy::Stop },
-        _pad: 0,
+        defence: if world.defends { Defence::Match } else { Defence::Off },
     })?;
     maps.set_yields(world.yields)?;
     if let Some(own) = world.own {

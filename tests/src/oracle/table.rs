@@ -126,18 +126,20 @@ pub struct Expect {
     pub event: Option<EventName>,
     /// True if the entry becomes foreign.
     pub yields: bool,
+    /// True if a frame to a group address is defended: the holder's announcement takes its place.
+    pub defended: bool,
 }
 
 const fn pass(counter: &'static str) -> Expect {
-    Expect { effect: Effect::Pass, counter, event: None, yields: false }
+    Expect { effect: Effect::Pass, counter, event: None, yields: false, defended: false }
 }
 
 const fn drop(counter: &'static str) -> Expect {
-    Expect { effect: Effect::Drop, counter, event: None, yields: false }
+    Expect { effect: Effect::Drop, counter, event: None, yields: false, defended: false }
 }
 
 const fn answer(counter: &'static str) -> Expect {
-    Expect { effect: Effect::Answer, counter, event: None, yields: false }
+    Expect { effect: Effect::Answer, counter, event: None, yields: false, defended: false }
 }
 
 impl Expect {
@@ -147,6 +149,10 @@ impl Expect {
 
     const fn yielding(self) -> Self {
         Self { yields: true, ..self }
+    }
+
+    const fn defended(self) -> Self {
+        Self { defended: true, ..self }
     }
 }
 
@@ -171,14 +177,15 @@ fn claim(row: Row, by: By, form: Form) -> Expect {
 
     match (row, by, form) {
         (Held(Valid), Holder, _) => drop("claim_own"),
-        (Held(Valid), Peer, _) => drop("claim_contested").tell(Contested),
-        (Held(Valid), Other, _) => drop("claim_conflict").tell(Conflict),
+        (Held(Valid), Peer, _) => drop("claim_contested").tell(Contested).defended(),
+        (Held(Valid), Other, _) => drop("claim_conflict").tell(Conflict).defended(),
 
         (Held(HeldOver | Over), Holder, _) => drop("claim_own"),
         (Held(HeldOver | Over), Peer, Announces) => pass("claim_yielded").tell(Yielded).yielding(),
         (Held(HeldOver | Over), Peer, AnnouncesForAnother) => drop("claim_contested").tell(Contested),
         (Held(HeldOver | Over), Peer, Asks) => pass("claim_passed"),
-        (Held(HeldOver | Over), Other, _) => drop("claim_conflict").tell(Conflict),
+        (Held(HeldOver), Other, _) => drop("claim_conflict").tell(Conflict).defended(),
+        (Held(Over), Other, _) => drop("claim_conflict").tell(Conflict),
 
         (Handover(Valid), Holder, _) => pass("claim_moved").tell(Moved),
         (Handover(Valid), Peer, _) => drop("claim_contested").tell(Contested),
@@ -264,8 +271,11 @@ impl Cell {
         if let Self::Request { row: Row::ForeignUnknown, .. } = self {
             flips.push(Flip::Event);
         }
-        if expect(self).effect == Effect::Answer {
+        if expect(self).effect == Effect::Answer || expect(self).defended {
             flips.push(Flip::Bytes);
+        }
+        if expect(self).effect == Effect::Drop && matches!(self, Self::Claim { .. }) {
+            flips.push(Flip::Defended);
         }
         flips
     }
@@ -282,8 +292,10 @@ pub enum Flip {
     Event,
     /// An expected yield is missing, or an unexpected one happens.
     Yields,
-    /// The answer has a wrong MAC.
+    /// The answer or the announcement has a wrong MAC.
     Bytes,
+    /// An expected defence is missing, or an unexpected one is sent.
+    Defended,
 }
 
 impl Flip {
@@ -306,6 +318,7 @@ impl Flip {
             },
             Self::Yields => Expect { yields: !expected.yields, ..expected },
             Self::Bytes => expected,
+            Self::Defended => Expect { defended: !expected.defended, ..expected },
         }
     }
 }

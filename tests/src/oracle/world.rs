@@ -53,6 +53,8 @@ pub struct World {
     pub deadline_passed: bool,
     /// True if holding over has ended.
     pub hold_passed: bool,
+    /// True if the program defends held VIPs.
+    pub defends: bool,
     /// True if the policy is `hold`.
     pub hold: bool,
     /// The interface's own MAC, if known.

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use bytemuck::bytes_of;
 use ipnet::Ipv4Net;
 use nix::sys::signal::Signal;
-use vipward_common::{Fence, Policy};
+use vipward_common::{Defence, Fence, Policy};
 use vipward_tests::agent::{Agent, AgentOptions};
 use vipward_tests::arp::{Arp, Mac};
 use vipward_tests::lan::Nic;
@@ -223,7 +223,7 @@ fn nothing_is_announced_while_the_vip_is_not_held_or_the_fence_is_not_valid() ->
         yields_settled: 0,
         session: 0,
         policy: Policy::Hold,
-        _pad: 0,
+        defence: Defence::Match,
     };
     overwrite(&agent, "fence", &[0; 4], bytes_of(&fence))?;
     assert_nothing_is_announced(&wire, "the fence is over")?;

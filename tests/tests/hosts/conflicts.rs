@@ -3,6 +3,7 @@
 
 mod defending;
 mod flood;
+mod forged;
 mod probing;
 mod rivals;
 

@@ -132,7 +132,16 @@ fn claims(facts: &mut Facts, kind: EventKind, vips: &[u8], ago: u64) {
         let mac = [0, 0, 0x5e, 0, 0x53, 1];
         let key = OffenderKey { ifindex: 2, vlan: 0, mac, addr: [192, 0, 2, *last] };
         let last_ns = contents.now_ns - ago * SECOND;
-        let offender = Offender { first_ns: 0, last_ns, claims: 3, kind, oper: 2, source: mac, _pad: 0 };
+        let offender = Offender {
+            first_ns: 0,
+            last_ns,
+            claims: 3,
+            kind,
+            oper: 2,
+            source: mac,
+            answered: 0,
+            defended_ns: 0,
+        };
         contents.offenders.insert(key, offender);
     }
 }

@@ -99,12 +99,14 @@ pub(super) fn status() -> Status {
         kind: EventKind::Conflict,
         oper: 2,
         source: STRANGER.0,
-        _pad: 0,
+        answered: 0,
+        defended_ns: 0,
     };
     state.contents.offenders.insert(key, offender);
     let mut status = Status::of(&state);
     status.vips.truncate(1);
     status.counters = [("answered", 1_969), ("claim_conflict", 7)].into();
+    status.claims_defended = 5;
     status
 }
 

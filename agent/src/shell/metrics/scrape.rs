@@ -254,6 +254,11 @@ impl Page<'_> {
         let frames =
             Outcome::ALL.iter().map(|outcome| ([("outcome", outcome.name())], kernel.counters.get(*outcome)));
         self.counts("frames", "Frames that the program has seen, by outcome", frames)?;
+        self.total(
+            "claims_defended",
+            "Strangers' and peers' claims in whose place the program announced the VIP",
+            kernel.counters.claims_defended,
+        )?;
         let lost = kernel.counters.events_lost;
         self.total("events_lost", "Events that found the ring buffer full", lost)?;
         self.total(

@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 use tracing::{error, info, warn};
-use vipward_common::{Event, Fence, Policy};
+use vipward_common::{Defence, Event, Fence, Policy};
 use vipward_core::{
     config::{Config, OnYield, Shutdown},
     conflict::Line,
@@ -55,6 +55,8 @@ struct FileSource {
     free: BTreeSet<Ipv4Addr>,
     /// VIPs that are taken even if their addresses are in use.
     forced: BTreeSet<Ipv4Addr>,
+    /// The program's part in the defence of held VIPs.
+    defence: Defence,
     /// Time of the next taking of free VIPs, if one is due.
     take_due: Option<Monotonic>,
     /// Earliest time of the next taking. A taking of very many VIPs must leave time for other work.
@@ -144,7 +146,7 @@ impl FileSource {
             );
         }
         self.beaten = now;
-        Ok(maps.set_fence(&fence(&beat, yields_settled))?)
+        Ok(maps.set_fence(&fence(&beat, yields_settled, self.defence))?)
     }
 }
 
@@ -172,7 +174,8 @@ async fn start(
 ) -> Result<EventLoop<FileSource>, RunError> {
     let now = now()?;
     let mut heartbeat = Heartbeat::start(&config.fence, clock_tick()?, now);
-    let first = fence(&heartbeat.beat(now), 0);
+    let defence = config.conflicts.defend.in_program();
+    let first = fence(&heartbeat.beat(now), 0, defence);
     let forced = forced(&config);
     let every = config.fence.heartbeat;
     let source = FileSource {
@@ -181,6 +184,7 @@ async fn start(
         heartbeat,
         free: BTreeSet::new(),
         forced,
+        defence,
         take_due: None,
         take_next: now,
         probing_logged: None,
@@ -298,6 +302,7 @@ impl EventLoop<FileSource> {
                 self.prober.configure(&config.probe, now()?);
                 self.conflicts.configure(&config.conflicts);
                 self.source.forced = forced(&config);
+                self.source.defence = config.conflicts.defend.in_program();
                 self.config = config;
                 self.silent.silences.configure(self.source.grace(&self.config));
             }
@@ -337,13 +342,13 @@ fn forced(config: &Config) -> BTreeSet<Ipv4Addr> {
     config.vips.iter().filter(|vip| vip.force).map(|vip| vip.address).collect()
 }
 
-fn fence(beat: &Beat, yields_settled: u64) -> Fence {
+fn fence(beat: &Beat, yields_settled: u64, defence: Defence) -> Fence {
     Fence {
         deadline_ns: beat.deadline.as_nanos(),
         hold_until_ns: beat.hold_until.as_nanos(),
         yields_settled,
         session: 0,
         policy: beat.policy,
-        _pad: 0,
+        defence,
     }
 }

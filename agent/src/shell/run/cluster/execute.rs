@@ -127,7 +127,7 @@ impl EventLoop<Cluster> {
             yields_settled: self.yields_settled,
             session: fenced.session.map_or(0, Session::number),
             policy: self.source.settings.policy,
-            _pad: 0,
+            defence: self.config.conflicts.defend.in_program(),
         };
         Ok(self.plane.maps_mut().set_fence(&fence)?)
     }

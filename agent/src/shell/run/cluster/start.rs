@@ -98,7 +98,7 @@ pub(super) async fn start(
         yields_settled: 0,
         session: 0,
         policy: settings.policy,
-        _pad: 0,
+        defence: args.conflicts.settings().defend.in_program(),
     };
     let now = now()?;
     let messages = Messages::start(&kube, settings.node.clone(), now)?;

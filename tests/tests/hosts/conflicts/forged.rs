@@ -1,0 +1,161 @@
+//! A rogue forges claims on a held VIP. Where a client's datagrams arrive shows which host its
+//! kernel believes, moment by moment.
+
+use std::net::SocketAddrV4;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use vipward_tests::agent::Agent;
+use vipward_tests::arp::{Arp, Mac};
+use vipward_tests::datagrams::{Datagrams, bind_locally};
+use vipward_tests::lan::Nic;
+use vipward_tests::scene::{NODE, PATIENCE, ROGUE, Scene, VIP, counter, net};
+use vipward_tests::wire::Wire;
+
+/// Most datagrams that may go to the rogue, of a hundred.
+const MOST_PERCENT: usize = 5;
+/// MAC of a second host that holds the VIP.
+const OTHER: Mac = Mac([2, 0, 0, 0, 0, 4]);
+
+/// Returns a configuration in which nothing but a defence announces the VIP after the first rounds,
+/// and the node's kernel receives the VIP's datagrams.
+fn config(defend: &str) -> String {
+    format!(
+        "{{vips: [{{address: {VIP}, bind: lo}}], conflicts: {{defend: {defend}}}, \
+         announce: {{refresh: 10m}}, probe: {{count: 0, repeat: 0s}}}}"
+    )
+}
+
+/// Starts the agent and waits until it has announced the VIP for the last time. The rogue's kernel
+/// receives the VIP's datagrams too, and answers no request for it.
+fn scene(name: &str, defend: &str) -> Result<(Scene, Agent)> {
+    const ROUNDS: Duration = Duration::from_secs(6);
+
+    let scene = Scene::new(name)?;
+    scene.node.set_sysctl("net/ipv4/conf/all/arp_announce", "2")?;
+    scene.rogue.set_sysctl("net/ipv4/conf/all/arp_ignore", "8")?;
+    bind_locally(&scene.rogue, VIP)?;
+    let agent = scene.agent(&config(defend))?;
+    thread::sleep(ROUNDS);
+    Ok((scene, agent))
+}
+
+/// Claims the VIP by broadcast so often, for a while. Returns how many of a hundred of the client's
+/// datagrams arrived at the rogue.
+fn percent_at_the_rogue(scene: &Scene, claim: Arp, every: Duration, claims: u32) -> Result<usize> {
+    let rogue = Wire::open(&scene.rogue, "eth0")?;
+    scene.client.flush_neighbours("eth0")?;
+    let datagrams =
+        Datagrams::start(&scene.client, SocketAddrV4::new(VIP, 4_000), &[&scene.node, &scene.rogue])?;
+    datagrams.wait_until_received_by("node", PATIENCE)?;
+    for _ in 0..claims {
+        let next = Instant::now() + every;
+        rogue.send(&claim.to_bytes())?;
+        thread::sleep(next.saturating_duration_since(Instant::now()));
+    }
+    let report = datagrams.stop()?;
+    let arrived = report.received_by();
+    let at = |host| arrived.get(host).copied().unwrap_or_default();
+    Ok(100 * at("rogue") / (at("node") + at("rogue")).max(1))
+}
+
+/// Returns forged claims of both kinds, which Linux believes also within the second after a change.
+fn claims() -> [(&'static str, Arp); 2] {
+    [
+        ("request", Arp::gratuitous_request(ROGUE, VIP, Mac::ZERO)),
+        ("reply", Arp::gratuitous_reply(ROGUE, VIP, ROGUE)),
+    ]
+}
+
+fn assert_the_client_stays(scene: &Scene) -> Result<()> {
+    for (kind, claim) in claims() {
+        for (every, count) in [(Duration::from_secs(1), 8), (Duration::from_millis(100), 40)] {
+            let percent = percent_at_the_rogue(scene, claim, every, count)?;
+            assert!(percent <= MOST_PERCENT, "{percent} % went to the rogue: a {kind} every {every:?}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_client_stays_with_the_holder_while_a_rogue_claims_the_vip() -> Result<()> {
+    let (scene, agent) = scene("forged", "match")?;
+    assert_the_client_stays(&scene)?;
+    let (dropped, defended) =
+        (counter(&agent, "claim_conflict")?, agent.status()?["claims_defended"].clone());
+    assert_eq!(defended, dropped, "each claim is met");
+    Ok(())
+}
+
+#[test]
+fn a_client_stays_with_the_holder_while_a_rogue_claims_the_vip_and_no_agent_runs() -> Result<()> {
+    let (scene, mut agent) = scene("forged-dead", "match")?;
+    agent.kill9()?;
+    assert_the_client_stays(&scene)
+}
+
+#[test]
+fn a_client_goes_to_the_rogue_when_the_program_only_drops_the_claims() -> Result<()> {
+    let (scene, agent) = scene("forged-always", "always")?;
+    for (kind, claim) in claims() {
+        let percent = percent_at_the_rogue(&scene, claim, Duration::from_secs(1), 6)?;
+        assert!(percent > 50, "{percent} % went to the rogue: a {kind} a second");
+    }
+    assert_eq!(agent.status()?["claims_defended"], 0);
+    Ok(())
+}
+
+#[test]
+fn a_client_stays_with_the_holder_while_a_rogue_claims_the_vip_in_a_peers_name() -> Result<()> {
+    let scene = Scene::new("forged-peer")?;
+    let peer = Mac([2, 0, 0, 0, 0, 0x0a]);
+    let held = format!("vips: [{{address: {VIP}, bind: lo}}], probe: {{count: 0}}, peers: ['{peer}']");
+    let _agent = scene.agent(&format!("{{{held}}}"))?;
+    scene.node.set_sysctl("net/ipv4/conf/all/arp_announce", "2")?;
+    let rogue = Wire::open(&scene.rogue, "eth0")?;
+    scene.client.flush_neighbours("eth0")?;
+    let datagrams = Datagrams::start(&scene.client, SocketAddrV4::new(VIP, 4_000), &[&scene.node])?;
+    datagrams.wait_until_received(PATIENCE)?;
+    let sent = datagrams.sent();
+    for _ in 0..20 {
+        for eth_src in [ROGUE, peer] {
+            let claim = Arp { eth_src, ..Arp::gratuitous_reply(peer, VIP, peer) };
+            rogue.send(&claim.to_bytes())?;
+        }
+        thread::sleep(Duration::from_millis(200));
+    }
+    let report = datagrams.stop()?;
+    let lost = report.lost().iter().filter(|number| **number >= sent).count();
+    let sent = report.sent.len() - sent;
+    assert!(lost * 100 <= sent * MOST_PERCENT, "{lost} of {sent} went to the peer");
+    Ok(())
+}
+
+#[test]
+fn two_hosts_that_defend_one_vip_against_each_other_stop_after_ten_announcements() -> Result<()> {
+    const LATER: Duration = Duration::from_secs(8);
+
+    let (scene, _agent) = scene("two-defend", "match")?;
+    let other = scene.lan.host("other", Nic::new(net(4)).mac(OTHER))?;
+    let client = Wire::open(&scene.client, "eth0")?;
+    let _other = scene.agent_on(&other, &config("match"))?;
+    // The other's first announcements, six rounds of them, are met by defences, and those by others.
+    thread::sleep(LATER);
+    let heard = client.drain()?;
+    let by = |mac| {
+        let announcement = Arp::gratuitous_request(mac, VIP, Mac::ZERO);
+        heard.iter().filter(|frame| frame.arp() == Some(announcement)).count()
+    };
+    for mac in [NODE, OTHER] {
+        let count = by(mac);
+        assert!(count >= 10, "{mac} has announced the VIP {count} times: it defends it");
+        assert!(count <= 40, "{mac} has announced the VIP {count} times in {LATER:?}");
+    }
+    let before = by(NODE) + by(OTHER);
+    assert!(before <= 60, "{before} announcements");
+    thread::sleep(Duration::from_millis(500));
+    let rest = client.drain()?.len();
+    assert!(rest <= 4, "{rest} frames half a second later: they have stopped");
+    Ok(())
+}
