@@ -179,7 +179,6 @@ enum Judgement {
 
 /// Finds the cell of the first table, with one arm per cell from top to bottom.
 #[inline(always)]
-#[expect(clippy::match_same_arms, reason = "the table has these cells apart")]
 fn judge(frame: &ArpFrame, vip: &Vip, now_ns: u64, tables: &impl Tables) -> Judgement {
     let announcing = frame.announces();
     // A host that announces in a peer's name is not that peer. The program yields to peers alone.

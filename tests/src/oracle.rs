@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use crate::kernel::XdpAction;
 use table::{Ask, By, Cell, Effect, EventName, Flip, Form, Row, expect};
-use world::{Addr, Entry, Fence, Mac, Role, World};
+use world::{Addr, Defence, Entry, Fence, Mac, Role, World};
 
 /// Expected result of one frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -350,7 +350,7 @@ impl<'w> Oracle<'w> {
             (Effect::Pass | Effect::Answer, _) => (XdpAction::Pass, frame.to_vec()),
         };
         let result = Outcome { action, bytes, counters: vec![(expected.counter, 1)] };
-        let is_defended = expected.defended && self.world.defends && frame[0] & 1 == 1;
+        let is_defended = expected.defended && self.world.defence == Defence::Match && frame[0] & 1 == 1;
         let results = match about.filter(|_| is_defended) {
             Some(entry) => {
                 let announced = self.defended(frame, entry, last, expected.counter);

@@ -3,6 +3,7 @@ mod faults;
 use proptest::prelude::*;
 
 use super::*;
+use crate::conflict::Defend;
 
 fn parse(text: &str) -> Result<Config, ConfigError> {
     Config::parse(text, "vipward.yaml", "host")
@@ -91,7 +92,7 @@ shutdown: withdraw
             repeat: Some(120 * SECOND),
             rate: 100,
         },
-        conflicts: conflict::Settings { defend: conflict::Defend::Once, quiet: 30 * SECOND },
+        conflicts: conflict::Settings { defend: Defend::Once, quiet: 30 * SECOND },
         yields: OnYield::Keep,
         shutdown: Shutdown::Withdraw,
     };
@@ -114,7 +115,7 @@ fn everything_but_the_vips_has_a_default() {
             repeat: Some(60 * SECOND),
             rate: 5000,
         },
-        conflicts: conflict::Settings { defend: conflict::Defend::Always, quiet: 300 * SECOND },
+        conflicts: conflict::Settings { defend: Defend::Match, quiet: 300 * SECOND },
         yields: OnYield::Ask,
         shutdown: Shutdown::Keep,
     };
@@ -157,7 +158,7 @@ probe:
   repeat: 1m
   rate: 5000
 conflicts:
-  defend: always
+  defend: match
   quiet: 5m
 yield: ask
 shutdown: keep
@@ -242,7 +243,7 @@ proptest! {
         (xdp, withdraw) in (0_usize..3, any::<bool>()),
         (refresh_ns, rate) in (2_000_000_000_u64..1_000_000_000_000, 2_u32..=1_000_000),
         (count, interval_ms, repeat_s) in (0_u32..=20, proptest::option::of(10_u64..=10_000), 0_u64..10_000),
-        (defend, quiet_s) in (0_usize..3, 1_u64..100_000),
+        (defend, quiet_s) in (0_usize..4, 1_u64..100_000),
     ) {
         let config = Config {
             node: node.trim().to_owned(),
@@ -261,7 +262,7 @@ proptest! {
                 rate,
             },
             conflicts: conflict::Settings {
-                defend: [conflict::Defend::Always, conflict::Defend::Once, conflict::Defend::Never][defend],
+                defend: [Defend::Match, Defend::Always, Defend::Once, Defend::Never][defend],
                 quiet: Duration::from_secs(quiet_s),
             },
             yields: if withdraw { OnYield::Keep } else { OnYield::Ask },

@@ -120,7 +120,8 @@ fn a_conflict_is_one_thing_with_a_beginning_summaries_and_an_end() {
 #[test]
 fn rfc_5227_2_4_each_claim_on_a_held_vip_asks_for_a_defence_by_the_policy() {
     // Number of defences after several claims in a row. The announcer keeps DEFEND_INTERVAL.
-    for (defend, expected) in [(Defend::Always, 3), (Defend::Once, 1), (Defend::Never, 0)] {
+    for (defend, expected) in [(Defend::Match, 3), (Defend::Always, 3), (Defend::Once, 1), (Defend::Never, 0)]
+    {
         let mut run = Run::start(&Settings { defend, ..SETTINGS });
         let told: Vec<String> =
             (0..3).flat_map(|second| run.hear(second * 1_000, sight(1, stranger(1), 1))).collect();

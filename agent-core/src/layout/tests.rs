@@ -48,8 +48,8 @@ fn maps_are_compared_by_what_this_version_knows() {
             "another size of one of them",
             |_, pinned| of(pinned, "vips_v4").entries = 7,
             Some(
-                "vip_state is a map of kind 2 for 65536 entries of 4 and 40 bytes in the pins, and a map of kind 2 \
-                 for 7 entries of 4 and 40 bytes in this version",
+                "vip_state is a map of kind 2 for 65536 entries of 4 and 56 bytes in the pins, and a map of kind 2 \
+                 for 7 entries of 4 and 56 bytes in this version",
             ),
             &[],
         ),
@@ -114,8 +114,8 @@ fn a_map_of_another_kind_or_size_has_another_layout() {
         (
             "offenders",
             |map| map.kind = 1,
-            "kind 1 for 4096 entries of 16 and 40",
-            "kind 9 for 4096 entries of 16 and 40",
+            "kind 1 for 4096 entries of 16 and 48",
+            "kind 9 for 4096 entries of 16 and 48",
         ),
         (
             "own_macs",

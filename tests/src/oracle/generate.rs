@@ -4,7 +4,7 @@ use fastrand::Rng;
 
 use super::{
     replay::OTHER_IFINDEX,
-    world::{Addr, Entry, Mac, Role, World},
+    world::{Addr, Defence, Entry, Mac, Role, World},
 };
 use crate::kernel::IFINDEX;
 
@@ -42,7 +42,7 @@ impl World {
             deadline_passed: rng.u8(..4) != 0,
             hold_passed: rng.u8(..3) == 0,
             hold: rng.u8(..4) != 0,
-            defends: rng.u8(..4) != 0,
+            defence: if rng.u8(..4) == 0 { Defence::Off } else { Defence::Match },
             own: (rng.u8(..8) != 0).then_some(own),
             peers_elsewhere: vec![unicast(rng)],
             peers,

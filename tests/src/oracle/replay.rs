@@ -217,7 +217,10 @@ fn install(world: &World, maps: &mut Maps) -> Result<()> {
         yields_settled: world.settled,
         session: 0,
         policy: if world.hold { Policy::Hold } else { Policy::Stop },
-        defence: if world.defends { Defence::Match } else { Defence::Off },
+        defence: match world.defence {
+            world::Defence::Off => Defence::Off,
+            world::Defence::Match => Defence::Match,
+        },
     })?;
     maps.set_yields(world.yields)?;
     if let Some(own) = world.own {

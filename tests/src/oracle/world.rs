@@ -18,6 +18,15 @@ pub enum Fence {
     Over,
 }
 
+/// The fate of a dropped claim on a held VIP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Defence {
+    /// Nothing takes its place.
+    Off,
+    /// The holder's announcement takes its place.
+    Match,
+}
+
 /// The role of this node for a VIP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
@@ -53,8 +62,8 @@ pub struct World {
     pub deadline_passed: bool,
     /// True if holding over has ended.
     pub hold_passed: bool,
-    /// True if the program defends held VIPs.
-    pub defends: bool,
+    /// Says what becomes of claims on held VIPs.
+    pub defence: Defence,
     /// True if the policy is `hold`.
     pub hold: bool,
     /// The interface's own MAC, if known.

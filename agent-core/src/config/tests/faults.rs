@@ -247,7 +247,7 @@ fn a_bad_word_or_number_is_named_with_the_good_ones() {
         ),
         (
             "vips: []\nconflicts: {defend: sometimes}\n",
-            "2:21: `sometimes` is not known for `conflicts.defend`; it is one of always, once, never",
+            "2:21: `sometimes` is not known for `conflicts.defend`; it is one of match, always, once, never",
         ),
         (
             "vips: []\nconflicts: {quiet: 10ms}\n",
