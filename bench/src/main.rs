@@ -12,6 +12,7 @@ mod load;
 mod machine;
 mod memory;
 mod pacing;
+mod peers;
 mod plot;
 mod rates;
 mod report;
@@ -52,7 +53,7 @@ struct Args {
     what: Option<What>,
 }
 
-/// Benchmark of a cluster.
+/// Benchmark of a cluster, or beside other systems.
 #[derive(Subcommand)]
 enum What {
     /// Kill the holder's agent fifty times, and measure the time until another
@@ -65,6 +66,11 @@ enum What {
         #[arg(long)]
         services: Option<u32>,
     },
+    /// Vipward beside keepalived, ucarp and the kernel: crash, move, kill, flood, askers and forged
+    /// claims; takes about thirteen minutes
+    ///
+    /// `cargo xtask setup` gets keepalived and ucarp. A system that is missing is skipped.
+    Peers(peers::Args),
 }
 
 fn main() -> ExitCode {
@@ -74,6 +80,7 @@ fn main() -> ExitCode {
         None => measure_host(&options),
         Some(What::Failover) => failover::run(&options),
         Some(What::Kubernetes { services }) => kubernetes::run(&options, services),
+        Some(What::Peers(args)) => peers::run(&options, &args),
     });
     match measured {
         Ok(0) => ExitCode::SUCCESS,

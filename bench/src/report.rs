@@ -122,6 +122,7 @@ pub(super) enum Unit {
     Bytes,
     Count,
     Ratio,
+    Share,
 }
 
 impl Unit {
@@ -136,6 +137,7 @@ impl Unit {
             Self::Bytes => format!("{:.1} KiB", value / 1024.0),
             Self::Count => format!("{value:.0}"),
             Self::Ratio => format!("{value:.2}"),
+            Self::Share => format!("{:.0} %", value * 100.0),
         }
     }
 }

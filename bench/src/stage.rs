@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use aya::programs::xdp::XdpLinkId;
 use aya::programs::{TestRun, TestRunAttrs, TestRunOptions, Xdp, XdpMode};
 use aya::{Ebpf, EbpfLoader};
 use nix::errno::Errno;
@@ -106,6 +107,8 @@ fn program_mut<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut Xdp> {
 pub(super) enum Far {
     /// An XDP program, native.
     Program(&'static str),
+    /// An XDP program, generic.
+    Generic(&'static str),
     /// The kernel, which has the first VIP as an address of its own; no program.
     Kernel,
 }
@@ -172,11 +175,8 @@ impl Stage {
         let ask = Ask { mac: self.mac, spa: FIRST_ASKER, tpa: FIRST_VIP, vips, askers, intruders };
         self.object.tables.ask(ask)?;
         let attached = match far {
-            Far::Program(name) => {
-                let (index, program) = (self.node_index, program_mut(&mut self.object.ebpf, name)?);
-                let attached = self.node.run(|| program.attach_to_if_index(index, XdpMode::Driver));
-                Some((name, attached.with_context(|| format!("failed to attach {name}"))?))
-            }
+            Far::Program(name) => Some(self.attach(name, XdpMode::Driver)?),
+            Far::Generic(name) => Some(self.attach(name, XdpMode::Skb)?),
             Far::Kernel => None,
         };
         let ran = self.generate(frames);
@@ -184,6 +184,12 @@ impl Stage {
             program_mut(&mut self.object.ebpf, name)?.detach(link)?;
         }
         ran
+    }
+
+    fn attach(&mut self, name: &'static str, mode: XdpMode) -> Result<(&'static str, XdpLinkId)> {
+        let (index, program) = (self.node_index, program_mut(&mut self.object.ebpf, name)?);
+        let attached = self.node.run(|| program.attach_to_if_index(index, mode));
+        Ok((name, attached.with_context(|| format!("failed to attach {name}"))?))
     }
 
     fn generate(&self, frames: u32) -> Result<Ran> {

@@ -9,9 +9,10 @@ use super::{in_checkout, read};
 /// The pages' allowance for the API server's work in a failover.
 const REQUESTS: Duration = Duration::from_millis(500);
 /// The pages that state the duration of a failover with the default flags.
-const ABOUT_FAILOVERS: [&str; 9] = [
+const ABOUT_FAILOVERS: [&str; 10] = [
     "README.md",
     "ARCHITECTURE.md",
+    "docs/COMPARISON.md",
     "docs/KUBERNETES.md",
     "docs/OWNERSHIP.md",
     "docs/PERFORMANCE.md",
@@ -55,5 +56,31 @@ fn every_page_gives_the_same_time_of_a_failover() -> Result<()> {
             assert!(!is_range || page[at..].starts_with(&figure), "{path}:{line} says another range");
         }
     }
+    Ok(())
+}
+
+/// Returns the figures of a text: numbers that one of these units follows.
+fn figures(text: &str) -> Vec<String> {
+    const UNITS: [&str; 5] = ["ms", "s", "%", "M/s", "MiB"];
+    let words: Vec<&str> =
+        text.split_whitespace().map(|word| word.trim_matches(['(', ')', ',', ';'])).collect();
+    let pairs = words.windows(2).filter(|pair| pair[0].starts_with(|c: char| c.is_ascii_digit()));
+    pairs.filter(|pair| UNITS.contains(&pair[1])).map(|pair| pair.join(" ")).collect()
+}
+
+#[test]
+fn the_figures_of_the_short_comparison_are_those_of_the_long_one() -> Result<()> {
+    let (short, long) = (read(&in_checkout("README.md"))?, read(&in_checkout("docs/COMPARISON.md"))?);
+    let section = short.split("## ").find(|section| section.starts_with("How it compares"));
+    let section = section.context("README.md compares nothing")?;
+    let table: Vec<&str> = section.lines().filter(|line| line.starts_with('|')).collect();
+    let long = figures(&long);
+    for row in &table {
+        for figure in figures(row) {
+            assert!(long.contains(&figure), "docs/COMPARISON.md has no {figure}, which README.md has: {row}");
+        }
+    }
+    let count: usize = table.iter().map(|row| figures(row).len()).sum();
+    assert!(count > table.len(), "there are {count} figures in {} rows", table.len());
     Ok(())
 }

@@ -1,0 +1,156 @@
+//! Vipward beside what a host may run instead: keepalived, ucarp, and the kernel alone.
+//!
+//! A client's kernel sends a datagram every millisecond through its own neighbour cache, and an
+//! observer asks by ARP as often. Systems take turns within each run where milliseconds count.
+//! Where seconds do, they run side by side, each on its own LAN.
+
+mod daemons;
+mod figures;
+mod forged;
+mod responders;
+mod scenes;
+mod seen;
+mod site;
+mod system;
+
+use std::fmt;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use serde::Serialize;
+
+use self::figures::Figures;
+use self::system::System;
+use super::machine::Machine;
+use super::report::Unit;
+use super::{Options, write_files};
+use vipward_tests::interrupt;
+
+/// Runs of each scene, and those of a quick measurement.
+const RUNS: u32 = 5;
+const QUICK_RUNS: u32 = 1;
+
+/// Arguments of the comparison.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Scenes to measure [default: all]
+    scenes: Vec<Scene>,
+    /// Runs of each scene [default: 5]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    runs: Option<u32>,
+}
+
+/// Event, and what is measured of it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+enum Scene {
+    /// The holder's host loses power
+    Crash,
+    /// The VIP is moved as planned
+    Move,
+    /// The holder's daemon is stopped, killed and restarted at once, killed and restarted after 20 s
+    Kill,
+    /// As many requests as a core can send
+    Flood,
+    /// 4,096 hosts ask once each
+    Askers,
+    /// A rogue claims the VIP
+    Forged,
+}
+
+impl Scene {
+    fn measure(self) -> fn(&mut Run<'_>) -> Result<()> {
+        match self {
+            Self::Crash => scenes::crash,
+            Self::Move => scenes::planned_move,
+            Self::Kill => scenes::kill,
+            Self::Flood => responders::flood,
+            Self::Askers => responders::askers,
+            Self::Forged => forged::measure,
+        }
+    }
+}
+
+impl fmt::Display for Scene {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Crash => "crash",
+            Self::Move => "move",
+            Self::Kill => "kill",
+            Self::Flood => "flood",
+            Self::Askers => "askers",
+            Self::Forged => "forged claims",
+        })
+    }
+}
+
+/// What a scene measures with, and where its figures go.
+struct Run<'a> {
+    started: Instant,
+    runs: u32,
+    /// Systems that are installed.
+    systems: &'a [System],
+    scene: Scene,
+    figures: Figures,
+}
+
+impl Run<'_> {
+    /// Prints a line of progress.
+    fn progress(&self, what: impl fmt::Display) {
+        eprintln!("[{:>3} s] {}: {what}", self.started.elapsed().as_secs(), self.scene);
+    }
+
+    fn record(&mut self, what: &str, unit: Unit, system: System, value: f64) {
+        self.figures.record(self.scene, what, unit, system, value);
+    }
+}
+
+/// Measures the scenes, prints the table to stdout, and writes peers.json and peers.md. Returns the
+/// number of missed bars, which is zero: a comparison has none.
+pub(crate) fn run(options: &Options, args: &Args) -> Result<usize> {
+    vipward_tests::require_root()?;
+    let started = Instant::now();
+    let runs = args.runs.unwrap_or(if options.quick { QUICK_RUNS } else { RUNS });
+    let (systems, figures) = survey(runs)?;
+    println!("{}\n", figures.machine);
+
+    let mut scenes = args.scenes.clone();
+    if scenes.is_empty() {
+        scenes = Scene::value_variants().to_vec();
+    }
+    scenes.sort_unstable();
+    scenes.dedup();
+    let mut run = Run { started, runs, systems: &systems, scene: Scene::Crash, figures };
+    for scene in scenes {
+        interrupt::check()?;
+        run.scene = scene;
+        scene.measure()(&mut run).with_context(|| format!("failed to measure {scene}"))?;
+    }
+
+    let mut figures = run.figures;
+    figures.seconds = started.elapsed().as_secs();
+    println!("{figures}");
+    let json = serde_json::to_string_pretty(&figures.json())? + "\n";
+    write_files(options, &[("peers.json", json), ("peers.md", format!("{figures}\n"))])?;
+    Ok(0)
+}
+
+/// Finds the systems, and names those that are missing.
+fn survey(runs: u32) -> Result<(Vec<System>, Figures)> {
+    let mut figures = Figures::new(Machine::read()?, runs);
+    let mut systems = Vec::new();
+    for system in System::ALL {
+        match system.version() {
+            Ok(version) => {
+                figures.versions.insert(system, version);
+                systems.push(system);
+            }
+            Err(error) => {
+                eprintln!("{system} is skipped: {error:#}");
+                figures.skipped.insert(system, format!("{error:#}"));
+            }
+        }
+    }
+    Ok((systems, figures))
+}
