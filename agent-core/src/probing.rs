@@ -1,7 +1,11 @@
 //! Schedule of ARP Probes, which find out if an address is free (RFC 5227, 2.1).
 //!
-//! An address is probed before its VIP is held for the first time. Held VIPs are probed about once
-//! a minute: some rivals only answer requests, and only a host that asks hears them.
+//! An address is probed before its VIP is held for the first time. An address in use is probed
+//! again and again, and so found free within seconds. Held VIPs are probed about once a minute: some
+//! rivals only answer requests, and only a host that asks hears them.
+//!
+//! Due probes leave as the pace allows: for addresses without a result first, then for those whose
+//! attempt has begun, then for all others that were in use.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,19 +30,27 @@ const PROBE_MIN: Duration = Duration::from_secs(1);
 const PROBE_MAX: Duration = Duration::from_secs(2);
 /// Wait after the last probe (RFC 5227, 1.1).
 const ANNOUNCE_WAIT: Duration = Duration::from_secs(2);
-/// Number of conflicts before attempts become rare (RFC 5227, 1.1).
-const MAX_CONFLICTS: u32 = 10;
-/// Time between two attempts after that number of conflicts (RFC 5227, 1.1).
-const RATE_LIMIT_INTERVAL: Duration = Duration::from_mins(1);
-/// Time between two attempts before that number of conflicts.
+/// Time for which an address in use is probed at the shorter of two intervals.
+const AT_FIRST: Duration = Duration::from_mins(2);
+/// Time from a conflict to the next attempt, at first. The limit of RFC 5227, 2.1.1 (one attempt a
+/// minute after ten conflicts) is for hosts that try one address after the other. This agent asks
+/// about one address, and [`Settings::rate`] is its limit.
 const RETRY: Duration = Duration::from_secs(2);
-/// Largest number of addresses that are probed at a time. It is enough for the fastest pace.
+/// Time from a conflict to the next attempt, later.
+const LATE_RETRY: Duration = Duration::from_secs(10);
+/// Time from a conflict to the next attempt, if other nodes probe the address often.
+const RARE_RETRY: Duration = Duration::from_mins(1);
+/// Largest number of addresses without a result that are probed at
+/// a time. It is enough for the fastest pace.
 const MOST_AT_ONCE: usize = 4_096;
+/// Part of the rate that addresses in use may take. The rest is for
+/// addresses without a result, and for held VIPs.
+const SHARE_IN_USE: u32 = 2;
 /// Jitter of the time between two probes for a held VIP, in per cent, either way.
 const JITTER_PER_CENT: u32 = 10;
 /// Least time between two groups of probes for held VIPs. An agent with
 /// very many VIPs does not wake for each of them.
-const GROUP_EVERY: Duration = Duration::from_millis(100);
+const GROUP_EVERY: Duration = Duration::from_millis(250);
 
 /// Settings of probing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,7 +100,12 @@ pub enum Timing {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// This node is about to hold a VIP for the first time.
-    Wanted(VipKey),
+    Wanted {
+        /// The VIP.
+        key: VipKey,
+        /// False if other nodes probe the address often while it is in use.
+        often: bool,
+    },
     /// This node holds the VIP now, or no longer wants it.
     Forget(VipKey),
     /// A host claims the address, or probes for it (RFC 5227, 2.1.1).
@@ -161,9 +178,52 @@ struct Asked {
     sent: u32,
     /// Number of attempts that found the address in use.
     conflicts: u32,
+    /// Time of the first of these attempts.
+    in_use_since: Option<Monotonic>,
+    /// True if the address is probed often while it is in use.
+    often: bool,
     due: Monotonic,
     /// The MAC that uses the address, while the address waits for the next attempt.
     rests: Option<MacAddr>,
+}
+
+/// Place of a due probe. The smallest leaves first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Turn {
+    /// The address has no result yet.
+    New,
+    /// The address was in use, and no host has answered in this attempt.
+    Begun,
+    /// The address was in use, and has not been probed in this attempt.
+    InUse,
+}
+
+impl Asked {
+    fn new(often: bool, due: Monotonic) -> Self {
+        Self { sent: 0, conflicts: 0, in_use_since: None, often, due, rests: None }
+    }
+
+    fn turn(&self) -> Turn {
+        match (self.conflicts, self.sent) {
+            (0, _) => Turn::New,
+            (_, 0) => Turn::InUse,
+            _ => Turn::Begun,
+        }
+    }
+
+    /// Takes in that a host uses the address. Returns the time of the next attempt.
+    fn rest(&mut self, mac: MacAddr, now: Monotonic) -> Monotonic {
+        let since = *self.in_use_since.get_or_insert(now);
+        let retry = match self.often {
+            false => RARE_RETRY,
+            true if now.saturating_since(since) < AT_FIRST => RETRY,
+            true => LATE_RETRY,
+        };
+        self.conflicts += 1;
+        self.rests = Some(mac);
+        self.due = now + retry;
+        self.due
+    }
 }
 
 /// The probing of all addresses.
@@ -172,14 +232,18 @@ pub struct Prober {
     settings: Settings,
     seed: u64,
     asked: BTreeMap<VipKey, Asked>,
-    due: BTreeSet<(Monotonic, VipKey)>,
+    /// The next steps of these addresses, by time.
+    waiting: BTreeSet<(Monotonic, VipKey)>,
+    /// Due probes, in the order in which they leave.
+    ready: BTreeSet<(Turn, Monotonic, VipKey)>,
     /// Addresses that wait until fewer are being probed.
-    queue: BTreeSet<VipKey>,
-    /// Number of addresses with an attempt under way.
-    active: usize,
-    /// Number of those addresses that were found in use before.
-    retried: usize,
+    queue: BTreeMap<VipKey, bool>,
+    /// Number of addresses with a first attempt under way.
+    new: usize,
+    /// The pace of all probes.
     pace: Pace,
+    /// The pace of probes for addresses in use.
+    pace_in_use: Pace,
     round: Round,
 }
 
@@ -197,8 +261,18 @@ impl Prober {
     pub fn start(settings: &Settings, seed: u64, now: Monotonic) -> Self {
         let pace = Pace::new(settings.rate, now);
         let round = Round { last: None, next: now + settings.repeat.unwrap_or_default(), number: 0 };
-        let (asked, due, queue) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
-        Self { settings: *settings, seed, asked, due, queue, active: 0, retried: 0, pace, round }
+        Self {
+            settings: *settings,
+            seed,
+            asked: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            ready: BTreeSet::new(),
+            queue: BTreeMap::new(),
+            new: 0,
+            pace,
+            pace_in_use: Pace::new(settings.rate / SHARE_IN_USE, now),
+            round,
+        }
     }
 
     /// Applies other settings.
@@ -208,11 +282,14 @@ impl Prober {
         }
         self.settings = *settings;
         self.pace.set(settings.rate);
+        self.pace_in_use.set(settings.rate / SHARE_IN_USE);
+        // Fewer probes may be enough now.
+        self.waiting.extend(std::mem::take(&mut self.ready).into_iter().map(|(_, due, key)| (due, key)));
     }
 
     /// Returns true if this address is being probed, rests or is queued.
     pub fn asks_about(&self, key: &VipKey) -> bool {
-        self.asked.contains_key(key) || self.queue.contains(key)
+        self.asked.contains_key(key) || self.queue.contains_key(key)
     }
 
     /// Returns true if an attempt for this address is under way. It rests between two attempts.
@@ -222,7 +299,7 @@ impl Prober {
 
     /// Returns the addresses that are being probed, rest or are queued.
     pub fn all_asked(&self) -> impl Iterator<Item = VipKey> {
-        self.asked.keys().chain(&self.queue).copied()
+        self.asked.keys().chain(self.queue.keys()).copied()
     }
 
     /// Returns true if this address was found in use, and was not found free since.
@@ -232,14 +309,14 @@ impl Prober {
 
     /// Returns the number of addresses without any result yet.
     pub fn undecided(&self) -> usize {
-        self.active - self.retried + self.queue.len()
+        self.new + self.queue.len()
     }
 
     /// Takes in `event`. Returns the commands and results.
     pub fn on_event(&mut self, event: Event, now: Monotonic) -> Vec<Command> {
         let mut commands = Vec::new();
         match event {
-            Event::Wanted(key) if !self.asks_about(&key) => _ = self.queue.insert(key),
+            Event::Wanted { key, often } => self.want(key, often, now),
             Event::Forget(key) => self.forget(&key),
             Event::Heard { key, mac, by_peer } => commands.extend(self.on_heard(key, (mac, by_peer), now)),
             Event::Restart { ifindex } => self.restart(now, |key, _| key.ifindex == ifindex),
@@ -251,7 +328,6 @@ impl Prober {
                     asked.sent = asked.sent.saturating_sub(1);
                 }
             }
-            Event::Wanted(_) => {}
             // Only a tick concludes an attempt: everything heard until now has been passed on.
             Event::Tick => {
                 self.fill(now);
@@ -264,9 +340,10 @@ impl Prober {
 
     /// Returns the time of the next [`Event::Tick`].
     pub fn next_deadline(&self) -> Option<Monotonic> {
-        let (due, _) = self.due.first()?;
-        // A due probe may have to wait for the pace.
-        Some((*due).max(self.pace.next()))
+        let waiting = self.waiting.first().map(|(due, _)| *due);
+        // A due probe waits for the pace.
+        let ready = self.ready.first().map(|(turn, ..)| self.opens(*turn));
+        waiting.into_iter().chain(ready).min()
     }
 
     /// Returns the held VIPs to be probed now. `held` is the number of all held
@@ -316,37 +393,58 @@ impl Prober {
         self.settings.repeat.map(|_| self.round.next)
     }
 
+    /// Starts to probe an address, or changes how often an address in use is probed.
+    fn want(&mut self, key: VipKey, often: bool, now: Monotonic) {
+        match self.asked.get_mut(&key) {
+            Some(asked) => {
+                let was_often = std::mem::replace(&mut asked.often, often);
+                if often && !was_often && asked.rests.is_some() {
+                    self.attempt(key, now);
+                }
+            }
+            None => _ = self.queue.insert(key, often),
+        }
+    }
+
     fn forget(&mut self, key: &VipKey) {
         self.queue.remove(key);
+        self.unschedule(key);
         if let Some(asked) = self.asked.remove(key) {
-            self.due.remove(&(asked.due, *key));
-            self.active -= usize::from(asked.rests.is_none());
-            self.retried -= usize::from(asked.rests.is_none() && asked.conflicts > 0);
+            self.new -= usize::from(asked.conflicts == 0);
+        }
+    }
+
+    fn unschedule(&mut self, key: &VipKey) {
+        if let Some(asked) = self.asked.get(key) {
+            self.waiting.remove(&(asked.due, *key));
+            self.ready.remove(&(asked.turn(), asked.due, *key));
         }
     }
 
     /// Starts attempts for queued addresses.
     fn fill(&mut self, now: Monotonic) {
-        while self.active < MOST_AT_ONCE
-            && let Some(key) = self.queue.pop_first()
+        while self.new < MOST_AT_ONCE
+            && let Some((key, often)) = self.queue.pop_first()
         {
-            self.attempt(key, 0, now);
+            self.new += 1;
+            self.asked.insert(key, Asked::new(often, now));
+            self.attempt(key, now);
         }
     }
 
     /// Starts an attempt, with the wait before its first probe.
-    fn attempt(&mut self, key: VipKey, conflicts: u32, from: Monotonic) {
+    fn attempt(&mut self, key: VipKey, from: Monotonic) {
         let longest = match self.settings.timing {
             Timing::Every(interval) => interval / 2,
             Timing::Rfc5227 => PROBE_WAIT,
         };
         let longest = if self.settings.count == 0 { Duration::ZERO } else { longest };
-        let due = from + between(Duration::ZERO, longest, chance(self.seed, key, conflicts));
-        self.forget(&key);
-        self.active += 1;
-        self.retried += usize::from(conflicts > 0);
-        self.asked.insert(key, Asked { sent: 0, conflicts, due, rests: None });
-        self.due.insert((due, key));
+        self.unschedule(&key);
+        let Some(asked) = self.asked.get_mut(&key) else { return };
+        asked.sent = 0;
+        asked.rests = None;
+        asked.due = from + between(Duration::ZERO, longest, chance(self.seed, key, asked.conflicts));
+        self.waiting.insert((asked.due, key));
     }
 
     /// Returns the time from a probe to the next step.
@@ -359,55 +457,62 @@ impl Prober {
     }
 
     fn on_heard(&mut self, key: VipKey, (mac, by_peer): (MacAddr, bool), now: Monotonic) -> Option<Command> {
-        let asked = self.asked.get_mut(&key).filter(|asked| asked.rests.is_none())?;
-        self.due.remove(&(asked.due, key));
-        self.retried -= usize::from(asked.conflicts > 0);
-        asked.conflicts += 1;
-        asked.rests = Some(mac);
-        self.active -= 1;
-        let conflicts = asked.conflicts;
-        let rest = if conflicts < MAX_CONFLICTS { RETRY } else { RATE_LIMIT_INTERVAL };
-        let again = now + rest;
-        asked.due = again;
-        self.due.insert((again, key));
-        Some(Command::InUse { key, mac, by_peer, conflicts, again })
+        self.asked.get(&key).filter(|asked| asked.rests.is_none())?;
+        self.unschedule(&key);
+        let asked = self.asked.get_mut(&key)?;
+        self.new -= usize::from(asked.conflicts == 0);
+        let again = asked.rest(mac, now);
+        self.waiting.insert((again, key));
+        Some(Command::InUse { key, mac, by_peer, conflicts: asked.conflicts, again })
     }
 
     fn restart(&mut self, now: Monotonic, concerned: impl Fn(&VipKey, &Asked) -> bool) {
         let asked = self.asked.iter().filter(|(key, asked)| concerned(key, asked));
-        let again: Vec<(VipKey, u32)> = asked.map(|(key, asked)| (*key, asked.conflicts)).collect();
-        for (key, conflicts) in again {
-            self.attempt(key, conflicts, now);
+        for key in asked.map(|(key, _)| *key).collect::<Vec<_>>() {
+            self.attempt(key, now);
         }
     }
 
     fn go_on(&mut self, now: Monotonic, commands: &mut Vec<Command>) {
-        while let Some((due, key)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
-            let Some(asked) = self.asked.get_mut(&key) else { break };
+        while let Some((due, key)) = self.waiting.first().copied().filter(|(due, _)| *due <= now) {
+            self.waiting.remove(&(due, key));
+            let Some(asked) = self.asked.get(&key) else { continue };
             if asked.rests.is_some() {
-                let conflicts = asked.conflicts;
-                self.attempt(key, conflicts, now);
-                continue;
-            }
-            if asked.sent >= self.settings.count {
+                self.attempt(key, now);
+            } else if asked.sent < self.settings.count {
+                self.ready.insert((asked.turn(), due, key));
+            } else {
                 self.forget(&key);
                 commands.push(Command::Free(key));
                 self.fill(now);
-                continue;
             }
-            if !self.pace.is_open(now) {
-                break;
-            }
+        }
+        while let Some((turn, _, key)) = self.ready.first().copied()
+            && self.is_open(turn, now)
+        {
+            self.ready.pop_first();
             self.pace.take();
-            asked.sent += 1;
-            let sent = asked.sent;
-            commands.push(Command::Send(key));
-            let next = now + self.pause(key, sent);
-            self.due.remove(&(due, key));
-            self.due.insert((next, key));
-            if let Some(asked) = self.asked.get_mut(&key) {
-                asked.due = next;
+            if turn != Turn::New {
+                self.pace_in_use.take();
             }
+            let sent = self.asked.get(&key).map_or(0, |asked| asked.sent) + 1;
+            let next = now + self.pause(key, sent);
+            let Some(asked) = self.asked.get_mut(&key) else { continue };
+            (asked.sent, asked.due) = (sent, next);
+            self.waiting.insert((next, key));
+            commands.push(Command::Send(key));
+        }
+    }
+
+    fn is_open(&mut self, turn: Turn, now: Monotonic) -> bool {
+        self.pace.is_open(now) && (turn == Turn::New || self.pace_in_use.is_open(now))
+    }
+
+    /// Returns the time at which a probe may leave.
+    fn opens(&self, turn: Turn) -> Monotonic {
+        match turn {
+            Turn::New => self.pace.next(),
+            Turn::Begun | Turn::InUse => self.pace.next().max(self.pace_in_use.next()),
         }
     }
 }

@@ -35,7 +35,7 @@ impl<S: Source> EventLoop<S> {
                 }
                 // The program reports no answer about a VIP whose entry is missing.
                 probing::Command::Free(key) if self.stale.left(key.addr.into()).is_some() => {
-                    self.prober.on_event(probing::Event::Wanted(key), now()?);
+                    self.prober.on_event(probing::Event::Wanted { key, often: true }, now()?);
                 }
                 probing::Command::Free(key) => {
                     self.tell_conflicts(conflict::Event::Free(key))?;
@@ -150,7 +150,7 @@ impl<S: Source> EventLoop<S> {
             let interface = self.view.interfaces.get(&key.ifindex);
             // Without a carrier a probe reaches no host.
             if interface.is_some_and(|interface| interface.up && interface.carrier) {
-                self.tell_prober(probing::Event::Wanted(key))?;
+                self.tell_prober(probing::Event::Wanted { key, often: true })?;
             }
         }
         Ok(())
