@@ -69,7 +69,8 @@ enum Command {
     Demo(DemoArgs),
     /// Measure speed and memory against the kernel and bare XDP programs (needs root)
     ///
-    /// `bench kubernetes` measures three agents and their API server with 10,000 Services.
+    /// `bench kubernetes` measures three agents and their API server with 10,000 Services, `bench
+    /// rest` the CPU time of agents at rest.
     Bench(PassedOn),
     /// Generate the table of MAC vendors from the listings in the crate oui-data
     Vendors,

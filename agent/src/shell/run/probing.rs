@@ -67,9 +67,14 @@ impl<S: Source> EventLoop<S> {
         if self.started {
             let announcer = &self.announcer;
             let after = |key| announcer.after(key).map(|(key, _)| key);
-            for key in self.prober.next_of_held(announcer.count(), after, now) {
+            let held = self.prober.next_of_held(announcer.count(), after, now);
+            if held.is_empty() {
+                return Ok(());
+            }
+            let standing = self.standing()?;
+            for key in held {
                 // A node that has lost a VIP does not probe in its name.
-                if self.may_announce(&key) {
+                if self.may_announce(&key, &standing) {
                     self.probe(&key);
                 }
             }
