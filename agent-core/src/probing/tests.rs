@@ -249,15 +249,15 @@ fn addresses_in_use_leave_half_of_the_rate_to_new_ones() {
 #[test]
 fn an_address_that_became_free_is_found_free_in_its_turn_among_thousands_in_use() {
     let mut run = Run::start(&Settings { rate: 200, ..FAST }, 7);
-    for host in 0..1_000 {
+    for host in 0..2_000 {
         run.tell(wanted(key(host)));
     }
     let freed = at(150_000);
-    run.answered_until(at(170_000), |asked, now| asked != key(77) || now < freed);
-    // All have a turn within ten seconds at 100 probes a second. The
-    // second and third probe of an attempt wait for no other turn.
+    run.answered_until(at(190_000), |asked, now| asked != key(77) || now < freed);
+    // All have a turn within 20 s at 100 probes a second. The second
+    // and third probe of an attempt wait for no other turn.
     let free = run.free().expect("it is free").saturating_since(freed);
-    assert!(free <= Duration::from_secs(13), "{free:?}");
+    assert!(free <= Duration::from_secs(22), "{free:?}");
 }
 
 #[test]
