@@ -15,12 +15,19 @@ use std::{
 use vipward_common::{MacAddr, VipKey};
 
 use super::{
-    pace::{Pace, around, between, chance},
+    pace::{Pace, between, chance},
     time::Monotonic,
 };
 
+mod asked;
+mod round;
 #[cfg(test)]
 mod tests;
+
+use self::{
+    asked::{Asked, Turn},
+    round::Round,
+};
 
 /// Longest wait before the first probe (RFC 5227, 1.1).
 const PROBE_WAIT: Duration = Duration::from_secs(1);
@@ -30,28 +37,12 @@ const PROBE_MIN: Duration = Duration::from_secs(1);
 const PROBE_MAX: Duration = Duration::from_secs(2);
 /// Wait after the last probe (RFC 5227, 1.1).
 const ANNOUNCE_WAIT: Duration = Duration::from_secs(2);
-/// Time for which an address in use is probed at the shorter of two intervals.
-const AT_FIRST: Duration = Duration::from_mins(2);
-/// Time from a conflict to the next attempt, at first. The limit of RFC 5227, 2.1.1 (one attempt a
-/// minute after ten conflicts) is for hosts that try one address after the other. This agent asks
-/// about one address, and [`Settings::rate`] is its limit.
-const RETRY: Duration = Duration::from_secs(2);
-/// Time from a conflict to the next attempt, later.
-const LATE_RETRY: Duration = Duration::from_secs(10);
-/// Time from a conflict to the next attempt, if other nodes probe the address often.
-const RARE_RETRY: Duration = Duration::from_mins(1);
 /// Largest number of addresses without a result that are probed at
 /// a time. It is enough for the fastest pace.
 const MOST_AT_ONCE: usize = 4_096;
 /// Part of the rate that addresses in use may take. The rest is for
 /// addresses without a result, and for held VIPs.
 const SHARE_IN_USE: u32 = 2;
-/// Jitter of the time between two probes for a held VIP, in per cent, either way.
-const JITTER_PER_CENT: u32 = 10;
-/// Least time between two groups of probes for held VIPs. An agent with
-/// very many VIPs does not wake for each of them.
-const GROUP_EVERY: Duration = Duration::from_millis(250);
-
 /// Settings of probing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
@@ -171,61 +162,6 @@ pub enum Command {
     },
 }
 
-/// An address that is being probed.
-#[derive(Debug)]
-struct Asked {
-    /// Number of probes sent in this attempt. After the last one, only the wait is left.
-    sent: u32,
-    /// Number of attempts that found the address in use.
-    conflicts: u32,
-    /// Time of the first of these attempts.
-    in_use_since: Option<Monotonic>,
-    /// True if the address is probed often while it is in use.
-    often: bool,
-    due: Monotonic,
-    /// The MAC that uses the address, while the address waits for the next attempt.
-    rests: Option<MacAddr>,
-}
-
-/// Place of a due probe. The smallest leaves first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Turn {
-    /// The address has no result yet.
-    New,
-    /// The address was in use, and no host has answered in this attempt.
-    Begun,
-    /// The address was in use, and has not been probed in this attempt.
-    InUse,
-}
-
-impl Asked {
-    fn new(often: bool, due: Monotonic) -> Self {
-        Self { sent: 0, conflicts: 0, in_use_since: None, often, due, rests: None }
-    }
-
-    fn turn(&self) -> Turn {
-        match (self.conflicts, self.sent) {
-            (0, _) => Turn::New,
-            (_, 0) => Turn::InUse,
-            _ => Turn::Begun,
-        }
-    }
-
-    /// Takes in that a host uses the address. Returns the time of the next attempt.
-    fn rest(&mut self, mac: MacAddr, now: Monotonic) -> Monotonic {
-        let since = *self.in_use_since.get_or_insert(now);
-        let retry = match self.often {
-            false => RARE_RETRY,
-            true if now.saturating_since(since) < AT_FIRST => RETRY,
-            true => LATE_RETRY,
-        };
-        self.conflicts += 1;
-        self.rests = Some(mac);
-        self.due = now + retry;
-        self.due
-    }
-}
-
 /// The probing of all addresses.
 #[derive(Debug)]
 pub struct Prober {
@@ -247,20 +183,11 @@ pub struct Prober {
     round: Round,
 }
 
-/// The round over the held VIPs.
-#[derive(Debug)]
-struct Round {
-    /// The VIP that was probed last.
-    last: Option<VipKey>,
-    next: Monotonic,
-    number: u32,
-}
-
 impl Prober {
     /// Starts with no address. `seed` spreads the probes of different agents.
     pub fn start(settings: &Settings, seed: u64, now: Monotonic) -> Self {
         let pace = Pace::new(settings.rate, now);
-        let round = Round { last: None, next: now + settings.repeat.unwrap_or_default(), number: 0 };
+        let round = Round::start(seed, now + settings.repeat.unwrap_or_default());
         Self {
             settings: *settings,
             seed,
@@ -355,37 +282,7 @@ impl Prober {
         now: Monotonic,
     ) -> Vec<VipKey> {
         let Some(repeat) = self.settings.repeat else { return Vec::new() };
-        if self.round.next > now {
-            return Vec::new();
-        }
-        let count = u32::try_from(held).unwrap_or(u32::MAX);
-        if count == 0 {
-            self.round.next = now + repeat;
-            return Vec::new();
-        }
-        let each = repeat / count;
-        let group =
-            if each < GROUP_EVERY { GROUP_EVERY.as_nanos().div_ceil(each.as_nanos().max(1)) } else { 1 };
-        let mut probed = Vec::new();
-        for _ in 0..group.min(u128::from(count)) {
-            if !self.pace.is_open(now) {
-                break;
-            }
-            let Some(key) = after(self.round.last).or_else(|| after(None)) else { break };
-            self.pace.take();
-            self.round.last = Some(key);
-            probed.push(key);
-        }
-        if probed.is_empty() {
-            self.round.next = self.pace.next();
-            return probed;
-        }
-        self.round.number = self.round.number.wrapping_add(1);
-        let pause = each * u32::try_from(probed.len()).unwrap_or(u32::MAX);
-        let key = VipKey::untagged(0, [0; 4]);
-        let chance = chance(self.seed, key, self.round.number);
-        self.round.next = now + around(pause, JITTER_PER_CENT, chance);
-        probed
+        self.round.go_on((repeat, held), after, &mut self.pace, now)
     }
 
     /// Returns the time of the next [`Prober::next_of_held`].

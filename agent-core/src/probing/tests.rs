@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::*;
+use super::{asked::RETRY, *};
 use crate::samples::key;
 
 const STRANGER: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xee]);
