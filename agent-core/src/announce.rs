@@ -31,7 +31,12 @@ const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
 /// Frames of one round: a request and a reply.
 const FRAMES_PER_ROUND: u32 = 2;
 /// Jitter of refreshes, in per cent of the period, either way.
-const JITTER_PER_CENT: u32 = 10;
+const JITTER_PER_CENT: u32 = 8;
+/// Longest time by which a refresh comes early, to leave with others. An
+/// agent with very many VIPs does not wake for each of them.
+const TOGETHER: Duration = Duration::from_millis(250);
+/// The same as a part of the period. With the jitter it makes ten per cent.
+const TOGETHER_PART: u32 = 50;
 
 /// Settings of announcing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -236,7 +241,11 @@ impl Announcer {
 
     /// Returns the time of the next [`Event::Tick`].
     pub fn next_deadline(&self) -> Option<Monotonic> {
-        let paced = (!self.ready.is_empty()).then(|| self.pace.next());
+        let paced = self.ready.first().map(|(round, ..)| match round {
+            Round::Taking(0) | Round::Defence => self.pace.next(),
+            // The others leave in bursts, so that the agent does not wake for each of them.
+            Round::Taking(_) | Round::Refresh => self.pace.next_burst(),
+        });
         let waiting = self.waiting.first().map(|(due, ..)| *due);
         match (paced, waiting) {
             (Some(paced), Some(waiting)) => Some(paced.min(waiting)),
@@ -314,7 +323,8 @@ impl Announcer {
         vip.refreshes = vip.refreshes.wrapping_add(1);
         let chance = chance(self.seed, key, vip.refreshes);
         let period = around(self.settings.refresh, JITTER_PER_CENT, chance);
-        self.schedule(key, Round::Refresh, now + period);
+        let together = TOGETHER.min(self.settings.refresh / TOGETHER_PART);
+        self.schedule(key, Round::Refresh, (now + period).round_down(together));
     }
 
     fn send_what_is_due(&mut self, now: Monotonic) -> Vec<Command> {

@@ -9,8 +9,9 @@ use super::time::Monotonic;
 #[cfg(test)]
 mod tests;
 
-/// Burst of a limit, in every second.
-const BURST: Duration = Duration::from_millis(5);
+/// Burst of a limit, in every second. A longer one lets the agent wake less often, and slows
+/// everything down: no second may have more items than the limit.
+const BURST: Duration = Duration::from_millis(20);
 
 /// Limit on sending: one item in each slot, and a burst after a silence.
 #[derive(Debug)]
@@ -58,6 +59,11 @@ impl Pace {
     /// Returns the time at which one more item may be sent.
     pub(super) fn next(&self) -> Monotonic {
         self.next
+    }
+
+    /// Returns the time at which a whole burst may be sent.
+    pub(super) fn next_burst(&self) -> Monotonic {
+        self.next + self.burst
     }
 
     /// Returns the time at which one more item may be sent, and `reserve` more after it.

@@ -1,7 +1,11 @@
 //! Schedule of ARP Probes, which find out if an address is free (RFC 5227, 2.1).
 //!
-//! An address is probed before its VIP is held for the first time. Held VIPs are probed about once
-//! a minute: some rivals only answer requests, and only a host that asks hears them.
+//! An address is probed before its VIP is held for the first time. An address in use is probed
+//! again and again, and so found free within seconds. Held VIPs are probed about once a minute: some
+//! rivals only answer requests, and only a host that asks hears them.
+//!
+//! Due probes leave as the pace allows: for addresses without a result first, then for those whose
+//! attempt has begun, then for all others that were in use.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,12 +15,19 @@ use std::{
 use vipward_common::{MacAddr, VipKey};
 
 use super::{
-    pace::{Pace, around, between, chance},
+    pace::{Pace, between, chance},
     time::Monotonic,
 };
 
+mod asked;
+mod round;
 #[cfg(test)]
 mod tests;
+
+use self::{
+    asked::{Asked, Turn},
+    round::Round,
+};
 
 /// Longest wait before the first probe (RFC 5227, 1.1).
 const PROBE_WAIT: Duration = Duration::from_secs(1);
@@ -26,20 +37,12 @@ const PROBE_MIN: Duration = Duration::from_secs(1);
 const PROBE_MAX: Duration = Duration::from_secs(2);
 /// Wait after the last probe (RFC 5227, 1.1).
 const ANNOUNCE_WAIT: Duration = Duration::from_secs(2);
-/// Number of conflicts before attempts become rare (RFC 5227, 1.1).
-const MAX_CONFLICTS: u32 = 10;
-/// Time between two attempts after that number of conflicts (RFC 5227, 1.1).
-const RATE_LIMIT_INTERVAL: Duration = Duration::from_mins(1);
-/// Time between two attempts before that number of conflicts.
-const RETRY: Duration = Duration::from_secs(2);
-/// Largest number of addresses that are probed at a time. It is enough for the fastest pace.
+/// Largest number of addresses without a result that are probed at
+/// a time. It is enough for the fastest pace.
 const MOST_AT_ONCE: usize = 4_096;
-/// Jitter of the time between two probes for a held VIP, in per cent, either way.
-const JITTER_PER_CENT: u32 = 10;
-/// Least time between two groups of probes for held VIPs. An agent with
-/// very many VIPs does not wake for each of them.
-const GROUP_EVERY: Duration = Duration::from_millis(100);
-
+/// Part of the rate that addresses in use may take. The rest is for
+/// addresses without a result, and for held VIPs.
+const SHARE_IN_USE: u32 = 2;
 /// Settings of probing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
@@ -88,7 +91,12 @@ pub enum Timing {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// This node is about to hold a VIP for the first time.
-    Wanted(VipKey),
+    Wanted {
+        /// The VIP.
+        key: VipKey,
+        /// False if other nodes probe the address often while it is in use.
+        often: bool,
+    },
     /// This node holds the VIP now, or no longer wants it.
     Forget(VipKey),
     /// A host claims the address, or probes for it (RFC 5227, 2.1.1).
@@ -154,51 +162,44 @@ pub enum Command {
     },
 }
 
-/// An address that is being probed.
-#[derive(Debug)]
-struct Asked {
-    /// Number of probes sent in this attempt. After the last one, only the wait is left.
-    sent: u32,
-    /// Number of attempts that found the address in use.
-    conflicts: u32,
-    due: Monotonic,
-    /// The MAC that uses the address, while the address waits for the next attempt.
-    rests: Option<MacAddr>,
-}
-
 /// The probing of all addresses.
 #[derive(Debug)]
 pub struct Prober {
     settings: Settings,
     seed: u64,
     asked: BTreeMap<VipKey, Asked>,
-    due: BTreeSet<(Monotonic, VipKey)>,
+    /// The next steps of these addresses, by time.
+    waiting: BTreeSet<(Monotonic, VipKey)>,
+    /// Due probes, in the order in which they leave.
+    ready: BTreeSet<(Turn, Monotonic, VipKey)>,
     /// Addresses that wait until fewer are being probed.
-    queue: BTreeSet<VipKey>,
-    /// Number of addresses with an attempt under way.
-    active: usize,
-    /// Number of those addresses that were found in use before.
-    retried: usize,
+    queue: BTreeMap<VipKey, bool>,
+    /// Number of addresses with a first attempt under way.
+    new: usize,
+    /// The pace of all probes.
     pace: Pace,
+    /// The pace of probes for addresses in use.
+    pace_in_use: Pace,
     round: Round,
-}
-
-/// The round over the held VIPs.
-#[derive(Debug)]
-struct Round {
-    /// The VIP that was probed last.
-    last: Option<VipKey>,
-    next: Monotonic,
-    number: u32,
 }
 
 impl Prober {
     /// Starts with no address. `seed` spreads the probes of different agents.
     pub fn start(settings: &Settings, seed: u64, now: Monotonic) -> Self {
         let pace = Pace::new(settings.rate, now);
-        let round = Round { last: None, next: now + settings.repeat.unwrap_or_default(), number: 0 };
-        let (asked, due, queue) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
-        Self { settings: *settings, seed, asked, due, queue, active: 0, retried: 0, pace, round }
+        let round = Round::start(seed, now + settings.repeat.unwrap_or_default());
+        Self {
+            settings: *settings,
+            seed,
+            asked: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            ready: BTreeSet::new(),
+            queue: BTreeMap::new(),
+            new: 0,
+            pace,
+            pace_in_use: Pace::new(settings.rate / SHARE_IN_USE, now),
+            round,
+        }
     }
 
     /// Applies other settings.
@@ -208,11 +209,14 @@ impl Prober {
         }
         self.settings = *settings;
         self.pace.set(settings.rate);
+        self.pace_in_use.set(settings.rate / SHARE_IN_USE);
+        // Fewer probes may be enough now.
+        self.waiting.extend(std::mem::take(&mut self.ready).into_iter().map(|(_, due, key)| (due, key)));
     }
 
     /// Returns true if this address is being probed, rests or is queued.
     pub fn asks_about(&self, key: &VipKey) -> bool {
-        self.asked.contains_key(key) || self.queue.contains(key)
+        self.asked.contains_key(key) || self.queue.contains_key(key)
     }
 
     /// Returns true if an attempt for this address is under way. It rests between two attempts.
@@ -222,7 +226,7 @@ impl Prober {
 
     /// Returns the addresses that are being probed, rest or are queued.
     pub fn all_asked(&self) -> impl Iterator<Item = VipKey> {
-        self.asked.keys().chain(&self.queue).copied()
+        self.asked.keys().chain(self.queue.keys()).copied()
     }
 
     /// Returns true if this address was found in use, and was not found free since.
@@ -232,14 +236,14 @@ impl Prober {
 
     /// Returns the number of addresses without any result yet.
     pub fn undecided(&self) -> usize {
-        self.active - self.retried + self.queue.len()
+        self.new + self.queue.len()
     }
 
     /// Takes in `event`. Returns the commands and results.
     pub fn on_event(&mut self, event: Event, now: Monotonic) -> Vec<Command> {
         let mut commands = Vec::new();
         match event {
-            Event::Wanted(key) if !self.asks_about(&key) => _ = self.queue.insert(key),
+            Event::Wanted { key, often } => self.want(key, often, now),
             Event::Forget(key) => self.forget(&key),
             Event::Heard { key, mac, by_peer } => commands.extend(self.on_heard(key, (mac, by_peer), now)),
             Event::Restart { ifindex } => self.restart(now, |key, _| key.ifindex == ifindex),
@@ -251,7 +255,6 @@ impl Prober {
                     asked.sent = asked.sent.saturating_sub(1);
                 }
             }
-            Event::Wanted(_) => {}
             // Only a tick concludes an attempt: everything heard until now has been passed on.
             Event::Tick => {
                 self.fill(now);
@@ -264,9 +267,10 @@ impl Prober {
 
     /// Returns the time of the next [`Event::Tick`].
     pub fn next_deadline(&self) -> Option<Monotonic> {
-        let (due, _) = self.due.first()?;
-        // A due probe may have to wait for the pace.
-        Some((*due).max(self.pace.next()))
+        let waiting = self.waiting.first().map(|(due, _)| *due);
+        // A due probe waits for the pace.
+        let ready = self.ready.first().map(|(turn, ..)| self.opens(*turn));
+        waiting.into_iter().chain(ready).min()
     }
 
     /// Returns the held VIPs to be probed now. `held` is the number of all held
@@ -278,37 +282,7 @@ impl Prober {
         now: Monotonic,
     ) -> Vec<VipKey> {
         let Some(repeat) = self.settings.repeat else { return Vec::new() };
-        if self.round.next > now {
-            return Vec::new();
-        }
-        let count = u32::try_from(held).unwrap_or(u32::MAX);
-        if count == 0 {
-            self.round.next = now + repeat;
-            return Vec::new();
-        }
-        let each = repeat / count;
-        let group =
-            if each < GROUP_EVERY { GROUP_EVERY.as_nanos().div_ceil(each.as_nanos().max(1)) } else { 1 };
-        let mut probed = Vec::new();
-        for _ in 0..group.min(u128::from(count)) {
-            if !self.pace.is_open(now) {
-                break;
-            }
-            let Some(key) = after(self.round.last).or_else(|| after(None)) else { break };
-            self.pace.take();
-            self.round.last = Some(key);
-            probed.push(key);
-        }
-        if probed.is_empty() {
-            self.round.next = self.pace.next();
-            return probed;
-        }
-        self.round.number = self.round.number.wrapping_add(1);
-        let pause = each * u32::try_from(probed.len()).unwrap_or(u32::MAX);
-        let key = VipKey::untagged(0, [0; 4]);
-        let chance = chance(self.seed, key, self.round.number);
-        self.round.next = now + around(pause, JITTER_PER_CENT, chance);
-        probed
+        self.round.go_on((repeat, held), after, &mut self.pace, now)
     }
 
     /// Returns the time of the next [`Prober::next_of_held`].
@@ -316,37 +290,58 @@ impl Prober {
         self.settings.repeat.map(|_| self.round.next)
     }
 
+    /// Starts to probe an address, or changes how often an address in use is probed.
+    fn want(&mut self, key: VipKey, often: bool, now: Monotonic) {
+        match self.asked.get_mut(&key) {
+            Some(asked) => {
+                let was_often = std::mem::replace(&mut asked.often, often);
+                if often && !was_often && asked.rests.is_some() {
+                    self.attempt(key, now);
+                }
+            }
+            None => _ = self.queue.insert(key, often),
+        }
+    }
+
     fn forget(&mut self, key: &VipKey) {
         self.queue.remove(key);
+        self.unschedule(key);
         if let Some(asked) = self.asked.remove(key) {
-            self.due.remove(&(asked.due, *key));
-            self.active -= usize::from(asked.rests.is_none());
-            self.retried -= usize::from(asked.rests.is_none() && asked.conflicts > 0);
+            self.new -= usize::from(asked.conflicts == 0);
+        }
+    }
+
+    fn unschedule(&mut self, key: &VipKey) {
+        if let Some(asked) = self.asked.get(key) {
+            self.waiting.remove(&(asked.due, *key));
+            self.ready.remove(&(asked.turn(), asked.due, *key));
         }
     }
 
     /// Starts attempts for queued addresses.
     fn fill(&mut self, now: Monotonic) {
-        while self.active < MOST_AT_ONCE
-            && let Some(key) = self.queue.pop_first()
+        while self.new < MOST_AT_ONCE
+            && let Some((key, often)) = self.queue.pop_first()
         {
-            self.attempt(key, 0, now);
+            self.new += 1;
+            self.asked.insert(key, Asked::new(often, now));
+            self.attempt(key, now);
         }
     }
 
     /// Starts an attempt, with the wait before its first probe.
-    fn attempt(&mut self, key: VipKey, conflicts: u32, from: Monotonic) {
+    fn attempt(&mut self, key: VipKey, from: Monotonic) {
         let longest = match self.settings.timing {
             Timing::Every(interval) => interval / 2,
             Timing::Rfc5227 => PROBE_WAIT,
         };
         let longest = if self.settings.count == 0 { Duration::ZERO } else { longest };
-        let due = from + between(Duration::ZERO, longest, chance(self.seed, key, conflicts));
-        self.forget(&key);
-        self.active += 1;
-        self.retried += usize::from(conflicts > 0);
-        self.asked.insert(key, Asked { sent: 0, conflicts, due, rests: None });
-        self.due.insert((due, key));
+        self.unschedule(&key);
+        let Some(asked) = self.asked.get_mut(&key) else { return };
+        asked.sent = 0;
+        asked.rests = None;
+        asked.due = from + between(Duration::ZERO, longest, chance(self.seed, key, asked.conflicts));
+        self.waiting.insert((asked.due, key));
     }
 
     /// Returns the time from a probe to the next step.
@@ -359,55 +354,62 @@ impl Prober {
     }
 
     fn on_heard(&mut self, key: VipKey, (mac, by_peer): (MacAddr, bool), now: Monotonic) -> Option<Command> {
-        let asked = self.asked.get_mut(&key).filter(|asked| asked.rests.is_none())?;
-        self.due.remove(&(asked.due, key));
-        self.retried -= usize::from(asked.conflicts > 0);
-        asked.conflicts += 1;
-        asked.rests = Some(mac);
-        self.active -= 1;
-        let conflicts = asked.conflicts;
-        let rest = if conflicts < MAX_CONFLICTS { RETRY } else { RATE_LIMIT_INTERVAL };
-        let again = now + rest;
-        asked.due = again;
-        self.due.insert((again, key));
-        Some(Command::InUse { key, mac, by_peer, conflicts, again })
+        self.asked.get(&key).filter(|asked| asked.rests.is_none())?;
+        self.unschedule(&key);
+        let asked = self.asked.get_mut(&key)?;
+        self.new -= usize::from(asked.conflicts == 0);
+        let again = asked.rest(mac, now);
+        self.waiting.insert((again, key));
+        Some(Command::InUse { key, mac, by_peer, conflicts: asked.conflicts, again })
     }
 
     fn restart(&mut self, now: Monotonic, concerned: impl Fn(&VipKey, &Asked) -> bool) {
         let asked = self.asked.iter().filter(|(key, asked)| concerned(key, asked));
-        let again: Vec<(VipKey, u32)> = asked.map(|(key, asked)| (*key, asked.conflicts)).collect();
-        for (key, conflicts) in again {
-            self.attempt(key, conflicts, now);
+        for key in asked.map(|(key, _)| *key).collect::<Vec<_>>() {
+            self.attempt(key, now);
         }
     }
 
     fn go_on(&mut self, now: Monotonic, commands: &mut Vec<Command>) {
-        while let Some((due, key)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
-            let Some(asked) = self.asked.get_mut(&key) else { break };
+        while let Some((due, key)) = self.waiting.first().copied().filter(|(due, _)| *due <= now) {
+            self.waiting.remove(&(due, key));
+            let Some(asked) = self.asked.get(&key) else { continue };
             if asked.rests.is_some() {
-                let conflicts = asked.conflicts;
-                self.attempt(key, conflicts, now);
-                continue;
-            }
-            if asked.sent >= self.settings.count {
+                self.attempt(key, now);
+            } else if asked.sent < self.settings.count {
+                self.ready.insert((asked.turn(), due, key));
+            } else {
                 self.forget(&key);
                 commands.push(Command::Free(key));
                 self.fill(now);
-                continue;
             }
-            if !self.pace.is_open(now) {
-                break;
-            }
+        }
+        while let Some((turn, _, key)) = self.ready.first().copied()
+            && self.is_open(turn, now)
+        {
+            self.ready.pop_first();
             self.pace.take();
-            asked.sent += 1;
-            let sent = asked.sent;
-            commands.push(Command::Send(key));
-            let next = now + self.pause(key, sent);
-            self.due.remove(&(due, key));
-            self.due.insert((next, key));
-            if let Some(asked) = self.asked.get_mut(&key) {
-                asked.due = next;
+            if turn != Turn::New {
+                self.pace_in_use.take();
             }
+            let sent = self.asked.get(&key).map_or(0, |asked| asked.sent) + 1;
+            let next = now + self.pause(key, sent);
+            let Some(asked) = self.asked.get_mut(&key) else { continue };
+            (asked.sent, asked.due) = (sent, next);
+            self.waiting.insert((next, key));
+            commands.push(Command::Send(key));
+        }
+    }
+
+    fn is_open(&mut self, turn: Turn, now: Monotonic) -> bool {
+        self.pace.is_open(now) && (turn == Turn::New || self.pace_in_use.is_open(now))
+    }
+
+    /// Returns the time at which a probe may leave.
+    fn opens(&self, turn: Turn) -> Monotonic {
+        match turn {
+            Turn::New => self.pace.next(),
+            Turn::Begun | Turn::InUse => self.pace.next().max(self.pace_in_use.next()),
         }
     }
 }

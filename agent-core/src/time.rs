@@ -27,6 +27,13 @@ impl Monotonic {
     pub fn saturating_sub(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
     }
+
+    /// Returns the last multiple of `step` on the clock up to this point.
+    #[must_use]
+    pub fn round_down(self, step: Duration) -> Self {
+        let step = u64::try_from(step.as_nanos()).unwrap_or(u64::MAX).max(1);
+        Self(self.0 - self.0 % step)
+    }
 }
 
 impl Add<Duration> for Monotonic {

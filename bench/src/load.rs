@@ -90,7 +90,7 @@ fn reload(repetitions: usize, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn vips(count: u32) -> String {
+pub(super) fn vips(count: u32) -> String {
     if count == 1 { "1 VIP".to_owned() } else { format!("{count} VIPs") }
 }
 

@@ -16,6 +16,7 @@ mod peers;
 mod plot;
 mod rates;
 mod report;
+mod rest;
 mod scrape;
 mod stage;
 mod stats;
@@ -53,12 +54,14 @@ struct Args {
     what: Option<What>,
 }
 
-/// Benchmark of a cluster, or beside other systems.
+/// A benchmark that is measured alone.
 #[derive(Subcommand)]
 enum What {
     /// Kill the holder's agent fifty times, and measure the time until another
     /// node receives the client's datagrams; takes about eight minutes
     Failover,
+    /// The CPU time of agents at rest that hold 1, 1,000 and 10,000 VIPs; takes about six minutes
+    Rest,
     /// Ten thousand Services on three agents: starts, changes, memory, calm, and the death of a
     /// node
     Kubernetes {
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
     let measured = interrupt::install().and_then(|()| match what {
         None => measure_host(&options),
         Some(What::Failover) => failover::run(&options),
+        Some(What::Rest) => rest::run(&options),
         Some(What::Kubernetes { services }) => kubernetes::run(&options, services),
         Some(What::Peers(args)) => peers::run(&options, &args),
     });

@@ -76,6 +76,7 @@ pub(super) enum Group {
     Memory,
     Pace,
     Scrape,
+    Rest,
     Failover,
     Cluster,
     ColdStart,
@@ -98,6 +99,7 @@ impl Group {
             Self::Memory => "peak resident memory of the agent (VmHWM)",
             Self::Pace => "announcing, as captured at the client",
             Self::Scrape => "/metrics, with series for each VIP",
+            Self::Rest => "CPU time of an agent at rest, in per cent of one core",
             Self::Failover => "fail-over after kill -9 of the holder's agent (three nodes, policy hold)",
             Self::Cluster => "the cluster",
             Self::ColdStart => "cold start of all agents: Services exist, and nothing of Vipward's",
@@ -137,6 +139,7 @@ impl Unit {
             Self::Bytes => format!("{:.1} KiB", value / 1024.0),
             Self::Count => format!("{value:.0}"),
             Self::Ratio => format!("{value:.2}"),
+            Self::Share if value < 0.1 => format!("{:.2} %", value * 100.0),
             Self::Share => format!("{:.0} %", value * 100.0),
         }
     }

@@ -215,7 +215,7 @@ pub(crate) fn command(command: &Command, now: Monotonic) -> String {
             format!("  peers: {}", peers.join(" "))
         }
         Command::ListAnew => "  lists everything anew".to_owned(),
-        Command::Probe { vip } => format!("  probes {vip}"),
+        Command::Probe { vip, often: _ } => format!("  probes {vip}"),
         Command::StopProbing { vip } => format!("  stops probing {vip}"),
         Command::Announce { vip } => format!("  announces {vip} again"),
         Command::WriteLease(LeaseWrite { node, expected: at, session: of, ended, .. }) => {

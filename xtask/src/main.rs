@@ -69,8 +69,9 @@ enum Command {
     Demo(DemoArgs),
     /// Measure speed and memory against the kernel and bare XDP programs (needs root)
     ///
-    /// `bench kubernetes` measures three agents and their API server with 10,000 Services, and
-    /// `bench peers` measures keepalived, ucarp and the kernel's ARP beside Vipward.
+    /// `bench kubernetes` measures three agents and their API server with 10,000 Services, `bench
+    /// rest` the CPU time of agents at rest, and `bench peers` keepalived, ucarp and the kernel's
+    /// ARP beside Vipward.
     Bench(PassedOn),
     /// Generate the table of MAC vendors from the listings in the crate oui-data
     Vendors,

@@ -247,7 +247,7 @@ fn ten_thousand_vips_are_paced_first_rounds_first() {
         run.tell(taken(1, host));
     }
     let sent = run.until(130_000);
-    // The first rounds alone take 20 s at 500 rounds a second.
+    // The first rounds alone take 20.4 s at 500 rounds a second.
     let firsts: Vec<_> = sent.iter().take(usize::from(VIPS)).collect();
     assert!(
         firsts.iter().all(|sent| sent.round == Round::Taking(0)),
@@ -255,7 +255,7 @@ fn ten_thousand_vips_are_paced_first_rounds_first() {
     );
     let vips: BTreeSet<_> = firsts.iter().map(|sent| sent.key).collect();
     assert_eq!(vips.len(), usize::from(VIPS), "every VIP has its first round");
-    assert!((19_900..=20_100).contains(&firsts[firsts.len() - 1].millis), "{:?}", firsts.last());
+    assert!((20_200..=20_500).contains(&firsts[firsts.len() - 1].millis), "{:?}", firsts.last());
     let rounds = sent.iter().filter(|sent| matches!(sent.round, Round::Taking(_))).count();
     assert_eq!(rounds, usize::from(VIPS) * usize::from(ROUNDS), "every round leaves, in time");
     let sample: Vec<_> = sent.iter().filter(|sent| sent.millis < 3_000).copied().collect();
@@ -304,7 +304,27 @@ fn a_late_driver_makes_up_for_little() {
     run.now = at(60_000);
     run.sent.clear();
     run.tell(Event::Tick);
-    assert!(run.sent.len() <= 4, "{} rounds at once after a minute's silence", run.sent.len());
+    assert!(run.sent.len() <= 11, "{} rounds at once after a minute's silence", run.sent.len());
+}
+
+#[test]
+fn an_agent_at_rest_wakes_a_few_times_a_second_however_many_vips_it_announces() {
+    // The number of VIPs, and the largest number of times a second.
+    for (vips, most) in [(1, 1), (100, 2), (1_000, 5), (10_000, 30)] {
+        let mut run = Run::start(&SETTINGS, 7);
+        for host in 0..vips {
+            run.tell(taken(1, host));
+        }
+        run.until(600_000);
+        let mut wakes = 0;
+        while let Some(deadline) = run.announcer.next_deadline().filter(|next| *next <= at(660_000)) {
+            run.now = deadline;
+            run.tell(Event::Tick);
+            wakes += 1;
+        }
+        assert!(wakes <= most * 60, "{vips} VIPs: {wakes} times a minute");
+        assert!(run.sent.len() >= usize::from(vips) * 9 / 10, "{} refreshes", run.sent.len());
+    }
 }
 
 fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {

@@ -28,6 +28,8 @@ pub(super) struct Asking {
     pub(super) matters: bool,
     /// True if this node is the first to take the VIP. It then reports a conflict.
     pub(super) first: bool,
+    /// True if this node probes the address often while it is in use.
+    pub(super) often: bool,
 }
 
 impl Address {

@@ -102,7 +102,7 @@ pub struct Interlock {
     requests: Vec<Request>,
     notices: Vec<Notice>,
     /// VIPs to probe at last. The program reports answers only for a VIP with an entry.
-    probes: VecDeque<Ipv4Addr>,
+    probes: VecDeque<(Ipv4Addr, bool)>,
     /// Steps that wait for nothing any more.
     ready: VecDeque<Step>,
     /// True if the entries that the next step waits for have just been written.
@@ -153,7 +153,7 @@ impl Interlock {
                     }
                     continue;
                 }
-                return self.probes.pop_front().map(|vip| Step::Do(Command::Probe { vip }));
+                return self.probes.pop_front().map(|(vip, often)| Step::Do(Command::Probe { vip, often }));
             };
             if rests_on_entries(command) && self.has_waiting() {
                 if let Some(step) = self.catch_up(stale) {
@@ -221,9 +221,9 @@ impl Interlock {
             Command::WriteClaim(write) => self.requests.push(Request::Write(write)),
             Command::DeleteClaim { vip, expected } => self.requests.push(Request::Delete { vip, expected }),
             Command::ReadClaim(vip) => self.requests.push(Request::Read(vip)),
-            Command::Probe { vip } => self.probes.push_back(vip),
+            Command::Probe { vip, often } => self.probes.push_back((vip, often)),
             Command::StopProbing { vip } => {
-                self.probes.retain(|waiting| *waiting != vip);
+                self.probes.retain(|(waiting, _)| *waiting != vip);
                 self.ready.push_back(Step::Do(command));
             }
             Command::SetFence(fenced) => {

@@ -16,6 +16,9 @@ use crate::cluster::{Epoch, NodeName};
 
 /// Time for which the result of a probe is good.
 const STAYS_FREE: Duration = Duration::from_secs(10);
+/// Number of candidates that often probe an address in use: the best, and one
+/// that goes on at once when the best is gone. The others probe rarely.
+const OFTEN_ASKING: usize = 2;
 
 impl Subject<'_> {
     /// Returns true if a VIP must be probed before this node takes it.
@@ -23,21 +26,29 @@ impl Subject<'_> {
         self.nodes.settings.probing.is_some() && epoch == Epoch(0) && !demand.force
     }
 
-    /// Succeeds if the address is known to be free. Starts probing if nothing is known.
-    pub(super) fn is_free(&mut self) -> Result<(), Again> {
+    /// Succeeds if the address is known to be free. Starts probing if nothing is known. `rank` is
+    /// the number of better candidates.
+    pub(super) fn is_free(&mut self, rank: usize) -> Result<(), Again> {
         let patience = self.peers_patience();
         let is_foreign = self.is_at_living_peer(patience).is_some();
         let asking = &mut self.vip.asking;
         asking.matters = true;
-        match asking.known {
+        asking.first = rank == 0;
+        let often = rank < OFTEN_ASKING;
+        let is_news = std::mem::replace(&mut asking.often, often) != often;
+        let known = asking.known;
+        if is_news && known.is_being_asked() {
+            self.command(Command::Probe { vip: self.address, often });
+        }
+        match known {
             Address::Free(since) if self.now < since + STAYS_FREE => Ok(()),
             Address::AtPeer(since, _) if since + patience > self.now => Err(Some(since + patience)),
             Address::AtPeer(..) if is_foreign => Err(None),
             Address::AtPeer(..) => Ok(()),
             Address::Asked | Address::InUse(_) => Err(None),
             Address::Unknown | Address::Free(_) => {
-                asking.known = Address::Asked;
-                self.command(Command::Probe { vip: self.address });
+                self.vip.asking.known = Address::Asked;
+                self.command(Command::Probe { vip: self.address, often });
                 Err(None)
             }
         }

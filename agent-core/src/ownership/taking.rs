@@ -84,8 +84,7 @@ impl Subject<'_> {
         if turn > self.now {
             return Some(turn);
         }
-        self.vip.asking.first = rank == 0;
-        if must_be_probed && let Err(again) = self.is_free() {
+        if must_be_probed && let Err(again) = self.is_free(rank) {
             if rank == 0 {
                 self.report_in_use(claim, &demand);
             }

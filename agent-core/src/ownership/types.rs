@@ -275,6 +275,9 @@ pub enum Command {
     Probe {
         /// The VIP.
         vip: Ipv4Addr,
+        /// False if better candidates probe the address often while it is in use.
+        /// The command is given again when that changes.
+        often: bool,
     },
     /// Stop probing.
     StopProbing {

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::*;
+use super::{asked::RETRY, *};
 use crate::samples::key;
 
 const STRANGER: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xee]);
@@ -54,6 +54,24 @@ impl Run {
         self.until(self.now + duration)
     }
 
+    /// Goes on until `end`. A host answers the probes for which `is_in_use` returns true.
+    fn answered_until(&mut self, end: Monotonic, is_in_use: impl Fn(VipKey, Monotonic) -> bool) {
+        while self.now < end {
+            let from = self.done.len();
+            self.until(self.prober.next_deadline().map_or(end, |next| next.min(end)));
+            let done = self.done.split_off(from);
+            self.done.extend(done.iter().cloned());
+            for (now, command) in done {
+                match command {
+                    Command::Send(key) if is_in_use(key, now) => {
+                        self.tell(Event::Heard { key, mac: STRANGER, by_peer: false });
+                    }
+                    Command::Send(_) | Command::Free(_) | Command::InUse { .. } => {}
+                }
+            }
+        }
+    }
+
     fn probes(&self) -> Vec<Monotonic> {
         let is_probe = |(_, command): &&(Monotonic, Command)| matches!(command, Command::Send(_));
         self.done.iter().filter(is_probe).map(|(time, _)| *time).collect()
@@ -72,6 +90,10 @@ impl Run {
     }
 }
 
+fn wanted(key: VipKey) -> Event {
+    Event::Wanted { key, often: true }
+}
+
 fn heard(host: u16) -> Event {
     Event::Heard { key: key(host), mac: STRANGER, by_peer: false }
 }
@@ -80,7 +102,7 @@ fn heard(host: u16) -> Event {
 fn a_free_address_is_known_to_be_free_after_three_probes_within_seven_hundred_milliseconds() {
     for seed in 0..500 {
         let mut run = Run::start(&FAST, seed);
-        run.tell(Event::Wanted(key(1))).until(at(5_000));
+        run.tell(wanted(key(1))).until(at(5_000));
         let probes = run.probes();
         assert_eq!(probes.len(), 3);
         assert!(millis(probes[0]) < 100, "the first wait is half an interval at most");
@@ -99,7 +121,7 @@ fn rfc_5227_2_1_1_probes_wait_up_to_a_second_and_are_one_to_two_seconds_apart() 
     let (mut first, mut between) = (Vec::new(), Vec::new());
     for seed in 0..500 {
         let mut run = Run::start(&RFC, seed);
-        run.tell(Event::Wanted(key(1))).until(at(60_000));
+        run.tell(wanted(key(1))).until(at(60_000));
         let probes = run.probes();
         assert_eq!(probes.len(), 3, "PROBE_NUM");
         first.push(millis(probes[0]));
@@ -119,12 +141,12 @@ fn rfc_5227_2_1_1_a_host_heard_from_the_first_wait_to_the_last_means_that_the_ad
     // and so does the wait after the last.
     for (what, millis) in [("before the first probe", 0), ("after one", 150), ("after all", 590)] {
         let mut run = Run::start(&FAST, 7);
-        run.tell(Event::Wanted(key(1))).until(at(millis)).tell(heard(1)).after(Duration::from_millis(1_900));
+        run.tell(wanted(key(1))).until(at(millis)).tell(heard(1)).after(Duration::from_millis(1_900));
         assert_eq!(run.in_use(), [(at(millis), 1)], "{what}");
         assert_eq!(run.free(), None, "{what}");
     }
     let mut run = Run::start(&FAST, 7);
-    run.tell(Event::Wanted(key(1))).tell(heard(2)).until(at(5_000));
+    run.tell(wanted(key(1))).tell(heard(2)).until(at(5_000));
     assert!(run.in_use().is_empty() && run.free().is_some(), "another address is nothing to this one");
     run.tell(heard(1));
     assert!(run.in_use().is_empty(), "what is heard later is no matter of probing");
@@ -134,7 +156,7 @@ fn rfc_5227_2_1_1_a_host_heard_from_the_first_wait_to_the_last_means_that_the_ad
 fn rfc_5227_2_1_1_an_address_is_probed_for_during_an_attempt_and_not_between_two() {
     let mut run = Run::start(&FAST, 7);
     assert!(!run.prober.is_probing(&key(1)), "before");
-    run.tell(Event::Wanted(key(1)));
+    run.tell(wanted(key(1)));
     assert!(run.prober.is_probing(&key(1)), "from the first wait on");
     run.until(at(150)).tell(heard(1));
     assert!(!run.prober.is_probing(&key(1)) && run.prober.asks_about(&key(1)), "it rests");
@@ -143,29 +165,105 @@ fn rfc_5227_2_1_1_an_address_is_probed_for_during_an_attempt_and_not_between_two
 }
 
 #[test]
-fn rfc_5227_2_1_1_after_max_conflicts_attempts_are_rate_limited() {
-    let mut run = Run::start(&FAST, 7);
-    run.tell(Event::Wanted(key(1)));
-    // A host that has the address answers each first probe.
-    let mut answered = 0;
-    while run.now < at(600_000) {
-        run.after(Duration::from_millis(10));
-        if run.probes().len() > answered {
-            answered = run.probes().len();
-            run.tell(heard(1));
+fn an_address_in_use_is_probed_every_two_seconds_for_two_minutes_and_then_every_ten() {
+    // Whether it is probed often, and the range of the pauses in
+    // milliseconds: in the first two minutes, and later.
+    for (often, first, later) in
+        [(true, 2_000..2_200, 10_000..10_200), (false, 60_000..60_200, 60_000..60_200)]
+    {
+        let mut run = Run::start(&FAST, 7);
+        run.tell(Event::Wanted { key: key(1), often }).answered_until(at(600_000), |_, _| true);
+        let in_use = run.in_use();
+        let begun = in_use[0].0;
+        for pair in in_use.windows(2) {
+            let is_first = pair[0].0.saturating_since(begun) < Duration::from_mins(2);
+            let pauses = if is_first { &first } else { &later };
+            assert!(pauses.contains(&(millis(pair[1].0) - millis(pair[0].0))), "often {often}: {pair:?}");
+        }
+        let last = in_use.last().map(|(time, _)| millis(*time));
+        assert!(last > Some(530_000), "it is probed on and on: {last:?}");
+    }
+}
+
+#[test]
+fn an_address_is_found_free_soon_after_it_became_free_however_long_it_was_in_use() {
+    // The time in use, and the longest time until it is found free, in milliseconds.
+    for (in_use, longest) in
+        [(1_000, 2_800), (25_000, 2_800), (109_000, 2_800), (150_000, 10_800), (600_000, 10_800)]
+    {
+        for seed in 0..20 {
+            let mut run = Run::start(&FAST, seed);
+            let freed = at(in_use + seed * 487);
+            run.tell(wanted(key(1))).answered_until(freed, |_, _| true);
+            run.after(Duration::from_mins(1));
+            let free = run.free().expect("it is free").saturating_since(freed).as_millis();
+            assert!(free <= longest, "in use for {in_use} ms, seed {seed}: {free} ms");
         }
     }
-    let conflicts: Vec<u64> = run.in_use().iter().map(|(time, _)| millis(*time)).collect();
-    let pauses: Vec<u64> = conflicts.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    assert!(pauses[..9].iter().all(|pause| (2_000..2_200).contains(pause)), "{pauses:?}");
-    assert!(pauses[9..].iter().all(|pause| (60_000..60_200).contains(pause)), "{pauses:?}");
-    assert!(pauses.len() >= 17, "the address is asked about on and on: {pauses:?}");
+}
+
+#[test]
+fn a_node_that_is_to_probe_often_from_now_on_probes_at_once() {
+    let mut run = Run::start(&FAST, 7);
+    run.tell(Event::Wanted { key: key(1), often: false }).after(Duration::from_millis(150)).tell(heard(1));
+    run.after(Duration::from_secs(20)).tell(wanted(key(1)));
+    let told = run.now;
+    run.after(Duration::from_secs(10));
+    let free = run.free().expect("it is free by now").saturating_since(told);
+    assert!(free <= Duration::from_millis(700), "{free:?}");
+
+    let mut run = Run::start(&FAST, 7);
+    run.tell(wanted(key(1))).after(Duration::from_millis(150)).tell(heard(1));
+    run.after(Duration::from_millis(1_500)).tell(wanted(key(1))).after(Duration::from_millis(400));
+    assert!(!run.prober.is_probing(&key(1)), "what is known already changes nothing");
+}
+
+#[test]
+fn addresses_in_use_leave_half_of_the_rate_to_new_ones() {
+    const IN_USE: u16 = 3_000;
+    const RATE: u32 = 500;
+    let mut run = Run::start(&Settings { rate: RATE, ..FAST }, 7);
+    for host in 0..IN_USE {
+        run.tell(wanted(key(host)));
+    }
+    let is_in_use = |asked: VipKey, _| asked < key(IN_USE);
+    run.answered_until(at(20_000), is_in_use);
+    let before = run.probes().len();
+    run.answered_until(at(30_000), is_in_use);
+    let probes = run.probes().len() - before;
+    assert!((2_400..=2_500).contains(&probes), "{probes} in ten seconds: half of the rate");
+
+    let new = run.now;
+    for host in IN_USE..IN_USE + 50 {
+        run.tell(wanted(key(host)));
+    }
+    run.answered_until(at(32_000), is_in_use);
+    let free: Vec<Monotonic> =
+        run.done.iter().filter(|(_, done)| matches!(done, Command::Free(_))).map(|(at, _)| *at).collect();
+    assert_eq!(free.len(), 50);
+    let slowest = free.iter().max().expect("there are some").saturating_since(new);
+    // 150 probes at 500 a second, with a share for the others, end within the usual time.
+    assert!(slowest <= Duration::from_secs(1), "{slowest:?}");
+}
+
+#[test]
+fn an_address_that_became_free_is_found_free_in_its_turn_among_thousands_in_use() {
+    let mut run = Run::start(&Settings { rate: 200, ..FAST }, 7);
+    for host in 0..2_000 {
+        run.tell(wanted(key(host)));
+    }
+    let freed = at(150_000);
+    run.answered_until(at(190_000), |asked, now| asked != key(77) || now < freed);
+    // All have a turn within 20 s at 100 probes a second. The second
+    // and third probe of an attempt wait for no other turn.
+    let free = run.free().expect("it is free").saturating_since(freed);
+    assert!(free <= Duration::from_secs(22), "{free:?}");
 }
 
 #[test]
 fn an_address_is_taken_as_soon_as_it_is_found_free() {
     let mut run = Run::start(&FAST, 7);
-    run.tell(Event::Wanted(key(1))).until(at(100)).tell(heard(1)).until(at(2_099));
+    run.tell(wanted(key(1))).until(at(100)).tell(heard(1)).until(at(2_099));
     assert_eq!(run.free(), None);
     run.until(at(10_000));
     let free = run.free().expect("it is free now");
@@ -176,24 +274,24 @@ fn an_address_is_taken_as_soon_as_it_is_found_free() {
 #[test]
 fn what_was_found_in_use_is_decided_whether_it_rests_or_is_asked_about_again() {
     let mut run = Run::start(&FAST, 1);
-    run.tell(Event::Wanted(key(1))).tell(Event::Wanted(key(2)));
+    run.tell(wanted(key(1))).tell(wanted(key(2)));
     assert_eq!(run.prober.undecided(), 2);
     run.after(Duration::from_millis(50)).tell(heard(1));
     assert_eq!(run.prober.undecided(), 1, "it rests");
     run.after(Duration::from_millis(2_050));
     assert_eq!(run.prober.undecided(), 0, "the other is free, and it is asked about again");
-    run.tell(heard(1)).tell(Event::Wanted(key(3)));
+    run.tell(heard(1)).tell(wanted(key(3)));
     assert_eq!(run.prober.undecided(), 1, "only the new one is");
     run.tell(Event::Restart { ifindex: key(1).ifindex }).tell(Event::Forget(key(3)));
     assert_eq!(run.prober.undecided(), 0);
-    run.tell(Event::Forget(key(1))).tell(Event::Wanted(key(1)));
+    run.tell(Event::Forget(key(1))).tell(wanted(key(1)));
     assert_eq!(run.prober.undecided(), 1, "what was forgotten is new");
 }
 
 #[test]
 fn what_is_not_wanted_any_more_is_not_asked_about() {
     let mut run = Run::start(&FAST, 7);
-    run.tell(Event::Wanted(key(1))).until(at(150)).tell(Event::Forget(key(1)));
+    run.tell(wanted(key(1))).until(at(150)).tell(Event::Forget(key(1)));
     let probes = run.probes().len();
     run.until(at(10_000)).tell(Event::Forget(key(9)));
     assert_eq!((run.probes().len(), run.free()), (probes, None));
@@ -202,7 +300,7 @@ fn what_is_not_wanted_any_more_is_not_asked_about() {
 #[test]
 fn probing_begins_again_when_the_interface_does() {
     let mut run = Run::start(&FAST, 7);
-    run.tell(Event::Wanted(key(1))).until(at(550)).tell(Event::Restart { ifindex: 4 });
+    run.tell(wanted(key(1))).until(at(550)).tell(Event::Restart { ifindex: 4 });
     run.tell(Event::Restart { ifindex: 3 }).until(at(5_000));
     let free = run.free().expect("no host was heard");
     assert!(free >= at(550 + 600), "{free:?}");
@@ -214,10 +312,7 @@ fn only_what_a_peer_was_found_to_use_is_asked_about_at_once_when_it_is_known_for
     let peer = |mac| Event::Recognised { ifindex: 3, mac };
     let Event::Heard { mac, .. } = heard(1) else { panic!("a host was heard") };
     let mut run = Run::start(&FAST, 7);
-    run.tell(Event::Wanted(key(1)))
-        .tell(Event::Wanted(key(2)))
-        .after(Duration::from_millis(300))
-        .tell(heard(1));
+    run.tell(wanted(key(1))).tell(wanted(key(2))).after(Duration::from_millis(300)).tell(heard(1));
     assert!(run.prober.is_in_use(&key(1)));
     // Many nodes may join one after the other. Probing goes on, and resting addresses stay at rest.
     for other in 1..8 {
@@ -233,7 +328,7 @@ fn only_what_a_peer_was_found_to_use_is_asked_about_at_once_when_it_is_known_for
 #[test]
 fn no_probe_is_sent_when_none_is_wanted() {
     let mut run = Run::start(&Settings { count: 0, ..FAST }, 7);
-    run.tell(Event::Wanted(key(1))).until(at(1));
+    run.tell(wanted(key(1))).until(at(1));
     assert_eq!(run.done, [(at(0), Command::Free(key(1)))]);
 }
 
@@ -241,7 +336,7 @@ fn no_probe_is_sent_when_none_is_wanted() {
 fn fewer_probes_than_were_sent_already_are_enough() {
     for count in [0, 1] {
         let mut run = Run::start(&FAST, 7);
-        run.tell(Event::Wanted(key(1))).until(at(350));
+        run.tell(wanted(key(1))).until(at(350));
         assert_eq!(run.probes().len(), 2);
         run.prober.configure(&Settings { count, ..FAST }, run.now);
         run.until(at(1_000));
@@ -252,7 +347,7 @@ fn fewer_probes_than_were_sent_already_are_enough() {
 #[test]
 fn a_probe_that_did_not_leave_is_sent_again() {
     let mut run = Run::start(&FAST, 7);
-    run.tell(Event::Wanted(key(1))).until(at(150)).tell(Event::NotSent(key(1))).until(at(5_000));
+    run.tell(wanted(key(1))).until(at(150)).tell(Event::NotSent(key(1))).until(at(5_000));
     assert_eq!(run.probes().len(), 4);
     assert!(run.free().is_some());
 }
@@ -260,7 +355,7 @@ fn a_probe_that_did_not_leave_is_sent_again() {
 #[test]
 fn what_was_heard_in_time_counts_before_anything_is_concluded() {
     let mut run = Run::start(&FAST, 7);
-    run.tell(Event::Wanted(key(1))).tell(Event::Wanted(key(2))).until(at(550));
+    run.tell(wanted(key(1))).tell(wanted(key(2))).until(at(550));
     // The event loop was late. By the clock both attempts are over, and two answers wait.
     run.now = at(5_000);
     run.tell(heard(1)).tell(heard(2)).tell(Event::Tick);
@@ -272,7 +367,7 @@ fn what_was_heard_in_time_counts_before_anything_is_concluded() {
 fn very_many_addresses_are_asked_about_at_the_pace_and_none_is_forgotten() {
     let mut run = Run::start(&FAST, 7);
     for host in 0..20_000 {
-        run.tell(Event::Wanted(key(host)));
+        run.tell(wanted(key(host)));
     }
     assert!(run.prober.asked.len() <= MOST_AT_ONCE, "what is remembered of each is bounded");
     run.until(at(60_000));
@@ -322,7 +417,7 @@ fn each_held_vip_is_probed_about_once_a_minute_spread_over_it() {
 
 fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
     let event = prop_oneof![
-        4 => (0_u16..6).prop_map(|host| Event::Wanted(key(host))),
+        4 => (0_u16..6).prop_map(|host| wanted(key(host))),
         2 => (0_u16..6).prop_map(|host| Event::Forget(key(host))),
         3 => (0_u16..6).prop_map(heard),
         1 => (3_u32..5).prop_map(|ifindex| Event::Restart { ifindex }),
@@ -353,10 +448,10 @@ proptest! {
             run.after(Duration::from_millis(pause));
             check(&run, &silent_since);
             match &event {
-                Event::Wanted(key) if !run.prober.asks_about(key) => _ = silent_since.insert(*key, run.now),
+                Event::Wanted { key, .. } if !run.prober.asks_about(key) => _ = silent_since.insert(*key, run.now),
                 Event::Heard { key, .. } => _ = silent_since.insert(*key, run.now),
                 Event::Restart { ifindex: 3 } => silent_since.values_mut().for_each(|since| *since = run.now),
-                Event::Wanted(_)
+                Event::Wanted { .. }
                 | Event::Forget(_)
                 | Event::NotSent(_)
                 | Event::Restart { .. }

@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::health::cpu_time;
 use super::scene::{Scene, Writes};
 use super::starts::{count, delivered, push};
 use crate::report::{Group, Item, Limit, Report, Unit};
 use vipward_tests::apiserver::Verb;
 use vipward_tests::interrupt;
+use vipward_tests::process::cpu_time;
 
 const GROUP: Group = Group::Calm;
 

@@ -404,7 +404,7 @@ impl World {
             Command::ListAnew if self.sabotage == Some(Sabotage::NoListing) => {}
             Command::ListAnew => KINDS.into_iter().for_each(|kind| self.begin_list(node, kind)),
             Command::Announce { vip } => self.send_announcement(node, names::vip_index(vip)),
-            Command::Probe { vip } => self.probe(node, names::vip_index(vip)),
+            Command::Probe { vip, often: _ } => self.probe(node, names::vip_index(vip)),
             Command::StopProbing { vip } => self.nodes[node].asked[names::vip_index(vip)] += 1,
             Command::WriteLease(write) => self.send(node, Request::WriteLease(write)),
             Command::ReadLease(name) => self.send(node, Request::ReadLease(name)),

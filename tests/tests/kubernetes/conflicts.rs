@@ -13,7 +13,9 @@ use serde_json::{Value, json};
 use vipward_tests::{
     apiserver::Verb,
     arp::{Arp, Mac},
-    cluster::{Cluster, ClusterOptions, NodeId, PATIENCE, SEGMENT, ServiceSpec, forwarder::Cut, scenario},
+    cluster::{
+        Cluster, ClusterOptions, N1, N2, N3, NodeId, PATIENCE, SEGMENT, ServiceSpec, forwarder::Cut, scenario,
+    },
     flood::Flood,
     scene::{VIP, ip, vip_status},
     wire::Wire,
@@ -59,6 +61,31 @@ fn an_address_that_is_in_use_is_reported_where_people_look_and_taken_when_it_is_
         let over = cluster.wait_for_event("web", &["is over", &rival])?;
         assert_eq!(over.reason, "ConflictOver", "{over:?}");
         assert_eq!(cluster.cell(VIP, "CONFLICT")?, "");
+        Ok(())
+    })
+}
+
+#[test]
+fn an_address_in_use_is_taken_soon_after_it_is_free_when_those_that_asked_are_dead() -> Result<()> {
+    /// Time of more than ten attempts.
+    const LONG: Duration = Duration::from_secs(25);
+    /// Longest time from its release to the holding (docs/OWNERSHIP.md).
+    const SOON: Duration = Duration::from_secs(12);
+    scenario("askers", options(), |cluster| {
+        cluster.wait_until_all_renew()?;
+        cluster.rogue.add_address(SEGMENT, bound()?)?;
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        cluster.wait_for_conflict(VIP, "True", "in use")?;
+        thread::sleep(LONG);
+        // One of them, at least, is one of the two that ask often.
+        for id in [N1, N2] {
+            cluster.kill9(id)?;
+        }
+        cluster.rogue.delete_address(SEGMENT, bound()?)?;
+        let free = Instant::now();
+        assert_eq!(cluster.wait_until_held(VIP)?, N3);
+        let taken = free.elapsed();
+        assert!(taken <= SOON, "taken {taken:?} after it was free");
         Ok(())
     })
 }

@@ -94,7 +94,7 @@ fn write_entries() -> Step {
 fn entries_are_written_before_the_claims_that_rest_on_them_and_probes_come_last() {
     let release = Command::WriteClaim(claim(ClaimState::Released));
     let silent = entry(Entry::Foreign { mac: MacAddr::ZERO });
-    let probe = Command::Probe { vip: VIP };
+    let probe = Command::Probe { vip: VIP, often: true };
     let commands = vec![probe.clone(), release.clone(), silent.clone(), Command::SetFence(fence(1))];
     let expected = vec![
         Step::Do(silent),
@@ -108,7 +108,7 @@ fn entries_are_written_before_the_claims_that_rest_on_them_and_probes_come_last(
 
 #[test]
 fn probing_that_is_stopped_in_the_same_round_does_not_begin() {
-    let commands = vec![Command::Probe { vip: VIP }, Command::StopProbing { vip: VIP }];
+    let commands = vec![Command::Probe { vip: VIP, often: true }, Command::StopProbing { vip: VIP }];
     let expected = vec![Step::Do(Command::StopProbing { vip: VIP })];
     assert_eq!(steps(commands, &Stale::default(), &Stale::default()), expected);
 }

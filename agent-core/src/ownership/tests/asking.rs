@@ -171,6 +171,23 @@ fn the_second_best_candidate_waits_until_the_best_has_asked() {
 }
 
 #[test]
+fn two_candidates_ask_often_while_an_address_is_in_use_and_the_others_when_one_of_these_is_gone() {
+    let mut world = living("a", &["b", "c", "d"]);
+    for better in ["b", "c", "d"] {
+        let preferred = NodeRecord { labels: [(FIRST.to_owned(), String::new())].into(), ..node(better) };
+        world.tell(Event::Node(preferred));
+    }
+    world.tell(Event::Node(node("a")));
+    world.want();
+    assert_eq!(world.after(ms(2_300)), ["probe rarely"]);
+    assert_eq!(probed(&mut world, in_use(false)), [""; 0]);
+    assert_eq!(world.end("b"), [""; 0], "c and d ask often");
+    assert_eq!(world.end("c"), ["probe"]);
+    assert_eq!(world.after(ms(1_000)), [""; 0], "it is told once");
+    assert_eq!(world.end("d"), ["create claim: released, epoch 0"], "the first one reports");
+}
+
+#[test]
 fn an_address_that_was_free_long_ago_is_asked_about_again() {
     let mut world = living("a", &["b"]);
     world.tell(Event::Interfaces(Vec::new()));

@@ -31,7 +31,9 @@ impl Lines {
                 let home = if home.is_some() { "" } else { " on no interface" };
                 entry_line(*entry, now) + home + &which(*vip)
             }
-            Command::Probe { vip } => format!("probe{}", which(*vip)),
+            Command::Probe { vip, often } => {
+                format!("probe{}{}", which(*vip), if *often { "" } else { " rarely" })
+            }
             Command::StopProbing { vip } => format!("stop probing{}", which(*vip)),
             Command::Announce { vip } => format!("announce{}", which(*vip)),
             Command::WriteLease(write) => self.lease_line(write),

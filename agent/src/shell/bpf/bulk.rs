@@ -1,7 +1,10 @@
 //! Reads whole maps in a few system calls. With thousands of VIPs, one call per entry takes tens of
 //! milliseconds.
 
-use std::{collections::BTreeMap, os::fd::AsFd};
+use std::{
+    collections::BTreeMap,
+    os::fd::{AsFd, BorrowedFd},
+};
 
 use aya::{maps::MapData, util::nr_cpus};
 use vipward_common::{VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, maps as names};
@@ -32,19 +35,9 @@ impl Bulk {
         Ok(Self { vips: open(names::VIPS_V4)?, vip_counters: open(names::VIP_COUNTERS)?, cpus })
     }
 
-    /// Returns every entry. An entry that changes meanwhile is read as it was before or after.
+    /// Returns every entry.
     pub(super) fn entries(&self) -> Result<BTreeMap<VipKey, VipEntry>, BpfError> {
-        let mut entries = BTreeMap::new();
-        let mut batch = Batch::new(ENTRIES, size_of::<VipKey>(), size_of::<VipEntry>());
-        while let Some(elements) = batch
-            .next(self.vips.fd().as_fd())
-            .map_err(|source| BpfError::Sys { operation: "read map vips_v4 whole", source })?
-        {
-            for (key, entry) in elements {
-                entries.insert(plain(key), checked(entry, names::VIPS_V4)?);
-            }
-        }
-        Ok(entries)
+        entries(self.vips.fd().as_fd())
     }
 
     /// Returns the counters of the first `slots` slots. Returns `None` if the
@@ -66,6 +59,21 @@ impl Bulk {
         }
         Ok(Some(counts))
     }
+}
+
+/// Returns every entry of `vips_v4`. An entry that changes meanwhile is read as it was before or
+/// after.
+pub(super) fn entries(vips: BorrowedFd<'_>) -> Result<BTreeMap<VipKey, VipEntry>, BpfError> {
+    let mut entries = BTreeMap::new();
+    let mut batch = Batch::new(ENTRIES, size_of::<VipKey>(), size_of::<VipEntry>());
+    while let Some(elements) =
+        batch.next(vips).map_err(|source| BpfError::Sys { operation: "read map vips_v4 whole", source })?
+    {
+        for (key, entry) in elements {
+            entries.insert(plain(key), checked(entry, names::VIPS_V4)?);
+        }
+    }
+    Ok(entries)
 }
 
 fn sum(cpus: &[u8]) -> VipCount {

@@ -1,6 +1,9 @@
 //! Typed access to the pinned maps.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    os::fd::{AsFd, OwnedFd},
+};
 
 use aya::{
     Ebpf,
@@ -12,7 +15,7 @@ use vipward_common::{
     VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, YieldTotal, filter_bit, maps as names,
 };
 
-use super::{BpfError, Pins};
+use super::{BpfError, Pins, bulk};
 
 const KEY: usize = size_of::<VipKey>();
 const ENTRY: usize = size_of::<VipEntry>();
@@ -33,6 +36,8 @@ pub type VipCount = VipCounters;
 /// pin.
 pub struct Maps {
     vips: HashMap<MapData, [u8; KEY], [u8; ENTRY]>,
+    /// The same map, to read it whole.
+    vips_fd: OwnedFd,
     own_macs: HashMap<MapData, u32, [u8; OWN_MAC]>,
     peers: HashMap<MapData, [u8; PEER_KEY], [u8; PEER]>,
     fence: Array<MapData, [u8; FENCE]>,
@@ -92,14 +97,15 @@ impl Maps {
 
     fn build(mut map: impl FnMut(&'static str) -> Result<Map, BpfError>) -> Result<Self, BpfError> {
         let vips = map(names::VIPS_V4)?;
-        let max_vips = super::map_data(&vips)
-            .ok_or(BpfError::Missing { kind: "map", name: names::VIPS_V4 })?
-            .info()
-            .map_err(failed("read", names::VIPS_V4))?
-            .max_entries();
+        let data = super::map_data(&vips).ok_or(BpfError::Missing { kind: "map", name: names::VIPS_V4 })?;
+        let max_vips = data.info().map_err(failed("read", names::VIPS_V4))?.max_entries();
+        let vips_fd = data.fd().as_fd().try_clone_to_owned();
+        let vips_fd =
+            vips_fd.map_err(|source| BpfError::Sys { operation: "copy a descriptor of a map", source })?;
         let open = |name| failed("open", name);
         Ok(Self {
             vips: vips.try_into().map_err(open(names::VIPS_V4))?,
+            vips_fd,
             own_macs: map(names::OWN_MACS)?.try_into().map_err(open(names::OWN_MACS))?,
             peers: map(names::PEERS)?.try_into().map_err(open(names::PEERS))?,
             fence: map(names::FENCE)?.try_into().map_err(open(names::FENCE))?,
@@ -121,12 +127,7 @@ impl Maps {
 
     /// Returns every entry.
     pub fn entries(&self) -> Result<BTreeMap<VipKey, VipEntry>, BpfError> {
-        let mut entries = BTreeMap::new();
-        for element in &self.vips {
-            let (key, entry) = element.map_err(failed("read", names::VIPS_V4))?;
-            entries.insert(plain(&key), checked(&entry, names::VIPS_V4)?);
-        }
-        Ok(entries)
+        bulk::entries(self.vips_fd.as_fd())
     }
 
     /// Returns an entry.

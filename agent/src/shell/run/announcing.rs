@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, net::Ipv4Addr};
 
 use tracing::{debug, warn};
-use vipward_common::{Event, EventKind, FenceState, MacAddr, Role, VipKey};
+use vipward_common::{Event, EventKind, Fence, FenceState, MacAddr, Role, VipKey};
 use vipward_core::{
     announce,
     net::{Interface, NetView},
@@ -94,11 +94,17 @@ impl<S: Source> EventLoop<S> {
     }
 
     fn send(&mut self, commands: Vec<announce::Command>, now: Monotonic) {
+        if commands.is_empty() {
+            return;
+        }
+        let standing = self.standing();
         for announce::Command::Send { key, mac, round } in commands {
             let vip = Ipv4Addr::from(key.addr);
             let maps = self.plane.maps();
             let taken_back = self.yields.taken_back().contains(&vip);
-            match self.packets.send(key.ifindex, mac, vip, || is_held(maps, &key, mac, taken_back)) {
+            let is_held =
+                || standing.as_ref().is_ok_and(|standing| standing.is_held(maps, &key, mac, taken_back));
+            match self.packets.send(key.ifindex, mac, vip, is_held) {
                 Ok(Sent::Both) => {
                     self.metrics.announcements.sent();
                     if round == announce::Round::Taking(0) {
@@ -120,28 +126,48 @@ impl<S: Source> EventLoop<S> {
     }
 
     /// Returns true if this node may announce a VIP, as the pinned maps say that are read now.
-    pub(super) fn may_announce(&self, key: &VipKey) -> bool {
+    pub(super) fn may_announce(&self, key: &VipKey, standing: &Standing) -> bool {
         let mac = self.view.interfaces.get(&key.ifindex).map(|interface| interface.mac);
         let taken_back = self.yields.taken_back().contains(&key.addr.into());
-        mac.is_some_and(|mac| is_held(self.plane.maps(), key, mac, taken_back))
+        mac.is_some_and(|mac| standing.is_held(self.plane.maps(), key, mac, taken_back))
+    }
+
+    /// Returns the state that all VIPs share.
+    pub(super) fn standing(&self) -> Result<Standing, BpfError> {
+        let maps = self.plane.maps();
+        let has_yielded = maps.yields()?.total != self.yields_settled;
+        Ok(Standing { fence: maps.fence()?, has_yielded })
     }
 }
 
-/// Returns true if the pinned maps, read now, say that this node holds the VIP with `mac` and the
-/// fence is valid. For a VIP that was taken back, the fence may be held over.
-fn is_held(maps: &Maps, key: &VipKey, mac: MacAddr, taken_back: bool) -> bool {
-    let held = || -> Result<bool, BpfError> {
-        let Some(entry) = maps.entry(key)? else { return Ok(false) };
-        let yielded = maps.state(entry.slot)?.yielded;
-        let Ok(now_ns) = clock::monotonic_ns() else { return Ok(false) };
-        Ok(entry.role == Role::Held
-            && entry.mac == mac.0
-            && yielded.yielded_to(entry.generation).is_none()
-            && match maps.fence()?.state(now_ns) {
+/// The pinned state that all VIPs share, read once for those that are announced together. The agent
+/// alone writes the fence, and the program yields no VIP while the fence is valid.
+pub(super) struct Standing {
+    fence: Fence,
+    /// True if the program has yielded a VIP whose entry does not say so yet.
+    has_yielded: bool,
+}
+
+impl Standing {
+    /// Returns true if the pinned maps, read now, say that this node holds the VIP with `mac` and
+    /// the fence is valid. For a VIP that was taken back, the fence may be held over.
+    fn is_held(&self, maps: &Maps, key: &VipKey, mac: MacAddr, taken_back: bool) -> bool {
+        let held = || -> Result<bool, BpfError> {
+            let Ok(now_ns) = clock::monotonic_ns() else { return Ok(false) };
+            let is_valid = match self.fence.state(now_ns) {
                 FenceState::Valid => true,
-                FenceState::HeldOver => taken_back,
-                FenceState::Over => false,
-            })
-    };
-    held().unwrap_or(false)
+                FenceState::HeldOver if taken_back => false,
+                FenceState::HeldOver | FenceState::Over => return Ok(false),
+            };
+            let Some(entry) = maps.entry(key)? else { return Ok(false) };
+            if entry.role != Role::Held || entry.mac != mac.0 {
+                return Ok(false);
+            }
+            if is_valid && !self.has_yielded {
+                return Ok(true);
+            }
+            Ok(maps.state(entry.slot)?.yielded.yielded_to(entry.generation).is_none())
+        };
+        held().unwrap_or(false)
+    }
 }

@@ -35,7 +35,7 @@ impl<S: Source> EventLoop<S> {
                 }
                 // The program reports no answer about a VIP whose entry is missing.
                 probing::Command::Free(key) if self.stale.left(key.addr.into()).is_some() => {
-                    self.prober.on_event(probing::Event::Wanted(key), now()?);
+                    self.prober.on_event(probing::Event::Wanted { key, often: true }, now()?);
                 }
                 probing::Command::Free(key) => {
                     self.tell_conflicts(conflict::Event::Free(key))?;
@@ -67,9 +67,14 @@ impl<S: Source> EventLoop<S> {
         if self.started {
             let announcer = &self.announcer;
             let after = |key| announcer.after(key).map(|(key, _)| key);
-            for key in self.prober.next_of_held(announcer.count(), after, now) {
+            let held = self.prober.next_of_held(announcer.count(), after, now);
+            if held.is_empty() {
+                return Ok(());
+            }
+            let standing = self.standing()?;
+            for key in held {
                 // A node that has lost a VIP does not probe in its name.
-                if self.may_announce(&key) {
+                if self.may_announce(&key, &standing) {
                     self.probe(&key);
                 }
             }
@@ -150,7 +155,7 @@ impl<S: Source> EventLoop<S> {
             let interface = self.view.interfaces.get(&key.ifindex);
             // Without a carrier a probe reaches no host.
             if interface.is_some_and(|interface| interface.up && interface.carrier) {
-                self.tell_prober(probing::Event::Wanted(key))?;
+                self.tell_prober(probing::Event::Wanted { key, often: true })?;
             }
         }
         Ok(())

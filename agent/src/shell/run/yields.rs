@@ -79,7 +79,7 @@ impl<S: Source> EventLoop<S> {
 
     fn carry_out_asking(&mut self, command: Command) -> Result<(), RunError> {
         match command {
-            Command::Ask(key) => self.tell_prober(probing::Event::Wanted(key)),
+            Command::Ask(key) => self.tell_prober(probing::Event::Wanted { key, often: true }),
             Command::StopAsking(key) => {
                 // If a peer answers, the next reconciliation writes its MAC into the entry.
                 self.settled = None;

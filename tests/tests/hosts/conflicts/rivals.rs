@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::thread::sleep;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
@@ -57,6 +58,19 @@ fn an_address_that_a_hosts_kernel_has_is_left_alone_until_it_is_free() -> Result
     scene.rogue.add_address("eth0", bound(VIP)?)?;
     is_left_alone_until_it_is_free(&scene, ROGUE, || scene.rogue.delete_address("eth0", bound(VIP)?))
         .map(drop)
+}
+
+#[test]
+fn an_address_that_was_in_use_for_long_is_taken_as_soon_as_one_that_was_not() -> Result<()> {
+    /// Time of more than ten attempts.
+    const LONG: Duration = Duration::from_secs(25);
+    let scene = Scene::new("in-use-long")?;
+    scene.rogue.add_address("eth0", bound(VIP)?)?;
+    let free = || {
+        sleep(LONG);
+        scene.rogue.delete_address("eth0", bound(VIP)?)
+    };
+    is_left_alone_until_it_is_free(&scene, ROGUE, free).map(drop)
 }
 
 #[test]

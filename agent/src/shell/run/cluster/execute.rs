@@ -59,7 +59,7 @@ impl EventLoop<Cluster> {
                 self.reconcile_peers().await;
             }
             Command::Announce { vip } => self.announce_again(vip)?,
-            Command::Probe { vip } => self.begin_probing(vip)?,
+            Command::Probe { vip, often } => self.begin_probing(vip, often)?,
             Command::StopProbing { vip } => self.stop_probing(vip)?,
             Command::WriteLease(write) => self.source.requests.write_lease(write),
             Command::ReadLease(node) => self.source.requests.read_lease(node),

@@ -15,10 +15,10 @@ impl EventLoop<Cluster> {
         Some(VipKey::untagged(interface.index, vip.octets()))
     }
 
-    /// Starts probing a VIP's address.
-    pub(super) fn begin_probing(&mut self, vip: Ipv4Addr) -> Result<(), RunError> {
+    /// Starts probing a VIP's address, often or rarely while it is in use.
+    pub(super) fn begin_probing(&mut self, vip: Ipv4Addr, often: bool) -> Result<(), RunError> {
         let Some(key) = self.key_of(vip) else { return Ok(()) };
-        self.tell_prober(probing::Event::Wanted(key))
+        self.tell_prober(probing::Event::Wanted { key, often })
     }
 
     /// Stops probing a VIP's address.
