@@ -4,6 +4,7 @@
 pub mod announce;
 pub mod answering;
 pub mod cluster;
+pub mod concurrency;
 pub mod config;
 pub mod conflict;
 pub mod doctor;
