@@ -3,7 +3,9 @@
 
 pub mod announce;
 pub mod answering;
+pub mod bursts;
 pub mod cluster;
+pub mod concurrency;
 pub mod config;
 pub mod conflict;
 pub mod doctor;

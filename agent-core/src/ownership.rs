@@ -230,6 +230,11 @@ impl Engine {
         self.vips.get(&vip).is_some_and(|vip| vip.tenure.is_held())
     }
 
+    /// Changes the number of claims of new VIPs that are created at a time.
+    pub fn set_most_new(&mut self, most: usize) {
+        self.pacing.set_most_new(most);
+    }
+
     /// Returns true if an entry may begin to answer. While the fence has lapsed, another node may
     /// have taken any VIP, and its announcement may have come already.
     pub fn may_begin_answering(&self, now: Monotonic) -> bool {
@@ -278,7 +283,7 @@ impl Engine {
             while let Some(vip) = self.disputes.take(self.now) {
                 self.with(vip, |mut subject| subject.read_contested());
             }
-            while let Some(vip) = self.queue.pop().or_else(|| self.pacing.next_of_crowd()) {
+            while let Some(vip) = self.queue.pop().or_else(|| self.pacing.next_new(self.now)) {
                 self.look_at(vip);
             }
         }
@@ -352,8 +357,12 @@ impl Engine {
     fn on_synced(&mut self) {
         self.synced = true;
         // A process that has just started does not know if a missing object was there a moment ago.
+        // If the address is probed first, the probes find a node that still answers.
         if self.nodes.others().any(|(_, member)| member.session().is_some()) {
-            for vip in self.vips.values_mut().filter(|vip| vip.claim.record.is_none()) {
+            let probing = self.nodes.settings.probing.is_some();
+            let is_probed = |vip: &Vip| probing && vip.demand.as_ref().is_some_and(|demand| !demand.force);
+            let missing = |vip: &&mut Box<Vip>| vip.claim.record.is_none() && !is_probed(vip);
+            for vip in self.vips.values_mut().filter(missing) {
                 vip.claim.unclear = Some(self.now);
             }
         }

@@ -135,6 +135,8 @@ const API_PORT: u16 = 6443;
 const CONTROL: Ipv4Addr = management_ip(1);
 /// Pause between two looks at the API server or a process.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Number of objects that are removed from a shared API server at a time.
+const REMOVED_AT_ONCE: usize = 8;
 /// Number of an agent's last log lines in a failure.
 const LOG_TAIL: usize = 60;
 
@@ -506,16 +508,15 @@ impl Cluster {
 
     /// Removes this test's objects from a shared API server.
     fn remove_objects(&self) -> Result<()> {
-        let made_since = self.virtual_ips()?.iter().map(Object::of).collect::<Result<Vec<_>>>()?;
-        for vip in made_since.iter().filter(|vip| !self.vips_before.contains(vip)) {
-            self.admin().delete_for_good(vip)?;
-        }
+        let mut vips = self.virtual_ips()?.iter().map(Object::of).collect::<Result<Vec<_>>>()?;
+        vips.retain(|vip| !self.vips_before.contains(vip));
+        self.admin().delete_all_for_good(&vips, REMOVED_AT_ONCE)?;
         // The objects go first, because a namespace may take long to end or never end.
         for namespace in self.made.iter().filter(|made| made.kind == Kind::NAMESPACE) {
             for kind in [Kind::SERVICE, Kind::ENDPOINT_SLICE, Kind::LEASE] {
-                for object in self.admin().list(kind, Some(&namespace.name))? {
-                    self.admin().delete_for_good(&Object::of(&object)?)?;
-                }
+                let within = self.admin().list(kind, Some(&namespace.name))?;
+                let within = within.iter().map(Object::of).collect::<Result<Vec<_>>>()?;
+                self.admin().delete_all_for_good(&within, REMOVED_AT_ONCE)?;
             }
         }
         for object in self.made.iter().rev() {

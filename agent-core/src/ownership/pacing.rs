@@ -1,14 +1,15 @@
-//! Limits on the number of VIPs that are taken and handed over at a time.
+//! Limits on the number of VIPs that are probed, taken and handed over at a time.
+//!
+//! A new VIP goes through two stages: its address is probed, then its claim is created. Both stages
+//! work at the same time. A VIP that was found free keeps its place in the first one until its
+//! creation begins, so no more addresses are probed than claims can be created soon.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
-    ops::Bound,
-    sync::Arc,
-    time::Duration,
-};
+mod stage;
 
-use super::Settings;
+use std::{collections::BTreeSet, net::Ipv4Addr, sync::Arc, time::Duration};
+
+use self::stage::Stage;
+use super::{Settings, probes::STAYS_FREE};
 use crate::time::Monotonic;
 
 #[cfg(test)]
@@ -19,6 +20,9 @@ mod tests;
 const MOST_OFFERS: usize = 32;
 /// Shortest time between two urgent handovers.
 const URGENT_PACE: Duration = Duration::from_millis(2);
+/// Number of new VIPs a second for which there are enough probes under way. Most API servers create
+/// fewer claims for one node, and what was found free longer ago must be probed again.
+const NEW_A_SECOND: u32 = 600;
 
 /// The kind of a handover.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,44 +43,13 @@ struct Lane {
     next_slot: Monotonic,
 }
 
-/// The VIPs of a namespace that wait for room.
-#[derive(Debug)]
-struct Line {
-    waiting: BTreeSet<Ipv4Addr>,
-    /// The VIP that was evaluated last; the one after it is next.
-    last: Ipv4Addr,
-}
-
-impl Default for Line {
-    fn default() -> Self {
-        Self { waiting: BTreeSet::new(), last: Ipv4Addr::UNSPECIFIED }
-    }
-}
-
-impl Line {
-    fn next(&mut self) -> Option<Ipv4Addr> {
-        let after = (Bound::Excluded(self.last), Bound::Unbounded);
-        let next = *self.waiting.range(after).next().or_else(|| self.waiting.first())?;
-        self.waiting.remove(&next);
-        self.last = next;
-        Some(next)
-    }
-}
-
 /// The VIPs that are being taken and handed over, and those that wait for room.
 #[derive(Debug)]
 pub(super) struct Pacing {
-    most_new: usize,
-    /// VIPs without a claim that are being taken, `most_new` at a time.
-    creating: BTreeSet<Ipv4Addr>,
-    /// VIPs that this node could take, and that wait for room, by the namespace of their owner.
-    /// When there is room, they are evaluated again, because another node may have them by then.
-    crowded_out: BTreeMap<Arc<str>, Line>,
-    /// The namespace of the waiting VIP that was evaluated last. The next namespace has the next
-    /// turn, however many VIPs the others have.
-    last_namespace: Arc<str>,
-    /// The waiting VIP whose turn it is.
-    turn: Option<Ipv4Addr>,
+    /// New VIPs whose addresses are being probed, or were found free.
+    asking: Stage,
+    /// New VIPs whose claims are being created.
+    creating: Stage,
     /// VIPs whose offers are under way, or have an unknown outcome.
     offering: BTreeSet<Ipv4Addr>,
     urgent: Lane,
@@ -87,53 +60,55 @@ impl Pacing {
     pub(super) fn new(settings: &Settings, now: Monotonic) -> Self {
         let lane = |pace| Lane { pace, next: now, next_slot: now };
         Self {
-            most_new: settings.most_new,
-            creating: BTreeSet::new(),
-            crowded_out: BTreeMap::new(),
-            last_namespace: "".into(),
-            turn: None,
+            asking: Stage::new(most_asked(settings), settings.probing.unwrap_or_default() + STAYS_FREE),
+            creating: Stage::new(settings.most_new, settings.lease),
             offering: BTreeSet::new(),
             urgent: lane(URGENT_PACE),
             calm: lane(settings.handover_pace),
         }
     }
 
-    /// Returns true if there is room to take a VIP without a claim. Without room, or before its
-    /// turn, the VIP waits.
-    pub(super) fn has_room(&mut self, vip: Ipv4Addr, namespace: &Arc<str>) -> bool {
-        let is_its_turn = self.crowded_out.is_empty() || self.turn == Some(vip);
-        let has_room = self.creating.len() < self.most_new && is_its_turn;
-        if !has_room {
-            self.crowded_out.entry(Arc::clone(namespace)).or_default().waiting.insert(vip);
-        }
-        has_room
+    /// Changes the number of claims that are created at a time.
+    pub(super) fn set_most_new(&mut self, most: usize) {
+        self.creating.set_most(most);
     }
 
-    /// Takes in that a VIP without a claim is being taken.
-    pub(super) fn begin_creating(&mut self, vip: Ipv4Addr) {
-        self.creating.insert(vip);
+    /// Returns true if the address of a new VIP may be probed. Without room, or before its turn, the
+    /// VIP waits.
+    pub(super) fn may_ask(&mut self, vip: Ipv4Addr, namespace: &Arc<str>) -> bool {
+        self.asking.has_room(vip, namespace)
+    }
+
+    /// Takes in that a new VIP's address is being probed.
+    pub(super) fn begin_asking(&mut self, vip: Ipv4Addr, now: Monotonic) {
+        self.asking.enter(vip, now);
+    }
+
+    /// Takes in that a VIP's address is in use, or does not matter now.
+    pub(super) fn end_asking(&mut self, vip: Ipv4Addr) {
+        self.asking.leave(vip);
+    }
+
+    /// Returns true if the claim of a new VIP may be created. Without room, or before its turn, the
+    /// VIP waits.
+    pub(super) fn may_create(&mut self, vip: Ipv4Addr, namespace: &Arc<str>) -> bool {
+        self.creating.has_room(vip, namespace)
+    }
+
+    /// Takes in that a new VIP's claim is being created.
+    pub(super) fn begin_creating(&mut self, vip: Ipv4Addr, now: Monotonic) {
+        self.asking.leave(vip);
+        self.creating.enter(vip, now);
     }
 
     /// Takes in that the write of a claim is over.
     pub(super) fn end_creating(&mut self, vip: Ipv4Addr) {
-        self.creating.remove(&vip);
+        self.creating.leave(vip);
     }
 
-    /// Returns the next waiting VIP, if there is room again.
-    pub(super) fn next_of_crowd(&mut self) -> Option<Ipv4Addr> {
-        if self.creating.len() >= self.most_new {
-            return None;
-        }
-        let after = (Bound::Excluded(Arc::clone(&self.last_namespace)), Bound::Unbounded);
-        let next = self.crowded_out.range(after).next().or_else(|| self.crowded_out.first_key_value());
-        let namespace = Arc::clone(next?.0);
-        let line = self.crowded_out.get_mut(&namespace)?;
-        self.turn = line.next();
-        if line.waiting.is_empty() {
-            self.crowded_out.remove(&namespace);
-        }
-        self.last_namespace = namespace;
-        self.turn
+    /// Returns the next VIP that waits for room, if there is room again.
+    pub(super) fn next_new(&mut self, now: Monotonic) -> Option<Ipv4Addr> {
+        self.creating.next(now).or_else(|| self.asking.next(now))
     }
 
     /// Begins a handover. If it is not its turn, fails with the time at which the VIP is evaluated
@@ -168,8 +143,18 @@ impl Pacing {
         self.offering.clear();
     }
 
-    /// Returns the number of VIPs that are being taken, and the number of those that wait for room.
-    pub(super) fn creating(&self) -> (usize, usize) {
-        (self.creating.len(), self.crowded_out.values().map(|line| line.waiting.len()).sum())
+    /// Returns the number of VIPs whose claims are being created, and of the new VIPs before them:
+    /// those that are probed or wait.
+    pub(super) fn sizes(&self) -> (usize, usize) {
+        let (creating, probed) = self.creating.sizes();
+        let (asked, waiting) = self.asking.sizes();
+        // A VIP that was found free and waits for its creation is in both stages.
+        (creating, waiting + asked.max(probed))
     }
+}
+
+/// Returns the number of addresses to probe at a time.
+fn most_asked(settings: &Settings) -> usize {
+    let millis = settings.probing.unwrap_or_default().as_millis() * u128::from(NEW_A_SECOND) / 1_000;
+    usize::try_from(millis).unwrap_or(usize::MAX).max(1)
 }

@@ -3,7 +3,7 @@
 //! A VIP that has had a holder is not probed: its address belongs to
 //! the cluster, and a failover must not wait.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use vipward_common::{MacAddr, Policy};
 
@@ -15,7 +15,7 @@ use super::{
 use crate::cluster::{Epoch, NodeName};
 
 /// Time for which the result of a probe is good.
-const STAYS_FREE: Duration = Duration::from_secs(10);
+pub(super) const STAYS_FREE: Duration = Duration::from_secs(10);
 /// Number of candidates that often probe an address in use: the best, and one
 /// that goes on at once when the best is gone. The others probe rarely.
 const OFTEN_ASKING: usize = 2;
@@ -26,9 +26,9 @@ impl Subject<'_> {
         self.nodes.settings.probing.is_some() && epoch == Epoch(0) && !demand.force
     }
 
-    /// Succeeds if the address is known to be free. Starts probing if nothing is known. `rank` is
-    /// the number of better candidates.
-    pub(super) fn is_free(&mut self, rank: usize) -> Result<(), Again> {
+    /// Succeeds if the address is known to be free. If nothing is known, starts probing, or waits
+    /// until there is room. `rank` is the number of better candidates.
+    pub(super) fn is_free(&mut self, rank: usize, namespace: Option<&Arc<str>>) -> Result<(), Again> {
         let patience = self.peers_patience();
         let is_foreign = self.is_at_living_peer(patience).is_some();
         let asking = &mut self.vip.asking;
@@ -47,6 +47,10 @@ impl Subject<'_> {
             Address::AtPeer(..) => Ok(()),
             Address::Asked | Address::InUse(_) => Err(None),
             Address::Unknown | Address::Free(_) => {
+                if !namespace.is_none_or(|namespace| self.pacing.may_ask(self.address, namespace)) {
+                    return Err(None);
+                }
+                self.pacing.begin_asking(self.address, self.now);
                 self.vip.asking.known = Address::Asked;
                 self.command(Command::Probe { vip: self.address, often });
                 Err(None)
@@ -82,6 +86,9 @@ impl Subject<'_> {
         let known = &mut self.vip.asking.known;
         if !known.is_being_asked() {
             return;
+        }
+        if probed != Probed::Free {
+            self.pacing.end_asking(self.address);
         }
         *known = match (probed, *known) {
             (Probed::Free, _) => Address::Free(self.now),

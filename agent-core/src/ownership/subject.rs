@@ -82,6 +82,7 @@ impl Subject<'_> {
 
     /// Stops probing the address, if it is being probed. Forgets what is known about it.
     pub(super) fn stop_probing(&mut self) {
+        self.pacing.end_asking(self.address);
         if std::mem::take(&mut self.vip.asking.known).is_being_asked() {
             self.command(Command::StopProbing { vip: self.address });
         }

@@ -19,8 +19,8 @@ use crate::{
 const AFTER: Duration = Duration::from_secs(1);
 /// Shortest time between two such reports of one VIP.
 const REPEAT: Duration = Duration::from_secs(10);
-/// Longest time by which a candidate puts off its turn while a better
-/// one takes other VIPs. The better one may never take this VIP.
+/// Longest time by which a candidate that takes no VIPs itself puts off its turn while a
+/// better one takes other VIPs. The better one may never take this VIP.
 const MOST_PATIENT: Duration = Duration::from_secs(10);
 
 /// Returns true if a claim already says that no node holds its VIP, with this reason.
@@ -84,36 +84,44 @@ impl Subject<'_> {
         if turn > self.now {
             return Some(turn);
         }
-        if must_be_probed && let Err(again) = self.is_free(rank) {
+        let namespace = demand.services.first().map(|owner| &owner.namespace);
+        if must_be_probed && let Err(again) = self.is_free(rank, namespace) {
             if rank == 0 {
                 self.report_in_use(claim, &demand);
             }
             return again;
         }
         let is_new = epoch == Epoch(0);
-        let namespace = demand.services.first().map(|owner| &owner.namespace);
-        if is_new && !namespace.is_none_or(|namespace| self.pacing.has_room(self.address, namespace)) {
+        if is_new && !namespace.is_none_or(|namespace| self.pacing.may_create(self.address, namespace)) {
             return None;
         }
         self.make_holder(epoch.next(), &cause_of_take(last, epoch, &us), true);
         if is_new && self.vip.requests.busy.is_some() {
-            self.pacing.begin_creating(self.address);
+            self.pacing.begin_creating(self.address, self.now);
         }
         None
     }
 
     /// Returns the time at which it is this node's turn, after these better candidates.
     fn turn(&mut self, better: &[&Candidate], must_be_probed: bool) -> Monotonic {
-        // A better candidate may have many VIPs to take. Its turn lasts while it takes them.
-        let took = |better: &&Candidate| self.nodes.member(&better.holder.node)?.took;
-        let latest = better.iter().filter_map(took).max();
+        // A better candidate may have many VIPs to take. Its turn lasts while it takes them. It
+        // probes a new VIP when its session has begun. A failover does not wait for that.
+        let acted = |better: &&Candidate| {
+            let member = self.nodes.member(&better.holder.node)?;
+            let begun = must_be_probed.then_some(member.session_seen);
+            begun.max(member.took)
+        };
+        let latest = better.iter().filter_map(acted).max();
+        // While this node has VIPs of its own to take, others have theirs.
+        let own = self.nodes.member(&self.nodes.settings.node).and_then(|member| member.took);
         let mut delay = RANK_DELAY * u32::try_from(better.len()).unwrap_or(u32::MAX);
         if !better.is_empty() && must_be_probed {
             // The candidate before this one probes first.
             delay += self.nodes.settings.probing.unwrap_or_default();
         }
         let since = *self.vip.waiting.free.get_or_insert(self.now);
-        latest.map_or(since, |latest| latest.clamp(since, since + MOST_PATIENT)) + delay
+        let patient_until = since.max(own.unwrap_or_default()) + MOST_PATIENT;
+        latest.map_or(since, |latest| latest.clamp(since, patient_until)) + delay
     }
 
     /// Reports the reasons why no node can hold the VIP, if this node is the reporter.

@@ -60,7 +60,7 @@ pub struct View {
     pub doubted: Vec<Ipv4Addr>,
     /// Number of VIPs without a claim that are being taken.
     pub creating: usize,
-    /// Number of VIPs that wait for room to be taken.
+    /// Number of new VIPs that are probed before, or that wait for room.
     pub crowded_out: usize,
     /// The other nodes' MACs.
     pub peers: Vec<String>,
@@ -226,7 +226,7 @@ impl Engine {
 
     /// Returns everything that the engine knows.
     pub fn view(&self, now: Monotonic) -> View {
-        let (creating, crowded_out) = self.pacing.creating();
+        let (creating, crowded_out) = self.pacing.sizes();
         View {
             session: self.nodes.own.session().map(|session| session.to_string()),
             ended: self.nodes.own.ended().iter().map(ToString::to_string).collect(),

@@ -32,10 +32,11 @@ use std::{
 use nix::unistd::gethostname;
 use thiserror::Error;
 use tokio::sync::mpsc;
-use tracing::warn;
+use tracing::{info, warn};
 use vipward_common::{Fence, MacAddr, VipKey};
 use vipward_core::{
     announce::Announcer,
+    bursts::Bursts,
     cluster::{NodeName, Session},
     config::{Config, ConfigError},
     conflict::Conflicts,
@@ -70,6 +71,8 @@ use crate::{
 const RETRY: Duration = Duration::from_secs(5);
 /// Number of missed periods after which a heartbeat counts as stopped.
 const BEATS_MISSED: u32 = 10;
+/// Most changes of entries at once with one log line each.
+const MOST_ENTRIES: u32 = 16;
 /// Time between two full readings of the kernel. The kernel does not report every change.
 const VERIFY: Duration = Duration::from_secs(30);
 
@@ -192,8 +195,8 @@ struct EventLoop<S> {
     started: bool,
     /// The slots of all entries, from the last reading or write.
     slots: Slots,
-    /// True if the present changes are few enough for one log line each.
-    log_each_entry: bool,
+    /// Changes of entries for the log, by the roles before and after.
+    entry_lines: Bursts<(&'static str, &'static str)>,
     /// The last reconciliation, if it was complete.
     settled: Option<Settled>,
     /// Time of the next full reading. It is sooner after a failure.
@@ -281,7 +284,7 @@ impl<S: Source> EventLoop<S> {
             yields_settled,
             started: false,
             slots: Slots::default(),
-            log_each_entry: true,
+            entry_lines: Bursts::start(MOST_ENTRIES, now),
             settled: None,
             verify: now + VERIFY,
             metrics: desk.metrics,
@@ -299,6 +302,7 @@ impl<S: Source> EventLoop<S> {
             self.conflicts.next_deadline(),
             self.probing_deadline(),
             self.yields.next_deadline(),
+            self.entry_lines.next_deadline(),
             silent,
         ]
         .into_iter()
@@ -312,6 +316,9 @@ impl<S: Source> EventLoop<S> {
             self.verify = now + VERIFY;
             self.settled = None;
             self.observe().await?;
+        }
+        for ((from, to), entries) in self.entry_lines.due(now) {
+            info!(entries, from, to, "more entries changed");
         }
         self.announce(now);
         self.tick_probing(now)?;

@@ -55,7 +55,7 @@ pub(super) fn measure(scene: &mut Scene, report: &mut Report) -> Result<()> {
     push(report, GROUP, "statuses written", count(writes.statuses)?, Some(Limit::AtMost(0.0)));
     push(report, GROUP, "Events written", count(writes.events)?, None);
     let held: usize =
-        scene.claims()?.into_iter().filter(|(node, _)| *node != N1.to_string()).map(|(_, n)| n).sum();
+        scene.shares()?.into_iter().filter(|(node, _)| *node != N1.to_string()).map(|(_, n)| n).sum();
     push(
         report,
         GROUP,

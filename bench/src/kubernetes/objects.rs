@@ -63,7 +63,7 @@ pub(super) fn service(number: u32, namespace: &str, vip: Ipv4Addr) -> Value {
             "externalTrafficPolicy": "Cluster",
             "internalTrafficPolicy": "Cluster",
             "sessionAffinity": "None",
-            "allocateLoadBalancerNodePorts": true,
+            "allocateLoadBalancerNodePorts": false,
             "ipFamilies": ["IPv4"],
             "ipFamilyPolicy": "SingleStack",
             "selector": {"app.kubernetes.io/name": "shop-frontend", "app.kubernetes.io/instance": name},

@@ -12,7 +12,7 @@ use vipward_tests::cluster::{Cluster, NodeId, SEGMENT};
 
 /// Number of VIPs without a holder after which a look ends. A wait
 /// for ten thousand VIPs must not use up the machine that they need.
-const MOST_MISSES: usize = 256;
+const MOST_MISSES: usize = 32;
 
 /// The maps of one node.
 struct Pins {

@@ -1,6 +1,7 @@
 //! The cluster that is measured, and what is asked of it.
 
 use std::collections::BTreeMap;
+use std::env;
 use std::net::Ipv4Addr;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,16 +9,17 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use ipnet::Ipv4Net;
 use nix::sys::signal::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Effort;
+use super::bare::MEANWHILE;
 use super::health::is_ready;
 use super::objects;
 use super::pins::Outstanding;
 use super::survey::{Answers, Surveyor};
 use crate::load::peak_resident_bytes;
 use vipward_tests::apiserver::{ApiServer, RequestKind, Stats, Verb};
-use vipward_tests::cluster::admin::Kind;
+use vipward_tests::cluster::admin::{Kind, Object};
 use vipward_tests::cluster::{Cluster, ClusterOptions, NodeId, SEGMENT};
 use vipward_tests::interrupt;
 
@@ -42,6 +44,8 @@ pub(super) struct Scene {
     used: u32,
     /// The most memory that any agent has used in the lives that are over, in bytes.
     peak: f64,
+    /// Time of the cold start.
+    pub(super) cold: Option<Duration>,
 }
 
 /// Writes of the agents, by kind.
@@ -60,7 +64,9 @@ impl Scene {
     pub(super) fn new(effort: Effort) -> Result<Self> {
         // With this pace, a node that comes last gets its share within seconds. Probes are
         // off: they would add 700 ms to the agreement of the nodes, which is measured here.
-        let args = ["--handover-pace", "2ms", "--probe-count", "0"].map(str::to_owned).to_vec();
+        // On a real API server the defaults are measured.
+        let args = ["--handover-pace", "2ms", "--probe-count", "0"].map(str::to_owned);
+        let args = if env::var_os("KUBECONFIG").is_some() { Vec::new() } else { args.to_vec() };
         let options = ClusterOptions { start_agents: false, args, ..ClusterOptions::default() };
         let cluster = Cluster::start("scale", options)?;
         for id in cluster.ids() {
@@ -69,7 +75,7 @@ impl Scene {
         }
         cluster.observer.add_address(SEGMENT, segment(OBSERVER)?)?;
         let vips = (0..effort.services).map(vip).collect();
-        let mut scene = Self { cluster, effort, vips, used: effort.services, peak: 0.0 };
+        let mut scene = Self { cluster, effort, vips, used: effort.services, peak: 0.0, cold: None };
         scene.load()?;
         Ok(scene)
     }
@@ -78,11 +84,20 @@ impl Scene {
         let namespace = self.cluster.namespace().to_owned();
         let nodes: Vec<_> = self.cluster.ids().into_iter().map(|id| self.cluster.node_name(id)).collect();
         let vips = self.vips.clone();
-        let server = self.server()?;
+        let (mut manifests, mut statuses) = (Vec::new(), Vec::new());
         for (number, vip) in (0..).zip(vips) {
-            interrupt::check()?;
-            server.load_object(objects::service(number, &namespace, vip))?;
-            server.load_object(objects::slice(number, &namespace, &nodes))?;
+            let service = objects::service(number, &namespace, vip);
+            if let Some(status) = service.get("status") {
+                statuses.push((Object::of(&service)?, json!({"status": status})));
+            }
+            manifests.extend([service, objects::slice(number, &namespace, &nodes)]);
+        }
+        if let Ok(server) = self.server() {
+            manifests.into_iter().try_for_each(|manifest| server.load_object(manifest))?;
+        } else {
+            let admin = self.cluster.admin();
+            admin.create_all("package-manager", &manifests, MEANWHILE)?;
+            admin.merge_statuses(objects::ADDRESS_MANAGER, &statuses, MEANWHILE)?;
         }
         for number in (0..self.effort.services).take(usize::try_from(SAMPLES)?) {
             let bytes = self.service_bytes(number)?;
@@ -121,15 +136,19 @@ impl Scene {
         self.cluster.ids().into_iter().try_for_each(|id| self.cluster.start_agent(id))
     }
 
-    /// Sends SIGTERM to all agents at once, as at the end
+    /// Sends SIGTERM to all agents that run at once, as at the end
     /// of a rollout's step. Waits until they have ended.
     pub(super) fn stop_agents(&mut self) -> Result<()> {
         const ENDING: Duration = Duration::from_secs(30);
         self.note_memory()?;
+        let mut running = Vec::new();
         for id in self.cluster.ids() {
-            self.cluster.member_mut(id)?.agent_mut()?.signal(Signal::SIGTERM)?;
+            if self.cluster.member_mut(id)?.agent_runs()? {
+                self.cluster.member_mut(id)?.agent_mut()?.signal(Signal::SIGTERM)?;
+                running.push(id);
+            }
         }
-        for id in self.cluster.ids() {
+        for id in running {
             self.cluster.member_mut(id)?.agent_mut()?.wait(ENDING)?;
         }
         Ok(())
@@ -257,10 +276,15 @@ impl Scene {
         vip(self.used - 1)
     }
 
+    /// Returns the claims.
+    pub(super) fn claims(&self) -> Result<Vec<Value>> {
+        self.cluster.admin().list(Kind::VIRTUAL_IP, None)
+    }
+
     /// Returns how many VIPs each node holds, as their claims say.
-    pub(super) fn claims(&self) -> Result<BTreeMap<String, usize>> {
+    pub(super) fn shares(&self) -> Result<BTreeMap<String, usize>> {
         let mut held = BTreeMap::new();
-        for claim in self.cluster.admin().list(Kind::VIRTUAL_IP, None)? {
+        for claim in self.claims()? {
             if let Value::String(holder) = &claim["spec"]["holder"] {
                 *held.entry(holder.clone()).or_default() += 1;
             }

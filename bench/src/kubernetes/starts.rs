@@ -1,14 +1,18 @@
 //! Starts of all agents at once: until every VIP is answered, and what is written for it.
 
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use anyhow::{Context, Result};
 
 use super::objects::Source;
 use super::scene::{Scene, Writes};
-use super::survey::Sweeping;
+use super::survey::{Listening, Sweeping};
 use crate::report::{Group, Item, Limit, Report, Unit};
 use vipward_tests::apiserver::{Delivered, Stats};
+use vipward_tests::arp::Mac;
+
+/// Number of an agent's complaints that are shown.
+const SHOWN: usize = 10;
 
 /// Measures the first start, without pins or claims.
 pub(super) fn cold(scene: &mut Scene, report: &mut Report) -> Result<()> {
@@ -26,25 +30,56 @@ pub(super) fn cold(scene: &mut Scene, report: &mut Report) -> Result<()> {
         Item::new(Group::Cluster, "a Service with its managed fields", Unit::Bytes, &count(bytes)?.into());
     report.push(item.bar(Limit::AtLeast(2_048.0)));
 
-    scene.server()?.reset_stats();
-    let begin = Instant::now();
+    if let Ok(server) = scene.server() {
+        server.reset_stats();
+    }
+    let heard = Listening::start(&scene.cluster, Mac([0; 6]))?;
+    let (begin, begun) = (Instant::now(), SystemTime::now());
     scene.start_agents()?;
     let (ids, vips) = (scene.cluster.ids(), scene.vips.clone());
-    let mut first = None;
-    let (held, _) = scene.wait_until_held(&ids, &vips, |scene| {
-        if first.is_none() && scene.writes()?.new_claims > 0 {
-            first = Some(Instant::now());
-        }
-        Ok(())
-    })?;
-    let first = first.context("VIPs are held, and no claim was ever written")?;
-    push_time(report, GROUP, "all answered, from the agents' start", held - begin, None);
-    let rate = f64::from(services) / (held - first).as_secs_f64();
+    let (held, _) = scene.wait_until_held(&ids, &vips, |_| Ok(()))?;
+    let first = heard.stop()?.into_values().min().context("VIPs are held, and none was announced")?;
+    let first = first.duration_since(begun).context("a VIP was announced before the agents' start")?;
+    push_time(report, GROUP, "the first VIP is announced, from the agents' start", first, Some(1.5));
+    push_time(report, GROUP, "all answered", held - begin, None);
+    scene.cold = Some(held - begin);
+    let rate = f64::from(services) / (held - begin).saturating_sub(first).as_secs_f64();
     let item =
-        Item::new(GROUP, "new claims, from the first until all are answered", Unit::PerSecond, &rate.into());
-    report.push(item.bar(Limit::AtLeast(1_000.0)));
+        Item::new(GROUP, "new VIPs, from the first until all are answered", Unit::PerSecond, &rate.into());
+    report.push(item);
     push_answers(scene, report, GROUP)?;
+    let shares = scene.shares()?;
+    let most = count(shares.values().copied().max().unwrap_or_default())? / f64::from(services);
+    let limit = Limit::AtMost(0.5);
+    report.push(Item::new(GROUP, "the largest share of a node", Unit::Ratio, &most.into()).bar(limit));
+    push_log(scene, report)?;
+    if scene.server().is_ok() {
+        push_writes(scene, report)?;
+    }
+    scene.note_memory()
+}
 
+/// Adds what the agents have logged.
+fn push_log(scene: &Scene, report: &mut Report) -> Result<()> {
+    let (errors, warnings) = scene.cluster.complaints()?;
+    let complaints = errors.iter().chain(&warnings);
+    complaints.take(SHOWN).for_each(|line| eprintln!("{line}"));
+    let none = Some(Limit::AtMost(0.0));
+    let complaints = count(errors.len() + warnings.len())?;
+    push(report, Group::ColdStart, "errors and warnings that the agents logged", complaints, none);
+    let lines = scene.cluster.ids().into_iter().map(|id| {
+        let log = scene.cluster.member(id)?.agent().context("an agent was started")?.logs()?;
+        Ok(log.iter().filter(|line| line.level() != "DEBUG").count())
+    });
+    let lines = count(lines.sum::<Result<usize>>()?)?;
+    push(report, Group::ColdStart, "lines that they logged", lines, None);
+    Ok(())
+}
+
+/// Adds what was written for the cold start.
+fn push_writes(scene: &mut Scene, report: &mut Report) -> Result<()> {
+    const GROUP: Group = Group::ColdStart;
+    let services = scene.effort.services;
     scene.wait_until_calm()?;
     let stats = scene.stats()?;
     let Writes { new_claims, changed_claims, statuses, leases, events, other } = Writes::of(&stats);
@@ -67,7 +102,7 @@ pub(super) fn cold(scene: &mut Scene, report: &mut Report) -> Result<()> {
     push(report, GROUP, "Events written, of all nodes", count(events)?, None);
     let refused: u64 = stats.answers.iter().filter(|(code, _)| **code >= 400).map(|(_, count)| count).sum();
     push(report, GROUP, "requests that the API server refused", count(refused)?, None);
-    scene.note_memory()
+    Ok(())
 }
 
 /// Measures a restart of all agents, as in a rollout. Pins and claims stay.

@@ -33,6 +33,9 @@ pub(super) struct Schema {
     max_length: Option<usize>,
     #[serde(rename = "x-kubernetes-validations")]
     rules: Vec<Equality>,
+    /// A real API server tracks the managers of an atomic map as a whole. No test depends on that.
+    #[serde(rename = "x-kubernetes-map-type")]
+    _map_type: IgnoredAny,
     #[serde(rename = "title")]
     _title: IgnoredAny,
     #[serde(rename = "description")]

@@ -1,6 +1,8 @@
 //! Reads and writes the objects of a cluster as JSON, as
 //! its administrator. Each call waits for its result.
 
+mod bulk;
+
 use std::fmt;
 use std::future::Future;
 use std::sync::mpsc::{Receiver, Sender, channel};

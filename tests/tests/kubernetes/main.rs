@@ -5,6 +5,7 @@
 
 mod addresses;
 mod bad_input;
+mod cold_start;
 mod conflicts;
 mod crashes;
 mod credentials;

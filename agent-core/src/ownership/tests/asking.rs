@@ -6,7 +6,7 @@ use vipward_common::MacAddr;
 use super::world::*;
 use crate::{
     cluster::{ClaimState, NodeInterface, NodeRecord},
-    ownership::{Demand, Event, Probed, Settings},
+    ownership::{Demand, Event, Found, Probed, Settings},
 };
 
 const STRANGER: MacAddr = MacAddr([2, 0, 0, 0, 0, b'x']);
@@ -200,4 +200,26 @@ fn an_address_that_was_free_long_ago_is_asked_about_again() {
     assert!(world.after(ms(5_000)).iter().any(|line| line.starts_with("create claim")), "asked for again");
     world.refuse();
     assert_eq!(world.after(ms(5_000)), ["probe"]);
+}
+
+/// Returns the first line about a VIP's claim or probes of an agent that starts beside another one,
+/// and the time until then.
+fn first_step(probing: bool, force: bool) -> String {
+    let settings = if probing { asking("a") } else { settings("a") };
+    let mut world = World::start_with(&settings, "a", Found::default());
+    world.introduce(&["b"]);
+    world.want_so(Demand { force, ..demand() });
+    let begun: Vec<String> = world.sync().into_iter().map(|line| format!("0.000 {line}")).collect();
+    let lines = begun.into_iter().chain(world.timeline(REST * 2));
+    let mut lines = lines.filter(|line| line.contains("probe") || line.contains("create claim"));
+    lines.next().expect("the VIP is taken")
+}
+
+#[test]
+fn an_agent_that_starts_beside_others_probes_at_once_and_takes_without_probes_only_after_a_while() {
+    assert_eq!(first_step(true, false), "0.000 probe", "a node that lost the claim would answer");
+    for (probing, force) in [(false, false), (true, true)] {
+        let step = first_step(probing, force);
+        assert_eq!(step, "4.500 create claim: held by new, epoch 1", "another may write the claim again");
+    }
 }

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, net::Ipv4Addr};
 use super::world::*;
 use crate::{
     cluster::{ClaimRecord, Epoch, LeaseRecord, NodeRecord},
-    ownership::{Demand, Event},
+    ownership::{Demand, Event, Settings},
 };
 
 const HANDED_OVER: [&str; 2] = ["entry handover b for 4.275s", "write claim: offered to b1 by a1, epoch 2"];
@@ -119,6 +119,38 @@ fn a_better_node_that_gets_on_with_others_is_not_waited_for_for_ever() {
         assert!(world.now < began + ms(11_000), "until {:?}", world.now);
     }
     assert!(world.now > began + ms(10_000), "since {began:?}, at {:?}", world.now);
+}
+
+#[test]
+fn a_better_node_is_waited_for_while_this_node_takes_vips_of_its_own() {
+    let mut world = World::living("a", &["b"]);
+    world.tell(best("b"));
+    world.want_so(prefer_b());
+    let (theirs, ours) = (Ipv4Addr::new(192, 0, 2, 20), Ipv4Addr::new(192, 0, 2, 21));
+    let mut lines = Vec::new();
+    for epoch in 1..=50 {
+        lines.extend(world.claim_of(theirs, held("b"), epoch));
+        lines.extend(world.claim_of(ours, held("a"), epoch));
+        lines.extend(world.after(ms(400)));
+    }
+    lines.retain(|line| line.starts_with("create"));
+    assert_eq!(lines, [""; 0], "for 20 s");
+    assert_eq!(
+        world.timeline(ms(500)),
+        ["0.100 create claim: held by a1, epoch 1"],
+        "no node takes any more"
+    );
+}
+
+#[test]
+fn a_better_node_that_has_just_begun_its_session_gets_its_turn() {
+    let settings = Settings { probing: Some(ms(700)), ..settings("a") };
+    let mut world = World::living_with(&settings, "a", &[]);
+    world.tell(best("b"));
+    assert_eq!(world.want_so(prefer_b()), ["entry foreign ?", "probe"], "b has no agent");
+    world.after(ms(300));
+    assert_eq!(world.lease(lease("b", Some(session("b", 1)), &[])), ["stop probing"]);
+    assert_eq!(world.timeline(ms(1_300)), ["1.200 probe"]);
 }
 
 #[test]

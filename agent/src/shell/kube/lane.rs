@@ -30,11 +30,11 @@ impl Limit {
 /// Does `work` on each job, one at a time for each key, and sends the results.
 ///
 /// Jobs that can wait, by `is_patient`, run after the others. Each kind runs
-/// in the order of arrival. Ends when no more jobs can come and all are
+/// in the order of arrival. `limit` is asked before each job. Ends when no more jobs can come and all are
 /// done, or when the receiver of replies is gone.
 pub(super) async fn run<K, J, R, W>(
     mut jobs: mpsc::UnboundedReceiver<(K, J)>,
-    limit: Limit,
+    limit: impl Fn() -> Limit,
     is_patient: impl Fn(&J) -> bool,
     work: W,
     replies: mpsc::Sender<R>,
@@ -54,9 +54,7 @@ pub(super) async fn run<K, J, R, W>(
         while let Ok((key, job)) = jobs.try_recv() {
             waiting.put(key, job, &is_patient);
         }
-        while running.len() < limit.all
-            && let Some((key, job)) = waiting.take(patient_running < limit.patient)
-        {
+        while let Some((key, job)) = waiting.take_within(limit(), running.len(), patient_running) {
             let patient = is_patient(&job);
             patient_running += usize::from(patient);
             running.push(async move { (key, patient, work(job).await) });
@@ -104,6 +102,11 @@ impl<K: Ord + Clone, J> Waiting<K, J> {
     fn put_ready(&mut self, key: K, job: J, is_patient: impl Fn(&J) -> bool) {
         let queue = if is_patient(&job) { &mut self.patient } else { &mut self.urgent };
         queue.push_back((key, job));
+    }
+
+    /// Returns the next job, if there is room beside those that run.
+    fn take_within(&mut self, limit: Limit, running: usize, patient_running: usize) -> Option<(K, J)> {
+        if running < limit.all { self.take(patient_running < limit.patient) } else { None }
     }
 
     /// Returns the next job, which may be a patient one if there is room.

@@ -68,6 +68,7 @@ struct Writer {
 
 impl Writer {
     async fn write(&self, write: &Write) -> Outcome {
+        self.kube.let_claims_pass().await;
         let answer = self.connections.ask(call(write, &self.kube), self.kube.server.limits().request()).await;
         let Err(error) = answer else { return Outcome::Done };
         debug!(event = write.name, error = chain(&error), "failed to write an Event");

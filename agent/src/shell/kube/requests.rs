@@ -3,9 +3,10 @@
 //! Each request has one deadline, below the lease duration, and one outcome. Jobs wait in
 //! lanes with connections of their own, so that no number of claims delays a renewal. Jobs
 //! about one VIP (one Lease, one Service) run in order, each after the outcome of the one
-//! before. Jobs about different VIPs run side by side, at most 32. A job that takes a VIP
-//! without a holder waits for all other jobs, and at most 24 of this kind run. There may be
-//! thousands of them, and a handover must be written while the old holder still answers.
+//! before. Jobs about different VIPs run side by side. A job that takes a VIP without a
+//! holder waits for all other jobs, and no more of this kind run than the API server answers
+//! fast. There may be thousands of them, and a handover must be written while the old holder
+//! still answers: eight places more are for such jobs.
 
 mod claiming;
 mod leasing;
@@ -25,7 +26,7 @@ pub use self::reply::Reply;
 use self::{
     claiming::ClaimJob,
     leasing::{LeaseJob, Renewer},
-    worker::Worker,
+    worker::{Load, Worker},
 };
 use super::{
     connect::ConnectError,
@@ -35,8 +36,8 @@ use super::{
 };
 use crate::shell::metrics::{ApiMetrics, Lane, Pending};
 
-/// Number of claims that are written at a time.
-const CLAIMS: Limit = Limit { all: 32, patient: 24 };
+/// Number of places for claims that cannot wait, besides those for the others.
+const URGENT_CLAIMS: usize = 8;
 /// Number of other nodes' Leases that are written or read at a time.
 const LEASES: usize = 16;
 /// Number of conditions and reasons that are written on claims at a time. They have their own lane,
@@ -66,6 +67,8 @@ pub struct Requests {
     claims: Queue<Ipv4Addr, ClaimJob>,
     findings: Queue<Ipv4Addr, ShowJob>,
     ingresses: Queue<ServiceName, IngressJob>,
+    /// The API server's load, as the requests about claims show it.
+    load: Load,
     _tasks: JoinSet<()>,
 }
 
@@ -82,32 +85,35 @@ impl Requests {
         let (own, jobs) = mpsc::unbounded_channel();
         let renewer = Renewer::new(Worker::open(kube, limits.renewal())?);
         let work = async move |(_pending, job)| Some(Reply::Ownership(renewer.lease(job).await));
-        tasks.spawn(lane::run(jobs, Limit::of(1), |_| false, work, replies.clone()));
+        tasks.spawn(lane::run(jobs, || Limit::of(1), |_| false, work, replies.clone()));
 
         let (leases, jobs) = mpsc::unbounded_channel();
         let worker = Worker::open(kube, limits.renewal())?;
         let work = async move |(_pending, job)| Some(Reply::Ownership(worker.lease(job).await));
-        tasks.spawn(lane::run(jobs, Limit::of(LEASES), |_| false, work, replies.clone()));
+        tasks.spawn(lane::run(jobs, || Limit::of(LEASES), |_| false, work, replies.clone()));
 
         let (claims, jobs) = mpsc::unbounded_channel();
         let worker = Worker::open(kube, limits.request())?;
+        let load = worker.load();
+        let of_claims = load.clone();
+        let limit = move || Limit { all: of_claims.limit() + URGENT_CLAIMS, patient: of_claims.limit() };
         let can_wait = |(_, job): &(Pending, ClaimJob)| job.can_wait();
         let work = async move |(_pending, job)| Some(Reply::Ownership(worker.claim(job).await));
-        tasks.spawn(lane::run(jobs, CLAIMS, can_wait, work, replies.clone()));
+        tasks.spawn(lane::run(jobs, limit, can_wait, work, replies.clone()));
 
         let (findings, jobs) = mpsc::unbounded_channel();
         let worker = Worker::open(kube, limits.request())?;
         let work = async move |(_pending, job)| Some(worker.show(job).await);
-        tasks.spawn(lane::run(jobs, Limit::of(FINDINGS), |_| false, work, replies.clone()));
+        tasks.spawn(lane::run(jobs, || Limit::of(FINDINGS), |_| false, work, replies.clone()));
 
         let (ingresses, jobs) = mpsc::unbounded_channel();
         let worker = Worker::open(kube, limits.request())?;
         let work = async move |(_pending, job)| Some(write_ingress(&worker, job).await);
-        tasks.spawn(lane::run(jobs, Limit::of(INGRESSES), |_| false, work, replies));
+        tasks.spawn(lane::run(jobs, || Limit::of(INGRESSES), |_| false, work, replies));
 
         let node = kube.node.clone();
         let pending = kube.server.requests().clone();
-        Ok((Self { node, pending, own, leases, claims, findings, ingresses, _tasks: tasks }, receiver))
+        Ok((Self { node, pending, own, leases, claims, findings, ingresses, load, _tasks: tasks }, receiver))
     }
 
     /// Writes a Lease; [`LeaseWritten`](vipward_core::ownership::Event::LeaseWritten) follows.
@@ -138,6 +144,12 @@ impl Requests {
     /// object; [`ClaimDeleted`](vipward_core::ownership::Event::ClaimDeleted) follows.
     pub fn delete_claim(&self, vip: Ipv4Addr, expected: Version) {
         self.claim(vip, ClaimJob::Delete { vip, expected });
+    }
+
+    /// Returns the number of new claims to ask for at a time. There are always some that wait, so
+    /// that no place is free while an answer is taken in.
+    pub fn new_claims(&self) -> usize {
+        2 * self.load.limit()
     }
 
     /// Reads a claim from etcd; [`ClaimRead`](vipward_core::ownership::Event::ClaimRead) follows.
@@ -176,6 +188,7 @@ impl Requests {
 /// Writes or takes back the addresses in a Service's status.
 async fn write_ingress(worker: &Worker, (service, addresses): IngressJob) -> Reply {
     let call = ingress::call(&service, addresses.as_deref());
+    worker.kube.let_claims_pass().await;
     let result = match worker.ask(call, worker.deadline()).await {
         Ok(_) => Ok(()),
         // The status was deleted with the Service.

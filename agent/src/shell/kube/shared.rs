@@ -1,14 +1,23 @@
 //! The shared state of this module's tasks: the API server, the agent's names,
 //! and the last known state of claims and Leases.
 
-use std::{net::Ipv4Addr, sync::Arc};
+use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
+use tokio::time::{Instant, sleep};
 use vipward_core::{cluster::NodeName, unanswered::Unanswered};
 
 use super::{
     alarm::Alarm, call::Collection, claims::KnownClaims, connect::Server, leases::KnownLeases,
     resource::Resource, text,
 };
+use crate::shell::metrics::Lane;
+
+/// Number of requests about claims that are more than those of everyday changes.
+const CROWD: i64 = 4;
+/// Longest time for which another request lets them pass.
+const LONGEST: Duration = Duration::from_secs(10);
+/// Time between two looks at their number.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// The way to the API server, for the agent of one node.
 #[derive(Clone)]
@@ -60,6 +69,15 @@ impl Kube {
     /// Returns the uid of the VIP's claim, in its last known state.
     pub fn claim_uid(&self, vip: Ipv4Addr) -> Option<Arc<str>> {
         self.claims.latest(vip)?.uid.map(Into::into)
+    }
+
+    /// Waits while very many claims are written, for a few seconds at most. A VIP is answered as soon
+    /// as its claim is written, so what only people read comes later.
+    pub(super) async fn let_claims_pass(&self) {
+        let until = Instant::now() + LONGEST;
+        while self.server.requests().waiting(Lane::Claims) > CROWD && Instant::now() < until {
+            sleep(LOOK).await;
+        }
     }
 
     pub(super) fn collection(&self, resource: Resource) -> Collection {

@@ -143,11 +143,14 @@ impl ApiMetrics {
         Pending(gauge)
     }
 
+    /// Returns the number of requests that wait in a lane.
+    pub fn waiting(&self, lane: Lane) -> i64 {
+        self.pending.get_or_create(&LaneLabels { lane: lane.name() }).get()
+    }
+
     /// Returns the number of requests that wait in each lane.
     pub fn pending(&self) -> impl Iterator<Item = (Lane, i64)> {
-        Lane::ALL
-            .into_iter()
-            .map(|lane| (lane, self.pending.get_or_create(&LaneLabels { lane: lane.name() }).get()))
+        Lane::ALL.into_iter().map(|lane| (lane, self.waiting(lane)))
     }
 }
 

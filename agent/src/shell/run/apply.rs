@@ -93,7 +93,6 @@ impl<S: Source> EventLoop<S> {
                 self.source.wanted(&self.config).map(|vip| vip.address).collect();
             self.yielded.retain(|vip, _| listed.contains(vip));
         }
-        self.log_each_entry = actions.len() <= MOST_LINES;
         for (number, action) in actions.iter().enumerate() {
             // A large number of changes must not let the fence lapse.
             if number % CHANGES_PER_LOOK == 0 && self.started {
@@ -117,10 +116,6 @@ impl<S: Source> EventLoop<S> {
             let is_changed = |vip: &Ipv4Addr| concerned.contains(vip) || !wanted.contains(vip);
             let changes = self.stale.on_tried(|vip| !placement.left_out.contains(vip), is_changed, unchanged);
             self.log_stale(&changes);
-        }
-        if !self.log_each_entry {
-            let held = desired.entries.values().filter(|entry| entry.role == Role::Held).count();
-            info!(changes = actions.len(), entries = desired.entries.len(), held, "entries changed");
         }
         if every_change_made {
             self.yields_settled = yields;
@@ -221,7 +216,6 @@ impl<S: Source> EventLoop<S> {
             reserved,
         };
         self.yielded.retain(|vip, _| !vips.contains(vip));
-        self.log_each_entry = vips.len() <= MOST_LINES;
         let mut unchanged = self.begin_no_answer(&mut desired, &observed, true)?;
         for action in plan::plan(&desired, &observed, true) {
             // All other state is as it was observed.
@@ -432,7 +426,7 @@ impl<S: Source> EventLoop<S> {
         let is_held = to.filter(|entry| entry.role == Role::Held);
         let role = |entry: Option<&VipEntry>| entry.map_or("none", |entry| entry.role.name());
         let changed = from.map(|entry| (entry.role, entry.mac)) != to.map(|entry| (entry.role, entry.mac));
-        if self.log_each_entry && changed {
+        if changed && self.entry_lines.on_change((role(from), role(to)), now()?) {
             info!(
                 vip = %Ipv4Addr::from(key.addr),
                 interface = %self.name(key.ifindex),

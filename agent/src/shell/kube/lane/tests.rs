@@ -15,7 +15,7 @@ async fn results(jobs: &[(u8, u8)], limit: Limit, work: impl AsyncFn(u8) -> Opti
     }
     drop(sender);
     let (replies, mut results) = mpsc::channel(jobs.len().max(1));
-    run(receiver, limit, |job| *job >= PATIENT, work, replies).await;
+    run(receiver, || limit, |job| *job >= PATIENT, work, replies).await;
     let mut all = Vec::new();
     while let Some(result) = results.recv().await {
         all.push(result);
@@ -116,4 +116,30 @@ async fn what_can_wait_leaves_room_for_what_is_urgent() {
 async fn what_is_about_one_thing_stays_in_order_however_urgent() {
     let jobs = [(1, 101), (1, 2), (2, 3), (2, 104)];
     assert_eq!(results(&jobs, Limit::of(1), async |job| Some(job)).await, [3, 101, 2, 104]);
+}
+
+#[tokio::test]
+async fn a_limit_that_changes_is_followed_by_the_next_jobs() {
+    let (limit, running, most) = (Cell::new(1), Cell::new(0), Cell::new(0));
+    let (sender, receiver) = mpsc::unbounded_channel();
+    for number in 0..20_u8 {
+        sender.send((number, number)).expect("the lane is there");
+    }
+    drop(sender);
+    let (replies, _results) = mpsc::channel(20);
+    let work = async |job: u8| {
+        running.set(running.get() + 1);
+        if job < 10 {
+            assert_eq!(running.get(), 1, "job {job}");
+        }
+        most.set(most.get().max(running.get()));
+        tokio::task::yield_now().await;
+        running.set(running.get() - 1);
+        if job == 9 {
+            limit.set(3);
+        }
+        Some(job)
+    };
+    run(receiver, || Limit::of(limit.get()), |_| false, work, replies).await;
+    assert_eq!(most.get(), 3);
 }

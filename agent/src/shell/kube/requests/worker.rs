@@ -1,9 +1,12 @@
 //! The worker of one lane: sends its requests, and translates the answers for the core.
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
 
 use tokio::time::{Instant, sleep};
-use vipward_core::ownership::Outcome;
+use vipward_core::{concurrency::Concurrency, ownership::Outcome};
 
 use crate::shell::kube::{
     call::Call, connect::ConnectError, error::RequestError, http::Connections, read_error::ReadError,
@@ -16,17 +19,65 @@ mod tests;
 /// Time before a request that was refused with 429 is sent again, if the API server names none.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// Least and largest number of requests of a lane that follow the API server's load.
+const AT_ONCE: (u32, u32) = (4, 64);
+
 /// A sender of the requests of one lane.
 pub(super) struct Worker {
     pub(super) kube: Kube,
     connections: Connections,
     /// The deadline of one job.
     limit: Duration,
+    load: Load,
+}
+
+/// The number of requests under way that the API server takes. The clones are one.
+#[derive(Clone, Debug)]
+pub(super) struct Load(Arc<Mutex<Concurrency>>);
+
+impl Load {
+    fn new() -> Self {
+        let (least, most) = AT_ONCE;
+        Self(Arc::new(Mutex::new(Concurrency::new(least, most))))
+    }
+
+    fn concurrency(&self) -> MutexGuard<'_, Concurrency> {
+        self.0.lock().expect("invariant: no thread panics with this lock")
+    }
+
+    /// Returns the number of requests that may be under way.
+    pub(super) fn limit(&self) -> usize {
+        usize::try_from(self.concurrency().limit()).expect("invariant: the number is small")
+    }
+
+    /// Takes in an answer, or that none came, and the time that it took.
+    fn note(&self, answer: &Result<String, RequestError>, took: Duration) {
+        let mut concurrency = self.concurrency();
+        match answer {
+            Err(RequestError::Deadline { .. }) => concurrency.on_overload(),
+            Err(error) if error.is_status(429) => concurrency.on_overload(),
+            // A connection may fail without a word of the API server.
+            Err(RequestError::Connection { .. } | RequestError::Connect(_)) => {}
+            Ok(_)
+            | Err(
+                RequestError::Refused { .. }
+                | RequestError::Unreadable(_)
+                | RequestError::NotText(_)
+                | RequestError::TooLong { .. },
+            ) => concurrency.on_answer(took),
+        }
+    }
 }
 
 impl Worker {
     pub(super) fn open(kube: &Kube, limit: Duration) -> Result<Self, ConnectError> {
-        Ok(Self { kube: kube.clone(), connections: Connections::open(&kube.server)?, limit })
+        let connections = Connections::open(&kube.server)?;
+        Ok(Self { kube: kube.clone(), connections, limit, load: Load::new() })
+    }
+
+    /// Returns the load of the API server, as this worker's requests show it.
+    pub(super) fn load(&self) -> Load {
+        self.load.clone()
     }
 
     /// Returns the deadline of a job that begins now.
@@ -48,7 +99,10 @@ impl Worker {
     }
 
     pub(super) async fn ask_once(&self, call: Call, deadline: Instant) -> Result<String, RequestError> {
-        self.connections.ask(call, deadline.saturating_duration_since(Instant::now())).await
+        let asked = Instant::now();
+        let answer = self.connections.ask(call, deadline.saturating_duration_since(asked)).await;
+        self.load.note(&answer, asked.elapsed());
+        answer
     }
 }
 

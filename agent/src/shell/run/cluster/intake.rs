@@ -36,6 +36,7 @@ impl EventLoop<Cluster> {
 
     pub(super) async fn on_replies(&mut self, first: Reply) -> Result<(), RunError> {
         let now = now()?;
+        self.source.engine.set_most_new(self.source.requests.new_claims());
         let mut commands = Vec::new();
         let mut next = Some(first);
         for _ in 0..BATCH {

@@ -2,8 +2,9 @@
 
 use std::{collections::BTreeSet, net::Ipv4Addr};
 
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 use vipward_core::{
+    bursts::Bursts,
     cluster::{NodeName, ServiceName},
     outbox::{Command, Message, News, Object, Outbox, Outcome, Reason},
     ownership::{Engine, Event, Notice, StopReason},
@@ -16,6 +17,9 @@ use vipward_core::{
 
 use crate::shell::kube::{ConnectError, IngressError, Kube, Recorder};
 
+/// Most VIPs that this node gets at once with one log line each.
+const MOST_GAINS: u32 = 8;
+
 /// A writer of log lines and Events.
 pub(super) struct Messages {
     node: NodeName,
@@ -27,6 +31,8 @@ pub(super) struct Messages {
     unwritten: BTreeSet<ServiceName>,
     refusals: Refusals,
     repairs: Repairs,
+    /// VIPs that this node got, by their former holder.
+    gains: Bursts<Option<NodeName>>,
 }
 
 impl Messages {
@@ -40,6 +46,7 @@ impl Messages {
             unwritten: BTreeSet::new(),
             refusals: Refusals::default(),
             repairs: Repairs::default(),
+            gains: Bursts::start(MOST_GAINS, now),
         })
     }
 
@@ -47,8 +54,12 @@ impl Messages {
     pub(super) fn notice(&mut self, services: &Services, notice: &Notice, now: Monotonic) {
         match notice {
             Notice::Holds { vip, services: _, from, cause } => {
-                let from = from.as_ref().map(NodeName::as_str);
-                info!(%vip, from, cause, "this node holds the VIP");
+                if self.gains.on_change(from.clone(), now) {
+                    let from = from.as_ref().map(NodeName::as_str);
+                    info!(%vip, from, cause, "this node holds the VIP");
+                } else {
+                    debug!(%vip, cause, "this node holds the VIP");
+                }
             }
             Notice::Nobody { vip, services: _, why } => warn!(%vip, why, "no node can hold the VIP"),
             Notice::CannotMove { vip, services: _, to, why } => {
@@ -114,6 +125,9 @@ impl Messages {
                 self.outbox.post(Message::of_problem(service, uid, &problem), now);
             }
         }
+        for (from, vips) in self.gains.due(now) {
+            info!(vips, from = from.as_ref().map(NodeName::as_str), "this node holds more VIPs");
+        }
         self.write_events(now);
     }
 
@@ -138,7 +152,9 @@ impl Messages {
 
     /// Returns the next deadline of [`Messages::on_time`].
     pub(super) fn next_deadline(&self) -> Option<Monotonic> {
-        self.outbox.next_deadline().into_iter().chain(self.reporting.next_deadline()).min()
+        let deadlines =
+            [self.outbox.next_deadline(), self.reporting.next_deadline(), self.gains.next_deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Logs a refusal of one of the engine's requests, and its end.

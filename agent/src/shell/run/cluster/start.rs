@@ -24,9 +24,9 @@ use crate::{
     },
 };
 
-/// Number of VIPs without a claim that the engine takes at a time: a
-/// little more than are written at a time.
-const MOST_NEW: usize = 32;
+/// Number of VIPs without a claim that the engine takes at a time until the API server's load is
+/// known.
+const MOST_NEW: usize = 8;
 
 pub(super) fn ownership_settings(args: &KubernetesArgs, node: &str) -> Result<Settings, RunError> {
     let now_ns = now()?.as_nanos();
