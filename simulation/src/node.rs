@@ -113,6 +113,8 @@ pub(crate) struct Process {
     /// The steps since `steps_since`, to notice an engine that never rests.
     pub(crate) steps: u32,
     pub(crate) steps_since: At,
+    /// The time of its start.
+    pub(crate) began: At,
 }
 
 impl Process {
@@ -139,6 +141,7 @@ impl Process {
             ending: None,
             steps: 0,
             steps_since: now,
+            began: now,
         }
     }
 

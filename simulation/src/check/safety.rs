@@ -45,9 +45,19 @@ impl World {
             let is_late = is_stalled && from <= edited + DELIVERED && now.since(edited) * 102 / 100 >= rest;
             is_late || it.refused_until > edited
         };
-        if self.record.edited[vip]
-            .is_some_and(|edited| is_helpless(one, edited) || is_helpless(other, edited))
-        {
+        // No object says who held the VIP before the edit. An agent that began after it cannot know
+        // a holder whose agent was away then.
+        let was_away = |node: usize| self.record.missed[vip][node];
+        let is_new = |node: usize, edited: At| {
+            self.nodes[node].process.as_ref().is_some_and(|process| process.began >= edited)
+        };
+        let is_excepted = |edited: At| {
+            is_helpless(one, edited)
+                || is_helpless(other, edited)
+                || was_away(one) && is_new(other, edited)
+                || was_away(other) && is_new(one, edited)
+        };
+        if self.record.edited[vip].is_some_and(is_excepted) {
             return;
         }
         let is_valid = |node: usize| {

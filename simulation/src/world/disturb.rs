@@ -347,6 +347,12 @@ impl World {
         self.tell_node(node);
     }
 
+    /// Notes that a claim is edited by hand.
+    fn note_edit(&mut self, vip: usize) {
+        let missing = self.nodes.iter().map(|it| it.process.is_none()).collect();
+        self.record.edited(vip, missing, self.now);
+    }
+
     /// Edits an object by hand.
     fn edit(&mut self, what: What) {
         match what {
@@ -361,19 +367,19 @@ impl World {
                 self.edit_claim(vip.into(), |claim| claim.move_to = Some(to));
             }
             What::ClaimDeleted { vip, finalized: true } => {
-                self.record.edited(vip.into(), self.now);
+                self.note_edit(vip.into());
                 self.edit_claim(vip.into(), |claim| claim.deleting = true);
             }
             What::ClaimDeleted { vip, finalized: false } => {
-                self.record.edited(vip.into(), self.now);
+                self.note_edit(vip.into());
                 self.api.remove_claim(names::vip(vip.into()));
             }
             What::ClaimBlanked { vip } => {
-                self.record.edited(vip.into(), self.now);
+                self.note_edit(vip.into());
                 self.edit_claim(vip.into(), |claim| claim.state = ClaimState::Blank);
             }
             What::ClaimEdited { vip, to } => {
-                self.record.edited(vip.into(), self.now);
+                self.note_edit(vip.into());
                 let node = names::node(index(to));
                 let segment = self.segment_of(vip.into());
                 let session = self.api.leases.get(&node).and_then(|lease| lease.session);
