@@ -14,7 +14,10 @@ pub const DEFENCE_WINDOW_NS: u64 = 1_000_000_000;
 pub const ANSWER_NS: u64 = 30_000_000;
 /// The number of defences in a row after which a rival that has answered them all gets one in
 /// [`DEFEND_INTERVAL_NS`].
-pub const MAX_ANSWERED: u32 = 10;
+pub const MAX_ANSWERED: u16 = 10;
+/// The number of claims that answer no defence after which such a rival is met once more: a host
+/// that defends only answers.
+pub const MAX_STRAYS: u16 = 5;
 /// `DEFEND_INTERVAL` of RFC 5227, 1.1.
 pub const DEFEND_INTERVAL_NS: u64 = 10_000_000_000;
 
@@ -40,23 +43,42 @@ pinned! {
     }
 }
 
-/// Returns the number of defences in a row that a rival has answered, when it claims the VIP again
-/// at `now_ns`. From [`MAX_ANSWERED`] on the claim is not defended.
-///
-/// `defended_ns` is the time of the last defence against it, 0 for none. `answered` is what this
-/// function returned then, or since then if that was [`MAX_ANSWERED`].
-#[inline(always)]
-pub const fn answered_in_a_row(defended_ns: u64, answered: u32, now_ns: u64) -> u32 {
-    let since_ns = now_ns.saturating_sub(defended_ns);
-    if defended_ns == 0 {
-        0
-    } else if answered >= MAX_ANSWERED {
-        // One more defence shows whether it still answers.
-        if since_ns < DEFEND_INTERVAL_NS { MAX_ANSWERED } else { MAX_ANSWERED - 1 }
-    } else if since_ns < ANSWER_NS {
-        answered + 1
-    } else {
-        0
+/// The record of a rival's answers to defences.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Answers {
+    /// The number of defences in a row that the rival has answered, at most [`MAX_ANSWERED`].
+    pub in_a_row: u16,
+    /// The number of its claims since then that answered none.
+    pub strays: u16,
+}
+
+impl Answers {
+    /// Returns the record after a claim at `now_ns`. `defended_ns` is the time of the last defence
+    /// against the rival, 0 for none.
+    ///
+    /// A defence that the limits refuse changes no record.
+    #[inline(always)]
+    #[must_use]
+    pub const fn after_claim(self, defended_ns: u64, now_ns: u64) -> Self {
+        let since_ns = now_ns.saturating_sub(defended_ns);
+        if defended_ns == 0 {
+            return Self { in_a_row: 0, strays: 0 };
+        }
+        match (self.may_be_met(), since_ns < ANSWER_NS) {
+            (true, true) => Self { in_a_row: self.in_a_row + 1, strays: 0 },
+            (true, false) => Self { in_a_row: 0, strays: 0 },
+            // One more defence shows whether it still answers.
+            (false, _) if since_ns >= DEFEND_INTERVAL_NS => Self { in_a_row: MAX_ANSWERED - 1, strays: 0 },
+            (false, true) => self,
+            (false, false) if self.strays + 1 >= MAX_STRAYS => Self { in_a_row: MAX_ANSWERED - 1, strays: 0 },
+            (false, false) => Self { strays: self.strays + 1, ..self },
+        }
+    }
+
+    /// Returns true if the rival's claim may be met.
+    #[inline(always)]
+    pub const fn may_be_met(self) -> bool {
+        self.in_a_row < MAX_ANSWERED
     }
 }
 

@@ -175,9 +175,10 @@ pub struct Offender {
     pub oper: u16,
     /// The Ethernet source of the last claim.
     pub source: [u8; 6],
-    /// The number of defences in a row that the host has answered
-    /// ([`crate::answered_in_a_row`]).
-    pub answered: u32,
+    /// The number of defences in a row that the host has answered ([`crate::Answers`]).
+    pub answered: u16,
+    /// The number of its claims since then that answered none.
+    pub strays: u16,
     /// The time of the last defence against it; 0 for none.
     pub defended_ns: u64,
 }

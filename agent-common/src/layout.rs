@@ -220,7 +220,7 @@ pub(crate) mod next;
 described!(Yield { mac, generation });
 described!(Limiter { next_ns, swallowed });
 described!(OffenderKey { ifindex, vlan, mac, addr });
-described!(Offender { first_ns, last_ns, claims, kind, oper, source, answered, defended_ns });
+described!(Offender { first_ns, last_ns, claims, kind, oper, source, answered, strays, defended_ns });
 described!(Event { at_ns, swallowed, kind, ifindex, vlan, oper, vip, sha, source, holder, _pad });
 
 impl Described for Counters {

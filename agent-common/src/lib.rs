@@ -29,8 +29,8 @@ pub use abi::{
 pub use counters::{Action, Counters, Outcome};
 pub use decide::{Answer, Tables, Verdict, Vip, decide};
 pub use defence::{
-    ANSWER_NS, DEFENCE_WINDOW_NS, DEFEND_INTERVAL_NS, Defence, DefenceWindow, MAX_ANSWERED, MAX_DEFENCES,
-    MAX_VIP_DEFENCES, answered_in_a_row,
+    ANSWER_NS, Answers, DEFENCE_WINDOW_NS, DEFEND_INTERVAL_NS, Defence, DefenceWindow, MAX_ANSWERED,
+    MAX_DEFENCES, MAX_STRAYS, MAX_VIP_DEFENCES,
 };
 pub use event::{
     EVENT_INTERVAL_NS, EVENTS_BYTES, Event, EventKind, Limiter, Offender, OffenderKey, VipState, Yield,

@@ -9,11 +9,11 @@ use aya_ebpf::{
     macros::btf_map,
 };
 use vipward_common::{
-    ArpFrame, Counters, DEFAULT_MAX_VIPS, DEFENCE_WINDOW_NS, DefenceWindow, EVENT_INTERVAL_NS, EVENTS_BYTES,
-    Event, EventKind, FILTER_WORDS, Fence, FenceState, FieldName, Limiter, MAX_ANSWERED, MAX_DEFENCES,
+    Answers, ArpFrame, Counters, DEFAULT_MAX_VIPS, DEFENCE_WINDOW_NS, DefenceWindow, EVENT_INTERVAL_NS,
+    EVENTS_BYTES, Event, EventKind, FILTER_WORDS, Fence, FenceState, FieldName, Limiter, MAX_DEFENCES,
     MAX_FIELDS, MAX_OFFENDERS, MAX_OWN_MACS, MAX_PEERS, MAX_VIP_DEFENCES, MacAddr, Offender, OffenderKey,
     Outcome, OwnMac, OwnMacKey, Peer, PeerKey, Place, Role, Tables, VIP_COUNTER_SLOTS, Verdict, Vip,
-    VipCounters, VipEntry, VipKey, VipState, Yield, YieldTotal, answered_in_a_row, filter_bit,
+    VipCounters, VipEntry, VipKey, VipState, Yield, YieldTotal, filter_bit,
 };
 
 #[btf_map(name = "vips_v4")]
@@ -298,24 +298,25 @@ impl Tables for Maps {
         };
         // SAFETY: valid map values. Of two CPUs that meet the rival at once, one's record stays.
         unsafe {
-            let answered = answered_in_a_row((*rival).defended_ns, (*rival).answered, now_ns);
-            if answered >= MAX_ANSWERED {
-                (*rival).answered = answered;
-                return false;
-            }
-            let admitted = fits(ptr::addr_of_mut!((*state).defences), MAX_VIP_DEFENCES, now_ns)
+            let answers = Answers { in_a_row: (*rival).answered, strays: (*rival).strays };
+            let answers = answers.after_claim((*rival).defended_ns, now_ns);
+            let admitted = answers.may_be_met()
+                && fits(ptr::addr_of_mut!((*state).defences), MAX_VIP_DEFENCES, now_ns)
                 && fits(all, MAX_DEFENCES, now_ns);
             if admitted {
-                (*rival).answered = answered;
                 (*rival).defended_ns = now_ns;
+            }
+            if admitted || !answers.may_be_met() {
+                (*rival).answered = answers.in_a_row;
+                (*rival).strays = answers.strays;
             }
             admitted
         }
     }
 }
 
-/// Counts a defence, and returns true if the window has room for it. Two CPUs that meet here may
-/// send one more.
+/// Counts a wish to defend, and returns true if the window has room for it. CPUs that meet here may
+/// send one more each.
 ///
 /// # Safety
 /// `window` points to a map value.
@@ -359,6 +360,7 @@ fn remember(key: &OffenderKey, kind: EventKind, frame: &ArpFrame, now_ns: u64) {
         oper,
         source,
         answered: 0,
+        strays: 0,
         defended_ns: 0,
     };
     // The insertion fails when another CPU was first.

@@ -148,7 +148,17 @@ fn nothing_is_counted_after_the_end() {
 
 fn record(kind: EventKind, claims: u64, first: u64, last: u64) -> Offender {
     let (first_ns, last_ns) = (at(first).as_nanos(), at(last).as_nanos());
-    Offender { first_ns, last_ns, claims, kind, oper: OPER_REPLY, source: C.0, answered: 0, defended_ns: 0 }
+    Offender {
+        first_ns,
+        last_ns,
+        claims,
+        kind,
+        oper: OPER_REPLY,
+        source: C.0,
+        answered: 0,
+        strays: 0,
+        defended_ns: 0,
+    }
 }
 
 #[test]

@@ -261,7 +261,8 @@ impl ConflictArgs {
 /// When a VIP is defended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum DefendArg {
-    /// By the kernel for each broadcast claim, at most 20 a second; and as `always`.
+    /// The program announces it after each broadcast claim, at most 20 times a second; the agent
+    /// acts as under `always`.
     Match,
     /// At once, and every 10s while claims come.
     Always,

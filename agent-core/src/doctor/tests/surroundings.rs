@@ -140,6 +140,7 @@ fn claims(facts: &mut Facts, kind: EventKind, vips: &[u8], ago: u64) {
             oper: 2,
             source: mac,
             answered: 0,
+            strays: 0,
             defended_ns: 0,
         };
         contents.offenders.insert(key, offender);

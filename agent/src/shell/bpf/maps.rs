@@ -11,8 +11,9 @@ use aya::{
 };
 use bytemuck::{AnyBitPattern, CheckedBitPattern, NoUninit};
 use vipward_common::{
-    Counters, FILTER_WORDS, Fence, MAX_OFFENDERS, MacAddr, Offender, OffenderKey, OwnMac, Peer, PeerKey,
-    VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, YieldTotal, filter_bit, maps as names,
+    Counters, Defence, FILTER_WORDS, Fence, MAX_OFFENDERS, MacAddr, Offender, OffenderKey, OwnMac, Peer,
+    PeerKey, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, YieldTotal, filter_bit,
+    maps as names,
 };
 
 use super::{BpfError, Pins, bulk};
@@ -289,6 +290,12 @@ impl Maps {
     /// Writes the fence.
     pub fn set_fence(&mut self, fence: &Fence) -> Result<(), BpfError> {
         self.fence.set(0, bytes::<_, FENCE>(fence), 0).map_err(failed("write", names::FENCE))
+    }
+
+    /// Writes the program's part in the defence of held VIPs, and leaves the fence as it is.
+    pub(super) fn set_defence(&mut self, defence: Defence) -> Result<(), BpfError> {
+        let fence = self.fence()?;
+        self.set_fence(&Fence { defence, ..fence })
     }
 
     /// Returns the frames by outcome, summed over the CPUs.

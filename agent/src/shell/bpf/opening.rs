@@ -120,6 +120,7 @@ impl DataPlane {
         if missing.contains(&names::FENCE) {
             maps.set_fence(&options.fence)?;
         }
+        maps.set_defence(options.fence.defence)?;
         maps.repair_filter()?;
         let mut plane = Self { ebpf, maps, pins, links: BTreeMap::new() };
         plane.take_over_links()?;
@@ -155,6 +156,7 @@ impl DataPlane {
         // Maps that this version does not know stay, with their description.
         records.write(&found.description.unknown())?;
         let dropped = former.copy(&pins, &mut maps)?;
+        maps.set_defence(options.fence.defence)?;
         let old: Vec<_> = [Some(former), interrupted].into_iter().flatten().collect();
         old.iter().try_for_each(|old| old.copy_yields(&mut maps))?;
         records.pin(&pins, Set::New)?;

@@ -100,6 +100,7 @@ pub(super) fn status() -> Status {
         oper: 2,
         source: STRANGER.0,
         answered: 0,
+        strays: 0,
         defended_ns: 0,
     };
     state.contents.offenders.insert(key, offender);

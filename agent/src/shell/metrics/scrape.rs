@@ -256,7 +256,7 @@ impl Page<'_> {
         self.counts("frames", "Frames that the program has seen, by outcome", frames)?;
         self.total(
             "claims_defended",
-            "Strangers' and peers' claims in whose place the program announced the VIP",
+            "Dropped claims in whose place the program announced the VIP",
             kernel.counters.claims_defended,
         )?;
         let lost = kernel.counters.events_lost;
