@@ -203,10 +203,10 @@ fn check_defence(frame: &ArpFrame, memory: &Memory<'_>, verdict: Verdict, effect
     assert_eq!((entry.role, memory.yielded(&entry)), (Role::Held, None));
     assert_eq!(verdict.outcome.action(), Action::Drop);
     assert!(frame.dst.is_multicast() && frame.sha != entry.mac);
-    match (effects.reported[..], memory.fence(0)) {
+    match (effects.reported.as_slice(), memory.fence(0)) {
         ([EventKind::Conflict], FenceState::Valid | FenceState::HeldOver)
         | ([EventKind::Contested], FenceState::Valid) => {}
-        (ref other, fence) => panic!("defended with {other:?} while the fence was {fence:?}"),
+        (other, fence) => panic!("defended with {other:?} while the fence was {fence:?}"),
     }
     assert_eq!(verdict.defence, if memory.input.defends { entry.mac } else { MacAddr::ZERO });
     if !verdict.defence.is_zero() {
