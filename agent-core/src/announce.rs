@@ -34,7 +34,7 @@ const FRAMES_PER_ROUND: u32 = 2;
 const JITTER_PER_CENT: u32 = 8;
 /// Longest time by which a refresh comes early, to leave with others. An
 /// agent with very many VIPs does not wake for each of them.
-const TOGETHER: Duration = Duration::from_millis(250);
+const TOGETHER: Duration = Duration::from_secs(1);
 /// The same as a part of the period. With the jitter it makes ten per cent.
 const TOGETHER_PART: u32 = 50;
 

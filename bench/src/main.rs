@@ -60,7 +60,8 @@ enum What {
     /// Kill the holder's agent fifty times, and measure the time until another
     /// node receives the client's datagrams; takes about eight minutes
     Failover,
-    /// The CPU time of agents at rest that hold 1, 1,000 and 10,000 VIPs; takes about six minutes
+    /// The CPU time of agents at rest, standalone and in clusters, with up to 10,000 VIPs; takes
+    /// about twelve minutes
     Rest,
     /// Ten thousand Services on three agents: starts, changes, memory, calm, and the death of a
     /// node

@@ -1,19 +1,21 @@
 //! CPU time of agents at rest: they hold VIPs, and nothing happens.
 //!
 //! An agent at rest moves its fence, announces each VIP once a minute, probes each for rivals once a
-//! minute, and reads its maps back. The agents for all numbers of VIPs run at the same time.
+//! minute, and reads its maps back. In a cluster it also renews its Lease, and hears of those of the
+//! others. All agents, standalone and in clusters of three, run at the same time.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use super::kubernetes::rest::Resting;
 use super::load::{Place, config, vips, wait_until_held};
 use super::machine::Machine;
 use super::report::{Group, Item, Limit, Report, Unit};
 use super::{Options, write_files};
 use vipward_tests::interrupt;
 
-/// VIPs of an agent, and the largest share of one core that it may use.
+/// VIPs of an agent or of a cluster, and the largest share of one core that an agent may use.
 const AGENTS: [(u32, Option<f64>); 3] = [(1, None), (1_000, Some(0.002)), (10_000, Some(0.01))];
 /// Addresses are not probed before they are held, which would only take time.
 const UNASKED: &str = "probe: {count: 0}";
@@ -41,28 +43,47 @@ pub(crate) fn run(options: &Options) -> Result<usize> {
 }
 
 fn measure(agents: &[(u32, Option<f64>)], window: Duration, report: &mut Report) -> Result<()> {
-    let mut running = Vec::new();
+    let mut alone = Vec::new();
     for (count, bar) in agents {
         let place = Place::new()?;
         let agent = place.start(&config(*count, UNASKED)?)?;
-        running.push((*count, *bar, agent, place));
+        alone.push((*count, *bar, agent, place));
     }
-    for (count, _, agent, _) in &mut running {
+    for (count, _, agent, _) in &mut alone {
         wait_until_held(agent, *count)?;
+    }
+    let mut clusters = Vec::new();
+    for (count, bar) in agents.iter().filter(|(_, bar)| bar.is_some()) {
+        clusters.push((*count, *bar, Resting::start(*count)?));
+    }
+    for (_, _, cluster) in &mut clusters {
+        cluster.settle()?;
     }
     // The first announcements, and the refresh after them, come in crowds.
     let most = agents.iter().map(|(count, _)| *count).max().context("there is an agent")?;
     interrupt::pass(PERIOD + Duration::from_secs(7 + u64::from(FRAMES * most / ANNOUNCE_RATE)))?;
 
-    let before = running.iter().map(|(_, _, agent, _)| agent.cpu_time()).collect::<Result<Vec<_>>>()?;
+    let mut cpu_times = || -> Result<Vec<_>> {
+        let mut times = Vec::new();
+        for (count, bar, agent, _) in &alone {
+            times.push((vips(*count), *bar, vec![agent.cpu_time()?]));
+        }
+        for (count, bar, cluster) in &mut clusters {
+            let name = format!("{} in a cluster of three", vips(*count));
+            times.push((name, *bar, cluster.cpu_times()?));
+        }
+        Ok(times)
+    };
+    let before = cpu_times()?;
     let begin = Instant::now();
     interrupt::pass(window)?;
-    for ((count, bar, agent, _), before) in running.iter().zip(before) {
-        let used = agent.cpu_time()?.saturating_sub(before);
-        let share = used.as_secs_f64() / begin.elapsed().as_secs_f64();
-        let item = Item::new(Group::Rest, vips(*count), Unit::Share, &share.into());
+    let elapsed = begin.elapsed().as_secs_f64();
+    for ((name, bar, after), (_, _, before)) in cpu_times()?.into_iter().zip(before) {
+        let used = after.iter().zip(before).map(|(after, before)| after.saturating_sub(before));
+        let shares = used.map(|used| used.as_secs_f64() / elapsed);
+        let item = Item::new(Group::Rest, name, Unit::Share, &shares.collect());
         report.push(match bar {
-            Some(limit) => item.bar(Limit::AtMost(*limit)),
+            Some(limit) => item.bar(Limit::AtMost(limit)),
             None => item,
         });
     }

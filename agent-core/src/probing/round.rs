@@ -13,7 +13,7 @@ use crate::{
 const JITTER_PER_CENT: u32 = 10;
 /// Least time between two groups of probes for held VIPs. An agent with
 /// very many VIPs does not wake for each of them.
-const GROUP_EVERY: Duration = Duration::from_millis(250);
+const GROUP_EVERY: Duration = Duration::from_secs(1);
 
 /// The round over the held VIPs.
 #[derive(Debug)]

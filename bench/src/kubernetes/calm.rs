@@ -13,14 +13,18 @@ use vipward_tests::process::cpu_time;
 
 const GROUP: Group = Group::Calm;
 
-pub(super) fn measure(scene: &mut Scene, report: &mut Report) -> Result<()> {
+/// Waits until the agents have announced all VIPs, moved shares, and written their Events.
+pub(super) fn settle(scene: &mut Scene) -> Result<()> {
     // New VIPs are announced six times, 1.1 s apart and at a limited pace; and who came last gets
     // its share then.
     scene.wait_until_calm()?;
     let frames = 12.0 * f64::from(scene.effort.services) / f64::from(ANNOUNCE_RATE);
     interrupt::pass(STABLE_FOR + Duration::from_secs_f64(7.0 + frames))?;
-    scene.wait_until_silent()?;
+    scene.wait_until_silent()
+}
 
+pub(super) fn measure(scene: &mut Scene, report: &mut Report) -> Result<()> {
+    settle(scene)?;
     let window = scene.effort.calm;
     let pids = scene.pids()?;
     let cpu = |pids: &[u32]| pids.iter().map(|pid| Ok(cpu_time(*pid)?.as_secs_f64())).sum::<Result<f64>>();

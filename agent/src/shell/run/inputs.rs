@@ -1,5 +1,7 @@
 //! The inputs of an event loop, whatever the source of its VIPs.
 
+mod timer;
+
 use std::{io, os::fd::AsRawFd};
 
 use aya::maps::{MapData, RingBuf};
@@ -7,12 +9,12 @@ use aya_log::EbpfLogger;
 use tokio::{
     io::{Interest, unix::AsyncFd},
     signal::unix::{Signal, SignalKind, signal},
-    time::{Instant, sleep_until},
 };
 use tracing::error;
 use vipward_common::Event;
 use vipward_core::time::Monotonic;
 
+use self::timer::Timer;
 use super::{RunError, now, system};
 use crate::shell::{bpf::DataPlane, netlink::Netlink};
 
@@ -39,6 +41,7 @@ pub(super) enum Heard {
 
 pub(super) struct Inputs {
     pub(super) netlink: Netlink,
+    timer: Timer,
     events: AsyncFd<RingBuf<MapData>>,
     claims: Option<AsyncFd<Logger>>,
     hangup: Signal,
@@ -55,6 +58,7 @@ impl Inputs {
             events: registered(plane.take_events()?).map_err(system("wait for events"))?,
             claims: if log_claims { Some(claim_log(plane)?) } else { None },
             netlink: Netlink::connect()?,
+            timer: Timer::new().map_err(system("make a timer"))?,
             hangup: signal(SignalKind::hangup())?,
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
@@ -64,10 +68,9 @@ impl Inputs {
 
     /// Waits for one input, until the deadline. Cancel-safe.
     pub(super) async fn hear(&mut self, deadline: Monotonic) -> Result<Heard, RunError> {
-        let wait = deadline.saturating_since(now()?);
         // Events from before a deadline come first: a conclusion from silence needs them. This
         // happens only once in a row, because a flood of events must not delay the heartbeat.
-        if wait.is_zero() && !std::mem::replace(&mut self.put_off, true) {
+        if deadline <= now()? && !std::mem::replace(&mut self.put_off, true) {
             let events = drain(self.events.get_mut());
             if !events.is_empty() {
                 return Ok(Heard::Events(events));
@@ -77,7 +80,9 @@ impl Inputs {
         tokio::select! {
             // A late heartbeat costs answers. All other inputs can wait.
             biased;
-            () = sleep_until(Instant::now() + wait) => Ok(Heard::Deadline),
+            come = self.timer.wait_until(deadline) => {
+                come.map(|()| Heard::Deadline).map_err(system("wait for a deadline"))
+            }
             _ = self.terminate.recv() => Ok(Heard::Stop("SIGTERM")),
             _ = self.interrupt.recv() => Ok(Heard::Stop("SIGINT")),
             _ = self.hangup.recv() => Ok(Heard::Hangup),
