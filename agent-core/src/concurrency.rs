@@ -24,8 +24,10 @@ pub struct Concurrency {
     limit: u32,
     /// The fastest answer. It grows slowly, because a server may become slower for good.
     fastest: Option<Duration>,
-    /// Number of answers in this round, and the time that they took together. A round has as many
-    /// answers as there are requests under way.
+    /// Number of requests in this round: those that were under way when it began.
+    round: u32,
+    /// Number of these that have ended, of those that were answered, and the time of the answers.
+    ended: u32,
     answers: u32,
     took: Duration,
     /// True if the number was halved in this round. All requests of a round meet the same load.
@@ -35,8 +37,17 @@ pub struct Concurrency {
 impl Concurrency {
     /// Starts with `least` requests.
     pub fn new(least: u32, most: u32) -> Self {
-        let (fastest, took) = (None, Duration::ZERO);
-        Self { least, most, limit: least, fastest, answers: 0, took, halved: false }
+        Self {
+            least,
+            most,
+            limit: least,
+            fastest: None,
+            round: least,
+            ended: 0,
+            answers: 0,
+            took: Duration::ZERO,
+            halved: false,
+        }
     }
 
     /// Returns the number of requests that may be under way.
@@ -50,31 +61,39 @@ impl Concurrency {
         self.fastest = Some(self.fastest.map_or(took, |fastest| fastest.min(took)));
         self.answers += 1;
         self.took += took;
-        if self.answers >= self.limit {
-            self.end_round();
-        }
+        self.end_request();
     }
 
-    /// Takes in that the server refused a request for its load (429), or did not answer in time.
+    /// Takes in that the server refused a request for its load, failed, or did not answer in time.
     pub fn on_overload(&mut self) {
         if !self.halved {
             self.limit = (self.limit / 2).max(self.least);
             self.halved = true;
-            (self.answers, self.took) = (0, Duration::ZERO);
         }
+        self.end_request();
     }
 
-    fn end_round(&mut self) {
-        let mean = self.took / self.answers;
+    fn end_request(&mut self) {
+        self.ended += 1;
+        if self.ended < self.round {
+            return;
+        }
+        // A halved number stays for this round: its requests were under way before.
+        if !self.halved {
+            self.follow(self.took / self.answers);
+        }
+        self.round = self.limit;
+        (self.ended, self.answers, self.took, self.halved) = (0, 0, Duration::ZERO, false);
+    }
+
+    /// Changes the number after a round without overload, whose answers took so long on average.
+    fn follow(&mut self, mean: Duration) {
         let fastest = self.fastest.unwrap_or(mean);
-        if self.halved {
-            // These answers were under way when the number was halved.
-        } else if mean <= fastest * FLAT {
+        if mean <= fastest * FLAT {
             self.limit = (self.limit + self.limit.div_ceil(4)).min(self.most);
         } else if mean > fastest * STEEP {
             self.limit = (self.limit - self.limit.div_ceil(8)).max(self.least);
         }
         self.fastest = Some(fastest + fastest / 512);
-        (self.answers, self.took, self.halved) = (0, Duration::ZERO, false);
     }
 }

@@ -34,8 +34,8 @@ pub(crate) struct Record {
     pub(crate) dark: Vec<Option<(At, Duration)>>,
     /// Per VIP: the last time when its claim was edited, blanked or deleted by hand.
     pub(crate) edited: Vec<Option<At>>,
-    /// Per VIP and node: whether no agent ran there at that time.
-    pub(crate) missed: Vec<Vec<bool>>,
+    /// Per VIP and node: whether it answered for the VIP at that time, and ran no agent.
+    pub(crate) helpless: Vec<Vec<bool>>,
     /// Per VIP: whether an agent has begun without a claim that says whose it is.
     pub(crate) unrecorded: Vec<bool>,
     /// The time of the last disturbance, and the number of disturbances.
@@ -75,7 +75,7 @@ impl Record {
             booted: At::default(),
             guarded: vec![false; vips],
             edited: vec![None; vips],
-            missed: vec![vec![false; nodes]; vips],
+            helpless: vec![vec![false; nodes]; vips],
             unrecorded: vec![false; vips],
             restored: None,
             last_restored: None,
@@ -92,10 +92,10 @@ impl Record {
         self.done
     }
 
-    /// Notes that a claim was edited by hand, while `missing` says which nodes ran no agent.
-    pub(crate) fn edited(&mut self, vip: usize, missing: Vec<bool>, now: At) {
+    /// Notes that a claim was edited by hand, while these nodes answered for the VIP and ran no agent.
+    pub(crate) fn edited(&mut self, vip: usize, helpless: Vec<bool>, now: At) {
         self.edited[vip] = Some(now);
-        self.missed[vip] = missing;
+        self.helpless[vip] = helpless;
     }
 
     /// Notes a disturbance.

@@ -35,7 +35,7 @@ fn play(concurrency: &mut Concurrency, rounds: u32, does: Does) {
 
 #[test]
 fn the_number_of_requests_follows_the_server() {
-    let rows: [(&str, &Rounds, u32); 9] = [
+    let rows: [(&str, &Rounds, u32); 11] = [
         ("it starts with the least", &[], 4),
         ("it grows while answers are fast", &[(1, Answers(10))], 5),
         ("by a quarter each round", &[(4, Answers(10))], 12),
@@ -48,6 +48,8 @@ fn the_number_of_requests_follows_the_server() {
             &[(20, Answers(10)), (1, Refuses)],
             32,
         ),
+        ("and again in the next round", &[(20, Answers(10)), (2, Refuses)], 16),
+        ("by a server that only refuses", &[(20, Answers(10)), (6, Refuses)], 4),
         ("but not below the least", &[(9, Refuses)], 4),
     ];
     for (description, rounds, expected) in rows {
@@ -65,9 +67,12 @@ fn it_is_halved_again_when_the_server_refuses_requests_of_the_next_round_too() {
     play(&mut concurrency, 20, Answers(10));
     let mut limits = Vec::new();
     for _ in 0..6 {
+        let under_way = concurrency.limit();
         concurrency.on_overload();
         limits.push(concurrency.limit());
-        play(&mut concurrency, 1, Answers(10));
+        for _ in 1..under_way {
+            concurrency.on_answer(ms(10));
+        }
     }
     assert_eq!(limits, [32, 16, 8, 4, 4, 4], "answers of the round in which it was halved raise nothing");
     play(&mut concurrency, 1, Answers(10));
@@ -93,4 +98,5 @@ fn it_keeps_a_server_busy_without_a_long_queue() {
         play(&mut concurrency, 1, Answers(waits));
         assert!(concurrency.limit() <= 40, "{} are under way", concurrency.limit());
     }
+    assert!(concurrency.limit() >= 8, "{} are under way", concurrency.limit());
 }

@@ -22,6 +22,8 @@ const REPEAT: Duration = Duration::from_secs(10);
 /// Longest time by which a candidate that takes no VIPs itself puts off its turn while a
 /// better one takes other VIPs. The better one may never take this VIP.
 const MOST_PATIENT: Duration = Duration::from_secs(10);
+/// Longest time by which any candidate puts off its turn for a better one.
+const LONGEST_PATIENCE: Duration = Duration::from_mins(1);
 
 /// Returns true if a claim already says that no node holds its VIP, with this reason.
 fn says(claim: Option<&ClaimRecord>, demand: &Demand, trouble: &str) -> bool {
@@ -80,7 +82,8 @@ impl Subject<'_> {
             return candidates.iter().map(|candidate| candidate.known_at).filter(|at| *at > self.now).min();
         };
         let must_be_probed = was_ours.is_none() && self.must_be_probed(epoch, &demand);
-        let turn = self.turn(&ready[..rank], must_be_probed);
+        let is_new = epoch == Epoch(0);
+        let turn = self.turn(&ready[..rank], is_new, must_be_probed);
         if turn > self.now {
             return Some(turn);
         }
@@ -91,7 +94,6 @@ impl Subject<'_> {
             }
             return again;
         }
-        let is_new = epoch == Epoch(0);
         if is_new && !namespace.is_none_or(|namespace| self.pacing.may_create(self.address, namespace)) {
             return None;
         }
@@ -103,7 +105,7 @@ impl Subject<'_> {
     }
 
     /// Returns the time at which it is this node's turn, after these better candidates.
-    fn turn(&mut self, better: &[&Candidate], must_be_probed: bool) -> Monotonic {
+    fn turn(&mut self, better: &[&Candidate], is_new: bool, must_be_probed: bool) -> Monotonic {
         // A better candidate may have many VIPs to take. Its turn lasts while it takes them. It
         // probes a new VIP when its session has begun. A failover does not wait for that.
         let acted = |better: &&Candidate| {
@@ -112,15 +114,16 @@ impl Subject<'_> {
             begun.max(member.took)
         };
         let latest = better.iter().filter_map(acted).max();
-        // While this node has VIPs of its own to take, others have theirs.
+        // While this node has new VIPs of its own to take, others have theirs.
         let own = self.nodes.member(&self.nodes.settings.node).and_then(|member| member.took);
+        let own = own.filter(|_| is_new);
         let mut delay = RANK_DELAY * u32::try_from(better.len()).unwrap_or(u32::MAX);
         if !better.is_empty() && must_be_probed {
             // The candidate before this one probes first.
             delay += self.nodes.settings.probing.unwrap_or_default();
         }
         let since = *self.vip.waiting.free.get_or_insert(self.now);
-        let patient_until = since.max(own.unwrap_or_default()) + MOST_PATIENT;
+        let patient_until = (since.max(own.unwrap_or_default()) + MOST_PATIENT).min(since + LONGEST_PATIENCE);
         latest.map_or(since, |latest| latest.clamp(since, patient_until)) + delay
     }
 

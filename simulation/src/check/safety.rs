@@ -47,7 +47,7 @@ impl World {
         };
         // No object says who held the VIP before the edit. An agent that began after it cannot know
         // a holder whose agent was away then.
-        let was_away = |node: usize| self.record.missed[vip][node];
+        let was_away = |node: usize| self.record.helpless[vip][node];
         let is_new = |node: usize, edited: At| {
             self.nodes[node].process.as_ref().is_some_and(|process| process.began >= edited)
         };

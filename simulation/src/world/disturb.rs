@@ -7,7 +7,7 @@ use vipward_core::cluster::{ClaimState, Holder, Session};
 use super::{Happening, World, agent::RETRY};
 use crate::{
     names,
-    node::{Marks, Times},
+    node::{Marks, Node, Times},
     program::Program,
     schedule::{KINDS, Kind, Mark, What, When, Who},
 };
@@ -349,8 +349,10 @@ impl World {
 
     /// Notes that a claim is edited by hand.
     fn note_edit(&mut self, vip: usize) {
-        let missing = self.nodes.iter().map(|it| it.process.is_none()).collect();
-        self.record.edited(vip, missing, self.now);
+        let (segment, now) = (self.segment_of(vip), self.now);
+        let is_helpless = |it: &Node| it.process.is_none() && it.answer(vip, segment, now).is_some();
+        let helpless = self.nodes.iter().map(is_helpless).collect();
+        self.record.edited(vip, helpless, now);
     }
 
     /// Edits an object by hand.

@@ -143,6 +143,25 @@ fn a_better_node_is_waited_for_while_this_node_takes_vips_of_its_own() {
 }
 
 #[test]
+fn a_better_node_is_not_waited_for_longer_than_a_minute_whatever_this_node_takes() {
+    let mut world = World::living("a", &["b"]);
+    world.tell(best("b"));
+    world.want_so(prefer_b());
+    let (theirs, ours) = (Ipv4Addr::new(192, 0, 2, 20), Ipv4Addr::new(192, 0, 2, 21));
+    let began = world.now;
+    for epoch in 1.. {
+        let mut lines = world.claim_of(theirs, held("b"), epoch);
+        lines.extend(world.claim_of(ours, held("a"), epoch));
+        lines.extend(world.after(ms(400)));
+        if lines.iter().any(|line| line.starts_with("create")) {
+            break;
+        }
+        assert!(world.now < began + ms(61_500), "until {:?}", world.now);
+    }
+    assert!(world.now > began + ms(60_000), "since {began:?}, at {:?}", world.now);
+}
+
+#[test]
 fn a_better_node_that_has_just_begun_its_session_gets_its_turn() {
     let settings = Settings { probing: Some(ms(700)), ..settings("a") };
     let mut world = World::living_with(&settings, "a", &[]);

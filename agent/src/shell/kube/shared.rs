@@ -1,7 +1,11 @@
 //! The shared state of this module's tasks: the API server, the agent's names,
 //! and the last known state of claims and Leases.
 
-use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+use std::{
+    net::Ipv4Addr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use tokio::time::{Instant, sleep};
 use vipward_core::{cluster::NodeName, unanswered::Unanswered};
@@ -14,7 +18,7 @@ use crate::shell::metrics::Lane;
 
 /// Number of requests about claims that are more than those of everyday changes.
 const CROWD: i64 = 4;
-/// Longest time for which another request lets them pass.
+/// Longest time for which other requests let them pass.
 const LONGEST: Duration = Duration::from_secs(10);
 /// Time between two looks at their number.
 const LOOK: Duration = Duration::from_millis(50);
@@ -28,6 +32,8 @@ pub struct Kube {
     pub(super) claims: Arc<KnownClaims>,
     pub(super) leases: Arc<KnownLeases>,
     pub(super) alarm: Alarm,
+    /// The time since which very many claims are written.
+    pub(super) crowded: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Kube {
@@ -40,6 +46,7 @@ impl Kube {
             claims: Arc::default(),
             leases: Arc::default(),
             alarm: Alarm::new(),
+            crowded: Arc::default(),
         }
     }
 
@@ -71,13 +78,22 @@ impl Kube {
         self.claims.latest(vip)?.uid.map(Into::into)
     }
 
-    /// Waits while very many claims are written, for a few seconds at most. A VIP is answered as soon
-    /// as its claim is written, so what only people read comes later.
+    /// Waits while very many claims are written, at most until that has gone on for ten seconds. A VIP
+    /// is answered as soon as its claim is written, so other news of it comes later.
     pub(super) async fn let_claims_pass(&self) {
-        let until = Instant::now() + LONGEST;
-        while self.server.requests().waiting(Lane::Claims) > CROWD && Instant::now() < until {
+        while self.is_crowded() {
             sleep(LOOK).await;
         }
+    }
+
+    /// Returns true if very many claims are written, and have been for less than [`LONGEST`].
+    fn is_crowded(&self) -> bool {
+        let mut since = self.crowded.lock().expect("invariant: no thread panics with this lock");
+        if self.server.requests().waiting(Lane::Claims) <= CROWD {
+            *since = None;
+            return false;
+        }
+        since.get_or_insert_with(Instant::now).elapsed() < LONGEST
     }
 
     pub(super) fn collection(&self, resource: Resource) -> Collection {

@@ -50,21 +50,26 @@ impl Load {
         usize::try_from(self.concurrency().limit()).expect("invariant: the number is small")
     }
 
-    /// Takes in an answer, or that none came, and the time that it took.
-    fn note(&self, answer: &Result<String, RequestError>, took: Duration) {
+    /// Takes in the answer to a request, or that none came, and the time that it took. Only writes
+    /// that are carried out tell how fast the server writes.
+    fn note(&self, is_write: bool, answer: &Result<String, RequestError>, took: Duration) {
         let mut concurrency = self.concurrency();
         match answer {
+            Ok(_) if is_write => concurrency.on_answer(took),
             Err(RequestError::Deadline { .. }) => concurrency.on_overload(),
-            Err(error) if error.is_status(429) => concurrency.on_overload(),
+            Err(RequestError::Refused { status, .. }) if status.code == 429 || status.code >= 500 => {
+                concurrency.on_overload();
+            }
             // A connection may fail without a word of the API server.
-            Err(RequestError::Connection { .. } | RequestError::Connect(_)) => {}
             Ok(_)
             | Err(
-                RequestError::Refused { .. }
+                RequestError::Connection { .. }
+                | RequestError::Connect(_)
+                | RequestError::Refused { .. }
                 | RequestError::Unreadable(_)
                 | RequestError::NotText(_)
                 | RequestError::TooLong { .. },
-            ) => concurrency.on_answer(took),
+            ) => {}
         }
     }
 }
@@ -99,9 +104,9 @@ impl Worker {
     }
 
     pub(super) async fn ask_once(&self, call: Call, deadline: Instant) -> Result<String, RequestError> {
-        let asked = Instant::now();
+        let (asked, is_write) = (Instant::now(), call.request.method() != http::Method::GET);
         let answer = self.connections.ask(call, deadline.saturating_duration_since(asked)).await;
-        self.load.note(&answer, asked.elapsed());
+        self.load.note(is_write, &answer, asked.elapsed());
         answer
     }
 }
