@@ -85,7 +85,7 @@ impl fmt::Display for Scene {
     }
 }
 
-/// What a scene measures with, and where its figures go.
+/// The settings of a run of one scene, and the figures recorded so far.
 struct Run<'a> {
     started: Instant,
     runs: u32,

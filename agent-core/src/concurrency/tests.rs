@@ -7,7 +7,7 @@ fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// What the server does to the requests of one round.
+/// The server's behaviour during one round of requests.
 #[derive(Clone, Copy, Debug)]
 enum Does {
     /// It answers each after this many milliseconds.

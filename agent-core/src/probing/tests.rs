@@ -166,8 +166,8 @@ fn rfc_5227_2_1_1_an_address_is_probed_for_during_an_attempt_and_not_between_two
 
 #[test]
 fn an_address_in_use_is_probed_every_two_seconds_for_two_minutes_and_then_every_ten() {
-    // Whether it is probed often, and the range of the pauses in
-    // milliseconds: in the first two minutes, and later.
+    // The ranges are the pauses between two probes, in milliseconds: `first` in the first two
+    // minutes, `later` after that.
     for (often, first, later) in
         [(true, 2_000..2_200, 10_000..10_200), (false, 60_000..60_200, 60_000..60_200)]
     {

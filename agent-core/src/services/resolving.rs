@@ -53,7 +53,7 @@ impl Services {
             Some(_) | None => Arc::clone(&vip.former),
         };
         if vip.former != former {
-            // Who may have the VIP depends on it.
+            // The former Services decide which Services may have the VIP.
             vip.former = former;
             self.touched.vips.insert(address);
         }

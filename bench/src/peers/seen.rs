@@ -1,4 +1,4 @@
-//! What an observer and a client have seen, and the times in it.
+//! Computes times and counts from the reports of an observer and a client.
 //!
 //! A request stands for the time until the next one, so that the times of a run add up to its
 //! length, however late the observer was.

@@ -29,9 +29,9 @@ impl Limit {
 
 /// Does `work` on each job, one at a time for each key, and sends the results.
 ///
-/// Jobs that can wait, by `is_patient`, run after the others. Each kind runs
-/// in the order of arrival. `limit` is asked before each job. Ends when no more jobs can come and all are
-/// done, or when the receiver of replies is gone.
+/// Jobs that can wait, by `is_patient`, run after the others. Each kind runs in the order of
+/// arrival. `limit` is called before each job. Ends when no more jobs can come and all are done, or
+/// when the receiver of replies is gone.
 pub(super) async fn run<K, J, R, W>(
     mut jobs: mpsc::UnboundedReceiver<(K, J)>,
     limit: impl Fn() -> Limit,
