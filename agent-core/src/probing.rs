@@ -25,7 +25,7 @@ mod round;
 mod tests;
 
 use self::{
-    asked::{Asked, Turn},
+    asked::{Asked, RETRY, Turn},
     round::Round,
 };
 
@@ -99,7 +99,7 @@ pub enum Event {
     },
     /// This node holds the VIP now, or no longer wants it.
     Forget(VipKey),
-    /// A host claims the address, or probes for it (RFC 5227, 2.1.1).
+    /// A host claims the address, or is a rival that probes for it (RFC 5227, 2.1.1).
     Heard {
         /// The VIP.
         key: VipKey,
@@ -227,6 +227,20 @@ impl Prober {
     /// Returns the addresses that are being probed, rest or are queued.
     pub fn all_asked(&self) -> impl Iterator<Item = VipKey> {
         self.asked.keys().chain(self.queue.keys()).copied()
+    }
+
+    /// Puts off the attempt that is under way for an address, because a host probes for it too. The
+    /// host may be a node that this one does not know for a peer yet: their agents have started
+    /// together. Returns false if an attempt was put off before. Then the host is a rival.
+    pub fn put_off(&mut self, key: &VipKey, mac: MacAddr, now: Monotonic) -> bool {
+        if !self.asked.get(key).is_some_and(|asked| asked.rests.is_none() && !asked.was_put_off) {
+            return false;
+        }
+        self.unschedule(key);
+        let Some(asked) = self.asked.get_mut(key) else { return false };
+        (asked.was_put_off, asked.rests, asked.due) = (true, Some(mac), now + RETRY);
+        self.waiting.insert((asked.due, *key));
+        true
     }
 
     /// Returns true if this address was found in use, and was not found free since.

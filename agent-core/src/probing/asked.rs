@@ -29,7 +29,9 @@ pub(super) struct Asked {
     /// True if the address is probed often while it is in use.
     pub(super) often: bool,
     pub(super) due: Monotonic,
-    /// The MAC that uses the address, while the address waits for the next attempt.
+    /// True if a host that probes for the address too has put off an attempt.
+    pub(super) was_put_off: bool,
+    /// The MAC that uses the address or probes for it, while the address waits for the next attempt.
     pub(super) rests: Option<MacAddr>,
 }
 
@@ -46,7 +48,7 @@ pub(super) enum Turn {
 
 impl Asked {
     pub(super) fn new(often: bool, due: Monotonic) -> Self {
-        Self { sent: 0, conflicts: 0, in_use_since: None, often, due, rests: None }
+        Self { sent: 0, conflicts: 0, in_use_since: None, often, due, was_put_off: false, rests: None }
     }
 
     pub(super) fn turn(&self) -> Turn {

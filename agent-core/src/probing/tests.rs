@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{asked::RETRY, *};
+use super::*;
 use crate::samples::key;
 
 const STRANGER: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xee]);
@@ -162,6 +162,33 @@ fn rfc_5227_2_1_1_an_address_is_probed_for_during_an_attempt_and_not_between_two
     assert!(!run.prober.is_probing(&key(1)) && run.prober.asks_about(&key(1)), "it rests");
     run.after(RETRY + Duration::from_millis(1));
     assert!(run.prober.is_probing(&key(1)), "again");
+}
+
+#[test]
+fn a_host_that_probes_too_puts_off_one_attempt_and_is_a_rival_in_the_next() {
+    for millis in [0, 150, 590] {
+        let mut run = Run::start(&FAST, 7);
+        run.tell(wanted(key(1))).until(at(millis));
+        let now = run.now;
+        assert!(run.prober.put_off(&key(1), STRANGER, now), "at {millis} ms");
+        assert!(!run.prober.is_probing(&key(1)), "its further probes are no matter");
+        assert_eq!(run.prober.undecided(), 1, "there is no result");
+        run.done.clear();
+        run.after(RETRY + Duration::from_millis(1));
+        assert_eq!(run.probes(), [], "at {millis} ms");
+        let now = run.now;
+        assert!(!run.prober.put_off(&key(1), STRANGER, now), "at {millis} ms");
+        run.after(Duration::from_millis(700));
+        assert_eq!((run.probes().len(), run.in_use()), (3, vec![]), "at {millis} ms");
+        assert!(run.free().is_some(), "at {millis} ms");
+    }
+    let mut run = Run::start(&FAST, 7);
+    assert!(!run.prober.put_off(&key(1), STRANGER, at(0)), "it is not asked about");
+    run.tell(wanted(key(1)));
+    assert!(run.prober.put_off(&key(1), STRANGER, at(0)));
+    run.after(Duration::from_millis(500)).tell(Event::Recognised { ifindex: 3, mac: STRANGER });
+    run.after(Duration::from_millis(700));
+    assert!(run.free().is_some(), "the other host is a peer: the attempt begins again at once");
 }
 
 #[test]

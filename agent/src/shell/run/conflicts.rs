@@ -36,6 +36,7 @@ impl<S: Source> EventLoop<S> {
 
     fn hear_one(&mut self, event: &Event, now: Monotonic) -> Result<(), RunError> {
         let key = VipKey { ifindex: event.ifindex, vlan: event.vlan, _pad: 0, addr: event.vip };
+        let mac = MacAddr(event.sha);
         let what = match event.kind {
             EventKind::Conflict if self.mac_of(event.ifindex) == Some(MacAddr(event.holder)) => What::Held,
             EventKind::Conflict => What::Guarded,
@@ -45,10 +46,15 @@ impl<S: Source> EventLoop<S> {
             EventKind::Sighted if self.prober.asks_about(&key) => What::InUse,
             EventKind::Sighted => What::Sighted,
             // RFC 5227, 2.1.1: another host that probes is a rival only while this node probes.
-            EventKind::Probed if self.prober.is_probing(&key) => What::InUse,
-            EventKind::Probed => return Ok(()),
+            EventKind::Probed
+                if !self.prober.is_probing(&key)
+                    || self.yields.asks_about(&key)
+                    || self.prober.put_off(&key, mac, now) =>
+            {
+                return Ok(());
+            }
+            EventKind::Probed => What::InUse,
         };
-        let mac = MacAddr(event.sha);
         let by_peer = what.is_with_peer();
         let is_answer = if self.yields.asks_about(&key) {
             self.answers_for_yielded(event, &key)?
