@@ -17,20 +17,33 @@ fn a_change_has_a_line_of_its_own() {
 }
 
 #[test]
-fn of_thousands_of_changes_a_number_is_logged_once_a_second() {
+fn of_thousands_of_changes_the_number_is_logged_less_and_less_often_up_to_every_eight_seconds() {
     let mut bursts = Bursts::start(8, at(0));
-    let (mut own, mut numbers, mut counted) = (0, 0, 0);
-    for millis in 0..10_000 {
+    let (mut own, mut numbers, mut counted) = (0, Vec::new(), 0);
+    for millis in 0..40_000 {
         own += own_lines(&mut bursts, [millis]);
         let more = bursts.due(at(millis));
-        numbers += more.len();
-        counted += more.values().sum::<u64>();
+        if let Some(number) = more.get("a") {
+            numbers.push(millis);
+            counted += number;
+        }
     }
-    let end = bursts.next_deadline().expect("the last ones are still to be logged");
-    counted += bursts.due(end).values().sum::<u64>();
-    assert!(own <= 20, "{own} lines of their own");
-    assert_eq!((u64::try_from(own).expect("a small number") + counted, numbers), (10_000, 9));
-    assert!(bursts.due(at(60_000)).is_empty());
+    assert_eq!(own, 8, "no line comes between the numbers");
+    assert_eq!(numbers, [1_008, 3_008, 7_008, 15_008, 23_008, 31_008, 39_008]);
+    counted += bursts.rest().values().sum::<u64>();
+    assert_eq!(counted, 39_992, "none is lost");
+}
+
+#[test]
+fn a_burst_is_over_when_no_change_has_come_for_a_whole_pause() {
+    let mut bursts = Bursts::start(2, at(0));
+    assert_eq!(own_lines(&mut bursts, [0; 5]), 2);
+    assert_eq!(bursts.due(at(1_000)), [("a", 3)].into());
+    assert_eq!(bursts.next_deadline(), Some(at(3_000)));
+    assert!(bursts.due(at(3_000)).is_empty());
+    assert_eq!(bursts.next_deadline(), None);
+    assert_eq!(own_lines(&mut bursts, [3_001; 5]), 2, "the next changes get lines of their own");
+    assert_eq!(bursts.next_deadline(), Some(at(4_001)), "and the first number comes after a second");
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod call;
 mod claims;
 mod connect;
 mod credentials;
+mod crowd;
 mod error;
 mod events;
 mod http;

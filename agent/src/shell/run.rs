@@ -12,6 +12,7 @@ mod attaching;
 mod cluster;
 mod conflicts;
 mod inputs;
+mod lines;
 mod probing;
 mod report;
 mod silent;
@@ -36,7 +37,6 @@ use tracing::{info, warn};
 use vipward_common::{Fence, MacAddr, VipKey};
 use vipward_core::{
     announce::Announcer,
-    bursts::Bursts,
     cluster::{NodeName, Session},
     config::{Config, ConfigError},
     conflict::Conflicts,
@@ -49,7 +49,14 @@ use vipward_core::{
     yields::Yields,
 };
 
-use self::{apply::Settled, inputs::Inputs, report::Problems, silent::Silent, source::Source};
+use self::{
+    apply::Settled,
+    inputs::Inputs,
+    lines::{Lines, Trouble},
+    report::Problems,
+    silent::Silent,
+    source::Source,
+};
 use super::{
     bind::BindError,
     bpf::{BpfError, DataPlane, Loader, Opening, Options},
@@ -196,7 +203,9 @@ struct EventLoop<S> {
     /// The slots of all entries, from the last reading or write.
     slots: Slots,
     /// Changes of entries for the log, by the roles before and after.
-    entry_lines: Bursts<(&'static str, &'static str)>,
+    entry_lines: Lines<(&'static str, &'static str)>,
+    /// Lines about conflicts.
+    conflict_lines: Lines<Trouble>,
     /// The last reconciliation, if it was complete.
     settled: Option<Settled>,
     /// Time of the next full reading. It is sooner after a failure.
@@ -284,7 +293,12 @@ impl<S: Source> EventLoop<S> {
             yields_settled,
             started: false,
             slots: Slots::default(),
-            entry_lines: Bursts::start(MOST_ENTRIES, now),
+            entry_lines: Lines::start(
+                MOST_ENTRIES,
+                |(from, to), entries| info!(entries, from, to, "more entries changed"),
+                now,
+            ),
+            conflict_lines: Trouble::lines(now),
             settled: None,
             verify: now + VERIFY,
             metrics: desk.metrics,
@@ -303,6 +317,7 @@ impl<S: Source> EventLoop<S> {
             self.probing_deadline(),
             self.yields.next_deadline(),
             self.entry_lines.next_deadline(),
+            self.conflict_lines.next_deadline(),
             silent,
         ]
         .into_iter()
@@ -317,9 +332,8 @@ impl<S: Source> EventLoop<S> {
             self.settled = None;
             self.observe().await?;
         }
-        for ((from, to), entries) in self.entry_lines.due(now) {
-            info!(entries, from, to, "more entries changed");
-        }
+        self.entry_lines.on_time(now);
+        self.conflict_lines.on_time(now);
         self.announce(now);
         self.tick_probing(now)?;
         self.take_back_yielded(now).await?;

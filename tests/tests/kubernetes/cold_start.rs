@@ -15,7 +15,7 @@ const VIPS: u32 = 300;
 /// Least number of VIPs of each of three nodes: half of a fair share.
 const LEAST_SHARE: usize = 50;
 /// Largest number of lines that an agent logs.
-const MOST_LINES: usize = 100;
+const MOST_LINES: usize = 60;
 /// Pause between two looks at the claims.
 const LOOK: Duration = Duration::from_millis(100);
 

@@ -372,6 +372,9 @@ impl One {
     async fn take(&mut self, event: WatchEvent<Box<RawValue>>) -> Result<Option<Ended>, Halt> {
         let version = match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                if self.resource == Resource::VirtualIps {
+                    self.kube.crowd.count(Instant::now());
+                }
                 self.delivery.object(object.get()).await?
             }
             WatchEvent::Deleted(object) => {

@@ -43,7 +43,8 @@ const LEASES: usize = 16;
 /// Number of conditions and reasons that are written on claims at a time. They have their own lane,
 /// so that a storm of conflicts delays no handover.
 const FINDINGS: usize = 4;
-/// Number of Services whose status is written at a time.
+/// Number of Services whose status is written at a time. One status at a time gets its addresses
+/// while very many claims are written.
 const INGRESSES: usize = 8;
 /// Number of replies that may wait for the receiver.
 const REPLIES: usize = 256;
@@ -108,8 +109,12 @@ impl Requests {
 
         let (ingresses, jobs) = mpsc::unbounded_channel();
         let worker = Worker::open(kube, limits.request())?;
+        let crowded = kube.clone();
+        let patient = move || if crowded.crowded_for().is_some() { 1 } else { INGRESSES };
+        let limit = move || Limit { all: INGRESSES, patient: patient() };
+        let can_wait = |(_, (_, addresses)): &(Pending, IngressJob)| addresses.is_some();
         let work = async move |(_pending, job)| Some(write_ingress(&worker, job).await);
-        tasks.spawn(lane::run(jobs, || Limit::of(INGRESSES), |_| false, work, replies));
+        tasks.spawn(lane::run(jobs, limit, can_wait, work, replies));
 
         let node = kube.node.clone();
         let pending = kube.server.requests().clone();

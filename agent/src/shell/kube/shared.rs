@@ -1,25 +1,21 @@
 //! The shared state of this module's tasks: the API server, the agent's names,
 //! and the last known state of claims and Leases.
 
-use std::{
-    net::Ipv4Addr,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep};
 use vipward_core::{cluster::NodeName, unanswered::Unanswered};
 
 use super::{
-    alarm::Alarm, call::Collection, claims::KnownClaims, connect::Server, leases::KnownLeases,
+    alarm::Alarm, call::Collection, claims::KnownClaims, connect::Server, crowd::Crowd, leases::KnownLeases,
     resource::Resource, text,
 };
 use crate::shell::metrics::Lane;
 
-/// Number of requests about claims that are more than those of everyday changes.
-const CROWD: i64 = 4;
-/// Longest time for which other requests let them pass.
-const LONGEST: Duration = Duration::from_secs(10);
+/// Number of waiting requests about claims that everyday changes do not reach.
+const FEW: i64 = 4;
+/// Longest time for which other requests let very many claims pass.
+const LONGEST: Duration = Duration::from_secs(30);
 /// Time between two looks at their number.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -32,8 +28,7 @@ pub struct Kube {
     pub(super) claims: Arc<KnownClaims>,
     pub(super) leases: Arc<KnownLeases>,
     pub(super) alarm: Alarm,
-    /// The time since which very many claims are written.
-    pub(super) crowded: Arc<Mutex<Option<Instant>>>,
+    pub(super) crowd: Arc<Crowd>,
 }
 
 impl Kube {
@@ -46,7 +41,7 @@ impl Kube {
             claims: Arc::default(),
             leases: Arc::default(),
             alarm: Alarm::new(),
-            crowded: Arc::default(),
+            crowd: Arc::default(),
         }
     }
 
@@ -78,22 +73,18 @@ impl Kube {
         self.claims.latest(vip)?.uid.map(Into::into)
     }
 
-    /// Waits while very many claims are written, at most until that has gone on for ten seconds. A VIP
+    /// Waits while very many claims are written, at most until that has gone on for 30 seconds. A VIP
     /// is answered as soon as its claim is written, so other news of it comes later.
     pub(super) async fn let_claims_pass(&self) {
-        while self.is_crowded() {
+        while self.crowded_for().is_some_and(|lasts| lasts < LONGEST) {
             sleep(LOOK).await;
         }
     }
 
-    /// Returns true if very many claims are written, and have been for less than [`LONGEST`].
-    fn is_crowded(&self) -> bool {
-        let mut since = self.crowded.lock().expect("invariant: no thread panics with this lock");
-        if self.server.requests().waiting(Lane::Claims) <= CROWD {
-            *since = None;
-            return false;
-        }
-        since.get_or_insert_with(Instant::now).elapsed() < LONGEST
+    /// Returns the time for which nodes have been writing very many claims.
+    pub fn crowded_for(&self) -> Option<Duration> {
+        let waits = self.server.requests().waiting(Lane::Claims) > FEW;
+        self.crowd.lasts(waits, Instant::now())
     }
 
     pub(super) fn collection(&self, resource: Resource) -> Collection {

@@ -426,7 +426,7 @@ impl<S: Source> EventLoop<S> {
         let is_held = to.filter(|entry| entry.role == Role::Held);
         let role = |entry: Option<&VipEntry>| entry.map_or("none", |entry| entry.role.name());
         let changed = from.map(|entry| (entry.role, entry.mac)) != to.map(|entry| (entry.role, entry.mac));
-        if changed && self.entry_lines.on_change((role(from), role(to)), now()?) {
+        if changed && self.entry_lines.admits((role(from), role(to)), now()?) {
             info!(
                 vip = %Ipv4Addr::from(key.addr),
                 interface = %self.name(key.ifindex),

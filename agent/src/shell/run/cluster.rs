@@ -61,6 +61,9 @@ use crate::{
     },
 };
 
+/// Longest time for which claims are expected to be late while very many are written.
+const LONGEST_CROWD: Duration = Duration::from_mins(5);
+
 /// The engine's assignment of a VIP to this node.
 struct Assigned {
     entry: Entry,
@@ -165,7 +168,13 @@ impl Source for Cluster {
     }
 
     fn right(&self, vip: Ipv4Addr, mac: MacAddr, now: Monotonic) -> Right {
-        self.engine.right(vip, mac, now)
+        match self.engine.right(vip, mac, now) {
+            // The news of a claim comes later than usual while very many are written.
+            Right::NotGiven(epoch) if self.kube.crowded_for().is_some_and(|lasts| lasts < LONGEST_CROWD) => {
+                Right::Unknown(epoch)
+            }
+            right => right,
+        }
     }
 
     fn said(

@@ -125,10 +125,13 @@ impl<S: Source> EventLoop<S> {
     }
 
     fn report_conflict(&mut self, line: &Line) -> Result<(), RunError> {
-        report::conflict(line, &self.view);
+        let now = now()?;
+        if self.conflict_lines.admits(report::message(line), now) {
+            report::conflict(line, &self.view);
+        }
         if line.is_shown() {
             self.metrics.conflicts.on_line(line, self.conflicts.shown());
-            self.source.note_conflict(line, now()?);
+            self.source.note_conflict(line, now);
         }
         Ok(())
     }

@@ -9,10 +9,16 @@ use vipward_core::{
     net::NetView,
 };
 
+use super::lines::Trouble;
 use crate::shell::bpf::Opening;
 
 /// Most VIPs or entries with one log line each. A larger number gets one line.
 pub(super) const MOST_LINES: usize = 64;
+
+const ANOTHER: &str = "another MAC claims the VIP";
+const GOES_ON: &str = "claims go on";
+const OVER: &str = "claims are over";
+const TOO_MANY: &str = "claims not listed: too many conflicts are open";
 
 /// The open problems. Each is logged when it begins and when it ends.
 #[derive(Default)]
@@ -52,7 +58,18 @@ pub(super) fn opening(opening: &Opening, pin_dir: &Path) {
     }
 }
 
-/// Logs one line about a conflict.
+/// Returns the message of the line about a conflict.
+pub(super) fn message(line: &Line) -> Trouble {
+    match line {
+        Line::Began { sight, .. } => Trouble::Is(beginning(sight)),
+        Line::NewOffender { .. } => Trouble::Is(ANOTHER),
+        Line::GoesOn { .. } => Trouble::Is(GOES_ON),
+        Line::Ended { .. } => Trouble::Over(OVER),
+        Line::TooMany { .. } => Trouble::Is(TOO_MANY),
+    }
+}
+
+/// Logs the line about a conflict.
 pub(super) fn conflict(line: &Line, view: &NetView) {
     match line {
         Line::Began { conflict, sight } => {
@@ -62,7 +79,7 @@ pub(super) fn conflict(line: &Line, view: &NetView) {
         }
         Line::NewOffender { conflict, mac } => {
             for offender in conflict.offenders.iter().filter(|offender| offender.mac == *mac) {
-                warn_of(conflict, offender, view, "another MAC claims the VIP");
+                warn_of(conflict, offender, view, ANOTHER);
             }
         }
         Line::GoesOn { conflict, times } => warn!(
@@ -74,7 +91,7 @@ pub(super) fn conflict(line: &Line, view: &NetView) {
             macs = macs(conflict),
             more_macs = conflict.more,
             defences = conflict.defences,
-            "claims go on"
+            "{GOES_ON}"
         ),
         Line::Ended { conflict, why } => info!(
             kind = conflict.what.kind(),
@@ -85,9 +102,9 @@ pub(super) fn conflict(line: &Line, view: &NetView) {
             lasted_seconds = conflict.last.saturating_since(conflict.begun).as_secs(),
             macs = macs(conflict),
             cause = why.name(),
-            "claims are over"
+            "{OVER}"
         ),
-        Line::TooMany { times } => warn!(times, "claims not listed: too many conflicts are open"),
+        Line::TooMany { times } => warn!(times, "{TOO_MANY}"),
     }
 }
 

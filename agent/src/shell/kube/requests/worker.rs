@@ -20,7 +20,7 @@ mod tests;
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Least and largest number of requests of a lane that follow the API server's load.
-const AT_ONCE: (u32, u32) = (4, 64);
+const AT_ONCE: (u32, u32) = (12, 64);
 
 /// A sender of the requests of one lane.
 pub(super) struct Worker {

@@ -69,7 +69,7 @@ impl EventLoop<Cluster> {
                 Some(Reply::Ingress { service, result }) => {
                     let source = &mut self.source;
                     source.statuses.on_result(&service, result.is_ok(), fastrand::f64(), now);
-                    source.messages.ingress(&service, &result);
+                    source.messages.ingress(&service, &result, now);
                 }
                 None => break,
             }
@@ -160,7 +160,7 @@ impl EventLoop<Cluster> {
                 }
                 services::Command::ProblemOver { service, problem } => {
                     source.on_dispute(&problem, now);
-                    source.messages.problem_over(&service, &problem);
+                    source.messages.problem_over(&service, &problem, now);
                 }
             }
         }

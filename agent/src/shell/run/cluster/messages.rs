@@ -4,7 +4,6 @@ use std::{collections::BTreeSet, net::Ipv4Addr};
 
 use tracing::{debug, error, info, warn};
 use vipward_core::{
-    bursts::Bursts,
     cluster::{NodeName, ServiceName},
     outbox::{Command, Message, News, Object, Outbox, Outcome, Reason},
     ownership::{Engine, Event, Notice, StopReason},
@@ -15,10 +14,19 @@ use vipward_core::{
     time::Monotonic,
 };
 
-use crate::shell::kube::{ConnectError, IngressError, Kube, Recorder};
+use crate::shell::{
+    kube::{ConnectError, IngressError, Kube, Recorder},
+    run::lines::{Lines, Trouble},
+};
 
 /// Most VIPs that this node gets at once with one log line each.
 const MOST_GAINS: u32 = 8;
+
+const NO_HOLDER: &str = "no node can hold the VIP";
+const PROBLEM: &str = "problem";
+const PROBLEM_OVER: &str = "problem is over";
+const UNWRITTEN: &str = "the Service's status is not written";
+const WRITTEN: &str = "the Service's status is written again";
 
 /// A writer of log lines and Events.
 pub(super) struct Messages {
@@ -32,7 +40,9 @@ pub(super) struct Messages {
     refusals: Refusals,
     repairs: Repairs,
     /// VIPs that this node got, by their former holder.
-    gains: Bursts<Option<NodeName>>,
+    gains: Lines<Option<NodeName>>,
+    /// Lines about VIPs and Services in trouble.
+    trouble: Lines<Trouble>,
 }
 
 impl Messages {
@@ -46,7 +56,14 @@ impl Messages {
             unwritten: BTreeSet::new(),
             refusals: Refusals::default(),
             repairs: Repairs::default(),
-            gains: Bursts::start(MOST_GAINS, now),
+            gains: Lines::start(
+                MOST_GAINS,
+                |from: Option<NodeName>, vips| {
+                    info!(vips, from = from.as_ref().map(NodeName::as_str), "this node holds more VIPs");
+                },
+                now,
+            ),
+            trouble: Trouble::lines(now),
         })
     }
 
@@ -54,14 +71,18 @@ impl Messages {
     pub(super) fn notice(&mut self, services: &Services, notice: &Notice, now: Monotonic) {
         match notice {
             Notice::Holds { vip, services: _, from, cause } => {
-                if self.gains.on_change(from.clone(), now) {
+                if self.gains.admits(from.clone(), now) {
                     let from = from.as_ref().map(NodeName::as_str);
                     info!(%vip, from, cause, "this node holds the VIP");
                 } else {
                     debug!(%vip, cause, "this node holds the VIP");
                 }
             }
-            Notice::Nobody { vip, services: _, why } => warn!(%vip, why, "no node can hold the VIP"),
+            Notice::Nobody { vip, services: _, why } => {
+                if self.trouble.admits(Trouble::Is(NO_HOLDER), now) {
+                    warn!(%vip, why, "{NO_HOLDER}");
+                }
+            }
             Notice::CannotMove { vip, services: _, to, why } => {
                 warn!(%vip, %to, why, "the VIP cannot be moved");
             }
@@ -125,9 +146,8 @@ impl Messages {
                 self.outbox.post(Message::of_problem(service, uid, &problem), now);
             }
         }
-        for (from, vips) in self.gains.due(now) {
-            info!(vips, from = from.as_ref().map(NodeName::as_str), "this node holds more VIPs");
-        }
+        self.gains.on_time(now);
+        self.trouble.on_time(now);
         self.write_events(now);
     }
 
@@ -152,8 +172,12 @@ impl Messages {
 
     /// Returns the next deadline of [`Messages::on_time`].
     pub(super) fn next_deadline(&self) -> Option<Monotonic> {
-        let deadlines =
-            [self.outbox.next_deadline(), self.reporting.next_deadline(), self.gains.next_deadline()];
+        let deadlines = [
+            self.outbox.next_deadline(),
+            self.reporting.next_deadline(),
+            self.gains.next_deadline(),
+            self.trouble.next_deadline(),
+        ];
         deadlines.into_iter().flatten().min()
     }
 
@@ -173,28 +197,38 @@ impl Messages {
 
     /// Logs a new problem of a Service. The node that is responsible for it writes an Event later.
     pub(super) fn problem(&mut self, service: ServiceName, problem: Problem, now: Monotonic) {
-        warn!(%service, problem = %problem, "problem");
+        if self.trouble.admits(Trouble::Is(PROBLEM), now) {
+            warn!(%service, %problem, "{PROBLEM}");
+        }
         self.reporting.begin(service, problem, now);
     }
 
     /// Logs the end of a problem.
-    pub(super) fn problem_over(&mut self, service: &ServiceName, problem: &Problem) {
-        info!(%service, problem = %problem, "problem is over");
+    pub(super) fn problem_over(&mut self, service: &ServiceName, problem: &Problem, now: Monotonic) {
+        if self.trouble.admits(Trouble::Over(PROBLEM_OVER), now) {
+            info!(%service, %problem, "{PROBLEM_OVER}");
+        }
         self.reporting.end(service, problem);
         self.outbox.withdraw(service, problem);
     }
 
     /// Logs when the status of a Service cannot be written, and when it can be again.
-    pub(super) fn ingress(&mut self, service: &ServiceName, result: &Result<(), IngressError>) {
+    pub(super) fn ingress(
+        &mut self,
+        service: &ServiceName,
+        result: &Result<(), IngressError>,
+        now: Monotonic,
+    ) {
         match result {
             Ok(()) => {
-                if self.unwritten.remove(service) {
-                    info!(%service, "the Service's status is written again");
+                if self.unwritten.remove(service) && self.trouble.admits(Trouble::Over(WRITTEN), now) {
+                    info!(%service, "{WRITTEN}");
                 }
             }
             Err(error) => {
-                if self.unwritten.insert(service.clone()) {
-                    warn!(%service, error = %error, "the Service's status is not written");
+                let is_new = self.unwritten.insert(service.clone());
+                if is_new && self.trouble.admits(Trouble::Is(UNWRITTEN), now) {
+                    warn!(%service, %error, "{UNWRITTEN}");
                 }
             }
         }
