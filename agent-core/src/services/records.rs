@@ -64,6 +64,30 @@ pub struct ServiceRecord {
 }
 
 impl ServiceRecord {
+    /// Returns a Service of type `LoadBalancer` with these ports, and with nothing else.
+    pub fn new(name: ServiceName, uid: Arc<str>, ports: Vec<Port>) -> Self {
+        Self {
+            name,
+            uid,
+            version: Version::from("1"),
+            created: 0,
+            labels: BTreeMap::new(),
+            load_balancer: true,
+            cluster_ip: None,
+            class: None,
+            annotations: Annotations::default(),
+            load_balancer_ip: None,
+            external_ips: Vec::new(),
+            ingress: Vec::new(),
+            status_manager: None,
+            status_shared: false,
+            other_controller: None,
+            local: false,
+            ports,
+            deleting: false,
+        }
+    }
+
     /// Returns the author of the addresses in its status.
     pub fn status_owner(&self) -> StatusOwner<'_> {
         if self.ingress.is_empty() {

@@ -144,26 +144,7 @@ fn named(text: &str) -> ServiceName {
 
 /// Returns a Service of type `LoadBalancer` with port 80 and without an address.
 fn service(name: &str) -> ServiceRecord {
-    ServiceRecord {
-        name: named(name),
-        uid: "1".into(),
-        version: Version::from("1"),
-        created: 0,
-        labels: BTreeMap::new(),
-        load_balancer: true,
-        cluster_ip: None,
-        class: None,
-        annotations: Annotations::default(),
-        load_balancer_ip: None,
-        external_ips: Vec::new(),
-        ingress: Vec::new(),
-        status_manager: None,
-        status_shared: false,
-        other_controller: None,
-        local: false,
-        ports: vec![Port { port: 80, protocol: Protocol::Tcp }],
-        deleting: false,
-    }
+    ServiceRecord::new(named(name), "1".into(), vec![Port { port: 80, protocol: Protocol::Tcp }])
 }
 
 impl ServiceRecord {

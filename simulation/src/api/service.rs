@@ -1,12 +1,9 @@
 //! Services with their endpoints, as the agents see them.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use vipward_core::{
-    cluster::{NodeName, ServiceName, Version},
+    cluster::{NodeName, ServiceName},
     services::{Annotations, EndpointsRecord, Event, Port, Protocol, ServiceRecord},
 };
 
@@ -36,25 +33,12 @@ impl Service {
             share: Some(SHARE.into()),
             ..Annotations::default()
         };
+        let uid = format!("{name}-{created}").into();
         let record = ServiceRecord {
-            uid: format!("{name}-{created}").into(),
-            name,
-            version: Version::from("1"),
             created,
-            labels: BTreeMap::new(),
-            load_balancer: true,
-            cluster_ip: None,
-            class: None,
             annotations,
-            load_balancer_ip: None,
-            external_ips: Vec::new(),
-            ingress: Vec::new(),
-            status_manager: None,
-            status_shared: false,
-            other_controller: None,
             local: on.is_some(),
-            ports: vec![Port { port, protocol: Protocol::Tcp }],
-            deleting: false,
+            ..ServiceRecord::new(name, uid, vec![Port { port, protocol: Protocol::Tcp }])
         };
         Self { record, endpoints: on.unwrap_or_default() }
     }
