@@ -9,7 +9,7 @@ use aya_ebpf::{
 };
 use vipward_common::{ArpFrame, MacAddr, OPER_REQUEST};
 
-use crate::{frame, handle};
+use crate::xdp::{frame, handle};
 
 /// The requests to generate.
 #[repr(C)]

@@ -1,5 +1,5 @@
-//! The XDP program `vipward`: packet access, counting and rewriting around
-//! `vipward_common::decide`.
+//! The programs around `vipward_common::decide`: `vipward` and `vipward_plain` in XDP, and
+//! `vipward_tc` in traffic control.
 #![no_std]
 #![no_main]
 #![expect(
@@ -11,73 +11,57 @@
 
 #[cfg(feature = "bench")]
 mod bench;
+mod skb;
 mod tables;
+mod xdp;
 
-use aya_ebpf::{bindings::xdp_action, macros::xdp, programs::XdpContext};
-use vipward_common::{Action, ArpFrame, Outcome, decide};
+use aya_ebpf::{
+    macros::{classifier, xdp},
+    programs::{TcContext, XdpContext},
+};
+use vipward_common::{ArpFrame, Verdict, decide};
 
-use crate::tables::Maps;
+use crate::tables::{Ingress, Maps};
 
 /// Answers requests for held VIPs, drops and defends against conflicting ARP claims, and passes
-/// everything else.
-#[xdp]
+/// everything else. Drivers may hand it frames of several buffers; it reads the first.
+#[xdp(frags)]
 fn vipward(mut ctx: XdpContext) -> u32 {
-    handle(&mut ctx)
+    xdp::handle(&mut ctx)
 }
 
-#[inline(always)]
-fn handle(ctx: &mut XdpContext) -> u32 {
-    let maps = Maps { ctx: ctx.ctx };
-    let Some(frame) = frame(ctx) else {
-        let outcome = if is_short_arp(ctx) { Outcome::ArpOther } else { Outcome::NotArp };
-        Maps::count_outcome(outcome);
-        return xdp_action::XDP_PASS;
-    };
-    if !frame.is_arp() {
-        Maps::count_outcome(Outcome::NotArp);
-        return xdp_action::XDP_PASS;
-    }
-    let verdict = decide(frame, &maps);
-    Maps::count(&verdict);
-    match verdict.outcome.action() {
-        Action::Pass => xdp_action::XDP_PASS,
-        Action::Drop if verdict.defence.is_zero() => xdp_action::XDP_DROP,
-        Action::Drop => {
-            frame.turn_into_announcement(verdict.defence);
-            xdp_action::XDP_TX
-        }
-        Action::Answer => match verdict.answer {
-            Some(answer) => {
-                frame.turn_into_reply(answer.mac, answer.source);
-                xdp_action::XDP_TX
-            }
-            None => xdp_action::XDP_DROP,
-        },
-    }
+/// Does the same on kernels before 5.18, which refuse a program for frames of several buffers.
+#[xdp]
+fn vipward_plain(mut ctx: XdpContext) -> u32 {
+    xdp::handle(&mut ctx)
 }
 
-/// Returns the frame if it is long enough.
-#[inline(always)]
-fn frame(ctx: &mut XdpContext) -> Option<&mut ArpFrame> {
-    let start = ctx.data();
-    if start + size_of::<ArpFrame>() > ctx.data_end() {
-        return None;
-    }
-    // SAFETY: the bytes are within the packet, which belongs to this program until it returns.
-    // Drivers align the Ethernet header to at least two bytes. Every bit pattern is a frame.
-    Some(unsafe { &mut *(start as *mut ArpFrame) })
+/// Does the same at the ingress of traffic control, beside the programs of others.
+#[classifier]
+fn vipward_tc(ctx: TcContext) -> i32 {
+    skb::handle(&ctx)
 }
 
-/// Returns whether the `EtherType` of a frame that is too short is ARP.
+/// Decides about an ARP frame, and counts it.
 #[inline(always)]
-fn is_short_arp(ctx: &XdpContext) -> bool {
-    const ETHERTYPE: usize = 12;
-    let start = ctx.data();
-    if start + ETHERTYPE + 2 > ctx.data_end() {
+fn judge(frame: &ArpFrame, ingress: impl Ingress) -> Verdict {
+    let verdict = decide(frame, &Maps(ingress));
+    tables::count(&verdict);
+    verdict
+}
+
+/// Turns the frame into the one that is sent in its place. Returns false if none is sent.
+#[inline(always)]
+fn rewrite(frame: &mut ArpFrame, verdict: &Verdict) -> bool {
+    if let Some(answer) = verdict.answer {
+        frame.turn_into_reply(answer.mac, answer.source);
+        return true;
+    }
+    if verdict.defence.is_zero() {
         return false;
     }
-    // SAFETY: the two bytes are within the packet; aligned as above.
-    unsafe { *((start + ETHERTYPE) as *const u16) == vipward_common::ETHERTYPE_ARP.to_be() }
+    frame.turn_into_announcement(verdict.defence);
+    true
 }
 
 #[panic_handler]

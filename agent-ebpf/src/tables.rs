@@ -3,7 +3,7 @@
 use core::{intrinsics, ptr};
 
 use aya_ebpf::{
-    bindings::{BPF_NOEXIST, xdp_md},
+    bindings::{__sk_buff, BPF_NOEXIST, xdp_md},
     btf_maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf},
     helpers::generated::{bpf_jiffies64, bpf_ktime_get_coarse_ns},
     macros::btf_map,
@@ -60,69 +60,81 @@ struct Clock {
 #[btf_map(name = "clock")]
 static CLOCK: PerCpuArray<Clock, 1> = PerCpuArray::new();
 
-/// The maps, as one frame sees them.
-pub(crate) struct Maps {
-    pub(crate) ctx: *const xdp_md,
+/// Adds a frame to the counter of its outcome, and to the VIP's own.
+#[inline(always)]
+pub(crate) fn count(verdict: &Verdict) {
+    count_outcome(verdict.outcome);
+    if !verdict.defence.is_zero()
+        && let Some(counters) = COUNTERS.get_ptr_mut(0)
+    {
+        // SAFETY: this CPU's value.
+        unsafe { (*counters).claims_defended += 1 };
+    }
+    let Some(slot) = verdict.slot.filter(|slot| *slot < VIP_COUNTER_SLOTS) else { return };
+    let Some(counters) = VIP_COUNTERS.get_ptr_mut(slot) else { return };
+    // SAFETY: the pointer is to this CPU's value. A program runs to its end before another frame on
+    // this CPU.
+    let counters = unsafe { &mut *counters };
+    match verdict.outcome {
+        Outcome::Answered | Outcome::AnsweredHeldOver | Outcome::AnsweredHandover => {
+            counters.answered += 1;
+        }
+        Outcome::ClaimConflict => counters.conflicts += 1,
+        Outcome::SuppressedFence
+        | Outcome::SuppressedForeign
+        | Outcome::RefusedDestination
+        | Outcome::RefusedSender
+        | Outcome::RefusedLink => counters.suppressed += 1,
+        Outcome::NotArp
+        | Outcome::ArpOther
+        | Outcome::ArpNoVip
+        | Outcome::ClaimOwn
+        | Outcome::ClaimContested
+        | Outcome::ClaimYielded
+        | Outcome::ClaimMoved
+        | Outcome::ClaimSighted
+        | Outcome::ClaimPassed => {}
+    }
 }
 
-impl Maps {
-    /// Returns the interface that the frame came in by. It takes three loads, so only ARP pays for
-    /// it.
+/// Adds a frame to the counter of its outcome.
+#[inline(always)]
+pub(crate) fn count_outcome(outcome: Outcome) {
+    if let Some(counters) = COUNTERS.get_ptr_mut(0) {
+        // SAFETY: `Counters` has one u64 per outcome, in order (asserted there). It is this
+        // CPU's value.
+        unsafe { *counters.cast::<u64>().add(outcome as usize) += 1 };
+    }
+}
+
+/// The kernel's context of a frame.
+pub(crate) trait Ingress: Copy {
+    /// Returns the index of the interface that the program runs on. It takes three loads in XDP, so
+    /// only ARP pays for it.
+    fn ifindex(self) -> u32;
+}
+
+impl Ingress for *mut xdp_md {
     #[inline(always)]
-    fn ifindex(&self) -> u32 {
+    fn ifindex(self) -> u32 {
         // SAFETY: the kernel's context is valid until the program returns.
-        unsafe { (*self.ctx).ingress_ifindex }
-    }
-
-    /// Adds the frame to the counter of its outcome, and to the VIP's own.
-    #[inline(always)]
-    pub(crate) fn count(verdict: &Verdict) {
-        Self::count_outcome(verdict.outcome);
-        if !verdict.defence.is_zero()
-            && let Some(counters) = COUNTERS.get_ptr_mut(0)
-        {
-            // SAFETY: this CPU's value.
-            unsafe { (*counters).claims_defended += 1 };
-        }
-        let Some(slot) = verdict.slot.filter(|slot| *slot < VIP_COUNTER_SLOTS) else { return };
-        let Some(counters) = VIP_COUNTERS.get_ptr_mut(slot) else { return };
-        // SAFETY: the pointer is to this CPU's value. XDP runs to its end before another frame on
-        // this CPU.
-        let counters = unsafe { &mut *counters };
-        match verdict.outcome {
-            Outcome::Answered | Outcome::AnsweredHeldOver | Outcome::AnsweredHandover => {
-                counters.answered += 1;
-            }
-            Outcome::ClaimConflict => counters.conflicts += 1,
-            Outcome::SuppressedFence
-            | Outcome::SuppressedForeign
-            | Outcome::RefusedDestination
-            | Outcome::RefusedSender
-            | Outcome::RefusedLink => counters.suppressed += 1,
-            Outcome::NotArp
-            | Outcome::ArpOther
-            | Outcome::ArpNoVip
-            | Outcome::ClaimOwn
-            | Outcome::ClaimContested
-            | Outcome::ClaimYielded
-            | Outcome::ClaimMoved
-            | Outcome::ClaimSighted
-            | Outcome::ClaimPassed => {}
-        }
-    }
-
-    /// Adds the frame to the counter of its outcome.
-    #[inline(always)]
-    pub(crate) fn count_outcome(outcome: Outcome) {
-        if let Some(counters) = COUNTERS.get_ptr_mut(0) {
-            // SAFETY: `Counters` has one u64 per outcome, in order (asserted there). It is this
-            // CPU's value.
-            unsafe { *counters.cast::<u64>().add(outcome as usize) += 1 };
-        }
+        unsafe { (*self).ingress_ifindex }
     }
 }
 
-impl Tables for Maps {
+impl Ingress for *mut __sk_buff {
+    // Not `ingress_ifindex`: that is the port of a bond, where the program runs on the bond.
+    #[inline(always)]
+    fn ifindex(self) -> u32 {
+        // SAFETY: as above.
+        unsafe { (*self).ifindex }
+    }
+}
+
+/// The maps, as one frame sees them.
+pub(crate) struct Maps<I>(pub(crate) I);
+
+impl<I: Ingress> Tables for Maps<I> {
     #[inline(always)]
     fn now_ns(&self) -> u64 {
         let Some(clock) = CLOCK.get_ptr_mut(0) else { return 0 };
@@ -164,7 +176,7 @@ impl Tables for Maps {
 
     #[inline(always)]
     fn vip(&self, addr: [u8; 4]) -> Option<Vip> {
-        let entry = VIPS_V4.get_ptr(VipKey::untagged(self.ifindex(), addr))?;
+        let entry = VIPS_V4.get_ptr(VipKey::untagged(self.0.ifindex(), addr))?;
         // SAFETY: valid map value, only read here.
         unsafe {
             Some(Vip {
@@ -183,14 +195,14 @@ impl Tables for Maps {
 
     #[inline(always)]
     fn own_mac(&self) -> Option<MacAddr> {
-        let own = OWN_MACS.get_ptr(OwnMacKey { ifindex: self.ifindex() })?;
+        let own = OWN_MACS.get_ptr(OwnMacKey { ifindex: self.0.ifindex() })?;
         // SAFETY: valid map value.
         Some(MacAddr(unsafe { (*own).mac }))
     }
 
     #[inline(always)]
     fn is_peer(&self, mac: MacAddr) -> bool {
-        PEERS.get_ptr(PeerKey { ifindex: self.ifindex(), mac: mac.0, _pad: 0 }).is_some()
+        PEERS.get_ptr(PeerKey { ifindex: self.0.ifindex(), mac: mac.0, _pad: 0 }).is_some()
     }
 
     // A yield changes what the entry counts as without touching the entry, so nothing can be lost:
@@ -238,7 +250,7 @@ impl Tables for Maps {
 
     #[inline(always)]
     fn tell(&self, kind: EventKind, vip: &Vip, frame: &ArpFrame, now_ns: u64) {
-        let ifindex = self.ifindex();
+        let ifindex = self.0.ifindex();
         // A probe names the VIP in tpa.
         let addr = if frame.is_probe() { frame.tpa() } else { frame.spa() };
         if !matches!(kind, EventKind::Moved | EventKind::Yielded) {
@@ -290,7 +302,7 @@ impl Tables for Maps {
         if unsafe { ptr::addr_of!((*fence).defence).cast::<u32>().read() } != 1 {
             return false;
         }
-        let key = OffenderKey { ifindex: self.ifindex(), vlan: 0, mac: frame.sha.0, addr: frame.spa() };
+        let key = OffenderKey { ifindex: self.0.ifindex(), vlan: 0, mac: frame.sha.0, addr: frame.spa() };
         let (Some(rival), Some(state), Some(all)) =
             (OFFENDERS.get_ptr_mut(key), VIP_STATE.get_ptr_mut(vip.slot), DEFENCES.get_ptr_mut(0))
         else {

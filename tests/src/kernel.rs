@@ -1,5 +1,5 @@
-//! Runs the XDP program in this machine's kernel, frame by frame, with `BPF_PROG_TEST_RUN`.
-//! The program is neither attached nor pinned: dropping a [`Kernel`]
+//! Runs the programs in this machine's kernel, frame by frame, with `BPF_PROG_TEST_RUN`.
+//! A program is neither attached nor pinned: dropping a [`Kernel`]
 //! leaves no trace. It needs root, or `CAP_BPF`, `CAP_NET_ADMIN`,
 //! `CAP_PERFMON` and `CAP_SYS_ADMIN` (for the network namespace).
 
@@ -10,10 +10,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use aya::{
     Ebpf, EbpfLoader,
-    programs::{TestRun as _, TestRunOptions, Xdp},
+    programs::{SchedClassifier, TestRun as _, TestRunOptions, Xdp},
 };
 use nix::sched::{CloneFlags, unshare};
 
@@ -33,44 +33,99 @@ pub fn object_path() -> PathBuf {
     dir.join("vipward.o")
 }
 
-/// Return code of the program.
+/// Hook whose program runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hook {
+    /// XDP, native or generic.
+    Xdp,
+    /// The ingress of traffic control.
+    Tc,
+}
+
+impl Hook {
+    /// Both hooks.
+    pub const ALL: [Self; 2] = [Self::Xdp, Self::Tc];
+
+    /// Returns true if a test can run this frame: the kernel refuses to make a socket buffer of a
+    /// frame that its `EtherType` calls IP and that lacks a part of the IP header.
+    pub fn takes(self, frame: &[u8]) -> bool {
+        let header = match frame.get(12..14) {
+            Some([0x08, 0x00]) => 20,
+            Some([0x86, 0xdd]) => 40,
+            _ => 0,
+        };
+        match self {
+            Self::Xdp => true,
+            Self::Tc => frame.len() >= 14 + header,
+        }
+    }
+
+    const fn program(self) -> &'static str {
+        match self {
+            Self::Xdp => "vipward",
+            Self::Tc => "vipward_tc",
+        }
+    }
+
+    /// Returns the action that a return code stands for.
+    fn action(self, code: u32) -> Option<Action> {
+        match (self, code.cast_signed()) {
+            (Self::Xdp, 1) | (Self::Tc, TC_ACT_SHOT) => Some(Action::Drop),
+            (Self::Xdp, 2) | (Self::Tc, TC_ACT_UNSPEC) => Some(Action::Pass),
+            (Self::Xdp, 3) | (Self::Tc, TC_ACT_REDIRECT) => Some(Action::Send),
+            _ => None,
+        }
+    }
+}
+
+/// Return codes from `linux/pkt_cls.h`.
+const TC_ACT_UNSPEC: i32 = -1;
+const TC_ACT_SHOT: i32 = 2;
+const TC_ACT_REDIRECT: i32 = 7;
+
+/// End of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum XdpAction {
-    /// `XDP_DROP`
+pub enum Action {
+    /// The frame is dropped.
     Drop,
-    /// `XDP_PASS`
+    /// The kernel gets the frame.
     Pass,
-    /// `XDP_TX`
-    Tx,
+    /// The frame, as it is now, leaves by the interface that it came in by.
+    Send,
 }
 
 /// Result of one run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ran {
     /// Return code.
-    pub action: XdpAction,
+    pub action: Action,
     /// Frame after the run.
     pub bytes: Vec<u8>,
 }
 
 /// Loaded program. Threads can share it: it runs on the CPU of the calling thread.
-pub struct Program(Ebpf);
+pub struct Program {
+    object: Ebpf,
+    hook: Hook,
+}
 
 impl Program {
     /// Runs one frame.
     pub fn run(&self, frame: &[u8]) -> Result<Ran> {
-        let xdp: &Xdp = self.0.program("vipward").context("the object has no program vipward")?.try_into()?;
         let mut bytes = vec![0; MAX_FRAME];
         let options =
             TestRunOptions { data_in: Some(frame), data_out: Some(&mut bytes), ..TestRunOptions::default() };
-        let result = xdp.test_run(options).with_context(|| format!("a frame of {} bytes", frame.len()))?;
-        bytes.truncate(result.data_size_out.try_into()?);
-        let action = match result.return_value {
-            1 => XdpAction::Drop,
-            2 => XdpAction::Pass,
-            3 => XdpAction::Tx,
-            other => bail!("the program returned {other}, which is neither XDP_DROP, XDP_PASS nor XDP_TX"),
+        let name = self.hook.program();
+        let program =
+            self.object.program(name).with_context(|| format!("the object has no program {name}"))?;
+        let result = match self.hook {
+            Hook::Xdp => <&Xdp>::try_from(program)?.test_run(options),
+            Hook::Tc => <&SchedClassifier>::try_from(program)?.test_run(options),
         };
+        let result = result.with_context(|| format!("a frame of {} bytes", frame.len()))?;
+        bytes.truncate(result.data_size_out.try_into()?);
+        let code = result.return_value;
+        let action = self.hook.action(code).with_context(|| format!("{name} returned {code}"))?;
         Ok(Ran { action, bytes })
     }
 }
@@ -84,20 +139,25 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Loads the program with maps of its own.
+    /// Loads a hook's program with maps of its own.
     /// Moves the calling thread into a new network namespace,
     /// so that [`IFINDEX`] is no interface of the host.
-    pub fn load() -> Result<Self> {
+    pub fn load(hook: Hook) -> Result<Self> {
         unshare(CloneFlags::CLONE_NEWNET).context("failed to make a network namespace; run as root")?;
         let path = object_path();
-        let mut ebpf =
+        let mut object =
             EbpfLoader::new().override_global("AYA_LOG_LEVEL", &0_u8, false).load_file(&path).with_context(
                 || format!("failed to load {}; build it with `cargo xtask build-ebpf`", path.display()),
             )?;
-        let maps = Maps::take(&mut ebpf)?;
-        let xdp: &mut Xdp =
-            ebpf.program_mut("vipward").context("the object has no program vipward")?.try_into()?;
-        xdp.load().context("the verifier refused the program")?;
-        Ok(Self { program: Program(ebpf), maps })
+        let maps = Maps::take(&mut object)?;
+        let name = hook.program();
+        let program =
+            object.program_mut(name).with_context(|| format!("the object has no program {name}"))?;
+        let loaded = match hook {
+            Hook::Xdp => <&mut Xdp>::try_from(program)?.load(),
+            Hook::Tc => <&mut SchedClassifier>::try_from(program)?.load(),
+        };
+        loaded.context("the verifier refused the program")?;
+        Ok(Self { program: Program { object, hook }, maps })
     }
 }

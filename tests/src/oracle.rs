@@ -10,7 +10,7 @@ pub mod world;
 
 use std::collections::BTreeMap;
 
-use crate::kernel::XdpAction;
+use crate::kernel::Action;
 use table::{Ask, By, Cell, Effect, EventName, Flip, Form, Row, expect};
 use world::{Addr, Defence, Entry, Fence, Mac, Role, World};
 
@@ -27,7 +27,7 @@ pub struct Step {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outcome {
     /// Return code.
-    pub action: XdpAction,
+    pub action: Action,
     /// Frame afterwards.
     pub bytes: Vec<u8>,
     /// Counters that increased, with the differences.
@@ -345,9 +345,9 @@ impl<'w> Oracle<'w> {
             }
         }
         let (action, bytes) = match (expected.effect, about) {
-            (Effect::Drop, _) => (XdpAction::Drop, frame.to_vec()),
-            (Effect::Answer, Some(entry)) => (XdpAction::Tx, self.answer(frame, entry, last)),
-            (Effect::Pass | Effect::Answer, _) => (XdpAction::Pass, frame.to_vec()),
+            (Effect::Drop, _) => (Action::Drop, frame.to_vec()),
+            (Effect::Answer, Some(entry)) => (Action::Send, self.answer(frame, entry, last)),
+            (Effect::Pass | Effect::Answer, _) => (Action::Pass, frame.to_vec()),
         };
         let result = Outcome { action, bytes, counters: vec![(expected.counter, 1)] };
         let is_defended = expected.defended && self.world.defence == Defence::Match && frame[0] & 1 == 1;
@@ -365,7 +365,7 @@ impl<'w> Oracle<'w> {
     fn defended(&self, frame: &[u8], entry: &Entry, cell: Cell, counter: &'static str) -> Outcome {
         let wrong = self.flip == Some((cell, Flip::Bytes));
         let bytes = announcement(frame, if wrong { [0; 6] } else { entry.mac });
-        Outcome { action: XdpAction::Tx, bytes, counters: vec![(counter, 1), ("claims_defended", 1)] }
+        Outcome { action: Action::Send, bytes, counters: vec![(counter, 1), ("claims_defended", 1)] }
     }
 
     /// Counts a claim. Returns true if it is certain that no limit refuses its defence: 10 for a
