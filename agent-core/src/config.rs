@@ -23,7 +23,7 @@ pub use self::{
     probe::{probe_repeat, probe_timing},
     values::{InterfaceName, InterfacePattern},
 };
-use super::{announce, conflict, heartbeat, probing};
+use super::{announce, attaching::Attach, conflict, heartbeat, probing};
 
 /// A validated configuration.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -37,8 +37,8 @@ pub struct Config {
     pub vips: Vec<VipConfig>,
     /// MACs of hosts that may take a VIP over while the fence has lapsed.
     pub peers: Vec<MacAddr>,
-    /// Mode of the program's attachment.
-    pub xdp: XdpMode,
+    /// The hook of the program.
+    pub attach: Attach,
     /// Settings of the fence.
     #[serde(serialize_with = "fence")]
     pub fence: heartbeat::Settings,
@@ -75,19 +75,6 @@ pub struct VipConfig {
     /// True to take the VIP without probing, even if its address is in use.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
-}
-
-/// Mode of the program's attachment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum XdpMode {
-    /// Native mode if it works, else generic mode.
-    #[default]
-    Auto,
-    /// Native mode only, in the driver.
-    Native,
-    /// Generic mode only, in the network stack.
-    Generic,
 }
 
 /// The fate of a VIP that the program has yielded under the policy `hold`.

@@ -18,9 +18,9 @@ use serde::Serialize;
 use vipward_common::MacAddr;
 
 use super::{
+    attaching::{Attach, Mode},
     cluster::{ClaimRecord, LeaseRecord, NodeName, NodeRecord},
-    config::XdpMode,
-    pinned::{Mode, State},
+    pinned::State,
     services::Account,
     who_has,
 };
@@ -108,8 +108,8 @@ impl LeaseSeen {
 pub struct Listed {
     /// Its name.
     pub file: String,
-    /// The mode of attachment in the file.
-    pub xdp: XdpMode,
+    /// The hook that the file names.
+    pub attach: Attach,
     /// The address's entry, if it has one.
     pub vip: Option<ListedVip>,
 }

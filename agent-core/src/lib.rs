@@ -3,6 +3,7 @@
 
 pub mod announce;
 pub mod answering;
+pub mod attaching;
 pub mod bursts;
 pub mod cluster;
 pub mod concurrency;

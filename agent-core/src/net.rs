@@ -32,6 +32,9 @@ pub struct Interface {
     pub master: Option<u32>,
     /// Ids of the XDP programs that the kernel runs on it, from any source.
     pub xdp_programs: Vec<u32>,
+    /// Ids of the programs of tcx at its ingress, from any source, in the order in which they run; of
+    /// filters where the kernel has no tcx. Empty if they may not be read.
+    pub tc_programs: Vec<u32>,
     /// Its IPv4 addresses with their prefix lengths.
     pub addresses: Vec<Ipv4Net>,
     /// Those of them that the agent has bound, by their label.
@@ -107,9 +110,15 @@ impl Interface {
             carrier: true,
             master: None,
             xdp_programs: Vec::new(),
+            tc_programs: Vec::new(),
             addresses: Vec::new(),
             ours: BTreeSet::new(),
         }
+    }
+
+    /// Returns true if the interface is a software device: it has a kind, as hardware has not.
+    pub fn is_software(&self) -> bool {
+        !self.kind.is_empty()
     }
 
     /// Returns the address, with its prefix length, if the interface has it and the agent has not

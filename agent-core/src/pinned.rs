@@ -3,31 +3,25 @@
 //! One reader in the shell fills it. `status`, `watch`, `doctor`, `explain`,
 //! `who-has`, `/metrics` and `/readyz` all draw from it.
 
-mod generic;
 mod sample;
 mod status;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
     net::Ipv4Addr,
     path::PathBuf,
     time::Duration,
 };
 
-use schemars::JsonSchema;
-use serde::Serialize;
 use thiserror::Error;
 use vipward_common::{
     Counters, Fence, FenceState, MacAddr, Offender, OffenderKey, Role, VipCounters, VipKey,
 };
 
-pub use self::{
-    generic::WhyGeneric,
-    status::{FenceStatus, InterfaceStatus, OffenderStatus, PeerStatus, Status, VipStatus},
-};
+pub use self::status::{FenceStatus, InterfaceStatus, OffenderStatus, PeerStatus, Status, VipStatus};
 use crate::{
     answering::Part,
+    attaching::Mode,
     net::{InterfaceFault, NetView},
 };
 
@@ -44,35 +38,6 @@ pub struct Unread {
     pub denied: bool,
 }
 
-/// The mode in which the program runs on an interface.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// In the driver, before the kernel makes a socket buffer.
-    Native,
-    /// In the network stack, on any interface.
-    Generic,
-}
-
-impl Mode {
-    /// Both modes.
-    pub const ALL: [Self; 2] = [Self::Native, Self::Generic];
-
-    /// Returns the name that every output uses.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Native => "native",
-            Self::Generic => "generic",
-        }
-    }
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
 /// The pins under a directory, as far as they could be read.
 #[derive(Clone, Debug)]
 pub struct Plane {
@@ -84,7 +49,7 @@ pub struct Plane {
     pub contents: Fact<Contents>,
 }
 
-/// A pinned link. Its mode is read from the pin's name.
+/// A pinned attachment. Its mode is read from the pin's name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PinnedLink {
     /// The interface that it was made for.
@@ -95,11 +60,11 @@ pub struct PinnedLink {
     pub ids: Fact<LinkIds>,
 }
 
-/// The kernel's ids of a link.
+/// The kernel's ids of an attachment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkIds {
-    /// The link.
-    pub link: u32,
+    /// The link. None for a filter of a kernel that has no links for traffic control.
+    pub link: Option<u32>,
     /// The program that it runs.
     pub program: u32,
 }
@@ -230,7 +195,7 @@ impl State {
     pub fn is_attached(&self, ifindex: u32) -> bool {
         let interface = self.network.interfaces.get(&ifindex);
         let link = self.links.get(&ifindex);
-        link.zip(interface).is_some_and(|((_, ids), interface)| interface.xdp_programs.contains(&ids.program))
+        link.zip(interface).is_some_and(|((mode, ids), interface)| mode.runs(interface, ids.program))
     }
 
     /// Returns the mode in which the program runs on an interface, if it does.

@@ -2,14 +2,17 @@
 //! they are compared with, so that they are compiled and loaded alike.
 
 use aya_ebpf::{
-    bindings::xdp_action,
+    bindings::{TC_ACT_UNSPEC, xdp_action},
     btf_maps::PerCpuArray,
-    macros::{btf_map, xdp},
-    programs::XdpContext,
+    macros::{btf_map, classifier, xdp},
+    programs::{TcContext, XdpContext},
 };
 use vipward_common::{ArpFrame, MacAddr, OPER_REQUEST};
 
-use crate::xdp::{frame, handle};
+use crate::{
+    skb,
+    xdp::{frame, handle},
+};
 
 /// The requests to generate.
 #[repr(C)]
@@ -86,6 +89,34 @@ fn bench_answer(mut ctx: XdpContext) -> u32 {
     handle(&mut ctx)
 }
 
+/// Passes every frame on to the next program: the least that a program of traffic control can do.
+#[classifier]
+fn bench_pass_tc(_: TcContext) -> i32 {
+    TC_ACT_UNSPEC
+}
+
+/// Stores a request over the frame and passes it on: the baseline of `bench_answer_tc`.
+#[classifier]
+fn bench_write_tc(ctx: TcContext) -> i32 {
+    store_request(&ctx);
+    TC_ACT_UNSPEC
+}
+
+/// Stores a request over the frame and runs the whole of `vipward_tc`, so that each repetition is a
+/// hit.
+#[classifier]
+fn bench_answer_tc(ctx: TcContext) -> i32 {
+    store_request(&ctx);
+    skb::handle(&ctx)
+}
+
+#[inline(always)]
+fn store_request(ctx: &TcContext) {
+    let Some(request) = next_request() else { return };
+    // A frame that is too short is measured as it is.
+    let _ = ctx.store(0, &request, 0);
+}
+
 /// Writes a request into the frame and sends it out of the interface that the frame came in by.
 #[xdp]
 fn bench_generate(mut ctx: XdpContext) -> u32 {
@@ -108,25 +139,32 @@ fn bench_receive(mut ctx: XdpContext) -> u32 {
 
 #[inline(always)]
 fn write_request(ctx: &mut XdpContext) {
+    let Some(frame) = frame(ctx) else { return };
+    if let Some(request) = next_request() {
+        *frame = request;
+    }
+}
+
+/// Returns the next request of this CPU, or the intruder's frame whose turn it is.
+#[inline(always)]
+fn next_request() -> Option<ArpFrame> {
     /// Odd, so that every VIP is met before one is met again, and far from the one before.
     const STRIDE: u32 = 40_503;
 
-    let Some(ask) = ASK.get_ptr_mut(0) else { return };
+    let ask = ASK.get_ptr_mut(0)?;
     // SAFETY: this CPU's value of the map.
     let ask = unsafe { &mut *ask };
-    let Some(frame) = frame(ctx) else { return };
     #[expect(clippy::cast_possible_truncation, reason = "only the low bits choose")]
     let made = ask.made as u32;
     ask.made += 1;
     if ask.intruder_every != 0 && made & (ask.intruder_every - 1) == 0 {
-        *frame = intruder(ask, made);
-        return;
+        return Some(intruder(ask, made));
     }
     let asker = made & (ask.askers.wrapping_sub(1));
     let vip = made.wrapping_mul(STRIDE) & (ask.vips.wrapping_sub(1));
     let spa = (u32::from_be_bytes(ask.spa) + asker).to_be_bytes();
     let tpa = (u32::from_be_bytes(ask.tpa) + vip).to_be_bytes();
-    *frame = ArpFrame::new(ask.dst, ask.src, OPER_REQUEST, ask.src, spa, MacAddr::ZERO, tpa);
+    Some(ArpFrame::new(ask.dst, ask.src, OPER_REQUEST, ask.src, spa, MacAddr::ZERO, tpa))
 }
 
 /// Returns a gratuitous request that asks for no VIP.

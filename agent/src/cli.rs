@@ -22,7 +22,7 @@ pub use self::{
     doctor::DoctorArgs,
     explain::ExplainArgs,
     kubernetes::{
-        ApiArgs, KubernetesArgs, MoveArgs, OwnershipArgs, PodAddress, PolicyArg, ServiceArgs, XdpArg,
+        ApiArgs, AttachArg, KubernetesArgs, MoveArgs, OwnershipArgs, PodAddress, PolicyArg, ServiceArgs,
     },
     plugin::{CalledAs, complete},
     watch::{LinesArg, WatchArgs},

@@ -19,9 +19,14 @@ const VIPS: u32 = 65_536;
 const XDP_DROP: u32 = 1;
 const XDP_PASS: u32 = 2;
 const XDP_TX: u32 = 3;
+/// `TC_ACT_UNSPEC`, and `TC_ACT_REDIRECT`.
+const TC_NEXT: u32 = u32::MAX;
+const TC_REDIRECT: u32 = 7;
 
 const EMPTY: &str = "empty XDP_PASS";
 const BARE: &str = "bare XDP_TX";
+const EMPTY_TC: &str = "empty tc program";
+const STORE_TC: &str = "storing a request";
 
 /// A program and a frame, what must come of it, and what it is compared with.
 struct Subject {
@@ -82,6 +87,8 @@ fn subjects() -> Vec<Subject> {
     const PASS: usize = 0;
     const WRITE_TX: usize = 2;
     const UNIFORM_WRITE_TX: usize = 3;
+    const PASS_TC: usize = 4;
+    const WRITE_TC: usize = 5;
 
     let ipv4 = {
         let mut frame = [0; MIN_FRAME_LEN];
@@ -89,6 +96,8 @@ fn subjects() -> Vec<Subject> {
         frame
     };
     let stranger = [192, 0, 2, 1];
+    // The kernel reads the EtherType of a socket buffer before the program runs.
+    let ask = request(FIRST_ASKER, FIRST_VIP);
     let subject =
         |name, program, frame, action, over| Subject { name, program, frame, action, ask: (1, 1), over };
     let uniform = |subject: Subject| Subject { ask: (VIPS, VIPS), ..subject };
@@ -98,9 +107,20 @@ fn subjects() -> Vec<Subject> {
         subject("bare XDP_TX program", "bench_tx", ipv4, XDP_TX, &[]),
         subject("the same, writing the request first", "bench_write_tx", blank, XDP_TX, &[]),
         uniform(subject("the same, asking for every VIP in turn", "bench_write_tx", blank, XDP_TX, &[])),
+        subject("empty tc program", "bench_pass_tc", ipv4, TC_NEXT, &[]),
+        subject("tc program that stores a request", "bench_write_tc", ask, TC_NEXT, &[]),
         subject("not ARP", "vipward", ipv4, XDP_PASS, &[(PASS, EMPTY, Some(1.0))]),
         subject("ARP, no VIP", "vipward", request(FIRST_ASKER, stranger), XDP_PASS, &[(PASS, EMPTY, None)]),
         subject("conflict", "vipward", request(FIRST_VIP, FIRST_VIP), XDP_DROP, &[(PASS, EMPTY, None)]),
+        subject("not ARP, tc", "vipward_tc", ipv4, TC_NEXT, &[(PASS_TC, EMPTY_TC, Some(25.0))]),
+        subject(
+            "ARP, no VIP, tc",
+            "vipward_tc",
+            request(FIRST_ASKER, stranger),
+            TC_NEXT,
+            &[(PASS_TC, EMPTY_TC, None)],
+        ),
+        subject("hit, one VIP, tc", "bench_answer_tc", ask, TC_REDIRECT, &[(WRITE_TC, STORE_TC, None)]),
         subject("hit, one VIP", "bench_answer", blank, XDP_TX, &[(WRITE_TX, BARE, Some(20.0))]),
         uniform(subject(
             "hit, every VIP in turn, 65,536 askers",

@@ -21,11 +21,12 @@ mod scrape;
 mod stage;
 mod stats;
 mod table;
+mod traffic;
 
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
@@ -117,6 +118,8 @@ struct Effort {
     cost: (usize, u32),
     /// Repetitions of a generator's run, its frames to Vipward, and its frames to the kernel's ARP.
     rates: (usize, u32, u32),
+    /// Repetitions of other traffic, datagrams of each, and the duration of each stream.
+    traffic: (usize, u32, Duration),
     /// Repetitions of loading each configuration.
     loads: usize,
     /// Sizes of these configurations.
@@ -129,6 +132,7 @@ impl Effort {
     const WHOLE: Self = Self {
         cost: (21, 1_000_000),
         rates: (9, 2_000_000, 500_000),
+        traffic: (9, 300_000, Duration::from_millis(700)),
         loads: 3,
         vips: &[1, 4_096, 65_536],
         announced: (10_000, 5_000),
@@ -136,6 +140,7 @@ impl Effort {
     const QUICK: Self = Self {
         cost: (7, 200_000),
         rates: (3, 500_000, 200_000),
+        traffic: (3, 100_000, Duration::from_millis(200)),
         loads: 1,
         vips: &[1, 65_536],
         announced: (1_000, 1_000),
@@ -178,10 +183,11 @@ fn write_files(options: &Options, files: &[(&str, String)]) -> Result<()> {
 
 type Measure = fn(&Effort, &mut Report) -> Result<()>;
 
-const MEASUREMENTS: [(&str, Measure); 8] = [
+const MEASUREMENTS: [(&str, Measure); 9] = [
     ("what the program costs per frame", cost::measure),
     ("replies per second on a veth pair", rates::measure),
     ("replies per second under a flood of claims", flood::measure),
+    ("other traffic through an interface with the program", traffic::measure),
     ("answers to distinct askers", askers::measure),
     ("kernel memory of the maps", memory::measure),
     ("loading, and the agent's memory", load::measure),

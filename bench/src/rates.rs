@@ -20,6 +20,8 @@ struct Subject {
 }
 
 const OURS: Far = Far::Program("vipward");
+const TC: Far = Far::Tc("vipward_tc");
+const GENERIC: Far = Far::Generic("vipward");
 const REFLECTOR: Subject = Subject {
     name: "bare XDP_TX reflector (exchanges the MACs)",
     far: Far::Program("bench_reflect"),
@@ -35,7 +37,7 @@ const KERNEL: Subject = Subject {
     bars: (None, None),
 };
 /// The reflector is first in each list, the kernel second.
-const ONE_LOADED: [Subject; 3] = [
+const ONE_LOADED: [Subject; 5] = [
     REFLECTOR,
     KERNEL,
     Subject {
@@ -44,6 +46,20 @@ const ONE_LOADED: [Subject; 3] = [
         vips: 1,
         askers: 1,
         bars: (Some(0.75), Some(5.0)),
+    },
+    Subject {
+        name: "Vipward in mode tc, 1 VIP loaded, one asked",
+        far: TC,
+        vips: 1,
+        askers: 1,
+        bars: (None, Some(1.5)),
+    },
+    Subject {
+        name: "Vipward in generic mode, 1 VIP loaded, one asked",
+        far: GENERIC,
+        vips: 1,
+        askers: 1,
+        bars: (None, None),
     },
 ];
 const ALL_LOADED: [Subject; 5] = [

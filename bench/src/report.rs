@@ -70,6 +70,7 @@ impl Limit {
 pub(super) enum Group {
     Cost,
     Rate,
+    Traffic,
     Askers,
     KernelMemory,
     Load,
@@ -93,7 +94,8 @@ impl Group {
     fn title(self) -> &'static str {
         match self {
             Self::Cost => "program cost per frame (BPF_PROG_TEST_RUN, 65,536 VIPs loaded)",
-            Self::Rate => "replies per second (veth pair, native on both ends, counted at the client)",
+            Self::Rate => "replies per second (veth pair, native at the client, which counts)",
+            Self::Traffic => "other traffic through a veth with the program",
             Self::Askers => "requests answered, each from another asker",
             Self::KernelMemory => "kernel memory of the maps",
             Self::Load => "time until every VIP is in the map",

@@ -6,9 +6,12 @@ use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
-use aya::programs::xdp::XdpLinkId;
-use aya::programs::{TestRun, TestRunAttrs, TestRunOptions, Xdp, XdpMode};
+use anyhow::{Context, Result, bail, ensure};
+use aya::programs::tc::{SchedClassifierLink, TcAttachOptions};
+use aya::programs::xdp::XdpLink;
+use aya::programs::{
+    LinkOrder, Program, SchedClassifier, TcAttachType, TestRun, TestRunAttrs, TestRunOptions, Xdp, XdpMode,
+};
 use aya::{Ebpf, EbpfLoader};
 use nix::errno::Errno;
 use nix::time::{ClockId, clock_gettime};
@@ -20,8 +23,8 @@ use vipward_tests::interrupt;
 use vipward_tests::lan::{Host, Lan, Nic};
 use vipward_tests::tools::target_dir;
 
-/// The programs of the object, besides the one that is measured.
-const PROGRAMS: [&str; 8] = [
+/// The XDP programs of the object.
+const XDP_PROGRAMS: [&str; 8] = [
     "vipward",
     "bench_pass",
     "bench_tx",
@@ -31,6 +34,8 @@ const PROGRAMS: [&str; 8] = [
     "bench_generate",
     "bench_receive",
 ];
+/// The programs of traffic control.
+const TC_PROGRAMS: [&str; 4] = ["vipward_tc", "bench_pass_tc", "bench_write_tc", "bench_answer_tc"];
 const NIC: &str = "eth0";
 /// Frames that the kernel sends at a time.
 const BATCH: u32 = 64;
@@ -66,10 +71,12 @@ pub(super) struct Object {
 impl Object {
     pub(super) fn load() -> Result<Self> {
         let mut ebpf = load("vipward-bench.o")?;
-        for name in PROGRAMS {
-            program_mut(&mut ebpf, name)?
-                .load()
-                .with_context(|| format!("the kernel refused program {name}"))?;
+        let refused = |name| move || format!("the kernel refused program {name}");
+        for name in XDP_PROGRAMS {
+            program_mut(&mut ebpf, name)?.load().with_context(refused(name))?;
+        }
+        for name in TC_PROGRAMS {
+            tc_mut(&mut ebpf, name)?.load().with_context(refused(name))?;
         }
         let tables = Tables::take(&mut ebpf)?;
         Ok(Self { ebpf, tables })
@@ -82,9 +89,12 @@ impl Object {
     /// on the wall goes on while another process has the CPU.
     pub(super) fn test_run(&self, name: &str, frame: &[u8], repeat: u32) -> Result<(u32, f64)> {
         let options = TestRunOptions { data_in: Some(frame), repeat, ..TestRunOptions::new() };
-        let program = program(&self.ebpf, name)?;
         let start = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?;
-        let ran = program.test_run(options);
+        let ran = match any(&self.ebpf, name)? {
+            Program::Xdp(program) => program.test_run(options),
+            Program::SchedClassifier(program) => program.test_run(options),
+            _ => bail!("{name} is of another kind"),
+        };
         let elapsed = Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)? - start);
         interrupt::check()?;
         let ran = ran.with_context(|| format!("failed to run program {name}"))?;
@@ -92,9 +102,48 @@ impl Object {
     }
 }
 
+/// A program on an interface, until this is dropped.
+pub(super) enum Attached {
+    Xdp { _link: XdpLink },
+    Tc { _link: SchedClassifierLink },
+}
+
+impl Object {
+    /// Attaches a responder's program to the NIC of a host. The kernel needs none.
+    pub(super) fn attach(&mut self, host: &Host, far: Far) -> Result<Option<Attached>> {
+        let failed = |name| move || format!("failed to attach {name}");
+        let mut xdp = |name, mode| -> Result<Option<Attached>> {
+            let program = program_mut(&mut self.ebpf, name)?;
+            let index = host.link(NIC)?.index;
+            let id = host.run(|| program.attach_to_if_index(index, mode)).with_context(failed(name))?;
+            Ok(Some(Attached::Xdp { _link: program.take_link(id)? }))
+        };
+        match far {
+            Far::Program(name) => xdp(name, XdpMode::Driver),
+            Far::Generic(name) => xdp(name, XdpMode::Skb),
+            Far::Tc(name) => {
+                let program = tc_mut(&mut self.ebpf, name)?;
+                let first = TcAttachOptions::TcxOrder(LinkOrder::first());
+                let attach = || program.attach_with_options(NIC, TcAttachType::Ingress, first);
+                let id = host.run(attach).with_context(failed(name))?;
+                Ok(Some(Attached::Tc { _link: program.take_link(id)? }))
+            }
+            Far::Kernel => Ok(None),
+        }
+    }
+}
+
+fn any<'a>(ebpf: &'a Ebpf, name: &str) -> Result<&'a Program> {
+    ebpf.program(name).with_context(|| format!("the object has no program {name}"))
+}
+
+fn tc_mut<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut SchedClassifier> {
+    let program = ebpf.program_mut(name).with_context(|| format!("the object has no program {name}"))?;
+    program.try_into().with_context(|| format!("{name} is no program of traffic control"))
+}
+
 fn program<'a>(ebpf: &'a Ebpf, name: &str) -> Result<&'a Xdp> {
-    let program = ebpf.program(name).with_context(|| format!("the object has no program {name}"))?;
-    program.try_into().with_context(|| format!("{name} is no XDP program"))
+    any(ebpf, name)?.try_into().with_context(|| format!("{name} is no XDP program"))
 }
 
 fn program_mut<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut Xdp> {
@@ -109,6 +158,8 @@ pub(super) enum Far {
     Program(&'static str),
     /// An XDP program, generic.
     Generic(&'static str),
+    /// A program of traffic control.
+    Tc(&'static str),
     /// The kernel, which has the first VIP as an address of its own; no program.
     Kernel,
 }
@@ -174,22 +225,10 @@ impl Stage {
     ) -> Result<Ran> {
         let ask = Ask { mac: self.mac, spa: FIRST_ASKER, tpa: FIRST_VIP, vips, askers, intruders };
         self.object.tables.ask(ask)?;
-        let attached = match far {
-            Far::Program(name) => Some(self.attach(name, XdpMode::Driver)?),
-            Far::Generic(name) => Some(self.attach(name, XdpMode::Skb)?),
-            Far::Kernel => None,
-        };
+        let attached = self.object.attach(&self.node, far)?;
         let ran = self.generate(frames);
-        if let Some((name, link)) = attached {
-            program_mut(&mut self.object.ebpf, name)?.detach(link)?;
-        }
+        drop(attached);
         ran
-    }
-
-    fn attach(&mut self, name: &'static str, mode: XdpMode) -> Result<(&'static str, XdpLinkId)> {
-        let (index, program) = (self.node_index, program_mut(&mut self.object.ebpf, name)?);
-        let attached = self.node.run(|| program.attach_to_if_index(index, mode));
-        Ok((name, attached.with_context(|| format!("failed to attach {name}"))?))
     }
 
     fn generate(&self, frames: u32) -> Result<Ran> {

@@ -4,6 +4,8 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, ensure};
+use aya::programs::{SchedClassifier, TcAttachType};
+use nix::net::if_::if_nameindex;
 use serde_json::Value;
 
 use crate::agent::{Agent, AgentOptions, LogLine};
@@ -23,13 +25,26 @@ pub const PROBE_INTERVAL: Duration = Duration::from_millis(1);
 /// Configuration that holds [`scene::VIP`].
 pub const HOLDS_ONE: &str = "vips: [{address: 192.0.2.10}]\n";
 
-/// XDP mode on the node's interface.
+/// Hook of the program on the node's interface, a veth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Attachment {
-    /// Generic mode: client and node are on a switch.
+    /// What `auto` takes, traffic control: client and node are on a switch.
+    Auto,
+    /// Generic XDP: client and node are on a switch.
     Generic,
-    /// Native mode: client and node share a cable, with an XDP program at the client's end.
+    /// Native XDP: client and node share a cable, with an XDP program at the client's end.
     Native,
+}
+
+impl Attachment {
+    /// Returns the value of `attach`.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Generic => "generic",
+            Self::Native => "native",
+        }
+    }
 }
 
 /// Node, client and LAN. Fields are in the order of dropping.
@@ -45,13 +60,14 @@ pub struct Node {
     pub lan: Option<Lan>,
     /// bpffs of the agent's pins.
     pub bpffs: Bpffs,
+    attachment: Attachment,
     _at_client: Option<Hooked>,
 }
 
 impl Node {
     /// Starts a node on a switch, and waits until its agent runs with this configuration.
     pub fn start(name: &str, yaml: &str) -> Result<Self> {
-        Self::start_with(name, Attachment::Generic, yaml, |_| {})
+        Self::start_with(name, Attachment::Auto, yaml, |_| {})
     }
 
     /// Starts a node with changed options of the agent, and waits until the agent runs.
@@ -75,23 +91,23 @@ impl Node {
     ) -> Result<Self> {
         let at_client = Nic::new(net(1)).mac(CLIENT);
         let at_node = Nic::new(net(2)).mac(NODE);
-        let (lan, client, host, at_client, xdp) = match attachment {
-            Attachment::Generic => {
+        let (lan, client, host, at_client) = match attachment {
+            Attachment::Auto | Attachment::Generic => {
                 let lan = Lan::new(name)?;
                 let (client, host) = (lan.host("client", at_client)?, lan.host("node", at_node)?);
-                (Some(lan), client, host, None, "generic")
+                (Some(lan), client, host, None)
             }
             Attachment::Native => {
                 let (client, host) = Lan::pair(("client", at_client), ("node", at_node))?;
                 let at_client = Hooked::xdp_pass(&client, "eth0")?;
-                (None, client, host, Some(at_client), "native")
+                (None, client, host, Some(at_client))
             }
         };
         let bpffs = Bpffs::mount()?;
         let mut options = AgentOptions::new(bpffs.pin_dir("node"));
         change(&mut options);
-        let agent = Agent::start(&host, &format!("xdp: {xdp}\n{yaml}"), options)?;
-        Ok(Self { agent, client, host, lan, bpffs, _at_client: at_client })
+        let agent = Agent::start(&host, &format!("attach: {}\n{yaml}", attachment.name()), options)?;
+        Ok(Self { agent, client, host, lan, bpffs, attachment, _at_client: at_client })
     }
 
     /// Returns the switch of a node on a switch.
@@ -101,8 +117,7 @@ impl Node {
 
     /// Replaces the configuration, with the line that [`Node::launch`] put before the first one.
     pub fn write_config(&self, yaml: &str) -> Result<()> {
-        let xdp = if self.lan.is_some() { "generic" } else { "native" };
-        self.agent.write_config(&format!("xdp: {xdp}\n{yaml}"))
+        self.agent.write_config(&format!("attach: {}\n{yaml}", self.attachment.name()))
     }
 
     /// Waits until the agent logs that it runs, after the first `seen` lines of its log.
@@ -184,6 +199,21 @@ impl Node {
         let node = Answerer { sha: NODE, eth_src: NODE };
         assert!(report.answers_by().keys().eq([&node]), "{report}");
         assert_eq!(report.doubles(), 0, "{report}");
+    }
+
+    /// Returns the ids of the programs at the hooks of the agent, on all interfaces: XDP and tcx.
+    pub fn programs(&self) -> Result<Vec<u64>> {
+        let mut programs = self.xdp_programs()?;
+        self.host.run(|| -> Result<()> {
+            for interface in &if_nameindex()? {
+                let name = interface.name().to_str()?;
+                let (_, tcx) = SchedClassifier::query_tcx(name, TcAttachType::Ingress)
+                    .with_context(|| format!("failed to ask for the programs of tcx on {name}"))?;
+                programs.extend(tcx.iter().map(|program| u64::from(program.id())));
+            }
+            Ok(())
+        })?;
+        Ok(programs)
     }
 
     /// Returns the ids of the XDP programs on the host, from `bpftool net`.

@@ -33,7 +33,7 @@ pub(super) struct RawConfig {
     pub(super) vips: At<Option<Vec<RawVip>>>,
     #[serde(default)]
     pub(super) peers: Vec<Text>,
-    pub(super) xdp: Option<Text>,
+    pub(super) attach: Option<Text>,
     #[serde(default)]
     pub(super) fence: RawFence,
     #[serde(default)]

@@ -60,7 +60,7 @@ vips:
   - address: 192.0.2.1
     mac: 02:00:00:00:00:01
 peers: [\"02:00:00:00:0a:02\", 02-00-00-00-0A-03]
-xdp: native
+attach: native
 fence: {duration: 6s, policy: stop, hold_for: 0s, heartbeat: 2s}
 announce: {refresh: 30s, rate: 500}
 probe: {count: 5, interval: rfc5227, repeat: 2m, rate: 100}
@@ -78,7 +78,7 @@ shutdown: withdraw
             VipConfig { mac: Some(MacAddr([2, 0, 0, 0, 0, 1])), ..held(1) },
         ],
         peers: vec![MacAddr([2, 0, 0, 0, 10, 2]), MacAddr([2, 0, 0, 0, 10, 3])],
-        xdp: XdpMode::Native,
+        attach: Attach::Native,
         fence: heartbeat::Settings {
             duration: 6 * SECOND,
             heartbeat: 2 * SECOND,
@@ -106,7 +106,7 @@ fn everything_but_the_vips_has_a_default() {
         interfaces: Vec::new(),
         vips: Vec::new(),
         peers: Vec::new(),
-        xdp: XdpMode::Auto,
+        attach: Attach::Auto,
         fence: DEFAULT_FENCE,
         announce: announce::Settings { refresh: 60 * SECOND, rate: 1000 },
         probe: probing::Settings {
@@ -123,9 +123,9 @@ fn everything_but_the_vips_has_a_default() {
         ("the smallest file", "vips: []\n"),
         (
             "keys without values",
-            "vips: []\nnode:\ninterfaces:\npeers: ~\nxdp:\nfence:\nannounce:\nprobe:\nconflicts:\nyield:\nshutdown:\n",
+            "vips: []\nnode:\ninterfaces:\npeers: ~\nattach:\nfence:\nannounce:\nprobe:\nconflicts:\nyield:\nshutdown:\n",
         ),
-        ("other line ends, and a byte order mark", "\u{feff}vips: []\r\nxdp: auto\r\n"),
+        ("other line ends, and a byte order mark", "\u{feff}vips: []\r\nattach: auto\r\n"),
     ];
     for (what, text) in table {
         assert_eq!(good(text), expected, "{what}");
@@ -143,7 +143,7 @@ vips:
   mac: 02:00:00:00:00:01
 peers:
 - 02:00:00:00:0a:02
-xdp: auto
+attach: auto
 fence:
   duration: 3s
   heartbeat: 1s
@@ -240,7 +240,7 @@ proptest! {
         vips in vips(),
         interfaces in proptest::collection::vec("[a-z*?]{1,8}", 0..4),
         fence in fences(),
-        (xdp, withdraw) in (0_usize..3, any::<bool>()),
+        (attach, withdraw) in (0_usize..4, any::<bool>()),
         (refresh_ns, rate) in (2_000_000_000_u64..1_000_000_000_000, 2_u32..=1_000_000),
         (count, interval_ms, repeat_s) in (0_u32..=20, proptest::option::of(10_u64..=10_000), 0_u64..10_000),
         (defend, quiet_s) in (0_usize..4, 1_u64..100_000),
@@ -250,7 +250,7 @@ proptest! {
             interfaces: interfaces.iter().map(|text| pattern(text)).collect(),
             vips,
             peers: vec![MacAddr([2, 0, 0, 0, 0, 7])],
-            xdp: [XdpMode::Auto, XdpMode::Native, XdpMode::Generic][xdp],
+            attach: [Attach::Auto, Attach::Native, Attach::Tc, Attach::Generic][attach],
             fence,
             announce: announce::Settings { refresh: Duration::from_nanos(refresh_ns), rate },
             probe: probing::Settings {

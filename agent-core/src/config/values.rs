@@ -14,10 +14,10 @@ use serde::Serialize;
 use vipward_common::{MacAddr, Policy};
 
 use super::{
-    Config, Fault, FaultKind, OnYield, Shutdown, VipConfig, XdpMode,
+    Config, Fault, FaultKind, OnYield, Shutdown, VipConfig,
     raw::{At, RawConfig, RawFence, RawVip, Text},
 };
-use crate::heartbeat;
+use crate::{attaching::Attach, heartbeat};
 
 const FENCE_DURATION: Duration = Duration::from_secs(3);
 const HEARTBEAT_LEAST: Duration = Duration::from_millis(250);
@@ -140,12 +140,14 @@ pub(super) fn validate(raw: RawConfig, host: &str, faults: &mut Vec<Fault>) -> O
     let interfaces = validator.interfaces(raw.interfaces);
     let vips = validator.vips(&raw.vips);
     let peers = raw.peers.iter().map(|peer| validator.value(peer, mac)).collect::<Vec<_>>();
-    let xdp = validator.word(raw.xdp.as_ref(), "xdp", "auto, native, generic", |word| match word {
-        "auto" => Some(XdpMode::Auto),
-        "native" => Some(XdpMode::Native),
-        "generic" => Some(XdpMode::Generic),
-        _ => None,
-    });
+    let attach =
+        validator.word(raw.attach.as_ref(), "attach", "auto, native, tc, generic", |word| match word {
+            "auto" => Some(Attach::Auto),
+            "native" => Some(Attach::Native),
+            "tc" => Some(Attach::Tc),
+            "generic" => Some(Attach::Generic),
+            _ => None,
+        });
     let fence = validator.fence(&raw.fence);
     let announce = validator.announce(&raw.announce);
     let probe = validator.probe(&raw.probe);
@@ -165,7 +167,7 @@ pub(super) fn validate(raw: RawConfig, host: &str, faults: &mut Vec<Fault>) -> O
         interfaces: interfaces?,
         vips: vips?,
         peers: peers.into_iter().collect::<Option<_>>()?,
-        xdp: xdp?.unwrap_or_default(),
+        attach: attach?.unwrap_or_default(),
         fence: fence?,
         announce: announce?,
         probe: probe?,

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 
 use super::{Check, Facts, Nic, TcProgram, known};
 use crate::{
+    attaching::{Mode, WhyNotNative},
     config::Config,
     interfaces,
     net::{Interface, NetView},
-    pinned::{Mode, PinnedLink, WhyGeneric},
+    pinned::PinnedLink,
 };
 
 /// The largest MTU with which most drivers run native XDP. A
@@ -78,8 +79,8 @@ pub(super) fn pinned_link(facts: &Facts, ifindex: u32) -> Option<&PinnedLink> {
 
 /// Returns true if the program of the pinned link runs on the interface.
 pub(super) fn is_attached(facts: &Facts, interface: &Interface) -> bool {
-    let ids = pinned_link(facts, interface.index).and_then(|link| link.ids.as_ref().ok());
-    ids.is_some_and(|ids| interface.xdp_programs.contains(&ids.program))
+    pinned_link(facts, interface.index)
+        .is_some_and(|link| link.ids.as_ref().is_ok_and(|ids| link.mode.runs(interface, ids.program)))
 }
 
 impl Seen<'_> {
@@ -87,14 +88,16 @@ impl Seen<'_> {
         self.interface.kind == "veth"
     }
 
-    fn is_generic(&self) -> bool {
-        self.link.is_some_and(|link| link.mode == Mode::Generic)
+    /// Returns the id of the program's XDP variant, if it is attached.
+    fn own_xdp(&self) -> Option<u32> {
+        let link = self.link.filter(|link| link.mode != Mode::Tc)?;
+        link.ids.as_ref().ok().map(|ids| ids.program)
     }
 
-    /// Returns the reason why the program runs, or would run, in generic mode.
-    fn why_generic(&self) -> WhyGeneric {
+    /// Returns the reason why the program does not run, or would not run, in native mode.
+    fn why_not_native(&self) -> WhyNotNative {
         let offers_native = self.nic.and_then(|nic| nic.native.as_ref().ok()).copied();
-        WhyGeneric::of(&self.interface.kind, offers_native)
+        WhyNotNative::of(self.interface, self.own_xdp(), offers_native)
     }
 
     fn has_vlan_device(&self) -> Option<&Interface> {
@@ -124,67 +127,82 @@ fn link(seen: &Seen<'_>) -> Check {
 }
 
 fn attached(seen: &Seen<'_>) -> Check {
-    const NAME: &str = "xdp";
+    const NAME: &str = "program";
     if let Err(unread) = &seen.facts.plane {
         return Check::unknown(NAME, unread);
     }
     let Some(link) = seen.link else { return would_attach(seen) };
-    let id = match &link.ids {
-        Ok(ids) => ids.program,
+    let (mode, id) = match &link.ids {
+        Ok(ids) => (link.mode, ids.program),
         Err(unread) => return Check::unknown(NAME, unread),
     };
-    if !seen.interface.xdp_programs.contains(&id) {
-        let found = format!("the link is pinned, but its program {id} is not on the interface");
+    if !mode.runs(seen.interface, id) {
+        let found = format!("{mode} is pinned, but its program {id} is not on the interface");
         return Check::red(NAME, found, "it was detached: start the agent again");
     }
-    if link.mode == Mode::Native {
-        return Check::green(NAME, format!("native, program {id}"));
-    }
-    let generic = format!("generic, program {id}");
-    match seen.why_generic() {
-        WhyGeneric::Refused => Check::yellow(
+    let runs = format!("{mode}, program {id}");
+    match (mode, seen.why_not_native()) {
+        (Mode::Native, _) if matches!(&*seen.interface.kind, "bond" | "team") => Check::yellow(
             NAME,
-            format!("{generic}, though the driver offers native XDP"),
-            "set `xdp: native` (--xdp native) to hear why the driver refuses; often the MTU is too large, or there are too \
-             few queues (ethtool -L)",
+            format!(
+                "{runs}, on a {}: it runs on the ports, where no VIP is looked up, and a port whose driver has no native XDP \
+                 is refused",
+                seen.interface.kind
+            ),
+            "set `attach: auto` or `tc` (--attach): tc runs on the master",
         ),
-        WhyGeneric::Veth => Check::green(NAME, format!("{generic}, as is right on a veth")),
-        WhyGeneric::NotOffered => Check::yellow(
+        (Mode::Native, _) => Check::green(NAME, runs),
+        (Mode::Tc | Mode::Generic, WhyNotNative::Software) => {
+            Check::green(NAME, format!("{runs}, on a software device"))
+        }
+        (Mode::Tc | Mode::Generic, WhyNotNative::Occupied) => {
+            Check::green(NAME, format!("{runs}: the interface has another XDP program"))
+        }
+        (Mode::Tc | Mode::Generic, WhyNotNative::Refused) => Check::yellow(
             NAME,
-            format!("{generic}: the driver has no native XDP"),
-            "it works, and costs more for each frame; a NIC whose driver has native XDP answers several times as many",
+            format!("{runs}, though the driver offers native XDP"),
+            "set `attach: native` (--attach native) to hear why the driver refuses; often the MTU is too large, or there \
+             are too few queues (ethtool -L)",
         ),
-        WhyGeneric::Unknown => Check::yellow(
+        (Mode::Tc, WhyNotNative::NotOffered) => {
+            Check::green(NAME, format!("{runs}: the driver has no native XDP"))
+        }
+        (Mode::Generic, WhyNotNative::NotOffered) => Check::yellow(
             NAME,
-            format!("{generic}; whether the driver has native XDP, this kernel does not say"),
-            "set `xdp: native` (--xdp native) to find out",
+            format!("{runs}: the driver has no native XDP"),
+            "set `attach: auto` or `tc` (--attach): generic XDP copies most frames of the interface",
         ),
+        (Mode::Tc | Mode::Generic, WhyNotNative::Unknown) => {
+            Check::green(NAME, format!("{runs}; whether the driver has native XDP, this kernel does not say"))
+        }
     }
 }
 
 /// Returns the check of an interface without the program: how an agent would attach it.
 fn would_attach(seen: &Seen<'_>) -> Check {
-    let mode = match seen.why_generic() {
-        WhyGeneric::Refused => "native",
-        WhyGeneric::Veth | WhyGeneric::NotOffered => "generic",
-        WhyGeneric::Unknown => "native, or generic if the driver refuses",
+    let mode = match seen.why_not_native() {
+        WhyNotNative::Refused => "native",
+        WhyNotNative::Software | WhyNotNative::Occupied | WhyNotNative::NotOffered => "tc",
+        WhyNotNative::Unknown => "native, or tc if the driver refuses",
     };
-    Check::not_applicable("xdp", format!("not attached; an agent would attach in mode {mode}"))
+    Check::not_applicable("program", format!("not attached; an agent would attach in mode {mode}"))
 }
 
 fn other_xdp(seen: &Seen<'_>) -> Check {
+    const NAME: &str = "other-xdp";
     if seen.interface.xdp_programs.is_empty() {
-        return Check::green("other-xdp", "none");
+        return Check::green(NAME, "none");
     }
     // Without the pins, the owners of the programs are unknown.
-    let own = match (&seen.facts.plane, seen.link.map(|link| &link.ids)) {
-        (Err(unread), _) | (Ok(_), Some(Err(unread))) => return Check::unknown("other-xdp", unread),
-        (Ok(_), Some(Ok(ids))) => Some(ids.program),
-        (Ok(_), None) => None,
-    };
+    if let (Err(unread), _) | (Ok(_), Some(Err(unread))) =
+        (&seen.facts.plane, seen.link.map(|link| &link.ids))
+    {
+        return Check::unknown(NAME, unread);
+    }
+    let own = seen.own_xdp();
     let others: Vec<_> = seen.interface.xdp_programs.iter().filter(|id| Some(**id) != own).collect();
     if others.is_empty() {
-        return Check::green("other-xdp", "none");
+        return Check::green(NAME, "none");
     }
     let described: Vec<_> = others
         .iter()
@@ -193,13 +211,15 @@ fn other_xdp(seen: &Seen<'_>) -> Check {
             None => format!("program {id}"),
         })
         .collect();
-    let name = &seen.interface.name;
-    Check::red(
-        "other-xdp",
-        format!("{} is attached, and an interface takes one", described.join(", ")),
+    Check::yellow(
+        NAME,
         format!(
-            "stop what attached it, or detach it: ip link set {name} xdp off (and xdpgeneric off); or leave {name} out of \
-             the interfaces"
+            "{}: it sees the frames before tc, which never sees what it drops or answers",
+            described.join(", ")
+        ),
+        format!(
+            "nothing to do if it passes ARP on; otherwise stop what attached it, or detach it: ip link set {} xdp off",
+            seen.interface.name
         ),
     )
 }
@@ -208,20 +228,34 @@ fn tc(seen: &Seen<'_>) -> Check {
     const NAME: &str = "tc";
     let Some(nic) = seen.nic else { return Check::not_applicable(NAME, "the interface has gone") };
     known(NAME, &nic.tc, |programs| {
-        if programs.is_empty() {
-            return Check::green(NAME, "no BPF program of traffic control");
+        let own = seen.link.filter(|link| link.mode == Mode::Tc).and_then(|link| link.ids.as_ref().ok());
+        let own = own.map(|ids| ids.program);
+        let others: Vec<_> = programs.iter().filter(|program| Some(program.id) != own).collect();
+        if others.is_empty() {
+            return Check::green(NAME, "no other BPF program of traffic control");
         }
-        let list: Vec<_> = programs.iter().map(describe).collect();
+        let list: Vec<_> = others.iter().map(|program| describe(program)).collect();
         let found = list.join(", ");
-        let may_answer = |program: &&TcProgram| {
-            program.ingress && program.name.as_deref().is_none_or(|name| name.starts_with("cil_"))
-        };
-        if programs.iter().any(|program| may_answer(&program)) {
+        let ingress = || programs.iter().filter(|program| program.ingress);
+        if own.is_some() && ingress().next().map(|program| program.id) != own {
+            return Check::yellow(
+                NAME,
+                format!("{found}: an ingress program runs before Vipward's, and may take its frames"),
+                format!(
+                    "attach again, which goes to the front: `vipward unload`, then start the agent; or look at it: bpftool net \
+                     show dev {}",
+                    seen.interface.name
+                ),
+            );
+        }
+        let may_answer =
+            |program: &TcProgram| program.name.as_deref().is_none_or(|name| name.starts_with("cil_"));
+        if others.iter().any(|program| program.ingress && may_answer(program)) {
             let remedy = "Cilium with l2announcements.enabled=true answers ARP for the same VIPs: turn one of the two off. \
-                          Any other program here sees what XDP passes, and is no concern";
+                          Any other program here sees what Vipward passes, and is no concern";
             return Check::yellow(NAME, found, remedy);
         }
-        Check::green(NAME, format!("{found}: behind XDP, no concern"))
+        Check::green(NAME, format!("{found}: behind Vipward's, no concern"))
     })
 }
 
@@ -237,6 +271,9 @@ fn vlan_offload(seen: &Seen<'_>) -> Check {
     const NAME: &str = "vlan-offload";
     let Some(nic) = seen.nic else { return Check::not_applicable(NAME, "the interface has gone") };
     known(NAME, &nic.vlan_offload, |on| match (on, seen.has_vlan_device()) {
+        (_, _) if seen.link.is_some_and(|link| link.mode == Mode::Tc) => {
+            Check::green(NAME, "tc sees VLAN tags, also those that the NIC takes off")
+        }
         (false, _) => Check::green(NAME, "off: XDP sees VLAN tags"),
         (true, None) => Check::green(NAME, "on, and no VLAN device here"),
         (true, Some(vlan)) => Check::yellow(
@@ -245,7 +282,7 @@ fn vlan_offload(seen: &Seen<'_>) -> Check {
                 "on, with the VLAN device {} here: XDP sees its frames without their tags, as if untagged",
                 vlan.name
             ),
-            format!("ethtool -K {} rxvlan off", seen.interface.name),
+            format!("ethtool -K {} rxvlan off, or `attach: tc` (--attach tc)", seen.interface.name),
         ),
     })
 }
@@ -257,14 +294,14 @@ fn veth_peer(seen: &Seen<'_>) -> Check {
     if !seen.is_veth() {
         return Check::not_applicable(NAME, "no veth");
     }
-    let remedy = "set `xdp: auto` or `generic` (--xdp): generic XDP needs nothing of the other end";
+    let remedy = "set `attach: auto` or `tc` (--attach): tc needs nothing of the other end";
     if let Err(unread) = &seen.facts.plane {
         return Check::unknown(NAME, unread);
     }
     match seen.link {
         Some(link) if link.mode == Mode::Native => {}
-        Some(_) => return Check::green(NAME, "generic XDP needs nothing of the other end"),
-        None => return Check::not_applicable(NAME, "not attached; an agent would attach in generic mode"),
+        Some(link) => return Check::green(NAME, format!("{} needs nothing of the other end", link.mode)),
+        None => return Check::not_applicable(NAME, "not attached; an agent would attach in mode tc"),
     }
     let Some(nic) = seen.nic else { return Check::not_applicable(NAME, "the interface has gone") };
     let peer = nic.lower.filter(|_| !nic.lower_elsewhere).and_then(|peer| seen.view.interfaces.get(&peer));
@@ -324,7 +361,9 @@ fn mtu(seen: &Seen<'_>) -> Check {
     const NAME: &str = "mtu";
     let Some(nic) = seen.nic else { return Check::not_applicable(NAME, "the interface has gone") };
     known(NAME, &nic.mtu_bytes, |bytes| {
-        if *bytes > NATIVE_MTU_BYTES && seen.is_generic() && seen.why_generic() == WhyGeneric::Refused {
+        let is_refused = seen.link.is_some_and(|link| link.mode != Mode::Native)
+            && seen.why_not_native() == WhyNotNative::Refused;
+        if *bytes > NATIVE_MTU_BYTES && is_refused {
             let remedy =
                 format!("for native XDP: ip link set {} mtu {NATIVE_MTU_BYTES}", seen.interface.name);
             return Check::yellow(

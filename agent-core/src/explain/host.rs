@@ -6,9 +6,9 @@ use vipward_common::{FenceState, MacAddr, Role, VipCounters};
 
 use super::{Attached, Facts, Link, Listed, ListedVip, Look, Step};
 use crate::{
+    attaching::{Attach, Mode, WhyNotNative},
     cluster::{ClaimState, Holder},
-    config::XdpMode,
-    pinned::{Entry, Mode, State, WhyGeneric},
+    pinned::{Entry, State},
     who_has::{self, Seen},
 };
 
@@ -235,25 +235,32 @@ pub(super) fn attachment(facts: &Facts) -> Option<Attached> {
     let interface = state.network.interfaces.get(&ifindex)?;
     let because = match mode {
         Mode::Native => None,
-        Mode::Generic => Some(why_generic(facts, &interface.kind, facts.native.get(&ifindex).copied())),
+        Mode::Tc | Mode::Generic => {
+            let own = (mode == Mode::Generic).then(|| state.links[&ifindex].1.program);
+            let why = WhyNotNative::of(interface, own, facts.native.get(&ifindex).copied());
+            Some(why_not_native(facts, mode, why))
+        }
     };
     Some(Attached { interface: interface.name.clone(), mode, because })
 }
 
-fn why_generic(facts: &Facts, kind: &str, offers_native: Option<bool>) -> String {
-    if let Look::Seen(Listed { file, xdp: XdpMode::Generic, .. }) = &facts.config {
-        return format!("{file} asks for it (`xdp: generic`)");
+fn why_not_native(facts: &Facts, mode: Mode, why: WhyNotNative) -> String {
+    if let Look::Seen(Listed { file, attach, .. }) = &facts.config
+        && matches!((attach, mode), (Attach::Tc, Mode::Tc) | (Attach::Generic, Mode::Generic))
+    {
+        return format!("{file} asks for it (`attach: {mode}`)");
     }
-    match WhyGeneric::of(kind, offers_native) {
-        WhyGeneric::Veth => "right on a veth: in native mode its other end would have to run an XDP program too",
-        WhyGeneric::Refused => {
-            "the driver offers native XDP, and has refused it (often for a large MTU), unless the agent was started so (--xdp \
-             generic); `--xdp native` has the agent say why"
+    match why {
+        WhyNotNative::Software => "a software device gets tc",
+        WhyNotNative::Occupied => "another XDP program is on the interface, which takes one",
+        WhyNotNative::Refused => {
+            "the driver offers native XDP, and has refused it (often for a large MTU or for too few queues), unless the agent \
+             was started so (--attach); `--attach native` has the agent say why"
         }
-        WhyGeneric::NotOffered => "the driver has no native XDP; each frame costs more",
-        WhyGeneric::Unknown => {
-            "the driver has no native XDP or has refused it, or the agent was started so (--xdp generic); this kernel does not \
-             say which (Linux 6.3 and later do)"
+        WhyNotNative::NotOffered => "the driver has no native XDP; each answer costs more",
+        WhyNotNative::Unknown => {
+            "the driver has no native XDP or has refused it, or the agent was started so (--attach); this kernel does not say \
+             which (Linux 6.3 and later do)"
         }
     }
     .to_owned()

@@ -176,7 +176,7 @@ fn standalone() -> Facts {
     };
     Facts {
         cluster: Look::Not("no kubeconfig".into()),
-        config: Look::Seen(Listed { file: "vipward.yaml".into(), xdp: XdpMode::Auto, vip: Some(vip) }),
+        config: Look::Seen(Listed { file: "vipward.yaml".into(), attach: Attach::Auto, vip: Some(vip) }),
         ..cluster_seen_from(N1)
     }
 }

@@ -3,8 +3,9 @@ use vipward_common::MacAddr;
 use super::*;
 use crate::{
     answering::Silence,
+    attaching::Mode,
     net::InterfaceFault,
-    pinned::{InterfaceStatus, Mode, OffenderStatus, State},
+    pinned::{InterfaceStatus, OffenderStatus, State},
     time::Monotonic,
 };
 

@@ -10,8 +10,11 @@ use vipward_common::{
     Counters, DEFAULT_MAX_VIPS, Defence, Fence, MacAddr, Policy, Role, VipCounters, VipKey,
 };
 
-use super::{Contents, Entry, LinkIds, Mode, PinnedLink, Plane, State};
-use crate::net::{Interface, NetView};
+use super::{Contents, Entry, LinkIds, PinnedLink, Plane, State};
+use crate::{
+    attaching::Mode,
+    net::{Interface, NetView},
+};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -27,7 +30,7 @@ impl State {
     /// host answers for 192.0.2.10, and a peer has 192.0.2.11. The fence is
     /// valid for 3 s, and held over for an hour.
     pub fn sample() -> Self {
-        let ids = LinkIds { link: 7, program: 40 };
+        let ids = LinkIds { link: Some(7), program: 40 };
         let interface =
             Interface { xdp_programs: vec![ids.program], ..Interface::sample(Self::SAMPLE_IFINDEX, "eth0") };
         let now_ns = 100 * SECOND_NS;

@@ -6,9 +6,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use vipward_common::{MacAddr, Offender, OffenderKey, Outcome};
 
-use super::{Entry, Mode, State};
+use super::{Entry, State};
 use crate::{
     answering::{Part, PartKeys},
+    attaching::Mode,
     schema,
     time::Monotonic,
 };
@@ -72,8 +73,8 @@ pub struct InterfaceStatus {
     pub attached: bool,
     /// The mode in which the program runs.
     pub mode: Mode,
-    /// The id of the BPF link.
-    pub link_id: u32,
+    /// The id of the BPF link, or `null` for a filter (tc before Linux 6.6).
+    pub link_id: Option<u32>,
     /// The id of the program that the link runs.
     pub program_id: u32,
     /// Its MAC, or `null` when the program does not know it.

@@ -11,8 +11,9 @@ use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser};
 use ipnet::Ipv4Net;
 use vipward_common::Policy;
 use vipward_core::{
+    attaching::Attach,
     cluster::Selector,
-    config::{InterfacePattern, XdpMode, conflict_quiet, probe_repeat, probe_timing},
+    config::{InterfacePattern, conflict_quiet, probe_repeat, probe_timing},
     conflict, probing, services,
 };
 
@@ -51,8 +52,8 @@ pub struct KubernetesArgs {
     #[arg(long = "interface", value_name = "GLOB")]
     pub interfaces: Vec<InterfacePattern>,
     /// How the program is attached.
-    #[arg(long, value_enum, default_value_t = XdpArg::Auto)]
-    pub xdp: XdpArg,
+    #[arg(long, value_enum, default_value_t = AttachArg::Auto)]
+    pub attach: AttachArg,
     /// Which Services.
     #[command(flatten)]
     pub services: ServiceArgs,
@@ -285,21 +286,24 @@ impl From<DefendArg> for conflict::Defend {
 
 /// How the program is attached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum XdpArg {
-    /// Native where it works, else generic.
+pub enum AttachArg {
+    /// Native on hardware whose driver takes it, else tc.
     Auto,
-    /// In the driver only.
+    /// XDP in the driver only.
     Native,
-    /// In the network stack only.
+    /// The ingress of traffic control only.
+    Tc,
+    /// XDP in the network stack only.
     Generic,
 }
 
-impl From<XdpArg> for XdpMode {
-    fn from(mode: XdpArg) -> Self {
-        match mode {
-            XdpArg::Auto => Self::Auto,
-            XdpArg::Native => Self::Native,
-            XdpArg::Generic => Self::Generic,
+impl From<AttachArg> for Attach {
+    fn from(attach: AttachArg) -> Self {
+        match attach {
+            AttachArg::Auto => Self::Auto,
+            AttachArg::Native => Self::Native,
+            AttachArg::Tc => Self::Tc,
+            AttachArg::Generic => Self::Generic,
         }
     }
 }

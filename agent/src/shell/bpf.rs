@@ -7,10 +7,12 @@
 mod attach;
 mod bulk;
 mod description;
+mod filter;
 mod maps;
 mod migrate;
 mod opening;
 mod pins;
+mod programs;
 mod reader;
 mod sys;
 
@@ -24,11 +26,11 @@ use aya::{
     Ebpf, EbpfError,
     maps::{Map, MapData, MapError, RingBuf},
     pin::PinError,
-    programs::{ProgramError, Xdp, links::LinkError},
+    programs::{ProgramError, links::LinkError},
 };
 use thiserror::Error;
 use vipward_common::maps as names;
-use vipward_core::{layout::Change, pinned::Mode};
+use vipward_core::{attaching::Mode, layout::Change};
 
 pub use self::{
     attach::Attached,
@@ -37,16 +39,13 @@ pub use self::{
     pins::{LinkPin, Pins},
     reader::{Extent, Reader, plane},
 };
-use self::{bulk::Bulk, pins::Set};
-
-/// The program's name in the object and in the kernel.
-pub const PROGRAM: &str = "vipward";
+use self::{bulk::Bulk, pins::Set, programs::Programs};
 
 /// A failure of an operation on the kernel's BPF objects.
 #[derive(Debug, Error)]
 pub enum BpfError {
     /// The object could not be read or loaded.
-    #[error("failed to load the XDP program from {object}")]
+    #[error("failed to load the programs from {object}")]
     Load {
         /// The source of the object.
         object: String,
@@ -146,8 +145,8 @@ pub enum BpfError {
     },
     /// Another XDP program is attached.
     #[error(
-        "interface {interface} has another XDP program already: {program}; an interface takes one. Detach it, \
-         or leave the interface out of `interfaces:`"
+        "interface {interface} has another XDP program already: {program}; an interface takes one. Set `attach: auto` or \
+         `tc` (--attach), which run beside it"
     )]
     Occupied {
         /// The interface.
@@ -156,7 +155,7 @@ pub enum BpfError {
         program: String,
     },
     /// The program could not be attached.
-    #[error("failed to attach {PROGRAM} to {interface} in {mode} mode")]
+    #[error("failed to attach to {interface} in {mode} mode")]
     Attach {
         /// The interface.
         interface: String,
@@ -167,16 +166,17 @@ pub enum BpfError {
         source: Box<ProgramError>,
     },
     /// The kernel offers only a netlink attachment, which ends with the agent.
-    #[error("the kernel has no bpf_link for XDP on {interface}; Linux 5.9 or later is needed")]
+    #[error("the kernel made no bpf_link on {interface}; Linux 5.9 or later is needed")]
     NoLink {
         /// The interface.
         interface: String,
     },
 }
 
-/// The loaded program, its maps and its links.
+/// The loaded programs, their maps and their links.
 pub struct DataPlane {
     ebpf: Ebpf,
+    programs: Programs,
     maps: Maps,
     pins: Pins,
     links: BTreeMap<u32, Attached>,
@@ -198,10 +198,9 @@ impl DataPlane {
         self.pins.has_all(self.attached())
     }
 
-    /// Returns the loaded program's id.
-    pub fn program_id(&mut self) -> Result<u32, BpfError> {
-        let program = program_mut(&mut self.ebpf)?;
-        Ok(program.info().map_err(refused)?.id())
+    /// Returns the id of the program that runs in a mode.
+    pub fn program_id(&self, mode: Mode) -> u32 {
+        self.programs.id(mode)
     }
 
     /// Returns the ring buffer of events. It can be taken once.
@@ -217,16 +216,6 @@ impl DataPlane {
     pub fn object_mut(&mut self) -> &mut Ebpf {
         &mut self.ebpf
     }
-}
-
-fn program_mut(ebpf: &mut Ebpf) -> Result<&mut Xdp, BpfError> {
-    ebpf.program_mut(PROGRAM)
-        .and_then(|program| program.try_into().ok())
-        .ok_or(BpfError::Missing { kind: "XDP program", name: PROGRAM })
-}
-
-fn refused(source: ProgramError) -> BpfError {
-    BpfError::Program { program: PROGRAM, source: Box::new(source) }
 }
 
 /// Returns the data of a map of any kind.

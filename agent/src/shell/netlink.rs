@@ -12,7 +12,6 @@ use rtnetlink::constants::{RTMGRP_IPV4_IFADDR, RTMGRP_IPV4_ROUTE, RTMGRP_LINK};
 use rtnetlink::packet_route::address::AddressMessage;
 use rtnetlink::packet_route::link::{LinkAttribute, LinkExtentMask, LinkMessage};
 use rtnetlink::packet_route::route::{RouteHeader, RouteMessage, RouteType};
-use rtnetlink::packet_route::tc::{TcHandle, TcMessage};
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use rtnetlink::sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use tokio::io::Interest;
@@ -24,6 +23,7 @@ use vipward_core::net::{ConnectedRoute, NetView};
 use super::bind::LABEL;
 
 mod exchange;
+mod traffic_control;
 mod wire;
 
 #[cfg(test)]
@@ -31,6 +31,7 @@ mod tests;
 
 pub(crate) use exchange::Exchange;
 pub use exchange::ExchangeError;
+pub(crate) use traffic_control::{Direction, filters, tcx_programs};
 pub use wire::Malformed;
 pub(crate) use wire::{Address, Lower};
 
@@ -56,6 +57,15 @@ pub enum NetlinkError {
         /// The cause.
         #[source]
         source: ExchangeError,
+    },
+    /// The programs of tcx could not be read.
+    #[error("failed to ask for the programs of tcx on interface {ifindex}")]
+    Query {
+        /// The interface.
+        ifindex: u32,
+        /// The kernel's error.
+        #[source]
+        source: io::Error,
     },
 }
 
@@ -108,6 +118,9 @@ impl Netlink {
                 }
             }
         }
+        for interface in view.interfaces.values_mut().filter(|interface| interface.ethernet) {
+            traffic_control::note_programs(interface).await?;
+        }
         routes(&mut view).await?;
         Ok(view)
     }
@@ -158,23 +171,6 @@ pub(super) async fn lowers() -> Result<Vec<Lower>, NetlinkError> {
     let mut request = LinkMessage::default();
     request.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
     dump("links", &RouteNetlinkMessage::GetLink(request), wire::lower).await
-}
-
-/// Returns ids and names of the BPF classifiers (traffic control) on an interface, in one
-/// direction.
-pub(super) async fn tc_programs(
-    ifindex: u32,
-    ingress: bool,
-) -> Result<Vec<(u32, Option<String>)>, NetlinkError> {
-    /// The hooks of the clsact queueing discipline (`linux/pkt_sched.h`). The ingress discipline
-    /// has only the first.
-    const INGRESS: u32 = 0xffff_fff2;
-    const EGRESS: u32 = 0xffff_fff3;
-    let mut request = TcMessage::with_index(ifindex.cast_signed());
-    request.header.parent = TcHandle::from(if ingress { INGRESS } else { EGRESS });
-    let request = RouteNetlinkMessage::GetTrafficFilter(request);
-    let found = dump("filters of traffic control", &request, wire::tc_program).await?;
-    Ok(found.into_iter().flatten().collect())
 }
 
 async fn links() -> Result<NetView, NetlinkError> {

@@ -175,7 +175,6 @@ struct EventLoop<S> {
     /// The configuration in force.
     config: Config,
     plane: DataPlane,
-    program_id: u32,
     inputs: Inputs,
     view: NetView,
     packets: Packets,
@@ -279,7 +278,6 @@ impl<S: Source> EventLoop<S> {
             held_back: BTreeSet::new(),
             source,
             config,
-            program_id: plane.program_id()?,
             plane,
             inputs,
             view,

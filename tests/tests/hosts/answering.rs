@@ -22,7 +22,7 @@ use vipward_tests::wait::wait_until;
 use vipward_tests::wire::{Frame, Wire};
 
 const HELD: &str = "vips: [{address: 192.0.2.10}]";
-const HELD_NATIVE: &str = "{vips: [{address: 192.0.2.10}], xdp: native}";
+const HELD_NATIVE: &str = "{vips: [{address: 192.0.2.10}], attach: native}";
 
 /// Returns true if it is an answer about the VIP. Announcements have a reply form too.
 fn is_answer(arp: &Arp) -> bool {
@@ -37,9 +37,12 @@ fn mode(agent: &Agent) -> Result<String> {
 }
 
 #[test]
-fn a_veth_is_attached_in_generic_mode_unless_the_file_says_otherwise() -> Result<()> {
+fn a_veth_is_attached_to_traffic_control_unless_the_file_says_otherwise() -> Result<()> {
     let scene = Scene::new("auto")?;
-    assert_eq!(mode(&scene.agent(HELD)?)?, "generic");
+    let agent = scene.agent(HELD)?;
+    assert_eq!(mode(&agent)?, "tc");
+    agent.write_config("{vips: [{address: 192.0.2.10}], attach: generic}")?;
+    wait_until(PATIENCE, "generic mode", || Ok(mode(&agent).is_ok_and(|mode| mode == "generic")))?;
     let pair = Pair::new()?;
     assert_eq!(mode(&pair.agent(HELD_NATIVE)?)?, "native");
     Ok(())
@@ -62,9 +65,9 @@ fn native_answers_on_a_veth_reach_no_host_until_the_far_end_runs_a_program() -> 
 
     // So `auto` does not attach in this mode.
     agent.write_config(HELD)?;
-    wait_until(PATIENCE, "generic mode", || Ok(mode(&agent).is_ok_and(|mode| mode == "generic")))?;
+    wait_until(PATIENCE, "mode tc", || Ok(mode(&agent).is_ok_and(|mode| mode == "tc")))?;
     wire.send(&clients_request(VIP).to_bytes())?;
-    let answer = wire.expect_arp(PATIENCE, "an answer in generic mode", is_answer)?;
+    let answer = wire.expect_arp(PATIENCE, "an answer in mode tc", is_answer)?;
     assert_eq!(answer, clients_request(VIP).answered_by(NODE));
     Ok(())
 }

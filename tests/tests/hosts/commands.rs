@@ -151,7 +151,7 @@ fn checked(yaml: &str) -> Result<String> {
 fn what_check_prints_is_read_again_as_the_same_with_every_default() -> Result<()> {
     let full = "node: n\ninterfaces: [eth0, 'ens*', 'lan[0-9]']\nvips:\n  - {address: 192.0.2.10, bind: lo}\n  \
                 - {address: 192.0.2.11, interface: 'eth?'}\n  - {address: 192.0.2.1, mac: '02-00-00-00-00-0A'}\n\
-                peers: ['02:00:00:00:0b:02', '02:00:00:00:0b:03']\nxdp: native\n\
+                peers: ['02:00:00:00:0b:02', '02:00:00:00:0b:03']\nattach: native\n\
                 fence: {duration: 90s, heartbeat: 1500ms, policy: stop, hold_for: 2h 30m}\n\
                 announce: {refresh: 2m, rate: 50}\nshutdown: withdraw\n";
     for yaml in ["vips: []\n", HOLDS_ONE, full] {
@@ -160,7 +160,7 @@ fn what_check_prints_is_read_again_as_the_same_with_every_default() -> Result<()
         for key in [
             "node:",
             "vips:",
-            "xdp:",
+            "attach:",
             "duration:",
             "heartbeat:",
             "policy:",
@@ -190,7 +190,8 @@ fn what_check_prints_is_read_again_as_the_same_with_every_default() -> Result<()
         assert!(effective.contains(part), "{part} in: {effective}");
     }
     let defaults = checked("vips: []\n")?;
-    for part in ["xdp: auto", "duration: 3s", "policy: hold", "hold_for: 1h", "refresh: 1m", "shutdown: keep"]
+    for part in
+        ["attach: auto", "duration: 3s", "policy: hold", "hold_for: 1h", "refresh: 1m", "shutdown: keep"]
     {
         assert!(defaults.contains(part), "{part} in: {defaults}");
     }
@@ -224,10 +225,10 @@ fn status_says_the_same_as_a_table_as_json_and_as_yaml_with_and_without_an_agent
         let interface = &json["interfaces"][0];
         assert_eq!(
             (&interface["name"], &interface["mode"], &interface["attached"], &interface["carrier"]),
-            (&"eth0".into(), &"generic".into(), &true.into(), &true.into())
+            (&"eth0".into(), &"tc".into(), &true.into(), &true.into())
         );
         assert_eq!(interface["mac"], NODE.to_string());
-        assert_eq!([interface["program_id"].as_u64()], [node.xdp_programs()?.first().copied()]);
+        assert_eq!([interface["program_id"].as_u64()], [node.programs()?.first().copied()]);
         let vips = json["vips"].as_array().context("no list of VIPs")?;
         let rows: BTreeMap<_, _> = vips.iter().map(|row| (row["address"].as_str(), row)).collect();
         let (held, guarded) = (rows[&Some("192.0.2.10")], rows[&Some("192.0.2.1")]);
@@ -243,7 +244,7 @@ fn status_says_the_same_as_a_table_as_json_and_as_yaml_with_and_without_an_agent
         };
         for (first, parts) in [
             ("INTERFACE", &["ATTACHED", "MODE", "PROGRAM", "LINK", "MAC", "CARRIER"][..]),
-            ("eth0", &["yes", "generic", "02:00:00:00:00:02"]),
+            ("eth0", &["yes", "tc", "02:00:00:00:00:02"]),
             ("VIP", &["INTERFACE", "ROLE", "MAC", "ANSWERED", "CONFLICTS", "SUPPRESSED"]),
             ("192.0.2.10", &["eth0", "held", "02:00:00:00:00:02", "yes"]),
             ("192.0.2.1 ", &["eth0", "foreign", "02:00:00:00:00:01", "no"]),

@@ -53,20 +53,16 @@ fn assert_broken(explanation: &Value, link: &str, says: &str, remedy: &str) {
 }
 
 /// Fails unless the explanation says that the program runs on
-/// the veth `eth0` in generic mode, and why.
+/// the veth `eth0` in mode tc, and why.
 #[track_caller]
 fn assert_attached(explanation: &Value) -> Result<()> {
     let attached = &explanation["attached"];
-    assert_eq!(
-        (&attached["interface"], &attached["mode"]),
-        (&json!("eth0"), &json!("generic")),
-        "{attached}"
-    );
+    assert_eq!((&attached["interface"], &attached["mode"]), (&json!("eth0"), &json!("tc")), "{attached}");
     let because = attached["because"].as_str().unwrap_or_default();
-    assert!(because.contains("veth"), "{attached}");
+    assert!(because.contains("software"), "{attached}");
     let step = step(explanation, "attached")?;
     assert_eq!(step["verdict"], "good", "{step:#}");
-    assert_eq!(step["says"], "the program runs on eth0 in generic mode");
+    assert_eq!(step["says"], "the program runs on eth0 in tc mode");
     assert!(step["details"].to_string().contains(because), "{step:#}");
     Ok(())
 }
@@ -345,8 +341,8 @@ fn beside_a_standalone_agent_each_link_is_checked() -> Result<()> {
     );
     assert_eq!(step(&explanation, "bound")?["verdict"], "good");
     assert_attached(&explanation)?;
-    let asked_for = explain(Some(&format!("{HOLDS}xdp: generic\n")))?;
-    assert_eq!(asked_for["attached"]["mode"], "generic", "{asked_for:#}");
+    let asked_for = explain(Some(&format!("{HOLDS}attach: tc\n")))?;
+    assert_eq!(asked_for["attached"]["mode"], "tc", "{asked_for:#}");
     assert!(asked_for["attached"]["because"].to_string().contains("asks for it"), "{asked_for:#}");
     // The pins alone give the same.
     assert_eq!(explain(None)?["broken"], Value::Null);

@@ -175,7 +175,7 @@ fn a_file_that_vanishes_changes_nothing_and_is_picked_up_when_it_is_made_again()
 fn a_file_that_may_not_be_read_changes_nothing_and_is_picked_up_when_it_may() -> Result<()> {
     // Root with all capabilities can read any file.
     let kept = vec![Capability::Bpf, Capability::NetAdmin, Capability::NetRaw, Capability::Perfmon];
-    let mut node = Node::start_with("unreadable", Attachment::Generic, HOLDS_ONE, |options| {
+    let mut node = Node::start_with("unreadable", Attachment::Auto, HOLDS_ONE, |options| {
         options.only_capabilities = Some(kept);
     })?;
     untouched(&mut node, |node| {

@@ -152,7 +152,7 @@ fn under_stop_a_vip_is_silent_while_no_node_reaches_the_api_server() -> Result<(
 
 #[test]
 fn a_vip_on_an_interface_that_another_program_has_taken_is_not_answered() -> Result<()> {
-    scenario("untaken", with_args(1, &[]), |cluster| {
+    scenario("untaken", with_args(1, &["--attach=generic"]), |cluster| {
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
         cluster.wait_until_held_by(VIP, N1)?;
         let host = cluster.member(N1)?.host.clone();

@@ -33,7 +33,7 @@ fn a_file_of_the_wrong_shape_is_refused_in_words() {
         ("vips: [{address: }]\n", "1:16: there is no value; write one, or leave the key out"),
         (
             "vips: []\nvipz: 1\n",
-            "2:1: unknown key `vipz`; the keys here are node, interfaces, vips, peers, xdp, fence, announce, probe, conflicts, yield, shutdown",
+            "2:1: unknown key `vipz`; the keys here are node, interfaces, vips, peers, attach, fence, announce, probe, conflicts, yield, shutdown",
         ),
         (
             "vips:\n  - address: 192.0.2.10\n    color: red\n",
@@ -212,7 +212,10 @@ fn a_bad_interface_is_named_with_its_place_and_the_way_out() {
 #[test]
 fn a_bad_word_or_number_is_named_with_the_good_ones() {
     each_is_refused(&[
-        ("vips: []\nxdp: fast", "2:6: `fast` is not known for `xdp`; it is one of auto, native, generic"),
+        (
+            "vips: []\nattach: fast",
+            "2:9: `fast` is not known for `attach`; it is one of auto, native, tc, generic",
+        ),
         ("vips: []\nyield: no", "2:8: `no` is not known for `yield`; it is one of ask, keep"),
         ("vips: []\nshutdown: now", "2:11: `now` is not known for `shutdown`; it is one of keep, withdraw"),
         (
@@ -331,7 +334,7 @@ vips:
   - address: 192.0.2.10
     interface: '['
     bind: ''
-xdp: fast
+attach: fast
 announce: {rate: 0, refresh: now}
 fence: {hold_for: x, policy: y, heartbeat: z, duration: a}
 peers: [y, z]
@@ -340,7 +343,7 @@ node: ''
     );
     let places: Vec<_> = got.lines().map(|line| line.split(": ").next().expect("a place")).collect();
     let expected = [
-        "1:11", "3:14", "4:10", "6:16", "7:11", "8:6", "9:18", "9:30", "10:19", "10:30", "10:44", "10:57",
+        "1:11", "3:14", "4:10", "6:16", "7:11", "8:9", "9:18", "9:30", "10:19", "10:30", "10:44", "10:57",
         "11:9", "11:12", "12:7",
     ];
     assert_eq!(places, expected.map(|place| format!("vipward.yaml:{place}")), "{got}");

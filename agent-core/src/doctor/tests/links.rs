@@ -1,10 +1,18 @@
 use super::*;
-use crate::pinned::Mode;
+use crate::attaching::Mode;
 use State::{Green, NotApplicable, Red, Unknown, Yellow};
 
 /// Sets the program's mode to generic.
 fn generic(facts: &mut Facts) {
     facts.pinned().links[0].mode = Mode::Generic;
+}
+
+/// Sets the program's mode to tc.
+fn tc(facts: &mut Facts) {
+    facts.pinned().links[0].mode = Mode::Tc;
+    facts.interface(2).xdp_programs.clear();
+    facts.interface(2).tc_programs = vec![OURS];
+    facts.nic().tc = Ok(vec![TcProgram { id: OURS, name: None, ingress: true }]);
 }
 
 fn veth(facts: &mut Facts) {
@@ -56,14 +64,33 @@ fn whether_an_interface_carries_and_how_the_program_runs_on_it() {
                 &["without carrier"],
                 &["cable", "not answered"],
             ),
-            ("native", |_| {}, "xdp", Green, &["native, program 40"], &[]),
+            ("native", |_| {}, "program", Green, &["native, program 40"], &[]),
             (
-                "generic, and native offered",
-                generic,
-                "xdp",
+                "native on a bond",
+                |it| it.interface(2).kind = "bond".to_owned(),
+                "program",
                 Yellow,
-                &["generic", "offers native"],
-                &["xdp: native", "MTU"],
+                &["runs on the ports"],
+                &["attach: auto"],
+            ),
+            (
+                "tc, and native offered",
+                tc,
+                "program",
+                Yellow,
+                &["tc, program 40", "offers native"],
+                &["attach: native", "MTU"],
+            ),
+            (
+                "tc, and no native",
+                |it| {
+                    tc(it);
+                    it.nic().native = Ok(false);
+                },
+                "program",
+                Green,
+                &["tc, program 40", "has no native XDP"],
+                &[],
             ),
             (
                 "generic, and no native",
@@ -71,45 +98,67 @@ fn whether_an_interface_carries_and_how_the_program_runs_on_it() {
                     generic(it);
                     it.nic().native = Ok(false);
                 },
-                "xdp",
+                "program",
                 Yellow,
                 &["generic", "has no native XDP"],
-                &["costs more"],
+                &["attach: auto", "copies"],
             ),
             (
-                "generic, and an old kernel",
+                "tc, and an old kernel",
                 |it| {
-                    generic(it);
+                    tc(it);
                     it.nic().native = Err(unread("no such family"));
                 },
-                "xdp",
-                Yellow,
+                "program",
+                Green,
                 &["does not say"],
-                &["xdp: native"],
+                &[],
             ),
             (
-                "generic on a veth",
+                "tc on a veth",
                 |it| {
-                    generic(it);
+                    tc(it);
                     veth(it);
                 },
-                "xdp",
+                "program",
                 Green,
-                &["generic", "right on a veth"],
+                &["tc", "software device"],
+                &[],
+            ),
+            (
+                "tc beside another XDP program",
+                |it| {
+                    tc(it);
+                    it.interface(2).xdp_programs = vec![99];
+                },
+                "program",
+                Green,
+                &["another XDP program"],
                 &[],
             ),
             (
                 "detached behind our back",
                 |it| it.interface(2).xdp_programs.clear(),
-                "xdp",
+                "program",
                 Red,
                 &["program 40 is not on the interface"],
                 &["start the agent again"],
             ),
             (
+                "tc detached behind our back",
+                |it| {
+                    tc(it);
+                    it.interface(2).tc_programs.clear();
+                },
+                "program",
+                Red,
+                &["tc is pinned", "program 40 is not on the interface"],
+                &["start the agent again"],
+            ),
+            (
                 "the link cannot be read",
                 |it| it.pinned().links[0].ids = Err(unread("EPERM")),
-                "xdp",
+                "program",
                 Unknown,
                 &["EPERM"],
                 &[],
@@ -120,7 +169,7 @@ fn whether_an_interface_carries_and_how_the_program_runs_on_it() {
                     it.plane = Ok(None);
                     it.interface(2).xdp_programs.clear();
                 },
-                "xdp",
+                "program",
                 NotApplicable,
                 &["would attach in mode native"],
                 &[],
@@ -131,9 +180,9 @@ fn whether_an_interface_carries_and_how_the_program_runs_on_it() {
                     it.plane = Ok(None);
                     veth(it);
                 },
-                "xdp",
+                "program",
                 NotApplicable,
-                &["would attach in mode generic"],
+                &["would attach in mode tc"],
                 &[],
             ),
         ],
@@ -153,9 +202,20 @@ fn what_else_is_on_an_interface_and_how_large_its_packets_are() {
                     it.nic().xdp_names.insert(99, "xdp_dispatcher".to_owned());
                 },
                 "other-xdp",
-                Red,
+                Yellow,
                 &["program 99 (xdp_dispatcher)"],
-                &["ip link set eth0 xdp off"],
+                &["passes ARP on", "ip link set eth0 xdp off"],
+            ),
+            (
+                "another, beside tc",
+                |it| {
+                    tc(it);
+                    it.interface(2).xdp_programs = vec![99];
+                },
+                "other-xdp",
+                Yellow,
+                &["program 99", "sees the frames before tc"],
+                &["passes ARP on"],
             ),
             (
                 "its owner is not known",
@@ -176,7 +236,7 @@ fn what_else_is_on_an_interface_and_how_large_its_packets_are() {
             (
                 "whether it is attached is not known",
                 |it| it.plane = Err(unread("denied")),
-                "xdp",
+                "program",
                 Unknown,
                 &[],
                 &[],
@@ -192,12 +252,12 @@ fn what_else_is_on_an_interface_and_how_large_its_packets_are() {
                 &["denied"],
                 &[],
             ),
-            ("another without a name", foreign_program, "other-xdp", Red, &["program 99 is"], &["detach"]),
+            ("another without a name", foreign_program, "other-xdp", Yellow, &["program 99:"], &["detach"]),
             ("a small packet", |_| {}, "mtu", Green, &["1500 bytes"], &[]),
             (
-                "large packets, and generic for it",
+                "large packets, and tc for it",
                 |it| {
-                    generic(it);
+                    tc(it);
                     it.nic().mtu_bytes = Ok(9_000);
                 },
                 "mtu",
@@ -216,7 +276,30 @@ fn who_else_handles_the_frames_of_an_interface() {
     assert_rows(
         Some("eth0"),
         &[
-            ("nobody", |_| {}, "tc", Green, &["no BPF program"], &[]),
+            ("nobody", |_| {}, "tc", Green, &["no other BPF program"], &[]),
+            ("only Vipward's", tc, "tc", Green, &["no other BPF program"], &[]),
+            (
+                "one that runs before Vipward's",
+                |it| {
+                    tc(it);
+                    it.nic().tc.as_mut().expect("read").splice(..0, tc_program(Some("shaper"), true));
+                },
+                "tc",
+                Yellow,
+                &["shaper", "runs before Vipward's"],
+                &["vipward unload", "bpftool net"],
+            ),
+            (
+                "one that runs after Vipward's",
+                |it| {
+                    tc(it);
+                    it.nic().tc.as_mut().expect("read").extend(tc_program(Some("shaper"), true));
+                },
+                "tc",
+                Green,
+                &["shaper", "behind Vipward's"],
+                &[],
+            ),
             (
                 "Cilium",
                 |it| it.nic().tc = Ok(tc_program(Some("cil_from_netdev"), true)),
@@ -252,6 +335,17 @@ fn who_else_handles_the_frames_of_an_interface() {
             ("not allowed", |it| it.nic().tc = Err(unread("EPERM")), "tc", Unknown, &["EPERM"], &[]),
             ("tags are seen", |_| {}, "vlan-offload", Green, &["off"], &[]),
             (
+                "tags are hidden, and tc sees them",
+                |it| {
+                    vlan_device(it);
+                    tc(it);
+                },
+                "vlan-offload",
+                Green,
+                &["tc sees VLAN tags"],
+                &[],
+            ),
+            (
                 "tags are hidden, and there are none",
                 |it| it.nic().vlan_offload = Ok(true),
                 "vlan-offload",
@@ -286,9 +380,9 @@ fn whether_others_speak_for_an_interface() {
         &[
             ("a NIC", |_| {}, "veth-peer", NotApplicable, &["no veth"], &[]),
             (
-                "a veth in generic mode",
+                "a veth in mode tc",
                 |it| {
-                    generic(it);
+                    tc(it);
                     veth(it);
                 },
                 "veth-peer",
@@ -304,7 +398,7 @@ fn whether_others_speak_for_an_interface() {
                 },
                 "veth-peer",
                 NotApplicable,
-                &["generic"],
+                &["mode tc"],
                 &[],
             ),
             (
@@ -313,7 +407,7 @@ fn whether_others_speak_for_an_interface() {
                 "veth-peer",
                 Red,
                 &["veth-far", "runs no XDP program", "GRO is on", "nothing is answered"],
-                &["xdp: auto"],
+                &["attach: auto"],
             ),
             (
                 "native, and the other end has one",
@@ -335,7 +429,7 @@ fn whether_others_speak_for_an_interface() {
                 "veth-peer",
                 Unknown,
                 &["another network namespace"],
-                &["xdp: auto"],
+                &["attach: auto"],
             ),
             ("no member", |_| {}, "member", Green, &["no bond or bridge"], &[]),
             (
@@ -360,7 +454,7 @@ fn an_interface_that_is_asked_for_and_is_not_there_is_red() {
     let missing = checks.iter().find(|it| it.interface.as_deref() == Some("eth9")).expect("a check of it");
     assert_eq!((missing.check, missing.state), ("link", Red));
     assert!(missing.found.contains("no such interface"), "{missing:?}");
-    assert!(checks.iter().any(|it| it.interface.as_deref() == Some("eth0") && it.check == "xdp"));
+    assert!(checks.iter().any(|it| it.interface.as_deref() == Some("eth0") && it.check == "program"));
 }
 
 #[test]

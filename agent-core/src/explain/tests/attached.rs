@@ -9,73 +9,94 @@ fn shown(facts: &Facts) -> String {
     [first].into_iter().chain(step.details).collect::<Vec<_>>().join("\n")
 }
 
-fn runs(facts: &mut Facts, mode: Mode, veth: bool, offers_native: Option<bool>) {
+/// Has the program run in a mode, on an interface of a kind whose driver offers native XDP or not.
+fn runs(facts: &mut Facts, mode: Mode, kind: &str, offers_native: Option<bool>) {
     let state = pins(facts);
-    state.links.get_mut(&State::SAMPLE_IFINDEX).expect("the link").0 = mode;
-    eth0(state).kind = if veth { "veth" } else { "" }.to_owned();
+    let link = state.links.get_mut(&State::SAMPLE_IFINDEX).expect("the link");
+    link.0 = mode;
+    let program = link.1.program;
+    let interface = eth0(state);
+    interface.kind = kind.to_owned();
+    (interface.xdp_programs, interface.tc_programs) = (Vec::new(), Vec::new());
+    mode.note(interface, program);
     facts.native = offers_native.map(|offers| (State::SAMPLE_IFINDEX, offers)).into_iter().collect();
 }
 
 #[test]
-fn the_mode_is_named_with_its_interface_and_generic_is_a_remark_with_its_reason() {
+fn the_mode_is_named_with_its_interface_and_another_than_native_is_a_remark_with_its_reason() {
     type Case = (&'static str, fn() -> Facts, fn(&mut Facts), &'static [&'static str]);
-    const GENERIC: &str = "ok        attached    the program runs on eth0 in generic mode";
-    let cases: [Case; 7] = [
+    const TC: &str = "ok        attached    the program runs on eth0 in tc mode";
+    let cases: [Case; 9] = [
         (
             "native",
             at_the_holder,
-            |facts| runs(facts, Mode::Native, false, Some(true)),
+            |facts| runs(facts, Mode::Native, "", Some(true)),
             &["ok        attached    the program runs on eth0 in native mode"],
         ),
         (
             "a veth",
             at_the_holder,
-            |facts| runs(facts, Mode::Generic, true, Some(true)),
-            &[
-                GENERIC,
-                "not in native mode: right on a veth: in native mode its other end would have to run an XDP program too",
-            ],
+            |facts| runs(facts, Mode::Tc, "veth", Some(true)),
+            &[TC, "not in native mode: a software device gets tc"],
+        ),
+        (
+            "beside another XDP program",
+            at_the_holder,
+            |facts| {
+                runs(facts, Mode::Tc, "", Some(true));
+                eth0(pins(facts)).xdp_programs.push(99);
+            },
+            &[TC, "not in native mode: another XDP program is on the interface, which takes one"],
         ),
         (
             "a driver without",
             at_the_holder,
-            |facts| runs(facts, Mode::Generic, false, Some(false)),
-            &[GENERIC, "not in native mode: the driver has no native XDP; each frame costs more"],
+            |facts| runs(facts, Mode::Tc, "", Some(false)),
+            &[TC, "not in native mode: the driver has no native XDP; each answer costs more"],
+        ),
+        (
+            "a driver without, in generic mode",
+            at_the_holder,
+            |facts| runs(facts, Mode::Generic, "", Some(false)),
+            &[
+                "ok        attached    the program runs on eth0 in generic mode",
+                "not in native mode: the driver has no native XDP; each answer costs more",
+            ],
         ),
         (
             "a driver that refuses",
             at_the_holder,
-            |facts| runs(facts, Mode::Generic, false, Some(true)),
+            |facts| runs(facts, Mode::Tc, "", Some(true)),
             &[
-                GENERIC,
-                "not in native mode: the driver offers native XDP, and has refused it (often for a large MTU), unless the \
-                 agent was started so (--xdp generic); `--xdp native` has the agent say why",
+                TC,
+                "not in native mode: the driver offers native XDP, and has refused it (often for a large MTU or for too few \
+                 queues), unless the agent was started so (--attach); `--attach native` has the agent say why",
             ],
         ),
         (
             "a kernel that does not say",
             at_the_holder,
-            |facts| runs(facts, Mode::Generic, false, None),
+            |facts| runs(facts, Mode::Tc, "", None),
             &[
-                GENERIC,
-                "not in native mode: the driver has no native XDP or has refused it, or the agent was started so (--xdp \
-                 generic); this kernel does not say which (Linux 6.3 and later do)",
+                TC,
+                "not in native mode: the driver has no native XDP or has refused it, or the agent was started so (--attach); \
+                 this kernel does not say which (Linux 6.3 and later do)",
             ],
         ),
         (
             "as the file says",
             standalone,
             |facts| {
-                runs(facts, Mode::Generic, true, None);
-                listed(facts).xdp = XdpMode::Generic;
+                runs(facts, Mode::Tc, "", None);
+                listed(facts).attach = Attach::Tc;
             },
-            &[GENERIC, "not in native mode: vipward.yaml asks for it (`xdp: generic`)"],
+            &[TC, "not in native mode: vipward.yaml asks for it (`attach: tc`)"],
         ),
         (
             "no carrier",
             at_the_holder,
             |facts| {
-                runs(facts, Mode::Native, false, Some(true));
+                runs(facts, Mode::Native, "", Some(true));
                 eth0(pins(facts)).carrier = false;
             },
             &[
@@ -101,14 +122,14 @@ fn programs_read_the_mode_and_none_where_this_host_does_not_answer() {
         serde_json::json!({"interface": "eth0", "mode": "native", "because": null}),
         "native"
     );
-    runs(&mut facts, Mode::Generic, false, Some(false));
-    let because = "the driver has no native XDP; each frame costs more";
+    runs(&mut facts, Mode::Tc, "", Some(false));
+    let because = "the driver has no native XDP; each answer costs more";
     assert_eq!(
         json(&facts),
-        serde_json::json!({"interface": "eth0", "mode": "generic", "because": because}),
-        "generic"
+        serde_json::json!({"interface": "eth0", "mode": "tc", "because": because}),
+        "tc"
     );
-    eth0(pins(&mut facts)).xdp_programs.clear();
+    eth0(pins(&mut facts)).tc_programs.clear();
     assert_eq!(json(&facts), serde_json::Value::Null, "not attached");
     assert_eq!(json(&elsewhere()), serde_json::Value::Null, "elsewhere");
 }

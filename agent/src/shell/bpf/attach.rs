@@ -1,71 +1,114 @@
-//! Attaches the program to interfaces, through pinned links that outlive the agent.
+//! Attaches the programs to interfaces, so that they outlive the agent: through pinned links, or
+//! through a filter of traffic control where the kernel has no link for it.
 
 use aya::programs::{
-    ProgramError, Xdp, XdpMode,
+    LinkOrder, ProgramError, SchedClassifier, TcAttachType, Xdp, XdpMode,
     links::{FdLink, LinkError, PinnedLink},
     loaded_programs,
+    tc::{SchedClassifierLink, TcAttachOptions},
     xdp::XdpLink,
 };
-use vipward_core::pinned::Mode;
+use vipward_core::{attaching::Mode, net::Interface};
 
 use super::{
-    BpfError, DataPlane,
-    pins::{self, LinkPin},
-    program_mut, refused,
+    BpfError, DataPlane, filter,
+    pins::{self, LinkPin, Pinned},
+    programs::{self, refused},
 };
 
 /// A program on an interface.
 pub struct Attached {
     /// The mode in which it runs.
     pub mode: Mode,
-    /// The open link. The pin keeps it attached.
-    _link: FdLink,
+    /// The open link, if there is one. The pin keeps it attached.
+    _link: Option<FdLink>,
 }
 
 impl DataPlane {
-    /// Returns the interfaces that the program is attached to, with the mode.
+    /// Returns the interfaces that a program is attached to, with the mode.
     pub fn attached(&self) -> impl Iterator<Item = (u32, Mode)> {
         self.links.iter().map(|(ifindex, attached)| (*ifindex, attached.mode))
     }
 
-    /// Attaches to an interface. `other` is the id of another XDP program on it, if one is known.
-    pub fn attach(
-        &mut self,
-        ifindex: u32,
-        interface: &str,
-        mode: Mode,
-        other: Option<u32>,
-    ) -> Result<(), BpfError> {
-        let program = program_mut(&mut self.ebpf)?;
-        let id = program.attach_to_if_index(ifindex, flags(mode)).map_err(|source| {
+    /// Returns true if the kernel runs the attached program on an interface.
+    pub fn runs_on(&self, interface: &Interface) -> bool {
+        let attached = self.links.get(&interface.index);
+        attached.is_some_and(|attached| attached.mode.runs(interface, self.programs.id(attached.mode)))
+    }
+
+    /// Attaches to an interface.
+    pub fn attach(&mut self, interface: &Interface, mode: Mode) -> Result<(), BpfError> {
+        let link = match mode {
+            Mode::Native => Some(self.attach_xdp(interface, mode, XdpMode::Driver)?),
+            Mode::Generic => Some(self.attach_xdp(interface, mode, XdpMode::Skb)?),
+            Mode::Tc => self.attach_tc(interface)?,
+        };
+        self.links.insert(interface.index, Attached { mode, _link: link });
+        Ok(())
+    }
+
+    fn attach_xdp(&mut self, interface: &Interface, mode: Mode, flags: XdpMode) -> Result<FdLink, BpfError> {
+        let program = self.programs.xdp(&mut self.ebpf)?;
+        let id = program.attach_to_if_index(interface.index, flags).map_err(|source| {
             if is_busy(&source) {
-                BpfError::Occupied { interface: interface.to_owned(), program: describe(other) }
+                let program = describe(interface.xdp_programs.first().copied());
+                BpfError::Occupied { interface: interface.name.clone(), program }
             } else {
-                BpfError::Attach { interface: interface.to_owned(), mode, source: Box::new(source) }
+                attaching(interface, mode)(source)
             }
         })?;
         let link = program.take_link(id).map_err(refused)?;
         let link =
-            FdLink::try_from(link).map_err(|_| BpfError::NoLink { interface: interface.to_owned() })?;
-        let path = self.pins.link(ifindex, mode);
-        let link = link.pin(&path).map_err(|source| BpfError::Pin { path, source })?;
-        self.links.insert(ifindex, Attached { mode, _link: link.into() });
-        Ok(())
+            FdLink::try_from(link).map_err(|_| BpfError::NoLink { interface: interface.name.clone() })?;
+        self.pin(link, interface, mode)
     }
 
-    /// Detaches from an interface, or removes a link whose interface is gone.
+    /// Attaches to the ingress of traffic control, before the programs that are there.
+    fn attach_tc(&mut self, interface: &Interface) -> Result<Option<FdLink>, BpfError> {
+        let program = programs::tc(&mut self.ebpf)?;
+        let first = TcAttachOptions::TcxOrder(LinkOrder::first());
+        match program.attach_with_options(&interface.name, TcAttachType::Ingress, first) {
+            Ok(id) => {
+                let link = program.take_link(id).map_err(refused)?;
+                let link = FdLink::try_from(link)
+                    .map_err(|_| BpfError::NoLink { interface: interface.name.clone() })?;
+                self.pin(link, interface, Mode::Tc).map(Some)
+            }
+            // Linux has links of traffic control (tcx) since 6.6.
+            Err(error) if os_error(&error) == Some(libc::EINVAL) => {
+                let path = self.pins.filter(interface.index);
+                filter::attach(program, interface, &path).map(|()| None)
+            }
+            Err(error) => Err(attaching(interface, Mode::Tc)(error)),
+        }
+    }
+
+    fn pin(&self, link: FdLink, interface: &Interface, mode: Mode) -> Result<FdLink, BpfError> {
+        let path = self.pins.link(interface.index, mode);
+        let link = link.pin(&path).map_err(|source| BpfError::Pin { path, source })?;
+        Ok(link.into())
+    }
+
+    /// Detaches from an interface, or removes what is pinned of an interface that is gone.
     pub fn detach(&mut self, ifindex: u32) -> Result<(), BpfError> {
-        for link in self.pins.links()?.into_iter().filter(|link| link.ifindex == ifindex) {
-            link.remove()?;
+        for pin in self.pins.links()?.into_iter().filter(|pin| pin.ifindex == ifindex) {
+            pin.remove()?;
         }
         self.links.remove(&ifindex);
         Ok(())
     }
 
-    /// Replaces the program of every pinned link by this one.
+    /// Replaces the program behind every pin by this one.
     pub(super) fn take_over_links(&mut self) -> Result<(), BpfError> {
         for pin in self.pins.links()? {
-            match replace(program_mut(&mut self.ebpf)?, &pin) {
+            let replaced = match (pin.kind, pin.mode) {
+                (Pinned::Filter, _) => filter::replace(programs::tc(&mut self.ebpf)?, &pin).map(|()| None),
+                (Pinned::Link, Mode::Tc) => replace_tc(programs::tc(&mut self.ebpf)?, &pin).map(Some),
+                (Pinned::Link, Mode::Native | Mode::Generic) => {
+                    replace_xdp(self.programs.xdp(&mut self.ebpf)?, &pin).map(Some)
+                }
+            };
+            match replaced {
                 Ok(link) => {
                     self.links.insert(pin.ifindex, Attached { mode: pin.mode, _link: link });
                 }
@@ -80,33 +123,51 @@ impl DataPlane {
     }
 }
 
-fn flags(mode: Mode) -> XdpMode {
-    match mode {
-        Mode::Native => XdpMode::Driver,
-        Mode::Generic => XdpMode::Skb,
-    }
-}
-
-enum Replace {
+/// The failure of a replacement.
+pub(super) enum Replace {
+    /// There is nothing to replace.
     Dead,
+    /// The kernel refused.
     Failed(BpfError),
 }
 
-fn replace(program: &mut Xdp, pin: &LinkPin) -> Result<FdLink, Replace> {
-    let failed = |source: LinkError| {
+fn replace_xdp(program: &mut Xdp, pin: &LinkPin) -> Result<FdLink, Replace> {
+    let link = XdpLink::try_from(open(pin)?).map_err(broken(pin))?;
+    let id = program.attach_to_link(link).map_err(not_replaced)?;
+    let link = program.take_link(id).map_err(|error| Replace::Failed(refused(error)))?;
+    FdLink::try_from(link).map_err(broken(pin))
+}
+
+fn replace_tc(program: &mut SchedClassifier, pin: &LinkPin) -> Result<FdLink, Replace> {
+    let link = SchedClassifierLink::try_from(open(pin)?).map_err(broken(pin))?;
+    let id = program.attach_to_link(link).map_err(not_replaced)?;
+    let link = program.take_link(id).map_err(|error| Replace::Failed(refused(error)))?;
+    FdLink::try_from(link).map_err(broken(pin))
+}
+
+fn open(pin: &LinkPin) -> Result<FdLink, Replace> {
+    PinnedLink::from_pin(&pin.path).map(FdLink::from).map_err(broken(pin))
+}
+
+fn broken(pin: &LinkPin) -> impl Fn(LinkError) -> Replace {
+    let interface = format!("interface {}", pin.ifindex);
+    move |source| {
         Replace::Failed(BpfError::Link {
             operation: "open",
-            interface: format!("interface {}", pin.ifindex),
+            interface: interface.clone(),
             source: Box::new(source),
         })
-    };
-    let link = FdLink::from(PinnedLink::from_pin(&pin.path).map_err(failed)?);
-    let link = XdpLink::try_from(link).map_err(failed)?;
-    let id = program.attach_to_link(link).map_err(|error| {
-        if os_error(&error) == Some(libc::ENOLINK) { Replace::Dead } else { Replace::Failed(refused(error)) }
-    })?;
-    let link = program.take_link(id).map_err(|error| Replace::Failed(refused(error)))?;
-    FdLink::try_from(link).map_err(failed)
+    }
+}
+
+fn not_replaced(error: ProgramError) -> Replace {
+    if os_error(&error) == Some(libc::ENOLINK) { Replace::Dead } else { Replace::Failed(refused(error)) }
+}
+
+/// Returns the error of a program that could not be attached.
+pub(super) fn attaching(interface: &Interface, mode: Mode) -> impl FnOnce(ProgramError) -> BpfError {
+    let interface = interface.name.clone();
+    move |source| BpfError::Attach { interface, mode, source: Box::new(source) }
 }
 
 fn os_error(error: &ProgramError) -> Option<i32> {

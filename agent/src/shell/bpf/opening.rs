@@ -12,7 +12,7 @@ use super::{
     description::Records,
     migrate::Old,
     pins::{Found, Set},
-    program_mut, refused,
+    programs::Programs,
 };
 
 /// The object that `cargo xtask build-ebpf` builds, with the layout of this version.
@@ -115,14 +115,14 @@ impl DataPlane {
             let missing = PINNED.iter().filter(|map| missing.contains(&map.name));
             records.write(&Description::of(missing))?;
         }
-        let mut ebpf = load(loader, options, Some(&pins))?;
+        let (mut ebpf, programs) = load(loader, options, Some(&pins))?;
         let mut maps = Maps::take(&mut ebpf)?;
         if missing.contains(&names::FENCE) {
             maps.set_fence(&options.fence)?;
         }
         maps.set_defence(options.fence.defence)?;
         maps.repair_filter()?;
-        let mut plane = Self { ebpf, maps, pins, links: BTreeMap::new() };
+        let mut plane = Self { ebpf, programs, maps, pins, links: BTreeMap::new() };
         plane.take_over_links()?;
         // An agent may have been killed before its new set was whole.
         plane.pins.clear_new()?;
@@ -142,7 +142,7 @@ impl DataPlane {
         };
         let (former, interrupted) = (old(Set::InForce, found.as_ref())?, old(Set::New, interrupted)?);
         pins.clear_new()?;
-        let mut ebpf = load(loader, options, None)?;
+        let (mut ebpf, programs) = load(loader, options, None)?;
         pins.pin_new(&ebpf)?;
         let (mut maps, mut records) = (Maps::take(&mut ebpf)?, Records::take(&mut ebpf)?);
         maps.set_fence(&options.fence)?;
@@ -151,7 +151,7 @@ impl DataPlane {
             records.pin(&pins, Set::New)?;
             pins.remove_links()?;
             pins.publish()?;
-            return Ok((Self { ebpf, maps, pins, links: BTreeMap::new() }, Opening::Fresh));
+            return Ok((Self { ebpf, programs, maps, pins, links: BTreeMap::new() }, Opening::Fresh));
         };
         // Maps that this version does not know stay, with their description.
         records.write(&found.description.unknown())?;
@@ -160,7 +160,7 @@ impl DataPlane {
         let old: Vec<_> = [Some(former), interrupted].into_iter().flatten().collect();
         old.iter().try_for_each(|old| old.copy_yields(&mut maps))?;
         records.pin(&pins, Set::New)?;
-        let mut plane = Self { ebpf, maps, pins, links: BTreeMap::new() };
+        let mut plane = Self { ebpf, programs, maps, pins, links: BTreeMap::new() };
         plane.take_over_links()?;
         // From here on nothing writes the old maps.
         old.iter().try_for_each(|old| old.copy_yields(&mut plane.maps))?;
@@ -176,8 +176,8 @@ impl DataPlane {
     }
 }
 
-/// Loads the object, and creates the maps or opens the pinned ones.
-fn load(loader: Loader, options: &Options, reuse: Option<&Pins>) -> Result<Ebpf, BpfError> {
+/// Loads the object and its programs, and creates the maps or opens the pinned ones.
+fn load(loader: Loader, options: &Options, reuse: Option<&Pins>) -> Result<(Ebpf, Programs), BpfError> {
     const OFF: &u8 = &0;
     const ON: &u8 = &u8::MAX;
     let Loader(mut loader) = loader;
@@ -200,6 +200,6 @@ fn load(loader: Loader, options: &Options, reuse: Option<&Pins>) -> Result<Ebpf,
     if let Some(name) = names::all().find(|name| ebpf.map(name).is_none()) {
         return Err(BpfError::Missing { kind: "map", name });
     }
-    program_mut(&mut ebpf)?.load().map_err(refused)?;
-    Ok(ebpf)
+    let programs = Programs::load(&mut ebpf)?;
+    Ok((ebpf, programs))
 }

@@ -6,23 +6,33 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use aya::{Ebpf, programs::links::PinnedLink};
+use aya::{
+    Ebpf,
+    programs::{
+        ProgramInfo,
+        links::{FdLink, PinnedLink},
+    },
+};
 use vipward_common::{PINNED, maps as names};
 use vipward_core::{
+    attaching::Mode,
     layout::{Comparison, Description, MapInfo},
-    pinned::{LinkIds, Mode},
+    pinned::LinkIds,
 };
 
 use super::{
     BpfError,
     description::{self, Records},
-    map_data, sys,
+    filter, map_data,
+    programs::refused,
+    sys,
 };
 
 /// The suffix of the pins of a set that is not in force yet, in every version. bpffs refuses names
 /// with a dot.
-const NEW: &str = "_new";
+pub(super) const NEW: &str = "_new";
 const LINK_PREFIX: &str = "link_";
+const FILTER_PREFIX: &str = "filter_";
 
 /// A directory of pins.
 #[derive(Clone, Debug)]
@@ -46,7 +56,7 @@ pub(super) struct Found {
     pub(super) comparison: Comparison,
 }
 
-/// A pinned link. Its file name has the interface and the mode: the
+/// A pinned attachment. Its file name has the interface and the mode: the
 /// kernel reports those to privileged users only.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LinkPin {
@@ -54,31 +64,65 @@ pub struct LinkPin {
     pub ifindex: u32,
     /// The mode that it was made in.
     pub mode: Mode,
+    /// The pinned object.
+    pub(super) kind: Pinned,
     /// The pin.
     pub path: PathBuf,
 }
 
+/// The object of an attachment's pin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Pinned {
+    /// A `bpf_link`.
+    Link,
+    /// The program of a filter of traffic control.
+    Filter,
+}
+
 impl LinkPin {
+    fn of(path: PathBuf) -> Option<Self> {
+        let name = path.file_name()?.to_str()?;
+        let (ifindex, mode, kind) = match name.strip_prefix(LINK_PREFIX) {
+            Some(rest) => {
+                let (ifindex, mode) = rest.split_once('_')?;
+                (ifindex, Mode::ALL.into_iter().find(|known| known.name() == mode)?, Pinned::Link)
+            }
+            None => (name.strip_prefix(FILTER_PREFIX)?, Mode::Tc, Pinned::Filter),
+        };
+        Some(Self { ifindex: ifindex.parse().ok()?, mode, kind, path })
+    }
+
     /// Detaches the program and removes the pin.
     pub(super) fn remove(&self) -> Result<(), BpfError> {
-        sys::detach_link(&self.path).map_err(|source| BpfError::PinFile {
-            operation: "detach the link of",
-            path: self.path.clone(),
-            source,
-        })?;
+        match self.kind {
+            Pinned::Link => sys::detach_link(&self.path).map_err(|source| BpfError::PinFile {
+                operation: "detach the link of",
+                path: self.path.clone(),
+                source,
+            })?,
+            Pinned::Filter => filter::detach(self.ifindex)?,
+        }
         remove(&self.path).map(|_| ())
     }
 
     /// Returns the ids of the link and of the program that it runs.
     pub fn ids(&self) -> Result<LinkIds, BpfError> {
-        let failed = |source| BpfError::Link {
-            operation: "read",
-            interface: format!("interface {}", self.ifindex),
-            source: Box::new(source),
-        };
-        let link = aya::programs::links::FdLink::from(PinnedLink::from_pin(&self.path).map_err(failed)?);
-        let info = link.info().map_err(failed)?;
-        Ok(LinkIds { link: info.id(), program: info.program_id() })
+        match self.kind {
+            Pinned::Link => {
+                let failed = |source| BpfError::Link {
+                    operation: "read",
+                    interface: format!("interface {}", self.ifindex),
+                    source: Box::new(source),
+                };
+                let link = FdLink::from(PinnedLink::from_pin(&self.path).map_err(failed)?);
+                let info = link.info().map_err(failed)?;
+                Ok(LinkIds { link: Some(info.id()), program: info.program_id() })
+            }
+            Pinned::Filter => {
+                let info = ProgramInfo::from_pin(&self.path).map_err(refused)?;
+                Ok(LinkIds { link: None, program: info.id() })
+            }
+        }
     }
 }
 
@@ -105,11 +149,17 @@ impl Pins {
         }
     }
 
-    /// Returns true if every map, and a link to each of these interfaces, is pinned.
-    pub fn has_all(&self, links: impl Iterator<Item = (u32, Mode)>) -> Result<bool, BpfError> {
-        let links = links.map(|(ifindex, mode)| self.link(ifindex, mode));
-        for pin in names::all().map(|name| self.map(name)).chain(links) {
+    /// Returns true if every map, and an attachment to each of these interfaces, is pinned.
+    pub fn has_all(&self, attached: impl Iterator<Item = (u32, Mode)>) -> Result<bool, BpfError> {
+        for pin in names::all().map(|name| self.map(name)) {
             if !exists(&pin)? {
+                return Ok(false);
+            }
+        }
+        for (ifindex, mode) in attached {
+            let is_pinned =
+                exists(&self.link(ifindex, mode))? || mode == Mode::Tc && exists(&self.filter(ifindex))?;
+            if !is_pinned {
                 return Ok(false);
             }
         }
@@ -189,19 +239,9 @@ impl Pins {
         }
     }
 
-    /// Returns the pinned links.
+    /// Returns the pinned attachments.
     pub fn links(&self) -> Result<Vec<LinkPin>, BpfError> {
-        let mut links = Vec::new();
-        for path in self.files()? {
-            let link = path.file_name().and_then(|name| name.to_str()).and_then(|name| {
-                let (ifindex, mode) = name.strip_prefix(LINK_PREFIX)?.split_once('_')?;
-                let mode = Mode::ALL.into_iter().find(|known| known.name() == mode)?;
-                Some((ifindex.parse().ok()?, mode))
-            });
-            if let Some((ifindex, mode)) = link {
-                links.push(LinkPin { ifindex, mode, path });
-            }
-        }
+        let mut links: Vec<_> = self.files()?.into_iter().filter_map(LinkPin::of).collect();
         links.sort_by_key(|link| link.ifindex);
         Ok(links)
     }
@@ -211,7 +251,12 @@ impl Pins {
         self.dir.join(format!("{LINK_PREFIX}{ifindex}_{mode}"))
     }
 
-    /// Detaches every pinned link.
+    /// Returns the pin of the program that an interface's filter runs.
+    pub(super) fn filter(&self, ifindex: u32) -> PathBuf {
+        self.dir.join(format!("{FILTER_PREFIX}{ifindex}"))
+    }
+
+    /// Detaches every pinned attachment.
     pub(super) fn remove_links(&self) -> Result<(), BpfError> {
         self.links()?.iter().try_for_each(LinkPin::remove)
     }

@@ -5,12 +5,13 @@ use std::net::Ipv4Addr;
 use vipward_common::{EventKind, MacAddr, Offender, OffenderKey};
 use vipward_core::{
     answering::{Part, Silence},
+    attaching::Mode,
     doctor::{self, Check},
     explain::{Attached, Explanation, Link, Step, Verdict},
     live::Change,
     net::InterfaceFault,
     overview::{MoveRow, NodeRow, Overview, VipRow, VipState},
-    pinned::{Mode, State, Status},
+    pinned::{State, Status},
     who_has::{self, Latency, Relation, Row, Seen},
 };
 
@@ -60,7 +61,7 @@ pub(super) fn who_has() -> who_has::Report {
 
 pub(super) fn explain() -> Explanation {
     let remedy = text("start the agent, or see why it cannot renew (its log)");
-    let because = text("the driver has no native XDP; each frame costs more");
+    let because = text("the driver has no native XDP; each answer costs more");
     let step = Step {
         link: Link::Fence,
         verdict: Verdict::Broken,
@@ -72,7 +73,7 @@ pub(super) fn explain() -> Explanation {
         address: VIP,
         broken: Some(Link::Fence),
         remedy: Some(remedy),
-        attached: Some(Attached { interface: text("eth0"), mode: Mode::Generic, because: Some(because) }),
+        attached: Some(Attached { interface: text("eth0"), mode: Mode::Tc, because: Some(because) }),
         steps: vec![step],
     }
 }

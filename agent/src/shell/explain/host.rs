@@ -31,7 +31,7 @@ pub(super) fn config(options: &Options, view: &NetView) -> (Look<Listed>, Option
     // The VIP is placed alone, so that every problem concerns it.
     config.vips.retain(|vip| vip.address == options.address);
     let Some(vip) = config.vips.first() else {
-        return (Look::Seen(Listed { file, xdp: config.xdp, vip: None }), None);
+        return (Look::Seen(Listed { file, attach: config.attach, vip: None }), None);
     };
     let (interface, problems) = place(&config, view);
     let bind = vip.bind.as_ref().map(|bind| {
@@ -40,7 +40,7 @@ pub(super) fn config(options: &Options, view: &NetView) -> (Look<Listed>, Option
         (bind.as_str().to_owned(), there)
     });
     let listed = ListedVip { guarded: vip.mac, interface: interface.clone(), problems, bind };
-    (Look::Seen(Listed { file, xdp: config.xdp, vip: Some(listed) }), interface)
+    (Look::Seen(Listed { file, attach: config.attach, vip: Some(listed) }), interface)
 }
 
 fn place(config: &Config, view: &NetView) -> (Option<String>, Vec<String>) {

@@ -4,9 +4,10 @@ use ratatui::{Terminal, backend::TestBackend, layout::Size};
 use vipward_common::MacAddr;
 use vipward_core::{
     answering::{Part, Silence},
+    attaching::Mode,
     live::{Key, List},
     net::InterfaceFault,
-    pinned::{Mode, OffenderStatus, State, VipStatus},
+    pinned::{OffenderStatus, State, VipStatus},
     time::Monotonic,
 };
 

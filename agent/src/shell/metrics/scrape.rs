@@ -13,6 +13,7 @@ use vipward_common::{
 };
 use vipward_core::{
     answering::Part,
+    attaching,
     net::{Interface, InterfaceFault},
     pinned::{self, Contents},
     placement::Entry,
@@ -72,15 +73,13 @@ pub struct InterfaceSnapshot {
     /// Its name.
     pub interface: String,
     /// The mode in which the program was attached, or is to be.
-    pub mode: pinned::Mode,
+    pub mode: attaching::Mode,
     /// True if the kernel runs the program on it.
     pub attached: bool,
     /// The reason why it could not be attached, if it could not.
     pub failure: Option<String>,
     /// The last observation of the interface, unless it is gone.
     pub seen: Option<Interface>,
-    /// True if the NIC driver refused native mode.
-    pub fallback: bool,
 }
 
 /// A VIP.
@@ -333,12 +332,6 @@ impl Page<'_> {
             "link_carrier",
             "Whether an interface that the program is on, or is to be on, is up and has carrier",
             carrier,
-        )?;
-        let fallback = interfaces.iter().map(|it| ([("interface", it.interface.as_str())], is(it.fallback)));
-        self.values(
-            "link_fallback",
-            "Whether the program runs in generic mode since the driver has refused native",
-            fallback,
         )
     }
 

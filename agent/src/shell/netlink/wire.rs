@@ -169,6 +169,7 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
         carrier: has(flags, libc::IFF_LOWER_UP),
         master,
         xdp_programs,
+        tc_programs: Vec::new(),
         addresses: Vec::new(),
         ours: BTreeSet::new(),
     })

@@ -321,7 +321,7 @@ impl<S: Source> EventLoop<S> {
         let Some(Settled { placement, placed }) = &self.settled else { return false };
         let attached = self.plane.attached().all(|(ifindex, _)| {
             let interface = self.view.interfaces.get(&ifindex);
-            interface.is_some_and(|interface| interface.xdp_programs.contains(&self.program_id))
+            interface.is_some_and(|interface| self.plane.runs_on(interface))
         });
         let bound = placement.desired.binds.iter().all(|(interface, vip)| {
             let interface = self.view.by_name(interface);

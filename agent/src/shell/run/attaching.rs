@@ -5,9 +5,9 @@ use std::{
     net::Ipv4Addr,
 };
 
-use tracing::{info, warn};
+use tracing::info;
 use vipward_common::Role;
-use vipward_core::{config::XdpMode, net::Interface, pinned::Mode, placement::Desired};
+use vipward_core::{attaching::Mode, net::Interface, placement::Desired};
 
 use super::{EventLoop, RunError, source::Source};
 use crate::shell::{bind, bpf::BpfError, causes::chain};
@@ -20,8 +20,8 @@ impl<S: Source> EventLoop<S> {
             let interface = self.view.interfaces.get(&ifindex);
             let keep = interface.is_some_and(|interface| {
                 wanted.contains(&ifindex)
-                    && modes(self.config.xdp, interface).contains(&mode)
-                    && interface.xdp_programs.contains(&self.program_id)
+                    && self.config.attach.modes(interface).contains(&mode)
+                    && self.plane.runs_on(interface)
             });
             if !keep {
                 self.plane.detach(ifindex)?;
@@ -44,23 +44,21 @@ impl<S: Source> EventLoop<S> {
 
     /// Attaches in the first mode that the interface accepts.
     fn attach_one(&mut self, interface: &Interface) -> Result<(), BpfError> {
-        let mut refused = None;
-        for mode in modes(self.config.xdp, interface) {
-            let other = interface.xdp_programs.first().copied();
-            match self.plane.attach(interface.index, &interface.name, *mode, other) {
+        let mut refused: Option<BpfError> = None;
+        for mode in self.config.attach.modes(interface) {
+            match self.plane.attach(interface, *mode) {
                 Ok(()) => {
-                    if let Some(error) = refused {
-                        warn!(interface = %interface.name, reason = chain(&error), "attached in generic mode, which is slower");
-                    } else {
-                        info!(interface = %interface.name, %mode, mac = %interface.mac, "attached");
-                    }
-                    // The next observation will have it.
+                    let refused = refused.as_ref().map(|error| chain(error));
+                    info!(interface = %interface.name, %mode, mac = %interface.mac, refused, "attached");
+                    let program = self.plane.program_id(*mode);
                     if let Some(interface) = self.view.interfaces.get_mut(&interface.index) {
-                        interface.xdp_programs.push(self.program_id);
+                        mode.note(interface, program);
                     }
                     return Ok(());
                 }
-                Err(error @ BpfError::Attach { .. }) if *mode == Mode::Native => refused = Some(error),
+                Err(error @ (BpfError::Attach { .. } | BpfError::Occupied { .. })) => {
+                    refused = Some(error);
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -92,16 +90,5 @@ impl<S: Source> EventLoop<S> {
         }
         let warning = |(ifindex, _)| bind::check_arp_announce(&self.name(ifindex));
         self.plane.attached().filter_map(warning).map(|warning| warning.to_string()).collect()
-    }
-}
-
-/// Returns the modes to try, in order. A veth delivers a native answer only if its peer runs an XDP
-/// program too. No container network does that.
-pub(super) fn modes(configured: XdpMode, interface: &Interface) -> &'static [Mode] {
-    match configured {
-        XdpMode::Native => &[Mode::Native],
-        XdpMode::Generic => &[Mode::Generic],
-        XdpMode::Auto if interface.kind == "veth" => &[Mode::Generic],
-        XdpMode::Auto => &[Mode::Native, Mode::Generic],
     }
 }

@@ -8,15 +8,15 @@ use std::{
 use serde_json::{Value, json};
 use vipward_common::MacAddr;
 use vipward_core::{
+    attaching::Mode,
     conflict::{Conflict, Offender},
     net::Interface,
-    pinned::Mode,
     placement::Entry,
     time::Monotonic,
     unanswered::Unanswered,
 };
 
-use super::{EventLoop, attaching::modes, now, source::Source};
+use super::{EventLoop, now, source::Source};
 use crate::shell::{
     metrics::{InterfaceSnapshot, Snapshot, VipSnapshot},
     pages::{Check, Question},
@@ -82,22 +82,20 @@ impl<S: Source> EventLoop<S> {
 
     fn interface_snapshot(&self, ifindex: u32, mode: Mode) -> InterfaceSnapshot {
         let interface = self.view.interfaces.get(&ifindex);
-        let first = |interface: &Interface| modes(self.config.xdp, interface).first().copied();
         InterfaceSnapshot {
             ifindex,
             interface: self.name(ifindex),
             mode,
-            attached: interface.is_some_and(|it| it.xdp_programs.contains(&self.program_id)),
+            attached: interface.is_some_and(|it| self.plane.runs_on(it)),
             failure: None,
             seen: interface.cloned(),
-            fallback: mode == Mode::Generic && interface.and_then(first) == Some(Mode::Native),
         }
     }
 
     /// Returns an interface that could not be attached, with its wanted mode.
     /// Returns `None` if the interface has vanished.
     fn unattached_snapshot(&self, ifindex: u32, why: &str) -> Option<InterfaceSnapshot> {
-        let mode = modes(self.config.xdp, self.view.interfaces.get(&ifindex)?).first()?;
+        let mode = self.config.attach.modes(self.view.interfaces.get(&ifindex)?).first()?;
         Some(InterfaceSnapshot {
             attached: false,
             failure: Some(why.to_owned()),
@@ -121,7 +119,7 @@ impl<S: Source> EventLoop<S> {
             "mode": self.source.mode().name(),
             "config": self.config,
             "interfaces": self.interfaces(),
-            "program_id": self.program_id,
+            "program_ids": {"xdp": self.plane.program_id(Mode::Native), "tc": self.plane.program_id(Mode::Tc)},
             "started": self.started,
             "settled": self.settled.is_some(),
             "read_back_in_seconds": self.verify.saturating_since(now).as_secs_f64(),
@@ -176,6 +174,7 @@ impl<S: Source> EventLoop<S> {
                 "carrier": interface.carrier,
                 "master": interface.master.map(|master| self.name(master)),
                 "xdp_programs": interface.xdp_programs,
+                "tc_programs": interface.tc_programs,
                 "addresses": interface.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
                 "attached": attached(interface.index).map(|(_, mode)| mode.to_string()),
             })

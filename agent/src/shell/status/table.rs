@@ -54,7 +54,7 @@ fn interface_table(status: &Status) -> Table {
             yes(row.attached),
             row.mode.to_string(),
             row.program_id.to_string(),
-            row.link_id.to_string(),
+            or_dash(row.link_id.as_ref()),
             or_dash(row.mac.as_ref()),
             yes(row.carrier),
         ]);

@@ -153,7 +153,7 @@ fn the_capabilities_of_the_overlay_are_enough_to_attach_answer_and_announce() ->
         other => anyhow::bail!("the overlay adds {other}, of which nothing is known"),
     };
     let kept: Vec<_> = added.iter().map(capability).collect::<Result<_>>()?;
-    let mut node = Node::start_with("overlay", Attachment::Generic, HOLDS_ONE, |options| {
+    let mut node = Node::start_with("overlay", Attachment::Auto, HOLDS_ONE, |options| {
         options.only_capabilities = Some(kept);
     })?;
     node.wait_until_answered(VIP, NODE)?;

@@ -140,7 +140,7 @@ fn each_of_the_charts_values_becomes_a_flag_that_the_agent_takes() -> Result<()>
     let known = flags_of_the_agent()?;
     let rows = [
         ("interfaces: [eth0, \"ens*\"]", &["--interface=eth0", "--interface=ens*"][..]),
-        ("xdp: native", &["--xdp=native"]),
+        ("attach: native", &["--attach=native"]),
         ("maxVips: 4194304", &["--max-vips=4194304"]),
         ("loadBalancerClass: example.com/l2", &["--load-balancer-class=example.com/l2"]),
         ("classOnly: true", &["--class-only"]),
@@ -189,7 +189,7 @@ fn the_chart_refuses_values_that_it_would_not_use_and_a_cpu_limit() -> Result<()
     for (value, named) in [
         ("agent: {leaseDuraton: 4s}", "leaseDuraton"),
         ("agent: {leaseDuration: 4}", "leaseDuration"),
-        ("agent: {xdp: fast}", "xdp"),
+        ("agent: {attach: fast}", "attach"),
         ("agent: {allowAddresses: [everything]}", "allowAddresses"),
         ("agent: {refuseAddresses: [10.0.0.0]}", "refuseAddresses"),
         ("leastprivilege: true", "leastprivilege"),

@@ -24,7 +24,7 @@ const ROWS: &[(&str, &str, &[&str])] = &[
         "an unknown key",
         "vips: []\nfences: {duration: 3s}\n",
         &[
-            ":2:1: unknown key `fences`; the keys here are node, interfaces, vips, peers, xdp, fence, announce, probe, conflicts, yield, shutdown",
+            ":2:1: unknown key `fences`; the keys here are node, interfaces, vips, peers, attach, fence, announce, probe, conflicts, yield, shutdown",
         ],
     ),
     (
@@ -141,10 +141,10 @@ fn a_configuration_that_is_wrong_is_refused_and_nothing_is_touched() -> Result<(
 #[test]
 fn everything_that_is_wrong_is_said_at_once() -> Result<()> {
     let (host, bpffs) = (Host::new("node")?, Bpffs::mount()?);
-    let mut agent = start(&host, &bpffs, "xdp: fast\nvips: [{address: one}, {address: fe80::1}]\n")?;
+    let mut agent = start(&host, &bpffs, "attach: fast\nvips: [{address: one}, {address: fe80::1}]\n")?;
     assert_eq!(agent.wait(PATIENCE)?.code(), Some(BAD_CONFIGURATION));
     let said = agent.transcript();
-    for part in ["vipward.yaml:1:6: `fast`", "vipward.yaml:2:18: `one`", "vipward.yaml:2:34: `fe80::1`"] {
+    for part in ["vipward.yaml:1:9: `fast`", "vipward.yaml:2:18: `one`", "vipward.yaml:2:34: `fe80::1`"] {
         assert!(said.contains(part), "{part} in: {said}");
     }
     Ok(())

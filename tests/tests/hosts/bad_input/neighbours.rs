@@ -6,7 +6,7 @@ use aya::{Ebpf, EbpfLoader};
 use vipward_tests::agent::{Agent, AgentOptions, Capability};
 use vipward_tests::arp::Mac;
 use vipward_tests::lan::{Host, Nic, connect};
-use vipward_tests::node::{HOLDS_ONE, Node, ask};
+use vipward_tests::node::{Attachment, HOLDS_ONE, Node, ask};
 use vipward_tests::scene::{NODE, PATIENCE, VIP, ip, net, start_agent};
 use vipward_tests::tools::target_dir;
 use vipward_tests::wait::wait_until;
@@ -40,8 +40,12 @@ impl Foreign {
 
 /// Makes a node with a second interface. A foreign program is on the
 /// first interface before the agent starts.
-fn occupied(name: &str, kept: Option<Vec<Capability>>) -> Result<(Node, Host, Foreign)> {
-    let mut node = Node::start(name, "vips: []\n")?;
+fn occupied(
+    name: &str,
+    attachment: Attachment,
+    kept: Option<Vec<Capability>>,
+) -> Result<(Node, Host, Foreign)> {
+    let mut node = Node::start_with(name, attachment, "vips: []\n", |_| {})?;
     node.agent.terminate()?;
     node.agent.unload()?;
     let far = Host::new("far")?;
@@ -56,15 +60,15 @@ fn occupied(name: &str, kept: Option<Vec<Capability>>) -> Result<(Node, Host, Fo
 
 #[test]
 fn another_program_is_named_and_left_alone_until_it_goes() -> Result<()> {
-    let (mut node, far, foreign) = occupied("occupied", None)?;
+    let (mut node, far, foreign) = occupied("occupied", Attachment::Generic, None)?;
     let named = format!("interface eth0 has another XDP program already: id {}, name {PASS};", foreign.id);
-    let way_out = "Detach it, or leave the interface out of `interfaces:`";
+    let way_out = "Set `attach: auto` or `tc` (--attach), which run beside it";
     node.wait_for_problem(0, &[&named, way_out])?;
     wait_until(PATIENCE, "an answer on the other interface", || {
         Ok(ask(&far, "eth0", "198.51.100.10".parse()?)? == Some(NODE))
     })?;
     assert_eq!(node.ask(VIP)?, None, "and nothing is claimed that no node would answer for");
-    assert!(node.xdp_programs()?.contains(&foreign.id.into()), "it is still there");
+    assert!(node.programs()?.contains(&foreign.id.into()), "it is still there");
 
     drop(foreign);
     node.wait_until_answered(VIP, NODE)?;
@@ -73,9 +77,18 @@ fn another_program_is_named_and_left_alone_until_it_goes() -> Result<()> {
 }
 
 #[test]
+fn beside_another_program_a_vip_is_answered_by_traffic_control() -> Result<()> {
+    let (node, far, foreign) = occupied("beside", Attachment::Auto, None)?;
+    node.wait_until_answered(VIP, NODE)?;
+    assert_eq!(ask(&far, "eth0", "198.51.100.10".parse()?)?, Some(NODE), "on the other interface");
+    assert_eq!(node.xdp_programs()?, [u64::from(foreign.id)], "it is still there");
+    Ok(())
+}
+
+#[test]
 fn another_program_is_named_by_its_id_where_the_kernel_says_no_more() -> Result<()> {
     let kept = vec![Capability::Bpf, Capability::NetAdmin, Capability::NetRaw, Capability::Perfmon];
-    let (mut node, _far, foreign) = occupied("occupied-caps", Some(kept))?;
+    let (mut node, _far, foreign) = occupied("occupied-caps", Attachment::Generic, Some(kept))?;
     let named = format!("interface eth0 has another XDP program already: id {};", foreign.id);
     node.wait_for_problem(0, &[&named])?;
     Ok(())

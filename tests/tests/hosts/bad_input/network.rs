@@ -44,7 +44,7 @@ fn an_interface_that_does_not_exist_is_reported_and_waited_for() -> Result<()> {
 fn a_glob_that_matches_nothing_is_reported_and_waited_for() -> Result<()> {
     let mut node = Node::start("glob", "interfaces: ['ens*', 'lan?']\nvips: [{address: 192.0.2.10}]\n")?;
     node.wait_for_problem(0, &["no up Ethernet interface matches ens*, lan?; waiting for one"])?;
-    assert_eq!(node.xdp_programs()?.len(), 0);
+    assert_eq!(node.programs()?.len(), 0);
     node.host.rename("eth0", "lan0")?;
     node.wait_until_answered(VIP, NODE)?;
     node.wait_for_end_of_problem(0, &["no up Ethernet interface"])?;
@@ -64,8 +64,7 @@ fn the_addresses_that_no_host_can_have_are_refused() -> Result<()> {
 fn more_vips_than_the_map_holds_are_reported_with_the_limit_and_the_option_and_the_others_work() -> Result<()>
 {
     let yaml = "vips: [{address: 192.0.2.10}, {address: 192.0.2.11}, {address: 192.0.2.12}, {address: 192.0.2.13}]\n";
-    let mut node =
-        Node::start_with("no-room", Attachment::Generic, yaml, |options| options.max_vips = Some(3))?;
+    let mut node = Node::start_with("no-room", Attachment::Auto, yaml, |options| options.max_vips = Some(3))?;
     let problem = node.wait_for_problem(0, &["192.0.2.13 does not fit"])?;
     for part in ["1 VIPs are left out", "the map holds 3 entries", "--max-vips"] {
         assert!(problem.contains(part), "{part} in: {problem}");

@@ -148,7 +148,7 @@ fn lives(node: &mut Node) -> Result<()> {
 
 #[test]
 fn four_capabilities_are_enough_for_root() -> Result<()> {
-    let mut node = Node::start_with("four", Attachment::Generic, HOLDS_ONE, |options| {
+    let mut node = Node::start_with("four", Attachment::Auto, HOLDS_ONE, |options| {
         options.only_capabilities = Some(four());
     })?;
     lives(&mut node)
@@ -158,7 +158,7 @@ fn four_capabilities_are_enough_for_root() -> Result<()> {
 fn four_capabilities_are_enough_for_a_user_who_is_not_root() -> Result<()> {
     let caps = format!("--inh-caps {FOUR} --ambient-caps {FOUR} --bounding-set {FOUR}");
     let wrapper = Wrapper::as_nobody(&caps)?;
-    let mut node = Node::start_with("nobody", Attachment::Generic, HOLDS_ONE, |options| {
+    let mut node = Node::start_with("nobody", Attachment::Auto, HOLDS_ONE, |options| {
         options.binary = Some(wrapper.script());
     })?;
     let status = fs::read_to_string(format!("/proc/{}/status", node.agent.pid()?))?;
@@ -186,7 +186,7 @@ fn a_bpffs_that_is_not_mounted_is_mounted() -> Result<()> {
     let mounts_before = fs::read_to_string("/proc/self/mounts")?.matches(BPFFS).count();
     let pin_dir = Path::new(BPFFS).join("vipward-of-a-test");
     let wrapper = Wrapper::without_bpffs("")?;
-    let mut node = Node::start_with("no-bpffs", Attachment::Generic, HOLDS_ONE, |options| {
+    let mut node = Node::start_with("no-bpffs", Attachment::Auto, HOLDS_ONE, |options| {
         options.binary = Some(wrapper.script());
         options.pin_dir.clone_from(&pin_dir);
     })?;

@@ -143,7 +143,7 @@ fn without_rights_what_cannot_be_read_is_unknown_and_what_can_is_shown() -> Resu
     for check in ["pins", "fence", "map-fill", "bound-elsewhere"] {
         report.assert(check, None, UNKNOWN, &["denied"], &["sudo"]);
     }
-    for check in ["xdp", "other-xdp", "veth-peer"] {
+    for check in ["program", "veth-peer"] {
         report.assert(check, Some("eth0"), UNKNOWN, &["denied"], &["sudo"]);
     }
     report.assert("tc", Some("eth0"), UNKNOWN, &["not permitted"], &["sudo"]);
@@ -158,7 +158,7 @@ fn without_rights_what_cannot_be_read_is_unknown_and_what_can_is_shown() -> Resu
 
 #[test]
 fn a_namespace_that_is_not_the_first_sees_no_limits_of_the_neighbour_table() -> Result<()> {
-    let node = Node::launch("neighbours", Attachment::Generic, HOLDS_ONE, |_| {})?;
+    let node = Node::launch("neighbours", Attachment::Auto, HOLDS_ONE, |_| {})?;
     doctor(&node, &[])?.assert("neighbour-table", None, UNKNOWN, &["first network namespace"], &[]);
     Ok(())
 }

@@ -60,7 +60,7 @@ fn an_address_that_a_killed_agent_left_bound_is_removed_when_the_vip_is_no_longe
 fn unload_leaves_nothing() -> Result<()> {
     let mut node = Node::start("unload", "shutdown: keep\nvips: [{address: 192.0.2.10}]\n")?;
     node.wait_until_answered(VIP, NODE)?;
-    let programs = node.xdp_programs()?;
+    let programs = node.programs()?;
     assert_eq!(programs.len(), 1);
     assert!(node.agent.options.pin_dir.join("vips_v4").exists());
     assert_eq!(node.agent.terminate()?.code(), Some(0));
@@ -69,7 +69,7 @@ fn unload_leaves_nothing() -> Result<()> {
     for what in ["link", "map vips_v4", "map layout", "directory"] {
         assert!(removed.contains(what), "{what} in: {removed}");
     }
-    assert_eq!(node.xdp_programs()?, Vec::<u64>::new());
+    assert_eq!(node.programs()?, Vec::<u64>::new());
     assert!(!node.agent.options.pin_dir.exists());
     // The kernel frees a program a little after its last user has gone.
     wait_until(PATIENCE, "the program to be gone", || {
@@ -106,7 +106,7 @@ fn unload_is_refused_while_an_agent_runs() -> Result<()> {
     assert_eq!(output.status.code(), Some(NOT_ALONE), "{said}");
     let pid = format!("(pid {})", node.agent.pid()?);
     assert!(said.contains(&pid), "{pid} in: {said}");
-    assert_eq!(node.xdp_programs()?.len(), 1);
+    assert_eq!(node.programs()?.len(), 1);
     node.assert_answered_throughout(&probe.stop()?);
     Ok(())
 }

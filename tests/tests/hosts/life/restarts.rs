@@ -47,12 +47,17 @@ fn survives_being_killed(name: &str, attachment: Attachment) -> Result<()> {
 
 #[test]
 fn no_request_goes_unanswered_when_the_agent_is_killed_and_restarted() -> Result<()> {
-    survives_being_killed("kill", Attachment::Generic)
+    survives_being_killed("kill", Attachment::Auto)
 }
 
 #[test]
 fn no_request_goes_unanswered_when_the_agent_is_killed_and_restarted_in_native_mode() -> Result<()> {
     survives_being_killed("kill-native", Attachment::Native)
+}
+
+#[test]
+fn no_request_goes_unanswered_when_the_agent_is_killed_and_restarted_in_generic_mode() -> Result<()> {
+    survives_being_killed("kill-generic", Attachment::Generic)
 }
 
 fn survives_being_replaced(name: &str, attachment: Attachment) -> Result<()> {
@@ -73,7 +78,7 @@ fn survives_being_replaced(name: &str, attachment: Attachment) -> Result<()> {
     assert_eq!(link_after, link, "the link goes on");
     assert_ne!(program_after, program, "with another program");
     assert_ne!(tag(&node, program_after)?, tag_before, "of another build");
-    assert_eq!(node.xdp_programs()?, [program_after]);
+    assert_eq!(node.programs()?, [program_after]);
 
     // And back again.
     node.agent.options.args.clear();
@@ -87,12 +92,17 @@ fn survives_being_replaced(name: &str, attachment: Attachment) -> Result<()> {
 
 #[test]
 fn no_request_goes_unanswered_when_the_program_is_replaced_by_another_build() -> Result<()> {
-    survives_being_replaced("replace", Attachment::Generic)
+    survives_being_replaced("replace", Attachment::Auto)
 }
 
 #[test]
 fn no_request_goes_unanswered_when_the_program_is_replaced_by_another_build_in_native_mode() -> Result<()> {
     survives_being_replaced("replace-native", Attachment::Native)
+}
+
+#[test]
+fn no_request_goes_unanswered_when_the_program_is_replaced_by_another_build_in_generic_mode() -> Result<()> {
+    survives_being_replaced("replace-generic", Attachment::Generic)
 }
 
 fn survives_sigterm(name: &str, attachment: Attachment) -> Result<()> {
@@ -111,7 +121,7 @@ fn survives_sigterm(name: &str, attachment: Attachment) -> Result<()> {
 
 #[test]
 fn no_request_goes_unanswered_between_sigterm_and_the_next_start() -> Result<()> {
-    survives_sigterm("term", Attachment::Generic)
+    survives_sigterm("term", Attachment::Auto)
 }
 
 #[test]

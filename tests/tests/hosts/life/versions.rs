@@ -110,7 +110,7 @@ fn number_beside(node: &Node) -> Result<Value> {
 #[test]
 fn an_upgrade_and_a_rollback_keep_all_that_is_pinned_and_no_request_goes_unanswered() -> Result<()> {
     let needed = vec![Capability::Bpf, Capability::NetAdmin, Capability::NetRaw, Capability::Perfmon];
-    let mut node = Node::start_with("versions", Attachment::Generic, CONFIG, |options| {
+    let mut node = Node::start_with("versions", Attachment::Auto, CONFIG, |options| {
         options.only_capabilities = Some(needed);
     })?;
     node.wait_until_answered(VIP, NODE)?;
@@ -121,7 +121,7 @@ fn an_upgrade_and_a_rollback_keep_all_that_is_pinned_and_no_request_goes_unanswe
     let probe = node.probe(VIP)?;
     let mut dropped = 1;
     for (turn, version) in [Next, This, Next, This].into_iter().enumerate() {
-        let programs = node.xdp_programs()?;
+        let programs = node.programs()?;
         probe.wait_for_requests(SOME, PATIENCE)?;
         node.agent.kill9()?;
         probe.wait_for_requests(SOME, PATIENCE)?;
@@ -131,7 +131,7 @@ fn an_upgrade_and_a_rollback_keep_all_that_is_pinned_and_no_request_goes_unanswe
 
         let after = pinned(&node)?;
         assert_eq!(after, before, "after change {turn} to {version:?}");
-        assert_ne!(node.xdp_programs()?, programs, "the program is replaced");
+        assert_ne!(node.programs()?, programs, "the program is replaced");
         if turn == 0 {
             overwrite(&node.agent, BESIDE, &[0; 4], &7_u64.to_ne_bytes())?;
         }
@@ -260,7 +260,8 @@ fn agents_of_both_versions_that_are_killed_as_they_take_over_lose_nothing() -> R
     let before = pinned(&node)?;
     let probe = node.probe(VIP)?;
     node.agent.kill9()?;
-    // The moments are spread over the time of a take-over on this machine, and a little beyond.
+    // The moments are spread over the time of a take-over on this machine, and a little beyond. Loading
+    // the programs takes most of it, so every other pair waits until the first new map is pinned.
     let mut longest = Duration::ZERO;
     for version in [Next, This] {
         let began = Instant::now();
@@ -272,7 +273,13 @@ fn agents_of_both_versions_that_are_killed_as_they_take_over_lose_nothing() -> R
     for turn in 0..TIMES {
         node.agent.options.binary = Some([Next, This][usize::from(turn % 2 == 1)].binary()?);
         node.agent.restart()?;
-        thread::sleep(longest * 5 / 4 * turn / TIMES);
+        if turn % 4 < 2 {
+            thread::sleep(longest * 5 / 4 * turn / TIMES);
+        } else {
+            let begin = Instant::now();
+            while unpublished(&node)?.is_empty() && begin.elapsed() < longest * 2 {}
+            thread::sleep(Duration::from_micros(100) * turn);
+        }
         node.agent.kill9()?;
         begun += usize::from(!unpublished(&node)?.is_empty());
         let found = layout(&node)?;

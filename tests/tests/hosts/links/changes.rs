@@ -26,7 +26,7 @@ fn announces(vip: Ipv4Addr, mac: Mac) -> impl Fn(&Arp) -> bool {
 
 #[test]
 fn a_vip_is_answered_and_announced_again_when_the_carrier_returns() -> Result<()> {
-    let mut node = Node::launch("carrier", Attachment::Generic, "vips: []\n", |_| {})?;
+    let mut node = Node::launch("carrier", Attachment::Auto, "vips: []\n", |_| {})?;
     let wire = Wire::open(&node.client, "eth0")?;
     node.write_config(HOLDS_ONE)?;
     // This waits for the rounds of a taken VIP. The next announcement is a refresh, a minute later.
@@ -87,7 +87,7 @@ fn an_interface_that_is_deleted_is_waited_for_and_held_on_again() -> Result<()> 
         node.wait_until_answered(VIP, mac)?;
         node.wait_for_end_of_problem(seen, &["eth0", "does not exist"])?;
     }
-    assert_eq!(node.xdp_programs()?.len(), 1);
+    assert_eq!(node.programs()?.len(), 1);
     Ok(())
 }
 
@@ -155,7 +155,7 @@ fn an_interface_whose_new_name_is_not_listed_is_left() -> Result<()> {
     let seen = node.agent.logs()?.len();
     node.host.rename("eth0", "lan0")?;
     node.wait_for_problem(seen, &["eth0", "does not exist"])?;
-    wait_until(PATIENCE, "the program to be detached", || Ok(node.xdp_programs()?.is_empty()))?;
+    wait_until(PATIENCE, "the program to be detached", || Ok(node.programs()?.is_empty()))?;
     assert_eq!(node.ask(VIP)?, None);
     node.host.rename("lan0", "eth0")?;
     node.wait_until_answered(VIP, NODE)
@@ -181,7 +181,7 @@ fn a_bridge_is_used_instead_of_its_members() -> Result<()> {
     let status = agent.status()?;
     let interfaces = status["interfaces"].as_array().map_or(&[][..], Vec::as_slice);
     let seen: Vec<_> = interfaces.iter().map(|row| (&row["name"], &row["mode"])).collect();
-    assert_eq!(seen, [(&"br0".into(), &"generic".into())], "and not its member eth0");
+    assert_eq!(seen, [(&"br0".into(), &"tc".into())], "and not its member eth0");
     assert_eq!(client.resolve(ip(2))?, NODE, "the bridge's own address works as before");
     assert_eq!(client.resolve(VIP)?, NODE);
     Ok(())

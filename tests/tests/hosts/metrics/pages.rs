@@ -122,7 +122,7 @@ fn a_vip_that_was_yielded_makes_a_standalone_agent_not_ready_and_is_not_without_
 
 #[test]
 fn an_interface_that_another_program_keeps_makes_the_agent_not_ready_until_it_is_attached() -> Result<()> {
-    const BOTH: &str = "interfaces: [eth0, eth1]\nvips: [{address: 192.0.2.10}]";
+    const BOTH: &str = "attach: generic\ninterfaces: [eth0, eth1]\nvips: [{address: 192.0.2.10}]";
     const OCCUPIED: &str =
         "[-]links failed: eth1 is not attached: interface eth1 has another XDP program already: id ";
     let scene = Scene::new("occupied")?;
@@ -189,7 +189,7 @@ fn the_state_is_shown_to_the_host_itself_alone() -> Result<()> {
     assert_eq!(state["event_loop"]["config"]["vips"][0]["address"], VIP.to_string(), "{state:#}");
     let interfaces = state["event_loop"]["interfaces"].as_array().context("no interfaces")?;
     let eth0 = interfaces.iter().find(|interface| interface["name"] == "eth0").context("no eth0")?;
-    assert_eq!((&eth0["mac"], &eth0["attached"]), (&NODE.to_string().into(), &"generic".into()));
+    assert_eq!((&eth0["mac"], &eth0["attached"]), (&NODE.to_string().into(), &"tc".into()));
     assert_eq!(state["event_loop"]["announcements"][0]["vip"], VIP.to_string(), "{state:#}");
     assert_eq!(state["kernel"]["vips"][0]["role"], "held", "{state:#}");
     assert_eq!(state["kernel"]["fence"]["state"], "valid", "{state:#}");
@@ -293,10 +293,9 @@ fn the_page_of_metrics_is_what_the_kernel_has_counted_in_either_format() -> Resu
         ("vipward_fence_state{state=\"valid\"}", 1.0),
         ("vipward_fence_policy{policy=\"hold\"}", 1.0),
         ("vipward_fence_duration_seconds", 3.0),
-        ("vipward_link_attached{interface=\"eth0\",mode=\"generic\"}", 1.0),
+        ("vipward_link_attached{interface=\"eth0\",mode=\"tc\"}", 1.0),
         ("vipward_link_carrier{interface=\"eth0\"}", 1.0),
         // Generic mode is right for a veth.
-        ("vipward_link_fallback{interface=\"eth0\"}", 0.0),
         ("vipward_vips_unanswered", 0.0),
         ("vipward_vips_without_holder", 0.0),
         ("vipward_vip_series_dropped", 0.0),

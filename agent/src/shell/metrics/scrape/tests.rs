@@ -1,4 +1,5 @@
 use vipward_common::{MacAddr, Role};
+use vipward_core::attaching;
 
 use super::*;
 use crate::shell::metrics::{Format, Metrics};
@@ -15,11 +16,10 @@ fn snapshot(vip: VipSnapshot) -> Snapshot {
         interfaces: vec![InterfaceSnapshot {
             ifindex: 2,
             interface: "eth0".to_owned(),
-            mode: pinned::Mode::Generic,
+            mode: attaching::Mode::Generic,
             attached: true,
             failure: None,
             seen: Some(Interface { mac: OTHER, ..Interface::sample(2, "eth0") }),
-            fallback: false,
         }],
         vips: vec![vip],
         claims: None,

@@ -1,5 +1,5 @@
 use vipward_common::{MacAddr, VipKey};
-use vipward_core::net::Interface;
+use vipward_core::{attaching, net::Interface};
 
 use super::*;
 use crate::shell::metrics::{InterfaceSnapshot, VipSnapshot};
@@ -27,11 +27,10 @@ fn snapshot(mode: Mode, vips: &[(u8, Entry)]) -> Snapshot {
         interfaces: vec![InterfaceSnapshot {
             ifindex: 2,
             interface: "eth0".to_owned(),
-            mode: pinned::Mode::Generic,
+            mode: attaching::Mode::Generic,
             attached: true,
             failure: None,
             seen: Some(Interface { mac: OWN, ..Interface::sample(2, "eth0") }),
-            fallback: false,
         }],
         vips: (vips.iter())
             .map(|(last, entry)| VipSnapshot { vip: vip(*last), entry: *entry, yielded: false })

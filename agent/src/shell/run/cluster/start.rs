@@ -60,7 +60,7 @@ fn host_config(args: &KubernetesArgs, settings: &Settings) -> Config {
         interfaces: args.interfaces.clone(),
         vips: Vec::new(),
         peers: Vec::new(),
-        xdp: args.xdp.into(),
+        attach: args.attach.into(),
         fence: heartbeat::Settings {
             duration: settings.lease,
             heartbeat: settings.renewal,

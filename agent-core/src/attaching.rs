@@ -1,0 +1,124 @@
+//! Hooks by which the program sees an interface's frames, and the choice of one.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::net::Interface;
+
+#[cfg(test)]
+mod tests;
+
+/// The hook of an attached program.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// XDP in the driver, before the kernel makes a socket buffer.
+    Native,
+    /// The ingress of traffic control, beside the programs of others.
+    Tc,
+    /// XDP in the network stack, on any interface.
+    Generic,
+}
+
+impl Mode {
+    /// All modes.
+    pub const ALL: [Self; 3] = [Self::Native, Self::Tc, Self::Generic];
+
+    /// Returns the name that every output uses.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Tc => "tc",
+            Self::Generic => "generic",
+        }
+    }
+
+    /// Returns true if the kernel runs this program in this mode on an interface.
+    pub fn runs(self, interface: &Interface, program: u32) -> bool {
+        let programs = match self {
+            Self::Native | Self::Generic => &interface.xdp_programs,
+            Self::Tc => &interface.tc_programs,
+        };
+        programs.contains(&program)
+    }
+
+    /// Notes that the kernel runs this program in this mode, until the next observation.
+    pub fn note(self, interface: &mut Interface, program: u32) {
+        match self {
+            Self::Native | Self::Generic => interface.xdp_programs.push(program),
+            Self::Tc => interface.tc_programs.insert(0, program),
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The setting `attach`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Attach {
+    /// Native mode where the interface is hardware and its driver takes the program, else tc.
+    #[default]
+    Auto,
+    /// Native mode only.
+    Native,
+    /// tc only.
+    Tc,
+    /// Generic mode only.
+    Generic,
+}
+
+impl Attach {
+    /// Returns the modes to try on an interface, in order.
+    ///
+    /// Software devices get tc. On VLAN, macvlan, bridge and bond, XDP would exclude XDP on the
+    /// devices below; native XDP on a bond runs on its ports; a veth delivers native answers only if
+    /// its other end runs XDP too; and generic XDP copies the segments of TCP.
+    pub fn modes(self, interface: &Interface) -> &'static [Mode] {
+        match self {
+            Self::Auto if interface.is_software() => &[Mode::Tc],
+            Self::Auto => &[Mode::Native, Mode::Tc],
+            Self::Native => &[Mode::Native],
+            Self::Tc => &[Mode::Tc],
+            Self::Generic => &[Mode::Generic],
+        }
+    }
+}
+
+/// The reason why the program does not run, or would not run, in native mode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WhyNotNative {
+    /// The interface is a software device.
+    Software,
+    /// Another XDP program is on the interface, which takes one.
+    Occupied,
+    /// The driver has native XDP, but has refused it or was not asked.
+    Refused,
+    /// The driver has no native XDP.
+    NotOffered,
+    /// The kernel does not say whether the driver has native XDP.
+    Unknown,
+}
+
+impl WhyNotNative {
+    /// Returns the reason. `own` is the id of the program's own XDP variant, if it is attached.
+    pub fn of(interface: &Interface, own: Option<u32>, offers_native: Option<bool>) -> Self {
+        if interface.is_software() {
+            return Self::Software;
+        }
+        if interface.xdp_programs.iter().any(|id| Some(*id) != own) {
+            return Self::Occupied;
+        }
+        match offers_native {
+            Some(true) => Self::Refused,
+            Some(false) => Self::NotOffered,
+            None => Self::Unknown,
+        }
+    }
+}

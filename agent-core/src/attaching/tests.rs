@@ -1,0 +1,37 @@
+use super::*;
+
+fn interface(kind: &str) -> Interface {
+    Interface { kind: kind.to_owned(), ..Interface::sample(2, "eth0") }
+}
+
+#[test]
+fn hardware_gets_native_first_and_software_gets_tc() {
+    use Mode::{Generic, Native, Tc};
+    let rows: [(&str, Attach, &[Mode]); 9] = [
+        ("", Attach::Auto, &[Native, Tc]),
+        ("veth", Attach::Auto, &[Tc]),
+        ("vlan", Attach::Auto, &[Tc]),
+        ("bond", Attach::Auto, &[Tc]),
+        ("", Attach::Native, &[Native]),
+        ("bond", Attach::Native, &[Native]),
+        ("", Attach::Tc, &[Tc]),
+        ("", Attach::Generic, &[Generic]),
+        ("veth", Attach::Generic, &[Generic]),
+    ];
+    for (kind, attach, expected) in rows {
+        assert_eq!(attach.modes(&interface(kind)), expected, "{attach:?} on {kind:?}");
+    }
+}
+
+#[test]
+fn another_xdp_program_is_the_reason_before_the_driver_is() {
+    let mut nic = interface("");
+    let why = |nic: &Interface, own, offers| WhyNotNative::of(nic, own, offers);
+    assert_eq!(why(&nic, None, Some(true)), WhyNotNative::Refused);
+    assert_eq!(why(&nic, None, Some(false)), WhyNotNative::NotOffered);
+    assert_eq!(why(&nic, None, None), WhyNotNative::Unknown);
+    nic.xdp_programs = vec![40];
+    assert_eq!(why(&nic, Some(40), Some(true)), WhyNotNative::Refused, "its own");
+    assert_eq!(why(&nic, Some(41), Some(true)), WhyNotNative::Occupied);
+    assert_eq!(why(&interface("bridge"), None, Some(true)), WhyNotNative::Software);
+}

@@ -1,0 +1,78 @@
+//! The programs of the loaded object.
+
+use aya::{
+    Ebpf,
+    programs::{Program, ProgramError, SchedClassifier, Xdp},
+};
+use vipward_core::attaching::Mode;
+
+use super::BpfError;
+
+/// The XDP program, for frames of several buffers (Linux 5.18).
+const XDP: &str = "vipward";
+/// The same for kernels before that.
+const XDP_PLAIN: &str = "vipward_plain";
+/// The program of traffic control.
+const TC: &str = "vipward_tc";
+
+/// The loaded programs.
+pub(super) struct Programs {
+    /// The XDP program that the kernel took.
+    xdp: &'static str,
+    xdp_id: u32,
+    tc_id: u32,
+}
+
+impl Programs {
+    /// Loads the programs into the kernel.
+    pub(super) fn load(ebpf: &mut Ebpf) -> Result<Self, BpfError> {
+        let xdp = match find::<Xdp>(ebpf, XDP)?.load() {
+            Ok(()) => XDP,
+            // If the reason is another, the second one fails too.
+            Err(_) => {
+                find::<Xdp>(ebpf, XDP_PLAIN)?.load().map_err(not_loaded(XDP_PLAIN))?;
+                XDP_PLAIN
+            }
+        };
+        let xdp_id = find::<Xdp>(ebpf, xdp)?.info().map_err(not_loaded(xdp))?.id();
+        let tc = tc(ebpf)?;
+        tc.load().map_err(not_loaded(TC))?;
+        let tc_id = tc.info().map_err(not_loaded(TC))?.id();
+        Ok(Self { xdp, xdp_id, tc_id })
+    }
+
+    /// Returns the id of the program that runs in a mode.
+    pub(super) fn id(&self, mode: Mode) -> u32 {
+        match mode {
+            Mode::Native | Mode::Generic => self.xdp_id,
+            Mode::Tc => self.tc_id,
+        }
+    }
+
+    /// Returns the XDP program.
+    pub(super) fn xdp<'a>(&self, ebpf: &'a mut Ebpf) -> Result<&'a mut Xdp, BpfError> {
+        find(ebpf, self.xdp)
+    }
+}
+
+/// Returns the program of traffic control.
+pub(super) fn tc(ebpf: &mut Ebpf) -> Result<&mut SchedClassifier, BpfError> {
+    find(ebpf, TC)
+}
+
+fn find<'a, P>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut P, BpfError>
+where
+    &'a mut P: TryFrom<&'a mut Program>,
+{
+    let program = ebpf.program_mut(name).and_then(|program| program.try_into().ok());
+    program.ok_or(BpfError::Missing { kind: "program", name })
+}
+
+fn not_loaded(program: &'static str) -> impl FnOnce(ProgramError) -> BpfError {
+    move |source| BpfError::Program { program, source: Box::new(source) }
+}
+
+/// Returns the error of an operation on a loaded program that the kernel refused.
+pub(super) fn refused(source: ProgramError) -> BpfError {
+    BpfError::Program { program: XDP, source: Box::new(source) }
+}
