@@ -1,5 +1,5 @@
-//! Attaches a program that does nothing to an interface: a foreign program that the
-//! agent meets, or the program that native XDP needs at the far end of a cable.
+//! Attaches a program that does one thing with every frame to an interface: a foreign program that
+//! the agent meets, or the program that native XDP needs at the far end of a cable.
 
 use std::ffi::c_long;
 use std::io;
@@ -20,6 +20,7 @@ const BPF_OBJ_NAME_LEN: usize = 16;
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 const XDP_PASS: i32 = 2;
 const TCX_NEXT: i32 = -1;
+const TCX_DROP: i32 = 2;
 
 /// Hook of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,15 +29,17 @@ pub enum Hook {
     NativeXdp,
     /// The ingress of traffic control, by tcx.
     TcxIngress,
+    /// The same, with a program that drops every frame.
+    TcxDrop,
 }
 
 impl Hook {
-    /// Returns the program's type, the return code that does
-    /// nothing, and the type and flags of the attachment.
+    /// Returns the program's type, its return code, and the type and flags of the attachment.
     const fn numbers(self) -> (u32, i32, u32, u32) {
         match self {
             Self::NativeXdp => (BPF_PROG_TYPE_XDP, XDP_PASS, BPF_XDP, XDP_FLAGS_DRV_MODE),
             Self::TcxIngress => (BPF_PROG_TYPE_SCHED_CLS, TCX_NEXT, BPF_TCX_INGRESS, 0),
+            Self::TcxDrop => (BPF_PROG_TYPE_SCHED_CLS, TCX_DROP, BPF_TCX_INGRESS, 0),
         }
     }
 }
@@ -77,7 +80,7 @@ impl Hooked {
         Self::attach(host, interface, Hook::NativeXdp, "pass")
     }
 
-    /// Attaches a program that does nothing to an interface, under a name of at most 15 bytes.
+    /// Attaches a program to an interface, under a name of at most 15 bytes.
     pub fn attach(host: &Host, interface: &str, hook: Hook, name: &str) -> Result<Self> {
         let target_ifindex = host.link(interface)?.index;
         let (prog_type, verdict, attach_type, flags) = hook.numbers();

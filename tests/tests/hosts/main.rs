@@ -12,5 +12,6 @@ mod life;
 mod links;
 mod metrics;
 mod reload;
+mod traffic_control;
 mod watch;
 mod who_has;

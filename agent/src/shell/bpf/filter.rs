@@ -56,10 +56,8 @@ pub(super) fn attach(
 pub(super) fn replace(program: &mut SchedClassifier, pin: &LinkPin) -> Result<(), Replace> {
     let Some(link) = link(pin.ifindex) else { return Err(Replace::Dead) };
     let failed = |error| Replace::Failed(refused(error));
-    let id = program.attach_to_link(link).map_err(|error| match is_gone(&error) {
-        true => Replace::Dead,
-        false => failed(error),
-    })?;
+    let replaced = program.attach_to_link(link);
+    let id = replaced.map_err(|error| if is_gone(&error) { Replace::Dead } else { failed(error) })?;
     keep(program.take_link(id).map_err(failed)?);
     repin(program, &pin.path).map_err(Replace::Failed)
 }
@@ -94,15 +92,16 @@ fn link(ifindex: u32) -> Option<SchedClassifierLink> {
 }
 
 /// Leaves the filter in place when aya's handle on it ends.
+#[expect(clippy::mem_forget, reason = "dropping the handle removes the filter")]
 fn keep(link: SchedClassifierLink) {
     std::mem::forget(link);
 }
 
 /// Returns true if there is no such filter, discipline or interface.
 fn is_gone(error: &ProgramError) -> bool {
-    let error = match error {
-        ProgramError::TcError(TcError::NetlinkError(error)) | ProgramError::NetlinkError(error) => error,
-        _ => return false,
+    let (ProgramError::TcError(TcError::NetlinkError(error)) | ProgramError::NetlinkError(error)) = error
+    else {
+        return false;
     };
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINVAL | libc::ENODEV))
 }

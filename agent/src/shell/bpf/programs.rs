@@ -26,13 +26,12 @@ pub(super) struct Programs {
 impl Programs {
     /// Loads the programs into the kernel.
     pub(super) fn load(ebpf: &mut Ebpf) -> Result<Self, BpfError> {
-        let xdp = match find::<Xdp>(ebpf, XDP)?.load() {
-            Ok(()) => XDP,
-            // If the reason is another, the second one fails too.
-            Err(_) => {
-                find::<Xdp>(ebpf, XDP_PLAIN)?.load().map_err(not_loaded(XDP_PLAIN))?;
-                XDP_PLAIN
-            }
+        let xdp = if find::<Xdp>(ebpf, XDP)?.load().is_ok() {
+            XDP
+        } else {
+            // If the kernel's reason is not the buffers, it refuses this one too.
+            find::<Xdp>(ebpf, XDP_PLAIN)?.load().map_err(not_loaded(XDP_PLAIN))?;
+            XDP_PLAIN
         };
         let xdp_id = find::<Xdp>(ebpf, xdp)?.info().map_err(not_loaded(xdp))?.id();
         let tc = tc(ebpf)?;
