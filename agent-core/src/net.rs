@@ -121,6 +121,12 @@ impl Interface {
         !self.kind.is_empty()
     }
 
+    /// Returns true if the interface is a bond or team: XDP in the driver runs on its ports, with
+    /// their ifindex (`bond_xdp_set`).
+    pub fn has_ports(&self) -> bool {
+        matches!(&*self.kind, "bond" | "team")
+    }
+
     /// Returns the address, with its prefix length, if the interface has it and the agent has not
     /// bound it.
     pub fn foreign_address(&self, address: Ipv4Addr) -> Option<Ipv4Net> {

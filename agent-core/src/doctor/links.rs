@@ -142,15 +142,6 @@ fn attached(seen: &Seen<'_>) -> Check {
     }
     let runs = format!("{mode}, program {id}");
     match (mode, seen.why_not_native()) {
-        (Mode::Native, _) if matches!(&*seen.interface.kind, "bond" | "team") => Check::yellow(
-            NAME,
-            format!(
-                "{runs}, on a {}: it runs on the ports, where no VIP is looked up, and a port whose driver has no native XDP \
-                 is refused",
-                seen.interface.kind
-            ),
-            "set `attach: auto` or `tc` (--attach): tc runs on the master",
-        ),
         (Mode::Native, _) => Check::green(NAME, runs),
         (Mode::Tc | Mode::Generic, WhyNotNative::Software) => {
             Check::green(NAME, format!("{runs}, on a software device"))

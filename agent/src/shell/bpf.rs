@@ -154,6 +154,17 @@ pub enum BpfError {
         /// The other program's id and, where it may be read, its name.
         program: String,
     },
+    /// The interface is a bond or team, on whose ports a native program would run.
+    #[error(
+        "native XDP on {kind} {interface} would run on its ports, where no VIP is looked up. Set `attach: auto` or `tc` \
+         (--attach), which run on {interface} itself"
+    )]
+    OnPorts {
+        /// The interface.
+        interface: String,
+        /// Its kind.
+        kind: String,
+    },
     /// The program could not be attached.
     #[error("failed to attach to {interface} in {mode} mode")]
     Attach {

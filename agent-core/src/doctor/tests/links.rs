@@ -66,14 +66,6 @@ fn whether_an_interface_carries_and_how_the_program_runs_on_it() {
             ),
             ("native", |_| {}, "program", Green, &["native, program 40"], &[]),
             (
-                "native on a bond",
-                |it| it.interface(2).kind = "bond".to_owned(),
-                "program",
-                Yellow,
-                &["runs on the ports"],
-                &["attach: auto"],
-            ),
-            (
                 "tc, and native offered",
                 tc,
                 "program",

@@ -39,6 +39,10 @@ impl DataPlane {
     /// Attaches to an interface.
     pub fn attach(&mut self, interface: &Interface, mode: Mode) -> Result<(), BpfError> {
         let link = match mode {
+            Mode::Native if interface.has_ports() => {
+                let (interface, kind) = (interface.name.clone(), interface.kind.clone());
+                return Err(BpfError::OnPorts { interface, kind });
+            }
             Mode::Native => Some(self.attach_xdp(interface, mode, XdpMode::Driver)?),
             Mode::Generic => Some(self.attach_xdp(interface, mode, XdpMode::Skb)?),
             Mode::Tc => self.attach_tc(interface)?,
