@@ -8,6 +8,7 @@ mod links;
 mod named;
 mod neighbours;
 mod netns;
+mod stacked;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};

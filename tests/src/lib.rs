@@ -37,6 +37,8 @@
 //! | [`agent`], [`bpffs`] | the program under test, and a private place for its pins |
 //! | [`apiserver`] | a Kubernetes API server that makes trouble on demand |
 //! | [`kernel`], [`oracle`] | the program run frame by frame, and its expected results |
+//! | [`verifier`] | the counts of the kernel's verifier, and their budgets |
+//! | [`vm`] | the virtual machine that a test runs in |
 //! | [`mod@cluster`] | three nodes whose agents share an API server, and their observers |
 //! | [`node`] | a host with an agent that holds VIPs, and a client |
 //! | [`scene`], [`hook`] | ready scenes with an agent, and foreign programs on a host |
@@ -66,6 +68,8 @@ pub mod prometheus;
 pub mod responder;
 pub mod scene;
 pub mod tools;
+pub mod verifier;
+pub mod vm;
 pub mod wait;
 pub mod wire;
 mod worker;

@@ -16,6 +16,7 @@ mod table;
 mod test_run;
 mod vendors;
 mod version;
+mod vm;
 mod workspace;
 
 use std::{ffi::OsString, process::ExitCode};
@@ -58,6 +59,12 @@ enum Command {
     /// They create and delete Nodes, Services and `VirtualIP` objects there, so use a server for
     /// tests. `VIPWARD_API_BACKUP` names a program that restores its store (CONTRIBUTING.md).
     E2e(test_run::ClusterArgs),
+    /// Run the tests of network cards in virtual machines with Debian's kernels
+    ///
+    /// Boots 6.1 and 6.12 in QEMU with each model of network cards, and runs a selection of the
+    /// tests. `--all` runs all of them, on arm64 too. Prints a table of links and the verifier's
+    /// instruction counts, and writes them to target/vm. `setup --vm` installs QEMU.
+    Vm(vm::Args),
     /// Run random schedules of crashes, pauses and partitions against the ownership engine
     ///
     /// `--seeds N` sets their number, `--seed S` the first, `--trace --seed S` shows one.
@@ -117,6 +124,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::BuildEbpf(args) => build_ebpf::run(&workspace, &args),
         Command::Test(args) => test_run::run(&workspace, &args),
         Command::E2e(args) => test_run::e2e(&workspace, &args),
+        Command::Vm(args) => vm::run(&workspace, &args),
         Command::Simulate(args) => simulate::run(&workspace, &args.args),
         Command::Lint => lint::run(&workspace),
         Command::Demo(args) => {

@@ -24,6 +24,9 @@ pub(crate) struct Args {
     /// Only print the tools that are installed; fail if one is missing
     #[arg(long)]
     check: bool,
+    /// Also install QEMU and the other tools of `cargo xtask vm`
+    #[arg(long)]
+    vm: bool,
 }
 
 /// Use of a requirement.
@@ -33,6 +36,7 @@ pub(crate) enum Need {
     Test,
     Lint,
     Demo,
+    Vm,
 }
 
 impl Need {
@@ -42,6 +46,7 @@ impl Need {
             Self::Test => "test",
             Self::Lint => "lint",
             Self::Demo => "demo",
+            Self::Vm => "vm",
         }
     }
 }
@@ -58,7 +63,7 @@ type Probed = (&'static Requirement, Option<Found>);
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let watch = Stopwatch::start();
     compiler::check_override()?;
-    let all: Vec<_> = REQUIREMENTS.iter().collect();
+    let all: Vec<_> = REQUIREMENTS.iter().filter(|r| args.vm || r.needed_for != [Need::Vm]).collect();
     let probed = probe_all(workspace, &all);
     println!("{}", render(&probed));
     let missing = missing(&probed);
@@ -67,7 +72,11 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         return Ok(());
     }
     if args.check {
-        bail!("missing: {}; `cargo xtask setup` installs them", names(&missing));
+        bail!(
+            "missing: {}; `cargo xtask setup{}` installs them",
+            names(&missing),
+            if args.vm { " --vm" } else { "" }
+        );
     }
     install_and_verify(workspace, &missing)?;
     println!("{}", render(&probe_all(workspace, &all)));
@@ -82,6 +91,12 @@ pub(crate) fn ensure(workspace: &Workspace, needs: &[Need]) -> Result<()> {
         REQUIREMENTS.iter().filter(|r| r.needed_for.iter().any(|need| needs.contains(need))).collect();
     let missing = missing(&probe_all(workspace, &wanted));
     if missing.is_empty() { Ok(()) } else { install_and_verify(workspace, &missing) }
+}
+
+/// Returns the names of the missing requirements of a need.
+pub(crate) fn missing_for(workspace: &Workspace, need: Need) -> Vec<&'static str> {
+    let wanted: Vec<_> = REQUIREMENTS.iter().filter(|r| r.needed_for.contains(&need)).collect();
+    missing(&probe_all(workspace, &wanted)).iter().map(|requirement| requirement.name).collect()
 }
 
 pub(crate) use self::probe::clippy_driver;

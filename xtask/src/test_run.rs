@@ -1,6 +1,6 @@
 //! `test`: runs all tests in this machine's kernel, and adds up their results.
 
-mod tally;
+pub(crate) mod tally;
 
 use std::{
     env,

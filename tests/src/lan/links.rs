@@ -182,7 +182,7 @@ impl NetNs {
 
     /// Makes a bridge that forwards from the first frame
     /// on: no STP, forward delay or multicast snooping.
-    pub(super) fn add_bridge(&self, name: &str) -> Result<()> {
+    pub fn add_bridge(&self, name: &str) -> Result<()> {
         let bridge = LinkBridge::new(name)
             .stp_state(BridgeStpState::Disabled)
             .forward_delay(0)

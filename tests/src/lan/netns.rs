@@ -22,6 +22,13 @@ const OWN: &str = "/proc/thread-self/ns/net";
 #[derive(Clone, Debug)]
 pub struct NetNs(Arc<File>);
 
+impl From<Arc<File>> for NetNs {
+    /// Returns the namespace that a file of /proc names.
+    fn from(file: Arc<File>) -> Self {
+        Self(file)
+    }
+}
+
 impl NetNs {
     /// Makes a namespace with lo up and, for a quiet wire, IPv6 off.
     pub fn new() -> Result<Self> {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Need::{self, Build, Demo, Lint, Test};
+use super::Need::{self, Build, Demo, Lint, Test, Vm};
 
 /// Tool that must be installed.
 pub(crate) struct Requirement {
@@ -146,6 +146,10 @@ pub(super) const REQUIREMENTS: &[Requirement] = &[
         probe: Probe::Program,
         source: Source::Cargo(&CARGO_MACHETE),
     },
+    apt("qemu-system-x86_64", &[Vm], Probe::Program, &["qemu-system-x86"]),
+    apt("qemu-system-aarch64", &[Vm], Probe::Program, &["qemu-system-arm"]),
+    apt("aarch64-linux-gnu-gcc", &[Vm], Probe::Program, &["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"]),
+    apt("xz", &[Vm], Probe::Program, &["xz-utils"]),
 ];
 
 const fn apt(

@@ -4,7 +4,7 @@ use std::{collections::HashSet, fmt};
 
 /// Results so far.
 #[derive(Default, Debug)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     suites: Vec<Suite>,
     /// Suite that has started and has not printed its result.
     running: Option<String>,
@@ -16,7 +16,7 @@ pub(super) struct Tally {
 
 /// Test that has ended.
 #[derive(PartialEq, Eq, Hash, Clone, Debug)]
-pub(super) struct Test {
+pub(crate) struct Test {
     suite: String,
     /// Name that `cargo test` takes; `None` for a suite that is one test or has crashed.
     name: Option<String>,
@@ -33,11 +33,16 @@ struct Suite {
 }
 
 impl Tally {
+    /// Starts a suite whose program is started without cargo.
+    pub(crate) fn begin(&mut self, name: &str) {
+        self.finish();
+        self.running = Some(name.to_owned());
+    }
+
     /// Reads a line of output.
-    pub(super) fn line(&mut self, line: &str) {
+    pub(crate) fn line(&mut self, line: &str) {
         if let Some(name) = suite_name(line) {
-            self.finish();
-            self.running = Some(name);
+            self.begin(&name);
         } else if let Some(suite) = result(line) {
             let name = self.running.take().unwrap_or_else(|| "?".to_owned());
             self.suites.push(Suite { name, ..suite });
@@ -54,7 +59,7 @@ impl Tally {
 
     /// Ends the running suite. One that has printed no
     /// result has crashed, and counts as one failure.
-    pub(super) fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         if let Some(name) = self.running.take() {
             self.failed_tests.push(Test { suite: format!("{name}: ended without a result"), name: None });
             self.suites.push(Suite { name, passed: 0, failed: 1, ignored: 0, seconds: 0.0 });
@@ -62,7 +67,7 @@ impl Tally {
     }
 
     /// Adds a suite of one test.
-    pub(super) fn add(&mut self, name: &str, passed: bool, seconds: f64) {
+    pub(crate) fn add(&mut self, name: &str, passed: bool, seconds: f64) {
         if !passed {
             self.failed_tests.push(Test { suite: name.to_owned(), name: None });
         }
@@ -70,31 +75,31 @@ impl Tally {
         self.suites.push(Suite { name: name.to_owned(), passed, failed, ignored: 0, seconds });
     }
 
-    pub(super) fn passed(&self) -> u32 {
+    pub(crate) fn passed(&self) -> u32 {
         self.suites.iter().map(|suite| suite.passed).sum()
     }
 
-    pub(super) fn failed(&self) -> u32 {
+    pub(crate) fn failed(&self) -> u32 {
         self.suites.iter().map(|suite| suite.failed).sum()
     }
 
-    pub(super) fn failed_tests(&self) -> &[Test] {
+    pub(crate) fn failed_tests(&self) -> &[Test] {
         &self.failed_tests
     }
 
-    pub(super) fn passed_alone(&self) -> &[Test] {
+    pub(crate) fn passed_alone(&self) -> &[Test] {
         &self.passed_alone
     }
 
     /// Returns what `cargo test` takes to run the failed tests again; `None` if it
     /// cannot run them: none has failed, or one has no name of its own.
-    pub(super) fn names_to_run_again(&self) -> Option<Vec<String>> {
+    pub(crate) fn names_to_run_again(&self) -> Option<Vec<String>> {
         let names: Option<Vec<_>> = self.failed_tests.iter().map(|test| test.name.clone()).collect();
         names.filter(|names| !names.is_empty())
     }
 
     /// Counts each failed test as passed that has passed in `again`.
-    pub(super) fn pass_alone(&mut self, again: &Self) {
+    pub(crate) fn pass_alone(&mut self, again: &Self) {
         let (passed, failed): (Vec<_>, Vec<_>) =
             self.failed_tests.drain(..).partition(|test| again.passed_tests.contains(test));
         self.failed_tests = failed;
@@ -108,7 +113,7 @@ impl Tally {
     }
 
     /// Returns a row for each suite that ran a test.
-    pub(super) fn rows(&self) -> Vec<[String; 5]> {
+    pub(crate) fn rows(&self) -> Vec<[String; 5]> {
         let ran = self.suites.iter().filter(|suite| suite.passed + suite.failed + suite.ignored > 0);
         ran.map(|suite| {
             let counts = [suite.passed, suite.failed, suite.ignored].map(|n| n.to_string());

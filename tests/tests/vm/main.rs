@@ -1,0 +1,6 @@
+//! Network cards, links and kernels that this machine lacks, in virtual machines: `cargo xtask vm`.
+
+mod links;
+mod segment;
+mod verifier;
+mod yields;

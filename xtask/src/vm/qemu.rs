@@ -1,0 +1,189 @@
+//! Runs a machine in QEMU: its devices, its output, and its end.
+
+use std::{
+    fs::{self, File},
+    io::{BufRead as _, BufReader},
+    os::unix::process::CommandExt as _,
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail};
+use clap::ValueEnum;
+use nix::sys::{prctl, signal::Signal};
+
+use super::{
+    guest::{EXIT, HOST_TAG, Root},
+    kernels::{Arch, Unpacked},
+};
+use crate::process;
+
+/// Model of the NICs of the node. The client always has virtio-net.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(super) enum Nic {
+    #[value(name = "virtio-net")]
+    VirtioNet,
+    #[value(name = "e1000e")]
+    E1000e,
+    #[value(name = "vmxnet3")]
+    Vmxnet3,
+}
+
+impl Nic {
+    pub(super) const ALL: [Self; 3] = [Self::VirtioNet, Self::E1000e, Self::Vmxnet3];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::VirtioNet => "virtio-net",
+            Self::E1000e => "e1000e",
+            Self::Vmxnet3 => "vmxnet3",
+        }
+    }
+
+    const fn device(self) -> &'static str {
+        match self {
+            Self::VirtioNet => "virtio-net-pci",
+            Self::E1000e | Self::Vmxnet3 => self.name(),
+        }
+    }
+}
+
+/// MAC of the client's NIC.
+pub(super) const CLIENT: &str = "52:54:00:00:00:01";
+/// MACs of the node's NICs, on one segment with the client.
+pub(super) const NODE: [&str; 2] = ["52:54:00:00:00:02", "52:54:00:00:00:03"];
+
+/// Execution of the machine's instructions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Accelerator {
+    /// The CPU's virtualisation.
+    Kvm,
+    /// Emulation.
+    Tcg,
+}
+
+/// Machine to run.
+pub(super) struct Machine<'a> {
+    pub(super) arch: Arch,
+    pub(super) accelerator: Accelerator,
+    pub(super) kernel: &'a Unpacked,
+    pub(super) initramfs: &'a Path,
+    pub(super) root: Root,
+    pub(super) nic: Nic,
+    /// File for the kernel's messages.
+    pub(super) console: &'a Path,
+}
+
+/// Returns the program that emulates an architecture.
+pub(super) const fn program(arch: Arch) -> &'static str {
+    match arch {
+        Arch::Amd64 => "qemu-system-x86_64",
+        Arch::Arm64 => "qemu-system-aarch64",
+    }
+}
+
+impl Machine<'_> {
+    /// Runs the machine and passes on each line that it prints. Returns the exit code of what ran
+    /// in it. Kills a machine that prints nothing for the time of `silence`.
+    pub(super) fn run(&self, silence: Duration, mut hear: impl FnMut(&str)) -> Result<i32> {
+        let mut command = self.command();
+        let warnings = self.console.with_extension("qemu");
+        let warnings =
+            File::create(&warnings).with_context(|| format!("failed to make {}", warnings.display()))?;
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(warnings);
+        // Ctrl-C reaches QEMU too; this is for an end by another signal.
+        // SAFETY: between fork and exec the closure makes one system call and allocates nothing.
+        unsafe {
+            command.pre_exec(|| prctl::set_pdeathsig(Signal::SIGKILL).map_err(std::io::Error::from));
+        }
+        let child =
+            command.spawn().with_context(|| format!("failed to start `{}`", process::shown(&command)))?;
+        let mut machine = Running(child);
+        let output = machine.0.stdout.take().context("invariant: stdout is a pipe")?;
+        let (sender, lines) = mpsc::channel();
+        thread::spawn(move || {
+            let lines = BufReader::new(output).split(b'\n').map_while(Result::ok);
+            lines
+                .map(|line| String::from_utf8_lossy(&line).into_owned())
+                .try_for_each(|line| sender.send(line))
+        });
+        let mut code = None;
+        loop {
+            match lines.recv_timeout(silence) {
+                Ok(line) => match line.strip_prefix(EXIT) {
+                    Some(printed) => code = printed.trim().parse().ok(),
+                    None => hear(line.trim_end()),
+                },
+                Err(RecvTimeoutError::Timeout) => {
+                    bail!("the machine printed nothing for {silence:?}{}", self.last_messages())
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        code.with_context(|| format!("the machine ended before its tests{}", self.last_messages()))
+    }
+
+    fn command(&self) -> Command {
+        let mut qemu = Command::new(program(self.arch));
+        qemu.args(["-no-user-config", "-nodefaults", "-display", "none", "-no-reboot"]);
+        qemu.args(["-smp", "2", "-m", "2048"]);
+        let (machine, cpu, console) = match self.arch {
+            Arch::Amd64 => ("q35", "max", "ttyS0"),
+            Arch::Arm64 => ("virt", "cortex-a72", "ttyAMA0"),
+        };
+        match self.accelerator {
+            Accelerator::Kvm => qemu.args(["-accel", "kvm", "-cpu", "host"]),
+            Accelerator::Tcg => qemu.args(["-accel", "tcg,thread=multi", "-cpu", cpu]),
+        };
+        qemu.args(["-machine", machine]);
+        qemu.arg("-kernel").arg(&self.kernel.image).arg("-initrd").arg(self.initramfs);
+        qemu.arg("-append").arg(format!("console={console} quiet loglevel=5 panic=1 mitigations=off"));
+        qemu.arg("-serial").arg(format!("file:{}", self.console.display()));
+        // A port without a terminal's line discipline takes the output. `stdio` would close the port
+        // at the end of an empty stdin.
+        qemu.args(["-device", "virtio-serial-pci", "-chardev", "file,id=output,path=/proc/self/fd/1"]);
+        qemu.args(["-device", "virtserialport,chardev=output"]);
+        if self.root == Root::Host {
+            let share = "local,path=/,security_model=none,readonly=on,multidevs=remap";
+            qemu.arg("-virtfs").arg(format!("{share},mount_tag={HOST_TAG}"));
+        }
+        let node = NODE.map(|mac| (mac, self.nic.device()));
+        for (number, (mac, device)) in [(CLIENT, Nic::VirtioNet.device())].into_iter().chain(node).enumerate()
+        {
+            qemu.arg("-netdev").arg(format!("hubport,id=nic{number},hubid=0"));
+            // Without a boot ROM, which not every package of QEMU has.
+            qemu.arg("-device").arg(format!("{device},netdev=nic{number},mac={mac},romfile="));
+        }
+        qemu
+    }
+
+    /// Returns the end of what the kernel and QEMU printed, for a failure message.
+    fn last_messages(&self) -> String {
+        const LINES: usize = 15;
+        let mut text = String::new();
+        for path in [self.console.to_owned(), self.console.with_extension("qemu")] {
+            let Ok(bytes) = fs::read(&path) else { continue };
+            let messages = String::from_utf8_lossy(&bytes).into_owned();
+            let lines: Vec<_> = messages.lines().collect();
+            let last = lines[lines.len().saturating_sub(LINES)..].join("\n");
+            text = format!("{text}\n{} ends:\n{last}", path.display());
+        }
+        text
+    }
+}
+
+/// QEMU's process, which ends with the value.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        if let Err(error) = self.0.wait() {
+            eprintln!("failed to wait for QEMU: {error}");
+        }
+    }
+}
