@@ -56,9 +56,17 @@ pub(crate) struct Args {
 }
 
 /// Tests that a merge needs.
-const SHORT: [&str; 4] = ["links::plain", "links::bridge", "verifier::", "yields::"];
+const SHORT: [&str; 7] = [
+    "links::plain",
+    "links::bridge",
+    "links::bond",
+    "links::vlan_later",
+    "takeovers::",
+    "verifier::",
+    "yields::",
+];
 /// Tests to run once for each kernel, and not with each model of NICs.
-const ONCE: [&str; 2] = ["verifier::", "yields::"];
+const ONCE: [&str; 3] = ["takeovers::", "verifier::", "yields::"];
 /// Longest time without a line of output: a boot or a test.
 const SILENCE: Duration = Duration::from_mins(4);
 

@@ -2,5 +2,6 @@
 
 mod links;
 mod segment;
+mod takeovers;
 mod verifier;
 mod yields;

@@ -109,6 +109,12 @@ impl Segment {
         Ok(Self { client, at_client, node, at_node, parent_first, bpffs: Bpffs::mount()?, nics })
     }
 
+    /// Starts an agent that is to hold the VIP, with more lines of its file, and does not wait.
+    pub(crate) fn launch(&self, more: &str) -> Result<Agent> {
+        let options = AgentOptions::new(self.bpffs.pin_dir("node"));
+        Agent::start(&self.node, &format!("{more}vips: [{{address: {VIP}}}]\n"), options)
+    }
+
     /// Starts an agent that holds the VIP, with more lines of its file. Waits until `status` says
     /// that the VIP is answered, or, where it never is, until that takes too long.
     pub(crate) fn agent(&self, more: &str) -> Result<Agent> {

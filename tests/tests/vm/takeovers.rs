@@ -1,0 +1,87 @@
+//! One agent follows another in traffic control, by a link or by a filter, whichever the kernel has.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use vipward_tests::agent::Agent;
+use vipward_tests::node::ask;
+use vipward_tests::probe::{ArpProbe, ProbeMode};
+use vipward_tests::process::output_of;
+use vipward_tests::scene::{PATIENCE, VIP, ip};
+use vipward_tests::verifier::kernel;
+use vipward_tests::vm::Machine;
+
+use crate::segment::{Kind, Segment};
+
+/// Requests between two events.
+const SOME: usize = 100;
+
+/// Returns true if the kernel has links of traffic control (tcx), as Linux has since 6.6.
+fn has_links() -> Result<bool> {
+    let version = kernel()?;
+    let numbers = version.split('-').next().unwrap_or_default().split_once('.');
+    let (major, minor) = numbers.with_context(|| format!("{version} is no version"))?;
+    let version: (u32, u32) = (major.parse()?, minor.parse()?);
+    Ok(version >= (6, 6))
+}
+
+/// Returns ids of the link and the program on the node's interface, from `vipward status`.
+fn link_and_program(agent: &Agent) -> Result<(Value, Value)> {
+    let interface = agent.status()?["interfaces"][0].clone();
+    ensure!(interface["attached"] == true && interface["mode"] == "tc", "{interface:#}");
+    Ok((interface["link_id"].clone(), interface["program_id"].clone()))
+}
+
+#[test]
+#[ignore = "runs in a virtual machine: `cargo xtask vm`"]
+fn in_traffic_control_a_killed_agent_is_followed_without_a_gap_and_unload_detaches() -> Result<()> {
+    let segment = Segment::new(&Machine::here()?, Kind::Plain)?;
+    let mut agent = segment.agent("attach: tc\n")?;
+    let (link, program) = link_and_program(&agent)?;
+    assert_eq!(link.is_null(), !has_links()?, "{link}");
+    let ifindex = segment.node.link(segment.at_node)?.index;
+    let name = if has_links()? { format!("link_{ifindex}_tc") } else { format!("filter_{ifindex}") };
+    let pin: PathBuf = agent.options.pin_dir.join(name);
+    assert!(fs::exists(&pin)?, "{} is missing", pin.display());
+
+    let probe = |address| {
+        let interval = Duration::from_millis(10);
+        ArpProbe::start(&segment.client, segment.at_client, address, interval, ProbeMode::Broadcast)
+    };
+    let (vip, own) = (probe(VIP)?, probe(ip(2))?);
+    vip.wait_for_requests(SOME, PATIENCE)?;
+    agent.kill9()?;
+    vip.wait_for_requests(SOME, PATIENCE)?;
+    agent.restart()?;
+    vip.wait_for_requests(SOME, PATIENCE)?;
+    let (vip, own) = (vip.stop()?, own.stop()?);
+    assert!(vip.unanswered().len() <= own.unanswered().len(), "the VIP: {vip}\nthe kernel's address: {own}");
+    let (link_after, program_after) = link_and_program(&agent)?;
+    assert_eq!(link_after, link, "the attachment goes on");
+    assert_ne!(program_after, program, "with the program of the next agent");
+
+    agent.terminate()?;
+    agent.unload()?;
+    assert_eq!(ask(&segment.client, segment.at_client, VIP)?, None);
+    assert!(!fs::exists(&agent.options.pin_dir)?);
+    let mut tc = segment.node.command("tc");
+    tc.args(["filter", "show", "dev", segment.at_node, "ingress"]);
+    assert_eq!(output_of(tc)?, "", "a filter is left");
+    Ok(())
+}
+
+#[test]
+#[ignore = "runs in a virtual machine: `cargo xtask vm`"]
+fn native_on_a_bond_is_refused_with_the_way_out() -> Result<()> {
+    let segment = Segment::new(&Machine::here()?, Kind::Bond)?;
+    let agent = segment.launch("attach: native\n")?;
+    let expected = "native XDP on bond bond0 would run on its ports, where no VIP is looked up. Set `attach: auto` or `tc`";
+    vipward_tests::wait::wait_until(PATIENCE, "the refusal in the log", || {
+        Ok(agent.transcript().contains(expected))
+    })?;
+    assert_eq!(ask(&segment.client, segment.at_client, VIP)?, None);
+    Ok(())
+}
