@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::net::Interface;
+use crate::net::{Interface, NetView};
 
 #[cfg(test)]
 mod tests;
@@ -79,10 +79,11 @@ impl Attach {
     ///
     /// Software devices get tc. On VLAN, macvlan, bridge and bond, XDP would exclude XDP on the
     /// devices below; native XDP on a bond runs on its ports; a veth delivers native answers only if
-    /// its other end runs XDP too; and generic XDP copies the segments of TCP.
-    pub fn modes(self, interface: &Interface) -> &'static [Mode] {
+    /// its other end runs XDP too; and generic XDP copies the segments of TCP. Hardware with VLAN
+    /// devices gets tc too: it may strip the tags before XDP.
+    pub fn modes(self, interface: &Interface, view: &NetView) -> &'static [Mode] {
         match self {
-            Self::Auto if interface.is_software() => &[Mode::Tc],
+            Self::Auto if interface.is_software() || view.carries_vlans(interface.index) => &[Mode::Tc],
             Self::Auto => &[Mode::Native, Mode::Tc],
             Self::Native => &[Mode::Native],
             Self::Tc => &[Mode::Tc],
@@ -96,6 +97,8 @@ impl Attach {
 pub enum WhyNotNative {
     /// The interface is a software device.
     Software,
+    /// The interface has VLAN devices, whose tags it may strip.
+    CarriesVlans,
     /// Another XDP program is on the interface, which takes one.
     Occupied,
     /// The driver has native XDP, but has refused it or was not asked.
@@ -108,9 +111,12 @@ pub enum WhyNotNative {
 
 impl WhyNotNative {
     /// Returns the reason. `own` is the id of the program's own XDP variant, if it is attached.
-    pub fn of(interface: &Interface, own: Option<u32>, offers_native: Option<bool>) -> Self {
+    pub fn of(interface: &Interface, view: &NetView, own: Option<u32>, offers_native: Option<bool>) -> Self {
         if interface.is_software() {
             return Self::Software;
+        }
+        if view.carries_vlans(interface.index) {
+            return Self::CarriesVlans;
         }
         if interface.xdp_programs.iter().any(|id| Some(*id) != own) {
             return Self::Occupied;

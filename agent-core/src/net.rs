@@ -30,6 +30,8 @@ pub struct Interface {
     pub carrier: bool,
     /// The bond or bridge that it is a member of.
     pub master: Option<u32>,
+    /// The interface below a VLAN, macvlan or ipvlan device, if it is in this network namespace.
+    pub lower: Option<u32>,
     /// Ids of the XDP programs that the kernel runs on it, from any source.
     pub xdp_programs: Vec<u32>,
     /// Ids of the programs of tcx at its ingress, from any source, in the order in which they run; of
@@ -109,6 +111,7 @@ impl Interface {
             up: true,
             carrier: true,
             master: None,
+            lower: None,
             xdp_programs: Vec::new(),
             tc_programs: Vec::new(),
             addresses: Vec::new(),
@@ -173,6 +176,25 @@ impl NetView {
     /// Returns the unicast MACs of the interfaces.
     pub fn macs(&self) -> BTreeSet<MacAddr> {
         self.interfaces.values().map(|interface| interface.mac).filter(|mac| mac.is_unicast()).collect()
+    }
+
+    /// Returns true if a VLAN device is on the interface.
+    pub fn carries_vlans(&self, ifindex: u32) -> bool {
+        self.interfaces.values().any(|interface| interface.kind == "vlan" && interface.lower == Some(ifindex))
+    }
+
+    /// Returns the interfaces over which the frames of an interface arrive as they are: the ports of a
+    /// bond or bridge, and the interface below a macvlan, in every depth. Below a VLAN device, frames
+    /// have its tag.
+    pub fn ways_to(&self, ifindex: u32) -> BTreeSet<u32> {
+        let mut ways = BTreeSet::new();
+        let mut left = vec![ifindex];
+        while let Some(index) = left.pop() {
+            let below = self.interfaces.get(&index).filter(|it| it.kind != "vlan").and_then(|it| it.lower);
+            let ports = self.interfaces.values().filter(|port| port.master == Some(index));
+            left.extend(ports.map(|port| port.index).chain(below).filter(|way| ways.insert(*way)));
+        }
+        ways
     }
 
     /// Returns the interface of that name.

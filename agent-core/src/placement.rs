@@ -214,7 +214,7 @@ pub fn place<'a>(
     let homes: Vec<(Ipv4Addr, Option<u32>)> =
         homes.iter().map(|(vip, home)| (vip.address, home.map(|interface| interface.index))).collect();
     // Shadows come last, so that an interface that comes up does not displace a held VIP.
-    placement.put_shadows(&homes, &attached, max_vips);
+    placement.put_shadows(&homes, &attached, view, max_vips);
     if let Some(first) = placement.left_out.first() {
         let left_out = placement.left_out.len();
         placement.problems.push(Obstacle::NoRoom { first: *first, left_out, max: max_vips });
@@ -273,13 +273,26 @@ impl Placement {
         }
     }
 
-    /// Adds a silent entry for each VIP on every attached interface but its own. A VIP without an
-    /// interface gets one on all of them. The kernel must not answer there for a bound address.
-    fn put_shadows(&mut self, homes: &[(Ipv4Addr, Option<u32>)], attached: &[&Interface], max_vips: u32) {
+    /// Adds a silent entry for each VIP on every attached interface but its own and those over which
+    /// its frames arrive. A VIP without an interface gets one on all of them. The kernel must not
+    /// answer there for a bound address.
+    fn put_shadows(
+        &mut self,
+        homes: &[(Ipv4Addr, Option<u32>)],
+        attached: &[&Interface],
+        view: &NetView,
+        max_vips: u32,
+    ) {
         let shadow = DesiredEntry::new(Role::Foreign, MacAddr::ZERO);
+        let ways: BTreeMap<u32, BTreeSet<u32>> =
+            attached.iter().map(|home| (home.index, view.ways_to(home.index))).collect();
         let mut missing = 0;
         for (vip, home) in homes {
-            for interface in attached.iter().filter(|interface| Some(interface.index) != *home) {
+            let ways = home.and_then(|home| ways.get(&home));
+            let is_elsewhere = |interface: &&&Interface| {
+                Some(interface.index) != *home && ways.is_none_or(|ways| !ways.contains(&interface.index))
+            };
+            for interface in attached.iter().filter(is_elsewhere) {
                 if self.desired.entries.len() == max_vips as usize {
                     missing += 1;
                 } else {

@@ -56,11 +56,12 @@ pub(crate) struct Args {
 }
 
 /// Tests that a merge needs.
-const SHORT: [&str; 7] = [
+const SHORT: [&str; 8] = [
     "links::plain",
     "links::bridge",
     "links::bond",
     "links::vlan_later",
+    "links::macvlan_later",
     "takeovers::",
     "verifier::",
     "yields::",

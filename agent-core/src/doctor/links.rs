@@ -97,14 +97,11 @@ impl Seen<'_> {
     /// Returns the reason why the program does not run, or would not run, in native mode.
     fn why_not_native(&self) -> WhyNotNative {
         let offers_native = self.nic.and_then(|nic| nic.native.as_ref().ok()).copied();
-        WhyNotNative::of(self.interface, self.own_xdp(), offers_native)
+        WhyNotNative::of(self.interface, self.view, self.own_xdp(), offers_native)
     }
 
     fn has_vlan_device(&self) -> Option<&Interface> {
-        let on_this = |it: &&Interface| {
-            it.kind == "vlan"
-                && self.facts.nics.get(&it.index).and_then(|nic| nic.lower) == Some(self.interface.index)
-        };
+        let on_this = |it: &&Interface| it.kind == "vlan" && it.lower == Some(self.interface.index);
         self.view.interfaces.values().find(on_this)
     }
 }
@@ -146,6 +143,9 @@ fn attached(seen: &Seen<'_>) -> Check {
         (Mode::Tc | Mode::Generic, WhyNotNative::Software) => {
             Check::green(NAME, format!("{runs}, on a software device"))
         }
+        (Mode::Tc | Mode::Generic, WhyNotNative::CarriesVlans) => {
+            Check::green(NAME, format!("{runs}, since the interface has VLAN devices"))
+        }
         (Mode::Tc | Mode::Generic, WhyNotNative::Occupied) => {
             Check::green(NAME, format!("{runs}: the interface has another XDP program"))
         }
@@ -173,7 +173,10 @@ fn attached(seen: &Seen<'_>) -> Check {
 fn would_attach(seen: &Seen<'_>) -> Check {
     let mode = match seen.why_not_native() {
         WhyNotNative::Refused => "native",
-        WhyNotNative::Software | WhyNotNative::Occupied | WhyNotNative::NotOffered => "tc",
+        WhyNotNative::Software
+        | WhyNotNative::CarriesVlans
+        | WhyNotNative::Occupied
+        | WhyNotNative::NotOffered => "tc",
         WhyNotNative::Unknown => "native, or tc if the driver refuses",
     };
     Check::not_applicable("program", format!("not attached; an agent would attach in mode {mode}"))

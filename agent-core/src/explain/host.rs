@@ -237,7 +237,7 @@ pub(super) fn attachment(facts: &Facts) -> Option<Attached> {
         Mode::Native => None,
         Mode::Tc | Mode::Generic => {
             let own = (mode == Mode::Generic).then(|| state.links[&ifindex].1.program);
-            let why = WhyNotNative::of(interface, own, facts.native.get(&ifindex).copied());
+            let why = WhyNotNative::of(interface, &state.network, own, facts.native.get(&ifindex).copied());
             Some(why_not_native(facts, mode, why))
         }
     };
@@ -252,6 +252,7 @@ fn why_not_native(facts: &Facts, mode: Mode, why: WhyNotNative) -> String {
     }
     match why {
         WhyNotNative::Software => "a software device gets tc",
+        WhyNotNative::CarriesVlans => "the interface has VLAN devices, and may strip their tags before XDP",
         WhyNotNative::Occupied => "another XDP program is on the interface, which takes one",
         WhyNotNative::Refused => {
             "the driver offers native XDP, and has refused it (often for a large MTU or for too few queues), unless the agent \

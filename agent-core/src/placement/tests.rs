@@ -96,6 +96,38 @@ fn a_vip_is_held_on_one_interface_and_foreign_on_the_others() {
     assert_eq!(got, expected);
 }
 
+/// Adds a device of a kind with 10.0.9.5/24, on or of eth0 (2), and returns the interfaces with an
+/// entry of a VIP on it.
+fn entries_with(kind: &str, relate: fn(&mut NetView)) -> BTreeMap<u32, Role> {
+    let mut host = Host::new();
+    host.add(4, "top", &["10.0.9.5/24"]);
+    host.view.interfaces.get_mut(&4).expect("top").kind = kind.to_owned();
+    relate(&mut host.view);
+    let placement = host.place("interfaces: [eth0, eth1, top]\nvips: [{address: 10.0.9.10}]\n");
+    placement.desired.entries.iter().map(|(key, entry)| (key.ifindex, entry.role)).collect()
+}
+
+#[test]
+fn a_vip_is_foreign_on_no_interface_over_which_its_frames_arrive() {
+    use Role::{Foreign, Held};
+    let all = BTreeMap::from([(2, Foreign), (3, Foreign), (4, Held)]);
+    let without_eth0 = BTreeMap::from([(3, Foreign), (4, Held)]);
+    let on_eth0 = |view: &mut NetView| view.interfaces.get_mut(&4).expect("top").lower = Some(2);
+    let of_top = |view: &mut NetView| view.interfaces.get_mut(&2).expect("eth0").master = Some(4);
+    let over_a_bridge = |view: &mut NetView| {
+        let bridge = Interface { kind: "bridge".to_owned(), ..Interface::sample(5, "br0") };
+        view.interfaces.insert(5, bridge);
+        view.interfaces.get_mut(&4).expect("top").lower = Some(5);
+        view.interfaces.get_mut(&2).expect("eth0").master = Some(5);
+    };
+    assert_eq!(entries_with("macvlan", on_eth0), without_eth0);
+    assert_eq!(entries_with("bond", of_top), without_eth0);
+    assert_eq!(entries_with("macvlan", over_a_bridge), without_eth0, "on a bridge that has eth0");
+    // Its frames have a tag there, and what has none must not be answered.
+    assert_eq!(entries_with("vlan", on_eth0), all);
+    assert_eq!(entries_with("veth", |_| {}), all, "unrelated");
+}
+
 #[test]
 fn a_vip_goes_where_the_kernel_would_send() {
     let mut longest = Host::new();

@@ -21,18 +21,6 @@ const LIMIT: Duration = Duration::from_mins(1);
 /// Most rounds. In one of them, chance may lose a request for the VIP and none for the other.
 const ROUNDS: usize = 3;
 
-/// Returns true where docs/LINKS.md says that VIPs are dark. Return false to require that a link
-/// works.
-fn is_known_dark(kernel: &str, model: &str, kind: Kind) -> bool {
-    match kind {
-        Kind::Plain | Kind::Bridge | Kind::Vlan | Kind::Bond | Kind::Macvlan => false,
-        // The NIC strips the tag before native XDP, so the parent's program takes the request for an
-        // untagged one. On 6.1 its driver has no native XDP, and tc sees the tag.
-        Kind::VlanLater => model == "vmxnet3" && kernel == "6.12",
-        Kind::MacvlanLater => true,
-    }
-}
-
 #[test]
 #[ignore = "runs in a virtual machine: `cargo xtask vm`"]
 fn plain() -> Result<()> {
@@ -70,13 +58,13 @@ fn vlan_later() -> Result<()> {
 }
 
 #[test]
-#[ignore = "runs in a virtual machine: `cargo xtask vm --all`"]
+#[ignore = "runs in a virtual machine: `cargo xtask vm`"]
 fn macvlan_later() -> Result<()> {
     measure(Kind::MacvlanLater)
 }
 
 /// Asks for the VIP and for the node's own address side by side, and reports the answers. Fails if
-/// the VIP has more unanswered requests in every round, unless that is known.
+/// the VIP has more unanswered requests in every round.
 fn measure(kind: Kind) -> Result<()> {
     let (machine, kernel) = (Machine::here()?, kernel()?);
     let segment = Segment::new(&machine, kind)?;
@@ -84,25 +72,19 @@ fn measure(kind: Kind) -> Result<()> {
     let modes = segment.modes(&agent)?;
     // For `--nocapture`.
     println!("{}", agent.transcript());
-    let is_known = is_known_dark(&kernel, machine.model(), kind);
     let mut round = Round::ask(&segment)?;
     for _ in 1..ROUNDS {
-        if round.is_bright() || is_known {
+        if round.is_bright() {
             break;
         }
         round = Round::ask(&segment)?;
     }
     let Round { vip, own } = &round;
-    let result = match (round.is_bright(), is_known) {
-        (true, false) => "works",
-        (true, true) => "works, though it is listed as dark",
-        (false, true) => "dark, as listed",
-        (false, false) => "dark",
-    };
+    let result = if round.is_bright() { "works" } else { "dark" };
     machine.report(&row(&machine, &kernel, kind, [&modes, &vip.to_string(), &own.to_string(), result]))?;
     ensure!(own.answered > 0, "the kernel's own address was never answered: {}", own.shown);
     ensure!(
-        round.is_bright() || is_known,
+        round.is_bright(),
         "{vip} requests for the VIP were answered, and {own} for the kernel's own address; {modes}\n{}\n\
          the agent's log:\n{}",
         vip.shown,

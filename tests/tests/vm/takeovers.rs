@@ -13,6 +13,7 @@ use vipward_tests::process::output_of;
 use vipward_tests::scene::{PATIENCE, VIP, ip};
 use vipward_tests::verifier::kernel;
 use vipward_tests::vm::Machine;
+use vipward_tests::wait::wait_until;
 
 use crate::segment::{Kind, Segment};
 
@@ -56,12 +57,13 @@ fn in_traffic_control_a_killed_agent_is_followed_without_a_gap_and_unload_detach
     agent.kill9()?;
     vip.wait_for_requests(SOME, PATIENCE)?;
     agent.restart()?;
+    wait_until(PATIENCE, "the program of the next agent", || {
+        Ok(link_and_program(&agent).is_ok_and(|(_, now)| now != program))
+    })?;
     vip.wait_for_requests(SOME, PATIENCE)?;
     let (vip, own) = (vip.stop()?, own.stop()?);
     assert!(vip.unanswered().len() <= own.unanswered().len(), "the VIP: {vip}\nthe kernel's address: {own}");
-    let (link_after, program_after) = link_and_program(&agent)?;
-    assert_eq!(link_after, link, "the attachment goes on");
-    assert_ne!(program_after, program, "with the program of the next agent");
+    assert_eq!(link_and_program(&agent)?.0, link, "the attachment goes on");
 
     agent.terminate()?;
     agent.unload()?;
@@ -79,9 +81,7 @@ fn native_on_a_bond_is_refused_with_the_way_out() -> Result<()> {
     let segment = Segment::new(&Machine::here()?, Kind::Bond)?;
     let agent = segment.launch("attach: native\n")?;
     let expected = "native XDP on bond bond0 would run on its ports, where no VIP is looked up. Set `attach: auto` or `tc`";
-    vipward_tests::wait::wait_until(PATIENCE, "the refusal in the log", || {
-        Ok(agent.transcript().contains(expected))
-    })?;
+    wait_until(PATIENCE, "the refusal in the log", || Ok(agent.transcript().contains(expected)))?;
     assert_eq!(ask(&segment.client, segment.at_client, VIP)?, None);
     Ok(())
 }

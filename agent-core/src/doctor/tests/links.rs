@@ -39,8 +39,7 @@ fn tc_program(name: Option<&str>, ingress: bool) -> Vec<TcProgram> {
 
 fn vlan_device(facts: &mut Facts) {
     facts.nic().vlan_offload = Ok(true);
-    add(facts.view(), 5, "eth0.7", |it| (it.kind, it.up) = ("vlan".to_owned(), false));
-    facts.nics.insert(5, Nic { lower: Some(2), ..nic() });
+    add(facts.view(), 5, "eth0.7", |it| (it.kind, it.up, it.lower) = ("vlan".to_owned(), false, Some(2)));
 }
 
 fn member_of(facts: &mut Facts, kind: &str) {
@@ -72,6 +71,17 @@ fn whether_an_interface_carries_and_how_the_program_runs_on_it() {
                 Yellow,
                 &["tc, program 40", "offers native"],
                 &["attach: native", "MTU"],
+            ),
+            (
+                "tc, and VLAN devices",
+                |it| {
+                    tc(it);
+                    vlan_device(it);
+                },
+                "program",
+                Green,
+                &["VLAN devices"],
+                &[],
             ),
             (
                 "tc, and no native",

@@ -102,9 +102,20 @@ impl DataPlane {
         Ok(())
     }
 
-    /// Replaces the program behind every pin by this one.
+    /// Detaches the program of a mode from an interface that another mode's program is attached to.
+    pub fn detach_mode(&mut self, ifindex: u32, mode: Mode) -> Result<(), BpfError> {
+        let pins = self.pins.links()?.into_iter();
+        pins.filter(|pin| (pin.ifindex, pin.mode) == (ifindex, mode)).try_for_each(|pin| pin.remove())
+    }
+
+    /// Replaces the program behind every pin by this one. Of two on an interface, which an agent left
+    /// that was killed while it changed the mode, one goes.
     pub(super) fn take_over_links(&mut self) -> Result<(), BpfError> {
         for pin in self.pins.links()? {
+            if self.links.contains_key(&pin.ifindex) {
+                pin.remove()?;
+                continue;
+            }
             let replaced = match (pin.kind, pin.mode) {
                 (Pinned::Filter, _) => filter::replace(programs::tc(&mut self.ebpf)?, &pin).map(|()| None),
                 (Pinned::Link, Mode::Tc) => replace_tc(programs::tc(&mut self.ebpf)?, &pin).map(Some),

@@ -127,6 +127,7 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
     let mut name = None;
     let mut mac = MacAddr::ZERO;
     let mut master = None;
+    let (mut link, mut elsewhere) = (None, false);
     let mut kind = String::new();
     let mut port_kind = String::new();
     let mut xdp_programs = Vec::new();
@@ -135,6 +136,8 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
             libc::IFLA_IFNAME => name = Some(text(value)),
             libc::IFLA_ADDRESS => mac = value.try_into().map_or(MacAddr::ZERO, MacAddr),
             libc::IFLA_MASTER => master = u32_at(value, 0),
+            libc::IFLA_LINK => link = u32_at(value, 0),
+            libc::IFLA_LINK_NETNSID => elsewhere = true,
             libc::IFLA_XDP => {
                 // One attribute per mode; IFLA_XDP_PROG_ID repeats one of them when there is one
                 // only.
@@ -157,6 +160,9 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
     }
     // A VRF is a master too, but its members keep their own addresses.
     let master = master.filter(|_| port_kind != "vrf");
+    // A veth's link is its other end, a tunnel's the interface of its outer packets.
+    let has_lower = matches!(&*kind, "vlan" | "macvlan" | "macvtap" | "ipvlan" | "ipvtap") && !elsewhere;
+    let lower = link.filter(|_| has_lower);
 
     Ok(Interface {
         index,
@@ -168,6 +174,7 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
         up: has(flags, libc::IFF_UP),
         carrier: has(flags, libc::IFF_LOWER_UP),
         master,
+        lower,
         xdp_programs,
         tc_programs: Vec::new(),
         addresses: Vec::new(),

@@ -17,16 +17,23 @@ impl<S: Source> EventLoop<S> {
     pub(super) fn attach(&mut self, wanted: &[u32]) -> Result<(), RunError> {
         let attached: Vec<(u32, Mode)> = self.plane.attached().collect();
         for (ifindex, mode) in attached {
-            let interface = self.view.interfaces.get(&ifindex);
-            let keep = interface.is_some_and(|interface| {
-                wanted.contains(&ifindex)
-                    && self.config.attach.modes(interface).contains(&mode)
-                    && self.plane.runs_on(interface)
-            });
-            if !keep {
-                self.plane.detach(ifindex)?;
-                info!(interface = %self.name(ifindex), %mode, "detached");
+            let interface = self.view.interfaces.get(&ifindex).filter(|_| wanted.contains(&ifindex)).cloned();
+            let modes = interface.as_ref().map(|interface| self.config.attach.modes(interface, &self.view));
+            let is_wanted = modes.is_some_and(|modes| modes.contains(&mode));
+            if is_wanted && interface.as_ref().is_some_and(|interface| self.plane.runs_on(interface)) {
+                continue;
             }
+            // XDP and traffic control run beside each other, so the new one comes first.
+            let excludes = |other: &Mode| (*other == Mode::Tc) == (mode == Mode::Tc);
+            if let (Some(interface), Some(modes)) = (interface, modes)
+                && !modes.iter().any(excludes)
+                && self.attach_one(&interface).is_ok()
+            {
+                self.plane.detach_mode(ifindex, mode)?;
+            } else {
+                self.plane.detach(ifindex)?;
+            }
+            info!(interface = %self.name(ifindex), %mode, "detached");
         }
         let mut unattached = BTreeMap::new();
         for ifindex in wanted {
@@ -45,7 +52,7 @@ impl<S: Source> EventLoop<S> {
     /// Attaches in the first mode that the interface accepts.
     fn attach_one(&mut self, interface: &Interface) -> Result<(), BpfError> {
         let mut refused: Option<BpfError> = None;
-        for mode in self.config.attach.modes(interface) {
+        for mode in self.config.attach.modes(interface, &self.view) {
             match self.plane.attach(interface, *mode) {
                 Ok(()) => {
                     let refused = refused.as_ref().map(|error| chain(error));

@@ -10,7 +10,7 @@ use std::{
 };
 
 use tracing::{info, warn};
-use vipward_common::{FenceState, MacAddr, VipEntry, VipKey, Yield};
+use vipward_common::{FenceState, MacAddr, VipKey, Yield};
 use vipward_core::{
     answering::{Part, Silence},
     net::InterfaceFault,
@@ -94,15 +94,14 @@ impl<S: Source> EventLoop<S> {
             looked_at.extend(said.keys().copied());
             looked_at.extend(self.silent.silences.all());
         }
-        let entries = self.entries_to_look_at(all, &looked_at, &surroundings)?;
         let mut over = Vec::new();
         for vip in &looked_at {
             let why = match said.get(vip) {
                 None => None,
                 Some(Said::Ended(node)) => Some(Unanswered::SessionEnded(node.clone())),
-                Some(Said::Here { taken }) => self
-                    .silence_here((*vip, *taken), &entries, &surroundings, now_ns)?
-                    .map(Unanswered::Silent),
+                Some(Said::Here { taken }) => {
+                    self.silence_here((*vip, *taken), &surroundings, now_ns)?.map(Unanswered::Silent)
+                }
             };
             if self.silent.silences.note(*vip, why, now) {
                 over.push(*vip);
@@ -128,40 +127,19 @@ impl<S: Source> EventLoop<S> {
         Ok(Surroundings { fence: maps.fence()?.state(now_ns), any_yielded, interfaces })
     }
 
-    /// Returns the entries of the VIPs to examine. Very many take too long one by one.
-    fn entries_to_look_at(
-        &self,
-        all: bool,
-        vips: &BTreeSet<Ipv4Addr>,
-        surroundings: &Surroundings,
-    ) -> Result<BTreeMap<VipKey, VipEntry>, RunError> {
-        let maps = self.plane.maps();
-        if all {
-            return Ok(maps.entries()?);
-        }
-        let mut entries = BTreeMap::new();
-        for ifindex in surroundings.interfaces.keys() {
-            for vip in vips {
-                let key = VipKey::untagged(*ifindex, vip.octets());
-                entries.extend(maps.entry(&key)?.map(|entry| (key, entry)));
-            }
-        }
-        Ok(entries)
-    }
-
     /// Returns the reason why this node does not answer for a VIP that it
     /// is said to hold. Returns `None` if it does.
     fn silence_here(
         &self,
         (vip, taken): (Ipv4Addr, bool),
-        entries: &BTreeMap<VipKey, VipEntry>,
         surroundings: &Surroundings,
         now_ns: u64,
     ) -> Result<Option<String>, RunError> {
         let maps = self.plane.maps();
         let (mut silent, mut given_to) = (None, None);
         for (ifindex, (own, trouble)) in &surroundings.interfaces {
-            let Some(entry) = entries.get(&VipKey::untagged(*ifindex, vip.octets())) else { continue };
+            // Entries are read one by one: all of very many at once would take megabytes.
+            let Some(entry) = maps.entry(&VipKey::untagged(*ifindex, vip.octets()))? else { continue };
             let recorded =
                 if surroundings.any_yielded { maps.state(entry.slot)?.yielded } else { Yield::default() };
             let seen = entry.as_seen(recorded, now_ns);

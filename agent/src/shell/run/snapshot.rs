@@ -95,7 +95,7 @@ impl<S: Source> EventLoop<S> {
     /// Returns an interface that could not be attached, with its wanted mode.
     /// Returns `None` if the interface has vanished.
     fn unattached_snapshot(&self, ifindex: u32, why: &str) -> Option<InterfaceSnapshot> {
-        let mode = self.config.attach.modes(self.view.interfaces.get(&ifindex)?).first()?;
+        let mode = self.config.attach.modes(self.view.interfaces.get(&ifindex)?, &self.view).first()?;
         Some(InterfaceSnapshot {
             attached: false,
             failure: Some(why.to_owned()),
