@@ -37,18 +37,18 @@ impl Mode {
 
     /// Returns true if the kernel runs this program in this mode on an interface.
     pub fn runs(self, interface: &Interface, program: u32) -> bool {
-        let programs = match self {
-            Self::Native | Self::Generic => &interface.xdp_programs,
-            Self::Tc => &interface.tc_programs,
-        };
-        programs.contains(&program)
+        match self {
+            Self::Native | Self::Generic => interface.xdp_programs.contains(&program),
+            // Where they may not be read, a pin is all that is known.
+            Self::Tc => interface.tc_programs.as_ref().is_none_or(|programs| programs.contains(&program)),
+        }
     }
 
     /// Notes that the kernel runs this program in this mode, until the next observation.
     pub fn note(self, interface: &mut Interface, program: u32) {
         match self {
             Self::Native | Self::Generic => interface.xdp_programs.push(program),
-            Self::Tc => interface.tc_programs.insert(0, program),
+            Self::Tc => interface.tc_programs.get_or_insert_default().insert(0, program),
         }
     }
 }
@@ -75,7 +75,7 @@ pub enum Attach {
 }
 
 impl Attach {
-    /// Returns the modes to try on an interface, in order.
+    /// Returns the modes to try on an interface, in order; none for native on a bond or team.
     ///
     /// Software devices get tc. On VLAN, macvlan, bridge and bond, XDP would exclude XDP on the
     /// devices below; native XDP on a bond runs on its ports; a veth delivers native answers only if
@@ -85,6 +85,8 @@ impl Attach {
         match self {
             Self::Auto if interface.is_software() || view.carries_vlans(interface.index) => &[Mode::Tc],
             Self::Auto => &[Mode::Native, Mode::Tc],
+            // The kernel would run it on the ports, where no entry is found.
+            Self::Native if interface.has_ports() => &[],
             Self::Native => &[Mode::Native],
             Self::Tc => &[Mode::Tc],
             Self::Generic => &[Mode::Generic],

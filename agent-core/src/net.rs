@@ -35,8 +35,8 @@ pub struct Interface {
     /// Ids of the XDP programs that the kernel runs on it, from any source.
     pub xdp_programs: Vec<u32>,
     /// Ids of the programs of tcx at its ingress, from any source, in the order in which they run; of
-    /// filters where the kernel has no tcx. Empty if they may not be read.
-    pub tc_programs: Vec<u32>,
+    /// filters where the kernel has no tcx. None if they could not be read.
+    pub tc_programs: Option<Vec<u32>>,
     /// Its IPv4 addresses with their prefix lengths.
     pub addresses: Vec<Ipv4Net>,
     /// Those of them that the agent has bound, by their label.
@@ -113,7 +113,7 @@ impl Interface {
             master: None,
             lower: None,
             xdp_programs: Vec::new(),
-            tc_programs: Vec::new(),
+            tc_programs: Some(Vec::new()),
             addresses: Vec::new(),
             ours: BTreeSet::new(),
         }

@@ -69,7 +69,7 @@ pub struct Claimant {
     pub latencies: Vec<Duration>,
     /// Time at which it was first heard.
     pub since: Monotonic,
-    /// True if the XDP program has dropped its claims. Times are then of the kernel's coarse clock.
+    /// True if the program has dropped its claims. Times are then of the kernel's coarse clock.
     pub dropped: bool,
 }
 

@@ -34,7 +34,7 @@ use crate::shell::{
     pages::{Listen, ListenAddress},
 };
 
-/// Layer-2 VIP agent: answers ARP for the VIPs of this node in XDP, and guards them.
+/// Layer-2 VIP agent: answers ARP for the VIPs of this node in the kernel, and guards them.
 ///
 /// The program that answers is pinned in the kernel: it goes on when the agent is killed, restarted
 /// or upgraded, within the fence that the agent keeps moving.
@@ -204,7 +204,7 @@ pub struct PlaneArgs {
     /// How log lines look.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
-    /// Also log each claim as the XDP program sees it (through aya-log); off costs nothing.
+    /// Also log each claim as the program sees it (through aya-log); off costs nothing.
     #[arg(long)]
     pub log_claims: bool,
     /// Load this eBPF object instead of the one in this binary.

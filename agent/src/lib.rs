@@ -1,4 +1,4 @@
-//! Vipward's agent: keeps the XDP program's maps, the announcements, the API server and the
+//! Vipward's agent: keeps the program's maps, the announcements, the API server and the
 //! operator informed of what [`vipward_core`] decides.
 
 #[cfg(all(feature = "next-layout", not(debug_assertions)))]

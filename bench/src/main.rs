@@ -3,6 +3,7 @@
 //! Baseline and subject alternate within each repetition, so that other load on the machine
 //! affects both. The report has the median over the repetitions, of each figure and of each ratio.
 
+mod against;
 mod askers;
 mod cost;
 mod failover;
@@ -58,6 +59,12 @@ struct Args {
 /// A benchmark that is measured alone.
 #[derive(Subcommand)]
 enum What {
+    /// What the program costs a frame that is not ARP, against the program of another object: a
+    /// `target/bpf/vipward.o` of another build
+    Against {
+        /// The other object
+        object: PathBuf,
+    },
     /// Kill the holder's agent fifty times, and measure the time until another
     /// node receives the client's datagrams; takes about eight minutes
     Failover,
@@ -83,6 +90,7 @@ fn main() -> ExitCode {
     let options = Options { quick, out };
     let measured = interrupt::install().and_then(|()| match what {
         None => measure_host(&options),
+        Some(What::Against { object }) => against::run(&options, &object),
         Some(What::Failover) => failover::run(&options),
         Some(What::Rest) => rest::run(&options),
         Some(What::Kubernetes { services }) => kubernetes::run(&options, services),

@@ -12,13 +12,15 @@ fn interface(kind: &str) -> Interface {
 #[test]
 fn hardware_gets_native_first_and_software_gets_tc() {
     use Mode::{Generic, Native, Tc};
-    let rows: [(&str, Attach, &[Mode]); 9] = [
+    let rows: [(&str, Attach, &[Mode]); 11] = [
         ("", Attach::Auto, &[Native, Tc]),
         ("veth", Attach::Auto, &[Tc]),
         ("vlan", Attach::Auto, &[Tc]),
         ("bond", Attach::Auto, &[Tc]),
         ("", Attach::Native, &[Native]),
-        ("bond", Attach::Native, &[Native]),
+        ("bond", Attach::Native, &[]),
+        ("team", Attach::Native, &[]),
+        ("bond", Attach::Generic, &[Generic]),
         ("", Attach::Tc, &[Tc]),
         ("", Attach::Generic, &[Generic]),
         ("veth", Attach::Generic, &[Generic]),

@@ -38,7 +38,7 @@ fn kube_proxy(facts: &Facts) -> Check {
             return Check::green(
                 NAME,
                 format!(
-                    "IPVS: every VIP is on {IPVS} of every node; XDP drops the requests that the kernel would answer"
+                    "IPVS: every VIP is on {IPVS} of every node; the program drops the requests that the kernel would answer"
                 ),
             );
         }
@@ -231,7 +231,7 @@ fn key(interface: &str) -> String {
     interface.replace('.', "/")
 }
 
-/// Checks the sender address of the kernel's own ARP requests. XDP does not see these requests.
+/// Checks the sender address of the kernel's own ARP requests. The program does not see these requests.
 fn arp_announce(facts: &Facts, interface: &Interface) -> Check {
     const NAME: &str = "arp-announce";
     let vips = match bound_vips(facts) {

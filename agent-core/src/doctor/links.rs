@@ -152,8 +152,8 @@ fn attached(seen: &Seen<'_>) -> Check {
         (Mode::Tc | Mode::Generic, WhyNotNative::Refused) => Check::yellow(
             NAME,
             format!("{runs}, though the driver offers native XDP"),
-            "set `attach: native` (--attach native) to hear why the driver refuses; often the MTU is too large, or there \
-             are too few queues (ethtool -L)",
+            "see `refused` in the agent's line `attached`, unless the agent was started so (--attach); often the MTU is too \
+             large, or there are too few queues (ethtool -L)",
         ),
         (Mode::Tc, WhyNotNative::NotOffered) => {
             Check::green(NAME, format!("{runs}: the driver has no native XDP"))
@@ -236,8 +236,8 @@ fn tc(seen: &Seen<'_>) -> Check {
                 NAME,
                 format!("{found}: an ingress program runs before Vipward's, and may take its frames"),
                 format!(
-                    "attach again, which goes to the front: `vipward unload`, then start the agent; or look at it: bpftool net \
-                     show dev {}",
+                    "see whether it passes ARP on (bpftool net show dev {}); to go to the front, stop the agent, `vipward unload` \
+                     and start it, which takes a moment without answers",
                     seen.interface.name
                 ),
             );

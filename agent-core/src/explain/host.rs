@@ -251,12 +251,13 @@ fn why_not_native(facts: &Facts, mode: Mode, why: WhyNotNative) -> String {
         return format!("{file} asks for it (`attach: {mode}`)");
     }
     match why {
+        WhyNotNative::Software if mode == Mode::Generic => "the agent was started so (--attach generic)",
         WhyNotNative::Software => "a software device gets tc",
         WhyNotNative::CarriesVlans => "the interface has VLAN devices, and may strip their tags before XDP",
         WhyNotNative::Occupied => "another XDP program is on the interface, which takes one",
         WhyNotNative::Refused => {
             "the driver offers native XDP, and has refused it (often for a large MTU or for too few queues), unless the agent \
-             was started so (--attach); `--attach native` has the agent say why"
+             was started so (--attach); the agent's line `attached` says why (`refused`)"
         }
         WhyNotNative::NotOffered => "the driver has no native XDP; each answer costs more",
         WhyNotNative::Unknown => {

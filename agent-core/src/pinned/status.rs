@@ -62,7 +62,7 @@ pub struct FenceStatus {
     pub hold_left_seconds: f64,
 }
 
-/// An interface that has a pinned link.
+/// An interface that the program is pinned to.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct InterfaceStatus {
     /// Its name, or `null` when it is gone.
@@ -75,7 +75,7 @@ pub struct InterfaceStatus {
     pub mode: Mode,
     /// The id of the BPF link, or `null` for a filter (tc before Linux 6.6).
     pub link_id: Option<u32>,
-    /// The id of the program that the link runs.
+    /// The id of the program.
     pub program_id: u32,
     /// Its MAC, or `null` when the program does not know it.
     #[schemars(with = "Option<String>")]

@@ -111,7 +111,7 @@ impl Relation {
 pub enum Seen {
     /// It was heard on the segment.
     Wire,
-    /// The XDP program on this host dropped and recorded it.
+    /// The program on this host dropped and recorded it.
     Dropped,
     /// This host gives it to others, and does not hear its own question.
     ThisHost,
@@ -325,7 +325,7 @@ fn notes(answers: &[Row], known: &Known<'_>) -> Vec<String> {
     }
     match (known.entry.map(|(_, part)| part.is_ours()), &host.bound) {
         (Some(false), Some((name, _))) => notes.push(format!(
-            "the address is on {name} of this host, and the XDP program keeps the kernel from answering for it"
+            "the address is on {name} of this host, and the program keeps the kernel from answering for it"
         )),
         (None, Some((name, false))) => notes.push(format!(
             "the address is on {name} of this host, whose kernel does not answer for it on {} (arp_ignore)",
@@ -354,7 +354,7 @@ fn notes(answers: &[Row], known: &Known<'_>) -> Vec<String> {
     }
     if answers.iter().any(|row| row.seen == Seen::Dropped) {
         notes.push(
-            "what is dropped here by the XDP program is counted by it: its latency is to some milliseconds"
+            "what is dropped here by the program is counted by it: its latency is to some milliseconds"
                 .to_owned(),
         );
     }

@@ -176,6 +176,20 @@ pub enum BpfError {
         #[source]
         source: Box<ProgramError>,
     },
+    /// The kernel refused the filter of traffic control.
+    #[error(
+        "failed to attach a filter with priority {priority} to the ingress of {interface}; a filter of another kind or \
+         protocol may have that priority: see `tc filter show dev {interface} ingress`, and give it a larger number"
+    )]
+    FilterRefused {
+        /// The interface.
+        interface: String,
+        /// The priority.
+        priority: u16,
+        /// The kernel's error.
+        #[source]
+        source: Box<ProgramError>,
+    },
     /// The kernel offers only a netlink attachment, which ends with the agent.
     #[error("the kernel made no bpf_link on {interface}; Linux 5.9 or later is needed")]
     NoLink {

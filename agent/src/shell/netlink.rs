@@ -119,7 +119,7 @@ impl Netlink {
             }
         }
         for interface in view.interfaces.values_mut().filter(|interface| interface.ethernet) {
-            traffic_control::note_programs(interface).await?;
+            traffic_control::note_programs(interface).await;
         }
         routes(&mut view).await?;
         Ok(view)

@@ -65,7 +65,7 @@ pub enum WhoHasError {
     /// The pinned state could not be read.
     #[error("failed to read the pinned objects")]
     Pins(#[source] Unread),
-    /// The frames that the XDP program dropped could not be read.
+    /// The frames that the program dropped could not be read.
     #[error("failed to read the pinned objects")]
     Bpf(#[from] BpfError),
     /// The clock could not be read.

@@ -85,3 +85,24 @@ fn native_on_a_bond_is_refused_with_the_way_out() -> Result<()> {
     assert_eq!(ask(&segment.client, segment.at_client, VIP)?, None);
     Ok(())
 }
+
+#[test]
+#[ignore = "runs in a virtual machine: `cargo xtask vm`"]
+fn an_agent_whose_pins_are_lost_takes_the_interface_over_again() -> Result<()> {
+    let segment = Segment::new(&Machine::here()?, Kind::Plain)?;
+    let mut agent = segment.agent("attach: tc\n")?;
+    agent.kill9()?;
+    fs::remove_dir_all(&agent.options.pin_dir)?;
+    // A filter is still there, with the maps of the lost pins.
+    agent.restart()?;
+    wait_until(PATIENCE, "the program of the next agent", || Ok(link_and_program(&agent).is_ok()))?;
+    let (_, program) = link_and_program(&agent)?;
+    let mac = segment.node.mac(segment.at_node)?;
+    wait_until(PATIENCE, "an answer", || Ok(ask(&segment.client, segment.at_client, VIP)? == Some(mac)))?;
+    let id = program.to_string();
+    let mut tc = segment.node.command("tc");
+    tc.args(["filter", "show", "dev", segment.at_node, "ingress"]);
+    let filters = output_of(tc)?;
+    assert_eq!(filters.contains(&format!(" id {id} ")), !has_links()?, "program {id}: {filters}");
+    Ok(())
+}

@@ -11,7 +11,7 @@ fn generic(facts: &mut Facts) {
 fn tc(facts: &mut Facts) {
     facts.pinned().links[0].mode = Mode::Tc;
     facts.interface(2).xdp_programs.clear();
-    facts.interface(2).tc_programs = vec![OURS];
+    facts.interface(2).tc_programs = Some(vec![OURS]);
     facts.nic().tc = Ok(vec![TcProgram { id: OURS, name: None, ingress: true }]);
 }
 
@@ -70,7 +70,7 @@ fn whether_an_interface_carries_and_how_the_program_runs_on_it() {
                 "program",
                 Yellow,
                 &["tc, program 40", "offers native"],
-                &["attach: native", "MTU"],
+                &["refused", "MTU"],
             ),
             (
                 "tc, and VLAN devices",
@@ -150,7 +150,7 @@ fn whether_an_interface_carries_and_how_the_program_runs_on_it() {
                 "tc detached behind our back",
                 |it| {
                     tc(it);
-                    it.interface(2).tc_programs.clear();
+                    it.interface(2).tc_programs = Some(Vec::new());
                 },
                 "program",
                 Red,

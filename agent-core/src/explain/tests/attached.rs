@@ -17,7 +17,7 @@ fn runs(facts: &mut Facts, mode: Mode, kind: &str, offers_native: Option<bool>) 
     let program = link.1.program;
     let interface = eth0(state);
     interface.kind = kind.to_owned();
-    (interface.xdp_programs, interface.tc_programs) = (Vec::new(), Vec::new());
+    (interface.xdp_programs, interface.tc_programs) = (Vec::new(), Some(Vec::new()));
     mode.note(interface, program);
     facts.native = offers_native.map(|offers| (State::SAMPLE_IFINDEX, offers)).into_iter().collect();
 }
@@ -70,7 +70,7 @@ fn the_mode_is_named_with_its_interface_and_another_than_native_is_a_remark_with
             &[
                 TC,
                 "not in native mode: the driver offers native XDP, and has refused it (often for a large MTU or for too few \
-                 queues), unless the agent was started so (--attach); `--attach native` has the agent say why",
+                 queues), unless the agent was started so (--attach); the agent's line `attached` says why (`refused`)",
             ],
         ),
         (
@@ -129,7 +129,7 @@ fn programs_read_the_mode_and_none_where_this_host_does_not_answer() {
         serde_json::json!({"interface": "eth0", "mode": "tc", "because": because}),
         "tc"
     );
-    eth0(pins(&mut facts)).tc_programs.clear();
+    eth0(pins(&mut facts)).tc_programs = Some(Vec::new());
     assert_eq!(json(&facts), serde_json::Value::Null, "not attached");
     assert_eq!(json(&elsewhere()), serde_json::Value::Null, "elsewhere");
 }

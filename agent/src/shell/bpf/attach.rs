@@ -39,10 +39,6 @@ impl DataPlane {
     /// Attaches to an interface.
     pub fn attach(&mut self, interface: &Interface, mode: Mode) -> Result<(), BpfError> {
         let link = match mode {
-            Mode::Native if interface.has_ports() => {
-                let (interface, kind) = (interface.name.clone(), interface.kind.clone());
-                return Err(BpfError::OnPorts { interface, kind });
-            }
             Mode::Native => Some(self.attach_xdp(interface, mode, XdpMode::Driver)?),
             Mode::Generic => Some(self.attach_xdp(interface, mode, XdpMode::Skb)?),
             Mode::Tc => self.attach_tc(interface)?,
@@ -61,7 +57,7 @@ impl DataPlane {
                 attaching(interface, mode)(source)
             }
         })?;
-        let link = program.take_link(id).map_err(refused)?;
+        let link = program.take_link(id).map_err(refused(programs::XDP))?;
         let link =
             FdLink::try_from(link).map_err(|_| BpfError::NoLink { interface: interface.name.clone() })?;
         self.pin(link, interface, mode)
@@ -73,7 +69,7 @@ impl DataPlane {
         let first = TcAttachOptions::TcxOrder(LinkOrder::first());
         match program.attach_with_options(&interface.name, TcAttachType::Ingress, first) {
             Ok(id) => {
-                let link = program.take_link(id).map_err(refused)?;
+                let link = program.take_link(id).map_err(refused(programs::TC))?;
                 let link = FdLink::try_from(link)
                     .map_err(|_| BpfError::NoLink { interface: interface.name.clone() })?;
                 self.pin(link, interface, Mode::Tc).map(Some)
@@ -148,15 +144,15 @@ pub(super) enum Replace {
 
 fn replace_xdp(program: &mut Xdp, pin: &LinkPin) -> Result<FdLink, Replace> {
     let link = XdpLink::try_from(open(pin)?).map_err(broken(pin))?;
-    let id = program.attach_to_link(link).map_err(not_replaced)?;
-    let link = program.take_link(id).map_err(|error| Replace::Failed(refused(error)))?;
+    let id = program.attach_to_link(link).map_err(not_replaced(programs::XDP))?;
+    let link = program.take_link(id).map_err(|error| Replace::Failed(refused(programs::XDP)(error)))?;
     FdLink::try_from(link).map_err(broken(pin))
 }
 
 fn replace_tc(program: &mut SchedClassifier, pin: &LinkPin) -> Result<FdLink, Replace> {
     let link = SchedClassifierLink::try_from(open(pin)?).map_err(broken(pin))?;
-    let id = program.attach_to_link(link).map_err(not_replaced)?;
-    let link = program.take_link(id).map_err(|error| Replace::Failed(refused(error)))?;
+    let id = program.attach_to_link(link).map_err(not_replaced(programs::TC))?;
+    let link = program.take_link(id).map_err(|error| Replace::Failed(refused(programs::TC)(error)))?;
     FdLink::try_from(link).map_err(broken(pin))
 }
 
@@ -175,8 +171,11 @@ fn broken(pin: &LinkPin) -> impl Fn(LinkError) -> Replace {
     }
 }
 
-fn not_replaced(error: ProgramError) -> Replace {
-    if os_error(&error) == Some(libc::ENOLINK) { Replace::Dead } else { Replace::Failed(refused(error)) }
+fn not_replaced(program: &'static str) -> impl FnOnce(ProgramError) -> Replace {
+    move |error| match os_error(&error) {
+        Some(libc::ENOLINK) => Replace::Dead,
+        _ => Replace::Failed(refused(program)(error)),
+    }
 }
 
 /// Returns the error of a program that could not be attached.

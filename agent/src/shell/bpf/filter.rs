@@ -17,7 +17,7 @@ use super::{
     BpfError,
     attach::{Replace, attaching},
     pins::{self, LinkPin, NEW},
-    programs::refused,
+    programs::{self, refused},
 };
 
 /// The first priority. Within it, the kernel runs the newest filter first.
@@ -40,6 +40,15 @@ pub(super) fn attach(
     program.pin(pin).map_err(|source| BpfError::Pin { path: pin.to_owned(), source })?;
     let options = TcAttachOptions::Netlink(NlOptions { priority: PRIORITY, handle: HANDLE, classid: None });
     let attached = program.attach_with_options(&interface.name, TcAttachType::Ingress, options);
+    let attached = match (attached, link(interface.index)) {
+        // An earlier agent's, whose pin is lost.
+        (Err(error), Some(link)) if errno(&error) == Some(libc::EEXIST) => program.attach_to_link(link),
+        (attached, link) => {
+            // The handle would remove the filter.
+            link.map(keep);
+            attached
+        }
+    };
     match attached.and_then(|id| program.take_link(id)) {
         Ok(link) => {
             keep(link);
@@ -47,7 +56,14 @@ pub(super) fn attach(
         }
         Err(error) => {
             pins::remove(pin)?;
-            Err(attaching(interface, Mode::Tc)(error))
+            Err(match errno(&error) {
+                Some(libc::EINVAL) => BpfError::FilterRefused {
+                    interface: interface.name.clone(),
+                    priority: PRIORITY,
+                    source: Box::new(error),
+                },
+                _ => attaching(interface, Mode::Tc)(error),
+            })
         }
     }
 }
@@ -55,7 +71,7 @@ pub(super) fn attach(
 /// Replaces the filter's program by this one, atomically, and the pin after it.
 pub(super) fn replace(program: &mut SchedClassifier, pin: &LinkPin) -> Result<(), Replace> {
     let Some(link) = link(pin.ifindex) else { return Err(Replace::Dead) };
-    let failed = |error| Replace::Failed(refused(error));
+    let failed = |error| Replace::Failed(refused(programs::TC)(error));
     let replaced = program.attach_to_link(link);
     let id = replaced.map_err(|error| if is_gone(&error) { Replace::Dead } else { failed(error) })?;
     keep(program.take_link(id).map_err(failed)?);
@@ -79,7 +95,7 @@ fn repin(program: &mut SchedClassifier, path: &Path) -> Result<(), BpfError> {
 pub(super) fn detach(ifindex: u32) -> Result<(), BpfError> {
     let Some(link) = link(ifindex) else { return Ok(()) };
     match link.detach() {
-        Err(error) if !is_gone(&error) => Err(refused(error)),
+        Err(error) if !is_gone(&error) => Err(refused(programs::TC)(error)),
         Ok(()) | Err(_) => Ok(()),
     }
 }
@@ -99,9 +115,14 @@ fn keep(link: SchedClassifierLink) {
 
 /// Returns true if there is no such filter, discipline or interface.
 fn is_gone(error: &ProgramError) -> bool {
-    let (ProgramError::TcError(TcError::NetlinkError(error)) | ProgramError::NetlinkError(error)) = error
-    else {
-        return false;
-    };
-    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINVAL | libc::ENODEV))
+    matches!(errno(error), Some(libc::ENOENT | libc::EINVAL | libc::ENODEV))
+}
+
+fn errno(error: &ProgramError) -> Option<i32> {
+    match error {
+        ProgramError::TcError(TcError::NetlinkError(error)) | ProgramError::NetlinkError(error) => {
+            error.raw_os_error()
+        }
+        _ => None,
+    }
 }

@@ -24,7 +24,7 @@ use super::{
     BpfError,
     description::{self, Records},
     filter, map_data,
-    programs::refused,
+    programs::{self, refused},
     sys,
 };
 
@@ -119,7 +119,7 @@ impl LinkPin {
                 Ok(LinkIds { link: Some(info.id()), program: info.program_id() })
             }
             Pinned::Filter => {
-                let info = ProgramInfo::from_pin(&self.path).map_err(refused)?;
+                let info = ProgramInfo::from_pin(&self.path).map_err(refused(programs::TC))?;
                 Ok(LinkIds { link: None, program: info.id() })
             }
         }
@@ -242,7 +242,7 @@ impl Pins {
     /// Returns the pinned attachments.
     pub fn links(&self) -> Result<Vec<LinkPin>, BpfError> {
         let mut links: Vec<_> = self.files()?.into_iter().filter_map(LinkPin::of).collect();
-        links.sort_by_key(|link| link.ifindex);
+        links.sort_by_key(|link| (link.ifindex, link.mode));
         Ok(links)
     }
 
@@ -266,7 +266,11 @@ impl Pins {
         let mut removed = Vec::new();
         for link in self.links()? {
             link.remove()?;
-            removed.push(format!("link of interface {} ({})", link.ifindex, link.mode));
+            let what = match link.kind {
+                Pinned::Link => "link",
+                Pinned::Filter => "filter",
+            };
+            removed.push(format!("{what} of interface {} ({})", link.ifindex, link.mode));
         }
         self.finish_publishing()?;
         self.clear_new()?;

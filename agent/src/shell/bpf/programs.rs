@@ -9,11 +9,11 @@ use vipward_core::attaching::Mode;
 use super::BpfError;
 
 /// The XDP program, for frames of several buffers (Linux 5.18).
-const XDP: &str = "vipward";
+pub(super) const XDP: &str = "vipward";
 /// The same for kernels before that.
 const XDP_PLAIN: &str = "vipward_plain";
 /// The program of traffic control.
-const TC: &str = "vipward_tc";
+pub(super) const TC: &str = "vipward_tc";
 
 /// The loaded programs.
 pub(super) struct Programs {
@@ -26,17 +26,18 @@ pub(super) struct Programs {
 impl Programs {
     /// Loads the programs into the kernel.
     pub(super) fn load(ebpf: &mut Ebpf) -> Result<Self, BpfError> {
-        let xdp = if find::<Xdp>(ebpf, XDP)?.load().is_ok() {
-            XDP
-        } else {
-            // If the kernel's reason is not the buffers, it refuses this one too.
-            find::<Xdp>(ebpf, XDP_PLAIN)?.load().map_err(not_loaded(XDP_PLAIN))?;
-            XDP_PLAIN
+        let xdp = match find::<Xdp>(ebpf, XDP)?.load() {
+            Ok(()) => XDP,
+            Err(error) if is_before_the_verifier(&error) => {
+                find::<Xdp>(ebpf, XDP_PLAIN)?.load().map_err(refused(XDP_PLAIN))?;
+                XDP_PLAIN
+            }
+            Err(error) => return Err(refused(XDP)(error)),
         };
-        let xdp_id = find::<Xdp>(ebpf, xdp)?.info().map_err(not_loaded(xdp))?.id();
+        let xdp_id = find::<Xdp>(ebpf, xdp)?.info().map_err(refused(xdp))?.id();
         let tc = tc(ebpf)?;
-        tc.load().map_err(not_loaded(TC))?;
-        let tc_id = tc.info().map_err(not_loaded(TC))?.id();
+        tc.load().map_err(refused(TC))?;
+        let tc_id = tc.info().map_err(refused(TC))?.id();
         Ok(Self { xdp, xdp_id, tc_id })
     }
 
@@ -67,11 +68,17 @@ where
     program.ok_or(BpfError::Missing { kind: "program", name })
 }
 
-fn not_loaded(program: &'static str) -> impl FnOnce(ProgramError) -> BpfError {
-    move |source| BpfError::Program { program, source: Box::new(source) }
+/// Returns true if the kernel refused a program for a flag that it does not know: it did not come to
+/// the verifier, which would have left a log.
+fn is_before_the_verifier(error: &ProgramError) -> bool {
+    matches!(
+        error,
+        ProgramError::LoadError { io_error, verifier_log }
+            if io_error.raw_os_error() == Some(libc::EINVAL) && verifier_log.to_string().is_empty()
+    )
 }
 
-/// Returns the error of an operation on a loaded program that the kernel refused.
-pub(super) fn refused(source: ProgramError) -> BpfError {
-    BpfError::Program { program: XDP, source: Box::new(source) }
+/// Returns the error of an operation on a program that the kernel refused.
+pub(super) fn refused(program: &'static str) -> impl FnOnce(ProgramError) -> BpfError {
+    move |source| BpfError::Program { program, source: Box::new(source) }
 }

@@ -1,7 +1,5 @@
 //! BPF programs of traffic control: those of tcx (Linux 6.6 and later), and filters.
 
-use std::io;
-
 use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::tc::{TcHandle, TcMessage};
 use vipward_core::net::Interface;
@@ -58,18 +56,15 @@ pub(crate) async fn filters(
 }
 
 /// Notes the programs at the ingress of an interface: of tcx, or filters where the kernel has no
-/// tcx. An interface that is gone, and a process that may not ask, see none.
-pub(super) async fn note_programs(interface: &mut Interface) -> Result<(), NetlinkError> {
+/// tcx. They stay unknown where they cannot be read.
+pub(super) async fn note_programs(interface: &mut Interface) {
     let index = interface.index;
     interface.tc_programs = match tcx_programs(index, Direction::Ingress) {
-        Ok(Some(ids)) => ids,
-        Ok(None) => filters(index, Direction::Ingress).await?.into_iter().map(|(id, _)| id).collect(),
-        Err(NetlinkError::Query { source, .. }) if is_no_answer(&source) => Vec::new(),
-        Err(error) => return Err(error),
+        Ok(Some(ids)) => Some(ids),
+        Ok(None) => {
+            let filters = filters(index, Direction::Ingress).await.ok();
+            filters.map(|filters| filters.into_iter().map(|(id, _)| id).collect())
+        }
+        Err(_) => None,
     };
-    Ok(())
-}
-
-fn is_no_answer(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENODEV))
 }

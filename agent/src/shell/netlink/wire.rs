@@ -176,7 +176,7 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
         master,
         lower,
         xdp_programs,
-        tc_programs: Vec::new(),
+        tc_programs: None,
         addresses: Vec::new(),
         ours: BTreeSet::new(),
     })

@@ -15,27 +15,31 @@ use crate::shell::{bind, bpf::BpfError, causes::chain};
 impl<S: Source> EventLoop<S> {
     /// Attaches the wanted interfaces, and detaches all others. `unattached` gets those that fail.
     pub(super) fn attach(&mut self, wanted: &[u32]) -> Result<(), RunError> {
+        let mut unattached = BTreeMap::new();
         let attached: Vec<(u32, Mode)> = self.plane.attached().collect();
         for (ifindex, mode) in attached {
             let interface = self.view.interfaces.get(&ifindex).filter(|_| wanted.contains(&ifindex)).cloned();
             let modes = interface.as_ref().map(|interface| self.config.attach.modes(interface, &self.view));
             let is_wanted = modes.is_some_and(|modes| modes.contains(&mode));
-            if is_wanted && interface.as_ref().is_some_and(|interface| self.plane.runs_on(interface)) {
+            let runs = interface.as_ref().is_some_and(|interface| self.plane.runs_on(interface));
+            if is_wanted && runs {
                 continue;
             }
-            // XDP and traffic control run beside each other, so the new one comes first.
+            // XDP and traffic control run beside each other. So the new program comes first, and if it
+            // is refused, the old one stays.
             let excludes = |other: &Mode| (*other == Mode::Tc) == (mode == Mode::Tc);
-            if let (Some(interface), Some(modes)) = (interface, modes)
-                && !modes.iter().any(excludes)
-                && self.attach_one(&interface).is_ok()
-            {
-                self.plane.detach_mode(ifindex, mode)?;
-            } else {
-                self.plane.detach(ifindex)?;
+            match (interface, modes) {
+                (Some(interface), Some(modes)) if runs && !modes.iter().any(excludes) => {
+                    if let Err(error) = self.attach_one(&interface) {
+                        unattached.insert(ifindex, chain(&error));
+                        continue;
+                    }
+                    self.plane.detach_mode(ifindex, mode)?;
+                }
+                _ => self.plane.detach(ifindex)?,
             }
             info!(interface = %self.name(ifindex), %mode, "detached");
         }
-        let mut unattached = BTreeMap::new();
         for ifindex in wanted {
             let Some(interface) = self.view.interfaces.get(ifindex) else { continue };
             if self.plane.attached().all(|(attached, _)| attached != *ifindex) {
@@ -51,8 +55,13 @@ impl<S: Source> EventLoop<S> {
 
     /// Attaches in the first mode that the interface accepts.
     fn attach_one(&mut self, interface: &Interface) -> Result<(), BpfError> {
+        let modes = self.config.attach.modes(interface, &self.view);
+        if modes.is_empty() {
+            let (interface, kind) = (interface.name.clone(), interface.kind.clone());
+            return Err(BpfError::OnPorts { interface, kind });
+        }
         let mut refused: Option<BpfError> = None;
-        for mode in self.config.attach.modes(interface, &self.view) {
+        for mode in modes {
             match self.plane.attach(interface, *mode) {
                 Ok(()) => {
                     let refused = refused.as_ref().map(|error| chain(error));

@@ -56,7 +56,8 @@ impl<S: Source> EventLoop<S> {
             }
         });
         let attached = self.plane.attached().map(|(ifindex, mode)| self.interface_snapshot(ifindex, mode));
-        let unattached = self.unattached.iter();
+        let is_attached = |index: u32| self.plane.attached().any(|(ifindex, _)| ifindex == index);
+        let unattached = self.unattached.iter().filter(|(ifindex, _)| !is_attached(**ifindex));
         let unattached = unattached.filter_map(|(ifindex, why)| self.unattached_snapshot(*ifindex, why));
         Snapshot {
             node: self.config.node.clone(),
@@ -95,11 +96,12 @@ impl<S: Source> EventLoop<S> {
     /// Returns an interface that could not be attached, with its wanted mode.
     /// Returns `None` if the interface has vanished.
     fn unattached_snapshot(&self, ifindex: u32, why: &str) -> Option<InterfaceSnapshot> {
-        let mode = self.config.attach.modes(self.view.interfaces.get(&ifindex)?, &self.view).first()?;
+        let modes = self.config.attach.modes(self.view.interfaces.get(&ifindex)?, &self.view);
+        let mode = modes.first().copied().unwrap_or(Mode::Native);
         Some(InterfaceSnapshot {
             attached: false,
             failure: Some(why.to_owned()),
-            ..self.interface_snapshot(ifindex, *mode)
+            ..self.interface_snapshot(ifindex, mode)
         })
     }
 

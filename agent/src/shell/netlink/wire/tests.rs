@@ -82,6 +82,7 @@ fn a_link_is_read_and_unknown_attributes_are_stepped_over() {
         mac: MacAddr([2, 0, 0, 0, 0, 1]),
         kind: "veth".to_owned(),
         master: Some(9),
+        tc_programs: None,
         ..Interface::sample(42, "eth0")
     };
     assert_eq!(link(&bridge_port()), Ok(expected));
@@ -103,6 +104,25 @@ fn a_member_of_a_vrf_has_no_master() {
         &[attribute(3, b"eth0\0"), attribute(10, &9u32.to_ne_bytes()), attribute(18, &kinds)],
     );
     assert_eq!(link(&member).expect("a link").master, None);
+}
+
+#[test]
+fn devices_on_another_have_an_interface_below_them_unless_it_is_elsewhere() {
+    let lower = |kind: &[u8], elsewhere: bool| {
+        let mut attributes = vec![
+            attribute(3, b"top\0"),
+            attribute(5, &7u32.to_ne_bytes()),
+            attribute(18, &attribute(1, kind)),
+        ];
+        attributes.extend(elsewhere.then(|| attribute(37, &0u32.to_ne_bytes())));
+        link(&link_bytes(0, 1, &attributes)).expect("a link").lower
+    };
+    assert_eq!(lower(b"vlan\0", false), Some(7));
+    assert_eq!(lower(b"macvlan\0", false), Some(7));
+    assert_eq!(lower(b"ipvlan\0", false), Some(7));
+    assert_eq!(lower(b"macvlan\0", true), None, "in another namespace");
+    assert_eq!(lower(b"veth\0", false), None, "its other end");
+    assert_eq!(lower(b"vxlan\0", false), None, "the interface of the outer packets");
 }
 
 #[test]
