@@ -138,6 +138,15 @@ fn whether_an_interface_carries_and_how_the_program_runs_on_it() {
                 &["another XDP program"],
                 &[],
             ),
+        ],
+    );
+}
+
+#[test]
+fn whether_the_kernel_runs_the_program_on_an_interface() {
+    assert_rows(
+        Some("eth0"),
+        &[
             (
                 "detached behind our back",
                 |it| it.interface(2).xdp_programs.clear(),

@@ -45,7 +45,9 @@ pub(super) fn attach(
         (Err(error), Some(link)) if errno(&error) == Some(libc::EEXIST) => program.attach_to_link(link),
         (attached, link) => {
             // The handle would remove the filter.
-            link.map(keep);
+            if let Some(link) = link {
+                keep(link);
+            }
             attached
         }
     };
