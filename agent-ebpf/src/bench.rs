@@ -1,5 +1,6 @@
 //! Baselines, a generator and a receiver for measurements, in the same object as the program that
 //! they are compared with, so that they are compiled and loaded alike.
+#![expect(clippy::needless_pass_by_value, reason = "the macros pass the context")]
 
 use aya_ebpf::{
     bindings::{TC_ACT_UNSPEC, xdp_action},

@@ -38,6 +38,7 @@ fn vipward_plain(mut ctx: XdpContext) -> u32 {
 
 /// Does the same at the ingress of traffic control, beside the programs of others.
 #[classifier]
+#[expect(clippy::needless_pass_by_value, reason = "the macro passes the context")]
 fn vipward_tc(ctx: TcContext) -> i32 {
     skb::handle(&ctx)
 }
