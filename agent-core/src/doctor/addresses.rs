@@ -157,8 +157,8 @@ fn labelled(facts: &Facts) -> Check {
     })
 }
 
-/// Looks for interfaces without the program on which the kernel answers for a VIP. By default the
-/// kernel answers on every interface for every address of the host.
+/// Looks for interfaces on which the kernel answers for a VIP, since the program is not there or has
+/// no entry of it. By default the kernel answers on every interface for every address of the host.
 fn arp_ignore(facts: &Facts) -> Check {
     const NAME: &str = "arp-ignore";
     let view = match &facts.network {
@@ -173,7 +173,16 @@ fn arp_ignore(facts: &Facts) -> Check {
         return Check::not_applicable(NAME, "no VIP is an address of this host");
     };
     let mut answering = Vec::new();
-    for interface in view.interfaces.values().filter(|it| speaks(it) && !links::is_attached(facts, it)) {
+    let entries: BTreeSet<(u32, Ipv4Addr)> = match contents(facts) {
+        Some(Ok(contents)) => {
+            contents.entries.iter().map(|entry| (entry.key.ifindex, entry.address())).collect()
+        }
+        None | Some(Err(_)) => BTreeSet::new(),
+    };
+    let silences = |it: &Interface| {
+        links::is_attached(facts, it) && vips.iter().all(|vip| entries.contains(&(it.index, vip.net.addr())))
+    };
+    for interface in view.interfaces.values().filter(|it| speaks(it) && !silences(it)) {
         match conf_of(facts, interface) {
             Ok(conf) if conf.arp_ignore == 0 => answering.push(interface),
             Ok(_) => {}
@@ -183,19 +192,19 @@ fn arp_ignore(facts: &Facts) -> Check {
     let Some(interface) = answering.first() else {
         return Check::green(
             NAME,
-            "the kernel answers for no VIP: the program is on every interface that could",
+            "the kernel answers for no VIP: the program has them on every interface that could",
         );
     };
     let names: Vec<_> = answering.iter().map(|interface| interface.name.as_str()).collect();
     Check::yellow(
         NAME,
         format!(
-            "{} is a VIP, and on {}, where the program is not attached, the kernel answers for it (arp_ignore is 0)",
+            "{} is a VIP, and on {}, where the program does not have it, the kernel answers for it (arp_ignore is 0)",
             on(facts, first),
             names.join(", ")
         ),
         format!(
-            "attach there too, or, unless the address is on that interface itself: sysctl -w \
+            "attach there too, if the program is not, or, unless the address is on that interface itself: sysctl -w \
              net.ipv4.conf.{}.arp_ignore=1",
             key(&interface.name)
         ),

@@ -175,6 +175,17 @@ fn vips_as_addresses_of_this_host() {
                 &["net.ipv4.conf.eth1/5.arp_ignore=1"],
             ),
             (
+                "the program is there, and has no entry of it",
+                |it| {
+                    bind_held(it);
+                    it.pinned().contents.as_mut().expect("read").entries.clear();
+                },
+                "arp-ignore",
+                Yellow,
+                &["on eth0"],
+                &["net.ipv4.conf.eth0.arp_ignore=1"],
+            ),
+            (
                 "the sysctl forbids it",
                 |it| {
                     bind_held(it);
