@@ -73,6 +73,10 @@ fn check_against(list: &str, kernel: &str, counts: &Counts) -> Result<()> {
             Some(_) => {}
         }
     }
+    let gone = listed.keys().filter(|named| !counts.contains_key(*named));
+    faults.extend(gone.map(|(object, program)| {
+        format!("tests/verifier.txt has `{kernel} {object} {program}`, which is not built any more")
+    }));
     if faults.is_empty() {
         return Ok(());
     }

@@ -19,10 +19,10 @@ const OURS: &str = "vipward";
 /// Measures answers a second, by one core that asks, answers and counts.
 pub(super) fn flood(run: &mut Run<'_>) -> Result<()> {
     const NATIVE: &str = "answers a second, native XDP";
-    const OTHERS: &str = "answers a second, generic XDP or the kernel";
+    const OTHERS: &str = "answers a second, tc or the kernel";
     let subjects = [
         (System::Vipward, NATIVE, Far::Program(OURS), FRAMES.0),
-        (System::Vipward, OTHERS, Far::Generic(OURS), FRAMES.0),
+        (System::Vipward, OTHERS, Far::Tc("vipward_tc"), FRAMES.0),
         (System::Kernel, OTHERS, Far::Kernel, FRAMES.1),
     ];
     let mut stage = Stage::new()?;

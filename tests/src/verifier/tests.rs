@@ -33,6 +33,13 @@ fn a_program_that_is_not_listed_is_a_fault_where_others_are() {
 }
 
 #[test]
+fn a_listed_program_that_is_gone_is_a_fault() {
+    let error = check_against("6.1 a.o x 100\n6.1 a.o y 7\n", "6.1", &counts(&[("a.o", "x", 100)]));
+    let error = error.expect_err("y is gone").to_string();
+    assert!(error.contains("`6.1 a.o y`, which is not built any more"), "{error}");
+}
+
+#[test]
 fn the_committed_list_has_every_kernel_of_the_virtual_machines() {
     for kernel in ["6.1", "6.12", "6.1-aarch64"] {
         let listed = parse(COUNTS, kernel).expect("a valid list");

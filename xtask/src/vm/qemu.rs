@@ -8,7 +8,7 @@ use std::{
     process::{Child, Command, Stdio},
     sync::mpsc::{self, RecvTimeoutError},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, bail};
@@ -20,6 +20,9 @@ use super::{
     kernels::{Arch, Unpacked},
 };
 use crate::process;
+
+/// Longest life of a machine, however much it prints.
+const MOST: Duration = Duration::from_mins(20);
 
 /// Model of the NICs of the node. The client always has virtio-net.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -110,9 +113,12 @@ impl Machine<'_> {
                 .map(|line| String::from_utf8_lossy(&line).into_owned())
                 .try_for_each(|line| sender.send(line))
         });
-        let mut code = None;
+        let (mut code, begin) = (None, Instant::now());
         loop {
             match lines.recv_timeout(silence) {
+                _ if begin.elapsed() > MOST => {
+                    bail!("the machine was not done after {MOST:?}{}", self.last_messages())
+                }
                 Ok(line) => match line.strip_prefix(EXIT) {
                     Some(printed) => code = printed.trim().parse().ok(),
                     None => hear(line.trim_end()),

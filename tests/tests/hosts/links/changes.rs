@@ -161,6 +161,28 @@ fn an_interface_whose_new_name_is_not_listed_is_left() -> Result<()> {
     node.wait_until_answered(VIP, NODE)
 }
 
+/// A port speaks through its master: the program moves with the address, without a restart.
+#[test]
+fn a_program_leaves_an_interface_that_becomes_a_port() -> Result<()> {
+    let node = Node::start("enslaved", HOLDS_ONE)?;
+    node.wait_until_answered(VIP, NODE)?;
+    let mut add = node.host.command("ip");
+    add.args(["link", "add", "br0", "address", &NODE.to_string(), "type", "bridge"]);
+    output_of(add)?;
+    node.host.set_up("br0", true)?;
+    node.host.namespace().set_master("eth0", "br0")?;
+    node.host.delete_address("eth0", net(2))?;
+    node.host.add_address("br0", net(2))?;
+    wait_until(PATIENCE, "the program on the bridge alone", || {
+        let status = node.agent.status()?;
+        let interfaces = status["interfaces"].as_array().map_or(&[][..], Vec::as_slice);
+        Ok(interfaces.iter().map(|row| &row["name"]).eq([&"br0"]))
+    })?;
+    wait_until(PATIENCE, "the VIP to be answered", || Ok(node.ask(VIP)? == Some(NODE)))?;
+    assert_eq!(node.programs()?.len(), 1);
+    Ok(())
+}
+
 #[test]
 fn a_bridge_is_used_instead_of_its_members() -> Result<()> {
     let lan = Lan::new("bridge")?;
