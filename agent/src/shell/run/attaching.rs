@@ -27,9 +27,10 @@ impl<S: Source> EventLoop<S> {
             }
             // XDP and traffic control run beside each other. So the new program comes first, and if it
             // is refused, the old one stays.
-            let excludes = |other: &Mode| (*other == Mode::Tc) == (mode == Mode::Tc);
-            match (interface, modes) {
-                (Some(interface), Some(modes)) if runs && !modes.iter().any(excludes) => {
+            let runs_beside = |other: &Mode| (*other == Mode::Tc) != (mode == Mode::Tc);
+            let comes_first = modes.and_then(<[Mode]>::first).is_some_and(runs_beside);
+            match interface {
+                Some(interface) if runs && comes_first => {
                     if let Err(error) = self.attach_one(&interface) {
                         unattached.insert(ifindex, chain(&error));
                         continue;
