@@ -93,7 +93,7 @@ pub(super) enum Group {
 impl Group {
     fn title(self) -> &'static str {
         match self {
-            Self::Cost => "program cost per frame (BPF_PROG_TEST_RUN, 65,536 VIPs loaded)",
+            Self::Cost => "program cost per frame (BPF_PROG_TEST_RUN)",
             Self::Rate => "replies per second (veth pair, native at the client, which counts)",
             Self::Traffic => "other traffic through a veth with the program",
             Self::Askers => "requests answered, each from another asker",
