@@ -8,8 +8,8 @@ use vipward_tests::probe::ProbeReport;
 
 /// Answers to requests for the VIP and for an ordinary address.
 pub(super) struct Answers {
-    /// Requests that the XDP program answered.
-    pub(super) in_xdp: u64,
+    /// Requests that the program answered.
+    pub(super) by_program: u64,
     /// Requests for the VIP that reached the kernel.
     pub(super) heard_by_kernel: usize,
     /// Requests for the ordinary address that reached the other node's kernel.
@@ -86,8 +86,8 @@ impl Findings {
         let mut rows = vec![
             ["", "Vipward", "without"].map(str::to_owned),
             [
-                "answered in XDP, heard by the kernel".to_owned(),
-                format!("{}, {}", answers.in_xdp, answers.heard_by_kernel),
+                "answered by the program, heard by the kernel".to_owned(),
+                format!("{}, {}", answers.by_program, answers.heard_by_kernel),
                 format!("-, {} (node-b)", answers.other_kernel),
             ],
             [

@@ -23,7 +23,7 @@ use self::voice::Voice;
 /// Shows Vipward on a LAN and in a cluster, in network
 /// namespaces, with measured figures; needs root.
 /// It takes about a minute. It removes everything at the end, also on
-/// Ctrl-C. The XDP program is optimised; the agent is a debug build.
+/// Ctrl-C. The program is optimised; the agent is a debug build.
 #[derive(Parser)]
 #[command(name = "cargo xtask demo", max_term_width = 100)]
 struct Args {

@@ -82,18 +82,18 @@ fn who_answers(voice: Voice, stage: &mut Stage) -> Result<Answers> {
     let kernel_b = Wire::open(&stage.node_b, NIC)?;
     let before = stage.counter("answered")?;
     arping(voice, &stage.client, VIP)?;
-    let in_xdp = stage.counter("answered")? - before;
+    let by_program = stage.counter("answered")? - before;
     let heard_by_kernel = requests_for(&kernel_a, VIP)?;
     voice.found(
-        in_xdp > 0 && heard_by_kernel == 0,
+        by_program > 0 && heard_by_kernel == 0,
         &format!(
-            "node-a's XDP program answered {in_xdp}; its kernel heard {heard_by_kernel} of the requests."
+            "node-a's program answered {by_program}; its kernel heard {heard_by_kernel} of the requests."
         ),
     );
     arping(voice, &stage.client, ORDINARY)?;
     let other_kernel = requests_for(&kernel_b, ORDINARY)?;
     voice.say(&format!("For comparison: node-b's kernel heard {other_kernel} for {ORDINARY}, and answered."));
-    Ok(Answers { in_xdp, heard_by_kernel, other_kernel })
+    Ok(Answers { by_program, heard_by_kernel, other_kernel })
 }
 
 fn steal_with_guard(voice: Voice, stage: &mut Stage) -> Result<(Mac, Mac)> {
@@ -165,8 +165,8 @@ fn crowd(voice: Voice, stage: &Stage) -> Result<(usize, usize)> {
     // whole machine, so the crowd's entries go at once.
     stage.node_b.flush_neighbours(NIC)?;
     let kernels = kernels?;
-    voice.found(ours == ASKERS, &format!("node-a (XDP)    answered {ours} of {ASKERS}."));
-    voice.found(kernels == ASKERS, &format!("node-b (kernel) answered {kernels} of {ASKERS}."));
+    voice.found(ours == ASKERS, &format!("node-a (program) answered {ours} of {ASKERS}."));
+    voice.found(kernels == ASKERS, &format!("node-b (kernel)  answered {kernels} of {ASKERS}."));
     Ok((ours, kernels))
 }
 

@@ -91,7 +91,7 @@ impl Stage {
     pub(super) fn plain_config(&self) -> Result<String> {
         let gateway = self.gateway.mac(NIC)?;
         Ok(format!(
-            "vips:\n  - address: {VIP}    # held: answered in XDP\n  - address: {GATEWAY}   # guarded: lives \
+            "vips:\n  - address: {VIP}    # held: answered by the program\n  - address: {GATEWAY}   # guarded: lives \
              elsewhere\n    mac: {gateway}\n"
         ))
     }
@@ -140,7 +140,7 @@ impl Stage {
         wait_for_log(self.agent()?, seen, what, matches)
     }
 
-    /// Returns the XDP program's counter of `outcome` on node A.
+    /// Returns the program's counter of `outcome` on node A.
     pub(super) fn counter(&mut self, outcome: &str) -> Result<u64> {
         let status = self.agent()?.status()?;
         let count = status.get("counters").and_then(|counters| counters.get(outcome)?.as_u64());
