@@ -59,8 +59,8 @@ struct Args {
 /// A benchmark that is measured alone.
 #[derive(Subcommand)]
 enum What {
-    /// What the program costs a frame that is not ARP, against the program of another object: a
-    /// `target/bpf/vipward.o` of another build
+    /// The cost of the program for a frame that is not ARP, against the program of another build's
+    /// `target/bpf/vipward.o`
     Against {
         /// The other object
         object: PathBuf,

@@ -28,7 +28,7 @@ pub const HOLDS_ONE: &str = "vips: [{address: 192.0.2.10}]\n";
 /// Hook of the program on the node's interface, a veth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Attachment {
-    /// What `auto` takes, traffic control: client and node are on a switch.
+    /// Traffic control, which `auto` takes: client and node are on a switch.
     Auto,
     /// Generic XDP: client and node are on a switch.
     Generic,

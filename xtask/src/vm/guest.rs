@@ -1,4 +1,4 @@
-//! What a machine runs: its first process, and the tests that this starts.
+//! The first process of a machine, and the tests that it starts.
 
 use crate::process;
 

@@ -1,4 +1,4 @@
-//! What the machines' tests report: a row for each kind of link, and the verifier's counts.
+//! Reports of the machines' tests: a row for each kind of link, and the verifier's counts.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn rows_of_links_and_counts_of_programs_are_told_apart() {
         let mut results = Results::default();
-        let link = r#"{"kernel":"6.1","nic":"e1000e","link":"bond","mode":"native","vip":"0 of 400","own":"400 of 400","result":"known: dark"}"#;
+        let link = r#"{"kernel":"6.1","nic":"e1000e","link":"bond","mode":"native","vip":"0 of 400","own":"400 of 400","result":"dark"}"#;
         let program = r#"{"kernel":"6.1","object":"vipward.o","program":"vipward","instructions":1234}"#;
         for line in [link, program, program] {
             results.take(line).expect("JSON");
@@ -80,7 +80,7 @@ mod tests {
             results.markdown(),
             "| kernel | nic | link | mode | vip answered | kernel's own | result |\n\
              | --- | --- | --- | --- | --- | --- | --- |\n\
-             | 6.1 | e1000e | bond | native | 0 of 400 | 400 of 400 | known: dark |\n"
+             | 6.1 | e1000e | bond | native | 0 of 400 | 400 of 400 | dark |\n"
         );
         assert_eq!(results.programs, BTreeSet::from(["6.1 vipward.o vipward 1234".to_owned()]));
         assert!(results.take("vm").is_err());

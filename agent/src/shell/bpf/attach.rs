@@ -58,8 +58,6 @@ impl DataPlane {
             }
         })?;
         let link = program.take_link(id).map_err(refused(programs::XDP))?;
-        let link =
-            FdLink::try_from(link).map_err(|_| BpfError::NoLink { interface: interface.name.clone() })?;
         self.pin(link, interface, mode)
     }
 
@@ -70,8 +68,6 @@ impl DataPlane {
         match program.attach_with_options(&interface.name, TcAttachType::Ingress, first) {
             Ok(id) => {
                 let link = program.take_link(id).map_err(refused(programs::TC))?;
-                let link = FdLink::try_from(link)
-                    .map_err(|_| BpfError::NoLink { interface: interface.name.clone() })?;
                 self.pin(link, interface, Mode::Tc).map(Some)
             }
             // Linux has links of traffic control (tcx) since 6.6.
@@ -83,7 +79,12 @@ impl DataPlane {
         }
     }
 
-    fn pin(&self, link: FdLink, interface: &Interface, mode: Mode) -> Result<FdLink, BpfError> {
+    fn pin<L>(&self, link: L, interface: &Interface, mode: Mode) -> Result<FdLink, BpfError>
+    where
+        FdLink: TryFrom<L>,
+    {
+        let link =
+            FdLink::try_from(link).map_err(|_| BpfError::NoLink { interface: interface.name.clone() })?;
         let path = self.pins.link(interface.index, mode);
         let link = link.pin(&path).map_err(|source| BpfError::Pin { path, source })?;
         Ok(link.into())
