@@ -23,6 +23,8 @@ pub mod maps {
     pub const VIPS_V4: &str = "vips_v4";
     /// [`crate::OwnMacKey`] → [`crate::OwnMac`].
     pub const OWN_MACS: &str = "own_macs";
+    /// [`crate::VlanKey`] → [`crate::VlanDevice`].
+    pub const VLANS: &str = "vlans";
     /// [`crate::PeerKey`] → [`crate::Peer`].
     pub const PEERS: &str = "peers";
     /// The only value: a [`crate::Fence`].
@@ -58,22 +60,18 @@ pinned! {
     pub struct VipKey {
         /// The interface through which the segment is seen.
         pub ifindex: u32,
-        /// VLAN ID, 0 for none.
-        pub vlan: u16,
-        /// Always zero.
-        pub _pad: u16,
         /// The VIP, in wire order.
         pub addr: [u8; 4],
     }
 }
 
-const _: () = assert!(size_of::<VipKey>() == 12);
+const _: () = assert!(size_of::<VipKey>() == 8);
 
 impl VipKey {
-    /// Returns the key of `addr` on the untagged segment of an interface.
+    /// Returns the key of `addr` on an interface.
     #[inline(always)]
-    pub fn untagged(ifindex: u32, addr: [u8; 4]) -> Self {
-        Self { ifindex, vlan: 0, _pad: 0, addr }
+    pub fn new(ifindex: u32, addr: [u8; 4]) -> Self {
+        Self { ifindex, addr }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 
-use crate::{defence::DefenceWindow, frame::MacAddr};
+use crate::{abi::VipKey, defence::DefenceWindow, frame::MacAddr};
 
 /// The size of the ring buffer.
 pub const EVENTS_BYTES: u32 = 256 * 1024;
@@ -54,8 +54,6 @@ pub struct Event {
     pub kind: EventKind,
     /// The interface.
     pub ifindex: u32,
-    /// VLAN ID, 0 for none.
-    pub vlan: u16,
     /// The operation of the frame, in host order.
     pub oper: u16,
     /// The VIP: spa of the frame, or tpa of a probe.
@@ -66,13 +64,16 @@ pub struct Event {
     pub source: [u8; 6],
     /// The entry's MAC before the event.
     pub holder: [u8; 6],
-    /// Always zero.
-    pub _pad: [u8; 6],
 }
 
-const _: () = assert!(size_of::<Event>() == 56);
+const _: () = assert!(size_of::<Event>() == 48);
 
 impl Event {
+    /// Returns the key of the VIP.
+    pub fn key(&self) -> VipKey {
+        VipKey::new(self.ifindex, self.vip)
+    }
+
     /// Reads a record. Returns `None` if the bytes are no record.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         // The ring buffer aligns records to eight bytes; a caller's slice may not be aligned.
@@ -148,15 +149,28 @@ const _: () = assert!(size_of::<VipState>() == 56);
 pub struct OffenderKey {
     /// The interface through which the segment is seen.
     pub ifindex: u32,
-    /// VLAN ID, 0 for none.
-    pub vlan: u16,
-    /// sha of the ARP claims.
-    pub mac: [u8; 6],
     /// The VIP, in wire order.
     pub addr: [u8; 4],
+    /// sha of the ARP claims.
+    pub mac: [u8; 6],
+    /// Always zero.
+    pub _pad: u16,
 }
 
 const _: () = assert!(size_of::<OffenderKey>() == 16);
+
+impl OffenderKey {
+    /// Returns the key of a MAC that claims `addr` on an interface.
+    #[inline(always)]
+    pub fn new(ifindex: u32, addr: [u8; 4], mac: MacAddr) -> Self {
+        Self { ifindex, addr, mac: mac.0, _pad: 0 }
+    }
+
+    /// Returns the key of the claimed VIP.
+    pub fn vip(&self) -> VipKey {
+        VipKey::new(self.ifindex, self.addr)
+    }
+}
 
 /// The value of `offenders`: the ARP claims of one MAC on one VIP (`conflict`, `contested`,
 /// `sighted`, `probed`). Claims that were held back as events count too.

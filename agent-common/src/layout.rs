@@ -219,9 +219,9 @@ pub(crate) mod next;
 
 described!(Yield { mac, generation });
 described!(Limiter { next_ns, swallowed });
-described!(OffenderKey { ifindex, vlan, mac, addr });
+described!(OffenderKey { ifindex, addr, mac, _pad });
 described!(Offender { first_ns, last_ns, claims, kind, oper, source, answered, strays, defended_ns });
-described!(Event { at_ns, swallowed, kind, ifindex, vlan, oper, vip, sha, source, holder, _pad });
+described!(Event { at_ns, swallowed, kind, ifindex, oper, vip, sha, source, holder });
 
 impl Described for Counters {
     const FIELDS: &'static [Field] = &{

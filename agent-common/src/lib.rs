@@ -20,6 +20,7 @@ mod defence;
 mod event;
 mod filter;
 mod frame;
+mod vlan;
 
 pub use abi::{
     DEFAULT_MAX_VIPS, Fence, FenceState, MAX_OFFENDERS, MAX_OWN_MACS, MAX_PEERS, OwnMac, OwnMacKey, PIN_DIR,
@@ -41,4 +42,7 @@ pub use frame::{ArpFrame, ETHERTYPE_ARP, FRAME_LEN, MacAddr, OPER_REPLY, OPER_RE
 pub use layout::next::Beside;
 pub use layout::{
     Decoder, Described, Field, FieldName, MAX_FIELDS, MapKind, PINNED, PinnedMap, Place, Shape,
+};
+pub use vlan::{
+    ETHERTYPE_8021AD, ETHERTYPE_8021Q, MAX_VLANS, VlanDevice, VlanKey, VlanTag, VlanTags,
 };

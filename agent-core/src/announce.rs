@@ -265,7 +265,7 @@ impl Announcer {
     }
 
     fn keys_on(&self, ifindex: u32) -> Vec<VipKey> {
-        let first = VipKey { ifindex, vlan: 0, _pad: 0, addr: [0; 4] };
+        let first = VipKey::new(ifindex, [0; 4]);
         self.vips.range(first..).map(|(key, _)| *key).take_while(|key| key.ifindex == ifindex).collect()
     }
 

@@ -44,7 +44,7 @@ const COUNT_EVERY: Duration = Duration::from_secs(1);
 /// use vipward_core::conflict::{Command, Conflicts, Event, Right, Settings, Sight, What};
 /// use vipward_core::time::Monotonic;
 ///
-/// let (key, now) = (VipKey::untagged(2, [192, 0, 2, 10]), Monotonic::from_nanos(0));
+/// let (key, now) = (VipKey::new(2, [192, 0, 2, 10]), Monotonic::from_nanos(0));
 /// let (holder, mac) = (MacAddr([2, 0, 0, 0, 0, 2]), MacAddr([2, 0, 0, 0, 0, 9]));
 /// let (what, oper, right) = (What::Held, OPER_REPLY, Right::NoClaims);
 /// let claim = Sight { key, what, mac, source: mac, oper, holder, times: 1, at: now, right };

@@ -38,7 +38,7 @@ impl Desired {
     pub fn leave_audible(&mut self, view: &NetView, is_new: impl Fn(Ipv4Addr) -> bool) {
         let of_one = |interface: &Interface| {
             let keys = interface.foreign_addresses();
-            keys.map(|net| VipKey::untagged(interface.index, net.addr().octets())).collect::<Vec<_>>()
+            keys.map(|net| VipKey::new(interface.index, net.addr().octets())).collect::<Vec<_>>()
         };
         for key in view.interfaces.values().flat_map(of_one) {
             let is_silent = self.entries.get(&key).is_some_and(|entry| entry.role == Role::Foreign);
@@ -161,7 +161,7 @@ pub fn peers<'a>(
 /// let vips = config.vips.iter().map(Wanted::from);
 /// let placement = place(&config, vips, &view, &BTreeMap::new(), &|_| false, 16);
 /// assert_eq!(placement.attach, [2]);
-/// assert_eq!(placement.desired.entries[&VipKey::untagged(2, [192, 0, 2, 10])].role, Role::Held);
+/// assert_eq!(placement.desired.entries[&VipKey::new(2, [192, 0, 2, 10])].role, Role::Held);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn place<'a>(
@@ -204,7 +204,7 @@ pub fn place<'a>(
         }
     }
     placement.left_out = beyond(max_vips, &homes, |vip, home| {
-        placed.contains_key(&vip) || is_there(&VipKey::untagged(home, vip.octets()))
+        placed.contains_key(&vip) || is_there(&VipKey::new(home, vip.octets()))
     });
     let left_out: BTreeSet<Ipv4Addr> = placement.left_out.iter().copied().collect();
     homes.retain(|(vip, _)| !left_out.contains(&vip.address));
@@ -263,7 +263,7 @@ impl Placement {
                 DesiredEntry { role: Role::Handover, mac, until_ns: until.as_nanos() }
             }
         };
-        self.desired.entries.insert(VipKey::untagged(home.index, vip.address.octets()), entry);
+        self.desired.entries.insert(VipKey::new(home.index, vip.address.octets()), entry);
         let Some(bind) = vip.bind else { return };
         if view.by_name(bind.as_str()).is_some() {
             self.desired.binds.insert((bind.as_str().to_owned(), vip.address));
@@ -296,7 +296,7 @@ impl Placement {
                 if self.desired.entries.len() == max_vips as usize {
                     missing += 1;
                 } else {
-                    self.desired.entries.insert(VipKey::untagged(interface.index, vip.octets()), shadow);
+                    self.desired.entries.insert(VipKey::new(interface.index, vip.octets()), shadow);
                 }
             }
         }

@@ -240,7 +240,7 @@ fn as_found(entry: &VipEntry) -> DesiredEntry {
 /// use vipward_core::placement::{Desired, DesiredEntry};
 /// use vipward_core::plan::{Action, Observed, plan};
 ///
-/// let (vip, mac) = (VipKey::untagged(2, [192, 0, 2, 10]), MacAddr([2, 0, 0, 0, 0, 2]));
+/// let (vip, mac) = (VipKey::new(2, [192, 0, 2, 10]), MacAddr([2, 0, 0, 0, 0, 2]));
 /// let mut desired = Desired::default();
 /// desired.own_macs.insert(2, mac);
 /// desired.entries.insert(vip, DesiredEntry::new(Role::Held, mac));

@@ -14,5 +14,5 @@ pub(super) fn stranger(number: u16) -> MacAddr {
 /// Returns one of the VIPs on the segment.
 pub(super) fn key(host: u16) -> VipKey {
     let [high, low] = host.to_be_bytes();
-    VipKey::untagged(3, [10, 0, high, low])
+    VipKey::new(3, [10, 0, high, low])
 }

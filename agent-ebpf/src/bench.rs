@@ -66,7 +66,7 @@ fn bench_tx(_: XdpContext) -> u32 {
 /// Sends every frame back with its Ethernet addresses exchanged, as a reflector on a wire must.
 #[xdp]
 fn bench_reflect(mut ctx: XdpContext) -> u32 {
-    match frame(&mut ctx) {
+    match frame(&mut ctx, 0) {
         Some(frame) => {
             core::mem::swap(&mut frame.dst, &mut frame.src);
             xdp_action::XDP_TX
@@ -131,7 +131,7 @@ fn bench_receive(mut ctx: XdpContext) -> u32 {
     let Some(seen) = SEEN.get_ptr_mut(0) else { return xdp_action::XDP_PASS };
     // SAFETY: this CPU's value of the map.
     let seen = unsafe { &mut *seen };
-    match frame(&mut ctx) {
+    match frame(&mut ctx, 0) {
         Some(frame) if frame.is_arp() && !frame.is_request() => seen.replies += 1,
         _ => seen.others += 1,
     }
@@ -140,7 +140,7 @@ fn bench_receive(mut ctx: XdpContext) -> u32 {
 
 #[inline(always)]
 fn write_request(ctx: &mut XdpContext) {
-    let Some(frame) = frame(ctx) else { return };
+    let Some(frame) = frame(ctx, 0) else { return };
     if let Some(request) = next_request() {
         *frame = request;
     }

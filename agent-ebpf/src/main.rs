@@ -13,6 +13,7 @@
 mod bench;
 mod skb;
 mod tables;
+mod tags;
 mod xdp;
 
 use aya_ebpf::{
@@ -21,7 +22,7 @@ use aya_ebpf::{
 };
 use vipward_common::{ArpFrame, Verdict, decide};
 
-use crate::tables::{Ingress, Maps};
+use crate::tables::Maps;
 
 /// Answers requests for held VIPs, drops and defends against conflicting ARP claims, and passes
 /// everything else. Drivers may hand it frames of several buffers; it reads the first.
@@ -43,10 +44,10 @@ fn vipward_tc(ctx: TcContext) -> i32 {
     skb::handle(&ctx)
 }
 
-/// Decides about an ARP frame, and counts it.
+/// Decides about an ARP frame of a segment, and counts it.
 #[inline(always)]
-fn judge(frame: &ArpFrame, ingress: impl Ingress) -> Verdict {
-    let verdict = decide(frame, &Maps(ingress));
+fn judge(frame: &ArpFrame, segment: u32) -> Verdict {
+    let verdict = decide(frame, &Maps { segment });
     tables::count(&verdict);
     verdict
 }

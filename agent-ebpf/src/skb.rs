@@ -1,4 +1,4 @@
-//! Frames as traffic control hands them over: in socket buffers, with VLAN tags taken off.
+//! Frames as traffic control hands them over: in socket buffers, with the outer VLAN tag taken off.
 //!
 //! The program copies a frame and stores its answer, because a buffer may be in several pieces, or
 //! shared with a packet socket. Writing in place would have the kernel copy every shared buffer.
@@ -8,54 +8,101 @@ use aya_ebpf::{
     helpers::generated::bpf_redirect,
     programs::TcContext,
 };
-use vipward_common::{Action, ArpFrame, ETHERTYPE_ARP, Outcome};
+use bytemuck::{Pod, Zeroable};
+use vipward_common::{Action, ArpFrame, ETHERTYPE_ARP, Outcome, VlanTag, VlanTags};
 
 use crate::{
     judge, rewrite,
-    tables::{Ingress, count_outcome},
+    tables::{count_outcome, segment},
+    tags::{self, Addresses, ETHERTYPE, MAX_TAGS},
 };
 
-/// Bits of a VLAN tag that number the VLAN (IEEE 802.1Q).
-const VLAN_ID: u32 = 0x0fff;
+/// An ARP frame, cut where tags may stand.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Parts {
+    addresses: Addresses,
+    rest: [u16; (size_of::<ArpFrame>() - ETHERTYPE) / 2],
+}
 
 /// Handles one frame, and returns the action of traffic control. After `TC_ACT_UNSPEC`, the programs
 /// of others see the frame.
 #[inline(always)]
 pub(crate) fn handle(ctx: &TcContext) -> i32 {
     let skb = ctx.skb.skb;
+    let Some((tags, tags_len)) = tags_before_arp(ctx, skb) else { return pass(Outcome::NotArp) };
+    let Some(mut frame) = load(ctx, tags_len) else { return pass(Outcome::ArpOther) };
+    // Not `ingress_ifindex`: that is the port of a bond, where the program runs on the bond.
     // SAFETY: the kernel's context is valid until the program returns.
-    let protocol = unsafe { (*skb).protocol };
-    if protocol != u32::from(ETHERTYPE_ARP.to_be()) || is_tagged(skb) {
-        count_outcome(Outcome::NotArp);
-        return TC_ACT_UNSPEC;
-    }
-    let Ok(mut frame) = ctx.load::<ArpFrame>(0) else {
-        count_outcome(Outcome::ArpOther);
-        return TC_ACT_UNSPEC;
-    };
-    let verdict = judge(&frame, skb);
+    let ifindex = unsafe { (*skb).ifindex };
+    let Some(segment) = segment(ifindex, tags) else { return pass(Outcome::ArpNoVip) };
+    let verdict = judge(&frame, segment);
     match verdict.outcome.action() {
         Action::Pass => TC_ACT_UNSPEC,
-        Action::Drop | Action::Answer if rewrite(&mut frame, &verdict) => send(ctx, &frame),
+        Action::Drop | Action::Answer if rewrite(&mut frame, &verdict) => {
+            if store(ctx, tags_len, &frame).is_none() {
+                return TC_ACT_SHOT;
+            }
+            #[expect(clippy::cast_possible_truncation, reason = "the helper returns an int")]
+            // SAFETY: the helper takes no pointer.
+            let action = unsafe { bpf_redirect(ifindex, 0) } as i32;
+            action
+        }
         Action::Drop | Action::Answer => TC_ACT_SHOT,
     }
 }
 
-/// Returns whether the frame belongs to a VLAN. The number 0 only carries a priority.
+/// Counts a frame, and passes it.
 #[inline(always)]
-fn is_tagged(skb: *const __sk_buff) -> bool {
-    // SAFETY: as above.
-    unsafe { (*skb).vlan_present != 0 && (*skb).vlan_tci & VLAN_ID != 0 }
+fn pass(outcome: Outcome) -> i32 {
+    count_outcome(outcome);
+    TC_ACT_UNSPEC
 }
 
-/// Writes a frame over the one that came, and sends it out of the same interface.
+/// Returns the VLAN tags of an ARP frame, and the size in bytes of those in the buffer. The kernel has
+/// taken the outer tag off (`skb_vlan_untag`), and sends an answer with it again.
 #[inline(always)]
-fn send(ctx: &TcContext, frame: &ArpFrame) -> i32 {
-    if ctx.store(0, frame, 0).is_err() {
-        return TC_ACT_SHOT;
+fn tags_before_arp(ctx: &TcContext, skb: *const __sk_buff) -> Option<(VlanTags, usize)> {
+    // SAFETY: the kernel's context is valid until the program returns.
+    let (protocol, vlan) = unsafe { (ethertype((*skb).protocol), (*skb).vlan_present != 0) };
+    if protocol != ETHERTYPE_ARP && !VlanTag::is_next(protocol) {
+        return None;
     }
-    #[expect(clippy::cast_possible_truncation, reason = "the helper returns an int")]
-    // SAFETY: the helper takes no pointer.
-    let action = unsafe { bpf_redirect(ctx.skb.skb.ifindex(), 0) } as i32;
-    action
+    let mut taken_off = VlanTags::NONE;
+    if vlan {
+        // SAFETY: as above.
+        let (proto, tci) = unsafe { (ethertype((*skb).vlan_proto), (*skb).vlan_tci) };
+        #[expect(clippy::cast_possible_truncation, reason = "the kernel's field has 16 bits")]
+        let tag = VlanTag::new(proto, tci as u16);
+        taken_off = taken_off.then(tag);
+    }
+    let in_buffer = MAX_TAGS - usize::from(vlan);
+    tags::before_arp(protocol, taken_off, in_buffer, |at| ctx.load(at).ok())
+}
+
+/// Returns an `EtherType` in host order. The kernel's fields have it in wire order.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "the kernel's fields have 16 bits")]
+fn ethertype(field: u32) -> u16 {
+    u16::from_be(field as u16)
+}
+
+/// Returns the frame without the tags that are in the buffer, if it is long enough.
+#[inline(always)]
+fn load(ctx: &TcContext, tags_len: usize) -> Option<ArpFrame> {
+    if tags_len == 0 {
+        return ctx.load(0).ok();
+    }
+    Some(bytemuck::cast(Parts { addresses: ctx.load(0).ok()?, rest: ctx.load(ETHERTYPE + tags_len).ok()? }))
+}
+
+/// Writes the frame over the one that came, around the tags in the buffer.
+#[inline(always)]
+fn store(ctx: &TcContext, tags_len: usize, frame: &ArpFrame) -> Option<()> {
+    if tags_len == 0 {
+        return ctx.store(0, frame, 0).ok();
+    }
+    let Parts { addresses, rest } = bytemuck::cast(*frame);
+    ctx.store(0, &addresses, 0).ok()?;
+    ctx.store(ETHERTYPE + tags_len, &rest, 0).ok()
 }

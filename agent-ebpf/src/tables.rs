@@ -3,7 +3,7 @@
 use core::{intrinsics, ptr};
 
 use aya_ebpf::{
-    bindings::{__sk_buff, BPF_NOEXIST, xdp_md},
+    bindings::BPF_NOEXIST,
     btf_maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf},
     helpers::generated::{bpf_jiffies64, bpf_ktime_get_coarse_ns},
     macros::btf_map,
@@ -11,15 +11,17 @@ use aya_ebpf::{
 use vipward_common::{
     Answers, ArpFrame, Counters, DEFAULT_MAX_VIPS, DEFENCE_WINDOW_NS, DefenceWindow, EVENT_INTERVAL_NS,
     EVENTS_BYTES, Event, EventKind, FILTER_WORDS, Fence, FenceState, FieldName, Limiter, MAX_DEFENCES,
-    MAX_FIELDS, MAX_OFFENDERS, MAX_OWN_MACS, MAX_PEERS, MAX_VIP_DEFENCES, MacAddr, Offender, OffenderKey,
+    MAX_FIELDS, MAX_OFFENDERS, MAX_OWN_MACS, MAX_PEERS, MAX_VIP_DEFENCES, MAX_VLANS, MacAddr, Offender, OffenderKey,
     Outcome, OwnMac, OwnMacKey, Peer, PeerKey, Place, Role, Tables, VIP_COUNTER_SLOTS, Verdict, Vip,
-    VipCounters, VipEntry, VipKey, VipState, Yield, YieldTotal, filter_bit,
+    VipCounters, VipEntry, VipKey, VipState, VlanDevice, VlanKey, VlanTags, Yield, YieldTotal, filter_bit,
 };
 
 #[btf_map(name = "vips_v4")]
 static VIPS_V4: HashMap<VipKey, VipEntry, { DEFAULT_MAX_VIPS as usize }> = HashMap::new();
 #[btf_map(name = "own_macs")]
 static OWN_MACS: HashMap<OwnMacKey, OwnMac, { MAX_OWN_MACS as usize }> = HashMap::new();
+#[btf_map(name = "vlans")]
+static VLANS: HashMap<VlanKey, VlanDevice, { MAX_VLANS as usize }> = HashMap::new();
 #[btf_map(name = "peers")]
 static PEERS: HashMap<PeerKey, Peer, { MAX_PEERS as usize }> = HashMap::new();
 #[btf_map(name = "fence")]
@@ -107,34 +109,25 @@ pub(crate) fn count_outcome(outcome: Outcome) {
     }
 }
 
-/// The kernel's context of a frame.
-pub(crate) trait Ingress: Copy {
-    /// Returns the index of the interface that the program runs on. It takes three loads in XDP, so
-    /// only ARP pays for it.
-    fn ifindex(self) -> u32;
-}
-
-impl Ingress for *mut xdp_md {
-    #[inline(always)]
-    fn ifindex(self) -> u32 {
-        // SAFETY: the kernel's context is valid until the program returns.
-        unsafe { (*self).ingress_ifindex }
+/// Returns the interface to whose segment a frame belongs: the one on which the program runs, or the
+/// VLAN device of the frame's tags. Returns `None` if the host has no VIP in that VLAN.
+#[inline(always)]
+pub(crate) fn segment(ifindex: u32, tags: VlanTags) -> Option<u32> {
+    if tags.is_empty() {
+        return Some(ifindex);
     }
+    let device = VLANS.get_ptr(VlanKey::new(ifindex, tags))?;
+    // SAFETY: valid map value of one word.
+    Some(unsafe { (*device).ifindex })
 }
 
-impl Ingress for *mut __sk_buff {
-    // Not `ingress_ifindex`: that is the port of a bond, where the program runs on the bond.
-    #[inline(always)]
-    fn ifindex(self) -> u32 {
-        // SAFETY: as above.
-        unsafe { (*self).ifindex }
-    }
+/// The maps, as the frames of one segment see them.
+pub(crate) struct Maps {
+    /// The interface of the segment.
+    pub(crate) segment: u32,
 }
 
-/// The maps, as one frame sees them.
-pub(crate) struct Maps<I>(pub(crate) I);
-
-impl<I: Ingress> Tables for Maps<I> {
+impl Tables for Maps {
     #[inline(always)]
     fn now_ns(&self) -> u64 {
         let Some(clock) = CLOCK.get_ptr_mut(0) else { return 0 };
@@ -176,7 +169,7 @@ impl<I: Ingress> Tables for Maps<I> {
 
     #[inline(always)]
     fn vip(&self, addr: [u8; 4]) -> Option<Vip> {
-        let entry = VIPS_V4.get_ptr(VipKey::untagged(self.0.ifindex(), addr))?;
+        let entry = VIPS_V4.get_ptr(VipKey::new(self.segment, addr))?;
         // SAFETY: valid map value, only read here.
         unsafe {
             Some(Vip {
@@ -195,14 +188,14 @@ impl<I: Ingress> Tables for Maps<I> {
 
     #[inline(always)]
     fn own_mac(&self) -> Option<MacAddr> {
-        let own = OWN_MACS.get_ptr(OwnMacKey { ifindex: self.0.ifindex() })?;
+        let own = OWN_MACS.get_ptr(OwnMacKey { ifindex: self.segment })?;
         // SAFETY: valid map value.
         Some(MacAddr(unsafe { (*own).mac }))
     }
 
     #[inline(always)]
     fn is_peer(&self, mac: MacAddr) -> bool {
-        PEERS.get_ptr(PeerKey { ifindex: self.0.ifindex(), mac: mac.0, _pad: 0 }).is_some()
+        PEERS.get_ptr(PeerKey { ifindex: self.segment, mac: mac.0, _pad: 0 }).is_some()
     }
 
     // A yield changes what the entry counts as without touching the entry, so nothing can be lost:
@@ -250,11 +243,10 @@ impl<I: Ingress> Tables for Maps<I> {
 
     #[inline(always)]
     fn tell(&self, kind: EventKind, vip: &Vip, frame: &ArpFrame, now_ns: u64) {
-        let ifindex = self.0.ifindex();
         // A probe names the VIP in tpa.
         let addr = if frame.is_probe() { frame.tpa() } else { frame.spa() };
         if !matches!(kind, EventKind::Moved | EventKind::Yielded) {
-            let key = OffenderKey { ifindex, vlan: 0, mac: frame.sha.0, addr };
+            let key = OffenderKey::new(self.segment, addr, frame.sha);
             remember(&key, kind, frame, now_ns);
         }
         let Some(state) = VIP_STATE.get_ptr_mut(vip.slot) else { return };
@@ -275,14 +267,12 @@ impl<I: Ingress> Tables for Maps<I> {
             at_ns: now_ns,
             swallowed,
             kind,
-            ifindex,
-            vlan: 0,
+            ifindex: self.segment,
             oper: frame.oper(),
             vip: addr,
             sha: frame.sha.0,
             source: frame.src.0,
             holder: vip.mac.0,
-            _pad: [0; 6],
         };
         if EVENTS.output(event, 0).is_err() {
             // SAFETY: a word of a valid map value; then this CPU's counters.
@@ -302,7 +292,7 @@ impl<I: Ingress> Tables for Maps<I> {
         if unsafe { ptr::addr_of!((*fence).defence).cast::<u32>().read() } != 1 {
             return false;
         }
-        let key = OffenderKey { ifindex: self.0.ifindex(), vlan: 0, mac: frame.sha.0, addr: frame.spa() };
+        let key = OffenderKey::new(self.segment, frame.spa(), frame.sha);
         let (Some(rival), Some(state), Some(all)) =
             (OFFENDERS.get_ptr_mut(key), VIP_STATE.get_ptr_mut(vip.slot), DEFENCES.get_ptr_mut(0))
         else {

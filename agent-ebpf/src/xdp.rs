@@ -1,51 +1,115 @@
 //! Frames as XDP hands them over: the program reads and rewrites them in place.
 
-use aya_ebpf::{bindings::xdp_action, programs::XdpContext};
-use vipward_common::{Action, ArpFrame, ETHERTYPE_ARP, Outcome};
+use core::ptr;
 
-use crate::{judge, rewrite, tables::count_outcome};
+use aya_ebpf::{bindings::xdp_action, programs::XdpContext};
+use vipward_common::{Action, ArpFrame, Outcome, VlanTags};
+
+use crate::{
+    judge, rewrite,
+    tables::{count_outcome, segment},
+    tags::{self, Addresses, ETHERTYPE, MAX_TAGS, TAG},
+};
+
+/// A VLAN tag: its `EtherType` and its control information.
+type Tag = [u16; TAG / 2];
 
 /// Handles one frame, and returns the XDP action.
 #[inline(always)]
 pub(crate) fn handle(ctx: &mut XdpContext) -> u32 {
-    let ingress = ctx.ctx;
-    let Some(frame) = frame(ctx) else {
-        let outcome = if is_short_arp(ctx) { Outcome::ArpOther } else { Outcome::NotArp };
-        count_outcome(outcome);
-        return xdp_action::XDP_PASS;
-    };
-    if !frame.is_arp() {
-        count_outcome(Outcome::NotArp);
-        return xdp_action::XDP_PASS;
-    }
-    let verdict = judge(frame, ingress);
-    match verdict.outcome.action() {
+    let Some((tags, tags_len)) = tags_before_arp(ctx) else { return pass(Outcome::NotArp) };
+    // SAFETY: the kernel's context is valid until the program returns.
+    let ifindex = unsafe { (*ctx.ctx).ingress_ifindex };
+    let Some(frame) = frame(ctx, tags_len) else { return pass(Outcome::ArpOther) };
+    let Some(segment) = segment(ifindex, tags) else { return pass(Outcome::ArpNoVip) };
+    // SAFETY: `tags_len` bytes of tags are before the frame, and the Ethernet addresses before them.
+    let tags = unsafe { take_tags_off(frame, tags_len) };
+    let verdict = judge(frame, segment);
+    let action = match verdict.outcome.action() {
         Action::Pass => xdp_action::XDP_PASS,
         Action::Drop | Action::Answer if rewrite(frame, &verdict) => xdp_action::XDP_TX,
         Action::Drop | Action::Answer => xdp_action::XDP_DROP,
-    }
+    };
+    // SAFETY: as above.
+    unsafe { put_tags_back(frame, tags_len, tags) };
+    action
 }
 
-/// Returns the frame if it is long enough.
+/// Counts a frame, and passes it.
 #[inline(always)]
-pub(crate) fn frame(ctx: &mut XdpContext) -> Option<&mut ArpFrame> {
-    let start = ctx.data();
-    if start + size_of::<ArpFrame>() > ctx.data_end() {
+fn pass(outcome: Outcome) -> u32 {
+    count_outcome(outcome);
+    xdp_action::XDP_PASS
+}
+
+/// Returns the VLAN tags of an ARP frame, and their size in bytes.
+#[inline(always)]
+fn tags_before_arp(ctx: &XdpContext) -> Option<(VlanTags, usize)> {
+    let ethertype = u16::from_be(load(ctx, ETHERTYPE)?);
+    tags::before_arp(ethertype, VlanTags::NONE, MAX_TAGS, |at| load(ctx, at))
+}
+
+/// Returns two bytes of the frame.
+#[inline(always)]
+fn load(ctx: &XdpContext, at: usize) -> Option<u16> {
+    let start = ctx.data() + at;
+    if start + size_of::<u16>() > ctx.data_end() {
         return None;
     }
     // SAFETY: the bytes are within the packet, which belongs to this program until it returns.
-    // Drivers align the Ethernet header to at least two bytes. Every bit pattern is a frame.
+    // Drivers align the Ethernet header to at least two bytes.
+    Some(unsafe { *(start as *const u16) })
+}
+
+/// Returns the frame without its first bytes, if it is long enough.
+#[inline(always)]
+pub(crate) fn frame(ctx: &mut XdpContext, skipped: usize) -> Option<&mut ArpFrame> {
+    let start = ctx.data() + skipped;
+    if start + size_of::<ArpFrame>() > ctx.data_end() {
+        return None;
+    }
+    // SAFETY: the bytes are within the packet; aligned as above. Every bit pattern is a frame.
     Some(unsafe { &mut *(start as *mut ArpFrame) })
 }
 
-/// Returns whether the `EtherType` of a frame that is too short is ARP.
+/// Moves the Ethernet addresses over the tags, so that `frame` is what it was without them. Returns
+/// the tags.
+///
+/// # Safety
+/// The packet has its Ethernet addresses and `tags_len` bytes of tags where `frame` has its addresses
+/// and before.
 #[inline(always)]
-fn is_short_arp(ctx: &XdpContext) -> bool {
-    const ETHERTYPE: usize = 12;
-    let start = ctx.data();
-    if start + ETHERTYPE + 2 > ctx.data_end() {
-        return false;
+unsafe fn take_tags_off(frame: &mut ArpFrame, tags_len: usize) -> [Tag; MAX_TAGS] {
+    let mut tags = [[0; 2]; MAX_TAGS];
+    if tags_len != 0 {
+        let addresses = ptr::from_mut(frame).cast::<Addresses>();
+        // SAFETY: as above.
+        unsafe {
+            let start = addresses.byte_sub(tags_len);
+            tags = start.add(1).cast::<[Tag; MAX_TAGS]>().read();
+            addresses.write(start.read());
+        }
     }
-    // SAFETY: the two bytes are within the packet; aligned as above.
-    unsafe { *((start + ETHERTYPE) as *const u16) == ETHERTYPE_ARP.to_be() }
+    tags
+}
+
+/// Moves the Ethernet addresses to the start of the packet, and puts the tags after them.
+///
+/// # Safety
+/// As for [`take_tags_off`].
+#[inline(always)]
+unsafe fn put_tags_back(frame: &mut ArpFrame, tags_len: usize, [outer, inner]: [Tag; MAX_TAGS]) {
+    if tags_len != 0 {
+        let addresses = ptr::from_mut(frame).cast::<Addresses>();
+        // SAFETY: as above.
+        unsafe {
+            let start = addresses.byte_sub(tags_len);
+            start.write(addresses.read());
+            let tags = start.add(1).cast::<Tag>();
+            tags.write(outer);
+            if tags_len == MAX_TAGS * TAG {
+                tags.add(1).write(inner);
+            }
+        }
+    }
 }

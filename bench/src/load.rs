@@ -136,7 +136,7 @@ fn vip(number: u32) -> Ipv4Addr {
 
 pub(super) fn wait_until_held(agent: &mut Agent, count: u32) -> Result<()> {
     let index = agent.host().link(NIC)?.index;
-    let last = VipKey::untagged(index, vip(count - 1).octets());
+    let last = VipKey::new(index, vip(count - 1).octets());
     let path = agent.options.pin_dir.join(maps::VIPS_V4);
     let held = interrupt::wait(LOADING_LIMIT, &format!("{count} VIPs to be in the map"), || {
         ensure!(agent.is_running()?, "the agent has ended");

@@ -124,7 +124,7 @@ impl Tables {
         self.own_macs.insert(ifindex, raw(&OwnMac { mac: mac.0, _pad: 0 }), 0)?;
         for slot in 0..count {
             let addr = (u32::from_be_bytes(first) + slot).to_be_bytes();
-            let key = VipKey::untagged(ifindex, addr);
+            let key = VipKey::new(ifindex, addr);
             let entry = VipEntry { mac: mac.0, generation: 1, role: Role::Held, slot, until_ns: 0 };
             self.vips.insert(raw::<_, 12>(&key), raw::<_, 24>(&entry), 0)?;
             let bit = filter_bit(addr);

@@ -124,6 +124,28 @@ enum Parsed {
     Arp(Arp),
 }
 
+/// The tags of a segment, from outside: whether it is a service tag, and the VLAN ID.
+type Vlan = Vec<(bool, u16)>;
+
+/// Takes the VLAN tags off (802.1Q, 802.1ad), of which two are read. Returns those of a VLAN other
+/// than 0, the frame, and the tags' bytes; `None` for a frame that ends in its tags, or has more.
+fn without_tags(frame: &[u8]) -> Option<(Vlan, Vec<u8>, Vec<u8>)> {
+    let mut bare = frame.to_vec();
+    let (mut vlan, mut tags) = (Vec::new(), Vec::new());
+    while let [0x81, 0x00] | [0x88, 0xa8] = bare.get(12..14)? {
+        if tags.len() == 8 || bare.len() < 18 {
+            return None;
+        }
+        let tag: Vec<u8> = bare.drain(12..16).collect();
+        let id = u16::from_be_bytes([tag[2] & 0x0f, tag[3]]);
+        if id != 0 {
+            vlan.push((tag[0] == 0x88, id));
+        }
+        tags.extend(tag);
+    }
+    Some((vlan, bare, tags))
+}
+
 fn parse(frame: &[u8]) -> Parsed {
     let mac = |at: usize| -> Mac { std::array::from_fn(|i| frame[at + i]) };
     let addr = |at: usize| -> Addr { std::array::from_fn(|i| frame[at + i]) };
@@ -194,6 +216,36 @@ impl<'w> Oracle<'w> {
 
     /// Returns the expected result of the next frame.
     pub fn step(&mut self, frame: &[u8]) -> Step {
+        let Some((vlan, bare, tags)) = without_tags(frame) else {
+            return self.end(vec![Cell::NotArp], frame, None);
+        };
+        let is_whole_arp = bare[12..14] == [8, 6] && bare.len() >= 42;
+        let mut step = if is_whole_arp && !vlan.is_empty() && vlan != self.world.vlan {
+            // A VLAN without a device here.
+            self.end(vec![Cell::NoVip], &bare, None)
+        } else if vlan == self.world.vlan {
+            self.untagged(&bare)
+        } else {
+            self.elsewhere(&bare)
+        };
+        for result in &mut step.results {
+            result.bytes.splice(12..12, tags.iter().copied());
+        }
+        step
+    }
+
+    /// Returns the expected result of a frame of the interface itself, while all VIPs are in a VLAN.
+    fn elsewhere(&mut self, frame: &[u8]) -> Step {
+        let cell = match parse(frame) {
+            Parsed::NotArp => Cell::NotArp,
+            Parsed::Other => Cell::ArpOther,
+            Parsed::Arp(_) => Cell::NoVip,
+        };
+        self.end(vec![cell], frame, None)
+    }
+
+    /// Returns the expected result of a frame of the VIPs' segment, without its tags.
+    fn untagged(&mut self, frame: &[u8]) -> Step {
         let arp = match parse(frame) {
             Parsed::NotArp => return self.end(vec![Cell::NotArp], frame, None),
             Parsed::Other => return self.end(vec![Cell::ArpOther], frame, None),

@@ -15,13 +15,11 @@ fn event(kind: EventKind) -> Event {
         swallowed: 9,
         kind,
         ifindex: 3,
-        vlan: 7,
         oper: 2,
         vip: [192, 0, 2, 10],
         sha: [2, 0, 0, 0, 0, 1],
         source: [2, 0, 0, 0, 0, 2],
         holder: [2, 0, 0, 0, 0, 3],
-        _pad: [0; 6],
     }
 }
 

@@ -5,8 +5,8 @@ use bytemuck::CheckedBitPattern;
 use super::{Described, Field, FieldName, Place, Shape, place};
 use crate::{
     Counters, DEFAULT_MAX_VIPS, DefenceWindow, EVENTS_BYTES, Event, FILTER_WORDS, Fence, MAX_OFFENDERS,
-    MAX_OWN_MACS, MAX_PEERS, Offender, OffenderKey, OwnMac, OwnMacKey, Peer, PeerKey, VIP_COUNTER_SLOTS,
-    VipCounters, VipEntry, VipKey, VipState, YieldTotal, maps,
+    MAX_OWN_MACS, MAX_PEERS, MAX_VLANS, Offender, OffenderKey, OwnMac, OwnMacKey, Peer, PeerKey,
+    VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, VlanDevice, VlanKey, YieldTotal, maps,
 };
 
 /// The kind of a map, with the kernel's number (`enum bpf_map_type`).
@@ -51,6 +51,7 @@ pub struct PinnedMap {
 pub const PINNED: &[PinnedMap] = &[
     PinnedMap::hash::<VipKey, VipEntry>(maps::VIPS_V4, DEFAULT_MAX_VIPS),
     PinnedMap::hash::<OwnMacKey, OwnMac>(maps::OWN_MACS, MAX_OWN_MACS).carried(),
+    PinnedMap::hash::<VlanKey, VlanDevice>(maps::VLANS, MAX_VLANS).carried(),
     PinnedMap::hash::<PeerKey, Peer>(maps::PEERS, MAX_PEERS).carried(),
     PinnedMap::array::<Fence>(maps::FENCE, 1).carried(),
     PinnedMap::array::<VipState>(maps::VIP_STATE, DEFAULT_MAX_VIPS),

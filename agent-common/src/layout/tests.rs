@@ -37,7 +37,7 @@ fn named(name: &str) -> FieldName {
 }
 
 fn entry() -> (VipKey, VipEntry) {
-    let key = VipKey { vlan: 9, ..VipKey::untagged(3, [192, 0, 2, 10]) };
+    let key = VipKey::new(3, [192, 0, 2, 10]);
     let mac = [2, 0, 0, 0, 0, 1];
     (key, VipEntry { mac, generation: 513, role: Role::Handover, slot: 65_537, until_ns: 1 << 40 })
 }
@@ -61,8 +61,7 @@ fn a_name_begins_with_its_map() {
 fn every_field_that_must_survive_has_a_record_with_its_place() {
     let rows = [
         ("vips_v4.key.ifindex", 0, 4),
-        ("vips_v4.key.vlan", 4, 2),
-        ("vips_v4.key.addr", 8, 4),
+        ("vips_v4.key.addr", 4, 4),
         ("vips_v4.mac", 0, 6),
         ("vips_v4.generation", 6, 2),
         ("vips_v4.role", 8, 4),
@@ -70,6 +69,10 @@ fn every_field_that_must_survive_has_a_record_with_its_place() {
         ("vips_v4.until_ns", 16, 8),
         ("own_macs.key.ifindex", 0, 4),
         ("own_macs.mac", 0, 6),
+        ("vlans.key.ifindex", 0, 4),
+        ("vlans.key.outer", 4, 2),
+        ("vlans.key.inner", 6, 2),
+        ("vlans.ifindex", 0, 4),
         ("peers.key.ifindex", 0, 4),
         ("peers.key.mac", 4, 6),
         ("peers.since_ns", 0, 8),
@@ -84,7 +87,7 @@ fn every_field_that_must_survive_has_a_record_with_its_place() {
         ("vip_state.strangers.next_ns", 8, 8),
         ("vip_state.peers.swallowed", 32, 8),
         ("yields.total", 0, 8),
-        ("events.source", 38, 6),
+        ("events.source", 36, 6),
         ("counters.not_arp", 0, 8),
         ("filter.bits", 0, 8),
     ];

@@ -16,7 +16,7 @@ fn millis(time: Monotonic) -> u64 {
 
 fn key(ifindex: u32, host: u16) -> VipKey {
     let [high, low] = host.to_be_bytes();
-    VipKey::untagged(ifindex, [10, 0, high, low])
+    VipKey::new(ifindex, [10, 0, high, low])
 }
 
 fn taken(ifindex: u32, host: u16) -> Event {

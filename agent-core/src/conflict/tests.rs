@@ -317,7 +317,6 @@ fn kinds_vips_and_interfaces_are_conflicts_of_their_own() {
         Sight { what: What::Moved, ..claim },
         sight(2, stranger(1), 1),
         Sight { key: VipKey { ifindex: 4, ..claim.key }, ..claim },
-        Sight { key: VipKey { vlan: 5, ..claim.key }, ..claim },
     ];
     for other in others {
         let lines = run.tell(Event::Sighted(other));

@@ -94,7 +94,7 @@ impl Contents {
 impl Entry {
     /// Returns an entry on the interface of the sample. Its counters are zero.
     pub fn sample(address: impl Into<Ipv4Addr>, role: Role, mac: MacAddr) -> Self {
-        let key = VipKey::untagged(State::SAMPLE_IFINDEX, address.into().octets());
+        let key = VipKey::new(State::SAMPLE_IFINDEX, address.into().octets());
         Self { key, role, mac, yielded: false, count: Some(VipCounters::default()) }
     }
 }

@@ -73,7 +73,7 @@ fn a_vip_is_held_on_one_interface_and_foreign_on_the_others() {
          peers: ['02:00:00:00:0a:02', '02:00:00:00:00:03']\n",
     );
     let entry = |role, mac| DesiredEntry::new(role, mac);
-    let at = |ifindex, addr| VipKey::untagged(ifindex, addr);
+    let at = |ifindex, addr| VipKey::new(ifindex, addr);
     let peer = MacAddr([2, 0, 0, 0, 10, 2]);
     let expected = Placement {
         attach: vec![2, 3],
@@ -215,7 +215,7 @@ fn a_vip_without_a_subnet_says_what_was_looked_at_and_leaks_nowhere() {
                     IPv4 address). Name one with `interface:`, or give an interface an address in its subnet";
     assert_eq!(words(&got), [expected]);
     let shadow = DesiredEntry::new(Role::Foreign, MacAddr::ZERO);
-    let entries = [2, 3].map(|ifindex| (VipKey::untagged(ifindex, [192, 0, 2, 10]), shadow));
+    let entries = [2, 3].map(|ifindex| (VipKey::new(ifindex, [192, 0, 2, 10]), shadow));
     assert_eq!(got.desired.entries, entries.into());
     assert_eq!(got.desired.binds, BTreeSet::new());
 
@@ -414,7 +414,7 @@ proptest! {
 #[test]
 fn a_new_vip_that_another_program_has_on_a_segments_interface_leaves_the_kernel_audible_there() {
     let vip = Ipv4Addr::new(10, 0, 0, 10);
-    let at = |ifindex| VipKey::untagged(ifindex, vip.octets());
+    let at = |ifindex| VipKey::new(ifindex, vip.octets());
     let silent = DesiredEntry::new(Role::Foreign, MacAddr::ZERO);
     let left = |nets: &[&str], lo: &[&str], ours: bool, role, is_new: bool| {
         let mut host = Host::new();

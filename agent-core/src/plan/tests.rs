@@ -9,7 +9,7 @@ const HELD: DesiredEntry = DesiredEntry::new(Role::Held, OWN);
 const SHADOW: DesiredEntry = DesiredEntry::new(Role::Foreign, MacAddr::ZERO);
 
 fn key(ifindex: u32, host: u8) -> VipKey {
-    VipKey::untagged(ifindex, [192, 0, 2, host])
+    VipKey::new(ifindex, [192, 0, 2, host])
 }
 
 fn entry(role: Role, mac: MacAddr, slot: u32, generation: u16) -> VipEntry {
@@ -463,7 +463,7 @@ proptest! {
 
 #[test]
 fn a_vip_that_was_yielded_stays_yielded_when_its_interface_has_come_back() {
-    let key = VipKey::untagged(9, [10, 0, 0, 10]);
+    let key = VipKey::new(9, [10, 0, 0, 10]);
     let desired = Desired {
         entries: [(key, DesiredEntry::new(Role::Held, OWN))].into(),
         binds: [("lo".to_owned(), key.addr.into())].into(),

@@ -67,7 +67,7 @@ impl Round {
         }
         self.number = self.number.wrapping_add(1);
         let pause = each * u32::try_from(probed.len()).unwrap_or(u32::MAX);
-        let key = VipKey::untagged(0, [0; 4]);
+        let key = VipKey::new(0, [0; 4]);
         let chance = chance(self.seed, key, self.number);
         self.next = now + around(pause, JITTER_PER_CENT, chance);
         probed

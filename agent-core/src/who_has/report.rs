@@ -37,7 +37,7 @@ struct Known<'a> {
 impl<'a> Known<'a> {
     fn new(host: &'a HostKnows, interface: &'a Interface, address: Ipv4Addr) -> Self {
         let state = host.pins.as_ref().ok().and_then(Option::as_ref);
-        let key = VipKey::untagged(interface.index, address.octets());
+        let key = VipKey::new(interface.index, address.octets());
         let entry = state.and_then(|state| {
             let entry = state.contents.entries.iter().find(|entry| entry.key == key)?;
             Some((entry, state.part(entry)))

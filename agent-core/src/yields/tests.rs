@@ -7,7 +7,7 @@ const PEER: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
 const BY_PEER: Probed = Probed::InUse { mac: PEER, by_peer: true };
 
 fn key() -> VipKey {
-    VipKey::untagged(2, [192, 0, 2, 10])
+    VipKey::new(2, [192, 0, 2, 10])
 }
 
 fn at(millis: u64) -> Monotonic {

@@ -6,7 +6,7 @@ mod table;
 use std::{collections::BTreeMap, net::Ipv4Addr, path::PathBuf, time::Duration};
 
 use thiserror::Error;
-use vipward_common::{MacAddr, Offender, Role};
+use vipward_common::{MacAddr, Offender, Role, VipKey};
 use vipward_core::{
     net::{Interface, NetView},
     pinned::{State, Unread},
@@ -151,7 +151,7 @@ fn dropped(
     let here = maps
         .offenders()?
         .into_iter()
-        .filter(|(key, _)| (key.ifindex, key.vlan, key.addr) == (ifindex, 0, address.octets()));
+        .filter(|(key, _)| key.vip() == VipKey::new(ifindex, address.octets()));
     Ok(here.map(|(key, record)| (MacAddr(key.mac), record)).collect())
 }
 

@@ -42,7 +42,7 @@ impl Pins {
     }
 
     fn holds(&self, vip: Ipv4Addr) -> Result<bool> {
-        let key = VipKey::untagged(self.ifindex, vip.octets());
+        let key = VipKey::new(self.ifindex, vip.octets());
         match self.vips.get(&bytemuck::cast(key), 0) {
             Ok(bytes) => {
                 let entry: VipEntry = bytemuck::checked::try_pod_read_unaligned(&bytes)

@@ -12,7 +12,7 @@ use crate::{names, sabotage::Sabotage};
 
 /// Returns the key of a VIP. A VIP is on one segment of the simulation.
 fn key(vip: usize) -> VipKey {
-    VipKey::untagged(1, names::vip(vip).octets())
+    VipKey::new(1, names::vip(vip).octets())
 }
 
 impl World {

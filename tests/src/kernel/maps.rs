@@ -11,7 +11,7 @@ use aya::{
 use bytemuck::{NoUninit, bytes_of, pod_read_unaligned};
 use vipward_common::{
     Counters, Defence, DefenceWindow, Event, Fence, MacAddr, Offender, OffenderKey, Outcome, OwnMac, PeerKey,
-    Policy, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, YieldTotal, filter_bit, maps,
+    Policy, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, VlanKey, YieldTotal, filter_bit, maps,
 };
 
 /// aya requires its own marker trait of keys and values; byte arrays implement it.
@@ -29,6 +29,7 @@ as_bytes!(
     VipKey,
     VipEntry,
     OwnMac,
+    VlanKey,
     PeerKey,
     Fence,
     Counters,
@@ -44,6 +45,7 @@ as_bytes!(
 pub struct Maps {
     vips: HashMap<MapData, Bytes<VipKey>, Bytes<VipEntry>>,
     own_macs: HashMap<MapData, u32, Bytes<OwnMac>>,
+    vlans: HashMap<MapData, Bytes<VlanKey>, u32>,
     peers: HashMap<MapData, Bytes<PeerKey>, u64>,
     fence: Array<MapData, Bytes<Fence>>,
     counters: PerCpuArray<MapData, Bytes<Counters>>,
@@ -62,6 +64,7 @@ pub struct Maps {
 struct Used {
     keys: Vec<VipKey>,
     own_macs: Vec<u32>,
+    vlans: Vec<VlanKey>,
     peers: Vec<PeerKey>,
     slots: Vec<u32>,
     words: Vec<u32>,
@@ -78,6 +81,7 @@ impl Maps {
         let mut maps = Self {
             vips: take(ebpf, maps::VIPS_V4)?,
             own_macs: take(ebpf, maps::OWN_MACS)?,
+            vlans: take(ebpf, maps::VLANS)?,
             peers: take(ebpf, maps::PEERS)?,
             fence: take(ebpf, maps::FENCE)?,
             counters: take(ebpf, maps::COUNTERS)?,
@@ -103,6 +107,9 @@ impl Maps {
         }
         for ifindex in used.own_macs {
             absent_is_fine(self.own_macs.remove(&ifindex))?;
+        }
+        for key in used.vlans {
+            absent_is_fine(self.vlans.remove(&raw(&key)))?;
         }
         for key in used.peers {
             absent_is_fine(self.peers.remove(&raw(&key)))?;
@@ -160,6 +167,14 @@ impl Maps {
     pub fn set_own_mac(&mut self, ifindex: u32, mac: MacAddr) -> Result<()> {
         self.used.own_macs.push(ifindex);
         Ok(self.own_macs.insert(ifindex, raw(&OwnMac { mac: mac.0, _pad: 0 }), 0)?)
+    }
+
+    /// Makes the frames of an interface with these tags those of a VLAN device. A tag is the VLAN ID,
+    /// plus 0x8000 for a service tag; an inner tag of 0 is none.
+    pub fn set_vlan(&mut self, ifindex: u32, [outer, inner]: [u16; 2], device: u32) -> Result<()> {
+        let key = VlanKey { ifindex, outer, inner };
+        self.used.vlans.push(key);
+        Ok(self.vlans.insert(raw(&key), device, 0)?)
     }
 
     /// Adds the MAC of a peer on the segment of an interface.

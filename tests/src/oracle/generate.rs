@@ -2,11 +2,7 @@
 
 use fastrand::Rng;
 
-use super::{
-    replay::OTHER_IFINDEX,
-    world::{Addr, Defence, Entry, Mac, Role, World},
-};
-use crate::kernel::IFINDEX;
+use super::world::{Addr, Defence, Entry, Mac, Role, World};
 
 const VIPS: usize = 24;
 const PEERS: usize = 3;
@@ -43,6 +39,7 @@ impl World {
             hold_passed: rng.u8(..3) == 0,
             hold: rng.u8(..4) != 0,
             defence: if rng.u8(..4) == 0 { Defence::Off } else { Defence::Match },
+            vlan: vlan(rng),
             own: (rng.u8(..8) != 0).then_some(own),
             peers_elsewhere: vec![unicast(rng)],
             peers,
@@ -57,9 +54,8 @@ impl World {
             // Neighbours share words of the filter. Others do not.
             let vip = if rng.bool() { [net[0], net[1], net[2], rng.u8(..)] } else { addr(rng) };
             let entry = world.entry(rng, own, slot);
-            match rng.u8(..12) {
-                0 => world.elsewhere.push((OTHER_IFINDEX, 0, vip, entry)),
-                1 => world.elsewhere.push((IFINDEX, rng.u16(1..4_095), vip, entry)),
+            match rng.u8(..8) {
+                0 => world.elsewhere.push((vip, entry)),
                 _ => drop(world.entries.entry(vip).or_insert(entry)),
             }
         }
@@ -68,10 +64,10 @@ impl World {
             && let Some(slot) = slots.pop()
         {
             let entry = world.entry(rng, own, slot);
-            world.elsewhere.push((OTHER_IFINDEX, 0, vip, entry));
+            world.elsewhere.push((vip, entry));
         }
-        world.elsewhere.sort_by_key(|(ifindex, vlan, vip, _)| (*ifindex, *vlan, *vip));
-        world.elsewhere.dedup_by_key(|(ifindex, vlan, vip, _)| (*ifindex, *vlan, *vip));
+        world.elsewhere.sort_by_key(|(vip, _)| *vip);
+        world.elsewhere.dedup_by_key(|(vip, _)| *vip);
         world
     }
 
@@ -102,10 +98,17 @@ impl World {
 pub fn frame(rng: &mut Rng, world: &World) -> Vec<u8> {
     let aimed = aimed(rng, world);
     match rng.u8(..100) {
-        0..86 => aimed,
-        86..94 => mutated(rng, aimed),
-        94..97 => noise(rng),
-        _ => tagged(rng, aimed),
+        0..82 => tagged(rng, &world.vlan, aimed),
+        82..90 => {
+            let tagged = tagged(rng, &world.vlan, aimed);
+            mutated(rng, tagged)
+        }
+        90..93 => noise(rng),
+        93..97 => {
+            let other = if rng.bool() { Vec::new() } else { vlan(rng) };
+            tagged(rng, &other, aimed)
+        }
+        _ => of_another_type(rng, aimed),
     }
 }
 
@@ -136,23 +139,36 @@ fn noise(rng: &mut Rng) -> Vec<u8> {
     frame
 }
 
-/// Adds one or two VLAN tags, or changes the `EtherType`.
-fn tagged(rng: &mut Rng, mut frame: Vec<u8>) -> Vec<u8> {
-    match rng.u8(..3) {
-        0 => drop(frame.splice(12..12, [0x81, 0, 0, 7])),
-        1 => drop(frame.splice(12..12, [0x88, 0xa8, 0, 7, 0x81, 0, 0, 9])),
-        _ => {
-            let other = [[0x08, 0x00], [0x86, 0xdd], [0x88, 0xcc], [0x80, 0x35]];
-            frame[12..14].copy_from_slice(&other[rng.usize(..other.len())]);
-        }
+/// Returns the tags of a segment: of every other none.
+fn vlan(rng: &mut Rng) -> Vec<(bool, u16)> {
+    let tags = [0, 0, 1, 2][rng.usize(..4)];
+    (0..tags).map(|_| (rng.bool(), rng.u16(1..4_095))).collect()
+}
+
+/// Adds the tags of a segment, and tags of VLAN 0 up to three in all. More than two are not read.
+fn tagged(rng: &mut Rng, vlan: &[(bool, u16)], mut frame: Vec<u8>) -> Vec<u8> {
+    let mut tags = vlan.to_vec();
+    while tags.len() < 3 && rng.u8(..8) == 0 {
+        tags.insert(rng.usize(..=tags.len()), (rng.bool(), 0));
     }
+    for (service, id) in tags.into_iter().rev() {
+        let [high, low] = (id | rng.u16(..16) << 12).to_be_bytes();
+        let [first, second] = if service { [0x88, 0xa8] } else { [0x81, 0x00] };
+        frame.splice(12..12, [first, second, high, low]);
+    }
+    frame
+}
+
+fn of_another_type(rng: &mut Rng, mut frame: Vec<u8>) -> Vec<u8> {
+    let other = [[0x08, 0x00], [0x86, 0xdd], [0x88, 0xcc], [0x80, 0x35]];
+    frame[12..14].copy_from_slice(&other[rng.usize(..other.len())]);
     frame
 }
 
 fn aimed(rng: &mut Rng, world: &World) -> Vec<u8> {
     let vips: Vec<(Addr, Entry)> = world.entries.iter().map(|(vip, entry)| (*vip, *entry)).collect();
     let strange = |rng: &mut Rng| match world.elsewhere.first() {
-        Some((_, _, vip, _)) if rng.u8(..8) == 0 => *vip,
+        Some((vip, _)) if rng.u8(..8) == 0 => *vip,
         _ => addr(rng),
     };
     let Some((vip, entry)) = pick(rng, &vips).filter(|_| rng.u8(..20) != 0) else {

@@ -66,6 +66,9 @@ pub struct World {
     pub defence: Defence,
     /// True if the policy is `hold`.
     pub hold: bool,
+    /// The VLAN tags of the segment, from outside, without those of VLAN 0: whether it is a service tag
+    /// (802.1ad), and the VLAN ID.
+    pub vlan: Vec<(bool, u16)>,
     /// The interface's own MAC, if known.
     pub own: Option<Mac>,
     /// The peers on the segment.
@@ -74,9 +77,8 @@ pub struct World {
     pub entries: BTreeMap<Addr, Entry>,
     /// Peers on another segment.
     pub peers_elsewhere: Vec<Mac>,
-    /// Entries of another interface or VLAN, which the frames must
-    /// not meet: ifindex, VLAN, VIP and entry.
-    pub elsewhere: Vec<(u32, u16, Addr, Entry)>,
+    /// Entries of another interface, which the frames must not meet.
+    pub elsewhere: Vec<(Addr, Entry)>,
     /// The number of entries that have yielded.
     pub yields: u64,
     /// The number of yields that userspace has written into their entries.

@@ -91,7 +91,7 @@ pub(super) fn doctor() -> Report {
 
 pub(super) fn status() -> Status {
     let mut state = State::sample();
-    let key = OffenderKey { ifindex: State::SAMPLE_IFINDEX, vlan: 0, mac: STRANGER.0, addr: VIP.octets() };
+    let key = OffenderKey::new(State::SAMPLE_IFINDEX, VIP.octets(), STRANGER);
     let last_ns = state.contents.now_ns - 1_500_000_000;
     let offender = Offender {
         first_ns: last_ns,

@@ -68,7 +68,7 @@ impl<S: Source> EventLoop<S> {
         if event.kind != EventKind::Contested {
             return Ok(());
         }
-        let key = VipKey { ifindex: event.ifindex, vlan: event.vlan, _pad: 0, addr: event.vip };
+        let key = event.key();
         match self.plane.maps().entry(&key)? {
             Some(entry) if entry.role == Role::Held => {
                 self.tell_announcer(announce::Event::Challenged { key })

@@ -178,7 +178,7 @@ impl<S: Source> EventLoop<S> {
         let mut entries = BTreeMap::new();
         for (ifindex, _) in self.plane.attached() {
             for vip in vips {
-                let key = VipKey::untagged(ifindex, vip.octets());
+                let key = VipKey::new(ifindex, vip.octets());
                 if let Some(entry) = maps.entry(&key)? {
                     entries.insert(key, entry);
                 }

@@ -35,7 +35,7 @@ impl<S: Source> EventLoop<S> {
     }
 
     fn hear_one(&mut self, event: &Event, now: Monotonic) -> Result<(), RunError> {
-        let key = VipKey { ifindex: event.ifindex, vlan: event.vlan, _pad: 0, addr: event.vip };
+        let key = event.key();
         let mac = MacAddr(event.sha);
         let what = match event.kind {
             EventKind::Conflict if self.mac_of(event.ifindex) == Some(MacAddr(event.holder)) => What::Held,
@@ -148,7 +148,7 @@ impl<S: Source> EventLoop<S> {
         let strangers =
             offenders.into_iter().filter(|(key, offender)| is_stranger(offender.kind) && !is_peer(key.mac));
         let counted = strangers.map(|(key, offender)| Counted {
-            key: VipKey { ifindex: key.ifindex, vlan: key.vlan, _pad: 0, addr: key.addr },
+            key: key.vip(),
             offender: Offender {
                 mac: MacAddr(key.mac),
                 source: MacAddr(offender.source),

@@ -139,7 +139,7 @@ impl<S: Source> EventLoop<S> {
         let (mut silent, mut given_to) = (None, None);
         for (ifindex, (own, trouble)) in &surroundings.interfaces {
             // Entries are read one by one: all of very many at once would take megabytes.
-            let Some(entry) = maps.entry(&VipKey::untagged(*ifindex, vip.octets()))? else { continue };
+            let Some(entry) = maps.entry(&VipKey::new(*ifindex, vip.octets()))? else { continue };
             let recorded =
                 if surroundings.any_yielded { maps.state(entry.slot)?.yielded } else { Yield::default() };
             let seen = entry.as_seen(recorded, now_ns);

@@ -96,7 +96,7 @@ fn values_only(mut element: Value) -> Value {
 
 /// Adds an entry with a role that no version knows.
 fn add_impossible_entry(node: &Node) -> Result<()> {
-    let key = VipKey::untagged(node.host.link("eth0")?.index, ip(66).octets());
+    let key = VipKey::new(node.host.link("eth0")?.index, ip(66).octets());
     let entry = VipEntry { mac: NODE.0, generation: 1, role: Role::Held, slot: 9, until_ns: 0 };
     let mut bytes = bytemuck::bytes_of(&entry).to_vec();
     bytes[std::mem::offset_of!(VipEntry, role)] = 9;

@@ -6,7 +6,7 @@ use vipward_core::{
 
 use super::*;
 
-const KEY: VipKey = VipKey { ifindex: 2, vlan: 0, _pad: 0, addr: [192, 0, 2, 10] };
+const KEY: VipKey = VipKey { ifindex: 2, addr: [192, 0, 2, 10] };
 const OTHER: VipKey = VipKey { addr: [192, 0, 2, 11], ..KEY };
 
 fn mac(last: u8) -> MacAddr {

@@ -13,7 +13,7 @@ fn vip(last: u8) -> Ipv4Addr {
 
 fn entry(ifindex: u32, last: u8, role: Role, mac: MacAddr) -> pinned::Entry {
     pinned::Entry {
-        key: VipKey::untagged(ifindex, vip(last).octets()),
+        key: VipKey::new(ifindex, vip(last).octets()),
         ..pinned::Entry::sample(vip(last), role, mac)
     }
 }

@@ -136,7 +136,7 @@ impl EventLoop<Cluster> {
     fn announce_again(&mut self, vip: Ipv4Addr) -> Result<(), RunError> {
         let attached: Vec<u32> = self.plane.attached().map(|(ifindex, _)| ifindex).collect();
         for ifindex in attached {
-            let key = VipKey::untagged(ifindex, vip.octets());
+            let key = VipKey::new(ifindex, vip.octets());
             if self.plane.maps().entry(&key)?.is_some_and(|entry| entry.role == Role::Held) {
                 self.tell_announcer(announce::Event::Challenged { key })?;
             }

@@ -12,7 +12,7 @@ impl EventLoop<Cluster> {
     pub(super) fn key_of(&self, vip: Ipv4Addr) -> Option<VipKey> {
         let home = self.source.assigned.get(&vip)?.home.as_ref()?.literal()?;
         let interface = self.view.by_name(home)?;
-        Some(VipKey::untagged(interface.index, vip.octets()))
+        Some(VipKey::new(interface.index, vip.octets()))
     }
 
     /// Starts probing a VIP's address, often or rarely while it is in use.
@@ -23,7 +23,7 @@ impl EventLoop<Cluster> {
 
     /// Stops probing a VIP's address.
     pub(super) fn stop_probing(&mut self, vip: Ipv4Addr) -> Result<(), RunError> {
-        let keys = self.plane.attached().map(|(ifindex, _)| VipKey::untagged(ifindex, vip.octets()));
+        let keys = self.plane.attached().map(|(ifindex, _)| VipKey::new(ifindex, vip.octets()));
         let asked: Vec<VipKey> = keys.filter(|key| self.prober.asks_about(key)).collect();
         for key in asked {
             self.stop_asking(key)?;

@@ -1,0 +1,37 @@
+//! The VLAN tags of a frame, which stand between the Ethernet addresses and the `EtherType`.
+
+use vipward_common::{ETHERTYPE_ARP, VlanTag, VlanTags};
+
+/// The offset of the first `EtherType`, which is a tag's in a tagged frame.
+pub(crate) const ETHERTYPE: usize = 12;
+/// The size of a tag.
+pub(crate) const TAG: usize = 4;
+/// The number of tags that are read.
+pub(crate) const MAX_TAGS: usize = 2;
+
+/// The Ethernet destination and source. Frames are aligned to two bytes.
+pub(crate) type Addresses = [u16; ETHERTYPE / 2];
+
+/// Returns the VLAN tags of an ARP frame, and the size in bytes of those that were read. Returns
+/// `None` if the frame is not ARP, or has more than `most` tags.
+///
+/// `ethertype` is the first, and `tags` has those before it. `load` returns two bytes of the frame.
+#[inline(always)]
+pub(crate) fn before_arp(
+    mut ethertype: u16,
+    mut tags: VlanTags,
+    most: usize,
+    load: impl Fn(usize) -> Option<u16>,
+) -> Option<(VlanTags, usize)> {
+    let mut len = 0;
+    while ethertype != ETHERTYPE_ARP {
+        if !VlanTag::is_next(ethertype) || len == most * TAG {
+            return None;
+        }
+        let tci = u16::from_be(load(ETHERTYPE + len + 2)?);
+        tags = tags.then(VlanTag::new(ethertype, tci));
+        len += TAG;
+        ethertype = u16::from_be(load(ETHERTYPE + len)?);
+    }
+    Some((tags, len))
+}
