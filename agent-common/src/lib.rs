@@ -43,6 +43,4 @@ pub use layout::next::Beside;
 pub use layout::{
     Decoder, Described, Field, FieldName, MAX_FIELDS, MapKind, PINNED, PinnedMap, Place, Shape,
 };
-pub use vlan::{
-    ETHERTYPE_8021AD, ETHERTYPE_8021Q, MAX_VLANS, VlanDevice, VlanKey, VlanTag, VlanTags,
-};
+pub use vlan::{ETHERTYPE_8021AD, ETHERTYPE_8021Q, MAX_VLANS, VlanDevice, VlanKey, VlanTag, VlanTags};

@@ -38,6 +38,11 @@ impl VlanTag {
         self.0 & ID_BITS
     }
 
+    /// Returns true if it is a service tag (802.1ad).
+    pub fn is_service(self) -> bool {
+        self.0 & SERVICE_BIT != 0
+    }
+
     /// Returns true if the `EtherType` is a tag's.
     #[inline(always)]
     pub fn is_next(ethertype: u16) -> bool {

@@ -79,11 +79,11 @@ impl Attach {
     ///
     /// Software devices get tc. On VLAN, macvlan, bridge and bond, XDP would exclude XDP on the
     /// devices below; native XDP on a bond runs on its ports; a veth delivers native answers only if
-    /// its other end runs XDP too; and generic XDP copies the segments of TCP. Hardware with VLAN
-    /// devices gets tc too: it may strip the tags before XDP.
+    /// its other end runs XDP too; and generic XDP copies the segments of TCP. Hardware gets tc too if
+    /// it takes the tags of its VLAN devices off before XDP.
     pub fn modes(self, interface: &Interface, view: &NetView) -> &'static [Mode] {
         match self {
-            Self::Auto if interface.is_software() || view.carries_vlans(interface.index) => &[Mode::Tc],
+            Self::Auto if interface.is_software() || view.hides_tags(interface) => &[Mode::Tc],
             Self::Auto => &[Mode::Native, Mode::Tc],
             // The kernel would run it on the ports, where no entry is found.
             Self::Native if interface.has_ports() => &[],
@@ -99,8 +99,8 @@ impl Attach {
 pub enum WhyNotNative {
     /// The interface is a software device.
     Software,
-    /// The interface has VLAN devices, whose tags it may strip.
-    CarriesVlans,
+    /// The interface has VLAN devices, and takes their tags off.
+    StripsTags,
     /// Another XDP program is on the interface, which takes one.
     Occupied,
     /// The driver has native XDP, but has refused it or was not asked.
@@ -117,8 +117,8 @@ impl WhyNotNative {
         if interface.is_software() {
             return Self::Software;
         }
-        if view.carries_vlans(interface.index) {
-            return Self::CarriesVlans;
+        if view.hides_tags(interface) {
+            return Self::StripsTags;
         }
         if interface.xdp_programs.iter().any(|id| Some(*id) != own) {
             return Self::Occupied;

@@ -66,6 +66,9 @@ pub struct VipConfig {
     /// Its interface. If none: the interface whose subnet contains the VIP.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<InterfacePattern>,
+    /// The ID of its VLAN, whose device it is on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vlan: Option<u16>,
     /// The interface that gets the address, for local delivery.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bind: Option<InterfaceName>,

@@ -184,18 +184,14 @@ impl<'a> Segments<'a> {
         Self { interfaces, reached }
     }
 
-    /// Returns the interfaces that a pattern names. Returns all of them without a pattern.
-    pub(super) fn matching(&self, pattern: Option<&InterfacePattern>) -> impl Iterator<Item = &'a Interface> {
-        let interfaces = self.interfaces.iter().copied();
-        interfaces.filter(move |interface| pattern.is_none_or(|pattern| pattern.matches(&interface.name)))
-    }
-
-    /// Returns the interface whose subnet contains an address. If several interfaces
-    /// have the subnet, the kernel's own route decides.
-    pub(super) fn of(&self, pattern: Option<&InterfacePattern>, address: Ipv4Addr) -> Option<&'a Interface> {
+    /// Returns the interface whose subnet contains an address, of those that may be chosen. If several
+    /// interfaces have the subnet, the kernel's own route decides.
+    pub(super) fn of(&self, may_be: impl Fn(&Interface) -> bool, address: Ipv4Addr) -> Option<&'a Interface> {
         let mut containing = self.reached.iter().filter(|reached| reached.prefix.contains(&address));
-        containing
-            .find_map(|reached| self.matching(pattern).find(|interface| interface.index == reached.ifindex))
+        containing.find_map(|reached| {
+            let interface = self.interfaces.iter().find(|interface| interface.index == reached.ifindex)?;
+            may_be(interface).then_some(*interface)
+        })
     }
 }
 

@@ -34,6 +34,7 @@ mod samples;
 mod schema;
 pub mod services;
 pub mod shown;
+pub mod stack;
 pub mod stale;
 pub mod termination;
 pub mod time;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use ipnet::Ipv4Net;
-use vipward_common::{MacAddr, Role};
+use vipward_common::{MacAddr, Role, VlanTag};
 
 /// A network interface, as rtnetlink describes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -32,6 +32,11 @@ pub struct Interface {
     pub master: Option<u32>,
     /// The interface below a VLAN, macvlan or ipvlan device, if it is in this network namespace.
     pub lower: Option<u32>,
+    /// The tag that the frames of a VLAN device have on the interface below it.
+    pub vlan: Option<VlanTag>,
+    /// True if the card takes VLAN tags off received frames before XDP sees them
+    /// (`rx-vlan-offload`). It is only asked of interfaces with VLAN devices.
+    pub strips_tags: bool,
     /// Ids of the XDP programs that the kernel runs on it, from any source.
     pub xdp_programs: Vec<u32>,
     /// Ids of the programs of tcx at its ingress, from any source, in the order in which they run; of
@@ -112,11 +117,18 @@ impl Interface {
             carrier: true,
             master: None,
             lower: None,
+            vlan: None,
+            strips_tags: false,
             xdp_programs: Vec::new(),
             tc_programs: Some(Vec::new()),
             addresses: Vec::new(),
             ours: BTreeSet::new(),
         }
+    }
+
+    /// Returns the VLAN ID of a VLAN device.
+    pub fn vlan_id(&self) -> Option<u16> {
+        self.vlan.map(VlanTag::id)
     }
 
     /// Returns true if the interface is a software device: it has a kind, as hardware has not.
@@ -140,6 +152,11 @@ impl Interface {
     pub fn foreign_addresses(&self) -> impl Iterator<Item = Ipv4Net> {
         self.addresses.iter().copied().filter(|net| !self.ours.contains(&net.addr()))
     }
+}
+
+/// Returns an interface's name for people, with the VLAN ID of a VLAN device.
+pub fn labelled(interface: &str, vlan: Option<u16>) -> String {
+    vlan.map_or_else(|| interface.to_owned(), |vlan| format!("{interface} (VLAN {vlan})"))
 }
 
 /// A connected route: the kernel reaches `prefix` directly through `interface`.
@@ -173,28 +190,19 @@ impl NetView {
             .map_or_else(|| format!("#{ifindex}"), |interface| interface.name.clone())
     }
 
+    /// Returns the interface's name for people, with the VLAN ID of a VLAN device.
+    pub fn label_of(&self, ifindex: u32) -> String {
+        labelled(&self.name_of(ifindex), self.vlan_of(ifindex))
+    }
+
+    /// Returns the VLAN ID of an interface that is a VLAN device.
+    pub fn vlan_of(&self, ifindex: u32) -> Option<u16> {
+        self.interfaces.get(&ifindex)?.vlan_id()
+    }
+
     /// Returns the unicast MACs of the interfaces.
     pub fn macs(&self) -> BTreeSet<MacAddr> {
         self.interfaces.values().map(|interface| interface.mac).filter(|mac| mac.is_unicast()).collect()
-    }
-
-    /// Returns true if a VLAN device is on the interface.
-    pub fn carries_vlans(&self, ifindex: u32) -> bool {
-        self.interfaces.values().any(|interface| interface.kind == "vlan" && interface.lower == Some(ifindex))
-    }
-
-    /// Returns the interfaces over which the frames of an interface arrive as they are: the ports of a
-    /// bond or bridge, and the interface below a macvlan, in every depth. Below a VLAN device, frames
-    /// have its tag.
-    pub fn ways_to(&self, ifindex: u32) -> BTreeSet<u32> {
-        let mut ways = BTreeSet::new();
-        let mut left = vec![ifindex];
-        while let Some(index) = left.pop() {
-            let below = self.interfaces.get(&index).filter(|it| it.kind != "vlan").and_then(|it| it.lower);
-            let ports = self.interfaces.values().filter(|port| port.master == Some(index));
-            left.extend(ports.map(|port| port.index).chain(below).filter(|way| ways.insert(*way)));
-        }
-        ways
     }
 
     /// Returns the interface of that name.

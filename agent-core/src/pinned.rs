@@ -15,7 +15,7 @@ use std::{
 
 use thiserror::Error;
 use vipward_common::{
-    Counters, Fence, FenceState, MacAddr, Offender, OffenderKey, Role, VipCounters, VipKey,
+    Counters, Fence, FenceState, MacAddr, Offender, OffenderKey, Role, VipCounters, VipKey, VlanKey,
 };
 
 pub use self::status::{FenceStatus, InterfaceStatus, OffenderStatus, PeerStatus, Status, VipStatus};
@@ -82,6 +82,8 @@ pub struct Contents {
     pub max_vips: u32,
     /// This host's own MAC on each interface, by ifindex.
     pub own_macs: BTreeMap<u32, MacAddr>,
+    /// The VLAN devices whose frames are decided where they have tags, by those tags.
+    pub vlans: BTreeMap<VlanKey, u32>,
     /// The peers' MACs, each with the ifindex of the interface that it is seen through.
     pub peers: BTreeSet<(u32, MacAddr)>,
     /// Frames by outcome.
@@ -145,6 +147,11 @@ impl Contents {
         self.fence.session != 0
     }
 
+    /// Returns the tags by which another interface's program sees a VLAN device's frames.
+    pub fn through(&self, device: u32) -> Option<&VlanKey> {
+        self.vlans.iter().find(|(_, of)| **of == device).map(|(key, _)| key)
+    }
+
     /// Returns the number of peers that the program knows on an interface.
     pub fn peers_on(&self, ifindex: u32) -> usize {
         self.peers.iter().filter(|(peers_ifindex, _)| *peers_ifindex == ifindex).count()
@@ -191,16 +198,29 @@ impl State {
         Ok(Self { dir, links: links.collect::<Fact<_>>()?, contents: plane.contents?, network })
     }
 
-    /// Returns true if the kernel runs the program of the pinned link on an interface.
-    pub fn is_attached(&self, ifindex: u32) -> bool {
-        let interface = self.network.interfaces.get(&ifindex);
-        let link = self.links.get(&ifindex);
-        link.zip(interface).is_some_and(|((mode, ids), interface)| mode.runs(interface, ids.program))
+    /// Returns the interfaces with a pinned link, and the VLAN devices whose frames such a link's
+    /// program sees.
+    pub fn segments(&self) -> BTreeSet<u32> {
+        self.links.keys().chain(self.contents.vlans.values()).copied().collect()
     }
 
-    /// Returns the mode in which the program runs on an interface, if it does.
+    /// Returns the pinned link whose program sees an interface's frames: its own, or that of an interface
+    /// below a VLAN device. The first number is the ifindex of the link's interface.
+    pub fn link_of(&self, ifindex: u32) -> Option<(u32, Mode, LinkIds)> {
+        let own = |ifindex: u32| self.links.get(&ifindex).map(|(mode, ids)| (ifindex, *mode, *ids));
+        own(ifindex).or_else(|| own(self.contents.through(ifindex)?.ifindex))
+    }
+
+    /// Returns true if the kernel runs a program that sees an interface's frames.
+    pub fn is_attached(&self, ifindex: u32) -> bool {
+        self.running(ifindex).is_some()
+    }
+
+    /// Returns the mode of the program that sees an interface's frames, if the kernel runs it.
     pub fn running(&self, ifindex: u32) -> Option<Mode> {
-        self.links.get(&ifindex).filter(|_| self.is_attached(ifindex)).map(|(mode, _)| *mode)
+        let (point, mode, ids) = self.link_of(ifindex)?;
+        let interface = self.network.interfaces.get(&point)?;
+        (self.network.interfaces.contains_key(&ifindex) && mode.runs(interface, ids.program)).then_some(mode)
     }
 
     /// Returns the fault that keeps an entry's interface from answering, regardless of the maps.

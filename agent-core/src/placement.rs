@@ -93,6 +93,9 @@ pub struct Wanted<'a> {
     pub address: Ipv4Addr,
     /// The pattern of its interface. If none: the interface whose subnet contains the VIP.
     pub interface: Option<&'a InterfacePattern>,
+    /// The ID of its VLAN. If given: a VLAN device with that ID, whose own name or that of the interface
+    /// below matches the pattern.
+    pub vlan: Option<u16>,
     /// The interface that gets the address, for local delivery.
     pub bind: Option<&'a InterfaceName>,
     /// Its entry.
@@ -106,6 +109,7 @@ impl<'a> From<&'a VipConfig> for Wanted<'a> {
         Self {
             address: vip.address,
             interface: vip.interface.as_ref(),
+            vlan: vip.vlan,
             bind: vip.bind.as_ref(),
             entry: vip.mac.map_or(Entry::Held, |mac| Entry::Foreign { mac }),
             is_guarded: vip.mac.is_some(),
@@ -185,7 +189,7 @@ pub fn place<'a>(
         problems,
     };
     let mut homes = Vec::with_capacity(vips.len());
-    let placer = Placer { segments: Segments::new(view, &attached), placed };
+    let placer = Placer { segments: Segments::new(view, &attached), view, placed };
     for vip in vips {
         if let Some(problem) = guards_itself(&vip, view) {
             placement.problems.push(problem);
@@ -273,8 +277,8 @@ impl Placement {
         }
     }
 
-    /// Adds a silent entry for each VIP on every attached interface but its own and those over which
-    /// its frames arrive. A VIP without an interface gets one on all of them. The kernel must not
+    /// Adds a silent entry for each VIP on every attached interface but its own and the links below
+    /// it, over which its frames arrive. A VIP without an interface gets one on all of them. The kernel must not
     /// answer there for a bound address.
     fn put_shadows(
         &mut self,
@@ -284,13 +288,13 @@ impl Placement {
         max_vips: u32,
     ) {
         let shadow = DesiredEntry::new(Role::Foreign, MacAddr::ZERO);
-        let ways: BTreeMap<u32, BTreeSet<u32>> =
-            attached.iter().map(|home| (home.index, view.ways_to(home.index))).collect();
+        let paths: BTreeMap<u32, BTreeSet<u32>> =
+            attached.iter().map(|home| (home.index, view.path(home.index))).collect();
         let mut missing = 0;
         for (vip, home) in homes {
-            let ways = home.and_then(|home| ways.get(&home));
+            let path = home.and_then(|home| paths.get(&home));
             let is_elsewhere = |interface: &&&Interface| {
-                Some(interface.index) != *home && ways.is_none_or(|ways| !ways.contains(&interface.index))
+                Some(interface.index) != *home && path.is_none_or(|path| !path.contains(&interface.index))
             };
             for interface in attached.iter().filter(is_elsewhere) {
                 if self.desired.entries.len() == max_vips as usize {
@@ -308,37 +312,65 @@ impl Placement {
 
 struct Placer<'a> {
     segments: Segments<'a>,
+    view: &'a NetView,
     placed: &'a BTreeMap<Ipv4Addr, u32>,
 }
 
 impl<'a> Placer<'a> {
     fn interface_of(&self, vip: &Wanted) -> Result<(&'a Interface, Option<Obstacle>), Obstacle> {
-        let (pattern, address) = (vip.interface, vip.address);
-        if let Some(interface) = self.segments.of(pattern, address) {
+        let address = vip.address;
+        let is_named = |interface: &Interface| self.is_named(vip, interface);
+        if let Some(interface) = self.segments.of(is_named, address) {
             check_address(interface, address)?;
             return Ok((interface, None));
         }
-        let matching = |pattern| self.segments.matching(pattern);
-        let stays = matching(pattern).find(|interface| self.placed.get(&address) == Some(&interface.index));
         let attached = || self.segments.interfaces.iter().copied();
-        match (pattern, stays) {
-            // A named interface need not have an address in the VIP's subnet.
-            (Some(pattern), _) => match stays.or_else(|| matching(Some(pattern)).next()) {
-                Some(interface) => Ok((interface, None)),
-                None => Err(Obstacle::NoInterface {
-                    vip: address,
-                    interface: pattern.to_string(),
-                    attached: attached().map(|interface| interface.name.clone()).collect(),
-                }),
+        let named = || attached().filter(|interface| is_named(interface));
+        let stays = named().find(|interface| self.placed.get(&address) == Some(&interface.index));
+        // A named interface need not have an address in the VIP's subnet.
+        if vip.interface.is_some() || vip.vlan.is_some() {
+            let found = stays.or_else(|| named().next()).map(|interface| (interface, None));
+            return found.ok_or_else(|| self.why_none_is_named(vip));
+        }
+        if let Some(interface) = stays {
+            let problem = Obstacle::Stays { vip: address, interface: interface.name.clone() };
+            return Ok((interface, Some(problem)));
+        }
+        Err(Obstacle::NoSubnet { vip: address, looked_at: attached().map(LookedAt::from).collect() })
+    }
+
+    /// Returns true if the VIP may be on an interface: its pattern and its VLAN name it.
+    fn is_named(&self, vip: &Wanted, interface: &Interface) -> bool {
+        let matches = |name: &str| vip.interface.is_none_or(|pattern| pattern.matches(name));
+        let Some(vlan) = vip.vlan else { return matches(&interface.name) };
+        let lower = interface.lower.and_then(|lower| self.view.interfaces.get(&lower));
+        interface.vlan_id() == Some(vlan)
+            && (matches(&interface.name) || lower.is_some_and(|lower| matches(&lower.name)))
+    }
+
+    fn why_none_is_named(&self, vip: &Wanted) -> Obstacle {
+        let attached = || self.segments.interfaces.iter();
+        let there = self.view.interfaces.values().find(|interface| self.is_named(vip, interface));
+        if let (Some(vlan), None) = (vip.vlan, there) {
+            let is_below = |interface: &&&Interface| {
+                let named = vip.interface.is_none_or(|pattern| pattern.matches(&interface.name));
+                named && interface.vlan.is_none()
+            };
+            let lower = attached().find(is_below).map(|interface| interface.name.clone());
+            let lower = lower.or_else(|| Some(vip.interface?.literal()?.to_owned()));
+            return Obstacle::NoVlanDevice {
+                vip: vip.address,
+                vlan,
+                lower: lower.unwrap_or("eth0".to_owned()),
+            };
+        }
+        Obstacle::NoInterface {
+            vip: vip.address,
+            interface: match (there, vip.interface) {
+                (Some(interface), _) => interface.name.clone(),
+                (None, pattern) => pattern.map(ToString::to_string).unwrap_or_default(),
             },
-            (None, Some(interface)) => {
-                let problem = Obstacle::Stays { vip: address, interface: interface.name.clone() };
-                Ok((interface, Some(problem)))
-            }
-            (None, None) => {
-                let looked_at = attached().map(LookedAt::from).collect();
-                Err(Obstacle::NoSubnet { vip: address, looked_at })
-            }
+            attached: attached().map(|interface| interface.name.clone()).collect(),
         }
     }
 }

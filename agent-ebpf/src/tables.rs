@@ -11,9 +11,10 @@ use aya_ebpf::{
 use vipward_common::{
     Answers, ArpFrame, Counters, DEFAULT_MAX_VIPS, DEFENCE_WINDOW_NS, DefenceWindow, EVENT_INTERVAL_NS,
     EVENTS_BYTES, Event, EventKind, FILTER_WORDS, Fence, FenceState, FieldName, Limiter, MAX_DEFENCES,
-    MAX_FIELDS, MAX_OFFENDERS, MAX_OWN_MACS, MAX_PEERS, MAX_VIP_DEFENCES, MAX_VLANS, MacAddr, Offender, OffenderKey,
-    Outcome, OwnMac, OwnMacKey, Peer, PeerKey, Place, Role, Tables, VIP_COUNTER_SLOTS, Verdict, Vip,
-    VipCounters, VipEntry, VipKey, VipState, VlanDevice, VlanKey, VlanTags, Yield, YieldTotal, filter_bit,
+    MAX_FIELDS, MAX_OFFENDERS, MAX_OWN_MACS, MAX_PEERS, MAX_VIP_DEFENCES, MAX_VLANS, MacAddr, Offender,
+    OffenderKey, Outcome, OwnMac, OwnMacKey, Peer, PeerKey, Place, Role, Tables, VIP_COUNTER_SLOTS, Verdict,
+    Vip, VipCounters, VipEntry, VipKey, VipState, VlanDevice, VlanKey, VlanTags, Yield, YieldTotal,
+    filter_bit,
 };
 
 #[btf_map(name = "vips_v4")]

@@ -6,6 +6,7 @@ mod causes;
 pub mod clock;
 pub mod cluster_status;
 pub mod doctor;
+mod ethtool;
 pub mod explain;
 pub mod file_watch;
 mod host_network;

@@ -1,3 +1,5 @@
+use vipward_common::{ETHERTYPE_8021AD, ETHERTYPE_8021Q, VlanTag};
+
 use super::*;
 
 fn view(interfaces: &[&Interface]) -> NetView {
@@ -31,15 +33,25 @@ fn hardware_gets_native_first_and_software_gets_tc() {
 }
 
 #[test]
-fn hardware_that_carries_vlans_gets_tc() {
-    let nic = interface("");
-    let vlan = Interface { kind: "vlan".to_owned(), lower: Some(2), ..Interface::sample(3, "eth0.10") };
-    let macvlan = Interface { kind: "macvlan".to_owned(), ..vlan.clone() };
-    assert_eq!(Attach::Auto.modes(&nic, &view(&[&nic, &vlan])), [Mode::Tc]);
-    assert_eq!(Attach::Auto.modes(&nic, &view(&[&nic, &macvlan])), [Mode::Native, Mode::Tc]);
-    assert_eq!(Attach::Native.modes(&nic, &view(&[&nic, &vlan])), [Mode::Native], "by name");
-    let why = WhyNotNative::of(&nic, &view(&[&nic, &vlan]), None, Some(true));
-    assert_eq!(why, WhyNotNative::CarriesVlans);
+fn hardware_that_takes_the_tags_of_its_vlan_devices_off_gets_tc() {
+    let sees_tags = interface("");
+    let strips = Interface { strips_tags: true, ..sees_tags.clone() };
+    let device = |tag| {
+        let device = Interface::sample(3, "eth0.10");
+        Interface { kind: "vlan".to_owned(), lower: Some(2), vlan: Some(tag), ..device }
+    };
+    let vlan = device(VlanTag::new(ETHERTYPE_8021Q, 10));
+    let service = device(VlanTag::new(ETHERTYPE_8021AD, 10));
+    let macvlan = Interface { kind: "macvlan".to_owned(), vlan: None, ..vlan.clone() };
+    let native_first = [Mode::Native, Mode::Tc];
+    assert_eq!(Attach::Auto.modes(&strips, &view(&[&strips, &vlan])), [Mode::Tc]);
+    assert_eq!(Attach::Auto.modes(&sees_tags, &view(&[&sees_tags, &vlan])), native_first);
+    assert_eq!(Attach::Auto.modes(&sees_tags, &view(&[&sees_tags, &service])), [Mode::Tc], "perhaps");
+    assert_eq!(Attach::Auto.modes(&strips, &view(&[&strips, &macvlan])), native_first, "no VLAN device");
+    assert_eq!(Attach::Native.modes(&strips, &view(&[&strips, &vlan])), [Mode::Native], "by name");
+    let why = |nic: &Interface| WhyNotNative::of(nic, &view(&[nic, &vlan]), None, Some(true));
+    assert_eq!(why(&strips), WhyNotNative::StripsTags);
+    assert_eq!(why(&sees_tags), WhyNotNative::Refused);
 }
 
 #[test]

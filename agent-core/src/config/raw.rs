@@ -52,6 +52,7 @@ pub(super) struct RawConfig {
 pub(super) struct RawVip {
     pub(super) address: Text,
     pub(super) interface: Option<Text>,
+    pub(super) vlan: Option<Text>,
     pub(super) bind: Option<Text>,
     pub(super) mac: Option<Text>,
     pub(super) force: Option<Text>,

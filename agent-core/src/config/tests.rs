@@ -32,6 +32,7 @@ fn held(last: u8) -> VipConfig {
     VipConfig {
         address: Ipv4Addr::new(192, 0, 2, last),
         interface: None,
+        vlan: None,
         bind: None,
         mac: None,
         force: false,
@@ -209,11 +210,12 @@ fn vips() -> impl Strategy<Value = Vec<VipConfig>> {
         (bind, any::<bool>()).prop_map(|(bind, force)| (bind, None, force)),
         guarded_at.prop_map(|mac| (None::<InterfaceName>, Some(mac), false)),
     ];
-    let rest = (proptest::option::of(pattern), kind);
+    let rest = (proptest::option::of(pattern), proptest::option::of(1_u16..4_095), kind);
     proptest::collection::btree_map(0x0a00_0000_u32..0x0b00_0000, rest, 0..6).prop_map(|vips| {
-        let vip = |(address, (interface, (bind, mac, force))): (u32, _)| VipConfig {
+        let vip = |(address, (interface, vlan, (bind, mac, force))): (u32, _)| VipConfig {
             address: address.into(),
             interface,
+            vlan,
             bind,
             mac,
             force,

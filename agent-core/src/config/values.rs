@@ -245,6 +245,7 @@ impl Validator<'_> {
     fn vip(&mut self, raw: &RawVip, first_lines: &mut BTreeMap<Ipv4Addr, u32>) -> Option<VipConfig> {
         let address = self.value(&raw.address, vip_address);
         let interface = self.optional(raw.interface.as_ref(), InterfacePattern::parse);
+        let vlan = self.optional(raw.vlan.as_ref(), vlan_id);
         let bind = self.optional(raw.bind.as_ref(), InterfaceName::parse);
         let guarded_at = self.optional(raw.mac.as_ref(), mac);
         let force = self.word(raw.force.as_ref(), "force", "true, false", |word| word.parse().ok());
@@ -262,7 +263,7 @@ impl Validator<'_> {
             self.fault(force, FaultKind::GuardedAndForced { address });
         }
         let force = force?.unwrap_or(false);
-        Some(VipConfig { address, interface: interface?, bind: bind?, mac: guarded_at?, force })
+        Some(VipConfig { address, interface: interface?, vlan: vlan?, bind: bind?, mac: guarded_at?, force })
     }
 
     fn fence(&mut self, raw: &RawFence) -> Option<heartbeat::Settings> {
@@ -341,6 +342,12 @@ pub(super) fn duration_of(text: &str, key: &'static str, least: Duration) -> Res
         return Err(FaultKind::DurationRange { key, value: duration, least, most: LONGEST });
     }
     Ok(duration)
+}
+
+/// Parses the ID of a VLAN (IEEE 802.1Q: 0 is none, and 4095 is reserved).
+fn vlan_id(text: &str) -> Result<u16, FaultKind> {
+    let fault = || FaultKind::Number { key: "vlan", value: text.to_owned(), least: 1, most: 4_094 };
+    text.parse().ok().filter(|id| (1..=4_094).contains(id)).ok_or_else(fault)
 }
 
 fn vip_address(text: &str) -> Result<Ipv4Addr, FaultKind> {

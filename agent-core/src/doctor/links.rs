@@ -73,14 +73,21 @@ pub(super) fn examined<'a>(facts: &Facts, view: &'a NetView) -> Vec<&'a Interfac
     view.interfaces.values().filter(is_examined).collect()
 }
 
+/// Returns the pinned link whose program sees an interface's frames: its own, or that of an interface
+/// below a VLAN device.
 pub(super) fn pinned_link(facts: &Facts, ifindex: u32) -> Option<&PinnedLink> {
-    facts.plane.as_ref().ok()?.as_ref()?.links.iter().find(|link| link.ifindex == ifindex)
+    let plane = facts.plane.as_ref().ok()?.as_ref()?;
+    let own = |ifindex: u32| plane.links.iter().find(|link| link.ifindex == ifindex);
+    own(ifindex).or_else(|| own(plane.contents.as_ref().ok()?.through(ifindex)?.ifindex))
 }
 
-/// Returns true if the program of the pinned link runs on the interface.
+/// Returns true if the program that sees an interface's frames runs.
 pub(super) fn is_attached(facts: &Facts, interface: &Interface) -> bool {
-    pinned_link(facts, interface.index)
-        .is_some_and(|link| link.ids.as_ref().is_ok_and(|ids| link.mode.runs(interface, ids.program)))
+    let runs = |link: &PinnedLink| {
+        let point = facts.network.as_ref().ok()?.interfaces.get(&link.ifindex)?;
+        Some(link.ids.as_ref().is_ok_and(|ids| link.mode.runs(point, ids.program)))
+    };
+    pinned_link(facts, interface.index).and_then(runs).unwrap_or(false)
 }
 
 impl Seen<'_> {
@@ -90,7 +97,7 @@ impl Seen<'_> {
 
     /// Returns the id of the program's XDP variant, if it is attached.
     fn own_xdp(&self) -> Option<u32> {
-        let link = self.link.filter(|link| link.mode != Mode::Tc)?;
+        let link = self.link.filter(|link| link.mode != Mode::Tc && link.ifindex == self.interface.index)?;
         link.ids.as_ref().ok().map(|ids| ids.program)
     }
 
@@ -101,8 +108,7 @@ impl Seen<'_> {
     }
 
     fn has_vlan_device(&self) -> Option<&Interface> {
-        let on_this = |it: &&Interface| it.kind == "vlan" && it.lower == Some(self.interface.index);
-        self.view.interfaces.values().find(on_this)
+        self.view.vlans_on(self.interface.index).next()
     }
 }
 
@@ -133,9 +139,14 @@ fn attached(seen: &Seen<'_>) -> Check {
         Ok(ids) => (link.mode, ids.program),
         Err(unread) => return Check::unknown(NAME, unread),
     };
-    if !mode.runs(seen.interface, id) {
-        let found = format!("{mode} is pinned, but its program {id} is not on the interface");
+    if !is_attached(seen.facts, seen.interface) {
+        let found =
+            format!("{mode} is pinned, but its program {id} is not on {}", seen.view.name_of(link.ifindex));
         return Check::red(NAME, found, "it was detached: start the agent again");
+    }
+    if link.ifindex != seen.interface.index {
+        let through = seen.view.name_of(link.ifindex);
+        return Check::green(NAME, format!("{mode}, program {id} on {through}, which sees the VLAN's tag"));
     }
     let runs = format!("{mode}, program {id}");
     match (mode, seen.why_not_native()) {
@@ -143,9 +154,13 @@ fn attached(seen: &Seen<'_>) -> Check {
         (Mode::Tc | Mode::Generic, WhyNotNative::Software) => {
             Check::green(NAME, format!("{runs}, on a software device"))
         }
-        (Mode::Tc | Mode::Generic, WhyNotNative::CarriesVlans) => {
-            Check::green(NAME, format!("{runs}, since the interface has VLAN devices"))
-        }
+        (Mode::Tc | Mode::Generic, WhyNotNative::StripsTags) => Check::green(
+            NAME,
+            format!(
+                "{runs}: the card takes VLAN tags off before XDP; for native, `ethtool -K {} rxvlan off`",
+                seen.interface.name
+            ),
+        ),
         (Mode::Tc | Mode::Generic, WhyNotNative::Occupied) => {
             Check::green(NAME, format!("{runs}: the interface has another XDP program"))
         }
@@ -174,7 +189,7 @@ fn would_attach(seen: &Seen<'_>) -> Check {
     let mode = match seen.why_not_native() {
         WhyNotNative::Refused => "native",
         WhyNotNative::Software
-        | WhyNotNative::CarriesVlans
+        | WhyNotNative::StripsTags
         | WhyNotNative::Occupied
         | WhyNotNative::NotOffered => "tc",
         WhyNotNative::Unknown => "native, or tc if the driver refuses",

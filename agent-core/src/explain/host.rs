@@ -213,7 +213,7 @@ fn elsewhere(facts: &Facts, known: Option<&Entry>) -> Step {
 fn say(entry: &Entry, state: &State) -> String {
     let part = state.part(entry);
     let why = part.silence().map(|why| format!(": {}", why.name())).unwrap_or_default();
-    let interface = state.network.name_of(entry.key.ifindex);
+    let interface = state.network.label_of(entry.key.ifindex);
     format!("this host's entry on {interface} is {} at {}{why}", part.name(), entry.mac)
 }
 
@@ -232,16 +232,17 @@ pub(super) fn attachment(facts: &Facts) -> Option<Attached> {
     let (state, entry) = own(facts)?;
     let ifindex = entry.key.ifindex;
     let mode = state.running(ifindex)?;
-    let interface = state.network.interfaces.get(&ifindex)?;
+    let (point, _, ids) = state.link_of(ifindex)?;
+    let interface = state.network.interfaces.get(&point)?;
     let because = match mode {
         Mode::Native => None,
         Mode::Tc | Mode::Generic => {
-            let own = (mode == Mode::Generic).then(|| state.links[&ifindex].1.program);
-            let why = WhyNotNative::of(interface, &state.network, own, facts.native.get(&ifindex).copied());
+            let own = (mode == Mode::Generic).then_some(ids.program);
+            let why = WhyNotNative::of(interface, &state.network, own, facts.native.get(&point).copied());
             Some(why_not_native(facts, mode, why))
         }
     };
-    Some(Attached { interface: interface.name.clone(), mode, because })
+    Some(Attached { interface: state.network.label_of(ifindex), mode, because })
 }
 
 fn why_not_native(facts: &Facts, mode: Mode, why: WhyNotNative) -> String {
@@ -253,7 +254,7 @@ fn why_not_native(facts: &Facts, mode: Mode, why: WhyNotNative) -> String {
     match why {
         WhyNotNative::Software if mode == Mode::Generic => "the agent was started so (--attach generic)",
         WhyNotNative::Software => "a software device gets tc",
-        WhyNotNative::CarriesVlans => "the interface has VLAN devices, and may strip their tags before XDP",
+        WhyNotNative::StripsTags => "the card takes the tags of its VLAN devices off before XDP",
         WhyNotNative::Occupied => "another XDP program is on the interface, which takes one",
         WhyNotNative::Refused => {
             "the driver offers native XDP, and has refused it (often for a large MTU or for too few queues), unless the agent \
@@ -269,7 +270,7 @@ fn why_not_native(facts: &Facts, mode: Mode, why: WhyNotNative) -> String {
 }
 
 fn attached(state: &State, entry: &Entry, attached: Option<&Attached>) -> Step {
-    let interface = state.network.name_of(entry.key.ifindex);
+    let interface = state.network.label_of(entry.key.ifindex);
     let runs =
         |attached: &Attached| format!("the program runs on {} in {} mode", attached.interface, attached.mode);
     let because = attached.and_then(|attached| attached.because.clone());

@@ -96,6 +96,7 @@ fn report(answers: Vec<Row>) -> Report {
     Report {
         address: VIP,
         interface: "eth0".into(),
+        vlan: None,
         ifindex: 2,
         asked_from: N2.to_string(),
         questions: 2,

@@ -81,7 +81,7 @@ fn maps_are_compared_by_what_this_version_knows() {
             |description, _| {
                 description.0.remove(&FieldName::of("events.oper"));
             },
-            Some("events.oper is missing in the pins, and 2 bytes at 26 in this version"),
+            Some("events.oper is missing in the pins, and 2 bytes at 24 in this version"),
             &[],
         ),
     ];

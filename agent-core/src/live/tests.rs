@@ -31,6 +31,7 @@ fn vip(last: u8, part: Part, at: u8) -> VipStatus {
     VipStatus {
         address: Ipv4Addr::new(192, 0, 2, last),
         interface: "eth0".to_owned(),
+        vlan: None,
         part,
         mac: Some(mac(at)),
         yielded: false,
@@ -66,6 +67,7 @@ fn offender(vip: u8, of: u8, claims: u64) -> OffenderStatus {
     OffenderStatus {
         address: Ipv4Addr::new(192, 0, 2, vip),
         interface: "eth0".to_owned(),
+        vlan: None,
         mac: mac(of).to_string(),
         vendor: "locally administered".to_owned(),
         eth_source: mac(0x77).to_string(),

@@ -38,8 +38,7 @@ fn no_second_has_more_than_its_number_even_after_a_long_silence() {
 #[test]
 fn times_are_within_their_bounds_and_differ_between_neighbours() {
     let (least, most) = (Duration::from_secs(54), Duration::from_secs(66));
-    let time =
-        |host: u8, number| between(least, most, chance(1, VipKey::new(3, [10, 0, 0, host]), number));
+    let time = |host: u8, number| between(least, most, chance(1, VipKey::new(3, [10, 0, 0, host]), number));
     let times: Vec<Duration> = (0..=255).map(|host| time(host, 1)).collect();
     assert!(times.iter().all(|time| (least..most).contains(time)), "{times:?}");
     let mut distinct = times.clone();

@@ -52,6 +52,7 @@ impl State {
                     Entry::sample([192, 0, 2, 11], Role::Foreign, Self::SAMPLE_PEER),
                 ],
                 max_vips: DEFAULT_MAX_VIPS,
+                vlans: BTreeMap::new(),
                 own_macs: BTreeMap::from([(interface.index, interface.mac)]),
                 peers: BTreeSet::from([(interface.index, Self::SAMPLE_PEER)]),
                 counters: Counters::default(),

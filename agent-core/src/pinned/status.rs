@@ -26,7 +26,7 @@ pub struct Status {
     pub entries: usize,
     /// The size of that map.
     pub max_vips: u32,
-    /// The interfaces that have a pinned link.
+    /// The interfaces that have a pinned link, and VLAN devices above them.
     pub interfaces: Vec<InterfaceStatus>,
     /// The entries, as the program sees them now.
     pub vips: Vec<VipStatus>,
@@ -69,7 +69,12 @@ pub struct InterfaceStatus {
     pub name: Option<String>,
     /// Its index.
     pub ifindex: u32,
-    /// Whether the kernel runs the program on it.
+    /// Its VLAN ID, or `null` when it is no VLAN device.
+    pub vlan: Option<u16>,
+    /// The interface whose program sees its frames with their VLAN tag, or `null` when it has a program
+    /// of its own.
+    pub through: Option<String>,
+    /// Whether the kernel runs the program that sees its frames.
     pub attached: bool,
     /// The mode in which the program runs.
     pub mode: Mode,
@@ -98,6 +103,8 @@ pub struct VipStatus {
     pub address: Ipv4Addr,
     /// The interface of the entry.
     pub interface: String,
+    /// Its VLAN ID, or `null` when it is no VLAN device.
+    pub vlan: Option<u16>,
     /// The part that this node has in answering for it.
     #[serde(flatten)]
     #[schemars(with = "PartKeys")]
@@ -120,6 +127,8 @@ pub struct VipStatus {
 pub struct PeerStatus {
     /// The interface that it is seen through.
     pub interface: String,
+    /// The VLAN ID of that interface, or `null` when it is no VLAN device.
+    pub vlan: Option<u16>,
     /// Its MAC.
     pub mac: String,
 }
@@ -131,6 +140,8 @@ pub struct OffenderStatus {
     pub address: Ipv4Addr,
     /// The interface that the host was seen through.
     pub interface: String,
+    /// Its VLAN ID, or `null` when it is no VLAN device.
+    pub vlan: Option<u16>,
     /// The MAC that its claims name.
     pub mac: String,
     /// The vendor of that MAC.
@@ -152,8 +163,11 @@ impl Status {
     pub fn of(state: &State) -> Self {
         let contents = &state.contents;
         let name = |ifindex: u32| state.network.name_of(ifindex);
-        let peer =
-            |(ifindex, mac): &(u32, MacAddr)| PeerStatus { interface: name(*ifindex), mac: mac.to_string() };
+        let peer = |(ifindex, mac): &(u32, MacAddr)| PeerStatus {
+            interface: name(*ifindex),
+            vlan: state.network.vlan_of(*ifindex),
+            mac: mac.to_string(),
+        };
         let mut offenders: Vec<_> = contents.offenders.iter().collect();
         offenders.sort_by_key(|(key, offender)| (Reverse(offender.last_ns), **key));
         Self {
@@ -166,7 +180,7 @@ impl Status {
             },
             entries: contents.entries.len(),
             max_vips: contents.max_vips,
-            interfaces: state.links.keys().map(|ifindex| state.interface(*ifindex)).collect(),
+            interfaces: state.segments().into_iter().filter_map(|ifindex| state.interface(ifindex)).collect(),
             vips: contents.entries.iter().map(|entry| state.vip(entry)).collect(),
             peers: contents.peers.iter().map(peer).collect(),
             offenders: offenders.into_iter().map(|(key, offender)| state.offender(key, offender)).collect(),
@@ -182,25 +196,28 @@ impl Status {
 }
 
 impl State {
-    fn interface(&self, ifindex: u32) -> InterfaceStatus {
-        let (mode, ids) = self.links[&ifindex];
+    fn interface(&self, ifindex: u32) -> Option<InterfaceStatus> {
+        let (point, mode, ids) = self.link_of(ifindex)?;
         let interface = self.network.interfaces.get(&ifindex);
-        InterfaceStatus {
+        Some(InterfaceStatus {
             name: interface.map(|interface| interface.name.clone()),
             ifindex,
+            vlan: self.network.vlan_of(ifindex),
+            through: (point != ifindex).then(|| self.network.name_of(point)),
             attached: self.is_attached(ifindex),
             mode,
             link_id: ids.link,
             program_id: ids.program,
             mac: self.contents.own_macs.get(&ifindex).copied(),
             carrier: interface.is_some_and(|interface| interface.carrier),
-        }
+        })
     }
 
     fn vip(&self, entry: &Entry) -> VipStatus {
         VipStatus {
             address: entry.address(),
             interface: self.network.name_of(entry.key.ifindex),
+            vlan: self.network.vlan_of(entry.key.ifindex),
             part: self.part(entry),
             mac: entry.known_mac(),
             yielded: entry.yielded,
@@ -214,6 +231,7 @@ impl State {
         OffenderStatus {
             address: key.addr.into(),
             interface: self.network.name_of(key.ifindex),
+            vlan: self.network.vlan_of(key.ifindex),
             mac: MacAddr(key.mac).to_string(),
             vendor: vipward_vendors::of(MacAddr(key.mac)).to_string(),
             eth_source: MacAddr(offender.source).to_string(),

@@ -102,6 +102,20 @@ pub enum Obstacle {
         /// The attached interfaces.
         attached: Vec<String>,
     },
+    /// The VIP's VLAN has no device.
+    #[error(
+        "VIP {vip} belongs to VLAN {vlan}, which has no device on {lower}: its card would drop the frames, and this host \
+         the traffic. Make one: ip link add link {lower} name {lower}.{vlan} type vlan id {vlan} && ip link set \
+         {lower}.{vlan} up"
+    )]
+    NoVlanDevice {
+        /// The VIP.
+        vip: Ipv4Addr,
+        /// Its VLAN ID.
+        vlan: u16,
+        /// The interface below the device.
+        lower: String,
+    },
     /// Another program has put a new VIP's address on its interface.
     #[error(
         "VIP {vip} waits: this host has it as {net} on {interface}, and vipward has not put it there; remove it there \

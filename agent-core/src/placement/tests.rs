@@ -1,6 +1,8 @@
 use ipnet::Ipv4Net;
 use proptest::prelude::*;
 
+use vipward_common::{ETHERTYPE_8021Q, VlanTag};
+
 use super::*;
 use crate::net::ConnectedRoute;
 
@@ -123,8 +125,7 @@ fn a_vip_is_foreign_on_no_interface_over_which_its_frames_arrive() {
     assert_eq!(entries_with("macvlan", on_eth0), without_eth0);
     assert_eq!(entries_with("bond", of_top), without_eth0);
     assert_eq!(entries_with("macvlan", over_a_bridge), without_eth0, "on a bridge that has eth0");
-    // Its frames have a tag there, and what has none must not be answered.
-    assert_eq!(entries_with("vlan", on_eth0), all);
+    assert_eq!(entries_with("vlan", on_eth0), without_eth0);
     assert_eq!(entries_with("veth", |_| {}), all, "unrelated");
 }
 
@@ -155,6 +156,43 @@ fn a_vip_goes_where_the_kernel_would_send() {
         let got = host.place("vips: [{address: 10.0.0.10}]");
         assert_eq!(homes(&got), [("10.0.0.10".to_owned(), expected)], "{what}");
         assert_eq!(words(&got), Vec::<String>::new(), "{what}");
+    }
+}
+
+#[test]
+fn a_vip_that_names_its_vlan_goes_to_a_device_of_it() {
+    let mut host = Host::new();
+    for (index, name, id, lower) in [(4, "eth0.10", 10, 2), (5, "storage", 20, 2), (6, "eth1.10", 10, 3)] {
+        host.add(index, name, &[]);
+        let device = host.view.interfaces.get_mut(&index).expect("it was added");
+        device.kind = "vlan".to_owned();
+        (device.lower, device.vlan) = (Some(lower), Some(VlanTag::new(ETHERTYPE_8021Q, id)));
+    }
+    let missing = |vlan: u16, lower: &str| {
+        let name = format!("{lower}.{vlan}");
+        format!(
+            "VIP 10.0.9.10 belongs to VLAN {vlan}, which has no device on {lower}: its card would drop the frames, and this \
+             host the traffic. Make one: ip link add link {lower} name {name} type vlan id {vlan} && ip link set {name} up"
+        )
+    };
+    let unattached = "VIP 10.0.9.10 belongs to interface storage, which is not there or not attached; attached are: eth0. \
+                      Waiting for it";
+    let table = [
+        ("vlan: 10", "", vec![4], vec![]),
+        ("vlan: 20", "", vec![5], vec![]),
+        ("vlan: 10, interface: eth1", "", vec![6], vec![]),
+        ("vlan: 10, interface: eth1.10", "", vec![6], vec![]),
+        ("vlan: 20, interface: 'stor*'", "", vec![5], vec![]),
+        ("vlan: 30", "", vec![], vec![missing(30, "eth0")]),
+        ("vlan: 20, interface: eth1", "", vec![], vec![missing(20, "eth1")]),
+        ("vlan: 20, interface: ens1", "", vec![], vec![missing(20, "ens1")]),
+        ("vlan: 20", "interfaces: [eth0]", vec![], vec![unattached.to_owned()]),
+    ];
+    for (keys, rest, expected, problems) in table {
+        let got = host.place(&format!("vips: [{{address: 10.0.9.10, bind: lo, {keys}}}]\n{rest}\n"));
+        let on: Vec<_> = homes(&got).into_iter().map(|(_, ifindex)| ifindex).collect();
+        assert_eq!(on, expected, "{keys} {rest}");
+        assert_eq!(words(&got), problems, "{keys} {rest}");
     }
 }
 

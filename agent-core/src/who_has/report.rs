@@ -194,6 +194,8 @@ pub struct Report {
     pub address: Ipv4Addr,
     /// The interface that was asked through.
     pub interface: String,
+    /// Its VLAN ID, or `null` when it is no VLAN device.
+    pub vlan: Option<u16>,
     /// Its index.
     pub ifindex: u32,
     /// Its MAC.
@@ -249,6 +251,7 @@ impl Report {
         Self {
             address: question.address,
             interface: interface.name.clone(),
+            vlan: interface.vlan_id(),
             ifindex: interface.index,
             asked_from: question.own.to_string(),
             questions: asking.asked(),

@@ -77,7 +77,7 @@ pub fn choose<'a>(
         view.interfaces.values().filter(|interface| check(view, interface).is_ok()).collect();
     let known = known.iter().copied().find(|index| usable.iter().any(|interface| interface.index == *index));
     known
-        .or_else(|| Segments::new(view, &usable).of(None, address).map(|interface| interface.index))
+        .or_else(|| Segments::new(view, &usable).of(|_| true, address).map(|interface| interface.index))
         .and_then(|index| view.interfaces.get(&index))
         .ok_or_else(|| SegmentError::NoSubnet {
             address,

@@ -29,7 +29,7 @@ use aya::{
     programs::{ProgramError, links::LinkError},
 };
 use thiserror::Error;
-use vipward_common::maps as names;
+use vipward_common::{VlanKey, maps as names};
 use vipward_core::{attaching::Mode, layout::Change};
 
 pub use self::{
@@ -90,6 +90,12 @@ pub enum BpfError {
         max: u32,
         /// The option that makes it larger.
         option: &'static str,
+    },
+    /// More VLAN devices than the map of their tags has room for.
+    #[error("there is room for the tags of {max} VLAN devices; name fewer in `interfaces`")]
+    TooManyVlans {
+        /// The size of the map.
+        max: u32,
     },
     /// A map holds a value that this version does not write.
     #[error("map {map} holds a value that this version does not write; run `vipward unload` and start again")]
@@ -205,6 +211,8 @@ pub struct DataPlane {
     maps: Maps,
     pins: Pins,
     links: BTreeMap<u32, Attached>,
+    /// The VLAN devices without a program of their own, with the tags by which another's sees them.
+    through: BTreeMap<u32, VlanKey>,
 }
 
 impl DataPlane {
@@ -220,7 +228,7 @@ impl DataPlane {
 
     /// Returns true if everything is still pinned. Objects without a pin end with this process.
     pub fn is_pinned(&self) -> Result<bool, BpfError> {
-        self.pins.has_all(self.attached())
+        self.pins.has_all(self.points())
     }
 
     /// Returns the id of the program that runs in a mode.

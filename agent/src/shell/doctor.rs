@@ -3,7 +3,6 @@
 //! Each fact is read on its own, so that a failure hides no other fact. The doctor changes nothing,
 //! and needs no agent. It only waits for a heartbeat.
 
-mod ethtool;
 mod fence;
 mod files;
 mod netdev;
@@ -26,6 +25,7 @@ pub(super) use self::{files::conf, netdev::has_native_xdp};
 use super::{
     bpf::{self, Extent, Pins},
     causes::unread,
+    ethtool,
     netlink::{self, Lower, Netlink},
     preflight,
 };

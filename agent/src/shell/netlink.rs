@@ -4,7 +4,7 @@
 //! has to be kept in step, and lost notifications cost nothing. There is no background task.
 //! [`Netlink::changed`] and [`Netlink::observe`] are cancel-safe.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep_until};
 
 use vipward_core::net::{ConnectedRoute, NetView};
 
-use super::bind::LABEL;
+use super::{bind::LABEL, ethtool};
 
 mod exchange;
 mod traffic_control;
@@ -120,6 +120,13 @@ impl Netlink {
         }
         for interface in view.interfaces.values_mut().filter(|interface| interface.ethernet) {
             traffic_control::note_programs(interface).await;
+        }
+        let carriers: BTreeSet<u32> =
+            view.interfaces.values().filter(|it| it.vlan.is_some()).filter_map(|it| it.lower).collect();
+        for ifindex in carriers {
+            let Some(interface) = view.interfaces.get_mut(&ifindex) else { continue };
+            // A driver that does not say may do so.
+            interface.strips_tags = ethtool::takes_tags_off(&interface.name).unwrap_or(true);
         }
         routes(&mut view).await?;
         Ok(view)

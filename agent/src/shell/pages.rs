@@ -307,8 +307,9 @@ impl Desk {
             found.push(Check::failed("pins", "nothing is pinned yet"));
             return found;
         };
-        // An interface that could not be attached has no pin.
-        let attached = snapshot.interfaces.iter().filter(|it| it.failure.is_none());
+        // An interface that could not be attached has no pin, and a VLAN device that is seen through
+        // another has none.
+        let attached = snapshot.interfaces.iter().filter(|it| it.failure.is_none() && it.through.is_none());
         found.push(checks::pins(kernel.pins().has_all(attached.map(|it| (it.ifindex, it.mode)))));
         found.extend(checks::of_kernel(&snapshot, read));
         found

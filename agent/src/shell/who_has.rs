@@ -148,10 +148,8 @@ fn dropped(
     ifindex: u32,
     address: Ipv4Addr,
 ) -> Result<BTreeMap<MacAddr, Offender>, WhoHasError> {
-    let here = maps
-        .offenders()?
-        .into_iter()
-        .filter(|(key, _)| key.vip() == VipKey::new(ifindex, address.octets()));
+    let here =
+        maps.offenders()?.into_iter().filter(|(key, _)| key.vip() == VipKey::new(ifindex, address.octets()));
     Ok(here.map(|(key, record)| (MacAddr(key.mac), record)).collect())
 }
 

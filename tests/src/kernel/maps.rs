@@ -11,7 +11,8 @@ use aya::{
 use bytemuck::{NoUninit, bytes_of, pod_read_unaligned};
 use vipward_common::{
     Counters, Defence, DefenceWindow, Event, Fence, MacAddr, Offender, OffenderKey, Outcome, OwnMac, PeerKey,
-    Policy, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, VlanKey, YieldTotal, filter_bit, maps,
+    Policy, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, VlanKey, YieldTotal, filter_bit,
+    maps,
 };
 
 /// aya requires its own marker trait of keys and values; byte arrays implement it.

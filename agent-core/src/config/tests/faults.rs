@@ -37,7 +37,7 @@ fn a_file_of_the_wrong_shape_is_refused_in_words() {
         ),
         (
             "vips:\n  - address: 192.0.2.10\n    color: red\n",
-            "3:5: unknown key `color`; the keys here are address, interface, bind, mac, force",
+            "3:5: unknown key `color`; the keys here are address, interface, vlan, bind, mac, force",
         ),
         (
             "vips: []\nfence: {hold-for: 1h}\n",
@@ -46,7 +46,7 @@ fn a_file_of_the_wrong_shape_is_refused_in_words() {
         ("vips: []\nannounce: {x: 1}\n", "2:12: unknown key `x`; the keys here are refresh, rate"),
         (
             "vips:\n  - address: 192.0.2.10\n    \"\\e[31m at line 7\": red\n",
-            "3:5: unknown key `\u{fffd}[31m at line 7`; the keys here are address, interface, bind, mac, force",
+            "3:5: unknown key `\u{fffd}[31m at line 7`; the keys here are address, interface, vlan, bind, mac, force",
         ),
         ("vips: []\nvips: []\n", "2:1: the key `vips` is given twice; remove one of the two"),
         ("vips: 5\n", "1:7: this should be a list: lines that begin with `- `, or [a, b]"),
@@ -98,6 +98,21 @@ fn a_bad_address_is_named_with_its_place_and_the_way_out() {
             "1:18: 169.254.1.1 is a link-local address, which cannot be a VIP",
         ),
     ]);
+}
+
+#[test]
+fn a_vlan_is_a_number_that_a_tag_can_have() {
+    let text = |vlan: &str| format!("vips: [{{address: 192.0.2.10, vlan: {vlan}}}]\n");
+    for vlan in ["0", "4095", "70000", "-1", "ten"] {
+        let said = message(&text(vlan));
+        assert_eq!(
+            said,
+            format!("vipward.yaml:1:36: `{vlan}` is no number for `vlan`; it must be between 1 and 4094")
+        );
+    }
+    for (vlan, id) in [("1", 1), ("4094", 4_094)] {
+        assert_eq!(good(&text(vlan)).vips[0].vlan, Some(id));
+    }
 }
 
 #[test]

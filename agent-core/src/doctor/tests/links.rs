@@ -1,3 +1,5 @@
+use vipward_common::{ETHERTYPE_8021Q, VlanKey, VlanTag};
+
 use super::*;
 use crate::attaching::Mode;
 use State::{Green, NotApplicable, Red, Unknown, Yellow};
@@ -39,7 +41,11 @@ fn tc_program(name: Option<&str>, ingress: bool) -> Vec<TcProgram> {
 
 fn vlan_device(facts: &mut Facts) {
     facts.nic().vlan_offload = Ok(true);
-    add(facts.view(), 5, "eth0.7", |it| (it.kind, it.up, it.lower) = ("vlan".to_owned(), false, Some(2)));
+    facts.interface(2).strips_tags = true;
+    add(facts.view(), 5, "eth0.7", |it| {
+        (it.kind, it.up, it.lower) = ("vlan".to_owned(), false, Some(2));
+        it.vlan = Some(VlanTag::new(ETHERTYPE_8021Q, 7));
+    });
 }
 
 fn member_of(facts: &mut Facts, kind: &str) {
@@ -80,7 +86,7 @@ fn whether_an_interface_carries_and_how_the_program_runs_on_it() {
                 },
                 "program",
                 Green,
-                &["VLAN devices"],
+                &["takes VLAN tags off", "ethtool -K eth0 rxvlan off"],
                 &[],
             ),
             (
@@ -152,7 +158,7 @@ fn whether_the_kernel_runs_the_program_on_an_interface() {
                 |it| it.interface(2).xdp_programs.clear(),
                 "program",
                 Red,
-                &["program 40 is not on the interface"],
+                &["program 40 is not on eth0"],
                 &["start the agent again"],
             ),
             (
@@ -163,7 +169,7 @@ fn whether_the_kernel_runs_the_program_on_an_interface() {
                 },
                 "program",
                 Red,
-                &["tc is pinned", "program 40 is not on the interface"],
+                &["tc is pinned", "program 40 is not on eth0"],
                 &["start the agent again"],
             ),
             (

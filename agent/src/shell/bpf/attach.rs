@@ -8,7 +8,12 @@ use aya::programs::{
     tc::{SchedClassifierLink, TcAttachOptions},
     xdp::XdpLink,
 };
-use vipward_core::{attaching::Mode, net::Interface};
+use vipward_common::VlanKey;
+use vipward_core::{
+    attaching::Mode,
+    net::{Interface, NetView},
+    stack::Point,
+};
 
 use super::{
     BpfError, DataPlane, filter,
@@ -25,15 +30,68 @@ pub struct Attached {
 }
 
 impl DataPlane {
-    /// Returns the interfaces that a program is attached to, with the mode.
-    pub fn attached(&self) -> impl Iterator<Item = (u32, Mode)> {
+    /// Returns the interfaces that have a program of their own, with its mode.
+    pub fn points(&self) -> impl Iterator<Item = (u32, Mode)> {
         self.links.iter().map(|(ifindex, attached)| (*ifindex, attached.mode))
     }
 
-    /// Returns true if the kernel runs the attached program on an interface.
-    pub fn runs_on(&self, interface: &Interface) -> bool {
-        let attached = self.links.get(&interface.index);
-        attached.is_some_and(|attached| attached.mode.runs(interface, self.programs.id(attached.mode)))
+    /// Returns the interfaces whose frames a program sees, with its mode: those with one of their own,
+    /// and VLAN devices above them.
+    pub fn attached(&self) -> impl Iterator<Item = (u32, Mode)> {
+        let vlans = self.through.iter().filter(|(device, _)| !self.links.contains_key(device));
+        let vlans = vlans.filter_map(|(device, key)| Some((*device, self.links.get(&key.ifindex)?.mode)));
+        self.points().chain(vlans)
+    }
+
+    /// Returns the tags by which another interface's program sees a VLAN device's frames.
+    pub fn through(&self, device: u32) -> Option<VlanKey> {
+        self.through.get(&device).copied()
+    }
+
+    /// Returns true if the kernel runs a program of this one's that sees an interface's frames.
+    pub fn runs_on(&self, view: &NetView, ifindex: u32) -> bool {
+        if !view.interfaces.contains_key(&ifindex) {
+            return false;
+        }
+        let has_own = self.links.contains_key(&ifindex);
+        let through = self.through.get(&ifindex).filter(|_| !has_own);
+        let point = through.map_or(ifindex, |key| key.ifindex);
+        let (attached, interface) = (self.links.get(&point), view.interfaces.get(&point));
+        attached.zip(interface).is_some_and(|(attached, interface)| {
+            attached.mode.runs(interface, self.programs.id(attached.mode))
+        })
+    }
+
+    /// Has the program of a lower interface decide about a VLAN device's frames, instead of one of its
+    /// own.
+    pub fn attach_through(&mut self, device: u32, point: &Point) -> Result<(), BpfError> {
+        let key = VlanKey::new(point.ifindex, point.tags);
+        self.maps.put_vlan(&key, device)?;
+        if let Some(former) = self.through.insert(device, key).filter(|former| *former != key) {
+            self.maps.remove_vlan(&former)?;
+        }
+        if self.links.contains_key(&device) {
+            self.detach_own(device)?;
+        }
+        Ok(())
+    }
+
+    /// Leaves a VLAN device's frames to its own program.
+    pub fn detach_through(&mut self, device: u32) -> Result<(), BpfError> {
+        self.through.remove(&device).map_or(Ok(()), |key| self.maps.remove_vlan(&key))
+    }
+
+    /// Reads the VLAN devices of an earlier agent. Those whose lower interface has no program any more
+    /// are left to be attached anew.
+    pub(super) fn take_over_vlans(&mut self) -> Result<(), BpfError> {
+        for (key, device) in self.maps.vlans()? {
+            if self.links.contains_key(&key.ifindex) && !self.through.contains_key(&device) {
+                self.through.insert(device, key);
+            } else {
+                self.maps.remove_vlan(&key)?;
+            }
+        }
+        Ok(())
     }
 
     /// Attaches to an interface.
@@ -92,6 +150,12 @@ impl DataPlane {
 
     /// Detaches from an interface, or removes what is pinned of an interface that is gone.
     pub fn detach(&mut self, ifindex: u32) -> Result<(), BpfError> {
+        self.detach_through(ifindex)?;
+        self.detach_own(ifindex)
+    }
+
+    /// Detaches an interface's own program.
+    pub fn detach_own(&mut self, ifindex: u32) -> Result<(), BpfError> {
         for pin in self.pins.links()?.into_iter().filter(|pin| pin.ifindex == ifindex) {
             pin.remove()?;
         }

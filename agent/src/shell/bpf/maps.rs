@@ -11,9 +11,9 @@ use aya::{
 };
 use bytemuck::{AnyBitPattern, CheckedBitPattern, NoUninit};
 use vipward_common::{
-    Counters, Defence, FILTER_WORDS, Fence, MAX_OFFENDERS, MacAddr, Offender, OffenderKey, OwnMac, Peer,
-    PeerKey, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, YieldTotal, filter_bit,
-    maps as names,
+    Counters, Defence, FILTER_WORDS, Fence, MAX_OFFENDERS, MAX_VLANS, MacAddr, Offender, OffenderKey, OwnMac,
+    Peer, PeerKey, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, VlanKey, YieldTotal,
+    filter_bit, maps as names,
 };
 
 use super::{BpfError, Pins, bulk};
@@ -23,6 +23,7 @@ const ENTRY: usize = size_of::<VipEntry>();
 const PEER_KEY: usize = size_of::<PeerKey>();
 const PEER: usize = size_of::<Peer>();
 const OWN_MAC: usize = size_of::<OwnMac>();
+const VLAN_KEY: usize = size_of::<VlanKey>();
 const FENCE: usize = size_of::<Fence>();
 const STATE: usize = size_of::<VipState>();
 const OFFENDER_KEY: usize = size_of::<OffenderKey>();
@@ -40,6 +41,7 @@ pub struct Maps {
     /// The same map, to read it whole.
     vips_fd: OwnedFd,
     own_macs: HashMap<MapData, u32, [u8; OWN_MAC]>,
+    vlans: HashMap<MapData, [u8; VLAN_KEY], u32>,
     peers: HashMap<MapData, [u8; PEER_KEY], [u8; PEER]>,
     fence: Array<MapData, [u8; FENCE]>,
     counters: PerCpuArray<MapData, [u64; COUNTERS]>,
@@ -108,6 +110,7 @@ impl Maps {
             vips: vips.try_into().map_err(open(names::VIPS_V4))?,
             vips_fd,
             own_macs: map(names::OWN_MACS)?.try_into().map_err(open(names::OWN_MACS))?,
+            vlans: map(names::VLANS)?.try_into().map_err(open(names::VLANS))?,
             peers: map(names::PEERS)?.try_into().map_err(open(names::PEERS))?,
             fence: map(names::FENCE)?.try_into().map_err(open(names::FENCE))?,
             counters: map(names::COUNTERS)?.try_into().map_err(open(names::COUNTERS))?,
@@ -255,6 +258,32 @@ impl Maps {
     /// Removes an interface.
     pub fn remove_own_mac(&mut self, ifindex: u32) -> Result<(), BpfError> {
         absent_is_fine(self.own_macs.remove(&ifindex), names::OWN_MACS)
+    }
+
+    /// Returns the VLAN devices whose frames are decided where they have tags.
+    pub fn vlans(&self) -> Result<BTreeMap<VlanKey, u32>, BpfError> {
+        self.vlans
+            .iter()
+            .map(|element| {
+                let (key, device) = element.map_err(failed("read", names::VLANS))?;
+                Ok((plain(&key), device))
+            })
+            .collect()
+    }
+
+    /// Makes tagged frames those of a VLAN device.
+    pub(super) fn put_vlan(&mut self, key: &VlanKey, device: u32) -> Result<(), BpfError> {
+        self.vlans.insert(bytes::<_, VLAN_KEY>(key), device, 0).map_err(|source| match source {
+            MapError::SyscallError(error) if error.io_error.raw_os_error() == Some(libc::E2BIG) => {
+                BpfError::TooManyVlans { max: MAX_VLANS }
+            }
+            source => failed("write", names::VLANS)(source),
+        })
+    }
+
+    /// Makes tagged frames those of no VLAN device.
+    pub(super) fn remove_vlan(&mut self, key: &VlanKey) -> Result<(), BpfError> {
+        absent_is_fine(self.vlans.remove(&bytes(key)), names::VLANS)
     }
 
     /// Returns the peers' MACs by interface.

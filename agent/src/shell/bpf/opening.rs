@@ -122,8 +122,9 @@ impl DataPlane {
         }
         maps.set_defence(options.fence.defence)?;
         maps.repair_filter()?;
-        let mut plane = Self { ebpf, programs, maps, pins, links: BTreeMap::new() };
+        let mut plane = Self { ebpf, programs, maps, pins, links: BTreeMap::new(), through: BTreeMap::new() };
         plane.take_over_links()?;
+        plane.take_over_vlans()?;
         // An agent may have been killed before its new set was whole.
         plane.pins.clear_new()?;
         Ok((plane, Opening::Reused))
@@ -151,7 +152,10 @@ impl DataPlane {
             records.pin(&pins, Set::New)?;
             pins.remove_links()?;
             pins.publish()?;
-            return Ok((Self { ebpf, programs, maps, pins, links: BTreeMap::new() }, Opening::Fresh));
+            return Ok((
+                Self { ebpf, programs, maps, pins, links: BTreeMap::new(), through: BTreeMap::new() },
+                Opening::Fresh,
+            ));
         };
         // Maps that this version does not know stay, with their description.
         records.write(&found.description.unknown())?;
@@ -160,8 +164,9 @@ impl DataPlane {
         let old: Vec<_> = [Some(former), interrupted].into_iter().flatten().collect();
         old.iter().try_for_each(|old| old.copy_yields(&mut maps))?;
         records.pin(&pins, Set::New)?;
-        let mut plane = Self { ebpf, programs, maps, pins, links: BTreeMap::new() };
+        let mut plane = Self { ebpf, programs, maps, pins, links: BTreeMap::new(), through: BTreeMap::new() };
         plane.take_over_links()?;
+        plane.take_over_vlans()?;
         // From here on nothing writes the old maps.
         old.iter().try_for_each(|old| old.copy_yields(&mut plane.maps))?;
         plane.pins.publish()?;

@@ -94,6 +94,7 @@ impl Reader {
             entries,
             max_vips: maps.max_vips(),
             own_macs: maps.own_macs()?,
+            vlans: maps.vlans()?,
             peers: maps.peers()?,
             counters: maps.counters()?,
             yields,
@@ -107,6 +108,13 @@ impl Reader {
         let contents = self.contents(extent).map_err(|error| unread(&error));
         let plane = Plane { missing: Vec::new(), links, contents };
         State::new(self.pins.dir().to_owned(), plane, network)
+    }
+
+    /// Returns the interfaces with a pinned link, and the VLAN devices above them.
+    pub fn segments(&self) -> Result<Vec<u32>, BpfError> {
+        let own = self.pins.links()?.into_iter().map(|link| link.ifindex);
+        let segments: BTreeSet<u32> = own.chain(self.maps.vlans()?.into_values()).collect();
+        Ok(segments.into_iter().collect())
     }
 
     /// Reads the fence, and the clock that it is compared with.

@@ -45,6 +45,7 @@ pub(super) fn who_has() -> who_has::Report {
     who_has::Report {
         address: VIP,
         interface: text("eth0"),
+        vlan: None,
         ifindex: State::SAMPLE_IFINDEX,
         asked_from: State::SAMPLE_MAC.to_string(),
         questions: 3,

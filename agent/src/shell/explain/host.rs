@@ -55,7 +55,7 @@ fn place(config: &Config, view: &NetView) -> (Option<String>, Vec<String>) {
 /// Returns the interfaces that an agent has attached the program to.
 pub(super) fn attached(options: &Options) -> Result<Vec<u32>, BpfError> {
     match Reader::find(&Pins::new(&options.pin_dir)) {
-        Ok(Some(reader)) => Ok(reader.pins().links()?.iter().map(|link| link.ifindex).collect()),
+        Ok(Some(reader)) => reader.segments(),
         Ok(None) | Err(_) => Ok(Vec::new()),
     }
 }

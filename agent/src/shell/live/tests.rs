@@ -24,6 +24,7 @@ fn vip(address: [u8; 4], part: Part, at: u8) -> VipStatus {
     VipStatus {
         address: address.into(),
         interface: "eth0".to_owned(),
+        vlan: None,
         part,
         mac: Some(mac(at)),
         yielded: false,
@@ -55,6 +56,7 @@ fn offender(last_seconds_ago: f64, of: u8, source: u8, claims: u64) -> OffenderS
     OffenderStatus {
         address: Ipv4Addr::new(192, 0, 2, 10),
         interface: "eth0".to_owned(),
+        vlan: None,
         mac: mac(of).to_string(),
         vendor: "Example Inc".to_owned(),
         eth_source: mac(source).to_string(),

@@ -72,6 +72,8 @@ pub struct InterfaceSnapshot {
     pub ifindex: u32,
     /// Its name.
     pub interface: String,
+    /// The interface whose program sees its frames, if it has none of its own.
+    pub through: Option<u32>,
     /// The mode in which the program was attached, or is to be.
     pub mode: attaching::Mode,
     /// True if the kernel runs the program on it.
@@ -124,6 +126,12 @@ struct Vip {
 }
 
 impl InterfaceSnapshot {
+    /// Returns the VLAN ID; nothing for an interface that is no VLAN device.
+    fn vlan(&self) -> String {
+        let vlan = self.seen.as_ref().and_then(Interface::vlan_id);
+        vlan.map_or_else(String::new, |vlan| vlan.to_string())
+    }
+
     fn has_carrier(&self) -> bool {
         self.seen.as_ref().is_some_and(|interface| interface.up && interface.carrier)
     }
@@ -322,9 +330,11 @@ impl Page<'_> {
 
     fn interfaces(&mut self, snapshot: &Snapshot) -> fmt::Result {
         let interfaces = &snapshot.interfaces;
-        let attached = interfaces
-            .iter()
-            .map(|it| ([("interface", it.interface.as_str()), ("mode", it.mode.name())], is(it.attached)));
+        let vlans: Vec<String> = interfaces.iter().map(InterfaceSnapshot::vlan).collect();
+        let attached = interfaces.iter().zip(&vlans).map(|(it, vlan)| {
+            let labels = [("interface", it.interface.as_str()), ("mode", it.mode.name()), ("vlan", vlan)];
+            (labels, is(it.attached))
+        });
         self.values("link_attached", "Whether the kernel runs the program on an interface", attached)?;
         let carrier =
             interfaces.iter().map(|it| ([("interface", it.interface.as_str())], is(it.has_carrier())));

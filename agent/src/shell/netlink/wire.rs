@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, net::Ipv4Addr};
 
 use ipnet::Ipv4Net;
-use vipward_common::MacAddr;
+use vipward_common::{ETHERTYPE_8021Q, MacAddr, VlanTag};
 
 use vipward_core::net::{ConnectedRoute, Interface};
 
@@ -27,6 +27,8 @@ const ATTRIBUTE_KIND: u16 = 0x3fff;
 const IFLA_XDP_DRV_PROG_ID: u16 = 5;
 const IFLA_XDP_SKB_PROG_ID: u16 = 6;
 const IFLA_XDP_HW_PROG_ID: u16 = 7;
+const IFLA_VLAN_ID: u16 = 1;
+const IFLA_VLAN_PROTOCOL: u16 = 5;
 // From <linux/rtnetlink.h> and <linux/pkt_cls.h>.
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
@@ -130,6 +132,7 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
     let (mut link, mut elsewhere) = (None, false);
     let mut kind = String::new();
     let mut port_kind = String::new();
+    let mut data: &[u8] = &[];
     let mut xdp_programs = Vec::new();
     for (attribute, value) in attributes_of(attributes) {
         match attribute {
@@ -151,6 +154,7 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
                     match attribute {
                         libc::IFLA_INFO_KIND => kind = text(value),
                         libc::IFLA_INFO_SLAVE_KIND => port_kind = text(value),
+                        libc::IFLA_INFO_DATA => data = value,
                         _ => {}
                     }
                 }
@@ -163,6 +167,7 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
     // A veth's link is its other end, a tunnel's the interface of its outer packets.
     let has_lower = matches!(&*kind, "vlan" | "macvlan" | "macvtap" | "ipvlan" | "ipvtap") && !elsewhere;
     let lower = link.filter(|_| has_lower);
+    let vlan = if kind == "vlan" { vlan(data) } else { None };
 
     Ok(Interface {
         index,
@@ -175,11 +180,26 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
         carrier: has(flags, libc::IFF_LOWER_UP),
         master,
         lower,
+        vlan,
+        strips_tags: false,
         xdp_programs,
         tc_programs: None,
         addresses: Vec::new(),
         ours: BTreeSet::new(),
     })
+}
+
+/// Returns the tag of a VLAN device, from the attributes of its kind.
+fn vlan(data: &[u8]) -> Option<VlanTag> {
+    let (mut id, mut protocol) = (None, ETHERTYPE_8021Q);
+    for (attribute, value) in attributes_of(data) {
+        match attribute {
+            IFLA_VLAN_ID => id = u16_at(value, 0),
+            IFLA_VLAN_PROTOCOL => protocol = u16_at(value, 0).map_or(protocol, u16::from_be),
+            _ => {}
+        }
+    }
+    id.map(|id| VlanTag::new(protocol, id))
 }
 
 /// Returns the lower device that an `RTM_NEWLINK` message describes.

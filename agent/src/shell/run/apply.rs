@@ -319,10 +319,6 @@ impl<S: Source> EventLoop<S> {
     /// Returns true if the network, as it is now, needs nothing beyond the last reconciliation.
     pub(super) fn is_settled(&self) -> bool {
         let Some(Settled { placement, placed }) = &self.settled else { return false };
-        let attached = self.plane.attached().all(|(ifindex, _)| {
-            let interface = self.view.interfaces.get(&ifindex);
-            interface.is_some_and(|interface| self.plane.runs_on(interface))
-        });
         let bound = placement.desired.binds.iter().all(|(interface, vip)| {
             let interface = self.view.by_name(interface);
             interface.is_some_and(|interface| interface.addresses.iter().any(|net| net.addr() == *vip))
@@ -330,7 +326,7 @@ impl<S: Source> EventLoop<S> {
         let mut now = self.place(placed, &|key| placement.desired.entries.contains_key(key));
         self.leave_out(&mut now.desired);
         silence(&mut now.desired, &self.held_back, &self.view);
-        attached && bound && now == *placement
+        self.is_well_attached(&placement.attach) && bound && now == *placement
     }
 
     /// Removes everything. The fence goes first, which silences all VIPs at once even if a later

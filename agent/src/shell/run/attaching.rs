@@ -6,52 +6,102 @@ use std::{
 };
 
 use tracing::info;
-use vipward_common::Role;
-use vipward_core::{attaching::Mode, net::Interface, placement::Desired};
+use vipward_common::{Role, VlanKey};
+use vipward_core::{attaching::Mode, net::Interface, placement::Desired, stack::Point};
 
 use super::{EventLoop, RunError, source::Source};
-use crate::shell::{bind, bpf::BpfError, causes::chain};
+use crate::shell::{bind, bpf::BpfError, causes::chain, doctor::has_native_xdp};
 
 impl<S: Source> EventLoop<S> {
     /// Attaches the wanted interfaces, and detaches all others. `unattached` gets those that fail.
     pub(super) fn attach(&mut self, wanted: &[u32]) -> Result<(), RunError> {
         let mut unattached = BTreeMap::new();
+        // The program of a lower interface may see the frames of those above it.
+        let mut bottom_up: Vec<u32> =
+            wanted.iter().copied().filter(|ifindex| self.view.interfaces.contains_key(ifindex)).collect();
+        bottom_up.sort_by_key(|ifindex| self.view.path(*ifindex).len());
+        for ifindex in bottom_up {
+            let interface = self.view.interfaces[&ifindex].clone();
+            let done = match self.point_of(&interface, wanted) {
+                Some(point) => self.attach_through(&interface, &point),
+                None => self.attach_own(&interface).and_then(|()| self.plane.detach_through(ifindex)),
+            };
+            if let Err(error) = done {
+                unattached.insert(ifindex, chain(&error));
+            }
+        }
         let attached: Vec<(u32, Mode)> = self.plane.attached().collect();
         for (ifindex, mode) in attached {
-            let interface = self.view.interfaces.get(&ifindex).filter(|_| wanted.contains(&ifindex)).cloned();
-            let modes = interface.as_ref().map(|interface| self.config.attach.modes(interface, &self.view));
-            let is_wanted = modes.is_some_and(|modes| modes.contains(&mode));
-            let runs = interface.as_ref().is_some_and(|interface| self.plane.runs_on(interface));
-            if is_wanted && runs {
-                continue;
-            }
-            // XDP and traffic control run beside each other. So the new program comes first, and if it
-            // is refused, the old one stays.
-            let runs_beside = |other: &Mode| (*other == Mode::Tc) != (mode == Mode::Tc);
-            let comes_first = modes.and_then(<[Mode]>::first).is_some_and(runs_beside);
-            match interface {
-                Some(interface) if runs && comes_first => {
-                    if let Err(error) = self.attach_one(&interface) {
-                        unattached.insert(ifindex, chain(&error));
-                        continue;
-                    }
-                    self.plane.detach_mode(ifindex, mode)?;
-                }
-                _ => self.plane.detach(ifindex)?,
-            }
-            info!(interface = %self.name(ifindex), %mode, "detached");
-        }
-        for ifindex in wanted {
-            let Some(interface) = self.view.interfaces.get(ifindex) else { continue };
-            if self.plane.attached().all(|(attached, _)| attached != *ifindex) {
-                let interface = interface.clone();
-                if let Err(error) = self.attach_one(&interface) {
-                    unattached.insert(*ifindex, chain(&error));
-                }
+            if !wanted.contains(&ifindex) || !self.view.interfaces.contains_key(&ifindex) {
+                self.plane.detach(ifindex)?;
+                info!(interface = %self.name(ifindex), %mode, "detached");
             }
         }
         self.unattached = unattached;
         Ok(())
+    }
+
+    /// Returns true if every wanted interface is attached in the way that the network, as it is now,
+    /// asks for.
+    pub(super) fn is_well_attached(&self, wanted: &[u32]) -> bool {
+        self.plane.attached().all(|(ifindex, mode)| {
+            let Some(interface) = self.view.interfaces.get(&ifindex) else { return false };
+            let point = self.point_of(interface, wanted).map(|point| VlanKey::new(point.ifindex, point.tags));
+            let is_right = match point {
+                Some(key) => self.plane.through(ifindex) == Some(key),
+                None => {
+                    let modes = self.config.attach.modes(interface, &self.view);
+                    self.plane.through(ifindex).is_none() && modes.contains(&mode)
+                }
+            };
+            is_right && self.plane.runs_on(&self.view, ifindex)
+        })
+    }
+
+    /// Returns the wanted interface whose own program sees a VLAN device's frames, if there is one.
+    fn point_of(&self, device: &Interface, wanted: &[u32]) -> Option<Point> {
+        self.view.point_of(device, |ifindex| {
+            let is_wanted = wanted.contains(&ifindex) && self.plane.runs_on(&self.view, ifindex);
+            let (_, mode) = self.plane.points().find(|(point, _)| *point == ifindex && is_wanted)?;
+            Some(mode)
+        })
+    }
+
+    /// Has the program of a lower interface decide about a VLAN device's frames.
+    fn attach_through(&mut self, device: &Interface, point: &Point) -> Result<(), BpfError> {
+        let has_own = self.plane.points().any(|(ifindex, _)| ifindex == device.index);
+        if !has_own && self.plane.through(device.index) == Some(VlanKey::new(point.ifindex, point.tags)) {
+            return Ok(());
+        }
+        self.plane.attach_through(device.index, point)?;
+        let (interface, through, mode) = (&device.name, self.name(point.ifindex), point.mode);
+        info!(%interface, vlan = device.vlan_id(), through, %mode, mac = %device.mac, "attached");
+        Ok(())
+    }
+
+    /// Attaches a program to an interface, in a mode that is wanted there.
+    fn attach_own(&mut self, interface: &Interface) -> Result<(), BpfError> {
+        let ifindex = interface.index;
+        let modes = self.config.attach.modes(interface, &self.view);
+        let Some((_, mode)) = self.plane.points().find(|(point, _)| *point == ifindex) else {
+            return self.attach_one(interface);
+        };
+        let runs = self.plane.runs_on(&self.view, ifindex);
+        if runs && modes.contains(&mode) {
+            return Ok(());
+        }
+        // XDP and traffic control run beside each other. So the new program comes first, and if it is
+        // refused, the old one stays.
+        let runs_beside = |other: &Mode| (*other == Mode::Tc) != (mode == Mode::Tc);
+        if runs && modes.first().is_some_and(runs_beside) {
+            self.attach_one(interface)?;
+            self.plane.detach_mode(ifindex, mode)?;
+            info!(interface = %interface.name, %mode, "detached");
+            return Ok(());
+        }
+        self.plane.detach_own(ifindex)?;
+        info!(interface = %interface.name, %mode, "detached");
+        self.attach_one(interface)
     }
 
     /// Attaches in the first mode that the interface accepts.
@@ -67,6 +117,7 @@ impl<S: Source> EventLoop<S> {
                 Ok(()) => {
                     let refused = refused.as_ref().map(|error| chain(error));
                     info!(interface = %interface.name, %mode, mac = %interface.mac, refused, "attached");
+                    self.say_why_not_native(interface, *mode);
                     let program = self.plane.program_id(*mode);
                     if let Some(interface) = self.view.interfaces.get_mut(&interface.index) {
                         mode.note(interface, program);
@@ -80,6 +131,15 @@ impl<S: Source> EventLoop<S> {
             }
         }
         refused.map_or(Ok(()), Err)
+    }
+
+    /// Logs the way to native mode if only the card's VLAN offload is in it.
+    fn say_why_not_native(&self, interface: &Interface, mode: Mode) {
+        let hides = interface.strips_tags && self.view.hides_tags(interface) && !interface.is_software();
+        if hides && mode == Mode::Tc && has_native_xdp(interface.index).unwrap_or(false) {
+            let (interface, remedy) = (&interface.name, format!("ethtool -K {} rxvlan off", interface.name));
+            info!(%interface, remedy, "tc, since the card takes VLAN tags off before XDP sees them");
+        }
     }
 
     /// Removes the desired entries on interfaces without the program, because an announced VIP must

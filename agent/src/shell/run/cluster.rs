@@ -72,7 +72,14 @@ struct Assigned {
 
 impl Assigned {
     fn wanted(&self, address: Ipv4Addr) -> Wanted<'_> {
-        Wanted { address, interface: self.home.as_ref(), bind: None, entry: self.entry, is_guarded: false }
+        Wanted {
+            address,
+            interface: self.home.as_ref(),
+            vlan: None,
+            bind: None,
+            entry: self.entry,
+            is_guarded: false,
+        }
     }
 }
 

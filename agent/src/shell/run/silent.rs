@@ -118,7 +118,7 @@ impl<S: Source> EventLoop<S> {
         let with_fault = |(ifindex, _)| {
             let interface = self.view.interfaces.get(&ifindex);
             let mac = interface.map_or(MacAddr::ZERO, |interface| interface.mac);
-            let attached = interface.is_some_and(|it| self.plane.runs_on(it));
+            let attached = self.plane.runs_on(&self.view, ifindex);
             (ifindex, (mac, InterfaceFault::of(interface, attached, mac)))
         };
         let interfaces = self.plane.attached().map(with_fault).collect();

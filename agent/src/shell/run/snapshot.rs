@@ -86,8 +86,9 @@ impl<S: Source> EventLoop<S> {
         InterfaceSnapshot {
             ifindex,
             interface: self.name(ifindex),
+            through: self.plane.through(ifindex).map(|key| key.ifindex),
             mode,
-            attached: interface.is_some_and(|it| self.plane.runs_on(it)),
+            attached: self.plane.runs_on(&self.view, ifindex),
             failure: None,
             seen: interface.cloned(),
         }
@@ -171,6 +172,7 @@ impl<S: Source> EventLoop<S> {
                 "ifindex": interface.index,
                 "mac": interface.mac.to_string(),
                 "kind": interface.kind,
+                "vlan": interface.vlan_id(),
                 "ethernet": interface.ethernet,
                 "up": interface.up,
                 "carrier": interface.carrier,

@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 
 use comfy_table::Table;
 use vipward_common::Outcome;
-use vipward_core::pinned::Status;
+use vipward_core::{net::labelled, pinned::Status};
 
 use crate::shell::tables::{answering, or_dash, table, yes};
 
@@ -30,7 +30,7 @@ fn write(status: &Status, f: &mut String) -> fmt::Result {
     if !status.peers.is_empty() {
         let mut peers = table(&["PEER", "INTERFACE"]);
         for row in &status.peers {
-            peers.add_row([&row.mac, &row.interface]);
+            peers.add_row([row.mac.clone(), labelled(&row.interface, row.vlan)]);
         }
         writeln!(f, "\n{peers}")?;
     }
@@ -50,8 +50,12 @@ fn interface_table(status: &Status) -> Table {
     let mut interfaces = table(&["INTERFACE", "ATTACHED", "MODE", "PROGRAM", "LINK", "MAC", "CARRIER"]);
     for row in &status.interfaces {
         interfaces.add_row([
-            row.name.clone().unwrap_or_else(|| format!("#{} (gone)", row.ifindex)),
-            yes(row.attached),
+            row.name
+                .as_ref()
+                .map_or_else(|| format!("#{} (gone)", row.ifindex), |name| labelled(name, row.vlan)),
+            row.through
+                .as_ref()
+                .map_or_else(|| yes(row.attached), |lower| format!("{} (on {lower})", yes(row.attached))),
             row.mode.to_string(),
             row.program_id.to_string(),
             or_dash(row.link_id.as_ref()),
@@ -69,7 +73,7 @@ fn vip_table(status: &Status) -> Table {
         let role = row.part.name();
         vips.add_row([
             row.address.to_string(),
-            row.interface.clone(),
+            labelled(&row.interface, row.vlan),
             if row.yielded { format!("{role} (yielded)") } else { role.to_owned() },
             or_dash(row.mac.as_ref()),
             answering(row.part),
@@ -88,7 +92,7 @@ fn offender_table(status: &Status) -> Table {
             row.mac.clone(),
             row.vendor.clone(),
             row.address.to_string(),
-            row.interface.clone(),
+            labelled(&row.interface, row.vlan),
             row.kind.to_owned(),
             row.claims.to_string(),
             format!("{:.0} s ago", row.last_seconds_ago),

@@ -2,6 +2,7 @@
 
 use std::{fmt::Write as _, time::Duration};
 
+use vipward_core::net::labelled;
 use vipward_core::who_has::{Latency, Report, Row, Seen, Verdict};
 
 use super::super::{
@@ -11,7 +12,7 @@ use super::super::{
 
 /// Returns the report as a table, with an explanation.
 pub fn render(report: &Report, colours: Colours) -> String {
-    let mut text = format!("{} on {}: ", report.address, report.interface);
+    let mut text = format!("{} on {}: ", report.address, labelled(&report.interface, report.vlan));
     match report.verdict {
         Verdict::Nobody => text += &colours.doubtful("no host answers"),
         Verdict::One => text += &colours.good("one answers"),

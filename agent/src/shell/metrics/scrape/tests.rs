@@ -14,6 +14,7 @@ fn snapshot(vip: VipSnapshot) -> Snapshot {
         started: true,
         fence_duration: Duration::from_secs(3),
         interfaces: vec![InterfaceSnapshot {
+            through: None,
             ifindex: 2,
             interface: "eth0".to_owned(),
             mode: attaching::Mode::Generic,

@@ -126,6 +126,24 @@ fn devices_on_another_have_an_interface_below_them_unless_it_is_elsewhere() {
 }
 
 #[test]
+fn a_vlan_device_has_its_id_and_its_kind_of_tag() {
+    let vlan = |kind: &[u8], data: &[u8]| {
+        let info = [attribute(1, kind), attribute(2, data)].concat();
+        let attributes = [attribute(3, b"top\0"), attribute(5, &7u32.to_ne_bytes()), attribute(18, &info)];
+        link(&link_bytes(0, 1, &attributes)).expect("a link").vlan
+    };
+    let id = attribute(1, &10u16.to_ne_bytes());
+    let with = |protocol: u16| [id.clone(), attribute(5, &protocol.to_be_bytes())].concat();
+    let tag = |protocol| Some(VlanTag::new(protocol, 10));
+    assert_eq!(vlan(b"vlan\0", &with(0x8100)), tag(0x8100));
+    assert_eq!(vlan(b"vlan\0", &with(0x88a8)), tag(0x88a8));
+    assert_ne!(tag(0x8100), tag(0x88a8));
+    assert_eq!(vlan(b"vlan\0", &id), tag(0x8100), "an old kernel names no protocol");
+    assert_eq!(vlan(b"vlan\0", &[]), None, "no ID");
+    assert_eq!(vlan(b"macvlan\0", &with(0x8100)), None);
+}
+
+#[test]
 fn a_link_without_a_name_is_malformed() {
     assert_eq!(
         link(&link_bytes(0, 1, &[])).expect_err("no name").to_string(),

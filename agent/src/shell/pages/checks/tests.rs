@@ -25,6 +25,7 @@ fn snapshot(mode: Mode, vips: &[(u8, Entry)]) -> Snapshot {
         started: true,
         fence_duration: Duration::from_secs(3),
         interfaces: vec![InterfaceSnapshot {
+            through: None,
             ifindex: 2,
             interface: "eth0".to_owned(),
             mode: attaching::Mode::Generic,

@@ -36,7 +36,7 @@ struct DriverInfo {
 const _: () = assert!(size_of::<DriverInfo>() == 196);
 
 /// Returns the driver's name.
-pub(super) fn driver(interface: &str) -> Fact<String> {
+pub(crate) fn driver(interface: &str) -> Fact<String> {
     // SAFETY: all fields are numbers, for which zero is valid.
     let mut info: DriverInfo = unsafe { mem::zeroed() };
     info.command = ETHTOOL_GDRVINFO;
@@ -46,12 +46,12 @@ pub(super) fn driver(interface: &str) -> Fact<String> {
 }
 
 /// Returns true if VLAN tags are taken off received frames (`rx-vlan-offload`).
-pub(super) fn takes_tags_off(interface: &str) -> Fact<bool> {
+pub(crate) fn takes_tags_off(interface: &str) -> Fact<bool> {
     Ok(value(interface, ETHTOOL_GFLAGS)? & ETH_FLAG_RXVLAN != 0)
 }
 
 /// Returns true if received packets are merged (`generic-receive-offload`).
-pub(super) fn gro(interface: &str) -> Fact<bool> {
+pub(crate) fn gro(interface: &str) -> Fact<bool> {
     Ok(value(interface, ETHTOOL_GGRO)? != 0)
 }
 
