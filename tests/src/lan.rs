@@ -8,6 +8,7 @@ mod links;
 mod named;
 mod neighbours;
 mod netns;
+mod offloads;
 mod stacked;
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,6 +21,7 @@ pub use links::Link;
 pub use named::{NamedNamespaces, remove_named};
 pub use neighbours::{Neighbour, NeighbourState};
 pub use netns::NetNs;
+pub use stacked::VlanProtocol;
 
 use links::FarEnd;
 

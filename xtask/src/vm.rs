@@ -56,7 +56,7 @@ pub(crate) struct Args {
 }
 
 /// Tests that a merge needs.
-const SHORT: [&str; 8] = [
+const SHORT: [&str; 9] = [
     "links::plain",
     "links::bridge",
     "links::bond",
@@ -64,6 +64,7 @@ const SHORT: [&str; 8] = [
     "links::macvlan_later",
     "takeovers::",
     "verifier::",
+    "vlans::",
     "yields::",
 ];
 /// Tests to run once for each kernel, and not with each model of NICs.

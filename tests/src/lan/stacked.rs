@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use futures::TryStreamExt;
+pub use rtnetlink::packet_route::link::VlanProtocol;
 use rtnetlink::packet_route::link::{BondMode, LinkAttribute, LinkMessage, MacVlanMode};
 use rtnetlink::{LinkBond, LinkMacVlan, LinkUnspec, LinkVlan};
 
@@ -36,9 +37,9 @@ impl NetNs {
             .with_context(|| format!("failed to move the NIC {permanent} as {name}"))
     }
 
-    /// Makes a VLAN device on an interface.
-    pub fn add_vlan(&self, name: &str, parent: &str, id: u16) -> Result<()> {
-        let vlan = LinkVlan::new(name, self.link(parent)?.index, id).build();
+    /// Makes a VLAN device on an interface, for tags of a kind.
+    pub fn add_vlan(&self, name: &str, parent: &str, id: u16, protocol: VlanProtocol) -> Result<()> {
+        let vlan = LinkVlan::new(name, self.link(parent)?.index, id).protocol(protocol).build();
         self.netlink(async |handle| handle.link().add(vlan).execute().await)
             .with_context(|| format!("failed to make VLAN {id} of {parent}"))
     }

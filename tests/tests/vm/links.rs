@@ -63,6 +63,36 @@ fn macvlan_later() -> Result<()> {
     measure(Kind::MacvlanLater)
 }
 
+#[test]
+#[ignore = "runs in a virtual machine: `cargo xtask vm --all`"]
+fn vlan_on_bond() -> Result<()> {
+    measure(Kind::VlanOnBond)
+}
+
+#[test]
+#[ignore = "runs in a virtual machine: `cargo xtask vm --all`"]
+fn vlan_on_bridge() -> Result<()> {
+    measure(Kind::VlanOnBridge)
+}
+
+#[test]
+#[ignore = "runs in a virtual machine: `cargo xtask vm --all`"]
+fn vlan_in_vlan() -> Result<()> {
+    measure(Kind::Qinq)
+}
+
+#[test]
+#[ignore = "runs in a virtual machine: `cargo xtask vm --all`"]
+fn bridge_on_vlan() -> Result<()> {
+    measure(Kind::BridgeOnVlan)
+}
+
+#[test]
+#[ignore = "runs in a virtual machine: `cargo xtask vm --all`"]
+fn macvlan_on_vlan() -> Result<()> {
+    measure(Kind::MacvlanOnVlan)
+}
+
 /// Asks for the VIP and for the node's own address side by side, and reports the answers. Fails if
 /// the VIP has more unanswered requests in every round.
 fn measure(kind: Kind) -> Result<()> {

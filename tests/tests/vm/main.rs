@@ -4,4 +4,5 @@ mod links;
 mod segment;
 mod takeovers;
 mod verifier;
+mod vlans;
 mod yields;

@@ -4,15 +4,17 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use vipward_tests::agent::{Agent, AgentOptions};
 use vipward_tests::bpffs::Bpffs;
-use vipward_tests::lan::Host;
+use vipward_tests::lan::{Host, NetNs, VlanProtocol};
 use vipward_tests::scene::{PATIENCE, VIP, net, start_agent, vip_status};
 use vipward_tests::vm::{Machine, Plugged};
 use vipward_tests::wait::wait_until;
 
-/// VLAN of the VLAN device.
+/// VLAN of a VLAN device, or the inner of two.
 const VLAN: u16 = 100;
+/// The outer of two VLANs.
+const OUTER_VLAN: u16 = 7;
 /// Names of the node's NICs. No default of `interfaces` excludes them.
-const NICS: [&str; 2] = ["nic0", "nic1"];
+pub(crate) const NICS: [&str; 2] = ["nic0", "nic1"];
 
 /// Kind of the link that has the node's address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,6 +33,55 @@ pub(crate) enum Kind {
     VlanLater,
     /// A macvlan device on a NIC that is attached already.
     MacvlanLater,
+    /// A VLAN device on a bond.
+    VlanOnBond,
+    /// A VLAN device on a bridge with the NIC as its port.
+    VlanOnBridge,
+    /// A VLAN device of customer tags (802.1Q) on one of service tags (802.1ad).
+    Qinq,
+    /// A bridge with a VLAN device as its port.
+    BridgeOnVlan,
+    /// A macvlan device on a VLAN device.
+    MacvlanOnVlan,
+}
+
+/// A device on the one below it.
+#[derive(Clone, Copy, Debug)]
+enum Layer {
+    /// A bond of both NICs.
+    Bond,
+    Bridge,
+    Vlan(u16, VlanProtocol),
+    Macvlan,
+}
+
+impl Layer {
+    /// Returns the name of the device.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Bond => "bond0",
+            Self::Bridge => "bridge0",
+            Self::Vlan(OUTER_VLAN, _) => "vlan1",
+            Self::Vlan(..) => "vlan0",
+            Self::Macvlan => "macvlan0",
+        }
+    }
+
+    /// Makes the device on the one below, or of the NICs.
+    fn add(self, namespace: &NetNs, below: &str) -> Result<()> {
+        match self {
+            Self::Bond => {
+                namespace.add_bond(self.name())?;
+                NICS.iter().try_for_each(|nic| namespace.set_master(nic, self.name()))
+            }
+            Self::Bridge => {
+                namespace.add_bridge(self.name())?;
+                namespace.set_master(below, self.name())
+            }
+            Self::Vlan(id, protocol) => namespace.add_vlan(self.name(), below, id, protocol),
+            Self::Macvlan => namespace.add_macvlan(self.name(), below),
+        }
+    }
 }
 
 impl Kind {
@@ -44,8 +95,45 @@ impl Kind {
             Self::Macvlan => "macvlan",
             Self::VlanLater => "VLAN, parent first",
             Self::MacvlanLater => "macvlan, parent first",
+            Self::VlanOnBond => "VLAN on bond",
+            Self::VlanOnBridge => "VLAN on bridge",
+            Self::Qinq => "VLAN in VLAN",
+            Self::BridgeOnVlan => "bridge on VLAN",
+            Self::MacvlanOnVlan => "macvlan on VLAN",
         }
     }
+
+    /// Returns the devices of the node above its NIC, from below.
+    const fn layers(self) -> &'static [Layer] {
+        const CUSTOMER: Layer = Layer::Vlan(VLAN, VlanProtocol::Ieee8021Q);
+        const SERVICE: Layer = Layer::Vlan(OUTER_VLAN, VlanProtocol::Ieee8021Ad);
+        match self {
+            Self::Plain => &[],
+            Self::Bridge => &[Layer::Bridge],
+            Self::Vlan | Self::VlanLater => &[CUSTOMER],
+            Self::Bond => &[Layer::Bond],
+            Self::Macvlan | Self::MacvlanLater => &[Layer::Macvlan],
+            Self::VlanOnBond => &[Layer::Bond, CUSTOMER],
+            Self::VlanOnBridge => &[Layer::Bridge, CUSTOMER],
+            Self::Qinq => &[SERVICE, CUSTOMER],
+            Self::BridgeOnVlan => &[CUSTOMER, Layer::Bridge],
+            Self::MacvlanOnVlan => &[CUSTOMER, Layer::Macvlan],
+        }
+    }
+}
+
+/// Makes devices on a host's NIC, sets everything up, and returns the name of the topmost.
+fn build(host: &Host, layers: &[Layer]) -> Result<&'static str> {
+    let mut top = NICS[0];
+    for layer in layers {
+        layer.add(host.namespace(), top)?;
+        top = layer.name();
+    }
+    for device in [NICS[0]].into_iter().chain(layers.iter().map(|layer| layer.name())) {
+        host.set_up(device, true)?;
+        host.namespace().wait_until_ready(device)?;
+    }
+    Ok(top)
 }
 
 /// Client and node. Fields are in the order of dropping.
@@ -59,6 +147,7 @@ pub(crate) struct Segment {
     pub(crate) node: Host,
     /// Interface of the node that has its address.
     pub(crate) at_node: &'static str,
+    layers: &'static [Layer],
     parent_first: bool,
     bpffs: Bpffs,
     nics: Vec<Plugged>,
@@ -70,49 +159,31 @@ impl Segment {
     pub(crate) fn new(machine: &Machine, kind: Kind) -> Result<Self> {
         let (client, node) = (Host::new("client")?, Host::new("node")?);
         let mut nics = vec![machine.plug_client(&client, NICS[0])?, machine.plug_node(0, &node, NICS[0])?];
-        let (mut at_client, mut at_node) = (NICS[0], NICS[0]);
-        let namespace = node.namespace();
-        match kind {
-            Kind::Plain => {}
-            Kind::Bridge => {
-                at_node = "bridge0";
-                namespace.add_bridge(at_node)?;
-                namespace.set_master(NICS[0], at_node)?;
-            }
-            Kind::Vlan | Kind::VlanLater => {
-                (at_client, at_node) = ("vlan0", "vlan0");
-                namespace.add_vlan(at_node, NICS[0], VLAN)?;
-                client.namespace().add_vlan(at_client, NICS[0], VLAN)?;
-            }
-            Kind::Bond => {
-                at_node = "bond0";
-                nics.push(machine.plug_node(1, &node, NICS[1])?);
-                namespace.add_bond(at_node)?;
-                NICS.iter().try_for_each(|nic| namespace.set_master(nic, at_node))?;
-                node.set_up(NICS[1], true)?;
-            }
-            Kind::Macvlan | Kind::MacvlanLater => {
-                at_node = "macvlan0";
-                namespace.add_macvlan(at_node, NICS[0])?;
-            }
+        let layers = kind.layers();
+        if layers.iter().any(|layer| matches!(layer, Layer::Bond)) {
+            nics.push(machine.plug_node(1, &node, NICS[1])?);
         }
-        for (host, nic, top, address) in
-            [(&client, NICS[0], at_client, net(1)), (&node, NICS[0], at_node, net(2))]
-        {
-            host.set_up(nic, true)?;
-            host.set_up(top, true)?;
-            host.add_address(top, address)?;
-            host.namespace().wait_until_ready(nic)?;
-            host.namespace().wait_until_ready(top)?;
+        let tagged: Vec<Layer> =
+            layers.iter().copied().filter(|layer| matches!(layer, Layer::Vlan(..))).collect();
+        let at_client = build(&client, &tagged)?;
+        let at_node = build(&node, layers)?;
+        if nics.len() > 2 {
+            node.set_up(NICS[1], true)?;
         }
+        client.add_address(at_client, net(1))?;
+        node.add_address(at_node, net(2))?;
         let parent_first = matches!(kind, Kind::VlanLater | Kind::MacvlanLater);
-        Ok(Self { client, at_client, node, at_node, parent_first, bpffs: Bpffs::mount()?, nics })
+        Ok(Self { client, at_client, node, at_node, layers, parent_first, bpffs: Bpffs::mount()?, nics })
     }
 
     /// Starts an agent that is to hold the VIP, with more lines of its file, and does not wait.
     pub(crate) fn launch(&self, more: &str) -> Result<Agent> {
-        let options = AgentOptions::new(self.bpffs.pin_dir("node"));
-        Agent::start(&self.node, &format!("{more}vips: [{{address: {VIP}}}]\n"), options)
+        self.launch_with(&format!("{more}vips: [{{address: {VIP}}}]\n"))
+    }
+
+    /// Starts an agent with a file, and does not wait.
+    pub(crate) fn launch_with(&self, yaml: &str) -> Result<Agent> {
+        Agent::start(&self.node, yaml, AgentOptions::new(self.bpffs.pin_dir("node")))
     }
 
     /// Starts an agent that holds the VIP, with more lines of its file. Waits until `status` says
@@ -155,11 +226,13 @@ impl Segment {
 impl Drop for Segment {
     fn drop(&mut self) {
         // A VLAN device would follow its NIC to another namespace, and be in the way there.
-        for (host, top) in [(&self.client, self.at_client), (&self.node, self.at_node)] {
-            if !NICS.contains(&top)
-                && let Err(error) = host.delete_link(top)
-            {
-                eprintln!("{error:#}");
+        for host in [&self.client, &self.node] {
+            for layer in self.layers.iter().rev() {
+                if host.link(layer.name()).is_ok()
+                    && let Err(error) = host.delete_link(layer.name())
+                {
+                    eprintln!("{error:#}");
+                }
             }
         }
         self.nics.clear();
