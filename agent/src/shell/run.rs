@@ -189,6 +189,8 @@ struct EventLoop<S> {
     silent: Silent,
     /// Interfaces that should have the program and could not be attached, with the reason.
     unattached: BTreeMap<u32, String>,
+    /// Interfaces on which the kernel has refused a better mode than the one that runs.
+    refused: BTreeSet<u32>,
     /// Yielded VIPs, with the peer's MAC. Their entries may go with an interface and come back.
     yielded: BTreeMap<Ipv4Addr, MacAddr>,
     /// Questions to the segment about yielded VIPs, and the VIPs that were taken back.
@@ -285,6 +287,7 @@ impl<S: Source> EventLoop<S> {
             problems: Problems::default(),
             stale: Stale::default(),
             unattached: BTreeMap::new(),
+            refused: BTreeSet::new(),
             yielded: BTreeMap::new(),
             yields: Yields::default(),
             taking_back: BTreeSet::new(),

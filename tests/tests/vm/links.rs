@@ -110,8 +110,15 @@ fn measure(kind: Kind) -> Result<()> {
         round = Round::ask(&segment)?;
     }
     let Round { vip, own } = &round;
-    let result = if round.is_bright() { "works" } else { "dark" };
+    let result = match (round.own.answered, round.is_bright()) {
+        (0, _) if kind == Kind::Qinq => "the card cannot",
+        (_, true) => "works",
+        (_, false) => "dark",
+    };
     machine.report(&row(&machine, &kernel, kind, [&modes, &vip.to_string(), &own.to_string(), result]))?;
+    if result == "the card cannot" {
+        return Ok(());
+    }
     ensure!(own.answered > 0, "the kernel's own address was never answered: {}", own.shown);
     ensure!(
         round.is_bright(),

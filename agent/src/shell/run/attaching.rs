@@ -51,7 +51,9 @@ impl<S: Source> EventLoop<S> {
                 Some(key) => self.plane.through(ifindex) == Some(key),
                 None => {
                     let modes = self.config.attach.modes(interface, &self.view);
-                    self.plane.through(ifindex).is_none() && modes.contains(&mode)
+                    let is_best = modes.first() == Some(&mode)
+                        || modes.contains(&mode) && self.refused.contains(&ifindex);
+                    self.plane.through(ifindex).is_none() && is_best
                 }
             };
             is_right && self.plane.runs_on(&self.view, ifindex)
@@ -83,38 +85,59 @@ impl<S: Source> EventLoop<S> {
     fn attach_own(&mut self, interface: &Interface) -> Result<(), BpfError> {
         let ifindex = interface.index;
         let modes = self.config.attach.modes(interface, &self.view);
+        if modes.is_empty() {
+            self.detach_own(interface)?;
+            return Err(BpfError::OnPorts {
+                interface: interface.name.clone(),
+                kind: interface.kind.clone(),
+            });
+        }
         let Some((_, mode)) = self.plane.points().find(|(point, _)| *point == ifindex) else {
-            return self.attach_one(interface);
+            return self.attach_in(interface, modes);
         };
         let runs = self.plane.runs_on(&self.view, ifindex);
-        if runs && modes.contains(&mode) {
-            return Ok(());
+        // XDP and traffic control run beside each other. So a better program comes first, and if it is
+        // refused, the one that runs stays.
+        let better = modes.iter().position(|wanted| *wanted == mode).map_or(modes, |at| &modes[..at]);
+        let beside = better.iter().take_while(|other| (**other == Mode::Tc) != (mode == Mode::Tc)).count();
+        let is_wanted = better.len() < modes.len();
+        match better {
+            _ if !runs => {}
+            [] => return Ok(()),
+            _ if is_wanted && self.refused.contains(&ifindex) => return Ok(()),
+            _ if beside > 0 => {
+                if let Err(error) = self.attach_in(interface, &better[..beside]) {
+                    self.refused.insert(ifindex);
+                    return if is_wanted { Ok(()) } else { Err(error) };
+                }
+                self.plane.detach_mode(ifindex, mode)?;
+                info!(interface = %interface.name, %mode, "detached");
+                return Ok(());
+            }
+            _ => {}
         }
-        // XDP and traffic control run beside each other. So the new program comes first, and if it is
-        // refused, the old one stays.
-        let runs_beside = |other: &Mode| (*other == Mode::Tc) != (mode == Mode::Tc);
-        if runs && modes.first().is_some_and(runs_beside) {
-            self.attach_one(interface)?;
-            self.plane.detach_mode(ifindex, mode)?;
-            info!(interface = %interface.name, %mode, "detached");
-            return Ok(());
-        }
-        self.plane.detach_own(ifindex)?;
-        info!(interface = %interface.name, %mode, "detached");
-        self.attach_one(interface)
+        self.detach_own(interface)?;
+        self.attach_in(interface, modes)
     }
 
-    /// Attaches in the first mode that the interface accepts.
-    fn attach_one(&mut self, interface: &Interface) -> Result<(), BpfError> {
-        let modes = self.config.attach.modes(interface, &self.view);
-        if modes.is_empty() {
-            let (interface, kind) = (interface.name.clone(), interface.kind.clone());
-            return Err(BpfError::OnPorts { interface, kind });
+    fn detach_own(&mut self, interface: &Interface) -> Result<(), BpfError> {
+        let own = self.plane.points().find(|(point, _)| *point == interface.index);
+        if let Some((ifindex, mode)) = own {
+            self.plane.detach_own(ifindex)?;
+            info!(interface = %interface.name, %mode, "detached");
         }
+        Ok(())
+    }
+
+    /// Attaches in the first of some modes that the interface accepts.
+    fn attach_in(&mut self, interface: &Interface, modes: &[Mode]) -> Result<(), BpfError> {
         let mut refused: Option<BpfError> = None;
         for mode in modes {
             match self.plane.attach(interface, *mode) {
                 Ok(()) => {
+                    if refused.is_some() {
+                        self.refused.insert(interface.index);
+                    }
                     let refused = refused.as_ref().map(|error| chain(error));
                     info!(interface = %interface.name, %mode, mac = %interface.mac, refused, "attached");
                     self.say_why_not_native(interface, *mode);
