@@ -67,7 +67,7 @@ fn a_detached_link_is_attached_again_and_unload_leaves_no_program() -> Result<()
 }
 
 #[test]
-fn a_frame_of_a_vlan_is_passed_and_one_with_a_priority_alone_is_answered() -> Result<()> {
+fn a_frame_of_a_vlan_without_a_device_is_passed_and_one_with_a_priority_alone_is_answered() -> Result<()> {
     let scene = Scene::new("tc-tags")?;
     let agent = scene.agent(HOLDS)?;
     let wire = Wire::open(&scene.client, "eth0")?;

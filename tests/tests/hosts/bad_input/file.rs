@@ -30,7 +30,7 @@ const ROWS: &[(&str, &str, &[&str])] = &[
     (
         "an unknown key of a VIP",
         "vips:\n  - adress: 192.0.2.10\n",
-        &[":2:5: unknown key `adress`; the keys here are address, interface, bind, mac, force"],
+        &[":2:5: unknown key `adress`; the keys here are address, interface, vlan, bind, mac, force"],
     ),
     (
         "a bad address",
