@@ -152,7 +152,7 @@ fn entries_with(path: &Path, last: VipKey, count: u32) -> Result<Option<()>> {
         return Ok(None);
     }
     let map = Map::HashMap(MapData::from_pin(path)?);
-    let map: HashMap<MapData, [u8; 12], [u8; 24]> = map.try_into()?;
+    let map: HashMap<MapData, [u8; 8], [u8; 24]> = map.try_into()?;
     if map.get(&bytemuck::cast(last), 0).is_err() {
         return Ok(None);
     }

@@ -76,7 +76,7 @@ impl Ask {
 
 /// The maps.
 pub(super) struct Tables {
-    vips: HashMap<MapData, [u8; 12], [u8; 24]>,
+    vips: HashMap<MapData, [u8; 8], [u8; 24]>,
     filter: Array<MapData, u64>,
     own_macs: HashMap<MapData, u32, [u8; 8]>,
     fence: Array<MapData, [u8; 40]>,
@@ -126,7 +126,7 @@ impl Tables {
             let addr = (u32::from_be_bytes(first) + slot).to_be_bytes();
             let key = VipKey::new(ifindex, addr);
             let entry = VipEntry { mac: mac.0, generation: 1, role: Role::Held, slot, until_ns: 0 };
-            self.vips.insert(raw::<_, 12>(&key), raw::<_, 24>(&entry), 0)?;
+            self.vips.insert(raw::<_, 8>(&key), raw::<_, 24>(&entry), 0)?;
             let bit = filter_bit(addr);
             words[usize::try_from(bit / 64)?] |= 1 << (bit % 64);
         }
