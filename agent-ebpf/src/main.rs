@@ -46,6 +46,7 @@ fn vipward_tc(ctx: TcContext) -> i32 {
 /// Decides about an ARP frame, and counts it.
 #[inline(always)]
 fn judge(frame: &ArpFrame, ingress: impl Ingress) -> Verdict {
+    tables::hear(ingress.ifindex());
     let verdict = decide(frame, &Maps(ingress));
     tables::count(&verdict);
     verdict

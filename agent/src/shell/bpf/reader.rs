@@ -94,6 +94,7 @@ impl Reader {
             entries,
             max_vips: maps.max_vips(),
             own_macs: maps.own_macs()?,
+            proofs: maps.proofs()?,
             peers: maps.peers()?,
             counters: maps.counters()?,
             yields,

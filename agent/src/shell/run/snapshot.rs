@@ -88,6 +88,7 @@ impl<S: Source> EventLoop<S> {
             interface: self.name(ifindex),
             mode,
             attached: interface.is_some_and(|it| self.plane.runs_on(it)),
+            proof: self.proving.proof(ifindex),
             failure: None,
             seen: interface.cloned(),
         }
@@ -179,6 +180,7 @@ impl<S: Source> EventLoop<S> {
                 "tc_programs": interface.tc_programs,
                 "addresses": interface.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
                 "attached": attached(interface.index).map(|(_, mode)| mode.to_string()),
+                "proof": attached(interface.index).map(|(ifindex, _)| self.proving.proof(ifindex).name()),
             })
         };
         self.view.interfaces.values().map(interface).collect()
