@@ -1,5 +1,7 @@
 //! A client and a node on one segment, where the node has a link of one kind on its NICs.
 
+use std::path::PathBuf;
+
 use anyhow::{Context, Result};
 use serde_json::Value;
 use vipward_tests::agent::{Agent, AgentOptions};
@@ -111,7 +113,12 @@ impl Segment {
 
     /// Starts an agent that is to hold the VIP, with more lines of its file, and does not wait.
     pub(crate) fn launch(&self, more: &str) -> Result<Agent> {
-        let options = AgentOptions::new(self.bpffs.pin_dir("node"));
+        self.launch_as(None, more)
+    }
+
+    /// Does the same with another binary, if one is given.
+    pub(crate) fn launch_as(&self, binary: Option<PathBuf>, more: &str) -> Result<Agent> {
+        let options = AgentOptions { binary, ..AgentOptions::new(self.bpffs.pin_dir("node")) };
         Agent::start(&self.node, &format!("{more}vips: [{{address: {VIP}}}]\n"), options)
     }
 
