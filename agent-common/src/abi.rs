@@ -14,6 +14,8 @@ pub const VIP_COUNTER_SLOTS: u32 = 4_096;
 pub const MAX_OWN_MACS: u32 = 1_024;
 /// The number of entries of `offenders`. When it is full, the least recently used is evicted.
 pub const MAX_OFFENDERS: u32 = 4_096;
+/// The number of counts of `heard`.
+pub const HEARD_SLOTS: u32 = 1_024;
 /// The number of entries of `peers`.
 pub const MAX_PEERS: u32 = 16_384;
 
@@ -31,6 +33,8 @@ pub mod maps {
     pub const FENCE: &str = "fence";
     /// The only value, per CPU: a [`crate::Counters`].
     pub const COUNTERS: &str = "counters";
+    /// [`crate::heard_slot`] → the ARP frames that the program has seen in a segment, per CPU.
+    pub const HEARD: &str = "heard";
     /// Slot → [`crate::VipCounters`], per CPU.
     pub const VIP_COUNTERS: &str = "vip_counters";
     /// Slot → [`crate::VipState`]. Only the program writes it.
@@ -161,12 +165,66 @@ pinned! {
     pub struct OwnMac {
         /// The interface's own MAC.
         pub mac: [u8; 6],
-        /// Always zero.
-        pub _pad: u16,
+        /// The number of a [`Proof`]. The program does not read it.
+        pub proof: u16,
     }
 }
 
 const _: () = assert!(size_of::<OwnMac>() == 8);
+
+/// The agent's finding whether the program sees the frames of a segment.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[repr(u16)]
+pub enum Proof {
+    /// No ARP frame was heard, so there is nothing to conclude from.
+    #[default]
+    Unproven = 0,
+    /// The program has counted frames of the segment.
+    Proven = 1,
+    /// The kernel receives ARP frames that the program does not count.
+    Blind = 2,
+    /// The program counts frames, and the kernel receives requests that it should have answered.
+    Bypassed = 3,
+}
+
+impl Proof {
+    /// The names of all findings.
+    pub const NAMES: [&'static str; 3] = [Self::Unproven.name(), Self::Proven.name(), Self::Blind.name()];
+
+    /// Returns the finding with this number. Another agent's unknown finding proves nothing.
+    pub const fn from_number(number: u16) -> Self {
+        match number {
+            1 => Self::Proven,
+            2 => Self::Blind,
+            3 => Self::Bypassed,
+            _ => Self::Unproven,
+        }
+    }
+
+    /// Returns the name that every output uses. Being bypassed is a kind of blindness.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unproven => "unproven",
+            Self::Proven => "proven",
+            Self::Blind | Self::Bypassed => "blind",
+        }
+    }
+
+    /// Returns true if the program does not see every frame.
+    pub const fn is_blind(self) -> bool {
+        match self {
+            Self::Blind | Self::Bypassed => true,
+            Self::Unproven | Self::Proven => false,
+        }
+    }
+}
+
+/// Returns the place of a segment's count in `heard`. Two segments whose ifindex differ by a
+/// multiple of [`HEARD_SLOTS`] share one.
+#[inline(always)]
+pub const fn heard_slot(ifindex: u32) -> u32 {
+    ifindex % HEARD_SLOTS
+}
 
 pinned! {
     /// The key of `peers`.

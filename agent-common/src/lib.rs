@@ -23,9 +23,9 @@ mod frame;
 mod vlan;
 
 pub use abi::{
-    DEFAULT_MAX_VIPS, Fence, FenceState, MAX_OFFENDERS, MAX_OWN_MACS, MAX_PEERS, OwnMac, OwnMacKey, PIN_DIR,
-    Peer, PeerKey, Policy, Role, SeenEntry, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, YieldTotal,
-    maps,
+    DEFAULT_MAX_VIPS, Fence, FenceState, HEARD_SLOTS, MAX_OFFENDERS, MAX_OWN_MACS, MAX_PEERS, OwnMac,
+    OwnMacKey, PIN_DIR, Peer, PeerKey, Policy, Proof, Role, SeenEntry, VIP_COUNTER_SLOTS, VipCounters,
+    VipEntry, VipKey, YieldTotal, heard_slot, maps,
 };
 pub use counters::{Action, Counters, Outcome};
 pub use decide::{Answer, Tables, Verdict, Vip, decide};

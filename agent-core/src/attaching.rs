@@ -86,7 +86,7 @@ impl Attach {
             Self::Auto if interface.is_software() || view.hides_tags(interface) => &[Mode::Tc],
             Self::Auto => &[Mode::Native, Mode::Tc],
             // The kernel would run it on the ports, where no entry is found.
-            Self::Native if interface.has_ports() => &[],
+            Self::Native if interface.has_ports() && !cfg!(feature = "on-ports") => &[],
             Self::Native => &[Mode::Native],
             Self::Tc => &[Mode::Tc],
             Self::Generic => &[Mode::Generic],

@@ -25,6 +25,7 @@ pub mod pinned;
 pub mod placement;
 pub mod plan;
 pub mod probing;
+pub mod proving;
 pub mod refusals;
 pub mod repairs;
 pub mod reporting;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use ipnet::Ipv4Net;
-use vipward_common::{MacAddr, Role, VlanTag};
+use vipward_common::{MacAddr, Proof, Role, VlanTag};
 
 /// A network interface, as rtnetlink describes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -61,21 +61,43 @@ pub enum InterfaceFault {
     NoCarrier,
     /// The interface's own MAC is not the VIP's.
     OtherMac,
+    /// The kernel receives frames that the program does not see.
+    Blind,
+    /// Requests for VIPs get past the program to the kernel.
+    Bypassed,
 }
 
 impl InterfaceFault {
     /// All faults, in the order of the search.
-    pub const ALL: [Self; 5] = [Self::Gone, Self::NotAttached, Self::Down, Self::NoCarrier, Self::OtherMac];
+    pub const ALL: [Self; 7] = [
+        Self::Gone,
+        Self::NotAttached,
+        Self::Down,
+        Self::NoCarrier,
+        Self::OtherMac,
+        Self::Blind,
+        Self::Bypassed,
+    ];
 
-    /// Returns the reason why `interface` does not answer with `mac`, if there is one.
-    pub fn of(interface: Option<&Interface>, attached: bool, mac: MacAddr) -> Option<Self> {
+    /// Returns the reason why `interface` does not answer with `mac`, if there is one. `proof` is the
+    /// agent's finding about its segment.
+    pub fn of(interface: Option<&Interface>, attached: bool, mac: MacAddr, proof: Proof) -> Option<Self> {
         match interface {
             None => Some(Self::Gone),
             Some(_) if !attached => Some(Self::NotAttached),
             Some(interface) if !interface.up => Some(Self::Down),
             Some(interface) if !interface.carrier => Some(Self::NoCarrier),
             Some(interface) if interface.mac != mac => Some(Self::OtherMac),
-            Some(_) => None,
+            Some(_) => Self::of_proof(proof),
+        }
+    }
+
+    /// Returns the fault that a finding names, if it names one.
+    pub const fn of_proof(proof: Proof) -> Option<Self> {
+        match proof {
+            Proof::Unproven | Proof::Proven => None,
+            Proof::Blind => Some(Self::Blind),
+            Proof::Bypassed => Some(Self::Bypassed),
         }
     }
 
@@ -97,6 +119,8 @@ impl InterfaceFault {
             Self::Down => "the interface is down",
             Self::NoCarrier => "no carrier",
             Self::OtherMac => "the interface has another MAC",
+            Self::Blind => "the program does not see the interface's frames",
+            Self::Bypassed => "requests for VIPs get past the program",
         }
     }
 }

@@ -15,7 +15,7 @@ use std::{
 
 use thiserror::Error;
 use vipward_common::{
-    Counters, Fence, FenceState, MacAddr, Offender, OffenderKey, Role, VipCounters, VipKey, VlanKey,
+    Counters, Fence, FenceState, MacAddr, Offender, OffenderKey, Proof, Role, VipCounters, VipKey, VlanKey,
 };
 
 pub use self::status::{FenceStatus, InterfaceStatus, OffenderStatus, PeerStatus, Status, VipStatus};
@@ -82,6 +82,8 @@ pub struct Contents {
     pub max_vips: u32,
     /// This host's own MAC on each interface, by ifindex.
     pub own_macs: BTreeMap<u32, MacAddr>,
+    /// The agent's finding whether the program sees each segment's frames, by ifindex.
+    pub proofs: BTreeMap<u32, Proof>,
     /// The VLAN devices whose frames are decided where they have tags, by those tags.
     pub vlans: BTreeMap<VlanKey, u32>,
     /// The peers' MACs, each with the ifindex of the interface that it is seen through.
@@ -157,6 +159,11 @@ impl Contents {
         self.peers.iter().filter(|(peers_ifindex, _)| *peers_ifindex == ifindex).count()
     }
 
+    /// Returns the finding about a segment.
+    pub fn proof(&self, ifindex: u32) -> Proof {
+        self.proofs.get(&ifindex).copied().unwrap_or_default()
+    }
+
     /// Returns the entries of an address.
     pub fn entries_of(&self, address: Ipv4Addr) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(move |entry| entry.address() == address)
@@ -226,7 +233,8 @@ impl State {
     /// Returns the fault that keeps an entry's interface from answering, regardless of the maps.
     pub fn interface_fault(&self, entry: &Entry) -> Option<InterfaceFault> {
         let ifindex = entry.key.ifindex;
-        InterfaceFault::of(self.network.interfaces.get(&ifindex), self.is_attached(ifindex), entry.mac)
+        let interface = self.network.interfaces.get(&ifindex);
+        InterfaceFault::of(interface, self.is_attached(ifindex), entry.mac, self.contents.proof(ifindex))
     }
 
     /// Returns the part that this node has in answering for an entry's VIP.

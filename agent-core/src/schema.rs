@@ -3,11 +3,11 @@
 //! A type of this crate has its schema beside it; the types of `vipward-common` have theirs here.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
-use vipward_common::{EventKind, FenceState, Outcome, Policy};
+use vipward_common::{EventKind, FenceState, Outcome, Policy, Proof};
 
 /// Returns the schema of these names.
-pub(crate) fn names<const N: usize>(names: [&'static str; N]) -> Schema {
-    json_schema!({"type": "string", "enum": names.as_slice()})
+pub(crate) fn names(names: impl IntoIterator<Item = &'static str>) -> Schema {
+    json_schema!({"type": "string", "enum": names.into_iter().collect::<Vec<_>>()})
 }
 
 /// Returns the schema of a text or `null`.
@@ -22,6 +22,10 @@ pub(crate) fn fence_states(_: &mut SchemaGenerator) -> Schema {
 
 pub(crate) fn policies(_: &mut SchemaGenerator) -> Schema {
     names(Policy::ALL.map(Policy::name))
+}
+
+pub(crate) fn proofs(_: &mut SchemaGenerator) -> Schema {
+    names(Proof::NAMES)
 }
 
 /// Returns the kinds of events that the program keeps records about.

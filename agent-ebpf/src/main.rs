@@ -47,6 +47,7 @@ fn vipward_tc(ctx: TcContext) -> i32 {
 /// Decides about an ARP frame of a segment, and counts it.
 #[inline(always)]
 fn judge(frame: &ArpFrame, segment: u32) -> Verdict {
+    tables::hear(segment);
     let verdict = decide(frame, &Maps { segment });
     tables::count(&verdict);
     verdict

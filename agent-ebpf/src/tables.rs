@@ -10,11 +10,11 @@ use aya_ebpf::{
 };
 use vipward_common::{
     Answers, ArpFrame, Counters, DEFAULT_MAX_VIPS, DEFENCE_WINDOW_NS, DefenceWindow, EVENT_INTERVAL_NS,
-    EVENTS_BYTES, Event, EventKind, FILTER_WORDS, Fence, FenceState, FieldName, Limiter, MAX_DEFENCES,
-    MAX_FIELDS, MAX_OFFENDERS, MAX_OWN_MACS, MAX_PEERS, MAX_VIP_DEFENCES, MAX_VLANS, MacAddr, Offender,
-    OffenderKey, Outcome, OwnMac, OwnMacKey, Peer, PeerKey, Place, Role, Tables, VIP_COUNTER_SLOTS, Verdict,
-    Vip, VipCounters, VipEntry, VipKey, VipState, VlanDevice, VlanKey, VlanTags, Yield, YieldTotal,
-    filter_bit,
+    EVENTS_BYTES, Event, EventKind, FILTER_WORDS, Fence, FenceState, FieldName, HEARD_SLOTS, Limiter,
+    MAX_DEFENCES, MAX_FIELDS, MAX_OFFENDERS, MAX_OWN_MACS, MAX_PEERS, MAX_VIP_DEFENCES, MAX_VLANS, MacAddr,
+    Offender, OffenderKey, Outcome, OwnMac, OwnMacKey, Peer, PeerKey, Place, Role, Tables, VIP_COUNTER_SLOTS,
+    Verdict, Vip, VipCounters, VipEntry, VipKey, VipState, VlanDevice, VlanKey, VlanTags, Yield, YieldTotal,
+    filter_bit, heard_slot,
 };
 
 #[btf_map(name = "vips_v4")]
@@ -29,6 +29,8 @@ static PEERS: HashMap<PeerKey, Peer, { MAX_PEERS as usize }> = HashMap::new();
 static FENCE: Array<Fence, 1> = Array::new();
 #[btf_map(name = "counters")]
 static COUNTERS: PerCpuArray<Counters, 1> = PerCpuArray::new();
+#[btf_map(name = "heard")]
+static HEARD: PerCpuArray<u64, { HEARD_SLOTS as usize }> = PerCpuArray::new();
 #[btf_map(name = "vip_counters")]
 static VIP_COUNTERS: PerCpuArray<VipCounters, { VIP_COUNTER_SLOTS as usize }> = PerCpuArray::new();
 #[btf_map(name = "vip_state")]
@@ -107,6 +109,16 @@ pub(crate) fn count_outcome(outcome: Outcome) {
         // SAFETY: `Counters` has one u64 per outcome, in order (asserted there). It is this
         // CPU's value.
         unsafe { *counters.cast::<u64>().add(outcome as usize) += 1 };
+    }
+}
+
+/// Counts an ARP frame for its segment, whatever becomes of it. The agent compares the count with
+/// what the kernel receives there.
+#[inline(always)]
+pub(crate) fn hear(ifindex: u32) {
+    if let Some(frames) = HEARD.get_ptr_mut(heard_slot(ifindex)) {
+        // SAFETY: this CPU's value.
+        unsafe { *frames += 1 };
     }
 }
 

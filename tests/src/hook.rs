@@ -20,7 +20,10 @@ const BPF_OBJ_NAME_LEN: usize = 16;
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 const XDP_PASS: i32 = 2;
 const TCX_NEXT: i32 = -1;
+const TCX_PASS: i32 = 0;
 const TCX_DROP: i32 = 2;
+/// Places a program before all others (`BPF_F_BEFORE`).
+const BEFORE: u32 = 1 << 3;
 
 /// Hook of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,17 +34,51 @@ pub enum Hook {
     TcxIngress,
     /// The same, with a program that drops every frame.
     TcxDrop,
+    /// The same, with a program before all others that gives every frame to the kernel.
+    TcxTakeAll,
+    /// The same, with one that does so with ARP requests.
+    TcxTakeRequests,
 }
 
+/// Instruction of eight bytes: opcode, registers, offset, immediate.
+type Instruction = [u8; 8];
+
 impl Hook {
-    /// Returns the program's type, its return code, and the type and flags of the attachment.
-    const fn numbers(self) -> (u32, i32, u32, u32) {
+    /// Returns the program's type, and the type and flags of the attachment.
+    const fn numbers(self) -> (u32, u32, u32) {
         match self {
-            Self::NativeXdp => (BPF_PROG_TYPE_XDP, XDP_PASS, BPF_XDP, XDP_FLAGS_DRV_MODE),
-            Self::TcxIngress => (BPF_PROG_TYPE_SCHED_CLS, TCX_NEXT, BPF_TCX_INGRESS, 0),
-            Self::TcxDrop => (BPF_PROG_TYPE_SCHED_CLS, TCX_DROP, BPF_TCX_INGRESS, 0),
+            Self::NativeXdp => (BPF_PROG_TYPE_XDP, BPF_XDP, XDP_FLAGS_DRV_MODE),
+            Self::TcxIngress | Self::TcxDrop => (BPF_PROG_TYPE_SCHED_CLS, BPF_TCX_INGRESS, 0),
+            Self::TcxTakeAll | Self::TcxTakeRequests => (BPF_PROG_TYPE_SCHED_CLS, BPF_TCX_INGRESS, BEFORE),
         }
     }
+
+    /// Returns the program.
+    fn instructions(self) -> Vec<Instruction> {
+        match self {
+            Self::NativeXdp => end(XDP_PASS).into(),
+            Self::TcxIngress => end(TCX_NEXT).into(),
+            Self::TcxDrop => end(TCX_DROP).into(),
+            Self::TcxTakeAll => end(TCX_PASS).into(),
+            Self::TcxTakeRequests => {
+                // `r6 = r1; r0 = the opcode of ARP, at offset 20; if r0 != 1 skip 2`
+                let head = [[0xbf, 0x16, 0, 0, 0, 0, 0, 0], ld_half(20), [0x55, 0, 2, 0, 1, 0, 0, 0]];
+                [&head[..], &end(TCX_PASS), &end(TCX_NEXT)].concat()
+            }
+        }
+    }
+}
+
+/// Returns `r0 = verdict; exit`.
+fn end(verdict: i32) -> [Instruction; 2] {
+    let [a, b, c, d] = verdict.to_ne_bytes();
+    [[0xb7, 0, 0, 0, a, b, c, d], [0x95, 0, 0, 0, 0, 0, 0, 0]]
+}
+
+/// Returns `r0 = two bytes of the frame` (`BPF_LD | BPF_ABS | BPF_H`).
+fn ld_half(offset: i32) -> Instruction {
+    let [a, b, c, d] = offset.to_ne_bytes();
+    [0x28, 0, 0, 0, a, b, c, d]
 }
 
 /// Start of `union bpf_attr` for loading; the kernel reads missing fields as zero.
@@ -83,8 +120,8 @@ impl Hooked {
     /// Attaches a program to an interface, under a name of at most 15 bytes.
     pub fn attach(host: &Host, interface: &str, hook: Hook, name: &str) -> Result<Self> {
         let target_ifindex = host.link(interface)?.index;
-        let (prog_type, verdict, attach_type, flags) = hook.numbers();
-        let program = load(prog_type, verdict, name)
+        let (prog_type, attach_type, flags) = hook.numbers();
+        let program = load(prog_type, &hook.instructions(), name)
             .with_context(|| format!("failed to load a program for {hook:?}"))?;
         let link = CreateLink { prog_fd: program.as_raw_fd(), target_ifindex, attach_type, flags };
         // An ifindex belongs to the namespace of the calling thread.
@@ -95,14 +132,11 @@ impl Hooked {
     }
 }
 
-/// Loads `r0 = verdict; exit`.
-fn load(prog_type: u32, verdict: i32, name: &str) -> Result<OwnedFd> {
+/// Loads a program.
+fn load(prog_type: u32, instructions: &[Instruction], name: &str) -> Result<OwnedFd> {
     ensure!(name.len() < BPF_OBJ_NAME_LEN, "{name} is too long for a program's name");
     let mut prog_name = [0; BPF_OBJ_NAME_LEN];
     prog_name[..name.len()].copy_from_slice(name.as_bytes());
-    // An instruction has eight bytes: opcode, registers, offset, immediate.
-    let [a, b, c, d] = verdict.to_ne_bytes();
-    let instructions = [[0xb7, 0, 0, 0, a, b, c, d], [0x95, 0, 0, 0, 0, 0, 0, 0]];
     let load = Load {
         prog_type,
         insn_cnt: u32::try_from(instructions.len())?,

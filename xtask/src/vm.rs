@@ -56,19 +56,20 @@ pub(crate) struct Args {
 }
 
 /// Tests that a merge needs.
-const SHORT: [&str; 9] = [
+const SHORT: [&str; 10] = [
     "links::plain",
     "links::bridge",
     "links::bond",
     "links::vlan_later",
     "links::macvlan_later",
+    "proving::",
     "takeovers::",
     "verifier::",
     "vlans::",
     "yields::",
 ];
 /// Tests to run once for each kernel, and not with each model of NICs.
-const ONCE: [&str; 3] = ["takeovers::", "verifier::", "yields::"];
+const ONCE: [&str; 4] = ["proving::", "takeovers::", "verifier::", "yields::"];
 /// Longest time without a line of output: a boot or a test.
 const SILENCE: Duration = Duration::from_mins(4);
 
@@ -232,6 +233,9 @@ impl Lab<'_> {
             }
         };
         variables.extend([("VIPWARD_BIN", agent), ("VIPWARD_EBPF_DIR", objects)]);
+        if let Some(next) = &boot.programs.next {
+            variables.push(("VIPWARD_NEXT_BIN", path(next)));
+        }
         initramfs.script("init", &guest::init(root));
         initramfs.script("tests", &guest::tests(&variables, &directory, &program, tests));
         Ok(root)

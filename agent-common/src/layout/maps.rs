@@ -4,9 +4,10 @@ use bytemuck::CheckedBitPattern;
 
 use super::{Described, Field, FieldName, Place, Shape, place};
 use crate::{
-    Counters, DEFAULT_MAX_VIPS, DefenceWindow, EVENTS_BYTES, Event, FILTER_WORDS, Fence, MAX_OFFENDERS,
-    MAX_OWN_MACS, MAX_PEERS, MAX_VLANS, Offender, OffenderKey, OwnMac, OwnMacKey, Peer, PeerKey,
-    VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, VlanDevice, VlanKey, YieldTotal, maps,
+    Counters, DEFAULT_MAX_VIPS, DefenceWindow, EVENTS_BYTES, Event, FILTER_WORDS, Fence, HEARD_SLOTS,
+    MAX_OFFENDERS, MAX_OWN_MACS, MAX_PEERS, MAX_VLANS, Offender, OffenderKey, OwnMac, OwnMacKey, Peer,
+    PeerKey, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, VlanDevice, VlanKey, YieldTotal,
+    maps,
 };
 
 /// The kind of a map, with the kernel's number (`enum bpf_map_type`).
@@ -61,6 +62,11 @@ pub const PINNED: &[PinnedMap] = &[
     PinnedMap { kind: MapKind::PerCpuArray, ..PinnedMap::array::<Counters>(maps::COUNTERS, 1) },
     PinnedMap {
         kind: MapKind::PerCpuArray,
+        value: HEARD,
+        ..PinnedMap::array_of(maps::HEARD, HEARD_SLOTS, 8)
+    },
+    PinnedMap {
+        kind: MapKind::PerCpuArray,
         ..PinnedMap::array::<VipCounters>(maps::VIP_COUNTERS, VIP_COUNTER_SLOTS)
     },
     PinnedMap {
@@ -79,6 +85,9 @@ pub const PINNED: &[PinnedMap] = &[
 
 /// Another use of the bits (another [`crate::filter_bit`]) needs another name.
 const FILTER: &[Field] = &[Field { name: "bits", place: place(0, 8), shape: Shape::Number }];
+
+/// Another use of the slots (another [`crate::heard_slot`]) needs another name.
+const HEARD: &[Field] = &[Field { name: "frames", place: place(0, 8), shape: Shape::Number }];
 
 impl PinnedMap {
     pub(super) const fn hash<K: Described, V: Described + CheckedBitPattern>(

@@ -69,6 +69,7 @@ fn every_field_that_must_survive_has_a_record_with_its_place() {
         ("vips_v4.until_ns", 16, 8),
         ("own_macs.key.ifindex", 0, 4),
         ("own_macs.mac", 0, 6),
+        ("own_macs.proof", 6, 2),
         ("vlans.key.ifindex", 0, 4),
         ("vlans.key.outer", 4, 2),
         ("vlans.key.inner", 6, 2),
@@ -90,6 +91,7 @@ fn every_field_that_must_survive_has_a_record_with_its_place() {
         ("events.source", 36, 6),
         ("counters.not_arp", 0, 8),
         ("filter.bits", 0, 8),
+        ("heard.frames", 0, 8),
     ];
     let records = records();
     for (name, offset, bytes) in rows {

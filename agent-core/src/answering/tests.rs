@@ -1,6 +1,6 @@
 use super::*;
 use FenceState::{HeldOver, Over, Valid};
-use InterfaceFault::{Down, Gone, NoCarrier, NotAttached, OtherMac};
+use InterfaceFault::{Blind, Bypassed, Down, Gone, NoCarrier, NotAttached, OtherMac};
 
 const OVER: Part = Part::Silent(Silence::Fence);
 
@@ -23,6 +23,8 @@ fn only_an_entry_that_is_answered_now_is_held() {
         ("a handover", Role::Handover, Valid, None, Part::Handover),
         ("a handover has the successor's MAC", Role::Handover, Valid, Some(OtherMac), Part::Handover),
         ("a handover without carrier", Role::Handover, Valid, Some(NoCarrier), silent(NoCarrier)),
+        ("blind", Role::Held, Valid, Some(Blind), silent(Blind)),
+        ("a blind handover", Role::Handover, Valid, Some(Bypassed), silent(Bypassed)),
         ("a handover, and the fence is over", Role::Handover, Over, Some(OtherMac), OVER),
         ("another node's", Role::Foreign, Valid, None, Part::Foreign),
         ("another node's, whatever is wrong here", Role::Foreign, Over, Some(NoCarrier), Part::Foreign),

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use vipward_common::Proof;
+
 use super::{Check, Facts, Nic, TcProgram, known};
 use crate::{
     attaching::{Mode, WhyNotNative},
@@ -53,7 +55,7 @@ pub(super) fn checks(facts: &Facts) -> Vec<Check> {
             nic: facts.nics.get(&interface.index),
             link: pinned_link(facts, interface.index),
         };
-        let of_one = [link, attached, other_xdp, tc, vlan_offload, veth_peer, member, mtu];
+        let of_one = [link, attached, proof, other_xdp, tc, vlan_offload, veth_peer, member, mtu];
         checks.extend(of_one.map(|check| check(&seen).on(&interface.name)));
     }
     checks
@@ -182,6 +184,42 @@ fn attached(seen: &Seen<'_>) -> Check {
             Check::green(NAME, format!("{runs}; whether the driver has native XDP, this kernel does not say"))
         }
     }
+}
+
+/// Returns the check whether the program sees the frames that the kernel receives.
+fn proof(seen: &Seen<'_>) -> Check {
+    const NAME: &str = "proof";
+    let plane = match &seen.facts.plane {
+        Ok(Some(plane)) => plane,
+        Ok(None) => return Check::not_applicable(NAME, "not attached"),
+        Err(unread) => return Check::unknown(NAME, unread),
+    };
+    if !is_attached(seen.facts, seen.interface) {
+        return Check::not_applicable(NAME, "not attached");
+    }
+    known(NAME, &plane.contents, |contents| match contents.proof(seen.interface.index) {
+        Proof::Proven => Check::green(NAME, "the program counts the ARP frames of this segment"),
+        Proof::Unproven => Check::not_applicable(
+            NAME,
+            "unproven: neither the program nor the agent has heard ARP here, and no gateway, peer or neighbour has answered",
+        ),
+        Proof::Blind => Check::red(
+            NAME,
+            "blind: the kernel receives ARP frames that the program does not count, so no VIP is answered",
+            format!(
+                "another program before it may take them (bpftool net show dev {}), or it runs on the links below: set                  another `attach` (--attach), such as `tc`",
+                seen.interface.name
+            ),
+        ),
+        Proof::Bypassed => Check::red(
+            NAME,
+            "blind: the program counts ARP frames, but requests for VIPs get past it to the kernel",
+            format!(
+                "another program takes some of its frames (bpftool net show dev {}): stop it, or set another `attach`                  (--attach)",
+                seen.interface.name
+            ),
+        ),
+    })
 }
 
 /// Returns the check of an interface without the program: how an agent would attach it.

@@ -182,6 +182,7 @@ fn a_healthy_host_has_every_check_and_nothing_is_amiss() {
             ("events-lost", None),
             ("link", eth0),
             ("program", eth0),
+            ("proof", eth0),
             ("other-xdp", eth0),
             ("tc", eth0),
             ("vlan-offload", eth0),

@@ -41,7 +41,7 @@ pub enum Change {
         #[schemars(schema_with = "schema::fence_states")]
         to: &'static str,
     },
-    /// An interface's pinned link, attachment, carrier or MAC has changed.
+    /// An interface's pinned link, attachment, carrier, MAC or proof has changed.
     Link {
         /// The interface.
         interface: String,
@@ -163,6 +163,9 @@ fn interfaces(before: &Status, after: &Status, changes: &mut Vec<Change>) {
         }
         if then.carrier != now.carrier {
             report(name, if now.carrier { "has carrier" } else { "has no carrier" }.to_owned());
+        }
+        if then.proof != now.proof {
+            report(name, format!("is {}", now.proof));
         }
         if let (true, Some(mac)) = (then.mac != now.mac, now.mac) {
             report(name, format!("has the MAC {mac}"));

@@ -139,7 +139,7 @@ type Row3 = (&'static str, fn(&mut Status), &'static [&'static str]);
 
 #[test]
 fn each_change_is_a_line() {
-    let table: [Row3; 14] = [
+    let table: [Row3; 15] = [
         ("fence", |it| it.fence.state = "held over", &["fence     valid -> held over"]),
         (
             "taken",
@@ -162,6 +162,7 @@ fn each_change_is_a_line() {
             |it| put(it, VipStatus { mac: None, ..vip(13, Part::Foreign, 8) }),
             &["role      192.0.2.13 eth0 none -> foreign"],
         ),
+        ("blind", |it| eth0(it).proof = "blind", &["link      eth0 is blind"]),
         ("carrier", |it| eth0(it).carrier = false, &["link      eth0 has no carrier"]),
         ("detached", |it| eth0(it).attached = false, &["link      eth0 not attached in native mode"]),
         ("interface gone", |it| it.interfaces.clear(), &["link      eth0 has no link any more"]),

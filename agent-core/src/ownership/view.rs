@@ -3,6 +3,7 @@
 
 use std::{collections::BTreeSet, net::Ipv4Addr, time::Duration};
 
+use ipnet::Ipv4Net;
 use serde::Serialize;
 use vipward_common::MacAddr;
 
@@ -125,6 +126,14 @@ pub struct VipView {
 }
 
 impl Engine {
+    /// Returns the addresses of the other nodes' interfaces, as their Leases have them.
+    pub fn peer_addresses(&self) -> impl Iterator<Item = Ipv4Addr> {
+        let leases = self.nodes.others().filter_map(|(_, member)| member.lease.as_ref());
+        let subnets = leases.flat_map(|lease| &lease.interfaces).flat_map(|interface| &interface.subnets);
+        // A subnet in which the interface has no address stands without host bits.
+        subnets.filter(|net| net.addr() != net.network()).map(Ipv4Net::addr)
+    }
+
     /// Returns the VIPs that Services want.
     pub fn standings(&self, now: Monotonic) -> impl Iterator<Item = VipSummary> {
         self.vips.iter().filter(|(_, vip)| vip.demand.is_some()).map(move |(address, vip)| VipSummary {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use vipward_common::{
-    Counters, DEFAULT_MAX_VIPS, Defence, Fence, MacAddr, Policy, Role, VipCounters, VipKey,
+    Counters, DEFAULT_MAX_VIPS, Defence, Fence, MacAddr, Policy, Proof, Role, VipCounters, VipKey,
 };
 
 use super::{Contents, Entry, LinkIds, PinnedLink, Plane, State};
@@ -54,6 +54,7 @@ impl State {
                 max_vips: DEFAULT_MAX_VIPS,
                 vlans: BTreeMap::new(),
                 own_macs: BTreeMap::from([(interface.index, interface.mac)]),
+                proofs: BTreeMap::from([(interface.index, Proof::Proven)]),
                 peers: BTreeSet::from([(interface.index, Self::SAMPLE_PEER)]),
                 counters: Counters::default(),
                 yields: 0,

@@ -87,6 +87,10 @@ pub struct InterfaceStatus {
     pub mac: Option<MacAddr>,
     /// Whether it has carrier.
     pub carrier: bool,
+    /// Whether the program sees the frames of its segment, as the agent last found
+    /// ([DATAPLANE.md](DATAPLANE.md#proof)).
+    #[schemars(schema_with = "schema::proofs")]
+    pub proof: &'static str,
 }
 
 impl InterfaceStatus {
@@ -210,6 +214,7 @@ impl State {
             program_id: ids.program,
             mac: self.contents.own_macs.get(&ifindex).copied(),
             carrier: interface.is_some_and(|interface| interface.carrier),
+            proof: self.contents.proof(ifindex).name(),
         })
     }
 

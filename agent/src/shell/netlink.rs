@@ -6,11 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use rtnetlink::constants::{RTMGRP_IPV4_IFADDR, RTMGRP_IPV4_ROUTE, RTMGRP_LINK};
 use rtnetlink::packet_route::address::AddressMessage;
 use rtnetlink::packet_route::link::{LinkAttribute, LinkExtentMask, LinkMessage};
+use rtnetlink::packet_route::neighbour::{NeighbourAttribute, NeighbourMessage};
 use rtnetlink::packet_route::route::{RouteHeader, RouteMessage, RouteType};
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use rtnetlink::sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
@@ -19,6 +21,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, sleep_until};
 
 use vipward_core::net::{ConnectedRoute, NetView};
+use vipward_core::proving::MOST_ASKED;
 
 use super::{bind::LABEL, ethtool};
 
@@ -52,7 +55,7 @@ pub enum NetlinkError {
     /// A dump failed.
     #[error("failed to observe this host's {what}")]
     Observe {
-        /// `links`, `IPv4 addresses` or `IPv4 routes`.
+        /// `links`, `IPv4 addresses`, `IPv4 routes` or `neighbours`.
         what: &'static str,
         /// The cause.
         #[source]
@@ -178,6 +181,16 @@ pub(super) async fn lowers() -> Result<Vec<Lower>, NetlinkError> {
     let mut request = LinkMessage::default();
     request.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
     dump("links", &RouteNetlinkMessage::GetLink(request), wire::lower).await
+}
+
+/// Returns the hosts on an interface's segment that have answered this host, some of them.
+pub(super) async fn neighbours(ifindex: u32) -> Result<Vec<Ipv4Addr>, NetlinkError> {
+    let mut request = NeighbourMessage::default();
+    request.header.family = AddressFamily::Inet;
+    request.attributes.push(NeighbourAttribute::IfIndex(ifindex));
+    let found = dump("neighbours", &RouteNetlinkMessage::GetNeighbour(request), wire::neighbour).await?;
+    let here = found.into_iter().flatten().filter(|(index, _)| *index == ifindex);
+    Ok(here.map(|(_, address)| address).take(MOST_ASKED).collect())
 }
 
 async fn links() -> Result<NetView, NetlinkError> {

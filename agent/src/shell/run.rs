@@ -14,6 +14,7 @@ mod conflicts;
 mod inputs;
 mod lines;
 mod probing;
+mod proving;
 mod report;
 mod silent;
 mod snapshot;
@@ -44,6 +45,7 @@ use vipward_core::{
     ownership::SettingsError,
     plan::Slots,
     probing::Prober,
+    proving::Proving,
     stale::Stale,
     time::Monotonic,
     yields::Yields,
@@ -181,6 +183,11 @@ struct EventLoop<S> {
     announcer: Announcer,
     conflicts: Conflicts,
     prober: Prober,
+    proving: Proving,
+    /// The interfaces of the segments that the program serves, from the last reconciliation.
+    segments: BTreeSet<u32>,
+    /// VIPs with entries that have changed since the present rounds of `proving` began.
+    changed_entries: BTreeSet<Ipv4Addr>,
     /// VIPs that wait until their addresses are known to be free.
     held_back: BTreeSet<VipKey>,
     problems: Problems,
@@ -277,6 +284,9 @@ impl<S: Source> EventLoop<S> {
             announcer: Announcer::start(&config.announce, seed, now),
             conflicts: Conflicts::start(&config.conflicts, now),
             prober: Prober::start(&config.probe, seed, now),
+            proving: Proving::start(plane.maps().proofs()?),
+            segments: BTreeSet::new(),
+            changed_entries: BTreeSet::new(),
             held_back: BTreeSet::new(),
             source,
             config,
@@ -316,6 +326,7 @@ impl<S: Source> EventLoop<S> {
             self.announcer.next_deadline(),
             self.conflicts.next_deadline(),
             self.probing_deadline(),
+            self.proving.next_deadline(),
             self.yields.next_deadline(),
             self.entry_lines.next_deadline(),
             self.conflict_lines.next_deadline(),
@@ -337,6 +348,7 @@ impl<S: Source> EventLoop<S> {
         self.conflict_lines.on_time(now);
         self.announce(now);
         self.tick_probing(now)?;
+        self.tick_proving(now).await?;
         self.take_back_yielded(now).await?;
         self.tick_conflicts(now)
     }
@@ -379,7 +391,7 @@ impl<S: Source> EventLoop<S> {
         if !self.is_settled() {
             self.reconcile(false).await;
         }
-        Ok(())
+        self.observe_segments().await
     }
 }
 

@@ -20,7 +20,7 @@ use super::{
     clock,
     doctor::conf,
     netlink::{Netlink, NetlinkError},
-    segment::{self, Segment},
+    segment::{self, Hearing, Segment},
 };
 
 /// The question, and where to ask it.
@@ -105,7 +105,7 @@ async fn listen(
     let address = question.address;
     let failed = |source| WhoHasError::Segment { address, source };
     let dropped = || maps.map_or_else(|| Ok(BTreeMap::new()), |maps| dropped(maps, interface.index, address));
-    let segment = Segment::open(interface.index, &interface.name, address).map_err(failed)?;
+    let segment = Segment::open(interface.index, &interface.name, Hearing::About(address)).map_err(failed)?;
     let (mut asking, mut commands) = Asking::start(*question, &dropped()?, now()?);
     loop {
         for Command::Ask in commands.drain(..) {

@@ -50,6 +50,7 @@ pub struct Maps {
     peers: HashMap<MapData, Bytes<PeerKey>, u64>,
     fence: Array<MapData, Bytes<Fence>>,
     counters: PerCpuArray<MapData, Bytes<Counters>>,
+    heard: PerCpuArray<MapData, u64>,
     vip_counters: PerCpuArray<MapData, Bytes<VipCounters>>,
     vip_state: Array<MapData, Bytes<VipState>>,
     yields: Array<MapData, Bytes<YieldTotal>>,
@@ -86,6 +87,7 @@ impl Maps {
             peers: take(ebpf, maps::PEERS)?,
             fence: take(ebpf, maps::FENCE)?,
             counters: take(ebpf, maps::COUNTERS)?,
+            heard: take(ebpf, maps::HEARD)?,
             vip_counters: take(ebpf, maps::VIP_COUNTERS)?,
             vip_state: take(ebpf, maps::VIP_STATE)?,
             yields: take(ebpf, maps::YIELDS)?,
@@ -100,7 +102,7 @@ impl Maps {
         Ok(maps)
     }
 
-    /// Undoes all changes since the last reset. `counters` keep counting.
+    /// Undoes all changes since the last reset. `counters` and `heard` keep counting.
     pub fn reset(&mut self) -> Result<()> {
         let used = std::mem::take(&mut self.used);
         for key in used.keys {
@@ -167,7 +169,7 @@ impl Maps {
     /// Sets an interface's own MAC.
     pub fn set_own_mac(&mut self, ifindex: u32, mac: MacAddr) -> Result<()> {
         self.used.own_macs.push(ifindex);
-        Ok(self.own_macs.insert(ifindex, raw(&OwnMac { mac: mac.0, _pad: 0 }), 0)?)
+        Ok(self.own_macs.insert(ifindex, raw(&OwnMac { mac: mac.0, proof: 0 }), 0)?)
     }
 
     /// Makes the frames of an interface with these tags those of a VLAN device. A tag is the VLAN ID,
@@ -188,6 +190,11 @@ impl Maps {
     /// Sets the fence.
     pub fn set_fence(&mut self, fence: Fence) -> Result<()> {
         Ok(self.fence.set(0, raw(&fence), 0)?)
+    }
+
+    /// Returns the number of ARP frames in some slots of `heard`, summed over all CPUs.
+    pub fn heard(&self, mut slots: impl Iterator<Item = u32>) -> Result<u64> {
+        slots.try_fold(0, |sum, slot| Ok(sum + self.heard.get(&slot, 0)?.iter().sum::<u64>()))
     }
 
     /// Returns the number of frames by outcome, summed over all CPUs.

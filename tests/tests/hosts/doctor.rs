@@ -1,7 +1,7 @@
 //! `vipward doctor` on hosts with a fault: the right check reports it, with a remedy.
 
 mod fence;
-mod report;
+pub(crate) mod report;
 mod sight;
 
 use std::fs;
@@ -20,11 +20,11 @@ use vipward_tests::wait::wait_until;
 
 use report::{ILL, doctor, doctor_at};
 
-const GREEN: &str = "green";
+pub(crate) const GREEN: &str = "green";
 const YELLOW: &str = "yellow";
-const RED: &str = "red";
+pub(crate) const RED: &str = "red";
 const UNKNOWN: &str = "unknown";
-const NOT_APPLICABLE: &str = "not-applicable";
+pub(crate) const NOT_APPLICABLE: &str = "not-applicable";
 
 #[test]
 fn on_a_healthy_host_nothing_is_red_and_what_runs_is_green() -> Result<()> {

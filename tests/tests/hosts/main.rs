@@ -11,6 +11,7 @@ mod guarding;
 mod life;
 mod links;
 mod metrics;
+mod proving;
 mod reload;
 mod traffic_control;
 mod watch;

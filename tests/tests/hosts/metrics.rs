@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 /// The default address of an agent's pages.
-const PAGES: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9647);
+pub(crate) const PAGES: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9647);
 
 /// Returns a path in the checkout.
 fn in_checkout(path: &str) -> PathBuf {

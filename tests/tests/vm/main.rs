@@ -1,6 +1,7 @@
 //! Network cards, links and kernels that this machine lacks, in virtual machines: `cargo xtask vm`.
 
 mod links;
+mod proving;
 mod segment;
 mod takeovers;
 mod verifier;

@@ -1,4 +1,4 @@
-use vipward_common::{ETHERTYPE_8021Q, VlanKey, VlanTag};
+use vipward_common::{ETHERTYPE_8021Q, Proof, VlanTag};
 
 use super::*;
 use crate::attaching::Mode;
@@ -52,6 +52,36 @@ fn member_of(facts: &mut Facts, kind: &str) {
     let kind = kind.to_owned();
     facts.interface(2).master = Some(8);
     add(facts.view(), 8, "br0", |it| (it.kind, it.up) = (kind, false));
+}
+
+fn finding(facts: &mut Facts, proof: Proof) {
+    facts.contents().proofs.insert(2, proof);
+}
+
+#[test]
+fn whether_the_program_sees_the_frames_that_the_kernel_receives() {
+    let other = &["bpftool net show dev eth0", "attach"];
+    assert_rows(
+        Some("eth0"),
+        &[
+            ("proven", |_| {}, "proof", Green, &["counts the ARP frames"], &[]),
+            ("unproven", |it| finding(it, Proof::Unproven), "proof", NotApplicable, &["unproven"], &[]),
+            ("blind", |it| finding(it, Proof::Blind), "proof", Red, &["does not count"], other),
+            ("bypassed", |it| finding(it, Proof::Bypassed), "proof", Red, &["blind", "get past it"], other),
+            (
+                "blind, and not attached any more",
+                |it| {
+                    finding(it, Proof::Blind);
+                    it.interface(2).xdp_programs.clear();
+                },
+                "proof",
+                NotApplicable,
+                &["not attached"],
+                &[],
+            ),
+            ("nothing is pinned", |it| it.plane = Ok(None), "proof", NotApplicable, &["not attached"], &[]),
+        ],
+    );
 }
 
 #[test]

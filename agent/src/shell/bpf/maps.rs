@@ -12,8 +12,8 @@ use aya::{
 use bytemuck::{AnyBitPattern, CheckedBitPattern, NoUninit};
 use vipward_common::{
     Counters, Defence, FILTER_WORDS, Fence, MAX_OFFENDERS, MAX_VLANS, MacAddr, Offender, OffenderKey, OwnMac,
-    Peer, PeerKey, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, VlanKey, YieldTotal,
-    filter_bit, maps as names,
+    Peer, PeerKey, Proof, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, VlanKey, YieldTotal,
+    filter_bit, heard_slot, maps as names,
 };
 
 use super::{BpfError, Pins, bulk};
@@ -45,6 +45,7 @@ pub struct Maps {
     peers: HashMap<MapData, [u8; PEER_KEY], [u8; PEER]>,
     fence: Array<MapData, [u8; FENCE]>,
     counters: PerCpuArray<MapData, [u64; COUNTERS]>,
+    heard: PerCpuArray<MapData, u64>,
     vip_counters: PerCpuArray<MapData, [u64; VIP_COUNTERS]>,
     states: Array<MapData, [u8; STATE]>,
     yields: Array<MapData, u64>,
@@ -114,6 +115,7 @@ impl Maps {
             peers: map(names::PEERS)?.try_into().map_err(open(names::PEERS))?,
             fence: map(names::FENCE)?.try_into().map_err(open(names::FENCE))?,
             counters: map(names::COUNTERS)?.try_into().map_err(open(names::COUNTERS))?,
+            heard: map(names::HEARD)?.try_into().map_err(open(names::HEARD))?,
             vip_counters: map(names::VIP_COUNTERS)?.try_into().map_err(open(names::VIP_COUNTERS))?,
             states: map(names::VIP_STATE)?.try_into().map_err(open(names::VIP_STATE))?,
             yields: map(names::YIELDS)?.try_into().map_err(open(names::YIELDS))?,
@@ -240,19 +242,34 @@ impl Maps {
 
     /// Returns this host's MAC on each interface.
     pub fn own_macs(&self) -> Result<BTreeMap<u32, MacAddr>, BpfError> {
-        self.own_macs
-            .iter()
-            .map(|element| {
-                let (ifindex, own) = element.map_err(failed("read", names::OWN_MACS))?;
-                Ok((ifindex, MacAddr(plain::<OwnMac>(&own).mac)))
-            })
-            .collect()
+        self.own().map(|own| own.map(|(ifindex, own)| (ifindex, MacAddr(own.mac)))).collect()
     }
 
-    /// Writes this host's MAC on an interface.
-    pub fn put_own_mac(&mut self, ifindex: u32, mac: MacAddr) -> Result<(), BpfError> {
-        let own = OwnMac { mac: mac.0, _pad: 0 };
+    /// Returns the finding about each segment.
+    pub fn proofs(&self) -> Result<BTreeMap<u32, Proof>, BpfError> {
+        self.own().map(|own| own.map(|(ifindex, own)| (ifindex, Proof::from_number(own.proof)))).collect()
+    }
+
+    fn own(&self) -> impl Iterator<Item = Result<(u32, OwnMac), BpfError>> {
+        self.own_macs.iter().map(|element| {
+            let (ifindex, own) = element.map_err(failed("read", names::OWN_MACS))?;
+            Ok((ifindex, plain(&own)))
+        })
+    }
+
+    /// Writes this host's MAC on an interface, and the finding about its segment.
+    pub fn put_own_mac(&mut self, ifindex: u32, mac: MacAddr, proof: Proof) -> Result<(), BpfError> {
+        let own = OwnMac { mac: mac.0, proof: proof as u16 };
         self.own_macs.insert(ifindex, bytes::<_, OWN_MAC>(&own), 0).map_err(failed("write", names::OWN_MACS))
+    }
+
+    /// Writes the finding about a segment, if its MAC is there.
+    pub fn put_proof(&mut self, ifindex: u32, proof: Proof) -> Result<(), BpfError> {
+        match self.own_macs.get(&ifindex, 0) {
+            Ok(own) => self.put_own_mac(ifindex, MacAddr(plain::<OwnMac>(&own).mac), proof),
+            Err(MapError::KeyNotFound) => Ok(()),
+            Err(error) => Err(failed("read", names::OWN_MACS)(error)),
+        }
     }
 
     /// Removes an interface.
@@ -331,6 +348,12 @@ impl Maps {
     pub fn counters(&self) -> Result<Counters, BpfError> {
         let values = self.counters.get(&0, 0).map_err(failed("read", names::COUNTERS))?;
         Ok(values.iter().fold(Counters::default(), |sum, cpu| sum.plus(bytemuck::cast(*cpu))))
+    }
+
+    /// Returns the ARP frames that the program has counted in a segment, summed over the CPUs.
+    pub fn heard(&self, ifindex: u32) -> Result<u64, BpfError> {
+        let values = self.heard.get(&heard_slot(ifindex), 0).map_err(failed("read", names::HEARD))?;
+        Ok(values.iter().fold(0, |sum, cpu| sum.wrapping_add(*cpu)))
     }
 
     /// Returns the counters of the VIP in `slot`, or `None` if it has none of its own.

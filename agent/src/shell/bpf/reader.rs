@@ -95,6 +95,7 @@ impl Reader {
             max_vips: maps.max_vips(),
             own_macs: maps.own_macs()?,
             vlans: maps.vlans()?,
+            proofs: maps.proofs()?,
             peers: maps.peers()?,
             counters: maps.counters()?,
             yields,

@@ -9,7 +9,7 @@ use prometheus_client::{
     registry::Unit,
 };
 use vipward_common::{
-    FenceState, MAX_OWN_MACS, MAX_PEERS, Outcome, Policy, VIP_COUNTER_SLOTS, maps as names,
+    FenceState, MAX_OWN_MACS, MAX_PEERS, Outcome, Policy, Proof, VIP_COUNTER_SLOTS, maps as names,
 };
 use vipward_core::{
     answering::Part,
@@ -78,6 +78,8 @@ pub struct InterfaceSnapshot {
     pub mode: attaching::Mode,
     /// True if the kernel runs the program on it.
     pub attached: bool,
+    /// The finding whether the program sees its frames.
+    pub proof: Proof,
     /// The reason why it could not be attached, if it could not.
     pub failure: Option<String>,
     /// The last observation of the interface, unless it is gone.
@@ -187,7 +189,10 @@ fn parts<'a>(kernel: &'a Contents, snapshot: Option<&Snapshot>) -> Vec<(Part, &'
     let trouble = |entry: &pinned::Entry| {
         let interfaces = &snapshot?.interfaces;
         match interfaces.iter().find(|it| it.ifindex == entry.key.ifindex) {
-            Some(it) => InterfaceFault::of(it.seen.as_ref(), it.attached, entry.mac),
+            Some(it) => {
+                let proof = kernel.proof(it.ifindex);
+                InterfaceFault::of(it.seen.as_ref(), it.attached, entry.mac, proof)
+            }
             None => Some(InterfaceFault::NotAttached),
         }
     };
@@ -342,6 +347,15 @@ impl Page<'_> {
             "link_carrier",
             "Whether an interface that the program is on, or is to be on, is up and has carrier",
             carrier,
+        )?;
+        let proofs = interfaces.iter().flat_map(|it| {
+            let labels = |proof| [("interface", it.interface.as_str()), ("proof", proof)];
+            Proof::NAMES.map(|proof| (labels(proof), is(proof == it.proof.name())))
+        });
+        self.values(
+            "link_proof",
+            "1 for the finding whether the program sees the ARP frames of an interface",
+            proofs,
         )
     }
 

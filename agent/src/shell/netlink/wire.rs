@@ -16,6 +16,8 @@ mod tests;
 const LINK_HEADER_LEN: usize = 16;
 const ADDRESS_HEADER_LEN: usize = 8;
 const ROUTE_HEADER_LEN: usize = 12;
+/// `struct ndmsg`
+const NEIGHBOUR_HEADER_LEN: usize = 12;
 /// `struct tcmsg`
 const FILTER_HEADER_LEN: usize = 20;
 const MESSAGE_HEADER_LEN: usize = 16;
@@ -29,6 +31,10 @@ const IFLA_XDP_SKB_PROG_ID: u16 = 6;
 const IFLA_XDP_HW_PROG_ID: u16 = 7;
 const IFLA_VLAN_ID: u16 = 1;
 const IFLA_VLAN_PROTOCOL: u16 = 5;
+// From <linux/neighbour.h>.
+const NDA_DST: u16 = 1;
+const NUD_REACHABLE: u16 = 0x02;
+const NUD_STALE: u16 = 0x04;
 // From <linux/rtnetlink.h> and <linux/pkt_cls.h>.
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
@@ -261,6 +267,19 @@ pub(super) fn address(payload: &[u8]) -> Result<Address, Malformed> {
     let local = local.ok_or(Malformed::Missing { what, index, attribute: "IFA_LOCAL" })?;
     let net = Ipv4Net::new(local, prefix_len).map_err(|_| Malformed::PrefixLen { what, prefix_len })?;
     Ok(Address { index, net, label })
+}
+
+/// Returns the interface and the address of the neighbour that an `RTM_NEWNEIGH` message describes.
+/// Returns `None` unless it has answered this host.
+pub(super) fn neighbour(payload: &[u8]) -> Result<Option<(u32, Ipv4Addr)>, Malformed> {
+    let short = || Malformed::Short { what: "neighbour", length: payload.len() };
+    let index = u32_at(payload, 4).ok_or_else(short)?;
+    let state = u16_at(payload, 8).ok_or_else(short)?;
+    let attributes = payload.get(NEIGHBOUR_HEADER_LEN..).ok_or_else(short)?;
+    let has_answered = state & (NUD_REACHABLE | NUD_STALE) != 0;
+    let address = attributes_of(attributes).find(|(attribute, _)| *attribute == NDA_DST);
+    let address = address.and_then(|(_, value)| ipv4(value)).filter(|_| has_answered);
+    Ok(address.map(|address| (index, address)))
 }
 
 /// Returns the connected route that an `RTM_NEWROUTE` or `RTM_DELROUTE` message describes. Returns

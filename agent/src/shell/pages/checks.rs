@@ -10,6 +10,7 @@ use std::{
 use axum::http::StatusCode;
 use vipward_common::{FenceState, Role};
 use vipward_core::{
+    net::InterfaceFault,
     pinned::{self, Contents},
     placement::Entry,
 };
@@ -105,6 +106,9 @@ pub(super) fn of_event_loop(snapshot: &Snapshot) -> Vec<Check> {
         Some(failure) => format!("{} is not attached: {failure}", it.interface),
         None => format!("{} runs another program, or none", it.interface),
     }));
+    let blind = snapshot.interfaces.iter().filter(|interface| interface.attached);
+    let blind = blind.filter_map(|it| Some((&it.interface, InterfaceFault::of_proof(it.proof)?)));
+    detached.extend(blind.map(|(interface, fault)| format!("{interface}: {}", fault.name())));
     checks.push(Check::of("links", detached));
     let mut vips = Vec::new();
     name_some(

@@ -52,6 +52,9 @@ impl<S: Source> EventLoop<S> {
             error!(error = chain(&error), "failed to read the kernel's state back; trying again");
             self.try_again_soon();
         }
+        if let Err(error) = self.observe_segments().await {
+            error!(error = chain(&error), "failed to begin to prove that the program sees frames");
+        }
         self.silent.look_at_all();
     }
 
@@ -84,6 +87,7 @@ impl<S: Source> EventLoop<S> {
         if !self.source.is_known() {
             plan::change_what_was_yielded(desired, &observed);
         }
+        self.segments = desired.own_macs.keys().copied().collect();
         let mut unchanged = self.begin_no_answer(desired, &observed, reclaim)?;
         let left_silent = unchanged.len();
         let actions = plan::plan(desired, &observed, reclaim);
@@ -380,7 +384,9 @@ impl<S: Source> EventLoop<S> {
         debug!(?action, "apply");
         let maps = self.plane.maps_mut();
         match action {
-            Action::PutOwnMac { ifindex, mac } => maps.put_own_mac(*ifindex, *mac)?,
+            Action::PutOwnMac { ifindex, mac } => {
+                maps.put_own_mac(*ifindex, *mac, self.proving.proof(*ifindex))?;
+            }
             Action::RemoveOwnMac { ifindex } => maps.remove_own_mac(*ifindex)?,
             Action::PutPeer { ifindex, mac } => {
                 maps.put_peer(*ifindex, *mac, now()?.as_nanos())?;
@@ -418,6 +424,9 @@ impl<S: Source> EventLoop<S> {
         to: Option<&VipEntry>,
         cause: &str,
     ) -> Result<(), RunError> {
+        if !self.inputs.rounds.is_empty() {
+            self.changed_entries.insert(key.addr.into());
+        }
         let was_held = from.filter(|entry| entry.role == Role::Held);
         let is_held = to.filter(|entry| entry.role == Role::Held);
         let role = |entry: Option<&VipEntry>| entry.map_or("none", |entry| entry.role.name());

@@ -220,6 +220,10 @@ impl Source for Cluster {
         Some(ClaimSnapshot { epochs, without_holder, nodes_alive: self.engine.alive(now).len() })
     }
 
+    fn peer_addresses(&self) -> Vec<Ipv4Addr> {
+        self.engine.peer_addresses().collect()
+    }
+
     fn state(&self, now: Monotonic) -> Value {
         json!({
             "listed": self.listed.iter().map(ToString::to_string).collect::<Vec<_>>(),
@@ -328,6 +332,7 @@ impl EventLoop<Cluster> {
                 }
                 self.tell_engine_of_yields().await?;
             }
+            Heard::Round(report) => self.on_round(&report).await?,
             Heard::Nothing => {}
         }
         Ok(())

@@ -9,13 +9,14 @@ use aya_log::EbpfLogger;
 use tokio::{
     io::{Interest, unix::AsyncFd},
     signal::unix::{Signal, SignalKind, signal},
+    task::JoinSet,
 };
 use tracing::error;
 use vipward_common::Event;
 use vipward_core::time::Monotonic;
 
 use self::timer::Timer;
-use super::{RunError, now, system};
+use super::{RunError, now, proving::Report, system};
 use crate::shell::{bpf::DataPlane, netlink::Netlink};
 
 type Logger = EbpfLogger<&'static dyn log::Log>;
@@ -35,6 +36,8 @@ pub(super) enum Heard {
     },
     /// Events of the program.
     Events(Vec<Event>),
+    /// A round of listening on a segment has ended.
+    Round(Report),
     /// An input without consequences.
     Nothing,
 }
@@ -47,6 +50,8 @@ pub(super) struct Inputs {
     hangup: Signal,
     terminate: Signal,
     interrupt: Signal,
+    /// Rounds of listening on segments.
+    pub(super) rounds: JoinSet<Report>,
     /// True if events were the last input although a deadline had come.
     put_off: bool,
 }
@@ -62,6 +67,7 @@ impl Inputs {
             hangup: signal(SignalKind::hangup())?,
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            rounds: JoinSet::new(),
             put_off: false,
         })
     }
@@ -93,6 +99,8 @@ impl Inputs {
                 ready.clear_ready();
                 Ok(Heard::Events(events))
             }
+            // A round that has failed ends when its time is over.
+            Some(ended) = self.rounds.join_next() => Ok(ended.map_or(Heard::Nothing, Heard::Round)),
             ready = readable(&mut self.claims) => ready.map(|()| Heard::Nothing),
         }
     }

@@ -119,7 +119,7 @@ impl<S: Source> EventLoop<S> {
             let interface = self.view.interfaces.get(&ifindex);
             let mac = interface.map_or(MacAddr::ZERO, |interface| interface.mac);
             let attached = self.plane.runs_on(&self.view, ifindex);
-            (ifindex, (mac, InterfaceFault::of(interface, attached, mac)))
+            (ifindex, (mac, InterfaceFault::of(interface, attached, mac, self.proving.proof(ifindex))))
         };
         let interfaces = self.plane.attached().map(with_fault).collect();
         let maps = self.plane.maps();

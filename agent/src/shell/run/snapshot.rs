@@ -89,6 +89,7 @@ impl<S: Source> EventLoop<S> {
             through: self.plane.through(ifindex).map(|key| key.ifindex),
             mode,
             attached: self.plane.runs_on(&self.view, ifindex),
+            proof: self.proving.proof(ifindex),
             failure: None,
             seen: interface.cloned(),
         }
@@ -181,6 +182,7 @@ impl<S: Source> EventLoop<S> {
                 "tc_programs": interface.tc_programs,
                 "addresses": interface.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
                 "attached": attached(interface.index).map(|(_, mode)| mode.to_string()),
+                "proof": attached(interface.index).map(|(ifindex, _)| self.proving.proof(ifindex).name()),
             })
         };
         self.view.interfaces.values().map(interface).collect()

@@ -98,6 +98,11 @@ pub(super) trait Source {
         None
     }
 
+    /// Returns the addresses of other nodes, as far as they are known.
+    fn peer_addresses(&self) -> Vec<Ipv4Addr> {
+        Vec::new()
+    }
+
     /// Returns the source's state, for troubleshooting.
     fn state(&self, now: Monotonic) -> Value;
 

@@ -237,6 +237,7 @@ impl EventLoop<FileSource> {
             Heard::Hangup => self.reload(true).await?,
             Heard::Network { overrun } => self.on_network(overrun).await?,
             Heard::Events(events) => self.on_events(&events).await?,
+            Heard::Round(report) => self.on_round(&report).await?,
             Heard::Nothing => {}
         }
         self.log_probing()?;

@@ -5,7 +5,10 @@ use vipward_common::{MacAddr, OPER_REPLY, OPER_REQUEST};
 use vipward_core::who_has::Question;
 
 use super::*;
-use crate::shell::testing::{Lan, in_network};
+use crate::shell::{
+    netlink::Netlink,
+    testing::{Lan, in_network},
+};
 
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
 const NEAR: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
@@ -16,8 +19,8 @@ async fn cable(lan: &Lan, far_hears: Ipv4Addr) -> (Segment, Segment) {
     lan.veth("v0", "v1").await;
     lan.up("v0").await;
     lan.up("v1").await;
-    let near = Segment::open(lan.index("v0").await, "v0", ADDRESS).expect("a segment");
-    let far = Segment::open(lan.index("v1").await, "v1", far_hears).expect("a segment");
+    let near = Segment::open(lan.index("v0").await, "v0", Hearing::About(ADDRESS)).expect("a segment");
+    let far = Segment::open(lan.index("v1").await, "v1", Hearing::About(far_hears)).expect("a segment");
     (near, far)
 }
 
@@ -65,6 +68,32 @@ fn only_what_names_the_address_is_heard() {
 }
 
 #[test]
+fn what_came_for_this_host_or_for_all_is_heard_and_nothing_else() {
+    in_network(|lan| async move {
+        lan.veth("v0", "v1").await;
+        lan.up("v0").await;
+        lan.up("v1").await;
+        let (v0, v1) = (lan.index("v0").await, lan.index("v1").await);
+        let near = Segment::open(v0, "v0", Hearing::Received).expect("a segment");
+        let far = Segment::open(v1, "v1", Hearing::Received).expect("a segment");
+        let view = Netlink::connect().expect("a socket").observe().await.expect("a view");
+        let own = view.interfaces[&v0].mac;
+        let to = |dst| {
+            let mut frame = frame(OPER_REQUEST, ADDRESS, ADDRESS);
+            frame.dst = dst;
+            frame
+        };
+        for dst in [MacAddr([2, 0, 0, 0, 0, 77]), own, MacAddr::BROADCAST] {
+            far.send(&to(dst)).expect("sent");
+        }
+        assert_eq!(heard(&near, Duration::from_secs(5)).await, Some(to(own)), "not another host's");
+        assert_eq!(heard(&near, Duration::from_secs(5)).await, Some(to(MacAddr::BROADCAST)));
+        assert_eq!(heard(&near, Duration::from_millis(50)).await, None);
+        assert_eq!(heard(&far, Duration::from_millis(50)).await, None, "not what this host sends");
+    });
+}
+
+#[test]
 fn an_interface_that_goes_down_or_is_gone_is_an_error_that_names_it() {
     in_network(|lan| async move {
         let (near, _far) = cable(&lan, ADDRESS).await;
@@ -75,7 +104,7 @@ fn an_interface_that_goes_down_or_is_gone_is_an_error_that_names_it() {
         assert!(matches!(error, SegmentError::Send { source: Errno::ENETDOWN, .. }), "{error:?}");
         assert_eq!(error.to_string(), "failed to ask on v0");
 
-        let error = Segment::open(9_999, "v9", ADDRESS).expect_err("there is none");
+        let error = Segment::open(9_999, "v9", Hearing::About(ADDRESS)).expect_err("there is none");
         assert_eq!(error.to_string(), "failed to listen on v9");
     });
 }

@@ -47,7 +47,8 @@ fn write(status: &Status, f: &mut String) -> fmt::Result {
 }
 
 fn interface_table(status: &Status) -> Table {
-    let mut interfaces = table(&["INTERFACE", "ATTACHED", "MODE", "PROGRAM", "LINK", "MAC", "CARRIER"]);
+    let mut interfaces =
+        table(&["INTERFACE", "ATTACHED", "MODE", "PROGRAM", "LINK", "MAC", "CARRIER", "PROOF"]);
     for row in &status.interfaces {
         interfaces.add_row([
             row.name
@@ -61,6 +62,7 @@ fn interface_table(status: &Status) -> Table {
             or_dash(row.link_id.as_ref()),
             or_dash(row.mac.as_ref()),
             yes(row.carrier),
+            row.proof.to_owned(),
         ]);
     }
     interfaces

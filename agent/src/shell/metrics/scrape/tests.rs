@@ -19,6 +19,7 @@ fn snapshot(vip: VipSnapshot) -> Snapshot {
             interface: "eth0".to_owned(),
             mode: attaching::Mode::Generic,
             attached: true,
+            proof: Proof::Proven,
             failure: None,
             seen: Some(Interface { mac: OTHER, ..Interface::sample(2, "eth0") }),
         }],

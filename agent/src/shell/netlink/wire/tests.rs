@@ -171,6 +171,38 @@ fn a_prefix_length_above_32_is_malformed() {
     );
 }
 
+fn neighbour_bytes(state: u16, attributes: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = vec![2, 0, 0, 0];
+    bytes.extend(3u32.to_ne_bytes());
+    bytes.extend(state.to_ne_bytes());
+    bytes.extend([0, 1]);
+    bytes.extend(attributes.concat());
+    bytes
+}
+
+#[test]
+fn a_neighbour_counts_that_has_answered() {
+    let address = [192, 0, 2, 9];
+    let known = Some((3, Ipv4Addr::from(address)));
+    let all = [attribute(1, &address), attribute(2, &[2, 0, 0, 0, 0, 9])];
+    for (what, state, attributes, expected) in [
+        ("reachable", 0x02, &all[..], known),
+        ("stale", 0x04, &all[..], known),
+        ("incomplete", 0x01, &all[..1], None),
+        ("failed", 0x20, &all[..], None),
+        ("of IPv6", 0x02, &[attribute(1, &[0xfe; 16])][..], None),
+        ("without an address", 0x02, &all[1..], None),
+    ] {
+        assert_eq!(neighbour(&neighbour_bytes(state, attributes)), Ok(expected), "{what}");
+    }
+    let whole = neighbour_bytes(2, &all);
+    for length in 0..whole.len() {
+        let read = neighbour(&whole[..length]);
+        assert_eq!(read.is_err(), length < 12, "cut at {length}");
+        assert!(read.is_err() || length >= 20 || read == Ok(None), "cut at {length}: {read:?}");
+    }
+}
+
 #[test]
 fn only_a_connected_route_of_the_main_table_counts() {
     let oif = || attribute(4, &5u32.to_ne_bytes());
@@ -288,6 +320,7 @@ proptest! {
     #[test]
     fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..256)) {
         let _ = (link(&bytes).is_ok(), address(&bytes).is_ok(), connected_route(&bytes).is_ok());
+        let _ = neighbour(&bytes).is_ok();
         prop_assert!(messages(&bytes).count() <= bytes.len() / 16);
         prop_assert!(attributes_of(&bytes).count() <= bytes.len() / 4);
         let _: bool = is_relevant(&bytes);

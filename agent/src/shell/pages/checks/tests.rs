@@ -1,4 +1,4 @@
-use vipward_common::{MacAddr, VipKey};
+use vipward_common::{MacAddr, Proof, VipKey};
 use vipward_core::{attaching, net::Interface};
 
 use super::*;
@@ -30,6 +30,7 @@ fn snapshot(mode: Mode, vips: &[(u8, Entry)]) -> Snapshot {
             interface: "eth0".to_owned(),
             mode: attaching::Mode::Generic,
             attached: true,
+            proof: Proof::Proven,
             failure: None,
             seen: Some(Interface { mac: OWN, ..Interface::sample(2, "eth0") }),
         }],
@@ -149,6 +150,23 @@ fn links_that_run_another_program_or_could_not_be_attached_are_named() {
         of_event_loop(&snapshot)[0],
         Check::failed("links", "the program is attached to no interface")
     );
+}
+
+#[test]
+fn a_link_whose_program_is_blind_is_named_and_an_unproven_one_is_well() {
+    let mut snapshot = snapshot(Mode::Standalone, &[]);
+    for (proof, expected) in [
+        (Proof::Proven, Check::ok("links")),
+        (Proof::Unproven, Check::ok("links")),
+        (Proof::Blind, Check::failed("links", "eth0: the program does not see the interface's frames")),
+        (Proof::Bypassed, Check::failed("links", "eth0: requests for VIPs get past the program")),
+    ] {
+        snapshot.interfaces[0].proof = proof;
+        assert_eq!(of_event_loop(&snapshot)[0], expected, "{proof:?}");
+    }
+    snapshot.interfaces[0].attached = false;
+    let wrong = Check::failed("links", "eth0 runs another program, or none");
+    assert_eq!(of_event_loop(&snapshot)[0], wrong, "the first fault is named");
 }
 
 #[test]

@@ -134,7 +134,8 @@ pub(super) async fn start(
         stopping: None,
         stopped: false,
     };
-    let mut event_loop = EventLoop::open(&args.plane, loader, config, never, source, desk).await?;
+    let opening = EventLoop::open(&args.plane, loader, config, never, source, desk);
+    let mut event_loop = Box::pin(opening).await?;
     let (settings, found) = (event_loop.source.settings.clone(), event_loop.found()?);
     event_loop.source.interlock = Interlock::new(settings.node.clone(), found.session);
     event_loop.source.engine = Engine::start(settings, found, super::now()?);
