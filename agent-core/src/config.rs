@@ -65,7 +65,7 @@ pub struct VipConfig {
     pub address: Ipv4Addr,
     /// Its interface. If none: the interface whose subnet contains the VIP.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub interface: Option<InterfacePattern>,
+    pub interface: Option<Box<InterfacePattern>>,
     /// The interface that gets the address, for local delivery.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bind: Option<InterfaceName>,

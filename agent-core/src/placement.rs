@@ -105,7 +105,7 @@ impl<'a> From<&'a VipConfig> for Wanted<'a> {
     fn from(vip: &'a VipConfig) -> Self {
         Self {
             address: vip.address,
-            interface: vip.interface.as_ref(),
+            interface: vip.interface.as_deref(),
             bind: vip.bind.as_ref(),
             entry: vip.mac.map_or(Entry::Held, |mac| Entry::Foreign { mac }),
             is_guarded: vip.mac.is_some(),
