@@ -12,7 +12,7 @@ use aya::{
 use bytemuck::{AnyBitPattern, CheckedBitPattern, NoUninit};
 use vipward_common::{
     Counters, Defence, FILTER_WORDS, Fence, MAX_OFFENDERS, MacAddr, Offender, OffenderKey, OwnMac, Peer,
-    PeerKey, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, YieldTotal, filter_bit,
+    PeerKey, Role, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, YieldTotal, filter_bit,
     maps as names,
 };
 
@@ -129,6 +129,18 @@ impl Maps {
     /// Returns every entry.
     pub fn entries(&self) -> Result<BTreeMap<VipKey, VipEntry>, BpfError> {
         bulk::entries(self.vips_fd.as_fd())
+    }
+
+    /// Returns the held VIPs with their MACs, in no order. All entries in order would take megabytes
+    /// more.
+    pub fn held(&self) -> Result<Vec<(VipKey, MacAddr)>, BpfError> {
+        let mut held = Vec::new();
+        bulk::for_each_entry(self.vips_fd.as_fd(), |key, entry| {
+            if entry.role == Role::Held {
+                held.push((key, MacAddr(entry.mac)));
+            }
+        })?;
+        Ok(held)
     }
 
     /// Returns an entry.
