@@ -65,7 +65,7 @@ pub struct VipConfig {
     pub address: Ipv4Addr,
     /// Its interface. If none: the interface whose subnet contains the VIP.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub interface: Option<InterfacePattern>,
+    pub interface: Option<Box<InterfacePattern>>,
     /// The ID of its VLAN, whose device it is on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vlan: Option<u16>,

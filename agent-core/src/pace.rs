@@ -12,6 +12,9 @@ mod tests;
 /// Burst of a limit, in every second. A longer one lets the agent wake less often, and slows
 /// everything down: no second may have more items than the limit.
 const BURST: Duration = Duration::from_millis(20);
+/// Longest time from the moment at which an item is let through until it has left. An item that
+/// leaves late is nearer to those of the next second.
+const LATE: Duration = Duration::from_millis(10);
 
 /// Limit on sending: one item in each slot, and a burst after a silence.
 #[derive(Debug)]
@@ -24,7 +27,8 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Returns a limit of `a_second` items in every second, even in one that begins with a burst.
+    /// Returns a limit of `a_second` items in every second, even in one that begins with a burst, and
+    /// even if each item leaves up to `LATE` after it was let through.
     pub(super) fn new(a_second: u32, now: Monotonic) -> Self {
         Self { slot: slot(a_second), burst: BURST, next: now }
     }
@@ -72,10 +76,10 @@ impl Pace {
     }
 }
 
-/// Returns a slot for `a_second` items in a second. No second has
-/// more of them, even if it begins with a burst.
+/// Returns a slot for `a_second` items in a second. No second has more of them, even if it begins
+/// with a burst that leaves late.
 fn slot(a_second: u32) -> Duration {
-    (Duration::from_secs(1) + BURST) / a_second.max(1) + Duration::from_nanos(1)
+    (Duration::from_secs(1) + BURST + LATE) / a_second.max(1) + Duration::from_nanos(1)
 }
 
 /// Pauses between attempts. Each pause is twice as long as the one before, up to a limit.

@@ -6,6 +6,7 @@ mod tests;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash, Hasher},
     net::Ipv4Addr,
 };
 
@@ -20,7 +21,7 @@ use super::{
 };
 
 /// Desired content of the maps, and of the host's addresses.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Desired {
     /// The entries of `vips_v4`.
     pub entries: BTreeMap<VipKey, DesiredEntry>,
@@ -50,7 +51,7 @@ impl Desired {
 }
 
 /// Desired entry of a VIP on one interface.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct DesiredEntry {
     /// This node's role.
     pub role: Role,
@@ -108,7 +109,7 @@ impl<'a> From<&'a VipConfig> for Wanted<'a> {
     fn from(vip: &'a VipConfig) -> Self {
         Self {
             address: vip.address,
-            interface: vip.interface.as_ref(),
+            interface: vip.interface.as_deref(),
             vlan: vip.vlan,
             bind: vip.bind.as_ref(),
             entry: vip.mac.map_or(Entry::Held, |mac| Entry::Foreign { mac }),
@@ -118,7 +119,7 @@ impl<'a> From<&'a VipConfig> for Wanted<'a> {
 }
 
 /// Result of placing.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Placement {
     /// The interfaces to attach to, by index.
     pub attach: Vec<u32>,
@@ -170,7 +171,7 @@ pub fn peers<'a>(
 /// ```
 pub fn place<'a>(
     config: &Config,
-    vips: impl ExactSizeIterator<Item = Wanted<'a>>,
+    vips: impl ExactSizeIterator<Item = Wanted<'a>> + Clone,
     view: &NetView,
     placed: &BTreeMap<Ipv4Addr, u32>,
     is_there: &dyn Fn(&VipKey) -> bool,
@@ -188,35 +189,19 @@ pub fn place<'a>(
         left_out: Vec::new(),
         problems,
     };
-    let mut homes = Vec::with_capacity(vips.len());
     let placer = Placer { segments: Segments::new(view, &attached), view, placed };
-    for vip in vips {
-        if let Some(problem) = guards_itself(&vip, view) {
-            placement.problems.push(problem);
-            continue;
-        }
-        match placer.interface_of(&vip) {
-            Ok((interface, warning)) => {
-                placement.problems.extend(warning);
-                homes.push((vip, Some(interface)));
-            }
-            Err(problem @ Obstacle::NetworkAddress { .. }) => placement.problems.push(problem),
-            Err(problem) => {
-                placement.problems.push(problem);
-                homes.push((vip, None));
-            }
-        }
-    }
+    let home = |vip: Wanted| (vip.address, placer.home_of(&vip, &mut placement.problems));
+    let mut homes: Vec<(Ipv4Addr, Home)> = vips.clone().map(home).collect();
     placement.left_out = beyond(max_vips, &homes, |vip, home| {
         placed.contains_key(&vip) || is_there(&VipKey::new(home, vip.octets()))
     });
     let left_out: BTreeSet<Ipv4Addr> = placement.left_out.iter().copied().collect();
-    homes.retain(|(vip, _)| !left_out.contains(&vip.address));
-    for (vip, home) in &homes {
-        placement.put_home(vip, *home, view);
+    for (_, home) in homes.iter_mut().filter(|(vip, _)| left_out.contains(vip)) {
+        *home = Home::Refused;
     }
-    let homes: Vec<(Ipv4Addr, Option<u32>)> =
-        homes.iter().map(|(vip, home)| (vip.address, home.map(|interface| interface.index))).collect();
+    for (vip, (_, home)) in vips.zip(&homes) {
+        placement.put_home(&vip, *home, view);
+    }
     // Shadows come last, so that an interface that comes up does not displace a held VIP.
     placement.put_shadows(&homes, &attached, view, max_vips);
     if let Some(first) = placement.left_out.first() {
@@ -228,12 +213,11 @@ pub fn place<'a>(
 
 /// Returns the VIPs that do not fit: the last of the
 /// new ones, and then the last of the existing ones.
-fn beyond(
-    room: u32,
-    homes: &[(Wanted, Option<&Interface>)],
-    is_there: impl Fn(Ipv4Addr, u32) -> bool,
-) -> Vec<Ipv4Addr> {
-    let homes = homes.iter().filter_map(|(vip, home)| Some((vip.address, home.as_ref()?.index)));
+fn beyond(room: u32, homes: &[(Ipv4Addr, Home)], is_there: impl Fn(Ipv4Addr, u32) -> bool) -> Vec<Ipv4Addr> {
+    let homes = homes.iter().filter_map(|(vip, home)| match home {
+        Home::On(ifindex) => Some((*vip, *ifindex)),
+        Home::Nowhere | Home::Refused => None,
+    });
     let left_out = homes.clone().count().saturating_sub(room as usize);
     if left_out == 0 {
         return Vec::new();
@@ -257,9 +241,18 @@ fn guards_itself(vip: &Wanted, view: &NetView) -> Option<Obstacle> {
 }
 
 impl Placement {
+    /// Returns a number that is another for another placement. It stands for a placement of very
+    /// many VIPs, which takes megabytes.
+    pub fn digest(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
+    }
+
     /// Adds the entry on the VIP's interface, and the bound address.
-    fn put_home(&mut self, vip: &Wanted, home: Option<&Interface>, view: &NetView) {
-        let Some(home) = home else { return };
+    fn put_home(&mut self, vip: &Wanted, home: Home, view: &NetView) {
+        let Home::On(home) = home else { return };
+        let Some(home) = view.interfaces.get(&home) else { return };
         let entry = match vip.entry {
             Entry::Held => DesiredEntry::new(Role::Held, home.mac),
             Entry::Foreign { mac } => DesiredEntry::new(Role::Foreign, mac),
@@ -282,7 +275,7 @@ impl Placement {
     /// answer there for a bound address.
     fn put_shadows(
         &mut self,
-        homes: &[(Ipv4Addr, Option<u32>)],
+        homes: &[(Ipv4Addr, Home)],
         attached: &[&Interface],
         view: &NetView,
         max_vips: u32,
@@ -292,9 +285,14 @@ impl Placement {
             attached.iter().map(|home| (home.index, view.path(home.index))).collect();
         let mut missing = 0;
         for (vip, home) in homes {
+            let home = match home {
+                Home::On(ifindex) => Some(*ifindex),
+                Home::Nowhere => None,
+                Home::Refused => continue,
+            };
             let path = home.and_then(|home| paths.get(&home));
             let is_elsewhere = |interface: &&&Interface| {
-                Some(interface.index) != *home && path.is_none_or(|path| !path.contains(&interface.index))
+                Some(interface.index) != home && path.is_none_or(|path| !path.contains(&interface.index))
             };
             for interface in attached.iter().filter(is_elsewhere) {
                 if self.desired.entries.len() == max_vips as usize {
@@ -310,6 +308,17 @@ impl Placement {
     }
 }
 
+/// Place of a VIP.
+#[derive(Clone, Copy)]
+enum Home {
+    /// An interface, by its index.
+    On(u32),
+    /// No interface. The VIP is silent on all of them.
+    Nowhere,
+    /// None, and no silent entry either.
+    Refused,
+}
+
 struct Placer<'a> {
     segments: Segments<'a>,
     view: &'a NetView,
@@ -317,6 +326,25 @@ struct Placer<'a> {
 }
 
 impl<'a> Placer<'a> {
+    /// Returns the place of a VIP. Adds the obstacles to `problems`.
+    fn home_of(&self, vip: &Wanted, problems: &mut Vec<Obstacle>) -> Home {
+        if let Some(problem) = guards_itself(vip, self.view) {
+            problems.push(problem);
+            return Home::Refused;
+        }
+        match self.interface_of(vip) {
+            Ok((interface, warning)) => {
+                problems.extend(warning);
+                Home::On(interface.index)
+            }
+            Err(problem) => {
+                let is_refused = matches!(problem, Obstacle::NetworkAddress { .. });
+                problems.push(problem);
+                if is_refused { Home::Refused } else { Home::Nowhere }
+            }
+        }
+    }
+
     fn interface_of(&self, vip: &Wanted) -> Result<(&'a Interface, Option<Obstacle>), Obstacle> {
         let address = vip.address;
         let is_named = |interface: &Interface| self.is_named(vip, interface);

@@ -121,11 +121,7 @@ impl Tables {
     ) -> Result<Duration> {
         let mut words = vec![0_u64; usize::try_from(FILTER_WORDS)?];
         let start = Instant::now();
-        self.own_macs.insert(
-            ifindex,
-            raw(&OwnMac { mac: mac.0, proof: vipward_common::Proof::Unproven }),
-            0,
-        )?;
+        self.own_macs.insert(ifindex, raw(&OwnMac { mac: mac.0, proof: 0 }), 0)?;
         for slot in 0..count {
             let addr = (u32::from_be_bytes(first) + slot).to_be_bytes();
             let key = VipKey::new(ifindex, addr);

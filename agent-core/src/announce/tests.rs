@@ -247,7 +247,7 @@ fn ten_thousand_vips_are_paced_first_rounds_first() {
         run.tell(taken(1, host));
     }
     let sent = run.until(130_000);
-    // The first rounds alone take 20.4 s at 500 rounds a second.
+    // The first rounds alone take 20.6 s at 500 rounds a second.
     let firsts: Vec<_> = sent.iter().take(usize::from(VIPS)).collect();
     assert!(
         firsts.iter().all(|sent| sent.round == Round::Taking(0)),
@@ -255,15 +255,11 @@ fn ten_thousand_vips_are_paced_first_rounds_first() {
     );
     let vips: BTreeSet<_> = firsts.iter().map(|sent| sent.key).collect();
     assert_eq!(vips.len(), usize::from(VIPS), "every VIP has its first round");
-    assert!((20_200..=20_500).contains(&firsts[firsts.len() - 1].millis), "{:?}", firsts.last());
+    assert!((20_400..=20_700).contains(&firsts[firsts.len() - 1].millis), "{:?}", firsts.last());
     let rounds = sent.iter().filter(|sent| matches!(sent.round, Round::Taking(_))).count();
     assert_eq!(rounds, usize::from(VIPS) * usize::from(ROUNDS), "every round leaves, in time");
     let sample: Vec<_> = sent.iter().filter(|sent| sent.millis < 3_000).copied().collect();
-    assert!(
-        most_in_a_second(&sample) <= SETTINGS.rate + 6,
-        "{} frames in a second",
-        most_in_a_second(&sample)
-    );
+    assert!(most_in_a_second(&sample) <= SETTINGS.rate, "{} frames in a second", most_in_a_second(&sample));
 }
 
 #[test]

@@ -47,15 +47,16 @@ pub(super) struct RawConfig {
     pub(super) shutdown: Option<Text>,
 }
 
+/// An entry of `vips`. Most of a hundred thousand have no key but the address.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawVip {
     pub(super) address: Text,
-    pub(super) interface: Option<Text>,
-    pub(super) vlan: Option<Text>,
-    pub(super) bind: Option<Text>,
-    pub(super) mac: Option<Text>,
-    pub(super) force: Option<Text>,
+    pub(super) interface: Option<Box<Text>>,
+    pub(super) vlan: Option<Box<Text>>,
+    pub(super) bind: Option<Box<Text>>,
+    pub(super) mac: Option<Box<Text>>,
+    pub(super) force: Option<Box<Text>>,
 }
 
 #[derive(Deserialize, Default)]

@@ -75,7 +75,7 @@ shutdown: withdraw
         interfaces: vec![pattern("eth0"), pattern("ens*")],
         vips: vec![
             VipConfig { bind: Some(name("lo")), ..held(10) },
-            VipConfig { interface: Some(pattern("eth1")), force: true, ..held(11) },
+            VipConfig { interface: Some(Box::new(pattern("eth1"))), force: true, ..held(11) },
             VipConfig { mac: Some(MacAddr([2, 0, 0, 0, 0, 1])), ..held(1) },
         ],
         peers: vec![MacAddr([2, 0, 0, 0, 10, 2]), MacAddr([2, 0, 0, 0, 10, 3])],
@@ -210,7 +210,7 @@ fn vips() -> impl Strategy<Value = Vec<VipConfig>> {
         (bind, any::<bool>()).prop_map(|(bind, force)| (bind, None, force)),
         guarded_at.prop_map(|mac| (None::<InterfaceName>, Some(mac), false)),
     ];
-    let rest = (proptest::option::of(pattern), proptest::option::of(1_u16..4_095), kind);
+    let rest = (proptest::option::of(pattern.prop_map(Box::new)), proptest::option::of(1_u16..4_095), kind);
     proptest::collection::btree_map(0x0a00_0000_u32..0x0b00_0000, rest, 0..6).prop_map(|vips| {
         let vip = |(address, (interface, vlan, (bind, mac, force))): (u32, _)| VipConfig {
             address: address.into(),

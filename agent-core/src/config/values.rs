@@ -244,11 +244,11 @@ impl Validator<'_> {
 
     fn vip(&mut self, raw: &RawVip, first_lines: &mut BTreeMap<Ipv4Addr, u32>) -> Option<VipConfig> {
         let address = self.value(&raw.address, vip_address);
-        let interface = self.optional(raw.interface.as_ref(), InterfacePattern::parse);
-        let vlan = self.optional(raw.vlan.as_ref(), vlan_id);
-        let bind = self.optional(raw.bind.as_ref(), InterfaceName::parse);
-        let guarded_at = self.optional(raw.mac.as_ref(), mac);
-        let force = self.word(raw.force.as_ref(), "force", "true, false", |word| word.parse().ok());
+        let interface = self.optional(raw.interface.as_deref(), InterfacePattern::parse);
+        let vlan = self.optional(raw.vlan.as_deref(), vlan_id);
+        let bind = self.optional(raw.bind.as_deref(), InterfaceName::parse);
+        let guarded_at = self.optional(raw.mac.as_deref(), mac);
+        let force = self.word(raw.force.as_deref(), "force", "true, false", |word| word.parse().ok());
         let address = address?;
         match first_lines.entry(address) {
             Entry::Vacant(entry) => _ = entry.insert(raw.address.place.line),
@@ -263,7 +263,8 @@ impl Validator<'_> {
             self.fault(force, FaultKind::GuardedAndForced { address });
         }
         let force = force?.unwrap_or(false);
-        Some(VipConfig { address, interface: interface?, vlan: vlan?, bind: bind?, mac: guarded_at?, force })
+        let interface = interface?.map(Box::new);
+        Some(VipConfig { address, interface, vlan: vlan?, bind: bind?, mac: guarded_at?, force })
     }
 
     fn fence(&mut self, raw: &RawFence) -> Option<heartbeat::Settings> {

@@ -18,20 +18,46 @@ fn departures(pace: &mut Pace, from: Monotonic, window: Duration) -> Vec<Monoton
     departures
 }
 
+/// Returns the most departures within one second, whenever that begins.
+fn most_in_a_second(departures: &[Monotonic]) -> usize {
+    let within = |index: usize| {
+        let until = departures[index] + Duration::from_secs(1);
+        departures[index..].iter().take_while(|departure| **departure < until).count()
+    };
+    (0..departures.len()).map(within).max().unwrap_or(0)
+}
+
 #[test]
 fn no_second_has_more_than_its_number_even_after_a_long_silence() {
     for a_second in [1, 2, 7, 500, 5_000] {
         let mut pace = Pace::new(a_second, at(0));
         let departures = departures(&mut pace, at(60_000), Duration::from_secs(5));
-        for (index, first) in departures.iter().enumerate() {
-            let until = *first + Duration::from_secs(1);
-            let within = departures[index..].iter().take_while(|departure| **departure < until).count();
-            assert!(
-                within <= a_second as usize,
-                "{within} in the second after {first:?} at {a_second} a second"
-            );
-        }
+        let most = most_in_a_second(&departures);
+        assert!(most <= a_second as usize, "{most} in one second at {a_second} a second");
         assert!(departures.len() >= a_second as usize * 4, "too slow at {a_second} a second");
+    }
+}
+
+#[test]
+fn no_second_has_more_than_its_number_when_items_leave_late() {
+    type Lateness = fn(usize) -> Duration;
+
+    const TEN: Duration = Duration::from_millis(10);
+    let table: [(&str, Lateness); 3] = [
+        ("those of the first second", |index| if index < 2_500 { TEN } else { Duration::ZERO }),
+        ("the first burst", |index| if index < 50 { TEN } else { Duration::ZERO }),
+        ("each later than the one before, in every burst", |index| {
+            Duration::from_micros(20) * u32::try_from(index % 50).expect("less than 50")
+        }),
+    ];
+    for (what, late) in table {
+        let mut pace = Pace::new(2_500, at(0));
+        let let_through = departures(&mut pace, at(60_000), Duration::from_secs(3));
+        let mut left: Vec<_> =
+            let_through.iter().enumerate().map(|(index, time)| *time + late(index)).collect();
+        left.sort_unstable();
+        let most = most_in_a_second(&left);
+        assert!(most <= 2_500, "{most} in one second, late: {what}");
     }
 }
 

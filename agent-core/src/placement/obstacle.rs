@@ -9,7 +9,7 @@ use vipward_common::MacAddr;
 use crate::net::Interface;
 
 /// An interface that was searched for a subnet.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LookedAt {
     /// Its name.
     pub name: String,
@@ -40,7 +40,7 @@ pub(crate) fn join<T: fmt::Display>(all: &[T]) -> String {
 }
 
 /// Obstacle to the configuration. Every obstacle can pass.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Error)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Error)]
 pub enum Obstacle {
     /// A named interface does not exist.
     #[error("interface {name} does not exist; waiting for it")]

@@ -475,3 +475,32 @@ fn a_new_vip_that_another_program_has_on_a_segments_interface_leaves_the_kernel_
     assert_eq!(left(&eth0, &[], true, Role::Foreign, true), [2, 3], "the agent has bound it");
     assert_eq!(left(&["10.0.0.5/24"], &["10.0.0.10/32"], false, Role::Foreign, true), [2, 3], "it is on lo");
 }
+
+#[test]
+fn a_digest_changes_with_each_part_of_a_placement() {
+    type Change = fn(&mut Placement);
+
+    const VIPS: &str = "vips: [{address: 10.0.0.10, bind: lo}, {address: 192.0.2.10}]";
+    let digest = |change: Change| {
+        let mut placement = Host::new().place(VIPS);
+        change(&mut placement);
+        placement.digest()
+    };
+    let same = digest(|_| ());
+    assert_eq!(digest(|_| ()), same);
+    let table: [(&str, Change); 7] = [
+        ("an interface", |placement| placement.attach.truncate(1)),
+        ("an entry", |placement| _ = placement.desired.entries.pop_first()),
+        ("a role", |placement| {
+            let entry = placement.desired.entries.values_mut().next();
+            entry.expect("a VIP is placed").role = Role::Handover;
+        }),
+        ("an own MAC", |placement| _ = placement.desired.own_macs.pop_first()),
+        ("a bound address", |placement| placement.desired.binds.clear()),
+        ("an obstacle", |placement| placement.problems.clear()),
+        ("a VIP without room", |placement| placement.left_out.push([10, 0, 0, 11].into())),
+    ];
+    for (what, change) in table {
+        assert_ne!(digest(change), same, "without or with another: {what}");
+    }
+}

@@ -65,15 +65,24 @@ impl Bulk {
 /// after.
 pub(super) fn entries(vips: BorrowedFd<'_>) -> Result<BTreeMap<VipKey, VipEntry>, BpfError> {
     let mut entries = BTreeMap::new();
+    for_each_entry(vips, |key, entry| _ = entries.insert(key, entry))?;
+    Ok(entries)
+}
+
+/// Passes every entry of `vips_v4` to `take`, in no order.
+pub(super) fn for_each_entry(
+    vips: BorrowedFd<'_>,
+    mut take: impl FnMut(VipKey, VipEntry),
+) -> Result<(), BpfError> {
     let mut batch = Batch::new(ENTRIES, size_of::<VipKey>(), size_of::<VipEntry>());
     while let Some(elements) =
         batch.next(vips).map_err(|source| BpfError::Sys { operation: "read map vips_v4 whole", source })?
     {
         for (key, entry) in elements {
-            entries.insert(plain(key), checked(entry, names::VIPS_V4)?);
+            take(plain(key), checked(entry, names::VIPS_V4)?);
         }
     }
-    Ok(entries)
+    Ok(())
 }
 
 fn sum(cpus: &[u8]) -> VipCount {

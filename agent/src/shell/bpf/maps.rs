@@ -12,8 +12,8 @@ use aya::{
 use bytemuck::{AnyBitPattern, CheckedBitPattern, NoUninit};
 use vipward_common::{
     Counters, Defence, FILTER_WORDS, Fence, MAX_OFFENDERS, MAX_VLANS, MacAddr, Offender, OffenderKey, OwnMac,
-    Peer, PeerKey, Proof, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, VlanKey, YieldTotal,
-    filter_bit, heard_slot, maps as names,
+    Peer, PeerKey, Proof, Role, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, VlanKey,
+    YieldTotal, filter_bit, heard_slot, maps as names,
 };
 
 use super::{BpfError, Pins, bulk};
@@ -134,6 +134,18 @@ impl Maps {
     /// Returns every entry.
     pub fn entries(&self) -> Result<BTreeMap<VipKey, VipEntry>, BpfError> {
         bulk::entries(self.vips_fd.as_fd())
+    }
+
+    /// Returns the held VIPs with their MACs, in no order. All entries in order would take megabytes
+    /// more.
+    pub fn held(&self) -> Result<Vec<(VipKey, MacAddr)>, BpfError> {
+        let mut held = Vec::new();
+        bulk::for_each_entry(self.vips_fd.as_fd(), |key, entry| {
+            if entry.role == Role::Held {
+                held.push((key, MacAddr(entry.mac)));
+            }
+        })?;
+        Ok(held)
     }
 
     /// Returns an entry.

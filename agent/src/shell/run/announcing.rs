@@ -23,10 +23,8 @@ use crate::shell::{
 impl<S: Source> EventLoop<S> {
     /// Passes the VIPs that the pins hold to the announcer.
     pub(super) fn adopt(&mut self) -> Result<(), RunError> {
-        for (key, entry) in self.plane.maps().entries()? {
-            if entry.role == Role::Held {
-                self.tell_announcer(announce::Event::Taken { key, mac: MacAddr(entry.mac) })?;
-            }
+        for (key, mac) in self.plane.maps().held()? {
+            self.tell_announcer(announce::Event::Taken { key, mac })?;
         }
         Ok(())
     }

@@ -27,20 +27,10 @@ const CHANGES_PER_LOOK: usize = 256;
 
 /// The last complete reconciliation.
 pub(super) struct Settled {
-    /// The placement, without interfaces that the program is not attached to.
-    placement: Placement,
+    /// The digest of the placement, without interfaces that the program is not attached to.
+    placement: u64,
     /// The VIPs' interfaces before it.
     placed: BTreeMap<Ipv4Addr, u32>,
-}
-
-impl Settled {
-    fn new(mut placement: Placement, placed: BTreeMap<Ipv4Addr, u32>) -> Self {
-        // A map that was filled in order has half-empty leaves. This
-        // one is kept for long, so it is rebuilt.
-        let entries = std::mem::take(&mut placement.desired.entries);
-        placement.desired.entries = entries.into_iter().collect();
-        Self { placement, placed }
-    }
 }
 
 impl<S: Source> EventLoop<S> {
@@ -133,7 +123,7 @@ impl<S: Source> EventLoop<S> {
             );
         }
         if failures.is_empty() && every_entry_written {
-            self.settled = Some(Settled::new(placement, placed));
+            self.settled = Some(Settled { placement: placement.digest(), placed });
         } else {
             self.try_again_soon();
         }
@@ -323,14 +313,15 @@ impl<S: Source> EventLoop<S> {
     /// Returns true if the network, as it is now, needs nothing beyond the last reconciliation.
     pub(super) fn is_settled(&self) -> bool {
         let Some(Settled { placement, placed }) = &self.settled else { return false };
-        let bound = placement.desired.binds.iter().all(|(interface, vip)| {
+        let is_there = |key: &VipKey| self.plane.maps().entry(key).is_ok_and(|entry| entry.is_some());
+        let mut now = self.place(placed, &is_there);
+        self.leave_out(&mut now.desired);
+        silence(&mut now.desired, &self.held_back, &self.view);
+        let bound = now.desired.binds.iter().all(|(interface, vip)| {
             let interface = self.view.by_name(interface);
             interface.is_some_and(|interface| interface.addresses.iter().any(|net| net.addr() == *vip))
         });
-        let mut now = self.place(placed, &|key| placement.desired.entries.contains_key(key));
-        self.leave_out(&mut now.desired);
-        silence(&mut now.desired, &self.held_back, &self.view);
-        self.is_well_attached(&placement.attach) && bound && now == *placement
+        self.is_well_attached(&now.attach) && bound && now.digest() == *placement
     }
 
     /// Removes everything. The fence goes first, which silences all VIPs at once even if a later

@@ -6,7 +6,7 @@ use std::{
 };
 
 use tracing::info;
-use vipward_common::{Role, VlanKey};
+use vipward_common::{Role, VipKey, VlanKey};
 use vipward_core::{attaching::Mode, net::Interface, placement::Desired, stack::Point};
 
 use super::{EventLoop, RunError, source::Source};
@@ -172,13 +172,11 @@ impl<S: Source> EventLoop<S> {
         desired.entries.retain(|key, _| attached.contains(&key.ifindex));
         desired.own_macs.retain(|ifindex, _| attached.contains(ifindex));
         desired.peers.retain(|(ifindex, _)| attached.contains(ifindex));
-        let held: BTreeSet<Ipv4Addr> = desired
-            .entries
-            .iter()
-            .filter(|(_, entry)| entry.role == Role::Held)
-            .map(|(key, _)| key.addr.into())
-            .collect();
-        desired.binds.retain(|(_, vip)| held.contains(vip));
+        let is_held = |vip: &Ipv4Addr| {
+            let mut here = attached.iter().map(|ifindex| VipKey::new(*ifindex, vip.octets()));
+            here.any(|key| desired.entries.get(&key).is_some_and(|entry| entry.role == Role::Held))
+        };
+        desired.binds.retain(|(_, vip)| is_held(vip));
         desired.leave_audible(&self.view, |vip| self.source.is_new(vip));
     }
 

@@ -126,7 +126,7 @@ struct Cluster {
 }
 
 impl Source for Cluster {
-    fn wanted<'a>(&'a self, _config: &'a Config) -> impl ExactSizeIterator<Item = Wanted<'a>> {
+    fn wanted<'a>(&'a self, _config: &'a Config) -> impl ExactSizeIterator<Item = Wanted<'a>> + Clone {
         self.assigned.iter().map(|(address, assigned)| assigned.wanted(*address))
     }
 

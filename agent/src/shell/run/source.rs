@@ -26,7 +26,7 @@ use crate::shell::{
 /// A source of VIPs.
 pub(super) trait Source {
     /// Returns the VIPs, each with its desired entry.
-    fn wanted<'a>(&'a self, config: &'a Config) -> impl ExactSizeIterator<Item = Wanted<'a>>;
+    fn wanted<'a>(&'a self, config: &'a Config) -> impl ExactSizeIterator<Item = Wanted<'a>> + Clone;
 
     /// Returns the wanted VIPs among `vips`.
     fn wanted_of<'a>(&'a self, config: &'a Config, vips: &BTreeSet<Ipv4Addr>) -> Vec<Wanted<'a>> {

@@ -69,7 +69,7 @@ struct FileSource {
 }
 
 impl Source for FileSource {
-    fn wanted<'a>(&'a self, config: &'a Config) -> impl ExactSizeIterator<Item = Wanted<'a>> {
+    fn wanted<'a>(&'a self, config: &'a Config) -> impl ExactSizeIterator<Item = Wanted<'a>> + Clone {
         config.vips.iter().map(Wanted::from)
     }
 
