@@ -208,12 +208,12 @@ impl Announcer {
     pub fn on_event(&mut self, event: Event, now: Monotonic) -> Vec<Command> {
         match event {
             Event::Taken { key, mac } | Event::MacChanged { key, mac } => self.begin(key, mac, now),
-            Event::Released { key } => self.forget(&key),
+            Event::Released { key } => self.forget(key),
             Event::Challenged { key } => self.defend(key, now),
             Event::CarrierLost { ifindex } => {
                 self.silent.insert(ifindex);
                 for key in self.keys_on(ifindex) {
-                    self.unschedule(&key);
+                    self.unschedule(key);
                 }
             }
             Event::CarrierReturned { ifindex } => {
@@ -226,7 +226,7 @@ impl Announcer {
             Event::InterfaceGone { ifindex } => {
                 self.silent.remove(&ifindex);
                 for key in self.keys_on(ifindex) {
-                    self.forget(&key);
+                    self.forget(key);
                 }
             }
             Event::Tick => {}
@@ -270,7 +270,7 @@ impl Announcer {
     }
 
     fn begin(&mut self, key: VipKey, mac: MacAddr, now: Monotonic) {
-        self.forget(&key);
+        self.forget(key);
         let round = Round::Taking(0);
         self.vips.insert(key, Vip { mac, round, due: now, refreshes: 0 });
         self.schedule(key, Round::Taking(0), now);
@@ -291,19 +291,19 @@ impl Announcer {
         self.waiting.insert((due, Round::Defence, key));
     }
 
-    fn forget(&mut self, key: &VipKey) {
+    fn forget(&mut self, key: VipKey) {
         self.unschedule(key);
-        self.vips.remove(key);
-        self.defences.remove(key);
+        self.vips.remove(&key);
+        self.defences.remove(&key);
     }
 
-    fn unschedule(&mut self, key: &VipKey) {
-        let Some(vip) = self.vips.get(key) else { return };
-        let defence = self.defences.get_mut(key).and_then(|defence| defence.due.take());
+    fn unschedule(&mut self, key: VipKey) {
+        let Some(vip) = self.vips.get(&key) else { return };
+        let defence = self.defences.get_mut(&key).and_then(|defence| defence.due.take());
         let defence = defence.map(|due| (due, Round::Defence));
         for (due, round) in [(vip.due, vip.round)].into_iter().chain(defence) {
-            self.waiting.remove(&(due, round, *key));
-            self.ready.remove(&(round, due, *key));
+            self.waiting.remove(&(due, round, key));
+            self.ready.remove(&(round, due, key));
         }
     }
 

@@ -110,8 +110,8 @@ impl Conflicts {
             Event::Sighted(sight) => self.on_sight(&sight, now, &mut commands),
             Event::Counted(counted) => self.on_counted(&counted, &mut commands),
             Event::Recognised { ifindex, mac } => self.on_recognised(ifindex, mac, now, &mut commands),
-            Event::Free(key) => self.end_shown(&key, End::Free, &mut commands),
-            Event::Forgotten(key) => self.end_shown(&key, End::Forgotten, &mut commands),
+            Event::Free(key) => self.end_shown(key, End::Free, &mut commands),
+            Event::Forgotten(key) => self.end_shown(key, End::Forgotten, &mut commands),
         }
         commands
     }
@@ -183,7 +183,7 @@ impl Conflicts {
         let Sight { key, what, mac, times, .. } = *sight;
         // This node's part in the VIP has changed, so the conflict goes on in another state.
         if what.is_shown() && self.about(&key).is_some_and(|conflict| conflict.what != what) {
-            self.end_shown(&key, End::Turned, commands);
+            self.end_shown(key, End::Turned, commands);
         }
         let is_new = !self.cases.contains_key(&(key, what));
         let has_room = !is_new || self.has_room(what);
@@ -256,9 +256,9 @@ impl Conflicts {
         }
     }
 
-    fn end_shown(&mut self, key: &VipKey, why: End, commands: &mut Vec<Command>) {
-        if let Some(what) = self.about(key).map(|conflict| conflict.what) {
-            self.end(&(*key, what), why, commands);
+    fn end_shown(&mut self, key: VipKey, why: End, commands: &mut Vec<Command>) {
+        if let Some(what) = self.about(&key).map(|conflict| conflict.what) {
+            self.end(&(key, what), why, commands);
         }
     }
 

@@ -379,7 +379,7 @@ impl<'a> Planner<'a> {
     /// that releases come before takes, but they get the lowest free slots.
     fn put_entries(&self, actions: &mut Vec<Action>) {
         let needs_slot =
-            |(key, target): &(VipKey, Target)| self.sound(key).is_none() && target.rank() == Rank::Held;
+            |(key, target): &(VipKey, Target)| self.sound(*key).is_none() && target.rank() == Rank::Held;
         let for_held = self.targets().filter(needs_slot).count();
         let mut free = self.free_slots().skip(for_held);
         self.put_ranked(Rank::Elsewhere, &mut free, actions);
@@ -390,7 +390,7 @@ impl<'a> Planner<'a> {
     /// Adds the actions for one rank. Leaves out entries that find no slot.
     fn put_ranked(&self, rank: Rank, free: &mut impl Iterator<Item = u32>, actions: &mut Vec<Action>) {
         for (key, target) in self.targets().filter(|(_, target)| target.rank() == rank) {
-            let found = self.sound(&key);
+            let found = self.sound(key);
             let Some(slot) = found.map(|entry| entry.slot).or_else(|| free.next()) else { continue };
             let generation = match found {
                 Some(entry) if !target.renewed => entry.generation,
@@ -405,7 +405,7 @@ impl<'a> Planner<'a> {
     }
 
     fn targets(&self) -> impl Iterator<Item = (VipKey, Target)> {
-        self.desired.entries.iter().map(|(key, desired)| (*key, self.target(key, desired)))
+        self.desired.entries.iter().map(|(key, desired)| (*key, self.target(*key, desired)))
     }
 
     /// Returns the slots that are free after the removals, lowest first.
@@ -417,11 +417,11 @@ impl<'a> Planner<'a> {
     }
 
     /// Returns the observed entry, if its slot exists and belongs to it alone.
-    fn sound(&self, key: &VipKey) -> Option<&'a VipEntry> {
-        self.observed.entries.get(key).filter(|entry| self.owners.get(&entry.slot) == Some(key))
+    fn sound(&self, key: VipKey) -> Option<&'a VipEntry> {
+        self.observed.entries.get(&key).filter(|entry| self.owners.get(&entry.slot) == Some(&key))
     }
 
-    fn target(&self, key: &VipKey, desired: &DesiredEntry) -> Target {
+    fn target(&self, key: VipKey, desired: &DesiredEntry) -> Target {
         let entry = *desired;
         let found = self.sound(key);
         let yielded_to = found.and_then(|entry| self.observed.yielded_to(entry));
@@ -443,7 +443,7 @@ impl<'a> Planner<'a> {
             role @ (Role::Held | Role::Handover | Role::Foreign) => {
                 let was = found.map(|entry| entry.role);
                 let cause = match was {
-                    None if self.observed.entries.contains_key(key) => Cause::Repaired,
+                    None if self.observed.entries.contains_key(&key) => Cause::Repaired,
                     Some(was) if was == role => Cause::MacChanged,
                     Some(_) | None => Cause::Configured,
                 };

@@ -236,7 +236,7 @@ impl Prober {
         if !self.asked.get(key).is_some_and(|asked| asked.rests.is_none() && !asked.was_put_off) {
             return false;
         }
-        self.unschedule(key);
+        self.unschedule(*key);
         let Some(asked) = self.asked.get_mut(key) else { return false };
         (asked.was_put_off, asked.rests, asked.due) = (true, Some(mac), now + RETRY);
         self.waiting.insert((asked.due, *key));
@@ -258,7 +258,7 @@ impl Prober {
         let mut commands = Vec::new();
         match event {
             Event::Wanted { key, often } => self.want(key, often, now),
-            Event::Forget(key) => self.forget(&key),
+            Event::Forget(key) => self.forget(key),
             Event::Heard { key, mac, by_peer } => commands.extend(self.on_heard(key, (mac, by_peer), now)),
             Event::Restart { ifindex } => self.restart(now, |key, _| key.ifindex == ifindex),
             Event::Recognised { ifindex, mac } => {
@@ -317,18 +317,18 @@ impl Prober {
         }
     }
 
-    fn forget(&mut self, key: &VipKey) {
-        self.queue.remove(key);
+    fn forget(&mut self, key: VipKey) {
+        self.queue.remove(&key);
         self.unschedule(key);
-        if let Some(asked) = self.asked.remove(key) {
+        if let Some(asked) = self.asked.remove(&key) {
             self.new -= usize::from(asked.conflicts == 0);
         }
     }
 
-    fn unschedule(&mut self, key: &VipKey) {
-        if let Some(asked) = self.asked.get(key) {
-            self.waiting.remove(&(asked.due, *key));
-            self.ready.remove(&(asked.turn(), asked.due, *key));
+    fn unschedule(&mut self, key: VipKey) {
+        if let Some(asked) = self.asked.get(&key) {
+            self.waiting.remove(&(asked.due, key));
+            self.ready.remove(&(asked.turn(), asked.due, key));
         }
     }
 
@@ -350,7 +350,7 @@ impl Prober {
             Timing::Rfc5227 => PROBE_WAIT,
         };
         let longest = if self.settings.count == 0 { Duration::ZERO } else { longest };
-        self.unschedule(&key);
+        self.unschedule(key);
         let Some(asked) = self.asked.get_mut(&key) else { return };
         asked.sent = 0;
         asked.rests = None;
@@ -369,7 +369,7 @@ impl Prober {
 
     fn on_heard(&mut self, key: VipKey, (mac, by_peer): (MacAddr, bool), now: Monotonic) -> Option<Command> {
         self.asked.get(&key).filter(|asked| asked.rests.is_none())?;
-        self.unschedule(&key);
+        self.unschedule(key);
         let asked = self.asked.get_mut(&key)?;
         self.new -= usize::from(asked.conflicts == 0);
         let again = asked.rest(mac, now);
@@ -393,7 +393,7 @@ impl Prober {
             } else if asked.sent < self.settings.count {
                 self.ready.insert((asked.turn(), due, key));
             } else {
-                self.forget(&key);
+                self.forget(key);
                 commands.push(Command::Free(key));
                 self.fill(now);
             }

@@ -88,7 +88,8 @@ fn pinned(node: &Node) -> Result<Value> {
 fn values_only(mut element: Value) -> Value {
     for part in ["key", "value"] {
         if let Some(fields) = element[part].as_object_mut() {
-            fields.retain(|name, _| !name.starts_with('_') && !["slot", "last_ns"].contains(&name.as_str()));
+            let changes = ["slot", "last_ns", "proof"];
+            fields.retain(|name, _| !name.starts_with('_') && !changes.contains(&name.as_str()));
         }
     }
     element
