@@ -32,6 +32,8 @@ pub struct Interface {
     pub master: Option<u32>,
     /// The interface below a VLAN, macvlan or ipvlan device, if it is in this network namespace.
     pub lower: Option<u32>,
+    /// The active port of a bond whose mode has one (`IFLA_BOND_ACTIVE_SLAVE`).
+    pub active_port: Option<u32>,
     /// Ids of the XDP programs that the kernel runs on it, from any source.
     pub xdp_programs: Vec<u32>,
     /// Ids of the programs of tcx at its ingress, from any source, in the order in which they run; of
@@ -112,6 +114,7 @@ impl Interface {
             carrier: true,
             master: None,
             lower: None,
+            active_port: None,
             xdp_programs: Vec::new(),
             tc_programs: Some(Vec::new()),
             addresses: Vec::new(),
@@ -195,6 +198,19 @@ impl NetView {
             left.extend(ports.map(|port| port.index).chain(below).filter(|way| ways.insert(*way)));
         }
         ways
+    }
+
+    /// Returns the interfaces that have their frames through an interface, in every depth: a bond,
+    /// team or bridge with it as a port, and VLAN and macvlan devices on it.
+    pub fn above(&self, ifindex: u32) -> BTreeSet<u32> {
+        let mut above = BTreeSet::new();
+        let mut left = vec![ifindex];
+        while let Some(index) = left.pop() {
+            let master = self.interfaces.get(&index).and_then(|port| port.master);
+            let on_it = self.interfaces.values().filter(|it| it.lower == Some(index)).map(|it| it.index);
+            left.extend(on_it.chain(master).filter(|upper| above.insert(*upper)));
+        }
+        above
     }
 
     /// Returns the interface of that name.

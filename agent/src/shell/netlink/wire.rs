@@ -8,7 +8,10 @@ use std::{collections::BTreeSet, net::Ipv4Addr};
 use ipnet::Ipv4Net;
 use vipward_common::MacAddr;
 
-use vipward_core::net::{ConnectedRoute, Interface};
+use vipward_core::{
+    failover::{Notice, NoticeKind},
+    net::{ConnectedRoute, Interface},
+};
 
 #[cfg(test)]
 mod tests;
@@ -27,6 +30,9 @@ const ATTRIBUTE_KIND: u16 = 0x3fff;
 const IFLA_XDP_DRV_PROG_ID: u16 = 5;
 const IFLA_XDP_SKB_PROG_ID: u16 = 6;
 const IFLA_XDP_HW_PROG_ID: u16 = 7;
+const IFLA_BOND_ACTIVE_SLAVE: u16 = 2;
+const IFLA_EVENT_BONDING_FAILOVER: u32 = 3;
+const IFLA_EVENT_NOTIFY_PEERS: u32 = 4;
 // From <linux/rtnetlink.h> and <linux/pkt_cls.h>.
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
@@ -130,6 +136,7 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
     let (mut link, mut elsewhere) = (None, false);
     let mut kind = String::new();
     let mut port_kind = String::new();
+    let mut data: &[u8] = &[];
     let mut xdp_programs = Vec::new();
     for (attribute, value) in attributes_of(attributes) {
         match attribute {
@@ -150,6 +157,7 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
                 for (attribute, value) in attributes_of(value) {
                     match attribute {
                         libc::IFLA_INFO_KIND => kind = text(value),
+                        libc::IFLA_INFO_DATA => data = value,
                         libc::IFLA_INFO_SLAVE_KIND => port_kind = text(value),
                         _ => {}
                     }
@@ -163,6 +171,8 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
     // A veth's link is its other end, a tunnel's the interface of its outer packets.
     let has_lower = matches!(&*kind, "vlan" | "macvlan" | "macvtap" | "ipvlan" | "ipvtap") && !elsewhere;
     let lower = link.filter(|_| has_lower);
+    let active = attributes_of(data).find(|(attribute, _)| *attribute == IFLA_BOND_ACTIVE_SLAVE);
+    let active_port = active.filter(|_| kind == "bond").and_then(|(_, value)| u32_at(value, 0));
 
     Ok(Interface {
         index,
@@ -175,6 +185,7 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
         carrier: has(flags, libc::IFF_LOWER_UP),
         master,
         lower,
+        active_port,
         xdp_programs,
         tc_programs: None,
         addresses: Vec::new(),
@@ -296,6 +307,20 @@ pub(super) fn next_hops(payload: &[u8]) -> Vec<Ipv4Addr> {
         }
     }
     hops
+}
+
+/// Returns the failovers that a notification tells.
+pub(super) fn notices(datagram: &[u8]) -> impl Iterator<Item = Notice> {
+    messages(datagram).filter(|message| message.kind == libc::RTM_NEWLINK).filter_map(|message| {
+        let attributes = attributes_of(message.payload.get(LINK_HEADER_LEN..)?);
+        let (_, event) = attributes.into_iter().find(|(attribute, _)| *attribute == libc::IFLA_EVENT)?;
+        let kind = match u32_at(event, 0)? {
+            IFLA_EVENT_BONDING_FAILOVER => NoticeKind::Failover,
+            IFLA_EVENT_NOTIFY_PEERS => NoticeKind::NotifyPeers,
+            _ => return None,
+        };
+        Some(Notice { ifindex: u32_at(message.payload, 4)?, kind })
+    })
 }
 
 /// Returns true if a notification must be followed by an observation. Of the routes, connected ones
