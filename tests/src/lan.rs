@@ -3,12 +3,14 @@
 //! same names and addresses never meet. A cable is a veth whose ends are created in their
 //! namespaces. Namespaces have no name in the file system without [`Lan::keep_named`].
 
+mod ethtool;
 mod host;
 mod links;
 mod named;
 mod neighbours;
 mod netns;
 mod stacked;
+mod team;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -20,6 +22,7 @@ pub use links::Link;
 pub use named::{NamedNamespaces, remove_named};
 pub use neighbours::{Neighbour, NeighbourState};
 pub use netns::NetNs;
+pub use rtnetlink::packet_route::link::BondMode;
 
 use links::FarEnd;
 

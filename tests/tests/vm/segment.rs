@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use vipward_tests::agent::{Agent, AgentOptions};
 use vipward_tests::bpffs::Bpffs;
-use vipward_tests::lan::Host;
+use vipward_tests::lan::{BondMode, Host};
 use vipward_tests::scene::{PATIENCE, VIP, net, start_agent, vip_status};
 use vipward_tests::vm::{Machine, Plugged};
 use vipward_tests::wait::wait_until;
@@ -69,7 +69,7 @@ impl Segment {
     /// node 192.0.2.2.
     pub(crate) fn new(machine: &Machine, kind: Kind) -> Result<Self> {
         let (client, node) = (Host::new("client")?, Host::new("node")?);
-        let mut nics = vec![machine.plug_client(&client, NICS[0])?, machine.plug_node(0, &node, NICS[0])?];
+        let mut nics = vec![machine.plug_client(0, &client, NICS[0])?, machine.plug_node(0, &node, NICS[0])?];
         let (mut at_client, mut at_node) = (NICS[0], NICS[0]);
         let namespace = node.namespace();
         match kind {
@@ -87,7 +87,7 @@ impl Segment {
             Kind::Bond => {
                 at_node = "bond0";
                 nics.push(machine.plug_node(1, &node, NICS[1])?);
-                namespace.add_bond(at_node)?;
+                namespace.add_bond(at_node, BondMode::ActiveBackup)?;
                 NICS.iter().try_for_each(|nic| namespace.set_master(nic, at_node))?;
                 node.set_up(NICS[1], true)?;
             }
@@ -133,6 +133,11 @@ impl Segment {
             eprintln!("{error:#}");
         }
         Ok(agent)
+    }
+
+    /// Returns the node's first card.
+    pub(crate) fn card(&self) -> &Plugged {
+        &self.nics[1]
     }
 
     /// Returns the mode in which the program runs on each interface, in one line.
