@@ -1,8 +1,8 @@
 //! Schedule of announcements. Each held VIP is announced at once, in
 //! five more rounds, and then in refreshes.
 //!
-//! Due rounds leave as the pace over all VIPs allows: first rounds, then defences, later rounds,
-//! and refreshes. Linux ignores some announcements within a second of the last change (its lock
+//! Due rounds leave as the pace over all VIPs allows: first rounds, those after a failover, then
+//! defences, later rounds, and refreshes. Linux ignores some announcements within a second of the last change (its lock
 //! time). The time between rounds is longer than that.
 
 use std::{
@@ -74,6 +74,14 @@ pub enum Event {
         /// The VIP.
         key: VipKey,
     },
+    /// The frames of the interface take another way from now on: switches and neighbours learn the way
+    /// from one round for each VIP.
+    FailedOver {
+        /// The interface.
+        ifindex: u32,
+        /// The time at which the agent heard of it. A round that left later is enough.
+        heard: Monotonic,
+    },
     /// The interface lost its carrier.
     CarrierLost {
         /// The interface.
@@ -107,12 +115,14 @@ pub enum Command {
     },
 }
 
-/// Kind of an announcement. The smallest leaves first: the first round of each VIP, then
-/// corrections of another host's claim, then repetitions.
+/// Kind of an announcement. The smallest leaves first: the first round of each VIP, then those after
+/// a failover, then corrections of another host's claim, then repetitions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Round {
     /// A round after the VIP was taken, from 0.
     Taking(u8),
+    /// The round after a failover of the interface.
+    Failover,
     /// An answer to another host's claim.
     Defence,
     /// A later repetition.
@@ -123,9 +133,10 @@ impl Round {
     fn rank(self) -> (u8, u8) {
         match self {
             Self::Taking(0) => (0, 0),
-            Self::Defence => (1, 0),
-            Self::Taking(number) => (2, number),
-            Self::Refresh => (3, 0),
+            Self::Failover => (1, 0),
+            Self::Defence => (2, 0),
+            Self::Taking(number) => (3, number),
+            Self::Refresh => (4, 0),
         }
     }
 }
@@ -164,6 +175,8 @@ pub struct Announcer {
     seed: u64,
     vips: BTreeMap<VipKey, Vip>,
     defences: BTreeMap<VipKey, Defence>,
+    /// Rounds after failovers that have not left yet, with the times at which they were due.
+    failovers: BTreeMap<VipKey, Monotonic>,
     /// Future announcements, by time.
     waiting: BTreeSet<(Monotonic, Round, VipKey)>,
     /// Due announcements, in the order in which they leave.
@@ -182,6 +195,7 @@ impl Announcer {
             seed,
             vips: BTreeMap::new(),
             defences: BTreeMap::new(),
+            failovers: BTreeMap::new(),
             waiting: BTreeSet::new(),
             ready: BTreeSet::new(),
             silent: BTreeSet::new(),
@@ -210,6 +224,11 @@ impl Announcer {
             Event::Taken { key, mac } | Event::MacChanged { key, mac } => self.begin(key, mac, now),
             Event::Released { key } => self.forget(key),
             Event::Challenged { key } => self.defend(key, now),
+            Event::FailedOver { ifindex, heard } => {
+                for key in self.keys_on(ifindex) {
+                    self.follow_failover(key, heard, now);
+                }
+            }
             Event::CarrierLost { ifindex } => {
                 self.silent.insert(ifindex);
                 for key in self.keys_on(ifindex) {
@@ -242,7 +261,7 @@ impl Announcer {
     /// Returns the time of the next [`Event::Tick`].
     pub fn next_deadline(&self) -> Option<Monotonic> {
         let paced = self.ready.first().map(|(round, ..)| match round {
-            Round::Taking(0) | Round::Defence => self.pace.next(),
+            Round::Taking(0) | Round::Failover | Round::Defence => self.pace.next(),
             // The others leave in bursts, so that the agent does not wake for each of them.
             Round::Taking(_) | Round::Refresh => self.pace.next_burst(),
         });
@@ -256,6 +275,11 @@ impl Announcer {
     /// Returns the number of announced VIPs.
     pub fn count(&self) -> usize {
         self.vips.len()
+    }
+
+    /// Returns the number of announced VIPs of an interface.
+    pub fn count_on(&self, ifindex: u32) -> usize {
+        self.keys_on(ifindex).len()
     }
 
     /// Returns the VIP after `key` and its MAC. Returns the first VIP if there is no key.
@@ -291,6 +315,23 @@ impl Announcer {
         self.waiting.insert((due, Round::Defence, key));
     }
 
+    /// Schedules one round, unless the first round of the VIP is due or has left since `heard`. The
+    /// carrier's return announces every VIP of a silent interface.
+    fn follow_failover(&mut self, key: VipKey, heard: Monotonic, now: Monotonic) {
+        let Some(vip) = self.vips.get(&key) else { return };
+        let is_announced = match vip.round {
+            Round::Taking(0) => true,
+            // This round was scheduled when the one before left.
+            Round::Taking(1) => vip.due >= heard + ROUND_INTERVAL,
+            Round::Taking(_) | Round::Refresh | Round::Failover | Round::Defence => false,
+        };
+        if is_announced || self.silent.contains(&key.ifindex) || self.failovers.contains_key(&key) {
+            return;
+        }
+        self.failovers.insert(key, now);
+        self.waiting.insert((now, Round::Failover, key));
+    }
+
     fn forget(&mut self, key: VipKey) {
         self.unschedule(key);
         self.vips.remove(&key);
@@ -301,7 +342,8 @@ impl Announcer {
         let Some(vip) = self.vips.get(&key) else { return };
         let defence = self.defences.get_mut(&key).and_then(|defence| defence.due.take());
         let defence = defence.map(|due| (due, Round::Defence));
-        for (due, round) in [(vip.due, vip.round)].into_iter().chain(defence) {
+        let failover = self.failovers.remove(&key).map(|due| (due, Round::Failover));
+        for (due, round) in [(vip.due, vip.round)].into_iter().chain(defence).chain(failover) {
             self.waiting.remove(&(due, round, key));
             self.ready.remove(&(round, due, key));
         }
@@ -339,6 +381,9 @@ impl Announcer {
             commands.push(Command::Send { key, mac: vip.mac, round });
             self.pace.take();
             match round {
+                Round::Failover => {
+                    self.failovers.remove(&key);
+                }
                 Round::Defence => {
                     self.defences.insert(key, Defence { due: None, not_before: now + DEFEND_INTERVAL });
                 }

@@ -11,6 +11,7 @@ pub mod config;
 pub mod conflict;
 pub mod doctor;
 pub mod explain;
+pub mod failover;
 pub mod heartbeat;
 pub mod interfaces;
 pub mod layout;

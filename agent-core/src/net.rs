@@ -37,6 +37,8 @@ pub struct Interface {
     /// True if the card takes VLAN tags off received frames before XDP sees them
     /// (`rx-vlan-offload`). It is only asked of interfaces with VLAN devices.
     pub strips_tags: bool,
+    /// The active port of a bond whose mode has one (`IFLA_BOND_ACTIVE_SLAVE`).
+    pub active_port: Option<u32>,
     /// Ids of the XDP programs that the kernel runs on it, from any source.
     pub xdp_programs: Vec<u32>,
     /// Ids of the programs of tcx at its ingress, from any source, in the order in which they run; of
@@ -143,6 +145,7 @@ impl Interface {
             lower: None,
             vlan: None,
             strips_tags: false,
+            active_port: None,
             xdp_programs: Vec::new(),
             tc_programs: Some(Vec::new()),
             addresses: Vec::new(),

@@ -54,6 +54,11 @@ impl NetView {
         path
     }
 
+    /// Returns the interfaces above a link, whose frames arrive over it, in every depth.
+    pub fn above(&self, ifindex: u32) -> BTreeSet<u32> {
+        self.interfaces.keys().copied().filter(|upper| self.path(*upper).contains(&ifindex)).collect()
+    }
+
     /// Returns the interface whose program sees the frames of a VLAN device, if there is one:
     /// `mode_of` returns the mode of an interface's own program. The lowest goes first. A device that is
     /// down has none, since nothing may answer for it.

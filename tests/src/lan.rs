@@ -3,6 +3,7 @@
 //! same names and addresses never meet. A cable is a veth whose ends are created in their
 //! namespaces. Namespaces have no name in the file system without [`Lan::keep_named`].
 
+mod ethtool;
 mod host;
 mod links;
 mod named;
@@ -10,6 +11,7 @@ mod neighbours;
 mod netns;
 mod offloads;
 mod stacked;
+mod team;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -21,7 +23,7 @@ pub use links::Link;
 pub use named::{NamedNamespaces, remove_named};
 pub use neighbours::{Neighbour, NeighbourState};
 pub use netns::NetNs;
-pub use stacked::VlanProtocol;
+pub use rtnetlink::packet_route::link::{BondMode, VlanProtocol};
 
 use links::FarEnd;
 

@@ -1,20 +1,27 @@
 //! The virtual machine that a test runs in: its NICs, and the report that leaves it.
 //! `cargo xtask vm` boots the machine, and tells it in variables what it has.
 
+mod control;
+
 use std::env;
-use std::fs::OpenOptions;
+use std::ffi::OsStr;
+use std::fs::{self, OpenOptions};
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde_json::Value;
+
+pub use self::control::Control;
 
 use crate::arp::Mac;
 use crate::lan::{Host, NetNs};
 
 /// Model of the NICs; set in machines only.
 const MODEL: &str = "VIPWARD_VM";
-/// MAC of the NIC for a client, and MACs of those for a node on the same segment.
+/// MACs of the NICs for a client, and of those for a node. The client's first and the node's first two
+/// are on one segment, and the last ones on another.
 const CLIENT: &str = "VIPWARD_VM_CLIENT";
 const NODE: &str = "VIPWARD_VM_NODE";
 /// File for the rows of the report.
@@ -24,7 +31,7 @@ const REPORT: &str = "VIPWARD_VM_REPORT";
 #[derive(Clone, Debug)]
 pub struct Machine {
     model: String,
-    client: Mac,
+    client: Vec<Mac>,
     node: Vec<Mac>,
     report: PathBuf,
 }
@@ -39,8 +46,8 @@ impl Machine {
         };
         Ok(Self {
             model: variable(MODEL)?,
-            client: variable(CLIENT)?.parse()?,
-            node: variable(NODE)?.split(',').map(str::parse).collect::<Result<_, _>>()?,
+            client: macs(&variable(CLIENT)?)?,
+            node: macs(&variable(NODE)?)?,
             report: variable(REPORT)?.into(),
         })
     }
@@ -50,14 +57,15 @@ impl Machine {
         &self.model
     }
 
-    /// Moves the client's NIC to a host, down and under this name.
-    pub fn plug_client(&self, host: &Host, name: &str) -> Result<Plugged> {
-        Plugged::new(self.client, host, name)
+    /// Moves a NIC of the client to a host, down and under this name. `number` counts from 0.
+    pub fn plug_client(&self, number: usize, host: &Host, name: &str) -> Result<Plugged> {
+        let mac = self.client.get(number).with_context(|| format!("the client has no NIC {number}"))?;
+        Plugged::new(*mac, host, name)
     }
 
     /// Moves a NIC of the node to a host, down and under this name. `number` counts from 0.
     pub fn plug_node(&self, number: usize, host: &Host, name: &str) -> Result<Plugged> {
-        let mac = self.node.get(number).with_context(|| format!("the machine has no NIC {number}"))?;
+        let mac = self.node.get(number).with_context(|| format!("the node has no NIC {number}"))?;
         Plugged::new(*mac, host, name)
     }
 
@@ -69,6 +77,25 @@ impl Machine {
     }
 }
 
+fn macs(list: &str) -> Result<Vec<Mac>> {
+    list.split(',').map(str::parse).collect()
+}
+
+/// Returns the directory of the PCI device of a NIC in this process's namespace.
+fn pci_device(nic: Mac) -> Result<PathBuf> {
+    const NICS: &str = "/sys/class/net";
+    let nics = fs::read_dir(NICS).with_context(|| format!("failed to list {NICS}"))?;
+    let is_it = |dir: &fs::DirEntry| {
+        let address = fs::read_to_string(dir.path().join("address"));
+        address.is_ok_and(|address| address.trim_end() == nic.to_string())
+    };
+    let dir = nics.flatten().find(is_it).with_context(|| format!("there is no NIC {nic}"))?.path();
+    let device = fs::canonicalize(dir.join("device")).context("the NIC is no device")?;
+    // A virtio device is a child of the PCI device.
+    let is_pci = |path: &&Path| path.join("vendor").exists() && path.join("class").exists();
+    device.ancestors().find(is_pci).map(Path::to_owned).context("the NIC is no PCI device")
+}
+
 /// NIC in a host. Dropping it takes the NIC back for the next test.
 ///
 /// The kernel would return the NICs of a namespace that ends. But a namespace with virtio-net may
@@ -78,14 +105,40 @@ impl Machine {
 pub struct Plugged {
     mac: Mac,
     host: Host,
+    /// Directory of the PCI device.
+    device: PathBuf,
 }
 
 impl Plugged {
     fn new(mac: Mac, host: &Host, name: &str) -> Result<Self> {
+        let device = pci_device(mac)?;
         NetNs::own()?
             .move_nic(mac, host.namespace(), name)
             .with_context(|| format!("failed to plug a NIC into {}", host.name()))?;
-        Ok(Self { mac, host: host.clone() })
+        Ok(Self { mac, host: host.clone(), device })
+    }
+
+    /// Takes the card from its driver and gives it back. It is a new interface then, in the same host,
+    /// down and under this name.
+    pub fn rebind(&self, name: &str) -> Result<()> {
+        let write = |path: PathBuf, device: &OsStr| {
+            fs::write(&path, device.as_bytes()).with_context(|| format!("failed to write {}", path.display()))
+        };
+        let device = self.device.file_name().context("invariant: a PCI device has a name")?;
+        let driver = fs::canonicalize(self.device.join("driver")).context("the card has no driver")?;
+        write(driver.join("unbind"), device)?;
+        write(driver.join("bind"), device)?;
+        NetNs::own()?.move_nic(self.mac, self.host.namespace(), name)
+    }
+
+    /// Returns its permanent MAC, which names it.
+    pub fn mac(&self) -> Mac {
+        self.mac
+    }
+
+    /// Gives or takes its carrier, as a cable would.
+    pub fn set_carrier(&self, carrier: bool) -> Result<()> {
+        Control::open()?.set_carrier(self.mac, carrier)
     }
 
     fn unplug(&self) -> Result<()> {

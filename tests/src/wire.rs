@@ -75,10 +75,13 @@ impl Wire {
         Ok(Self { socket })
     }
 
-    /// Sends a frame.
+    /// Sends a frame. One that the interface drops, as a bond without a port does, is lost like one on
+    /// the wire.
     pub fn send(&self, frame: &[u8]) -> Result<()> {
-        let sent = send(self.socket.as_raw_fd(), frame, MsgFlags::empty())
-            .with_context(|| format!("failed to send a frame of {} bytes", frame.len()))?;
+        let sent = match send(self.socket.as_raw_fd(), frame, MsgFlags::empty()) {
+            Err(Errno::ENOBUFS) => return Ok(()),
+            sent => sent.with_context(|| format!("failed to send a frame of {} bytes", frame.len()))?,
+        };
         ensure!(sent == frame.len(), "only {sent} of {} bytes were sent", frame.len());
         Ok(())
     }

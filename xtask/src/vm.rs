@@ -56,7 +56,9 @@ pub(crate) struct Args {
 }
 
 /// Tests that a merge needs.
-const SHORT: [&str; 10] = [
+const SHORT: [&str; 12] = [
+    "bonds::failover::every_vip",
+    "bonds::failover::a_machine",
     "links::plain",
     "links::bridge",
     "links::bond",
@@ -70,6 +72,9 @@ const SHORT: [&str; 10] = [
 ];
 /// Tests to run once for each kernel, and not with each model of NICs.
 const ONCE: [&str; 4] = ["proving::", "takeovers::", "verifier::", "yields::"];
+/// Long tests, for two models of NICs. They need the programs of this machine, such as ip, and so its
+/// root directory.
+const LONG: [&str; 2] = ["bonds::", "scenarios::"];
 /// Longest time without a line of output: a boot or a test.
 const SILENCE: Duration = Duration::from_mins(4);
 
@@ -143,7 +148,8 @@ impl Lab<'_> {
         let modules = modules::load_order(&unpacked.modules)?;
         for (number, nic) in nics(arch, args).into_iter().enumerate() {
             let initramfs = Initramfs::new(&busybox, &modules)?;
-            let tests = arguments(args, number == 0);
+            let with_long = arch == Arch::Amd64 && nic != Nic::Vmxnet3;
+            let tests = arguments(args, number == 0, with_long);
             let boot = Boot { kernel, unpacked: &unpacked, programs: &programs, accelerator, nic };
             self.boot(&boot, initramfs, &tests, tally, results)?;
         }
@@ -210,7 +216,7 @@ impl Lab<'_> {
         let path = |path: &Path| path.display().to_string();
         let mut variables = vec![
             ("VIPWARD_VM", boot.nic.name().to_owned()),
-            ("VIPWARD_VM_CLIENT", CLIENT.to_owned()),
+            ("VIPWARD_VM_CLIENT", CLIENT.join(",")),
             ("VIPWARD_VM_NODE", NODE.join(",")),
             ("VIPWARD_VM_REPORT", "/vm-report".to_owned()),
         ];
@@ -289,13 +295,16 @@ fn nics(arch: Arch, args: &Args) -> Vec<Nic> {
 }
 
 /// Returns the arguments of the test program.
-fn arguments(args: &Args, first: bool) -> Vec<String> {
+fn arguments(args: &Args, first: bool, with_long: bool) -> Vec<String> {
     let mut filters = args.filters.clone();
     if filters.is_empty() && !args.all {
         filters.extend(SHORT.map(str::to_owned));
     }
     if !first {
         filters.extend(ONCE.map(|module| format!("--skip={module}")));
+    }
+    if !with_long {
+        filters.extend(LONG.map(|module| format!("--skip={module}")));
     }
     filters.extend(["--ignored", "--test-threads=1"].map(str::to_owned));
     filters

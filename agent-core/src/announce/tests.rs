@@ -138,6 +138,64 @@ fn what_happens_to_a_vip_changes_its_rounds() {
 }
 
 #[test]
+fn a_failover_causes_one_round_unless_the_first_one_follows_it_anyway() {
+    let failover = |heard: u64| Event::FailedOver { ifindex: 1, heard: at(heard) };
+    let (lost, back) = (Event::CarrierLost { ifindex: 1 }, Event::CarrierReturned { ifindex: 1 });
+    let moved = Event::MacChanged { key: key(1, 1), mac: NEW };
+    // Times are those after the first six rounds.
+    let table: [Row<'_>; 9] = [
+        ("one", &[(10_000, failover(10_000))], &[10_000]),
+        ("two", &[(10_000, failover(10_000)), (10_050, failover(10_050))], &[10_000, 10_050]),
+        ("another interface", &[(10_000, Event::FailedOver { ifindex: 2, heard: at(10_000) })], &[]),
+        ("after the round of a new MAC", &[(10_000, moved), (10_010, failover(9_990))], &[10_000]),
+        ("before a new MAC", &[(10_000, failover(9_990)), (10_010, moved)], &[10_000, 10_010]),
+        (
+            "between the rounds of a new MAC",
+            &[(10_000, moved), (10_500, failover(10_500))],
+            &[10_000, 10_500],
+        ),
+        ("without carrier", &[(10_000, lost), (10_500, failover(10_500))], &[]),
+        (
+            "the carrier returns with it",
+            &[(9_000, lost), (10_000, back), (10_010, failover(9_990))],
+            &[10_000],
+        ),
+        ("the VIP is gone", &[(9_000, Event::Released { key: key(1, 1) }), (10_000, failover(10_000))], &[]),
+    ];
+    for (what, events, expected) in table {
+        let mut run = Run::start(&SETTINGS, 7);
+        run.tell(taken(1, 1));
+        run.until(6_000);
+        let mut times = Vec::new();
+        for (when, event) in events {
+            times.extend(run.times(*when));
+            run.tell(*event);
+        }
+        times.extend(run.times(11_000));
+        assert_eq!(times, expected, "{what}");
+    }
+}
+
+#[test]
+fn a_failover_that_waits_for_the_pace_announces_each_vip_once_and_before_later_rounds() {
+    let slow = Settings { rate: 20, ..SETTINGS };
+    let mut run = Run::start(&slow, 7);
+    for host in 0..20 {
+        run.tell(taken(1, host));
+    }
+    run.until(3_000);
+    for heard in [3_000, 3_050] {
+        run.until(heard);
+        run.tell(Event::FailedOver { ifindex: 1, heard: at(heard) });
+    }
+    let sent = run.until(5_500);
+    let after: BTreeSet<_> = sent.iter().take(20).map(|sent| (sent.key, sent.round)).collect();
+    assert_eq!(after, (0..20).map(|host| (key(1, host), Round::Failover)).collect());
+    let more = sent.iter().skip(20).filter(|sent| sent.round == Round::Failover).count();
+    assert!(more <= 1, "{more} VIPs twice, of which only the first had left in between");
+}
+
+#[test]
 fn the_new_mac_is_announced_and_the_old_one_no_more() {
     let mut run = Run::start(&SETTINGS, 7);
     run.tell(taken(1, 1));
@@ -334,6 +392,7 @@ fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
         1 => (1_u32..=2).prop_map(|ifindex| Event::CarrierLost { ifindex }),
         1 => (1_u32..=2).prop_map(|ifindex| Event::CarrierReturned { ifindex }),
         1 => (1_u32..=2).prop_map(|ifindex| Event::InterfaceGone { ifindex }),
+        2 => (1_u32..=2).prop_map(|ifindex| Event::FailedOver { ifindex, heard: at(0) }),
         1 => Just(Event::Tick),
     ];
     proptest::collection::vec((0_u64..5_000, event), 1..40)
@@ -366,7 +425,7 @@ impl Truth {
                 self.silent.remove(&ifindex);
                 self.macs.retain(|key, _| key.ifindex != ifindex);
             }
-            Event::Challenged { .. } | Event::Tick => {}
+            Event::Challenged { .. } | Event::FailedOver { .. } | Event::Tick => {}
         }
     }
 
@@ -374,6 +433,9 @@ impl Truth {
         for sent in sent {
             assert_eq!(self.macs.get(&sent.key), Some(&sent.mac), "{sent:?}: not held, or at another MAC");
             assert!(!self.silent.contains(&sent.key.ifindex), "{sent:?}: no carrier");
+            if sent.round == Round::Failover {
+                continue;
+            }
             let is_defence = sent.round == Round::Defence;
             let least = if is_defence { 10_000 } else { 1_100 };
             if let Some(last) = self.last.insert((sent.key, is_defence), sent.millis) {

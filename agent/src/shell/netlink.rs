@@ -1,7 +1,8 @@
 //! rtnetlink: observes this network namespace's interfaces, IPv4 addresses and connected routes.
 //!
 //! A notification only says that something changed. Then everything is observed again, so no state
-//! has to be kept in step, and lost notifications cost nothing. There is no background task.
+//! has to be kept in step, and lost notifications cost nothing. The exception is a failover, which an
+//! observation need not show. There is no background task.
 //! [`Netlink::changed`] and [`Netlink::observe`] are cancel-safe.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,8 +19,9 @@ use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use rtnetlink::sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, timeout_at};
 
+use vipward_core::failover::Notice;
 use vipward_core::net::{ConnectedRoute, NetView};
 use vipward_core::proving::MOST_ASKED;
 
@@ -38,8 +40,11 @@ pub(crate) use traffic_control::{Direction, filters, tcx_programs};
 pub use wire::Malformed;
 pub(crate) use wire::{Address, Lower};
 
-/// Least time between two reported changes. The first is reported at once, a burst as a few.
+/// Least time between two reported changes. The first is reported at once, a burst as a few. Failovers
+/// are sooner.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
+/// Time to the report of a failover, in which the kernel's other notifications of it come.
+const TOGETHER: Duration = Duration::from_millis(15);
 /// Number of attempts at a dump. A network that still changes is observed later.
 const MAX_ATTEMPTS: usize = 20;
 
@@ -72,11 +77,13 @@ pub enum NetlinkError {
     },
 }
 
-/// A change of the network.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A change of the network. It calls for an observation.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Changed {
-    /// True if notifications were lost. Either way, observe again.
+    /// True if notifications were lost.
     pub overrun: bool,
+    /// Failovers that were notified.
+    pub notices: BTreeSet<Notice>,
 }
 
 /// A subscription to changes of this network namespace. It precedes the first observation, so no
@@ -137,16 +144,26 @@ impl Netlink {
 
     /// Waits for a change since the last return. Cancel-safe.
     pub async fn changed(&mut self) -> Result<Changed, NetlinkError> {
-        while self.pending.is_none() {
-            let mut ready = self.notifications.readable().await.map_err(NetlinkError::Receive)?;
-            ready.clear_ready();
-            drop(ready);
+        loop {
+            let now = Instant::now();
+            if self.not_before <= now
+                && let Some(changed) = self.pending.take()
+            {
+                self.not_before = now + MIN_INTERVAL;
+                return Ok(changed);
+            }
+            let readable = self.notifications.readable();
+            // A failover that comes while a change waits is reported sooner than that.
+            let until = self.pending.as_ref().map(|_| self.not_before);
+            let ready = match until {
+                Some(until) => timeout_at(until, readable).await.ok(),
+                None => Some(readable.await),
+            };
+            if let Some(ready) = ready {
+                ready.map_err(NetlinkError::Receive)?.clear_ready();
+            }
             self.drain()?;
         }
-        sleep_until(self.not_before).await;
-        self.drain()?;
-        self.not_before = Instant::now() + MIN_INTERVAL;
-        Ok(self.pending.take().expect("invariant: only this function takes it, and it has seen one"))
     }
 
     /// Empties the queue.
@@ -156,15 +173,23 @@ impl Netlink {
     fn drain(&mut self) -> Result<(), NetlinkError> {
         loop {
             self.datagram.clear();
-            let overrun = match self.notifications.get_ref().recv(&mut self.datagram, 0) {
-                Ok(_) if wire::is_relevant(&self.datagram) => false,
-                Ok(_) => continue,
+            match self.notifications.get_ref().recv(&mut self.datagram, 0) {
+                Ok(_) if wire::is_relevant(&self.datagram) => {
+                    let changed = self.pending.get_or_insert_default();
+                    let had_none = changed.notices.is_empty();
+                    changed.notices.extend(wire::notices(&self.datagram));
+                    if had_none && !changed.notices.is_empty() {
+                        self.not_before = Instant::now() + TOGETHER;
+                    }
+                }
+                Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => true,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
+                    self.pending.get_or_insert_default().overrun = true;
+                }
                 Err(error) => return Err(NetlinkError::Receive(error)),
-            };
-            self.pending.get_or_insert(Changed { overrun: false }).overrun |= overrun;
+            }
         }
     }
 }

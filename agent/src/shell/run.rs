@@ -41,6 +41,7 @@ use vipward_core::{
     cluster::{NodeName, Session},
     config::{Config, ConfigError},
     conflict::Conflicts,
+    failover::{self, Failovers},
     net::NetView,
     ownership::SettingsError,
     plan::Slots,
@@ -66,7 +67,7 @@ use super::{
     file_watch::FileWatchError,
     kube::ConnectError,
     metrics::{Metrics, Mode},
-    netlink::NetlinkError,
+    netlink::{Changed, NetlinkError},
     packet::{Announcer as Packets, PacketError},
     pages::{Pages, PagesError, Question},
     preflight::{self, PinDirError, PinDirLock, PreflightError},
@@ -181,6 +182,8 @@ struct EventLoop<S> {
     view: NetView,
     packets: Packets,
     announcer: Announcer,
+    /// Notifications of failovers that may go on.
+    failovers: Failovers,
     conflicts: Conflicts,
     prober: Prober,
     proving: Proving,
@@ -282,6 +285,7 @@ impl<S: Source> EventLoop<S> {
         Ok(Self {
             silent: Silent::start(source.grace(&config), now),
             announcer: Announcer::start(&config.announce, seed, now),
+            failovers: Failovers::default(),
             conflicts: Conflicts::start(&config.conflicts, now),
             prober: Prober::start(&config.probe, seed, now),
             proving: Proving::start(plane.maps().proofs()?),
@@ -370,11 +374,20 @@ impl<S: Source> EventLoop<S> {
         Ok(new.map(|(vip, mac)| (*vip, *mac)).collect())
     }
 
-    async fn on_network(&mut self, overrun: bool) -> Result<(), RunError> {
-        if overrun {
+    async fn on_network(&mut self, changed: &Changed) -> Result<(), RunError> {
+        let heard = now()?;
+        let mut failed_over = BTreeSet::new();
+        if changed.overrun {
             warn!("network notifications were lost; everything is observed again");
+            let before = self.view.clone();
+            self.observe().await?;
+            failed_over = failover::unnoticed(&before, &self.view);
+        } else {
+            self.observe().await?;
         }
-        self.observe().await
+        // The view is new, so that a MAC or a port that came with the failover counts.
+        failed_over.append(&mut self.failovers.on_notices(&changed.notices, &self.view, heard));
+        self.announce_after_failover(&failed_over, heard)
     }
 
     async fn observe(&mut self) -> Result<(), RunError> {

@@ -12,7 +12,7 @@ use rtnetlink::packet_route::link::{
     BridgePortState, BridgeStpState, InfoBridgePort, InfoData, InfoPortData, InfoVeth, LinkAttribute,
     LinkFlags, LinkInfo, LinkMessage,
 };
-use rtnetlink::{LinkBridge, LinkMessageBuilder, LinkUnspec, LinkVeth};
+use rtnetlink::{LinkBond, LinkBridge, LinkMessageBuilder, LinkUnspec, LinkVeth};
 
 use super::netns::NetNs;
 use crate::arp::Mac;
@@ -121,6 +121,26 @@ impl NetNs {
         let bridge_index = self.link(bridge)?.index;
         self.change(name, |link| link.controller(bridge_index))
             .with_context(|| format!("failed to make {name} a port of {bridge}"))
+    }
+
+    /// Takes an interface out of its bridge, bond or team.
+    pub fn leave_master(&self, name: &str) -> Result<()> {
+        self.change(name, LinkMessageBuilder::nocontroller)
+            .with_context(|| format!("failed to take {name} from its master"))
+    }
+
+    /// Makes a port of a bond its active one.
+    pub fn set_active_port(&self, bond: &str, port: &str) -> Result<()> {
+        let message = LinkBond::new(bond).active_port(self.link(port)?.index);
+        let message = message.build();
+        self.netlink(async |handle| handle.link().change(message).execute().await)
+            .with_context(|| format!("failed to make {port} the active port of {bond}"))
+    }
+
+    /// Gives an interface another MTU.
+    pub fn set_mtu(&self, name: &str, bytes: u32) -> Result<()> {
+        self.change(name, |link| link.mtu(bytes))
+            .with_context(|| format!("failed to give {name} an MTU of {bytes} bytes"))
     }
 
     /// Deletes an interface. A veth's other end goes with it.

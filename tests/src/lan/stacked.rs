@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use futures::TryStreamExt;
-pub use rtnetlink::packet_route::link::VlanProtocol;
-use rtnetlink::packet_route::link::{BondMode, LinkAttribute, LinkMessage, MacVlanMode};
+use rtnetlink::packet_route::link::{
+    BondLacpRate, BondMode, LinkAttribute, LinkMessage, MacVlanMode, VlanProtocol,
+};
 use rtnetlink::{LinkBond, LinkMacVlan, LinkUnspec, LinkVlan};
 
 use super::netns::NetNs;
@@ -51,9 +52,13 @@ impl NetNs {
             .with_context(|| format!("failed to make macvlan {name} on {parent}"))
     }
 
-    /// Makes a bond of which one port is active. Ports must be down to join.
-    pub fn add_bond(&self, name: &str) -> Result<()> {
-        let bond = LinkBond::new(name).mode(BondMode::ActiveBackup).miimon(MIIMON_MS).build();
+    /// Makes a bond. Ports must be down to join.
+    pub fn add_bond(&self, name: &str, mode: BondMode) -> Result<()> {
+        let mut bond = LinkBond::new(name).mode(mode).miimon(MIIMON_MS);
+        if mode == BondMode::Ieee8023Ad {
+            bond = bond.ad_lacp_rate(BondLacpRate::Fast);
+        }
+        let bond = bond.build();
         self.netlink(async |handle| handle.link().add(bond).execute().await)
             .with_context(|| format!("failed to make bond {name}"))
     }

@@ -1,7 +1,11 @@
 //! Network cards, links and kernels that this machine lacks, in virtual machines: `cargo xtask vm`.
 
+mod asking;
+mod bonds;
+mod cables;
 mod links;
 mod proving;
+mod scenarios;
 mod segment;
 mod takeovers;
 mod verifier;

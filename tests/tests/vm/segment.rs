@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use vipward_tests::agent::{Agent, AgentOptions};
 use vipward_tests::bpffs::Bpffs;
-use vipward_tests::lan::{Host, NetNs, VlanProtocol};
+use vipward_tests::lan::{BondMode, Host, NetNs, VlanProtocol};
 use vipward_tests::scene::{PATIENCE, VIP, net, start_agent, vip_status};
 use vipward_tests::vm::{Machine, Plugged};
 use vipward_tests::wait::wait_until;
@@ -73,7 +73,7 @@ impl Layer {
     fn add(self, namespace: &NetNs, below: &str) -> Result<()> {
         match self {
             Self::Bond => {
-                namespace.add_bond(self.name())?;
+                namespace.add_bond(self.name(), BondMode::ActiveBackup)?;
                 NICS.iter().try_for_each(|nic| namespace.set_master(nic, self.name()))
             }
             Self::Bridge => {
@@ -160,7 +160,7 @@ impl Segment {
     /// node 192.0.2.2.
     pub(crate) fn new(machine: &Machine, kind: Kind) -> Result<Self> {
         let (client, node) = (Host::new("client")?, Host::new("node")?);
-        let mut nics = vec![machine.plug_client(&client, NICS[0])?, machine.plug_node(0, &node, NICS[0])?];
+        let mut nics = vec![machine.plug_client(0, &client, NICS[0])?, machine.plug_node(0, &node, NICS[0])?];
         let layers = kind.layers();
         if layers.iter().any(|layer| matches!(layer, Layer::Bond)) {
             nics.push(machine.plug_node(1, &node, NICS[1])?);
@@ -207,6 +207,11 @@ impl Segment {
             eprintln!("{error:#}");
         }
         Ok(agent)
+    }
+
+    /// Returns the node's first card.
+    pub(crate) fn card(&self) -> &Plugged {
+        &self.nics[1]
     }
 
     /// Returns the mode in which the program runs on each interface, in one line.

@@ -13,7 +13,7 @@ use object::{Object as _, ObjectSection as _};
 use crate::process;
 
 /// Modules that a machine needs: for its output, its files, and the links of the tests.
-pub(super) const WANTED: [&str; 16] = [
+pub(super) const WANTED: [&str; 21] = [
     "virtio_pci",
     "virtio_console",
     "9pnet_virtio",
@@ -26,10 +26,15 @@ pub(super) const WANTED: [&str; 16] = [
     "bridge",
     "8021q",
     "bonding",
+    "team",
+    "team_mode_activebackup",
+    "team_mode_roundrobin",
     "macvlan",
     "dummy",
     "sch_ingress",
     "cls_bpf",
+    "cls_matchall",
+    "act_gact",
 ];
 
 /// Module, ready to load.

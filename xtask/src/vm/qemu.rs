@@ -3,7 +3,10 @@
 use std::{
     fs::{self, File},
     io::{BufRead as _, BufReader},
-    os::unix::process::CommandExt as _,
+    os::{
+        fd::AsRawFd as _,
+        unix::{net::UnixStream, process::CommandExt as _},
+    },
     path::Path,
     process::{Child, Command, Stdio},
     sync::mpsc::{self, RecvTimeoutError},
@@ -13,7 +16,10 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use clap::ValueEnum;
-use nix::sys::{prctl, signal::Signal};
+use nix::{
+    fcntl::{FcntlArg, FdFlag, fcntl},
+    sys::{prctl, signal::Signal},
+};
 
 use super::{
     guest::{EXIT, HOST_TAG, Root},
@@ -48,16 +54,22 @@ impl Nic {
 
     const fn device(self) -> &'static str {
         match self {
-            Self::VirtioNet => "virtio-net-pci",
+            // LACP needs a speed and full duplex, which a card without these options does not tell.
+            Self::VirtioNet => "virtio-net-pci,speed=10000,duplex=full",
             Self::E1000e | Self::Vmxnet3 => self.name(),
         }
     }
 }
 
-/// MAC of the client's NIC.
-pub(super) const CLIENT: &str = "52:54:00:00:00:01";
-/// MACs of the node's NICs, on one segment with the client.
-pub(super) const NODE: [&str; 2] = ["52:54:00:00:00:02", "52:54:00:00:00:03"];
+/// MACs of the client's NICs.
+pub(super) const CLIENT: [&str; 2] = ["52:54:00:00:00:01", "52:54:00:00:00:04"];
+/// MACs of the node's NICs.
+pub(super) const NODE: [&str; 3] = ["52:54:00:00:00:02", "52:54:00:00:00:03", "52:54:00:00:00:05"];
+/// The hub of each NIC, the client's first: one with the client's first NIC and two of the node's,
+/// and a cable between the others.
+const HUBS: [u8; 5] = [0, 1, 0, 0, 1];
+/// Name of the port on which the tests talk to QEMU.
+const CONTROL: &str = "control";
 
 /// Execution of the machine's instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,18 +104,27 @@ impl Machine<'_> {
     /// Runs the machine and passes on each line that it prints. Returns the exit code of what ran
     /// in it. Kills a machine that prints nothing for the time of `silence`.
     pub(super) fn run(&self, silence: Duration, mut hear: impl FnMut(&str)) -> Result<i32> {
-        let mut command = self.command();
+        let (monitor, port) = UnixStream::pair().context("failed to make a pair of sockets")?;
+        let mut command = self.command(&monitor, &port);
         let warnings = self.console.with_extension("qemu");
         let warnings =
             File::create(&warnings).with_context(|| format!("failed to make {}", warnings.display()))?;
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(warnings);
         // Ctrl-C reaches QEMU too; this is for an end by another signal.
-        // SAFETY: between fork and exec the closure makes one system call and allocates nothing.
+        // SAFETY: between fork and exec the closure makes system calls and allocates nothing.
         unsafe {
-            command.pre_exec(|| prctl::set_pdeathsig(Signal::SIGKILL).map_err(std::io::Error::from));
+            command.pre_exec(move || {
+                prctl::set_pdeathsig(Signal::SIGKILL)?;
+                for end in [&monitor, &port] {
+                    fcntl(end, FcntlArg::F_SETFD(FdFlag::empty()))?;
+                }
+                Ok(())
+            });
         }
         let child =
             command.spawn().with_context(|| format!("failed to start `{}`", process::shown(&command)))?;
+        // This process's ends of the sockets go with the closure.
+        drop(command);
         let mut machine = Running(child);
         let output = machine.0.stdout.take().context("invariant: stdout is a pipe")?;
         let (sender, lines) = mpsc::channel();
@@ -132,7 +153,8 @@ impl Machine<'_> {
         code.with_context(|| format!("the machine ended before its tests{}", self.last_messages()))
     }
 
-    fn command(&self) -> Command {
+    /// Returns the command. The tests in the machine talk to QEMU's monitor through a port.
+    fn command(&self, monitor: &UnixStream, port: &UnixStream) -> Command {
         let mut qemu = Command::new(program(self.arch));
         qemu.args(["-no-user-config", "-nodefaults", "-display", "none", "-no-reboot"]);
         qemu.args(["-smp", "2", "-m", "2048"]);
@@ -151,17 +173,23 @@ impl Machine<'_> {
         // A port without a terminal's line discipline takes the output. `stdio` would close the port
         // at the end of an empty stdin.
         qemu.args(["-device", "virtio-serial-pci", "-chardev", "file,id=output,path=/proc/self/fd/1"]);
-        qemu.args(["-device", "virtserialport,chardev=output"]);
+        qemu.args(["-device", "virtserialport,chardev=output,nr=1"]);
+        qemu.arg("-chardev").arg(format!("socket,id=monitor,fd={}", monitor.as_raw_fd()));
+        qemu.args(["-mon", "chardev=monitor,mode=control"]);
+        qemu.arg("-chardev").arg(format!("socket,id=port,fd={}", port.as_raw_fd()));
+        qemu.arg("-device").arg(format!("virtserialport,chardev=port,nr=2,name={CONTROL}"));
         if self.root == Root::Host {
             let share = "local,path=/,security_model=none,readonly=on,multidevs=remap";
             qemu.arg("-virtfs").arg(format!("{share},mount_tag={HOST_TAG}"));
         }
+        let client = CLIENT.map(|mac| (mac, Nic::VirtioNet.device()));
         let node = NODE.map(|mac| (mac, self.nic.device()));
-        for (number, (mac, device)) in [(CLIENT, Nic::VirtioNet.device())].into_iter().chain(node).enumerate()
-        {
-            qemu.arg("-netdev").arg(format!("hubport,id=nic{number},hubid=0"));
+        for ((mac, device), hub) in client.into_iter().chain(node).zip(HUBS) {
+            // The tests name a NIC so.
+            let id = format!("nic{}", mac.replace(':', "-"));
+            qemu.arg("-netdev").arg(format!("hubport,id=at-{id},hubid={hub}"));
             // Without a boot ROM, which not every package of QEMU has.
-            qemu.arg("-device").arg(format!("{device},netdev=nic{number},mac={mac},romfile="));
+            qemu.arg("-device").arg(format!("{device},id={id},netdev=at-{id},mac={mac},romfile="));
         }
         qemu
     }

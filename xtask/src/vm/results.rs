@@ -1,4 +1,5 @@
-//! Reports of the machines' tests: a row for each kind of link, and the verifier's counts.
+//! Reports of the machines' tests: a row for each kind of link and each scenario, and the verifier's
+//! counts.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -7,12 +8,14 @@ use serde_json::Value;
 
 use crate::{process, table};
 
-const HEADER: [&str; 7] = ["KERNEL", "NIC", "LINK", "MODE", "VIP ANSWERED", "KERNEL'S OWN", "RESULT"];
+const LINKS: [&str; 7] = ["KERNEL", "NIC", "LINK", "MODE", "VIP ANSWERED", "KERNEL'S OWN", "RESULT"];
+const SCENARIOS: [&str; 7] = ["KERNEL", "NIC", "SCENARIO", "MODE", "VIP ANSWERED", "KERNEL'S OWN", "RESULT"];
 
 /// Rows of all machines.
 #[derive(Default)]
 pub(super) struct Results {
     links: Vec<[String; 7]>,
+    scenarios: Vec<[String; 7]>,
     /// Kernel, object, program and processed instructions.
     programs: BTreeSet<String>,
 }
@@ -25,21 +28,25 @@ impl Results {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        match row["program"].as_str() {
-            Some(program) => {
-                let (kernel, object) = (text("kernel"), text("object"));
-                self.programs.insert(format!("{kernel} {object} {program} {}", text("instructions")));
-            }
-            None => self.links.push(["kernel", "nic", "link", "mode", "vip", "own", "result"].map(text)),
+        let cells = |what| ["kernel", "nic", what, "mode", "vip", "own", "result"].map(text);
+        if let Some(program) = row["program"].as_str() {
+            let (kernel, object) = (text("kernel"), text("object"));
+            self.programs.insert(format!("{kernel} {object} {program} {}", text("instructions")));
+        } else if row["scenario"].is_string() {
+            self.scenarios.push(cells("scenario"));
+        } else {
+            self.links.push(cells("link"));
         }
         Ok(())
     }
 
-    /// Prints the tables, and writes them into `dir`: `links.md` and `verifier.txt`.
+    /// Prints the tables, and writes them into `dir`: `links.md`, `scenarios.md` and
+    /// `verifier.txt`.
     pub(super) fn publish(&self, dir: &Path, conditions: &str) -> Result<()> {
-        if !self.links.is_empty() {
-            println!("\n{}", table::render(HEADER, &[], &self.links));
-            write(&dir.join("links.md"), &format!("{conditions}\n\n{}", self.markdown()))?;
+        let tables = [("links.md", LINKS, &self.links), ("scenarios.md", SCENARIOS, &self.scenarios)];
+        for (file, header, rows) in tables.into_iter().filter(|(_, _, rows)| !rows.is_empty()) {
+            println!("\n{}", table::render(header, &[], rows));
+            write(&dir.join(file), &format!("{conditions}\n\n{}", markdown(header, rows)))?;
         }
         if !self.programs.is_empty() {
             let lines: Vec<_> = self.programs.iter().map(|line| format!("{line}\n")).collect();
@@ -48,14 +55,14 @@ impl Results {
         }
         Ok(())
     }
+}
 
-    fn markdown(&self) -> String {
-        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-        let header = HEADER.map(str::to_lowercase);
-        let mut text = line(&header) + &line(&header.map(|_| "---".to_owned()));
-        text.extend(self.links.iter().map(|row| line(row)));
-        text
-    }
+fn markdown(header: [&str; 7], rows: &[[String; 7]]) -> String {
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let header = header.map(str::to_lowercase);
+    let mut text = line(&header) + &line(&header.map(|_| "---".to_owned()));
+    text.extend(rows.iter().map(|row| line(row)));
+    text
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
@@ -69,18 +76,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_of_links_and_counts_of_programs_are_told_apart() {
+    fn rows_of_links_and_scenarios_and_counts_of_programs_are_told_apart() {
         let mut results = Results::default();
         let link = r#"{"kernel":"6.1","nic":"e1000e","link":"bond","mode":"native","vip":"0 of 400","own":"400 of 400","result":"dark"}"#;
         let program = r#"{"kernel":"6.1","object":"vipward.o","program":"vipward","instructions":1234}"#;
-        for line in [link, program, program] {
+        let scenario = r#"{"kernel":"6.1","nic":"e1000e","scenario":"reset","mode":"tc","vip":"9 of 9","own":"9 of 9","result":"works"}"#;
+        for line in [link, program, scenario, program] {
             results.take(line).expect("JSON");
         }
         assert_eq!(
-            results.markdown(),
+            markdown(LINKS, &results.links),
             "| kernel | nic | link | mode | vip answered | kernel's own | result |\n\
              | --- | --- | --- | --- | --- | --- | --- |\n\
              | 6.1 | e1000e | bond | native | 0 of 400 | 400 of 400 | dark |\n"
+        );
+        assert_eq!(
+            markdown(SCENARIOS, &results.scenarios).lines().last(),
+            Some("| 6.1 | e1000e | reset | tc | 9 of 9 | 9 of 9 | works |")
         );
         assert_eq!(results.programs, BTreeSet::from(["6.1 vipward.o vipward 1234".to_owned()]));
         assert!(results.take("vm").is_err());

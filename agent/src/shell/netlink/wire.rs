@@ -8,7 +8,10 @@ use std::{collections::BTreeSet, net::Ipv4Addr};
 use ipnet::Ipv4Net;
 use vipward_common::{ETHERTYPE_8021Q, MacAddr, VlanTag};
 
-use vipward_core::net::{ConnectedRoute, Interface};
+use vipward_core::{
+    failover::{Notice, NoticeKind},
+    net::{ConnectedRoute, Interface},
+};
 
 #[cfg(test)]
 mod tests;
@@ -29,6 +32,9 @@ const ATTRIBUTE_KIND: u16 = 0x3fff;
 const IFLA_XDP_DRV_PROG_ID: u16 = 5;
 const IFLA_XDP_SKB_PROG_ID: u16 = 6;
 const IFLA_XDP_HW_PROG_ID: u16 = 7;
+const IFLA_BOND_ACTIVE_SLAVE: u16 = 2;
+const IFLA_EVENT_BONDING_FAILOVER: u32 = 3;
+const IFLA_EVENT_NOTIFY_PEERS: u32 = 4;
 const IFLA_VLAN_ID: u16 = 1;
 const IFLA_VLAN_PROTOCOL: u16 = 5;
 // From <linux/neighbour.h>.
@@ -174,6 +180,8 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
     let has_lower = matches!(&*kind, "vlan" | "macvlan" | "macvtap" | "ipvlan" | "ipvtap") && !elsewhere;
     let lower = link.filter(|_| has_lower);
     let vlan = if kind == "vlan" { vlan(data) } else { None };
+    let active = attributes_of(data).find(|(attribute, _)| *attribute == IFLA_BOND_ACTIVE_SLAVE);
+    let active_port = active.filter(|_| kind == "bond").and_then(|(_, value)| u32_at(value, 0));
 
     Ok(Interface {
         index,
@@ -188,6 +196,7 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
         lower,
         vlan,
         strips_tags: false,
+        active_port,
         xdp_programs,
         tc_programs: None,
         addresses: Vec::new(),
@@ -335,6 +344,20 @@ pub(super) fn next_hops(payload: &[u8]) -> Vec<Ipv4Addr> {
         }
     }
     hops
+}
+
+/// Returns the failovers that a notification tells.
+pub(super) fn notices(datagram: &[u8]) -> impl Iterator<Item = Notice> {
+    messages(datagram).filter(|message| message.kind == libc::RTM_NEWLINK).filter_map(|message| {
+        let attributes = attributes_of(message.payload.get(LINK_HEADER_LEN..)?);
+        let (_, event) = attributes.into_iter().find(|(attribute, _)| *attribute == libc::IFLA_EVENT)?;
+        let kind = match u32_at(event, 0)? {
+            IFLA_EVENT_BONDING_FAILOVER => NoticeKind::Failover,
+            IFLA_EVENT_NOTIFY_PEERS => NoticeKind::NotifyPeers,
+            _ => return None,
+        };
+        Some(Notice { ifindex: u32_at(message.payload, 4)?, kind })
+    })
 }
 
 /// Returns true if a notification must be followed by an observation. Of the routes, connected ones

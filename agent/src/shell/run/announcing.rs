@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, net::Ipv4Addr};
 
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 use vipward_common::{Event, EventKind, Fence, FenceState, MacAddr, Role, VipKey};
 use vipward_core::{
     announce,
@@ -55,6 +55,23 @@ impl<S: Source> EventLoop<S> {
                 }
                 (Some(_), None) => self.tell_announcer(announce::Event::InterfaceGone { ifindex })?,
                 (None, None) | (Some(true), Some(true)) | (Some(false), Some(false)) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Announces the VIPs of these interfaces once, and logs their number.
+    pub(super) fn announce_after_failover(
+        &mut self,
+        interfaces: &BTreeSet<u32>,
+        heard: Monotonic,
+    ) -> Result<(), RunError> {
+        for ifindex in interfaces.iter().copied() {
+            let vips = self.announcer.count_on(ifindex);
+            if vips > 0 {
+                let interface = self.name(ifindex);
+                info!(interface, vips, "the interface has failed over; its VIPs are announced");
+                self.tell_announcer(announce::Event::FailedOver { ifindex, heard })?;
             }
         }
         Ok(())

@@ -312,8 +312,8 @@ impl EventLoop<Cluster> {
             }
             Heard::Stop(signal) => self.on_signal(signal),
             Heard::Hangup => info!("SIGHUP: there is no file to read again; the cluster is watched"),
-            Heard::Network { overrun } => {
-                self.on_network(overrun).await?;
+            Heard::Network(changed) => {
+                self.on_network(&changed).await?;
                 self.report_interfaces().await?;
             }
             Heard::Events(events) => {

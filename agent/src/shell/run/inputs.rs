@@ -17,7 +17,10 @@ use vipward_core::time::Monotonic;
 
 use self::timer::Timer;
 use super::{RunError, now, proving::Report, system};
-use crate::shell::{bpf::DataPlane, netlink::Netlink};
+use crate::shell::{
+    bpf::DataPlane,
+    netlink::{Changed, Netlink},
+};
 
 type Logger = EbpfLogger<&'static dyn log::Log>;
 
@@ -30,10 +33,7 @@ pub(super) enum Heard {
     /// SIGHUP.
     Hangup,
     /// The network has changed.
-    Network {
-        /// True if notifications were lost.
-        overrun: bool,
-    },
+    Network(Changed),
     /// Events of the program.
     Events(Vec<Event>),
     /// A round of listening on a segment has ended.
@@ -92,7 +92,7 @@ impl Inputs {
             _ = self.terminate.recv() => Ok(Heard::Stop("SIGTERM")),
             _ = self.interrupt.recv() => Ok(Heard::Stop("SIGINT")),
             _ = self.hangup.recv() => Ok(Heard::Hangup),
-            changed = self.netlink.changed() => Ok(Heard::Network { overrun: changed?.overrun }),
+            changed = self.netlink.changed() => Ok(Heard::Network(changed?)),
             ready = self.events.readable_mut() => {
                 let mut ready = ready.map_err(system("wait for events"))?;
                 let events = drain(ready.get_inner_mut());

@@ -235,7 +235,7 @@ impl EventLoop<FileSource> {
             }
             Heard::Stop(signal) => return Ok(Turn::Stop(signal)),
             Heard::Hangup => self.reload(true).await?,
-            Heard::Network { overrun } => self.on_network(overrun).await?,
+            Heard::Network(changed) => self.on_network(&changed).await?,
             Heard::Events(events) => self.on_events(&events).await?,
             Heard::Round(report) => self.on_round(&report).await?,
             Heard::Nothing => {}

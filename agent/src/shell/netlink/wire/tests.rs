@@ -335,3 +335,39 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn failovers_are_read_from_notifications_of_links() {
+    let event = |kind: u16, event: u32| {
+        let attributes = [attribute(3, b"bond0\0"), attribute(44, &event.to_ne_bytes())];
+        message(kind, &link_bytes(0, 1, &attributes))
+    };
+    let notice = |kind| vec![Notice { ifindex: 42, kind }];
+    let table = [
+        ("another active port", event(libc::RTM_NEWLINK, 3), notice(NoticeKind::Failover)),
+        ("an announcement of the kernel", event(libc::RTM_NEWLINK, 4), notice(NoticeKind::NotifyPeers)),
+        ("other features", event(libc::RTM_NEWLINK, 2), Vec::new()),
+        ("an event of a newer kernel", event(libc::RTM_NEWLINK, 7), Vec::new()),
+        ("a link that is gone", event(libc::RTM_DELLINK, 3), Vec::new()),
+        ("no event", message(libc::RTM_NEWLINK, &bridge_port()), Vec::new()),
+    ];
+    for (what, datagram, expected) in table {
+        assert_eq!(notices(&datagram).collect::<Vec<_>>(), expected, "{what}");
+    }
+    let both = [event(libc::RTM_NEWLINK, 3), event(libc::RTM_NEWLINK, 4)].concat();
+    assert_eq!(notices(&both).count(), 2);
+    for length in 0..both.len() {
+        assert!(notices(&both[..length]).count() < 2, "{length} bytes");
+    }
+}
+
+#[test]
+fn only_a_bond_has_an_active_port() {
+    let port = |kind: &[u8]| {
+        let data = attribute(2, &7u32.to_ne_bytes());
+        let info = [attribute(1, kind), attribute(2, &data)].concat();
+        link(&link_bytes(0, 1, &[attribute(3, b"top\0"), attribute(18, &info)])).expect("a link").active_port
+    };
+    assert_eq!(port(b"bond\0"), Some(7));
+    assert_eq!(port(b"vlan\0"), None);
+}
