@@ -75,7 +75,9 @@ impl VipKey {
     /// Returns the key of `addr` on an interface.
     #[inline(always)]
     pub fn new(ifindex: u32, addr: [u8; 4]) -> Self {
-        Self { ifindex, addr }
+        let mut key = Self::zeroed();
+        (key.ifindex, key.addr) = (ifindex, addr);
+        key
     }
 }
 

@@ -66,9 +66,9 @@ impl DataPlane {
     /// own.
     pub fn attach_through(&mut self, device: u32, point: &Point) -> Result<(), BpfError> {
         let key = VlanKey::new(point.ifindex, point.tags);
-        self.maps.put_vlan(&key, device)?;
+        self.maps.put_vlan(key, device)?;
         if let Some(former) = self.through.insert(device, key).filter(|former| *former != key) {
-            self.maps.remove_vlan(&former)?;
+            self.maps.remove_vlan(former)?;
         }
         if self.links.contains_key(&device) {
             self.detach_own(device)?;
@@ -78,7 +78,7 @@ impl DataPlane {
 
     /// Leaves a VLAN device's frames to its own program.
     pub fn detach_through(&mut self, device: u32) -> Result<(), BpfError> {
-        self.through.remove(&device).map_or(Ok(()), |key| self.maps.remove_vlan(&key))
+        self.through.remove(&device).map_or(Ok(()), |key| self.maps.remove_vlan(key))
     }
 
     /// Reads the VLAN devices of an earlier agent. Those whose lower interface has no program any more
@@ -88,7 +88,7 @@ impl DataPlane {
             if self.links.contains_key(&key.ifindex) && !self.through.contains_key(&device) {
                 self.through.insert(device, key);
             } else {
-                self.maps.remove_vlan(&key)?;
+                self.maps.remove_vlan(key)?;
             }
         }
         Ok(())

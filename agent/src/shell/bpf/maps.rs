@@ -301,8 +301,8 @@ impl Maps {
     }
 
     /// Makes tagged frames those of a VLAN device.
-    pub(super) fn put_vlan(&mut self, key: &VlanKey, device: u32) -> Result<(), BpfError> {
-        self.vlans.insert(bytes::<_, VLAN_KEY>(key), device, 0).map_err(|source| match source {
+    pub(super) fn put_vlan(&mut self, key: VlanKey, device: u32) -> Result<(), BpfError> {
+        self.vlans.insert(bytes::<_, VLAN_KEY>(&key), device, 0).map_err(|source| match source {
             MapError::SyscallError(error) if error.io_error.raw_os_error() == Some(libc::E2BIG) => {
                 BpfError::TooManyVlans { max: MAX_VLANS }
             }
@@ -311,8 +311,8 @@ impl Maps {
     }
 
     /// Makes tagged frames those of no VLAN device.
-    pub(super) fn remove_vlan(&mut self, key: &VlanKey) -> Result<(), BpfError> {
-        absent_is_fine(self.vlans.remove(&bytes(key)), names::VLANS)
+    pub(super) fn remove_vlan(&mut self, key: VlanKey) -> Result<(), BpfError> {
+        absent_is_fine(self.vlans.remove(&bytes(&key)), names::VLANS)
     }
 
     /// Returns the peers' MACs by interface.

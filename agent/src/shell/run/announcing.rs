@@ -118,7 +118,7 @@ impl<S: Source> EventLoop<S> {
             let maps = self.plane.maps();
             let taken_back = self.yields.taken_back().contains(&vip);
             let is_held =
-                || standing.as_ref().is_ok_and(|standing| standing.is_held(maps, &key, mac, taken_back));
+                || standing.as_ref().is_ok_and(|standing| standing.is_held(maps, key, mac, taken_back));
             match self.packets.send(key.ifindex, mac, vip, is_held) {
                 Ok(Sent::Both) => {
                     self.metrics.announcements.sent();
@@ -141,7 +141,7 @@ impl<S: Source> EventLoop<S> {
     }
 
     /// Returns true if this node may announce a VIP, as the pinned maps say that are read now.
-    pub(super) fn may_announce(&self, key: &VipKey, standing: &Standing) -> bool {
+    pub(super) fn may_announce(&self, key: VipKey, standing: &Standing) -> bool {
         let mac = self.view.interfaces.get(&key.ifindex).map(|interface| interface.mac);
         let taken_back = self.yields.taken_back().contains(&key.addr.into());
         mac.is_some_and(|mac| standing.is_held(self.plane.maps(), key, mac, taken_back))
@@ -166,7 +166,7 @@ pub(super) struct Standing {
 impl Standing {
     /// Returns true if the pinned maps, read now, say that this node holds the VIP with `mac` and
     /// the fence is valid. For a VIP that was taken back, the fence may be held over.
-    fn is_held(&self, maps: &Maps, key: &VipKey, mac: MacAddr, taken_back: bool) -> bool {
+    fn is_held(&self, maps: &Maps, key: VipKey, mac: MacAddr, taken_back: bool) -> bool {
         let held = || -> Result<bool, BpfError> {
             let Ok(now_ns) = clock::monotonic_ns() else { return Ok(false) };
             let is_valid = match self.fence.state(now_ns) {
@@ -174,7 +174,7 @@ impl Standing {
                 FenceState::HeldOver if taken_back => false,
                 FenceState::HeldOver | FenceState::Over => return Ok(false),
             };
-            let Some(entry) = maps.entry(key)? else { return Ok(false) };
+            let Some(entry) = maps.entry(&key)? else { return Ok(false) };
             if entry.role != Role::Held || entry.mac != mac.0 {
                 return Ok(false);
             }

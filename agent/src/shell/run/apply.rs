@@ -94,7 +94,7 @@ impl<S: Source> EventLoop<S> {
             }
             if let Err(failure) = self.apply(action, &observed).await {
                 if let Action::PutEntry { key, .. } | Action::RemoveEntry { key, .. } = action {
-                    self.note_unchanged(&mut unchanged, key, &failure);
+                    self.note_unchanged(&mut unchanged, *key, &failure);
                 } else {
                     failures.insert(chain(&failure));
                 }
@@ -216,7 +216,7 @@ impl<S: Source> EventLoop<S> {
             let (Action::PutEntry { key, .. } | Action::RemoveEntry { key, .. }) = &action else { continue };
             concerned.insert(key.addr.into());
             if let Err(failure) = self.apply(&action, &observed).await {
-                self.note_unchanged(&mut unchanged, key, &failure);
+                self.note_unchanged(&mut unchanged, *key, &failure);
             }
         }
         // An entry without a free slot is not even planned.
@@ -291,8 +291,8 @@ impl<S: Source> EventLoop<S> {
         }
     }
 
-    fn note_unchanged(&self, unchanged: &mut BTreeMap<Ipv4Addr, Failure>, key: &VipKey, error: &RunError) {
-        let left = match self.plane.maps().entry(key) {
+    fn note_unchanged(&self, unchanged: &mut BTreeMap<Ipv4Addr, Failure>, key: VipKey, error: &RunError) {
+        let left = match self.plane.maps().entry(&key) {
             Ok(None | Some(VipEntry { role: Role::Foreign, .. })) => Left::Silent,
             Ok(Some(VipEntry { role: Role::Held | Role::Handover, .. })) | Err(_) => Left::Answering,
         };
@@ -391,14 +391,14 @@ impl<S: Source> EventLoop<S> {
                 }
                 maps.put_entry(key, entry)?;
                 self.slots.insert(entry.slot);
-                self.entry_changed(key, observed.entries.get(key), Some(entry), &cause.to_string())?;
+                self.entry_changed(*key, observed.entries.get(key), Some(entry), &cause.to_string())?;
             }
             Action::RemoveEntry { key, cause } => {
                 maps.remove_entry(key)?;
                 if let Some(entry) = observed.entries.get(key) {
                     self.slots.remove(entry.slot);
                 }
-                self.entry_changed(key, observed.entries.get(key), None, &cause.to_string())?;
+                self.entry_changed(*key, observed.entries.get(key), None, &cause.to_string())?;
                 self.tell_conflicts(conflict::Event::Forgotten(*key))?;
             }
             Action::AddBind { interface, vip } => bind::add(&self.view, interface, *vip).await?,
@@ -410,7 +410,7 @@ impl<S: Source> EventLoop<S> {
     /// Logs a change of role, and passes it to the announcer.
     fn entry_changed(
         &mut self,
-        key: &VipKey,
+        key: VipKey,
         from: Option<&VipEntry>,
         to: Option<&VipEntry>,
         cause: &str,
@@ -434,14 +434,14 @@ impl<S: Source> EventLoop<S> {
             );
         }
         let event = match (was_held, is_held) {
-            (None, Some(entry)) => announce::Event::Taken { key: *key, mac: MacAddr(entry.mac) },
+            (None, Some(entry)) => announce::Event::Taken { key, mac: MacAddr(entry.mac) },
             (Some(from), Some(to)) if from.mac != to.mac => {
-                announce::Event::MacChanged { key: *key, mac: MacAddr(to.mac) }
+                announce::Event::MacChanged { key, mac: MacAddr(to.mac) }
             }
             (Some(from), Some(to)) if from.generation != to.generation => {
-                announce::Event::Taken { key: *key, mac: MacAddr(to.mac) }
+                announce::Event::Taken { key, mac: MacAddr(to.mac) }
             }
-            (Some(_), None) => announce::Event::Released { key: *key },
+            (Some(_), None) => announce::Event::Released { key },
             (Some(_), Some(_)) | (None, None) => return Ok(()),
         };
         self.tell_announcer(event)

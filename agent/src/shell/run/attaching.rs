@@ -47,16 +47,12 @@ impl<S: Source> EventLoop<S> {
         self.plane.attached().all(|(ifindex, mode)| {
             let Some(interface) = self.view.interfaces.get(&ifindex) else { return false };
             let point = self.point_of(interface, wanted).map(|point| VlanKey::new(point.ifindex, point.tags));
-            let is_right = match point {
-                Some(key) => self.plane.through(ifindex) == Some(key),
-                None => {
-                    let modes = self.config.attach.modes(interface, &self.view);
-                    let is_best = modes.first() == Some(&mode)
-                        || modes.contains(&mode) && self.refused.contains(&ifindex);
-                    self.plane.through(ifindex).is_none() && is_best
-                }
-            };
-            is_right && self.plane.runs_on(&self.view, ifindex)
+            let modes = self.config.attach.modes(interface, &self.view);
+            let is_best =
+                || modes.first() == Some(&mode) || modes.contains(&mode) && self.refused.contains(&ifindex);
+            self.plane.through(ifindex) == point
+                && (point.is_some() || is_best())
+                && self.plane.runs_on(&self.view, ifindex)
         })
     }
 

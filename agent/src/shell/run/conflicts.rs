@@ -57,7 +57,7 @@ impl<S: Source> EventLoop<S> {
         };
         let by_peer = what.is_with_peer();
         let is_answer = if self.yields.asks_about(&key) {
-            self.answers_for_yielded(event, &key)?
+            self.answers_for_yielded(event, key)?
         } else {
             what == What::InUse || what == What::Moved && self.prober.asks_about(&key)
         };
@@ -81,14 +81,14 @@ impl<S: Source> EventLoop<S> {
 
     /// Returns true if a peer answers for a yielded VIP. Any host can announce in a peer's name, so
     /// only a reply shows that a peer has the VIP; a stranger's claim shows nothing.
-    fn answers_for_yielded(&mut self, event: &Event, key: &VipKey) -> Result<bool, RunError> {
+    fn answers_for_yielded(&mut self, event: &Event, key: VipKey) -> Result<bool, RunError> {
         if event.kind != EventKind::Moved {
             return Ok(false);
         }
         let is_reply = event.oper == OPER_REPLY;
         if !is_reply && event.swallowed > 0 {
             // The answer may be among the events that were held back.
-            self.tell_yields(yields::Event::Unclear { key: *key })?;
+            self.tell_yields(yields::Event::Unclear { key })?;
         }
         Ok(is_reply)
     }

@@ -29,7 +29,7 @@ impl<S: Source> EventLoop<S> {
         for command in commands {
             match command {
                 probing::Command::Send(key) => {
-                    if !self.probe(&key) {
+                    if !self.probe(key) {
                         self.prober.on_event(probing::Event::NotSent(key), now()?);
                     }
                 }
@@ -74,8 +74,8 @@ impl<S: Source> EventLoop<S> {
             let standing = self.standing()?;
             for key in held {
                 // A node that has lost a VIP does not probe in its name.
-                if self.may_announce(&key, &standing) {
-                    self.probe(&key);
+                if self.may_announce(key, &standing) {
+                    self.probe(key);
                 }
             }
         }
@@ -89,7 +89,7 @@ impl<S: Source> EventLoop<S> {
     }
 
     /// Returns true if the probe was sent.
-    fn probe(&self, key: &VipKey) -> bool {
+    fn probe(&self, key: VipKey) -> bool {
         let Some(interface) = self.view.interfaces.get(&key.ifindex) else { return false };
         let vip = Ipv4Addr::from(key.addr);
         match self.packets.probe(key.ifindex, interface.mac, vip) {
@@ -144,12 +144,12 @@ impl<S: Source> EventLoop<S> {
     /// Starts probing the held-back addresses. Their entries are
     /// written, so the program reports the answers.
     pub(super) fn probe_held_back(&mut self) -> Result<(), RunError> {
-        let own = |key: &VipKey| is_own_address(&self.view, key);
+        let own = |key: &VipKey| is_own_address(&self.view, *key);
         let stopped = self.held_back.iter().filter(|key| self.prober.asks_about(key) && own(key));
         for key in stopped.copied().collect::<Vec<_>>() {
             self.stop_asking(key)?;
         }
-        let own = |key: &VipKey| is_own_address(&self.view, key);
+        let own = |key: &VipKey| is_own_address(&self.view, *key);
         let new = self.held_back.iter().filter(|key| !self.prober.asks_about(key) && !own(key)).copied();
         for key in new.collect::<Vec<_>>() {
             let interface = self.view.interfaces.get(&key.ifindex);
@@ -184,7 +184,7 @@ impl<S: Source> EventLoop<S> {
 }
 
 /// Returns true if another program has put the VIP's address on this interface.
-fn is_own_address(view: &NetView, key: &VipKey) -> bool {
+fn is_own_address(view: &NetView, key: VipKey) -> bool {
     let interface = view.interfaces.get(&key.ifindex);
     interface.is_some_and(|interface| interface.foreign_address(key.addr.into()).is_some())
 }
@@ -196,7 +196,7 @@ pub(super) fn silence(desired: &mut Desired, held_back: &BTreeSet<VipKey>, view:
         return;
     }
     for key in held_back {
-        if is_own_address(view, key) {
+        if is_own_address(view, *key) {
             desired.entries.remove(key);
         } else if let Some(entry) = desired.entries.get_mut(key) {
             *entry = DesiredEntry::new(Role::Foreign, MacAddr::ZERO);
