@@ -69,7 +69,7 @@ macro_rules! outcomes {
 }
 
 outcomes! {
-    /// Not ARP, VLAN-tagged frames included.
+    /// Not ARP, or behind more than two VLAN tags.
     NotArp = not_arp: Pass,
     /// ARP, but too short, not for IPv4 over Ethernet, or neither request nor reply.
     ArpOther = arp_other: Pass,

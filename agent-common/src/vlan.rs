@@ -80,7 +80,7 @@ impl VlanTags {
 }
 
 pinned! {
-    /// The key of `vlans`: an interface on which the program sees tagged frames, and their tags.
+    /// The key of `vlans`: an interface on which the program sees the frames of another, and their tags.
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Pod, Zeroable)]
     pub struct VlanKey {
         /// The interface on which the program runs.
@@ -95,6 +95,11 @@ pinned! {
 const _: () = assert!(size_of::<VlanKey>() == 8);
 
 impl VlanKey {
+    /// Returns true if the frames have no tag.
+    pub fn is_untagged(self) -> bool {
+        self.outer == 0
+    }
+
     /// Returns the key of tagged frames on an interface.
     #[inline(always)]
     pub fn new(ifindex: u32, tags: VlanTags) -> Self {
@@ -103,10 +108,10 @@ impl VlanKey {
 }
 
 pinned! {
-    /// The value of `vlans`.
+    /// The value of `vlans`: the interface to whose segment the frames belong.
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Pod, Zeroable)]
     pub struct VlanDevice {
-        /// The VLAN device to whose segment the frames belong.
+        /// The VLAN device. Without tags: the bond of which the key's interface is a port.
         pub ifindex: u32,
     }
 }

@@ -75,7 +75,7 @@ pub enum Attach {
 }
 
 impl Attach {
-    /// Returns the modes to try on an interface, in order; none for native on a bond or team.
+    /// Returns the modes to try on an interface, in order.
     ///
     /// Software devices get tc. On VLAN, macvlan, bridge and bond, XDP would exclude XDP on the
     /// devices below; native XDP on a bond runs on its ports; a veth delivers native answers only if
@@ -83,10 +83,8 @@ impl Attach {
     /// it takes the tags of its VLAN devices off before XDP.
     pub fn modes(self, interface: &Interface, view: &NetView) -> &'static [Mode] {
         match self {
-            Self::Auto if interface.is_software() || view.hides_tags(interface) => &[Mode::Tc],
+            Self::Auto if interface.is_software() || view.hides_tags(interface, Mode::Native) => &[Mode::Tc],
             Self::Auto => &[Mode::Native, Mode::Tc],
-            // The kernel would run it on the ports, where no entry is found.
-            Self::Native if interface.has_ports() && !cfg!(feature = "on-ports") => &[],
             Self::Native => &[Mode::Native],
             Self::Tc => &[Mode::Tc],
             Self::Generic => &[Mode::Generic],
@@ -117,7 +115,7 @@ impl WhyNotNative {
         if interface.is_software() {
             return Self::Software;
         }
-        if view.hides_tags(interface) {
+        if view.hides_tags(interface, Mode::Native) {
             return Self::StripsTags;
         }
         if interface.xdp_programs.iter().any(|id| Some(*id) != own) {

@@ -16,6 +16,7 @@ use std::{
 use thiserror::Error;
 use vipward_common::{
     Counters, Fence, FenceState, MacAddr, Offender, OffenderKey, Proof, Role, VipCounters, VipKey, VlanKey,
+    VlanTags,
 };
 
 pub use self::status::{FenceStatus, InterfaceStatus, OffenderStatus, PeerStatus, Status, VipStatus};
@@ -149,9 +150,14 @@ impl Contents {
         self.fence.session != 0
     }
 
-    /// Returns the tags by which another interface's program sees a VLAN device's frames.
-    pub fn through(&self, device: u32) -> Option<&VlanKey> {
-        self.vlans.iter().find(|(_, of)| **of == device).map(|(key, _)| key)
+    /// Returns the interfaces whose program may see an interface's frames: itself, those below a VLAN
+    /// device, and the bonds of which these are ports.
+    pub fn points_of(&self, ifindex: u32) -> impl Iterator<Item = u32> {
+        let below = self.vlans.iter().filter(move |(_, of)| **of == ifindex).flat_map(|(key, _)| {
+            let bond = self.vlans.get(&VlanKey::new(key.ifindex, VlanTags::NONE));
+            [key.ifindex].into_iter().chain(bond.copied())
+        });
+        [ifindex].into_iter().chain(below)
     }
 
     /// Returns the number of peers that the program knows on an interface.
@@ -215,7 +221,7 @@ impl State {
     /// below a VLAN device. The first number is the ifindex of the link's interface.
     pub fn link_of(&self, ifindex: u32) -> Option<(u32, Mode, LinkIds)> {
         let own = |ifindex: u32| self.links.get(&ifindex).map(|(mode, ids)| (ifindex, *mode, *ids));
-        own(ifindex).or_else(|| own(self.contents.through(ifindex)?.ifindex))
+        self.contents.points_of(ifindex).find_map(own)
     }
 
     /// Returns true if the kernel runs a program that sees an interface's frames.

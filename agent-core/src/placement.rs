@@ -380,17 +380,14 @@ impl<'a> Placer<'a> {
         let attached = || self.segments.interfaces.iter();
         let there = self.view.interfaces.values().find(|interface| self.is_named(vip, interface));
         if let (Some(vlan), None) = (vip.vlan, there) {
-            let is_below = |interface: &&&Interface| {
-                let named = vip.interface.is_none_or(|pattern| pattern.matches(&interface.name));
-                named && interface.vlan.is_none()
-            };
-            let lower = attached().find(is_below).map(|interface| interface.name.clone());
-            let lower = lower.or_else(|| Some(vip.interface?.literal()?.to_owned()));
-            return Obstacle::NoVlanDevice {
-                vip: vip.address,
-                vlan,
-                lower: lower.unwrap_or("eth0".to_owned()),
-            };
+            let named = |name: &str| vip.interface.is_none_or(|pattern| pattern.matches(name));
+            let lowers = || attached().filter(|interface| interface.vlan.is_none());
+            let lower = lowers().find(|interface| named(&interface.name));
+            // The name may be that of the device, which does not exist yet.
+            let device = vip.interface.and_then(InterfacePattern::literal).filter(|_| lower.is_none());
+            let lower = lower.or_else(|| lowers().next()).map_or("DEV", |interface| &interface.name);
+            let device = device.map_or_else(|| device_name(lower, vlan), ToOwned::to_owned);
+            return Obstacle::NoVlanDevice { vip: vip.address, vlan, lower: lower.to_owned(), device };
         }
         Obstacle::NoInterface {
             vip: vip.address,
@@ -401,6 +398,12 @@ impl<'a> Placer<'a> {
             attached: attached().map(|interface| interface.name.clone()).collect(),
         }
     }
+}
+
+/// Returns a name for a VLAN device that the kernel takes: at most 15 bytes.
+fn device_name(lower: &str, vlan: u16) -> String {
+    let name = format!("{lower}.{vlan}");
+    if name.len() <= 15 { name } else { format!("vlan{vlan}") }
 }
 
 /// Refuses the first and last address of a subnet. Point-to-point subnets (RFC 3021) have neither.

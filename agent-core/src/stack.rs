@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use vipward_common::{VlanTag, VlanTags};
+use vipward_common::{VlanKey, VlanTag, VlanTags};
 
 use super::{
     attaching::Mode,
@@ -32,12 +32,24 @@ impl NetView {
         self.interfaces.values().filter(move |it| it.vlan.is_some() && it.lower == Some(ifindex))
     }
 
-    /// Returns true if XDP on an interface sees frames of its VLAN devices without their tags. The
-    /// kernel does not say so of service tags (802.1ad), so hardware is supposed to take those off.
-    pub fn hides_tags(&self, interface: &Interface) -> bool {
-        self.vlans_on(interface.index).any(|device| {
-            interface.strips_tags || !interface.is_software() && device.vlan.is_some_and(VlanTag::is_service)
-        })
+    /// Returns the ports of a bond, team or bridge.
+    pub fn ports_of(&self, ifindex: u32) -> impl Iterator<Item = &Interface> {
+        self.interfaces.values().filter(move |port| port.master == Some(ifindex))
+    }
+
+    /// Returns true if a program in this mode sees frames of an interface's VLAN devices without their
+    /// tags. Traffic control sees them always. XDP sees those that stand in the frame: software devices
+    /// have them beside it, and so have cards that take them off. The kernel does not say whether a
+    /// card takes service tags (802.1ad) off, so it is supposed to.
+    pub fn hides_tags(&self, interface: &Interface, mode: Mode) -> bool {
+        let on_ports = mode == Mode::Native && interface.has_ports();
+        if mode == Mode::Tc || interface.is_software() && !on_ports {
+            return mode != Mode::Tc && self.vlans_on(interface.index).next().is_some();
+        }
+        let strips_tags =
+            interface.strips_tags || self.ports_of(interface.index).any(|port| port.strips_tags);
+        self.vlans_on(interface.index)
+            .any(|device| strips_tags || device.vlan.is_some_and(VlanTag::is_service))
     }
 
     /// Returns all links below an interface, over which its frames arrive: the ports of a bond, team or
@@ -47,8 +59,8 @@ impl NetView {
         let mut left = vec![ifindex];
         while let Some(index) = left.pop() {
             let below = self.interfaces.get(&index).and_then(|interface| interface.lower);
-            let ports = self.interfaces.values().filter(|port| port.master == Some(index));
-            left.extend(ports.map(|port| port.index).chain(below).filter(|link| path.insert(*link)));
+            let ports = self.ports_of(index).map(|port| port.index);
+            left.extend(ports.chain(below).filter(|link| path.insert(*link)));
         }
         path.remove(&ifindex);
         path
@@ -57,6 +69,20 @@ impl NetView {
     /// Returns the interfaces above a link, whose frames arrive over it, in every depth.
     pub fn above(&self, ifindex: u32) -> BTreeSet<u32> {
         self.interfaces.keys().copied().filter(|upper| self.path(*upper).contains(&ifindex)).collect()
+    }
+
+    /// Returns the keys in `vlans` of the frames that the program of a point sees for another interface.
+    ///
+    /// Native XDP on a bond runs on its ports (`bond_xdp_set`). Where one of them is active, the others
+    /// receive copies, which nothing may answer.
+    pub fn keys_of(&self, point: &Point) -> BTreeSet<VlanKey> {
+        let key = |ifindex: u32| VlanKey::new(ifindex, point.tags);
+        let bond = self.interfaces.get(&point.ifindex).filter(|it| it.has_ports());
+        match bond.filter(|_| point.mode == Mode::Native) {
+            None => BTreeSet::from([key(point.ifindex)]),
+            Some(Interface { active_port: Some(active), .. }) => BTreeSet::from([key(*active)]),
+            Some(bond) => self.ports_of(bond.index).map(|port| key(port.index)).collect(),
+        }
     }
 
     /// Returns the interface whose program sees the frames of a VLAN device, if there is one:
@@ -74,7 +100,7 @@ impl NetView {
             }
             let Some(interface) = self.interfaces.get(&lower) else { break };
             if let Some(mode) = mode_of(lower)
-                && (mode == Mode::Tc || !self.hides_tags(interface))
+                && !self.hides_tags(interface, mode)
             {
                 let tags = tags.iter().fold(VlanTags::NONE, |tags, tag| tags.then(*tag));
                 found = Some(Point { ifindex: lower, mode, tags });

@@ -12,6 +12,7 @@ use vipward_common::{ArpFrame, MacAddr, OPER_REQUEST};
 
 use crate::{
     skb,
+    tables::segment,
     xdp::{frame, handle},
 };
 
@@ -65,8 +66,9 @@ fn bench_tx(_: XdpContext) -> u32 {
 
 /// Sends every frame back with its Ethernet addresses exchanged, as a reflector on a wire must.
 #[xdp]
-fn bench_reflect(mut ctx: XdpContext) -> u32 {
-    match frame(&mut ctx, 0) {
+fn bench_reflect(ctx: XdpContext) -> u32 {
+    // SAFETY: the bytes are within the packet.
+    match frame(&ctx, 0).map(|frame| unsafe { &mut *frame }) {
         Some(frame) => {
             core::mem::swap(&mut frame.dst, &mut frame.src);
             xdp_action::XDP_TX
@@ -77,8 +79,8 @@ fn bench_reflect(mut ctx: XdpContext) -> u32 {
 
 /// Writes a request into the frame and sends it back: the baseline of `bench_answer`.
 #[xdp]
-fn bench_write_tx(mut ctx: XdpContext) -> u32 {
-    write_request(&mut ctx);
+fn bench_write_tx(ctx: XdpContext) -> u32 {
+    write_request(&ctx);
     xdp_action::XDP_TX
 }
 
@@ -86,8 +88,8 @@ fn bench_write_tx(mut ctx: XdpContext) -> u32 {
 /// hit.
 #[xdp]
 fn bench_answer(mut ctx: XdpContext) -> u32 {
-    write_request(&mut ctx);
-    handle(&mut ctx)
+    write_request(&ctx);
+    handle(&mut ctx, segment)
 }
 
 /// Passes every frame on to the next program: the least that a program of traffic control can do.
@@ -120,18 +122,19 @@ fn store_request(ctx: &TcContext) {
 
 /// Writes a request into the frame and sends it out of the interface that the frame came in by.
 #[xdp]
-fn bench_generate(mut ctx: XdpContext) -> u32 {
-    write_request(&mut ctx);
+fn bench_generate(ctx: XdpContext) -> u32 {
+    write_request(&ctx);
     xdp_action::XDP_TX
 }
 
 /// Counts the frames that come back.
 #[xdp]
-fn bench_receive(mut ctx: XdpContext) -> u32 {
+fn bench_receive(ctx: XdpContext) -> u32 {
     let Some(seen) = SEEN.get_ptr_mut(0) else { return xdp_action::XDP_PASS };
     // SAFETY: this CPU's value of the map.
     let seen = unsafe { &mut *seen };
-    match frame(&mut ctx, 0) {
+    // SAFETY: the bytes are within the packet.
+    match frame(&ctx, 0).map(|frame| unsafe { &*frame }) {
         Some(frame) if frame.is_arp() && !frame.is_request() => seen.replies += 1,
         _ => seen.others += 1,
     }
@@ -139,10 +142,11 @@ fn bench_receive(mut ctx: XdpContext) -> u32 {
 }
 
 #[inline(always)]
-fn write_request(ctx: &mut XdpContext) {
+fn write_request(ctx: &XdpContext) {
     let Some(frame) = frame(ctx, 0) else { return };
     if let Some(request) = next_request() {
-        *frame = request;
+        // SAFETY: the bytes are within the packet.
+        unsafe { frame.write(request) };
     }
 }
 

@@ -28,13 +28,19 @@ use crate::tables::Maps;
 /// everything else. Drivers may hand it frames of several buffers; it reads the first.
 #[xdp(frags)]
 fn vipward(mut ctx: XdpContext) -> u32 {
-    xdp::handle(&mut ctx)
+    xdp::handle(&mut ctx, tables::segment)
 }
 
 /// Does the same on kernels before 5.18, which refuse a program for frames of several buffers.
 #[xdp]
 fn vipward_plain(mut ctx: XdpContext) -> u32 {
-    xdp::handle(&mut ctx)
+    xdp::handle(&mut ctx, tables::segment)
+}
+
+/// Does the same for a bond, in the drivers of its ports.
+#[xdp]
+fn vipward_ports(mut ctx: XdpContext) -> u32 {
+    xdp::handle(&mut ctx, tables::segment_of_port)
 }
 
 /// Does the same at the ingress of traffic control, beside the programs of others.

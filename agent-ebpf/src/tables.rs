@@ -126,9 +126,13 @@ pub(crate) fn hear(ifindex: u32) {
 /// VLAN device of the frame's tags. Returns `None` if the host has no VIP in that VLAN.
 #[inline(always)]
 pub(crate) fn segment(ifindex: u32, tags: VlanTags) -> Option<u32> {
-    if tags.is_empty() {
-        return Some(ifindex);
-    }
+    if tags.is_empty() { Some(ifindex) } else { segment_of_port(ifindex, tags) }
+}
+
+/// Does the same on a port of a bond, whose untagged frames belong to the bond. A port that has copies
+/// of another's frames has no entry.
+#[inline(always)]
+pub(crate) fn segment_of_port(ifindex: u32, tags: VlanTags) -> Option<u32> {
     let device = VLANS.get_ptr(VlanKey::new(ifindex, tags))?;
     // SAFETY: valid map value of one word.
     Some(unsafe { (*device).ifindex })

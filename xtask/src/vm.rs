@@ -239,9 +239,6 @@ impl Lab<'_> {
             }
         };
         variables.extend([("VIPWARD_BIN", agent), ("VIPWARD_EBPF_DIR", objects)]);
-        if let Some(next) = &boot.programs.next {
-            variables.push(("VIPWARD_NEXT_BIN", path(next)));
-        }
         initramfs.script("init", &guest::init(root));
         initramfs.script("tests", &guest::tests(&variables, &directory, &program, tests));
         Ok(root)

@@ -80,7 +80,7 @@ pub(super) fn examined<'a>(facts: &Facts, view: &'a NetView) -> Vec<&'a Interfac
 pub(super) fn pinned_link(facts: &Facts, ifindex: u32) -> Option<&PinnedLink> {
     let plane = facts.plane.as_ref().ok()?.as_ref()?;
     let own = |ifindex: u32| plane.links.iter().find(|link| link.ifindex == ifindex);
-    own(ifindex).or_else(|| own(plane.contents.as_ref().ok()?.through(ifindex)?.ifindex))
+    own(ifindex).or_else(|| plane.contents.as_ref().ok()?.points_of(ifindex).find_map(own))
 }
 
 /// Returns true if the program that sees an interface's frames runs.
@@ -151,6 +151,15 @@ fn attached(seen: &Seen<'_>) -> Check {
         return Check::green(NAME, format!("{mode}, program {id} on {through}, which sees the VLAN's tag"));
     }
     let runs = format!("{mode}, program {id}");
+    if mode == Mode::Native && seen.interface.has_ports() {
+        let limits = "it runs on the ports, of which each needs native XDP; and while the agent is dead, no program \
+                      follows a failover";
+        return Check::yellow(
+            NAME,
+            format!("{runs}: {limits}"),
+            "set `attach: auto` or `tc` (--attach), which run on the bond",
+        );
+    }
     match (mode, seen.why_not_native()) {
         (Mode::Native, _) => Check::green(NAME, runs),
         (Mode::Tc | Mode::Generic, WhyNotNative::Software) => {
@@ -207,7 +216,7 @@ fn proof(seen: &Seen<'_>) -> Check {
             NAME,
             "blind: the kernel receives ARP frames that the program does not count, so no VIP is answered",
             format!(
-                "another program before it may take them (bpftool net show dev {}), or it runs on the links below: set                  another `attach` (--attach), such as `tc`",
+                "another program before it may take them (bpftool net show dev {}), or it runs on the links below: set another `attach` (--attach), such as `tc`",
                 seen.interface.name
             ),
         ),
@@ -215,7 +224,7 @@ fn proof(seen: &Seen<'_>) -> Check {
             NAME,
             "blind: the program counts ARP frames, but requests for VIPs get past it to the kernel",
             format!(
-                "another program takes some of its frames (bpftool net show dev {}): stop it, or set another `attach`                  (--attach)",
+                "another program takes some of its frames (bpftool net show dev {}): stop it, or set another `attach` (--attach)",
                 seen.interface.name
             ),
         ),

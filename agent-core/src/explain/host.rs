@@ -303,7 +303,7 @@ fn fence(facts: &Facts, state: &State, own: &Entry) -> Step {
             Link::Fence,
             format!(
                 "held over for another {left:.0} s: this host answers, knows no peer on {}, and yields to no host",
-                state.network.name_of(own.key.ifindex)
+                state.network.label_of(own.key.ifindex)
             ),
             format!(
                 "find out who else answers: vipward who-has {}. If another node has it, stop the agent here and run \

@@ -105,8 +105,8 @@ pub enum Obstacle {
     /// The VIP's VLAN has no device.
     #[error(
         "VIP {vip} belongs to VLAN {vlan}, which has no device on {lower}: its card would drop the frames, and this host \
-         the traffic. Make one: ip link add link {lower} name {lower}.{vlan} type vlan id {vlan} && ip link set \
-         {lower}.{vlan} up"
+         the traffic. Make one: ip link add link {lower} name {device} type vlan id {vlan} && ip link set \
+         {device} up"
     )]
     NoVlanDevice {
         /// The VIP.
@@ -115,6 +115,8 @@ pub enum Obstacle {
         vlan: u16,
         /// The interface below the device.
         lower: String,
+        /// A name for the device.
+        device: String,
     },
     /// Another program has put a new VIP's address on its interface.
     #[error(

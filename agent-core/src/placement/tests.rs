@@ -168,8 +168,7 @@ fn a_vip_that_names_its_vlan_goes_to_a_device_of_it() {
         device.kind = "vlan".to_owned();
         (device.lower, device.vlan) = (Some(lower), Some(VlanTag::new(ETHERTYPE_8021Q, id)));
     }
-    let missing = |vlan: u16, lower: &str| {
-        let name = format!("{lower}.{vlan}");
+    let missing = |vlan: u16, lower: &str, name: &str| {
         format!(
             "VIP 10.0.9.10 belongs to VLAN {vlan}, which has no device on {lower}: its card would drop the frames, and this \
              host the traffic. Make one: ip link add link {lower} name {name} type vlan id {vlan} && ip link set {name} up"
@@ -183,9 +182,9 @@ fn a_vip_that_names_its_vlan_goes_to_a_device_of_it() {
         ("vlan: 10, interface: eth1", "", vec![6], vec![]),
         ("vlan: 10, interface: eth1.10", "", vec![6], vec![]),
         ("vlan: 20, interface: 'stor*'", "", vec![5], vec![]),
-        ("vlan: 30", "", vec![], vec![missing(30, "eth0")]),
-        ("vlan: 20, interface: eth1", "", vec![], vec![missing(20, "eth1")]),
-        ("vlan: 20, interface: ens1", "", vec![], vec![missing(20, "ens1")]),
+        ("vlan: 30", "", vec![], vec![missing(30, "eth0", "eth0.30")]),
+        ("vlan: 20, interface: eth1", "", vec![], vec![missing(20, "eth1", "eth1.20")]),
+        ("vlan: 20, interface: ens1", "", vec![], vec![missing(20, "eth0", "ens1")]),
         ("vlan: 20", "interfaces: [eth0]", vec![], vec![unattached.to_owned()]),
     ];
     for (keys, rest, expected, problems) in table {

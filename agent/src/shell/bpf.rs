@@ -17,7 +17,7 @@ mod reader;
 mod sys;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     path::{Path, PathBuf},
 };
@@ -160,17 +160,6 @@ pub enum BpfError {
         /// The other program's id and, where it may be read, its name.
         program: String,
     },
-    /// The interface is a bond or team, on whose ports a native program would run.
-    #[error(
-        "native XDP on {kind} {interface} would run on its ports, where no VIP is looked up. Set `attach: auto` or `tc` \
-         (--attach), which run on {interface} itself"
-    )]
-    OnPorts {
-        /// The interface.
-        interface: String,
-        /// Its kind.
-        kind: String,
-    },
     /// The program could not be attached.
     #[error("failed to attach to {interface} in {mode} mode")]
     Attach {
@@ -211,8 +200,8 @@ pub struct DataPlane {
     maps: Maps,
     pins: Pins,
     links: BTreeMap<u32, Attached>,
-    /// The VLAN devices without a program of their own, with the tags by which another's sees them.
-    through: BTreeMap<u32, VlanKey>,
+    /// The interfaces whose frames a program sees on others: VLAN devices, and bonds whose ports run it.
+    through: BTreeMap<u32, BTreeSet<VlanKey>>,
 }
 
 impl DataPlane {

@@ -22,7 +22,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, timeout_at};
 
 use vipward_core::failover::Notice;
-use vipward_core::net::{ConnectedRoute, NetView};
+use vipward_core::net::{ConnectedRoute, Interface, NetView};
 use vipward_core::proving::MOST_ASKED;
 
 use super::{bind::LABEL, ethtool};
@@ -133,8 +133,10 @@ impl Netlink {
         }
         let carriers: BTreeSet<u32> =
             view.interfaces.values().filter(|it| it.vlan.is_some()).filter_map(|it| it.lower).collect();
-        for ifindex in carriers {
-            let Some(interface) = view.interfaces.get_mut(&ifindex) else { continue };
+        let is_asked = |it: &&mut Interface| {
+            carriers.contains(&it.index) || it.master.is_some_and(|master| carriers.contains(&master))
+        };
+        for interface in view.interfaces.values_mut().filter(is_asked) {
             // A driver that does not say may do so.
             interface.strips_tags = ethtool::takes_tags_off(&interface.name).unwrap_or(true);
         }

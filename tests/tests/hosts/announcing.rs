@@ -236,9 +236,9 @@ fn nothing_is_announced_while_the_vip_is_not_held_or_the_fence_is_not_valid() ->
     fence.deadline_ns = u64::MAX;
     overwrite(&agent, "fence", &[0; 4], bytes_of(&fence))?;
     assert_eq!(expect_round(&wire)?.mac, NODE);
-    let mut key = [0; 12];
+    let mut key = [0; 8];
     key[..4].copy_from_slice(&scene.node.link("eth0")?.index.to_ne_bytes());
-    key[8..].copy_from_slice(&VIP.octets());
+    key[4..].copy_from_slice(&VIP.octets());
     overwrite(&agent, "vips_v4", &key, &[0; 24])?;
     assert_eq!(vip_status(&agent, VIP, "eth0")?["role"], "foreign");
     assert_nothing_is_announced(&wire, "the entry is foreign")

@@ -267,7 +267,7 @@ fn a_link_that_was_detached_behind_our_back_is_red() -> Result<()> {
     detach.args(["link", "detach", "pinned"]).arg(&link);
     output_of(detach)?;
     let report = doctor(&node, &[])?;
-    report.assert("program", Some("eth0"), RED, &["is not on the interface"], &["start the agent again"]);
+    report.assert("program", Some("eth0"), RED, &["is not on eth0"], &["start the agent again"]);
     Ok(())
 }
 

@@ -417,6 +417,7 @@ fn the_json_has_the_same_keys_whatever_is_found() -> Result<()> {
     let report = set(&[
         "address",
         "interface",
+        "vlan",
         "ifindex",
         "asked_from",
         "questions",

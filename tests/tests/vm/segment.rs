@@ -1,7 +1,5 @@
 //! A client and a node on one segment, where the node has a link of one kind on its NICs.
 
-use std::path::PathBuf;
-
 use anyhow::{Context, Result};
 use serde_json::Value;
 use vipward_tests::agent::{Agent, AgentOptions};
@@ -180,13 +178,12 @@ impl Segment {
 
     /// Starts an agent that is to hold the VIP, with more lines of its file, and does not wait.
     pub(crate) fn launch(&self, more: &str) -> Result<Agent> {
-        self.launch_with(None, &format!("{more}vips: [{{address: {VIP}}}]\n"))
+        self.launch_with(&format!("{more}vips: [{{address: {VIP}}}]\n"))
     }
 
-    /// Starts an agent with a file, and a binary if one is given, and does not wait.
-    pub(crate) fn launch_with(&self, binary: Option<PathBuf>, yaml: &str) -> Result<Agent> {
-        let options = AgentOptions { binary, ..AgentOptions::new(self.bpffs.pin_dir("node")) };
-        Agent::start(&self.node, yaml, options)
+    /// Starts an agent with a file, and does not wait.
+    pub(crate) fn launch_with(&self, yaml: &str) -> Result<Agent> {
+        Agent::start(&self.node, yaml, AgentOptions::new(self.bpffs.pin_dir("node")))
     }
 
     /// Starts an agent that holds the VIP, with more lines of its file. Waits until `status` says

@@ -21,19 +21,17 @@ const DEBIANS_STD: &str = "libstd-rust-web-dev";
 /// Programs that a machine runs.
 pub(super) struct Programs {
     pub(super) agent: PathBuf,
-    /// The agent of the invented next version.
-    pub(super) next: Option<PathBuf>,
     pub(super) tests: PathBuf,
 }
 
 /// Builds the programs of this machine. The selection is that of `cargo xtask test`, which
 /// compiles nothing twice.
 pub(super) fn own(workspace: &Workspace) -> Result<Programs> {
-    let (agent, next) = programs::versions(workspace)?;
+    let agent = programs::debug(workspace)?.join("vipward");
     let mut cargo = process::cargo();
     cargo.current_dir(&workspace.root).args(["test", "--workspace", "--exclude=vipward-ebpf"]);
     cargo.args(["--exclude=vipward-simulation", "--test", TESTS]);
-    Ok(Programs { agent, next: Some(next), tests: test_program(&mut cargo)? })
+    Ok(Programs { agent, tests: test_program(&mut cargo)? })
 }
 
 /// Builds static programs for arm64.
@@ -50,7 +48,7 @@ pub(super) fn arm64(workspace: &Workspace, dir: &Path) -> Result<Programs> {
     };
     process::run(&mut cargo(&["build", "--bin", "vipward"]))?;
     let tests = test_program(&mut cargo(&["test", "--test", TESTS]))?;
-    Ok(Programs { agent: target.join(ARM64).join("debug/vipward"), next: None, tests })
+    Ok(Programs { agent: target.join(ARM64).join("debug/vipward"), tests })
 }
 
 /// Compiler for arm64: rustup's, if it has the target, else Debian's with Debian's library.

@@ -1,6 +1,8 @@
 //! Attaches the programs to interfaces, so that they outlive the agent: through pinned links, or
 //! through a filter of traffic control where the kernel has no link for it.
 
+use std::collections::BTreeSet;
+
 use aya::programs::{
     LinkOrder, ProgramError, SchedClassifier, TcAttachType, Xdp, XdpMode,
     links::{FdLink, LinkError, PinnedLink},
@@ -8,11 +10,10 @@ use aya::programs::{
     tc::{SchedClassifierLink, TcAttachOptions},
     xdp::XdpLink,
 };
-use vipward_common::VlanKey;
+use vipward_common::{VlanKey, VlanTags};
 use vipward_core::{
     attaching::Mode,
     net::{Interface, NetView},
-    stack::Point,
 };
 
 use super::{
@@ -25,6 +26,10 @@ use super::{
 pub struct Attached {
     /// The mode in which it runs.
     pub mode: Mode,
+    /// The program's id.
+    program: u32,
+    /// True if it is the program for the ports of a bond.
+    on_ports: bool,
     /// The open link, if there is one. The pin keeps it attached.
     _link: Option<FdLink>,
 }
@@ -38,75 +43,88 @@ impl DataPlane {
     /// Returns the interfaces whose frames a program sees, with its mode: those with one of their own,
     /// and VLAN devices above them.
     pub fn attached(&self) -> impl Iterator<Item = (u32, Mode)> {
-        let vlans = self.through.iter().filter(|(device, _)| !self.links.contains_key(device));
-        let vlans = vlans.filter_map(|(device, key)| Some((*device, self.links.get(&key.ifindex)?.mode)));
-        self.points().chain(vlans)
+        let segments = self.links.keys().chain(self.through.keys().filter(|it| !self.links.contains_key(it)));
+        segments.filter_map(|ifindex| Some((*ifindex, self.links.get(&self.point_of(*ifindex)?)?.mode)))
     }
 
-    /// Returns the tags by which another interface's program sees a VLAN device's frames.
-    pub fn through(&self, device: u32) -> Option<VlanKey> {
-        self.through.get(&device).copied()
+    /// Returns the interface whose own program sees an interface's frames.
+    pub fn point_of(&self, ifindex: u32) -> Option<u32> {
+        let has_own = |ifindex: &u32| self.links.contains_key(ifindex);
+        let bond_of = |port: u32| {
+            let key = VlanKey::new(port, VlanTags::NONE);
+            self.through.iter().find(|(_, keys)| keys.contains(&key)).map(|(bond, _)| *bond)
+        };
+        let below = || {
+            let port = self.through.get(&ifindex)?.first()?.ifindex;
+            Some(port).filter(has_own).or_else(|| bond_of(port).filter(has_own))
+        };
+        Some(ifindex).filter(has_own).or_else(below)
+    }
+
+    /// Returns the id of an interface's own program.
+    pub fn program_on(&self, ifindex: u32) -> Option<u32> {
+        self.links.get(&ifindex).map(|attached| attached.program)
+    }
+
+    /// Returns the keys in `vlans` of an interface's frames.
+    pub fn keys_of(&self, ifindex: u32) -> BTreeSet<VlanKey> {
+        self.through.get(&ifindex).cloned().unwrap_or_default()
     }
 
     /// Returns true if the kernel runs a program of this one's that sees an interface's frames.
     pub fn runs_on(&self, view: &NetView, ifindex: u32) -> bool {
-        if !view.interfaces.contains_key(&ifindex) {
-            return false;
-        }
-        let has_own = self.links.contains_key(&ifindex);
-        let through = self.through.get(&ifindex).filter(|_| !has_own);
-        let point = through.map_or(ifindex, |key| key.ifindex);
-        let (attached, interface) = (self.links.get(&point), view.interfaces.get(&point));
-        attached.zip(interface).is_some_and(|(attached, interface)| {
-            attached.mode.runs(interface, self.programs.id(attached.mode))
-        })
+        let runs = || {
+            let point = self.point_of(ifindex)?;
+            let (attached, interface) = (self.links.get(&point)?, view.interfaces.get(&point)?);
+            let fits = attached.on_ports == on_ports(interface, attached.mode);
+            Some(fits && attached.mode.runs(interface, attached.program))
+        };
+        view.interfaces.contains_key(&ifindex) && runs().unwrap_or(false)
     }
 
-    /// Has the program of a lower interface decide about a VLAN device's frames, instead of one of its
-    /// own.
-    pub fn attach_through(&mut self, device: u32, point: &Point) -> Result<(), BpfError> {
-        let key = VlanKey::new(point.ifindex, point.tags);
-        self.maps.put_vlan(key, device)?;
-        if let Some(former) = self.through.insert(device, key).filter(|former| *former != key) {
-            self.maps.remove_vlan(former)?;
+    /// Makes the frames with these keys those of an interface, and no others.
+    pub fn lead(&mut self, ifindex: u32, keys: BTreeSet<VlanKey>) -> Result<(), BpfError> {
+        let former = self.keys_of(ifindex);
+        for key in keys.difference(&former) {
+            self.maps.put_vlan(*key, ifindex)?;
         }
-        if self.links.contains_key(&device) {
-            self.detach_own(device)?;
-        }
-        Ok(())
+        self.through.insert(ifindex, keys);
+        self.through.retain(|_, keys| !keys.is_empty());
+        // A new device may have the tags of one that is gone.
+        let is_used = |key: &VlanKey| self.through.values().any(|keys| keys.contains(key));
+        let stale: Vec<VlanKey> = former.into_iter().filter(|key| !is_used(key)).collect();
+        stale.into_iter().try_for_each(|key| self.maps.remove_vlan(key))
     }
 
-    /// Leaves a VLAN device's frames to its own program.
-    pub fn detach_through(&mut self, device: u32) -> Result<(), BpfError> {
-        self.through.remove(&device).map_or(Ok(()), |key| self.maps.remove_vlan(key))
-    }
-
-    /// Reads the VLAN devices of an earlier agent. Those whose lower interface has no program any more
-    /// are left to be attached anew.
+    /// Reads the keys of an earlier agent. Those of interfaces without a program, or above one, are
+    /// removed.
     pub(super) fn take_over_vlans(&mut self) -> Result<(), BpfError> {
         for (key, device) in self.maps.vlans()? {
-            if self.links.contains_key(&key.ifindex) && !self.through.contains_key(&device) {
-                self.through.insert(device, key);
-            } else {
-                self.maps.remove_vlan(key)?;
-            }
+            self.through.entry(device).or_default().insert(key);
         }
-        Ok(())
+        let left: Vec<u32> = self.through.keys().copied().filter(|it| self.point_of(*it).is_none()).collect();
+        left.into_iter().try_for_each(|device| self.lead(device, BTreeSet::new()))
     }
 
     /// Attaches to an interface.
     pub fn attach(&mut self, interface: &Interface, mode: Mode) -> Result<(), BpfError> {
-        let link = match mode {
-            Mode::Native => Some(self.attach_xdp(interface, mode, XdpMode::Driver)?),
-            Mode::Generic => Some(self.attach_xdp(interface, mode, XdpMode::Skb)?),
-            Mode::Tc => self.attach_tc(interface)?,
+        let (program, link) = match mode {
+            Mode::Native => self.attach_xdp(interface, mode, XdpMode::Driver)?,
+            Mode::Generic => self.attach_xdp(interface, mode, XdpMode::Skb)?,
+            Mode::Tc => (self.programs.id(mode), self.attach_tc(interface)?),
         };
-        self.links.insert(interface.index, Attached { mode, _link: link });
+        let on_ports = on_ports(interface, mode);
+        self.links.insert(interface.index, Attached { mode, program, on_ports, _link: link });
         Ok(())
     }
 
-    fn attach_xdp(&mut self, interface: &Interface, mode: Mode, flags: XdpMode) -> Result<FdLink, BpfError> {
-        let program = self.programs.xdp(&mut self.ebpf)?;
+    fn attach_xdp(
+        &mut self,
+        interface: &Interface,
+        mode: Mode,
+        flags: XdpMode,
+    ) -> Result<(u32, Option<FdLink>), BpfError> {
+        let (program, program_id) = self.programs.xdp(&mut self.ebpf, on_ports(interface, mode))?;
         let id = program.attach_to_if_index(interface.index, flags).map_err(|source| {
             if is_busy(&source) {
                 let program = describe(interface.xdp_programs.first().copied());
@@ -116,7 +134,7 @@ impl DataPlane {
             }
         })?;
         let link = program.take_link(id).map_err(refused(programs::XDP))?;
-        self.pin(link, interface, mode)
+        Ok((program_id, Some(self.pin(link, interface, mode)?)))
     }
 
     /// Attaches to the ingress of traffic control, before the programs that are there.
@@ -150,7 +168,7 @@ impl DataPlane {
 
     /// Detaches from an interface, or removes what is pinned of an interface that is gone.
     pub fn detach(&mut self, ifindex: u32) -> Result<(), BpfError> {
-        self.detach_through(ifindex)?;
+        self.lead(ifindex, BTreeSet::new())?;
         self.detach_own(ifindex)
     }
 
@@ -172,21 +190,28 @@ impl DataPlane {
     /// Replaces the program behind every pin by this one. Of two on an interface, which an agent left
     /// that was killed while it changed the mode, one goes.
     pub(super) fn take_over_links(&mut self) -> Result<(), BpfError> {
+        let vlans = self.maps.vlans()?;
+        let has_ports = |bond: u32| vlans.iter().any(|(key, of)| *of == bond && key.is_untagged());
         for pin in self.pins.links()? {
             if self.links.contains_key(&pin.ifindex) {
                 pin.remove()?;
                 continue;
             }
+            let on_ports = pin.mode == Mode::Native && has_ports(pin.ifindex);
+            let mut program = self.programs.id(pin.mode);
             let replaced = match (pin.kind, pin.mode) {
                 (Pinned::Filter, _) => filter::replace(programs::tc(&mut self.ebpf)?, &pin).map(|()| None),
                 (Pinned::Link, Mode::Tc) => replace_tc(programs::tc(&mut self.ebpf)?, &pin).map(Some),
                 (Pinned::Link, Mode::Native | Mode::Generic) => {
-                    replace_xdp(self.programs.xdp(&mut self.ebpf)?, &pin).map(Some)
+                    let (xdp, id) = self.programs.xdp(&mut self.ebpf, on_ports)?;
+                    program = id;
+                    replace_xdp(xdp, &pin).map(Some)
                 }
             };
             match replaced {
                 Ok(link) => {
-                    self.links.insert(pin.ifindex, Attached { mode: pin.mode, _link: link });
+                    let attached = Attached { mode: pin.mode, program, on_ports, _link: link };
+                    self.links.insert(pin.ifindex, attached);
                 }
                 // The interface is gone, and only the pin is left.
                 Err(Replace::Dead) => {
@@ -197,6 +222,11 @@ impl DataPlane {
         }
         Ok(())
     }
+}
+
+/// Returns true if a program in this mode runs on the interface's ports (`bond_xdp_set`).
+fn on_ports(interface: &Interface, mode: Mode) -> bool {
+    mode == Mode::Native && interface.has_ports()
 }
 
 /// The failure of a replacement.

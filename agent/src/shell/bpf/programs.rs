@@ -12,6 +12,8 @@ use super::BpfError;
 pub(super) const XDP: &str = "vipward";
 /// The same for kernels before that.
 const XDP_PLAIN: &str = "vipward_plain";
+/// The XDP program that runs on the ports of a bond.
+pub(super) const PORTS: &str = "vipward_ports";
 /// The program of traffic control.
 pub(super) const TC: &str = "vipward_tc";
 
@@ -21,6 +23,8 @@ pub(super) struct Programs {
     xdp: &'static str,
     xdp_id: u32,
     tc_id: u32,
+    /// The program for the ports of bonds, once it is needed.
+    ports_id: Option<u32>,
 }
 
 impl Programs {
@@ -38,7 +42,7 @@ impl Programs {
         let tc = tc(ebpf)?;
         tc.load().map_err(refused(TC))?;
         let tc_id = tc.info().map_err(refused(TC))?.id();
-        Ok(Self { xdp, xdp_id, tc_id })
+        Ok(Self { xdp, xdp_id, tc_id, ports_id: None })
     }
 
     /// Returns the id of the program that runs in a mode.
@@ -49,9 +53,25 @@ impl Programs {
         }
     }
 
-    /// Returns the XDP program.
-    pub(super) fn xdp<'a>(&self, ebpf: &'a mut Ebpf) -> Result<&'a mut Xdp, BpfError> {
-        find(ebpf, self.xdp)
+    /// Returns the XDP program with its id: the one for the ports of a bond, or the other.
+    pub(super) fn xdp<'a>(
+        &mut self,
+        ebpf: &'a mut Ebpf,
+        on_ports: bool,
+    ) -> Result<(&'a mut Xdp, u32), BpfError> {
+        if !on_ports {
+            return Ok((find(ebpf, self.xdp)?, self.xdp_id));
+        }
+        let program = find::<Xdp>(ebpf, PORTS)?;
+        let id = match self.ports_id {
+            Some(id) => id,
+            None => {
+                program.load().map_err(refused(PORTS))?;
+                program.info().map_err(refused(PORTS))?.id()
+            }
+        };
+        self.ports_id = Some(id);
+        Ok((program, id))
     }
 }
 

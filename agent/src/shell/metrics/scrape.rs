@@ -128,12 +128,6 @@ struct Vip {
 }
 
 impl InterfaceSnapshot {
-    /// Returns the VLAN ID; nothing for an interface that is no VLAN device.
-    fn vlan(&self) -> String {
-        let vlan = self.seen.as_ref().and_then(Interface::vlan_id);
-        vlan.map_or_else(String::new, |vlan| vlan.to_string())
-    }
-
     fn has_carrier(&self) -> bool {
         self.seen.as_ref().is_some_and(|interface| interface.up && interface.carrier)
     }
@@ -335,12 +329,15 @@ impl Page<'_> {
 
     fn interfaces(&mut self, snapshot: &Snapshot) -> fmt::Result {
         let interfaces = &snapshot.interfaces;
-        let vlans: Vec<String> = interfaces.iter().map(InterfaceSnapshot::vlan).collect();
-        let attached = interfaces.iter().zip(&vlans).map(|(it, vlan)| {
-            let labels = [("interface", it.interface.as_str()), ("mode", it.mode.name()), ("vlan", vlan)];
-            (labels, is(it.attached))
-        });
+        let attached = interfaces
+            .iter()
+            .map(|it| ([("interface", it.interface.as_str()), ("mode", it.mode.name())], is(it.attached)));
         self.values("link_attached", "Whether the kernel runs the program on an interface", attached)?;
+        let vlan = |it: &'_ InterfaceSnapshot| it.seen.as_ref().and_then(Interface::vlan_id);
+        let vlans = interfaces
+            .iter()
+            .filter_map(|it| Some(([("interface", it.interface.as_str())], f64::from(vlan(it)?))));
+        self.values("link_vlan", "The VLAN ID of an interface that is a VLAN device", vlans)?;
         let carrier =
             interfaces.iter().map(|it| ([("interface", it.interface.as_str())], is(it.has_carrier())));
         self.values(

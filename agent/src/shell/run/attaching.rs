@@ -5,8 +5,8 @@ use std::{
     net::Ipv4Addr,
 };
 
-use tracing::info;
-use vipward_common::{Role, VipKey, VlanKey};
+use tracing::{info, warn};
+use vipward_common::{Role, VipKey, VlanKey, VlanTag, VlanTags};
 use vipward_core::{attaching::Mode, net::Interface, placement::Desired, stack::Point};
 
 use super::{EventLoop, RunError, source::Source};
@@ -22,11 +22,14 @@ impl<S: Source> EventLoop<S> {
         bottom_up.sort_by_key(|ifindex| self.view.path(*ifindex).len());
         for ifindex in bottom_up {
             let interface = self.view.interfaces[&ifindex].clone();
-            let done = match self.point_of(&interface, wanted) {
-                Some(point) => self.attach_through(&interface, &point),
-                None => self.attach_own(&interface).and_then(|()| self.plane.detach_through(ifindex)),
-            };
-            if let Err(error) = done {
+            let point = self.point_of(&interface, wanted);
+            let through = point.map(|point| self.attach_through(&interface, &point));
+            if let Some(Err(error)) = &through {
+                warn!(interface = %interface.name, error = chain(error), "not attached through a lower interface");
+            }
+            if !matches!(through, Some(Ok(())))
+                && let Err(error) = self.attach_own(&interface).and_then(|()| self.lead_own(&interface))
+            {
                 unattached.insert(ifindex, chain(&error));
             }
         }
@@ -37,8 +40,13 @@ impl<S: Source> EventLoop<S> {
                 info!(interface = %self.name(ifindex), %mode, "detached");
             }
         }
+        self.refused.retain(|ifindex| self.view.interfaces.contains_key(ifindex));
         self.unattached = unattached;
         Ok(())
+    }
+
+    fn lead_own(&mut self, interface: &Interface) -> Result<(), BpfError> {
+        self.plane.lead(interface.index, self.own_keys(interface))
     }
 
     /// Returns true if every wanted interface is attached in the way that the network, as it is now,
@@ -46,11 +54,15 @@ impl<S: Source> EventLoop<S> {
     pub(super) fn is_well_attached(&self, wanted: &[u32]) -> bool {
         self.plane.attached().all(|(ifindex, mode)| {
             let Some(interface) = self.view.interfaces.get(&ifindex) else { return false };
-            let point = self.point_of(interface, wanted).map(|point| VlanKey::new(point.ifindex, point.tags));
+            let point = self.point_of(interface, wanted);
+            let keys = match &point {
+                Some(point) => self.view.keys_of(point),
+                None => self.own_keys(interface),
+            };
             let modes = self.config.attach.modes(interface, &self.view);
             let is_best =
                 || modes.first() == Some(&mode) || modes.contains(&mode) && self.refused.contains(&ifindex);
-            self.plane.through(ifindex) == point
+            self.plane.keys_of(ifindex) == keys
                 && (point.is_some() || is_best())
                 && self.plane.runs_on(&self.view, ifindex)
         })
@@ -65,13 +77,25 @@ impl<S: Source> EventLoop<S> {
         })
     }
 
-    /// Has the program of a lower interface decide about a VLAN device's frames.
+    /// Returns the keys of the frames that an interface's own program sees elsewhere: those of a bond,
+    /// on its ports.
+    fn own_keys(&self, interface: &Interface) -> BTreeSet<VlanKey> {
+        let (ifindex, tags) = (interface.index, VlanTags::NONE);
+        let own = self.plane.points().find(|(point, _)| *point == ifindex && interface.has_ports());
+        let native = own.filter(|(_, mode)| *mode == Mode::Native);
+        native.map_or_else(BTreeSet::new, |(_, mode)| self.view.keys_of(&Point { ifindex, mode, tags }))
+    }
+
+    /// Has the program of a lower interface decide about a VLAN device's frames, instead of one of its
+    /// own.
     fn attach_through(&mut self, device: &Interface, point: &Point) -> Result<(), BpfError> {
+        let keys = self.view.keys_of(point);
         let has_own = self.plane.points().any(|(ifindex, _)| ifindex == device.index);
-        if !has_own && self.plane.through(device.index) == Some(VlanKey::new(point.ifindex, point.tags)) {
+        if !has_own && self.plane.keys_of(device.index) == keys {
             return Ok(());
         }
-        self.plane.attach_through(device.index, point)?;
+        self.plane.lead(device.index, keys)?;
+        self.plane.detach_own(device.index)?;
         let (interface, through, mode) = (&device.name, self.name(point.ifindex), point.mode);
         info!(%interface, vlan = device.vlan_id(), through, %mode, mac = %device.mac, "attached");
         Ok(())
@@ -81,13 +105,6 @@ impl<S: Source> EventLoop<S> {
     fn attach_own(&mut self, interface: &Interface) -> Result<(), BpfError> {
         let ifindex = interface.index;
         let modes = self.config.attach.modes(interface, &self.view);
-        if modes.is_empty() {
-            self.detach_own(interface)?;
-            return Err(BpfError::OnPorts {
-                interface: interface.name.clone(),
-                kind: interface.kind.clone(),
-            });
-        }
         let Some((_, mode)) = self.plane.points().find(|(point, _)| *point == ifindex) else {
             return self.attach_in(interface, modes);
         };
@@ -102,9 +119,13 @@ impl<S: Source> EventLoop<S> {
             [] => return Ok(()),
             _ if is_wanted && self.refused.contains(&ifindex) => return Ok(()),
             _ if beside > 0 => {
-                if let Err(error) = self.attach_in(interface, &better[..beside]) {
-                    self.refused.insert(ifindex);
-                    return if is_wanted { Ok(()) } else { Err(error) };
+                match self.attach_in(interface, &better[..beside]) {
+                    Err(error @ (BpfError::Attach { .. } | BpfError::Occupied { .. })) if is_wanted => {
+                        info!(interface = %interface.name, %mode, refused = chain(&error), "stays attached");
+                        self.refused.insert(ifindex);
+                        return Ok(());
+                    }
+                    attached => attached?,
                 }
                 self.plane.detach_mode(ifindex, mode)?;
                 info!(interface = %interface.name, %mode, "detached");
@@ -137,7 +158,7 @@ impl<S: Source> EventLoop<S> {
                     let refused = refused.as_ref().map(|error| chain(error));
                     info!(interface = %interface.name, %mode, mac = %interface.mac, refused, "attached");
                     self.say_why_not_native(interface, *mode);
-                    let program = self.plane.program_id(*mode);
+                    let program = self.plane.program_on(interface.index).unwrap_or_default();
                     if let Some(interface) = self.view.interfaces.get_mut(&interface.index) {
                         mode.note(interface, program);
                     }
@@ -154,8 +175,14 @@ impl<S: Source> EventLoop<S> {
 
     /// Logs the way to native mode if only the card's VLAN offload is in it.
     fn say_why_not_native(&self, interface: &Interface, mode: Mode) {
-        let hides = interface.strips_tags && self.view.hides_tags(interface) && !interface.is_software();
-        if hides && mode == Mode::Tc && has_native_xdp(interface.index).unwrap_or(false) {
+        let is_service = |vlan: &Interface| vlan.vlan.is_some_and(VlanTag::is_service);
+        let mut vlans = self.view.vlans_on(interface.index).peekable();
+        let offload_alone = interface.strips_tags && vlans.peek().is_some() && !vlans.any(is_service);
+        if offload_alone
+            && !interface.is_software()
+            && mode == Mode::Tc
+            && has_native_xdp(interface.index).unwrap_or(false)
+        {
             let (interface, remedy) = (&interface.name, format!("ethtool -K {} rxvlan off", interface.name));
             info!(%interface, remedy, "tc, since the card takes VLAN tags off before XDP sees them");
         }

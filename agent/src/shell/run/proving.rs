@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use tracing::{debug, error, info};
 use vipward_common::{FenceState, MacAddr, Proof, Role, VipKey};
 use vipward_core::{
-    proving::{Asker, Command, Event, Heard, LISTEN, Stack, targets},
+    proving::{Asker, Command, Event, Heard, LISTEN, MOST_ASKED, Stack, targets},
     time::Monotonic,
 };
 
@@ -86,10 +86,11 @@ impl<S: Source> EventLoop<S> {
         };
         let is_held = |address| role(address).is_some_and(|role| role != Role::Foreign);
         let mut targets = targets(&self.view, segment, self.source.peer_addresses(), is_held);
-        if targets.is_empty() {
-            // A segment where nobody is known is listened to all the same.
-            targets = neighbours(segment).await.unwrap_or_default();
-        }
+        // A gateway may be away. Who would answer for a VIP may be anybody.
+        let known = neighbours(segment).await.unwrap_or_default();
+        let known = known.into_iter().filter(|address| role(*address).is_none());
+        targets.extend(known.take(MOST_ASKED - targets.len()));
+        targets.dedup();
         let round = Round {
             segment,
             number,

@@ -86,7 +86,7 @@ impl<S: Source> EventLoop<S> {
         InterfaceSnapshot {
             ifindex,
             interface: self.name(ifindex),
-            through: self.plane.through(ifindex).map(|key| key.ifindex),
+            through: self.plane.point_of(ifindex).filter(|point| *point != ifindex),
             mode,
             attached: self.plane.runs_on(&self.view, ifindex),
             proof: self.proving.proof(ifindex),

@@ -214,7 +214,7 @@ fn a_command_of_another_version_says_what_differs() -> Result<()> {
     let output = status.output().context("failed to run status")?;
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success(), "{said}");
-    let expected = "the pins are of another version: vips_v4.key.ifindex is 4 bytes at 8 in the pins, and 4 bytes at 0 \
+    let expected = "the pins are of another version: vips_v4.key.ifindex is 4 bytes at 4 in the pins, and 4 bytes at 0 \
                     in this version. Use the vipward that the agent runs";
     assert!(said.contains(expected), "{said}");
     Ok(())

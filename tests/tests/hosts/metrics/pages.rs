@@ -88,9 +88,9 @@ fn a_standalone_agent_tells_each_check_by_name_and_what_is_wrong_with_it() -> Re
 
 /// Removes the VIP's entry from the map behind the agent's back.
 fn remove_entry(agent: &Agent, node: &Host) -> Result<()> {
-    // The key is the ifindex in the machine's byte order, VLAN 0, padding, and the address.
+    // The key is the ifindex in the machine's byte order, and the address.
     let ifindex = node.link("eth0")?.index;
-    let key = [ifindex.to_ne_bytes().as_slice(), &[0; 4], &VIP.octets()].concat();
+    let key = [ifindex.to_ne_bytes().as_slice(), &VIP.octets()].concat();
     let mut command = Command::new(tools::bpftool()?);
     command.args(["map", "delete", "pinned"]).arg(agent.options.pin_dir.join("vips_v4")).arg("key");
     command.args(key.iter().map(ToString::to_string));
