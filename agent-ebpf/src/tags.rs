@@ -18,20 +18,23 @@ pub(crate) type Addresses = [u16; ETHERTYPE / 2];
 /// `ethertype` is the first, and `tags` has those before it. `load` returns two bytes of the frame.
 #[inline(always)]
 pub(crate) fn before_arp(
-    mut ethertype: u16,
-    mut tags: VlanTags,
+    ethertype: u16,
+    tags: VlanTags,
     most: usize,
     load: impl Fn(usize) -> Option<u16>,
 ) -> Option<(VlanTags, usize)> {
-    let mut len = 0;
-    while ethertype != ETHERTYPE_ARP {
-        if !VlanTag::is_next(ethertype) || len == most * TAG {
+    let skip_tag = |(ethertype, tags, len): (u16, VlanTags, usize)| {
+        if ethertype == ETHERTYPE_ARP {
+            return Some((ethertype, tags, len));
+        }
+        if !VlanTag::is_next(ethertype) {
             return None;
         }
         let tci = u16::from_be(load(ETHERTYPE + len + 2)?);
-        tags = tags.then(VlanTag::new(ethertype, tci));
-        len += TAG;
-        ethertype = u16::from_be(load(ETHERTYPE + len)?);
-    }
-    Some((tags, len))
+        let next = u16::from_be(load(ETHERTYPE + len + TAG)?);
+        Some((next, tags.then(VlanTag::new(ethertype, tci)), len + TAG))
+    };
+    // Linux 6.1 takes no loop here: its verifier refuses an edge back to the next instruction.
+    let (ethertype, tags, len) = skip_tag(skip_tag((ethertype, tags, 0))?)?;
+    (ethertype == ETHERTYPE_ARP && len <= most * TAG).then_some((tags, len))
 }

@@ -11,7 +11,7 @@ use vipward_core::{
     pinned::{Contents, Entry, Fact, PinnedLink, Plane, State, Unread},
 };
 
-use super::{BpfError, Bulk, Maps, Pins, Set};
+use super::{BpfError, Bulk, LinkPin, Maps, Pins, Set};
 use crate::shell::{causes::unread, clock};
 
 /// The choice of contents that take long to read.
@@ -149,12 +149,15 @@ pub fn plane(pins: &Pins, extent: Extent) -> Fact<Option<Plane>> {
 }
 
 fn links(pins: &Pins) -> Result<Vec<PinnedLink>, BpfError> {
-    let links = pins.links()?.into_iter().map(|link| PinnedLink {
-        ifindex: link.ifindex,
-        mode: link.mode,
-        ids: link.ids().map_err(|error| unread(&error)),
-    });
-    Ok(links.collect())
+    let read = |link: LinkPin| {
+        let LinkPin { ifindex, mode, .. } = link;
+        match link.ids() {
+            // The agent has removed it since it was listed.
+            Err(_) if matches!(super::pins::exists(&link.path), Ok(false)) => None,
+            ids => Some(PinnedLink { ifindex, mode, ids: ids.map_err(|error| unread(&error)) }),
+        }
+    };
+    Ok(pins.links()?.into_iter().filter_map(read).collect())
 }
 
 fn now_ns() -> Result<u64, BpfError> {
