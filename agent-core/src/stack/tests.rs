@@ -94,6 +94,50 @@ fn the_program_of_the_lowest_interface_that_sees_the_tags_decides_for_a_vlan_dev
 }
 
 #[test]
+fn xdp_sees_the_tags_that_stand_in_the_frame() {
+    use Mode::{Generic, Native, Tc};
+    let vlan = |on| Link::Vlan { service: false, id: 7, on };
+    let card = |strips| Link::Card { strips };
+    let bond = |strips| view(&[card(strips), Link::Master { kind: "bond", ports: vec![1] }, vlan(2)]);
+    let bridge = view(&[card(false), Link::Master { kind: "bridge", ports: vec![1] }, vlan(2)]);
+    let macvlan = view(&[card(false), Link::Macvlan { on: 1 }, vlan(2)]);
+    let rows = [
+        ("a card", view(&[card(false), vlan(1)]), 1, [(Native, false), (Generic, false), (Tc, false)]),
+        (
+            "a card that strips",
+            view(&[card(true), vlan(1)]),
+            1,
+            [(Native, true), (Generic, true), (Tc, false)],
+        ),
+        ("no VLAN device", view(&[card(true)]), 1, [(Native, false), (Generic, false), (Tc, false)]),
+        ("a bond, on its ports", bond(false), 2, [(Native, false), (Generic, true), (Tc, false)]),
+        ("a bond whose port strips", bond(true), 2, [(Native, true), (Generic, true), (Tc, false)]),
+        ("a bridge", bridge, 2, [(Native, true), (Generic, true), (Tc, false)]),
+        ("a macvlan device", macvlan, 2, [(Native, true), (Generic, true), (Tc, false)]),
+    ];
+    for (what, view, ifindex, modes) in rows {
+        for (mode, hides) in modes {
+            assert_eq!(view.hides_tags(&view.interfaces[&ifindex], mode), hides, "{what}, {mode}");
+        }
+    }
+}
+
+#[test]
+fn a_bonds_frames_are_seen_on_its_active_port_or_on_all_in_native_mode_and_on_itself_in_tc() {
+    let card = || Link::Card { strips: false };
+    let vlan = Link::Vlan { service: false, id: 7, on: 3 };
+    let mut view = view(&[card(), card(), Link::Master { kind: "bond", ports: vec![1, 2] }, vlan]);
+    let keys = |view: &NetView, mode, tags| view.keys_of(&Point { ifindex: 3, mode, tags });
+    let tags = VlanTags::NONE.then(VlanTag::new(ETHERTYPE_8021Q, 7));
+    assert_eq!(keys(&view, Mode::Native, VlanTags::NONE), [key(1, 0, 0), key(2, 0, 0)].into());
+    assert_eq!(keys(&view, Mode::Native, tags), [key(1, 7, 0), key(2, 7, 0)].into());
+    assert_eq!(keys(&view, Mode::Tc, tags), [key(3, 7, 0)].into());
+    view.interfaces.get_mut(&3).expect("the bond").active_port = Some(2);
+    assert_eq!(keys(&view, Mode::Native, VlanTags::NONE), [key(2, 0, 0)].into(), "the other has copies");
+    assert_eq!(keys(&view, Mode::Native, tags), [key(2, 7, 0)].into());
+}
+
+#[test]
 fn nothing_below_answers_for_a_device_that_is_down() {
     let mut view = view(&[Link::Card { strips: false }, Link::Vlan { service: false, id: 7, on: 1 }]);
     view.interfaces.get_mut(&2).expect("the device").up = false;

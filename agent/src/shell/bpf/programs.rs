@@ -63,13 +63,10 @@ impl Programs {
             return Ok((find(ebpf, self.xdp)?, self.xdp_id));
         }
         let program = find::<Xdp>(ebpf, PORTS)?;
-        let id = match self.ports_id {
-            Some(id) => id,
-            None => {
-                program.load().map_err(refused(PORTS))?;
-                program.info().map_err(refused(PORTS))?.id()
-            }
-        };
+        if self.ports_id.is_none() {
+            program.load().map_err(refused(PORTS))?;
+        }
+        let id = program.info().map_err(refused(PORTS))?.id();
         self.ports_id = Some(id);
         Ok((program, id))
     }
