@@ -426,6 +426,7 @@ impl<S: Source> EventLoop<S> {
             info!(
                 vip = %Ipv4Addr::from(key.addr),
                 interface = %self.name(key.ifindex),
+                vlan = self.view.vlan_of(key.ifindex),
                 from = role(from),
                 to = role(to),
                 mac = to.map(|entry| MacAddr(entry.mac).to_string()),

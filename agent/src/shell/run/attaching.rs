@@ -156,7 +156,8 @@ impl<S: Source> EventLoop<S> {
                         self.refused.insert(interface.index);
                     }
                     let refused = refused.as_ref().map(|error| chain(error));
-                    info!(interface = %interface.name, %mode, mac = %interface.mac, refused, "attached");
+                    let vlan = interface.vlan_id();
+                    info!(interface = %interface.name, vlan, %mode, mac = %interface.mac, refused, "attached");
                     self.say_why_not_native(interface, *mode);
                     let program = self.plane.program_on(interface.index).unwrap_or_default();
                     if let Some(interface) = self.view.interfaces.get_mut(&interface.index) {

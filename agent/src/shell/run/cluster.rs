@@ -35,6 +35,7 @@ use vipward_core::{
     config::{Config, InterfacePattern},
     conflict::{Line, Right},
     moves::Moves,
+    net::NetView,
     ownership::{self, Engine, Interlock, Said, Settings, StopReason, Wire},
     placement::{Entry, Wanted},
     probing::Probed,
@@ -164,8 +165,8 @@ impl Source for Cluster {
         self.probed.push((vip, probed));
     }
 
-    fn note_conflict(&mut self, line: &Line, now: Monotonic) {
-        self.report_conflict(line, now);
+    fn note_conflict(&mut self, line: &Line, view: &NetView, now: Monotonic) {
+        self.report_conflict(line, view, now);
     }
 
     fn note_announced(&mut self, vip: Ipv4Addr, now: Monotonic) {

@@ -131,7 +131,7 @@ impl<S: Source> EventLoop<S> {
         }
         if line.is_shown() {
             self.metrics.conflicts.on_line(line, self.conflicts.shown());
-            self.source.note_conflict(line, now);
+            self.source.note_conflict(line, &self.view, now);
         }
         Ok(())
     }

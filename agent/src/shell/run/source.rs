@@ -11,6 +11,7 @@ use vipward_common::MacAddr;
 use vipward_core::{
     config::Config,
     conflict::{Line, Right},
+    net::NetView,
     ownership::Said,
     placement::Wanted,
     probing::Probed,
@@ -61,7 +62,7 @@ pub(super) trait Source {
     fn note_probed(&mut self, vip: Ipv4Addr, probed: Probed, now: Monotonic);
 
     /// Handles a conflict that has been logged.
-    fn note_conflict(&mut self, line: &Line, now: Monotonic);
+    fn note_conflict(&mut self, line: &Line, view: &NetView, now: Monotonic);
 
     /// Handles the first announcement of a VIP since this node took it.
     fn note_announced(&mut self, _vip: Ipv4Addr, _now: Monotonic) {}

@@ -93,7 +93,7 @@ impl Source for FileSource {
         }
     }
 
-    fn note_conflict(&mut self, _line: &Line, _now: Monotonic) {
+    fn note_conflict(&mut self, _line: &Line, _view: &NetView, _now: Monotonic) {
         // A standalone agent reports conflicts in its log alone.
     }
 

@@ -9,6 +9,7 @@ use vipward_common::MacAddr;
 use vipward_core::{
     cluster::NodeName,
     conflict::{Conflict, End, Line, What},
+    net::NetView,
     outbox::Reason,
     services::Problem,
     shown::Finding,
@@ -25,7 +26,7 @@ const MOST_NODES: usize = 3;
 
 impl Cluster {
     /// Reports a conflict, if this node holds the VIP or is about to. Other nodes only log it.
-    pub(super) fn report_conflict(&mut self, line: &Line, now: Monotonic) {
+    pub(super) fn report_conflict(&mut self, line: &Line, view: &NetView, now: Monotonic) {
         let (conflict, reason) = match line {
             Line::Began { conflict, sight: _ } => (conflict, Some(Reason::Conflict)),
             Line::NewOffender { conflict, mac: _ } => (conflict, Some(Reason::ConflictGrows)),
@@ -38,7 +39,7 @@ impl Cluster {
         if !self.is_reporter(conflict) {
             return;
         }
-        let text = claimants(conflict);
+        let text = claimants(conflict, view.vlan_of(conflict.key.ifindex));
         if let Some(reason) = reason {
             let remedy = remedy(conflict, vip, &self.engine.without_agent());
             self.write_event(vip, reason, &format!("{text}; {remedy}"), now);
@@ -166,12 +167,13 @@ fn macs(conflict: &Conflict) -> String {
 }
 
 /// Returns the offenders, in words.
-fn claimants(conflict: &Conflict) -> String {
+fn claimants(conflict: &Conflict, vlan: Option<u16>) -> String {
+    let place = vlan.map_or_else(String::new, |vlan| format!(" in VLAN {vlan}"));
     if conflict.what == What::InUse {
-        return format!("its address is in use by {}", macs(conflict));
+        return format!("its address is in use by {}{place}", macs(conflict));
     }
     let verb = if conflict.offenders.len() == 1 && !conflict.more { "claims" } else { "claim" };
-    format!("{} {verb} it", macs(conflict))
+    format!("{} {verb} it{place}", macs(conflict))
 }
 
 /// Returns the operator's remedy.
@@ -235,6 +237,8 @@ impl EventLoop<Cluster> {
     /// Returns the open conflict about a VIP, in words. The node that reported it may be gone.
     fn heard_of(&self, vip: Ipv4Addr) -> Option<String> {
         let conflict = self.conflicts.about(&self.key_of(vip)?)?;
-        self.source.is_reporter(conflict).then(|| claimants(conflict))
+        self.source
+            .is_reporter(conflict)
+            .then(|| claimants(conflict, self.view.vlan_of(conflict.key.ifindex)))
     }
 }
