@@ -333,11 +333,9 @@ impl Page<'_> {
             .iter()
             .map(|it| ([("interface", it.interface.as_str()), ("mode", it.mode.name())], is(it.attached)));
         self.values("link_attached", "Whether the kernel runs the program on an interface", attached)?;
-        let vlan = |it: &'_ InterfaceSnapshot| it.seen.as_ref().and_then(Interface::vlan_id);
-        let vlans = interfaces
-            .iter()
-            .filter_map(|it| Some(([("interface", it.interface.as_str())], f64::from(vlan(it)?))));
-        self.values("link_vlan", "The VLAN ID of an interface that is a VLAN device", vlans)?;
+        let vlan = |it: &InterfaceSnapshot| it.seen.as_ref().and_then(Interface::vlan_id).unwrap_or(0);
+        let vlans = interfaces.iter().map(|it| ([("interface", it.interface.as_str())], f64::from(vlan(it))));
+        self.values("link_vlan", "The VLAN ID of an interface, 0 for none", vlans)?;
         let carrier =
             interfaces.iter().map(|it| ([("interface", it.interface.as_str())], is(it.has_carrier())));
         self.values(
