@@ -176,13 +176,8 @@ impl Segment {
         Ok(Self { client, at_client, node, at_node, layers, parent_first, bpffs: Bpffs::mount()?, nics })
     }
 
-    /// Starts an agent that is to hold the VIP, with more lines of its file, and does not wait.
-    pub(crate) fn launch(&self, more: &str) -> Result<Agent> {
-        self.launch_with(&format!("{more}vips: [{{address: {VIP}}}]\n"))
-    }
-
     /// Starts an agent with a file, and does not wait.
-    pub(crate) fn launch_with(&self, yaml: &str) -> Result<Agent> {
+    pub(crate) fn launch(&self, yaml: &str) -> Result<Agent> {
         Agent::start(&self.node, yaml, AgentOptions::new(self.bpffs.pin_dir("node")))
     }
 

@@ -88,17 +88,6 @@ fn in_traffic_control_a_killed_agent_is_followed_without_a_gap_and_unload_detach
 
 #[test]
 #[ignore = "runs in a virtual machine: `cargo xtask vm`"]
-fn native_on_a_bond_is_refused_with_the_way_out() -> Result<()> {
-    let segment = Segment::new(&Machine::here()?, Kind::Bond)?;
-    let agent = segment.launch("attach: native\n")?;
-    let expected = "native XDP on bond bond0 would run on its ports, where no VIP is looked up. Set `attach: auto` or `tc`";
-    wait_until(PATIENCE, "the refusal in the log", || Ok(agent.transcript().contains(expected)))?;
-    assert_eq!(ask(&segment.client, segment.at_client, VIP)?, None);
-    Ok(())
-}
-
-#[test]
-#[ignore = "runs in a virtual machine: `cargo xtask vm`"]
 fn an_agent_whose_pins_are_lost_takes_the_interface_over_again() -> Result<()> {
     let segment = Segment::new(&Machine::here()?, Kind::Plain)?;
     let mut agent = segment.agent("attach: tc\n")?;

@@ -51,7 +51,7 @@ fn interface(agent: &Agent, name: &str) -> Result<Value> {
 #[ignore = "runs in a virtual machine: `cargo xtask vm`"]
 fn a_vip_is_answered_and_guarded_in_its_own_vlan_alone() -> Result<()> {
     let (segment, vips) = both()?;
-    let mut agent = segment.launch_with(&vips)?;
+    let mut agent = segment.launch(&vips)?;
     let vlan = segment.at_node;
     wait_until_answering(&agent, VIP, vlan)?;
     wait_until_answering(&agent, UNTAGGED, NICS[0])?;
@@ -87,7 +87,7 @@ fn a_vip_is_answered_and_guarded_in_its_own_vlan_alone() -> Result<()> {
 #[ignore = "runs in a virtual machine: `cargo xtask vm`"]
 fn the_program_of_the_card_decides_for_its_vlan_devices() -> Result<()> {
     let (segment, vips) = both()?;
-    let mut agent = segment.launch_with(&vips)?;
+    let mut agent = segment.launch(&vips)?;
     let vlan = segment.at_node;
     let through_the_card = |agent: &Agent| Ok(interface(agent, vlan)?["through"] == NICS[0]);
     wait_until_answering(&agent, VIP, vlan)?;
@@ -132,7 +132,7 @@ fn the_program_of_the_card_decides_for_its_vlan_devices() -> Result<()> {
 #[ignore = "runs in a virtual machine: `cargo xtask vm`"]
 fn a_card_that_begins_to_take_tags_off_gets_tc() -> Result<()> {
     let (segment, vips) = both()?;
-    let agent = segment.launch_with(&vips)?;
+    let agent = segment.launch(&vips)?;
     wait_until_answering(&agent, VIP, segment.at_node)?;
     let strip = |on| segment.node.set_rx_vlan_offload(NICS[0], on);
     let mode = |mode: &'static str| {
