@@ -39,6 +39,8 @@ pub const PROVEN_FOR: Duration = Duration::from_mins(1);
 pub const DOUBTED_FOR: Duration = Duration::from_secs(10);
 /// Time after which a round counts as ended without a result.
 const LATEST: Duration = Duration::from_secs(5);
+/// First rounds that begin together, of a host with very many segments.
+const MOST_AT_ONCE: u32 = 16;
 /// Rounds without a passed request, after which a bypass counts as over.
 const CLEAN_ROUNDS: u8 = 6;
 
@@ -231,12 +233,15 @@ impl Proving {
 
     fn observe(&mut self, stacks: BTreeMap<u32, Stack>, now: Monotonic) {
         self.segments.retain(|segment, _| stacks.contains_key(segment));
+        let mut new = 0;
         for (segment, stack) in stacks {
             let earlier = self.earlier.remove(&segment).unwrap_or_default();
             match self.segments.get_mut(&segment) {
                 Some(it) => it.observe(stack, now),
                 None => {
-                    self.segments.insert(segment, Segment::new(stack, earlier, now));
+                    let first = now + LISTEN * (new / MOST_AT_ONCE);
+                    self.segments.insert(segment, Segment::new(stack, earlier, first));
+                    new += 1;
                 }
             }
         }

@@ -144,6 +144,18 @@ fn the_next_round_comes_after_a_minute_or_sooner_where_there_is_doubt() {
 }
 
 #[test]
+fn the_first_rounds_of_very_many_segments_begin_one_after_another() {
+    let segments = MOST_AT_ONCE + 1;
+    let stacks = || (0..segments).map(|segment| (segment, stack_of(&view()))).collect();
+    let mut proving = Proving::default();
+    let begun = proving.on_event(Event::Observed(stacks()), at(0)).len();
+    assert_eq!(begun, usize::try_from(MOST_AT_ONCE).expect("few"));
+    let last = Listen { segment: segments - 1, round: u64::from(segments) };
+    assert_eq!(proving.next_deadline(), Some(at(1)));
+    assert_eq!(proving.on_event(Event::Tick, at(1)), [last]);
+}
+
+#[test]
 fn a_round_without_an_end_counts_as_one_that_heard_nothing() {
     let mut proving = begun(Proof::Proven);
     let late = at(0) + LISTEN + LATEST;
