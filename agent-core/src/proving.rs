@@ -236,13 +236,12 @@ impl Proving {
         let mut new = 0;
         for (segment, stack) in stacks {
             let earlier = self.earlier.remove(&segment).unwrap_or_default();
-            match self.segments.get_mut(&segment) {
-                Some(it) => it.observe(stack, now),
-                None => {
-                    let first = now + LISTEN * (new / MOST_AT_ONCE);
-                    self.segments.insert(segment, Segment::new(stack, earlier, first));
-                    new += 1;
-                }
+            if let Some(it) = self.segments.get_mut(&segment) {
+                it.observe(stack, now);
+            } else {
+                let first = now + LISTEN * (new / MOST_AT_ONCE);
+                self.segments.insert(segment, Segment::new(stack, earlier, first));
+                new += 1;
             }
         }
         // A segment that comes later has been away.
