@@ -45,7 +45,7 @@ impl VlanTag {
 
     /// Returns true if the `EtherType` is a tag's.
     #[inline(always)]
-    pub fn is_next(ethertype: u16) -> bool {
+    pub fn is_tag(ethertype: u16) -> bool {
         ethertype == ETHERTYPE_8021Q || ethertype == ETHERTYPE_8021AD
     }
 }

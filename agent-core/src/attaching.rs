@@ -92,6 +92,39 @@ impl Attach {
     }
 }
 
+/// The next step for an interface that has a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step<'a> {
+    /// Nothing.
+    Keep,
+    /// Attach a program in one of these better modes, and then detach this one. If it is refused, this
+    /// one stays.
+    Add(&'a [Mode]),
+    /// Detach this program, and attach another.
+    Replace,
+}
+
+impl<'a> Step<'a> {
+    /// Returns the step for a program in `mode`. `modes` are wanted, the best first. `runs` is true if
+    /// the kernel runs the program, `refused` if it has refused a better mode.
+    ///
+    /// XDP and traffic control run beside each other, so a change between them leaves no gap.
+    pub fn of(modes: &'a [Mode], mode: Mode, runs: bool, refused: bool) -> Self {
+        let at = modes.iter().position(|wanted| *wanted == mode);
+        let better = &modes[..at.unwrap_or(modes.len())];
+        let beside = better.iter().take_while(|other| (**other == Mode::Tc) != (mode == Mode::Tc)).count();
+        if !runs {
+            Self::Replace
+        } else if better.is_empty() || at.is_some() && refused {
+            Self::Keep
+        } else if beside > 0 {
+            Self::Add(&better[..beside])
+        } else {
+            Self::Replace
+        }
+    }
+}
+
 /// The reason why the program does not run, or would not run, in native mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WhyNotNative {

@@ -146,7 +146,7 @@ pub enum Command {
         from: Proof,
         /// The finding.
         to: Proof,
-        /// What it rests on.
+        /// The result that it rests on.
         heard: Heard,
     },
 }

@@ -42,14 +42,14 @@ impl NetView {
     /// have them beside it, and so have cards that take them off. The kernel does not say whether a
     /// card takes service tags (802.1ad) off, so it is supposed to.
     pub fn hides_tags(&self, interface: &Interface, mode: Mode) -> bool {
-        let on_ports = mode == Mode::Native && interface.has_ports();
-        if mode == Mode::Tc || interface.is_software() && !on_ports {
-            return mode != Mode::Tc && self.vlans_on(interface.index).next().is_some();
-        }
-        let strips_tags =
-            interface.strips_tags || self.ports_of(interface.index).any(|port| port.strips_tags);
-        self.vlans_on(interface.index)
-            .any(|device| strips_tags || device.vlan.is_some_and(VlanTag::is_service))
+        let runs_in_driver = !interface.is_software() || mode == Mode::Native && interface.has_ports();
+        let is_hidden = |device: &Interface| {
+            !runs_in_driver
+                || interface.strips_tags
+                || self.ports_of(interface.index).any(|port| port.strips_tags)
+                || device.vlan.is_some_and(VlanTag::is_service)
+        };
+        mode != Mode::Tc && self.vlans_on(interface.index).any(is_hidden)
     }
 
     /// Returns all links below an interface, over which its frames arrive: the ports of a bond, team or

@@ -65,7 +65,7 @@ fn pass(outcome: Outcome) -> i32 {
 fn tags_before_arp(ctx: &TcContext, skb: *const __sk_buff) -> Option<(VlanTags, usize)> {
     // SAFETY: the kernel's context is valid until the program returns.
     let (protocol, vlan) = unsafe { (ethertype((*skb).protocol), (*skb).vlan_present != 0) };
-    if protocol != ETHERTYPE_ARP && !VlanTag::is_next(protocol) {
+    if protocol != ETHERTYPE_ARP && !VlanTag::is_tag(protocol) {
         return None;
     }
     let mut taken_off = VlanTags::NONE;

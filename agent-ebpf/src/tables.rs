@@ -123,7 +123,8 @@ pub(crate) fn hear(ifindex: u32) {
 }
 
 /// Returns the interface to whose segment a frame belongs: the one on which the program runs, or the
-/// VLAN device of the frame's tags. Returns `None` if the host has no VIP in that VLAN.
+/// VLAN device of the frame's tags. Returns `None` if the host has no
+/// device for that VLAN.
 #[inline(always)]
 pub(crate) fn segment(ifindex: u32, tags: VlanTags) -> Option<u32> {
     if tags.is_empty() { Some(ifindex) } else { segment_of_port(ifindex, tags) }

@@ -27,7 +27,7 @@ pub(crate) fn before_arp(
         if ethertype == ETHERTYPE_ARP {
             return Some((ethertype, tags, len));
         }
-        if !VlanTag::is_next(ethertype) {
+        if !VlanTag::is_tag(ethertype) {
             return None;
         }
         let tci = u16::from_be(load(ETHERTYPE + len + 2)?);

@@ -66,3 +66,27 @@ fn another_xdp_program_is_the_reason_before_the_driver_is() {
     assert_eq!(why(&nic, Some(41), Some(true)), WhyNotNative::Occupied);
     assert_eq!(why(&interface("bridge"), None, Some(true)), WhyNotNative::Software);
 }
+
+/// A description, the wanted modes, the program's, true if it runs, true if a better one was refused,
+/// and the step.
+type Row = (&'static str, &'static [Mode], Mode, bool, bool, Step<'static>);
+
+#[test]
+fn a_better_mode_is_tried_beside_the_program_that_runs_until_it_is_refused() {
+    use Mode::{Generic, Native, Tc};
+    const AUTO: &[Mode] = &[Native, Tc];
+    let rows: [Row; 9] = [
+        ("the best", AUTO, Native, true, false, Step::Keep),
+        ("a better one is possible", AUTO, Tc, true, false, Step::Add(&[Native])),
+        ("the better one was refused", AUTO, Tc, true, true, Step::Keep),
+        ("only another is wanted", &[Tc], Native, true, false, Step::Add(&[Tc])),
+        ("only another is wanted, and one was refused", &[Tc], Native, true, true, Step::Add(&[Tc])),
+        ("two kinds of XDP exclude each other", &[Generic], Native, true, false, Step::Replace),
+        ("neither of two is this one", AUTO, Generic, true, false, Step::Replace),
+        ("it does not run", AUTO, Native, false, false, Step::Replace),
+        ("it does not run, and is the only one", &[Tc], Tc, false, true, Step::Replace),
+    ];
+    for (what, modes, mode, runs, refused, expected) in rows {
+        assert_eq!(Step::of(modes, mode, runs, refused), expected, "{what}");
+    }
+}

@@ -208,7 +208,10 @@ proptest! {
 
     /// A frame of a VLAN device comes to its point with the tags of the devices in between.
     #[test]
-    fn a_point_is_reached_over_vlan_devices_alone(links in stacks(), programs in proptest::collection::vec(any::<Option<bool>>(), 10)) {
+    fn a_point_is_reached_over_vlan_devices_alone(
+        links in stacks(),
+        programs in proptest::collection::vec(any::<Option<bool>>(), 10),
+    ) {
         let view = view(&links);
         let mode_of = |ifindex: u32| {
             programs[ifindex as usize].map(|tc| if tc { Mode::Tc } else { Mode::Native })

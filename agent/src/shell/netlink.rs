@@ -205,9 +205,7 @@ pub(super) async fn addresses() -> Result<Vec<Address>, NetlinkError> {
 
 /// Returns the lower device of each link of this network namespace.
 pub(super) async fn lowers() -> Result<Vec<Lower>, NetlinkError> {
-    let mut request = LinkMessage::default();
-    request.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
-    dump("links", &RouteNetlinkMessage::GetLink(request), wire::lower).await
+    all_links(wire::lower).await
 }
 
 /// Returns the hosts on an interface's segment that have answered this host, some of them.
@@ -220,10 +218,14 @@ pub(super) async fn neighbours(ifindex: u32) -> Result<Vec<Ipv4Addr>, NetlinkErr
     Ok(here.map(|(_, address)| address).take(MOST_ASKED).collect())
 }
 
-async fn links() -> Result<NetView, NetlinkError> {
+async fn all_links<T>(parse: fn(&[u8]) -> Result<T, Malformed>) -> Result<Vec<T>, NetlinkError> {
     let mut request = LinkMessage::default();
     request.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
-    let links = dump("links", &RouteNetlinkMessage::GetLink(request), wire::link).await?;
+    dump("links", &RouteNetlinkMessage::GetLink(request), parse).await
+}
+
+async fn links() -> Result<NetView, NetlinkError> {
+    let links = all_links(wire::link).await?;
     let interfaces: BTreeMap<_, _> = links.into_iter().map(|link| (link.index, link)).collect();
     Ok(NetView { interfaces, ..NetView::default() })
 }

@@ -64,9 +64,9 @@ pub enum SegmentError {
 /// The ARP that a socket receives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hearing {
-    /// What names this address as sender or target.
+    /// Frames that name this address as sender or target.
     About(Ipv4Addr),
-    /// What came for this host or for all hosts.
+    /// Frames for this host or for all hosts.
     Received,
 }
 

@@ -12,7 +12,7 @@ use vipward_tests::lan::BondMode;
 use vipward_tests::scene::VIP;
 use vipward_tests::vm::Machine;
 
-use crate::asking::{Asking, ROUNDS};
+use crate::asking::{Answers, Asking};
 use crate::cables::{BOND, Cables, FAR, NICS, Top};
 
 /// Time in which the ports' loss is noticed, and the kernel's address is silent too.
@@ -22,7 +22,7 @@ const OUTAGE: Duration = Duration::from_secs(1);
 const IN_TURN: usize = 40;
 const OTHER_MAC: Mac = Mac([0x52, 0x54, 0, 0, 1, 1]);
 
-/// What happens to a bond or team.
+/// An event of a bond or team.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Event {
     Nothing,
@@ -109,13 +109,7 @@ fn endure(kind: Top, name: &str) -> Result<()> {
             event.happen(&cables, &asking)?;
             asking.stop()
         };
-        let mut answers = round()?;
-        for _ in 1..ROUNDS {
-            if answers.result(slack) != "dark" {
-                break;
-            }
-            answers = round()?;
-        }
+        let answers = Answers::of_best(round, slack)?;
         let scenario = format!("{name}: {}", event.name());
         outcome = outcome.and(answers.judge(&machine, &scenario, &agent, slack));
     }

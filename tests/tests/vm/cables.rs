@@ -26,7 +26,7 @@ const NOTICED: Duration = Duration::from_millis(500);
 /// The node's NIC in each cable.
 const AT_NODE: [usize; 2] = [0, 2];
 
-/// What the cables are plugged into.
+/// The device that the cables are plugged into.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Top {
     /// A bond of this mode.

@@ -6,7 +6,6 @@ use anyhow::Result;
 use serde_json::Value;
 use vipward_tests::agent::Agent;
 use vipward_tests::node::ask;
-use vipward_tests::probe::{ArpProbe, ProbeMode};
 use vipward_tests::process::output_of;
 use vipward_tests::scene::{PATIENCE, VIP, empty_map, vip_status};
 use vipward_tests::vm::Machine;
@@ -41,8 +40,7 @@ fn native_xdp_runs_on_a_bonds_ports_and_is_found_blind_without_their_entries() -
     let is_answered = || Ok(ask(&segment.client, segment.at_client, VIP)? == Some(mac));
 
     // Each request is answered once, also while the agent is killed and restarted.
-    let interval = Duration::from_millis(10);
-    let probe = ArpProbe::start(&segment.client, segment.at_client, VIP, interval, ProbeMode::Broadcast)?;
+    let probe = segment.probe(VIP)?;
     probe.wait_for_requests(SOME, PATIENCE)?;
     agent.kill9()?;
     probe.wait_for_requests(SOME, PATIENCE)?;

@@ -1,4 +1,4 @@
-//! What happens to a card while it answers for a VIP. The agent is killed and restarted after each,
+//! Events of a card that answers for a VIP. The agent is killed and restarted after each,
 //! with the pins that are there then.
 
 mod others;
@@ -12,7 +12,7 @@ use vipward_tests::process::output_of;
 use vipward_tests::scene::{VIP, net, wait_until_running};
 use vipward_tests::vm::{Control, Machine};
 
-use crate::asking::{Asking, ROUNDS};
+use crate::asking::{Answers, Asking};
 use crate::segment::{Kind, Segment};
 
 /// Time in which the agent sees an event.
@@ -21,7 +21,7 @@ const SEEN: Duration = Duration::from_secs(1);
 /// is free there.
 const PROBED: usize = 300;
 
-/// What happens to a card.
+/// An event of a card.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Event {
     Nothing,
@@ -137,7 +137,7 @@ fn endure(
     slack: usize,
     mut happen: impl FnMut(&Asking) -> Result<()>,
 ) -> Result<()> {
-    let mut round = || {
+    let round = || {
         let mac = segment.node.mac(segment.at_node)?;
         let asking = Asking::start(&segment.client, segment.at_client, mac)?;
         happen(&asking)?;
@@ -148,14 +148,7 @@ fn endure(
         wait_until_running(agent, seen)?;
         asking.stop()
     };
-    let mut answers = round()?;
-    for _ in 1..ROUNDS {
-        if answers.result(slack) != "dark" {
-            break;
-        }
-        answers = round()?;
-    }
-    answers.judge(machine, scenario, agent, slack)
+    Answers::of_best(round, slack)?.judge(machine, scenario, agent, slack)
 }
 
 /// Runs `ip` or another program on the node.

@@ -1,10 +1,14 @@
 //! A client and a node on one segment, where the node has a link of one kind on its NICs.
 
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 use serde_json::Value;
 use vipward_tests::agent::{Agent, AgentOptions};
 use vipward_tests::bpffs::Bpffs;
 use vipward_tests::lan::{BondMode, Host, NetNs, VlanProtocol};
+use vipward_tests::probe::{ArpProbe, ProbeMode};
 use vipward_tests::scene::{PATIENCE, VIP, net, start_agent, vip_status};
 use vipward_tests::vm::{Machine, Plugged};
 use vipward_tests::wait::wait_until;
@@ -204,6 +208,12 @@ impl Segment {
     /// Returns the node's first card.
     pub(crate) fn card(&self) -> &Plugged {
         &self.nics[1]
+    }
+
+    /// Starts to ask for an address from the client, by broadcast, a hundred times a second.
+    pub(crate) fn probe(&self, address: Ipv4Addr) -> Result<ArpProbe> {
+        let interval = Duration::from_millis(10);
+        ArpProbe::start(&self.client, self.at_client, address, interval, ProbeMode::Broadcast)
     }
 
     /// Returns the mode in which the program runs on each interface, in one line.

@@ -2,13 +2,11 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use vipward_tests::agent::Agent;
 use vipward_tests::node::ask;
-use vipward_tests::probe::{ArpProbe, ProbeMode};
 use vipward_tests::process::output_of;
 use vipward_tests::scene::{PATIENCE, VIP, ip};
 use vipward_tests::verifier::kernel;
@@ -61,11 +59,7 @@ fn in_traffic_control_a_killed_agent_is_followed_without_a_gap_and_unload_detach
     let pin: PathBuf = agent.options.pin_dir.join(name);
     assert!(fs::exists(&pin)?, "{} is missing", pin.display());
 
-    let probe = |address| {
-        let interval = Duration::from_millis(10);
-        ArpProbe::start(&segment.client, segment.at_client, address, interval, ProbeMode::Broadcast)
-    };
-    let (vip, own) = (probe(VIP)?, probe(ip(2))?);
+    let (vip, own) = (segment.probe(VIP)?, segment.probe(ip(2))?);
     vip.wait_for_requests(SOME, PATIENCE)?;
     agent.kill9()?;
     vip.wait_for_requests(SOME, PATIENCE)?;

@@ -2,14 +2,12 @@
 //! its tag.
 
 use std::net::Ipv4Addr;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use vipward_tests::agent::{Agent, LogLine};
 use vipward_tests::arp::{Arp, Mac};
 use vipward_tests::node::ask;
-use vipward_tests::probe::{ArpProbe, ProbeMode};
 use vipward_tests::scene::{PATIENCE, VIP, counter, ip, vip_status};
 use vipward_tests::vm::Machine;
 use vipward_tests::wait::wait_until;
@@ -96,11 +94,7 @@ fn the_program_of_the_card_decides_for_its_vlan_devices() -> Result<()> {
     assert_eq!(card["program_id"], device["program_id"]);
     assert_eq!(device["vlan"], 100);
 
-    let probe = |address| {
-        let interval = Duration::from_millis(10);
-        ArpProbe::start(&segment.client, segment.at_client, address, interval, ProbeMode::Broadcast)
-    };
-    let (vip, own) = (probe(VIP)?, probe(ip(2))?);
+    let (vip, own) = (segment.probe(VIP)?, segment.probe(ip(2))?);
     vip.wait_for_requests(SOME, PATIENCE)?;
     agent.kill9()?;
     vip.wait_for_requests(SOME, PATIENCE)?;

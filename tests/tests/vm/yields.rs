@@ -1,11 +1,8 @@
 //! A dead agent's program yields to a peer, on this kernel and architecture.
 
-use std::time::Duration;
-
 use anyhow::Result;
 use vipward_tests::arp::{Arp, Mac};
 use vipward_tests::node::ask;
-use vipward_tests::probe::{ArpProbe, ProbeMode};
 use vipward_tests::scene::{PATIENCE, VIP, vip_status};
 use vipward_tests::vm::Machine;
 use vipward_tests::wait::wait_until;
@@ -36,8 +33,7 @@ fn a_vip_whose_agent_is_dead_is_yielded_to_a_peer_that_announces_it() -> Result<
     wait_until(PATIENCE, "the program to yield", || {
         Ok(vip_status(&agent, VIP, segment.at_node)?["yielded"] == true)
     })?;
-    let interval = Duration::from_millis(10);
-    let probe = ArpProbe::start(&segment.client, segment.at_client, VIP, interval, ProbeMode::Broadcast)?;
+    let probe = segment.probe(VIP)?;
     probe.wait_for_requests(SOME, PATIENCE)?;
     let report = probe.stop()?;
     assert_eq!(report.answered(), 0, "{report}");

@@ -96,12 +96,13 @@ impl DataPlane {
         stale.into_iter().try_for_each(|key| self.maps.remove_vlan(key))
     }
 
-    /// Reads the keys of an earlier agent. Those of interfaces without a program, or above one, are
-    /// removed.
-    pub(super) fn take_over_vlans(&mut self) -> Result<(), BpfError> {
+    /// Takes over the attachments of an earlier agent. Keys of interfaces without a program, or above
+    /// one, are removed.
+    pub(super) fn take_over(&mut self) -> Result<(), BpfError> {
         for (key, device) in self.maps.vlans()? {
             self.through.entry(device).or_default().insert(key);
         }
+        self.take_over_links()?;
         let left: Vec<u32> = self.through.keys().copied().filter(|it| self.point_of(*it).is_none()).collect();
         left.into_iter().try_for_each(|device| self.lead(device, BTreeSet::new()))
     }
@@ -189,15 +190,14 @@ impl DataPlane {
 
     /// Replaces the program behind every pin by this one. Of two on an interface, which an agent left
     /// that was killed while it changed the mode, one goes.
-    pub(super) fn take_over_links(&mut self) -> Result<(), BpfError> {
-        let vlans = self.maps.vlans()?;
-        let has_ports = |bond: u32| vlans.iter().any(|(key, of)| *of == bond && key.is_untagged());
+    fn take_over_links(&mut self) -> Result<(), BpfError> {
         for pin in self.pins.links()? {
             if self.links.contains_key(&pin.ifindex) {
                 pin.remove()?;
                 continue;
             }
-            let on_ports = pin.mode == Mode::Native && has_ports(pin.ifindex);
+            let has_ports = self.keys_of(pin.ifindex).iter().any(|key| key.is_untagged());
+            let on_ports = pin.mode == Mode::Native && has_ports;
             let mut program = self.programs.id(pin.mode);
             let replaced = match (pin.kind, pin.mode) {
                 (Pinned::Filter, _) => filter::replace(programs::tc(&mut self.ebpf)?, &pin).map(|()| None),

@@ -103,6 +103,11 @@ impl DataPlane {
         }
     }
 
+    /// Returns a data plane that is attached nowhere.
+    fn detached(ebpf: Ebpf, programs: Programs, maps: Maps, pins: Pins) -> Self {
+        Self { ebpf, programs, maps, pins, links: BTreeMap::new(), through: BTreeMap::new() }
+    }
+
     /// Opens the pinned maps. Makes those that are missing beside them.
     fn reuse(
         loader: Loader,
@@ -122,9 +127,8 @@ impl DataPlane {
         }
         maps.set_defence(options.fence.defence)?;
         maps.repair_filter()?;
-        let mut plane = Self { ebpf, programs, maps, pins, links: BTreeMap::new(), through: BTreeMap::new() };
-        plane.take_over_links()?;
-        plane.take_over_vlans()?;
+        let mut plane = Self::detached(ebpf, programs, maps, pins);
+        plane.take_over()?;
         // An agent may have been killed before its new set was whole.
         plane.pins.clear_new()?;
         Ok((plane, Opening::Reused))
@@ -152,10 +156,7 @@ impl DataPlane {
             records.pin(&pins, Set::New)?;
             pins.remove_links()?;
             pins.publish()?;
-            return Ok((
-                Self { ebpf, programs, maps, pins, links: BTreeMap::new(), through: BTreeMap::new() },
-                Opening::Fresh,
-            ));
+            return Ok((Self::detached(ebpf, programs, maps, pins), Opening::Fresh));
         };
         // Maps that this version does not know stay, with their description.
         records.write(&found.description.unknown())?;
@@ -164,9 +165,8 @@ impl DataPlane {
         let old: Vec<_> = [Some(former), interrupted].into_iter().flatten().collect();
         old.iter().try_for_each(|old| old.copy_yields(&mut maps))?;
         records.pin(&pins, Set::New)?;
-        let mut plane = Self { ebpf, programs, maps, pins, links: BTreeMap::new(), through: BTreeMap::new() };
-        plane.take_over_links()?;
-        plane.take_over_vlans()?;
+        let mut plane = Self::detached(ebpf, programs, maps, pins);
+        plane.take_over()?;
         // From here on nothing writes the old maps.
         old.iter().try_for_each(|old| old.copy_yields(&mut plane.maps))?;
         plane.pins.publish()?;

@@ -7,7 +7,12 @@ use std::{
 
 use tracing::{info, warn};
 use vipward_common::{Role, VipKey, VlanKey, VlanTag, VlanTags};
-use vipward_core::{attaching::Mode, net::Interface, placement::Desired, stack::Point};
+use vipward_core::{
+    attaching::{Mode, Step},
+    net::Interface,
+    placement::Desired,
+    stack::Point,
+};
 
 use super::{EventLoop, RunError, source::Source};
 use crate::shell::{bind, bpf::BpfError, causes::chain, doctor::has_native_xdp};
@@ -49,22 +54,17 @@ impl<S: Source> EventLoop<S> {
         self.plane.lead(interface.index, self.own_keys(interface))
     }
 
-    /// Returns true if every wanted interface is attached in the way that the network, as it is now,
+    /// Returns true if every attached interface is attached in the way that the network, as it is now,
     /// asks for.
     pub(super) fn is_well_attached(&self, wanted: &[u32]) -> bool {
         self.plane.attached().all(|(ifindex, mode)| {
             let Some(interface) = self.view.interfaces.get(&ifindex) else { return false };
             let point = self.point_of(interface, wanted);
-            let keys = match &point {
-                Some(point) => self.view.keys_of(point),
-                None => self.own_keys(interface),
+            let (keys, is_right) = match &point {
+                Some(point) => (self.view.keys_of(point), self.plane.runs_on(&self.view, ifindex)),
+                None => (self.own_keys(interface), self.step(interface, mode) == Step::Keep),
             };
-            let modes = self.config.attach.modes(interface, &self.view);
-            let is_best =
-                || modes.first() == Some(&mode) || modes.contains(&mode) && self.refused.contains(&ifindex);
-            self.plane.keys_of(ifindex) == keys
-                && (point.is_some() || is_best())
-                && self.plane.runs_on(&self.view, ifindex)
+            is_right && self.plane.keys_of(ifindex) == keys
         })
     }
 
@@ -108,33 +108,35 @@ impl<S: Source> EventLoop<S> {
         let Some((_, mode)) = self.plane.points().find(|(point, _)| *point == ifindex) else {
             return self.attach_in(interface, modes);
         };
-        let runs = self.plane.runs_on(&self.view, ifindex);
-        // XDP and traffic control run beside each other. So a better program comes first, and if it is
-        // refused, the one that runs stays.
-        let better = modes.iter().position(|wanted| *wanted == mode).map_or(modes, |at| &modes[..at]);
-        let beside = better.iter().take_while(|other| (**other == Mode::Tc) != (mode == Mode::Tc)).count();
-        let is_wanted = better.len() < modes.len();
-        match better {
-            _ if !runs => {}
-            [] => return Ok(()),
-            _ if is_wanted && self.refused.contains(&ifindex) => return Ok(()),
-            _ if beside > 0 => {
-                match self.attach_in(interface, &better[..beside]) {
-                    Err(error @ (BpfError::Attach { .. } | BpfError::Occupied { .. })) if is_wanted => {
-                        info!(interface = %interface.name, %mode, refused = chain(&error), "stays attached");
-                        self.refused.insert(ifindex);
-                        return Ok(());
-                    }
-                    attached => attached?,
+        match self.step(interface, mode) {
+            Step::Keep => Ok(()),
+            Step::Add(better) => match self.attach_in(interface, better) {
+                Ok(()) => {
+                    self.plane.detach_mode(ifindex, mode)?;
+                    info!(interface = %interface.name, %mode, "detached");
+                    Ok(())
                 }
-                self.plane.detach_mode(ifindex, mode)?;
-                info!(interface = %interface.name, %mode, "detached");
-                return Ok(());
+                Err(error @ (BpfError::Attach { .. } | BpfError::Occupied { .. }))
+                    if modes.contains(&mode) =>
+                {
+                    info!(interface = %interface.name, %mode, refused = chain(&error), "stays attached");
+                    self.refused.insert(ifindex);
+                    Ok(())
+                }
+                Err(error) => Err(error),
+            },
+            Step::Replace => {
+                self.detach_own(interface)?;
+                self.attach_in(interface, modes)
             }
-            _ => {}
         }
-        self.detach_own(interface)?;
-        self.attach_in(interface, modes)
+    }
+
+    /// Returns the next step for an interface that has a program of its own.
+    fn step(&self, interface: &Interface, mode: Mode) -> Step<'static> {
+        let modes = self.config.attach.modes(interface, &self.view);
+        let runs = self.plane.runs_on(&self.view, interface.index);
+        Step::of(modes, mode, runs, self.refused.contains(&interface.index))
     }
 
     fn detach_own(&mut self, interface: &Interface) -> Result<(), BpfError> {

@@ -40,7 +40,7 @@ struct Round {
     counted: u64,
 }
 
-/// What a round heard.
+/// The result of a round.
 #[derive(Debug)]
 pub(super) struct Report {
     segment: u32,
@@ -86,11 +86,14 @@ impl<S: Source> EventLoop<S> {
         };
         let is_held = |address| role(address).is_some_and(|role| role != Role::Foreign);
         let mut targets = targets(&self.view, segment, self.source.peer_addresses(), is_held);
-        // A gateway may be away. Who would answer for a VIP may be anybody.
-        let known = neighbours(segment).await.unwrap_or_default();
-        let known = known.into_iter().filter(|address| role(*address).is_none());
-        targets.extend(known.take(MOST_ASKED - targets.len()));
-        targets.dedup();
+        if targets.len() < MOST_ASKED {
+            // A gateway may be away. Any host may answer for a VIP, so none is asked about one.
+            for address in neighbours(segment).await.unwrap_or_default() {
+                if targets.len() < MOST_ASKED && !targets.contains(&address) && role(address).is_none() {
+                    targets.push(address);
+                }
+            }
+        }
         let round = Round {
             segment,
             number,
