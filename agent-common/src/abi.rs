@@ -1,18 +1,20 @@
 //! The keys and values of the pinned maps. `docs/adr/0008` says how they may change.
 
+use core::net::IpAddr;
+
 use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 
 use crate::{defence::Defence, event::Yield, frame::MacAddr};
 
 /// The default directory of the pinned maps and links.
 pub const PIN_DIR: &str = "/sys/fs/bpf/vipward";
-/// The default number of entries of `vips_v4`.
+/// The default number of entries of `vips_v4`, and of `vips_v6`.
 pub const DEFAULT_MAX_VIPS: u32 = 65_536;
 /// The number of VIPs with counters: those with a slot below this.
 pub const VIP_COUNTER_SLOTS: u32 = 4_096;
 /// The number of entries of `own_macs`.
 pub const MAX_OWN_MACS: u32 = 1_024;
-/// The number of entries of `offenders`. When it is full, the least recently used is evicted.
+/// The number of entries of `offenders`, and of `offenders_v6`. When one is full, the least recently used is evicted.
 pub const MAX_OFFENDERS: u32 = 4_096;
 /// The number of counts of `heard`.
 pub const HEARD_SLOTS: u32 = 1_024;
@@ -21,8 +23,10 @@ pub const MAX_PEERS: u32 = 16_384;
 
 /// The names of the maps and of their pins.
 pub mod maps {
-    /// [`crate::VipKey`] → [`crate::VipEntry`].
+    /// [`crate::VipKeyV4`] → [`crate::VipEntry`].
     pub const VIPS_V4: &str = "vips_v4";
+    /// [`crate::VipKeyV6`] → [`crate::VipEntry`].
+    pub const VIPS_V6: &str = "vips_v6";
     /// [`crate::OwnMacKey`] → [`crate::OwnMac`].
     pub const OWN_MACS: &str = "own_macs";
     /// [`crate::VlanKey`] → [`crate::VlanDevice`].
@@ -31,8 +35,10 @@ pub mod maps {
     pub const PEERS: &str = "peers";
     /// The only value: a [`crate::Fence`].
     pub const FENCE: &str = "fence";
-    /// The only value, per CPU: a [`crate::Counters`].
+    /// The only value, per CPU: a [`crate::Counters`], of ARP frames and of those of neither protocol.
     pub const COUNTERS: &str = "counters";
+    /// The only value, per CPU: a [`crate::Counters`], of neighbour discovery.
+    pub const COUNTERS_V6: &str = "counters_v6";
     /// [`crate::heard_slot`] → the ARP frames that the program has seen in a segment, per CPU.
     pub const HEARD: &str = "heard";
     /// Slot → [`crate::VipCounters`], per CPU.
@@ -45,8 +51,10 @@ pub mod maps {
     pub const DEFENCES: &str = "defences";
     /// Bits of the addresses that may be VIPs; see [`crate::filter_bit`].
     pub const FILTER: &str = "filter";
-    /// [`crate::OffenderKey`] → [`crate::Offender`]. Only the program writes it. An LRU map.
+    /// [`crate::OffenderKeyV4`] → [`crate::Offender`]. Only the program writes it. An LRU map.
     pub const OFFENDERS: &str = "offenders";
+    /// [`crate::OffenderKeyV6`] → [`crate::Offender`]. Only the program writes it. An LRU map.
+    pub const OFFENDERS_V6: &str = "offenders_v6";
     /// Ring buffer of [`crate::Event`].
     pub const EVENTS: &str = "events";
     /// [`crate::FieldName`] → [`crate::Place`]: the layout of the other maps.
@@ -61,7 +69,7 @@ pub mod maps {
 pinned! {
     /// The key of `vips_v4`.
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Pod, Zeroable)]
-    pub struct VipKey {
+    pub struct VipKeyV4 {
         /// The interface through which the segment is seen.
         pub ifindex: u32,
         /// The VIP, in wire order.
@@ -69,15 +77,64 @@ pinned! {
     }
 }
 
-const _: () = assert!(size_of::<VipKey>() == 8);
+pinned! {
+    /// The key of `vips_v6`.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Pod, Zeroable)]
+    pub struct VipKeyV6 {
+        /// The interface through which the segment is seen.
+        pub ifindex: u32,
+        /// The VIP, in wire order.
+        pub addr: [u8; 16],
+    }
+}
 
-impl VipKey {
+const _: () = assert!(size_of::<VipKeyV4>() == 8 && size_of::<VipKeyV6>() == 20);
+
+impl VipKeyV4 {
     /// Returns the key of `addr` on an interface.
     #[inline(always)]
     pub fn new(ifindex: u32, addr: [u8; 4]) -> Self {
         let mut key = Self::zeroed();
         (key.ifindex, key.addr) = (ifindex, addr);
         key
+    }
+}
+
+impl VipKeyV6 {
+    /// Returns the key of `addr` on an interface.
+    #[inline(always)]
+    pub fn new(ifindex: u32, addr: [u8; 16]) -> Self {
+        let mut key = Self::zeroed();
+        (key.ifindex, key.addr) = (ifindex, addr);
+        key
+    }
+}
+
+/// A VIP in a segment, of either family.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct VipKey {
+    /// The interface through which the segment is seen.
+    pub ifindex: u32,
+    /// The VIP.
+    pub addr: IpAddr,
+}
+
+impl VipKey {
+    /// Returns the key of `addr` on an interface.
+    pub fn new(ifindex: u32, addr: impl Into<IpAddr>) -> Self {
+        Self { ifindex, addr: addr.into() }
+    }
+}
+
+impl From<VipKeyV4> for VipKey {
+    fn from(key: VipKeyV4) -> Self {
+        Self::new(key.ifindex, key.addr)
+    }
+}
+
+impl From<VipKeyV6> for VipKey {
+    fn from(key: VipKeyV6) -> Self {
+        Self::new(key.ifindex, key.addr)
     }
 }
 
@@ -105,7 +162,7 @@ impl Role {
 }
 
 pinned! {
-    /// The value of `vips_v4`.
+    /// The value of `vips_v4` and `vips_v6`.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, NoUninit, CheckedBitPattern)]
     pub struct VipEntry {
         /// The VIP's MAC.

@@ -69,12 +69,12 @@ macro_rules! outcomes {
 }
 
 outcomes! {
-    /// Not ARP, or behind more than two VLAN tags.
-    NotArp = not_arp: Pass,
-    /// ARP, but too short, not for IPv4 over Ethernet, or neither request nor reply.
-    ArpOther = arp_other: Pass,
-    /// ARP in which neither address is a VIP.
-    ArpNoVip = arp_no_vip: Pass,
+    /// Neither ARP nor neighbour discovery, or behind more than two VLAN tags.
+    Unrelated = unrelated: Pass,
+    /// ARP or neighbour discovery that the program does not understand, or that is not valid.
+    Unread = unread: Pass,
+    /// ARP or neighbour discovery about no VIP.
+    NoVip = no_vip: Pass,
     /// An ARP claim on a held VIP with the holder's own MAC: this node's frame came back.
     ClaimOwn = claim_own: Drop,
     /// An ARP claim by a peer on a VIP that this node may answer for, or an announcement in a

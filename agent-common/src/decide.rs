@@ -1,11 +1,12 @@
-//! The decision about an ARP frame, given the maps. The code has one arm per
-//! cell of the two tables in docs/DATAPLANE.md.
+//! The decision about a question, given the maps. The code has one arm per cell of the two tables in
+//! docs/DATAPLANE.md.
 
 use crate::{
     abi::{FenceState, Role, VipEntry},
     counters::Outcome,
     event::EventKind,
-    frame::{ArpFrame, MacAddr},
+    frame::MacAddr,
+    question::{Question, Reach},
 };
 
 /// A VIP's entry, as one look-up found it.
@@ -35,16 +36,19 @@ impl From<&VipEntry> for Vip {
     }
 }
 
-/// The maps, as a frame on one interface sees them.
+/// The maps, as a frame of one segment and family sees them.
 pub trait Tables {
+    /// The questions of the family.
+    type Question: Question;
+
     /// Returns the coarse monotonic time.
     fn now_ns(&self) -> u64;
     /// Returns the state of the fence.
     fn fence(&self, now_ns: u64) -> FenceState;
     /// Returns true if `addr` may be a VIP. `false` is certain.
-    fn may_be_vip(&self, addr: [u8; 4]) -> bool;
+    fn may_be_vip(&self, addr: <Self::Question as Question>::Addr) -> bool;
     /// Returns the entry of `addr` on this interface.
-    fn vip(&self, addr: [u8; 4]) -> Option<Vip>;
+    fn vip(&self, addr: <Self::Question as Question>::Addr) -> Option<Vip>;
     /// Returns this interface's own MAC.
     fn own_mac(&self) -> Option<MacAddr>;
     /// Returns true if `mac` is a peer's on this segment.
@@ -54,11 +58,14 @@ pub trait Tables {
     /// Records that the entry is yielded to `mac`. Returns `false`
     /// if another CPU has yielded it already.
     fn yield_to(&self, vip: &Vip, mac: MacAddr) -> bool;
-    /// Reports an ARP claim on `vip`, or a probe for it, to userspace.
-    fn tell(&self, kind: EventKind, vip: &Vip, frame: &ArpFrame, now_ns: u64);
+    /// Returns true if the frame's checksum is right, or the protocol has none. Every host ignores a
+    /// frame with a wrong one.
+    fn is_intact(&self) -> bool;
+    /// Reports a claim on `vip`, or a probe for it, to userspace.
+    fn tell(&self, kind: EventKind, vip: &Vip, question: &Self::Question, now_ns: u64);
     /// Returns true if the program defends VIPs and its limits allow a defence
     /// against this claim, which `tell` has reported. Counts the defence.
-    fn admits_defence(&self, vip: &Vip, frame: &ArpFrame, now_ns: u64) -> bool;
+    fn admits_defence(&self, vip: &Vip, question: &Self::Question, now_ns: u64) -> bool;
 }
 
 /// The reply to send.
@@ -70,6 +77,9 @@ pub struct Answer {
     pub source: MacAddr,
 }
 
+/// The slot of no VIP. (As for `defence`, an `Option` would not do.)
+pub const NO_SLOT: u32 = u32::MAX;
+
 /// The decision about a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Verdict {
@@ -80,50 +90,51 @@ pub struct Verdict {
     /// The MAC to announce in the place of a dropped claim; zero for none. (The verifier refuses
     /// what the compiler makes of an `Option`.)
     pub defence: MacAddr,
-    /// The slot of the VIP that the outcome is about.
-    pub slot: Option<u32>,
+    /// The slot of the VIP that the outcome is about, or [`NO_SLOT`].
+    pub slot: u32,
 }
 
 impl Verdict {
+    /// Returns the verdict about a frame that asks and claims nothing.
     #[inline(always)]
-    fn about_none(outcome: Outcome) -> Self {
-        Self { outcome, answer: None, defence: MacAddr::ZERO, slot: None }
+    pub fn about_none(outcome: Outcome) -> Self {
+        Self { outcome, answer: None, defence: MacAddr::ZERO, slot: NO_SLOT }
     }
 
     #[inline(always)]
     fn about(outcome: Outcome, vip: &Vip) -> Self {
-        Self { outcome, answer: None, defence: MacAddr::ZERO, slot: Some(vip.slot) }
+        Self { outcome, answer: None, defence: MacAddr::ZERO, slot: vip.slot }
     }
 }
 
-/// Decides about a frame whose `EtherType` is ARP.
+/// Decides about a frame by its question.
 #[inline(always)]
-pub fn decide(frame: &ArpFrame, tables: &impl Tables) -> Verdict {
-    if !frame.is_ethernet_ipv4() {
-        return Verdict::about_none(Outcome::ArpOther);
-    }
-    let mut passed = None;
-    if tables.may_be_vip(frame.spa())
-        && let Some(vip) = tables.vip(frame.spa())
+pub fn decide<T: Tables>(question: &T::Question, tables: &T) -> Verdict {
+    let mut passed = Verdict::about_none(Outcome::NoVip);
+    if tables.may_be_vip(question.claimed())
+        && let Some(vip) = tables.vip(question.claimed())
     {
-        let (outcome, is_defended) = claim(frame, vip, tables);
+        if !tables.is_intact() {
+            return Verdict::about_none(Outcome::Unread);
+        }
+        let (outcome, is_defended) = claim(question, vip, tables);
         let defence = if is_defended { vip.mac } else { MacAddr::ZERO };
         let verdict = Verdict { defence, ..Verdict::about(outcome, &vip) };
         let dropped = !matches!(
             outcome,
             Outcome::ClaimPassed | Outcome::ClaimMoved | Outcome::ClaimYielded | Outcome::ClaimSighted
         );
-        if dropped || frame.is_gratuitous() {
+        if dropped || question.is_gratuitous() {
             return verdict;
         }
-        passed = Some(verdict);
+        passed = verdict;
     }
-    if frame.is_request()
-        && let Some(vip) = tables.vip(frame.tpa())
+    if let Some(asked) = question.asked()
+        && let Some(vip) = tables.vip(asked)
     {
-        return request(frame, &vip, tables);
+        return request(question, &vip, tables);
     }
-    passed.unwrap_or(Verdict::about_none(Outcome::ArpNoVip))
+    passed
 }
 
 /// Returns the entry as it counts now. An entry that was yielded, or
@@ -142,30 +153,30 @@ fn in_force(mut vip: Vip, now_ns: u64, tables: &impl Tables) -> Vip {
     vip
 }
 
-/// Decides about an ARP claim: a frame whose spa is a VIP (first table). Returns the outcome, and
-/// whether the VIP is announced in the place of the claim.
+/// Decides about a claim on a VIP (first table). Returns the outcome, and whether the VIP is announced
+/// in the place of the claim.
 #[inline(always)]
-fn claim(frame: &ArpFrame, vip: Vip, tables: &impl Tables) -> (Outcome, bool) {
+fn claim<T: Tables>(question: &T::Question, vip: Vip, tables: &T) -> (Outcome, bool) {
     let now_ns = tables.now_ns();
     let vip = in_force(vip, now_ns, tables);
     let mut defends = false;
-    let (outcome, kind) = match judge(frame, &vip, now_ns, tables) {
+    let (outcome, kind) = match judge(question, &vip, now_ns, tables) {
         Judgement::Count(outcome) => return (outcome, false),
         Judgement::Report(outcome, kind) => (outcome, kind),
         Judgement::Refute(outcome, kind) => {
             // A claim that went to this host alone has deceived no other.
-            defends = vip.role == Role::Held && frame.dst.is_multicast();
+            defends = vip.role == Role::Held && question.dst().is_multicast();
             (outcome, kind)
         }
-        Judgement::Yield(outcome, kind) if tables.yield_to(&vip, frame.sha) => (outcome, kind),
+        Judgement::Yield(outcome, kind) if tables.yield_to(&vip, question.sender()) => (outcome, kind),
         // Another CPU has just yielded: the entry is foreign already.
         Judgement::Yield(..) => (Outcome::ClaimMoved, EventKind::Moved),
     };
-    tables.tell(kind, &vip, frame, now_ns);
-    (outcome, defends && tables.admits_defence(&vip, frame, now_ns))
+    tables.tell(kind, &vip, question, now_ns);
+    (outcome, defends && tables.admits_defence(&vip, question, now_ns))
 }
 
-/// The consequences of an ARP claim.
+/// The consequences of a claim.
 enum Judgement {
     /// Counts the claim.
     Count(Outcome),
@@ -179,11 +190,11 @@ enum Judgement {
 
 /// Finds the cell of the first table, with one arm per cell from top to bottom.
 #[inline(always)]
-fn judge(frame: &ArpFrame, vip: &Vip, now_ns: u64, tables: &impl Tables) -> Judgement {
-    let announcing = frame.announces();
+fn judge<T: Tables>(question: &T::Question, vip: &Vip, now_ns: u64, tables: &T) -> Judgement {
+    let announcing = question.announces();
     // A host that announces in a peer's name is not that peer. The program yields to peers alone.
-    let by_sender = frame.src == frame.sha;
-    let by_holder = frame.sha == vip.mac;
+    let by_sender = question.src() == question.sender();
+    let by_holder = question.sender() == vip.mac;
 
     match vip.role {
         Role::Held if by_holder => Judgement::Count(Outcome::ClaimOwn),
@@ -197,7 +208,7 @@ fn judge(frame: &ArpFrame, vip: &Vip, now_ns: u64, tables: &impl Tables) -> Judg
             }
             FenceState::HeldOver | FenceState::Over => Judgement::Count(Outcome::ClaimPassed),
         },
-        Role::Held | Role::Handover if tables.is_peer(frame.sha) => match tables.fence(now_ns) {
+        Role::Held | Role::Handover if tables.is_peer(question.sender()) => match tables.fence(now_ns) {
             FenceState::Valid => Judgement::Refute(Outcome::ClaimContested, EventKind::Contested),
             FenceState::HeldOver | FenceState::Over if announcing && by_sender => {
                 Judgement::Yield(Outcome::ClaimYielded, EventKind::Yielded)
@@ -214,7 +225,7 @@ fn judge(frame: &ArpFrame, vip: &Vip, now_ns: u64, tables: &impl Tables) -> Judg
             FenceState::Over => Judgement::Report(Outcome::ClaimConflict, EventKind::Conflict),
         },
         Role::Foreign if by_holder && !vip.mac.is_zero() => Judgement::Count(Outcome::ClaimPassed),
-        Role::Foreign if tables.is_peer(frame.sha) => {
+        Role::Foreign if tables.is_peer(question.sender()) => {
             if announcing && by_sender {
                 Judgement::Report(Outcome::ClaimMoved, EventKind::Moved)
             } else {
@@ -226,12 +237,12 @@ fn judge(frame: &ArpFrame, vip: &Vip, now_ns: u64, tables: &impl Tables) -> Judg
     }
 }
 
-/// Decides about a request whose tpa is a VIP (second table).
+/// Decides about a frame that asks for a VIP (second table).
 #[inline(always)]
-fn request(frame: &ArpFrame, vip: &Vip, tables: &impl Tables) -> Verdict {
+fn request<T: Tables>(question: &T::Question, vip: &Vip, tables: &T) -> Verdict {
     if vip.role == Role::Foreign {
-        if vip.mac.is_zero() && frame.is_probe() && !tables.is_peer(frame.sha) {
-            tables.tell(EventKind::Probed, vip, frame, tables.now_ns());
+        if vip.mac.is_zero() && question.probed().is_some() && !tables.is_peer(question.sender()) {
+            tables.tell(EventKind::Probed, vip, question, tables.now_ns());
         }
         return Verdict::about(Outcome::SuppressedForeign, vip);
     }
@@ -253,10 +264,15 @@ fn request(frame: &ArpFrame, vip: &Vip, tables: &impl Tables) -> Verdict {
     let Some(source) = own_mac else {
         return Verdict::about(Outcome::RefusedLink, &vip);
     };
-    if frame.dst != source && frame.dst != MacAddr::BROADCAST {
+    let reaches = match question.reach() {
+        Reach::All => true,
+        Reach::One => question.dst() == source,
+        Reach::None => false,
+    };
+    if !reaches {
         return Verdict::about(Outcome::RefusedDestination, &vip);
     }
-    if !frame.sha.is_unicast() || frame.sha == source {
+    if !question.sender().is_unicast() || question.sender() == source {
         return Verdict::about(Outcome::RefusedSender, &vip);
     }
     Verdict { answer: Some(Answer { mac: vip.mac, source }), ..Verdict::about(answered, &vip) }

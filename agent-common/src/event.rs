@@ -1,5 +1,7 @@
 //! Reports and records of the program: events in the ring buffer, per-VIP state and offenders.
 
+use core::net::Ipv6Addr;
+
 use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 
 use crate::{abi::VipKey, defence::DefenceWindow, frame::MacAddr};
@@ -54,24 +56,28 @@ pub struct Event {
     pub kind: EventKind,
     /// The interface.
     pub ifindex: u32,
-    /// The operation of the frame, in host order.
+    /// The operation of an ARP frame, or the `ICMPv6` type of a neighbour discovery message, in host
+    /// order.
     pub oper: u16,
-    /// The VIP: spa of the frame, or tpa of a probe.
-    pub vip: [u8; 4],
-    /// sha of the frame.
+    /// The VIP, in wire order: the claimed address, or the one that a probe asks for. An IPv4 address
+    /// is mapped (`::ffff:192.0.2.10`).
+    pub vip: [u8; 16],
+    /// The MAC that the frame gives for the VIP: sha, or the link-layer address option.
     pub sha: [u8; 6],
     /// Ethernet source of the frame.
     pub source: [u8; 6],
     /// The entry's MAC before the event.
     pub holder: [u8; 6],
+    /// Always zero.
+    pub _pad: [u8; 4],
 }
 
-const _: () = assert!(size_of::<Event>() == 48);
+const _: () = assert!(size_of::<Event>() == 64);
 
 impl Event {
     /// Returns the key of the VIP.
     pub fn key(&self) -> VipKey {
-        VipKey::new(self.ifindex, self.vip)
+        VipKey::new(self.ifindex, Ipv6Addr::from(self.vip).to_canonical())
     }
 
     /// Reads a record. Returns `None` if the bytes are no record.
@@ -146,33 +152,55 @@ const _: () = assert!(size_of::<VipState>() == 56);
 /// The key of `offenders`: a MAC, and the VIP that it claims.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Pod, Zeroable)]
 #[repr(C)]
-pub struct OffenderKey {
+pub struct OffenderKeyV4 {
     /// The interface through which the segment is seen.
     pub ifindex: u32,
     /// The VIP, in wire order.
     pub addr: [u8; 4],
-    /// sha of the ARP claims.
+    /// The MAC that the claims give.
     pub mac: [u8; 6],
     /// Always zero.
     pub _pad: u16,
 }
 
-const _: () = assert!(size_of::<OffenderKey>() == 16);
+/// The key of `offenders_v6`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct OffenderKeyV6 {
+    /// The interface through which the segment is seen.
+    pub ifindex: u32,
+    /// The VIP, in wire order.
+    pub addr: [u8; 16],
+    /// The MAC that the claims give.
+    pub mac: [u8; 6],
+    /// Always zero.
+    pub _pad: u16,
+}
 
-impl OffenderKey {
-    /// Returns the key of a MAC that claims `addr` on an interface.
-    #[inline(always)]
-    pub fn new(ifindex: u32, addr: [u8; 4], mac: MacAddr) -> Self {
-        Self { ifindex, addr, mac: mac.0, _pad: 0 }
-    }
+const _: () = assert!(size_of::<OffenderKeyV4>() == 16 && size_of::<OffenderKeyV6>() == 28);
 
-    /// Returns the key of the claimed VIP.
-    pub fn vip(&self) -> VipKey {
-        VipKey::new(self.ifindex, self.addr)
+/// A MAC, and the VIP of either family that it claims.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct OffenderKey {
+    /// The claimed VIP.
+    pub vip: VipKey,
+    /// The MAC that the claims give.
+    pub mac: MacAddr,
+}
+
+impl From<OffenderKeyV4> for OffenderKey {
+    fn from(key: OffenderKeyV4) -> Self {
+        Self { vip: VipKey::new(key.ifindex, key.addr), mac: MacAddr(key.mac) }
     }
 }
 
-/// The value of `offenders`: the ARP claims of one MAC on one VIP (`conflict`, `contested`,
+impl From<OffenderKeyV6> for OffenderKey {
+    fn from(key: OffenderKeyV6) -> Self {
+        Self { vip: VipKey::new(key.ifindex, key.addr), mac: MacAddr(key.mac) }
+    }
+}
+
+/// The value of `offenders` and `offenders_v6`: the claims of one MAC on one VIP (`conflict`, `contested`,
 /// `sighted`, `probed`). Claims that were held back as events count too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, NoUninit, CheckedBitPattern)]
 #[repr(C)]

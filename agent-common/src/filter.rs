@@ -17,5 +17,12 @@ pub fn filter_bit(addr: [u8; 4]) -> u32 {
     (addr ^ (addr >> 20).wrapping_mul(0x9e37_79b1) >> 12) & (FILTER_BITS - 1)
 }
 
+/// Returns the bit of an IPv6 address. Its words share the bits with IPv4's addresses.
+#[inline(always)]
+pub fn filter_bit_v6(addr: [u8; 16]) -> u32 {
+    let word = |at: usize| u32::from_be_bytes([addr[at], addr[at + 1], addr[at + 2], addr[at + 3]]);
+    filter_bit((word(0) ^ word(4) ^ word(8) ^ word(12)).to_be_bytes())
+}
+
 #[cfg(test)]
 mod tests;

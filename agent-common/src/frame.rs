@@ -4,6 +4,8 @@ use core::fmt;
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::question::{Question, Reach};
+
 /// The bytes from the Ethernet destination to the end of tpa.
 pub const FRAME_LEN: usize = size_of::<ArpFrame>();
 /// The `EtherType` of ARP, in host order.
@@ -214,13 +216,6 @@ impl ArpFrame {
         bytemuck::cast(self.tpa)
     }
 
-    /// Returns true if the frame is an announcement: gratuitous, or a reply. Both update
-    /// neighbour caches.
-    #[inline(always)]
-    pub fn announces(&self) -> bool {
-        self.is_gratuitous() || !self.is_request()
-    }
-
     /// Returns true if spa and tpa are equal, as in an ARP Announcement (RFC 5227, 2.3).
     #[inline(always)]
     pub fn is_gratuitous(&self) -> bool {
@@ -263,6 +258,62 @@ impl ArpFrame {
         self.sha = mac;
         self.tha = MacAddr::ZERO;
         self.tpa = self.spa;
+    }
+}
+
+/// A frame of ARP for IPv4 over Ethernet claims spa, and a request asks for tpa.
+impl Question for ArpFrame {
+    type Addr = [u8; 4];
+
+    #[inline(always)]
+    fn dst(&self) -> MacAddr {
+        self.dst
+    }
+
+    #[inline(always)]
+    fn src(&self) -> MacAddr {
+        self.src
+    }
+
+    #[inline(always)]
+    fn sender(&self) -> MacAddr {
+        self.sha
+    }
+
+    #[inline(always)]
+    fn oper(&self) -> u16 {
+        self.oper()
+    }
+
+    #[inline(always)]
+    fn claimed(&self) -> [u8; 4] {
+        self.spa()
+    }
+
+    #[inline(always)]
+    fn asked(&self) -> Option<[u8; 4]> {
+        self.is_request().then_some(self.tpa())
+    }
+
+    /// Gratuitous frames and replies update neighbour caches.
+    #[inline(always)]
+    fn announces(&self) -> bool {
+        self.is_gratuitous() || !self.is_request()
+    }
+
+    #[inline(always)]
+    fn is_gratuitous(&self) -> bool {
+        self.is_gratuitous()
+    }
+
+    #[inline(always)]
+    fn probed(&self) -> Option<[u8; 4]> {
+        self.is_probe().then_some(self.tpa())
+    }
+
+    #[inline(always)]
+    fn reach(&self) -> Reach {
+        if self.dst == MacAddr::BROADCAST { Reach::All } else { Reach::One }
     }
 }
 

@@ -9,8 +9,8 @@ use core::fmt;
 use bytemuck::{Pod, Zeroable};
 
 use crate::{
-    Counters, Defence, DefenceWindow, Event, EventKind, Limiter, Offender, OffenderKey, Outcome, Policy,
-    Role, Yield,
+    Counters, Defence, DefenceWindow, Event, EventKind, Limiter, Offender, OffenderKeyV4, OffenderKeyV6,
+    Outcome, Policy, Role, Yield,
 };
 
 mod decode;
@@ -219,9 +219,10 @@ pub(crate) mod next;
 
 described!(Yield { mac, generation });
 described!(Limiter { next_ns, swallowed });
-described!(OffenderKey { ifindex, addr, mac, _pad });
+described!(OffenderKeyV4 { ifindex, addr, mac, _pad });
+described!(OffenderKeyV6 { ifindex, addr, mac, _pad });
 described!(Offender { first_ns, last_ns, claims, kind, oper, source, answered, strays, defended_ns });
-described!(Event { at_ns, swallowed, kind, ifindex, oper, vip, sha, source, holder });
+described!(Event { at_ns, swallowed, kind, ifindex, oper, vip, sha, source, holder, _pad });
 
 impl Described for Counters {
     const FIELDS: &'static [Field] = &{

@@ -1,5 +1,5 @@
-//! Shared code of the XDP program and the agent: the ARP frame, the values of the
-//! pinned maps, and the decision about each frame.
+//! Shared code of the XDP program and the agent: the frames, the values of the pinned maps, and the
+//! decision about each frame.
 //!
 //! Nothing here does I/O. The XDP program gives [`decide`] its maps as
 //! [`Tables`]; fuzzers give it tables of their own.
@@ -20,27 +20,36 @@ mod defence;
 mod event;
 mod filter;
 mod frame;
+mod nd;
+mod question;
 mod vlan;
 
 pub use abi::{
     DEFAULT_MAX_VIPS, Fence, FenceState, HEARD_SLOTS, MAX_OFFENDERS, MAX_OWN_MACS, MAX_PEERS, OwnMac,
     OwnMacKey, PIN_DIR, Peer, PeerKey, Policy, Proof, Role, SeenEntry, VIP_COUNTER_SLOTS, VipCounters,
-    VipEntry, VipKey, YieldTotal, heard_slot, maps,
+    VipEntry, VipKey, VipKeyV4, VipKeyV6, YieldTotal, heard_slot, maps,
 };
 pub use counters::{Action, Counters, Outcome};
-pub use decide::{Answer, Tables, Verdict, Vip, decide};
+pub use decide::{Answer, NO_SLOT, Tables, Verdict, Vip, decide};
 pub use defence::{
     ANSWER_NS, Answers, DEFENCE_WINDOW_NS, DEFEND_INTERVAL_NS, Defence, DefenceWindow, MAX_ANSWERED,
     MAX_DEFENCES, MAX_STRAYS, MAX_VIP_DEFENCES,
 };
 pub use event::{
-    EVENT_INTERVAL_NS, EVENTS_BYTES, Event, EventKind, Limiter, Offender, OffenderKey, VipState, Yield,
+    EVENT_INTERVAL_NS, EVENTS_BYTES, Event, EventKind, Limiter, Offender, OffenderKey, OffenderKeyV4,
+    OffenderKeyV6, VipState, Yield,
 };
-pub use filter::{FILTER_BITS, FILTER_WORDS, filter_bit};
+pub use filter::{FILTER_BITS, FILTER_WORDS, filter_bit, filter_bit_v6};
 pub use frame::{ArpFrame, ETHERTYPE_ARP, FRAME_LEN, MacAddr, OPER_REPLY, OPER_REQUEST};
 #[cfg(feature = "next-layout")]
 pub use layout::next::Beside;
 pub use layout::{
     Decoder, Described, Field, FieldName, MAX_FIELDS, MapKind, PINNED, PinnedMap, Place, Shape,
 };
+pub use nd::{
+    ALL_NODES, ALL_ROUTERS, ETHERTYPE_IPV6, MAX_OPTIONS, MAX_SUMMED, Message, ND_FRAME_LEN, ND_OVERRIDE,
+    ND_SOLICITED, NdFrame, NdHeader, TYPE_ADVERTISEMENT, TYPE_REDIRECT, TYPE_ROUTER_SOLICITATION,
+    TYPE_SOLICITATION, Unit, group_mac, solicited_node,
+};
+pub use question::{Question, Reach};
 pub use vlan::{ETHERTYPE_8021AD, ETHERTYPE_8021Q, MAX_VLANS, VlanDevice, VlanKey, VlanTag, VlanTags};

@@ -1,5 +1,5 @@
-//! Schedule of announcements. Each held VIP is announced at once, in
-//! five more rounds, and then in refreshes.
+//! Schedule of announcements. Each held VIP is announced at once, in some more rounds, and then in
+//! refreshes.
 //!
 //! Due rounds leave as the pace over all VIPs allows: first rounds, those after a failover, then
 //! defences, later rounds, and refreshes. Linux ignores some announcements within a second of the last change (its lock
@@ -8,6 +8,7 @@
 use std::{
     cmp::Ordering,
     collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
     ops::Bound,
     time::Duration,
 };
@@ -22,13 +23,15 @@ use super::{
 #[cfg(test)]
 mod tests;
 
-/// Rounds after a VIP was taken, the first one included.
+/// Rounds after an IPv4 VIP was taken, the first one included.
 const ROUNDS: u8 = 6;
+/// The same for IPv6: at most as many (RFC 4861, 7.2.6 and 10), at least a second apart.
+const ROUNDS_V6: u8 = 3;
 /// Least time between two rounds.
 const ROUND_INTERVAL: Duration = Duration::from_millis(1_100);
 /// Least time between two announcements that defend an address (RFC 5227).
 const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
-/// Frames of one round: a request and a reply.
+/// Frames of one round.
 const FRAMES_PER_ROUND: u32 = 2;
 /// Jitter of refreshes, in per cent of the period, either way.
 const JITTER_PER_CENT: u32 = 8;
@@ -380,6 +383,9 @@ impl Announcer {
             let Some(vip) = self.vips.get(&key) else { continue };
             commands.push(Command::Send { key, mac: vip.mac, round });
             self.pace.take();
+            if is_followed_by_probe(key, round) {
+                self.pace.take();
+            }
             match round {
                 Round::Failover => {
                     self.failovers.remove(&key);
@@ -387,12 +393,27 @@ impl Announcer {
                 Round::Defence => {
                     self.defences.insert(key, Defence { due: None, not_before: now + DEFEND_INTERVAL });
                 }
-                Round::Taking(number) if number + 1 < ROUNDS => {
+                Round::Taking(number) if number + 1 < rounds(key) => {
                     self.schedule(key, Round::Taking(number + 1), now + ROUND_INTERVAL);
                 }
                 Round::Taking(_) | Round::Refresh => self.schedule_refresh(key, now),
             }
         }
         commands
+    }
+}
+
+/// Returns true if one probe leaves after the round. From it, switches that bind IPv6 addresses to
+/// ports learn the new port (RFC 6620). A former holder that still answers has heard the announcement
+/// by then, and does not answer the probe: its answer would go to all hosts.
+pub fn is_followed_by_probe(key: VipKey, round: Round) -> bool {
+    round == Round::Taking(0) && key.addr.is_ipv6()
+}
+
+/// Returns the number of rounds after a VIP was taken.
+const fn rounds(key: VipKey) -> u8 {
+    match key.addr {
+        IpAddr::V4(_) => ROUNDS,
+        IpAddr::V6(_) => ROUNDS_V6,
     }
 }

@@ -7,9 +7,9 @@ mod selector;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, fmt, net::Ipv4Addr, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, net::IpAddr, sync::Arc, time::Duration};
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use vipward_common::MacAddr;
 
 pub use self::selector::{Selector, SelectorError};
@@ -136,11 +136,11 @@ pub struct NodeInterface {
     pub mac: MacAddr,
     /// The subnets of its segment. If the interface has an address in a subnet,
     /// the address stands here with its prefix length.
-    pub subnets: Vec<Ipv4Net>,
-    /// Its addresses with the prefix length /32 that Vipward did not put there.
-    pub bound: Vec<Ipv4Addr>,
+    pub subnets: Vec<IpNet>,
+    /// Its addresses that are one address (/32, /128) and that Vipward did not put there.
+    pub bound: Vec<IpAddr>,
     /// The node's gateways in these subnets.
-    pub gateways: Vec<Ipv4Addr>,
+    pub gateways: Vec<IpAddr>,
     /// True if it is up and has carrier.
     pub carrier: bool,
 }
@@ -285,7 +285,7 @@ impl ClaimState {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClaimRecord {
     /// The VIP.
-    pub vip: Ipv4Addr,
+    pub vip: IpAddr,
     /// Its version. Every write changes it.
     pub version: Version,
     /// Its place in the order of the VIP's claims.

@@ -12,7 +12,7 @@ mod raw;
 mod tests;
 mod values;
 
-use std::{net::Ipv4Addr, time::Duration};
+use std::{net::IpAddr, time::Duration};
 
 use serde::{Serialize, Serializer};
 use vipward_common::{MacAddr, Policy};
@@ -62,7 +62,7 @@ pub struct Config {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct VipConfig {
     /// The VIP.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// Its interface. If none: the interface whose subnet contains the VIP.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<Box<InterfacePattern>>,

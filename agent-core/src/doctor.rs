@@ -7,6 +7,7 @@ mod addresses;
 mod facts;
 mod links;
 mod machine;
+mod multicast;
 mod plane;
 mod surroundings;
 
@@ -17,7 +18,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use self::facts::{
-    Agent, Bound, Conf, Facts, Heartbeat, Machine, Neighbours, Nic, PinDir, Process, TcProgram,
+    Agent, Bound, Conf, ConfV6, Facts, Heartbeat, Machine, Neighbours, Nic, PinDir, Process, TcProgram,
 };
 use crate::pinned::{Fact, Unread};
 
@@ -109,6 +110,8 @@ fn known<T>(name: &'static str, fact: &Fact<T>, check: impl FnOnce(&T) -> Check)
     }
 }
 
+/// Largest number of values in a list.
+const MOST: usize = 4;
 /// The remedy if processes are out of sight.
 const SEE_ALL: &str =
     "run the doctor on the node itself (sudo vipward doctor), or in a Pod with hostPID: true";
@@ -130,9 +133,18 @@ pub fn examine(facts: &Facts) -> Vec<Check> {
     let mut checks = machine::checks(facts);
     checks.extend(plane::checks(facts));
     checks.extend(links::checks(facts));
+    checks.extend(multicast::checks(facts));
     checks.extend(addresses::checks(facts));
     checks.extend(surroundings::checks(facts));
     checks
+}
+
+/// Returns the first values of a list, and the number of the others.
+fn list<'a, T: ToString + 'a>(values: impl IntoIterator<Item = &'a T>) -> String {
+    let values: Vec<_> = values.into_iter().map(ToString::to_string).collect();
+    let more = values.len().saturating_sub(MOST);
+    let shown = values[..values.len() - more].join(", ");
+    if more == 0 { shown } else { format!("{shown} and {more} more") }
 }
 
 /// Returns true if the host passes: no check is red. With

@@ -9,7 +9,7 @@ mod host;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    net::Ipv4Addr,
+    net::IpAddr,
     time::Duration,
 };
 
@@ -43,7 +43,7 @@ pub enum Look<T> {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Facts {
     /// The address.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The objects of the API server.
     pub cluster: Look<Cluster>,
     /// The file of a standalone agent.
@@ -262,7 +262,7 @@ impl Step {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct Explanation {
     /// The address.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The first broken step, or `null` when none is broken.
     pub broken: Option<Link>,
     /// What to do about that step, or `null` when none is broken.

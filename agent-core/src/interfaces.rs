@@ -2,11 +2,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
+    net::IpAddr,
     sync::Arc,
 };
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 
 use super::{
     cluster::{MOST_ADDRESSES, NodeInterface, Room},
@@ -14,6 +14,8 @@ use super::{
     net::{ConnectedRoute, Interface, NetView},
     placement::obstacle::Obstacle,
 };
+
+use crate::address::is_host;
 
 #[cfg(test)]
 mod tests;
@@ -148,7 +150,7 @@ struct Reached {
     metric: u32,
     position: usize,
     ifindex: u32,
-    prefix: Ipv4Net,
+    prefix: IpNet,
 }
 
 /// The subnets that some interfaces of this host reach.
@@ -163,7 +165,7 @@ impl<'a> Segments<'a> {
         let is_one = |ifindex| interfaces.iter().any(|interface| interface.index == ifindex);
         let by_route = routes(view).filter(|route| is_one(route.interface)).enumerate();
         let by_route = by_route.map(|(position, route)| Reached {
-            host_bits: 32 - route.prefix.prefix_len(),
+            host_bits: route.prefix.max_prefix_len() - route.prefix.prefix_len(),
             metric: route.metric,
             position,
             ifindex: route.interface,
@@ -172,7 +174,7 @@ impl<'a> Segments<'a> {
         // Addresses count too if there is no route (noprefixroute).
         let by_address = interfaces.iter().flat_map(|interface| {
             subnets(interface).map(|subnet| Reached {
-                host_bits: 32 - subnet.prefix_len(),
+                host_bits: subnet.max_prefix_len() - subnet.prefix_len(),
                 metric: u32::MAX,
                 position: usize::MAX,
                 ifindex: interface.index,
@@ -186,7 +188,7 @@ impl<'a> Segments<'a> {
 
     /// Returns the interface whose subnet contains an address, of those that may be chosen. If several
     /// interfaces have the subnet, the kernel's own route decides.
-    pub(super) fn of(&self, may_be: impl Fn(&Interface) -> bool, address: Ipv4Addr) -> Option<&'a Interface> {
+    pub(super) fn of(&self, may_be: impl Fn(&Interface) -> bool, address: IpAddr) -> Option<&'a Interface> {
         let mut containing = self.reached.iter().filter(|reached| reached.prefix.contains(&address));
         containing.find_map(|reached| {
             let interface = self.interfaces.iter().find(|interface| interface.index == reached.ifindex)?;
@@ -200,9 +202,9 @@ fn routes(view: &NetView) -> impl Iterator<Item = &ConnectedRoute> {
     view.routes.iter().filter(|route| route.prefix.prefix_len() > 0)
 }
 
-/// Returns the subnets of an interface's addresses. A /32 is an address and no subnet.
-pub(super) fn subnets(interface: &Interface) -> impl Iterator<Item = Ipv4Net> {
-    interface.addresses.iter().filter(|address| address.prefix_len() < 32).map(Ipv4Net::trunc)
+/// Returns the subnets of an interface's addresses. A /32 or /128 is an address and no subnet.
+pub(super) fn subnets(interface: &Interface) -> impl Iterator<Item = IpNet> {
+    interface.addresses.iter().filter(|address| !is_host(address)).map(IpNet::trunc)
 }
 
 /// Returns a node's interfaces for its Lease. The interfaces that
@@ -211,7 +213,7 @@ pub(super) fn subnets(interface: &Interface) -> impl Iterator<Item = Ipv4Net> {
 /// A host may have thousands of addresses of other programs, and route by thousands of gateways: the
 /// first of them are listed.
 pub fn node_interfaces(view: &NetView, attached: &[u32]) -> Vec<NodeInterface> {
-    let mut of_interface: BTreeMap<u32, (usize, Vec<Ipv4Net>)> = BTreeMap::new();
+    let mut of_interface: BTreeMap<u32, (usize, Vec<IpNet>)> = BTreeMap::new();
     let mut routes: Vec<_> = routes(view).collect();
     routes.sort_by_key(|route| route.metric);
     for (position, route) in routes.into_iter().enumerate() {
@@ -225,14 +227,14 @@ pub fn node_interfaces(view: &NetView, attached: &[u32]) -> Vec<NodeInterface> {
     for interface in attached.iter().filter_map(|ifindex| view.interfaces.get(ifindex)) {
         let (position, mut nets) = of_interface.remove(&interface.index).unwrap_or((usize::MAX, Vec::new()));
         // An address says more than a route's subnet: no node may take another node's address.
-        for address in interface.addresses.iter().filter(|net| net.prefix_len() < 32) {
+        for address in interface.addresses.iter().filter(|net| !is_host(net)) {
             match nets.iter_mut().find(|net| **net == address.trunc()) {
                 Some(net) => *net = *address,
                 None => nets.push(*address),
             }
         }
-        let foreign = interface.foreign_addresses().filter(|net| net.prefix_len() == 32);
-        let bound: BTreeSet<Ipv4Addr> = foreign.map(|net| net.addr()).collect();
+        let foreign = interface.foreign_addresses().filter(is_host);
+        let bound: BTreeSet<IpAddr> = foreign.map(|net| net.addr()).collect();
         let gateways = view.next_hops.iter().filter(|hop| nets.iter().any(|net| net.contains(*hop)));
         let gateways = gateways.copied().collect();
         let own = room.limit(NodeInterface {
@@ -250,7 +252,7 @@ pub fn node_interfaces(view: &NetView, attached: &[u32]) -> Vec<NodeInterface> {
 }
 
 /// Returns the IPv4 addresses of the DNS servers in a text like `/etc/resolv.conf` (resolv.conf(5)).
-pub fn name_servers(text: &str) -> BTreeSet<Ipv4Addr> {
+pub fn name_servers(text: &str) -> BTreeSet<IpAddr> {
     let value = |line: &str| {
         let mut words = line.split_whitespace();
         words.next().filter(|keyword| *keyword == "nameserver")?;
@@ -263,14 +265,14 @@ pub fn name_servers(text: &str) -> BTreeSet<Ipv4Addr> {
 /// If the Service names an interface, it need not have such a subnet.
 pub(super) fn interface_for<'a>(
     interfaces: &'a [NodeInterface],
-    vip: Ipv4Addr,
+    vip: IpAddr,
     named: &[InterfacePattern],
 ) -> Option<&'a NodeInterface> {
     let allowed = |interface: &&NodeInterface| {
         named.is_empty() || named.iter().any(|pattern| pattern.matches(&interface.name))
     };
     let longest = |interface: &NodeInterface| {
-        interface.subnets.iter().filter(|net| net.contains(&vip)).map(Ipv4Net::prefix_len).max()
+        interface.subnets.iter().filter(|net| net.contains(&vip)).map(IpNet::prefix_len).max()
     };
     // The first of the best is the interface that the kernel's routes prefer.
     let by_subnet = interfaces

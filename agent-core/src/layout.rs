@@ -118,7 +118,7 @@ impl Description {
             if map.name == maps::VIPS_V4 {
                 comparison.max_vips = Some(found.entries);
             }
-            if [maps::VIPS_V4, maps::VIP_STATE].contains(&map.name) {
+            if [maps::VIPS_V4, maps::VIPS_V6, maps::VIP_STATE].contains(&map.name) {
                 wanted.entries = comparison.max_vips.unwrap_or(found.entries);
             }
             if comparison.changed.is_none() {

@@ -1,6 +1,7 @@
 //! The core decides. It is pure and synchronous: callers pass the time in, and the
 //! core uses no clock, randomness, environment or I/O.
 
+pub mod address;
 pub mod announce;
 pub mod answering;
 pub mod attaching;
@@ -12,6 +13,8 @@ pub mod conflict;
 pub mod doctor;
 pub mod explain;
 pub mod failover;
+pub mod frame;
+pub mod groups;
 pub mod heartbeat;
 pub mod interfaces;
 pub mod layout;

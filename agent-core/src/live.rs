@@ -6,7 +6,7 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, net::Ipv4Addr, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 pub use self::{
     change::{Change, changes},
@@ -18,7 +18,7 @@ use super::{
 };
 
 /// A VIP, and the name of the interface through which it is seen.
-pub type VipId<'a> = (Ipv4Addr, &'a str);
+pub type VipId<'a> = (IpAddr, &'a str);
 
 /// A rate per second.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug, Default)]

@@ -1,7 +1,7 @@
 //! Moves of VIPs to this node: the cause, the time until the announcement, and the longest possible
 //! gap since the last holder's answers.
 
-use std::{collections::BTreeMap, net::Ipv4Addr, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use super::{
     cluster::{ClaimState, Epoch, LeaseRecord, NodeName, Version},
@@ -82,8 +82,8 @@ struct Come {
 /// The moves that are under way.
 #[derive(Debug, Default)]
 pub struct Moves {
-    asked: BTreeMap<Ipv4Addr, Asked>,
-    come: BTreeMap<Ipv4Addr, Come>,
+    asked: BTreeMap<IpAddr, Asked>,
+    come: BTreeMap<IpAddr, Come>,
     signs: BTreeMap<NodeName, Sign>,
 }
 
@@ -119,7 +119,7 @@ impl Moves {
 
     /// Handles a VIP that this node holds now, and returns the cause of the move.
     /// `from` is the node that answered for the VIP before.
-    pub fn on_holds(&mut self, vip: Ipv4Addr, from: Option<&NodeName>) -> Option<Cause> {
+    pub fn on_holds(&mut self, vip: IpAddr, from: Option<&NodeName>) -> Option<Cause> {
         let asked = self.asked.remove(&vip)?;
         let cause = match (asked.taken, from) {
             (true, _) if asked.epoch == Epoch(0).next() => Cause::New,
@@ -136,7 +136,7 @@ impl Moves {
     }
 
     /// Handles an announcement of a VIP. Returns the durations of the move at the first one.
-    pub fn on_announced(&mut self, vip: Ipv4Addr, now: Monotonic) -> Option<Took> {
+    pub fn on_announced(&mut self, vip: IpAddr, now: Monotonic) -> Option<Took> {
         let come = self.come.remove(&vip)?;
         Some(Took {
             since_write: now.saturating_since(come.asked),
@@ -145,7 +145,7 @@ impl Moves {
     }
 
     /// Forgets a VIP that no longer concerns this node.
-    pub fn on_gone(&mut self, vip: Ipv4Addr) {
+    pub fn on_gone(&mut self, vip: IpAddr) {
         self.asked.remove(&vip);
         self.come.remove(&vip);
     }

@@ -2,11 +2,14 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
+    net::{IpAddr, Ipv6Addr},
 };
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use vipward_common::{MacAddr, Proof, Role, VlanTag};
+
+#[cfg(test)]
+mod tests;
 
 /// A network interface, as rtnetlink describes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,9 +48,11 @@ pub struct Interface {
     /// filters where the kernel has no tcx. None if they could not be read.
     pub tc_programs: Option<Vec<u32>>,
     /// Its IPv4 addresses with their prefix lengths.
-    pub addresses: Vec<Ipv4Net>,
+    pub addresses: Vec<IpNet>,
     /// Those of them that the agent has bound, by their label.
-    pub ours: BTreeSet<Ipv4Addr>,
+    pub ours: BTreeSet<IpAddr>,
+    /// A link-local IPv6 address of it that no other host has.
+    pub link_local: Option<Ipv6Addr>,
 }
 
 /// Reason why an interface does not answer for a VIP, regardless of the maps.
@@ -150,6 +155,7 @@ impl Interface {
             tc_programs: Some(Vec::new()),
             addresses: Vec::new(),
             ours: BTreeSet::new(),
+            link_local: None,
         }
     }
 
@@ -171,12 +177,22 @@ impl Interface {
 
     /// Returns the address, with its prefix length, if the interface has it and the agent has not
     /// bound it.
-    pub fn foreign_address(&self, address: Ipv4Addr) -> Option<Ipv4Net> {
+    pub fn foreign_address(&self, address: IpAddr) -> Option<IpNet> {
         self.foreign_addresses().find(|net| net.addr() == address)
     }
 
+    /// Returns the address from which this host asks for another one: the link-local one for IPv6, else
+    /// one in its subnet. It is never a VIP, which a question would announce.
+    pub fn source_for(&self, address: IpAddr, is_vip: impl Fn(IpAddr) -> bool) -> Option<IpAddr> {
+        let link_local = self.link_local.filter(|_| address.is_ipv6()).map(IpAddr::from);
+        link_local.or_else(|| {
+            let mut near = self.foreign_addresses().filter(|net| net.contains(&address));
+            near.find(|net| !is_vip(net.addr())).map(|net| net.addr())
+        })
+    }
+
     /// Returns its addresses that the agent has not bound.
-    pub fn foreign_addresses(&self) -> impl Iterator<Item = Ipv4Net> {
+    pub fn foreign_addresses(&self) -> impl Iterator<Item = IpNet> {
         self.addresses.iter().copied().filter(|net| !self.ours.contains(&net.addr()))
     }
 }
@@ -190,7 +206,7 @@ pub fn labelled(interface: &str, vlan: Option<u16>) -> String {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConnectedRoute {
     /// The subnet.
-    pub prefix: Ipv4Net,
+    pub prefix: IpNet,
     /// ifindex.
     pub interface: u32,
     /// The metric. The kernel prefers the lower one.
@@ -206,7 +222,7 @@ pub struct NetView {
     pub routes: Vec<ConnectedRoute>,
     /// The next hops of all other routes, in all tables. A change of these alone causes no new
     /// snapshot.
-    pub next_hops: BTreeSet<Ipv4Addr>,
+    pub next_hops: BTreeSet<IpAddr>,
 }
 
 impl NetView {

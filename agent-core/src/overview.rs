@@ -2,7 +2,7 @@
 //!
 //! The age of a Lease is the time since a change of it was seen. No node's wall clock is compared.
 
-use std::{collections::BTreeMap, net::Ipv4Addr, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
@@ -149,7 +149,7 @@ pub(crate) fn vip_states(_: &mut SchemaGenerator) -> Schema {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct VipRow {
     /// The VIP.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The node that its claim names, which is the successor while it is `offered`; or `null` when
     /// it names none.
     pub holder: Option<String>,
@@ -199,7 +199,7 @@ pub struct MoveRow {
     /// Its time, by the clock of the node that wrote it (RFC 3339).
     pub since: String,
     /// The VIP.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The node that has had the VIP since.
     pub holder: String,
     /// Its cause.

@@ -42,7 +42,7 @@ mod vip;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
+    net::IpAddr,
     time::Duration,
 };
 
@@ -134,7 +134,7 @@ pub struct Engine {
     nodes: Nodes,
     /// All known VIPs. They are boxed, because a map that is filled
     /// in order leaves half of its slots empty.
-    vips: BTreeMap<Ipv4Addr, Box<Vip>>,
+    vips: BTreeMap<IpAddr, Box<Vip>>,
     queue: Queue,
     pacing: Pacing,
     doubt: Doubt,
@@ -226,7 +226,7 @@ impl Engine {
     }
 
     /// Returns true if this node holds a VIP.
-    pub fn holds(&self, vip: Ipv4Addr) -> bool {
+    pub fn holds(&self, vip: IpAddr) -> bool {
         self.vips.get(&vip).is_some_and(|vip| vip.tenure.is_held())
     }
 
@@ -244,7 +244,7 @@ impl Engine {
     /// Returns true if this node may take back a VIP that the program has yielded, when no peer
     /// answers for it: this node has held it, knows of no later claim, and does not know that its
     /// session has ended. Before the first lists, the pins alone say so.
-    pub fn may_take_back(&self, vip: Ipv4Addr) -> bool {
+    pub fn may_take_back(&self, vip: IpAddr) -> bool {
         let Settings { policy, probing, .. } = &self.nodes.settings;
         let held_it = if self.has_begun() {
             self.nodes.own.lives() && self.holds(vip)
@@ -255,7 +255,7 @@ impl Engine {
     }
 
     /// Takes in that this node has taken a yielded VIP back.
-    pub fn on_taken_back(&mut self, vip: Ipv4Addr) {
+    pub fn on_taken_back(&mut self, vip: IpAddr) {
         if !self.has_begun() {
             self.found.yielded.remove(&vip);
             self.found.entries.insert(vip, FoundEntry::Held);
@@ -293,7 +293,7 @@ impl Engine {
     }
 
     /// Evaluates a VIP.
-    fn look_at(&mut self, address: Ipv4Addr) {
+    fn look_at(&mut self, address: IpAddr) {
         let Some(mut subject) = self.subject(address) else { return };
         subject.queue.schedule(address, &mut subject.vip.due, None);
         // While a request is under way or ahead, this
@@ -314,7 +314,7 @@ impl Engine {
         }
     }
 
-    fn forget(&mut self, address: Ipv4Addr) {
+    fn forget(&mut self, address: IpAddr) {
         self.pacing.end_offer(address);
         self.disputes.forget(address);
         if let Some(vip) = self.vips.remove(&address) {
@@ -324,7 +324,7 @@ impl Engine {
     }
 
     /// Returns a VIP with all that a decision about it may read and change.
-    fn subject(&mut self, address: Ipv4Addr) -> Option<Subject<'_>> {
+    fn subject(&mut self, address: IpAddr) -> Option<Subject<'_>> {
         let vip = self.vips.get_mut(&address)?;
         Some(Subject {
             address,
@@ -340,7 +340,7 @@ impl Engine {
     }
 
     /// Runs `step` on a VIP, if it is known.
-    fn with(&mut self, address: Ipv4Addr, step: impl FnOnce(Subject<'_>)) {
+    fn with(&mut self, address: IpAddr, step: impl FnOnce(Subject<'_>)) {
         if let Some(subject) = self.subject(address) {
             step(subject);
         }
@@ -370,15 +370,16 @@ impl Engine {
         self.evaluate_all();
     }
 
-    fn on_demand(&mut self, address: Ipv4Addr, demand: Option<Demand>) {
+    fn on_demand(&mut self, address: IpAddr, demand: Option<Demand>) {
         if demand.is_none() && !self.vips.contains_key(&address) {
             return;
         }
         self.known_or_new(address).demand = demand;
         self.queue.add(address);
+        self.with(address, |mut subject| subject.lead());
     }
 
-    fn known_or_new(&mut self, address: Ipv4Addr) -> &mut Vip {
+    fn known_or_new(&mut self, address: IpAddr) -> &mut Vip {
         self.vips.entry(address).or_insert_with(|| Vip::new(self.now).into())
     }
 

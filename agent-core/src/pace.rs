@@ -6,6 +6,8 @@ use vipward_common::VipKey;
 
 use super::time::Monotonic;
 
+use crate::address;
+
 #[cfg(test)]
 mod tests;
 
@@ -114,8 +116,7 @@ pub(super) const fn mix(number: u64) -> u64 {
 /// Returns a pseudo-random number for the `number`th time that something is due for a VIP. It
 /// differs between neighbouring VIPs. By `seed` it differs between agents.
 pub(super) fn chance(seed: u64, key: VipKey, number: u32) -> u64 {
-    let [a, b, c, d] = key.addr;
-    let key = u64::from(u32::from_be_bytes([a, b, c, d])) | u64::from(key.ifindex) << 32;
+    let key = address::number(key.addr) ^ u64::from(key.ifindex) << 32;
     mix(seed.wrapping_add(u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ key)
 }
 

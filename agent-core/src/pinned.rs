@@ -8,7 +8,7 @@ mod status;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
+    net::IpAddr,
     path::PathBuf,
     time::Duration,
 };
@@ -91,6 +91,8 @@ pub struct Contents {
     pub peers: BTreeSet<(u32, MacAddr)>,
     /// Frames by outcome.
     pub counters: Counters,
+    /// The counters of neighbour discovery.
+    pub counters_v6: Counters,
     /// Entries yielded since the maps were made.
     pub yields: u64,
     /// The hosts that claimed VIPs. Empty unless the reader was asked for them.
@@ -114,8 +116,8 @@ pub struct Entry {
 
 impl Entry {
     /// Returns the VIP.
-    pub fn address(&self) -> Ipv4Addr {
-        self.key.addr.into()
+    pub fn address(&self) -> IpAddr {
+        self.key.addr
     }
 
     /// Returns the MAC of the VIP, if it is known.
@@ -171,7 +173,7 @@ impl Contents {
     }
 
     /// Returns the entries of an address.
-    pub fn entries_of(&self, address: Ipv4Addr) -> impl Iterator<Item = &Entry> {
+    pub fn entries_of(&self, address: IpAddr) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(move |entry| entry.address() == address)
     }
 }

@@ -7,9 +7,10 @@ mod tests;
 use std::{
     collections::{BTreeMap, BTreeSet},
     hash::{DefaultHasher, Hash, Hasher},
-    net::Ipv4Addr,
+    net::IpAddr,
 };
 
+use ipnet::IpNet;
 use vipward_common::{MacAddr, Role, VipKey};
 
 pub use self::obstacle::{LookedAt, Obstacle};
@@ -19,6 +20,8 @@ use super::{
     net::{Interface, NetView},
     time::Monotonic,
 };
+
+use crate::address::is_point_to_point;
 
 /// Desired content of the maps, and of the host's addresses.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -30,20 +33,20 @@ pub struct Desired {
     /// The peers on each attached interface.
     pub peers: BTreeSet<(u32, MacAddr)>,
     /// VIPs on interfaces, for local delivery.
-    pub binds: BTreeSet<(String, Ipv4Addr)>,
+    pub binds: BTreeSet<(String, IpAddr)>,
 }
 
 impl Desired {
     /// Removes the silent entries of new VIPs from interfaces that have their addresses. Another
     /// program has put such an address there, and its kernel must hear and answer probes.
-    pub fn leave_audible(&mut self, view: &NetView, is_new: impl Fn(Ipv4Addr) -> bool) {
+    pub fn leave_audible(&mut self, view: &NetView, is_new: impl Fn(IpAddr) -> bool) {
         let of_one = |interface: &Interface| {
             let keys = interface.foreign_addresses();
-            keys.map(|net| VipKey::new(interface.index, net.addr().octets())).collect::<Vec<_>>()
+            keys.map(|net| VipKey::new(interface.index, net.addr())).collect::<Vec<_>>()
         };
         for key in view.interfaces.values().flat_map(of_one) {
             let is_silent = self.entries.get(&key).is_some_and(|entry| entry.role == Role::Foreign);
-            if is_silent && is_new(key.addr.into()) {
+            if is_silent && is_new(key.addr) {
                 self.entries.remove(&key);
             }
         }
@@ -91,7 +94,7 @@ pub enum Entry {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wanted<'a> {
     /// The VIP.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The pattern of its interface. If none: the interface whose subnet contains the VIP.
     pub interface: Option<&'a InterfacePattern>,
     /// The ID of its VLAN. If given: a VLAN device with that ID, whose own name or that of the interface
@@ -126,7 +129,7 @@ pub struct Placement {
     /// Content of the maps.
     pub desired: Desired,
     /// VIPs for which the map has no room.
-    pub left_out: Vec<Ipv4Addr>,
+    pub left_out: Vec<IpAddr>,
     /// The obstacles that were met. Some of them are warnings about VIPs that are placed.
     pub problems: Vec<Obstacle>,
 }
@@ -173,7 +176,7 @@ pub fn place<'a>(
     config: &Config,
     vips: impl ExactSizeIterator<Item = Wanted<'a>> + Clone,
     view: &NetView,
-    placed: &BTreeMap<Ipv4Addr, u32>,
+    placed: &BTreeMap<IpAddr, u32>,
     is_there: &dyn Fn(&VipKey) -> bool,
     max_vips: u32,
 ) -> Placement {
@@ -191,11 +194,10 @@ pub fn place<'a>(
     };
     let placer = Placer { segments: Segments::new(view, &attached), view, placed };
     let home = |vip: Wanted| (vip.address, placer.home_of(&vip, &mut placement.problems));
-    let mut homes: Vec<(Ipv4Addr, Home)> = vips.clone().map(home).collect();
-    placement.left_out = beyond(max_vips, &homes, |vip, home| {
-        placed.contains_key(&vip) || is_there(&VipKey::new(home, vip.octets()))
-    });
-    let left_out: BTreeSet<Ipv4Addr> = placement.left_out.iter().copied().collect();
+    let mut homes: Vec<(IpAddr, Home)> = vips.clone().map(home).collect();
+    placement.left_out =
+        beyond(max_vips, &homes, |vip, home| placed.contains_key(&vip) || is_there(&VipKey::new(home, vip)));
+    let left_out: BTreeSet<IpAddr> = placement.left_out.iter().copied().collect();
     for (_, home) in homes.iter_mut().filter(|(vip, _)| left_out.contains(vip)) {
         *home = Home::Refused;
     }
@@ -213,7 +215,7 @@ pub fn place<'a>(
 
 /// Returns the VIPs that do not fit: the last of the
 /// new ones, and then the last of the existing ones.
-fn beyond(room: u32, homes: &[(Ipv4Addr, Home)], is_there: impl Fn(Ipv4Addr, u32) -> bool) -> Vec<Ipv4Addr> {
+fn beyond(room: u32, homes: &[(IpAddr, Home)], is_there: impl Fn(IpAddr, u32) -> bool) -> Vec<IpAddr> {
     let homes = homes.iter().filter_map(|(vip, home)| match home {
         Home::On(ifindex) => Some((*vip, *ifindex)),
         Home::Nowhere | Home::Refused => None,
@@ -224,7 +226,7 @@ fn beyond(room: u32, homes: &[(Ipv4Addr, Home)], is_there: impl Fn(Ipv4Addr, u32
     }
     let (there, new): (Vec<_>, Vec<_>) = homes.partition(|(vip, home)| is_there(*vip, *home));
     let last_first = new.into_iter().rev().chain(there.into_iter().rev());
-    let mut beyond: Vec<Ipv4Addr> = last_first.take(left_out).map(|(vip, _)| vip).collect();
+    let mut beyond: Vec<IpAddr> = last_first.take(left_out).map(|(vip, _)| vip).collect();
     beyond.reverse();
     beyond
 }
@@ -260,7 +262,7 @@ impl Placement {
                 DesiredEntry { role: Role::Handover, mac, until_ns: until.as_nanos() }
             }
         };
-        self.desired.entries.insert(VipKey::new(home.index, vip.address.octets()), entry);
+        self.desired.entries.insert(VipKey::new(home.index, vip.address), entry);
         let Some(bind) = vip.bind else { return };
         if view.by_name(bind.as_str()).is_some() {
             self.desired.binds.insert((bind.as_str().to_owned(), vip.address));
@@ -275,7 +277,7 @@ impl Placement {
     /// answer there for a bound address.
     fn put_shadows(
         &mut self,
-        homes: &[(Ipv4Addr, Home)],
+        homes: &[(IpAddr, Home)],
         attached: &[&Interface],
         view: &NetView,
         max_vips: u32,
@@ -298,7 +300,7 @@ impl Placement {
                 if self.desired.entries.len() == max_vips as usize {
                     missing += 1;
                 } else {
-                    self.desired.entries.insert(VipKey::new(interface.index, vip.octets()), shadow);
+                    self.desired.entries.insert(VipKey::new(interface.index, *vip), shadow);
                 }
             }
         }
@@ -322,7 +324,7 @@ enum Home {
 struct Placer<'a> {
     segments: Segments<'a>,
     view: &'a NetView,
-    placed: &'a BTreeMap<Ipv4Addr, u32>,
+    placed: &'a BTreeMap<IpAddr, u32>,
 }
 
 impl<'a> Placer<'a> {
@@ -406,15 +408,15 @@ fn device_name(lower: &str, vlan: u16) -> String {
     if name.len() <= 15 { name } else { format!("vlan{vlan}") }
 }
 
-/// Refuses the first and last address of a subnet. Point-to-point subnets (RFC 3021) have neither.
-fn check_address(interface: &Interface, vip: Ipv4Addr) -> Result<(), Obstacle> {
-    for subnet in subnets(interface).filter(|subnet| subnet.prefix_len() < 31) {
-        let what = if vip == subnet.network() {
-            "network"
-        } else if vip == subnet.broadcast() {
-            "broadcast"
-        } else {
-            continue;
+/// Refuses the addresses of a subnet that are no host's: the first (RFC 4291, 2.6.1), and in IPv4 the
+/// last. Point-to-point subnets have neither.
+fn check_address(interface: &Interface, vip: IpAddr) -> Result<(), Obstacle> {
+    for subnet in subnets(interface).filter(|subnet| !is_point_to_point(subnet)) {
+        let what = match subnet {
+            IpNet::V4(_) if vip == subnet.network() => "network address",
+            IpNet::V4(_) if vip == subnet.broadcast() => "broadcast address",
+            IpNet::V6(_) if vip == subnet.network() => "address of all routers",
+            IpNet::V4(_) | IpNet::V6(_) => continue,
         };
         return Err(Obstacle::NetworkAddress { vip, what, subnet, interface: interface.name.clone() });
     }

@@ -7,7 +7,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    net::Ipv4Addr,
+    net::IpAddr,
 };
 
 use vipward_common::{MacAddr, Role, VipEntry, VipKey, Yield};
@@ -33,15 +33,15 @@ pub struct Observed {
     /// The peers.
     pub peers: BTreeSet<(u32, MacAddr)>,
     /// The bound addresses, which carry the agent's label.
-    pub binds: BTreeSet<(String, Ipv4Addr)>,
+    pub binds: BTreeSet<(String, IpAddr)>,
     /// Yielded VIPs that the segment is asked about. Their entries get no MAC, so that the program
     /// reports each host that answers.
-    pub asked: BTreeSet<Ipv4Addr>,
+    pub asked: BTreeSet<IpAddr>,
     /// Yielded VIPs that this node takes back.
-    pub taken_back: BTreeSet<Ipv4Addr>,
+    pub taken_back: BTreeSet<IpAddr>,
     /// VIPs that were yielded earlier, each with its peer. An entry and its record vanish with
     /// their interface, but the peer still has the VIP.
-    pub remembered: BTreeMap<Ipv4Addr, MacAddr>,
+    pub remembered: BTreeMap<IpAddr, MacAddr>,
     /// Number of slots.
     pub max_slots: u32,
     /// Slots of entries that are in the map and not in `entries`.
@@ -57,12 +57,12 @@ impl Observed {
 
 /// Returns the interface of each VIP: the one where this node holds
 /// it or hands it over, or where another host's MAC is known for it.
-pub fn placed(entries: &BTreeMap<VipKey, VipEntry>) -> BTreeMap<Ipv4Addr, u32> {
+pub fn placed(entries: &BTreeMap<VipKey, VipEntry>) -> BTreeMap<IpAddr, u32> {
     let here = entries.iter().filter(|(_, entry)| match entry.role {
         Role::Held | Role::Handover => true,
         Role::Foreign => entry.mac != MacAddr::ZERO.0,
     });
-    here.map(|(key, _)| (key.addr.into(), key.ifindex)).collect()
+    here.map(|(key, _)| (key.addr, key.ifindex)).collect()
 }
 
 /// Cause of an entry's change.
@@ -147,14 +147,14 @@ pub enum Action {
         /// The interface.
         interface: String,
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
     },
     /// Take a VIP from an interface.
     RemoveBind {
         /// The interface.
         interface: String,
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
     },
 }
 
@@ -164,8 +164,8 @@ pub fn yielded_entries(observed: &Observed) -> impl Iterator<Item = (VipKey, Mac
 }
 
 /// Returns the yielded VIPs, each with its peer: those of the entries and the remembered ones.
-pub fn yielded(observed: &Observed) -> BTreeMap<Ipv4Addr, MacAddr> {
-    let now = yielded_entries(observed).map(|(key, mac)| (key.addr.into(), mac));
+pub fn yielded(observed: &Observed) -> BTreeMap<IpAddr, MacAddr> {
+    let now = yielded_entries(observed).map(|(key, mac)| (key.addr, mac));
     observed.remembered.iter().map(|(vip, mac)| (*vip, *mac)).chain(now).collect()
 }
 
@@ -188,7 +188,7 @@ pub fn keep_what_is_pinned(desired: &mut Desired, observed: &Observed) {
 /// taken back is held, and one that the segment is asked about has no MAC.
 pub fn change_what_was_yielded(desired: &mut Desired, observed: &Observed) {
     for (key, _) in yielded_entries(observed) {
-        let vip = Ipv4Addr::from(key.addr);
+        let vip = key.addr;
         let own_mac = desired.own_macs.get(&key.ifindex).filter(|_| observed.taken_back.contains(&vip));
         let entry = match own_mac {
             Some(mac) => DesiredEntry::new(Role::Held, *mac),
@@ -206,10 +206,10 @@ pub fn change_what_was_yielded(desired: &mut Desired, observed: &Observed) {
 /// This applies while the fence has lapsed: another node may have taken any
 /// VIP, and its announcement may have come already. It does not apply to VIPs that are taken back:
 /// this node held them, and no peer answers for them.
-pub fn begin_no_answer(desired: &mut Desired, observed: &Observed, reclaim: bool) -> BTreeSet<Ipv4Addr> {
+pub fn begin_no_answer(desired: &mut Desired, observed: &Observed, reclaim: bool) -> BTreeSet<IpAddr> {
     let mut begins = BTreeSet::new();
     desired.entries.retain(|key, wanted| {
-        if wanted.role == Role::Foreign || observed.taken_back.contains(&key.addr.into()) {
+        if wanted.role == Role::Foreign || observed.taken_back.contains(&key.addr) {
             return true;
         }
         let silent = match observed.entries.get(key) {
@@ -220,7 +220,7 @@ pub fn begin_no_answer(desired: &mut Desired, observed: &Observed, reclaim: bool
                 None => return true,
             },
         };
-        begins.insert(key.addr.into());
+        begins.insert(key.addr);
         silent.inspect(|silent| *wanted = *silent).is_some()
     });
     begins
@@ -254,7 +254,7 @@ fn as_found(entry: &VipEntry) -> DesiredEntry {
 pub fn plan(desired: &Desired, observed: &Observed, reclaim: bool) -> Vec<Action> {
     let planner = Planner::new(desired, observed, reclaim);
     let binds: BTreeSet<_> =
-        desired.binds.iter().filter(|(_, vip)| !planner.gives_way(vip.octets())).cloned().collect();
+        desired.binds.iter().filter(|(_, vip)| !planner.gives_way(*vip)).cloned().collect();
 
     // The agent needs most memory when it starts with very
     // many VIPs, so this list must not grow by doubling.
@@ -347,7 +347,7 @@ struct Planner<'a> {
     /// The owner of each slot.
     owners: BTreeMap<u32, VipKey>,
     /// Yielded VIPs. The peer has them on all interfaces, although the program yielded them on one.
-    yielded: BTreeSet<[u8; 4]>,
+    yielded: BTreeSet<IpAddr>,
 }
 
 impl<'a> Planner<'a> {
@@ -361,18 +361,18 @@ impl<'a> Planner<'a> {
             .iter()
             .filter(|(key, entry)| desired.entries.contains_key(key) && observed.yielded_to(entry).is_some())
             .map(|(key, _)| key.addr)
-            .chain(observed.remembered.keys().map(Ipv4Addr::octets))
+            .chain(observed.remembered.keys().copied())
             .collect();
         Self { desired, observed, reclaim, owners, yielded }
     }
 
     /// Returns true if the VIP is left to the peer to which the program yielded it.
-    fn gives_way(&self, addr: [u8; 4]) -> bool {
+    fn gives_way(&self, addr: IpAddr) -> bool {
         !self.reclaims(addr) && self.yielded.contains(&addr)
     }
 
-    fn reclaims(&self, addr: [u8; 4]) -> bool {
-        self.reclaim || self.observed.taken_back.contains(&addr.into())
+    fn reclaims(&self, addr: IpAddr) -> bool {
+        self.reclaim || self.observed.taken_back.contains(&addr)
     }
 
     /// Adds an action for each entry that differs. Held entries come last, so
@@ -427,7 +427,7 @@ impl<'a> Planner<'a> {
         let yielded_to = found.and_then(|entry| self.observed.yielded_to(entry));
         match entry.role {
             Role::Held if self.gives_way(key.addr) => {
-                let vip = Ipv4Addr::from(key.addr);
+                let vip = key.addr;
                 let is_asked = self.observed.asked.contains(&vip);
                 let remembered = || self.observed.remembered.get(&vip).copied();
                 let to = if is_asked { None } else { yielded_to.or_else(remembered) };

@@ -2,7 +2,7 @@
 //!
 //! A program can be attached and see nothing: native XDP on a bond runs with the index of a port,
 //! and a program of another kind may take the frames before it. So the agent listens on each
-//! segment for a moment, asks hosts there for an answer, and compares what its socket received with
+//! segment for a moment, asks hosts there for an answer, and compares what its sockets received with
 //! what the program counted (`heard`):
 //!
 //! | socket | count | requests for held VIPs | finding |
@@ -15,11 +15,11 @@
 //! Blindness takes two rounds in a row, since an entry or an attachment may change in between. A
 //! round follows an attachment and each change of the links ([`Stack`]).
 
-use std::{collections::BTreeMap, net::Ipv4Addr, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use vipward_common::{MacAddr, Proof};
 
-pub use self::asking::{Asker, MOST_ASKED, targets};
+pub use self::asking::{MOST_ASKED, targets};
 use super::{
     attaching::Mode,
     net::{Interface, NetView},
@@ -90,13 +90,13 @@ impl Stack {
 /// The result of a round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Heard {
-    /// ARP frames that the socket received, up to a bound.
+    /// Frames of ARP and Neighbour Discovery that the sockets received, up to a bound.
     pub frames: u32,
-    /// ARP frames that the program counted meanwhile.
+    /// Such frames that the program counted meanwhile.
     pub counted: u64,
-    /// A VIP whose entry was held all the time, and for which the socket received a request. The
+    /// A VIP whose entry was held all the time, and for which a socket received a question. The
     /// program passes none of those on.
-    pub passed: Option<Ipv4Addr>,
+    pub passed: Option<IpAddr>,
 }
 
 impl Heard {

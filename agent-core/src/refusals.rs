@@ -1,6 +1,6 @@
 //! Choice of the API server's refusals that are logged: their beginnings, changes and ends.
 
-use std::{collections::BTreeMap, fmt, mem, net::Ipv4Addr, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, mem, net::IpAddr, sync::Arc, time::Duration};
 
 use super::{
     cluster::NodeName,
@@ -21,11 +21,11 @@ const MOST: usize = 256;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Asked {
     /// Write of a claim.
-    WriteClaim(Ipv4Addr),
+    WriteClaim(IpAddr),
     /// Deletion of a claim.
-    DeleteClaim(Ipv4Addr),
+    DeleteClaim(IpAddr),
     /// Read of a claim.
-    ReadClaim(Ipv4Addr),
+    ReadClaim(IpAddr),
     /// Write of a Lease.
     WriteLease(NodeName),
     /// Read of a Lease.

@@ -1,6 +1,10 @@
 //! VIPs and MACs for tests.
 
+use std::net::IpAddr;
+
 use vipward_common::{MacAddr, VipKey};
+
+use crate::address::octets;
 
 /// The holder of the VIPs.
 pub(super) const HOLDER: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
@@ -15,4 +19,9 @@ pub(super) fn stranger(number: u16) -> MacAddr {
 pub(super) fn key(host: u16) -> VipKey {
     let [high, low] = host.to_be_bytes();
     VipKey::new(3, [10, 0, high, low])
+}
+
+/// Returns the last byte of an address, by which tests tell VIPs apart.
+pub(super) fn last_octet(address: IpAddr) -> u8 {
+    octets(address).last().expect("invariant: an address has bytes")
 }

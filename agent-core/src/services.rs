@@ -27,11 +27,11 @@ mod types;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
+    net::IpAddr,
     sync::Arc,
 };
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 
 pub use self::{
     account::{Account, Mention, Unserved},
@@ -66,7 +66,7 @@ struct ServiceEntry {
     selection: Selection,
     wanted: Vec<Wanted>,
     /// The addresses of `wanted` that belong in its status.
-    for_status: Vec<Ipv4Addr>,
+    for_status: Vec<IpAddr>,
     problems: Vec<Problem>,
     duty: Option<Duty>,
     /// True if it has been served with addresses since this process has known it.
@@ -94,7 +94,7 @@ struct Vip {
 #[derive(Debug, Default)]
 struct Touched {
     services: BTreeSet<ServiceName>,
-    vips: BTreeSet<Ipv4Addr>,
+    vips: BTreeSet<IpAddr>,
     statuses: BTreeSet<ServiceName>,
 }
 
@@ -107,7 +107,7 @@ pub struct Services {
     /// in order leaves half of its slots empty.
     entries: BTreeMap<ServiceName, Box<ServiceEntry>>,
     /// The VIPs by address, boxed for the same reason.
-    vips: BTreeMap<Ipv4Addr, Box<Vip>>,
+    vips: BTreeMap<IpAddr, Box<Vip>>,
     endpoints: Endpoints,
     /// Namespaces with the configured labels.
     namespaces: BTreeSet<Arc<str>>,
@@ -115,9 +115,9 @@ pub struct Services {
     quotas: Quotas,
     reserved: Reserved,
     /// The standing of each VIP whose claim gives it one.
-    claims: BTreeMap<Ipv4Addr, Standing>,
+    claims: BTreeMap<IpAddr, Standing>,
     /// VIPs that this node holds (true) or held before (false).
-    held: BTreeMap<Ipv4Addr, bool>,
+    held: BTreeMap<IpAddr, bool>,
     touched: Touched,
     /// Services whose status has lately changed hands.
     turns: BTreeMap<ServiceName, Turns>,
@@ -152,12 +152,12 @@ impl Services {
         let mut listed = false;
         match event {
             Event::Service(record) => {
-                let changed = self.reserved.put_cluster_ip(&record.name, record.cluster_ip);
+                let changed = self.reserved.put_cluster_ips(&record.name, &record.cluster_ips);
                 self.touch_wanted(&changed);
                 self.put_service(record, &mut commands);
             }
             Event::ServiceGone(name) => {
-                let changed = self.reserved.put_cluster_ip(&name, None);
+                let changed = self.reserved.put_cluster_ips(&name, &[]);
                 self.touch_wanted(&changed);
                 self.forget(&name, &mut commands);
                 self.let_go.remove(&name);
@@ -228,7 +228,7 @@ impl Services {
     }
 
     /// Returns the VIPs that a Service wants.
-    pub fn vips(&self, service: &ServiceName) -> impl Iterator<Item = Ipv4Addr> {
+    pub fn vips(&self, service: &ServiceName) -> impl Iterator<Item = IpAddr> {
         self.entries.get(service).into_iter().flat_map(|entry| &entry.wanted).map(|wanted| wanted.vip)
     }
 
@@ -282,7 +282,7 @@ impl Services {
         }
     }
 
-    fn leave(&mut self, name: &ServiceName, vip: Ipv4Addr) {
+    fn leave(&mut self, name: &ServiceName, vip: IpAddr) {
         let known = self.vips.get_mut(&vip).expect("invariant: each wanted address is in the index");
         known.services.retain(|(service, _)| service != name);
         self.touched.vips.insert(vip);
@@ -294,7 +294,7 @@ impl Services {
     }
 
     /// Touches the wanted addresses in these networks.
-    fn touch_wanted(&mut self, nets: &BTreeSet<Ipv4Net>) {
+    fn touch_wanted(&mut self, nets: &BTreeSet<IpNet>) {
         for net in nets {
             let inside = self.vips.range(net.network()..=net.broadcast());
             self.touched.vips.extend(inside.map(|(vip, _)| *vip));

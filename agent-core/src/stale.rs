@@ -1,6 +1,6 @@
 //! VIPs whose map entries could not be written, with the effect of each failure.
 
-use std::{collections::BTreeMap, net::Ipv4Addr};
+use std::{collections::BTreeMap, net::IpAddr};
 
 #[cfg(test)]
 mod tests;
@@ -29,9 +29,9 @@ pub struct Failure {
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Changes {
     /// VIPs that had no failure before.
-    pub begun: Vec<Ipv4Addr>,
+    pub begun: Vec<IpAddr>,
     /// VIPs whose entries have been written at last.
-    pub over: Vec<Ipv4Addr>,
+    pub over: Vec<IpAddr>,
 }
 
 /// VIPs whose last map write failed, each with a flag: true while the failure is outstanding.
@@ -40,21 +40,21 @@ pub struct Changes {
 /// wanted by now. The VIP stays in the list until a write succeeds, so that a
 /// wish that goes back and forth is reported once.
 #[derive(Default, Debug)]
-pub struct Stale(BTreeMap<Ipv4Addr, (Failure, bool)>);
+pub struct Stale(BTreeMap<IpAddr, (Failure, bool)>);
 
 impl Stale {
     /// Returns the effect of an outstanding failure on a VIP's entry.
-    pub fn left(&self, vip: Ipv4Addr) -> Option<Left> {
+    pub fn left(&self, vip: IpAddr) -> Option<Left> {
         self.failure(vip).map(|failure| failure.left)
     }
 
     /// Returns the outstanding failure of a VIP.
-    pub fn failure(&self, vip: Ipv4Addr) -> Option<&Failure> {
+    pub fn failure(&self, vip: IpAddr) -> Option<&Failure> {
         self.0.get(&vip).filter(|(_, outstanding)| *outstanding).map(|(failure, _)| failure)
     }
 
     /// Returns the VIPs for which this node may still answer, wanted or not.
-    pub fn answering(&self) -> impl Iterator<Item = Ipv4Addr> {
+    pub fn answering(&self) -> impl Iterator<Item = IpAddr> {
         self.0.keys().copied().filter(|vip| self.left(*vip) == Some(Left::Answering))
     }
 
@@ -64,7 +64,7 @@ impl Stale {
     }
 
     /// Returns all VIPs with their failures, settled ones included.
-    pub fn all(&self) -> impl Iterator<Item = (Ipv4Addr, &Failure)> {
+    pub fn all(&self) -> impl Iterator<Item = (IpAddr, &Failure)> {
         self.0.iter().map(|(vip, (failure, _))| (*vip, failure))
     }
 
@@ -78,9 +78,9 @@ impl Stale {
     /// if its entry was written, or is no longer wanted.
     pub fn on_tried(
         &mut self,
-        is_tried: impl Fn(&Ipv4Addr) -> bool,
-        is_changed: impl Fn(&Ipv4Addr) -> bool,
-        failed: BTreeMap<Ipv4Addr, Failure>,
+        is_tried: impl Fn(&IpAddr) -> bool,
+        is_changed: impl Fn(&IpAddr) -> bool,
+        failed: BTreeMap<IpAddr, Failure>,
     ) -> Changes {
         let mut changes = Changes::default();
         self.0.retain(|vip, (_, outstanding)| {

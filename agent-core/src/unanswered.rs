@@ -4,7 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    net::Ipv4Addr,
+    net::IpAddr,
     time::Duration,
 };
 
@@ -62,9 +62,9 @@ struct Case {
 #[derive(Debug)]
 pub struct Silences {
     grace: Duration,
-    cases: BTreeMap<Ipv4Addr, Case>,
+    cases: BTreeMap<IpAddr, Case>,
     /// Times of the reports to come.
-    due: BTreeSet<(Monotonic, Ipv4Addr)>,
+    due: BTreeSet<(Monotonic, IpAddr)>,
 }
 
 impl Silences {
@@ -80,7 +80,7 @@ impl Silences {
 
     /// Takes in the reason why no node answers for a VIP, or that a node answers
     /// (`None`). Returns true if a reported silence is over.
-    pub fn note(&mut self, vip: Ipv4Addr, why: Option<Unanswered>, now: Monotonic) -> bool {
+    pub fn note(&mut self, vip: IpAddr, why: Option<Unanswered>, now: Monotonic) -> bool {
         let Some(why) = why else {
             let Some(case) = self.cases.remove(&vip) else { return false };
             self.due.remove(&(case.due, vip));
@@ -108,7 +108,7 @@ impl Silences {
 
     /// Returns the VIPs whose silence has lasted for the grace, and
     /// those whose new reason has lasted for it.
-    pub fn on_tick(&mut self, now: Monotonic) -> Vec<Ipv4Addr> {
+    pub fn on_tick(&mut self, now: Monotonic) -> Vec<IpAddr> {
         let mut told = Vec::new();
         while let Some((due, vip)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
             self.due.remove(&(due, vip));
@@ -122,22 +122,22 @@ impl Silences {
     }
 
     /// Returns the reported reason why no node answers for a VIP.
-    pub fn told(&self, vip: Ipv4Addr) -> Option<&Unanswered> {
+    pub fn told(&self, vip: IpAddr) -> Option<&Unanswered> {
         self.cases.get(&vip).filter(|case| case.told).map(|case| &case.why)
     }
 
     /// Returns all VIPs whose silence is reported.
-    pub fn all_told(&self) -> impl Iterator<Item = (Ipv4Addr, &Unanswered)> {
+    pub fn all_told(&self) -> impl Iterator<Item = (IpAddr, &Unanswered)> {
         self.cases.iter().filter(|(_, case)| case.told).map(|(vip, case)| (*vip, &case.why))
     }
 
     /// Returns all VIPs that no node answers for, reported or not.
-    pub fn all(&self) -> impl Iterator<Item = Ipv4Addr> {
+    pub fn all(&self) -> impl Iterator<Item = IpAddr> {
         self.cases.keys().copied()
     }
 
     /// Returns true if no node answers for a VIP, reported or not.
-    pub fn contains(&self, vip: Ipv4Addr) -> bool {
+    pub fn contains(&self, vip: IpAddr) -> bool {
         self.cases.contains_key(&vip)
     }
 

@@ -1,21 +1,26 @@
 //! Question to a segment about the owner of an address, and its answers.
 //!
-//! The question is an ARP Probe (RFC 5227, 2.1.1). Its spa is zero, so that no cache changes. A
-//! host that sends an ARP frame with the address as spa claims the address. Frames that the XDP
-//! program drops are not heard, but its records tell of them.
+//! For IPv4 the question is an ARP Probe (RFC 5227, 2.1.1). Its spa is zero, so that no cache changes.
+//! For IPv6 it is a Neighbour Solicitation (RFC 4861, 7.2.2), as clients send it: a probe would make a
+//! host give up an address that it is about to take, and its answer would go to all hosts. A host
+//! that says that it has the address claims it, as [`Said::claimed`] tells. Frames that the XDP program
+//! drops are not heard, but its records tell of them.
 
 mod report;
 mod segment;
 
-use std::{collections::BTreeMap, net::Ipv4Addr, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
-use vipward_common::{ArpFrame, EventKind, MacAddr, OPER_REPLY, OPER_REQUEST, Offender};
+use vipward_common::{EventKind, MacAddr, OPER_REPLY, Offender, TYPE_ADVERTISEMENT};
 
 pub use self::{
     report::{HostKnows, Latency, Prober, Relation, Report, Row, Seen, Verdict},
     segment::{SegmentError, choose as choose_segment},
 };
-use super::time::Monotonic;
+use super::{
+    frame::{Frame, Nonce, Said},
+    time::Monotonic,
+};
 
 #[cfg(test)]
 mod tests;
@@ -24,9 +29,13 @@ mod tests;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Question {
     /// The address.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The MAC of the interface that asks.
     pub own: MacAddr,
+    /// The address from which an IPv6 address is asked for. Without one the question is a probe.
+    pub source: Option<IpAddr>,
+    /// The nonce of such a probe.
+    pub nonce: Nonce,
     /// Number of times that the question is asked, at least once.
     pub count: u32,
     /// Time to wait for answers, after each question.
@@ -35,10 +44,16 @@ pub struct Question {
 
 impl Question {
     /// Returns the frame that asks.
-    pub fn frame(&self) -> ArpFrame {
-        let no_sender = Ipv4Addr::UNSPECIFIED.octets();
-        let (own, address) = (self.own, self.address.octets());
-        ArpFrame::new(MacAddr::BROADCAST, own, OPER_REQUEST, own, no_sender, MacAddr::ZERO, address)
+    pub fn frame(&self) -> Frame {
+        let source = self.source.filter(|_| self.address.is_ipv6());
+        Frame::question(self.own, source, self.address, self.nonce)
+    }
+
+    /// Returns true if what was said is an answer. The answer to a probe for an IPv6 address goes to all
+    /// hosts, and looks like an announcement.
+    fn is_answered_by(&self, said: &Said) -> bool {
+        let is_open = self.address.is_ipv6() && self.source.is_none();
+        said.is_answer || is_open && said.asked.is_none()
     }
 }
 
@@ -52,7 +67,7 @@ pub enum Command {
 /// A MAC that claims the address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Claimant {
-    /// The sha of its claims.
+    /// The MAC that its claims give.
     pub mac: MacAddr,
     /// The Ethernet source of the last claim.
     pub source: MacAddr,
@@ -119,24 +134,22 @@ impl Asking {
     }
 
     /// Takes in a frame that was received at `now`.
-    pub fn on_frame(&mut self, frame: &ArpFrame, now: Monotonic) {
-        let own = frame.sha == self.question.own;
-        if self.done || own || !frame.is_arp() || !frame.is_ethernet_ipv4() {
+    pub fn on_frame(&mut self, frame: &Frame, now: Monotonic) {
+        let Some(said) = frame.said().filter(|said| !self.done && said.mac != self.question.own) else {
             return;
-        }
-        let address = self.question.address.octets();
-        if frame.spa() == address {
-            // A gratuitous reply is an announcement and answers no question.
-            let reply = frame.oper() == OPER_REPLY && !frame.is_gratuitous();
-            let Some(claimant) = self.claimant(frame.sha, frame.src, now) else { return };
+        };
+        let address = Some(self.question.address);
+        if said.claimed == address {
+            let reply = self.question.is_answered_by(&said);
+            let Some(claimant) = self.claimant(said.mac, said.source, now) else { return };
             if reply {
                 claimant.replies += 1;
-                self.answer(frame.sha, now);
+                self.answer(said.mac, now);
             } else {
                 claimant.announcements += 1;
             }
-        } else if frame.is_probe() && frame.tpa() == address && self.probers.len() < MOST {
-            *self.probers.entry(frame.sha).or_default() += 1;
+        } else if said.claimed.is_none() && said.asked == address && self.probers.len() < MOST {
+            *self.probers.entry(said.mac).or_default() += 1;
         }
     }
 
@@ -166,9 +179,13 @@ impl Asking {
         let (first, last) = (Monotonic::from_nanos(record.first_ns), Monotonic::from_nanos(record.last_ns));
         // The coarse clock lags. It may show a time before the question to which this is an answer.
         let at = if first < self.asked_at { last } else { first }.max(self.asked_at);
+        let is_reply = match self.question.address {
+            IpAddr::V4(_) => record.oper == OPER_REPLY,
+            IpAddr::V6(_) => record.oper == u16::from(TYPE_ADVERTISEMENT),
+        };
         let Some(claimant) = self.claimant(mac, MacAddr(record.source), at) else { return };
         claimant.dropped = true;
-        if record.oper == OPER_REPLY {
+        if is_reply {
             claimant.replies += claims;
             self.answer(mac, at);
         } else {

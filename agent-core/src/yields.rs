@@ -6,7 +6,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
+    net::IpAddr,
     time::Duration,
 };
 
@@ -48,7 +48,7 @@ pub enum Event {
         key: VipKey,
     },
     /// The VIP's entry was decided anew: by its claim, the file or an operator.
-    Decided(Ipv4Addr),
+    Decided(IpAddr),
 }
 
 /// A command of [`Yields`].
@@ -84,7 +84,7 @@ struct Question {
 #[derive(Debug, Default)]
 pub struct Yields {
     questions: BTreeMap<VipKey, Question>,
-    taken_back: BTreeSet<Ipv4Addr>,
+    taken_back: BTreeSet<IpAddr>,
 }
 
 impl Yields {
@@ -98,7 +98,7 @@ impl Yields {
         observed: &Observed,
         desired: &Desired,
         is_known: bool,
-        may_take_back: impl Fn(Ipv4Addr) -> bool,
+        may_take_back: impl Fn(IpAddr) -> bool,
         now: Monotonic,
     ) -> Vec<Command> {
         let was_held = |key: &VipKey| match desired.entries.get(key).map(|entry| entry.role) {
@@ -108,7 +108,7 @@ impl Yields {
         };
         let mut commands = Vec::new();
         for (key, to) in plan::yielded_entries(observed) {
-            let vip = Ipv4Addr::from(key.addr);
+            let vip = key.addr;
             let is_old = observed.remembered.contains_key(&vip)
                 || observed.taken_back.contains(&vip)
                 || self.asks_about(&key);
@@ -123,7 +123,7 @@ impl Yields {
     pub fn on_event(&mut self, event: Event, now: Monotonic) -> Vec<Command> {
         match event {
             Event::Yielded { key, to } => {
-                self.taken_back.remove(&key.addr.into());
+                self.taken_back.remove(&key.addr);
                 self.questions.insert(key, Question { to, until: now + PATIENCE, no_peer: false });
                 vec![Command::Ask(key)]
             }
@@ -136,18 +136,18 @@ impl Yields {
             }
             Event::Decided(vip) => {
                 self.taken_back.remove(&vip);
-                let asked = self.questions.extract_if(.., |key, _| key.addr == vip.octets());
+                let asked = self.questions.extract_if(.., |key, _| key.addr == vip);
                 asked.map(|(key, _)| Command::StopAsking(key)).collect()
             }
         }
     }
 
     /// Ends the questions that are due. `may_take_back` says whether this node may still hold a VIP.
-    pub fn on_tick(&mut self, may_take_back: impl Fn(Ipv4Addr) -> bool, now: Monotonic) -> Vec<NoPeer> {
+    pub fn on_tick(&mut self, may_take_back: impl Fn(IpAddr) -> bool, now: Monotonic) -> Vec<NoPeer> {
         let is_due = |question: &mut Question| question.no_peer && question.until <= now;
         let due = self.questions.extract_if(.., |_, question| is_due(question));
         let ended = due.map(|(key, question)| {
-            let vip = key.addr.into();
+            let vip = key.addr;
             let take_back = may_take_back(vip);
             if take_back {
                 self.taken_back.insert(vip);
@@ -168,12 +168,12 @@ impl Yields {
     }
 
     /// Returns the VIPs that the segment is asked about.
-    pub fn asked(&self) -> impl Iterator<Item = Ipv4Addr> {
-        self.questions.keys().map(|key| key.addr.into())
+    pub fn asked(&self) -> impl Iterator<Item = IpAddr> {
+        self.questions.keys().map(|key| key.addr)
     }
 
     /// Returns the VIPs that were taken back. Their entries answer although the fence has lapsed.
-    pub fn taken_back(&self) -> &BTreeSet<Ipv4Addr> {
+    pub fn taken_back(&self) -> &BTreeSet<IpAddr> {
         &self.taken_back
     }
 

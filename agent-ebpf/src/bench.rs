@@ -54,18 +54,21 @@ static SEEN: PerCpuArray<Seen, 1> = PerCpuArray::new();
 
 /// Passes every frame: the least that an XDP program can do.
 #[xdp]
+#[inline(always)]
 fn bench_pass(_: XdpContext) -> u32 {
     xdp_action::XDP_PASS
 }
 
 /// Sends every frame back as it came: the bare reflector.
 #[xdp]
+#[inline(always)]
 fn bench_tx(_: XdpContext) -> u32 {
     xdp_action::XDP_TX
 }
 
 /// Sends every frame back with its Ethernet addresses exchanged, as a reflector on a wire must.
 #[xdp]
+#[inline(always)]
 fn bench_reflect(ctx: XdpContext) -> u32 {
     // SAFETY: the bytes are within the packet.
     match frame(&ctx, 0).map(|frame| unsafe { &mut *frame }) {
@@ -79,6 +82,7 @@ fn bench_reflect(ctx: XdpContext) -> u32 {
 
 /// Writes a request into the frame and sends it back: the baseline of `bench_answer`.
 #[xdp]
+#[inline(always)]
 fn bench_write_tx(ctx: XdpContext) -> u32 {
     write_request(&ctx);
     xdp_action::XDP_TX
@@ -87,6 +91,7 @@ fn bench_write_tx(ctx: XdpContext) -> u32 {
 /// Writes a request into the frame and runs the whole of `vipward`, so that each repetition is a
 /// hit.
 #[xdp]
+#[inline(always)]
 fn bench_answer(mut ctx: XdpContext) -> u32 {
     write_request(&ctx);
     handle(&mut ctx, segment)
@@ -94,12 +99,14 @@ fn bench_answer(mut ctx: XdpContext) -> u32 {
 
 /// Passes every frame on to the next program: the least that a program of traffic control can do.
 #[classifier]
+#[inline(always)]
 fn bench_pass_tc(_: TcContext) -> i32 {
     TC_ACT_UNSPEC
 }
 
 /// Stores a request over the frame and passes it on: the baseline of `bench_answer_tc`.
 #[classifier]
+#[inline(always)]
 fn bench_write_tc(ctx: TcContext) -> i32 {
     store_request(&ctx);
     TC_ACT_UNSPEC
@@ -108,6 +115,7 @@ fn bench_write_tc(ctx: TcContext) -> i32 {
 /// Stores a request over the frame and runs the whole of `vipward_tc`, so that each repetition is a
 /// hit.
 #[classifier]
+#[inline(always)]
 fn bench_answer_tc(ctx: TcContext) -> i32 {
     store_request(&ctx);
     skb::handle(&ctx)
@@ -122,6 +130,7 @@ fn store_request(ctx: &TcContext) {
 
 /// Writes a request into the frame and sends it out of the interface that the frame came in by.
 #[xdp]
+#[inline(always)]
 fn bench_generate(ctx: XdpContext) -> u32 {
     write_request(&ctx);
     xdp_action::XDP_TX
@@ -129,6 +138,7 @@ fn bench_generate(ctx: XdpContext) -> u32 {
 
 /// Counts the frames that come back.
 #[xdp]
+#[inline(always)]
 fn bench_receive(ctx: XdpContext) -> u32 {
     let Some(seen) = SEEN.get_ptr_mut(0) else { return xdp_action::XDP_PASS };
     // SAFETY: this CPU's value of the map.

@@ -7,10 +7,14 @@
     reason = "core has no compare_exchange for the BPF target; the intrinsic compiles"
 )]
 #![feature(core_intrinsics)]
-#![expect(clippy::inline_always, reason = "a call costs a frame of the small stack, and a return costs time")]
+#![expect(
+    clippy::inline_always,
+    reason = "a call costs a frame of the small stack, and time: also that of a macro's function"
+)]
 
 #[cfg(feature = "bench")]
 mod bench;
+mod nd;
 mod skb;
 mod tables;
 mod tags;
@@ -20,31 +24,35 @@ use aya_ebpf::{
     macros::{classifier, xdp},
     programs::{TcContext, XdpContext},
 };
-use vipward_common::{ArpFrame, Verdict, decide};
+use vipward_common::{ArpFrame, Outcome, Verdict, decide};
 
-use crate::tables::Maps;
+use crate::tables::{Maps, V4};
 
 /// Answers requests for held VIPs, drops and defends against conflicting ARP claims, and passes
 /// everything else. Drivers may hand it frames of several buffers; it reads the first.
 #[xdp(frags)]
+#[inline(always)]
 fn vipward(mut ctx: XdpContext) -> u32 {
     xdp::handle(&mut ctx, tables::segment)
 }
 
 /// Does the same on kernels before 5.18, which refuse a program for frames of several buffers.
 #[xdp]
+#[inline(always)]
 fn vipward_plain(mut ctx: XdpContext) -> u32 {
     xdp::handle(&mut ctx, tables::segment)
 }
 
 /// Does the same for a bond, in the drivers of its ports.
 #[xdp]
+#[inline(always)]
 fn vipward_ports(mut ctx: XdpContext) -> u32 {
     xdp::handle(&mut ctx, tables::segment_of_port)
 }
 
 /// Does the same at the ingress of traffic control, beside the programs of others.
 #[classifier]
+#[inline(always)]
 #[expect(clippy::needless_pass_by_value, reason = "the macro passes the context")]
 fn vipward_tc(ctx: TcContext) -> i32 {
     skb::handle(&ctx)
@@ -54,8 +62,12 @@ fn vipward_tc(ctx: TcContext) -> i32 {
 #[inline(always)]
 fn judge(frame: &ArpFrame, segment: u32) -> Verdict {
     tables::hear(segment);
-    let verdict = decide(frame, &Maps { segment });
-    tables::count(&verdict);
+    let verdict = if frame.is_ethernet_ipv4() {
+        decide(frame, &Maps::<V4, _>::of(segment, || true))
+    } else {
+        Verdict::about_none(Outcome::Unread)
+    };
+    tables::count::<V4>(&verdict);
     verdict
 }
 

@@ -5,16 +5,18 @@
 
 use aya_ebpf::{
     bindings::{__sk_buff, TC_ACT_SHOT, TC_ACT_UNSPEC},
-    helpers::generated::bpf_redirect,
+    helpers::generated::{bpf_redirect, bpf_skb_change_tail, bpf_skb_pull_data},
     programs::TcContext,
 };
 use bytemuck::{Pod, Zeroable};
-use vipward_common::{Action, ArpFrame, ETHERTYPE_ARP, Outcome, VlanTag, VlanTags};
+use vipward_common::{Action, ArpFrame, ETHERTYPE_ARP, ETHERTYPE_IPV6, Outcome, VlanTag, VlanTags};
 
 use crate::{
-    judge, rewrite,
-    tables::{count_outcome, segment},
-    tags::{self, Addresses, ETHERTYPE, MAX_TAGS},
+    judge,
+    nd::{self, Packet},
+    rewrite,
+    tables::{V4, count_outcome, segment},
+    tags::{self, Addresses, ETHERTYPE, MAX_TAGS, Protocol},
 };
 
 /// An ARP frame, cut where tags may stand.
@@ -30,12 +32,29 @@ struct Parts {
 #[inline(always)]
 pub(crate) fn handle(ctx: &TcContext) -> i32 {
     let skb = ctx.skb.skb;
-    let Some((tags, tags_len)) = tags_before_arp(ctx, skb) else { return pass(Outcome::NotArp) };
-    let Some(mut frame) = load(ctx, tags_len) else { return pass(Outcome::ArpOther) };
+    // SAFETY: the kernel's context is valid until the program returns.
+    #[expect(clippy::cast_possible_truncation, reason = "the kernel's field has 16 bits")]
+    let ethertype = unsafe { (*skb).protocol as u16 };
+    if nd::is_other_ipv6(ethertype, ctx) {
+        return pass(Outcome::Unrelated);
+    }
+    let Some((protocol, tags, tags_len)) = read_tags(ctx, skb) else { return pass(Outcome::Unrelated) };
+    let start = ETHERTYPE + tags_len + size_of::<u16>();
+    if matches!(protocol, Protocol::Ipv6) && !nd::is_nd(start, |at| word(ctx, at)) {
+        return pass(Outcome::Unrelated);
+    }
     // Not `ingress_ifindex`: that is the port of a bond, where the program runs on the bond.
     // SAFETY: the kernel's context is valid until the program returns.
     let ifindex = unsafe { (*skb).ifindex };
-    let Some(segment) = segment(ifindex, tags) else { return pass(Outcome::ArpNoVip) };
+    if let Protocol::Ipv6 = protocol {
+        return match nd::handle(ctx, start, segment(ifindex, tags)) {
+            Action::Pass => TC_ACT_UNSPEC,
+            Action::Drop => TC_ACT_SHOT,
+            Action::Answer => send(ifindex),
+        };
+    }
+    let Some(mut frame) = load(ctx, tags_len) else { return pass(Outcome::Unread) };
+    let Some(segment) = segment(ifindex, tags) else { return pass(Outcome::NoVip) };
     let verdict = judge(&frame, segment);
     match verdict.outcome.action() {
         Action::Pass => TC_ACT_UNSPEC,
@@ -43,10 +62,7 @@ pub(crate) fn handle(ctx: &TcContext) -> i32 {
             if store(ctx, tags_len, &frame).is_none() {
                 return TC_ACT_SHOT;
             }
-            #[expect(clippy::cast_possible_truncation, reason = "the helper returns an int")]
-            // SAFETY: the helper takes no pointer.
-            let action = unsafe { bpf_redirect(ifindex, 0) } as i32;
-            action
+            send(ifindex)
         }
         Action::Drop | Action::Answer => TC_ACT_SHOT,
     }
@@ -55,17 +71,60 @@ pub(crate) fn handle(ctx: &TcContext) -> i32 {
 /// Counts a frame, and passes it.
 #[inline(always)]
 fn pass(outcome: Outcome) -> i32 {
-    count_outcome(outcome);
+    count_outcome::<V4>(outcome);
     TC_ACT_UNSPEC
 }
 
-/// Returns the VLAN tags of an ARP frame, and the size in bytes of those in the buffer. The kernel has
-/// taken the outer tag off (`skb_vlan_untag`), and sends an answer with it again.
+/// Sends the frame out of the interface that it came in by.
 #[inline(always)]
-fn tags_before_arp(ctx: &TcContext, skb: *const __sk_buff) -> Option<(VlanTags, usize)> {
+#[expect(clippy::cast_possible_truncation, reason = "the helper returns an int")]
+fn send(ifindex: u32) -> i32 {
+    // SAFETY: the helper takes no pointer.
+    unsafe { bpf_redirect(ifindex, 0) as i32 }
+}
+
+/// The program reads the linear part of the buffer in place, and pulls what it reads of the rest into
+/// it, as the kernel does next. It writes through the helper.
+impl Packet for TcContext {
+    #[inline(always)]
+    fn bounds(&self) -> (usize, usize) {
+        (self.data(), self.data_end())
+    }
+
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "the kernel's length has 32 bits")]
+    fn reach(&self, len: usize) -> bool {
+        // SAFETY: the context is valid until the program returns. The helper fails for what the
+        // frame does not have.
+        len <= self.data_end() - self.data() || unsafe { bpf_skb_pull_data(self.skb.skb, len as u32) } == 0
+    }
+
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "the kernel's length has 32 bits")]
+    fn resize(&self, len: usize) -> bool {
+        // SAFETY: as above.
+        unsafe { bpf_skb_change_tail(self.skb.skb, len as u32, 0) == 0 }
+    }
+
+    #[inline(always)]
+    fn store<T: Copy>(&self, at: usize, value: &T) -> Option<()> {
+        TcContext::store(self, at, value, 0).ok()
+    }
+}
+
+/// Returns two bytes of the frame.
+#[inline(always)]
+fn word(ctx: &TcContext, at: usize) -> Option<u16> {
+    Packet::load(ctx, at).or_else(|| ctx.load(at).ok())
+}
+
+/// Returns the protocol of a frame, its VLAN tags, and the size in bytes of those in the buffer. The
+/// kernel has taken the outer tag off (`skb_vlan_untag`), and sends an answer with it again.
+#[inline(always)]
+fn read_tags(ctx: &TcContext, skb: *const __sk_buff) -> Option<(Protocol, VlanTags, usize)> {
     // SAFETY: the kernel's context is valid until the program returns.
     let (protocol, vlan) = unsafe { (ethertype((*skb).protocol), (*skb).vlan_present != 0) };
-    if protocol != ETHERTYPE_ARP && !VlanTag::is_tag(protocol) {
+    if protocol != ETHERTYPE_ARP && protocol != ETHERTYPE_IPV6 && !VlanTag::is_tag(protocol) {
         return None;
     }
     let mut taken_off = VlanTags::NONE;
@@ -77,7 +136,7 @@ fn tags_before_arp(ctx: &TcContext, skb: *const __sk_buff) -> Option<(VlanTags, 
         taken_off = taken_off.then(tag);
     }
     let in_buffer = MAX_TAGS - usize::from(vlan);
-    tags::before_arp(protocol, taken_off, in_buffer, |at| ctx.load(at).ok())
+    tags::read(protocol, taken_off, in_buffer, |at| word(ctx, at))
 }
 
 /// Returns an `EtherType` in host order. The kernel's fields have it in wire order.

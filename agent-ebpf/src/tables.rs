@@ -1,6 +1,6 @@
 //! The pinned maps, and the view that a frame has of them.
 
-use core::{intrinsics, ptr};
+use core::{intrinsics, marker::PhantomData, ptr};
 
 use aya_ebpf::{
     bindings::BPF_NOEXIST,
@@ -12,13 +12,15 @@ use vipward_common::{
     Answers, ArpFrame, Counters, DEFAULT_MAX_VIPS, DEFENCE_WINDOW_NS, DefenceWindow, EVENT_INTERVAL_NS,
     EVENTS_BYTES, Event, EventKind, FILTER_WORDS, Fence, FenceState, FieldName, HEARD_SLOTS, Limiter,
     MAX_DEFENCES, MAX_FIELDS, MAX_OFFENDERS, MAX_OWN_MACS, MAX_PEERS, MAX_VIP_DEFENCES, MAX_VLANS, MacAddr,
-    Offender, OffenderKey, Outcome, OwnMac, OwnMacKey, Peer, PeerKey, Place, Role, Tables, VIP_COUNTER_SLOTS,
-    Verdict, Vip, VipCounters, VipEntry, VipKey, VipState, VlanDevice, VlanKey, VlanTags, Yield, YieldTotal,
-    filter_bit, heard_slot,
+    Message, Offender, OffenderKeyV4, OffenderKeyV6, Outcome, OwnMac, OwnMacKey, Peer, PeerKey, Place,
+    Question, Role, Tables, VIP_COUNTER_SLOTS, Verdict, Vip, VipCounters, VipEntry, VipKeyV4, VipKeyV6,
+    VipState, VlanDevice, VlanKey, VlanTags, Yield, YieldTotal, filter_bit, filter_bit_v6, heard_slot,
 };
 
 #[btf_map(name = "vips_v4")]
-static VIPS_V4: HashMap<VipKey, VipEntry, { DEFAULT_MAX_VIPS as usize }> = HashMap::new();
+static VIPS_V4: HashMap<VipKeyV4, VipEntry, { DEFAULT_MAX_VIPS as usize }> = HashMap::new();
+#[btf_map(name = "vips_v6")]
+static VIPS_V6: HashMap<VipKeyV6, VipEntry, { DEFAULT_MAX_VIPS as usize }> = HashMap::new();
 #[btf_map(name = "own_macs")]
 static OWN_MACS: HashMap<OwnMacKey, OwnMac, { MAX_OWN_MACS as usize }> = HashMap::new();
 #[btf_map(name = "vlans")]
@@ -29,6 +31,8 @@ static PEERS: HashMap<PeerKey, Peer, { MAX_PEERS as usize }> = HashMap::new();
 static FENCE: Array<Fence, 1> = Array::new();
 #[btf_map(name = "counters")]
 static COUNTERS: PerCpuArray<Counters, 1> = PerCpuArray::new();
+#[btf_map(name = "counters_v6")]
+static COUNTERS_V6: PerCpuArray<Counters, 1> = PerCpuArray::new();
 #[btf_map(name = "heard")]
 static HEARD: PerCpuArray<u64, { HEARD_SLOTS as usize }> = PerCpuArray::new();
 #[btf_map(name = "vip_counters")]
@@ -42,7 +46,9 @@ static DEFENCES: Array<DefenceWindow, 1> = Array::new();
 #[btf_map(name = "filter")]
 static FILTER: Array<u64, { FILTER_WORDS as usize }> = Array::new();
 #[btf_map(name = "offenders")]
-static OFFENDERS: LruHashMap<OffenderKey, Offender, { MAX_OFFENDERS as usize }> = LruHashMap::new();
+static OFFENDERS: LruHashMap<OffenderKeyV4, Offender, { MAX_OFFENDERS as usize }> = LruHashMap::new();
+#[btf_map(name = "offenders_v6")]
+static OFFENDERS_V6: LruHashMap<OffenderKeyV6, Offender, { MAX_OFFENDERS as usize }> = LruHashMap::new();
 #[btf_map(name = "events")]
 static EVENTS: RingBuf<Event, { EVENTS_BYTES as usize }> = RingBuf::new();
 /// The layout of the other maps, for agents. The program does not read it.
@@ -65,18 +71,147 @@ struct Clock {
 #[btf_map(name = "clock")]
 static CLOCK: PerCpuArray<Clock, 1> = PerCpuArray::new();
 
+/// An address of a family.
+type AddrOf<F> = <<F as Family>::Question as Question>::Addr;
+
+/// An address family, and its maps.
+pub(crate) trait Family: Sized {
+    /// What its frames ask and claim.
+    type Question: Question;
+    /// The key of the offenders.
+    type OffenderKey;
+
+    /// Returns the entry of `addr` in a segment.
+    fn vip(segment: u32, addr: AddrOf<Self>) -> Option<*const VipEntry>;
+    /// Returns the address's bit in the filter.
+    fn filter_bit(addr: AddrOf<Self>) -> u32;
+    /// Returns the address as events have it.
+    fn mapped(addr: AddrOf<Self>) -> [u8; 16];
+    /// Returns the key of a sender that claims `addr`.
+    fn offender_key(segment: u32, addr: AddrOf<Self>, mac: MacAddr) -> Self::OffenderKey;
+    /// Returns the record of a sender.
+    fn offender(key: &Self::OffenderKey) -> Option<*mut Offender>;
+    /// Adds the record of a new sender.
+    fn add_offender(key: &Self::OffenderKey, offender: Offender);
+    /// Returns this CPU's counters.
+    fn counters() -> Option<*mut Counters>;
+    /// Writes a log line.
+    fn log(kind: EventKind, addr: AddrOf<Self>, sender: MacAddr);
+}
+
+#[cfg(feature = "log")]
+macro_rules! log_claim {
+    ($kind:ident, $addr:ident, $sender:ident) => {
+        use aya_log_ebpf::macro_support::{Level, level_enabled};
+
+        // The level is constant once loaded, so the verifier removes the rest when it is off.
+        if !level_enabled(Level::Warn) {
+            return;
+        }
+        match $kind {
+            EventKind::Conflict | EventKind::Sighted | EventKind::Contested | EventKind::Probed => {
+                let kind = $kind as u32;
+                aya_log_ebpf::warn!((), "claim on {:i} by {:mac} (kind {})", $addr, $sender.0, kind);
+            }
+            EventKind::Moved | EventKind::Yielded => {
+                aya_log_ebpf::warn!((), "{:i} is at {:mac} now (kind {})", $addr, $sender.0, $kind as u32);
+            }
+        }
+    };
+}
+#[cfg(not(feature = "log"))]
+macro_rules! log_claim {
+    ($kind:ident, $addr:ident, $sender:ident) => {
+        let _ = ($kind, $addr, $sender);
+    };
+}
+
+/// Makes a type the family of these maps.
+macro_rules! family {
+    ($question:ty, $vips:ident[$vip_key:ident], $offenders:ident[$offender_key:ident], $counters:ident) => {
+        type Question = $question;
+        type OffenderKey = $offender_key;
+
+        #[inline(always)]
+        fn vip(segment: u32, addr: AddrOf<Self>) -> Option<*const VipEntry> {
+            $vips.get_ptr($vip_key::new(segment, addr))
+        }
+
+        #[inline(always)]
+        fn offender_key(ifindex: u32, addr: AddrOf<Self>, mac: MacAddr) -> Self::OffenderKey {
+            $offender_key { ifindex, addr, mac: mac.0, _pad: 0 }
+        }
+
+        #[inline(always)]
+        fn offender(key: &Self::OffenderKey) -> Option<*mut Offender> {
+            $offenders.get_ptr_mut(key)
+        }
+
+        #[inline(always)]
+        fn add_offender(key: &Self::OffenderKey, offender: Offender) {
+            // The insertion fails when another CPU was first.
+            let _ = $offenders.insert(key, offender, u64::from(BPF_NOEXIST));
+        }
+
+        #[inline(always)]
+        fn counters() -> Option<*mut Counters> {
+            $counters.get_ptr_mut(0)
+        }
+
+        #[inline(always)]
+        fn log(kind: EventKind, addr: AddrOf<Self>, sender: MacAddr) {
+            log_claim!(kind, addr, sender);
+        }
+    };
+}
+
+/// IPv4, whose frames are ARP's.
+pub(crate) struct V4;
+
+impl Family for V4 {
+    family!(ArpFrame, VIPS_V4[VipKeyV4], OFFENDERS[OffenderKeyV4], COUNTERS);
+
+    #[inline(always)]
+    fn filter_bit(addr: [u8; 4]) -> u32 {
+        filter_bit(addr)
+    }
+
+    /// Maps the address to IPv6 (RFC 4291, 2.5.5.2).
+    #[inline(always)]
+    fn mapped([a, b, c, d]: [u8; 4]) -> [u8; 16] {
+        [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d]
+    }
+}
+
+/// IPv6, whose frames are those of neighbour discovery.
+pub(crate) struct V6;
+
+impl Family for V6 {
+    family!(Message, VIPS_V6[VipKeyV6], OFFENDERS_V6[OffenderKeyV6], COUNTERS_V6);
+
+    #[inline(always)]
+    fn filter_bit(addr: [u8; 16]) -> u32 {
+        filter_bit_v6(addr)
+    }
+
+    #[inline(always)]
+    fn mapped(addr: [u8; 16]) -> [u8; 16] {
+        addr
+    }
+}
+
 /// Adds a frame to the counter of its outcome, and to the VIP's own.
 #[inline(always)]
-pub(crate) fn count(verdict: &Verdict) {
-    count_outcome(verdict.outcome);
+pub(crate) fn count<F: Family>(verdict: &Verdict) {
+    count_outcome::<F>(verdict.outcome);
     if !verdict.defence.is_zero()
-        && let Some(counters) = COUNTERS.get_ptr_mut(0)
+        && let Some(counters) = F::counters()
     {
         // SAFETY: this CPU's value.
         unsafe { (*counters).claims_defended += 1 };
     }
-    let Some(slot) = verdict.slot.filter(|slot| *slot < VIP_COUNTER_SLOTS) else { return };
-    let Some(counters) = VIP_COUNTERS.get_ptr_mut(slot) else { return };
+    // The map has no such slot as that of no VIP.
+    let Some(counters) = VIP_COUNTERS.get_ptr_mut(verdict.slot) else { return };
     // SAFETY: the pointer is to this CPU's value. A program runs to its end before another frame on
     // this CPU.
     let counters = unsafe { &mut *counters };
@@ -90,9 +225,9 @@ pub(crate) fn count(verdict: &Verdict) {
         | Outcome::RefusedDestination
         | Outcome::RefusedSender
         | Outcome::RefusedLink => counters.suppressed += 1,
-        Outcome::NotArp
-        | Outcome::ArpOther
-        | Outcome::ArpNoVip
+        Outcome::Unrelated
+        | Outcome::Unread
+        | Outcome::NoVip
         | Outcome::ClaimOwn
         | Outcome::ClaimContested
         | Outcome::ClaimYielded
@@ -104,15 +239,15 @@ pub(crate) fn count(verdict: &Verdict) {
 
 /// Adds a frame to the counter of its outcome.
 #[inline(always)]
-pub(crate) fn count_outcome(outcome: Outcome) {
-    if let Some(counters) = COUNTERS.get_ptr_mut(0) {
+pub(crate) fn count_outcome<F: Family>(outcome: Outcome) {
+    if let Some(counters) = F::counters() {
         // SAFETY: `Counters` has one u64 per outcome, in order (asserted there). It is this
         // CPU's value.
         unsafe { *counters.cast::<u64>().add(outcome as usize) += 1 };
     }
 }
 
-/// Counts an ARP frame for its segment, whatever becomes of it. The agent compares the count with
+/// Counts a frame of ARP or neighbour discovery for its segment, whatever becomes of it. The agent compares the count with
 /// what the kernel receives there.
 #[inline(always)]
 pub(crate) fn hear(ifindex: u32) {
@@ -140,12 +275,24 @@ pub(crate) fn segment_of_port(ifindex: u32, tags: VlanTags) -> Option<u32> {
 }
 
 /// The maps, as the frames of one segment see them.
-pub(crate) struct Maps {
-    /// The interface of the segment.
-    pub(crate) segment: u32,
+pub(crate) struct Maps<F, I> {
+    segment: u32,
+    is_intact: I,
+    family: PhantomData<F>,
 }
 
-impl Tables for Maps {
+impl<F: Family, I: Fn() -> bool> Maps<F, I> {
+    /// Returns the maps, as a frame of the segment of this interface sees them. `is_intact` returns
+    /// true if the frame's checksum is right, or the protocol has none.
+    #[inline(always)]
+    pub(crate) fn of(segment: u32, is_intact: I) -> Self {
+        Self { segment, is_intact, family: PhantomData }
+    }
+}
+
+impl<F: Family, I: Fn() -> bool> Tables for Maps<F, I> {
+    type Question = F::Question;
+
     #[inline(always)]
     fn now_ns(&self) -> u64 {
         let Some(clock) = CLOCK.get_ptr_mut(0) else { return 0 };
@@ -180,14 +327,14 @@ impl Tables for Maps {
     }
 
     #[inline(always)]
-    fn may_be_vip(&self, addr: [u8; 4]) -> bool {
-        let bit = filter_bit(addr);
+    fn may_be_vip(&self, addr: AddrOf<F>) -> bool {
+        let bit = F::filter_bit(addr);
         FILTER.get(bit / 64).is_some_and(|word| word >> (bit % 64) & 1 != 0)
     }
 
     #[inline(always)]
-    fn vip(&self, addr: [u8; 4]) -> Option<Vip> {
-        let entry = VIPS_V4.get_ptr(VipKey::new(self.segment, addr))?;
+    fn vip(&self, addr: AddrOf<F>) -> Option<Vip> {
+        let entry = F::vip(self.segment, addr)?;
         // SAFETY: valid map value, only read here.
         unsafe {
             Some(Vip {
@@ -260,12 +407,16 @@ impl Tables for Maps {
     }
 
     #[inline(always)]
-    fn tell(&self, kind: EventKind, vip: &Vip, frame: &ArpFrame, now_ns: u64) {
-        // A probe names the VIP in tpa.
-        let addr = if frame.is_probe() { frame.tpa() } else { frame.spa() };
+    fn is_intact(&self) -> bool {
+        (self.is_intact)()
+    }
+
+    #[inline(always)]
+    fn tell(&self, kind: EventKind, vip: &Vip, question: &F::Question, now_ns: u64) {
+        let addr = question.probed().unwrap_or(question.claimed());
         if !matches!(kind, EventKind::Moved | EventKind::Yielded) {
-            let key = OffenderKey::new(self.segment, addr, frame.sha);
-            remember(&key, kind, frame, now_ns);
+            let key = F::offender_key(self.segment, addr, question.sender());
+            remember::<F>(&key, kind, question, now_ns);
         }
         let Some(state) = VIP_STATE.get_ptr_mut(vip.slot) else { return };
         // SAFETY: valid map value; its words are changed atomically below.
@@ -280,23 +431,24 @@ impl Tables for Maps {
             }
         };
         let Some(swallowed) = admit(limiter, kind, now_ns) else { return };
-        log_claim(kind, frame);
+        F::log(kind, addr, question.sender());
         let event = Event {
             at_ns: now_ns,
             swallowed,
             kind,
             ifindex: self.segment,
-            oper: frame.oper(),
-            vip: addr,
-            sha: frame.sha.0,
-            source: frame.src.0,
+            oper: question.oper(),
+            vip: F::mapped(addr),
+            sha: question.sender().0,
+            source: question.src().0,
             holder: vip.mac.0,
+            _pad: [0; 4],
         };
         if EVENTS.output(event, 0).is_err() {
             // SAFETY: a word of a valid map value; then this CPU's counters.
             unsafe {
                 add(ptr::addr_of_mut!((*limiter).swallowed), swallowed + 1);
-                if let Some(counters) = COUNTERS.get_ptr_mut(0) {
+                if let Some(counters) = F::counters() {
                     (*counters).events_lost += 1;
                 }
             }
@@ -304,15 +456,15 @@ impl Tables for Maps {
     }
 
     #[inline(always)]
-    fn admits_defence(&self, vip: &Vip, frame: &ArpFrame, now_ns: u64) -> bool {
+    fn admits_defence(&self, vip: &Vip, question: &F::Question, now_ns: u64) -> bool {
         let Some(fence) = FENCE.get_ptr(0) else { return false };
         // SAFETY: valid map value, compared as a number like `policy`.
         if unsafe { ptr::addr_of!((*fence).defence).cast::<u32>().read() } != 1 {
             return false;
         }
-        let key = OffenderKey::new(self.segment, frame.spa(), frame.sha);
+        let key = F::offender_key(self.segment, question.claimed(), question.sender());
         let (Some(rival), Some(state), Some(all)) =
-            (OFFENDERS.get_ptr_mut(key), VIP_STATE.get_ptr_mut(vip.slot), DEFENCES.get_ptr_mut(0))
+            (F::offender(&key), VIP_STATE.get_ptr_mut(vip.slot), DEFENCES.get_ptr_mut(0))
         else {
             return false;
         };
@@ -356,12 +508,12 @@ unsafe fn fits(window: *mut DefenceWindow, most: u64, now_ns: u64) -> bool {
     }
 }
 
-/// Counts an ARP claim for its sender. If two CPUs meet a new sender at once, the later one's first
+/// Counts a claim for its sender. If two CPUs meet a new sender at once, the later one's first
 /// claim is not counted.
 #[inline(always)]
-fn remember(key: &OffenderKey, kind: EventKind, frame: &ArpFrame, now_ns: u64) {
-    let (oper, source) = (frame.oper(), frame.src.0);
-    if let Some(known) = OFFENDERS.get_ptr_mut(key) {
+fn remember<F: Family>(key: &F::OffenderKey, kind: EventKind, question: &F::Question, now_ns: u64) {
+    let (oper, source) = (question.oper(), question.src().0);
+    if let Some(known) = F::offender(key) {
         // SAFETY: valid map value. The other fields describe the last claim, whichever CPU saw it.
         unsafe {
             (*known).last_ns = now_ns;
@@ -383,8 +535,7 @@ fn remember(key: &OffenderKey, kind: EventKind, frame: &ArpFrame, now_ns: u64) {
         strays: 0,
         defended_ns: 0,
     };
-    // The insertion fails when another CPU was first.
-    let _ = OFFENDERS.insert(key, new, u64::from(BPF_NOEXIST));
+    F::add_offender(key, new);
 }
 
 /// Lets an event through and returns the number swallowed before it, or counts it as swallowed.
@@ -431,26 +582,3 @@ unsafe fn add(word: *mut u64, n: u64) {
     // SAFETY: as above.
     unsafe { intrinsics::atomic_xadd::<u64, u64, { intrinsics::AtomicOrdering::SeqCst }>(word, n) };
 }
-
-#[cfg(feature = "log")]
-#[inline(always)]
-fn log_claim(kind: EventKind, frame: &ArpFrame) {
-    use aya_log_ebpf::macro_support::{Level, level_enabled};
-
-    // The level is constant once loaded, so the verifier removes the rest when it is off.
-    if !level_enabled(Level::Warn) {
-        return;
-    }
-    let spa = frame.spa();
-    match kind {
-        EventKind::Conflict | EventKind::Sighted | EventKind::Contested | EventKind::Probed => {
-            aya_log_ebpf::warn!((), "claim on {:i} by {:mac} (kind {})", spa, frame.sha.0, kind as u32);
-        }
-        EventKind::Moved | EventKind::Yielded => {
-            aya_log_ebpf::warn!((), "{:i} is at {:mac} now (kind {})", spa, frame.sha.0, kind as u32);
-        }
-    }
-}
-#[cfg(not(feature = "log"))]
-#[inline(always)]
-fn log_claim(_: EventKind, _: &ArpFrame) {}

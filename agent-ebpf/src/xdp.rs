@@ -1,12 +1,14 @@
 //! Frames as XDP hands them over: the program reads and rewrites them in place.
 
-use aya_ebpf::{bindings::xdp_action, programs::XdpContext};
+use aya_ebpf::{bindings::xdp_action, helpers::generated::bpf_xdp_adjust_tail, programs::XdpContext};
 use vipward_common::{Action, ArpFrame, Outcome, VlanTags};
 
 use crate::{
-    judge, rewrite,
-    tables::count_outcome,
-    tags::{self, Addresses, ETHERTYPE, MAX_TAGS, TAG},
+    judge,
+    nd::{self, Packet},
+    rewrite,
+    tables::{V4, count_outcome},
+    tags::{self, Addresses, ETHERTYPE, MAX_TAGS, Protocol, TAG},
 };
 
 /// A VLAN tag: its `EtherType` and its control information.
@@ -16,11 +18,22 @@ type Tag = [u16; TAG / 2];
 /// which frames with these tags on an interface belong, if the host has it.
 #[inline(always)]
 pub(crate) fn handle(ctx: &mut XdpContext, segment: impl Fn(u32, VlanTags) -> Option<u32>) -> u32 {
-    let Some((tags, tags_len)) = tags_before_arp(ctx) else { return pass(Outcome::NotArp) };
+    let Some((protocol, tags, tags_len)) = read_tags(ctx) else { return pass(Outcome::Unrelated) };
+    let start = ETHERTYPE + tags_len + size_of::<u16>();
+    if matches!(protocol, Protocol::Ipv6) && !nd::is_nd(start, |at| ctx.load(at)) {
+        return pass(Outcome::Unrelated);
+    }
     // SAFETY: the kernel's context is valid until the program returns.
     let ifindex = unsafe { (*ctx.ctx).ingress_ifindex };
-    let Some(frame) = frame(ctx, tags_len) else { return pass(Outcome::ArpOther) };
-    let Some(segment) = segment(ifindex, tags) else { return pass(Outcome::ArpNoVip) };
+    if let Protocol::Ipv6 = protocol {
+        return match nd::handle(ctx, start, segment(ifindex, tags)) {
+            Action::Pass => xdp_action::XDP_PASS,
+            Action::Drop => xdp_action::XDP_DROP,
+            Action::Answer => xdp_action::XDP_TX,
+        };
+    }
+    let Some(frame) = frame(ctx, tags_len) else { return pass(Outcome::Unread) };
+    let Some(segment) = segment(ifindex, tags) else { return pass(Outcome::NoVip) };
     // SAFETY: the Ethernet addresses and `tags_len` bytes of tags are before the frame's `EtherType`.
     let tags = unsafe { take_tags_off(frame, tags_len) };
     // SAFETY: `frame` found the bytes within the packet, and nothing else refers to them.
@@ -39,35 +52,50 @@ pub(crate) fn handle(ctx: &mut XdpContext, segment: impl Fn(u32, VlanTags) -> Op
 /// Counts a frame, and passes it.
 #[inline(always)]
 fn pass(outcome: Outcome) -> u32 {
-    count_outcome(outcome);
+    count_outcome::<V4>(outcome);
     xdp_action::XDP_PASS
 }
 
-/// Returns the VLAN tags of an ARP frame, and their size in bytes.
-#[inline(always)]
-fn tags_before_arp(ctx: &XdpContext) -> Option<(VlanTags, usize)> {
-    let ethertype = u16::from_be(load(ctx, ETHERTYPE)?);
-    tags::before_arp(ethertype, VlanTags::NONE, MAX_TAGS, |at| load(ctx, at))
+impl Packet for XdpContext {
+    #[inline(always)]
+    fn bounds(&self) -> (usize, usize) {
+        (self.data(), self.data_end())
+    }
+
+    #[inline(always)]
+    fn reach(&self, len: usize) -> bool {
+        len <= self.data_end() - self.data()
+    }
+
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "frames are shorter")]
+    fn resize(&self, len: usize) -> bool {
+        let by = len as i32 - (self.data_end() - self.data()) as i32;
+        // SAFETY: the context is valid until the program returns.
+        let resized = by == 0 || unsafe { bpf_xdp_adjust_tail(self.ctx, by) } == 0;
+        // The rest of a frame in several buffers is not in this one.
+        resized && self.reach(len)
+    }
+
+    #[inline(always)]
+    fn store<T: Copy>(&self, at: usize, value: &T) -> Option<()> {
+        // SAFETY: the bytes are within the packet, and nothing refers to them now.
+        self.at(at).map(|to| unsafe { *to = *value })
+    }
 }
 
-/// Returns two bytes of the frame.
+/// Returns the protocol of a frame, its VLAN tags, and their size in bytes.
 #[inline(always)]
-fn load(ctx: &XdpContext, at: usize) -> Option<u16> {
-    let start = ctx.data() + at;
-    if start + size_of::<u16>() > ctx.data_end() {
-        return None;
-    }
-    // SAFETY: the bytes are within the packet, which belongs to this program until it returns.
-    // Drivers align the Ethernet header to at least two bytes.
-    Some(unsafe { *(start as *const u16) })
+fn read_tags(ctx: &XdpContext) -> Option<(Protocol, VlanTags, usize)> {
+    let ethertype = u16::from_be(ctx.load(ETHERTYPE)?);
+    tags::read(ethertype, VlanTags::NONE, MAX_TAGS, |at| ctx.load(at))
 }
 
 /// Returns the frame without its first bytes, if it is long enough. The pointer reaches the whole
-/// packet. Drivers align the Ethernet header to at least two bytes, and every bit pattern is a frame.
+/// packet.
 #[inline(always)]
 pub(crate) fn frame(ctx: &XdpContext, skipped: usize) -> Option<*mut ArpFrame> {
-    let start = ctx.data() + skipped;
-    (start + size_of::<ArpFrame>() <= ctx.data_end()).then_some(start as *mut ArpFrame)
+    ctx.at(skipped)
 }
 
 /// Moves the Ethernet addresses over the tags, so that `frame` is what it was without them. Returns

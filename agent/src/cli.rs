@@ -1,5 +1,6 @@
 //! The command line and its help.
 
+mod address;
 mod doctor;
 mod explain;
 mod kubernetes;

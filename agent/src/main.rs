@@ -28,8 +28,8 @@ use vipward::{
         bpf::{self, Pins},
         cluster_status::ClusterTables,
         doctor::{self as examination, Report},
-        explain,
-        kube::{ConnectError, Moved, Mover, crd_yaml, is_redundant, read_overview},
+        explain, groups,
+        kube::{ConnectError, Moved, Mover, crd_yaml, is_redundant, object_name, read_overview},
         live::{self, Lines, Watching},
         netlink::Netlink,
         preflight::{PinDirError, PinDirLock, PreflightError},
@@ -41,7 +41,8 @@ use vipward::{
     },
 };
 use vipward_core::{
-    config::ConfigError, doctor, explain::explain, ownership::SettingsError, who_has::Verdict,
+    config::ConfigError, doctor, explain::explain, groups::Membership, ownership::SettingsError,
+    who_has::Verdict,
 };
 
 const FAILED: u8 = 1;
@@ -168,7 +169,7 @@ async fn move_vip(args: &MoveArgs) -> anyhow::Result<()> {
             "{} is still held by {holder} after {}; see `kubectl describe vip {}`",
             args.address,
             humantime::format_duration(args.timeout),
-            args.address
+            object_name(args.address)
         ),
     }
     Ok(())
@@ -312,6 +313,9 @@ async fn unload(args: &PinArgs) -> anyhow::Result<()> {
             removed.push(format!("address {vip} from {interface}"));
         }
         removed.extend(bpf::unload(&args.pin_dir)?);
+        let left = groups::leave_all().await?;
+        let group = |it: &Membership| format!("group {} from {}", it.group, view.name_of(it.ifindex));
+        removed.extend(left.iter().map(group));
     }
     if removed.is_empty() {
         println!("nothing is pinned under {}", args.pin_dir.display());

@@ -9,6 +9,7 @@ pub mod doctor;
 mod ethtool;
 pub mod explain;
 pub mod file_watch;
+pub mod groups;
 mod host_network;
 pub mod kube;
 pub mod live;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use aya::maps::{HashMap, Map, MapData};
-use vipward_common::{MacAddr, VipKey, maps};
+use vipward_common::{MacAddr, VipKeyV4, maps};
 
 use super::Effort;
 use super::report::{Group, Item, Limit, Report, Unit};
@@ -136,7 +136,7 @@ fn vip(number: u32) -> Ipv4Addr {
 
 pub(super) fn wait_until_held(agent: &mut Agent, count: u32) -> Result<()> {
     let index = agent.host().link(NIC)?.index;
-    let last = VipKey::new(index, vip(count - 1).octets());
+    let last = VipKeyV4::new(index, vip(count - 1).octets());
     let path = agent.options.pin_dir.join(maps::VIPS_V4);
     let held = interrupt::wait(LOADING_LIMIT, &format!("{count} VIPs to be in the map"), || {
         ensure!(agent.is_running()?, "the agent has ended");
@@ -147,7 +147,7 @@ pub(super) fn wait_until_held(agent: &mut Agent, count: u32) -> Result<()> {
 
 /// Returns whether the map has `last`, and then whether it has `count` entries: that takes longer
 /// to ask.
-fn entries_with(path: &Path, last: VipKey, count: u32) -> Result<Option<()>> {
+fn entries_with(path: &Path, last: VipKeyV4, count: u32) -> Result<Option<()>> {
     if !path.exists() {
         return Ok(None);
     }

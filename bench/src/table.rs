@@ -7,7 +7,7 @@ use aya::Ebpf;
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, PerCpuValues};
 use bytemuck::{NoUninit, bytes_of};
 use vipward_common::{
-    Defence, FILTER_WORDS, Fence, MacAddr, OwnMac, Policy, Role, VipEntry, VipKey, filter_bit, maps,
+    Defence, FILTER_WORDS, Fence, MacAddr, OwnMac, Policy, Role, VipEntry, VipKeyV4, filter_bit, maps,
 };
 
 const ASK_BYTES: usize = 48;
@@ -124,7 +124,7 @@ impl Tables {
         self.own_macs.insert(ifindex, raw(&OwnMac { mac: mac.0, proof: 0 }), 0)?;
         for slot in 0..count {
             let addr = (u32::from_be_bytes(first) + slot).to_be_bytes();
-            let key = VipKey::new(ifindex, addr);
+            let key = VipKeyV4::new(ifindex, addr);
             let entry = VipEntry { mac: mac.0, generation: 1, role: Role::Held, slot, until_ns: 0 };
             self.vips.insert(raw::<_, 8>(&key), raw::<_, 24>(&entry), 0)?;
             let bit = filter_bit(addr);

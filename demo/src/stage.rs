@@ -61,7 +61,7 @@ impl Stage {
         let rogue = lan.host("rogue", nic(66)?)?;
         rogue.set_sysctl("net/ipv4/conf/all/arp_ignore", "8")?;
         for claimed in [VIP, GATEWAY] {
-            rogue.add_address(NIC, format!("{claimed}/32").parse()?)?;
+            rogue.add_address(NIC, format!("{claimed}/32").parse::<ipnet::IpNet>()?)?;
         }
         let printer = Nic::new("198.18.0.30/16".parse()?).mac(PRINTER);
         let printer = lan.host("printer", printer)?;

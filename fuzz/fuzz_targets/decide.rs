@@ -1,13 +1,13 @@
 //! Any frame meets any maps: the promises of every cell of the frame tables must hold.
 #![no_main]
 
-use std::cell::RefCell;
+use std::{cell::RefCell, fmt::Debug, marker::PhantomData};
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use vipward_common::{
-    Action, ArpFrame, EventKind, FRAME_LEN, FenceState, MacAddr, OPER_REPLY, OPER_REQUEST, Outcome, Role,
-    Tables, Verdict, Vip, decide,
+    Action, Answer, ArpFrame, EventKind, FRAME_LEN, FenceState, MAX_SUMMED, MacAddr, Message, NO_SLOT,
+    NdHeader, OPER_REPLY, OPER_REQUEST, Outcome, Question, Reach, Role, Tables, Unit, Verdict, Vip, decide,
 };
 
 /// Bytes for everything, so that the fuzzer can make addresses of the frame meet those of the maps.
@@ -16,10 +16,15 @@ struct Input {
     frame: [u8; FRAME_LEN],
     /// Makes the frame ARP, which random bytes rarely are.
     well_formed: bool,
+    /// A packet of neighbour discovery, from the IPv6 header on. It meets the maps instead, if it is
+    /// one.
+    packet: Vec<u8>,
+    /// Sets the checksum of the packet, which random bytes rarely have.
+    summed: bool,
     /// 0 valid, 1 held over, else over.
     fence: u8,
     now_ns: u64,
-    /// The entries of spa and tpa, if they are VIPs.
+    /// The entries of the claimed and the asked address, if they are VIPs.
     vips: [Option<Entry>; 2],
     own: Option<[u8; 6]>,
     peer: [u8; 6],
@@ -61,17 +66,25 @@ struct Effects {
     asked_to_defend: bool,
 }
 
-struct Memory<'a> {
+struct Memory<'a, Q: Question> {
     input: &'a Input,
-    entries: [([u8; 4], Option<Entry>); 2],
+    entries: [(Q::Addr, Option<Entry>); 2],
+    is_intact: bool,
     effects: RefCell<Effects>,
+    question: PhantomData<Q>,
 }
 
-impl Memory<'_> {
-    /// Returns the entry of `addr`. 0.0.0.0 has none: the agent refuses it as a VIP, and a probe's
-    /// sender has no address (RFC 5227 section 1.1).
-    fn entry(&self, addr: [u8; 4]) -> Option<Entry> {
-        if addr == [0; 4] {
+impl<'a, Q: Question<Addr: Default>> Memory<'a, Q> {
+    fn of(input: &'a Input, question: &Q, is_intact: bool) -> Self {
+        let asked = question.asked().unwrap_or_default();
+        let entries = [(question.claimed(), input.vips[0]), (asked, input.vips[1])];
+        Self { input, entries, is_intact, effects: RefCell::default(), question: PhantomData }
+    }
+
+    /// Returns the entry of `addr`. That of zeros has none: the agent refuses it as a VIP, and a
+    /// probe's sender has no address (RFC 5227 section 1.1).
+    fn entry(&self, addr: Q::Addr) -> Option<Entry> {
+        if addr == Q::Addr::default() {
             return None;
         }
         self.entries.iter().find(|(vip, entry)| *vip == addr && entry.is_some()).and_then(|(_, entry)| *entry)
@@ -82,7 +95,9 @@ impl Memory<'_> {
     }
 }
 
-impl Tables for Memory<'_> {
+impl<Q: Question<Addr: Default>> Tables for Memory<'_, Q> {
+    type Question = Q;
+
     fn now_ns(&self) -> u64 {
         self.input.now_ns
     }
@@ -95,11 +110,11 @@ impl Tables for Memory<'_> {
         }
     }
 
-    fn may_be_vip(&self, addr: [u8; 4]) -> bool {
+    fn may_be_vip(&self, addr: Q::Addr) -> bool {
         self.entry(addr).is_some()
     }
 
-    fn vip(&self, addr: [u8; 4]) -> Option<Vip> {
+    fn vip(&self, addr: Q::Addr) -> Option<Vip> {
         self.entry(addr).map(|entry| entry.vip())
     }
 
@@ -123,11 +138,15 @@ impl Tables for Memory<'_> {
         won
     }
 
-    fn tell(&self, kind: EventKind, _: &Vip, _: &ArpFrame, _: u64) {
+    fn is_intact(&self) -> bool {
+        self.is_intact
+    }
+
+    fn tell(&self, kind: EventKind, _: &Vip, _: &Q, _: u64) {
         self.effects.borrow_mut().reported.push(kind);
     }
 
-    fn admits_defence(&self, _: &Vip, _: &ArpFrame, _: u64) -> bool {
+    fn admits_defence(&self, _: &Vip, _: &Q, _: u64) -> bool {
         self.effects.borrow_mut().asked_to_defend = true;
         self.input.defends
     }
@@ -157,69 +176,94 @@ fn prepare(input: &mut Input) -> ArpFrame {
 
 fuzz_target!(|input: Input| {
     let mut input = input;
+    if let Some(header) = header(&input.packet) {
+        return check_packet(&mut input, header);
+    }
     let frame = prepare(&mut input);
-    let entries = [(frame.spa(), input.vips[0]), (frame.tpa(), input.vips[1])];
-    let memory = Memory { input: &input, entries, effects: RefCell::default() };
-    let verdict = decide(&frame, &memory);
-    let effects = memory.effects.take();
-
-    assert_eq!(verdict.answer.is_some(), verdict.outcome.action() == Action::Answer, "{verdict:?}");
     if !frame.is_ethernet_ipv4() {
-        assert_eq!(verdict.outcome, Outcome::ArpOther);
+        return;
     }
-    let (by_spa, by_tpa) = (memory.entry(frame.spa()), memory.entry(frame.tpa()));
-    if by_spa.is_none() && by_tpa.is_none() {
-        assert!(matches!(verdict.outcome, Outcome::ArpOther | Outcome::ArpNoVip), "{verdict:?}");
-        assert_eq!(verdict.slot, None);
-    }
-    if let Some(slot) = verdict.slot {
-        assert!([by_spa, by_tpa].iter().flatten().any(|entry| entry.slot == slot), "{verdict:?}");
-    }
-    check_effects(&frame, &memory, &effects);
+    let memory = Memory::of(&input, &frame, true);
+    let (verdict, effects) = check(&frame, &memory);
     check_other_htype(&input, &memory, verdict, &effects);
     if let Some(answer) = verdict.answer {
-        let entry = by_tpa.expect("invariant: an answer is about tpa").vip();
-        assert!(frame.is_request() && !(frame.is_gratuitous() && by_spa.is_some()));
+        check_reply(&frame, answer);
+    }
+    if !verdict.defence.is_zero() {
+        let mut announcement = frame;
+        announcement.turn_into_announcement(verdict.defence);
+        let (all, none, vip) = (MacAddr::BROADCAST, MacAddr::ZERO, frame.spa());
+        let mac = verdict.defence;
+        let expected = ArpFrame::new(all, mac, OPER_REQUEST, mac, vip, none, vip);
+        assert!(!frame.is_arp() || announcement == expected, "{announcement:?}");
+    }
+});
+
+/// Checks the promises that do not depend on the protocol.
+fn check<Q: Question<Addr: Default + Debug>>(question: &Q, memory: &Memory<'_, Q>) -> (Verdict, Effects) {
+    let verdict = decide(question, memory);
+    let effects = memory.effects.take();
+    assert_eq!(verdict.answer.is_some(), verdict.outcome.action() == Action::Answer, "{verdict:?}");
+    let claimed = memory.entry(question.claimed());
+    let asked = question.asked().and_then(|asked| memory.entry(asked));
+    if claimed.is_none() && asked.is_none() {
+        assert_eq!(verdict, Verdict::about_none(Outcome::NoVip));
+    }
+    if claimed.is_some() && !memory.is_intact {
+        assert_eq!(verdict, Verdict::about_none(Outcome::Unread));
+        assert_eq!(effects, Effects::default());
+        return (verdict, effects);
+    }
+    if verdict.slot != NO_SLOT {
+        assert!([claimed, asked].iter().flatten().any(|entry| entry.slot == verdict.slot), "{verdict:?}");
+    }
+    check_effects(question, memory, &effects);
+    if let Some(answer) = verdict.answer {
+        let entry = asked.expect("invariant: an answer is about what was asked").vip();
+        let own = if question.dst() == answer.source { Reach::One } else { Reach::All };
+        assert!(!(question.is_gratuitous() && claimed.is_some()));
         assert_ne!(memory.fence(0), FenceState::Over, "answered when the fence was over");
         assert_ne!(entry.role, Role::Foreign, "answered for a VIP of another node");
         assert!(memory.yielded(&entry).is_none(), "answered for a yielded VIP");
-        assert!(entry.role == Role::Held || input.now_ns < entry.until_ns, "answered after the handover");
-        assert!(frame.dst == answer.source || frame.dst == MacAddr::BROADCAST, "addressed to another host");
+        assert!(
+            entry.role == Role::Held || memory.input.now_ns < entry.until_ns,
+            "answered after the handover"
+        );
+        assert!(question.reach() == own || question.reach() == Reach::All, "addressed to another host");
         assert_eq!(answer.mac, entry.mac);
         assert!(entry.role == Role::Held || Some(answer.source) == memory.own_mac());
-        check_reply(&frame, answer.mac, answer.source);
+        assert!(question.sender().is_unicast() && question.sender() != answer.source);
     }
-    check_defence(&frame, &memory, verdict, &effects);
-});
+    check_defence(question, memory, verdict, &effects);
+    (verdict, effects)
+}
 
-/// Checks that only a reported claim on a held VIP is defended: one by broadcast or multicast, that
-/// is dropped, while this node may answer, and before the fence's deadline if the claimant is a peer.
-fn check_defence(frame: &ArpFrame, memory: &Memory<'_>, verdict: Verdict, effects: &Effects) {
+/// Checks that only a reported claim on a held VIP is defended: one to a group, that is dropped, while
+/// this node may answer, and before the fence's deadline if the claimant is a peer.
+fn check_defence<Q: Question<Addr: Default>>(
+    question: &Q,
+    memory: &Memory<'_, Q>,
+    verdict: Verdict,
+    effects: &Effects,
+) {
     if !effects.asked_to_defend {
         assert!(verdict.defence.is_zero());
         return;
     }
-    let entry = memory.entry(frame.spa()).expect("only an ARP claim is defended").vip();
+    let entry = memory.entry(question.claimed()).expect("only a claim is defended").vip();
     assert_eq!((entry.role, memory.yielded(&entry)), (Role::Held, None));
     assert_eq!(verdict.outcome.action(), Action::Drop);
-    assert!(frame.dst.is_multicast() && frame.sha != entry.mac);
+    assert!(question.dst().is_multicast() && question.sender() != entry.mac);
     match (effects.reported.as_slice(), memory.fence(0)) {
         ([EventKind::Conflict], FenceState::Valid | FenceState::HeldOver)
         | ([EventKind::Contested], FenceState::Valid) => {}
         (other, fence) => panic!("defended with {other:?} while the fence was {fence:?}"),
     }
     assert_eq!(verdict.defence, if memory.input.defends { entry.mac } else { MacAddr::ZERO });
-    if !verdict.defence.is_zero() {
-        let mut announcement = *frame;
-        announcement.turn_into_announcement(verdict.defence);
-        let (all, none) = (MacAddr::BROADCAST, MacAddr::ZERO);
-        let expected = ArpFrame::new(all, entry.mac, OPER_REQUEST, entry.mac, frame.spa(), none, frame.spa());
-        assert!(!frame.is_arp() || announcement == expected, "{announcement:?}");
-    }
 }
 
 /// Checks that htype 1 and 6 get the same decision.
-fn check_other_htype(input: &Input, memory: &Memory<'_>, verdict: Verdict, effects: &Effects) {
+fn check_other_htype(input: &Input, memory: &Memory<'_, ArpFrame>, verdict: Verdict, effects: &Effects) {
     let mut other = input.frame;
     other[15] = match other[14..16] {
         [0, 1] => 6,
@@ -230,22 +274,22 @@ fn check_other_htype(input: &Input, memory: &Memory<'_>, verdict: Verdict, effec
     assert_eq!(memory.effects.take(), *effects);
 }
 
-/// Checks that only ARP claims and probes cause events, and that a yield happens only with a lapsed
-/// fence and to a peer or the successor.
-fn check_effects(frame: &ArpFrame, memory: &Memory<'_>, effects: &Effects) {
-    let claimed = memory.entry(frame.spa()).map(|entry| entry.vip());
+/// Checks that only claims and probes cause events, and that a yield happens only with a lapsed fence
+/// and to a peer or the successor.
+fn check_effects<Q: Question<Addr: Default>>(question: &Q, memory: &Memory<'_, Q>, effects: &Effects) {
+    let claimed = memory.entry(question.claimed()).map(|entry| entry.vip());
     assert!(effects.reported.len() <= 1 && effects.yielded.len() <= 1);
-    let asked = memory.entry(frame.tpa()).map(|entry| entry.vip());
-    let probed = asked.filter(|vip| frame.is_probe() && vip.role == Role::Foreign && vip.mac.is_zero());
+    let probed = question.probed().and_then(|addr| memory.entry(addr)).map(|entry| entry.vip());
+    let probed = probed.filter(|vip| vip.role == Role::Foreign && vip.mac.is_zero());
     assert!(claimed.is_some() || effects.reported.is_empty() || probed.is_some());
     assert!(!effects.reported.contains(&EventKind::Probed) || probed.is_some());
     if let [mac] = effects.yielded[..] {
-        let entry = claimed.expect("only an ARP claim causes a yield");
+        let entry = claimed.expect("only a claim causes a yield");
         assert_ne!(memory.fence(0), FenceState::Valid, "yielded while the fence was valid");
-        assert_eq!(mac, frame.sha);
+        assert_eq!(mac, question.sender());
         assert!(memory.is_peer(mac) || mac == entry.mac, "yielded to a stranger");
-        assert_eq!(frame.src, frame.sha, "yielded to a host that speaks in a peer's name");
-        assert!(frame.is_gratuitous() || !frame.is_request(), "yielded to a frame that does not announce");
+        assert_eq!(question.src(), mac, "yielded to a host that speaks in a peer's name");
+        assert!(question.announces(), "yielded to a frame that does not announce");
         assert!(
             matches!(effects.reported[..], [EventKind::Yielded | EventKind::Moved]),
             "yielded without an event"
@@ -253,11 +297,76 @@ fn check_effects(frame: &ArpFrame, memory: &Memory<'_>, effects: &Effects) {
     }
 }
 
-fn check_reply(request: &ArpFrame, mac: MacAddr, source: MacAddr) {
-    assert!(request.sha.is_unicast() && request.sha != source, "an answer to {}", request.sha);
+fn check_reply(request: &ArpFrame, Answer { mac, source }: Answer) {
     let mut reply = *request;
     reply.turn_into_reply(mac, source);
     let expected =
         ArpFrame::new(request.sha, source, OPER_REPLY, mac, request.tpa(), request.sha, request.spa());
     assert!(!request.is_arp() || reply == expected, "{reply:?}");
+}
+
+/// Returns the header of a packet of neighbour discovery.
+fn header(packet: &[u8]) -> Option<NdHeader> {
+    let word = |at: usize| u16::from_ne_bytes([packet[at], packet[at + 1]]);
+    let header: NdHeader = bytemuck::pod_read_unaligned(packet.get(..size_of::<NdHeader>())?);
+    let is_nd =
+        NdHeader::is_icmpv6(word(NdHeader::NEXT_HEADER)) && NdHeader::is_nd(word(0), word(NdHeader::KIND));
+    (is_nd && header.end() <= packet.len()).then_some(header)
+}
+
+/// Returns the sum of a message and its pseudo-header (RFC 8200, 8.1).
+fn checksum(packet: &[u8]) -> u16 {
+    let len = u32::from(u16::from_be_bytes([packet[4], packet[5]]));
+    let message = packet[8..40 + len as usize].chunks(2);
+    let words = message.map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));
+    let sum = words.fold(len + 58, |sum, word| sum + word);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    u16::try_from((sum & 0xffff) + (sum >> 16)).expect("invariant: it is folded")
+}
+
+fn check_packet(input: &mut Input, mut header: NdHeader) {
+    if input.summed {
+        input.packet[42..44].fill(0);
+        let sum = !checksum(&input.packet);
+        input.packet[42..44].copy_from_slice(&sum.to_be_bytes());
+        header = bytemuck::pod_read_unaligned(&input.packet[..size_of::<NdHeader>()]);
+    }
+    let addresses: [MacAddr; 2] = bytemuck::pod_read_unaligned(&input.frame[..12]);
+    let packet = input.packet.clone();
+    let unit = |at: usize| -> Option<Unit> { Some(bytemuck::pod_read_unaligned(packet.get(at..at + 8)?)) };
+    let mut message = Message::NONE;
+    let redirected = input.meet.is_multiple_of(2);
+    if message.read(addresses, &header, unit, |_| redirected).is_none() {
+        return;
+    }
+    match input.meet % 4 {
+        0 => input.peer = message.sender().0,
+        1 => input.own = Some(addresses[0].0),
+        2 => input.vips.iter_mut().flatten().for_each(|entry| entry.mac = addresses[0].0),
+        _ => {}
+    }
+    let (is_intact, is_summed) = (checksum(&packet) == 0xffff, packet_len(&packet) <= MAX_SUMMED);
+    assert_eq!(message.is_intact(unit), is_intact || !is_summed);
+    let (verdict, _) = check(&message, &Memory::of(input, &message, message.is_intact(unit)));
+    let Some(answer) = verdict.answer else { return };
+
+    let (place, grown) = (message.option(&answer), message.grown(&answer));
+    let replaced = if place == 0 || grown.is_some() { [0; 4] } else { unit(place).expect("it was read") };
+    let (dst, option) = message.turn_into_answer(&mut header, replaced, &answer);
+    let mut advertisement = packet.clone();
+    if let Some(len) = grown {
+        advertisement.resize(len, 0);
+    }
+    advertisement[..size_of::<NdHeader>()].copy_from_slice(bytemuck::bytes_of(&header));
+    if place != 0 {
+        advertisement[place..place + 8].copy_from_slice(bytemuck::bytes_of(&option));
+    }
+    assert_eq!(checksum(&advertisement) == 0xffff, is_intact, "{advertisement:02x?}");
+    assert_eq!(advertisement[8..24], packet[48..64], "it comes from the VIP");
+    assert!(message.probed().is_some() || dst == message.sender());
+}
+
+/// Returns the size of the message.
+fn packet_len(packet: &[u8]) -> usize {
+    usize::from(u16::from_be_bytes([packet[4], packet[5]]))
 }

@@ -4,7 +4,7 @@ mod service;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, net::Ipv4Addr, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use vipward_core::{
     cluster::{ClaimRecord, Epoch, LeaseRecord, NodeName, NodeRecord, ServiceName, Version},
@@ -20,8 +20,8 @@ pub(crate) enum Request {
     WriteLease(LeaseWrite),
     ReadLease(NodeName),
     WriteClaim(ClaimWrite),
-    DeleteClaim { vip: Ipv4Addr, expected: Version },
-    ReadClaim(Ipv4Addr),
+    DeleteClaim { vip: IpAddr, expected: Version },
+    ReadClaim(IpAddr),
 }
 
 impl Request {
@@ -43,7 +43,7 @@ impl Request {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Key {
     Node(NodeName),
-    Vip(Ipv4Addr),
+    Vip(IpAddr),
     Service(ServiceName),
 }
 
@@ -61,12 +61,12 @@ pub(crate) struct Change {
 pub(crate) struct Saved {
     revision: u64,
     leases: BTreeMap<NodeName, LeaseRecord>,
-    claims: BTreeMap<Ipv4Addr, ClaimRecord>,
+    claims: BTreeMap<IpAddr, ClaimRecord>,
 }
 
 impl Saved {
     /// Returns the epoch of a VIP's claim.
-    pub(crate) fn epoch(&self, vip: Ipv4Addr) -> Option<Epoch> {
+    pub(crate) fn epoch(&self, vip: IpAddr) -> Option<Epoch> {
         self.claims.get(&vip).map(|claim| claim.epoch)
     }
 }
@@ -80,7 +80,7 @@ pub(crate) struct Api {
     pub(crate) leases: BTreeMap<NodeName, LeaseRecord>,
     /// The duration of each node's last renewal, even if its Lease is gone.
     pub(crate) renewed_for: BTreeMap<NodeName, Duration>,
-    pub(crate) claims: BTreeMap<Ipv4Addr, ClaimRecord>,
+    pub(crate) claims: BTreeMap<IpAddr, ClaimRecord>,
     pub(crate) nodes: BTreeMap<NodeName, NodeRecord>,
     pub(crate) services: BTreeMap<ServiceName, Service>,
     /// The changes of each kind, in order.
@@ -115,7 +115,7 @@ impl Api {
     }
 
     fn changed(&mut self, kind: Kind, key: Key, event: Event) {
-        let incoming = Incoming::Event(event);
+        let incoming = Incoming::Event(event.into());
         self.changes[kind as usize].push(Change { key, exists: true, incoming });
     }
 
@@ -144,7 +144,7 @@ impl Api {
         record
     }
 
-    pub(crate) fn remove_claim(&mut self, vip: Ipv4Addr) {
+    pub(crate) fn remove_claim(&mut self, vip: IpAddr) {
         if self.claims.remove(&vip).is_some() {
             self.removed(Kind::Claim, Key::Vip(vip));
         }
@@ -188,17 +188,17 @@ impl Api {
             Kind::Lease => self
                 .leases
                 .values()
-                .map(|record| (by_node(&record.node), Incoming::Event(Event::Lease(record.clone()))))
+                .map(|record| (by_node(&record.node), Incoming::Event(Event::Lease(record.clone()).into())))
                 .collect(),
             Kind::Claim => self
                 .claims
                 .values()
-                .map(|record| (Key::Vip(record.vip), Incoming::Event(Event::Claim(record.clone()))))
+                .map(|record| (Key::Vip(record.vip), Incoming::Event(Event::Claim(record.clone()).into())))
                 .collect(),
             Kind::Node => self
                 .nodes
                 .values()
-                .map(|record| (by_node(&record.name), Incoming::Event(Event::Node(record.clone()))))
+                .map(|record| (by_node(&record.name), Incoming::Event(Event::Node(record.clone()).into())))
                 .collect(),
             Kind::Demand => self
                 .services
@@ -293,12 +293,13 @@ impl Api {
 
 /// Returns what an agent gets about an object that is gone.
 pub(crate) fn gone(kind: Kind, key: Key) -> Incoming {
-    Incoming::Event(match (kind, key) {
+    let event = match (kind, key) {
         (_, Key::Service(name)) => return Service::gone(name),
         (Kind::Lease, Key::Node(node)) => Event::LeaseGone(node),
         (_, Key::Node(node)) => Event::NodeGone(node),
         (_, Key::Vip(vip)) => Event::ClaimGone(vip),
-    })
+    };
+    Incoming::Event(event.into())
 }
 
 enum Refusal {

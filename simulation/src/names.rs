@@ -1,8 +1,8 @@
 //! The names of a run's nodes, VIPs and interfaces.
 
-use std::{net::Ipv4Addr, sync::Arc};
+use std::{net::IpAddr, sync::Arc};
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use vipward_common::MacAddr;
 use vipward_core::cluster::{NodeName, ServiceName};
 
@@ -22,18 +22,19 @@ pub(crate) fn node_index(name: &NodeName) -> Option<usize> {
 
 /// Returns a VIP's address. Even and odd ones are in different subnets, which are on one segment or
 /// on two.
-pub(crate) fn vip(index: usize) -> Ipv4Addr {
+pub(crate) fn vip(index: usize) -> IpAddr {
     let index = byte(index);
-    Ipv4Addr::new(10, 0, index % 2, FIRST_VIP + index)
+    IpAddr::from([10, 0, index % 2, FIRST_VIP + index])
 }
 
-pub(crate) fn vip_index(vip: Ipv4Addr) -> usize {
-    usize::from(vip.octets()[3] - FIRST_VIP)
+pub(crate) fn vip_index(vip: IpAddr) -> usize {
+    let IpAddr::V4(v4) = vip else { unreachable!("every VIP of a run is IPv4") };
+    usize::from(v4.octets()[3] - FIRST_VIP)
 }
 
 /// Returns the subnets of a segment.
-pub(crate) fn subnets(segment: usize, segments: usize) -> Vec<Ipv4Net> {
-    let subnet = |third| Ipv4Net::new_assert(Ipv4Addr::new(10, 0, third, 0), 24);
+pub(crate) fn subnets(segment: usize, segments: usize) -> Vec<IpNet> {
+    let subnet = |third| IpNet::new_assert(IpAddr::from([10, 0, third, 0]), 24);
     if segments == 1 { vec![subnet(0), subnet(1)] } else { vec![subnet(byte(segment))] }
 }
 

@@ -64,7 +64,7 @@ pub(crate) struct Marks {
 #[derive(Clone, Debug)]
 pub(crate) enum Incoming {
     /// An event for the engine. The index of Services gets what concerns it.
-    Event(Event),
+    Event(Box<Event>),
     /// Events for the index of Services.
     Services(Vec<services::Event>),
     /// A list: the objects in it, and those that are gone.

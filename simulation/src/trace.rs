@@ -57,6 +57,7 @@ impl Trace {
             | Command::Announce { .. }
             | Command::Probe { .. }
             | Command::StopProbing { .. }
+            | Command::SetSuccessor { .. }
             | Command::ReadLease(_)
             | Command::WriteClaim(_)
             | Command::DeleteClaim { .. }
@@ -216,6 +217,7 @@ pub(crate) fn command(command: &Command, now: Monotonic) -> String {
         }
         Command::ListAnew => "  lists everything anew".to_owned(),
         Command::Probe { vip, often: _ } => format!("  probes {vip}"),
+        Command::SetSuccessor { vip, hears } => format!("  is next for {vip}: {hears}"),
         Command::StopProbing { vip } => format!("  stops probing {vip}"),
         Command::Announce { vip } => format!("  announces {vip} again"),
         Command::WriteLease(LeaseWrite { node, expected: at, session: of, ended, .. }) => {

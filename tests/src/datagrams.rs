@@ -6,7 +6,7 @@
 mod report;
 
 use std::io::{ErrorKind, IoSliceMut};
-use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,18 +14,20 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use nix::errno::Errno;
 use nix::sys::socket::{
-    AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockType, SockaddrIn, bind, recvmsg, setsockopt,
-    socket, sockopt,
+    AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockType, SockaddrStorage, bind, recvmsg,
+    setsockopt, socket, sockopt,
 };
 use nix::sys::time::TimeSpec;
 
 pub use report::{DatagramReport, Interruption, Received};
 
+use crate::family::Family;
 use crate::lan::Host;
 use crate::wait::{wait_for, wait_until};
+use crate::wire::set_option;
 
 /// Interval between datagrams.
 pub const INTERVAL: Duration = Duration::from_millis(1);
@@ -40,13 +42,13 @@ const PAYLOAD_LEN: usize = 8;
 
 /// Puts a VIP on `lo` of a node, so that its kernel delivers datagrams to the VIP. The
 /// kernel may then answer for the VIP on every interface: `arp_ignore` is not changed.
-pub fn bind_locally(host: &Host, vip: Ipv4Addr) -> Result<()> {
-    host.add_address("lo", Ipv4Net::from(vip))
+pub fn bind_locally(host: &Host, vip: impl Into<IpAddr>) -> Result<()> {
+    host.add_address("lo", IpNet::from(vip.into()))
 }
 
 /// Removes a VIP from `lo` of a node.
-pub fn unbind_locally(host: &Host, vip: Ipv4Addr) -> Result<()> {
-    host.delete_address("lo", Ipv4Net::from(vip))
+pub fn unbind_locally(host: &Host, vip: impl Into<IpAddr>) -> Result<()> {
+    host.delete_address("lo", IpNet::from(vip.into()))
 }
 
 /// Client that sends and nodes that receive, until it is stopped or dropped.
@@ -68,7 +70,9 @@ struct Shared {
 impl Datagrams {
     /// Starts to receive on `nodes`, then to send from `client`.
     /// A node's kernel delivers while it has the address.
-    pub fn start(client: &Host, target: SocketAddrV4, nodes: &[&Host]) -> Result<Self> {
+    pub fn start(client: &Host, target: impl Into<SocketAddr>, nodes: &[&Host]) -> Result<Self> {
+        let target = target.into();
+        let any = Family::of(target.ip()).unspecified();
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let shared = Arc::new(Shared {
             flow: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -81,7 +85,7 @@ impl Datagrams {
             datagrams.receivers.push(start_receiver(node, target, &shared)?);
         }
         let socket =
-            client.run(|| UdpSocket::bind("0.0.0.0:0")).context("failed to open a socket to send from")?;
+            client.run(|| UdpSocket::bind((any, 0))).context("failed to open a socket to send from")?;
         let sender = thread::Builder::new().name("datagram-sender".to_owned());
         let sender = sender.spawn(move || send_all(&socket, target, &shared));
         datagrams.sender = Some(sender.context("failed to start a sender thread")?);
@@ -182,7 +186,7 @@ fn join(thread: JoinHandle<Result<()>>) -> Result<()> {
     thread.join().unwrap_or_else(|_| Err(anyhow!("a datagram thread panicked")))
 }
 
-fn send_all(socket: &UdpSocket, target: SocketAddrV4, shared: &Shared) -> Result<()> {
+fn send_all(socket: &UdpSocket, target: SocketAddr, shared: &Shared) -> Result<()> {
     let mut due = Instant::now();
     for number in 0_u32.. {
         if shared.stop_sending.load(Ordering::Relaxed) {
@@ -207,7 +211,7 @@ fn is_loss(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable | ErrorKind::NetworkDown)
 }
 
-fn start_receiver(node: &Host, target: SocketAddrV4, shared: &Arc<Shared>) -> Result<JoinHandle<Result<()>>> {
+fn start_receiver(node: &Host, target: SocketAddr, shared: &Arc<Shared>) -> Result<JoinHandle<Result<()>>> {
     let socket = node.run(|| receiving_socket(target));
     let socket = socket.with_context(|| format!("failed to receive at {target} on {}", node.name()))?;
     socket.set_read_timeout(Some(STOP_POLL)).context("failed to limit the wait for a datagram")?;
@@ -229,14 +233,18 @@ fn start_receiver(node: &Host, target: SocketAddrV4, shared: &Arc<Shared>) -> Re
 }
 
 /// Returns a socket for an address that the node may get later, lose, and get again.
-fn receiving_socket(target: SocketAddrV4) -> Result<UdpSocket> {
-    let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
-    setsockopt(&socket, sockopt::IpFreebind, &true)
-        .context("failed to allow an address that is not there yet")?;
+fn receiving_socket(target: SocketAddr) -> Result<UdpSocket> {
+    let family = if target.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    let socket = socket(family, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
+    let freebind = match target {
+        SocketAddr::V4(_) => setsockopt(&socket, sockopt::IpFreebind, &true).map_err(Into::into),
+        SocketAddr::V6(_) => set_option(&socket, libc::SOL_IPV6, libc::IPV6_FREEBIND, &1_i32),
+    };
+    freebind.context("failed to allow an address that is not there yet")?;
     setsockopt(&socket, sockopt::ReceiveTimestampns, &true).context("failed to ask for timestamps")?;
     setsockopt(&socket, sockopt::RcvBufForce, &RECEIVE_BUFFER_BYTES)
         .context("failed to enlarge the receive buffer")?;
-    bind(socket.as_raw_fd(), &SockaddrIn::from(target)).context("failed to bind")?;
+    bind(socket.as_raw_fd(), &SockaddrStorage::from(target)).context("failed to bind")?;
     Ok(UdpSocket::from(socket))
 }
 
@@ -246,12 +254,16 @@ fn receive(socket: &UdpSocket) -> Result<Option<(u32, u32, SystemTime)>> {
     let mut bytes = [0; PAYLOAD_LEN];
     let mut control = nix::cmsg_space!(TimeSpec);
     let mut slices = [IoSliceMut::new(&mut bytes)];
-    let message =
-        match recvmsg::<SockaddrIn>(socket.as_raw_fd(), &mut slices, Some(&mut control), MsgFlags::empty()) {
-            Ok(message) => message,
-            Err(Errno::EAGAIN | Errno::EINTR) => return Ok(None),
-            Err(error) => return Err(error).context("failed to receive a datagram"),
-        };
+    let message = match recvmsg::<SockaddrStorage>(
+        socket.as_raw_fd(),
+        &mut slices,
+        Some(&mut control),
+        MsgFlags::empty(),
+    ) {
+        Ok(message) => message,
+        Err(Errno::EAGAIN | Errno::EINTR) => return Ok(None),
+        Err(error) => return Err(error).context("failed to receive a datagram"),
+    };
     let stamped = message.cmsgs()?.find_map(|control| match control {
         ControlMessageOwned::ScmTimestampns(stamp) => Some(SystemTime::UNIX_EPOCH + Duration::from(stamp)),
         _ => None,

@@ -10,6 +10,7 @@ mod named;
 mod neighbours;
 mod netns;
 mod offloads;
+mod snooping;
 mod stacked;
 mod team;
 

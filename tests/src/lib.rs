@@ -29,7 +29,8 @@
 //! |---|---|
 //! | [`lan`] | switches, hosts, cables, addresses, neighbour tables, sysctls |
 //! | [`process`] | child processes in a host |
-//! | [`arp`], [`wire`] | ARP frames from RFC 826, and a raw socket to send and receive them |
+//! | [`arp`], [`nd`], [`wire`] | frames from RFC 826 and RFC 4861, and a raw socket for them |
+//! | [`family`], [`message`] | what a test needs to run in both families |
 //! | [`probe`] | a thousand requests a second, with the sources and times of the answers |
 //! | [`monitor`] | several VIPs on the wire: gaps, double answers, moves, announcements |
 //! | [`datagrams`] | the datagrams of a client's kernel, and the nodes that received them |
@@ -53,13 +54,16 @@ pub mod bpffs;
 pub mod chart;
 pub mod cluster;
 pub mod datagrams;
+pub mod family;
 pub mod flood;
 pub mod hook;
 pub mod http;
 pub mod interrupt;
 pub mod kernel;
 pub mod lan;
+pub mod message;
 pub mod monitor;
+pub mod nd;
 pub mod node;
 pub mod oracle;
 pub mod probe;

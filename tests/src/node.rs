@@ -1,6 +1,6 @@
 //! Runs a node under test: a host with an agent that holds VIPs, and a client that asks for them.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, ensure};
@@ -9,10 +9,12 @@ use nix::net::if_::if_nameindex;
 use serde_json::Value;
 
 use crate::agent::{Agent, AgentOptions, LogLine};
-use crate::arp::{Arp, Mac};
+use crate::arp::Mac;
 use crate::bpffs::Bpffs;
+use crate::family::Family;
 use crate::hook::Hooked;
 use crate::lan::{Host, Lan, Nic};
+use crate::message::Message;
 use crate::probe::{Answerer, ArpProbe, ProbeMode, ProbeReport};
 use crate::process::output_of;
 use crate::scene::{self, CLIENT, NODE, PATIENCE, net};
@@ -152,30 +154,37 @@ impl Node {
     }
 
     /// Starts to ask for `vip` a thousand times a second from the client.
-    pub fn probe(&self, vip: Ipv4Addr) -> Result<ArpProbe> {
+    pub fn probe(&self, vip: impl Into<IpAddr>) -> Result<ArpProbe> {
         ArpProbe::start(&self.client, "eth0", vip, PROBE_INTERVAL, ProbeMode::Broadcast)
     }
 
     /// Asks once and returns the MAC in the answer. Returns `None`
     /// without an answer in 200 ms, a hundred times the usual time.
-    pub fn ask(&self, vip: Ipv4Addr) -> Result<Option<Mac>> {
+    pub fn ask(&self, vip: impl Into<IpAddr>) -> Result<Option<Mac>> {
         ask(&self.client, "eth0", vip)
     }
 
     /// Waits until `vip` is answered with `mac`.
-    pub fn wait_until_answered(&self, vip: Ipv4Addr, mac: Mac) -> Result<()> {
+    pub fn wait_until_answered(&self, vip: impl Into<IpAddr>, mac: Mac) -> Result<()> {
+        let vip = vip.into();
         let what = format!("an answer that {vip} is at {mac}");
         wait_until(PATIENCE, &what, || Ok(self.ask(vip)? == Some(mac)))
             .with_context(|| format!("the agent's log:\n{}", self.agent.transcript()))
     }
 
     /// Returns the row of `status` for a VIP on eth0.
-    pub fn vip_status(&self, vip: Ipv4Addr) -> Result<Value> {
+    pub fn vip_status(&self, vip: impl Into<IpAddr>) -> Result<Value> {
         scene::vip_status(&self.agent, vip, "eth0")
     }
 
     /// Waits until the row of `status` for a VIP on eth0 `matches`.
-    pub fn wait_for_vip(&self, vip: Ipv4Addr, what: &str, matches: impl Fn(&Value) -> bool) -> Result<Value> {
+    pub fn wait_for_vip(
+        &self,
+        vip: impl Into<IpAddr>,
+        what: &str,
+        matches: impl Fn(&Value) -> bool,
+    ) -> Result<Value> {
+        let vip = vip.into();
         let look = || Ok(self.vip_status(vip).ok().filter(|row| matches(row)));
         wait_for(PATIENCE, &format!("status of {vip}: {what}"), look)
             .with_context(|| format!("the agent's log:\n{}", self.agent.transcript()))
@@ -229,19 +238,21 @@ impl Node {
 
 /// Asks once for `address` from an interface and returns the MAC in
 /// the first answer. Returns `None` without an answer in 200 ms.
-pub fn ask(host: &Host, interface: &str, address: Ipv4Addr) -> Result<Option<Mac>> {
+pub fn ask(host: &Host, interface: &str, address: impl Into<IpAddr>) -> Result<Option<Mac>> {
     const LIMIT: Duration = Duration::from_millis(200);
-    let wire = Wire::open(host, interface)?;
+    let address = address.into();
+    let family = Family::of(address);
+    let wire = Wire::open_in(host, interface, family)?;
     let sender = host.mac(interface)?;
-    // Without an address, the request is a probe.
-    let spa = host.address(interface).unwrap_or(Ipv4Addr::UNSPECIFIED);
-    wire.send(&Arp::request(sender, spa, address).to_bytes())?;
+    let request = match host.address_in(interface, family) {
+        Ok(own) => Message::request(sender, own, address),
+        Err(_) => Message::probe(sender, address),
+    };
+    wire.send(&request.to_bytes())?;
     let deadline = Instant::now() + LIMIT;
     while let Some(frame) = wire.receive(deadline)? {
-        if let Some(reply) =
-            frame.arp().filter(|arp| arp.is_reply() && arp.spa == address && arp.tha == sender)
-        {
-            return Ok(Some(reply.sha));
+        if let Some(answer) = frame.message().filter(|message| message.answers(&request)) {
+            return Ok(Some(answer.sender()));
         }
     }
     Ok(None)

@@ -119,7 +119,7 @@ struct Arp {
 }
 
 enum Parsed {
-    NotArp,
+    Unrelated,
     Other,
     Arp(Arp),
 }
@@ -150,7 +150,7 @@ fn parse(frame: &[u8]) -> Parsed {
     let mac = |at: usize| -> Mac { std::array::from_fn(|i| frame[at + i]) };
     let addr = |at: usize| -> Addr { std::array::from_fn(|i| frame[at + i]) };
     if frame[12..14] != [0x08, 0x06] {
-        return Parsed::NotArp;
+        return Parsed::Unrelated;
     }
     if frame.len() < 42 || !matches!(frame[14..20], [0, 1 | 6, 8, 0, 6, 4]) {
         return Parsed::Other;
@@ -217,7 +217,7 @@ impl<'w> Oracle<'w> {
     /// Returns the expected result of the next frame.
     pub fn step(&mut self, frame: &[u8]) -> Step {
         let Some((vlan, bare, tags)) = without_tags(frame) else {
-            return self.end(vec![Cell::NotArp], frame, None);
+            return self.end(vec![Cell::Unrelated], frame, None);
         };
         let is_whole_arp = bare[12..14] == [8, 6] && bare.len() >= 42;
         let mut step = if is_whole_arp && !vlan.is_empty() && vlan != self.world.vlan {
@@ -237,8 +237,8 @@ impl<'w> Oracle<'w> {
     /// Returns the expected result of a frame of the interface itself, while all VIPs are in a VLAN.
     fn elsewhere(&mut self, frame: &[u8]) -> Step {
         let cell = match parse(frame) {
-            Parsed::NotArp => Cell::NotArp,
-            Parsed::Other => Cell::ArpOther,
+            Parsed::Unrelated => Cell::Unrelated,
+            Parsed::Other => Cell::Unread,
             Parsed::Arp(_) => Cell::NoVip,
         };
         self.end(vec![cell], frame, None)
@@ -247,8 +247,8 @@ impl<'w> Oracle<'w> {
     /// Returns the expected result of a frame of the VIPs' segment, without its tags.
     fn untagged(&mut self, frame: &[u8]) -> Step {
         let arp = match parse(frame) {
-            Parsed::NotArp => return self.end(vec![Cell::NotArp], frame, None),
-            Parsed::Other => return self.end(vec![Cell::ArpOther], frame, None),
+            Parsed::Unrelated => return self.end(vec![Cell::Unrelated], frame, None),
+            Parsed::Other => return self.end(vec![Cell::Unread], frame, None),
             Parsed::Arp(arp) => arp,
         };
         let world = self.world;

@@ -2,7 +2,7 @@
 
 mod report;
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -11,8 +11,10 @@ use anyhow::{Context, Result};
 
 pub use report::{Answer, Answerer, ProbeReport, Request};
 
-use crate::arp::{Arp, Mac, THA_OFFSET};
+use crate::arp::Mac;
+use crate::family::Family;
 use crate::lan::Host;
+use crate::message::Message;
 use crate::wait::wait_until;
 use crate::wire::{Frame, Wire};
 use crate::worker::{Stop, Worker};
@@ -46,27 +48,28 @@ struct Shared {
 }
 
 impl ArpProbe {
-    /// Starts to ask for `target`, once every `interval`, from an interface with an IPv4 address.
+    /// Starts to ask for `target`, once every `interval`, from an interface with an address of that
+    /// family.
     pub fn start(
         host: &Host,
         interface: &str,
-        target: Ipv4Addr,
+        target: impl Into<IpAddr>,
         interval: Duration,
         mode: ProbeMode,
     ) -> Result<Self> {
-        let source = host.mac(interface)?;
-        let eth_dst = match mode {
-            ProbeMode::Broadcast => Mac::BROADCAST,
-            ProbeMode::Unicast(mac) => mac,
-        };
-        let template =
-            Arp { eth_dst, eth_src: source, ..Arp::request(source, host.address(interface)?, target) };
+        let target = target.into();
+        let family = Family::of(target);
+        let (source, from) = (host.mac(interface)?, host.address_in(interface, family)?);
         let shared = Arc::new(Shared::default());
-        let (wire, numbering) = (Wire::open(host, interface)?, Numbering::new());
-        wire.hear_only(THA_OFFSET, &numbering.prefix())?;
+        let (wire, numbering) = (Wire::open_in(host, interface, family)?, Numbering::new());
+        // An answer goes to its asker.
+        wire.hear_only(0, &numbering.prefix())?;
         let asker = Asker {
             wire,
-            template,
+            source,
+            from,
+            target,
+            mode,
             interval,
             numbering,
             shared: Arc::clone(&shared),
@@ -106,7 +109,10 @@ impl ArpProbe {
 
 struct Asker {
     wire: Wire,
-    template: Arp,
+    source: Mac,
+    from: IpAddr,
+    target: IpAddr,
+    mode: ProbeMode,
     interval: Duration,
     numbering: Numbering,
     shared: Arc<Shared>,
@@ -134,10 +140,14 @@ impl Asker {
 
     fn send_next(&mut self, late: Duration) -> Result<()> {
         let number = self.report.requests.len();
-        let sha = self.numbering.sha_of(number)?;
+        let message = Message::request(self.numbering.sha_of(number)?, self.from, self.target);
+        let message = match self.mode {
+            ProbeMode::Broadcast => message,
+            ProbeMode::Unicast(mac) => message.to(mac),
+        };
         let request = Request { sent_at: SystemTime::now(), late, answers: Vec::new() };
         self.report.requests.push(request);
-        self.wire.send(&Arp { sha, ..self.template }.to_bytes())?;
+        self.wire.send(&message.sent_by(self.source).to_bytes())?;
         self.shared.sent.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
@@ -166,12 +176,11 @@ impl Asker {
     }
 
     fn record(&mut self, frame: &Frame) {
-        let Some(reply) = frame.arp().filter(|arp| arp.is_reply() && arp.spa == self.template.tpa) else {
-            return;
-        };
-        let Some(number) = self.numbering.number_of(reply.tha) else { return };
+        let answer = frame.message().filter(|message| message.answers_for() == Some(self.target));
+        let Some(reply) = answer else { return };
+        let Some(number) = self.numbering.number_of(reply.eth_dst()) else { return };
         let Some(request) = self.report.requests.get_mut(number) else { return };
-        let by = Answerer { sha: reply.sha, eth_src: reply.eth_src };
+        let by = Answerer { sha: reply.sender(), eth_src: reply.eth_src() };
         request.answers.push(Answer { by, at: frame.at });
         self.shared.answers.fetch_add(1, Ordering::Relaxed);
     }

@@ -1,7 +1,7 @@
 //! Provides scenes for end-to-end tests: a client, a node with the agent, and a rogue on one LAN.
 //! Drop the agent before its scene, which has the agent's pins in its bpffs.
 
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::process::Command;
 use std::time::Duration;
 
@@ -12,8 +12,10 @@ use serde_json::Value;
 use crate::agent::{Agent, AgentOptions, LogLine};
 use crate::arp::{Arp, Mac, OddArp};
 use crate::bpffs::Bpffs;
+use crate::family::Family;
 use crate::hook::Hooked;
 use crate::lan::{Host, Lan, Nic};
+use crate::message::Message;
 use crate::process::output_of;
 use crate::tools;
 use crate::wire::Wire;
@@ -64,6 +66,13 @@ impl Scene {
         Ok(Self { client, node, rogue, lan, bpffs: Bpffs::mount()? })
     }
 
+    /// Makes the scene with addresses of a family. For IPv6 they come to those of IPv4.
+    pub fn new_in(family: Family, name: &str) -> Result<Self> {
+        let scene = Self::new(name)?;
+        add_addresses(family, &[&scene.client, &scene.node, &scene.rogue])?;
+        Ok(scene)
+    }
+
     /// Starts an agent on the node, and waits until it runs.
     pub fn agent(&self, yaml: &str) -> Result<Agent> {
         self.agent_on(&self.node, yaml)
@@ -97,10 +106,27 @@ impl Pair {
         Ok(Self { client, node, pass, bpffs: Bpffs::mount()? })
     }
 
+    /// Makes the scene with addresses of a family. For IPv6 they come to those of IPv4.
+    pub fn new_in(family: Family) -> Result<Self> {
+        let pair = Self::new()?;
+        add_addresses(family, &[&pair.client, &pair.node])?;
+        Ok(pair)
+    }
+
     /// Starts an agent on the node, and waits until it runs.
     pub fn agent(&self, yaml: &str) -> Result<Agent> {
         start_agent(&self.node, yaml, AgentOptions::new(self.bpffs.pin_dir("node")))
     }
+}
+
+/// Gives hosts `2001:db8::1`, `2001:db8::2` and so on, when the family is IPv6.
+pub fn add_addresses(family: Family, hosts: &[&Host]) -> Result<()> {
+    if family == Family::V6 {
+        for (host, last) in hosts.iter().zip(1..) {
+            host.add_address("eth0", family.net(last))?;
+        }
+    }
+    Ok(())
 }
 
 /// Starts an agent and waits until it runs: it has written
@@ -130,7 +156,8 @@ pub fn counter(agent: &Agent, outcome: &str) -> Result<u64> {
 }
 
 /// Returns the row of `vipward status` for a VIP on an interface.
-pub fn vip_status(agent: &Agent, vip: Ipv4Addr, interface: &str) -> Result<Value> {
+pub fn vip_status(agent: &Agent, vip: impl Into<IpAddr>, interface: &str) -> Result<Value> {
+    let vip = vip.into();
     let status = agent.status()?;
     let is_it = |entry: &&Value| entry["address"] == vip.to_string() && entry["interface"] == interface;
     let found = status["vips"].as_array().and_then(|vips| vips.iter().find(is_it)).cloned();
@@ -179,7 +206,7 @@ pub fn empty_map(agent: &Agent, map: &str) -> Result<()> {
 }
 
 /// Returns the MAC in a host's neighbour entry of an address on eth0.
-pub fn belief(host: &Host, address: Ipv4Addr) -> Result<Option<Mac>> {
+pub fn belief(host: &Host, address: impl Into<IpAddr>) -> Result<Option<Mac>> {
     Ok(host.neighbour("eth0", address)?.and_then(|entry| entry.mac))
 }
 
@@ -217,13 +244,35 @@ pub fn answers_to_odd(wire: &Wire, request: &OddArp, address: Ipv4Addr) -> Resul
     Ok(answers)
 }
 
+/// Does the same in the address's family. The last probe's answer goes to all in IPv6.
+pub fn answers_in(wire: &Wire, request: &Message, address: IpAddr) -> Result<Vec<Message>> {
+    wire.drain()?;
+    wire.send(&request.to_bytes())?;
+    let last = Message::probe(Mac::local(0xff02), address);
+    wire.send(&last.to_bytes())?;
+    let mut answers = Vec::new();
+    wire.expect(PATIENCE, "an answer to what was sent last", |message| {
+        if message.answers(request) {
+            answers.push(message.clone());
+        }
+        message.answers(&last)
+    })?;
+    Ok(answers)
+}
+
+/// Returns the client's request to all for an address.
+pub fn request_of_client(address: IpAddr) -> Message {
+    Message::request(CLIENT, Family::of(address).ip(1), address)
+}
+
 /// Returns a broadcast request of the client for an address.
 pub fn clients_request(address: Ipv4Addr) -> Arp {
     Arp::request(CLIENT, ip(1), address)
 }
 
 /// Makes the kernel of a host send a datagram, and so resolve the address.
-pub fn send_datagram(host: &Host, from: Ipv4Addr, to: Ipv4Addr) -> Result<()> {
+pub fn send_datagram(host: &Host, from: impl Into<IpAddr>, to: impl Into<IpAddr>) -> Result<()> {
+    let (from, to) = (from.into(), to.into());
     // The discard port (RFC 863), on which nothing listens.
     let sent = host.run(|| UdpSocket::bind((from, 0))?.send_to(&[0], (to, 9)));
     sent.map(drop).with_context(|| format!("failed to send from {from} to {to} on {}", host.name()))

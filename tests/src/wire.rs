@@ -1,5 +1,6 @@
 //! Sends and receives frames on an interface of a host, with the kernel's timestamps.
 
+use std::fmt;
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant, SystemTime};
@@ -14,7 +15,10 @@ use nix::sys::socket::{
 use nix::sys::time::TimeSpec;
 
 use crate::arp::{Arp, ETHERTYPE_ARP};
+use crate::family::Family;
 use crate::lan::Host;
+use crate::message::Message;
+use crate::nd::ETHERTYPE_IPV6;
 
 /// Size of the buffer: seconds of a thousand frames a second, in case this thread does not run.
 const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
@@ -23,8 +27,8 @@ const MAX_FRAME_LEN: usize = 9216;
 /// Frames that a [`Wire`] receives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Hears {
-    /// Incoming ARP frames.
-    IncomingArp,
+    /// Incoming frames of ARP, or of IPv6.
+    Incoming(Family),
     /// All frames in both directions.
     All,
 }
@@ -45,6 +49,11 @@ impl Frame {
     pub fn arp(&self) -> Option<Arp> {
         Arp::parse(&self.bytes).ok()
     }
+
+    /// Parses it as a frame of ARP or neighbour discovery.
+    pub fn message(&self) -> Option<Message> {
+        Message::parse(&self.bytes)
+    }
 }
 
 /// Raw socket in promiscuous mode, which also receives frames to others.
@@ -58,7 +67,12 @@ pub struct Wire {
 impl Wire {
     /// Opens an interface to send anything and to receive incoming ARP frames.
     pub fn open(host: &Host, interface: &str) -> Result<Self> {
-        Self::open_hearing(host, interface, Hears::IncomingArp)
+        Self::open_in(host, interface, Family::V4)
+    }
+
+    /// Opens an interface to send anything and to receive incoming frames of ARP, or of IPv6.
+    pub fn open_in(host: &Host, interface: &str, family: Family) -> Result<Self> {
+        Self::open_hearing(host, interface, Hears::Incoming(family))
     }
 
     /// Opens an interface to send anything and to receive all
@@ -159,18 +173,33 @@ impl Wire {
     }
 
     /// Waits for an ARP frame that `matches`. The failure lists the other frames.
-    pub fn expect_arp(
+    pub fn expect_arp(&self, limit: Duration, what: &str, matches: impl FnMut(&Arp) -> bool) -> Result<Arp> {
+        self.expect_frame(limit, what, Frame::arp, matches)
+    }
+
+    /// Waits for a frame of ARP or neighbour discovery that `matches`. The failure lists the others.
+    pub fn expect(
         &self,
         limit: Duration,
         what: &str,
-        mut matches: impl FnMut(&Arp) -> bool,
-    ) -> Result<Arp> {
+        matches: impl FnMut(&Message) -> bool,
+    ) -> Result<Message> {
+        self.expect_frame(limit, what, Frame::message, matches)
+    }
+
+    fn expect_frame<T: fmt::Display>(
+        &self,
+        limit: Duration,
+        what: &str,
+        read: impl Fn(&Frame) -> Option<T>,
+        mut matches: impl FnMut(&T) -> bool,
+    ) -> Result<T> {
         let deadline = Instant::now() + limit;
         let mut others = Vec::new();
         while let Some(frame) = self.receive(deadline)? {
-            match frame.arp() {
-                Some(arp) if matches(&arp) => return Ok(arp),
-                Some(arp) => others.push(arp.to_string()),
+            match read(&frame) {
+                Some(message) if matches(&message) => return Ok(message),
+                Some(message) => others.push(message.to_string()),
                 None => {}
             }
         }
@@ -240,7 +269,8 @@ fn packet_socket(index: u32, hears: Hears) -> Result<OwnedFd> {
 
 fn packet_address(index: u32, hears: Hears) -> Result<LinkAddr> {
     let protocol = match hears {
-        Hears::IncomingArp => ETHERTYPE_ARP,
+        Hears::Incoming(Family::V4) => ETHERTYPE_ARP,
+        Hears::Incoming(Family::V6) => ETHERTYPE_IPV6,
         Hears::All => u16::try_from(libc::ETH_P_ALL)?,
     };
     let address = libc::sockaddr_ll {
@@ -268,7 +298,7 @@ fn listen_to_others(socket: &OwnedFd, index: u32) -> Result<()> {
 }
 
 /// Sets an option that nix does not know. `value` must have the option's type.
-fn set_option<T>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> Result<()> {
+pub(crate) fn set_option<T>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> Result<()> {
     let fd = socket.as_raw_fd();
     // SAFETY: the pointer and the length describe the value, which is what the option takes.
     let set = unsafe { libc::setsockopt(fd, level, option, (&raw const *value).cast(), len_of(value)?) };

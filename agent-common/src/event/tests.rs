@@ -1,4 +1,4 @@
-use std::{vec, vec::Vec};
+use std::{net::Ipv4Addr, vec, vec::Vec};
 
 use proptest::prelude::*;
 
@@ -16,10 +16,11 @@ fn event(kind: EventKind) -> Event {
         kind,
         ifindex: 3,
         oper: 2,
-        vip: [192, 0, 2, 10],
+        vip: Ipv4Addr::new(192, 0, 2, 10).to_ipv6_mapped().octets(),
         sha: [2, 0, 0, 0, 0, 1],
         source: [2, 0, 0, 0, 0, 2],
         holder: [2, 0, 0, 0, 0, 3],
+        _pad: [0; 4],
     }
 }
 

@@ -30,7 +30,7 @@ fn a_new_frame_has_every_field_in_its_place() {
     let new = ArpFrame::new(dst, ASKER, OPER_REQUEST, ASKER, [192, 0, 2, 99], MacAddr::ZERO, [192, 0, 2, 10]);
     assert_eq!(bytes(&new), REQUEST);
     assert_eq!((new.oper(), new.spa(), new.tpa()), (1, [192, 0, 2, 99], [192, 0, 2, 10]));
-    assert!(new.is_arp() && new.is_ethernet_ipv4() && new.is_request() && !new.is_gratuitous());
+    assert!(new.is_arp() && new.is_ethernet_ipv4() && new.is_request());
 }
 
 #[test]
@@ -133,5 +133,30 @@ proptest! {
         let parts: Vec<&[u8]> =
             vec![&broadcast, &mac, &frame[12..14], &[0, 1], &frame[16..20], &[0, 1], &mac, vip, &[0; 6], vip];
         prop_assert_eq!(bytes(&announcement), parts.concat());
+    }
+}
+
+#[test]
+fn a_question_says_what_a_frame_claims_and_asks() {
+    let (host, vip, none) = ([192, 0, 2, 99], [192, 0, 2, 10], [0; 4]);
+    // oper, spa, tpa; asked, announces, a probe, gratuitous
+    let rows = [
+        ("a request", 1, host, vip, Some(vip), false, false, false),
+        ("a reply", 2, vip, host, None, true, false, false),
+        ("a gratuitous request", 1, vip, vip, Some(vip), true, false, true),
+        ("a gratuitous reply", 2, vip, vip, None, true, false, true),
+        ("a probe", 1, none, vip, Some(vip), false, true, false),
+    ];
+    for (what, oper, spa, tpa, asked, announces, is_probe, is_gratuitous) in rows {
+        for (dst, reach) in [(MacAddr::BROADCAST, Reach::All), (OUR, Reach::One)] {
+            let frame = ArpFrame::new(dst, FORGED, oper, ASKER, spa, MacAddr::ZERO, tpa);
+            let question: &dyn Question<Addr = [u8; 4]> = &frame;
+            let names = (question.dst(), question.src(), question.sender(), question.oper());
+            assert_eq!(names, (dst, FORGED, ASKER, oper), "{what}");
+            let addresses = (question.claimed(), question.asked(), question.probed());
+            assert_eq!(addresses, (spa, asked, is_probe.then_some(vip)), "{what}");
+            let form = (question.announces(), question.is_gratuitous(), question.reach());
+            assert_eq!(form, (announces, is_gratuitous, reach), "{what}");
+        }
     }
 }

@@ -5,9 +5,9 @@ use bytemuck::CheckedBitPattern;
 use super::{Described, Field, FieldName, Place, Shape, place};
 use crate::{
     Counters, DEFAULT_MAX_VIPS, DefenceWindow, EVENTS_BYTES, Event, FILTER_WORDS, Fence, HEARD_SLOTS,
-    MAX_OFFENDERS, MAX_OWN_MACS, MAX_PEERS, MAX_VLANS, Offender, OffenderKey, OwnMac, OwnMacKey, Peer,
-    PeerKey, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, VlanDevice, VlanKey, YieldTotal,
-    maps,
+    MAX_OFFENDERS, MAX_OWN_MACS, MAX_PEERS, MAX_VLANS, Offender, OffenderKeyV4, OffenderKeyV6, OwnMac,
+    OwnMacKey, Peer, PeerKey, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKeyV4, VipKeyV6, VipState,
+    VlanDevice, VlanKey, YieldTotal, maps,
 };
 
 /// The kind of a map, with the kernel's number (`enum bpf_map_type`).
@@ -33,7 +33,7 @@ pub struct PinnedMap {
     pub name: &'static str,
     /// The kind.
     pub kind: MapKind,
-    /// The number of entries; of `vips_v4` and `vip_state`, the default.
+    /// The number of entries; of `vips_v4`, `vips_v6` and `vip_state`, the default.
     pub entries: u32,
     /// The size of a key.
     pub key_bytes: u32,
@@ -50,7 +50,8 @@ pub struct PinnedMap {
 
 /// The pinned maps, besides `layout`.
 pub const PINNED: &[PinnedMap] = &[
-    PinnedMap::hash::<VipKey, VipEntry>(maps::VIPS_V4, DEFAULT_MAX_VIPS),
+    PinnedMap::hash::<VipKeyV4, VipEntry>(maps::VIPS_V4, DEFAULT_MAX_VIPS),
+    PinnedMap::hash::<VipKeyV6, VipEntry>(maps::VIPS_V6, DEFAULT_MAX_VIPS),
     PinnedMap::hash::<OwnMacKey, OwnMac>(maps::OWN_MACS, MAX_OWN_MACS).carried(),
     PinnedMap::hash::<VlanKey, VlanDevice>(maps::VLANS, MAX_VLANS).carried(),
     PinnedMap::hash::<PeerKey, Peer>(maps::PEERS, MAX_PEERS).carried(),
@@ -60,6 +61,7 @@ pub const PINNED: &[PinnedMap] = &[
     PinnedMap::array::<DefenceWindow>(maps::DEFENCES, 1),
     PinnedMap { value: FILTER, ..PinnedMap::array_of(maps::FILTER, FILTER_WORDS, 8) },
     PinnedMap { kind: MapKind::PerCpuArray, ..PinnedMap::array::<Counters>(maps::COUNTERS, 1) },
+    PinnedMap { kind: MapKind::PerCpuArray, ..PinnedMap::array::<Counters>(maps::COUNTERS_V6, 1) },
     PinnedMap {
         kind: MapKind::PerCpuArray,
         value: HEARD,
@@ -71,7 +73,11 @@ pub const PINNED: &[PinnedMap] = &[
     },
     PinnedMap {
         kind: MapKind::LruHash,
-        ..PinnedMap::hash::<OffenderKey, Offender>(maps::OFFENDERS, MAX_OFFENDERS)
+        ..PinnedMap::hash::<OffenderKeyV4, Offender>(maps::OFFENDERS, MAX_OFFENDERS)
+    },
+    PinnedMap {
+        kind: MapKind::LruHash,
+        ..PinnedMap::hash::<OffenderKeyV6, Offender>(maps::OFFENDERS_V6, MAX_OFFENDERS)
     },
     PinnedMap {
         kind: MapKind::RingBuf,

@@ -3,7 +3,7 @@ use std::{collections::BTreeMap, string::String, vec, vec::Vec};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Defence, Fence, MacAddr, VipEntry, VipKey, VipState, YieldTotal, maps};
+use crate::{Defence, Fence, MacAddr, VipEntry, VipKeyV4, VipState, YieldTotal, maps};
 
 type Records = BTreeMap<FieldName, Place>;
 
@@ -36,8 +36,8 @@ fn named(name: &str) -> FieldName {
     FieldName::of(name)
 }
 
-fn entry() -> (VipKey, VipEntry) {
-    let key = VipKey::new(3, [192, 0, 2, 10]);
+fn entry() -> (VipKeyV4, VipEntry) {
+    let key = VipKeyV4::new(3, [192, 0, 2, 10]);
     let mac = [2, 0, 0, 0, 0, 1];
     (key, VipEntry { mac, generation: 513, role: Role::Handover, slot: 65_537, until_ns: 1 << 40 })
 }
@@ -88,8 +88,8 @@ fn every_field_that_must_survive_has_a_record_with_its_place() {
         ("vip_state.strangers.next_ns", 8, 8),
         ("vip_state.peers.swallowed", 32, 8),
         ("yields.total", 0, 8),
-        ("events.source", 36, 6),
-        ("counters.not_arp", 0, 8),
+        ("events.source", 48, 6),
+        ("counters.unrelated", 0, 8),
         ("filter.bits", 0, 8),
         ("heard.frames", 0, 8),
     ];
@@ -117,7 +117,7 @@ fn what_this_version_wrote_reads_as_it_was_and_from_no_part_of_it() {
     assert_eq!(states.read(bytemuck::bytes_of(&state)), Some(state));
     let (key, entry) = (bytemuck::bytes_of(&key), bytemuck::bytes_of(&entry));
     for len in 0..key.len() {
-        assert_eq!(keys.read::<VipKey>(&key[..len]), None, "{len} bytes of a key");
+        assert_eq!(keys.read::<VipKeyV4>(&key[..len]), None, "{len} bytes of a key");
     }
     for len in 0..entry.len() {
         assert_eq!(entries.read::<VipEntry>(&entry[..len]), None, "{len} bytes of an entry");

@@ -92,6 +92,33 @@ fn a_vip_is_announced_at_once_then_in_five_rounds_then_refreshed() {
 }
 
 #[test]
+fn an_ipv6_vip_is_announced_in_three_rounds_a_second_apart_then_refreshed() {
+    let mut run = Run::start(&SETTINGS, 7);
+    let key = VipKey::new(1, [0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10]);
+    run.tell(Event::Taken { key, mac: OWN });
+    let rounds: Vec<_> = run.until(60_000).iter().map(|sent| (sent.millis, sent.round)).collect();
+    let expected: Vec<_> = [0, 1_100, 2_200].into_iter().zip((0..).map(Round::Taking)).collect();
+    assert_eq!(rounds[..3], expected);
+    assert!(rounds[3..].iter().all(|(_, round)| *round == Round::Refresh), "{rounds:?}");
+}
+
+#[test]
+fn the_probes_after_the_first_rounds_of_ipv6_vips_count_in_the_rate() {
+    let last_first_round = |is_v6: bool| {
+        let mut run = Run::start(&Settings { rate: 100, ..SETTINGS }, 7);
+        for host in 0..100_u8 {
+            let v6 = [0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host];
+            let key = if is_v6 { VipKey::new(1, v6) } else { key(1, host.into()) };
+            run.tell(Event::Taken { key, mac: OWN });
+        }
+        let sent = run.until(60_000);
+        sent.iter().filter(|sent| sent.round == Round::Taking(0)).map(|sent| sent.millis).max()
+    };
+    let (v4, v6) = (last_first_round(false).expect("sent"), last_first_round(true).expect("sent"));
+    assert!((1_900..2_200).contains(&v4) && (3_900..4_300).contains(&v6), "{v4} and {v6} ms");
+}
+
+#[test]
 fn refreshes_are_spread_by_vip_and_seed_and_repeat_for_the_same() {
     let refreshes = |seed, host| {
         let mut run = Run::start(&SETTINGS, seed);

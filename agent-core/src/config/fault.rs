@@ -1,9 +1,11 @@
 //! Faults of a configuration, each with the value, the place and the remedy.
 
-use std::{fmt, net::Ipv4Addr, time::Duration};
+use std::{fmt, net::IpAddr, time::Duration};
 
 use serde_saphyr::Location;
 use thiserror::Error;
+
+use crate::address::NeverAVip;
 
 /// Reason why a file is no configuration.
 #[derive(Debug, Error)]
@@ -82,27 +84,24 @@ pub struct Fault {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum FaultKind {
     /// Text that is no address.
-    #[error("`{0}` is no IPv4 address; write it as 192.0.2.10")]
+    #[error("`{0}` is no IP address; write it as 192.0.2.10 or 2001:db8::10")]
     Address(String),
     /// Prefix length where there should be none.
     #[error("`{0}` has a prefix length; a VIP is one address: leave `/…` out")]
     Prefix(String),
-    /// An IPv6 address.
-    #[error("`{0}` is an IPv6 address; IPv6 VIPs are not supported yet, only IPv4")]
-    Ipv6(String),
     /// An address that no host on a segment can have.
     #[error("{address} is {what}, which cannot be a VIP")]
     NeverAVip {
         /// The address.
-        address: Ipv4Addr,
+        address: IpAddr,
         /// The kind of address.
-        what: &'static str,
+        what: NeverAVip,
     },
     /// Address that is listed twice.
     #[error("VIP {address} is listed twice; it stands in line {first} already: remove one of the two")]
     Duplicate {
         /// The VIP.
-        address: Ipv4Addr,
+        address: IpAddr,
         /// The line of the first.
         first: u32,
     },
@@ -145,13 +144,13 @@ pub enum FaultKind {
     )]
     GuardedAndBound {
         /// The VIP.
-        address: Ipv4Addr,
+        address: IpAddr,
     },
     /// A guarded VIP that is to be forced.
     #[error("VIP {address} has both `mac` and `force`; a guarded VIP is not taken: leave one out")]
     GuardedAndForced {
         /// The VIP.
-        address: Ipv4Addr,
+        address: IpAddr,
     },
     /// Text that is no time between two probes.
     #[error(

@@ -30,7 +30,7 @@ fn name(text: &str) -> InterfaceName {
 
 fn held(last: u8) -> VipConfig {
     VipConfig {
-        address: Ipv4Addr::new(192, 0, 2, last),
+        address: IpAddr::from([192, 0, 2, last]),
         interface: None,
         vlan: None,
         bind: None,
@@ -213,7 +213,7 @@ fn vips() -> impl Strategy<Value = Vec<VipConfig>> {
     let rest = (proptest::option::of(pattern.prop_map(Box::new)), proptest::option::of(1_u16..4_095), kind);
     proptest::collection::btree_map(0x0a00_0000_u32..0x0b00_0000, rest, 0..6).prop_map(|vips| {
         let vip = |(address, (interface, vlan, (bind, mac, force))): (u32, _)| VipConfig {
-            address: address.into(),
+            address: IpAddr::V4(address.into()),
             interface,
             vlan,
             bind,

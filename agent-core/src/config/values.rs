@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     fmt,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    net::IpAddr,
     ops::RangeInclusive,
     str::FromStr,
     time::Duration,
@@ -17,7 +17,7 @@ use super::{
     Config, Fault, FaultKind, OnYield, Shutdown, VipConfig,
     raw::{At, RawConfig, RawFence, RawVip, Text},
 };
-use crate::{attaching::Attach, heartbeat};
+use crate::{address::NeverAVip, attaching::Attach, heartbeat};
 
 const FENCE_DURATION: Duration = Duration::from_secs(3);
 const HEARTBEAT_LEAST: Duration = Duration::from_millis(250);
@@ -242,7 +242,7 @@ impl Validator<'_> {
         found.into_iter().collect()
     }
 
-    fn vip(&mut self, raw: &RawVip, first_lines: &mut BTreeMap<Ipv4Addr, u32>) -> Option<VipConfig> {
+    fn vip(&mut self, raw: &RawVip, first_lines: &mut BTreeMap<IpAddr, u32>) -> Option<VipConfig> {
         let address = self.value(&raw.address, vip_address);
         let interface = self.optional(raw.interface.as_deref(), InterfacePattern::parse);
         let vlan = self.optional(raw.vlan.as_deref(), vlan_id);
@@ -351,34 +351,12 @@ fn vlan_id(text: &str) -> Result<u16, FaultKind> {
     text.parse().ok().filter(|id| (1..=4_094).contains(id)).ok_or_else(fault)
 }
 
-fn vip_address(text: &str) -> Result<Ipv4Addr, FaultKind> {
-    let address = match text.parse::<IpAddr>() {
-        Ok(IpAddr::V4(address)) => address,
-        Ok(IpAddr::V6(_)) => return Err(FaultKind::Ipv6(text.to_owned())),
-        Err(_) => {
-            return Err(match text.split_once('/') {
-                Some((address, _)) if address.parse::<Ipv4Addr>().is_ok() => {
-                    FaultKind::Prefix(text.to_owned())
-                }
-                Some((address, _)) if address.parse::<Ipv6Addr>().is_ok() => FaultKind::Ipv6(text.to_owned()),
-                Some(_) | None => FaultKind::Address(text.to_owned()),
-            });
-        }
-    };
-    let never = if address.octets()[0] == 0 {
-        Some("in 0.0.0.0/8, which means this host")
-    } else if address.is_loopback() {
-        Some("a loopback address")
-    } else if address.is_multicast() {
-        Some("a multicast address")
-    } else if address.is_broadcast() || address.octets()[0] >= 240 {
-        Some("a broadcast or reserved address")
-    } else if address.is_link_local() {
-        Some("a link-local address")
-    } else {
-        None
-    };
-    match never {
+fn vip_address(text: &str) -> Result<IpAddr, FaultKind> {
+    let address = text.parse::<IpAddr>().map_err(|_| match text.split_once('/') {
+        Some((address, _)) if address.parse::<IpAddr>().is_ok() => FaultKind::Prefix(text.to_owned()),
+        Some(_) | None => FaultKind::Address(text.to_owned()),
+    })?;
+    match NeverAVip::of(address) {
         Some(what) => Err(FaultKind::NeverAVip { address, what }),
         None => Ok(address),
     }

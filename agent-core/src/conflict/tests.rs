@@ -3,6 +3,7 @@ mod peers;
 use proptest::prelude::*;
 
 use super::{case::MAX_OFFENDERS, *};
+use crate::samples::last_octet;
 use crate::samples::{HOLDER, key, stranger};
 
 const SOURCE: MacAddr = MacAddr([2, 0, 0, 0, 0, 99]);
@@ -34,7 +35,7 @@ fn counted(host: u16, mac: MacAddr, (first, last): (u64, u64), claims: u64) -> C
 
 /// Returns the commands in few words: each with its kind, and the VIP's host, MACs or numbers.
 fn words(commands: &[Command]) -> Vec<String> {
-    let host = |key: &VipKey| key.addr[3];
+    let host = |key: &VipKey| last_octet(key.addr);
     let word = |command: &Command| match command {
         Command::Defend(key) => format!("defend {}", host(key)),
         Command::Count => "count".to_owned(),

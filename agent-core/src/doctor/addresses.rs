@@ -2,10 +2,11 @@
 //! how the kernel uses these on the wire.
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use super::{Bound, Check, Conf, Facts, absent, known, links};
 use crate::{
+    address::is_host,
     net::{Interface, NetView},
     pinned::{Contents, Entry, Fact, Unread},
 };
@@ -64,11 +65,16 @@ pub(super) fn contents(facts: &Facts) -> Option<Fact<&Contents>> {
 /// An entry or the agent's label shows that.
 fn bound_vips(facts: &Facts) -> Fact<Vec<&Bound>> {
     let bound = facts.bound.as_ref().map_err(Clone::clone)?;
-    let vips: BTreeSet<Ipv4Addr> = match contents(facts) {
+    let vips: BTreeSet<IpAddr> = match contents(facts) {
         None => BTreeSet::new(),
         Some(contents) => contents?.entries.iter().map(Entry::address).collect(),
     };
     Ok(bound.iter().filter(|bound| bound.label == OUR_LABEL || vips.contains(&bound.net.addr())).collect())
+}
+
+/// Returns those of IPv4. The kernel uses an address of IPv6 only on the interface that has it.
+fn bound_v4(facts: &Facts) -> Fact<Vec<&Bound>> {
+    Ok(bound_vips(facts)?.into_iter().filter(|bound| bound.net.addr().is_ipv4()).collect())
 }
 
 fn name_of(facts: &Facts, ifindex: u32) -> String {
@@ -85,9 +91,9 @@ fn bound_elsewhere(facts: &Facts) -> Check {
         Some(Ok(contents)) => contents,
     };
     known(NAME, &facts.bound, |bound| {
-        let here: BTreeSet<Ipv4Addr> =
+        let here: BTreeSet<IpAddr> =
             contents.entries.iter().filter(|entry| entry.is_own()).map(Entry::address).collect();
-        let all: BTreeSet<Ipv4Addr> = contents.entries.iter().map(Entry::address).collect();
+        let all: BTreeSet<IpAddr> = contents.entries.iter().map(Entry::address).collect();
         let elsewhere = &all - &here;
         let is_attached = |bound: &Bound| {
             let view = facts.network.as_ref().ok();
@@ -98,7 +104,7 @@ fn bound_elsewhere(facts: &Facts) -> Check {
             elsewhere.contains(&bound.net.addr()) && name_of(facts, bound.ifindex) != IPVS
                 || here.contains(&bound.net.addr())
                     && bound.label != OUR_LABEL
-                    && (bound.net.prefix_len() < 32 || is_attached(bound))
+                    && (!is_host(&bound.net) || is_attached(bound))
         };
         let wrong: Vec<&Bound> = bound.iter().filter(is_wrong).collect();
         let Some(first) = wrong.first() else {
@@ -165,7 +171,7 @@ fn arp_ignore(facts: &Facts) -> Check {
         Ok(view) => view,
         Err(unread) => return Check::unknown(NAME, unread),
     };
-    let vips = match bound_vips(facts) {
+    let vips = match bound_v4(facts) {
         Ok(vips) => vips,
         Err(unread) => return Check::unknown(NAME, &unread),
     };
@@ -173,7 +179,7 @@ fn arp_ignore(facts: &Facts) -> Check {
         return Check::not_applicable(NAME, "no VIP is an address of this host");
     };
     let mut answering = Vec::new();
-    let entries: BTreeSet<(u32, Ipv4Addr)> = match contents(facts) {
+    let entries: BTreeSet<(u32, IpAddr)> = match contents(facts) {
         Some(Ok(contents)) => {
             contents.entries.iter().map(|entry| (entry.key.ifindex, entry.address())).collect()
         }
@@ -243,7 +249,7 @@ fn key(interface: &str) -> String {
 /// Checks the sender address of the kernel's own ARP requests. The program does not see these requests.
 fn arp_announce(facts: &Facts, interface: &Interface) -> Check {
     const NAME: &str = "arp-announce";
-    let vips = match bound_vips(facts) {
+    let vips = match bound_v4(facts) {
         Ok(vips) => vips,
         Err(unread) => return Check::unknown(NAME, &unread),
     };

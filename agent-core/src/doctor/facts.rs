@@ -1,11 +1,16 @@
 //! The facts about a host that the checks judge.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    time::Duration,
+};
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 
 use crate::{
     config::InterfacePattern,
+    groups::Membership,
     net::NetView,
     pinned::{Fact, Plane},
 };
@@ -31,6 +36,8 @@ pub struct Facts {
     pub network: Fact<NetView>,
     /// The IPv4 addresses with their labels.
     pub bound: Fact<Vec<Bound>>,
+    /// The joined groups of neighbour solicitations that have the agent's mark.
+    pub memberships: Fact<BTreeSet<Membership>>,
     /// Details of each interface, by ifindex.
     pub nics: BTreeMap<u32, Nic>,
     /// The settings in `net.ipv4.conf`, by interface name and for `all`.
@@ -113,7 +120,7 @@ pub struct Bound {
     /// ifindex.
     pub ifindex: u32,
     /// The address, with its prefix length.
-    pub net: Ipv4Net,
+    pub net: IpNet,
     /// `IFA_LABEL`.
     pub label: String,
 }
@@ -131,6 +138,10 @@ pub struct Nic {
     pub gro: Fact<bool>,
     /// The largest packet, in bytes.
     pub mtu_bytes: Fact<u32>,
+    /// Its settings in `net.ipv6.conf`.
+    pub conf_v6: Fact<ConfV6>,
+    /// MLD queries that it has received since it came up.
+    pub mld_queries: Fact<u64>,
     /// The interface below (of a VLAN or macvlan), or the other end of a veth.
     pub lower: Option<u32>,
     /// True if that interface is in another network namespace.
@@ -161,6 +172,17 @@ pub struct Conf {
     pub arp_announce: u8,
     /// `rp_filter`
     pub rp_filter: u8,
+}
+
+/// The `net.ipv6.conf` settings that matter to VIPs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConfV6 {
+    /// `disable_ipv6`
+    pub disable_ipv6: u8,
+    /// `accept_dad`
+    pub accept_dad: i8,
+    /// `drop_unsolicited_na`
+    pub drop_unsolicited_na: u8,
 }
 
 /// The kernel's neighbour table, which all network namespaces share.

@@ -207,14 +207,14 @@ fn proof(seen: &Seen<'_>) -> Check {
         return Check::not_applicable(NAME, "not attached");
     }
     known(NAME, &plane.contents, |contents| match contents.proof(seen.interface.index) {
-        Proof::Proven => Check::green(NAME, "the program counts the ARP frames of this segment"),
+        Proof::Proven => Check::green(NAME, "the program counts the frames of this segment"),
         Proof::Unproven => Check::not_applicable(
             NAME,
             "unproven: neither the program nor the agent has heard ARP here, and no gateway, peer or neighbour has answered",
         ),
         Proof::Blind => Check::red(
             NAME,
-            "blind: the kernel receives ARP frames that the program does not count, so no VIP is answered",
+            "blind: the kernel receives frames that the program does not count, so no VIP is answered",
             format!(
                 "another program before it may take them (bpftool net show dev {}), or it runs on the links below: set another `attach` (--attach), such as `tc`",
                 seen.interface.name

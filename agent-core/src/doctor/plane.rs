@@ -221,7 +221,7 @@ fn map_fill(contents: &Contents) -> Check {
     let name = "map-fill";
     let maps = [
         (
-            "vips_v4",
+            "vip_state",
             contents.entries.len(),
             contents.max_vips as usize,
             "start the agent with a larger --max-vips",
@@ -249,13 +249,11 @@ fn map_fill(contents: &Contents) -> Check {
 
 fn events_lost(contents: &Contents) -> Check {
     let name = "events-lost";
-    match contents.counters.events_lost {
+    match contents.counters.events_lost + contents.counters_v6.events_lost {
         0 => Check::green(name, "none"),
         lost => Check::yellow(
             name,
-            format!(
-                "{lost} events found the ring buffer full: their ARP claims were dropped, but not reported"
-            ),
+            format!("{lost} events found the ring buffer full: their claims were dropped, but not reported"),
             "give the agent more CPU time (its cgroup's limit), or find who floods the segment: vipward watch",
         ),
     }

@@ -3,13 +3,13 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
+    net::IpAddr,
     time::Duration,
 };
 
 use vipward_common::{EventKind, MacAddr};
 
-use super::{Check, Facts, Process, absent, addresses::contents, known};
+use super::{Check, Facts, Process, absent, addresses::contents, known, list};
 
 /// The kernel's default of `gc_thresh3`.
 const DEFAULT_LIMIT: u32 = 1_024;
@@ -18,8 +18,6 @@ const NEARLY_FULL: u64 = 75;
 const FULL: u64 = 95;
 /// Age from which a claim of another host counts as over.
 const LONG_AGO: Duration = Duration::from_mins(5);
-/// Largest number of values in a list.
-const MOST: usize = 4;
 /// Programs that hold virtual addresses, by the names of their processes.
 const RIVALS: [(&str, &str); 7] = [
     ("keepalived", "keepalived"),
@@ -99,17 +97,17 @@ fn strangers(facts: &Facts) -> Check {
         Some(Err(unread)) => return Check::unknown(NAME, &unread),
         Some(Ok(contents)) => contents,
     };
-    let mut claimed: BTreeMap<MacAddr, BTreeSet<Ipv4Addr>> = BTreeMap::new();
+    let mut claimed: BTreeMap<MacAddr, BTreeSet<IpAddr>> = BTreeMap::new();
     for (key, offender) in &contents.offenders {
         let age = Duration::from_nanos(contents.now_ns.saturating_sub(offender.last_ns));
         if offender.kind == EventKind::Conflict && age < LONG_AGO {
-            claimed.entry(MacAddr(key.mac)).or_default().insert(key.addr.into());
+            claimed.entry(key.mac).or_default().insert(key.vip.addr);
         }
     }
     let Some((mac, vips)) = claimed.iter().max_by_key(|(_, vips)| vips.len()) else {
         return Check::green(NAME, "no other host has claimed a VIP in the last 5 minutes");
     };
-    let words = |(mac, vips): (&MacAddr, &BTreeSet<Ipv4Addr>)| {
+    let words = |(mac, vips): (&MacAddr, &BTreeSet<IpAddr>)| {
         format!("{mac} ({}) claims {}", vipward_vendors::of(*mac), list(vips))
     };
     let found: Vec<_> = claimed.iter().map(words).collect();
@@ -122,11 +120,4 @@ fn strangers(facts: &Facts) -> Check {
         );
     }
     Check::yellow(NAME, list(&found), remedy)
-}
-
-fn list<'a, T: ToString + 'a>(values: impl IntoIterator<Item = &'a T>) -> String {
-    let values: Vec<_> = values.into_iter().map(ToString::to_string).collect();
-    let more = values.len().saturating_sub(MOST);
-    let shown = values[..values.len() - more].join(", ");
-    if more == 0 { shown } else { format!("{shown} and {more} more") }
 }

@@ -1,4 +1,8 @@
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    time::Duration,
+};
 
 use super::*;
 use crate::{
@@ -9,6 +13,7 @@ use crate::{
 mod addresses;
 mod links;
 mod machine;
+mod multicast;
 mod plane;
 mod surroundings;
 
@@ -53,6 +58,7 @@ fn healthy() -> Facts {
         wanted: Vec::new(),
         network: Ok(view),
         bound: Ok(vec![bound(2, "192.0.2.2/24", "eth0")]),
+        memberships: Ok(BTreeSet::new()),
         nics: BTreeMap::from([(2, nic())]),
         conf: BTreeMap::from([("all".to_owned(), Ok(conf)), ("eth0".to_owned(), Ok(conf))]),
         neighbours: Ok(Neighbours { limits: [128, 512, 1_024], entries: 12, overflows: 0 }),
@@ -74,6 +80,8 @@ fn nic() -> Nic {
         vlan_offload: Ok(false),
         gro: Ok(true),
         mtu_bytes: Ok(1_500),
+        conf_v6: Ok(ConfV6 { disable_ipv6: 0, accept_dad: 1, drop_unsolicited_na: 0 }),
+        mld_queries: Ok(3),
         lower: None,
         lower_elsewhere: false,
         tc: Ok(Vec::new()),
@@ -105,6 +113,10 @@ impl Facts {
 
     fn nic(&mut self) -> &mut Nic {
         self.nics.get_mut(&2).expect("eth0 is there")
+    }
+
+    fn conf_v6(&mut self) -> &mut ConfV6 {
+        self.nic().conf_v6.as_mut().expect("it was read")
     }
 
     fn pinned(&mut self) -> &mut Plane {
@@ -189,6 +201,8 @@ fn a_healthy_host_has_every_check_and_nothing_is_amiss() {
             ("veth-peer", eth0),
             ("member", eth0),
             ("mtu", eth0),
+            ("multicast", eth0),
+            ("neighbour-discovery", eth0),
             ("kube-proxy", None),
             ("bound-elsewhere", None),
             ("labelled-addresses", None),
@@ -237,6 +251,7 @@ fn nothing_that_could_not_be_read_is_green() {
     facts.agent = Err(why());
     facts.plane = Err(why());
     facts.bound = Err(why());
+    facts.memberships = Err(why());
     facts.neighbours = Err(why());
     facts.processes = Err(why());
     facts.sees_all_processes = Err(why());

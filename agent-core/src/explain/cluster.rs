@@ -1,6 +1,6 @@
 //! Steps that the API server shows: from the Service to the holder's life.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use super::{Cluster, LeaseSeen, Link, Step, Verdict, host::explain_on};
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Returns the steps. `answering` lists the strangers that answer for the address on the segment.
-pub(super) fn steps(cluster: &Cluster, vip: Ipv4Addr, answering: &[String]) -> Vec<Step> {
+pub(super) fn steps(cluster: &Cluster, vip: IpAddr, answering: &[String]) -> Vec<Step> {
     let mut steps =
         vec![service(cluster), address(cluster), candidates(cluster, vip), claim(cluster, answering)];
     if let Some(holder) = cluster.claim.as_ref().and_then(|claim| claim.state.holder()) {
@@ -94,7 +94,7 @@ fn address(cluster: &Cluster) -> Step {
 fn standing(
     cluster: &Cluster,
     demand: &Demand,
-    vip: Ipv4Addr,
+    vip: IpAddr,
     node: &NodeRecord,
 ) -> Result<Option<Disqualified>, Disqualified> {
     let lease = cluster.leases.get(&node.name);
@@ -110,7 +110,7 @@ fn standing(
     eligibility(&facts, vip, demand, cluster.honour_exclude_label).map(|able| able.soft)
 }
 
-fn candidates(cluster: &Cluster, vip: Ipv4Addr) -> Step {
+fn candidates(cluster: &Cluster, vip: IpAddr) -> Step {
     let Some(demand) = &cluster.account.demand else {
         return Step::unseen(Link::Candidates, "no node may hold what no Service wants");
     };
@@ -170,7 +170,7 @@ fn claim(cluster: &Cluster, answering: &[String]) -> Step {
         return Step::broken(
             Link::Claim,
             format!("no node has claimed it, because it is in use: {who} answers for it"),
-            "take the address away from that host, and it is taken at once; or have it taken all the same: kubectl annotate virtualip ADDRESS vipward.io/force=true",
+            "take the address away from that host, and it is taken at once; or have it taken all the same: kubectl annotate virtualip NAME vipward.io/force=true",
         );
     }
     let Some(claim) = &cluster.claim else {

@@ -1,6 +1,6 @@
 //! Steps that concern this host and its segment.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use vipward_common::{FenceState, MacAddr, Role, VipCounters};
 
@@ -114,7 +114,7 @@ fn unseen_there(facts: &Facts) -> Vec<String> {
 }
 
 /// Returns the command that explains the address on its holder.
-pub(super) fn explain_on(address: Ipv4Addr, namespace: &str, holder: &Holder) -> String {
+pub(super) fn explain_on(address: IpAddr, namespace: &str, holder: &Holder) -> String {
     let node = &holder.node;
     format!(
         "kubectl -n {namespace} exec POD -- /vipward explain {address} (POD: the agent's on {node}), or on {node} itself: \

@@ -5,6 +5,8 @@ mod elsewhere;
 mod host;
 mod segment;
 
+use std::net::Ipv4Addr;
+
 use std::sync::Arc;
 
 use vipward_common::{Role, VipCounters};
@@ -19,7 +21,7 @@ use crate::{
     who_has::{Relation, Report, Row, Seen, Verdict as Answers},
 };
 
-const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
+const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10));
 const N1: MacAddr = MacAddr([2, 0, 0, 0, 1, 1]);
 const N2: MacAddr = MacAddr([2, 0, 0, 0, 1, 2]);
 const ROGUE: MacAddr = MacAddr([2, 0, 0, 0, 0, 3]);
@@ -94,7 +96,7 @@ fn row(mac: MacAddr, relation: Relation, seen: Seen) -> Row {
 
 fn report(answers: Vec<Row>) -> Report {
     Report {
-        address: VIP,
+        address: IpAddr::from([192, 0, 2, 10]),
         interface: "eth0".into(),
         vlan: None,
         ifindex: 2,

@@ -75,8 +75,7 @@ fn the_default_is_every_interface_that_leads_to_a_segment() {
 
 #[test]
 fn patterns_choose_by_name_alone_but_for_members() {
-    let not_ethernet =
-        |name: &str| format!("interface {name} is no Ethernet interface; there is no ARP on it");
+    let not_ethernet = |name: &str| format!("interface {name} is no Ethernet interface; no VIP can be on it");
     let down = "interface eth1 is down; waiting for it to be set up".to_owned();
     let members = |patterns: &str, masters: &str| {
         format!(
@@ -167,13 +166,13 @@ fn a_lease_lists_the_addresses_of_other_programs_and_the_gateways_of_each_segmen
     add(3, "eth1", &["198.51.100.5/24"]);
     view.interfaces.get_mut(&2).expect("eth0").ours.insert([192, 0, 2, 11].into());
     let hops = [[192, 0, 2, 1], [198, 51, 100, 1], [203, 0, 113, 1]];
-    view.next_hops = hops.map(Ipv4Addr::from).into();
+    view.next_hops = hops.map(IpAddr::from).into();
     let interfaces = node_interfaces(&view, &[2, 3]);
-    let listed = |of: fn(&NodeInterface) -> &Vec<Ipv4Addr>| {
+    let listed = |of: fn(&NodeInterface) -> &Vec<IpAddr>| {
         interfaces.iter().map(|interface| of(interface).clone()).collect::<Vec<_>>()
     };
     let expected: [&[[u8; 4]]; 2] = [&[[10, 7, 7, 7], [192, 0, 2, 10]], &[]];
-    let addresses = |list: &[[u8; 4]]| list.iter().copied().map(Ipv4Addr::from).collect::<Vec<_>>();
+    let addresses = |list: &[[u8; 4]]| list.iter().copied().map(IpAddr::from).collect::<Vec<_>>();
     assert_eq!(listed(|interface| &interface.bound), expected.map(addresses));
     let expected: [&[[u8; 4]]; 2] = [&[[192, 0, 2, 1]], &[[198, 51, 100, 1]]];
     assert_eq!(listed(|interface| &interface.gateways), expected.map(addresses));
@@ -182,11 +181,11 @@ fn a_lease_lists_the_addresses_of_other_programs_and_the_gateways_of_each_segmen
 #[test]
 fn a_host_with_thousands_of_addresses_and_gateways_lists_some_of_them() {
     let mut view = NetView::default();
-    let many = |from: u32| (from..from + 3_000).map(Ipv4Addr::from);
+    let many = |from: u32| (from..from + 3_000).map(|number| IpAddr::V4(number.into()));
     for index in 2..4_u32 {
         let mut interface = Interface::sample(index, &format!("eth{index}"));
-        interface.addresses = many(index << 24).map(Ipv4Net::from).collect();
-        interface.addresses.push(Ipv4Net::new((index << 24).into(), 8).expect("a subnet"));
+        interface.addresses = many(index << 24).map(IpNet::from).collect();
+        interface.addresses.push(IpNet::new(IpAddr::V4((index << 24).into()), 8).expect("a subnet"));
         view.interfaces.insert(index, interface);
         view.next_hops.extend(many((index << 24) + 10_000));
     }
@@ -200,6 +199,7 @@ fn a_host_with_thousands_of_addresses_and_gateways_lists_some_of_them() {
 fn dns_servers_are_read_as_the_resolver_reads_them() {
     let text = "# nameserver 192.0.2.9\nsearch example.com\nnameserver 192.0.2.53\n  nameserver\t192.0.2.54 \n\
                 nameserver 2001:db8::53\nnameserver\nnameservers 192.0.2.55\n";
-    assert_eq!(name_servers(text), [[192, 0, 2, 53], [192, 0, 2, 54]].map(Ipv4Addr::from).into());
+    let found = ["192.0.2.53", "192.0.2.54", "2001:db8::53"].map(|text| text.parse().expect("an address"));
+    assert_eq!(name_servers(text), BTreeSet::from(found));
     assert_eq!(name_servers(""), BTreeSet::new());
 }

@@ -1,6 +1,6 @@
 //! The changes between two readings of the status, as lines for a log.
 
-use std::{collections::BTreeMap, fmt, net::Ipv4Addr};
+use std::{collections::BTreeMap, fmt, net::IpAddr};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -51,7 +51,7 @@ pub enum Change {
     /// An entry has another role, or its VIP is at another MAC.
     Role {
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// The interface of the entry.
         interface: String,
         /// The role before, or `null` when there was no entry.
@@ -68,7 +68,7 @@ pub enum Change {
     /// This node has stopped or resumed answering for a VIP that it has.
     Answering {
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// The interface of the entry.
         interface: String,
         /// Why it is not answered, or `null` when it is answered again.
@@ -78,7 +78,7 @@ pub enum Change {
     /// A host has claimed a VIP.
     Offender {
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// The interface that the host is seen through.
         interface: String,
         /// The MAC that its claims name.
@@ -217,7 +217,7 @@ fn role(vip: &VipStatus, then: Option<&VipStatus>, now: Option<&VipStatus>) -> C
     }
 }
 
-fn offender_id(offender: &OffenderStatus) -> (Ipv4Addr, &str, &str) {
+fn offender_id(offender: &OffenderStatus) -> (IpAddr, &str, &str) {
     (offender.address, &offender.interface, &offender.mac)
 }
 
@@ -247,7 +247,7 @@ fn rates(before: &Status, after: &Status) -> Change {
         answered: sum(&|name| name.starts_with("answered")),
         conflicts: sum(&|name| name == "claim_conflict"),
         suppressed: sum(&|name| name.starts_with("suppressed")),
-        frames: sum(&|name| name != "not_arp"),
+        frames: sum(&|name| name != "unrelated"),
     }
 }
 

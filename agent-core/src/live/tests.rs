@@ -1,6 +1,7 @@
 use vipward_common::MacAddr;
 
 use super::*;
+use crate::samples::last_octet;
 use crate::{
     answering::Silence,
     attaching::Mode,
@@ -29,7 +30,7 @@ fn mac(last: u8) -> MacAddr {
 
 fn vip(last: u8, part: Part, at: u8) -> VipStatus {
     VipStatus {
-        address: Ipv4Addr::new(192, 0, 2, last),
+        address: IpAddr::from([192, 0, 2, last]),
         interface: "eth0".to_owned(),
         vlan: None,
         part,
@@ -47,16 +48,16 @@ fn without_counters(vip: VipStatus) -> VipStatus {
 
 /// Replaces the entry of the same VIP, or adds one.
 fn put(status: &mut Status, vip: VipStatus) {
-    remove(status, vip.address.octets()[3]);
+    remove(status, last_octet(vip.address));
     status.vips.push(vip);
 }
 
 fn remove(status: &mut Status, last: u8) {
-    status.vips.retain(|vip| vip.address.octets()[3] != last);
+    status.vips.retain(|vip| last_octet(vip.address) != last);
 }
 
 fn at(status: &mut Status, last: u8) -> &mut VipStatus {
-    status.vips.iter_mut().find(|vip| vip.address.octets()[3] == last).expect("there")
+    status.vips.iter_mut().find(|vip| last_octet(vip.address) == last).expect("there")
 }
 
 fn eth0(status: &mut Status) -> &mut InterfaceStatus {
@@ -65,7 +66,7 @@ fn eth0(status: &mut Status) -> &mut InterfaceStatus {
 
 fn offender(vip: u8, of: u8, claims: u64) -> OffenderStatus {
     OffenderStatus {
-        address: Ipv4Addr::new(192, 0, 2, vip),
+        address: IpAddr::from([192, 0, 2, vip]),
         interface: "eth0".to_owned(),
         vlan: None,
         mac: mac(of).to_string(),
@@ -109,7 +110,7 @@ fn vips_with_counters_have_rates_from_the_second_reading_on() {
     (counted.answered, counted.conflicts, counted.suppressed) = (Some(30), Some(4), Some(1));
     let rates_of = |before: Option<&Status>, last: u8| {
         let rows = List::default().rows(before, &after);
-        rows.into_iter().find(|row| row.vip.address.octets()[3] == last).and_then(|row| row.rates)
+        rows.into_iter().find(|row| last_octet(row.vip.address) == last).and_then(|row| row.rates)
     };
     assert_eq!(rates_of(None, 10), None, "the first reading");
     assert_eq!(rates_of(Some(&before), 11), None, "no counters");
@@ -117,7 +118,7 @@ fn vips_with_counters_have_rates_from_the_second_reading_on() {
         rates_of(Some(&before), 10),
         Some(Rates { answered: PerSecond(15.0), conflicts: PerSecond(2.0), suppressed: PerSecond(0.5) })
     );
-    after.counters = [("answered", 30), ("claim_conflict", 40), ("not_arp", 0)].into();
+    after.counters = [("answered", 30), ("claim_conflict", 40), ("unrelated", 0)].into();
     let frames = after.frame_rates(Some(&before));
     assert_eq!(frames, [("claim_conflict", PerSecond(20.0)), ("answered", PerSecond(15.0))]);
 }
@@ -273,8 +274,8 @@ fn rates_are_summed_over_the_outcomes_that_they_are_made_of() {
         ("suppressed_fence", 6),
         ("suppressed_foreign", 2),
         ("claim_conflict", 8),
-        ("arp_no_vip", 100),
-        ("not_arp", 5_000),
+        ("no_vip", 100),
+        ("unrelated", 5_000),
     ]
     .into();
     let expected = Change::Rates { answered: 8.0, conflicts: 4.0, suppressed: 4.0, frames: 66.0 };
@@ -301,7 +302,7 @@ fn the_countdown_is_to_the_next_state_of_the_fence() {
 }
 
 fn shown(list: &List, before: &Status, after: &Status) -> Vec<u8> {
-    list.rows(Some(before), after).iter().map(|row| row.vip.address.octets()[3]).collect()
+    list.rows(Some(before), after).iter().map(|row| last_octet(row.vip.address)).collect()
 }
 
 #[test]

@@ -1,3 +1,5 @@
+use std::net::Ipv4Addr;
+
 use std::sync::Arc;
 
 use vipward_common::MacAddr;
@@ -8,7 +10,7 @@ use crate::{
     ownership::Expected,
 };
 
-const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
+const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10));
 
 fn at(millis: u64) -> Monotonic {
     Monotonic::from_nanos(1_000_000_000) + Duration::from_millis(millis)

@@ -3,7 +3,7 @@
 use std::{
     fmt,
     hash::{DefaultHasher, Hash as _, Hasher as _},
-    net::Ipv4Addr,
+    net::IpAddr,
     sync::Arc,
 };
 
@@ -25,7 +25,7 @@ pub enum Object {
     /// A Service.
     Service(ServiceName),
     /// A VIP's claim.
-    VirtualIp(Ipv4Addr),
+    VirtualIp(IpAddr),
 }
 
 impl fmt::Display for Object {
@@ -190,7 +190,7 @@ fn clipped(note: &str) -> Arc<str> {
 #[derive(PartialEq, Eq, Debug)]
 pub struct News<'a> {
     /// The VIP that it is about.
-    pub vip: Ipv4Addr,
+    pub vip: IpAddr,
     /// The Services that it is about.
     pub services: &'a [ServiceName],
     /// Its reason.

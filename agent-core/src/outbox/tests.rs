@@ -1,4 +1,4 @@
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use super::*;
 
@@ -7,7 +7,7 @@ const MINUTE: Duration = Duration::from_mins(1);
 const BEGIN: Monotonic = Monotonic::from_nanos(1_000_000_000_000);
 
 fn message(reason: Reason, vip: u32, note: &str) -> Message {
-    Message::new(Object::VirtualIp(Ipv4Addr::from_bits(vip)), None, reason, note)
+    Message::new(Object::VirtualIp(IpAddr::V4(Ipv4Addr::from_bits(vip))), None, reason, note)
 }
 
 fn moved(vip: u32) -> Message {
@@ -179,9 +179,10 @@ fn older_news_that_waits_is_dropped_when_what_was_said_before_is_so_again() {
 #[test]
 fn a_problem_that_is_over_is_withdrawn() {
     let service = ServiceName { namespace: "shop".into(), name: "web".into() };
-    let problem = |last: u16| Problem::Ipv6 {
+    let problem = |last: u16| Problem::Refused {
         address: [0x2001, 0xdb8, 0, 0, 0, 0, 0, last].into(),
         place: crate::services::Place::Addresses,
+        why: crate::services::Refusal::NoSegment,
     };
     let of_problem = |last| Message::of_problem(service.clone(), None, &problem(last));
     let mut outbox = Outbox::start(BEGIN);

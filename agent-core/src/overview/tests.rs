@@ -2,6 +2,7 @@ use vipward_common::MacAddr;
 
 use super::*;
 use crate::cluster::{ClaimNote, Epoch, Session};
+use crate::samples::last_octet;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -38,7 +39,7 @@ fn claim(last: u8, state: ClaimState, since: Option<&str>) -> ShownClaim {
     let note = ClaimNote { cause: format!("cause of {last}"), ..ClaimNote::default() };
     ShownClaim {
         record: ClaimRecord {
-            vip: Ipv4Addr::new(192, 0, 2, last),
+            vip: IpAddr::from([192, 0, 2, last]),
             version: Version::from("1"),
             epoch: Epoch(7),
             state,
@@ -146,9 +147,9 @@ fn vips_are_sorted_and_the_last_moves_are_the_latest() {
     claims.push(claim(99, ClaimState::Released, Some("2026-09-09T00:00:00Z")));
     claims.push(claim(98, held(), None));
     let overview = overview(&claims, &Observed::default(), at(1));
-    let addresses: Vec<_> = overview.vips.iter().map(|vip| vip.address.octets()[3]).collect();
+    let addresses: Vec<_> = overview.vips.iter().map(|vip| last_octet(vip.address)).collect();
     assert_eq!(addresses, (1..=15).chain([98, 99]).collect::<Vec<_>>());
-    let moves: Vec<_> = overview.last_moves.iter().map(|moved| moved.address.octets()[3]).collect();
+    let moves: Vec<_> = overview.last_moves.iter().map(|moved| last_octet(moved.address)).collect();
     assert_eq!(moves, (6..=15).rev().collect::<Vec<_>>(), "ten, and none without holder or time");
     assert_eq!(overview.last_moves[0].cause, "cause of 15");
 }

@@ -1,6 +1,6 @@
 //! Nodes that can hold a VIP, and their order.
 
-use std::{cmp::Reverse, net::Ipv4Addr, sync::Arc};
+use std::{cmp::Reverse, net::IpAddr, sync::Arc};
 
 use super::{
     Demand, Disqualified, NodeFacts,
@@ -9,6 +9,7 @@ use super::{
     nodes::Nodes,
 };
 use crate::{
+    address,
     cluster::{Holder, NodeInterface, NodeName},
     interfaces::interface_for,
     time::Monotonic,
@@ -28,11 +29,11 @@ pub(super) struct Candidate {
 }
 
 /// Place of a candidate in the order. The least place is the best.
-type Rank<'a> = (bool, bool, Reverse<u64>, &'a NodeName);
+type Rank<'a> = (bool, bool, bool, Reverse<u64>, &'a NodeName);
 
 impl Nodes {
     /// Returns this node's interface on a VIP's segment.
-    pub(super) fn home(&self, vip: Ipv4Addr, demand: Option<&Demand>) -> Option<&NodeInterface> {
+    pub(super) fn home(&self, vip: IpAddr, demand: Option<&Demand>) -> Option<&NodeInterface> {
         let wanted = demand.map(|demand| demand.interfaces.as_slice()).unwrap_or_default();
         interface_for(&self.own.interfaces, vip, wanted)
     }
@@ -42,7 +43,7 @@ impl Nodes {
     pub(super) fn candidate(
         &self,
         name: &NodeName,
-        vip: Ipv4Addr,
+        vip: IpAddr,
         demand: &Demand,
         now: Monotonic,
     ) -> Result<Candidate, Disqualified> {
@@ -83,7 +84,7 @@ impl Nodes {
     /// Returns this node as a candidate for a VIP.
     pub(super) fn own_candidate(
         &self,
-        vip: Ipv4Addr,
+        vip: IpAddr,
         demand: &Demand,
         now: Monotonic,
     ) -> Result<Candidate, Disqualified> {
@@ -91,26 +92,28 @@ impl Nodes {
     }
 
     /// Returns the nodes that can hold a VIP, the best first.
-    pub(super) fn candidates(&self, vip: Ipv4Addr, demand: &Demand, now: Monotonic) -> Vec<Candidate> {
+    pub(super) fn candidates(&self, vip: IpAddr, demand: &Demand, now: Monotonic) -> Vec<Candidate> {
         let candidate = |(name, _)| self.candidate(name, vip, demand, now).ok();
         let mut candidates: Vec<Candidate> = self.iter().filter_map(candidate).collect();
         candidates.sort_by(|one, other| self.rank(one, vip, demand).cmp(&self.rank(other, vip, demand)));
         candidates
     }
 
-    fn rank<'a>(&self, candidate: &'a Candidate, vip: Ipv4Addr, demand: &Demand) -> Rank<'a> {
+    fn rank<'a>(&self, candidate: &'a Candidate, vip: IpAddr, demand: &Demand) -> Rank<'a> {
         let name = &candidate.holder.node;
         let labels = self.member(name).and_then(|member| member.node.as_ref()).map(|node| &node.labels);
         let is_preferred = demand
             .preferred
             .as_ref()
             .is_none_or(|selector| labels.is_some_and(|labels| selector.matches(labels)));
-        let weight = weight(name.as_str(), &vip.octets());
-        (candidate.soft.is_some(), !is_preferred, Reverse(weight), name)
+        let leader = demand.leader_of(vip);
+        let is_beside = leader.is_some_and(|leader| self.leading(leader) == Some(name));
+        let weight = weight(name.as_str(), address::octets(leader.unwrap_or(vip)));
+        (candidate.soft.is_some(), !is_preferred, !is_beside, Reverse(weight), name)
     }
 
     /// Returns each node and the reason against it, for messages.
-    pub(super) fn explain(&self, vip: Ipv4Addr, demand: &Demand, now: Monotonic) -> String {
+    pub(super) fn explain(&self, vip: IpAddr, demand: &Demand, now: Monotonic) -> String {
         let nodes = self.iter().filter(|(_, member)| member.node.is_some());
         let lines = nodes.map(|(name, _)| match self.candidate(name, vip, demand, now) {
             Ok(candidate) => match candidate.soft {

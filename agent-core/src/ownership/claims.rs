@@ -22,7 +22,7 @@ impl Subject<'_> {
     /// Elsewhere it is believed, because every write is a compare-and-swap.
     pub(super) fn on_claim(&mut self, record: ClaimRecord) {
         if self.vip.requests.busy.is_some() {
-            return self.vip.requests.keep_news(News::Claim(record));
+            return self.vip.requests.keep_news(News::Claim(record.into()));
         }
         if let Some(known) = self.vip.claim.record.as_mut().filter(|known| known.says_the_same(&record)) {
             known.version = record.version;
@@ -72,6 +72,22 @@ impl Subject<'_> {
         }
         self.evaluate_again();
         self.nodes.index_claim(self.address, &before, self.vip.claim.depends_on(), self.now);
+        self.lead();
+    }
+
+    /// Has the VIPs that follow this one evaluated, if its holder has changed.
+    pub(super) fn lead(&mut self) {
+        let together = self.vip.demand.as_ref().map_or(&[][..], |demand| &demand.together);
+        let (holder, followers) = match together.split_first() {
+            Some((leader, followers)) if *leader == self.address => {
+                let claim = self.vip.claim.record.as_ref();
+                (claim.and_then(|claim| claim.state.holder()).map(|holder| &holder.node), followers)
+            }
+            Some(_) | None => (None, &[][..]),
+        };
+        if self.nodes.lead(self.address, holder) {
+            self.queue.add_all(followers.iter().copied());
+        }
     }
 
     /// Returns true if a claim ends a handover in which this node gives or gets the VIP, even if
@@ -97,6 +113,7 @@ impl Subject<'_> {
             self.vip.waiting.free = None;
             self.evaluate_again();
             self.nodes.index_claim(self.address, &before, self.vip.claim.owners.clone(), self.now);
+            self.lead();
         }
     }
 
@@ -136,7 +153,7 @@ impl Subject<'_> {
     fn look_at_news(&mut self) {
         for news in self.vip.requests.take_news() {
             match news {
-                News::Claim(record) => self.on_claim(record),
+                News::Claim(record) => self.on_claim(*record),
                 News::Gone => self.on_claim_gone(),
             }
         }

@@ -58,7 +58,7 @@ impl Nodes {
 
     /// Returns the number of living nodes that come before this one in deposing another.
     fn rank_as_deposer(&self, dead: &NodeName, now: Monotonic) -> u32 {
-        let weight = |name: &NodeName| (weight(name.as_str(), dead.as_str().as_bytes()), name.clone());
+        let weight = |name: &NodeName| (weight(name.as_str(), dead.as_str().bytes()), name.clone());
         let own = weight(&self.settings.node);
         let before = self
             .others()

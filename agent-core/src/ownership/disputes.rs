@@ -5,7 +5,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
+    net::IpAddr,
     time::Duration,
 };
 
@@ -38,8 +38,8 @@ struct Dispute {
 #[derive(Debug)]
 pub(super) struct Disputes {
     renewal: Duration,
-    vips: BTreeMap<Ipv4Addr, Dispute>,
-    waiting: BTreeSet<(Monotonic, Ipv4Addr)>,
+    vips: BTreeMap<IpAddr, Dispute>,
+    waiting: BTreeSet<(Monotonic, IpAddr)>,
     /// Time of the next read of any claim.
     next: Monotonic,
 }
@@ -50,7 +50,7 @@ impl Disputes {
     }
 
     /// Takes in a frame that contests a VIP. Schedules a read, unless one waits already.
-    pub(super) fn hear(&mut self, vip: Ipv4Addr, now: Monotonic) {
+    pub(super) fn hear(&mut self, vip: IpAddr, now: Monotonic) {
         let fresh = || Dispute { due: None, is_read: false, not_before: now, pause: self.renewal };
         let dispute = self.vips.entry(vip).or_insert_with(fresh);
         if dispute.due.is_some() {
@@ -65,7 +65,7 @@ impl Disputes {
     }
 
     /// Returns a VIP whose claim is to be read now, if the pace allows a read.
-    pub(super) fn take(&mut self, now: Monotonic) -> Option<Ipv4Addr> {
+    pub(super) fn take(&mut self, now: Monotonic) -> Option<IpAddr> {
         let (due, vip) = self.waiting.first().copied().filter(|(due, _)| *due.max(&self.next) <= now)?;
         self.waiting.remove(&(due, vip));
         self.next = now + PACE;
@@ -77,7 +77,7 @@ impl Disputes {
     }
 
     /// Records that the claim is being read because its VIP is contested.
-    pub(super) fn begin(&mut self, vip: Ipv4Addr) {
+    pub(super) fn begin(&mut self, vip: IpAddr) {
         if let Some(dispute) = self.vips.get_mut(&vip) {
             dispute.is_read = true;
         }
@@ -85,7 +85,7 @@ impl Disputes {
 
     /// Takes in that the claim still names this node: the frames were
     /// forged, or their sender is wrong. The next pause is longer.
-    pub(super) fn confirm(&mut self, vip: Ipv4Addr) {
+    pub(super) fn confirm(&mut self, vip: IpAddr) {
         if let Some(dispute) = self.vips.get_mut(&vip).filter(|dispute| dispute.is_read) {
             dispute.is_read = false;
             dispute.pause = (dispute.pause * 2).min(LONGEST.max(self.renewal));
@@ -93,7 +93,7 @@ impl Disputes {
     }
 
     /// Takes in that a read has failed. Returns true if it was a disputed read. It is repeated.
-    pub(super) fn fail(&mut self, vip: Ipv4Addr, now: Monotonic) -> bool {
+    pub(super) fn fail(&mut self, vip: IpAddr, now: Monotonic) -> bool {
         let Some(dispute) = self.vips.get_mut(&vip).filter(|dispute| dispute.is_read) else { return false };
         dispute.is_read = false;
         if dispute.due.is_none() {
@@ -105,7 +105,7 @@ impl Disputes {
     }
 
     /// Forgets a VIP: its claim has changed, or must be read for another reason.
-    pub(super) fn forget(&mut self, vip: Ipv4Addr) {
+    pub(super) fn forget(&mut self, vip: IpAddr) {
         if let Some(due) = self.vips.remove(&vip).and_then(|dispute| dispute.due) {
             self.waiting.remove(&(due, vip));
         }

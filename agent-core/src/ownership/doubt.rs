@@ -2,24 +2,24 @@
 //!
 //! Only then does the program learn that the fence is valid. Until then it still gives way.
 
-use std::{collections::BTreeSet, net::Ipv4Addr};
+use std::{collections::BTreeSet, net::IpAddr};
 
 /// The VIPs in doubt, and those that turned out to be held by this node.
 #[derive(Default, Debug)]
 pub(super) struct Doubt {
-    doubted: BTreeSet<Ipv4Addr>,
+    doubted: BTreeSet<IpAddr>,
     /// VIPs to be announced when no doubt is left.
-    cleared: Vec<Ipv4Addr>,
+    cleared: Vec<IpAddr>,
 }
 
 impl Doubt {
-    pub(super) fn begin(&mut self, vip: Ipv4Addr) {
+    pub(super) fn begin(&mut self, vip: IpAddr) {
         self.doubted.insert(vip);
     }
 
     /// Settles a VIP: its claim names this node, or this node has given it
     /// up. Returns true if that was the last doubt.
-    pub(super) fn end(&mut self, vip: Ipv4Addr, is_held: bool) -> bool {
+    pub(super) fn end(&mut self, vip: IpAddr, is_held: bool) -> bool {
         if !self.doubted.remove(&vip) {
             return false;
         }
@@ -27,7 +27,7 @@ impl Doubt {
         self.doubted.is_empty()
     }
 
-    pub(super) fn is_about(&self, vip: Ipv4Addr) -> bool {
+    pub(super) fn is_about(&self, vip: IpAddr) -> bool {
         self.doubted.contains(&vip)
     }
 
@@ -35,12 +35,12 @@ impl Doubt {
         self.doubted.is_empty()
     }
 
-    pub(super) fn vips(&self) -> impl Iterator<Item = Ipv4Addr> {
+    pub(super) fn vips(&self) -> impl Iterator<Item = IpAddr> {
         self.doubted.iter().copied()
     }
 
     /// Returns the VIPs to announce.
-    pub(super) fn take_cleared(&mut self) -> Vec<Ipv4Addr> {
+    pub(super) fn take_cleared(&mut self) -> Vec<IpAddr> {
         std::mem::take(&mut self.cleared)
     }
 }

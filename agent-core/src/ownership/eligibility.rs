@@ -1,6 +1,6 @@
 //! Decision about a node's fitness to hold a VIP, from plain facts.
 
-use std::{fmt, net::Ipv4Addr, sync::Arc};
+use std::{fmt, net::IpAddr, sync::Arc};
 
 use super::Demand;
 use crate::{
@@ -84,15 +84,14 @@ impl fmt::Display for Disqualified {
 
 /// Returns the weight of a node for a key (rendezvous hashing; FNV-1a, mixed). It
 /// is the same on every node and in every version.
-pub(super) fn weight(node: &str, key: &[u8]) -> u64 {
+pub(super) fn weight(node: &str, key: impl IntoIterator<Item = u8>) -> u64 {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0100_0000_01b3;
     let hashed = node
-        .as_bytes()
-        .iter()
-        .chain(&[0])
+        .bytes()
+        .chain([0])
         .chain(key)
-        .fold(OFFSET, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME));
+        .fold(OFFSET, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME));
     mix(hashed)
 }
 
@@ -128,7 +127,7 @@ pub struct Eligible<'a> {
 /// Fails with the first reason why it cannot.
 pub fn eligibility<'a>(
     facts: &NodeFacts<'a>,
-    vip: Ipv4Addr,
+    vip: IpAddr,
     demand: &Demand,
     honour_exclude_label: bool,
 ) -> Result<Eligible<'a>, Disqualified> {

@@ -3,7 +3,7 @@
 use vipward_common::MacAddr;
 
 use super::{
-    Entry, Fault, RETRY, StopReason,
+    Command, Entry, Fault, RETRY, StopReason,
     subject::{Again, Subject},
     vip::Commanded,
 };
@@ -24,6 +24,26 @@ pub(super) enum Next {
 impl Subject<'_> {
     /// Takes the next step for the VIP, from everything that is known about it.
     pub(super) fn evaluate(&mut self) -> Next {
+        let next = self.decide();
+        let is_successor = next != Next::Forget && self.is_successor();
+        if std::mem::replace(&mut self.vip.is_successor, is_successor) != is_successor {
+            self.command(Command::SetSuccessor { vip: self.address, hears: is_successor });
+        }
+        next
+    }
+
+    /// Returns true if another node holds the VIP, and this one comes first without it.
+    fn is_successor(&self) -> bool {
+        let (Some(claim), Some(demand)) = (&self.vip.claim.record, &self.vip.demand) else { return false };
+        let us = &self.nodes.settings.node;
+        let holder = claim.state.holder().map(|holder| &holder.node).filter(|holder| *holder != us);
+        let Some(holder) = holder.filter(|_| self.address.is_ipv6()) else { return false };
+        let candidates = self.nodes.candidates(self.address, demand, self.now);
+        let first = candidates.iter().find(|candidate| candidate.holder.node != *holder);
+        first.is_some_and(|first| first.holder.node == *us)
+    }
+
+    fn decide(&mut self) -> Next {
         if self.nodes.own.stop == Some(StopReason::Uninstall) {
             self.withdraw();
         }

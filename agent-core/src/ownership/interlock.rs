@@ -8,7 +8,7 @@
 
 use std::{
     collections::{BTreeSet, VecDeque},
-    net::Ipv4Addr,
+    net::IpAddr,
 };
 
 use super::{ClaimWrite, Command, Event, Fenced, LeaseWrite, Notice, Outcome};
@@ -29,7 +29,7 @@ const NOT_SENT: &str = "not sent, since this node's own entry could not be chang
 pub enum Step {
     /// Write the entries of these VIPs as last commanded.
     /// [`Interlock::next`] then gets the stale ones.
-    WriteEntries(BTreeSet<Ipv4Addr>),
+    WriteEntries(BTreeSet<IpAddr>),
     /// Carry out a command. [`Command::SetEntry`] only names the entry that is wanted.
     Do(Command),
     /// Return a request to the engine that was not sent.
@@ -40,12 +40,12 @@ pub enum Step {
 #[derive(Debug)]
 enum Request {
     Write(ClaimWrite),
-    Delete { vip: Ipv4Addr, expected: Version },
-    Read(Ipv4Addr),
+    Delete { vip: IpAddr, expected: Version },
+    Read(IpAddr),
 }
 
 impl Request {
-    fn vip(&self) -> Ipv4Addr {
+    fn vip(&self) -> IpAddr {
         match self {
             Self::Write(write) => write.vip,
             Self::Delete { vip, expected: _ } | Self::Read(vip) => *vip,
@@ -96,13 +96,13 @@ pub struct Interlock {
     session: Option<Session>,
     commands: VecDeque<Command>,
     /// VIPs whose entries have changed and have not been written yet.
-    entries: BTreeSet<Ipv4Addr>,
+    entries: BTreeSet<IpAddr>,
     /// Requests about claims that wait for entries, in the engine's
     /// order. The notices that wait are in `notices`.
     requests: Vec<Request>,
     notices: Vec<Notice>,
     /// VIPs to probe at last. The program reports answers only for a VIP with an entry.
-    probes: VecDeque<(Ipv4Addr, bool)>,
+    probes: VecDeque<(IpAddr, bool)>,
     /// Steps that wait for nothing any more.
     ready: VecDeque<Step>,
     /// True if the entries that the next step waits for have just been written.
@@ -238,6 +238,7 @@ impl Interlock {
                 self.notices.push(notice);
             }
             Command::SetPeers(_)
+            | Command::SetSuccessor { .. }
             | Command::Announce { .. }
             | Command::WriteLease(_)
             | Command::ReadLease(_)
@@ -271,6 +272,7 @@ fn rests_on_entries(command: &Command) -> bool {
         Command::SetEntry { .. }
         | Command::Probe { .. }
         | Command::StopProbing { .. }
+        | Command::SetSuccessor { .. }
         | Command::ReadLease(_)
         | Command::WriteClaim(_)
         | Command::DeleteClaim { .. }

@@ -1,6 +1,6 @@
 //! Effects of this node's own Lease on its VIPs: the session begins, is renewed, or is over.
 
-use std::{net::Ipv4Addr, sync::Arc};
+use std::{net::IpAddr, sync::Arc};
 
 use vipward_common::{MacAddr, Policy};
 
@@ -70,7 +70,7 @@ impl Engine {
     }
 
     /// Commands the entry of an address that is no VIP as far as this node knows.
-    fn set_entry_of_unknown(&mut self, vip: Ipv4Addr, entry: Option<Entry>) {
+    fn set_entry_of_unknown(&mut self, vip: IpAddr, entry: Option<Entry>) {
         let home = self.nodes.home(vip, None).map(|home| Arc::clone(&home.name));
         self.command(Command::SetEntry { vip, entry, home });
     }
@@ -84,7 +84,7 @@ impl Engine {
         self.begin_session();
     }
 
-    fn addresses(&self, wanted: impl Fn(&Vip) -> bool) -> Vec<Ipv4Addr> {
+    fn addresses(&self, wanted: impl Fn(&Vip) -> bool) -> Vec<IpAddr> {
         self.vips.iter().filter(|(_, vip)| wanted(vip)).map(|(address, _)| *address).collect()
     }
 
@@ -154,7 +154,7 @@ impl Engine {
 
     /// Settles a VIP that was held over, if its claim names this node or this node has given
     /// it up. After the last one, moves the fence and announces the VIPs that are still held.
-    pub(super) fn clear_doubt(&mut self, address: Ipv4Addr) {
+    pub(super) fn clear_doubt(&mut self, address: IpAddr) {
         let vip = self.vips.get(&address);
         let is_in_doubt = vip.is_some_and(|vip| vip.is_in_doubt());
         let is_held = vip.is_some_and(|vip| vip.tenure.is_held());

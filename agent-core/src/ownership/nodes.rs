@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
+    net::IpAddr,
     time::Duration,
 };
 
@@ -10,6 +10,7 @@ use vipward_common::MacAddr;
 
 use super::{CLOCKS_DIFFER, Settings, eligibility::weight, member::Member, own::Own};
 use crate::{
+    address,
     cluster::{ClaimState, LeaseRecord, NodeName, NodeRecord, Session},
     time::Monotonic,
 };
@@ -20,7 +21,7 @@ mod tests;
 /// The claims that name a session.
 #[derive(Debug)]
 struct SessionClaims {
-    vips: BTreeSet<Ipv4Addr>,
+    vips: BTreeSet<IpAddr>,
     /// Time at which the first of these claims was seen.
     since: Monotonic,
 }
@@ -34,11 +35,27 @@ pub(super) struct Nodes {
     members: BTreeMap<NodeName, Member>,
     /// The claims that name each session.
     claimed: BTreeMap<(NodeName, Session), SessionClaims>,
+    /// The nodes that hold VIPs which others follow.
+    leaders: BTreeMap<IpAddr, NodeName>,
 }
 
 impl Nodes {
     pub(super) fn new(settings: Settings, own: Own) -> Self {
-        Self { settings, own, members: BTreeMap::new(), claimed: BTreeMap::new() }
+        Self { settings, own, members: BTreeMap::new(), claimed: BTreeMap::new(), leaders: BTreeMap::new() }
+    }
+
+    /// Returns the node that holds the leader of a VIP.
+    pub(super) fn leading(&self, leader: IpAddr) -> Option<&NodeName> {
+        self.leaders.get(&leader)
+    }
+
+    /// Takes in the holder of a VIP that others follow. Returns true if it is another than before.
+    pub(super) fn lead(&mut self, leader: IpAddr, holder: Option<&NodeName>) -> bool {
+        let before = match holder {
+            Some(holder) => self.leaders.insert(leader, holder.clone()),
+            None => self.leaders.remove(&leader),
+        };
+        before.as_ref() != holder
     }
 
     /// Takes in a Lease. Returns true if that may matter to any VIP.
@@ -97,7 +114,7 @@ impl Nodes {
     /// Updates the index when a claim names other sessions.
     pub(super) fn index_claim(
         &mut self,
-        vip: Ipv4Addr,
+        vip: IpAddr,
         before: &[(NodeName, Session)],
         after: Vec<(NodeName, Session)>,
         now: Monotonic,
@@ -152,12 +169,12 @@ impl Nodes {
     }
 
     /// Returns the sessions that claims name, with their VIPs.
-    pub(super) fn claimed(&self) -> impl Iterator<Item = (&NodeName, Session, &BTreeSet<Ipv4Addr>)> {
+    pub(super) fn claimed(&self) -> impl Iterator<Item = (&NodeName, Session, &BTreeSet<IpAddr>)> {
         self.claimed.iter().map(|((name, session), claimed)| (name, *session, &claimed.vips))
     }
 
     /// Returns the VIPs whose claims name a session.
-    pub(super) fn claimed_in(&self, name: &NodeName, session: Session) -> impl Iterator<Item = Ipv4Addr> {
+    pub(super) fn claimed_in(&self, name: &NodeName, session: Session) -> impl Iterator<Item = IpAddr> {
         let claimed = self.claimed.get(&(name.clone(), session));
         claimed.into_iter().flat_map(|claimed| claimed.vips.iter().copied())
     }
@@ -241,8 +258,8 @@ impl Nodes {
     }
 
     /// Returns true if this node is the one that reports a VIP without a holder.
-    pub(super) fn is_reporter(&self, vip: Ipv4Addr, now: Monotonic) -> bool {
-        let weight = |name: &NodeName| (weight(name.as_str(), &vip.octets()), name.clone());
+    pub(super) fn is_reporter(&self, vip: IpAddr, now: Monotonic) -> bool {
+        let weight = |name: &NodeName| (weight(name.as_str(), address::octets(vip)), name.clone());
         let own = weight(&self.settings.node);
         self.own.is_valid(now)
             && self.members.keys().filter(|name| self.is_alive(name, now)).all(|name| weight(name) <= own)

@@ -6,7 +6,7 @@
 
 mod stage;
 
-use std::{collections::BTreeSet, net::Ipv4Addr, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
 
 use self::stage::Stage;
 use super::{Settings, probes::STAYS_FREE};
@@ -51,7 +51,7 @@ pub(super) struct Pacing {
     /// New VIPs whose claims are being created.
     creating: Stage,
     /// VIPs whose offers are under way, or have an unknown outcome.
-    offering: BTreeSet<Ipv4Addr>,
+    offering: BTreeSet<IpAddr>,
     urgent: Lane,
     calm: Lane,
 }
@@ -75,39 +75,39 @@ impl Pacing {
 
     /// Returns true if the address of a new VIP may be probed. Without room, or before its turn, the
     /// VIP waits.
-    pub(super) fn may_ask(&mut self, vip: Ipv4Addr, namespace: &Arc<str>) -> bool {
+    pub(super) fn may_ask(&mut self, vip: IpAddr, namespace: &Arc<str>) -> bool {
         self.asking.has_room(vip, namespace)
     }
 
     /// Takes in that a new VIP's address is being probed.
-    pub(super) fn begin_asking(&mut self, vip: Ipv4Addr, now: Monotonic) {
+    pub(super) fn begin_asking(&mut self, vip: IpAddr, now: Monotonic) {
         self.asking.enter(vip, now);
     }
 
     /// Takes in that a VIP's address is in use, or does not matter now.
-    pub(super) fn end_asking(&mut self, vip: Ipv4Addr) {
+    pub(super) fn end_asking(&mut self, vip: IpAddr) {
         self.asking.leave(vip);
     }
 
     /// Returns true if the claim of a new VIP may be created. Without room, or before its turn, the
     /// VIP waits.
-    pub(super) fn may_create(&mut self, vip: Ipv4Addr, namespace: &Arc<str>) -> bool {
+    pub(super) fn may_create(&mut self, vip: IpAddr, namespace: &Arc<str>) -> bool {
         self.creating.has_room(vip, namespace)
     }
 
     /// Takes in that a new VIP's claim is being created.
-    pub(super) fn begin_creating(&mut self, vip: Ipv4Addr, now: Monotonic) {
+    pub(super) fn begin_creating(&mut self, vip: IpAddr, now: Monotonic) {
         self.asking.leave(vip);
         self.creating.enter(vip, now);
     }
 
     /// Takes in that the write of a claim is over.
-    pub(super) fn end_creating(&mut self, vip: Ipv4Addr) {
+    pub(super) fn end_creating(&mut self, vip: IpAddr) {
         self.creating.leave(vip);
     }
 
     /// Returns the next VIP that waits for room, if there is room again.
-    pub(super) fn next_new(&mut self, now: Monotonic) -> Option<Ipv4Addr> {
+    pub(super) fn next_new(&mut self, now: Monotonic) -> Option<IpAddr> {
         self.creating.next(now).or_else(|| self.asking.next(now))
     }
 
@@ -129,12 +129,12 @@ impl Pacing {
     }
 
     /// Takes in that an offer is sent.
-    pub(super) fn begin_offer(&mut self, vip: Ipv4Addr) {
+    pub(super) fn begin_offer(&mut self, vip: IpAddr) {
         self.offering.insert(vip);
     }
 
     /// Takes in that the outcome of an offer is known.
-    pub(super) fn end_offer(&mut self, vip: Ipv4Addr) {
+    pub(super) fn end_offer(&mut self, vip: IpAddr) {
         self.offering.remove(&vip);
     }
 

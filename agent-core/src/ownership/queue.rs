@@ -1,6 +1,6 @@
 //! VIPs to evaluate, now and later.
 
-use std::{collections::BTreeSet, net::Ipv4Addr};
+use std::{collections::BTreeSet, net::IpAddr};
 
 use crate::time::Monotonic;
 
@@ -10,21 +10,21 @@ mod tests;
 /// The VIPs to evaluate.
 #[derive(Default, Debug)]
 pub(super) struct Queue {
-    now: BTreeSet<Ipv4Addr>,
-    later: BTreeSet<(Monotonic, Ipv4Addr)>,
+    now: BTreeSet<IpAddr>,
+    later: BTreeSet<(Monotonic, IpAddr)>,
 }
 
 impl Queue {
-    pub(super) fn add(&mut self, vip: Ipv4Addr) {
+    pub(super) fn add(&mut self, vip: IpAddr) {
         self.now.insert(vip);
     }
 
-    pub(super) fn add_all(&mut self, vips: impl IntoIterator<Item = Ipv4Addr>) {
+    pub(super) fn add_all(&mut self, vips: impl IntoIterator<Item = IpAddr>) {
         self.now.extend(vips);
     }
 
     /// Moves a VIP's next evaluation from `known` to `due`.
-    pub(super) fn schedule(&mut self, vip: Ipv4Addr, known: &mut Option<Monotonic>, due: Option<Monotonic>) {
+    pub(super) fn schedule(&mut self, vip: IpAddr, known: &mut Option<Monotonic>, due: Option<Monotonic>) {
         if let Some(known) = known.take() {
             self.later.remove(&(known, vip));
         }
@@ -40,7 +40,7 @@ impl Queue {
         }
     }
 
-    pub(super) fn pop(&mut self) -> Option<Ipv4Addr> {
+    pub(super) fn pop(&mut self) -> Option<IpAddr> {
         self.now.pop_first()
     }
 

@@ -22,7 +22,7 @@ const MOST_NEWS: usize = 8;
 /// The state may be older or newer than the request's. It is taken in when the request is over.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum News {
-    Claim(ClaimRecord),
+    Claim(Box<ClaimRecord>),
     Gone,
 }
 
@@ -31,7 +31,7 @@ pub(super) enum News {
 pub(super) enum Busy {
     /// A write that makes this node the holder: a take, an acceptance, a take-back
     /// or a repair. The second field is the node that answered for the VIP before.
-    Hold(ClaimWrite, Option<NodeName>),
+    Hold(Box<ClaimWrite>, Option<NodeName>),
     /// A write that names a successor.
     Offer,
     /// A write that changes neither the holder nor the epoch of this node's claim.

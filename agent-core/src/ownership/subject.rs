@@ -1,6 +1,6 @@
 //! The VIP that a decision is about, with all that the decision may read and change.
 
-use std::{net::Ipv4Addr, sync::Arc};
+use std::{net::IpAddr, sync::Arc};
 
 use vipward_common::MacAddr;
 
@@ -24,7 +24,7 @@ pub(super) type Again = Option<Monotonic>;
 
 /// The VIP that a decision is about. Its methods give the commands that carry the decision out.
 pub(super) struct Subject<'a> {
-    pub(super) address: Ipv4Addr,
+    pub(super) address: IpAddr,
     pub(super) vip: &'a mut Vip,
     pub(super) nodes: &'a mut Nodes,
     pub(super) queue: &'a mut Queue,
@@ -131,7 +131,7 @@ impl Subject<'_> {
             note: self.note(cause, None),
             can_wait,
         };
-        self.send(Busy::Hold(write.clone(), from), write);
+        self.send(Busy::Hold(write.clone().into(), from), write);
     }
 
     /// Stops answering, then releases the claim.

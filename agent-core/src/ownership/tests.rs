@@ -16,6 +16,8 @@ mod repairing;
 mod restoring;
 mod start;
 mod stopping;
+mod succeeding;
 mod taking;
+mod together;
 mod viewing;
 mod world;

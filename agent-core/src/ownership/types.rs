@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    net::Ipv4Addr,
+    net::IpAddr,
     sync::Arc,
     time::Duration,
 };
@@ -29,11 +29,11 @@ pub struct Found {
     /// Time at which the fence lapses.
     pub deadline: Monotonic,
     /// The entries that answer.
-    pub entries: BTreeMap<Ipv4Addr, FoundEntry>,
+    pub entries: BTreeMap<IpAddr, FoundEntry>,
     /// The VIPs that are foreign, and their MACs.
-    pub foreign: BTreeMap<Ipv4Addr, MacAddr>,
+    pub foreign: BTreeMap<IpAddr, MacAddr>,
     /// The VIPs that the program has yielded.
-    pub yielded: BTreeSet<Ipv4Addr>,
+    pub yielded: BTreeSet<IpAddr>,
 }
 
 /// A pinned entry that answers.
@@ -66,6 +66,16 @@ pub struct Demand {
     pub interfaces: Vec<InterfacePattern>,
     /// True if the VIP is taken without a probe, although its address may be in use.
     pub force: bool,
+    /// All VIPs of the owner, in their order, if they stay on one node; else empty. The first leads: the
+    /// others follow it.
+    pub together: Vec<IpAddr>,
+}
+
+impl Demand {
+    /// Returns the VIP that a VIP follows.
+    pub(super) fn leader_of(&self, vip: IpAddr) -> Option<IpAddr> {
+        self.together.first().copied().filter(|leader| *leader != vip)
+    }
 }
 
 /// An event.
@@ -80,13 +90,13 @@ pub enum Event {
     /// A claim was listed or changed.
     Claim(ClaimRecord),
     /// A claim is gone.
-    ClaimGone(Ipv4Addr),
+    ClaimGone(IpAddr),
     /// A Node was listed or changed.
     Node(NodeRecord),
     /// A Node is gone.
     NodeGone(NodeName),
     /// The wishes of the Services for a VIP have changed. If none: no Service wants it any more.
-    Demand(Ipv4Addr, Option<Demand>),
+    Demand(IpAddr, Option<Demand>),
     /// This node's own interfaces that VIPs can be on.
     Interfaces(Vec<NodeInterface>),
     /// The outcome of [`Command::WriteLease`], with the record as it was written.
@@ -106,35 +116,35 @@ pub enum Event {
     /// The outcome of [`Command::WriteClaim`].
     ClaimWritten {
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// The outcome.
         outcome: Outcome<ClaimRecord>,
     },
     /// The outcome of [`Command::DeleteClaim`].
     ClaimDeleted {
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// The outcome.
         outcome: Outcome<()>,
     },
     /// The outcome of [`Command::ReadClaim`]. It is [`Outcome::Missing`] if there is no claim.
     ClaimRead {
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// The outcome.
         outcome: Outcome<ClaimRecord>,
     },
     /// The result of [`Command::Probe`]. Another result may follow.
     Probed {
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// The result.
         probed: Probed,
     },
     /// The program reported an event about a VIP.
     Wire {
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// The event.
         heard: Wire,
     },
@@ -222,7 +232,7 @@ pub struct LeaseWrite {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClaimWrite {
     /// The VIP.
-    pub vip: Ipv4Addr,
+    pub vip: IpAddr,
     /// The state that the write rests on (compare and swap).
     pub expected: Expected,
     /// Its place in the order of the VIP's claims.
@@ -256,11 +266,19 @@ pub enum Command {
     /// A repeated [`Entry::Held`] takes back a VIP that the program has yielded.
     SetEntry {
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// The entry.
         entry: Option<Entry>,
         /// This node's interface on the VIP's segment, if it has one.
         home: Option<Arc<str>>,
+    },
+    /// Hear the questions for a VIP that another node holds, or no longer: this node is the first that
+    /// would take it. So a failover waits for no switch.
+    SetSuccessor {
+        /// The VIP, which is an IPv6 address. In IPv4 every host hears all questions.
+        vip: IpAddr,
+        /// True to hear them.
+        hears: bool,
     },
     /// Set the known peers: the MACs of the other nodes' interfaces. This command does not come
     /// before all Leases have been listed, so that a pinned peer stays known until then.
@@ -268,13 +286,13 @@ pub enum Command {
     /// Announce a held VIP once more.
     Announce {
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
     },
     /// Probe the VIP's address on its segment. [`Event::Probed`] follows. It follows again
     /// when the result changes, until the address is free.
     Probe {
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// False if better candidates probe the address often while it is in use.
         /// The command is given again when that changes.
         often: bool,
@@ -282,7 +300,7 @@ pub enum Command {
     /// Stop probing.
     StopProbing {
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
     },
     /// Write a Lease; [`Event::LeaseWritten`] follows.
     WriteLease(LeaseWrite),
@@ -293,12 +311,12 @@ pub enum Command {
     /// Remove the finalizer of a claim's object and delete it; [`Event::ClaimDeleted`] follows.
     DeleteClaim {
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// The version that the object must have.
         expected: Version,
     },
     /// Read a claim; [`Event::ClaimRead`] follows.
-    ReadClaim(Ipv4Addr),
+    ReadClaim(IpAddr),
     /// List all objects anew. The API server's store may have gone back
     /// to an older state, which no watch shows.
     ListAnew,
@@ -314,7 +332,7 @@ pub enum Notice {
     /// This node holds a VIP now.
     Holds {
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// The Services that want it.
         services: Vec<ServiceName>,
         /// The previous holder, if there was one.
@@ -325,7 +343,7 @@ pub enum Notice {
     /// No node can hold a VIP.
     Nobody {
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// The Services that want it.
         services: Vec<ServiceName>,
         /// Each node, and the reason that disqualifies it.
@@ -334,7 +352,7 @@ pub enum Notice {
     /// An operator's wish cannot be fulfilled.
     CannotMove {
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// The Services that want it.
         services: Vec<ServiceName>,
         /// The node to which the operator wants to move it.

@@ -1,9 +1,9 @@
 //! Knowledge of the engine, for metrics, reports and the
 //! search for faults. No decision of the engine rests on it.
 
-use std::{collections::BTreeSet, net::Ipv4Addr, time::Duration};
+use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use serde::Serialize;
 use vipward_common::MacAddr;
 
@@ -23,7 +23,7 @@ use crate::{
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VipSummary {
     /// The VIP.
-    pub vip: Ipv4Addr,
+    pub vip: IpAddr,
     /// Its place in the order of the VIP's claims.
     pub epoch: Epoch,
     /// True if its claim names a node that lives.
@@ -58,7 +58,7 @@ pub struct View {
     /// Reason why the agent is to end, if it is.
     pub stopping: Option<String>,
     /// VIPs whose claims are read before the program learns that the fence is valid again.
-    pub doubted: Vec<Ipv4Addr>,
+    pub doubted: Vec<IpAddr>,
     /// Number of VIPs without a claim that are being taken.
     pub creating: usize,
     /// Number of new VIPs that are probed before, or that wait for room.
@@ -96,7 +96,7 @@ pub struct NodeView {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct VipView {
     /// The VIP.
-    pub vip: Ipv4Addr,
+    pub vip: IpAddr,
     /// `held`, `offered`, `released` or `blank`. None without a claim.
     pub claim: Option<&'static str>,
     /// The node that the claim names.
@@ -127,11 +127,11 @@ pub struct VipView {
 
 impl Engine {
     /// Returns the addresses of the other nodes' interfaces, as their Leases have them.
-    pub fn peer_addresses(&self) -> impl Iterator<Item = Ipv4Addr> {
+    pub fn peer_addresses(&self) -> impl Iterator<Item = IpAddr> {
         let leases = self.nodes.others().filter_map(|(_, member)| member.lease.as_ref());
         let subnets = leases.flat_map(|lease| &lease.interfaces).flat_map(|interface| &interface.subnets);
         // A subnet in which the interface has no address stands without host bits.
-        subnets.filter(|net| net.addr() != net.network()).map(Ipv4Net::addr)
+        subnets.filter(|net| net.addr() != net.network()).map(IpNet::addr)
     }
 
     /// Returns the VIPs that Services want.
@@ -145,7 +145,7 @@ impl Engine {
 
     /// Returns the session that a VIP's claim names, and its value. Returns none if another living
     /// node has the VIP, no node has it, or no Service wants it.
-    pub fn said_of(&self, vip: Ipv4Addr, now: Monotonic) -> Option<(Session, Said)> {
+    pub fn said_of(&self, vip: IpAddr, now: Monotonic) -> Option<(Session, Said)> {
         let known = self.vips.get(&vip).filter(|known| known.demand.is_some())?;
         let ClaimState::Held(holder) = &known.claim.record.as_ref()?.state else { return None };
         let session = holder.session;
@@ -158,13 +158,13 @@ impl Engine {
     }
 
     /// Returns the VIPs whose claims name this node in its present session.
-    pub fn claimed_here(&self) -> impl Iterator<Item = Ipv4Addr> {
+    pub fn claimed_here(&self) -> impl Iterator<Item = IpAddr> {
         let session = self.nodes.own.session();
         session.into_iter().flat_map(|session| self.nodes.claimed_in(&self.nodes.settings.node, session))
     }
 
     /// Returns the VIPs whose claims name sessions that are over.
-    pub fn left_behind(&self, now: Monotonic) -> impl Iterator<Item = Ipv4Addr> {
+    pub fn left_behind(&self, now: Monotonic) -> impl Iterator<Item = IpAddr> {
         let ended =
             self.nodes.claimed().filter(move |(node, session, _)| self.nodes.has_ended(node, *session, now));
         ended.flat_map(|(_, _, vips)| vips.iter().copied())
@@ -181,7 +181,7 @@ impl Engine {
     }
 
     /// Returns the right of a peer's MAC to announce a VIP, as far as this node has read.
-    pub fn right(&self, vip: Ipv4Addr, mac: MacAddr, now: Monotonic) -> Right {
+    pub fn right(&self, vip: IpAddr, mac: MacAddr, now: Monotonic) -> Right {
         let known = self.vips.get(&vip);
         let named = known.and_then(|vip| vip.claim.record.as_ref()?.state.holder());
         let epoch = known.map(|vip| vip.epoch()).unwrap_or_default();
@@ -197,12 +197,12 @@ impl Engine {
     }
 
     /// Returns true if this node is the first to take a VIP, and probes its address.
-    pub fn asks_first(&self, vip: Ipv4Addr) -> bool {
+    pub fn asks_first(&self, vip: IpAddr) -> bool {
         self.vips.get(&vip).is_some_and(|vip| vip.asking.first && vip.asking.known.is_being_asked())
     }
 
     /// Returns true if this node reports a VIP that no node can hold.
-    pub fn reports_on(&self, vip: Ipv4Addr, now: Monotonic) -> bool {
+    pub fn reports_on(&self, vip: IpAddr, now: Monotonic) -> bool {
         self.vips.get(&vip).is_some_and(|vip| vip.waiting.unholdable.is_some())
             && self.nodes.is_reporter(vip, now)
     }
@@ -224,12 +224,12 @@ impl Engine {
     }
 
     /// Returns the Services that want a VIP.
-    pub fn services_of(&self, vip: Ipv4Addr) -> &[ServiceName] {
+    pub fn services_of(&self, vip: IpAddr) -> &[ServiceName] {
         self.vips.get(&vip).map(|vip| vip.services()).unwrap_or_default()
     }
 
     /// Returns the node that a VIP's claim names, dead or alive.
-    pub fn claimed_by(&self, vip: Ipv4Addr) -> Option<&NodeName> {
+    pub fn claimed_by(&self, vip: IpAddr) -> Option<&NodeName> {
         self.vips.get(&vip)?.claim.record.as_ref()?.state.holder().map(|holder| &holder.node)
     }
 
@@ -275,7 +275,7 @@ impl Engine {
     }
 }
 
-fn vip_view(address: Ipv4Addr, vip: &Vip, now: Monotonic) -> VipView {
+fn vip_view(address: IpAddr, vip: &Vip, now: Monotonic) -> VipView {
     let claim = vip.claim.record.as_ref();
     let holder = claim.and_then(|claim| claim.state.holder());
     VipView {

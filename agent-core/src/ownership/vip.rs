@@ -51,6 +51,8 @@ pub(super) struct Vip {
     pub(super) disputed: bool,
     /// Results of probes of its address.
     pub(super) asking: Asking,
+    /// True if this node is the first that would take the VIP from its holder.
+    pub(super) is_successor: bool,
     /// Time of its next evaluation.
     pub(super) due: Option<Monotonic>,
 }
@@ -67,6 +69,7 @@ impl Vip {
             waiting: Waiting::default(),
             disputed: false,
             asking: Asking::default(),
+            is_successor: false,
             due: None,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
+    net::IpAddr,
     path::PathBuf,
 };
 
@@ -57,6 +57,7 @@ impl State {
                 proofs: BTreeMap::from([(interface.index, Proof::Proven)]),
                 peers: BTreeSet::from([(interface.index, Self::SAMPLE_PEER)]),
                 counters: Counters::default(),
+                counters_v6: Counters::default(),
                 yields: 0,
                 offenders: BTreeMap::new(),
             },
@@ -95,8 +96,8 @@ impl Contents {
 
 impl Entry {
     /// Returns an entry on the interface of the sample. Its counters are zero.
-    pub fn sample(address: impl Into<Ipv4Addr>, role: Role, mac: MacAddr) -> Self {
-        let key = VipKey::new(State::SAMPLE_IFINDEX, address.into().octets());
+    pub fn sample(address: impl Into<IpAddr>, role: Role, mac: MacAddr) -> Self {
+        let key = VipKey::new(State::SAMPLE_IFINDEX, address.into());
         Self { key, role, mac, yielded: false, count: Some(VipCounters::default()) }
     }
 }

@@ -1,6 +1,6 @@
 //! The status of a data plane, as `vipward status -o json` prints it.
 
-use std::{cmp::Reverse, collections::BTreeMap, net::Ipv4Addr, path::PathBuf};
+use std::{cmp::Reverse, collections::BTreeMap, net::IpAddr, path::PathBuf};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -104,7 +104,7 @@ impl InterfaceStatus {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct VipStatus {
     /// The VIP.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The interface of the entry.
     pub interface: String,
     /// Its VLAN ID, or `null` when it is no VLAN device.
@@ -141,7 +141,7 @@ pub struct PeerStatus {
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct OffenderStatus {
     /// The VIP.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The interface that the host was seen through.
     pub interface: String,
     /// Its VLAN ID, or `null` when it is no VLAN device.
@@ -174,6 +174,7 @@ impl Status {
         };
         let mut offenders: Vec<_> = contents.offenders.iter().collect();
         offenders.sort_by_key(|(key, offender)| (Reverse(offender.last_ns), **key));
+        let frames = contents.counters.plus(contents.counters_v6);
         Self {
             pin_dir: state.dir.clone(),
             fence: FenceStatus {
@@ -188,12 +189,9 @@ impl Status {
             vips: contents.entries.iter().map(|entry| state.vip(entry)).collect(),
             peers: contents.peers.iter().map(peer).collect(),
             offenders: offenders.into_iter().map(|(key, offender)| state.offender(key, offender)).collect(),
-            counters: Outcome::ALL
-                .iter()
-                .map(|outcome| (outcome.name(), contents.counters.get(*outcome)))
-                .collect(),
-            claims_defended: contents.counters.claims_defended,
-            events_lost: contents.counters.events_lost,
+            counters: Outcome::ALL.iter().map(|outcome| (outcome.name(), frames.get(*outcome))).collect(),
+            claims_defended: frames.claims_defended,
+            events_lost: frames.events_lost,
             at: Monotonic::from_nanos(contents.now_ns),
         }
     }
@@ -234,11 +232,11 @@ impl State {
 
     fn offender(&self, key: &OffenderKey, offender: &Offender) -> OffenderStatus {
         OffenderStatus {
-            address: key.addr.into(),
-            interface: self.network.name_of(key.ifindex),
-            vlan: self.network.vlan_of(key.ifindex),
-            mac: MacAddr(key.mac).to_string(),
-            vendor: vipward_vendors::of(MacAddr(key.mac)).to_string(),
+            address: key.vip.addr,
+            interface: self.network.name_of(key.vip.ifindex),
+            vlan: self.network.vlan_of(key.vip.ifindex),
+            mac: key.mac.to_string(),
+            vendor: vipward_vendors::of(key.mac).to_string(),
             eth_source: MacAddr(offender.source).to_string(),
             kind: offender.kind.name(),
             claims: offender.claims,

@@ -1,8 +1,8 @@
 //! Problems of placement, with a remedy for each.
 
-use std::{fmt, net::Ipv4Addr};
+use std::{fmt, net::IpAddr};
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use thiserror::Error;
 use vipward_common::MacAddr;
 
@@ -14,7 +14,7 @@ pub struct LookedAt {
     /// Its name.
     pub name: String,
     /// Its addresses.
-    pub addresses: Vec<Ipv4Net>,
+    pub addresses: Vec<IpNet>,
 }
 
 impl From<&Interface> for LookedAt {
@@ -26,8 +26,7 @@ impl From<&Interface> for LookedAt {
 impl fmt::Display for LookedAt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let addresses: Vec<_> = self.addresses.iter().map(ToString::to_string).collect();
-        let addresses =
-            if addresses.is_empty() { "no IPv4 address".to_owned() } else { addresses.join(", ") };
+        let addresses = if addresses.is_empty() { "no address".to_owned() } else { addresses.join(", ") };
         write!(f, "{} ({addresses})", self.name)
     }
 }
@@ -55,7 +54,7 @@ pub enum Obstacle {
         name: String,
     },
     /// A named interface carries no Ethernet.
-    #[error("interface {name} is no Ethernet interface; there is no ARP on it")]
+    #[error("interface {name} is no Ethernet interface; no VIP can be on it")]
     NotEthernet {
         /// Its name.
         name: String,
@@ -85,7 +84,7 @@ pub enum Obstacle {
     )]
     NoSubnet {
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// The attached interfaces.
         looked_at: Vec<LookedAt>,
     },
@@ -96,7 +95,7 @@ pub enum Obstacle {
     )]
     NoInterface {
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// The VIP's `interface:`.
         interface: String,
         /// The attached interfaces.
@@ -110,7 +109,7 @@ pub enum Obstacle {
     )]
     NoVlanDevice {
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// Its VLAN ID.
         vlan: u16,
         /// The interface below the device.
@@ -125,9 +124,9 @@ pub enum Obstacle {
     )]
     OwnAddress {
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// The address with its prefix length.
-        net: Ipv4Net,
+        net: IpNet,
         /// The interface.
         interface: String,
     },
@@ -135,19 +134,19 @@ pub enum Obstacle {
     #[error("VIP {vip} is in the subnet of no interface any more; it stays on {interface}, where it is")]
     Stays {
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// The interface.
         interface: String,
     },
-    /// The VIP is the first or last address of the subnet.
-    #[error("VIP {vip} is the {what} address of {subnet} on {interface}; no host can have it")]
+    /// The VIP is an address of the subnet that no host can have.
+    #[error("VIP {vip} is the {what} of {subnet} on {interface}; no host can have it")]
     NetworkAddress {
         /// The VIP.
-        vip: Ipv4Addr,
-        /// Kind of the address: network or broadcast.
+        vip: IpAddr,
+        /// Kind of the address.
         what: &'static str,
         /// The subnet.
-        subnet: Ipv4Net,
+        subnet: IpNet,
         /// The interface.
         interface: String,
     },
@@ -155,7 +154,7 @@ pub enum Obstacle {
     #[error("VIP {vip} is to be bound to {interface}, which does not exist; waiting for it")]
     NoBindInterface {
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// The interface.
         interface: String,
     },
@@ -166,7 +165,7 @@ pub enum Obstacle {
     )]
     GuardsItself {
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// Its MAC in the file.
         mac: MacAddr,
         /// The interface that has this MAC.
@@ -191,7 +190,7 @@ pub enum Obstacle {
     )]
     NoRoom {
         /// The first VIP that is left out.
-        first: Ipv4Addr,
+        first: IpAddr,
         /// Number of VIPs that are left out.
         left_out: usize,
         /// Number of entries that the map holds.

@@ -1,4 +1,4 @@
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use proptest::prelude::*;
 
 use vipward_common::{ETHERTYPE_8021Q, VlanTag};
@@ -9,7 +9,7 @@ use crate::net::ConnectedRoute;
 /// A host with eth0 (10.0.0.5/24) and eth1 (10.0.1.5/24). Tests change it.
 struct Host {
     view: NetView,
-    placed: BTreeMap<Ipv4Addr, u32>,
+    placed: BTreeMap<IpAddr, u32>,
     there: BTreeSet<VipKey>,
     max_vips: u32,
 }
@@ -26,7 +26,7 @@ impl Host {
 
     /// Adds an interface with its addresses, and with the routes that the kernel makes of them.
     fn add(&mut self, index: u32, name: &str, nets: &[&str]) {
-        let addresses: Vec<Ipv4Net> = nets.iter().map(|net| net.parse().expect("a subnet")).collect();
+        let addresses: Vec<IpNet> = nets.iter().map(|net| net.parse().expect("a subnet")).collect();
         let loopback = name == "lo";
         let routes = addresses.iter().filter(|net| !loopback && net.prefix_len() < 32);
         let routes = routes.map(|net| ConnectedRoute { prefix: net.trunc(), interface: index, metric: 0 });
@@ -61,7 +61,7 @@ fn mac(index: u32) -> MacAddr {
 fn homes(placement: &Placement) -> Vec<(String, u32)> {
     let entries = placement.desired.entries.iter();
     let here = entries.filter(|(_, entry)| entry.role == Role::Held || !entry.mac.is_zero());
-    here.map(|(key, _)| (Ipv4Addr::from(key.addr).to_string(), key.ifindex)).collect()
+    here.map(|(key, _)| (key.addr.to_string(), key.ifindex)).collect()
 }
 
 fn words(placement: &Placement) -> Vec<String> {
@@ -234,7 +234,7 @@ fn a_vip_whose_glob_matches_several_stays_on_the_one_it_is_on() {
     let config = "vips: [{address: 172.16.0.10, interface: 'eth*'}]";
     let mut host = Host::new();
     assert_eq!(homes(&host.place(config)), [("172.16.0.10".to_owned(), 2)], "the first");
-    host.placed.insert(Ipv4Addr::new(172, 16, 0, 10), 3);
+    host.placed.insert(IpAddr::from([172, 16, 0, 10]), 3);
     let got = host.place(config);
     assert_eq!((homes(&got), words(&got)), (vec![("172.16.0.10".to_owned(), 3)], vec![]), "where it is");
     host.add(2, "eth0", &["172.16.0.1/24"]);
@@ -265,7 +265,7 @@ fn a_vip_without_a_subnet_says_what_was_looked_at_and_leaks_nowhere() {
 
 #[test]
 fn a_vip_stays_where_it_is_when_an_address_flaps() {
-    let address = Ipv4Addr::new(10, 0, 0, 10);
+    let address = IpAddr::from([10, 0, 0, 10]);
     let warning = "VIP 10.0.0.10 is in the subnet of no interface any more; it stays on eth0, where it is";
     let mut flapped = Host::new();
     flapped.drop_addresses(2);
@@ -292,7 +292,7 @@ fn a_vip_whose_interface_is_gone_has_no_place() {
     let mut host = Host::new();
     host.view.interfaces.remove(&2);
     host.view.routes.retain(|route| route.interface != 2);
-    host.placed.insert(Ipv4Addr::new(10, 0, 0, 10), 2);
+    host.placed.insert(IpAddr::from([10, 0, 0, 10]), 2);
     let got = host.place("vips: [{address: 10.0.0.10}]");
     assert_eq!(homes(&got), []);
     let begin = "VIP 10.0.0.10 is in the subnet of no attached interface; looked at: eth1 (10.0.1.5/24).";
@@ -301,7 +301,7 @@ fn a_vip_whose_interface_is_gone_has_no_place() {
 
 #[test]
 fn a_vip_keeps_its_place_on_an_interface_that_is_set_down() {
-    let address = Ipv4Addr::new(10, 0, 0, 10);
+    let address = IpAddr::from([10, 0, 0, 10]);
     let mut host = Host::new();
     host.view.interfaces.get_mut(&2).expect("eth0").up = false;
     assert_eq!(homes(&host.place("vips: [{address: 10.0.0.10}]")), [], "it is not taken there");
@@ -347,7 +347,7 @@ fn a_vip_may_be_on_one_of_the_hosts_interfaces_already() {
 #[test]
 fn a_held_vip_is_bound_where_that_is_possible() {
     let got = Host::new().place("vips: [{address: 10.0.0.10, bind: lo}, {address: 10.0.0.11, bind: dummy0}]");
-    assert_eq!(got.desired.binds, [("lo".to_owned(), Ipv4Addr::new(10, 0, 0, 10))].into());
+    assert_eq!(got.desired.binds, [("lo".to_owned(), IpAddr::from([10, 0, 0, 10]))].into());
     assert_eq!(words(&got), ["VIP 10.0.0.11 is to be bound to dummy0, which does not exist; waiting for it"]);
     assert_eq!(homes(&got).len(), 2, "both are held");
 }
@@ -381,15 +381,15 @@ fn no_vip_that_has_room_is_turned_out_for_one_that_comes_first() {
     let all = "vips: [{address: 10.0.0.9}, {address: 10.0.0.11}, {address: 10.0.0.10}, {address: 10.0.0.12}]";
     let got = host.place(all);
     assert_eq!(homes(&got), homes(&before));
-    assert_eq!(got.left_out, [Ipv4Addr::new(10, 0, 0, 9), Ipv4Addr::new(10, 0, 0, 10)]);
+    assert_eq!(got.left_out, [IpAddr::from([10, 0, 0, 9]), IpAddr::from([10, 0, 0, 10])]);
     host.max_vips = 3;
     assert_eq!(
         host.place(all).left_out,
-        [Ipv4Addr::new(10, 0, 0, 10)],
+        [IpAddr::from([10, 0, 0, 10])],
         "the first of the file of those that are new"
     );
     host.max_vips = 1;
-    let smaller = [Ipv4Addr::new(10, 0, 0, 12), Ipv4Addr::new(10, 0, 0, 9), Ipv4Addr::new(10, 0, 0, 10)];
+    let smaller = [IpAddr::from([10, 0, 0, 12]), IpAddr::from([10, 0, 0, 9]), IpAddr::from([10, 0, 0, 10])];
     assert_eq!(host.place(all).left_out, smaller, "a smaller map");
 }
 
@@ -435,7 +435,7 @@ proptest! {
         let got = host.place(&format!("vips: [{}]", list.join(", ")));
         prop_assert!(got.desired.entries.len() <= max_vips as usize);
         for last in hosts {
-            let of_vip = |(key, _): &(&VipKey, &DesiredEntry)| key.addr == [10, 0, 0, last];
+            let of_vip = |(key, _): &(&VipKey, &DesiredEntry)| key.addr == IpAddr::from([10, 0, 0, last]);
             let entries: Vec<_> = got.desired.entries.iter().filter(of_vip).collect();
             let full = got.desired.entries.len() == max_vips as usize;
             prop_assert!(full || entries.is_empty() || entries.len() == got.attach.len(), "{:?}", entries);
@@ -450,8 +450,8 @@ proptest! {
 
 #[test]
 fn a_new_vip_that_another_program_has_on_a_segments_interface_leaves_the_kernel_audible_there() {
-    let vip = Ipv4Addr::new(10, 0, 0, 10);
-    let at = |ifindex| VipKey::new(ifindex, vip.octets());
+    let vip = IpAddr::from([10, 0, 0, 10]);
+    let at = |ifindex| VipKey::new(ifindex, vip);
     let silent = DesiredEntry::new(Role::Foreign, MacAddr::ZERO);
     let left = |nets: &[&str], lo: &[&str], ours: bool, role, is_new: bool| {
         let mut host = Host::new();

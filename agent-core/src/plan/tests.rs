@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::samples::last_octet;
 
 const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const NEW: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
@@ -206,7 +207,7 @@ fn held_vips_get_the_slots_with_counters_first() {
     let slots: BTreeMap<_, _> = plan(&wanted, &observed([]), false)
         .into_iter()
         .filter_map(|action| match action {
-            Action::PutEntry { key, entry, .. } => Some((key.addr[3], entry.slot)),
+            Action::PutEntry { key, entry, .. } => Some((last_octet(key.addr), entry.slot)),
             _ => None,
         })
         .collect();
@@ -248,7 +249,7 @@ fn what_no_slot_is_left_for_is_not_written_and_held_vips_come_first() {
 
 #[test]
 fn the_order_is_safe() {
-    let lo = |host| ("lo".to_owned(), Ipv4Addr::new(192, 0, 2, host));
+    let lo = |host| ("lo".to_owned(), IpAddr::from([192, 0, 2, host]));
     let mut before =
         observed([(key(1, 10), entry(Role::Held, OWN, 0, 1)), (key(1, 11), entry(Role::Held, OWN, 1, 1))]);
     before.peers.insert((1, PEER));
@@ -264,8 +265,10 @@ fn the_order_is_safe() {
             Action::RemoveOwnMac { ifindex } => format!("remove own MAC {ifindex}"),
             Action::PutPeer { ifindex, .. } => format!("put peer {ifindex}"),
             Action::RemovePeer { ifindex, .. } => format!("remove peer {ifindex}"),
-            Action::PutEntry { key, cause, .. } => format!("{cause} {}.{}", key.ifindex, key.addr[3]),
-            Action::RemoveEntry { key, .. } => format!("remove {}.{}", key.ifindex, key.addr[3]),
+            Action::PutEntry { key, cause, .. } => {
+                format!("{cause} {}.{}", key.ifindex, last_octet(key.addr))
+            }
+            Action::RemoveEntry { key, .. } => format!("remove {}.{}", key.ifindex, last_octet(key.addr)),
             Action::AddBind { vip, .. } => format!("bind {vip}"),
             Action::RemoveBind { vip, .. } => format!("unbind {vip}"),
         })
@@ -287,13 +290,13 @@ fn the_order_is_safe() {
 #[test]
 fn a_yielded_vip_is_not_bound() {
     let at = key(1, 10);
-    let bind = ("lo".to_owned(), Ipv4Addr::new(192, 0, 2, 10));
+    let bind = ("lo".to_owned(), IpAddr::from([192, 0, 2, 10]));
     let mut observed = yielded(observed([(at, entry(Role::Held, OWN, 3, 7))]), 3, 7);
     observed.binds.insert(bind.clone());
     let mut wanted = desired([(at, HELD)]);
     wanted.binds.insert(bind);
     let actions = plan(&wanted, &observed, false);
-    let unbind = Action::RemoveBind { interface: "lo".to_owned(), vip: Ipv4Addr::new(192, 0, 2, 10) };
+    let unbind = Action::RemoveBind { interface: "lo".to_owned(), vip: IpAddr::from([192, 0, 2, 10]) };
     assert_eq!(actions.first(), Some(&unbind), "{actions:?}");
     assert_eq!(actions.len(), 2, "{actions:?}");
 }
@@ -306,7 +309,7 @@ fn where_vips_are_placed_is_read_from_the_entries() {
         (key(2, 2), entry(Role::Foreign, PEER, 2, 1)),
         (key(1, 3), entry(Role::Foreign, MacAddr::ZERO, 3, 1)),
     ]);
-    let expected = [(Ipv4Addr::new(192, 0, 2, 1), 1), (Ipv4Addr::new(192, 0, 2, 2), 2)];
+    let expected = [(IpAddr::from([192, 0, 2, 1]), 1), (IpAddr::from([192, 0, 2, 2]), 2)];
     assert_eq!(placed(&before.entries), expected.into());
 }
 
@@ -338,12 +341,12 @@ fn apply(mut kernel: Observed, actions: &[Action]) -> Observed {
             }
             Action::RemoveEntry { key, .. } => {
                 assert!(kernel.entries.remove(&key).is_some(), "{key:?} is not there");
-                let bound = kernel.binds.iter().any(|(_, address)| address.octets() == key.addr);
+                let bound = kernel.binds.iter().any(|(_, address)| *address == key.addr);
                 let left = kernel.entries.keys().any(|other| other.addr == key.addr);
                 assert!(!bound || left, "{key:?} is removed while it is bound");
             }
             Action::AddBind { interface, vip } => {
-                let mut entries = kernel.entries.iter().filter(|(key, _)| key.addr == vip.octets());
+                let mut entries = kernel.entries.iter().filter(|(key, _)| key.addr == vip);
                 assert!(entries.any(|(_, entry)| entry.role == Role::Held), "{vip} is bound, not held");
                 assert!(kernel.binds.insert((interface, vip)));
             }
@@ -375,7 +378,7 @@ fn desired_states() -> impl Strategy<Value = Desired> {
                     state.entries.insert(key(ifindex, host), entry);
                 }
                 if bind && !guarded {
-                    state.binds.insert(("lo".to_owned(), Ipv4Addr::new(192, 0, 2, host)));
+                    state.binds.insert(("lo".to_owned(), IpAddr::from([192, 0, 2, host])));
                 }
             }
             state
@@ -395,7 +398,7 @@ fn give_way(mut kernel: Observed, picks: &[bool]) -> Observed {
 
 /// Returns the roles that the specification asks for, from the state before the plan.
 fn expected_roles(desired: &Desired, before: &Observed, reclaim: bool) -> BTreeMap<VipKey, Role> {
-    let in_force = |addr: [u8; 4]| {
+    let in_force = |addr: IpAddr| {
         before.entries.iter().any(|(key, entry)| {
             key.addr == addr
                 && desired.entries.contains_key(key)
@@ -435,7 +438,7 @@ proptest! {
                 }
             }
             for (_, address) in &desired.binds {
-                let held = roles.iter().any(|(key, role)| key.addr == address.octets() && *role == Role::Held);
+                let held = roles.iter().any(|(key, role)| key.addr == *address && *role == Role::Held);
                 prop_assert_eq!(kernel.binds.contains(&("lo".to_owned(), *address)), held);
             }
             prop_assert_eq!(plan(&desired, &kernel, false), []);
@@ -466,11 +469,11 @@ fn a_vip_that_was_yielded_stays_yielded_when_its_interface_has_come_back() {
     let key = VipKey::new(9, [10, 0, 0, 10]);
     let desired = Desired {
         entries: [(key, DesiredEntry::new(Role::Held, OWN))].into(),
-        binds: [("lo".to_owned(), key.addr.into())].into(),
+        binds: [("lo".to_owned(), key.addr)].into(),
         ..Desired::default()
     };
     let peer = MacAddr([2, 0, 0, 0, 9, 9]);
-    let remembered = BTreeMap::from([(Ipv4Addr::from(key.addr), peer)]);
+    let remembered = BTreeMap::from([(key.addr, peer)]);
     let observed = Observed { remembered: remembered.clone(), max_slots: 8, ..Observed::default() };
     let entry = |actions: Vec<Action>| match actions.as_slice() {
         [Action::PutEntry { entry, .. }] | [Action::PutEntry { entry, .. }, Action::AddBind { .. }] => *entry,
@@ -485,7 +488,7 @@ fn a_vip_that_was_yielded_stays_yielded_when_its_interface_has_come_back() {
 #[test]
 fn a_yielded_vip_has_no_mac_while_the_segment_is_asked_and_a_new_generation_when_it_is_taken_back() {
     let vip = key(1, 10);
-    let address = Ipv4Addr::from(vip.addr);
+    let address = vip.addr;
     let yielded = Yield { mac: PEER.0, generation: 2 };
     let mut kernel =
         Observed { yields: [(0, yielded)].into(), ..observed([(vip, entry(Role::Held, OWN, 0, 2))]) };
@@ -523,7 +526,7 @@ fn a_yielded_vip_has_no_mac_while_the_segment_is_asked_and_a_new_generation_when
 
 #[test]
 fn nothing_pinned_is_taken_away_before_it_is_known_what_is_wanted() {
-    let own_label = ("lo".to_owned(), Ipv4Addr::new(192, 0, 2, 10));
+    let own_label = ("lo".to_owned(), IpAddr::from([192, 0, 2, 10]));
     let handover = VipEntry { until_ns: 7, ..entry(Role::Handover, PEER, 1, 3) };
     let pinned = Observed {
         own_macs: [(1, OWN), (2, OWN)].into(),

@@ -1,7 +1,7 @@
-use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
+use ipnet::IpNet;
 use proptest::prelude::*;
-use vipward_common::OPER_REQUEST;
 
 use super::{Command::*, *};
 use crate::net::{ConnectedRoute, Interface};
@@ -13,7 +13,7 @@ const NOTHING: Heard = Heard { frames: 0, counted: 0, passed: None };
 const SEES: Heard = Heard { frames: 2, counted: 3, passed: None };
 const COUNTS: Heard = Heard { frames: 0, counted: 1, passed: None };
 const UNSEEN: Heard = Heard { frames: 1, counted: 0, passed: None };
-const PASSED: Heard = Heard { frames: 1, counted: 1, passed: Some(Ipv4Addr::new(192, 0, 2, 10)) };
+const PASSED: Heard = Heard { frames: 1, counted: 1, passed: Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10))) };
 
 fn at(seconds: u64) -> Monotonic {
     Monotonic::from_nanos(seconds * 1_000_000_000)
@@ -220,48 +220,50 @@ fn a_ring_of_masters_has_an_end() {
     assert_eq!(stack_of(&view).0.len(), 4);
 }
 
-/// The view, with an address on the segment, a route, and gateways.
+/// The view, with addresses on the segment, routes, and gateways.
 fn addressed() -> NetView {
     let mut view = view();
-    let net = "192.0.2.2/24".parse().expect("a subnet");
+    let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
+    let nets = ["192.0.2.2/24", "2001:db8::2/64"].map(|net| net.parse::<IpNet>().expect("a subnet"));
     let bound = "192.0.2.10/32".parse().expect("an address");
-    view.interfaces.get_mut(&SEGMENT).expect("vlan0").addresses = vec![bound, net];
-    view.routes = vec![ConnectedRoute { prefix: net.trunc(), interface: SEGMENT, metric: 0 }];
-    view.next_hops = BTreeSet::from([Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(198, 51, 100, 1)]);
+    let interface = view.interfaces.get_mut(&SEGMENT).expect("vlan0");
+    interface.addresses = [&[bound], &nets[..]].concat();
+    let route = |net: &IpNet| ConnectedRoute { prefix: net.trunc(), interface: SEGMENT, metric: 0 };
+    view.routes = nets.iter().map(route).collect();
+    view.next_hops = ["192.0.2.1", "198.51.100.1", "2001:db8::1"].map(ip).into();
     view
 }
 
-fn host(last: u8) -> Ipv4Addr {
-    Ipv4Addr::new(192, 0, 2, last)
+fn host(last: u8) -> IpAddr {
+    Ipv4Addr::new(192, 0, 2, last).into()
+}
+
+fn host_6(last: u8) -> IpAddr {
+    Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last.into()).into()
 }
 
 #[test]
-fn gateways_and_then_peers_of_the_segment_are_asked() {
+fn gateways_and_then_peers_of_the_segment_are_asked_in_both_families() {
     let view = addressed();
-    let elsewhere = Ipv4Addr::new(203, 0, 113, 5);
-    let asked = |peers: &[Ipv4Addr]| targets(&view, SEGMENT, peers.iter().copied(), |it| it == host(20));
-    assert_eq!(asked(&[host(7), elsewhere, host(1), host(2), host(20), host(7)]), [host(1), host(7)]);
+    let elsewhere = Ipv4Addr::new(203, 0, 113, 5).into();
+    let asked = |peers: &[IpAddr]| {
+        targets(&view, SEGMENT, peers.iter().copied(), |it| [host(20), host_6(20)].contains(&it))
+    };
+    let peers = [
+        host(7),
+        elsewhere,
+        host(1),
+        host(2),
+        host(20),
+        host(7),
+        host_6(7),
+        host_6(2),
+        host_6(20),
+        host_6(1),
+    ];
+    assert_eq!(asked(&peers), [host(1), host_6(1), host(7), host_6(7)]);
     assert_eq!(asked(&(100..150).map(host).collect::<Vec<_>>()).len(), MOST_ASKED);
-    assert_eq!(targets(&view, 9, [host(7)], |_| false), [] as [Ipv4Addr; 0], "another segment");
-}
-
-#[test]
-fn a_request_names_an_own_address_and_never_a_vip() {
-    let view = addressed();
-    let interface = &view.interfaces[&SEGMENT];
-    let is_vip = |it| it == host(10);
-    let request = Asker::new(interface, is_vip).request(host(1));
-    assert_eq!((request.src, request.sha, request.dst), (interface.mac, interface.mac, MacAddr::BROADCAST));
-    assert_eq!(
-        (request.oper(), request.spa(), request.tpa()),
-        (OPER_REQUEST, [192, 0, 2, 2], [192, 0, 2, 1])
-    );
-    assert!(request.is_ethernet_ipv4() && request.is_arp());
-    assert!(Asker::new(interface, |_| true).request(host(1)).is_probe(), "all its addresses are VIPs");
-    assert!(
-        Asker::new(interface, is_vip).request(Ipv4Addr::new(198, 51, 100, 1)).is_probe(),
-        "another subnet"
-    );
+    assert_eq!(targets(&view, 9, [host(7)], |_| false), [] as [IpAddr; 0], "another segment");
 }
 
 /// A step of a random history.

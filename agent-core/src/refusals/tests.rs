@@ -1,10 +1,12 @@
+use std::net::Ipv4Addr;
+
 use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 const BEGIN: Monotonic = Monotonic::from_nanos(1_000_000_000_000);
 
 fn deleted(vip: u32, outcome: Outcome<()>) -> Event {
-    Event::ClaimDeleted { vip: Ipv4Addr::from_bits(vip), outcome }
+    Event::ClaimDeleted { vip: IpAddr::V4(Ipv4Addr::from_bits(vip)), outcome }
 }
 
 fn refused(message: &str) -> Outcome<()> {
@@ -12,11 +14,11 @@ fn refused(message: &str) -> Outcome<()> {
 }
 
 fn told(vip: u32, message: &str) -> News {
-    News::Refused(Asked::DeleteClaim(Ipv4Addr::from_bits(vip)), message.into())
+    News::Refused(Asked::DeleteClaim(IpAddr::V4(Ipv4Addr::from_bits(vip))), message.into())
 }
 
 fn over(vip: u32) -> News {
-    News::Over(Asked::DeleteClaim(Ipv4Addr::from_bits(vip)))
+    News::Over(Asked::DeleteClaim(IpAddr::V4(Ipv4Addr::from_bits(vip))))
 }
 
 #[test]
@@ -44,7 +46,7 @@ fn a_refusal_is_logged_when_it_begins_changes_is_over_and_comes_back() {
 
 #[test]
 fn requests_about_one_claim_are_distinguished() {
-    let vip = Ipv4Addr::new(192, 0, 2, 10);
+    let vip = IpAddr::from([192, 0, 2, 10]);
     let mut refusals = Refusals::default();
     let message: Arc<str> = "no permission".into();
     let write = Event::ClaimWritten { vip, outcome: Outcome::Refused(Arc::clone(&message)) };

@@ -13,7 +13,7 @@ fn nodes(names: &[&str]) -> BTreeSet<NodeName> {
 }
 
 fn seen_by_all() -> Problem {
-    Problem::Ipv6 { address: "2001:db8::1".parse().expect("an address"), place: Place::Addresses }
+    refused(Refusal::NoSegment)
 }
 
 fn refused(why: Refusal) -> Problem {

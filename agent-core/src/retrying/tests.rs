@@ -1,12 +1,15 @@
-use std::{net::Ipv4Addr, time::Duration};
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    time::Duration,
+};
 
 use super::Writes;
 use crate::{cluster::ServiceName, time::Monotonic};
 
-const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
-const OTHER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 11);
+const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10));
+const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 11));
 
-type Statuses = Writes<ServiceName, Option<Vec<Ipv4Addr>>>;
+type Statuses = Writes<ServiceName, Option<Vec<IpAddr>>>;
 
 fn web() -> ServiceName {
     ServiceName { namespace: "apps".into(), name: "web".into() }
@@ -17,7 +20,7 @@ fn at(milliseconds: u64) -> Monotonic {
 }
 
 /// Returns writes with a request for `addresses` under way.
-fn asked(addresses: &[Ipv4Addr]) -> Statuses {
+fn asked(addresses: &[IpAddr]) -> Statuses {
     let mut writes = Writes::default();
     writes.begin(web(), Some(addresses.to_vec()), at(0));
     assert_eq!(writes.due(at(0)), [(web(), Some(addresses.to_vec()))]);

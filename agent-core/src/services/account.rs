@@ -1,6 +1,6 @@
 //! Description of one address from the Services' view, for `explain`.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use super::{
     Demand, Place, Problem, Refusal, ServiceEntry, ServiceRecord, Services, Settings, reading::Wanted,
@@ -43,7 +43,7 @@ pub struct Unserved {
 
 impl Services {
     /// Returns the account of `address`.
-    pub fn account(&self, address: Ipv4Addr) -> Account {
+    pub fn account(&self, address: IpAddr) -> Account {
         let vip = self.vips.get(&address);
         let mentions = self.entries.iter().filter_map(|(name, entry)| self.mention(name, entry, address));
         Account {
@@ -53,17 +53,17 @@ impl Services {
         }
     }
 
-    fn mention(&self, name: &ServiceName, entry: &ServiceEntry, address: Ipv4Addr) -> Option<Mention> {
+    fn mention(&self, name: &ServiceName, entry: &ServiceEntry, address: IpAddr) -> Option<Mention> {
         let place_in = |wanted: &[Wanted]| wanted.iter().find(|one| one.vip == address).map(|one| one.place);
         let unserved = entry.selection.err().map(|why| unserved(why, &entry.record, &self.settings));
         let would_want = || place_in(&entry.reading.wish(&entry.record, &self.settings).wanted);
-        let is_in_status = || entry.record.ingress.iter().any(|ingress| ingress.ip == Some(address.into()));
+        let is_in_status = || entry.record.ingress.iter().any(|ingress| ingress.ip == Some(address));
         let place = place_in(&entry.wanted).or_else(|| unserved.as_ref().and_then(|_| would_want()));
         let place = place.or_else(|| is_in_status().then_some(Place::Status));
         let text = address.to_string();
         let is_meant = |problem: &&Problem| match problem {
             Problem::Malformed { value, .. } => value.contains(&text),
-            Problem::OtherManager { wanted, .. } => wanted.contains(&address.into()),
+            Problem::OtherManager { wanted, .. } => wanted.contains(&address),
             Problem::SharedStatus { .. }
             | Problem::Contested { .. }
             | Problem::OtherController { .. }
@@ -72,7 +72,6 @@ impl Services {
             | Problem::ForceElsewhere => place.is_some(),
             Problem::Refused { .. }
             | Problem::Disputed { .. }
-            | Problem::Ipv6 { .. }
             | Problem::TooManyVips { .. }
             | Problem::Unshared { .. }
             | Problem::Clash { .. }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
     sync::Arc,
 };
 
@@ -30,6 +31,7 @@ struct Slice {
     ready: Box<[NodeName]>,
     serving_terminating: Box<[NodeName]>,
     ready_elsewhere: bool,
+    is_ipv6: bool,
 }
 
 /// All `EndpointSlice`s.
@@ -44,12 +46,14 @@ pub(super) struct Endpoints {
 impl Endpoints {
     /// Adds or replaces a slice. Returns the Services that this affects.
     pub(super) fn put(&mut self, record: EndpointsRecord) -> Vec<ServiceName> {
-        let EndpointsRecord { slice: name, service, ready, serving_terminating, ready_elsewhere } = record;
+        let EndpointsRecord { slice: name, service, ready, serving_terminating, ready_elsewhere, is_ipv6 } =
+            record;
         let slice = Slice {
             ready: self.share(ready),
             serving_terminating: self.share(serving_terminating),
             name: Arc::clone(&name),
             ready_elsewhere,
+            is_ipv6,
         };
         let key = (Arc::clone(&service.namespace), name);
         if self.owners.get(&key) == Some(&service) && self.of(&service).contains(&slice) {
@@ -88,17 +92,22 @@ impl Endpoints {
         vec![service]
     }
 
-    /// Returns the nodes that can deliver a Service's traffic. Terminating
-    /// endpoints that still serve count if no endpoint is ready.
+    /// Returns the nodes that can deliver a Service's traffic for a VIP. Endpoints of the other family
+    /// do not count. Terminating endpoints that still serve count if no endpoint is ready.
     ///
     /// With `externalTrafficPolicy: Local`, these are the nodes of the endpoints. If endpoints are
     /// ready and none of them has a node, these are all nodes. Without that policy, all nodes can
     /// deliver, except if `withdraw_without_endpoints` is set and the Service has no endpoint.
-    pub(super) fn reach(&self, service: &ServiceRecord, withdraw_without_endpoints: bool) -> Reach {
-        let slices = self.of(&service.name);
-        let any_ready = slices.iter().any(|slice| slice.ready_elsewhere || !slice.ready.is_empty());
+    pub(super) fn reach(
+        &self,
+        service: &ServiceRecord,
+        vip: IpAddr,
+        withdraw_without_endpoints: bool,
+    ) -> Reach {
+        let slices = || self.of(&service.name).iter().filter(|slice| slice.is_ipv6 == vip.is_ipv6());
+        let any_ready = slices().any(|slice| slice.ready_elsewhere || !slice.ready.is_empty());
         if service.local {
-            let usable = slices.iter().flat_map(|slice| {
+            let usable = slices().flat_map(|slice| {
                 let nodes = if any_ready { &slice.ready } else { &slice.serving_terminating };
                 nodes.iter().cloned()
             });
@@ -110,7 +119,7 @@ impl Endpoints {
             }
         } else if !withdraw_without_endpoints
             || any_ready
-            || slices.iter().any(|slice| !slice.serving_terminating.is_empty())
+            || slices().any(|slice| !slice.serving_terminating.is_empty())
         {
             Reach::Anywhere
         } else {

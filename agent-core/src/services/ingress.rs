@@ -7,10 +7,7 @@
 //! do no harm. An address that only some nodes refuse stays if it is there.
 //! Otherwise nodes would undo each other's writes.
 
-use std::{
-    collections::BTreeMap,
-    net::{IpAddr, Ipv4Addr},
-};
+use std::{collections::BTreeMap, net::IpAddr};
 
 use super::{
     Command, Services, Unselected, Vip,
@@ -30,7 +27,7 @@ pub(super) enum Acceptance {
 /// Task about a status.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Duty {
-    Write(Vec<Ipv4Addr>),
+    Write(Vec<IpAddr>),
     Clear,
 }
 
@@ -81,13 +78,13 @@ impl Services {
 }
 
 /// Returns the task about a status, for whichever node writes it.
-fn due(record: &ServiceRecord, wanted: &[(Ipv4Addr, Acceptance)]) -> Option<Duty> {
+fn due(record: &ServiceRecord, wanted: &[(IpAddr, Acceptance)]) -> Option<Duty> {
     match record.status_owner() {
         StatusOwner::Other(_) => return None,
         StatusOwner::Nobody | StatusOwner::Vipward => {}
     }
     let present = present(record);
-    let belongs = |(address, acceptance): &(Ipv4Addr, Acceptance)| match acceptance {
+    let belongs = |(address, acceptance): &(IpAddr, Acceptance)| match acceptance {
         Acceptance::Accepted => true,
         Acceptance::RefusedHere => present.contains(address),
         Acceptance::Refused => false,
@@ -109,7 +106,7 @@ fn due(record: &ServiceRecord, wanted: &[(Ipv4Addr, Acceptance)]) -> Option<Duty
 /// Returns true if the task is this node's. A VIP's holder writes, and a past holder still
 /// changes and clears its own writes. `held` has the VIPs that this node holds, or held before.
 /// With `orphans`, this node also clears writes that may have no holder left to clear them.
-fn is_ours(due: &Duty, record: &ServiceRecord, held: &BTreeMap<Ipv4Addr, bool>, orphans: bool) -> bool {
+fn is_ours(due: &Duty, record: &ServiceRecord, held: &BTreeMap<IpAddr, bool>, orphans: bool) -> bool {
     let wrote = present(record).iter().any(|address| held.contains_key(address));
     match due {
         Duty::Write(target) => wrote || target.iter().any(|address| held.get(address) == Some(&true)),
@@ -117,10 +114,6 @@ fn is_ours(due: &Duty, record: &ServiceRecord, held: &BTreeMap<Ipv4Addr, bool>, 
     }
 }
 
-fn present(record: &ServiceRecord) -> Vec<Ipv4Addr> {
-    let v4 = record.ingress.iter().filter_map(|ingress| match ingress.ip {
-        Some(IpAddr::V4(address)) => Some(address),
-        Some(IpAddr::V6(_)) | None => None,
-    });
-    v4.collect()
+fn present(record: &ServiceRecord) -> Vec<IpAddr> {
+    record.ingress.iter().filter_map(|ingress| ingress.ip).collect()
 }

@@ -15,6 +15,7 @@ pub enum Place {
     PreferredNodes,
     Nodes,
     Interface,
+    Together,
     Ignore,
     KubeVipIgnore,
 }
@@ -38,6 +39,7 @@ impl fmt::Display for Place {
             Self::PreferredNodes => "annotation vipward.io/preferred-nodes",
             Self::Nodes => "annotation vipward.io/nodes",
             Self::Interface => "annotation vipward.io/interface",
+            Self::Together => "annotation vipward.io/together",
             Self::Ignore => "annotation vipward.io/ignore",
             Self::KubeVipIgnore => "annotation kube-vip.io/ignore",
         })

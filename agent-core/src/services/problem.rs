@@ -1,10 +1,6 @@
 //! Problems of Services, each with the value, the place and the remedy.
 
-use std::{
-    fmt,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    sync::Arc,
-};
+use std::{fmt, net::IpAddr, sync::Arc};
 
 use thiserror::Error;
 
@@ -40,21 +36,11 @@ pub enum Problem {
     #[error("{address} ({place}) is not announced: {why}")]
     Refused {
         /// The address.
-        address: Ipv4Addr,
+        address: IpAddr,
         /// Its place.
         place: Place,
         /// The reason, with the remedy.
         why: Refusal,
-    },
-    /// An IPv6 address.
-    #[error(
-        "{address} ({place}) is not announced yet: only IPv4 addresses are; give the Service one of those too"
-    )]
-    Ipv6 {
-        /// The address.
-        address: Ipv6Addr,
-        /// Its place.
-        place: Place,
     },
     /// Another controller wrote the status. It names other addresses than the Service asks for.
     #[error(
@@ -131,14 +117,14 @@ pub enum Problem {
     #[error("VIP {vip} stays announced and is defended, but {}", .why.conflict())]
     Disputed {
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// The other need.
         why: Refusal,
     },
     /// An annotation that has no effect on a Service.
     #[error(
         "annotation vipward.io/force has no effect on a Service, because it takes addresses from other hosts. An admin \
-         sets it on the VirtualIP: kubectl annotate virtualip ADDRESS vipward.io/force=true"
+         sets it on the VirtualIP: kubectl annotate virtualip NAME vipward.io/force=true"
     )]
     ForceElsewhere,
     /// More addresses than a Service may have.
@@ -159,7 +145,7 @@ pub enum Problem {
     )]
     TooManyVips {
         /// The address.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// Its place.
         place: Place,
         /// The limit.
@@ -173,7 +159,7 @@ pub enum Problem {
     )]
     Unshared {
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// Its place.
         place: Place,
         /// The VIP's owner.
@@ -188,7 +174,7 @@ pub enum Problem {
     )]
     Clash {
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// Its place.
         place: Place,
         /// The port.
@@ -204,7 +190,7 @@ pub enum Problem {
     )]
     Partial {
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// The Service that decides.
         with: ServiceName,
     },
@@ -215,7 +201,7 @@ pub enum Problem {
     )]
     Disagrees {
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// The annotation.
         place: Place,
         /// Its value here.
@@ -267,7 +253,6 @@ impl Problem {
             | Self::Disputed { .. }
             | Self::ForceElsewhere
             | Self::Malformed { .. }
-            | Self::Ipv6 { .. }
             | Self::OtherManager { .. }
             | Self::SharedStatus { .. }
             | Self::Contested { .. }

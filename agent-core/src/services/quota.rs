@@ -2,9 +2,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
+    net::IpAddr,
     sync::Arc,
 };
+
+use crate::address;
 
 /// Place of a VIP among those that a namespace wants. They are in ascending order.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -19,14 +21,14 @@ pub(super) struct Rank {
 /// The VIPs by namespace and rank.
 #[derive(Debug, Default)]
 pub(super) struct Quotas {
-    in_order: BTreeSet<(Rank, Ipv4Addr)>,
-    by_vip: BTreeMap<Ipv4Addr, Vec<Rank>>,
+    in_order: BTreeSet<(Rank, IpAddr)>,
+    by_vip: BTreeMap<IpAddr, Vec<Rank>>,
 }
 
 impl Quotas {
     /// Sets a VIP's places. Returns the VIPs at the limit of its namespaces, if a place has changed:
     /// one of them may be within the limit now, or beyond it.
-    pub(super) fn put(&mut self, limit: usize, vip: Ipv4Addr, ranks: Vec<Rank>) -> BTreeSet<Ipv4Addr> {
+    pub(super) fn put(&mut self, limit: usize, vip: IpAddr, ranks: Vec<Rank>) -> BTreeSet<IpAddr> {
         let before = self.by_vip.remove(&vip).unwrap_or_default();
         let mut namespaces = BTreeSet::new();
         for rank in before.iter().filter(|rank| !ranks.contains(rank)) {
@@ -45,14 +47,14 @@ impl Quotas {
     }
 
     /// Returns true if fewer than `limit` VIPs of the namespace come before one with this rank.
-    pub(super) fn is_among_first(&self, limit: usize, vip: Ipv4Addr, rank: &Rank) -> bool {
+    pub(super) fn is_among_first(&self, limit: usize, vip: IpAddr, rank: &Rank) -> bool {
         let before = self.of(&rank.namespace).take_while(|(known, other)| (known, other) < (rank, &vip));
         before.filter(|(_, other)| *other != vip).take(limit).count() < limit
     }
 
-    fn of(&self, namespace: &Arc<str>) -> impl Iterator<Item = &(Rank, Ipv4Addr)> {
+    fn of(&self, namespace: &Arc<str>) -> impl Iterator<Item = &(Rank, IpAddr)> {
         let first = Rank { namespace: Arc::clone(namespace), is_new: false, created: i64::MIN };
-        let all = self.in_order.range((first, Ipv4Addr::UNSPECIFIED)..);
+        let all = self.in_order.range((first, address::FIRST)..);
         all.take_while(move |(rank, _)| *rank.namespace == **namespace)
     }
 }

@@ -3,10 +3,7 @@
 //! A value that cannot be parsed is reported, and the previous value stays
 //! in effect. So a typing error removes no VIP.
 
-use std::{
-    collections::BTreeSet,
-    net::{IpAddr, Ipv4Addr},
-};
+use std::{collections::BTreeSet, net::IpAddr};
 
 use super::{
     Settings, hands,
@@ -24,7 +21,7 @@ const MOST_SHOWN: usize = 200;
 /// An address that a Service wants, and the field that asks for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Wanted {
-    pub(super) vip: Ipv4Addr,
+    pub(super) vip: IpAddr,
     pub(super) place: Place,
 }
 
@@ -34,7 +31,7 @@ pub(super) struct Wish {
     /// Each address once, in the Service's order.
     pub(super) wanted: Vec<Wanted>,
     /// The addresses of `wanted` that belong in its status.
-    pub(super) for_status: Vec<Ipv4Addr>,
+    pub(super) for_status: Vec<IpAddr>,
     pub(super) problems: Vec<Problem>,
     /// The addresses so far, those beyond the limit too.
     asked: BTreeSet<IpAddr>,
@@ -60,6 +57,7 @@ struct Asked {
 pub(super) struct Reading {
     ignore: Option<bool>,
     ignore_kube_vip: Option<bool>,
+    together: Option<bool>,
     asked: Option<Asked>,
     limits: Limits,
 }
@@ -72,6 +70,7 @@ impl Reading {
         read(&mut self.ignore, annotations.ignore.as_deref(), Place::Ignore, flag, &mut problems);
         let ignore = annotations.kube_vip_ignore.as_deref();
         read(&mut self.ignore_kube_vip, ignore, Place::KubeVipIgnore, flag, &mut problems);
+        read(&mut self.together, annotations.together.as_deref(), Place::Together, flag, &mut problems);
         let limits = &mut self.limits;
         read(&mut limits.nodes, annotations.nodes.as_deref(), Place::Nodes, selector, &mut problems);
         let preferred = annotations.preferred_nodes.as_deref();
@@ -103,6 +102,11 @@ impl Reading {
     /// Returns true if the Service opts out.
     pub(super) fn is_ignored(&self) -> bool {
         self.ignore == Some(true) || self.ignore_kube_vip == Some(true)
+    }
+
+    /// Returns true if the Service's VIPs stay on one node.
+    pub(super) fn is_together(&self) -> bool {
+        self.together != Some(false)
     }
 
     pub(super) fn limits(&self) -> &Limits {
@@ -157,10 +161,7 @@ impl Wish {
             if !self.asked.insert(*address) || self.asked.len() > settings.most_addresses {
                 continue;
             }
-            match *address {
-                IpAddr::V4(vip) => self.wanted.push(Wanted { vip, place }),
-                IpAddr::V6(address) => self.problems.push(Problem::Ipv6 { address, place }),
-            }
+            self.wanted.push(Wanted { vip: *address, place });
         }
     }
 

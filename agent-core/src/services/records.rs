@@ -4,11 +4,11 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    net::{IpAddr, Ipv4Addr},
+    net::IpAddr,
     sync::Arc,
 };
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 
 use crate::{
     cluster::{NodeName, ServiceName, Version},
@@ -35,8 +35,8 @@ pub struct ServiceRecord {
     pub labels: BTreeMap<String, String>,
     /// True if `spec.type` is `LoadBalancer`.
     pub load_balancer: bool,
-    /// Its IPv4 address among `spec.clusterIPs`.
-    pub cluster_ip: Option<Ipv4Addr>,
+    /// `spec.clusterIPs`.
+    pub cluster_ips: Vec<IpAddr>,
     /// `spec.loadBalancerClass`.
     pub class: Option<Arc<str>>,
     /// Its annotations that Vipward knows.
@@ -73,7 +73,7 @@ impl ServiceRecord {
             created: 0,
             labels: BTreeMap::new(),
             load_balancer: true,
-            cluster_ip: None,
+            cluster_ips: Vec::new(),
             class: None,
             annotations: Annotations::default(),
             load_balancer_ip: None,
@@ -192,6 +192,8 @@ annotations! {
     nodes = "vipward.io/nodes",
     /// Globs over interface names, comma separated.
     interface = "vipward.io/interface",
+    /// `false`: each of the Service's VIPs has its own holder. Else they stay on one node.
+    together = "vipward.io/together",
     /// A key: Services with the same one may share a VIP across namespaces.
     share = "vipward.io/share",
     /// Without effect: it belongs on a VIP's claim object.
@@ -258,6 +260,8 @@ pub struct EndpointsRecord {
     pub serving_terminating: BTreeSet<NodeName>,
     /// True if there is a ready endpoint without a node.
     pub ready_elsewhere: bool,
+    /// True if its addresses are of IPv6.
+    pub is_ipv6: bool,
 }
 
 /// This host's addresses, gateways and DNS servers, which no VIP may take.
@@ -268,18 +272,18 @@ pub struct HostNetwork {
     /// The addresses of all its interfaces, except those that the agent has bound.
     pub addresses: Vec<HostAddress>,
     /// The next hops of its routes in all tables, default routes included.
-    pub next_hops: BTreeSet<Ipv4Addr>,
+    pub next_hops: BTreeSet<IpAddr>,
     /// The DNS servers in its `/etc/resolv.conf`.
-    pub name_servers: BTreeSet<Ipv4Addr>,
+    pub name_servers: BTreeSet<IpAddr>,
 }
 
 impl HostNetwork {
     /// Returns the addresses and gateways of a snapshot, with these DNS servers. The
     /// interfaces in `attached` lead to segments.
-    pub fn of(node: NodeName, view: &NetView, attached: &[u32], name_servers: BTreeSet<Ipv4Addr>) -> Self {
+    pub fn of(node: NodeName, view: &NetView, attached: &[u32], name_servers: BTreeSet<IpAddr>) -> Self {
         let of_one = |interface: &Interface| {
             let (index, name) = (interface.index, Arc::from(interface.name.as_str()));
-            let found = move |net: Ipv4Net| HostAddress {
+            let found = move |net: IpNet| HostAddress {
                 interface: Arc::clone(&name),
                 segment: attached.contains(&index),
                 net,
@@ -299,5 +303,5 @@ pub struct HostAddress {
     /// True if that interface leads to a segment. Then VIPs can be on it.
     pub segment: bool,
     /// The address, with its prefix length.
-    pub net: Ipv4Net,
+    pub net: IpNet,
 }

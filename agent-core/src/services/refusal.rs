@@ -1,24 +1,27 @@
 //! Reasons why an address is not announced, with the remedies.
 
-use std::{net::Ipv4Addr, sync::Arc};
+use std::{net::IpAddr, sync::Arc};
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use thiserror::Error;
 
-use crate::cluster::{NodeName, ServiceName};
+use crate::{
+    address::is_host,
+    cluster::{NodeName, ServiceName},
+};
 
 /// Reason why an address is not announced, with the remedy.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Error)]
 pub enum Refusal {
-    /// 0.0.0.0/8.
+    /// 0.0.0.0/8 or `::`.
     #[error(
         "it means \"this host\", and addresses are not fetched by DHCP; name the address that the Service is to have"
     )]
     ThisHost,
-    /// 127.0.0.0/8.
+    /// 127.0.0.0/8 or `::1`.
     #[error("it is a loopback address, which no other host can reach; choose one from the segment's subnet")]
     Loopback,
-    /// 224.0.0.0/4.
+    /// 224.0.0.0/4 or `ff00::/8`.
     #[error("it is a multicast address, which no single host can have; choose one from the segment's subnet")]
     Multicast,
     /// 240.0.0.0/4.
@@ -26,7 +29,10 @@ pub enum Refusal {
         "it is a broadcast or reserved address, which no host can have; choose one from the segment's subnet"
     )]
     Reserved,
-    /// 169.254.0.0/16.
+    /// `::ffff:0:0/96`.
+    #[error("it is an IPv4 address in an IPv6 address, which no frame carries; write the IPv4 address")]
+    Mapped,
+    /// 169.254.0.0/16 or `fe80::/10`.
     #[error("it is a link-local address, which hosts give themselves; choose one from the segment's subnet")]
     LinkLocal,
     /// A Node's address.
@@ -44,7 +50,7 @@ pub enum Refusal {
         /// The node that this host is.
         node: NodeName,
         /// The address with its prefix length.
-        net: Ipv4Net,
+        net: IpNet,
         /// The interface.
         interface: Arc<str>,
     },
@@ -54,7 +60,7 @@ pub enum Refusal {
         /// The node.
         node: NodeName,
         /// The address with its prefix length.
-        net: Ipv4Net,
+        net: IpNet,
         /// The interface.
         interface: Arc<str>,
     },
@@ -65,7 +71,7 @@ pub enum Refusal {
     )]
     NextHop {
         /// The address.
-        address: Ipv4Addr,
+        address: IpAddr,
     },
     /// A gateway of another node.
     #[error(
@@ -76,7 +82,7 @@ pub enum Refusal {
         /// The node.
         node: NodeName,
         /// The address.
-        address: Ipv4Addr,
+        address: IpAddr,
     },
     /// A DNS server.
     #[error(
@@ -106,7 +112,7 @@ pub enum Refusal {
         /// The node.
         node: NodeName,
         /// The network.
-        net: Ipv4Net,
+        net: IpNet,
     },
     /// An address in a network of `ClusterIP`s.
     #[error(
@@ -116,7 +122,7 @@ pub enum Refusal {
         /// The `ServiceCIDR`.
         name: Arc<str>,
         /// The network.
-        net: Ipv4Net,
+        net: IpNet,
     },
     /// The first address of a subnet.
     #[error(
@@ -124,7 +130,7 @@ pub enum Refusal {
     )]
     Network {
         /// The subnet.
-        subnet: Ipv4Net,
+        subnet: IpNet,
     },
     /// The last address of a subnet.
     #[error(
@@ -132,7 +138,15 @@ pub enum Refusal {
     )]
     Broadcast {
         /// The subnet.
-        subnet: Ipv4Net,
+        subnet: IpNet,
+    },
+    /// The first address of an IPv6 subnet (RFC 4291, 2.6.1).
+    #[error(
+        "it is the address of all routers of {subnet}, which no host can have; choose another one of this subnet"
+    )]
+    Routers {
+        /// The subnet.
+        subnet: IpNet,
     },
     /// An address in a network of [`Settings::refuse`](super::Settings::refuse).
     #[error(
@@ -140,7 +154,7 @@ pub enum Refusal {
     )]
     Excluded {
         /// The network.
-        net: Ipv4Net,
+        net: IpNet,
     },
     /// An address outside of the segments.
     #[error(
@@ -155,7 +169,7 @@ pub enum Refusal {
     )]
     NotAllowed {
         /// The networks.
-        allow: Vec<Ipv4Net>,
+        allow: Vec<IpNet>,
     },
 }
 
@@ -169,11 +183,13 @@ impl Refusal {
             | Self::NameServer
             | Self::ApiServer
             | Self::Network { .. }
-            | Self::Broadcast { .. } => true,
+            | Self::Broadcast { .. }
+            | Self::Routers { .. } => true,
             Self::ThisHost
             | Self::Loopback
             | Self::Multicast
             | Self::Reserved
+            | Self::Mapped
             | Self::LinkLocal
             | Self::Node { .. }
             | Self::NodeInterface { .. }
@@ -187,10 +203,10 @@ impl Refusal {
         }
     }
 
-    /// Returns true if an admin may have the address taken all the same. A /32 on a segment's
+    /// Returns true if an admin may have the address taken all the same. A /32 or /128 on a segment's
     /// interface is a VIP of another program. All other addresses are needed where they are.
     pub(super) fn yields_to_force(&self) -> bool {
-        matches!(self, Self::OwnAddress { net, .. } | Self::NodeInterface { net, .. } if net.prefix_len() == 32)
+        matches!(self, Self::OwnAddress { net, .. } | Self::NodeInterface { net, .. } if is_host(net))
     }
 
     /// Describes the reason as a conflict about a held VIP, with the remedy.
@@ -219,10 +235,14 @@ impl Refusal {
                 "it is the first or last address of {subnet} now, which hosts broadcast to; put the prefix length \
                  right, or {OTHER}"
             ),
+            Self::Routers { subnet } => format!(
+                "it is the address of all routers of {subnet} now; put the prefix length right, or {OTHER}"
+            ),
             Self::ThisHost
             | Self::Loopback
             | Self::Multicast
             | Self::Reserved
+            | Self::Mapped
             | Self::LinkLocal
             | Self::ClusterIp { .. }
             | Self::PodNet { .. }
@@ -234,9 +254,9 @@ impl Refusal {
     }
 }
 
-fn on_interface(node: &NodeName, net: Ipv4Net, interface: &str) -> String {
+fn on_interface(node: &NodeName, net: IpNet, interface: &str) -> String {
     let way_out = format!("choose a free address, or remove it there (ip address del {net} dev {interface})");
-    let force = if net.prefix_len() == 32 {
+    let force = if is_host(&net) {
         "; an admin can have it taken all the same (vipward.io/force on its VirtualIP)"
     } else {
         ""
@@ -244,6 +264,6 @@ fn on_interface(node: &NodeName, net: Ipv4Net, interface: &str) -> String {
     format!("node {node} has it as {net} on {interface}, and vipward has not put it there; {way_out}{force}")
 }
 
-fn join(nets: &[Ipv4Net]) -> String {
-    nets.iter().map(Ipv4Net::to_string).collect::<Vec<_>>().join(", ")
+fn join(nets: &[IpNet]) -> String {
+    nets.iter().map(IpNet::to_string).collect::<Vec<_>>().join(", ")
 }

@@ -2,11 +2,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::{IpAddr, Ipv4Addr},
+    net::IpAddr,
     sync::Arc,
 };
 
-use ipnet::{IpNet, Ipv4Net};
+use ipnet::IpNet;
 
 use super::{
     Settings,
@@ -14,7 +14,10 @@ use super::{
     refusal::Refusal,
     standing::Standing,
 };
-use crate::cluster::{NodeInterface, NodeName, ServiceName};
+use crate::{
+    address::{NeverAVip, is_host, is_point_to_point},
+    cluster::{NodeInterface, NodeName, ServiceName},
+};
 
 /// Decision about an address.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,15 +41,15 @@ enum Source {
     Interfaces(NodeName),
 }
 
-/// All taken networks, with their reasons. An address is a network of the length /32.
+/// All taken networks, with their reasons. An address is a network of the greatest length.
 #[derive(Debug, Default)]
 pub(super) struct Reserved {
-    by_net: BTreeMap<Ipv4Net, BTreeMap<Source, Refusal>>,
-    by_source: BTreeMap<Source, BTreeMap<Ipv4Net, Refusal>>,
-    /// The Service of each `ClusterIP`, and the `ClusterIP` of each Service.
-    cluster_ips: (BTreeMap<Ipv4Addr, ServiceName>, BTreeMap<ServiceName, Ipv4Addr>),
+    by_net: BTreeMap<IpNet, BTreeMap<Source, Refusal>>,
+    by_source: BTreeMap<Source, BTreeMap<IpNet, Refusal>>,
+    /// The Service of each `ClusterIP`, and the `ClusterIP`s of each Service.
+    cluster_ips: (BTreeMap<IpAddr, ServiceName>, BTreeMap<ServiceName, Vec<IpAddr>>),
     /// The subnets of the segments, each with the nodes that have it.
-    segments: BTreeMap<Ipv4Net, BTreeSet<Source>>,
+    segments: BTreeMap<IpNet, BTreeSet<Source>>,
 }
 
 impl Reserved {
@@ -57,35 +60,32 @@ impl Reserved {
         node: NodeName,
         addresses: &[IpAddr],
         pod_cidrs: &[IpNet],
-    ) -> BTreeSet<Ipv4Net> {
-        let pods = pod_cidrs.iter().filter_map(v4_net);
+    ) -> BTreeSet<IpNet> {
+        let pods = pod_cidrs.iter().map(IpNet::trunc);
         let mut taken: BTreeMap<_, _> =
             pods.map(|net| (net, Refusal::PodNet { node: node.clone(), net })).collect();
-        let addresses = addresses.iter().filter_map(v4);
-        taken.extend(addresses.map(|address| (address.into(), Refusal::Node { node: node.clone() })));
+        taken.extend(
+            addresses.iter().map(|address| ((*address).into(), Refusal::Node { node: node.clone() })),
+        );
         self.put(Source::Node(node), taken)
     }
 
-    pub(super) fn put_interfaces(
-        &mut self,
-        node: NodeName,
-        interfaces: &[NodeInterface],
-    ) -> BTreeSet<Ipv4Net> {
+    pub(super) fn put_interfaces(&mut self, node: NodeName, interfaces: &[NodeInterface]) -> BTreeSet<IpNet> {
         let gateways = interfaces.iter().flat_map(|interface| &interface.gateways);
-        let gateway = |address: &Ipv4Addr| {
+        let gateway = |address: &IpAddr| {
             ((*address).into(), Refusal::NodeGateway { node: node.clone(), address: *address })
         };
         let mut taken: BTreeMap<_, _> = gateways.map(gateway).collect();
         let mut segments = BTreeSet::new();
         for NodeInterface { name, subnets, bound, .. } in interfaces {
-            let is_address = |net: &Ipv4Net| net.addr() != net.network() || net.prefix_len() == 31;
-            let subnets = subnets.iter().filter(|net| net.prefix_len() < 32);
+            let is_address = |net: &IpNet| net.addr() != net.network() || is_point_to_point(net);
+            let subnets = subnets.iter().filter(|net| !is_host(net));
             let addresses = subnets.clone().copied().filter(is_address);
-            for net in bound.iter().map(|address| Ipv4Net::from(*address)).chain(addresses) {
+            for net in bound.iter().map(|address| IpNet::from(*address)).chain(addresses) {
                 let (node, interface) = (node.clone(), Arc::clone(name));
                 taken.entry(net.addr().into()).or_insert(Refusal::NodeInterface { node, net, interface });
             }
-            for net in subnets.map(Ipv4Net::trunc) {
+            for net in subnets.map(IpNet::trunc) {
                 put_ends(&mut taken, net);
                 segments.insert(net);
             }
@@ -96,14 +96,14 @@ impl Reserved {
         changed
     }
 
-    pub(super) fn remove_node(&mut self, node: &NodeName) -> BTreeSet<Ipv4Net> {
+    pub(super) fn remove_node(&mut self, node: &NodeName) -> BTreeSet<IpNet> {
         let mut changed = self.put_node(node.clone(), &[], &[]);
         changed.append(&mut self.put_interfaces(node.clone(), &[]));
         changed
     }
 
-    pub(super) fn put_host(&mut self, network: &HostNetwork) -> BTreeSet<Ipv4Net> {
-        let mut taken: BTreeMap<Ipv4Net, _> =
+    pub(super) fn put_host(&mut self, network: &HostNetwork) -> BTreeSet<IpNet> {
+        let mut taken: BTreeMap<IpNet, _> =
             network.name_servers.iter().map(|address| ((*address).into(), Refusal::NameServer)).collect();
         let next_hops = network.next_hops.iter();
         taken.extend(next_hops.map(|address| ((*address).into(), Refusal::NextHop { address: *address })));
@@ -115,7 +115,7 @@ impl Reserved {
         }
         let on_segments = network.addresses.iter().filter(|found| found.segment);
         let segments: BTreeSet<_> =
-            on_segments.map(|found| found.net.trunc()).filter(|net| net.prefix_len() < 32).collect();
+            on_segments.map(|found| found.net.trunc()).filter(|net| !is_host(net)).collect();
         for net in &segments {
             put_ends(&mut taken, *net);
         }
@@ -124,41 +124,36 @@ impl Reserved {
         changed
     }
 
-    pub(super) fn put_api(&mut self, addresses: &BTreeSet<IpAddr>) -> BTreeSet<Ipv4Net> {
-        let taken = addresses.iter().filter_map(v4).map(|address| (address.into(), Refusal::ApiServer));
+    pub(super) fn put_api(&mut self, addresses: &BTreeSet<IpAddr>) -> BTreeSet<IpNet> {
+        let taken = addresses.iter().map(|address| ((*address).into(), Refusal::ApiServer));
         self.put(Source::Api, taken.collect())
     }
 
-    pub(super) fn put_service_cidr(&mut self, name: &Arc<str>, nets: &[IpNet]) -> BTreeSet<Ipv4Net> {
+    pub(super) fn put_service_cidr(&mut self, name: &Arc<str>, nets: &[IpNet]) -> BTreeSet<IpNet> {
         let refusal = |net| (net, Refusal::ServiceNet { name: Arc::clone(name), net });
-        let taken = nets.iter().filter_map(v4_net).map(refusal).collect();
+        let taken = nets.iter().map(IpNet::trunc).map(refusal).collect();
         self.put(Source::ServiceCidr(Arc::clone(name)), taken)
     }
 
-    pub(super) fn put_cluster_ip(
-        &mut self,
-        service: &ServiceName,
-        address: Option<Ipv4Addr>,
-    ) -> BTreeSet<Ipv4Net> {
+    pub(super) fn put_cluster_ips(&mut self, service: &ServiceName, now: &[IpAddr]) -> BTreeSet<IpNet> {
         let (services, addresses) = &mut self.cluster_ips;
-        let before = addresses.get(service).copied();
-        if before == address {
-            return BTreeSet::new();
-        }
-        if let Some(before) = before.filter(|before| services.get(before) == Some(service)) {
-            services.remove(&before);
-        }
-        match address {
-            Some(address) => {
-                services.insert(address, service.clone());
-                addresses.insert(service.clone(), address);
+        let before = addresses.remove(service).unwrap_or_default();
+        let (gone, new) =
+            (before.iter().filter(|it| !now.contains(it)), now.iter().filter(|it| !before.contains(it)));
+        let changed = gone.clone().chain(new.clone()).copied().map(IpNet::from).collect();
+        for address in gone {
+            if services.get(address) == Some(service) {
+                services.remove(address);
             }
-            None => _ = addresses.remove(service),
         }
-        before.into_iter().chain(address).map(Ipv4Net::from).collect()
+        services.extend(new.map(|address| (*address, service.clone())));
+        if !now.is_empty() {
+            addresses.insert(service.clone(), now.to_vec());
+        }
+        changed
     }
 
-    fn put(&mut self, source: Source, taken: BTreeMap<Ipv4Net, Refusal>) -> BTreeSet<Ipv4Net> {
+    fn put(&mut self, source: Source, taken: BTreeMap<IpNet, Refusal>) -> BTreeSet<IpNet> {
         let before = self.by_source.remove(&source).unwrap_or_default();
         let nets = before.keys().chain(taken.keys()).copied();
         let changed: BTreeSet<_> = nets.filter(|net| before.get(net) != taken.get(net)).collect();
@@ -179,7 +174,7 @@ impl Reserved {
     }
 
     /// Returns the subnets that are new, and those that no node has any more.
-    fn put_segments(&mut self, source: &Source, now: &BTreeSet<Ipv4Net>) -> BTreeSet<Ipv4Net> {
+    fn put_segments(&mut self, source: &Source, now: &BTreeSet<IpNet>) -> BTreeSet<IpNet> {
         let mut changed = BTreeSet::new();
         for net in now {
             let sources = self.segments.entry(*net).or_default();
@@ -198,7 +193,7 @@ impl Reserved {
     }
 
     /// Returns true if an address is in the subnet of a segment on which a node announces.
-    pub(super) fn is_on_segment(&self, address: Ipv4Addr) -> bool {
+    pub(super) fn is_on_segment(&self, address: IpAddr) -> bool {
         around(address).any(|net| self.segments.contains_key(&net))
     }
 
@@ -207,7 +202,7 @@ impl Reserved {
     ///
     /// A new use of its address never withdraws a held VIP. Otherwise an address or a route that is
     /// added elsewhere, or a false Lease, would darken the VIP.
-    pub(super) fn judge(&self, address: Ipv4Addr, settings: &Settings, standing: &Standing) -> Verdict {
+    pub(super) fn judge(&self, address: IpAddr, settings: &Settings, standing: &Standing) -> Verdict {
         if let Some(refusal) = never(address) {
             return Verdict::Refused(refusal);
         }
@@ -227,38 +222,33 @@ impl Reserved {
         }
     }
 
-    fn cluster_ip(&self, address: Ipv4Addr) -> Option<Refusal> {
+    fn cluster_ip(&self, address: IpAddr) -> Option<Refusal> {
         let service = self.cluster_ips.0.get(&address)?.clone();
         Some(Refusal::ClusterIp { service })
     }
 }
 
 /// Returns the networks that an address can be in, the longest prefix first.
-fn around(address: Ipv4Addr) -> impl Iterator<Item = Ipv4Net> {
-    (0..=32).rev().filter_map(move |length| Ipv4Net::new(address, length).ok()).map(|net| net.trunc())
+fn around(address: IpAddr) -> impl Iterator<Item = IpNet> {
+    let lengths = 0..=IpNet::from(address).max_prefix_len();
+    lengths.rev().filter_map(move |length| IpNet::new(address, length).ok()).map(|net| net.trunc())
 }
 
 /// Returns the reason why an address can never be a VIP.
-fn never(address: Ipv4Addr) -> Option<Refusal> {
-    let first = address.octets()[0];
-    if first == 0 {
-        Some(Refusal::ThisHost)
-    } else if address.is_loopback() {
-        Some(Refusal::Loopback)
-    } else if address.is_multicast() {
-        Some(Refusal::Multicast)
-    } else if first >= 240 {
-        Some(Refusal::Reserved)
-    } else if address.is_link_local() {
-        Some(Refusal::LinkLocal)
-    } else {
-        None
-    }
+fn never(address: IpAddr) -> Option<Refusal> {
+    NeverAVip::of(address).map(|never| match never {
+        NeverAVip::ThisHost => Refusal::ThisHost,
+        NeverAVip::Loopback => Refusal::Loopback,
+        NeverAVip::Multicast => Refusal::Multicast,
+        NeverAVip::Reserved => Refusal::Reserved,
+        NeverAVip::Mapped => Refusal::Mapped,
+        NeverAVip::LinkLocal => Refusal::LinkLocal,
+    })
 }
 
 /// Returns the reason why the settings exclude an address.
-fn not_permitted(address: Ipv4Addr, settings: &Settings) -> Option<Refusal> {
-    let has = |net: &&Ipv4Net| net.contains(&address);
+fn not_permitted(address: IpAddr, settings: &Settings) -> Option<Refusal> {
+    let has = |net: &&IpNet| net.contains(&address);
     if let Some(net) = settings.refuse.iter().find(has) {
         Some(Refusal::Excluded { net: *net })
     } else if !settings.allow.is_empty() && !settings.allow.iter().any(|net| has(&net)) {
@@ -273,27 +263,20 @@ fn not_permitted(address: Ipv4Addr, settings: &Settings) -> Option<Refusal> {
 /// kube-proxy (IPVS) and operators put VIPs as /32 on interfaces that lead to no segment. On one
 /// that does, a /32 is the VIP of another program (kube-vip, keepalived), or the host's own.
 fn is_in_use(found: &HostAddress) -> bool {
-    found.net.prefix_len() < 32 || found.segment
+    !is_host(&found.net) || found.segment
 }
 
-/// Adds the first and last address of a subnet. Point-to-point subnets (RFC 3021) have neither.
-fn put_ends(taken: &mut BTreeMap<Ipv4Net, Refusal>, subnet: Ipv4Net) {
-    if subnet.prefix_len() < 31 {
-        taken.entry(subnet.network().into()).or_insert(Refusal::Network { subnet });
-        taken.entry(subnet.broadcast().into()).or_insert(Refusal::Broadcast { subnet });
+/// Adds the addresses of a subnet that are no host's: the first, and in IPv4 the last.
+/// Point-to-point subnets have neither.
+fn put_ends(taken: &mut BTreeMap<IpNet, Refusal>, subnet: IpNet) {
+    if is_point_to_point(&subnet) {
+        return;
     }
-}
-
-fn v4(address: &IpAddr) -> Option<Ipv4Addr> {
-    match address {
-        IpAddr::V4(address) => Some(*address),
-        IpAddr::V6(_) => None,
-    }
-}
-
-fn v4_net(net: &IpNet) -> Option<Ipv4Net> {
-    match net {
-        IpNet::V4(net) => Some(net.trunc()),
-        IpNet::V6(_) => None,
+    match subnet {
+        IpNet::V4(_) => {
+            taken.entry(subnet.network().into()).or_insert(Refusal::Network { subnet });
+            taken.entry(subnet.broadcast().into()).or_insert(Refusal::Broadcast { subnet });
+        }
+        IpNet::V6(_) => _ = taken.entry(subnet.network().into()).or_insert(Refusal::Routers { subnet }),
     }
 }

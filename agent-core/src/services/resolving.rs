@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
+    net::IpAddr,
     sync::Arc,
 };
 
@@ -27,7 +27,7 @@ struct Outcome {
 
 impl Services {
     /// Evaluates an address that Services want, or wanted.
-    pub(super) fn resolve(&mut self, address: Ipv4Addr, commands: &mut Vec<Command>) {
+    pub(super) fn resolve(&mut self, address: IpAddr, commands: &mut Vec<Command>) {
         let standing = self.note_standing(address);
         if !self.vips.contains_key(&address) {
             return;
@@ -67,7 +67,7 @@ impl Services {
         }
     }
 
-    fn outcome(&self, address: Ipv4Addr, standing: &Standing) -> Outcome {
+    fn outcome(&self, address: IpAddr, standing: &Standing) -> Outcome {
         let vip = &self.vips[&address];
         let dispute = match self.reserved.judge(address, &self.settings, standing) {
             Verdict::Accepted => None,
@@ -105,15 +105,27 @@ impl Services {
         if members.is_empty() {
             return Outcome { problems, ranks, ..Outcome::default() };
         }
-        let reach = |record: &_| self.endpoints.reach(record, self.settings.withdraw_without_endpoints);
+        let withdraw = self.settings.withdraw_without_endpoints;
+        let reach = |record: &_| self.endpoints.reach(record, address, withdraw);
         let (mut demand, mut combined) = sharing::combine(address, &members, reach);
         problems.append(&mut combined);
         demand.force = standing.is_forced;
+        demand.together = self.together(members[0].name);
         if let Some(why) = dispute {
             let disputed = Problem::Disputed { vip: address, why };
             problems.extend(members.iter().map(|member| (member.name.clone(), disputed.clone())));
         }
         Outcome { refusal: None, demand: Some(demand), problems, ranks }
+    }
+
+    /// Returns the VIPs of a Service that stay on one node. One alone has nothing to stay with.
+    fn together(&self, owner: &ServiceName) -> Vec<IpAddr> {
+        let entry =
+            self.entries.get(owner).filter(|entry| entry.reading.is_together() && entry.wanted.len() > 1);
+        let mut vips: Vec<_> =
+            entry.into_iter().flat_map(|entry| &entry.wanted).map(|wanted| wanted.vip).collect();
+        vips.sort_unstable();
+        vips
     }
 
     fn member<'a>(&'a self, name: &'a ServiceName, place: Place) -> Member<'a> {
@@ -146,7 +158,7 @@ impl Services {
     }
 
     /// Returns the namespaces for which the address is beyond the limit, each with the limit.
-    fn beyond_limit<'a>(&self, vip: Ipv4Addr, ranks: &'a [Rank]) -> BTreeMap<&'a str, usize> {
+    fn beyond_limit<'a>(&self, vip: IpAddr, ranks: &'a [Rank]) -> BTreeMap<&'a str, usize> {
         let Some(limit) = self.settings.most_vips else { return BTreeMap::new() };
         let is_beyond = |rank: &&Rank| rank.is_new && !self.quotas.is_among_first(limit, vip, rank);
         ranks.iter().filter(is_beyond).map(|rank| (&*rank.namespace, limit)).collect()

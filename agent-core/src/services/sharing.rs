@@ -5,7 +5,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
+    net::IpAddr,
     sync::Arc,
 };
 
@@ -48,7 +48,7 @@ pub(super) fn has_heir(former: &[ServiceName], wanting: &[(ServiceName, Place)])
 /// that had it so far (`former`) keep their order. Then come those whose status says that they had
 /// it, then the others, the oldest first.
 pub(super) fn by_seniority<'a>(
-    vip: Ipv4Addr,
+    vip: IpAddr,
     mut members: Vec<Member<'a>>,
     former: &[ServiceName],
 ) -> Vec<Member<'a>> {
@@ -57,7 +57,7 @@ pub(super) fn by_seniority<'a>(
     let position = |member: &Member<'_>| positions.get(member.name).copied();
     let had_it = |member: &Member<'_>| {
         member.record.status_owner() == StatusOwner::Vipward
-            && member.record.ingress.iter().any(|ingress| ingress.ip == Some(vip.into()))
+            && member.record.ingress.iter().any(|ingress| ingress.ip == Some(vip))
     };
     members.sort_by_cached_key(|member| {
         let position = position(member).unwrap_or(usize::MAX);
@@ -78,7 +78,7 @@ pub(super) fn by_seniority<'a>(
 /// `former` has the Services that had the VIP last. While their claim is there, only their owner's
 /// namespace inherits it. So a Service that is deleted and created again finds its VIP free.
 pub(super) fn admit<'a>(
-    vip: Ipv4Addr,
+    vip: IpAddr,
     members: Vec<Member<'a>>,
     former: &[ServiceName],
     consents: &Consents,
@@ -124,7 +124,7 @@ fn may_share(owner: &Member<'_>, other: &Member<'_>, consents: &Consents) -> boo
 /// Returns the demand of the Services that have a VIP, the owner first, and what of their wishes is
 /// not in effect. There is at least one.
 pub(super) fn combine(
-    vip: Ipv4Addr,
+    vip: IpAddr,
     members: &[Member<'_>],
     reach: impl Fn(&ServiceRecord) -> Reach,
 ) -> (Demand, Problems) {
@@ -156,6 +156,7 @@ pub(super) fn combine(
         preferred,
         interfaces: interfaces.unwrap_or_default(),
         force: false,
+        together: Vec::new(),
     };
     (demand, problems)
 }
@@ -163,7 +164,7 @@ pub(super) fn combine(
 /// Returns the nodes that can deliver the traffic, or none if all nodes can. The first Service with
 /// an endpoint decides. Reports the others with traffic that some of these nodes would lose.
 fn local<'a>(
-    vip: Ipv4Addr,
+    vip: IpAddr,
     reaches: impl Iterator<Item = (&'a ServiceName, Reach)>,
     problems: &mut Problems,
 ) -> Option<BTreeSet<NodeName>> {

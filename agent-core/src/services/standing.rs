@@ -1,6 +1,6 @@
 //! Standing of VIPs in the cluster: held before, forced by an admin, or needed by something else too.
 
-use std::{net::Ipv4Addr, sync::Arc};
+use std::{net::IpAddr, sync::Arc};
 
 use super::{Problem, Services, sharing};
 use crate::cluster::ServiceName;
@@ -18,7 +18,7 @@ pub(super) struct Standing {
 
 impl Services {
     /// Returns the conflict about a VIP that is kept although something else needs its address.
-    pub fn conflict_about(&self, vip: Ipv4Addr) -> Option<String> {
+    pub fn conflict_about(&self, vip: IpAddr) -> Option<String> {
         let problems = &self.vips.get(&vip)?.problems;
         problems.iter().find_map(|(_, problem)| {
             let Problem::Disputed { why, .. } = problem else { return None };
@@ -26,7 +26,7 @@ impl Services {
         })
     }
 
-    pub(super) fn put_claim(&mut self, vip: Ipv4Addr, standing: Standing) {
+    pub(super) fn put_claim(&mut self, vip: IpAddr, standing: Standing) {
         if let Some(known) = self.vips.get_mut(&vip) {
             known.was_held |= standing.is_held;
         }
@@ -43,11 +43,11 @@ impl Services {
     }
 
     /// Returns true if a VIP that Services want has had a holder: its address belongs to the cluster.
-    pub fn was_held(&self, vip: Ipv4Addr) -> bool {
+    pub fn was_held(&self, vip: IpAddr) -> bool {
         self.vips.get(&vip).is_some_and(|known| known.was_held)
     }
 
-    pub(super) fn put_held(&mut self, vip: Ipv4Addr, here: bool) {
+    pub(super) fn put_held(&mut self, vip: IpAddr, here: bool) {
         if here || self.vips.contains_key(&vip) && self.held.contains_key(&vip) {
             self.held.insert(vip, here);
         } else {
@@ -62,7 +62,7 @@ impl Services {
     }
 
     /// Returns the standing of an address, and remembers it while Services want the address.
-    pub(super) fn note_standing(&mut self, vip: Ipv4Addr) -> Standing {
+    pub(super) fn note_standing(&mut self, vip: IpAddr) -> Standing {
         let mut standing = self.claims.get(&vip).cloned().unwrap_or_default();
         standing.is_held |= self.held.get(&vip) == Some(&true);
         let Some(known) = self.vips.get_mut(&vip) else { return standing };

@@ -19,13 +19,14 @@ use crate::{
 /// Results of all commands, as their receiver sees them.
 struct World {
     services: Services,
-    demands: BTreeMap<Ipv4Addr, Demand>,
+    demands: BTreeMap<IpAddr, Demand>,
     problems: Vec<(ServiceName, Problem)>,
     duties: BTreeMap<ServiceName, Command>,
 }
 
 impl World {
-    /// Returns a world before the first list, in which a node is on the segment 192.0.2.0/24.
+    /// Returns a world before the first list, in which a node is on the segment 192.0.2.0/24 and
+    /// `2001:db8::/64`.
     fn unsynced(settings: Settings) -> Self {
         let mut world = Self {
             services: Services::start(settings),
@@ -33,7 +34,7 @@ impl World {
             problems: Vec::new(),
             duties: BTreeMap::new(),
         };
-        let interfaces = vec![interface(&["192.0.2.0/24"])];
+        let interfaces = vec![interface(&["192.0.2.0/24", "2001:db8::/64"])];
         world.tell(Event::NodeInterfaces { node: "node-z".into(), interfaces });
         world
     }
@@ -96,11 +97,11 @@ impl World {
     }
 
     fn hold(&mut self, vip: &str, here: bool) -> Vec<Command> {
-        self.tell(Event::Held { vip: v4(vip), here })
+        self.tell(Event::Held { vip: ip(vip), here })
     }
 
     fn claim(&mut self, vip: &str, was_held: bool, force: bool) -> Vec<Command> {
-        self.tell(Event::Claim { vip: v4(vip), was_held, force, services: Vec::new() })
+        self.tell(Event::Claim { vip: ip(vip), was_held, force, services: Vec::new() })
     }
 
     fn node(&mut self, node: &str, addresses: &[&str]) {
@@ -109,11 +110,11 @@ impl World {
     }
 
     fn vips(&self) -> Vec<String> {
-        self.demands.keys().map(Ipv4Addr::to_string).collect()
+        self.demands.keys().map(IpAddr::to_string).collect()
     }
 
     fn demand(&self, vip: &str) -> &Demand {
-        self.demands.get(&v4(vip)).unwrap_or_else(|| panic!("no demand for {vip}: {:?}", self.problems))
+        self.demands.get(&ip(vip)).unwrap_or_else(|| panic!("no demand for {vip}: {:?}", self.problems))
     }
 
     fn local(&self, vip: &str) -> Option<Vec<&str>> {
@@ -129,11 +130,7 @@ impl World {
     }
 }
 
-fn v4(text: &str) -> Ipv4Addr {
-    text.parse().expect("an IPv4 address")
-}
-
-fn ip(text: &str) -> std::net::IpAddr {
+fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
@@ -196,6 +193,7 @@ fn slice(service: &str, slice: &str, ready: &[&str], terminating: &[&str]) -> En
         ready: nodes(ready),
         serving_terminating: nodes(terminating),
         ready_elsewhere: false,
+        is_ipv6: false,
     }
 }
 
@@ -205,7 +203,7 @@ fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 
 /// Returns the network of node-a, with these addresses and next hops.
 fn network(addresses: Vec<HostAddress>, hops: &[&str]) -> HostNetwork {
-    let next_hops = hops.iter().map(|hop| v4(hop)).collect();
+    let next_hops = hops.iter().map(|hop| ip(hop)).collect();
     HostNetwork { node: "node-a".into(), addresses, next_hops, name_servers: BTreeSet::new() }
 }
 

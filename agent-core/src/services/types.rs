@@ -2,11 +2,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::{IpAddr, Ipv4Addr},
+    net::IpAddr,
     sync::Arc,
 };
 
-use ipnet::{IpNet, Ipv4Net};
+use ipnet::IpNet;
 
 use super::{
     problem::Problem,
@@ -40,9 +40,9 @@ pub struct Settings {
     pub external_ips: bool,
     /// The networks that VIPs may be in. If empty: the subnets of the nodes' segments, and whatever
     /// another controller has written into a status.
-    pub allow: Vec<Ipv4Net>,
+    pub allow: Vec<IpNet>,
     /// The networks that VIPs may never be in.
-    pub refuse: Vec<Ipv4Net>,
+    pub refuse: Vec<IpNet>,
     /// Largest number of addresses of a Service.
     pub most_addresses: usize,
     /// Largest number of VIPs of a namespace. None: there is no limit.
@@ -129,7 +129,7 @@ pub enum Event {
     /// The claim of a VIP was listed or changed.
     Claim {
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// True if the VIP has had a holder, so that its address belongs to the cluster.
         was_held: bool,
         /// True if an admin has it taken even if its address is in use.
@@ -138,11 +138,11 @@ pub enum Event {
         services: Vec<ServiceName>,
     },
     /// The claim of a VIP is gone.
-    ClaimGone(Ipv4Addr),
+    ClaimGone(IpAddr),
     /// This node has taken a VIP, or has lost it. Without this event it holds no VIP.
     Held {
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// True if this node holds it.
         here: bool,
     },
@@ -155,14 +155,14 @@ pub enum Event {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Command {
     /// The demand for a VIP has changed. None if no Service wants it any more.
-    Demand(Ipv4Addr, Option<Demand>),
+    Demand(IpAddr, Option<Demand>),
     /// Write these addresses to a Service's status, in this order. Retry until that is done or
     /// refused, or until another command about the same status comes.
     WriteIngress {
         /// The Service.
         service: ServiceName,
         /// All its addresses.
-        addresses: Vec<Ipv4Addr>,
+        addresses: Vec<IpAddr>,
     },
     /// Remove the fields of [`FIELD_MANAGER`](super::FIELD_MANAGER) from a Service's
     /// status. Retry as for [`Command::WriteIngress`].

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::IpAddr};
 
 use proptest::prelude::*;
 use vipward_common::{ETHERTYPE_8021AD, ETHERTYPE_8021Q, MacAddr, Role, VlanKey};
@@ -194,7 +194,7 @@ proptest! {
         let wanted = config.vips.iter().map(Wanted::from);
         let placement = place(&config, wanted, &view, &BTreeMap::new(), &|_| false, 1_024);
         for index in &all {
-            let addr = [10, 0, u8::try_from(*index).expect("few"), 10];
+            let addr = IpAddr::from([10, 0, u8::try_from(*index).expect("few"), 10]);
             let entries = placement.desired.entries.iter().filter(|(key, _)| key.addr == addr);
             let (held, silent): (Vec<_>, Vec<_>) = entries.partition(|(_, entry)| entry.role == Role::Held);
             prop_assert_eq!(held.iter().map(|(key, _)| key.ifindex).collect::<Vec<_>>(), [*index]);

@@ -1,10 +1,10 @@
 use super::*;
 
-fn vip(last: u8) -> Ipv4Addr {
-    Ipv4Addr::new(192, 0, 2, last)
+fn vip(last: u8) -> IpAddr {
+    IpAddr::from([192, 0, 2, last])
 }
 
-fn failed(vips: &[(u8, Left)]) -> BTreeMap<Ipv4Addr, Failure> {
+fn failed(vips: &[(u8, Left)]) -> BTreeMap<IpAddr, Failure> {
     let failure = |left| Failure { left, interface: Some("eth0".to_owned()), error: "no memory".to_owned() };
     vips.iter().map(|(last, left)| (vip(*last), failure(*left))).collect()
 }

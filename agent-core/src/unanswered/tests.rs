@@ -1,7 +1,9 @@
+use std::net::Ipv4Addr;
+
 use super::*;
 
-const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
-const OTHER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 11);
+const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10));
+const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 11));
 const GRACE: Duration = Duration::from_millis(4_500);
 
 fn at(millis: u64) -> Monotonic {

@@ -1,6 +1,6 @@
 //! Report of `who-has`: the owner of each answering MAC, and the number of MACs that answer.
 
-use std::{collections::BTreeSet, net::Ipv4Addr};
+use std::{collections::BTreeSet, net::IpAddr};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -28,6 +28,7 @@ pub struct HostKnows {
 struct Known<'a> {
     host: &'a HostKnows,
     interface: &'a Interface,
+    address: IpAddr,
     /// The pinned state, if it could be read.
     state: Option<&'a State>,
     /// The entry of the address on the segment, and this node's part in answering.
@@ -35,14 +36,14 @@ struct Known<'a> {
 }
 
 impl<'a> Known<'a> {
-    fn new(host: &'a HostKnows, interface: &'a Interface, address: Ipv4Addr) -> Self {
+    fn new(host: &'a HostKnows, interface: &'a Interface, address: IpAddr) -> Self {
         let state = host.pins.as_ref().ok().and_then(Option::as_ref);
-        let key = VipKey::new(interface.index, address.octets());
+        let key = VipKey::new(interface.index, address);
         let entry = state.and_then(|state| {
             let entry = state.contents.entries.iter().find(|entry| entry.key == key)?;
             Some((entry, state.part(entry)))
         });
-        Self { host, interface, state, entry }
+        Self { host, interface, address, state, entry }
     }
 
     /// Returns the MAC that should answer, as far as this host knows.
@@ -191,7 +192,7 @@ pub enum Verdict {
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct Report {
     /// The address.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The interface that was asked through.
     pub interface: String,
     /// Its VLAN ID, or `null` when it is no VLAN device.
@@ -331,8 +332,9 @@ fn notes(answers: &[Row], known: &Known<'_>) -> Vec<String> {
             "the address is on {name} of this host, and the program keeps the kernel from answering for it"
         )),
         (None, Some((name, false))) => notes.push(format!(
-            "the address is on {name} of this host, whose kernel does not answer for it on {} (arp_ignore)",
-            interface.name
+            "the address is on {name} of this host, whose kernel does not answer for it on {}{}",
+            interface.name,
+            if known.address.is_ipv4() { " (arp_ignore)" } else { "" }
         )),
         (Some(_) | None, _) => {}
     }

@@ -1,6 +1,6 @@
 //! Choice of the interface to ask through.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use thiserror::Error;
 
@@ -22,7 +22,7 @@ pub enum SegmentError {
         there: Vec<String>,
     },
     /// The interface carries no Ethernet.
-    #[error("interface {name} is no Ethernet interface: there is no ARP on it")]
+    #[error("interface {name} is no Ethernet interface: no host is asked on it")]
     NotEthernet {
         /// Its name.
         name: String,
@@ -50,7 +50,7 @@ pub enum SegmentError {
     )]
     NoSubnet {
         /// The address.
-        address: Ipv4Addr,
+        address: IpAddr,
         /// The interfaces with their addresses.
         looked_at: Vec<LookedAt>,
     },
@@ -62,7 +62,7 @@ pub enum SegmentError {
 /// Fails if the named interface is missing or cannot be used, or if no interface is found.
 pub fn choose<'a>(
     view: &'a NetView,
-    address: Ipv4Addr,
+    address: IpAddr,
     named: Option<&str>,
     known: &[u32],
 ) -> Result<&'a Interface, SegmentError> {

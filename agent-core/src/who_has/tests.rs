@@ -1,7 +1,7 @@
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, net::Ipv4Addr};
 
 use proptest::prelude::*;
-use vipward_common::Role;
+use vipward_common::{ArpFrame, ND_OVERRIDE, ND_SOLICITED, NdFrame, Role};
 
 use super::*;
 use crate::{
@@ -9,7 +9,8 @@ use crate::{
     pinned::{Entry, State},
 };
 
-const ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
+const VIP: [u8; 4] = [192, 0, 2, 10];
+const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::from_octets(VIP));
 const OTHER: [u8; 4] = [192, 0, 2, 11];
 const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const A: MacAddr = MacAddr([2, 0, 0, 0, 0, 0x0a]);
@@ -22,11 +23,34 @@ fn at(millis: u64) -> Monotonic {
 }
 
 fn question(count: u32) -> Question {
-    Question { address: ADDRESS, own: OWN, count, timeout: SECOND }
+    let nonce = [1, 2, 3, 4, 5, 6];
+    Question { address: ADDRESS, own: OWN, source: None, nonce, count, timeout: SECOND }
 }
 
-fn reply(mac: MacAddr) -> ArpFrame {
-    ArpFrame::new(OWN, mac, OPER_REPLY, mac, ADDRESS.octets(), OWN, [0; 4])
+/// Returns a question for an IPv6 address: a solicitation, or a probe without a source.
+fn question_6(source: Option<&str>) -> Question {
+    let source = source.map(|source| source.parse().expect("an address"));
+    Question { address: v6("2001:db8::10").into(), source, ..question(1) }
+}
+
+fn v6(text: &str) -> [u8; 16] {
+    text.parse::<std::net::Ipv6Addr>().expect("an address").octets()
+}
+
+fn arp(
+    dst: MacAddr,
+    src: MacAddr,
+    oper: u16,
+    sha: MacAddr,
+    spa: [u8; 4],
+    tha: MacAddr,
+    tpa: [u8; 4],
+) -> Frame {
+    Frame::Arp(ArpFrame::new(dst, src, oper, sha, spa, tha, tpa))
+}
+
+fn reply(mac: MacAddr) -> Frame {
+    arp(OWN, mac, OPER_REPLY, mac, VIP, OWN, [0; 4])
 }
 
 fn start(count: u32) -> Asking {
@@ -52,7 +76,9 @@ fn the_question_is_a_probe_that_changes_no_cache() {
         2, 0, 0, 0, 0, 1, 0, 0, 0, 0,
         0, 0, 0, 0, 0, 0, 192, 0, 2, 10,
     ];
-    assert_eq!(bytemuck::bytes_of(&question(1).frame()), expected);
+    assert_eq!(question(1).frame().bytes(), expected);
+    let named = Question { source: Some(ADDRESS), ..question(1) };
+    assert_eq!(named.frame(), question(1).frame(), "a source would announce itself");
 }
 
 #[test]
@@ -71,25 +97,25 @@ fn it_is_asked_as_often_as_it_should_be_and_waited_for_each_time() {
 
 #[test]
 fn what_is_an_answer_and_what_is_not() {
-    let address = ADDRESS.octets();
+    let address = VIP;
     let unknown = MacAddr::ZERO;
     for (what, frame, replies, announcements, probers) in [
         ("a reply", reply(A), 1, 0, 0),
-        ("a reply to another host", ArpFrame::new(B, A, OPER_REPLY, A, address, B, OTHER), 1, 0, 0),
+        ("a reply to another host", arp(B, A, OPER_REPLY, A, address, B, OTHER), 1, 0, 0),
         (
             "a reply that everybody gets",
-            ArpFrame::new(MacAddr::BROADCAST, A, OPER_REPLY, A, address, OWN, [0; 4]),
+            arp(MacAddr::BROADCAST, A, OPER_REPLY, A, address, OWN, [0; 4]),
             1,
             0,
             0,
         ),
-        ("an announcement, request form", ArpFrame::new(OWN, A, 1, A, address, unknown, address), 0, 1, 0),
-        ("an announcement, reply form", ArpFrame::new(OWN, A, OPER_REPLY, A, address, A, address), 0, 1, 0),
-        ("a request by who has the address", ArpFrame::new(OWN, A, 1, A, address, unknown, OTHER), 0, 1, 0),
-        ("another host's probe", ArpFrame::new(OWN, A, 1, A, [0; 4], unknown, address), 0, 0, 1),
-        ("a request for it", ArpFrame::new(OWN, A, 1, A, OTHER, unknown, address), 0, 0, 0),
-        ("a reply about another", ArpFrame::new(OWN, A, OPER_REPLY, A, OTHER, OWN, address), 0, 0, 0),
-        ("a probe for another", ArpFrame::new(OWN, A, 1, A, [0; 4], unknown, OTHER), 0, 0, 0),
+        ("an announcement, request form", arp(OWN, A, 1, A, address, unknown, address), 0, 1, 0),
+        ("an announcement, reply form", arp(OWN, A, OPER_REPLY, A, address, A, address), 0, 1, 0),
+        ("a request by who has the address", arp(OWN, A, 1, A, address, unknown, OTHER), 0, 1, 0),
+        ("another host's probe", arp(OWN, A, 1, A, [0; 4], unknown, address), 0, 0, 1),
+        ("a request for it", arp(OWN, A, 1, A, OTHER, unknown, address), 0, 0, 0),
+        ("a reply about another", arp(OWN, A, OPER_REPLY, A, OTHER, OWN, address), 0, 0, 0),
+        ("a probe for another", arp(OWN, A, 1, A, [0; 4], unknown, OTHER), 0, 0, 0),
         ("our own frame", reply(OWN), 0, 0, 0),
     ] {
         let mut asking = start(1);
@@ -102,12 +128,65 @@ fn what_is_an_answer_and_what_is_not() {
 }
 
 #[test]
+fn what_is_an_answer_about_an_ipv6_address_and_what_is_not() {
+    let (vip, other, from) = (v6("2001:db8::10"), v6("2001:db8::11"), Some("fe80::1"));
+    let advertised =
+        |target, mac, flags| Frame::Nd(NdFrame::advertisement(OWN, B, other, target, mac, flags));
+    let solicited = |source, target| Frame::Nd(NdFrame::solicitation(A, source, target));
+    let (answer, told) = (ND_SOLICITED | ND_OVERRIDE, ND_OVERRIDE);
+    for (what, source, frame, replies, announcements, probers) in [
+        ("an answer", from, advertised(vip, A, answer), 1, 0, 0),
+        ("an answer without O", from, advertised(vip, A, ND_SOLICITED), 1, 0, 0),
+        ("an announcement", from, advertised(vip, A, told), 0, 1, 0),
+        ("an answer to a probe", None, advertised(vip, A, told), 1, 0, 0),
+        ("a solicitation by who has the address", from, solicited(vip, other), 0, 1, 0),
+        ("the same after a probe", None, solicited(vip, other), 0, 1, 0),
+        ("another host's probe", from, Frame::Nd(NdFrame::probe(A, vip, [9; 6])), 0, 0, 1),
+        ("a solicitation for it", from, solicited(other, vip), 0, 0, 0),
+        ("an answer about another", from, advertised(other, A, answer), 0, 0, 0),
+        ("a probe for another", from, Frame::Nd(NdFrame::probe(A, other, [9; 6])), 0, 0, 0),
+        ("our own frame", from, advertised(vip, OWN, answer), 0, 0, 0),
+        ("our own probe, back from a loop", None, question_6(None).frame(), 0, 0, 0),
+        ("ARP", from, reply(A), 0, 0, 0),
+    ] {
+        let (mut asking, _) = Asking::start(question_6(source), &BTreeMap::new(), at(0));
+        asking.on_frame(&frame, at(5));
+        finish(&mut asking);
+        let claimants = asking.claimants();
+        let claims = claimants.first().map_or((0, 0), |one| (one.replies, one.announcements));
+        assert_eq!(claims, (replies, announcements), "{what}");
+        assert!(claimants.iter().all(|one| one.mac == A), "{what}");
+        assert_eq!(asking.probers().len(), probers, "{what}");
+    }
+}
+
+#[test]
+fn an_ipv6_address_is_asked_for_by_a_solicitation_from_a_source_or_else_by_a_probe() {
+    let vip = v6("2001:db8::10");
+    let solicitation = NdFrame::solicitation(OWN, v6("fe80::1"), vip);
+    assert_eq!(question_6(Some("fe80::1")).frame(), Frame::Nd(solicitation));
+    assert_eq!(question_6(None).frame(), Frame::Nd(NdFrame::probe(OWN, vip, [1, 2, 3, 4, 5, 6])));
+}
+
+#[test]
+fn a_dropped_advertisement_is_an_answer_and_a_dropped_solicitation_an_announcement() {
+    for (oper, replies, announcements) in [(136, 3, 0), (135, 0, 3), (OPER_REPLY, 0, 3)] {
+        let (mut asking, _) = Asking::start(question_6(Some("fe80::1")), &BTreeMap::new(), at(2));
+        let record = Offender { oper, ..record(EventKind::Conflict, 3, 5, 5) };
+        asking.on_dropped(&BTreeMap::from([(A, record)]));
+        finish(&mut asking);
+        let claims = asking.claimants().first().map(|one| (one.replies, one.announcements));
+        assert_eq!(claims, Some((replies, announcements)), "{oper}");
+    }
+}
+
+#[test]
 fn other_protocols_in_an_arp_frame_are_no_claims() {
     let mut asking = start(1);
     for byte in [12, 14, 16, 18, 19] {
-        let mut bytes = bytemuck::bytes_of(&reply(A)).to_vec();
+        let mut bytes = reply(A).bytes().to_vec();
         bytes[byte] ^= 0x40;
-        asking.on_frame(&bytemuck::pod_read_unaligned(&bytes), at(5));
+        asking.on_frame(&Frame::Arp(bytemuck::pod_read_unaligned(&bytes)), at(5));
     }
     finish(&mut asking);
     assert!(asking.claimants().is_empty());
@@ -121,7 +200,7 @@ fn the_first_answer_to_each_question_is_counted_and_timed() {
     asking.on_frame(&reply(A), at(9));
     asking.on_tick(at(1_000));
     asking.on_frame(&reply(B), at(1_003));
-    asking.on_frame(&ArpFrame::new(OWN, B, OPER_REPLY, A, ADDRESS.octets(), OWN, [0; 4]), at(1_004));
+    asking.on_frame(&arp(OWN, B, OPER_REPLY, A, VIP, OWN, [0; 4]), at(1_004));
     asking.on_tick(at(2_000));
     asking.on_frame(&reply(B), at(2_001));
     finish(&mut asking);
@@ -295,7 +374,7 @@ fn a_holder_that_does_not_answer_is_named() {
 
 #[test]
 fn who_probes_is_about_to_use_the_address_unless_it_has_it() {
-    let probe = |mac| ArpFrame::new(OWN, mac, 1, mac, [0; 4], MacAddr::ZERO, ADDRESS.octets());
+    let probe = |mac| arp(OWN, mac, 1, mac, [0; 4], MacAddr::ZERO, VIP);
     let mut asking = start(1);
     asking.on_frame(&reply(A), at(1));
     for mac in [A, B, C] {
@@ -310,7 +389,9 @@ fn who_probes_is_about_to_use_the_address_unless_it_has_it() {
 fn view() -> NetView {
     let other = |index, name: &str, change: fn(&mut Interface)| {
         let mut other = Interface {
-            addresses: vec!["198.51.100.2/24".parse().expect("an address")],
+            addresses: ["198.51.100.2/24", "2001:db8::2/64"]
+                .map(|net| net.parse().expect("an address"))
+                .into(),
             ..Interface::sample(index, name)
         };
         change(&mut other);
@@ -341,6 +422,8 @@ fn the_segment_is_the_one_named_or_known_or_whose_subnet_has_the_address() {
         ("192.0.2.10", None, &[3], "eth1"),
         ("192.0.2.10", None, &[99, 4, 3], "eth1"),
         ("10.9.9.9", None, &[7], "br0"),
+        ("2001:db8::9", None, &[], "eth1"),
+        ("fe80::9", Some("eth0"), &[], "eth0"),
     ] {
         let chosen = choose_segment(&view(), address.parse().expect("an address"), named, known)
             .map(|interface| interface.name.clone());
@@ -357,7 +440,7 @@ fn what_cannot_be_asked_says_why_and_what_can() {
         (Some("port0"), &["port0 is a member of br0", "-i br0"]),
         (None, &["10.9.9.9 is in the subnet of no", "eth0 (192.0.2.2/24)", "-i"]),
     ] {
-        let error = choose_segment(&view(), Ipv4Addr::new(10, 9, 9, 9), named, &[]).expect_err("refused");
+        let error = choose_segment(&view(), IpAddr::from([10, 9, 9, 9]), named, &[]).expect_err("refused");
         let text = error.to_string();
         for part in parts {
             assert!(text.contains(part), "{part} in: {text}");
@@ -380,7 +463,7 @@ proptest! {
             }
             let mac = MacAddr([2, 0, 0, 0, 9, who]);
             let announcement =
-                ArpFrame::new(OWN, mac, 1, mac, ADDRESS.octets(), MacAddr::ZERO, ADDRESS.octets());
+                arp(OWN, mac, 1, mac, VIP, MacAddr::ZERO, VIP);
             asking.on_frame(&if is_reply { reply(mac) } else { announcement }, at(millis));
         }
         let end = asking.next_deadline();

@@ -66,7 +66,7 @@ fn nothing_is_taken_back_that_this_node_may_not_hold() {
 
 #[test]
 fn a_decision_ends_the_question_and_what_followed_from_it() {
-    let vip = Ipv4Addr::from(key().addr);
+    let vip = key().addr;
     let mut yields = asked();
     assert_eq!(yields.on_event(Event::Decided(vip), at(100)), [StopAsking(key())]);
     assert_eq!(probed(&mut yields, Probed::Free, 2_000), []);
@@ -92,7 +92,7 @@ fn a_vip_that_was_taken_back_and_yields_again_is_asked_about_again() {
 
 #[test]
 fn the_segment_is_asked_once_about_what_this_node_held_and_may_take_back() {
-    let vip = Ipv4Addr::from(key().addr);
+    let vip = key().addr;
     let entry = |role| VipEntry { mac: [2; 6], generation: 3, role, slot: 0, until_ns: 0 };
     let yields_of = |generation| [(0, Yield { mac: PEER.0, generation })].into();
     let observed = |role| Observed {

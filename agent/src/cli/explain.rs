@@ -1,10 +1,10 @@
 //! `vipward explain`: what is to be explained, and where to look.
 
-use std::{net::Ipv4Addr, path::PathBuf};
+use std::{net::IpAddr, path::PathBuf};
 
 use clap::Args;
 
-use super::{AccessArgs, PinArgs, ReportFormat, ServiceArgs, who_has};
+use super::{AccessArgs, PinArgs, ReportFormat, ServiceArgs, address::address};
 
 /// The text after `vipward explain --help`.
 const HELP: &str = "\
@@ -24,9 +24,9 @@ Exit codes: 0 nothing that was looked at is broken, 8 a step is broken, 1 it fai
 #[derive(Args, Debug)]
 #[command(after_long_help = HELP)]
 pub struct ExplainArgs {
-    /// The address to explain.
-    #[arg(value_parser = who_has::address)]
-    pub address: Ipv4Addr,
+    /// The address to explain, or the name of its VirtualIP.
+    #[arg(value_parser = address)]
+    pub address: IpAddr,
     /// How to print it.
     #[arg(short, long, value_enum, default_value_t = ReportFormat::Table)]
     pub output: ReportFormat,

@@ -8,7 +8,7 @@ use std::{
 };
 
 use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser};
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use vipward_common::Policy;
 use vipward_core::{
     attaching::Attach,
@@ -17,7 +17,7 @@ use vipward_core::{
     conflict, probing, services,
 };
 
-use super::{AccessArgs, PagesArgs, PlaneArgs};
+use super::{AccessArgs, PagesArgs, PlaneArgs, address::address};
 
 /// The text after `vipward kubernetes --help`.
 pub(super) const HELP: &str = "\
@@ -129,11 +129,11 @@ pub struct ServiceArgs {
     /// Only addresses in this network may be VIPs; repeatable. Default: those in the subnets of the
     /// nodes' segments.
     #[arg(long = "allow-address", value_name = "CIDR")]
-    pub allow_addresses: Vec<Ipv4Net>,
+    pub allow_addresses: Vec<IpNet>,
     /// No address in this network may be a VIP; repeatable. Name the networks of Pods and Services
     /// that the API server does not list.
     #[arg(long = "refuse-address", value_name = "CIDR")]
-    pub refuse_addresses: Vec<Ipv4Net>,
+    pub refuse_addresses: Vec<IpNet>,
     /// The number of addresses that a Service may have.
     #[arg(long, value_name = "N", default_value_t = services::MOST_ADDRESSES)]
     pub max_addresses: usize,
@@ -329,8 +329,9 @@ impl From<PolicyArg> for Policy {
 /// `vipward move`.
 #[derive(Args, Debug)]
 pub struct MoveArgs {
-    /// The VIP.
-    pub address: std::net::Ipv4Addr,
+    /// The VIP, or the name of its VirtualIP.
+    #[arg(value_parser = address)]
+    pub address: IpAddr,
     /// The node that is to hold it.
     #[arg(long, value_name = "NODE", value_parser = NonEmptyStringValueParser::new())]
     pub to: String,

@@ -1,21 +1,18 @@
 //! `vipward who-has`: what the segment is asked.
 
-use std::{
-    net::{IpAddr, Ipv4Addr},
-    time::Duration,
-};
+use std::{net::IpAddr, time::Duration};
 
 use clap::{Args, ValueEnum};
 
-use super::PinArgs;
+use super::{PinArgs, address::address};
 
 /// `vipward who-has`.
 #[derive(Args, Debug)]
 #[command(after_long_help = after_help())]
 pub struct WhoHasArgs {
-    /// The address to ask for.
+    /// The address to ask for, or the name of its VirtualIP.
     #[arg(value_parser = address)]
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The interface to ask through. Default: where an agent here has it, else the one whose subnet
     /// contains the address.
     #[arg(short, long, value_name = "IFACE")]
@@ -45,34 +42,12 @@ pub enum ReportFormat {
 
 fn after_help() -> String {
     format!(
-        "It asks by ARP probes (RFC 5227), which change no host's cache; it needs CAP_NET_RAW, and CAP_BPF to read the pins.\n\
+        "It asks for IPv4 by ARP probes (RFC 5227), which change no host's cache, and for IPv6 by Neighbour Solicitations, as clients do.\n\
+         It needs CAP_NET_RAW, and CAP_BPF to read the pins.\n\
          Exit codes: 0 one answers, 6 nobody, 7 more than one, 1 it failed, 4 CAP_NET_RAW is missing.\n\
          Vendor names are as of {}.",
         vipward_vendors::table_date()
     )
-}
-
-/// Parses an address that a host can have. Fails for any other address or text.
-pub(super) fn address(text: &str) -> Result<Ipv4Addr, String> {
-    let address = match text.parse() {
-        Ok(IpAddr::V4(address)) => address,
-        Ok(IpAddr::V6(_)) => {
-            return Err("it is an IPv6 address, which ARP cannot ask for; IPv6 is not there yet".to_owned());
-        }
-        Err(_) => return Err("it is no IPv4 address such as 192.0.2.10".to_owned()),
-    };
-    let what = if address.is_unspecified() {
-        "no address"
-    } else if address.is_loopback() {
-        "an address that every host has for itself"
-    } else if address.is_multicast() {
-        "a group's address"
-    } else if address.is_broadcast() {
-        "everybody's address"
-    } else {
-        return Ok(address);
-    };
-    Err(format!("it is {what}: no host answers for it by ARP"))
 }
 
 /// Parses the wait for answers. Fails if it is too

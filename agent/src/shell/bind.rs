@@ -1,28 +1,32 @@
 //! Binds VIPs as local addresses, removes them, and recognizes them after a crash.
 //!
-//! The mark is the address label: the kernel keeps it, every tool shows it, and it outlives the
-//! agent.
+//! The mark of an IPv4 address is its label, that of an IPv6 address its protocol: IPv6 has no labels.
+//! The kernel keeps them, tools show them, and they outlive the agent.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::path::Path;
 
+use ipnet::IpNet;
 use rtnetlink::packet_core::{NLM_F_CREATE, NLM_F_EXCL};
-use rtnetlink::packet_route::address::{AddressAttribute, AddressMessage, AddressScope};
+use rtnetlink::packet_route::address::{
+    AddressAttribute, AddressFlags, AddressMessage, AddressScope, CacheInfo,
+};
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use vipward_core::net::NetView;
 
-use super::netlink::{self, Exchange, ExchangeError, NetlinkError};
+use super::netlink::{self, Address, Exchange, ExchangeError, NetlinkError};
 
 #[cfg(test)]
 mod tests;
 
-/// `IFA_LABEL` of every address that the agent adds (`ip address show label vipward`).
+/// `IFA_LABEL` of every IPv4 address that the agent adds (`ip address show label vipward`).
 pub const LABEL: &str = "vipward";
+/// `IFA_PROTO` of every IPv6 address that the agent adds (`ip -6 address show proto 0x76`).
+pub const PROTOCOL: u8 = b'v';
 
-const PREFIX_LEN: u8 = 32;
 const CONF: &str = "/proc/sys/net/ipv4/conf";
 /// "Always use the best local address for this target" (ip-sysctl): never the VIP.
 const ARP_ANNOUNCE_BEST: u8 = 2;
@@ -34,18 +38,19 @@ pub enum BindError {
     #[error("cannot bind {vip} to {interface}: there is no such interface")]
     NoInterface {
         /// The address.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// The interface.
         interface: String,
     },
-    /// The address was there before, without the agent's label.
+    /// The address was there before, without the agent's mark.
     #[error(
-        "{vip}/32 is on {interface} already, and Vipward did not bind it (its label is not {LABEL:?}); \
-         remove it (ip address del {vip}/32 dev {interface}) or drop `bind` for it"
+        "{net} is on {interface} already, and Vipward did not bind it ({}); remove it (ip address del {net} dev \
+         {interface}) or drop `bind` for it",
+        lacks(.net)
     )]
     NotOurs {
         /// The address.
-        vip: Ipv4Addr,
+        net: IpNet,
         /// The interface.
         interface: String,
     },
@@ -53,7 +58,7 @@ pub enum BindError {
     #[error("failed to bind {vip} to {interface}")]
     Add {
         /// The address.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// The interface.
         interface: String,
         /// The cause.
@@ -64,7 +69,7 @@ pub enum BindError {
     #[error("failed to remove {vip} from {interface}")]
     Remove {
         /// The address.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// The interface.
         interface: String,
         /// The cause.
@@ -76,10 +81,12 @@ pub enum BindError {
     Observe(#[from] NetlinkError),
 }
 
-/// Puts `vip`/32 on `interface`. Succeeds if it is there already with the agent's label.
+/// Puts `vip` on `interface` as one address. Succeeds if it is there already with the agent's mark.
 ///
-/// Its scope is `host`, so the kernel never chooses it as the source of the host's own connections.
-pub async fn add(view: &NetView, interface: &str, vip: Ipv4Addr) -> Result<(), BindError> {
+/// The kernel never chooses it as the source of the host's own connections: in IPv4 its scope is
+/// `host`, and in IPv6 it is deprecated (RFC 6724, rule 3). The kernel does not probe for it: entries
+/// are in front of it, and other nodes have it too.
+pub async fn add(view: &NetView, interface: &str, vip: IpAddr) -> Result<(), BindError> {
     let Some(link) = view.by_name(interface) else {
         return Err(BindError::NoInterface { vip, interface: interface.to_owned() });
     };
@@ -88,19 +95,18 @@ pub async fn add(view: &NetView, interface: &str, vip: Ipv4Addr) -> Result<(), B
     match added {
         Ok(()) => Ok(()),
         Err(error) if error.refusal() == Some(libc::EEXIST) => {
-            if is_ours(link.index, vip).await? {
+            if is_bound(link.index, vip).await? {
                 Ok(())
             } else {
-                Err(BindError::NotOurs { vip, interface: interface.to_owned() })
+                Err(BindError::NotOurs { net: vip.into(), interface: interface.to_owned() })
             }
         }
         Err(source) => Err(BindError::Add { vip, interface: interface.to_owned(), source }),
     }
 }
 
-/// Removes `vip`/32 with the agent's label from `interface`. Succeeds if it, or the interface, is
-/// gone already. Leaves addresses with another label alone.
-pub fn remove(view: &NetView, interface: &str, vip: Ipv4Addr) -> Result<(), BindError> {
+/// Removes `vip` from `interface`. Succeeds if it, or the interface, is gone already.
+pub fn remove(view: &NetView, interface: &str, vip: IpAddr) -> Result<(), BindError> {
     let Some(link) = view.by_name(interface) else { return Ok(()) };
     let request = RouteNetlinkMessage::DelAddress(message(link.index, vip));
     match Exchange::open().and_then(|mut kernel| kernel.change(request, 0)) {
@@ -110,11 +116,11 @@ pub fn remove(view: &NetView, interface: &str, vip: Ipv4Addr) -> Result<(), Bind
     }
 }
 
-/// Returns every address with the agent's label, by interface name. Leftovers of a killed agent are
+/// Returns every address with the agent's mark, by interface name. Leftovers of a killed agent are
 /// included.
-pub async fn observe_binds(view: &NetView) -> Result<BTreeSet<(String, Ipv4Addr)>, BindError> {
+pub async fn observe_binds(view: &NetView) -> Result<BTreeSet<(String, IpAddr)>, BindError> {
     let addresses = netlink::addresses().await?;
-    let ours = addresses.into_iter().filter(|address| address.label == LABEL);
+    let ours = addresses.into_iter().filter(is_ours);
     Ok(ours
         .filter_map(|address| {
             let interface = view.interfaces.get(&address.index)?;
@@ -163,22 +169,48 @@ fn read_arp_announce(conf: &str) -> io::Result<u8> {
     text.trim().parse().map_err(io::Error::other)
 }
 
-async fn is_ours(index: u32, vip: Ipv4Addr) -> Result<bool, BindError> {
+async fn is_bound(index: u32, vip: IpAddr) -> Result<bool, BindError> {
     let addresses = netlink::addresses().await?;
-    let same = |net: ipnet::Ipv4Net| net.addr() == vip && net.prefix_len() == PREFIX_LEN;
-    Ok(addresses.iter().any(|found| found.index == index && same(found.net) && found.label == LABEL))
+    Ok(addresses.iter().any(|found| found.index == index && found.net == vip.into() && is_ours(found)))
 }
 
-fn message(index: u32, vip: Ipv4Addr) -> AddressMessage {
+/// Returns true if the address has the agent's mark.
+pub(super) fn is_ours(address: &Address) -> bool {
+    match address.net {
+        IpNet::V4(_) => address.label == LABEL,
+        IpNet::V6(_) => address.protocol == PROTOCOL,
+    }
+}
+
+/// Describes an address that lacks the mark.
+fn lacks(net: &IpNet) -> String {
+    match net {
+        IpNet::V4(_) => format!("its label is not {LABEL:?}"),
+        IpNet::V6(_) => format!("its protocol is not {PROTOCOL:#x}"),
+    }
+}
+
+fn message(index: u32, vip: IpAddr) -> AddressMessage {
     let mut message = AddressMessage::default();
-    message.header.family = AddressFamily::Inet;
-    message.header.prefix_len = PREFIX_LEN;
-    message.header.scope = AddressScope::Host;
+    message.header.prefix_len = IpNet::from(vip).prefix_len();
     message.header.index = index;
-    message.attributes = vec![
-        AddressAttribute::Local(IpAddr::V4(vip)),
-        AddressAttribute::Address(IpAddr::V4(vip)),
-        AddressAttribute::Label(LABEL.to_owned()),
-    ];
+    message.attributes = vec![AddressAttribute::Local(vip), AddressAttribute::Address(vip)];
+    match vip {
+        IpAddr::V4(_) => {
+            message.header.family = AddressFamily::Inet;
+            message.header.scope = AddressScope::Host;
+            message.attributes.push(AddressAttribute::Label(LABEL.to_owned()));
+        }
+        IpAddr::V6(_) => {
+            message.header.family = AddressFamily::Inet6;
+            let mut lifetimes = CacheInfo::default();
+            (lifetimes.ifa_preferred, lifetimes.ifa_valid) = (0, u32::MAX);
+            message.attributes.extend([
+                AddressAttribute::Flags(AddressFlags::Nodad | AddressFlags::Noprefixroute),
+                AddressAttribute::CacheInfo(lifetimes),
+                AddressAttribute::Protocol(PROTOCOL.into()),
+            ]);
+        }
+    }
     message
 }

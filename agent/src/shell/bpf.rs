@@ -15,6 +15,7 @@ mod pins;
 mod programs;
 mod reader;
 mod sys;
+mod vips;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

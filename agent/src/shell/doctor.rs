@@ -23,9 +23,10 @@ use vipward_core::{
 pub use self::report::{Report, Summary};
 pub(super) use self::{files::conf, netdev::has_native_xdp};
 use super::{
+    bind,
     bpf::{self, Extent, Pins},
     causes::unread,
-    ethtool,
+    ethtool, groups,
     netlink::{self, Lower, Netlink},
     preflight,
 };
@@ -57,6 +58,7 @@ pub async fn read(dir: &Path, wanted: Vec<InterfacePattern>, watched: impl FnMut
         wanted,
         network,
         bound: bound().await,
+        memberships: groups::observe().await.map_err(|error| unread(&error)),
         nics,
         conf: confs,
         neighbours: files::neighbours(),
@@ -87,7 +89,11 @@ async fn observe() -> Fact<NetView> {
 
 async fn bound() -> Fact<Vec<Bound>> {
     let addresses = netlink::addresses().await.map_err(|error| unread(&error))?;
-    let bound = |it: netlink::Address| Bound { ifindex: it.index, net: it.net, label: it.label };
+    let bound = |it: netlink::Address| Bound {
+        ifindex: it.index,
+        net: it.net,
+        label: if bind::is_ours(&it) { bind::LABEL.to_owned() } else { it.label },
+    };
     Ok(addresses.into_iter().map(bound).collect())
 }
 
@@ -124,6 +130,8 @@ async fn nic(ifindex: u32, name: &str, lower: Option<&Lower>) -> Nic {
         mtu_bytes: lower
             .and_then(|lower| lower.mtu_bytes)
             .ok_or_else(|| Unread { reason: format!("the kernel names no MTU of {name}"), denied: false }),
+        conf_v6: files::conf_v6(name),
+        mld_queries: files::mld_queries(name),
         lower: lower.and_then(|lower| lower.link),
         lower_elsewhere: lower.is_some_and(|lower| lower.elsewhere),
         tc: tc::programs(ifindex).await,

@@ -6,7 +6,7 @@ mod host;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt::Write as _, net::Ipv4Addr, path::PathBuf, time::Duration};
+use std::{fmt::Write as _, net::IpAddr, path::PathBuf, time::Duration};
 
 use thiserror::Error;
 use vipward_core::{
@@ -31,7 +31,7 @@ const ANSWERS: Duration = Duration::from_millis(500);
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The address.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The interface to ask the segment through; by default the one whose subnet contains the
     /// address.
     pub interface: Option<String>,

@@ -1,4 +1,4 @@
-//! rtnetlink: observes this network namespace's interfaces, IPv4 addresses and connected routes.
+//! rtnetlink: observes this network namespace's interfaces, addresses and connected routes.
 //!
 //! A notification only says that something changed. Then everything is observed again, so no state
 //! has to be kept in step, and lost notifications cost nothing. The exception is a failover, which an
@@ -7,13 +7,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::Duration;
 
-use rtnetlink::constants::{RTMGRP_IPV4_IFADDR, RTMGRP_IPV4_ROUTE, RTMGRP_LINK};
+use rtnetlink::constants::{
+    RTMGRP_IPV4_IFADDR, RTMGRP_IPV4_ROUTE, RTMGRP_IPV6_IFADDR, RTMGRP_IPV6_ROUTE, RTMGRP_LINK,
+};
 use rtnetlink::packet_route::address::AddressMessage;
 use rtnetlink::packet_route::link::{LinkAttribute, LinkExtentMask, LinkMessage};
-use rtnetlink::packet_route::neighbour::{NeighbourAttribute, NeighbourMessage};
+use rtnetlink::packet_route::neighbour::{NeighbourAttribute, NeighbourFlags, NeighbourMessage};
 use rtnetlink::packet_route::route::{RouteHeader, RouteMessage, RouteType};
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use rtnetlink::sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
@@ -25,7 +27,7 @@ use vipward_core::failover::Notice;
 use vipward_core::net::{ConnectedRoute, Interface, NetView};
 use vipward_core::proving::MOST_ASKED;
 
-use super::{bind::LABEL, ethtool};
+use super::{bind, ethtool};
 
 mod exchange;
 mod traffic_control;
@@ -38,13 +40,17 @@ pub(crate) use exchange::Exchange;
 pub use exchange::ExchangeError;
 pub(crate) use traffic_control::{Direction, filters, tcx_programs};
 pub use wire::Malformed;
-pub(crate) use wire::{Address, Lower};
+pub(crate) use wire::{Address, Lower, Proxy};
 
 /// Least time between two reported changes. The first is reported at once, a burst as a few. Failovers
 /// are sooner.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
 /// Time to the report of a failover, in which the kernel's other notifications of it come.
 const TOGETHER: Duration = Duration::from_millis(15);
+/// The notifications that call for an observation.
+const GROUPS: u32 =
+    RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_IFADDR | RTMGRP_IPV6_ROUTE;
+const FAMILIES: [AddressFamily; 2] = [AddressFamily::Inet, AddressFamily::Inet6];
 /// Number of attempts at a dump. A network that still changes is observed later.
 const MAX_ATTEMPTS: usize = 20;
 
@@ -60,7 +66,7 @@ pub enum NetlinkError {
     /// A dump failed.
     #[error("failed to observe this host's {what}")]
     Observe {
-        /// `links`, `IPv4 addresses`, `IPv4 routes` or `neighbours`.
+        /// `links`, `addresses`, `routes`, `neighbours` or `neighbour proxies`.
         what: &'static str,
         /// The cause.
         #[source]
@@ -82,6 +88,8 @@ pub enum NetlinkError {
 pub struct Changed {
     /// True if notifications were lost.
     pub overrun: bool,
+    /// Interfaces that were taken down. An observation need not show it: they may be up again.
+    pub downs: BTreeSet<u32>,
     /// Failovers that were notified.
     pub notices: BTreeSet<Notice>,
 }
@@ -96,13 +104,13 @@ pub struct Netlink {
 }
 
 impl Netlink {
-    /// Subscribes to links, IPv4 addresses and IPv4 routes of the calling thread's network
-    /// namespace. Needs a tokio runtime.
+    /// Subscribes to links, addresses and routes of the calling thread's network namespace. Needs a
+    /// tokio runtime.
     pub fn connect() -> Result<Self, NetlinkError> {
         let subscribe = || {
             let mut socket = Socket::new(NETLINK_ROUTE)?;
             socket.set_non_blocking(true)?;
-            socket.bind(&SocketAddr::new(0, RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE))?;
+            socket.bind(&SocketAddr::new(0, GROUPS))?;
             // SAFETY: a Socket owns its descriptor, returns the same one always, and closes it when
             // it is dropped.
             let registered = unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) };
@@ -119,11 +127,17 @@ impl Netlink {
     /// Returns the present state of the calling thread's network namespace.
     pub async fn observe(&self) -> Result<NetView, NetlinkError> {
         let mut view = links().await?;
-        for address in addresses().await? {
+        for address in all_addresses().await? {
             // An interface that came after the links were read has a notification pending.
             if let Some(interface) = view.interfaces.get_mut(&address.index) {
-                interface.addresses.push(address.net);
-                if address.label == LABEL {
+                match address.net.addr() {
+                    IpAddr::V6(v6) if v6.is_unicast_link_local() => {
+                        interface.link_local.get_or_insert(v6);
+                        continue;
+                    }
+                    IpAddr::V4(_) | IpAddr::V6(_) => interface.addresses.push(address.net),
+                }
+                if bind::is_ours(&address) {
                     interface.ours.insert(address.net.addr());
                 }
             }
@@ -178,6 +192,7 @@ impl Netlink {
             match self.notifications.get_ref().recv(&mut self.datagram, 0) {
                 Ok(_) if wire::is_relevant(&self.datagram) => {
                     let changed = self.pending.get_or_insert_default();
+                    changed.downs.extend(wire::downs(&self.datagram));
                     let had_none = changed.notices.is_empty();
                     changed.notices.extend(wire::notices(&self.datagram));
                     if had_none && !changed.notices.is_empty() {
@@ -196,11 +211,23 @@ impl Netlink {
     }
 }
 
-/// Returns the IPv4 addresses of this network namespace.
+/// Returns the addresses of this network namespace, without link-local ones of IPv6: such an address
+/// means another host on each interface.
 pub(super) async fn addresses() -> Result<Vec<Address>, NetlinkError> {
-    let mut request = AddressMessage::default();
-    request.header.family = AddressFamily::Inet;
-    dump("IPv4 addresses", &RouteNetlinkMessage::GetAddress(request), wire::address).await
+    let mut addresses = all_addresses().await?;
+    addresses.retain(|address| !wire::is_link_local(address.net.addr()));
+    Ok(addresses)
+}
+
+async fn all_addresses() -> Result<Vec<Address>, NetlinkError> {
+    let mut addresses = Vec::new();
+    for family in FAMILIES {
+        let mut request = AddressMessage::default();
+        request.header.family = family;
+        let found = dump("addresses", &RouteNetlinkMessage::GetAddress(request), wire::address).await?;
+        addresses.extend(found.into_iter().flatten());
+    }
+    Ok(addresses)
 }
 
 /// Returns the lower device of each link of this network namespace.
@@ -209,13 +236,26 @@ pub(super) async fn lowers() -> Result<Vec<Lower>, NetlinkError> {
 }
 
 /// Returns the hosts on an interface's segment that have answered this host, some of them.
-pub(super) async fn neighbours(ifindex: u32) -> Result<Vec<Ipv4Addr>, NetlinkError> {
+pub(super) async fn neighbours(ifindex: u32) -> Result<Vec<IpAddr>, NetlinkError> {
+    let mut neighbours = Vec::new();
+    for family in FAMILIES {
+        let mut request = NeighbourMessage::default();
+        request.header.family = family;
+        request.attributes.push(NeighbourAttribute::IfIndex(ifindex));
+        let found = dump("neighbours", &RouteNetlinkMessage::GetNeighbour(request), wire::neighbour).await?;
+        let here = found.into_iter().flatten().filter(|(index, _)| *index == ifindex);
+        neighbours.extend(here.map(|(_, address)| address).take(MOST_ASKED));
+    }
+    Ok(neighbours)
+}
+
+/// Returns the IPv6 addresses for which the kernel is told to answer on behalf of other hosts.
+pub(super) async fn proxies() -> Result<Vec<Proxy>, NetlinkError> {
     let mut request = NeighbourMessage::default();
-    request.header.family = AddressFamily::Inet;
-    request.attributes.push(NeighbourAttribute::IfIndex(ifindex));
-    let found = dump("neighbours", &RouteNetlinkMessage::GetNeighbour(request), wire::neighbour).await?;
-    let here = found.into_iter().flatten().filter(|(index, _)| *index == ifindex);
-    Ok(here.map(|(_, address)| address).take(MOST_ASKED).collect())
+    request.header.family = AddressFamily::Inet6;
+    request.header.flags = NeighbourFlags::Proxy;
+    let found = dump("neighbour proxies", &RouteNetlinkMessage::GetNeighbour(request), wire::proxy).await?;
+    Ok(found.into_iter().flatten().collect())
 }
 
 async fn all_links<T>(parse: fn(&[u8]) -> Result<T, Malformed>) -> Result<Vec<T>, NetlinkError> {
@@ -231,21 +271,29 @@ async fn links() -> Result<NetView, NetlinkError> {
 }
 
 async fn routes(view: &mut NetView) -> Result<(), NetlinkError> {
+    let mut routes = Vec::new();
+    for family in FAMILIES {
+        routes.extend(routes_of(family).await?);
+    }
+    view.next_hops = routes.iter().flat_map(|(_, hops)| hops).copied().collect();
+    keep_routes(view, routes.into_iter().filter_map(|(connected, _)| connected));
+    Ok(())
+}
+
+async fn routes_of(
+    family: AddressFamily,
+) -> Result<Vec<(Option<ConnectedRoute>, Vec<IpAddr>)>, NetlinkError> {
     let mut request = RouteMessage::default();
-    request.header.address_family = AddressFamily::Inet;
+    request.header.address_family = family;
     // Policy rules and VRFs have gateways in tables of their own.
     request.header.table = RouteHeader::RT_TABLE_UNSPEC;
     request.header.kind = RouteType::Unicast;
     let parse = |payload: &[u8]| Ok((wire::connected_route(payload)?, wire::next_hops(payload)));
-    let found = dump("IPv4 routes", &RouteNetlinkMessage::GetRoute(request), parse).await;
-    let routes = match found {
+    match dump("routes", &RouteNetlinkMessage::GetRoute(request), parse).await {
         // A namespace that never had a route has no table.
-        Err(NetlinkError::Observe { source, .. }) if source.refusal() == Some(libc::ENOENT) => Vec::new(),
-        found => found?,
-    };
-    view.next_hops = routes.iter().flat_map(|(_, hops)| hops).copied().collect();
-    keep_routes(view, routes.into_iter().filter_map(|(connected, _)| connected));
-    Ok(())
+        Err(NetlinkError::Observe { source, .. }) if source.refusal() == Some(libc::ENOENT) => Ok(Vec::new()),
+        found => found,
+    }
 }
 
 /// Keeps the routes of interfaces that are up. The kernel first notifies that an interface is down,

@@ -1,21 +1,28 @@
 //! The packet socket: sends announcements and probes.
 //!
-//! All frames are [`ArpFrame`]s, broadcast from the interface's MAC (RFC 5227, 1.1 and 2.3):
+//! All frames are [`Frame`]s to a group, from the interface's MAC (RFC 5227, 1.1 and 2.3; RFC 4861,
+//! 7.2.6; RFC 9131):
 //!
 //! ```text
-//!                             oper          sha  spa      tha  tpa
+//! IPv4                        oper          sha  spa      tha  tpa
 //! announcement, request form  1 (request)   mac  VIP      0    VIP
 //! announcement, reply form    2 (reply)     mac  VIP      mac  VIP
 //! probe                       1 (request)   mac  0.0.0.0  0    VIP
+//!
+//! IPv6                        type                 source  destination       target  option
+//! announcement to all nodes   136 (advertisement)  VIP     ff02::1           VIP     mac
+//! announcement to routers     136 (advertisement)  VIP     ff02::2           VIP     mac
+//! probe                       135 (solicitation)   ::      solicited-node    VIP     nonce
+//! question                    135 (solicitation)   own     solicited-node    VIP     mac
 //! ```
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use bytemuck::bytes_of;
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, LinkAddr, MsgFlags, SockFlag, SockType, SockaddrLike, sendto, socket};
-use vipward_common::{ArpFrame, ETHERTYPE_ARP, FRAME_LEN, MacAddr, OPER_REPLY, OPER_REQUEST};
+use vipward_common::{MacAddr, ND_FRAME_LEN};
+use vipward_core::frame::{Frame, Nonce};
 
 #[cfg(test)]
 mod tests;
@@ -35,7 +42,7 @@ pub enum PacketError {
         /// `announce` or `probe for`.
         what: &'static str,
         /// The VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// The interface.
         ifindex: u32,
         /// `ENETDOWN`: the interface is down; `ENXIO`, `ENODEV`: it is gone; `ENOBUFS`, `EAGAIN`:
@@ -73,7 +80,7 @@ impl Announcer {
         Ok(Self { socket })
     }
 
-    /// Broadcasts one round: the request form and the reply form of "`vip` is at `mac`".
+    /// Sends one round: the two frames that announce "`vip` is at `mac`".
     ///
     /// Calls `check` directly before each frame, and sends only while it returns true. Never
     /// blocks.
@@ -81,57 +88,60 @@ impl Announcer {
         &self,
         ifindex: u32,
         mac: MacAddr,
-        vip: Ipv4Addr,
+        vip: IpAddr,
         mut check: impl FnMut() -> bool,
     ) -> Result<Sent, PacketError> {
-        for (frames, frame) in (0..).zip(forms(mac, vip)) {
+        for (frames, frame) in (0..).zip(Frame::announcements(mac, vip)) {
             if !check() {
                 return Ok(Sent::Stopped { frames });
             }
-            sendto(self.socket.as_raw_fd(), &frame, &destination(ifindex), MsgFlags::empty())
-                .map_err(|source| PacketError::Send { what: "announce", vip, ifindex, source })?;
+            let sent = send(&self.socket, ifindex, &frame);
+            sent.map_err(|source| PacketError::Send { what: "announce", vip, ifindex, source })?;
         }
         Ok(Sent::Both)
     }
 
-    /// Sends one ARP Probe for `vip` (RFC 5227, 2.1.1), without a sender address. Never blocks.
-    pub fn probe(&self, ifindex: u32, mac: MacAddr, vip: Ipv4Addr) -> Result<(), PacketError> {
-        let (no_sender, zero) = ([0; 4], MacAddr::ZERO);
-        let probe = ArpFrame::new(MacAddr::BROADCAST, mac, OPER_REQUEST, mac, no_sender, zero, vip.octets());
-        sendto(self.socket.as_raw_fd(), &padded(&probe), &destination(ifindex), MsgFlags::empty())
-            .map_err(|source| PacketError::Send { what: "probe for", vip, ifindex, source })?;
-        Ok(())
+    /// Sends one question for `vip` from `mac`. Without a `source` it is a probe (RFC 5227, 2.1.1; RFC
+    /// 4862, 5.4.2). Never blocks.
+    pub fn ask(
+        &self,
+        ifindex: u32,
+        mac: MacAddr,
+        vip: IpAddr,
+        source: Option<IpAddr>,
+    ) -> Result<(), PacketError> {
+        let sent = send(&self.socket, ifindex, &Frame::question(mac, source, vip, nonce()));
+        sent.map_err(|source| PacketError::Send { what: "probe for", vip, ifindex, source })
     }
 }
 
-/// Returns the two frames of a round. In the reply, tha is sha: Linux ignores a gratuitous reply
-/// with another tha within its lock time.
-fn forms(mac: MacAddr, vip: Ipv4Addr) -> [[u8; MIN_FRAME_LEN]; 2] {
-    let vip = vip.octets();
-    [(OPER_REQUEST, MacAddr::ZERO), (OPER_REPLY, mac)]
-        .map(|(oper, tha)| padded(&ArpFrame::new(MacAddr::BROADCAST, mac, oper, mac, vip, tha, vip)))
+/// Returns the nonce of a probe.
+pub(super) fn nonce() -> Nonce {
+    std::array::from_fn(|_| fastrand::u8(..))
 }
 
-/// Returns a frame, padded to the least length.
-pub(super) fn padded(frame: &ArpFrame) -> [u8; MIN_FRAME_LEN] {
-    let mut padded = [0; MIN_FRAME_LEN];
-    padded[..FRAME_LEN].copy_from_slice(bytes_of(frame));
-    padded
+/// Sends a frame, padded to the least length, through a packet socket.
+pub(super) fn send(socket: &OwnedFd, ifindex: u32, frame: &Frame) -> Result<(), Errno> {
+    let mut padded = [0; ND_FRAME_LEN];
+    let bytes = frame.bytes();
+    padded[..bytes.len()].copy_from_slice(bytes);
+    let padded = &padded[..bytes.len().max(MIN_FRAME_LEN)];
+    let destination = address(ifindex, frame.ethertype());
+    sendto(socket.as_raw_fd(), padded, &destination, MsgFlags::empty()).map(drop)
 }
 
-/// Returns the address of ARP broadcasts on an interface. A socket bound to it receives ARP from
-/// there.
-pub(super) fn destination(ifindex: u32) -> LinkAddr {
-    let mut sll_addr = [0; 8];
-    sll_addr[..6].copy_from_slice(&MacAddr::BROADCAST.0);
+/// Returns the address of an interface's segment. A frame that is sent to it is of this protocol, and
+/// a socket that is bound to it receives such frames from there.
+pub(super) fn address(ifindex: u32, ethertype: u16) -> LinkAddr {
     let address = libc::sockaddr_ll {
         sll_family: u16::try_from(libc::AF_PACKET).expect("invariant: AF_PACKET is 17"),
-        sll_protocol: ETHERTYPE_ARP.to_be(),
+        sll_protocol: ethertype.to_be(),
         sll_ifindex: ifindex.cast_signed(),
         sll_hatype: 0,
         sll_pkttype: 0,
-        sll_halen: 6,
-        sll_addr,
+        // The Ethernet destination stands in the frame.
+        sll_halen: 0,
+        sll_addr: [0; 8],
     };
     let length = libc::socklen_t::try_from(size_of_val(&address)).expect("invariant: 20 bytes");
     // SAFETY: the pointer is to a whole, initialised sockaddr_ll of that length, and is only read

@@ -11,6 +11,7 @@ mod apply;
 mod attaching;
 mod cluster;
 mod conflicts;
+mod hearing;
 mod inputs;
 mod lines;
 mod probing;
@@ -25,7 +26,7 @@ mod yields;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,
-    net::{IpAddr, Ipv4Addr},
+    net::IpAddr,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -54,6 +55,7 @@ use vipward_core::{
 
 use self::{
     apply::Settled,
+    hearing::Hearing,
     inputs::Inputs,
     lines::{Lines, Trouble},
     report::Problems,
@@ -65,6 +67,7 @@ use super::{
     bpf::{BpfError, DataPlane, Loader, Opening, Options},
     clock,
     file_watch::FileWatchError,
+    groups::GroupsError,
     kube::ConnectError,
     metrics::{Metrics, Mode},
     netlink::{Changed, NetlinkError},
@@ -116,6 +119,9 @@ pub enum RunError {
     /// A VIP could not be added to an interface, or removed from it.
     #[error("an address could not be changed")]
     Bind(#[from] BindError),
+    /// The groups of neighbour solicitations could not be read or changed.
+    #[error("neighbour solicitations may not be heard")]
+    Groups(#[from] GroupsError),
     /// The packet socket failed.
     #[error("nothing can be announced")]
     Packet(#[from] PacketError),
@@ -190,7 +196,8 @@ struct EventLoop<S> {
     /// The interfaces of the segments that the program serves, from the last reconciliation.
     segments: BTreeSet<u32>,
     /// VIPs with entries that have changed since the present rounds of `proving` began.
-    changed_entries: BTreeSet<Ipv4Addr>,
+    changed_entries: BTreeSet<IpAddr>,
+    hearing: Hearing,
     /// VIPs that wait until their addresses are known to be free.
     held_back: BTreeSet<VipKey>,
     problems: Problems,
@@ -202,11 +209,11 @@ struct EventLoop<S> {
     /// Interfaces on which the kernel has refused a better mode than the one that runs.
     refused: BTreeSet<u32>,
     /// Yielded VIPs, with the peer's MAC. Their entries may go with an interface and come back.
-    yielded: BTreeMap<Ipv4Addr, MacAddr>,
+    yielded: BTreeMap<IpAddr, MacAddr>,
     /// Questions to the segment about yielded VIPs, and the VIPs that were taken back.
     yields: Yields,
     /// VIPs that are being taken back now.
-    taking_back: BTreeSet<Ipv4Addr>,
+    taking_back: BTreeSet<IpAddr>,
     /// Number of yields that have been written into their entries.
     yields_settled: u64,
     /// True if this agent has taken over the fence. Nothing is announced before.
@@ -291,6 +298,7 @@ impl<S: Source> EventLoop<S> {
             proving: Proving::start(plane.maps().proofs()?),
             segments: BTreeSet::new(),
             changed_entries: BTreeSet::new(),
+            hearing: Hearing::default(),
             held_back: BTreeSet::new(),
             source,
             config,
@@ -332,6 +340,7 @@ impl<S: Source> EventLoop<S> {
             self.probing_deadline(),
             self.proving.next_deadline(),
             self.yields.next_deadline(),
+            self.hearing.next_deadline(),
             self.entry_lines.next_deadline(),
             self.conflict_lines.next_deadline(),
             silent,
@@ -353,6 +362,7 @@ impl<S: Source> EventLoop<S> {
         self.entry_lines.on_time(now);
         self.conflict_lines.on_time(now);
         self.announce(now);
+        self.tick_hearing(now).await;
         self.tick_probing(now)?;
         self.tick_proving(now).await?;
         self.take_back_yielded(now).await?;
@@ -360,7 +370,7 @@ impl<S: Source> EventLoop<S> {
     }
 
     /// Writes the program's yields into the entries. Returns the new ones, each with its peer.
-    async fn settle_yields(&mut self) -> Result<BTreeMap<Ipv4Addr, MacAddr>, RunError> {
+    async fn settle_yields(&mut self) -> Result<BTreeMap<IpAddr, MacAddr>, RunError> {
         let settled = self.yields_settled;
         if self.plane.maps().yields()?.total == settled {
             return Ok(BTreeMap::new());
@@ -377,6 +387,9 @@ impl<S: Source> EventLoop<S> {
     async fn on_network(&mut self, changed: &Changed) -> Result<(), RunError> {
         let heard = now()?;
         let mut failed_over = BTreeSet::new();
+        if changed.overrun || !self.segments.is_disjoint(&changed.downs) {
+            self.hearing.on_down(heard);
+        }
         if changed.overrun {
             warn!("network notifications were lost; everything is observed again");
             let before = self.view.clone();

@@ -1,26 +1,32 @@
-//! A packet socket that sends ARP requests on one segment, and receives ARP of that segment alone.
+//! A packet socket that asks on one segment, and receives ARP or Neighbour Discovery of that segment
+//! alone.
 //!
-//! A packet socket for ARP stands behind XDP and traffic control (`__netif_receive_skb_core` calls
+//! A packet socket for one protocol stands behind XDP and traffic control (`__netif_receive_skb_core` calls
 //! `sch_handle_ingress` before the handlers of a protocol): it receives what they pass.
 
 use std::{
     io,
-    net::Ipv4Addr,
+    net::{IpAddr, Ipv6Addr},
     os::fd::{AsRawFd, OwnedFd},
 };
 
 use nix::{
     errno::Errno,
-    sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, bind, recv, sendto, socket},
+    sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, bind, recv, socket},
 };
 use tokio::io::{Interest, unix::AsyncFd};
-use vipward_common::{ArpFrame, ETHERTYPE_ARP, FRAME_LEN};
+use vipward_common::{
+    ETHERTYPE_ARP, ETHERTYPE_IPV6, MacAddr, TYPE_ADVERTISEMENT, TYPE_SOLICITATION, group_mac, solicited_node,
+};
+use vipward_core::frame::Frame;
 
-use super::packet::{destination, padded};
+use super::packet::{address, send};
 
 #[cfg(test)]
 mod tests;
 
+/// The longest frame that is read in whole, which a valid message must be.
+const LONGEST: usize = 2_048;
 /// Events that wake the receiver. An interface that goes down is an error, without data to read.
 const WOKEN_BY: Interest = Interest::READABLE.add(Interest::ERROR);
 
@@ -61,13 +67,24 @@ pub enum SegmentError {
     },
 }
 
-/// The ARP that a socket receives.
+/// The frames that a socket receives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hearing {
-    /// Frames that name this address as sender or target.
-    About(Ipv4Addr),
-    /// Frames for this host or for all hosts.
-    Received,
+    /// Frames that name this address as sender or target, as source or target.
+    About(IpAddr),
+    /// ARP for this host or for all hosts.
+    Arp,
+    /// Neighbour Discovery for this host or for groups.
+    Nd,
+}
+
+impl Hearing {
+    const fn ethertype(self) -> u16 {
+        match self {
+            Self::About(IpAddr::V4(_)) | Self::Arp => ETHERTYPE_ARP,
+            Self::About(IpAddr::V6(_)) | Self::Nd => ETHERTYPE_IPV6,
+        }
+    }
 }
 
 /// A segment. Sending and receiving are cancel-safe.
@@ -88,32 +105,40 @@ impl Segment {
         let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
         let socket = socket(AddressFamily::Packet, SockType::Raw, flags, None).map_err(SegmentError::Open)?;
         hear_only(&socket, ifindex, hearing).map_err(|source| prepare("filter what is heard", source))?;
-        bind(socket.as_raw_fd(), &destination(ifindex)).map_err(|source| prepare("listen", source.into()))?;
+        if let Hearing::About(IpAddr::V6(address)) = hearing {
+            let group = group_mac(solicited_node(address.octets()));
+            receive_group(&socket, ifindex, group).map_err(|source| prepare("listen", source))?;
+        }
+        let segment = address(ifindex, hearing.ethertype());
+        bind(socket.as_raw_fd(), &segment).map_err(|source| prepare("listen", source.into()))?;
         // SAFETY: an OwnedFd returns the same descriptor always, and closes it when it is dropped.
         let registered = unsafe { AsyncFd::register_with_interest(socket, WOKEN_BY) };
         let socket = registered.map_err(|error| prepare("wait", error.into()))?;
         Ok(Self { socket, ifindex, interface: interface.to_owned() })
     }
 
-    /// Broadcasts a frame. Never blocks.
-    pub fn send(&self, frame: &ArpFrame) -> Result<(), SegmentError> {
-        sendto(self.socket.as_raw_fd(), &padded(frame), &destination(self.ifindex), MsgFlags::empty())
-            .map(drop)
+    /// Sends a frame. Never blocks.
+    pub fn send(&self, frame: &Frame) -> Result<(), SegmentError> {
+        send(self.socket.get_ref(), self.ifindex, frame)
             .map_err(|source| SegmentError::Send { interface: self.interface.clone(), source })
     }
 
     /// Returns the next frame.
-    pub async fn receive(&self) -> Result<ArpFrame, SegmentError> {
+    pub async fn receive(&self) -> Result<Frame, SegmentError> {
         let read = || async {
             loop {
                 let mut ready = self.socket.ready(WOKEN_BY).await?;
-                let mut buffer = [0; FRAME_LEN];
+                let mut buffer = [0; LONGEST];
                 let received =
                     ready.try_io(|socket| Ok(recv(socket.as_raw_fd(), &mut buffer, MsgFlags::empty())?));
                 match received {
-                    Ok(Ok(FRAME_LEN)) => return Ok(bytemuck::pod_read_unaligned(&buffer)),
-                    // The frame is too short for ARP, or there was none.
-                    Ok(Ok(_)) | Err(_) => {}
+                    Ok(Ok(length)) => {
+                        // The frame may be too short, or no valid message.
+                        if let Some(frame) = Frame::read(&buffer[..length]) {
+                            return Ok(frame);
+                        }
+                    }
+                    Err(_) => {}
                     Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
                     Ok(Err(error)) => return Err(error),
                 }
@@ -123,7 +148,7 @@ impl Segment {
     }
 }
 
-/// Lets only untagged ARP of the segment pass that is to be heard. A storm of other ARP must not fill
+/// Lets only untagged frames of the segment pass that are to be heard. A storm of others must not fill
 /// the socket.
 ///
 /// Frames of a VLAN device or of a bond reach the sockets of the device below too, with the index of
@@ -135,7 +160,6 @@ fn hear_only(socket: &OwnedFd, ifindex: u32, hearing: Hearing) -> io::Result<()>
     const SPA: u32 = 28;
     const TPA: u32 = 38;
 
-    let length = u32::try_from(FRAME_LEN).expect("invariant: 42");
     let mut program = vec![
         load_word(beside(libc::SKF_AD_IFINDEX)),
         go_on_if_equal(ifindex),
@@ -145,26 +169,90 @@ fn hear_only(socket: &OwnedFd, ifindex: u32, hearing: Hearing) -> io::Result<()>
         go_on_if_equal(0),
         drop_frame(),
         step(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, ETHERTYPE, 0, 0),
-        go_on_if_equal(u32::from(ETHERTYPE_ARP)),
+        go_on_if_equal(hearing.ethertype().into()),
         drop_frame(),
     ];
     match hearing {
-        Hearing::About(address) => program.extend([
+        Hearing::About(IpAddr::V4(address)) => program.extend([
             load_word(SPA),
             step(JUMP_IF_EQUAL, address.into(), 3, 0),
             load_word(TPA),
             go_on_if_equal(address.into()),
             drop_frame(),
         ]),
-        Hearing::Received => program.extend([
+        Hearing::Arp => program.extend([
             load_word(beside(libc::SKF_AD_PKTTYPE)),
             step(JUMP_IF_EQUAL, libc::PACKET_HOST.into(), 2, 0),
             go_on_if_equal(libc::PACKET_BROADCAST.into()),
             drop_frame(),
         ]),
+        Hearing::About(IpAddr::V6(address)) => {
+            program.extend(is_nd());
+            program.extend(names(address));
+        }
+        Hearing::Nd => {
+            program.extend(is_nd());
+            program.extend([
+                load_word(beside(libc::SKF_AD_PKTTYPE)),
+                step(JUMP_IF_EQUAL, libc::PACKET_HOST.into(), 2, 0),
+                go_on_if_equal(libc::PACKET_MULTICAST.into()),
+                drop_frame(),
+            ]);
+        }
     }
-    program.push(step(RETURN, length, 0, 0));
+    program.push(step(RETURN, u32::try_from(LONGEST).expect("invariant: it is small"), 0, 0));
     attach_filter(socket, &mut program)
+}
+
+/// Drops what is no solicitation or advertisement.
+fn is_nd() -> [libc::sock_filter; 7] {
+    /// Offsets in the frame.
+    const NEXT_HEADER: u32 = 20;
+    const TYPE: u32 = 54;
+
+    let load_byte = |at| step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, at, 0, 0);
+    [
+        load_byte(NEXT_HEADER),
+        go_on_if_equal(libc::IPPROTO_ICMPV6.cast_unsigned()),
+        drop_frame(),
+        load_byte(TYPE),
+        step(JUMP_IF_EQUAL, TYPE_SOLICITATION.into(), 2, 0),
+        go_on_if_equal(TYPE_ADVERTISEMENT.into()),
+        drop_frame(),
+    ]
+}
+
+/// Drops a message of Neighbour Discovery unless its target or source is the address.
+fn names(address: Ipv6Addr) -> Vec<libc::sock_filter> {
+    /// Offsets in the frame.
+    const SOURCE: u32 = 22;
+    const TARGET: u32 = 62;
+
+    let octets = address.octets();
+    let words = || octets.as_chunks::<4>().0.iter().map(|word| u32::from_be_bytes(*word));
+    let is_source = (SOURCE..).step_by(4).zip(words());
+    let is_source: Vec<_> =
+        is_source.flat_map(|(at, word)| [load_word(at), go_on_if_equal(word), drop_frame()]).collect();
+    // Another word than the target's leads past the jump, to the source.
+    let is_target = (TARGET..).step_by(4).zip(words()).zip([7, 5, 3, 1]);
+    let is_target =
+        is_target.flat_map(|((at, word), past)| [load_word(at), step(JUMP_IF_EQUAL, word, 0, past)]);
+    let accept = u32::try_from(is_source.len()).expect("invariant: 12 steps");
+    let jump = step(libc::BPF_JMP | libc::BPF_JA, accept, 0, 0);
+    is_target.chain([jump]).chain(is_source).collect()
+}
+
+/// Makes the card pass on the frames of a group, until the socket is closed.
+fn receive_group(socket: &OwnedFd, ifindex: u32, group: MacAddr) -> io::Result<()> {
+    let mut mr_address = [0; 8];
+    mr_address[..6].copy_from_slice(&group.0);
+    let membership = libc::packet_mreq {
+        mr_ifindex: ifindex.cast_signed(),
+        mr_type: u16::try_from(libc::PACKET_MR_MULTICAST).expect("invariant: it is 0"),
+        mr_alen: 6,
+        mr_address,
+    };
+    set_option(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
 }
 
 const JUMP_IF_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
@@ -198,16 +286,15 @@ fn attach_filter(socket: &OwnedFd, program: &mut [libc::sock_filter]) -> io::Res
         len: program.len().try_into().expect("invariant: some twenty steps"),
         filter: program.as_mut_ptr(),
     };
-    // SAFETY: the option takes a sock_fprog, which the pointer and the length describe; the kernel
-    // copies the program.
-    let set = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_ATTACH_FILTER,
-            (&raw const filter).cast(),
-            libc::socklen_t::try_from(size_of_val(&filter)).expect("invariant: 16 bytes"),
-        )
-    };
+    // The kernel copies the program.
+    set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
+}
+
+/// Sets an option of the socket. `value` has the option's type.
+fn set_option<T>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> io::Result<()> {
+    let length = libc::socklen_t::try_from(size_of_val(value)).expect("invariant: some bytes");
+    // SAFETY: the pointer and the length describe the value, which is only read.
+    let set =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const *value).cast(), length) };
     if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -88,9 +88,9 @@ impl Lan {
 
     /// Adds an address such as `192.0.2.1/24`.
     pub(crate) async fn address(&self, name: &str, net: &str) {
-        let net: ipnet::Ipv4Net = net.parse().expect("an address");
+        let net: ipnet::IpNet = net.parse().expect("an address");
         let index = self.index(name).await;
-        let add = self.handle.address().add(index, net.addr().into(), net.prefix_len());
+        let add = self.handle.address().add(index, net.addr(), net.prefix_len());
         add.execute().await.expect("the address can be added");
     }
 }

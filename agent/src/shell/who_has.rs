@@ -3,7 +3,7 @@
 
 mod table;
 
-use std::{collections::BTreeMap, net::Ipv4Addr, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr, path::PathBuf, time::Duration};
 
 use thiserror::Error;
 use vipward_common::{MacAddr, Offender, Role, VipKey};
@@ -20,6 +20,7 @@ use super::{
     clock,
     doctor::conf,
     netlink::{Netlink, NetlinkError},
+    packet::nonce,
     segment::{self, Hearing, Segment},
 };
 
@@ -27,7 +28,7 @@ use super::{
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The address.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The interface to ask through; by default the one whose subnet contains the address.
     pub interface: Option<String>,
     /// The number of questions.
@@ -45,7 +46,7 @@ pub enum WhoHasError {
     #[error("cannot ask for {address}")]
     NoSegment {
         /// The address.
-        address: Ipv4Addr,
+        address: IpAddr,
         /// The cause.
         #[source]
         source: SegmentError,
@@ -54,7 +55,7 @@ pub enum WhoHasError {
     #[error("failed to ask for {address}")]
     Segment {
         /// The address.
-        address: Ipv4Addr,
+        address: IpAddr,
         /// The cause.
         #[source]
         source: segment::SegmentError,
@@ -80,10 +81,20 @@ pub async fn ask(options: &Options, mut progress: impl FnMut(&Asking)) -> Result
     let reader = Reader::find(&Pins::new(&options.pin_dir));
     let maps = reader.as_ref().ok().and_then(Option::as_ref);
     let state = |reader: &Reader| reader.state(Extent::ENTRIES, view.clone()).map_err(WhoHasError::Pins);
-    let known = maps.map(state).transpose()?.map(|state| homes(&state, address)).unwrap_or_default();
+    let before = maps.map(state).transpose()?;
+    let known = before.as_ref().map(|state| homes(state, address)).unwrap_or_default();
     let interface = choose_segment(&view, address, options.interface.as_deref(), &known)
         .map_err(|source| WhoHasError::NoSegment { address, source })?;
-    let question = Question { address, own: interface.mac, count: options.count, timeout: options.timeout };
+    let is_vip =
+        |address| before.as_ref().is_some_and(|state| state.contents.entries_of(address).next().is_some());
+    let question = Question {
+        address,
+        own: interface.mac,
+        source: interface.source_for(address, is_vip),
+        nonce: nonce(),
+        count: options.count,
+        timeout: options.timeout,
+    };
     let asking = listen(&question, interface, maps, &mut progress).await?;
     // The answers may have changed the pinned state, so it is read again.
     let pins = match &reader {
@@ -131,7 +142,7 @@ fn now() -> nix::Result<Monotonic> {
 
 /// Returns the interfaces on whose segments the address is known. Interfaces on which this host
 /// holds it or hands it over come first.
-fn homes(state: &State, address: Ipv4Addr) -> Vec<u32> {
+fn homes(state: &State, address: IpAddr) -> Vec<u32> {
     let mut homes = Vec::new();
     for entry in state.contents.entries_of(address) {
         match entry.role {
@@ -143,26 +154,23 @@ fn homes(state: &State, address: Ipv4Addr) -> Vec<u32> {
     homes
 }
 
-fn dropped(
-    maps: &Reader,
-    ifindex: u32,
-    address: Ipv4Addr,
-) -> Result<BTreeMap<MacAddr, Offender>, WhoHasError> {
-    let here =
-        maps.offenders()?.into_iter().filter(|(key, _)| key.vip() == VipKey::new(ifindex, address.octets()));
-    Ok(here.map(|(key, record)| (MacAddr(key.mac), record)).collect())
+fn dropped(maps: &Reader, ifindex: u32, address: IpAddr) -> Result<BTreeMap<MacAddr, Offender>, WhoHasError> {
+    let here = maps.offenders()?.into_iter().filter(|(key, _)| key.vip == VipKey::new(ifindex, address));
+    Ok(here.map(|(key, record)| (key.mac, record)).collect())
 }
 
 /// Returns the interface of this host that has the address, and true
 /// if the kernel answers for it on `asked`.
-fn bound(view: &NetView, asked: &Interface, address: Ipv4Addr) -> Option<(String, bool)> {
+fn bound(view: &NetView, asked: &Interface, address: IpAddr) -> Option<(String, bool)> {
     let has = |interface: &&Interface| interface.addresses.iter().any(|net| net.addr() == address);
+    // For an IPv6 address the kernel answers on the interface that has it.
+    let ignores = if address.is_ipv6() { 1 } else { arp_ignore(&asked.name) };
     if has(&asked) {
-        return Some((asked.name.clone(), arp_ignore(&asked.name) < 8));
+        return Some((asked.name.clone(), ignores < 8));
     }
     let elsewhere = view.interfaces.values().find(has)?;
     // With 0 the kernel answers on every interface for every local address.
-    Some((elsewhere.name.clone(), arp_ignore(&asked.name) == 0))
+    Some((elsewhere.name.clone(), ignores == 0))
 }
 
 /// Returns the value in force: the larger of `all` and the interface's own.

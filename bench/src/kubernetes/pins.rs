@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use aya::maps::{Array, HashMap, Map, MapData, MapError};
 use nix::time::{ClockId, clock_gettime};
-use vipward_common::{Fence, Role, VipEntry, VipKey, maps};
+use vipward_common::{Fence, Role, VipEntry, VipKeyV4, maps};
 
 use vipward_tests::cluster::{Cluster, NodeId, SEGMENT};
 
@@ -18,7 +18,7 @@ const MOST_MISSES: usize = 32;
 struct Pins {
     node: NodeId,
     ifindex: u32,
-    vips: HashMap<MapData, [u8; size_of::<VipKey>()], [u8; size_of::<VipEntry>()]>,
+    vips: HashMap<MapData, [u8; size_of::<VipKeyV4>()], [u8; size_of::<VipEntry>()]>,
     fence: Array<MapData, [u8; size_of::<Fence>()]>,
 }
 
@@ -42,7 +42,7 @@ impl Pins {
     }
 
     fn holds(&self, vip: Ipv4Addr) -> Result<bool> {
-        let key = VipKey::new(self.ifindex, vip.octets());
+        let key = VipKeyV4::new(self.ifindex, vip.octets());
         match self.vips.get(&bytemuck::cast(key), 0) {
             Ok(bytes) => {
                 let entry: VipEntry = bytemuck::checked::try_pod_read_unaligned(&bytes)

@@ -112,7 +112,7 @@ impl Daemon {
                 daemon.script("up", "add")?;
                 daemon.script("down", "del")?;
             }
-            System::Kernel => host.add_address(NIC, VIP.into())?,
+            System::Kernel => host.add_address(NIC, ipnet::Ipv4Net::from(VIP))?,
             System::Vipward => bail!("Vipward's hosts are a cluster"),
         }
         Ok(daemon)

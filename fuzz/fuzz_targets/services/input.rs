@@ -2,12 +2,12 @@
 
 use std::{
     collections::BTreeMap,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    net::{IpAddr, Ipv6Addr},
     sync::Arc,
 };
 
 use arbitrary::{Arbitrary, Unstructured};
-use ipnet::{IpNet, Ipv4Net};
+use ipnet::IpNet;
 use vipward_common::MacAddr;
 use vipward_core::{
     cluster::{NodeInterface, NodeName, ServiceName, Version},
@@ -136,31 +136,31 @@ pub(crate) fn start() -> [Event; 2] {
     [Event::NodeInterfaces { node: node(1), interfaces }, Event::Synced]
 }
 
-/// Returns all IPv4 addresses of the pool.
-pub(crate) fn addresses() -> impl Iterator<Item = Ipv4Addr> {
-    POOL.into_iter().map(Ipv4Addr::from)
+/// Returns all addresses that a Service may ask for, of both families.
+pub(crate) fn addresses() -> impl Iterator<Item = IpAddr> {
+    POOL.into_iter().map(IpAddr::from).chain((250..=u8::MAX).map(ip))
 }
 
 /// Returns one of the pool, or one of three that most Services meet at.
-fn v4(place: Address) -> Ipv4Addr {
+fn v4(place: Address) -> IpAddr {
     let place = usize::from(place % 40);
     POOL.get(place).copied().unwrap_or([10, 0, 0, [2, 6, 7][place % 3]]).into()
 }
 
 fn ip(place: Address) -> IpAddr {
-    if place >= 250 { Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, place.into()).into() } else { v4(place).into() }
+    if place >= 250 { Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, place.into()).into() } else { v4(place) }
 }
 
 fn ips(places: &[Address]) -> Vec<IpAddr> {
     places.iter().map(|place| ip(*place)).collect()
 }
 
-fn net((place, length): Net) -> Ipv4Net {
-    Ipv4Net::new_assert(v4(place), LENGTHS[usize::from(length) % LENGTHS.len()])
+fn net((place, length): Net) -> IpNet {
+    IpNet::new_assert(v4(place), LENGTHS[usize::from(length) % LENGTHS.len()])
 }
 
 fn nets(list: &[Net]) -> Vec<IpNet> {
-    list.iter().map(|one| IpNet::V4(net(*one))).collect()
+    list.iter().map(|one| net(*one)).collect()
 }
 
 fn namespace(name: u8) -> Arc<str> {
@@ -181,7 +181,7 @@ fn nodes(bits: u8) -> impl Iterator<Item = NodeName> {
     (0..3).filter(move |name| bits >> name & 1 == 1).map(node)
 }
 
-fn subnet(text: &str) -> Ipv4Net {
+fn subnet(text: &str) -> IpNet {
     text.parse().expect("invariant: the text is a network")
 }
 
@@ -219,6 +219,7 @@ impl Service {
             preferred_nodes,
             interface,
             force,
+            together: None,
             share: share.map(Into::into),
             ignore: (kind == 2).then(|| "true".into()),
             kube_vip_ignore: None,
@@ -240,7 +241,7 @@ impl Service {
             created: self.created.into(),
             labels: BTreeMap::new(),
             load_balancer: kind != 0,
-            cluster_ip: (kind % 4 == 3).then_some(cluster_ip),
+            cluster_ips: (kind % 4 == 3).then_some(cluster_ip).into_iter().collect(),
             class: match self.class % 8 {
                 0 => Some("other".into()),
                 1 => Some("vipward.io/l2".into()),
@@ -276,6 +277,7 @@ impl Step {
                 ready: nodes(*ready).collect(),
                 serving_terminating: nodes(*terminating).collect(),
                 ready_elsewhere: *elsewhere,
+                is_ipv6: false,
             }),
             Self::SliceGone { namespace: name, slice } => {
                 Event::SliceGone { namespace: namespace(*name), slice: slice.to_string().into() }

@@ -2,11 +2,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::{IpAddr, Ipv4Addr},
+    net::IpAddr,
     sync::Arc,
 };
 
-use ipnet::{IpNet, Ipv4Net};
+use ipnet::IpNet;
 use vipward_core::{
     cluster::{NodeInterface, NodeName, ServiceName},
     ownership::Demand,
@@ -16,19 +16,19 @@ use vipward_core::{
 /// Addresses and networks that no Service may have.
 #[derive(Clone, Debug, Default)]
 struct Taken {
-    nets: Vec<Ipv4Net>,
+    nets: Vec<IpNet>,
     /// Addresses of interfaces, and the ends of subnets. An admin may force a /32 among them.
-    on_interfaces: Vec<Ipv4Addr>,
-    segments: Vec<Ipv4Net>,
+    on_interfaces: Vec<IpAddr>,
+    segments: Vec<IpNet>,
 }
 
 impl Taken {
     fn of_interfaces(interfaces: &[NodeInterface]) -> Self {
         let mut taken = Self::default();
         for interface in interfaces {
-            taken.nets.extend(interface.gateways.iter().map(|address| Ipv4Net::from(*address)));
+            taken.nets.extend(interface.gateways.iter().map(|address| IpNet::from(*address)));
             taken.on_interfaces.extend(&interface.bound);
-            for net in interface.subnets.iter().filter(|net| net.prefix_len() < 32) {
+            for net in interface.subnets.iter().filter(|net| !is_host(net)) {
                 // Without an address there, the subnet itself is listed.
                 if *net != net.trunc() || net.prefix_len() == 31 {
                     taken.on_interfaces.push(net.addr());
@@ -42,26 +42,27 @@ impl Taken {
     fn of_host(network: &HostNetwork) -> Self {
         let mut taken = Self::default();
         let single = network.next_hops.iter().chain(&network.name_servers);
-        taken.nets.extend(single.map(|address| Ipv4Net::from(*address)));
+        taken.nets.extend(single.map(|address| IpNet::from(*address)));
         for found in &network.addresses {
-            if found.segment || found.net.prefix_len() < 32 {
+            if found.segment || !is_host(&found.net) {
                 taken.on_interfaces.push(found.net.addr());
             }
-            if found.segment && found.net.prefix_len() < 32 {
+            if found.segment && !is_host(&found.net) {
                 taken.add_segment(found.net);
             }
         }
         taken
     }
 
-    fn add_segment(&mut self, net: Ipv4Net) {
+    fn add_segment(&mut self, net: IpNet) {
         self.segments.push(net.trunc());
-        if net.prefix_len() < 31 {
-            self.on_interfaces.extend([net.network(), net.broadcast()]);
+        if net.prefix_len() + 1 < net.max_prefix_len() {
+            self.on_interfaces.push(net.network());
+            self.on_interfaces.extend(net.addr().is_ipv4().then(|| net.broadcast()));
         }
     }
 
-    fn has(&self, address: Ipv4Addr, is_forced: bool) -> bool {
+    fn has(&self, address: IpAddr, is_forced: bool) -> bool {
         self.nets.iter().any(|net| net.contains(&address))
             || !is_forced && self.on_interfaces.contains(&address)
     }
@@ -98,14 +99,14 @@ pub(crate) struct Oracle {
     services: BTreeMap<ServiceName, ServiceRecord>,
     /// Each address that a Service has ever named anywhere. A bad value leaves the last one in
     /// effect.
-    named: BTreeMap<ServiceName, BTreeSet<Ipv4Addr>>,
+    named: BTreeMap<ServiceName, BTreeSet<IpAddr>>,
     consents: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
     taken: BTreeMap<Source, Taken>,
-    claims: BTreeMap<Ipv4Addr, Claim>,
+    claims: BTreeMap<IpAddr, Claim>,
     /// Addresses that have ever had a holder.
-    held: BTreeSet<Ipv4Addr>,
-    demands: BTreeMap<Ipv4Addr, Demand>,
-    written: BTreeMap<ServiceName, Vec<Ipv4Addr>>,
+    held: BTreeSet<IpAddr>,
+    demands: BTreeMap<IpAddr, Demand>,
+    written: BTreeMap<ServiceName, Vec<IpAddr>>,
 }
 
 impl Oracle {
@@ -128,20 +129,19 @@ impl Oracle {
         self.synced
     }
 
-    pub(crate) fn demand(&self, vip: Ipv4Addr) -> Option<&Demand> {
+    pub(crate) fn demand(&self, vip: IpAddr) -> Option<&Demand> {
         self.demands.get(&vip)
     }
 
     pub(crate) fn take_in(&mut self, event: &Event) {
         let single = |addresses: &mut dyn Iterator<Item = &IpAddr>| Taken {
-            nets: addresses.filter_map(v4).map(Ipv4Net::from).collect(),
+            nets: addresses.copied().map(IpNet::from).collect(),
             ..Taken::default()
         };
         match event {
             Event::Service(record) => {
                 self.named.entry(record.name.clone()).or_default().extend(named(record));
-                let address = record.cluster_ip.map(IpAddr::from);
-                self.put(Source::Service(record.name.clone()), single(&mut address.iter()));
+                self.put(Source::Service(record.name.clone()), single(&mut record.cluster_ips.iter()));
                 self.services.insert(record.name.clone(), (**record).clone());
             }
             Event::ServiceGone(name) => {
@@ -155,11 +155,11 @@ impl Oracle {
             Event::NamespaceGone(name) => _ = self.consents.remove(name),
             Event::NodeAddresses { node, addresses, pod_cidrs } => {
                 let mut taken = single(&mut addresses.iter());
-                taken.nets.extend(pod_cidrs.iter().filter_map(v4_net));
+                taken.nets.extend(pod_cidrs.iter().map(IpNet::trunc));
                 self.put(Source::Node(node.clone()), taken);
             }
             Event::ServiceCidr { name, nets } => {
-                let nets = nets.iter().filter_map(v4_net).collect();
+                let nets = nets.iter().map(IpNet::trunc).collect();
                 self.put(Source::ServiceCidr(Arc::clone(name)), Taken { nets, ..Taken::default() });
             }
             Event::NodeInterfaces { node, interfaces } => {
@@ -215,7 +215,7 @@ impl Oracle {
         }
     }
 
-    fn check_demand(&self, vip: Ipv4Addr, demand: &Demand) {
+    fn check_demand(&self, vip: IpAddr, demand: &Demand) {
         assert!(self.is_permitted(vip), "{vip} can be no VIP");
         let by = self.needed_by(vip, self.is_forced(vip));
         assert!(by.is_empty() || self.held.contains(&vip), "{vip} is needed by {by:?}");
@@ -236,14 +236,14 @@ impl Oracle {
         assert_eq!(demand.services.iter().collect::<BTreeSet<_>>().len(), demand.services.len());
     }
 
-    fn check_status(&self, service: &ServiceName, addresses: &[Ipv4Addr]) {
+    fn check_status(&self, service: &ServiceName, addresses: &[IpAddr]) {
         let record = &self.services[service];
         assert!(addresses.len() <= self.settings.most_addresses, "{addresses:?} of {service}");
         for address in addresses {
             assert!(self.is_permitted(*address), "{address} in the status of {service} can be no VIP");
             // An address that this node alone refuses stays if it is there.
             if self.needed_by(*address, false).iter().any(|source| source.is_this_nodes())
-                && record.ingress.iter().any(|ingress| ingress.ip == Some((*address).into()))
+                && record.ingress.iter().any(|ingress| ingress.ip == Some(*address))
             {
                 continue;
             }
@@ -256,29 +256,39 @@ impl Oracle {
     }
 
     /// Returns true if an address can be a VIP, as far as the settings and the address itself say.
-    fn is_permitted(&self, address: Ipv4Addr) -> bool {
-        let [first, second, ..] = address.octets();
-        let is_special = matches!(first, 0 | 127 | 224..) || (first, second) == (169, 254);
-        let is_in = |nets: &[Ipv4Net]| nets.iter().any(|net| net.contains(&address));
+    fn is_permitted(&self, address: IpAddr) -> bool {
+        let is_special = match address {
+            IpAddr::V4(v4) => matches!(v4.octets(), [0 | 127 | 224.., ..] | [169, 254, ..]),
+            IpAddr::V6(v6) => {
+                let [first, second, ..] = v6.octets();
+                let is_of_one_link = first == 0xfe && second >> 6 == 0b10;
+                first == 0xff
+                    || is_of_one_link
+                    || v6.is_unspecified()
+                    || v6.is_loopback()
+                    || v6.to_ipv4_mapped().is_some()
+            }
+        };
+        let is_in = |nets: &[IpNet]| nets.iter().any(|net| net.contains(&address));
         let allow = &self.settings.allow;
         !is_special && !is_in(&self.settings.refuse) && (allow.is_empty() || is_in(allow))
     }
 
-    fn needed_by(&self, address: Ipv4Addr, is_forced: bool) -> Vec<&Source> {
+    fn needed_by(&self, address: IpAddr, is_forced: bool) -> Vec<&Source> {
         let has = |(source, taken): (_, &Taken)| taken.has(address, is_forced).then_some(source);
         self.taken.iter().filter_map(has).collect()
     }
 
     /// Returns true if a user may ask for an address.
-    fn is_open(&self, address: Ipv4Addr) -> bool {
+    fn is_open(&self, address: IpAddr) -> bool {
         !self.settings.allow.is_empty() || self.held.contains(&address) || self.is_on_segment(address)
     }
 
-    fn is_on_segment(&self, address: Ipv4Addr) -> bool {
+    fn is_on_segment(&self, address: IpAddr) -> bool {
         self.taken.values().flat_map(|taken| &taken.segments).any(|net| net.contains(&address))
     }
 
-    fn is_forced(&self, vip: Ipv4Addr) -> bool {
+    fn is_forced(&self, vip: IpAddr) -> bool {
         self.claims.get(&vip).is_some_and(|claim| claim.is_forced)
     }
 
@@ -294,13 +304,13 @@ impl Oracle {
 }
 
 /// Returns true if another controller wrote the address into the status as a VIP.
-fn is_anothers(record: &ServiceRecord, vip: Ipv4Addr) -> bool {
-    let has = record.ingress.iter().any(|entry| entry.mode == IpMode::Vip && entry.ip == Some(vip.into()));
+fn is_anothers(record: &ServiceRecord, vip: IpAddr) -> bool {
+    let has = record.ingress.iter().any(|entry| entry.mode == IpMode::Vip && entry.ip == Some(vip));
     has && record.status_manager.as_deref() != Some("vipward")
 }
 
 /// Returns all addresses that a Service names anywhere.
-fn named(record: &ServiceRecord) -> impl Iterator<Item = Ipv4Addr> {
+fn named(record: &ServiceRecord) -> impl Iterator<Item = IpAddr> {
     let annotations = &record.annotations;
     let texts = [
         &annotations.addresses,
@@ -311,19 +321,10 @@ fn named(record: &ServiceRecord) -> impl Iterator<Item = Ipv4Addr> {
     let parts = texts.into_iter().flatten().flat_map(|text| text.split(','));
     let asked = parts.filter_map(|part| part.trim().parse::<IpAddr>().ok());
     let status = record.ingress.iter().filter_map(|entry| entry.ip);
-    asked.chain(status).chain(record.external_ips.iter().copied()).filter_map(|address| v4(&address))
+    asked.chain(status).chain(record.external_ips.iter().copied())
 }
 
-fn v4(address: &IpAddr) -> Option<Ipv4Addr> {
-    match address {
-        IpAddr::V4(address) => Some(*address),
-        IpAddr::V6(_) => None,
-    }
-}
-
-fn v4_net(net: &IpNet) -> Option<Ipv4Net> {
-    match net {
-        IpNet::V4(net) => Some(net.trunc()),
-        IpNet::V6(_) => None,
-    }
+/// Returns true if the network is one address.
+fn is_host(net: &IpNet) -> bool {
+    net.prefix_len() == net.max_prefix_len()
 }

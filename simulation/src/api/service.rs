@@ -52,6 +52,7 @@ impl Service {
             ready: self.endpoints.clone(),
             serving_terminating: BTreeSet::new(),
             ready_elsewhere: false,
+            is_ipv6: false,
         };
         let service = Event::Service(Box::new(self.record.clone()));
         let slice = Event::Slice(slice);

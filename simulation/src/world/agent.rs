@@ -152,7 +152,7 @@ impl World {
             Ending::Leave => StopReason::Leave,
             Ending::Uninstall => StopReason::Uninstall,
         };
-        self.incoming(node, life, Incoming::Event(Event::Stop(reason)));
+        self.incoming(node, life, Incoming::Event(Event::Stop(reason).into()));
     }
 
     /// Gives the agent an input, or keeps it until the agent runs.
@@ -172,7 +172,7 @@ impl World {
 
     fn take_in(&mut self, node: usize, incoming: Incoming) {
         match incoming {
-            Incoming::Event(event) => self.feed(node, event),
+            Incoming::Event(event) => self.feed(node, *event),
             Incoming::Services(events) => self.take_services(node, events),
             Incoming::Listed(kind, list) => self.take_list(node, kind, list),
         }
@@ -213,7 +213,7 @@ impl World {
         self.steps_of_event(node, &event);
         if !self.nodes[node].agent_runs() || self.nodes[node].life != life {
             // A disturbance has come first.
-            self.incoming(node, life, Incoming::Event(event));
+            self.incoming(node, life, Incoming::Event(event.into()));
             return;
         }
         let now = self.now;
@@ -423,7 +423,8 @@ impl World {
                 self.kill(node);
                 self.after(delay, Happening::Boot { node });
             }
-            Command::Notify(_) => {}
+            // No switch of a simulated segment drops questions.
+            Command::Notify(_) | Command::SetSuccessor { .. } => {}
             Command::Stopped => self.exit(node),
         }
     }

@@ -96,7 +96,7 @@ impl World {
         }
         self.flights[index].settled = true;
         if let Some(event) = answer {
-            self.incoming(node, life, Incoming::Event(event));
+            self.incoming(node, life, Incoming::Event(event.into()));
         }
     }
 
@@ -107,6 +107,6 @@ impl World {
         }
         flight.settled = true;
         let (node, life, event) = (flight.node, flight.life, flight.request.unknown());
-        self.incoming(node, life, Incoming::Event(event));
+        self.incoming(node, life, Incoming::Event(event.into()));
     }
 }

@@ -149,7 +149,7 @@ impl World {
         for command in commands.into_iter().rev() {
             match command {
                 Command::Demand(vip, demand) => {
-                    process.inbox.push_front(Incoming::Event(Event::Demand(vip, demand)));
+                    process.inbox.push_front(Incoming::Event(Event::Demand(vip, demand).into()));
                 }
                 Command::WriteIngress { service, addresses } => written.push((service, addresses)),
                 Command::ClearIngress { .. }

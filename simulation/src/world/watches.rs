@@ -80,7 +80,8 @@ impl World {
         let newly_synced = all && !process.synced;
         process.synced |= all;
         let goners = known.into_iter().filter(|key| !keys.contains(key)).map(|key| api::gone(kind, key));
-        let synced = [Incoming::Services(vec![services::Event::Synced]), Incoming::Event(Event::Synced)];
+        let synced =
+            [Incoming::Services(vec![services::Event::Synced]), Incoming::Event(Event::Synced.into())];
         let synced = synced.into_iter().filter(|_| newly_synced);
         let all: Vec<Incoming> =
             list.into_iter().map(|(_, incoming)| incoming).chain(goners).chain(synced).collect();

@@ -172,7 +172,7 @@ impl World {
             self.after(ASKED_AGAIN, Happening::Probed { node, vip, life, asked });
         }
         self.say(node, || format!("has probed {}: {probed:?}", names::vip(vip)));
-        self.incoming(node, life, Incoming::Event(Event::Probed { vip: names::vip(vip), probed }));
+        self.incoming(node, life, Incoming::Event(Event::Probed { vip: names::vip(vip), probed }.into()));
     }
 
     /// Returns the answer that a node hears from another when it asks for a VIP.
@@ -203,6 +203,6 @@ impl World {
         {
             self.step(Step::Heard, giver, taker);
         }
-        self.incoming(node, life, Incoming::Event(Event::Wire { vip: names::vip(vip), heard: wire }));
+        self.incoming(node, life, Incoming::Event(Event::Wire { vip: names::vip(vip), heard: wire }.into()));
     }
 }

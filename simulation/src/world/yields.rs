@@ -12,7 +12,7 @@ use crate::{names, sabotage::Sabotage};
 
 /// Returns the key of a VIP. A VIP is on one segment of the simulation.
 fn key(vip: usize) -> VipKey {
-    VipKey::new(1, names::vip(vip).octets())
+    VipKey::new(1, names::vip(vip))
 }
 
 impl World {
@@ -57,7 +57,7 @@ impl World {
         for NoPeer { key, from: _, take_back } in
             process.yields.on_tick(|vip| engine.may_take_back(vip), local)
         {
-            let vip = names::vip_index(key.addr.into());
+            let vip = names::vip_index(key.addr);
             self.nodes[node].asked[vip] += 1;
             if take_back {
                 self.take_back(node, vip);
@@ -74,9 +74,9 @@ impl World {
         let due = process.yields.next_deadline().and_then(|due| it.clock.when(due));
         for command in commands {
             match command {
-                Command::Ask(key) => self.probe(node, names::vip_index(key.addr.into())),
+                Command::Ask(key) => self.probe(node, names::vip_index(key.addr)),
                 Command::StopAsking(key) => {
-                    self.nodes[node].asked[names::vip_index(key.addr.into())] += 1;
+                    self.nodes[node].asked[names::vip_index(key.addr)] += 1;
                 }
             }
         }

@@ -1,11 +1,11 @@
 //! The schema of a definition: the fields that it drops, fills in and refuses.
 //!
 //! It supports the parts of the specification that the definition of `VirtualIP` uses. A definition
-//! with any other part is refused. Of the rules in CEL, it evaluates those that compare two fields
-//! of the whole object for equality.
+//! with any other part is refused. Rules in CEL are evaluated about the whole object.
 
 use std::collections::BTreeMap;
 
+use cel::{Context, Program};
 use regex::Regex;
 use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer};
@@ -32,7 +32,7 @@ pub(super) struct Schema {
     min_length: usize,
     max_length: Option<usize>,
     #[serde(rename = "x-kubernetes-validations")]
-    rules: Vec<Equality>,
+    rules: Vec<Validation>,
     /// A real API server tracks the managers of an atomic map as a whole. No test depends on that.
     #[serde(rename = "x-kubernetes-map-type")]
     _map_type: IgnoredAny,
@@ -67,12 +67,11 @@ impl Kind {
     }
 }
 
-/// A rule in CEL: `self.A.B == self.C.D`.
+/// A rule in CEL about the whole object.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "Rule")]
-struct Equality {
-    /// JSON pointers.
-    fields: [String; 2],
+struct Validation {
+    program: Program,
     message: String,
 }
 
@@ -83,18 +82,21 @@ struct Rule {
     message: String,
 }
 
-impl TryFrom<Rule> for Equality {
+impl TryFrom<Rule> for Validation {
     type Error = String;
 
     fn try_from(Rule { rule, message }: Rule) -> Result<Self, String> {
-        let field = |path: &str| {
-            let names = path.strip_prefix("self.")?;
-            let is_plain = names.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.');
-            is_plain.then(|| format!("/{}", names.replace('.', "/")))
-        };
-        let sides = rule.split_once(" == ").and_then(|(left, right)| Some([field(left)?, field(right)?]));
-        let fields = sides.ok_or_else(|| format!("the rule {rule:?} is no equality of two fields"))?;
-        Ok(Self { fields, message })
+        let program = Program::compile(&rule).map_err(|error| format!("the rule {rule:?}: {error}"))?;
+        Ok(Self { program, message })
+    }
+}
+
+impl Validation {
+    /// Returns true if the object keeps to the rule. A rule that fails is broken.
+    fn holds(&self, object: &Value) -> bool {
+        let mut context = Context::default();
+        context.add_variable("self", object).is_ok()
+            && self.program.execute(&context) == Ok(cel::Value::Bool(true))
     }
 }
 
@@ -144,11 +146,8 @@ impl Schema {
     pub(super) fn faults(&self, object: &Value) -> Vec<Fault> {
         let mut faults = Vec::new();
         self.check(object, "", &mut faults);
-        for Equality { fields: [left, right], message } in &self.rules {
-            if object.pointer(left) != object.pointer(right) {
-                // A real API server reports a fault of the whole object in this form.
-                faults.push(Fault::new("<nil>", format!("Invalid value: \"object\": {message}")));
-            }
+        for Validation { message, .. } in self.rules.iter().filter(|rule| !rule.holds(object)) {
+            faults.push(Fault::new("<nil>", format!("Invalid value: \"object\": {message}")));
         }
         faults
     }

@@ -6,7 +6,7 @@ mod tests;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
 use super::INTERVAL;
@@ -15,7 +15,7 @@ use super::INTERVAL;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DatagramReport {
     /// Destination.
-    pub target: SocketAddrV4,
+    pub target: SocketAddr,
     /// Send times, by number.
     pub sent: Vec<SystemTime>,
     /// Received datagrams, in the order in which the nodes recorded them.
@@ -59,7 +59,7 @@ impl Interruption {
 }
 
 impl DatagramReport {
-    pub(super) fn new(target: SocketAddrV4) -> Self {
+    pub(super) fn new(target: SocketAddr) -> Self {
         Self { target, sent: Vec::new(), received: Vec::new() }
     }
 

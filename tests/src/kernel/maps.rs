@@ -1,6 +1,6 @@
 //! Reads and writes the maps of a loaded program.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::IpAddr};
 
 use anyhow::{Context as _, Result, anyhow};
 use aya::{
@@ -10,9 +10,9 @@ use aya::{
 };
 use bytemuck::{NoUninit, bytes_of, pod_read_unaligned};
 use vipward_common::{
-    Counters, Defence, DefenceWindow, Event, Fence, MacAddr, Offender, OffenderKey, Outcome, OwnMac, PeerKey,
-    Policy, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, VlanKey, YieldTotal, filter_bit,
-    maps,
+    Counters, Defence, DefenceWindow, Event, Fence, MacAddr, Offender, OffenderKey, OffenderKeyV4,
+    OffenderKeyV6, Outcome, OwnMac, PeerKey, Policy, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey,
+    VipKeyV4, VipKeyV6, VipState, VlanKey, YieldTotal, filter_bit, filter_bit_v6, maps,
 };
 
 /// aya requires its own marker trait of keys and values; byte arrays implement it.
@@ -27,7 +27,8 @@ macro_rules! as_bytes {
 }
 
 as_bytes!(
-    VipKey,
+    VipKeyV4,
+    VipKeyV6,
     VipEntry,
     OwnMac,
     VlanKey,
@@ -38,25 +39,29 @@ as_bytes!(
     VipState,
     DefenceWindow,
     YieldTotal,
-    OffenderKey,
+    OffenderKeyV4,
+    OffenderKeyV6,
     Offender
 );
 
 /// Maps of a loaded program, and the changes for [`Maps::reset`] to undo.
 pub struct Maps {
-    vips: HashMap<MapData, Bytes<VipKey>, Bytes<VipEntry>>,
+    vips_v4: HashMap<MapData, Bytes<VipKeyV4>, Bytes<VipEntry>>,
+    vips_v6: HashMap<MapData, Bytes<VipKeyV6>, Bytes<VipEntry>>,
     own_macs: HashMap<MapData, u32, Bytes<OwnMac>>,
     vlans: HashMap<MapData, Bytes<VlanKey>, u32>,
     peers: HashMap<MapData, Bytes<PeerKey>, u64>,
     fence: Array<MapData, Bytes<Fence>>,
     counters: PerCpuArray<MapData, Bytes<Counters>>,
+    counters_v6: PerCpuArray<MapData, Bytes<Counters>>,
     heard: PerCpuArray<MapData, u64>,
     vip_counters: PerCpuArray<MapData, Bytes<VipCounters>>,
     vip_state: Array<MapData, Bytes<VipState>>,
     yields: Array<MapData, Bytes<YieldTotal>>,
     defences: Array<MapData, Bytes<DefenceWindow>>,
     filter: Array<MapData, u64>,
-    offenders: HashMap<MapData, Bytes<OffenderKey>, Bytes<Offender>>,
+    offenders: HashMap<MapData, Bytes<OffenderKeyV4>, Bytes<Offender>>,
+    offenders_v6: HashMap<MapData, Bytes<OffenderKeyV6>, Bytes<Offender>>,
     events: RingBuf<MapData>,
     cpus: usize,
     used: Used,
@@ -81,12 +86,14 @@ impl Maps {
     pub(super) fn take(ebpf: &mut Ebpf) -> Result<Self> {
         let cpus = nr_cpus().map_err(|(_, error)| error).context("failed to count the CPUs")?;
         let mut maps = Self {
-            vips: take(ebpf, maps::VIPS_V4)?,
+            vips_v4: take(ebpf, maps::VIPS_V4)?,
+            vips_v6: take(ebpf, maps::VIPS_V6)?,
             own_macs: take(ebpf, maps::OWN_MACS)?,
             vlans: take(ebpf, maps::VLANS)?,
             peers: take(ebpf, maps::PEERS)?,
             fence: take(ebpf, maps::FENCE)?,
             counters: take(ebpf, maps::COUNTERS)?,
+            counters_v6: take(ebpf, maps::COUNTERS_V6)?,
             heard: take(ebpf, maps::HEARD)?,
             vip_counters: take(ebpf, maps::VIP_COUNTERS)?,
             vip_state: take(ebpf, maps::VIP_STATE)?,
@@ -94,6 +101,7 @@ impl Maps {
             defences: take(ebpf, maps::DEFENCES)?,
             filter: take(ebpf, maps::FILTER)?,
             offenders: take(ebpf, maps::OFFENDERS)?,
+            offenders_v6: take(ebpf, maps::OFFENDERS_V6)?,
             events: take(ebpf, maps::EVENTS)?,
             cpus,
             used: Used::default(),
@@ -106,7 +114,10 @@ impl Maps {
     pub fn reset(&mut self) -> Result<()> {
         let used = std::mem::take(&mut self.used);
         for key in used.keys {
-            absent_is_fine(self.vips.remove(&raw(&key)))?;
+            absent_is_fine(match key.addr {
+                IpAddr::V4(addr) => self.vips_v4.remove(&raw(&VipKeyV4::new(key.ifindex, addr.octets()))),
+                IpAddr::V6(addr) => self.vips_v6.remove(&raw(&VipKeyV6::new(key.ifindex, addr.octets()))),
+            })?;
         }
         for ifindex in used.own_macs {
             absent_is_fine(self.own_macs.remove(&ifindex))?;
@@ -129,8 +140,11 @@ impl Maps {
         }
         self.set_yields(0)?;
         self.set_defences(DefenceWindow::default())?;
-        for key in self.offenders()?.keys() {
-            absent_is_fine(self.offenders.remove(&raw(key)))?;
+        for key in keys(&self.offenders)? {
+            absent_is_fine(self.offenders.remove(&key))?;
+        }
+        for key in keys(&self.offenders_v6)? {
+            absent_is_fine(self.offenders_v6.remove(&key))?;
         }
         self.set_fence(Fence {
             deadline_ns: 0,
@@ -154,12 +168,23 @@ impl Maps {
 
     /// Replaces an existing entry with one system call.
     pub fn replace_entry(&mut self, key: VipKey, entry: &VipEntry) -> Result<()> {
-        Ok(self.vips.insert(raw(&key), raw(entry), 0)?)
+        match key.addr {
+            IpAddr::V4(addr) => {
+                self.vips_v4.insert(raw(&VipKeyV4::new(key.ifindex, addr.octets())), raw(entry), 0)?;
+            }
+            IpAddr::V6(addr) => {
+                self.vips_v6.insert(raw(&VipKeyV6::new(key.ifindex, addr.octets())), raw(entry), 0)?;
+            }
+        }
+        Ok(())
     }
 
     /// Sets or clears an address's bit in the filter. Addresses may share a bit.
-    pub fn set_filter(&mut self, addr: [u8; 4], set: bool) -> Result<()> {
-        let bit = filter_bit(addr);
+    pub fn set_filter(&mut self, addr: impl Into<IpAddr>, set: bool) -> Result<()> {
+        let bit = match addr.into() {
+            IpAddr::V4(addr) => filter_bit(addr.octets()),
+            IpAddr::V6(addr) => filter_bit_v6(addr.octets()),
+        };
         let (word, mask) = (bit / 64, 1 << (bit % 64));
         self.used.words.push(word);
         let before = self.filter.get(&word, 0)?;
@@ -192,15 +217,20 @@ impl Maps {
         Ok(self.fence.set(0, raw(&fence), 0)?)
     }
 
-    /// Returns the number of ARP frames in some slots of `heard`, summed over all CPUs.
+    /// Returns the number of frames of ARP and neighbour discovery in some slots of `heard`, summed over all CPUs.
     pub fn heard(&self, mut slots: impl Iterator<Item = u32>) -> Result<u64> {
         slots.try_fold(0, |sum, slot| Ok(sum + self.heard.get(&slot, 0)?.iter().sum::<u64>()))
     }
 
-    /// Returns the number of frames by outcome, summed over all CPUs.
+    /// Returns the number of frames by outcome, summed over all CPUs: of ARP frames and those of
+    /// neither protocol.
     pub fn counters(&self) -> Result<Counters> {
-        let values = self.counters.get(&0, 0)?;
-        Ok(values.iter().map(|bytes| pod_read_unaligned(bytes)).fold(Counters::default(), Counters::plus))
+        sum(&self.counters)
+    }
+
+    /// Returns the number of frames of neighbour discovery by outcome, summed over all CPUs.
+    pub fn counters_v6(&self) -> Result<Counters> {
+        sum(&self.counters_v6)
     }
 
     /// Returns the counters of the VIP in a slot, summed
@@ -249,17 +279,36 @@ impl Maps {
 
     /// Writes the record of a MAC that has claimed a VIP. Outside tests only the program writes it.
     pub fn set_offender(&mut self, key: &OffenderKey, offender: &Offender) -> Result<()> {
-        Ok(self.offenders.insert(raw(key), raw(offender), 0)?)
+        let VipKey { ifindex, addr } = key.vip;
+        let mac = key.mac.0;
+        match addr {
+            IpAddr::V4(addr) => {
+                let key = OffenderKeyV4 { ifindex, addr: addr.octets(), mac, _pad: 0 };
+                self.offenders.insert(raw(&key), raw(offender), 0)?;
+            }
+            IpAddr::V6(addr) => {
+                let key = OffenderKeyV6 { ifindex, addr: addr.octets(), mac, _pad: 0 };
+                self.offenders_v6.insert(raw(&key), raw(offender), 0)?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns the MACs that have claimed a VIP, with the VIP.
     pub fn offenders(&self) -> Result<BTreeMap<OffenderKey, Offender>> {
-        let one = |element: Result<(Bytes<OffenderKey>, Bytes<Offender>), MapError>| {
-            let (key, value) = element?;
-            let offender = bytemuck::checked::try_pod_read_unaligned(&value);
-            Ok((pod_read_unaligned(&key), offender.map_err(|error| anyhow!("not an offender: {error}"))?))
+        let offender = |value: &Bytes<Offender>| {
+            let offender = bytemuck::checked::try_pod_read_unaligned(value);
+            offender.map_err(|error| anyhow!("not an offender: {error}"))
         };
-        self.offenders.iter().map(one).collect()
+        let v4 = self.offenders.iter().map(|element| {
+            let (key, value) = element?;
+            Ok((pod_read_unaligned::<OffenderKeyV4>(&key).into(), offender(&value)?))
+        });
+        let v6 = self.offenders_v6.iter().map(|element| {
+            let (key, value) = element?;
+            Ok((pod_read_unaligned::<OffenderKeyV6>(&key).into(), offender(&value)?))
+        });
+        v4.chain(v6).collect()
     }
 
     /// Returns the events since the last call.
@@ -271,6 +320,17 @@ impl Maps {
         }
         Ok(events)
     }
+}
+
+/// Returns the keys of a map.
+fn keys<K: aya::Pod, V: aya::Pod>(map: &HashMap<MapData, K, V>) -> Result<Vec<K>> {
+    Ok(map.keys().collect::<Result<_, _>>()?)
+}
+
+/// Returns counters, summed over all CPUs.
+fn sum(counters: &PerCpuArray<MapData, Bytes<Counters>>) -> Result<Counters> {
+    let values = counters.get(&0, 0)?;
+    Ok(values.iter().map(|bytes| pod_read_unaligned(bytes)).fold(Counters::default(), Counters::plus))
 }
 
 fn raw<T: NoUninit, const N: usize>(value: &T) -> [u8; N] {

@@ -3,18 +3,19 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use ipnet::Ipv4Net;
+use ipnet::{IpNet, Ipv4Net};
 
 use super::links::Link;
 use super::neighbours::{Neighbour, NeighbourState};
 use super::netns::NetNs;
 use crate::arp::Mac;
+use crate::family::Family;
 use crate::process::{Process, SpawnOptions};
 use crate::wait::wait_for;
 
@@ -120,18 +121,30 @@ impl Host {
 
     /// Returns the first IPv4 address of an interface.
     pub fn address(&self, interface: &str) -> Result<Ipv4Addr> {
-        let addresses = self.here(self.0.namespace.addresses(interface))?;
-        let first = addresses.first().map(Ipv4Net::addr);
-        self.here(first.with_context(|| format!("{interface} has no IPv4 address")))
+        match self.address_in(interface, Family::V4)? {
+            IpAddr::V4(address) => Ok(address),
+            IpAddr::V6(_) => unreachable!("invariant: the family is IPv4"),
+        }
     }
 
-    /// Adds an address.
-    pub fn add_address(&self, interface: &str, address: Ipv4Net) -> Result<()> {
+    /// Returns the first address of an interface in a family. That of IPv6 is not link-local.
+    pub fn address_in(&self, interface: &str, family: Family) -> Result<IpAddr> {
+        let addresses = self.here(self.0.namespace.addresses(interface))?;
+        let is_one = |address: &IpAddr| match address {
+            IpAddr::V4(_) => family == Family::V4,
+            IpAddr::V6(address) => family == Family::V6 && !address.is_unicast_link_local(),
+        };
+        let first = addresses.iter().map(IpNet::addr).find(is_one);
+        self.here(first.with_context(|| format!("{interface} has no address of {family:?}")))
+    }
+
+    /// Adds an address. For one of IPv6 it switches IPv6 on, and skips Duplicate Address Detection.
+    pub fn add_address(&self, interface: &str, address: impl Into<IpNet>) -> Result<()> {
         self.here(self.0.namespace.add_address(interface, address))
     }
 
     /// Removes an address.
-    pub fn delete_address(&self, interface: &str, address: Ipv4Net) -> Result<()> {
+    pub fn delete_address(&self, interface: &str, address: impl Into<IpNet>) -> Result<()> {
         self.here(self.0.namespace.delete_address(interface, address))
     }
 
@@ -171,7 +184,7 @@ impl Host {
     }
 
     /// Returns the neighbour entry for `address`.
-    pub fn neighbour(&self, interface: &str, address: Ipv4Addr) -> Result<Option<Neighbour>> {
+    pub fn neighbour(&self, interface: &str, address: impl Into<IpAddr>) -> Result<Option<Neighbour>> {
         self.here(self.0.namespace.neighbour(interface, address))
     }
 
@@ -179,7 +192,7 @@ impl Host {
     pub fn set_neighbour(
         &self,
         interface: &str,
-        address: Ipv4Addr,
+        address: impl Into<IpAddr>,
         mac: Mac,
         state: NeighbourState,
     ) -> Result<()> {
@@ -192,7 +205,8 @@ impl Host {
     }
 
     /// Makes the host's kernel resolve `address` with a datagram, and returns the MAC.
-    pub fn resolve(&self, address: Ipv4Addr) -> Result<Mac> {
+    pub fn resolve(&self, address: impl Into<IpAddr>) -> Result<Mac> {
+        let address = address.into();
         let what = format!("{} to resolve {address}", self.name());
         let interface = self.interface_towards(address)?;
         wait_for(RESOLVE_LIMIT, &what, || {
@@ -200,8 +214,10 @@ impl Host {
             let asking = neighbour.as_ref().is_some_and(|entry| entry.state == NeighbourState::Incomplete);
             let known = neighbour.and_then(|entry| entry.mac);
             if known.is_none() && !asking {
-                self.run(|| UdpSocket::bind("0.0.0.0:0")?.send_to(&[0], (address, DISCARD)))
-                    .with_context(|| format!("failed to send to {address}"))?;
+                self.run(|| {
+                    UdpSocket::bind((Family::of(address).unspecified(), 0))?.send_to(&[0], (address, DISCARD))
+                })
+                .with_context(|| format!("failed to send to {address}"))?;
             }
             Ok(known)
         })
@@ -228,7 +244,7 @@ impl Host {
         self.0.cables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn interface_towards(&self, address: Ipv4Addr) -> Result<String> {
+    fn interface_towards(&self, address: IpAddr) -> Result<String> {
         for link in self.here(self.0.namespace.links())? {
             if self.0.namespace.addresses(&link.name)?.iter().any(|subnet| subnet.contains(&address)) {
                 return Ok(link.name);

@@ -1,13 +1,14 @@
 //! Manages links and addresses of a namespace with rtnetlink.
 
-use std::net::IpAddr;
+use std::fs;
+use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use futures::TryStreamExt;
-use ipnet::Ipv4Net;
-use rtnetlink::packet_route::address::AddressAttribute;
+use ipnet::IpNet;
+use rtnetlink::packet_route::address::{AddressAttribute, AddressHeaderFlags};
 use rtnetlink::packet_route::link::{
     BridgePortState, BridgeStpState, InfoBridgePort, InfoData, InfoPortData, InfoVeth, LinkAttribute,
     LinkFlags, LinkInfo, LinkMessage,
@@ -150,24 +151,48 @@ impl NetNs {
             .with_context(|| format!("failed to delete {name}"))
     }
 
-    /// Adds an address to an interface.
-    pub fn add_address(&self, name: &str, address: Ipv4Net) -> Result<()> {
-        let index = self.link(name)?.index;
+    /// Adds an address to an interface. For one of IPv6 it switches IPv6 on there, skips Duplicate
+    /// Address Detection, and waits until an interface that is ready for traffic hears solicitations.
+    pub fn add_address(&self, name: &str, address: impl Into<IpNet>) -> Result<()> {
+        let (link, address) = (self.link(name)?, address.into());
+        if address.addr().is_ipv6() {
+            self.set_ipv6(name, true)?;
+        }
         self.netlink(async |handle| {
-            handle.address().add(index, IpAddr::V4(address.addr()), address.prefix_len()).execute().await
+            let mut add = handle.address().add(link.index, address.addr(), address.prefix_len());
+            if address.addr().is_ipv6() {
+                add.message_mut().header.flags |= AddressHeaderFlags::Nodad;
+            }
+            add.execute().await
         })
-        .with_context(|| format!("failed to add {address} to {name}"))
+        .with_context(|| format!("failed to add {address} to {name}"))?;
+        match address.addr() {
+            // The loopback interface has no MAC and joins no group.
+            IpAddr::V6(v6) if link.ready && link.mac != Mac::ZERO => self.wait_until_solicited(name, v6),
+            IpAddr::V4(_) | IpAddr::V6(_) => Ok(()),
+        }
+    }
+
+    /// Waits until an interface has joined the group of an address. The kernel joins it later, in a
+    /// work item that waits for other namespaces' changes too.
+    fn wait_until_solicited(&self, name: &str, address: Ipv6Addr) -> Result<()> {
+        let [.., high, middle, low] = address.octets();
+        let group = format!("ff0200000000000000000001ff{high:02x}{middle:02x}{low:02x}");
+        wait_until(READY_LIMIT, &format!("{name} to hear solicitations for {address}"), || {
+            let groups = self.run(|| fs::read_to_string("/proc/thread-self/net/igmp6"))?;
+            Ok(groups.lines().any(|line| line.contains(&format!(" {name} ")) && line.contains(&group)))
+        })
     }
 
     /// Removes an address from an interface.
-    pub fn delete_address(&self, name: &str, address: Ipv4Net) -> Result<()> {
-        let index = self.link(name)?.index;
+    pub fn delete_address(&self, name: &str, address: impl Into<IpNet>) -> Result<()> {
+        let (index, address) = (self.link(name)?.index, address.into());
         self.netlink(async |handle| {
             let mut found = handle
                 .address()
                 .get()
                 .set_link_index_filter(index)
-                .set_address_filter(IpAddr::V4(address.addr()))
+                .set_address_filter(address.addr())
                 .set_prefix_length_filter(address.prefix_len())
                 .execute();
             match found.try_next().await? {
@@ -180,7 +205,7 @@ impl NetNs {
     }
 
     /// Returns the IPv4 addresses of an interface.
-    pub fn addresses(&self, name: &str) -> Result<Vec<Ipv4Net>> {
+    pub fn addresses(&self, name: &str) -> Result<Vec<IpNet>> {
         let index = self.link(name)?.index;
         let messages: Vec<_> = self
             .netlink(async |handle| {
@@ -188,14 +213,15 @@ impl NetNs {
             })
             .with_context(|| format!("failed to list the addresses of {name}"))?;
         let local = |attribute: &AddressAttribute| match attribute {
-            AddressAttribute::Local(IpAddr::V4(address)) => Some(*address),
+            AddressAttribute::Local(address @ IpAddr::V4(_))
+            | AddressAttribute::Address(address @ IpAddr::V6(_)) => Some(*address),
             _ => None,
         };
         Ok(messages
             .iter()
             .filter_map(|message| {
                 let address = message.attributes.iter().find_map(local)?;
-                Ipv4Net::new(address, message.header.prefix_len).ok()
+                IpNet::new(address, message.header.prefix_len).ok()
             })
             .collect())
     }

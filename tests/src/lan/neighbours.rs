@@ -1,10 +1,9 @@
 //! Reads and writes the neighbour table of a namespace.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use anyhow::{Context, Result};
 use futures::TryStreamExt;
-use rtnetlink::packet_route::AddressFamily;
 pub use rtnetlink::packet_route::neighbour::NeighbourState;
 use rtnetlink::packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage};
 
@@ -15,7 +14,7 @@ use crate::arp::Mac;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Neighbour {
     /// Address of the neighbour.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// MAC of the neighbour; `None` while it is unresolved.
     pub mac: Option<Mac>,
     /// State of the entry.
@@ -25,7 +24,8 @@ pub struct Neighbour {
 impl Neighbour {
     fn read(message: &NeighbourMessage) -> Option<Self> {
         let address = message.attributes.iter().find_map(|attribute| match attribute {
-            NeighbourAttribute::Destination(NeighbourAddress::Inet(address)) => Some(*address),
+            NeighbourAttribute::Destination(NeighbourAddress::Inet(address)) => Some(IpAddr::V4(*address)),
+            NeighbourAttribute::Destination(NeighbourAddress::Inet6(address)) => Some(IpAddr::V6(*address)),
             _ => None,
         })?;
         let mac = message.attributes.iter().find_map(|attribute| match attribute {
@@ -37,14 +37,15 @@ impl Neighbour {
 }
 
 impl NetNs {
-    /// Returns the IPv4 neighbours seen through an interface.
+    /// Returns the neighbours seen through an interface. Groups are none.
     pub fn neighbours(&self, interface: &str) -> Result<Vec<Neighbour>> {
         let messages = self.neighbour_messages(interface)?;
         Ok(messages.iter().filter_map(Neighbour::read).collect())
     }
 
     /// Returns the entry for `address`.
-    pub fn neighbour(&self, interface: &str, address: Ipv4Addr) -> Result<Option<Neighbour>> {
+    pub fn neighbour(&self, interface: &str, address: impl Into<IpAddr>) -> Result<Option<Neighbour>> {
+        let address = address.into();
         Ok(self.neighbours(interface)?.into_iter().find(|neighbour| neighbour.address == address))
     }
 
@@ -52,15 +53,16 @@ impl NetNs {
     pub fn set_neighbour(
         &self,
         interface: &str,
-        address: Ipv4Addr,
+        address: impl Into<IpAddr>,
         mac: Mac,
         state: NeighbourState,
     ) -> Result<()> {
+        let address = address.into();
         let index = self.link(interface)?.index;
         self.netlink(async |handle| {
             handle
                 .neighbours()
-                .add(index, IpAddr::V4(address))
+                .add(index, address)
                 .link_layer_address(&mac.0)
                 .state(state)
                 .replace()
@@ -70,7 +72,7 @@ impl NetNs {
         .with_context(|| format!("failed to set neighbour {address} on {interface} to {mac}, {state}"))
     }
 
-    /// Removes all IPv4 entries of an interface.
+    /// Removes all neighbours of an interface.
     pub fn flush_neighbours(&self, interface: &str) -> Result<()> {
         let messages = self.neighbour_messages(interface)?;
         self.netlink(async |handle| {
@@ -88,9 +90,11 @@ impl NetNs {
             handle
                 .neighbours()
                 .get()
-                .set_address_family(AddressFamily::Inet)
                 .execute()
-                .try_filter(|message| futures::future::ready(message.header.ifindex == index))
+                .try_filter(|NeighbourMessage { header, .. }| {
+                    let is_group = header.state == NeighbourState::Noarp;
+                    futures::future::ready(header.ifindex == index && !is_group)
+                })
                 .try_collect()
                 .await
         })

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     fmt::{self, Write as _},
+    net::IpAddr,
 };
 
 use anyhow::Result;
@@ -140,7 +141,7 @@ impl Recording {
     }
 
     fn slot_of(&self, event: &Event) -> Option<u32> {
-        self.world.entries.get(&event.vip).map(|entry| entry.slot)
+        self.world.entries.get(&vip(event)?).map(|entry| entry.slot)
     }
 
     /// Returns the state that explains a mismatch.
@@ -190,10 +191,18 @@ fn by_stranger(name: EventName) -> bool {
     }
 }
 
+/// Returns the IPv4 address of an event.
+fn vip(event: &Event) -> Option<world::Addr> {
+    match event.key().addr {
+        IpAddr::V4(addr) => Some(addr.octets()),
+        IpAddr::V6(_) => None,
+    }
+}
+
 fn told_of(event: &Event, slot: u32) -> Told {
     Told {
         name: name_of(event.kind),
-        vip: event.vip,
+        vip: vip(event).unwrap_or_default(),
         slot,
         oper: event.oper,
         sha: event.sha,

@@ -64,9 +64,9 @@ pub enum Ask {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Cell {
     /// A frame that is not ARP.
-    NotArp,
+    Unrelated,
     /// ARP that the program ignores.
-    ArpOther,
+    Unread,
     /// ARP about no VIP.
     NoVip,
     /// A cell of the first table.
@@ -159,9 +159,9 @@ impl Expect {
 /// Returns the content of a cell.
 pub fn expect(cell: Cell) -> Expect {
     match cell {
-        Cell::NotArp => pass("not_arp"),
-        Cell::ArpOther => pass("arp_other"),
-        Cell::NoVip => pass("arp_no_vip"),
+        Cell::Unrelated => pass("unrelated"),
+        Cell::Unread => pass("unread"),
+        Cell::NoVip => pass("no_vip"),
         Cell::Claim { row, by, form } => claim(row, by, form),
         Cell::Request { row, ask } => request(row, ask),
     }
@@ -233,7 +233,7 @@ impl Cell {
     pub fn all() -> Vec<Self> {
         use Fence::{HeldOver, Over, Valid};
 
-        let mut cells = vec![Self::NotArp, Self::ArpOther, Self::NoVip];
+        let mut cells = vec![Self::Unrelated, Self::Unread, Self::NoVip];
         for row in [Row::Held, Row::Handover].iter().flat_map(|role| [Valid, HeldOver, Over].map(role)) {
             cells.extend(Self::claims(row, &[By::Holder, By::Peer, By::Other]));
         }
@@ -309,7 +309,7 @@ impl Flip {
                 ..expected
             },
             Self::Counter => Expect {
-                counter: if expected.counter == "not_arp" { "arp_other" } else { "not_arp" },
+                counter: if expected.counter == "unrelated" { "unread" } else { "unrelated" },
                 ..expected
             },
             Self::Event => Expect {

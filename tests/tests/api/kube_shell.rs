@@ -8,7 +8,7 @@ mod writing;
 
 use std::{
     fs,
-    net::{Ipv4Addr, TcpListener},
+    net::{IpAddr, Ipv4Addr, TcpListener},
     time::Duration,
 };
 
@@ -39,7 +39,7 @@ const LIMITS: Limits = Limits { lease: Duration::from_secs(3), margin: Duration:
 /// The agent's user.
 const USER: &str = "agent";
 const NAMESPACE: &str = "vipward-system";
-const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
+const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10));
 
 /// The agent's permissions: exactly its needs.
 const PERMISSIONS: &str = "
@@ -175,7 +175,7 @@ fn holder(node: &str) -> Holder {
     }
 }
 
-fn claim(vip: Ipv4Addr, expected: Expected, epoch: u64) -> ClaimWrite {
+fn claim(vip: IpAddr, expected: Expected, epoch: u64) -> ClaimWrite {
     ClaimWrite {
         vip,
         expected,
@@ -266,7 +266,7 @@ impl Writing {
         }
     }
 
-    async fn read_claim(&mut self, vip: Ipv4Addr) -> Result<Outcome<ClaimRecord>> {
+    async fn read_claim(&mut self, vip: IpAddr) -> Result<Outcome<ClaimRecord>> {
         self.requests.read_claim(vip);
         match self.event().await? {
             Event::ClaimRead { outcome, .. } => Ok(outcome),
@@ -274,7 +274,7 @@ impl Writing {
         }
     }
 
-    async fn delete_claim(&mut self, vip: Ipv4Addr, expected: Version) -> Result<Outcome<()>> {
+    async fn delete_claim(&mut self, vip: IpAddr, expected: Version) -> Result<Outcome<()>> {
         self.requests.delete_claim(vip, expected);
         match self.event().await? {
             Event::ClaimDeleted { outcome, .. } => Ok(outcome),

@@ -1,18 +1,19 @@
 //! The announcements of a taken VIP, as a client receives them: their form and
 //! times, and that they are true when they arrive.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
 use bytemuck::bytes_of;
-use ipnet::Ipv4Net;
+use ipnet::{IpNet, Ipv4Net};
 use nix::sys::signal::Signal;
 use vipward_common::{Defence, Fence, Policy};
 use vipward_tests::agent::{Agent, AgentOptions};
 use vipward_tests::arp::{Arp, Mac};
 use vipward_tests::lan::Nic;
+use vipward_tests::process::output_of;
 use vipward_tests::scene::{
     NODE, PATIENCE, ROGUE, Scene, VIP, answers_to, belief, clients_request, ip, overwrite, start_agent,
     vip_status,
@@ -103,6 +104,81 @@ fn a_vip_is_announced_at_once_then_five_times_more_and_then_refreshed() -> Resul
     assert!(refreshing.iter().all(|gap| REFRESH_GAP.contains(gap)), "{refreshing:?}");
     let spread = refreshing.iter().map(|gap| gap.abs_diff(refreshing[0])).max();
     assert!(spread > Some(Duration::from_millis(2)), "refreshes are not jittered: {refreshing:?}");
+    Ok(())
+}
+
+/// A message of Neighbour Discovery about an IPv6 VIP, as it was received.
+#[derive(Debug, PartialEq, Eq)]
+struct Message {
+    kind: u8,
+    source: Ipv6Addr,
+    destination: Ipv6Addr,
+    /// The type of the only option.
+    option: u8,
+}
+
+/// Returns the messages of a host's MAC about an address, until there are `count` of them.
+fn messages_of(wire: &Wire, mac: Mac, about: Ipv6Addr, count: usize) -> Result<Vec<(SystemTime, Message)>> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut messages = Vec::new();
+    while messages.len() < count {
+        let frame = wire.receive(deadline)?.with_context(|| format!("only {messages:?}"))?;
+        let bytes = &frame.bytes;
+        let address = |at: usize| Some(Ipv6Addr::from(*bytes.get(at..)?.first_chunk::<16>()?));
+        let is_about = bytes.len() == 86 && address(62) == Some(about) && matches!(bytes[54], 135 | 136);
+        if let Some((source, destination)) = address(22).zip(address(38)).filter(|_| is_about)
+            && bytes[6..12] == mac.0
+        {
+            assert_eq!((bytes[79], bytes[21]), (1, 255), "one option, and the hop limit");
+            messages.push((frame.at, Message { kind: bytes[54], source, destination, option: bytes[78] }));
+        }
+    }
+    Ok(messages)
+}
+
+#[test]
+fn an_ipv6_vip_is_probed_for_and_announced_to_all_nodes_and_routers_three_times() -> Result<()> {
+    const VIP_6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x10);
+    const NOBODY: Ipv6Addr = Ipv6Addr::UNSPECIFIED;
+    let scene = Scene::new("six")?;
+    for (host, last) in [(&scene.client, 1), (&scene.node, 2)] {
+        host.add_address("eth0", format!("2001:db8::{last}/64").parse::<IpNet>()?)?;
+    }
+    let ip = |args: &[&str]| {
+        let mut command = scene.client.command("ip");
+        command.arg("-6").args(args);
+        output_of(command)
+    };
+    let wrong = "2001:db8::10 lladdr 02:00:00:00:00:66 dev eth0 nud reachable";
+    ip(&[&["neighbour", "replace"][..], &wrong.split(' ').collect::<Vec<_>>()].concat())?;
+    let wire = Wire::open_all(&scene.client, "eth0")?;
+    let _agent = scene.agent("{vips: [{address: '2001:db8::10'}], probe: {repeat: 10s}}")?;
+
+    let group = "ff02::1:ff00:10".parse()?;
+    let probe = || Message { kind: 135, source: NOBODY, destination: group, option: 14 };
+    let announcement = |group: &str| -> Result<_> {
+        Ok(Message { kind: 136, source: VIP_6, destination: group.parse()?, option: 2 })
+    };
+    let round = || -> Result<_> { Ok([announcement("ff02::1")?, announcement("ff02::2")?]) };
+    // Three probes find the address free, and one follows the first announcement.
+    let mut expected: Vec<Message> = (0..3).map(|_| probe()).collect();
+    expected.extend(round()?);
+    expected.push(probe());
+    expected.extend(round()?);
+    expected.extend(round()?);
+    let heard = messages_of(&wire, NODE, VIP_6, expected.len())?;
+    let (times, messages): (Vec<_>, Vec<_>) = heard.into_iter().unzip();
+    assert_eq!(messages, expected);
+    for (first, second) in [(3, 6), (6, 8)] {
+        assert!(ROUND_GAP.contains(&times[second].duration_since(times[first])?), "{times:?}");
+    }
+    let belief = ip(&["neighbour", "show", "2001:db8::10", "dev", "eth0"])?;
+    assert!(belief.contains(&NODE.to_string()), "{belief}");
+
+    // A held VIP is asked for as a client asks: a rival answers to the node alone.
+    let (_, question) = messages_of(&wire, NODE, VIP_6, 1)?.remove(0);
+    assert_eq!((question.kind, question.destination, question.option), (135, group, 1));
+    assert!(question.source.is_unicast_link_local(), "{question:?}");
     Ok(())
 }
 

@@ -216,7 +216,7 @@ fn a_bound_vip_that_the_kernel_answers_for_elsewhere_is_reported_and_the_remedy_
 fn addresses_that_others_put_here_are_reported() -> Result<()> {
     let guarded = "vips: [{address: 192.0.2.1, mac: '02:00:00:00:00:09'}]\n";
     let node = Node::start("bound-elsewhere", guarded)?;
-    node.host.add_address("lo", "192.0.2.1/32".parse()?)?;
+    node.host.add_address("lo", "192.0.2.1/32".parse::<ipnet::IpNet>()?)?;
     let mut ip = node.host.command("ip");
     ip.args(["address", "add", "192.0.2.50/32", "dev", "eth0", "label", "eth0:vip"]);
     output_of(ip)?;
@@ -236,7 +236,7 @@ fn addresses_that_others_put_here_are_reported() -> Result<()> {
 fn an_address_that_is_added_to_its_holder_by_hand_is_reported_and_the_vip_is_answered_on() -> Result<()> {
     let node = Node::start("added", HOLDS_ONE)?;
     node.wait_until_answered(VIP, NODE)?;
-    node.host.add_address("eth0", format!("{VIP}/24").parse()?)?;
+    node.host.add_address("eth0", format!("{VIP}/24").parse::<ipnet::IpNet>()?)?;
     let found = format!("{VIP}/24 on eth0");
     let remedy = format!("ip address del {VIP}/24 dev eth0");
     doctor(&node, &[])?.assert("bound-elsewhere", None, YELLOW, &[&found], &[&remedy]);

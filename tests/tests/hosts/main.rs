@@ -8,6 +8,7 @@ mod conflicts;
 mod doctor;
 mod explain;
 mod guarding;
+mod hearing;
 mod life;
 mod links;
 mod metrics;

@@ -11,9 +11,9 @@ use vipward_tests::http::{self, Answer};
 use vipward_tests::lan::Host;
 use vipward_tests::probe::{ArpProbe, ProbeMode};
 use vipward_tests::process::output_of;
-use vipward_tests::scene::{NODE, PATIENCE, Scene, VIP, ip, vip_status};
+use vipward_tests::scene::{NODE, PATIENCE, Scene, VIP, ip, net, vip_status};
 use vipward_tests::wait::wait_until;
-use vipward_tests::wire::Wire;
+use vipward_tests::wire::{Frame, Wire};
 
 use crate::doctor::report::{ILL, Report, doctor_at};
 use crate::doctor::{GREEN, NOT_APPLICABLE, RED};
@@ -34,7 +34,7 @@ fn add_gateway(scene: &Scene) -> Result<()> {
 
 /// Makes the agent observe its host. The kernel does not say when a program comes to traffic control.
 fn make_it_look(node: &Host, number: u8) -> Result<()> {
-    node.add_address("lo", format!("198.51.100.{number}/32").parse()?)
+    node.add_address("lo", format!("198.51.100.{number}/32").parse::<ipnet::IpNet>()?)
 }
 
 /// Returns the finding about eth0, as `vipward status` has it.
@@ -78,7 +78,7 @@ fn where_a_gateway_answers_the_program_is_proven() -> Result<()> {
     wire.expect_arp(PATIENCE, "the agent's question in its own name", |arp| *arp == question)?;
     assert!(has_line(&agent, "INFO", "the program sees the interface's frames")?);
     let report = doctor(&scene, &agent)?;
-    report.assert("proof", Some("eth0"), GREEN, &["counts the ARP frames"], &[]);
+    report.assert("proof", Some("eth0"), GREEN, &["counts the frames"], &[]);
     let page = http::get(&scene.node, PAGES, "/metrics")?.good()?;
     assert!(page.contains("vipward_link_proof{interface=\"eth0\",proof=\"proven\"} 1.0"), "{page}");
     Ok(())
@@ -88,7 +88,7 @@ fn where_a_gateway_answers_the_program_is_proven() -> Result<()> {
 fn where_nobody_answers_it_is_unproven_and_ready() -> Result<()> {
     let scene = Scene::new("unproven")?;
     let agent = scene.agent(HOLDS)?;
-    let unproven = "no ARP was heard: whether the program sees the interface's frames is unproven";
+    let unproven = "neither ARP nor Neighbour Discovery was heard: whether the program sees the interface's frames is unproven";
     wait_until(PATIENCE, "the line", || has_line(&agent, "INFO", unproven))?;
     assert_eq!(proof(&agent)?, "unproven");
     assert_eq!(vip_status(&agent, VIP, "eth0")?["answering"], true);
@@ -116,8 +116,7 @@ fn a_program_that_takes_the_frames_before_it_makes_it_blind() -> Result<()> {
     let links_page = links(&scene.node)?;
     assert_eq!(links_page.status, 503);
     assert!(links_page.body.contains(&format!("eth0: {BLIND}")), "{}", links_page.body);
-    let line =
-        "blind: the kernel receives ARP on the interface that the program does not see; no VIP is answered";
+    let line = "blind: the kernel receives frames on the interface that the program does not see; no VIP is answered";
     assert!(has_line(&agent, "ERROR", line)?);
     let report = doctor(&scene, &agent)?;
     report.assert("proof", Some("eth0"), RED, &["blind"], &["bpftool net show dev eth0"]);
@@ -135,6 +134,26 @@ fn a_program_that_takes_the_frames_before_it_makes_it_blind() -> Result<()> {
     wait_for_proof(&agent, "proven")?;
     assert_eq!(vip_status(&agent, VIP, "eth0")?["answering"], true);
     wait_until(PATIENCE, "readiness", || Ok(http::get(&scene.node, PAGES, "/readyz")?.status == 200))
+}
+
+#[test]
+fn a_segment_that_has_only_ipv6_is_proven_and_found_blind() -> Result<()> {
+    let scene = Scene::new("only-six")?;
+    for (host, last) in [(&scene.client, 1), (&scene.node, 2), (&scene.rogue, 3)] {
+        host.delete_address("eth0", net(last))?;
+        host.add_address("eth0", format!("2001:db8::{last}/64").parse::<ipnet::IpNet>()?)?;
+    }
+    let mut route = scene.node.command("ip");
+    route.args(["-6", "route", "add", "default", "via", "2001:db8::1"]);
+    output_of(route)?;
+    let wire = Wire::open(&scene.client, "eth0")?;
+    let agent = scene.agent("vips: [{address: '2001:db8::10'}]\n")?;
+    wait_for_proof(&agent, "proven")?;
+    assert_eq!(wire.drain()?.iter().filter_map(Frame::arp).count(), 0, "ARP");
+
+    let _taking = Hooked::attach(&scene.node, "eth0", Hook::TcxTakeAll, "takes_all")?;
+    make_it_look(&scene.node, 1)?;
+    wait_for_proof(&agent, "blind")
 }
 
 #[test]

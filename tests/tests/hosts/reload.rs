@@ -138,7 +138,7 @@ fn a_bad_file_changes_nothing_and_says_why() -> Result<()> {
     untouched(&mut node, |node| {
         for (yaml, parts) in [
             ("vips: [{address: 192.0.2.11}]\nfences: 3s\n", &["`fences`", ":3:"][..]),
-            ("vips: [{address: 192.0.2.11}, {address: fe80::1}]\n", &["fe80::1", "IPv6"]),
+            ("vips: [{address: 192.0.2.11}, {address: fe80::1}]\n", &["fe80::1", "link-local"]),
             ("vips: [{address: 192.0.2.11}\n", &[":"]),
         ] {
             let seen = node.agent.logs()?.len();

@@ -12,12 +12,13 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use ipnet::Ipv4Net;
+use ipnet::{IpNet, Ipv4Net};
 use serde_json::Value;
 use tempfile::TempDir;
 use vipward_tests::agent::{Agent, AgentOptions};
 use vipward_tests::arp::{Arp, Mac};
 use vipward_tests::lan::{Host, Nic};
+use vipward_tests::process::output_of;
 use vipward_tests::responder::Responder;
 use vipward_tests::scene::{CLIENT, NODE, PATIENCE, ROGUE, Scene, VIP, ip, net, start_agent, vip_status};
 use vipward_tests::wait::wait_until;
@@ -200,6 +201,112 @@ fn three_that_answer_are_a_conflict_in_the_order_in_which_clients_hear_them() ->
     Ok(())
 }
 
+/// Returns an address of `2001:db8::/64` with this last byte.
+fn net_6(last: u8) -> Result<IpNet> {
+    Ok(format!("2001:db8::{last:x}/64").parse()?)
+}
+
+#[test]
+fn two_that_answer_for_an_ipv6_address_are_a_conflict_and_each_is_asked_as_a_client_asks() -> Result<()> {
+    let scene = Scene::new("who-six")?;
+    scene.client.add_address("eth0", net_6(1)?)?;
+    let ask = ["2001:db8::10", "-o", "json", "--count", "2", "--timeout", "400ms"];
+    let report = json(&who_has(&scene.client, &ask)?, NOBODY)?;
+    assert_eq!((&report["address"], &report["interface"]), (&"2001:db8::10".into(), &"eth0".into()));
+
+    scene.node.add_address("eth0", net_6(0x10)?)?;
+    let report = json(&who_has(&scene.client, &ask)?, ONE)?;
+    assert_eq!(who(&report)?, [("02:00:00:00:00:02", "unknown", "wire")]);
+    let row = &rows(&report)?[0];
+    assert_eq!(
+        (&row["answered"], &row["first"], &row["replies"], &row["announcements"]),
+        (&2.into(), &2.into(), &2.into(), &0.into()),
+        "{row}"
+    );
+
+    scene.rogue.add_address("eth0", net_6(0x10)?)?;
+    let report = json(&who_has(&scene.client, &ask)?, SEVERAL)?;
+    let macs: BTreeSet<_> = who(&report)?.into_iter().map(|(mac, ..)| mac).collect();
+    assert_eq!(macs, BTreeSet::from(["02:00:00:00:00:02", "02:00:00:00:00:03"]));
+    assert!(rows(&report)?.iter().all(|row| row["answered"] == 2), "{report}");
+
+    // A host that has the address is one of those that answer, and asks the other.
+    scene.rogue.add_address("eth0", net_6(3)?)?;
+    let report = json(&who_has(&scene.rogue, &ask)?, SEVERAL)?;
+    assert_eq!(
+        who(&report)?,
+        [("02:00:00:00:00:02", "unknown", "wire"), ("02:00:00:00:00:03", "this-host", "this-host")]
+    );
+    Ok(())
+}
+
+#[test]
+fn a_holder_of_an_ipv6_vip_names_itself_and_a_rival() -> Result<()> {
+    let scene = Scene::new("who-six-rival")?;
+    for (host, last) in [(&scene.client, 1), (&scene.node, 2)] {
+        host.add_address("eth0", net_6(last)?)?;
+    }
+    let agent = scene.agent("vips: [{address: '2001:db8::10'}]")?;
+    let is_answering = || {
+        let status = agent.status()?;
+        Ok(status["vips"][0]["answering"] == true)
+    };
+    wait_until(PATIENCE, "the VIP to be held", is_answering)?;
+    let ask = ["2001:db8::10", "-o", "json", "--count", "2", "--timeout", "400ms"];
+    let report = json(&who_has_beside(&agent, &ask)?, ONE)?;
+    assert_eq!(who(&report)?, [("02:00:00:00:00:02", "holder", "this-host")]);
+    let report = json(&who_has(&scene.client, &ask)?, ONE)?;
+    assert_eq!(who(&report)?, [("02:00:00:00:00:02", "unknown", "wire")]);
+    assert_eq!(rows(&report)?[0]["answered"], 2, "{report}");
+
+    scene.rogue.add_address("eth0", net_6(0x10)?)?;
+    let report = json(&who_has(&scene.client, &ask)?, SEVERAL)?;
+    let macs: BTreeSet<_> = who(&report)?.into_iter().map(|(mac, ..)| mac).collect();
+    assert_eq!(macs, BTreeSet::from(["02:00:00:00:00:02", "02:00:00:00:00:03"]));
+    let report = json(&who_has_beside(&agent, &ask)?, SEVERAL)?;
+    assert_eq!(
+        who(&report)?,
+        [("02:00:00:00:00:03", "stranger", "dropped"), ("02:00:00:00:00:02", "holder", "this-host")],
+        "{report}"
+    );
+    Ok(())
+}
+
+#[test]
+fn without_an_own_address_an_ipv6_address_is_probed_for() -> Result<()> {
+    let scene = Scene::new("who-six-probe")?;
+    // IPv6 is off on the client, and the node's answer goes to all nodes.
+    scene.node.add_address("eth0", net_6(0x10)?)?;
+    let ask = ["2001:db8::10", "-i", "eth0", "-o", "json", "--count", "2", "--timeout", "400ms"];
+    let report = json(&who_has(&scene.client, &ask)?, ONE)?;
+    assert_eq!(who(&report)?, [("02:00:00:00:00:02", "unknown", "wire")]);
+    assert_eq!(rows(&report)?[0]["answered"], 2, "{report}");
+    Ok(())
+}
+
+#[test]
+fn a_host_that_probes_for_an_ipv6_address_is_named() -> Result<()> {
+    let scene = Scene::new("who-six-dad")?;
+    scene.client.add_address("eth0", net_6(1)?)?;
+    // It has IPv6 from here on.
+    scene.rogue.add_address("eth0", net_6(3)?)?;
+    let report = thread::scope(|scope| {
+        // The kernel probes within a second, and takes the address a second later.
+        let taken = scope.spawn(|| {
+            thread::sleep(Duration::from_millis(300));
+            let mut add = scene.rogue.command("ip");
+            add.args(["-6", "address", "add", "2001:db8::10/64", "dev", "eth0"]);
+            output_of(add)
+        });
+        let ask = ["2001:db8::10", "-o", "json", "--count", "1", "--timeout", "2s"];
+        let report = json(&who_has(&scene.client, &ask)?, NOBODY);
+        taken.join().expect("no panic")?;
+        report
+    })?;
+    assert_eq!(report["probing"][0]["mac"], ROGUE.to_string(), "{report}");
+    Ok(())
+}
+
 #[test]
 fn an_answer_with_another_ethernet_source_says_so() -> Result<()> {
     let scene = Scene::new("who-source")?;
@@ -348,8 +455,9 @@ fn what_cannot_be_asked_is_refused_with_the_way_out() -> Result<()> {
     scene.lan.plug(&scene.client, Nic::new("198.51.100.1/24".parse()?).named("eth1"))?;
     scene.client.set_up("eth1", false)?;
     for (args, code, parts) in [
-        (&["2001:db8::1"][..], USAGE, &["2001:db8::1", "IPv6"][..]),
-        (&["host.example"], USAGE, &["host.example", "no IPv4 address"]),
+        (&["host.example"][..], USAGE, &["host.example", "no address", "2001:db8::10"][..]),
+        (&["ff02::1"], USAGE, &["ff02::1", "group"]),
+        (&["2001:db8::10"], FAILED, &["2001:db8::10 is in the subnet of no", "-i"]),
         (&["224.0.0.1"], USAGE, &["224.0.0.1", "group"]),
         (&["127.0.0.1"], USAGE, &["127.0.0.1", "every host"]),
         (&["192.0.2.10", "--count", "0"], USAGE, &["0", "--count"]),

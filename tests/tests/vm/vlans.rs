@@ -24,7 +24,7 @@ const SOME: usize = 100;
 /// Returns a segment whose card also has an untagged subnet, and the lines of a file with a VIP there.
 fn both() -> Result<(Segment, String)> {
     let segment = Segment::new(&Machine::here()?, Kind::Vlan)?;
-    let net = |last: u8| format!("198.51.100.{last}/24").parse();
+    let net = |last: u8| format!("198.51.100.{last}/24").parse::<ipnet::IpNet>();
     segment.client.add_address(NICS[0], net(1)?)?;
     segment.node.add_address(NICS[0], net(2)?)?;
     let vips = format!("vips: [{{address: {VIP}}}, {{address: {UNTAGGED}}}]\n");

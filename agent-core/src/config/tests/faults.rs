@@ -62,26 +62,42 @@ fn a_file_of_the_wrong_shape_is_refused_in_words() {
 #[test]
 fn a_bad_address_is_named_with_its_place_and_the_way_out() {
     each_is_refused(&[
-        ("vips: [{address: 192.0.2.300}]", "1:18: `192.0.2.300` is no IPv4 address; write it as 192.0.2.10"),
-        ("vips: [{address: 192.0.2.010}]", "1:18: `192.0.2.010` is no IPv4 address; write it as 192.0.2.10"),
-        ("vips: [{address: \"\"}]", "1:18: `` is no IPv4 address; write it as 192.0.2.10"),
-        ("vips: [{address: a/24}]", "1:18: `a/24` is no IPv4 address; write it as 192.0.2.10"),
-        ("vips: [{address: \"\\e[2J\"}]", "1:18: `\u{fffd}[2J` is no IPv4 address; write it as 192.0.2.10"),
+        (
+            "vips: [{address: 192.0.2.300}]",
+            "1:18: `192.0.2.300` is no IP address; write it as 192.0.2.10 or 2001:db8::10",
+        ),
+        (
+            "vips: [{address: 192.0.2.010}]",
+            "1:18: `192.0.2.010` is no IP address; write it as 192.0.2.10 or 2001:db8::10",
+        ),
+        ("vips: [{address: \"\"}]", "1:18: `` is no IP address; write it as 192.0.2.10 or 2001:db8::10"),
+        ("vips: [{address: a/24}]", "1:18: `a/24` is no IP address; write it as 192.0.2.10 or 2001:db8::10"),
+        (
+            "vips: [{address: \"\\e[2J\"}]",
+            "1:18: `\u{fffd}[2J` is no IP address; write it as 192.0.2.10 or 2001:db8::10",
+        ),
         (
             "vips: [{address: 192.0.2.10/24}]",
             "1:18: `192.0.2.10/24` has a prefix length; a VIP is one address: leave `/…` out",
         ),
         (
-            "vips: [{address: \"2001:db8::10\"}]",
-            "1:18: `2001:db8::10` is an IPv6 address; IPv6 VIPs are not supported yet, only IPv4",
+            "vips: [{address: \"2001:db8::10/64\"}]",
+            "1:18: `2001:db8::10/64` has a prefix length; a VIP is one address: leave `/…` out",
+        ),
+        ("vips: [{address: \"fe80::1\"}]", "1:18: fe80::1 is a link-local address, which cannot be a VIP"),
+        ("vips: [{address: \"ff02::1\"}]", "1:18: ff02::1 is a multicast address, which cannot be a VIP"),
+        ("vips: [{address: \"::1\"}]", "1:18: ::1 is a loopback address, which cannot be a VIP"),
+        (
+            "vips: [{address: \"::\"}]",
+            "1:18: :: is an address that means \"this host\", which cannot be a VIP",
         ),
         (
-            "vips: [{address: \"2001:db8::10/64\"}]",
-            "1:18: `2001:db8::10/64` is an IPv6 address; IPv6 VIPs are not supported yet, only IPv4",
+            "vips: [{address: \"::ffff:192.0.2.10\"}]",
+            "1:18: ::ffff:192.0.2.10 is an IPv4 address in the form of IPv6, which cannot be a VIP",
         ),
         (
             "vips: [{address: 0.0.0.0}]",
-            "1:18: 0.0.0.0 is in 0.0.0.0/8, which means this host, which cannot be a VIP",
+            "1:18: 0.0.0.0 is an address that means \"this host\", which cannot be a VIP",
         ),
         (
             "vips: [{address: 255.255.255.255}]",
@@ -123,6 +139,10 @@ fn a_vip_is_listed_once_and_is_held_or_guarded() {
         (
             "vips:\n  - address: 192.0.2.10\n  - address: 192.0.2.11\n  - address: 192.0.2.10\n",
             "4:14: VIP 192.0.2.10 is listed twice; it stands in line 2 already: remove one of the two",
+        ),
+        (
+            "vips: [{address: 2001:db8::10}, {address: \"2001:0DB8:0:0::10\"}]",
+            "1:43: VIP 2001:db8::10 is listed twice; it stands in line 1 already: remove one of the two",
         ),
         (
             "vips: [{address: 192.0.2.10}, {address: 192.0.2.10}]",

@@ -64,7 +64,7 @@ fn whether_the_program_sees_the_frames_that_the_kernel_receives() {
     assert_rows(
         Some("eth0"),
         &[
-            ("proven", |_| {}, "proof", Green, &["counts the ARP frames"], &[]),
+            ("proven", |_| {}, "proof", Green, &["counts the frames"], &[]),
             ("unproven", |it| finding(it, Proof::Unproven), "proof", NotApplicable, &["unproven"], &[]),
             ("blind", |it| finding(it, Proof::Blind), "proof", Red, &["does not count"], other),
             ("bypassed", |it| finding(it, Proof::Bypassed), "proof", Red, &["blind", "get past it"], other),

@@ -308,7 +308,7 @@ fn full_maps_and_lost_events_are_found() {
     assert_rows(
         None,
         &[
-            ("room", |_| {}, "map-fill", Green, &["vips_v4 2 of 65536", "peers 1 of 16384"], &[]),
+            ("room", |_| {}, "map-fill", Green, &["vip_state 2 of 65536", "peers 1 of 16384"], &[]),
             (
                 "little room",
                 |it| {
@@ -318,7 +318,7 @@ fn full_maps_and_lost_events_are_found() {
                 },
                 "map-fill",
                 Yellow,
-                &["vips_v4 is nearly full", "8 of 10"],
+                &["vip_state is nearly full", "8 of 10"],
                 &["--max-vips"],
             ),
             (
@@ -326,7 +326,7 @@ fn full_maps_and_lost_events_are_found() {
                 |it| it.contents().max_vips = 2,
                 "map-fill",
                 Red,
-                &["vips_v4 is full", "2 of 2"],
+                &["vip_state is full", "2 of 2"],
                 &["--max-vips"],
             ),
             (

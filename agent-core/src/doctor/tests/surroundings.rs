@@ -130,7 +130,10 @@ fn claims(facts: &mut Facts, kind: EventKind, vips: &[u8], ago: u64) {
     contents.now_ns = 1_000 * SECOND;
     for last in vips {
         let mac = [0, 0, 0x5e, 0, 0x53, 1];
-        let key = OffenderKey::new(2, [192, 0, 2, *last], vipward_common::MacAddr(mac));
+        let key = OffenderKey {
+            vip: vipward_common::VipKey::new(2, [192, 0, 2, *last]),
+            mac: vipward_common::MacAddr(mac),
+        };
         let last_ns = contents.now_ns - ago * SECOND;
         let offender = Offender {
             first_ns: 0,

@@ -153,7 +153,7 @@ const BROKEN: &[Broken] = &[
         },
         Link::Claim,
         "it is in use: 02:00:00:00:00:03 (locally administered) answers for it",
-        "kubectl annotate virtualip ADDRESS vipward.io/force=true",
+        "kubectl annotate virtualip NAME vipward.io/force=true",
     ),
     (
         "no node has a claim, and one answers still",

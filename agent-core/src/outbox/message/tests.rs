@@ -42,7 +42,7 @@ fn an_event_is_named_after_its_object_and_everything_that_it_says() {
 
 #[test]
 fn a_notice_is_news_if_it_is_about_a_vip() {
-    let vip = Ipv4Addr::new(192, 0, 2, 10);
+    let vip = IpAddr::from([192, 0, 2, 10]);
     let services = vec![ServiceName { namespace: "shop".into(), name: "web".into() }];
     let holds = |from: Option<&str>| Notice::Holds {
         vip,

@@ -1,11 +1,11 @@
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use super::{super::message::Reason, *};
 
 const NOW: Monotonic = Monotonic::from_nanos(1_000_000_000_000);
 
 fn message(reason: Reason, vip: u32, note: &str) -> Message {
-    Message::new(Object::VirtualIp(Ipv4Addr::from_bits(vip)), None, reason, note)
+    Message::new(Object::VirtualIp(IpAddr::V4(Ipv4Addr::from_bits(vip))), None, reason, note)
 }
 
 fn conflict(vip: u32) -> Message {

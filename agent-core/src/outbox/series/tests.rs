@@ -1,4 +1,4 @@
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use super::{
     super::message::{Object, Reason},
@@ -9,7 +9,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const BEGIN: Monotonic = Monotonic::from_nanos(1_000_000_000_000);
 
 fn message(note: &str) -> Message {
-    Message::new(Object::VirtualIp(Ipv4Addr::new(192, 0, 2, 10)), None, Reason::Moved, note)
+    Message::new(Object::VirtualIp(IpAddr::from([192, 0, 2, 10])), None, Reason::Moved, note)
 }
 
 #[test]

@@ -9,7 +9,7 @@ fn disputes() -> Disputes {
 
 /// Contests `vip` at every tenth of a second, and confirms each read. Returns the times of the
 /// reads, in seconds.
-fn reads_of_a_flood(disputes: &mut Disputes, vip: Ipv4Addr, tenths: std::ops::Range<u64>) -> Vec<u64> {
+fn reads_of_a_flood(disputes: &mut Disputes, vip: IpAddr, tenths: std::ops::Range<u64>) -> Vec<u64> {
     let mut reads = Vec::new();
     for tenth in tenths {
         let now = at(tenth * 100);

@@ -1,3 +1,5 @@
+use std::net::Ipv4Addr;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use vipward_common::MacAddr;
@@ -9,7 +11,7 @@ use crate::{
     stale::Failure,
 };
 
-const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
+const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10));
 
 fn session(number: u64) -> Session {
     Session::from_number(number).expect("not zero")

@@ -76,7 +76,7 @@ fn the_index_knows_the_vips_of_each_session() {
     nodes.index_claim(VIP_2, &[], vec![b.clone(), c.clone()], at(5));
     nodes.index_claim(VIP, std::slice::from_ref(&b), vec![c.clone()], at(7));
     let of =
-        |(name, session): &(NodeName, Session)| nodes.claimed_in(name, *session).collect::<Vec<Ipv4Addr>>();
+        |(name, session): &(NodeName, Session)| nodes.claimed_in(name, *session).collect::<Vec<IpAddr>>();
     assert_eq!((of(&b), of(&c)), (vec![VIP_2], vec![VIP, VIP_2]));
     assert_eq!(nodes.claimed_since(&c.0, c.1), Some(at(5)));
 }

@@ -3,30 +3,30 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
+    net::IpAddr,
     ops::Bound,
     sync::Arc,
     time::Duration,
 };
 
-use crate::time::Monotonic;
+use crate::{address, time::Monotonic};
 
 /// The VIPs of a namespace that wait for room.
 #[derive(Debug)]
 struct Line {
-    waiting: BTreeSet<Ipv4Addr>,
+    waiting: BTreeSet<IpAddr>,
     /// The VIP that was evaluated last; the one after it is next.
-    last: Ipv4Addr,
+    last: IpAddr,
 }
 
 impl Default for Line {
     fn default() -> Self {
-        Self { waiting: BTreeSet::new(), last: Ipv4Addr::UNSPECIFIED }
+        Self { waiting: BTreeSet::new(), last: address::FIRST }
     }
 }
 
 impl Line {
-    fn next(&mut self) -> Option<Ipv4Addr> {
+    fn next(&mut self) -> Option<IpAddr> {
         let after = (Bound::Excluded(self.last), Bound::Unbounded);
         let next = *self.waiting.range(after).next().or_else(|| self.waiting.first())?;
         self.waiting.remove(&next);
@@ -43,7 +43,7 @@ pub(super) struct Stage {
     /// Time for which a VIP keeps its place.
     stay: Duration,
     /// The VIPs in the stage, and the time at which each has entered.
-    inside: BTreeMap<Ipv4Addr, Monotonic>,
+    inside: BTreeMap<IpAddr, Monotonic>,
     /// Time before which none of them loses its place.
     stays_until: Monotonic,
     /// VIPs that wait for room, by the namespace of their owner. When there is room, they are
@@ -53,7 +53,7 @@ pub(super) struct Stage {
     /// turn.
     last: Arc<str>,
     /// The waiting VIP whose turn it is.
-    turn: Option<Ipv4Addr>,
+    turn: Option<IpAddr>,
 }
 
 impl Stage {
@@ -69,7 +69,7 @@ impl Stage {
 
     /// Returns true if there is room for a VIP, or if it is in the stage. Without room, or before
     /// its turn, the VIP waits.
-    pub(super) fn has_room(&mut self, vip: Ipv4Addr, namespace: &Arc<str>) -> bool {
+    pub(super) fn has_room(&mut self, vip: IpAddr, namespace: &Arc<str>) -> bool {
         let is_its_turn = self.lines.is_empty() || self.turn == Some(vip);
         let has_room = self.inside.contains_key(&vip) || self.inside.len() < self.most && is_its_turn;
         if !has_room {
@@ -78,19 +78,19 @@ impl Stage {
         has_room
     }
 
-    pub(super) fn enter(&mut self, vip: Ipv4Addr, now: Monotonic) {
+    pub(super) fn enter(&mut self, vip: IpAddr, now: Monotonic) {
         if self.inside.is_empty() {
             self.stays_until = now + self.stay;
         }
         self.inside.insert(vip, now);
     }
 
-    pub(super) fn leave(&mut self, vip: Ipv4Addr) {
+    pub(super) fn leave(&mut self, vip: IpAddr) {
         self.inside.remove(&vip);
     }
 
     /// Returns the next waiting VIP, if there is room again.
-    pub(super) fn next(&mut self, now: Monotonic) -> Option<Ipv4Addr> {
+    pub(super) fn next(&mut self, now: Monotonic) -> Option<IpAddr> {
         if self.lines.is_empty() {
             return None;
         }

@@ -1,8 +1,8 @@
 use super::*;
 use crate::ownership::tests::records::{at, settings};
 
-fn vip(last: u8) -> Ipv4Addr {
-    Ipv4Addr::new(192, 0, 2, last)
+fn vip(last: u8) -> IpAddr {
+    IpAddr::from([192, 0, 2, last])
 }
 
 fn pacing() -> Pacing {
@@ -11,7 +11,7 @@ fn pacing() -> Pacing {
 }
 
 /// Returns all VIPs whose turn comes now. None of them enters a stage.
-fn turns(pacing: &mut Pacing, now: Monotonic) -> Vec<Ipv4Addr> {
+fn turns(pacing: &mut Pacing, now: Monotonic) -> Vec<IpAddr> {
     std::iter::from_fn(|| pacing.next_new(now)).collect()
 }
 

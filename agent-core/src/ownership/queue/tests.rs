@@ -1,8 +1,10 @@
+use std::net::Ipv4Addr;
+
 use super::*;
 use crate::ownership::tests::records::at;
 
-const ONE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
-const TWO: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
+const ONE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+const TWO: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2));
 
 #[test]
 fn a_vip_comes_when_its_time_has_come_and_once() {

@@ -39,20 +39,20 @@ fn the_news_of_an_object_end_with_its_deletion() {
     let record = |epoch| ClaimRecord { epoch: Epoch(epoch), state: held("b"), ..claim_record(VIP) };
     let deleted = record(3);
     let mut requests = Requests::new(at(0));
-    requests.keep_news(News::Claim(record(2)));
+    requests.keep_news(News::Claim(record(2).into()));
     requests.keep_news(News::Gone);
-    requests.keep_news(News::Claim(deleted.clone()));
-    requests.keep_news(News::Claim(ClaimRecord { deleting: true, ..record(3) }));
-    requests.keep_news(News::Claim(record(1)));
+    requests.keep_news(News::Claim(deleted.clone().into()));
+    requests.keep_news(News::Claim(ClaimRecord { deleting: true, ..record(3) }.into()));
+    requests.keep_news(News::Claim(record(1).into()));
     requests.forget_news_of(Some(&deleted));
-    assert_eq!(requests.take_news(), [News::Claim(record(1))]);
+    assert_eq!(requests.take_news(), [News::Claim(record(1).into())]);
 }
 
 #[test]
 fn of_many_news_the_latest_are_kept() {
     let mut requests = Requests::new(at(0));
     for epoch in 0..20 {
-        requests.keep_news(News::Claim(ClaimRecord { epoch: Epoch(epoch), ..claim_record(VIP) }));
+        requests.keep_news(News::Claim(ClaimRecord { epoch: Epoch(epoch), ..claim_record(VIP) }.into()));
     }
     let news = requests.take_news();
     assert_eq!(news.len(), MOST_NEWS);

@@ -1,6 +1,6 @@
 //! The API server: its store, regardless of the engine's knowledge, and the results of requests.
 
-use std::{collections::BTreeMap, net::Ipv4Addr};
+use std::{collections::BTreeMap, net::IpAddr};
 
 use crate::{
     cluster::{ClaimRecord, LeaseRecord, NodeName, Version},
@@ -10,7 +10,7 @@ use crate::{
 #[derive(Clone, Default)]
 pub(super) struct Api {
     pub(super) leases: BTreeMap<NodeName, LeaseRecord>,
-    pub(super) claims: BTreeMap<Ipv4Addr, ClaimRecord>,
+    pub(super) claims: BTreeMap<IpAddr, ClaimRecord>,
     version: u64,
 }
 
@@ -64,6 +64,7 @@ impl Api {
             other @ (Command::SetFence(_)
             | Command::SetEntry { .. }
             | Command::SetPeers(_)
+            | Command::SetSuccessor { .. }
             | Command::Announce { .. }
             | Command::ListAnew
             | Command::Probe { .. }
@@ -129,6 +130,7 @@ pub(super) fn outcome_for(request: &Command, failed: Failed) -> Event {
         Command::SetFence(_)
         | Command::SetEntry { .. }
         | Command::SetPeers(_)
+        | Command::SetSuccessor { .. }
         | Command::Announce { .. }
         | Command::ListAnew
         | Command::Probe { .. }
@@ -157,6 +159,7 @@ pub(super) fn subject(request: &Command) -> Option<String> {
         Command::SetFence(_)
         | Command::SetEntry { .. }
         | Command::SetPeers(_)
+        | Command::SetSuccessor { .. }
         | Command::Announce { .. }
         | Command::ListAnew
         | Command::Probe { .. }

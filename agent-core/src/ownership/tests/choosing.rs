@@ -1,7 +1,7 @@
 //! Choice of the candidate that gets a VIP: preferences first, then
 //! stickiness, and the wishes of an operator.
 
-use std::{collections::BTreeSet, net::Ipv4Addr};
+use std::{collections::BTreeSet, net::IpAddr};
 
 use super::world::*;
 use crate::{
@@ -126,7 +126,7 @@ fn a_better_node_is_waited_for_while_this_node_takes_vips_of_its_own() {
     let mut world = World::living("a", &["b"]);
     world.tell(best("b"));
     world.want_so(prefer_b());
-    let (theirs, ours) = (Ipv4Addr::new(192, 0, 2, 20), Ipv4Addr::new(192, 0, 2, 21));
+    let (theirs, ours) = (IpAddr::from([192, 0, 2, 20]), IpAddr::from([192, 0, 2, 21]));
     let mut lines = Vec::new();
     for epoch in 1..=50 {
         lines.extend(world.claim_of(theirs, held("b"), epoch));
@@ -147,7 +147,7 @@ fn a_better_node_is_not_waited_for_longer_than_a_minute_whatever_this_node_takes
     let mut world = World::living("a", &["b"]);
     world.tell(best("b"));
     world.want_so(prefer_b());
-    let (theirs, ours) = (Ipv4Addr::new(192, 0, 2, 20), Ipv4Addr::new(192, 0, 2, 21));
+    let (theirs, ours) = (IpAddr::from([192, 0, 2, 20]), IpAddr::from([192, 0, 2, 21]));
     let began = world.now;
     for epoch in 1.. {
         let mut lines = world.claim_of(theirs, held("b"), epoch);
@@ -201,7 +201,7 @@ fn a_new_vip_is_created_in_turn_which_is_put_off_only_while_a_better_node_is_see
         for time in 1..turn {
             lines.extend(world.after(ms(1)));
             if seen.contains(&time) {
-                world.claim_of(Ipv4Addr::new(192, 0, 2, number), held(who), 1);
+                world.claim_of(IpAddr::from([192, 0, 2, number]), held(who), 1);
                 number += 1;
             }
             if time == WANTED {
@@ -229,15 +229,15 @@ fn those_that_wait_for_a_better_node_keep_their_order() {
 }
 
 /// Returns so many VIPs that a node does not ask for all of them at once.
-fn crowd() -> Vec<Ipv4Addr> {
+fn crowd() -> Vec<IpAddr> {
     (0..MOST_NEW + 10)
-        .map(|number| Ipv4Addr::from(u32::from(VIP) + 10 + u32::try_from(number).expect("it is small")))
+        .map(|number| IpAddr::from([192, 0, 2, 20 + u8::try_from(number).expect("it is small")]))
         .collect()
 }
 
 impl World {
     /// Wants all of them. Returns the number of claims that the node asks for.
-    fn want_all(&mut self, vips: &[Ipv4Addr]) -> usize {
+    fn want_all(&mut self, vips: &[IpAddr]) -> usize {
         let lines: Vec<String> =
             vips.iter().flat_map(|vip| self.tell(Event::Demand(*vip, Some(prefer_b())))).collect();
         lines.iter().filter(|line| line.contains("create")).count()

@@ -1,7 +1,7 @@
 //! Deposing: the end of the session of a node that has been silent
 //! for so long that its fence must have lapsed.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use super::world::*;
 use crate::{
@@ -124,7 +124,7 @@ fn a_lease_that_was_lengthened_for_a_restart_is_respected() {
 fn of_many_claimed_sessions_at_most_eight_are_ended_in_a_write() {
     let mut world = watching();
     for life in 2..=12 {
-        let vip = Ipv4Addr::new(192, 0, 2, 100 + life);
+        let vip = IpAddr::from([192, 0, 2, 100 + life]);
         world.claim_of(vip, ClaimState::Held(holder("b", life)), 1);
         world.tell(Event::Demand(vip, Some(demand())));
     }

@@ -1,6 +1,6 @@
 //! Disputes: the wire contradicts the engine. The engine reads the claim, and believes it.
 
-use std::{collections::BTreeSet, net::Ipv4Addr, time::Duration};
+use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 use vipward_common::Policy;
 
@@ -149,7 +149,7 @@ fn what_was_yielded_to_the_one_that_the_claim_names_stays_there() {
 /// Returns the times of the reads, in milliseconds, and asserts that no entry stops answering.
 fn flood(
     world: &mut World,
-    vips: &[Ipv4Addr],
+    vips: &[IpAddr],
     duration: Duration,
     answer: fn(&mut World) -> Vec<String>,
 ) -> Vec<(u64, String)> {
@@ -173,8 +173,8 @@ fn flood(
     reads
 }
 
-fn many(count: u8) -> Vec<Ipv4Addr> {
-    (0..count).map(|number| Ipv4Addr::new(192, 0, 2, 10 + number)).collect()
+fn many(count: u8) -> Vec<IpAddr> {
+    (0..count).map(|number| IpAddr::from([192, 0, 2, 10 + number])).collect()
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Commands as lines of text.
 
-use std::{net::Ipv4Addr, time::Duration};
+use std::{net::IpAddr, time::Duration};
 
 use vipward_common::MacAddr;
 
@@ -24,6 +24,7 @@ impl Lines {
     pub(super) fn line(&mut self, command: &Command, now: Monotonic) -> Option<String> {
         let line = match command {
             Command::SetPeers(_) => return None,
+            Command::SetSuccessor { vip, hears } => format!("hears for {vip}: {hears}"),
             Command::SetFence(fenced) => {
                 format!("fence for {}", seconds(fenced.deadline.saturating_since(now)))
             }
@@ -129,7 +130,7 @@ fn verb(expected: &Expected) -> &'static str {
     }
 }
 
-fn which(vip: Ipv4Addr) -> String {
+fn which(vip: IpAddr) -> String {
     if vip == VIP { String::new() } else { format!(" ({vip})") }
 }
 

@@ -1,6 +1,11 @@
 //! Records for the tables: nodes of one letter, their writes, and the settings.
 
-use std::{collections::BTreeMap, net::Ipv4Addr, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+    time::Duration,
+};
 
 use vipward_common::{MacAddr, Policy};
 
@@ -13,9 +18,9 @@ use crate::{
     time::Monotonic,
 };
 
-pub(in crate::ownership) const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
-pub(in crate::ownership) const VIP_2: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 11);
-pub(in crate::ownership) const VIP_3: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 12);
+pub(in crate::ownership) const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10));
+pub(in crate::ownership) const VIP_2: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 11));
+pub(in crate::ownership) const VIP_3: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 12));
 
 pub(in crate::ownership) const LEASE: Duration = Duration::from_secs(4);
 pub(in crate::ownership) const RENEWAL: Duration = Duration::from_secs(1);
@@ -78,7 +83,7 @@ pub(in crate::ownership) fn interface(node: &str) -> NodeInterface {
     NodeInterface {
         name: "eth0".into(),
         mac: mac(node),
-        subnets: vec!["192.0.2.0/24".parse().expect("a subnet")],
+        subnets: ["192.0.2.0/24", "2001:db8::/64"].map(|net| net.parse().expect("a subnet")).into(),
         bound: Vec::new(),
         gateways: Vec::new(),
         carrier: true,
@@ -136,7 +141,7 @@ pub(in crate::ownership) fn settings(node: &str) -> Settings {
     }
 }
 
-pub(in crate::ownership) fn claim_record(vip: Ipv4Addr) -> ClaimRecord {
+pub(in crate::ownership) fn claim_record(vip: IpAddr) -> ClaimRecord {
     ClaimRecord {
         vip,
         version: "0".into(),

@@ -1,7 +1,7 @@
 //! End of a process. A restart moves nothing, a node that leaves hands
 //! everything over, and an uninstall leaves nothing.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use super::world::*;
 use crate::{
@@ -110,7 +110,7 @@ fn a_node_that_leaves_hands_over_all_of_its_vips() {
 
 #[test]
 fn a_node_that_leaves_offers_no_more_vips_at_once_than_may_depend_on_the_api_server() {
-    let vips: Vec<Ipv4Addr> = (10..60).map(|last| Ipv4Addr::new(192, 0, 2, last)).collect();
+    let vips: Vec<IpAddr> = (10..60).map(|last| IpAddr::from([192, 0, 2, last])).collect();
     let mut world = World::holding_all(&["b"], &vips).by_hand();
     let offers = |lines: &[String]| lines.iter().filter(|line| line.contains("offered to b1")).count();
     let lines = [world.tell(Event::Stop(StopReason::Leave)), world.after(ms(500))].concat();

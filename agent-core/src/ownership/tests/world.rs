@@ -8,7 +8,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    net::Ipv4Addr,
+    net::IpAddr,
     time::Duration,
 };
 
@@ -39,7 +39,7 @@ pub(super) struct World {
     fence: Option<Fenced>,
     peers: BTreeSet<MacAddr>,
     /// The last command for each entry.
-    entries: BTreeMap<Ipv4Addr, Option<Entry>>,
+    entries: BTreeMap<IpAddr, Option<Entry>>,
     lines: Lines,
     is_over: bool,
 }
@@ -70,7 +70,7 @@ impl World {
     }
 
     /// Returns the pins of a process that has ended in its first session, with a valid fence.
-    pub(super) fn pinned(us: &str, entries: &[(Ipv4Addr, FoundEntry)]) -> Found {
+    pub(super) fn pinned(us: &str, entries: &[(IpAddr, FoundEntry)]) -> Found {
         Found {
             session: Some(session(us, 1)),
             deadline: Monotonic::from_nanos(1_003_000_000_000),
@@ -112,7 +112,7 @@ impl World {
         Self::holding_all(others, &[VIP])
     }
 
-    pub(super) fn holding_all(others: &[&'static str], vips: &[Ipv4Addr]) -> Self {
+    pub(super) fn holding_all(others: &[&'static str], vips: &[IpAddr]) -> Self {
         let entries: Vec<_> = vips.iter().map(|vip| (*vip, FoundEntry::Held)).collect();
         let mut world = Self::start("a", Self::pinned("a", &entries));
         world.lease(lease("a", Some(session("a", 1)), &[]));
@@ -255,7 +255,7 @@ impl World {
         self.see_claim_of(VIP)
     }
 
-    fn see_claim_of(&mut self, vip: Ipv4Addr) -> Vec<String> {
+    fn see_claim_of(&mut self, vip: IpAddr) -> Vec<String> {
         let lines = self.watch_shows(vip);
         // If this node has a stake in the VIP, it reads the claim, and the API server confirms it.
         let reads = matches!(self.asked.back(), Some(Command::ReadClaim(read)) if *read == vip);
@@ -267,7 +267,7 @@ impl World {
     }
 
     /// Shows the stored claim by the watch.
-    pub(super) fn watch_shows(&mut self, vip: Ipv4Addr) -> Vec<String> {
+    pub(super) fn watch_shows(&mut self, vip: IpAddr) -> Vec<String> {
         match self.api.claims.get(&vip) {
             Some(record) => self.tell(Event::Claim(record.clone())),
             None => self.tell(Event::ClaimGone(vip)),
@@ -280,7 +280,7 @@ impl World {
         self.see_claim()
     }
 
-    pub(super) fn claim_of(&mut self, vip: Ipv4Addr, state: ClaimState, epoch: u64) -> Vec<String> {
+    pub(super) fn claim_of(&mut self, vip: IpAddr, state: ClaimState, epoch: u64) -> Vec<String> {
         self.store_record(ClaimRecord { state, epoch: Epoch(epoch), ..claim_record(vip) });
         self.see_claim_of(vip)
     }
@@ -486,6 +486,7 @@ impl World {
             }
             Command::Notify(Notice::NotAlone { .. }) => self.is_over = true,
             Command::Announce { .. }
+            | Command::SetSuccessor { .. }
             | Command::Probe { .. }
             | Command::StopProbing { .. }
             | Command::ListAnew

@@ -155,20 +155,35 @@ fn another_service_of_the_same_name_inherits_nothing() {
 }
 
 #[test]
-fn ipv6_addresses_are_reported_and_the_others_announced() {
+fn a_service_has_addresses_of_both_families() {
     let mut world = World::new();
-    world.put(service("default/web").addressed("2001:db8::7, 192.0.2.7"));
-    assert_eq!(world.vips(), ["192.0.2.7"]);
+    world.put(service("default/web").addressed("2001:DB8:0::7, 192.0.2.7"));
     assert_eq!(
-        world.words(),
-        [
-            "default/web: 2001:db8::7 (annotation vipward.io/addresses) is not announced yet: only IPv4 addresses are; \
-             give the Service one of those too"
-        ]
+        (world.vips(), world.words()),
+        (vec!["192.0.2.7".to_owned(), "2001:db8::7".to_owned()], Vec::new())
     );
     let mut world = World::new();
-    world.put(service("default/web").status("controller", &["2001:db8::7"]));
-    assert!(world.words()[0].contains("2001:db8::7 (status.loadBalancer.ingress)"), "{:?}", world.words());
+    world.put(service("default/web").status("controller", &["192.0.2.7", "2001:db8::7"]));
+    assert_eq!(world.vips(), ["192.0.2.7", "2001:db8::7"]);
+}
+
+#[test]
+fn the_addresses_of_one_service_stay_together_unless_it_says_otherwise() {
+    let both = [ip("192.0.2.7"), ip("2001:db8::7")];
+    let mut world = World::new();
+    world.put(service("default/web").addressed("2001:db8::7,192.0.2.7"));
+    assert_eq!([&world.demand("192.0.2.7").together, &world.demand("2001:db8::7").together], [&both, &both]);
+    world.put(service("default/web").addressed("192.0.2.7"));
+    assert_eq!(world.demand("192.0.2.7").together.len(), 0, "alone");
+    let addresses = ("vipward.io/addresses", "192.0.2.7,2001:db8::7");
+    let annotated = |value| service("default/web").annotated(&[addresses, ("vipward.io/together", value)]);
+    world.put(annotated("true"));
+    assert_eq!(world.demand("192.0.2.7").together, both);
+    world.put(annotated("false"));
+    assert_eq!(world.demand("192.0.2.7").together.len(), 0);
+    world.put(annotated("maybe"));
+    assert_eq!(world.demand("192.0.2.7").together.len(), 0, "the last good value counts");
+    assert!(world.words()[0].contains("annotation vipward.io/together"), "{:?}", world.words());
 }
 
 #[test]

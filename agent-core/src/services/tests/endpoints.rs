@@ -158,3 +158,16 @@ fn endpoints_come_and_go_and_slices_change_hands() {
     assert_eq!(world.local(VIP), None);
     assert_eq!(world.tell(Event::SliceGone { namespace: "a".into(), slice: "9".into() }), []);
 }
+
+#[test]
+fn the_endpoints_of_a_vips_family_decide_about_it() {
+    let mut world = World::new();
+    world.put(service("a/web").addressed("192.0.2.7,2001:db8::7").local());
+    world.tell(Event::Slice(slice("a/web", "web-4", &["node-a", "node-b"], &[])));
+    let of_ipv6 = slice("a/web", "web-6", &["node-b"], &[]);
+    world.tell(Event::Slice(EndpointsRecord { is_ipv6: true, ..of_ipv6 }));
+    assert_eq!(world.local("192.0.2.7"), Some(vec!["node-a", "node-b"]));
+    assert_eq!(world.local("2001:db8::7"), Some(vec!["node-b"]));
+    world.tell(Event::SliceGone { namespace: "a".into(), slice: "web-6".into() });
+    assert_eq!(world.local("2001:db8::7"), Some(vec![]), "no node can deliver it");
+}

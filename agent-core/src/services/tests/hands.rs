@@ -164,7 +164,7 @@ fn controllers_that_take_turns_are_one_problem_until_they_have_been_quiet() {
         assert_eq!(world.pass(minutes(5).saturating_sub(Duration::from_nanos(1))), [], "{description}");
         world.pass(minutes(5));
         assert_eq!(world.problems, [], "{description}: over");
-        let write = Command::WriteIngress { service: named("a/web"), addresses: vec![v4("192.0.2.7")] };
+        let write = Command::WriteIngress { service: named("a/web"), addresses: vec![ip("192.0.2.7")] };
         assert_eq!(world.duties.get(&named("a/web")), Some(&write), "{description}: and written again");
         assert_eq!(world.services.next_deadline(), None, "{description}");
     }

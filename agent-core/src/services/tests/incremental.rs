@@ -78,7 +78,7 @@ fn good() -> impl Strategy<Value = ServiceRecord> {
             let (created, share, has_cluster_ip) = rights;
             // The API server gives no address to two Services.
             let position = NAMES.iter().position(|known| *known == name).expect("it is one of them");
-            let cluster_ip = Ipv4Addr::new(192, 0, 2, 1 + u8::try_from(position).expect("there are four"));
+            let cluster_ip = IpAddr::from([192, 0, 2, 1 + u8::try_from(position).expect("there are four")]);
             let record = service(name).status(manager, &status).ports(&[port, 443]).annotated(&[
                 (if spec { "metallb.io/loadBalancerIPs" } else { "vipward.io/addresses" }, addresses),
                 ("vipward.io/nodes", nodes),
@@ -89,7 +89,10 @@ fn good() -> impl Strategy<Value = ServiceRecord> {
             ServiceRecord {
                 local,
                 created,
-                cluster_ip: (has_cluster_ip && other_type && spec).then_some(cluster_ip),
+                cluster_ips: (has_cluster_ip && other_type && spec)
+                    .then_some(cluster_ip)
+                    .into_iter()
+                    .collect(),
                 class: (foreign && spec).then(|| "f5".into()),
                 load_balancer: !(other_type && ignore),
                 ..record
@@ -121,6 +124,7 @@ fn event() -> impl Strategy<Value = Event> {
                 ready,
                 serving_terminating,
                 ready_elsewhere,
+                is_ipv6: false,
             })
         },
     );
@@ -136,8 +140,8 @@ fn event() -> impl Strategy<Value = Event> {
     let interfaces = (node(), vip(), 24_u8..32, prop::option::of(vip()), prop::option::of(vip())).prop_map(
         |(node, address, length, bound, gateway)| {
             let interface = NodeInterface {
-                bound: bound.map(v4).into_iter().collect(),
-                gateways: gateway.map(v4).into_iter().collect(),
+                bound: bound.map(ip).into_iter().collect(),
+                gateways: gateway.map(ip).into_iter().collect(),
                 ..interface(&[&format!("{address}/{length}")])
             };
             Event::NodeInterfaces { node: node.into(), interfaces: vec![interface] }
@@ -170,16 +174,16 @@ fn event() -> impl Strategy<Value = Event> {
         1 => network,
         1 => interfaces,
         1 => prop::option::of(vip()).prop_map(|vip| Event::ApiEndpoints(vip.map(ip).into_iter().collect())),
-        2 => (vip(), any::<bool>()).prop_map(|(vip, here)| Event::Held { vip: v4(vip), here }),
+        2 => (vip(), any::<bool>()).prop_map(|(vip, here)| Event::Held { vip: ip(vip), here }),
         2 => (vip(), any::<bool>(), any::<bool>(), prop::collection::vec(name(), 0..3)).prop_map(
             |(vip, was_held, force, services)| Event::Claim {
-                vip: v4(vip),
+                vip: ip(vip),
                 was_held,
                 force,
                 services: services.into_iter().map(named).collect(),
             }
         ),
-        1 => vip().prop_map(|vip| Event::ClaimGone(v4(vip))),
+        1 => vip().prop_map(|vip| Event::ClaimGone(ip(vip))),
         1 => Just(Event::Synced),
     ]
 }
@@ -230,7 +234,7 @@ proptest! {
         world.pass(Monotonic::default() + std::time::Duration::from_mins(5));
         // So do the former holder and the former Services of a VIP whose claim was deleted by hand.
         let has_past = |known: &Vip| known.was_held || !known.former.is_empty();
-        let claim = |(vip, known): (&Ipv4Addr, &Vip)| {
+        let claim = |(vip, known): (&IpAddr, &Vip)| {
             let force = world.services.claims.get(vip).is_some_and(|standing| standing.is_forced);
             Event::Claim { vip: *vip, was_held: known.was_held, force, services: known.former.to_vec() }
         };

@@ -1,6 +1,6 @@
 use super::*;
 
-fn net(text: &str) -> Ipv4Net {
+fn net(text: &str) -> IpNet {
     text.parse().expect("a network")
 }
 
@@ -9,15 +9,17 @@ fn cluster(settings: Settings) -> World {
     let mut world = World::with(settings);
     world.put(ServiceRecord {
         load_balancer: false,
-        cluster_ip: Some(v4("192.0.2.40")),
+        cluster_ips: vec![ip("192.0.2.40"), ip("2001:db8::40")],
         ..service("kube-system/dns")
     });
     world.tell(Event::NodeAddresses {
         node: "node-a".into(),
         addresses: vec![ip("192.0.2.11")],
-        pod_cidrs: ["192.0.2.64/28", "2001:db8::/64"].map(|net| net.parse().expect("a network")).to_vec(),
+        pod_cidrs: ["192.0.2.64/28", "2001:db8::64:0/112"]
+            .map(|net| net.parse().expect("a network"))
+            .to_vec(),
     });
-    let nets = ["192.0.2.96/28", "2001:db8:1::/112"].map(|net| net.parse().expect("a network")).to_vec();
+    let nets = ["192.0.2.96/28", "2001:db8::96:0/112"].map(|net| net.parse().expect("a network")).to_vec();
     world.tell(Event::ServiceCidr { name: "kubernetes".into(), nets });
     world
 }
@@ -26,6 +28,13 @@ fn cluster(settings: Settings) -> World {
 fn addresses_inside_of_the_cluster_are_refused_wherever_a_service_names_them() {
     let table = [
         ("192.0.2.40", Some("it is the ClusterIP of Service kube-system/dns")),
+        ("2001:db8::40", Some("it is the ClusterIP of Service kube-system/dns")),
+        ("2001:db8::64:1", Some("it is in 2001:db8::64:0/112, the network of the Pods on node node-a")),
+        (
+            "2001:db8::96:1",
+            Some("it is in 2001:db8::96:0/112, where the ClusterIPs are (ServiceCIDR kubernetes)"),
+        ),
+        ("2001:db8::63", None),
         ("192.0.2.63", None),
         ("192.0.2.64", Some("it is in 192.0.2.64/28, the network of the Pods on node node-a")),
         ("192.0.2.79", Some("it is in 192.0.2.64/28, the network of the Pods on node node-a")),
@@ -52,7 +61,7 @@ fn addresses_inside_of_the_cluster_are_refused_wherever_a_service_names_them() {
             let mut world = cluster(settings.clone());
             let name = record.name.clone();
             world.put(record);
-            assert_eq!(world.demands.contains_key(&v4(address)), reason.is_none(), "{place}: {address}");
+            assert_eq!(world.demands.contains_key(&ip(address)), reason.is_none(), "{place}: {address}");
             let told = world.words();
             match reason {
                 None => assert_eq!(told, [""; 0], "{place}: {address}"),
@@ -80,7 +89,7 @@ fn an_address_is_free_again_when_the_cluster_has_it_no_more() {
     world.claim("192.0.2.40", true, false);
     let dns = ServiceRecord {
         load_balancer: false,
-        cluster_ip: Some(v4("192.0.2.40")),
+        cluster_ips: vec![ip("192.0.2.40"), ip("2001:db8::40")],
         ..service("kube-system/dns")
     };
     world.put(dns);
@@ -131,7 +140,7 @@ fn a_status_names_only_addresses_of_segments_and_those_that_were_held() {
     let name = named("default/web");
     let written = |addresses: &[&str]| Command::WriteIngress {
         service: named("default/web"),
-        addresses: addresses.iter().map(|address| v4(address)).collect(),
+        addresses: addresses.iter().map(|address| ip(address)).collect(),
     };
     world.put(service("default/web").addressed("192.0.2.10,8.8.8.8,192.0.2.11"));
     world.hold("192.0.2.10", true);
@@ -170,8 +179,8 @@ fn a_service_has_its_first_sixteen_addresses() {
     let mut world = World::with(settings);
     let external_ips = vec![ip("192.0.2.30"), ip("192.0.2.31")];
     world.put(ServiceRecord { external_ips, ..with("2001:db8::1, 192.0.2.10".to_owned()) });
-    assert_eq!(world.vips(), ["192.0.2.10", "192.0.2.30"]);
-    assert_eq!(world.words().len(), 2, "{:?}", world.words());
+    assert_eq!(world.vips(), ["192.0.2.10", "192.0.2.30", "2001:db8::1"]);
+    assert_eq!(world.words().len(), 1, "{:?}", world.words());
 }
 
 #[test]

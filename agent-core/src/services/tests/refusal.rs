@@ -6,17 +6,29 @@ fn lan() -> World {
     world.node("node-a", &["192.0.2.11", "2001:db8::11"]);
     world.node("node-b", &["192.0.2.12", "203.0.113.12"]);
     let mut addresses = host("eth0", &["192.0.2.11/24", "192.0.2.60/24", "192.0.2.61/32", "192.0.2.128/25"]);
+    addresses.extend(host("eth0", &["2001:db8::60/64", "2001:db8::61/128", "fd00:0:0:1::5/127"]));
+    addresses.extend(host("lo", &["::1/128", "2001:db8::50/128"]));
     addresses.extend(host("eth1", &["198.51.100.5/32"]));
     addresses.extend(host("eth2", &["10.9.9.9/31"]));
     addresses.extend(host("lo", &["127.0.0.1/8", "192.0.2.50/32", "198.51.100.5/32"]));
     addresses.extend(host("kube-ipvs0", &["192.0.2.51/32"]));
     addresses.extend(host("dummy0", &["10.77.0.1/24"]));
-    let name_servers = [v4("192.0.2.2")].into();
-    world.tell(Event::HostNetwork(HostNetwork { name_servers, ..network(addresses, &["192.0.2.1"]) }));
+    let name_servers = [ip("192.0.2.2"), ip("2001:db8::2")].into();
+    world.tell(Event::HostNetwork(HostNetwork {
+        name_servers,
+        ..network(addresses, &["192.0.2.1", "2001:db8::1"])
+    }));
     world.tell(Event::ApiEndpoints([ip("192.0.2.20"), ip("2001:db8::20")].into()));
-    let mut eth0 =
-        interface(&["192.0.2.12/24", "192.0.2.62/24", "10.5.0.0/24", "10.6.0.4/31", "10.7.0.9/32"]);
-    (eth0.bound, eth0.gateways) = (vec![v4("192.0.2.63")], vec![v4("192.0.2.3")]);
+    let mut eth0 = interface(&[
+        "192.0.2.12/24",
+        "192.0.2.62/24",
+        "10.5.0.0/24",
+        "10.6.0.4/31",
+        "10.7.0.9/32",
+        "2001:db8:5::62/64",
+    ]);
+    eth0.bound = vec![ip("192.0.2.63"), ip("2001:db8::63")];
+    eth0.gateways = vec![ip("192.0.2.3"), ip("2001:db8::3")];
     world.tell(Event::NodeInterfaces { node: "node-b".into(), interfaces: vec![eth0] });
     world
 }
@@ -89,11 +101,73 @@ fn an_address_that_is_taken_or_cannot_be_a_vip_is_refused_with_the_reason_and_th
         ("link-local", "169.254.1.1", Some("it is a link-local address")),
         ("any other", "192.0.2.53", None),
     ];
-    for (description, address, reason) in table {
+    each_is_refused(&table);
+}
+
+#[test]
+fn an_ipv6_address_that_is_taken_or_cannot_be_a_vip_is_refused_too() {
+    let table = [
+        ("a Node's address of IPv6", "2001:db8::11", Some("it is an address of Node node-a")),
+        ("on our interface, of IPv6", "2001:db8::60", Some("node node-a has it as 2001:db8::60/64 on eth0")),
+        (
+            "another program's VIP of IPv6 on a segment's interface",
+            "2001:db8::61",
+            Some("node node-a has it as 2001:db8::61/128 on eth0"),
+        ),
+        ("bound for local delivery, of IPv6", "2001:db8::50", None),
+        (
+            "on a node's interface, of IPv6",
+            "2001:db8:5::62",
+            Some("node node-b has it as 2001:db8:5::62/64 on eth0"),
+        ),
+        (
+            "another program's VIP of IPv6 on another node",
+            "2001:db8::63",
+            Some("node node-b has it as 2001:db8::63/128 on eth0"),
+        ),
+        (
+            "half of a point-to-point link of IPv6",
+            "fd00:0:0:1::5",
+            Some("node node-a has it as fd00:0:0:1::5/127 on eth0"),
+        ),
+        ("its other half, a ULA", "fd00:0:0:1::4", None),
+        (
+            "a gateway of IPv6",
+            "2001:db8::1",
+            Some("it is a gateway of this host (ip route show table all via 2001:db8::1)"),
+        ),
+        (
+            "a gateway of IPv6 of another node",
+            "2001:db8::3",
+            Some("it is a gateway of node node-b (ip route show table all via 2001:db8::3)"),
+        ),
+        ("a DNS server of IPv6", "2001:db8::2", Some("it is a DNS server of this host")),
+        ("the API server, by IPv6", "2001:db8::20", Some("the API server is there")),
+        ("all routers of a subnet", "2001:db8::", Some("it is the address of all routers of 2001:db8::/64")),
+        (
+            "all routers elsewhere",
+            "2001:db8:5::",
+            Some("it is the address of all routers of 2001:db8:5::/64"),
+        ),
+        ("the last address of IPv6", "2001:db8::ffff:ffff:ffff:ffff", None),
+        ("unspecified, of IPv6", "::", Some("it means \"this host\"")),
+        ("loopback, of IPv6", "::1", Some("it is a loopback address")),
+        ("multicast, of IPv6", "ff02::1:ff00:1", Some("it is a multicast address")),
+        ("link-local, of IPv6", "fe80::1", Some("it is a link-local address")),
+        ("IPv4 in IPv6", "::ffff:192.0.2.10", Some("it is an IPv4 address in an IPv6 address")),
+        ("of IPv6 in no subnet", "2001:db8:9::1", Some("it is in no subnet of an interface")),
+        ("any other of IPv6", "2001:db8::53", None),
+    ];
+    each_is_refused(&table);
+}
+
+/// Checks that a Service's address is refused for the reason of its row, or served.
+fn each_is_refused(table: &[(&'static str, &'static str, Option<&'static str>)]) {
+    for (description, address, reason) in table.iter().copied() {
         let mut world = lan();
         world.put(service("default/web").addressed(address));
         assert_eq!(
-            world.demands.contains_key(&v4(address)),
+            world.demands.contains_key(&ip(address)),
             reason.is_none(),
             "{description}: {:?}",
             world.words()
@@ -106,7 +180,7 @@ fn an_address_that_is_taken_or_cannot_be_a_vip_is_refused_with_the_reason_and_th
                 );
                 assert!(told.starts_with(&words), "{description}: {told}");
                 assert!(
-                    ["choose", "give", "name"].iter().any(|way_out| told.contains(way_out)),
+                    ["choose", "give", "name", "write"].iter().any(|way_out| told.contains(way_out)),
                     "{description}: {told}"
                 );
             }
@@ -157,7 +231,7 @@ fn a_vip_leaves_when_its_address_is_taken_and_comes_back_when_it_is_free() {
         |net: &str| Event::NodeInterfaces { node: "node-c".into(), interfaces: vec![interface(&[net])] };
     let bound = |bound: Option<&str>| Event::NodeInterfaces {
         node: "node-c".into(),
-        interfaces: vec![NodeInterface { bound: bound.map(v4).into_iter().collect(), ..interface(&[]) }],
+        interfaces: vec![NodeInterface { bound: bound.map(ip).into_iter().collect(), ..interface(&[]) }],
     };
     let table = [
         ("a node's interface has it as /32", bound(Some("192.0.2.7")), bound(None)),
@@ -208,14 +282,14 @@ fn an_address_is_free_when_the_last_reason_against_it_is_gone() {
 /// about it and what ends it.
 fn needs() -> Vec<(Event, &'static str, Event)> {
     let at = |addresses: Vec<HostAddress>, hops: &[&str]| Event::HostNetwork(network(addresses, hops));
-    let resolver = HostNetwork { name_servers: [v4("192.0.2.7")].into(), ..network(Vec::new(), &[]) };
+    let resolver = HostNetwork { name_servers: [ip("192.0.2.7")].into(), ..network(Vec::new(), &[]) };
     let elsewhere = |interface: NodeInterface| Event::NodeInterfaces {
         node: "node-c".into(),
         interfaces: vec![interface],
     };
     let free = || elsewhere(interface(&["192.0.2.9/24"]));
-    let gateway = NodeInterface { gateways: vec![v4("192.0.2.7")], ..interface(&[]) };
-    let bound = NodeInterface { bound: vec![v4("192.0.2.7")], ..interface(&[]) };
+    let gateway = NodeInterface { gateways: vec![ip("192.0.2.7")], ..interface(&[]) };
+    let bound = NodeInterface { bound: vec![ip("192.0.2.7")], ..interface(&[]) };
     let node = |addresses| Event::NodeAddresses { node: "node-c".into(), addresses, pod_cidrs: Vec::new() };
     vec![
         (elsewhere(interface(&["192.0.2.7/24"])), "ip address del 192.0.2.7/24 dev eth0", free()),
@@ -243,12 +317,12 @@ fn what_is_learnt_later_withdraws_no_vip_that_has_had_a_holder_and_is_a_conflict
         assert_eq!(*world.demand("192.0.2.7"), demand, "{words}");
         let [problem] = &world.words()[..] else { panic!("{words}: {:?}", world.words()) };
         assert!(problem.contains("stays announced and is defended") && problem.contains(words), "{problem}");
-        let about = world.services.conflict_about(v4("192.0.2.7"));
+        let about = world.services.conflict_about(ip("192.0.2.7"));
         assert!(about.is_some_and(|about| about.contains(words)), "{words}");
 
         let told = world.tell(over);
         assert!(matches!(told[..], [Command::ProblemOver { .. }]), "{words}: {told:?}");
-        assert_eq!(world.services.conflict_about(v4("192.0.2.7")), None);
+        assert_eq!(world.services.conflict_about(ip("192.0.2.7")), None);
 
         // The VIP has had no holder yet, or its claim is gone and no node holds it.
         let mut world = World::new();
@@ -260,7 +334,7 @@ fn what_is_learnt_later_withdraws_no_vip_that_has_had_a_holder_and_is_a_conflict
 
 #[test]
 fn a_vip_whose_claim_was_deleted_by_hand_is_kept_until_no_service_wants_it() {
-    let vip = v4("192.0.2.7");
+    let vip = ip("192.0.2.7");
     let mut world = World::new();
     world.put(service("a/web").addressed("192.0.2.7"));
     world.claim("192.0.2.7", true, false);
@@ -295,7 +369,7 @@ fn force_on_the_claim_takes_another_programs_vip_and_no_address_that_a_host_need
         world.tell(need);
         world.claim("192.0.2.7", false, true);
         let is_bound = words.contains("/32") || words == "dev eth0";
-        assert_eq!(world.demands.contains_key(&v4("192.0.2.7")), is_bound, "{words}: {:?}", world.words());
+        assert_eq!(world.demands.contains_key(&ip("192.0.2.7")), is_bound, "{words}: {:?}", world.words());
         if is_bound {
             assert!(world.demand("192.0.2.7").force, "it is taken without a probe");
             // A host that needs the address counts more.
@@ -307,7 +381,7 @@ fn force_on_the_claim_takes_another_programs_vip_and_no_address_that_a_host_need
 
 #[test]
 fn force_takes_no_address_that_is_also_a_gateways_or_a_name_servers() {
-    let vip = v4("192.0.2.7");
+    let vip = ip("192.0.2.7");
     let bound = host("eth0", &["192.0.2.11/24", "192.0.2.7/32"]);
     let mut eth0 = interface(&["192.0.2.12/24"]);
     (eth0.bound, eth0.gateways) = (vec![vip], vec![vip]);
@@ -333,7 +407,7 @@ fn force_on_a_service_has_no_effect_and_is_reported_with_the_place_for_it() {
     world.put(service("a/web").annotated(&forced));
     assert!(!world.demand("192.0.2.7").force);
     let [told] = &world.words()[..] else { panic!("{:?}", world.words()) };
-    assert!(told.contains("kubectl annotate virtualip ADDRESS vipward.io/force=true"), "{told}");
+    assert!(told.contains("kubectl annotate virtualip NAME vipward.io/force=true"), "{told}");
     world.put(service("a/web").addressed("192.0.2.7"));
     assert_eq!(world.words(), [""; 0]);
 }

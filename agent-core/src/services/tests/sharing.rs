@@ -70,7 +70,7 @@ fn two_services_with_one_port_on_one_vip_are_refused_the_later_one() {
 #[test]
 fn a_service_keeps_its_rights_to_a_vip_that_its_claim_records() {
     let claimed = |services: &[&str]| Event::Claim {
-        vip: v4(VIP),
+        vip: ip(VIP),
         was_held: true,
         force: false,
         services: services.iter().map(|name| named(name)).collect(),
@@ -84,7 +84,7 @@ fn a_service_keeps_its_rights_to_a_vip_that_its_claim_records() {
     world.put(on_vip("x/old").ports(&[2]).created(1));
     assert_eq!(world.demand(VIP).services, [named("x/young"), named("x/old")]);
     // Somebody deletes the claim.
-    world.tell(Event::ClaimGone(v4(VIP)));
+    world.tell(Event::ClaimGone(ip(VIP)));
     world.put(on_vip("x/third").ports(&[3]).created(0));
     assert_eq!(world.demand(VIP).services[0], named("x/young"));
     // The owner leaves. The next of its namespace that had the VIP is the heir.
@@ -117,7 +117,7 @@ fn before_a_claim_names_a_service_the_order_is_that_of_statuses_and_age_and_then
 #[test]
 fn a_guest_inherits_neither_the_vip_nor_its_standing() {
     let claimed = |services: &[&str]| Event::Claim {
-        vip: v4(VIP),
+        vip: ip(VIP),
         was_held: true,
         force: false,
         services: services.iter().map(|name| named(name)).collect(),
@@ -128,7 +128,7 @@ fn a_guest_inherits_neither_the_vip_nor_its_standing() {
     assert_eq!(world.demands, BTreeMap::new(), "who consented is gone");
     // The address is a node's by now.
     world.node("node-a", &[VIP]);
-    world.tell(Event::ClaimGone(v4(VIP)));
+    world.tell(Event::ClaimGone(ip(VIP)));
     assert_eq!(world.demands, BTreeMap::new(), "it was held for another");
     world.node("node-a", &[]);
     assert_eq!(world.demand(VIP).services, [named("y/web")]);
@@ -150,7 +150,7 @@ fn a_guest_decides_about_the_nodes_only_if_no_service_of_the_owners_namespace_ca
 #[test]
 fn a_service_that_is_deleted_and_created_again_finds_its_vip_free() {
     let claimed =
-        |services: Vec<ServiceName>| Event::Claim { vip: v4(VIP), was_held: true, force: false, services };
+        |services: Vec<ServiceName>| Event::Claim { vip: ip(VIP), was_held: true, force: false, services };
     let mut world = World::new();
     world.put(on_vip("x/web").created(5));
     world.tell(claimed(vec![named("x/web")]));
@@ -162,7 +162,7 @@ fn a_service_that_is_deleted_and_created_again_finds_its_vip_free() {
     assert_eq!(world.demand(VIP).services, [named("x/again")], "its namespace does not wait");
     world.tell(claimed(vec![named("x/again")]));
     world.tell(Event::ServiceGone(named("x/again")));
-    world.tell(Event::ClaimGone(v4(VIP)));
+    world.tell(Event::ClaimGone(ip(VIP)));
     assert_eq!(world.demand(VIP).services, [named("y/web")]);
     assert_eq!(world.problems, []);
 }
@@ -295,7 +295,7 @@ fn one_change_among_many_services_touches_only_its_own_vip() {
     changed.load_balancer_ip = Some("10.0.1.244".into());
     let commands = world.put(changed);
     assert!(
-        matches!(commands[..], [Command::Demand(vip, Some(_))] if vip == v4("10.0.1.244")),
+        matches!(commands[..], [Command::Demand(vip, Some(_))] if vip == ip("10.0.1.244")),
         "{commands:?}"
     );
 }

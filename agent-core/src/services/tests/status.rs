@@ -1,7 +1,7 @@
 use super::*;
 
 fn write(service: &str, addresses: &[&str]) -> Command {
-    let addresses = addresses.iter().map(|address| v4(address)).collect();
+    let addresses = addresses.iter().map(|address| ip(address)).collect();
     Command::WriteIngress { service: named(service), addresses }
 }
 
@@ -61,7 +61,11 @@ fn a_status_that_vipward_wrote_follows_what_the_service_asks_for() {
         ),
         ("one more that is refused", service("a/web").addressed("192.0.2.7,127.0.0.1"), None),
         ("only refused ones", service("a/web").addressed("127.0.0.1"), Some(clear("a/web"))),
-        ("only IPv6 ones", service("a/web").addressed("2001:db8::7"), Some(clear("a/web"))),
+        (
+            "one more of IPv6",
+            service("a/web").addressed("192.0.2.7,2001:db8::7"),
+            Some(write("a/web", &["192.0.2.7", "2001:db8::7"])),
+        ),
         ("none", service("a/web"), Some(clear("a/web"))),
         ("it cannot be read", service("a/web").addressed("192.0.2.7."), None),
         ("ignored", ignored, Some(clear("a/web"))),

@@ -127,7 +127,7 @@ fn hostile_service() -> impl Strategy<Value = Event> {
                 load_balancer: !other_type,
                 load_balancer_ip: Some(spec.into()),
                 external_ips: external.into_iter().map(ip).collect(),
-                cluster_ip: cluster_ip.filter(|_| has_cluster_ip).map(v4),
+                cluster_ips: cluster_ip.filter(|_| has_cluster_ip).map(ip).into_iter().collect(),
                 local,
                 deleting,
                 ..record
@@ -147,7 +147,7 @@ fn hostile() -> impl Strategy<Value = Event> {
         2 => (name(), slice_name(), nodes(), any::<bool>()).prop_map(|(name, slice, ready, ready_elsewhere)| {
             let (slice, service) = (slice.into(), named(name));
             let serving_terminating = BTreeSet::new();
-            Event::Slice(EndpointsRecord { slice, service, ready, serving_terminating, ready_elsewhere })
+            Event::Slice(EndpointsRecord { slice, service, ready, serving_terminating, ready_elsewhere, is_ipv6: false })
         }),
         1 => slice_name().prop_map(|slice| Event::SliceGone { namespace: "b".into(), slice: slice.into() }),
         1 => Just(consents("b", &["a", "c"])),
@@ -176,8 +176,8 @@ fn settings() -> impl Strategy<Value = Settings> {
 
 /// Returns what concerns tenant a and its guest: the demands for their VIPs, the tasks about the
 /// statuses of their Services, and their problems.
-fn of_tenant(world: &World) -> (BTreeMap<Ipv4Addr, Demand>, BTreeMap<ServiceName, Command>, Vec<String>) {
-    let demands = world.demands.iter().filter(|(vip, _)| VIPS.iter().any(|known| v4(known) == **vip));
+fn of_tenant(world: &World) -> (BTreeMap<IpAddr, Demand>, BTreeMap<ServiceName, Command>, Vec<String>) {
+    let demands = world.demands.iter().filter(|(vip, _)| VIPS.iter().any(|known| ip(known) == **vip));
     let is_own = |service: &ServiceName| &*service.namespace != "b";
     let duties = world.duties.iter().filter(|(service, _)| is_own(service));
     // A ClusterIP is reported beside the held VIP that it is. The API server gives none outside of
@@ -195,14 +195,14 @@ fn of_tenant(world: &World) -> (BTreeMap<Ipv4Addr, Demand>, BTreeMap<ServiceName
 /// Returns the events of a common one, the same for all worlds.
 fn events(common: &Common, alone: &World) -> Vec<Event> {
     let recorded =
-        |vip| alone.demands.get(&v4(vip)).map(|demand| demand.services.clone()).unwrap_or_default();
+        |vip| alone.demands.get(&ip(vip)).map(|demand| demand.services.clone()).unwrap_or_default();
     match common {
         Common::Own(index, own) => events_of_own(*index, own).into(),
-        Common::Held(vip, here) => vec![Event::Held { vip: v4(vip), here: *here }],
+        Common::Held(vip, here) => vec![Event::Held { vip: ip(vip), here: *here }],
         Common::Claim(vip) => {
-            vec![Event::Claim { vip: v4(vip), was_held: true, force: false, services: recorded(vip) }]
+            vec![Event::Claim { vip: ip(vip), was_held: true, force: false, services: recorded(vip) }]
         }
-        Common::ClaimGone(vip) => vec![Event::ClaimGone(v4(vip))],
+        Common::ClaimGone(vip) => vec![Event::ClaimGone(ip(vip))],
         Common::Listed => vec![Event::Synced],
     }
 }

@@ -1,16 +1,16 @@
-use std::net::UdpSocket;
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 
 use super::*;
 use crate::shell::netlink::Netlink;
 use crate::shell::testing::in_network;
 
-const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
+const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10));
 
 async fn view() -> NetView {
     Netlink::connect().expect("a subscription").observe().await.expect("a view")
 }
 
-fn is_local(vip: Ipv4Addr) -> bool {
+fn is_local(vip: IpAddr) -> bool {
     UdpSocket::bind((vip, 0)).is_ok()
 }
 

@@ -1,28 +1,27 @@
 //! Reads whole maps in a few system calls. With thousands of VIPs, one call per entry takes tens of
 //! milliseconds.
 
-use std::{
-    collections::BTreeMap,
-    os::fd::{AsFd, BorrowedFd},
-};
+use std::os::fd::{AsFd, BorrowedFd};
 
-use aya::{maps::MapData, util::nr_cpus};
-use vipward_common::{VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, maps as names};
+use aya::{
+    maps::{MapData, MapError},
+    util::nr_cpus,
+};
+use vipward_common::{VIP_COUNTER_SLOTS, VipCounters, maps as names};
 
 use super::{
     BpfError, Pins, VipCount,
-    maps::{checked, failed, plain, total},
+    maps::{failed, plain, total},
     sys::{self, Batch},
 };
 
-/// Entries to read at a time: more than any bucket of the hash has.
-const ENTRIES: usize = 4_096;
+/// Elements of a hash to read at a time: more than any bucket has.
+const ELEMENTS: usize = 4_096;
 /// Slots of counters to read at a time. Each has a value for every CPU.
 const SLOTS: usize = 256;
 
-/// The pinned maps that grow with the number of VIPs, opened for reading.
+/// The counters of the VIPs, opened for reading.
 pub(super) struct Bulk {
-    vips: MapData,
     vip_counters: MapData,
     cpus: usize,
 }
@@ -32,12 +31,7 @@ impl Bulk {
     pub(super) fn open(pins: &Pins) -> Result<Self, BpfError> {
         let open = |name| MapData::from_pin(pins.map(name)).map_err(failed("open", name));
         let cpus = nr_cpus().map_err(|(_, source)| BpfError::Sys { operation: "count the CPUs", source })?;
-        Ok(Self { vips: open(names::VIPS_V4)?, vip_counters: open(names::VIP_COUNTERS)?, cpus })
-    }
-
-    /// Returns every entry.
-    pub(super) fn entries(&self) -> Result<BTreeMap<VipKey, VipEntry>, BpfError> {
-        entries(self.vips.fd().as_fd())
+        Ok(Self { vip_counters: open(names::VIP_COUNTERS)?, cpus })
     }
 
     /// Returns the counters of the first `slots` slots. Returns `None` if the
@@ -61,28 +55,26 @@ impl Bulk {
     }
 }
 
-/// Returns every entry of `vips_v4`. An entry that changes meanwhile is read as it was before or
-/// after.
-pub(super) fn entries(vips: BorrowedFd<'_>) -> Result<BTreeMap<VipKey, VipEntry>, BpfError> {
-    let mut entries = BTreeMap::new();
-    for_each_entry(vips, |key, entry| _ = entries.insert(key, entry))?;
-    Ok(entries)
-}
-
-/// Passes every entry of `vips_v4` to `take`, in no order.
-pub(super) fn for_each_entry(
-    vips: BorrowedFd<'_>,
-    mut take: impl FnMut(VipKey, VipEntry),
+/// Passes every element of a hash to `take`, key and value as bytes, in no order.
+pub(super) fn for_each(
+    map: BorrowedFd<'_>,
+    name: &'static str,
+    key_bytes: usize,
+    value_bytes: usize,
+    mut take: impl FnMut(&[u8], &[u8]) -> Result<(), BpfError>,
 ) -> Result<(), BpfError> {
-    let mut batch = Batch::new(ENTRIES, size_of::<VipKey>(), size_of::<VipEntry>());
-    while let Some(elements) =
-        batch.next(vips).map_err(|source| BpfError::Sys { operation: "read map vips_v4 whole", source })?
-    {
-        for (key, entry) in elements {
-            take(plain(key), checked(entry, names::VIPS_V4)?);
+    let mut batch = Batch::new(ELEMENTS, key_bytes, value_bytes);
+    loop {
+        let elements = batch.next(map).map_err(|source| BpfError::Map {
+            operation: "read the whole",
+            map: name,
+            source: Box::new(MapError::IoError(source)),
+        })?;
+        let Some(elements) = elements else { return Ok(()) };
+        for (key, value) in elements {
+            take(key, value)?;
         }
     }
-    Ok(())
 }
 
 fn sum(cpus: &[u8]) -> VipCount {

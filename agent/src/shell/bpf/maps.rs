@@ -1,32 +1,31 @@
 //! Typed access to the pinned maps.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    os::fd::{AsFd, OwnedFd},
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use aya::{
     Ebpf,
     maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, PerCpuValues},
 };
-use bytemuck::{AnyBitPattern, CheckedBitPattern, NoUninit};
+use bytemuck::{AnyBitPattern, CheckedBitPattern, NoUninit, Pod};
 use vipward_common::{
-    Counters, Defence, FILTER_WORDS, Fence, MAX_OFFENDERS, MAX_VLANS, MacAddr, Offender, OffenderKey, OwnMac,
-    Peer, PeerKey, Proof, Role, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, VlanKey,
-    YieldTotal, filter_bit, heard_slot, maps as names,
+    Counters, Defence, FILTER_WORDS, Fence, MAX_OFFENDERS, MAX_VLANS, MacAddr, Offender, OffenderKey,
+    OffenderKeyV4, OffenderKeyV6, OwnMac, Peer, PeerKey, Proof, Role, VIP_COUNTER_SLOTS, VipCounters,
+    VipEntry, VipKey, VipState, VlanKey, YieldTotal, heard_slot, maps as names,
 };
 
-use super::{BpfError, Pins, bulk};
+use super::{
+    BpfError, Pins,
+    vips::{self, Vips},
+};
 
-const KEY: usize = size_of::<VipKey>();
-const ENTRY: usize = size_of::<VipEntry>();
 const PEER_KEY: usize = size_of::<PeerKey>();
 const PEER: usize = size_of::<Peer>();
 const OWN_MAC: usize = size_of::<OwnMac>();
 const VLAN_KEY: usize = size_of::<VlanKey>();
 const FENCE: usize = size_of::<Fence>();
 const STATE: usize = size_of::<VipState>();
-const OFFENDER_KEY: usize = size_of::<OffenderKey>();
+const OFFENDER_KEY_V4: usize = size_of::<OffenderKeyV4>();
+const OFFENDER_KEY_V6: usize = size_of::<OffenderKeyV6>();
 const OFFENDER: usize = size_of::<Offender>();
 const COUNTERS: usize = size_of::<Counters>() / 8;
 const VIP_COUNTERS: usize = size_of::<VipCounters>() / 8;
@@ -37,22 +36,21 @@ pub type VipCount = VipCounters;
 /// The pinned maps. Values are bytes, and are checked when they are read: anyone may have made a
 /// pin.
 pub struct Maps {
-    vips: HashMap<MapData, [u8; KEY], [u8; ENTRY]>,
-    /// The same map, to read it whole.
-    vips_fd: OwnedFd,
+    vips: Vips,
     own_macs: HashMap<MapData, u32, [u8; OWN_MAC]>,
     vlans: HashMap<MapData, [u8; VLAN_KEY], u32>,
     peers: HashMap<MapData, [u8; PEER_KEY], [u8; PEER]>,
     fence: Array<MapData, [u8; FENCE]>,
     counters: PerCpuArray<MapData, [u64; COUNTERS]>,
+    counters_v6: PerCpuArray<MapData, [u64; COUNTERS]>,
     heard: PerCpuArray<MapData, u64>,
     vip_counters: PerCpuArray<MapData, [u64; VIP_COUNTERS]>,
     states: Array<MapData, [u8; STATE]>,
     yields: Array<MapData, u64>,
     filter: Array<MapData, u64>,
-    offenders: HashMap<MapData, [u8; OFFENDER_KEY], [u8; OFFENDER]>,
-    max_vips: u32,
-    /// The number of entries that need each bit of the filter; derived from `vips_v4` when first
+    offenders: HashMap<MapData, [u8; OFFENDER_KEY_V4], [u8; OFFENDER]>,
+    offenders_v6: HashMap<MapData, [u8; OFFENDER_KEY_V6], [u8; OFFENDER]>,
+    /// The number of entries that need each bit of the filter; derived from the entries when first
     /// needed.
     filter_users: Option<BTreeMap<u32, u32>>,
 }
@@ -65,7 +63,7 @@ pub(super) fn failed<E: Into<MapError>>(
     move |source| BpfError::Map { operation, map, source: Box::new(source.into()) }
 }
 
-fn bytes<T: NoUninit, const N: usize>(value: &T) -> [u8; N] {
+pub(super) fn bytes<T: NoUninit, const N: usize>(value: &T) -> [u8; N] {
     bytemuck::bytes_of(value).try_into().expect("invariant: N is the size of T")
 }
 
@@ -100,47 +98,41 @@ impl Maps {
     }
 
     fn build(mut map: impl FnMut(&'static str) -> Result<Map, BpfError>) -> Result<Self, BpfError> {
-        let vips = map(names::VIPS_V4)?;
-        let data = super::map_data(&vips).ok_or(BpfError::Missing { kind: "map", name: names::VIPS_V4 })?;
-        let max_vips = data.info().map_err(failed("read", names::VIPS_V4))?.max_entries();
-        let vips_fd = data.fd().as_fd().try_clone_to_owned();
-        let vips_fd =
-            vips_fd.map_err(|source| BpfError::Sys { operation: "copy a descriptor of a map", source })?;
         let open = |name| failed("open", name);
         Ok(Self {
-            vips: vips.try_into().map_err(open(names::VIPS_V4))?,
-            vips_fd,
+            vips: Vips::build(&mut map)?,
             own_macs: map(names::OWN_MACS)?.try_into().map_err(open(names::OWN_MACS))?,
             vlans: map(names::VLANS)?.try_into().map_err(open(names::VLANS))?,
             peers: map(names::PEERS)?.try_into().map_err(open(names::PEERS))?,
             fence: map(names::FENCE)?.try_into().map_err(open(names::FENCE))?,
             counters: map(names::COUNTERS)?.try_into().map_err(open(names::COUNTERS))?,
+            counters_v6: map(names::COUNTERS_V6)?.try_into().map_err(open(names::COUNTERS_V6))?,
             heard: map(names::HEARD)?.try_into().map_err(open(names::HEARD))?,
             vip_counters: map(names::VIP_COUNTERS)?.try_into().map_err(open(names::VIP_COUNTERS))?,
             states: map(names::VIP_STATE)?.try_into().map_err(open(names::VIP_STATE))?,
             yields: map(names::YIELDS)?.try_into().map_err(open(names::YIELDS))?,
             filter: map(names::FILTER)?.try_into().map_err(open(names::FILTER))?,
             offenders: map(names::OFFENDERS)?.try_into().map_err(open(names::OFFENDERS))?,
-            max_vips,
+            offenders_v6: map(names::OFFENDERS_V6)?.try_into().map_err(open(names::OFFENDERS_V6))?,
             filter_users: None,
         })
     }
 
-    /// Returns the size of `vips_v4`.
+    /// Returns the number of VIPs that there is room for, in both families together.
     pub fn max_vips(&self) -> u32 {
-        self.max_vips
+        self.vips.max()
     }
 
     /// Returns every entry.
     pub fn entries(&self) -> Result<BTreeMap<VipKey, VipEntry>, BpfError> {
-        bulk::entries(self.vips_fd.as_fd())
+        self.vips.entries()
     }
 
     /// Returns the held VIPs with their MACs, in no order. All entries in order would take megabytes
     /// more.
     pub fn held(&self) -> Result<Vec<(VipKey, MacAddr)>, BpfError> {
         let mut held = Vec::new();
-        bulk::for_each_entry(self.vips_fd.as_fd(), |key, entry| {
+        self.vips.for_each(|key, entry| {
             if entry.role == Role::Held {
                 held.push((key, MacAddr(entry.mac)));
             }
@@ -150,59 +142,34 @@ impl Maps {
 
     /// Returns an entry.
     pub fn entry(&self, key: &VipKey) -> Result<Option<VipEntry>, BpfError> {
-        match self.vips.get(&bytes(key), 0) {
-            Ok(entry) => checked(&entry, names::VIPS_V4).map(Some),
-            Err(MapError::KeyNotFound) => Ok(None),
-            Err(error) => Err(failed("read", names::VIPS_V4)(error)),
-        }
+        self.vips.get(key)
     }
 
     /// Writes an entry. Its bit in the filter goes first, or the program would not see its claims.
     pub fn put_entry(&mut self, key: &VipKey, entry: &VipEntry) -> Result<(), BpfError> {
-        let bit = filter_bit(key.addr);
+        let bit = vips::bit_of(key);
         let is_new = self.entry(key)?.is_none();
         if is_new {
             self.use_filter_bit(bit)?;
         }
-        match self.vips.insert(bytes::<_, KEY>(key), bytes::<_, ENTRY>(entry), 0) {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                if is_new {
-                    self.free_filter_bit(bit)?;
-                }
-                Err(self.full_or(error))
-            }
+        let put = self.vips.insert(key, entry);
+        if put.is_err() && is_new {
+            self.free_filter_bit(bit)?;
         }
-    }
-
-    fn full_or(&self, error: MapError) -> BpfError {
-        const NO_ROOM: Option<i32> = Some(libc::E2BIG);
-        match error {
-            MapError::SyscallError(ref call) if call.io_error.raw_os_error() == NO_ROOM => {
-                BpfError::Full { map: names::VIPS_V4, max: self.max_vips, option: "--max-vips" }
-            }
-            error => failed("write", names::VIPS_V4)(error),
-        }
+        put
     }
 
     /// Removes an entry, and then its bit in the filter when no other entry needs it.
     pub fn remove_entry(&mut self, key: &VipKey) -> Result<(), BpfError> {
         // The index is made before the removal, or it would lack this entry.
         self.filter_users()?;
-        match self.vips.remove(&bytes(key)) {
-            Ok(()) => self.free_filter_bit(filter_bit(key.addr)),
-            Err(MapError::KeyNotFound) => Ok(()),
-            Err(error) => Err(failed("remove from", names::VIPS_V4)(error)),
-        }
+        if self.vips.remove(key)? { self.free_filter_bit(vips::bit_of(key)) } else { Ok(()) }
     }
 
     fn filter_users(&mut self) -> Result<&mut BTreeMap<u32, u32>, BpfError> {
         if self.filter_users.is_none() {
             let mut users = BTreeMap::new();
-            for key in self.vips.keys() {
-                let key: VipKey = plain(&key.map_err(failed("read", names::VIPS_V4))?);
-                *users.entry(filter_bit(key.addr)).or_insert(0) += 1;
-            }
+            self.vips.for_each(|key, _| *users.entry(vips::bit_of(&key)).or_insert(0) += 1)?;
             self.filter_users = Some(users);
         }
         Ok(self.filter_users.as_mut().expect("invariant: set above"))
@@ -356,10 +323,14 @@ impl Maps {
         self.set_fence(&Fence { defence, ..fence })
     }
 
-    /// Returns the frames by outcome, summed over the CPUs.
+    /// Returns the frames by outcome, summed over the CPUs, without those of neighbour discovery.
     pub fn counters(&self) -> Result<Counters, BpfError> {
-        let values = self.counters.get(&0, 0).map_err(failed("read", names::COUNTERS))?;
-        Ok(values.iter().fold(Counters::default(), |sum, cpu| sum.plus(bytemuck::cast(*cpu))))
+        sum(&self.counters, names::COUNTERS)
+    }
+
+    /// Returns the frames of neighbour discovery by outcome, summed over the CPUs.
+    pub fn counters_v6(&self) -> Result<Counters, BpfError> {
+        sum(&self.counters_v6, names::COUNTERS_V6)
     }
 
     /// Returns the ARP frames that the program has counted in a segment, summed over the CPUs.
@@ -412,18 +383,37 @@ impl Maps {
     /// room for another meanwhile may be missing, or the reading may end early.
     pub fn offenders(&self) -> Result<BTreeMap<OffenderKey, Offender>, BpfError> {
         let mut offenders = BTreeMap::new();
-        for key in self.offenders.keys().take(MAX_OFFENDERS as usize) {
-            let key = key.map_err(failed("read", names::OFFENDERS))?;
-            match self.offenders.get(&key, 0) {
-                Ok(offender) => {
-                    offenders.insert(plain(&key), checked(&offender, names::OFFENDERS)?);
-                }
-                Err(MapError::KeyNotFound) => {}
-                Err(error) => return Err(failed("read", names::OFFENDERS)(error)),
-            }
-        }
+        read_offenders::<OffenderKeyV4, OFFENDER_KEY_V4>(names::OFFENDERS, &self.offenders, &mut offenders)?;
+        read_offenders::<OffenderKeyV6, OFFENDER_KEY_V6>(
+            names::OFFENDERS_V6,
+            &self.offenders_v6,
+            &mut offenders,
+        )?;
         Ok(offenders)
     }
+}
+
+fn sum(counters: &PerCpuArray<MapData, [u64; COUNTERS]>, map: &'static str) -> Result<Counters, BpfError> {
+    let values = counters.get(&0, 0).map_err(failed("read", map))?;
+    Ok(values.iter().fold(Counters::default(), |sum, cpu| sum.plus(bytemuck::cast(*cpu))))
+}
+
+fn read_offenders<K: Pod + Into<OffenderKey>, const KEY: usize>(
+    name: &'static str,
+    map: &HashMap<MapData, [u8; KEY], [u8; OFFENDER]>,
+    offenders: &mut BTreeMap<OffenderKey, Offender>,
+) -> Result<(), BpfError> {
+    for key in map.keys().take(MAX_OFFENDERS as usize) {
+        let key = key.map_err(failed("read", name))?;
+        match map.get(&key, 0) {
+            Ok(offender) => {
+                offenders.insert(plain::<K>(&key).into(), checked(&offender, name)?);
+            }
+            Err(MapError::KeyNotFound) => {}
+            Err(error) => return Err(failed("read", name)(error)),
+        }
+    }
+    Ok(())
 }
 
 fn absent_is_fine(result: Result<(), MapError>, map: &'static str) -> Result<(), BpfError> {

@@ -8,8 +8,8 @@ use std::{collections::BTreeMap, io, os::fd::AsFd};
 use aya::maps::MapData;
 use bytemuck::CheckedBitPattern;
 use vipward_common::{
-    Decoder, Described, MapKind, PINNED, PinnedMap, Role, VipEntry, VipKey, VipState, YieldTotal,
-    maps as names,
+    Decoder, Described, MapKind, PINNED, PinnedMap, Role, VipEntry, VipKey, VipKeyV4, VipKeyV6, VipState,
+    YieldTotal, maps as names,
 };
 use vipward_core::layout::{Description, MapInfo};
 
@@ -37,12 +37,10 @@ impl Old {
         let table = |name| PINNED.iter().find(|map| map.name == name).map(open).transpose();
         let (mut entries, mut unreadable) = (BTreeMap::new(), 0);
         if let Some(table) = table(names::VIPS_V4)?.flatten() {
-            for (key, value) in table.elements()? {
-                match table.keys.read(&key).zip(table.values.read(&value)).filter(is_possible) {
-                    Some((key, entry)) => drop(entries.insert(key, entry)),
-                    None => unreadable += 1,
-                }
-            }
+            unreadable += table.read_entries::<VipKeyV4>(&mut entries)?;
+        }
+        if let Some(table) = table(names::VIPS_V6)?.flatten() {
+            unreadable += table.read_entries::<VipKeyV6>(&mut entries)?;
         }
         let (states, yields) = (table(names::VIP_STATE)?.flatten(), table(names::YIELDS)?.flatten());
         let carried = PINNED.iter().filter(|map| map.is_carried).map(open);
@@ -89,7 +87,9 @@ impl Old {
 
 /// Returns true if an agent may have written the entry. If a layout lacks a field, it reads as 0.
 fn is_possible((key, entry): &(VipKey, VipEntry)) -> bool {
-    key.addr != [0; 4] && entry.generation != 0 && (entry.role == Role::Foreign || entry.mac != [0; 6])
+    !key.addr.is_unspecified()
+        && entry.generation != 0
+        && (entry.role == Role::Foreign || entry.mac != [0; 6])
 }
 
 /// A map of any layout.
@@ -120,6 +120,22 @@ impl Table {
         let map = MapData::from_pin(&path).map_err(failed("open", of.name))?;
         let (keys, values) = description.decoders(of);
         Ok(Some(Self { of, map, info, keys, values }))
+    }
+
+    /// Reads the entries of a family. Returns the number of those that cannot be read.
+    fn read_entries<K: Described + CheckedBitPattern + Into<VipKey>>(
+        &self,
+        entries: &mut BTreeMap<VipKey, VipEntry>,
+    ) -> Result<usize, BpfError> {
+        let mut unreadable = 0;
+        for (key, value) in self.elements()? {
+            let key = self.keys.read::<K>(&key).map(Into::into);
+            match key.zip(self.values.read(&value)).filter(is_possible) {
+                Some((key, entry)) => _ = entries.insert(key, entry),
+                None => unreadable += 1,
+            }
+        }
+        Ok(unreadable)
     }
 
     /// Returns the elements as they are.

@@ -188,6 +188,7 @@ fn load(loader: Loader, options: &Options, reuse: Option<&Pins>) -> Result<(Ebpf
     let Loader(mut loader) = loader;
     loader
         .map_max_entries(names::VIPS_V4, options.max_vips)
+        .map_max_entries(names::VIPS_V6, options.max_vips)
         .map_max_entries(names::VIP_STATE, options.max_vips)
         // An object that was built without log lines has no log level.
         .override_global("AYA_LOG_LEVEL", if options.log { ON } else { OFF }, false);

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
+    net::IpAddr,
 };
 
 use vipward_common::{Fence, Offender, OffenderKey, SeenEntry, Yield, maps as names};
@@ -72,8 +73,8 @@ impl Reader {
         let now_ns = now_ns()?;
         // Before the first yield no VIP's state needs to be read.
         let yields = maps.yields()?.total;
-        let found = self.bulk.entries()?;
-        let vips: BTreeSet<[u8; 4]> = found.keys().map(|key| key.addr).collect();
+        let found = maps.entries()?;
+        let vips: BTreeSet<IpAddr> = found.keys().map(|key| key.addr).collect();
         let with_counts = vips.len() <= extent.most_counted;
         let slots = found.values().map(|entry| entry.slot + 1).max().filter(|_| with_counts);
         let counts = self.bulk.counts(slots.unwrap_or(0))?;
@@ -98,6 +99,7 @@ impl Reader {
             proofs: maps.proofs()?,
             peers: maps.peers()?,
             counters: maps.counters()?,
+            counters_v6: maps.counters_v6()?,
             yields,
             offenders: if extent.offenders { maps.offenders()? } else { BTreeMap::new() },
         })

@@ -3,7 +3,7 @@
 use std::{fmt::Display, fs, io, path::Path, str::FromStr};
 
 use vipward_core::{
-    doctor::{Conf, Neighbours},
+    doctor::{Conf, ConfV6, Neighbours},
     pinned::{Fact, Unread},
 };
 
@@ -11,6 +11,8 @@ use vipward_core::{
 mod tests;
 
 const CONF: &str = "/proc/sys/net/ipv4/conf";
+const CONF_V6: &str = "/proc/sys/net/ipv6/conf";
+const SNMP_V6: &str = "/proc/net/dev_snmp6";
 const NEIGH: &str = "/proc/sys/net/ipv4/neigh/default";
 const LIMITS: &str = "/proc/self/limits";
 const ARP_CACHE: &str = "/proc/net/stat/arp_cache";
@@ -25,6 +27,24 @@ pub(in crate::shell) fn conf(interface: &str) -> Fact<Conf> {
         arp_announce: value("arp_announce")?,
         rp_filter: value("rp_filter")?,
     })
+}
+
+/// Returns the settings of an interface for IPv6.
+pub(super) fn conf_v6(interface: &str) -> Fact<ConfV6> {
+    let path = |key: &str| Path::new(CONF_V6).join(interface).join(key);
+    Ok(ConfV6 {
+        disable_ipv6: number(&path("disable_ipv6"))?,
+        accept_dad: number(&path("accept_dad"))?,
+        drop_unsolicited_na: number(&path("drop_unsolicited_na"))?,
+    })
+}
+
+/// Returns the number of MLD queries that an interface has received.
+pub(super) fn mld_queries(interface: &str) -> Fact<u64> {
+    let path = Path::new(SNMP_V6).join(interface);
+    let text = text(&path)?;
+    let count = text.lines().find_map(|line| line.strip_prefix("Icmp6InGroupMembQueries"));
+    count.and_then(|count| count.trim().parse().ok()).ok_or_else(|| nonsense(&path, &text))
 }
 
 /// Returns the neighbour table. Its limits and counts are visible in the initial namespace only.

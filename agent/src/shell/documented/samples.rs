@@ -1,8 +1,8 @@
 //! The examples of docs/JSON.md.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
-use vipward_common::{EventKind, MacAddr, Offender, OffenderKey};
+use vipward_common::{EventKind, MacAddr, Offender, OffenderKey, VipKey};
 use vipward_core::{
     answering::{Part, Silence},
     attaching::Mode,
@@ -17,7 +17,7 @@ use vipward_core::{
 
 use crate::shell::{doctor::Report, terminal::Colours};
 
-const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
+const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10));
 const STRANGER: MacAddr = MacAddr([2, 0, 0, 0, 0, 0x66]);
 
 fn text(text: &str) -> String {
@@ -43,7 +43,7 @@ pub(super) fn who_has() -> who_has::Report {
         latency: Some(latency),
     };
     who_has::Report {
-        address: VIP,
+        address: IpAddr::from([192, 0, 2, 10]),
         interface: text("eth0"),
         vlan: None,
         ifindex: State::SAMPLE_IFINDEX,
@@ -92,7 +92,7 @@ pub(super) fn doctor() -> Report {
 
 pub(super) fn status() -> Status {
     let mut state = State::sample();
-    let key = OffenderKey::new(State::SAMPLE_IFINDEX, VIP.octets(), STRANGER);
+    let key = OffenderKey { vip: VipKey::new(State::SAMPLE_IFINDEX, VIP), mac: STRANGER };
     let last_ns = state.contents.now_ns - 1_500_000_000;
     let offender = Offender {
         first_ns: last_ns,

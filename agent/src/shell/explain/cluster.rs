@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
+    net::IpAddr,
     time::Duration,
 };
 
@@ -108,7 +108,7 @@ struct World {
     leases: BTreeMap<NodeName, Watched>,
     claim: Option<ClaimRecord>,
     listed: BTreeSet<Resource>,
-    address: Ipv4Addr,
+    address: IpAddr,
 }
 
 impl World {

@@ -1,6 +1,6 @@
 //! Reads this host's facts about an address: the agent's file, and the pinned state.
 
-use std::{collections::BTreeMap, net::Ipv4Addr};
+use std::{collections::BTreeMap, net::IpAddr};
 
 use vipward_core::{
     config::Config,
@@ -77,7 +77,7 @@ pub(super) fn pins(options: &Options, view: &NetView) -> Look<State> {
 
 /// Returns the interfaces that have an entry of the address. The
 /// value is true if the driver has native XDP.
-pub(super) fn native(pins: &Look<State>, address: Ipv4Addr) -> BTreeMap<u32, bool> {
+pub(super) fn native(pins: &Look<State>, address: IpAddr) -> BTreeMap<u32, bool> {
     let Look::Seen(state) = pins else { return BTreeMap::new() };
     let interfaces = state.contents.entries_of(address).map(|entry| entry.key.ifindex);
     interfaces.filter_map(|ifindex| Some((ifindex, has_native_xdp(ifindex).ok()?))).collect()

@@ -12,7 +12,7 @@ fn each_step_is_followed_by_its_details_and_a_doubtful_one_by_what_to_do() {
         remedy: Some("wait".to_owned()),
     };
     let explanation = Explanation {
-        address: Ipv4Addr::new(192, 0, 2, 10),
+        address: IpAddr::from([192, 0, 2, 10]),
         broken: None,
         remedy: None,
         attached: None,

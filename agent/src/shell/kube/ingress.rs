@@ -1,6 +1,6 @@
 //! Addresses in the status of a Service, written by server-side apply: fields of others stay.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::Service;
 use serde_json::json;
@@ -68,7 +68,7 @@ fn manager(cause: &str) -> Option<String> {
 ///
 /// The request is not forced, so addresses of another field manager stay. It leaves out the mode of
 /// an address: the API server's default, VIP, is right, and old servers do not know the field.
-pub(super) fn call(service: &ServiceName, addresses: Option<&[Ipv4Addr]>) -> Call {
+pub(super) fn call(service: &ServiceName, addresses: Option<&[IpAddr]>) -> Call {
     let ServiceName { namespace, name } = service;
     let mut object = json!({
         "apiVersion": "v1",

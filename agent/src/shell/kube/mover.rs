@@ -1,7 +1,7 @@
 //! An operator's wish to move a VIP: writes it on the claim, and
 //! waits until the holder fulfils or refuses it.
 
-use std::{net::Ipv4Addr, time::Duration};
+use std::{net::IpAddr, time::Duration};
 
 use serde_json::json;
 use thiserror::Error;
@@ -16,7 +16,7 @@ use super::{
     error::RequestError,
     http::Connections,
     resource::Resource,
-    virtual_ip::MOVE_TO,
+    virtual_ip::{MOVE_TO, object_name},
 };
 
 /// The time between two looks at the claim.
@@ -31,7 +31,7 @@ pub enum MoveError {
     #[error("there is no VirtualIP {vip}; `kubectl get vip` lists those that there are")]
     Missing {
         /// The address.
-        vip: Ipv4Addr,
+        vip: IpAddr,
     },
     /// A node that does not exist.
     #[error("there is no node {node:?}; `kubectl get nodes` lists those that there are")]
@@ -40,10 +40,10 @@ pub enum MoveError {
         node: String,
     },
     /// No node holds the VIP.
-    #[error("no node holds {vip}, so no node can hand it over; `kubectl describe vip {vip}` says why")]
+    #[error("no node holds {vip}, so no node can hand it over; `kubectl describe vip {}` says why", object_name(*vip))]
     Nobody {
         /// The address.
-        vip: Ipv4Addr,
+        vip: IpAddr,
     },
     /// A refusal of the API server, or a failed request.
     #[error("failed to {what} VirtualIP {vip}")]
@@ -51,7 +51,7 @@ pub enum MoveError {
         /// The operation.
         what: &'static str,
         /// The address.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// The failure.
         #[source]
         source: RequestError,
@@ -60,7 +60,7 @@ pub enum MoveError {
     #[error("VirtualIP {vip} cannot be read")]
     Unreadable {
         /// The address.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// The reason.
         #[source]
         source: ClaimError,
@@ -104,8 +104,8 @@ impl Mover {
         Resource::VirtualIps.collection("")
     }
 
-    async fn read(&self, vip: Ipv4Addr) -> Result<ClaimRecord, MoveError> {
-        match self.connections.ask(Self::claims().get(&vip.to_string()), LIMIT).await {
+    async fn read(&self, vip: IpAddr) -> Result<ClaimRecord, MoveError> {
+        match self.connections.ask(Self::claims().get(&object_name(vip)), LIMIT).await {
             Ok(object) => claims::read(&object)
                 .map(|(claim, _)| claim)
                 .map_err(|source| MoveError::Unreadable { vip, source }),
@@ -124,21 +124,21 @@ impl Mover {
     }
 
     /// Writes the wish on the claim, and returns the VIP's holder.
-    pub async fn ask(&self, vip: Ipv4Addr, to: &str) -> Result<String, MoveError> {
+    pub async fn ask(&self, vip: IpAddr, to: &str) -> Result<String, MoveError> {
         let claim = self.read(vip).await?;
         let holder = claim.state.holder().ok_or(MoveError::Nobody { vip })?;
         let from = holder.node.to_string();
         if from != to {
             self.check_node(to).await?;
             let patch = json!({"metadata": {"annotations": {(MOVE_TO): to}}});
-            let asked = self.connections.ask(Self::claims().merge(&vip.to_string(), &patch), LIMIT).await;
+            let asked = self.connections.ask(Self::claims().merge(&object_name(vip), &patch), LIMIT).await;
             asked.map_err(|source| MoveError::Request { what: "annotate", vip, source })?;
         }
         Ok(from)
     }
 
     /// Waits until the node holds the VIP or the holder refuses, at most `limit`.
-    pub async fn wait(&self, vip: Ipv4Addr, to: &str, limit: Duration) -> Result<Moved, MoveError> {
+    pub async fn wait(&self, vip: IpAddr, to: &str, limit: Duration) -> Result<Moved, MoveError> {
         let deadline = Instant::now() + limit;
         loop {
             let claim = self.read(vip).await?;

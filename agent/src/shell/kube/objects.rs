@@ -28,6 +28,7 @@ use super::{
     resource::Resource,
     seen::Seen,
     shared::Kube,
+    virtual_ip::{object_name, vip_named},
 };
 
 #[cfg(test)]
@@ -110,7 +111,7 @@ pub(super) fn parse(
             let (record, known) = claims::read(object)?;
             kube.claims.learn(record.vip, known);
             let version = record.version.to_string();
-            Parsed::new(record.vip.to_string().into(), version, Seen::Claim(record))
+            Parsed::new(object_name(record.vip).into(), version, Seen::Claim(record))
         }
         Resource::Leases => {
             let leases::Read { record, known, is_ours } = leases::read(object)?;
@@ -143,7 +144,7 @@ pub(super) fn gone(resource: Resource, name: &str, kube: &Kube) -> Option<Seen> 
         Resource::Namespaces => Seen::NamespaceGone(name.into()),
         Resource::ServiceCidrs => Seen::ServiceCidr { name: name.into(), nets: Vec::new() },
         Resource::VirtualIps => {
-            let vip = name.parse().ok()?;
+            let vip = vip_named(name)?;
             kube.claims.forget(vip);
             Seen::ClaimGone(vip)
         }
@@ -201,7 +202,7 @@ fn service(Service { metadata, spec, status }: Service, reading: Reading) -> Par
         version: Version::from(metadata.resource_version.as_str()),
         created: metadata.created(),
         annotations: Annotations::read(|name| metadata.annotation(name)),
-        cluster_ip: spec.cluster_ips.iter().flatten().find_map(|ip| ip.parse().ok()),
+        cluster_ips: spec.cluster_ips.iter().flatten().filter_map(|ip| ip.parse().ok()).collect(),
         load_balancer: spec.kind == "LoadBalancer",
         class: spec.load_balancer_class.map(Into::into),
         load_balancer_ip: spec.load_balancer_ip.filter(|ip| !ip.is_empty()),
@@ -277,7 +278,8 @@ struct Endpoint {
 fn slice(EndpointSlice { metadata, address_type, endpoints }: EndpointSlice) -> Parsed {
     let full_name = full_name(&metadata);
     let of = metadata.label(SERVICE_NAME).unwrap_or_default();
-    let is_used = address_type == "IPv4" && !of.is_empty();
+    let is_ipv6 = address_type == "IPv6";
+    let is_used = (is_ipv6 || address_type == "IPv4") && !of.is_empty();
     let service = ServiceName { namespace: namespace_of(&metadata), name: of.into() };
     let is_api = is_used && *service.namespace == *"default" && *service.name == *"kubernetes";
     let mut record = EndpointsRecord {
@@ -286,6 +288,7 @@ fn slice(EndpointSlice { metadata, address_type, endpoints }: EndpointSlice) -> 
         ready: BTreeSet::new(),
         serving_terminating: BTreeSet::new(),
         ready_elsewhere: false,
+        is_ipv6,
     };
     let mut api_servers = BTreeSet::new();
     for Endpoint { addresses, node_name, conditions } in endpoints.unwrap_or_default() {

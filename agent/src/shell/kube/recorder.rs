@@ -14,6 +14,7 @@ use super::{
     http::Connections,
     meta::MANAGED_BY,
     text,
+    virtual_ip::object_name,
 };
 use crate::shell::causes::chain;
 
@@ -117,7 +118,7 @@ fn event(write: &Write, kube: &Kube, at: Timestamp) -> Value {
         Object::VirtualIp(vip) => json!({
             "apiVersion": "vipward.io/v1alpha1",
             "kind": "VirtualIP",
-            "name": vip,
+            "name": object_name(*vip),
             // The claim may have been created after the message was posted.
             "uid": uid.clone().or_else(|| kube.claim_uid(*vip)).as_deref(),
         }),

@@ -13,7 +13,7 @@ mod leasing;
 mod reply;
 mod worker;
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use tokio::{sync::mpsc, task::JoinSet};
 use vipward_core::{
@@ -50,10 +50,10 @@ const INGRESSES: usize = 8;
 const REPLIES: usize = 256;
 
 /// A claim's VIP, and the finding that the claim is to show.
-type ShowJob = (Ipv4Addr, Finding);
+type ShowJob = (IpAddr, Finding);
 
 /// A Service, and the addresses for its status; `None`: the agents take theirs back.
-type IngressJob = (ServiceName, Option<Vec<Ipv4Addr>>);
+type IngressJob = (ServiceName, Option<Vec<IpAddr>>);
 
 /// Jobs that wait for their turn. The metrics count each until it is done.
 type Queue<K, J> = mpsc::UnboundedSender<(K, (Pending, J))>;
@@ -65,8 +65,8 @@ pub struct Requests {
     pending: ApiMetrics,
     own: Queue<(), LeaseJob>,
     leases: Queue<NodeName, LeaseJob>,
-    claims: Queue<Ipv4Addr, ClaimJob>,
-    findings: Queue<Ipv4Addr, ShowJob>,
+    claims: Queue<IpAddr, ClaimJob>,
+    findings: Queue<IpAddr, ShowJob>,
     ingresses: Queue<ServiceName, IngressJob>,
     /// The API server's load, as the requests about claims show it.
     load: Load,
@@ -147,7 +147,7 @@ impl Requests {
 
     /// Removes the agents' finalizer from the claim's object at this version, and deletes the
     /// object; [`ClaimDeleted`](vipward_core::ownership::Event::ClaimDeleted) follows.
-    pub fn delete_claim(&self, vip: Ipv4Addr, expected: Version) {
+    pub fn delete_claim(&self, vip: IpAddr, expected: Version) {
         self.claim(vip, ClaimJob::Delete { vip, expected });
     }
 
@@ -158,23 +158,23 @@ impl Requests {
     }
 
     /// Reads a claim from etcd; [`ClaimRead`](vipward_core::ownership::Event::ClaimRead) follows.
-    pub fn read_claim(&self, vip: Ipv4Addr) {
+    pub fn read_claim(&self, vip: IpAddr) {
         self.claim(vip, ClaimJob::Read(vip));
     }
 
     /// Shows this node's finding on the VIP's claim; [`Reply::Shown`] follows. Nothing else of the
     /// claim changes but its version.
-    pub fn show(&self, vip: Ipv4Addr, finding: Finding) {
+    pub fn show(&self, vip: IpAddr, finding: Finding) {
         let _ = self.findings.send((vip, (self.pending.wait(Lane::Conditions), (vip, finding))));
     }
 
-    fn claim(&self, vip: Ipv4Addr, job: ClaimJob) {
+    fn claim(&self, vip: IpAddr, job: ClaimJob) {
         let _ = self.claims.send((vip, (self.pending.wait(Lane::Claims), job)));
     }
 
     /// Writes these addresses, as the field manager `vipward`, to the status of a Service;
     /// [`Reply::Ingress`] follows.
-    pub fn write_ingress(&self, service: ServiceName, addresses: Vec<Ipv4Addr>) {
+    pub fn write_ingress(&self, service: ServiceName, addresses: Vec<IpAddr>) {
         self.ingress(service, Some(addresses));
     }
 
@@ -184,7 +184,7 @@ impl Requests {
         self.ingress(service, None);
     }
 
-    fn ingress(&self, service: ServiceName, addresses: Option<Vec<Ipv4Addr>>) {
+    fn ingress(&self, service: ServiceName, addresses: Option<Vec<IpAddr>>) {
         let job = (service.clone(), addresses);
         let _ = self.ingresses.send((service, (self.pending.wait(Lane::Statuses), job)));
     }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::{IpAddr, Ipv4Addr},
+    net::IpAddr,
     sync::Arc,
 };
 
@@ -24,7 +24,7 @@ pub enum Seen {
     /// A claim was listed, or it changed.
     Claim(ClaimRecord),
     /// A claim is gone.
-    ClaimGone(Ipv4Addr),
+    ClaimGone(IpAddr),
     /// A Node was listed, or it changed.
     Node {
         /// The fields that are used.

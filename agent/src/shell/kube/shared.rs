@@ -1,7 +1,7 @@
 //! The shared state of this module's tasks: the API server, the agent's names,
 //! and the last known state of claims and Leases.
 
-use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep};
 use vipward_core::{cluster::NodeName, unanswered::Unanswered};
@@ -53,23 +53,23 @@ impl Kube {
     }
 
     /// Returns true if the VIP's claim, in its last known state, shows this conflict, or none.
-    pub fn shows_conflict(&self, vip: Ipv4Addr, conflict: Option<&str>) -> bool {
+    pub fn shows_conflict(&self, vip: IpAddr, conflict: Option<&str>) -> bool {
         self.claims.conflict(vip).as_deref() == conflict.map(text::message)
     }
 
     /// Returns true if the last known claim of the VIP gives
     /// this reason why no node answers for it, or none.
-    pub fn shows_unanswered(&self, vip: Ipv4Addr, unanswered: Option<&Unanswered>) -> bool {
+    pub fn shows_unanswered(&self, vip: IpAddr, unanswered: Option<&Unanswered>) -> bool {
         self.claims.shows_unanswered(vip, unanswered)
     }
 
     /// Returns the reason why no node answers for a VIP, from its claim.
-    pub fn unanswered(&self, vip: Ipv4Addr) -> Option<String> {
+    pub fn unanswered(&self, vip: IpAddr) -> Option<String> {
         self.claims.unanswered(vip)
     }
 
     /// Returns the uid of the VIP's claim, in its last known state.
-    pub fn claim_uid(&self, vip: Ipv4Addr) -> Option<Arc<str>> {
+    pub fn claim_uid(&self, vip: IpAddr) -> Option<Arc<str>> {
         self.claims.latest(vip)?.uid.map(Into::into)
     }
 

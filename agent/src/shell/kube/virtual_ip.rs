@@ -2,6 +2,8 @@
 
 #![expect(unreachable_pub, reason = "the derived schema has a copy of its type inside a function")]
 
+use std::net::IpAddr;
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{CustomResource, CustomResourceExt as _, KubeSchema};
 use schemars::JsonSchema;
@@ -17,6 +19,21 @@ pub const MOVE_TO: &str = "vipward.io/move-to";
 /// The annotation by which an admin has a VIP taken even if its address is in use.
 pub const FORCE: &str = "vipward.io/force";
 
+/// Returns the name of a VIP's object: the address, of IPv6 with all digits of all groups, and with
+/// `-` for `:`, which no name can have.
+pub fn object_name(vip: IpAddr) -> String {
+    match vip {
+        IpAddr::V4(v4) => v4.to_string(),
+        IpAddr::V6(v6) => v6.segments().map(|group| format!("{group:04x}")).join("-"),
+    }
+}
+
+/// Returns the VIP whose object has this name. A VIP has one name only.
+pub fn vip_named(name: &str) -> Option<IpAddr> {
+    let vip = name.parse().ok().or_else(|| name.replace('-', ":").parse().ok())?;
+    (object_name(vip) == name).then_some(vip)
+}
+
 /// What the nodes agree on about a VIP: its claim.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, PartialEq, Eq, Debug, Default)]
 #[kube(
@@ -28,7 +45,7 @@ pub const FORCE: &str = "vipward.io/force";
     shortname = "vip",
     status = "VirtualIpStatus",
     derive = "PartialEq",
-    doc = "Which node holds a virtual IP address (VIP), since when, and why. The object's name is the address. Vipward's agents write it, and put right what is edited by hand; to move a VIP, annotate it with vipward.io/move-to: NODE. To have one taken although another host uses its address, annotate it with vipward.io/force: true.",
+    doc = "Which node holds a virtual IP address (VIP), since when, and why. The object's name is the address, of IPv6 with all eight groups of four digits, joined by a hyphen. Vipward's agents write it, and put right what is edited by hand; to move a VIP, annotate it with vipward.io/move-to: NODE. To have one taken although another host uses its address, annotate it with vipward.io/force: true.",
     label("app.kubernetes.io/name", "vipward"),
     label("app.kubernetes.io/component", "agent"),
     printcolumn(
@@ -108,18 +125,24 @@ pub const FORCE: &str = "vipward.io/force";
         description = "Why nobody answers for it, though its claim names a node",
         priority = 1
     ),
-    validation = Rule::new("self.metadata.name == self.spec.address")
-        .message("the object's name must be its address")
+    validation = Rule::new(
+        "self.spec.address.contains(':') \
+         ? self.metadata.name.matches('^([0-9a-f]{4}-){7}[0-9a-f]{4}$') \
+         : self.metadata.name == self.spec.address"
+    )
+    .message("the object's name must be its address; of IPv6, all eight groups with four digits, joined by -")
 )]
 // An agent writes the whole claim. The API server would follow each field's manager at a third of
 // the cost of a creation.
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 #[serde(rename_all = "camelCase")]
 pub struct VirtualIpSpec {
-    /// The virtual IP address, in dotted form.
+    /// The virtual IP address: in dotted form, or of IPv6 as RFC 5952 has it.
     #[schemars(
-        regex(pattern = r"^((25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])(\.|$)){4}$"),
-        length(max = 15)
+        regex(
+            pattern = r"^(((25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])(\.|$)){4}|[0-9a-f]*:[0-9a-f]*:[0-9a-f:]*)$"
+        ),
+        length(max = 39)
     )]
     pub address: String,
     /// How many times its holder has changed; it only grows.

@@ -138,7 +138,7 @@ fn frame_line(screen: &Screen<'_>) -> Line<'static> {
         .now
         .frame_rates(screen.before)
         .iter()
-        .filter(|(name, _)| *name != "not_arp")
+        .filter(|(name, _)| *name != "unrelated")
         .map(|(name, rate)| format!("{name} {rate}"))
         .collect();
     let rates = if rates.is_empty() { "no ARP".to_owned() } else { rates.join("  ") };

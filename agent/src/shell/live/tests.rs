@@ -1,4 +1,4 @@
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use ratatui::{Terminal, backend::TestBackend, layout::Size};
 use vipward_common::MacAddr;
@@ -54,7 +54,7 @@ fn status_at(seconds: u64, [answered, conflicts, suppressed]: [u64; 3]) -> Statu
 
 fn offender(last_seconds_ago: f64, of: u8, source: u8, claims: u64) -> OffenderStatus {
     OffenderStatus {
-        address: Ipv4Addr::new(192, 0, 2, 10),
+        address: IpAddr::from([192, 0, 2, 10]),
         interface: "eth0".to_owned(),
         vlan: None,
         mac: mac(of).to_string(),

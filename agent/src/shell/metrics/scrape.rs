@@ -1,6 +1,6 @@
 //! The metrics that are read at each scrape.
 
-use std::{collections::BTreeMap, fmt, net::Ipv4Addr, time::Duration};
+use std::{collections::BTreeMap, fmt, net::IpAddr, time::Duration};
 
 use prometheus_client::{
     collector::Collector,
@@ -9,7 +9,7 @@ use prometheus_client::{
     registry::Unit,
 };
 use vipward_common::{
-    FenceState, MAX_OWN_MACS, MAX_PEERS, Outcome, Policy, Proof, VIP_COUNTER_SLOTS, maps as names,
+    Counters, FenceState, MAX_OWN_MACS, MAX_PEERS, Outcome, Policy, Proof, VIP_COUNTER_SLOTS, maps as names,
 };
 use vipward_core::{
     answering::Part,
@@ -60,7 +60,7 @@ pub struct Snapshot {
     /// The claims of the cluster.
     pub claims: Option<ClaimSnapshot>,
     /// The VIPs that this node has and does not answer, with the reported reasons.
-    pub unanswered: BTreeMap<Ipv4Addr, String>,
+    pub unanswered: BTreeMap<IpAddr, String>,
     /// The number of open problems, as in the log.
     pub problems: usize,
 }
@@ -90,7 +90,7 @@ pub struct InterfaceSnapshot {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VipSnapshot {
     /// The address.
-    pub vip: Ipv4Addr,
+    pub vip: IpAddr,
     /// The entry that this node is to have for it.
     pub entry: Entry,
     /// True if the program yielded it to a peer, which has it since.
@@ -101,7 +101,7 @@ pub struct VipSnapshot {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClaimSnapshot {
     /// The number of holder changes of each VIP that Services want.
-    pub epochs: Vec<(Ipv4Addr, u64)>,
+    pub epochs: Vec<(IpAddr, u64)>,
     /// The number of these VIPs whose claim names no living holder.
     pub without_holder: usize,
     /// The number of nodes whose Leases are alive.
@@ -193,8 +193,8 @@ fn parts<'a>(kernel: &'a Contents, snapshot: Option<&Snapshot>) -> Vec<(Part, &'
     kernel.entries.iter().map(|entry| (Part::of(entry.role, fence, trouble(entry)), entry)).collect()
 }
 
-fn by_vip(parts: &[(Part, &pinned::Entry)]) -> BTreeMap<Ipv4Addr, Vip> {
-    let mut vips: BTreeMap<Ipv4Addr, Vip> = BTreeMap::new();
+fn by_vip(parts: &[(Part, &pinned::Entry)]) -> BTreeMap<IpAddr, Vip> {
+    let mut vips: BTreeMap<IpAddr, Vip> = BTreeMap::new();
     for (part, entry) in parts {
         let vip = vips.entry(entry.address()).or_default();
         vip.held |= *part == Part::Held;
@@ -208,6 +208,10 @@ fn by_vip(parts: &[(Part, &pinned::Entry)]) -> BTreeMap<Ipv4Addr, Vip> {
     }
     vips
 }
+
+/// Values of the label `family`.
+const IPV4: &str = "ipv4";
+const IPV6: &str = "ipv6";
 
 struct Page<'a>(DescriptorEncoder<'a>);
 
@@ -257,15 +261,25 @@ impl Page<'_> {
     }
 
     fn frames(&mut self, kernel: &Contents) -> fmt::Result {
-        let frames =
-            Outcome::ALL.iter().map(|outcome| ([("outcome", outcome.name())], kernel.counters.get(*outcome)));
-        self.counts("frames", "Frames that the program has seen, by outcome", frames)?;
-        self.total(
+        let families = [(IPV4, &kernel.counters), (IPV6, &kernel.counters_v6)];
+        let outcomes = || Outcome::ALL.iter().copied().filter(|outcome| *outcome != Outcome::Unrelated);
+        let of_family = |(family, counters): (&'static str, &Counters)| {
+            let counters = *counters;
+            outcomes().map(move |it| ([("family", family), ("outcome", it.name())], counters.get(it)))
+        };
+        let unrelated = Outcome::Unrelated;
+        let unrelated = ([("family", "none"), ("outcome", unrelated.name())], kernel.counters.get(unrelated));
+        self.counts(
+            "frames",
+            "Frames that the program has seen, by outcome: ARP (ipv4), neighbour discovery (ipv6) and others (none)",
+            families.into_iter().flat_map(of_family).chain([unrelated]),
+        )?;
+        self.counts(
             "claims_defended",
             "Dropped claims in whose place the program announced the VIP",
-            kernel.counters.claims_defended,
+            families.map(|(family, counters)| ([("family", family)], counters.claims_defended)),
         )?;
-        let lost = kernel.counters.events_lost;
+        let lost = families.map(|(_, counters)| counters.events_lost).iter().sum();
         self.total("events_lost", "Events that found the ring buffer full", lost)?;
         self.total(
             "yields",
@@ -298,8 +312,11 @@ impl Page<'_> {
     }
 
     fn maps(&mut self, kernel: &Contents) -> fmt::Result {
+        let of_family =
+            |is_v4| kernel.entries.iter().filter(|entry| entry.address().is_ipv4() == is_v4).count();
         let entries = [
-            (names::VIPS_V4, kernel.entries.len()),
+            (names::VIPS_V4, of_family(true)),
+            (names::VIPS_V6, of_family(false)),
             (names::OWN_MACS, kernel.own_macs.len()),
             (names::PEERS, kernel.peers.len()),
         ];
@@ -310,6 +327,7 @@ impl Page<'_> {
         )?;
         let room = [
             (names::VIPS_V4, kernel.max_vips),
+            (names::VIPS_V6, kernel.max_vips),
             (names::OWN_MACS, MAX_OWN_MACS),
             (names::PEERS, MAX_PEERS),
             (names::VIP_COUNTERS, VIP_COUNTER_SLOTS),
@@ -322,8 +340,15 @@ impl Page<'_> {
     }
 
     fn roles(&mut self, parts: &[(Part, &pinned::Entry)]) -> fmt::Result {
-        let count = |name| parts.iter().filter(|(part, _)| part.name() == name).count();
-        let roles = Part::NAMES.map(|role| ([("role", role)], size(count(role))));
+        let count = |family, name| {
+            let is_one = |(part, entry): &&(Part, &pinned::Entry)| {
+                part.name() == name && family_of(entry.address()) == family
+            };
+            size(parts.iter().filter(is_one).count())
+        };
+        let roles = [IPV4, IPV6].into_iter().flat_map(|family| {
+            Part::NAMES.map(|role| ([("family", family), ("role", role)], count(family, role)))
+        });
         self.values("entries", "Entries by role: a VIP has one on each attached interface", roles)
     }
 
@@ -354,7 +379,7 @@ impl Page<'_> {
         )
     }
 
-    fn totals(&mut self, snapshot: &Snapshot, vips: &BTreeMap<Ipv4Addr, Vip>, readable: bool) -> fmt::Result {
+    fn totals(&mut self, snapshot: &Snapshot, vips: &BTreeMap<IpAddr, Vip>, readable: bool) -> fmt::Result {
         self.seconds(
             "fence_duration",
             "How long one renewal of the fence is good for",
@@ -395,14 +420,16 @@ impl Page<'_> {
         )
     }
 
-    fn each_vip(&mut self, vips: &BTreeMap<Ipv4Addr, Vip>, snapshot: Option<&Snapshot>) -> fmt::Result {
-        let named: Vec<(String, Vip)> =
-            vips.iter().map(|(address, vip)| (address.to_string(), *vip)).collect();
-        let held = named.iter().map(|(name, vip)| ([("vip", name.as_str())], is(vip.held)));
+    fn each_vip(&mut self, vips: &BTreeMap<IpAddr, Vip>, snapshot: Option<&Snapshot>) -> fmt::Result {
+        let named: Vec<(&'static str, String, Vip)> =
+            vips.iter().map(|(address, vip)| (family_of(*address), address.to_string(), *vip)).collect();
+
+        let held = named.iter().map(|(family, name, vip)| (labels(family, name.as_str()), is(vip.held)));
         self.values("vip_held", "Whether this node holds a VIP and answers for it", held)?;
-        let counted = || named.iter().filter(|(_, vip)| vip.counted);
-        let of =
-            |count: fn(&Vip) -> u64| counted().map(move |(name, vip)| ([("vip", name.as_str())], count(vip)));
+        let counted = || named.iter().filter(|(_, _, vip)| vip.counted);
+        let of = |count: fn(&Vip) -> u64| {
+            counted().map(move |(family, name, vip)| (labels(family, name.as_str()), count(vip)))
+        };
         self.counts("vip_answered", "Requests for a VIP that were answered", of(|vip| vip.answered))?;
         self.counts(
             "vip_conflicts",
@@ -415,12 +442,20 @@ impl Page<'_> {
             .epochs
             .iter()
             .filter(|(vip, _)| vips.contains_key(vip))
-            .map(|(vip, epoch)| (vip.to_string(), *epoch))
+            .map(|(vip, epoch)| (family_of(*vip), vip.to_string(), *epoch))
             .collect();
         #[expect(clippy::cast_precision_loss, reason = "no VIP changes its holder 2^53 times")]
-        let epochs = epochs.iter().map(|(vip, epoch)| ([("vip", vip.as_str())], *epoch as f64));
+        let epochs = epochs.iter().map(|(family, vip, epoch)| (labels(family, vip.as_str()), *epoch as f64));
         self.values("vip_epoch", "How many times a VIP's holder has changed", epochs)
     }
+}
+
+fn family_of(address: IpAddr) -> &'static str {
+    if address.is_ipv4() { IPV4 } else { IPV6 }
+}
+
+fn labels<'a>(family: &'static str, vip: &'a str) -> [(&'static str, &'a str); 2] {
+    [("family", family), ("vip", vip)]
 }
 
 fn is(so: bool) -> f64 {

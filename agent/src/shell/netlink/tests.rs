@@ -354,3 +354,20 @@ fn a_refusal_carries_the_kernels_reason() {
         assert_eq!(error.to_string(), "the kernel refused an rtnetlink request");
     });
 }
+
+#[test]
+fn an_interface_that_was_down_for_a_moment_is_named() {
+    in_network(|lan| async move {
+        lan.veth("v0", "v1").await;
+        lan.up("v0").await;
+        lan.up("v1").await;
+        let mut netlink = settled().await;
+        lan.down("v0").await;
+        lan.up("v0").await;
+        let mut downs = BTreeSet::new();
+        while downs.is_empty() {
+            downs = netlink.changed().await.expect("a notification").downs;
+        }
+        assert_eq!(downs, BTreeSet::from([lan.index("v0").await]));
+    });
+}

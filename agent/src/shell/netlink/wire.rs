@@ -3,9 +3,12 @@
 //! Other attributes are skipped unread. An attribute of a newer kernel or an odd driver must not
 //! make the whole host unobservable.
 
-use std::{collections::BTreeSet, net::Ipv4Addr};
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use vipward_common::{ETHERTYPE_8021Q, MacAddr, VlanTag};
 
 use vipward_core::{
@@ -37,10 +40,14 @@ const IFLA_EVENT_BONDING_FAILOVER: u32 = 3;
 const IFLA_EVENT_NOTIFY_PEERS: u32 = 4;
 const IFLA_VLAN_ID: u16 = 1;
 const IFLA_VLAN_PROTOCOL: u16 = 5;
+// From <linux/if_addr.h>.
+const IFA_PROTO: u16 = 11;
 // From <linux/neighbour.h>.
 const NDA_DST: u16 = 1;
+const NDA_PROTOCOL: u16 = 12;
 const NUD_REACHABLE: u16 = 0x02;
 const NUD_STALE: u16 = 0x04;
+const NTF_PROXY: u8 = 0x08;
 // From <linux/rtnetlink.h> and <linux/pkt_cls.h>.
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
@@ -68,8 +75,8 @@ pub enum Malformed {
         /// The attribute's name in the kernel.
         attribute: &'static str,
     },
-    /// An IPv4 prefix of more than 32 bits.
-    #[error("an rtnetlink {what} message carries the IPv4 prefix length {prefix_len}")]
+    /// A prefix of more bits than the address has.
+    #[error("an rtnetlink {what} message carries the prefix length {prefix_len}")]
     PrefixLen {
         /// The message.
         what: &'static str,
@@ -91,15 +98,28 @@ pub(super) struct Message<'a> {
     pub(super) payload: &'a [u8],
 }
 
-/// An IPv4 address on an interface.
+/// An address on an interface.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Address {
     /// The ifindex.
     pub(crate) index: u32,
     /// The address, with its prefix length.
-    pub(crate) net: Ipv4Net,
-    /// `IFA_LABEL`: the interface's name, unless another was set.
+    pub(crate) net: IpNet,
+    /// `IFA_LABEL` of an IPv4 address: the interface's name, unless another was set.
     pub(crate) label: String,
+    /// `IFA_PROTO`: the number of the program that has added it; 0 for none, and before Linux 5.18.
+    pub(crate) protocol: u8,
+}
+
+/// An entry of the kernel's list of neighbour proxies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Proxy {
+    /// The ifindex.
+    pub(crate) index: u32,
+    /// The address.
+    pub(crate) address: Ipv6Addr,
+    /// `NDA_PROTOCOL`: the number of the program that has added it; 0 for none.
+    pub(crate) protocol: u8,
 }
 
 /// An interface's lower device, and its MTU.
@@ -201,6 +221,7 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
         tc_programs: None,
         addresses: Vec::new(),
         ours: BTreeSet::new(),
+        link_local: None,
     })
 }
 
@@ -255,40 +276,68 @@ pub(super) fn tc_program(payload: &[u8]) -> Result<Option<(u32, Option<String>)>
     Ok(id.map(|id| (id, name)))
 }
 
-/// Returns the address that an `RTM_NEWADDR` message describes.
-pub(super) fn address(payload: &[u8]) -> Result<Address, Malformed> {
+/// Returns the address that an `RTM_NEWADDR` message describes. Returns `None` for a multicast one, and
+/// for a link-local one of IPv6 that another host may have.
+pub(super) fn address(payload: &[u8]) -> Result<Option<Address>, Malformed> {
     let what = "address";
     let short = || Malformed::Short { what, length: payload.len() };
     let prefix_len = *payload.get(1).ok_or_else(short)?;
+    // While another host may have it, or has it (`IFA_F_TENTATIVE`, `IFA_F_DADFAILED`).
+    let flags = u32::from(*payload.get(2).ok_or_else(short)?);
+    let is_doubtful = flags & (libc::IFA_F_TENTATIVE | libc::IFA_F_DADFAILED) != 0;
     let index = u32_at(payload, 4).ok_or_else(short)?;
     let attributes = payload.get(ADDRESS_HEADER_LEN..).ok_or_else(short)?;
 
-    let mut local = None;
+    let (mut local, mut only) = (None, None);
     let mut label = String::new();
+    let mut protocol = 0;
     for (attribute, value) in attributes_of(attributes) {
         match attribute {
-            // IFA_ADDRESS is the peer's address on a point-to-point link, and the same elsewhere.
-            libc::IFA_LOCAL => local = ipv4(value),
+            // IFA_ADDRESS is the peer's address on a point-to-point link. Elsewhere it is the same, and
+            // IPv6 leaves IFA_LOCAL out.
+            libc::IFA_LOCAL => local = ip(value),
+            libc::IFA_ADDRESS => only = ip(value),
+            IFA_PROTO => protocol = value.first().copied().unwrap_or(0),
             libc::IFA_LABEL => label = text(value),
             _ => {}
         }
     }
-    let local = local.ok_or(Malformed::Missing { what, index, attribute: "IFA_LOCAL" })?;
-    let net = Ipv4Net::new(local, prefix_len).map_err(|_| Malformed::PrefixLen { what, prefix_len })?;
-    Ok(Address { index, net, label })
+    let local = local.or(only).ok_or(Malformed::Missing { what, index, attribute: "IFA_LOCAL" })?;
+    let net = IpNet::new(local, prefix_len).map_err(|_| Malformed::PrefixLen { what, prefix_len })?;
+    let is_left_out = is_of_one_link(local) && (is_doubtful || !is_link_local(local));
+    Ok((!is_left_out).then_some(Address { index, net, label, protocol }))
 }
 
 /// Returns the interface and the address of the neighbour that an `RTM_NEWNEIGH` message describes.
 /// Returns `None` unless it has answered this host.
-pub(super) fn neighbour(payload: &[u8]) -> Result<Option<(u32, Ipv4Addr)>, Malformed> {
+pub(super) fn neighbour(payload: &[u8]) -> Result<Option<(u32, IpAddr)>, Malformed> {
     let short = || Malformed::Short { what: "neighbour", length: payload.len() };
     let index = u32_at(payload, 4).ok_or_else(short)?;
     let state = u16_at(payload, 8).ok_or_else(short)?;
     let attributes = payload.get(NEIGHBOUR_HEADER_LEN..).ok_or_else(short)?;
     let has_answered = state & (NUD_REACHABLE | NUD_STALE) != 0;
     let address = attributes_of(attributes).find(|(attribute, _)| *attribute == NDA_DST);
-    let address = address.and_then(|(_, value)| ipv4(value)).filter(|_| has_answered);
+    let address = address.and_then(|(_, value)| ip(value)).filter(|_| has_answered);
     Ok(address.map(|address| (index, address)))
+}
+
+/// Returns the IPv6 proxy that an `RTM_NEWNEIGH` message describes. Returns `None` for an entry of
+/// another kind.
+pub(super) fn proxy(payload: &[u8]) -> Result<Option<Proxy>, Malformed> {
+    let short = || Malformed::Short { what: "neighbour", length: payload.len() };
+    let index = u32_at(payload, 4).ok_or_else(short)?;
+    let flags = *payload.get(10).ok_or_else(short)?;
+    let attributes = payload.get(NEIGHBOUR_HEADER_LEN..).ok_or_else(short)?;
+    let (mut address, mut protocol) = (None, 0);
+    for (attribute, value) in attributes_of(attributes) {
+        match attribute {
+            NDA_DST => address = <[u8; 16]>::try_from(value).ok().map(Ipv6Addr::from),
+            NDA_PROTOCOL => protocol = value.first().copied().unwrap_or(0),
+            _ => {}
+        }
+    }
+    let address = address.filter(|_| flags & NTF_PROXY != 0);
+    Ok(address.map(|address| Proxy { index, address, protocol }))
 }
 
 /// Returns the connected route that an `RTM_NEWROUTE` or `RTM_DELROUTE` message describes. Returns
@@ -299,14 +348,20 @@ pub(super) fn connected_route(payload: &[u8]) -> Result<Option<ConnectedRoute>, 
     let attributes = payload.get(ROUTE_HEADER_LEN..).ok_or_else(short)?;
     let [family, prefix_len, _, _, table, _, scope, kind] = payload[..8] else { return Err(short()) };
 
-    let mut prefix = Ipv4Addr::UNSPECIFIED;
+    let (any, scope_of_links) = match i32::from(family) {
+        libc::AF_INET => (IpAddr::V4(Ipv4Addr::UNSPECIFIED), libc::RT_SCOPE_LINK),
+        // Every route of IPv6 has this scope (`rt6_fill_node`).
+        libc::AF_INET6 => (IpAddr::V6(Ipv6Addr::UNSPECIFIED), libc::RT_SCOPE_UNIVERSE),
+        _ => return Ok(None),
+    };
+    let mut prefix = any;
     let mut interface = None;
     let mut metric = 0;
     let mut table = u32::from(table);
     let mut gateway = false;
     for (attribute, value) in attributes_of(attributes) {
         match attribute {
-            libc::RTA_DST => prefix = ipv4(value).unwrap_or(prefix),
+            libc::RTA_DST => prefix = ip(value).unwrap_or(prefix),
             libc::RTA_OIF => interface = u32_at(value, 0),
             libc::RTA_PRIORITY => metric = u32_at(value, 0).unwrap_or(metric),
             libc::RTA_TABLE => table = u32_at(value, 0).unwrap_or(table),
@@ -314,28 +369,29 @@ pub(super) fn connected_route(payload: &[u8]) -> Result<Option<ConnectedRoute>, 
             _ => {}
         }
     }
-    let connected = i32::from(family) == libc::AF_INET
-        && table == u32::from(libc::RT_TABLE_MAIN)
+    let connected = table == u32::from(libc::RT_TABLE_MAIN)
         && kind == libc::RTN_UNICAST
-        && scope == libc::RT_SCOPE_LINK
-        && !gateway;
+        && scope == scope_of_links
+        && !gateway
+        && !is_of_one_link(prefix);
     let Some(interface) = interface.filter(|_| connected) else { return Ok(None) };
-    let prefix = Ipv4Net::new(prefix, prefix_len).map_err(|_| Malformed::PrefixLen { what, prefix_len })?;
+    let prefix = IpNet::new(prefix, prefix_len).map_err(|_| Malformed::PrefixLen { what, prefix_len })?;
     Ok(Some(ConnectedRoute { prefix, interface, metric }))
 }
 
 /// Returns the next hops of the route that an `RTM_NEWROUTE` message describes; none if it is
 /// connected.
-pub(super) fn next_hops(payload: &[u8]) -> Vec<Ipv4Addr> {
+pub(super) fn next_hops(payload: &[u8]) -> Vec<IpAddr> {
     /// `struct rtnexthop`, before its attributes.
     const NEXT_HOP_LEN: usize = 8;
     let Some(attributes) = payload.get(ROUTE_HEADER_LEN..) else { return Vec::new() };
     let gateways = |attributes| {
         attributes_of(attributes)
             .filter(|(attribute, _)| *attribute == libc::RTA_GATEWAY)
-            .filter_map(|(_, value)| ipv4(value))
+            .filter_map(|(_, value)| ip(value))
+            .filter(|address| !is_of_one_link(*address))
     };
-    let mut hops: Vec<Ipv4Addr> = gateways(attributes).collect();
+    let mut hops: Vec<IpAddr> = gateways(attributes).collect();
     for (_, mut rest) in attributes_of(attributes).filter(|(attribute, _)| *attribute == libc::RTA_MULTIPATH)
     {
         while let Some(length) = u16_at(rest, 0).map(usize::from).filter(|length| *length >= NEXT_HOP_LEN) {
@@ -357,6 +413,14 @@ pub(super) fn notices(datagram: &[u8]) -> impl Iterator<Item = Notice> {
             _ => return None,
         };
         Some(Notice { ifindex: u32_at(message.payload, 4)?, kind })
+    })
+}
+
+/// Returns the interfaces that a notification says are administratively down.
+pub(super) fn downs(datagram: &[u8]) -> impl Iterator<Item = u32> {
+    messages(datagram).filter(|message| message.kind == libc::RTM_NEWLINK).filter_map(|message| {
+        let is_up = has(u32_at(message.payload, 8)?, libc::IFF_UP);
+        u32_at(message.payload, 4).filter(|_| !is_up)
     })
 }
 
@@ -392,8 +456,19 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-fn ipv4(value: &[u8]) -> Option<Ipv4Addr> {
-    <[u8; 4]>::try_from(value).ok().map(Ipv4Addr::from)
+fn ip(value: &[u8]) -> Option<IpAddr> {
+    let v4 = <[u8; 4]>::try_from(value).map(IpAddr::from);
+    v4.or_else(|_| <[u8; 16]>::try_from(value).map(IpAddr::from)).ok()
+}
+
+/// Returns true if an IPv6 address means another host, or none, on each link.
+fn is_of_one_link(address: IpAddr) -> bool {
+    is_link_local(address) || matches!(address, IpAddr::V6(v6) if v6.is_multicast())
+}
+
+/// Returns true if an IPv6 address means another host on each link.
+pub(super) fn is_link_local(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local())
 }
 
 /// Returns the text up to the terminating zero. A name that is not UTF-8 is kept, with

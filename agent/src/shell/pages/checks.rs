@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
-    net::Ipv4Addr,
+    net::IpAddr,
     time::Duration,
 };
 
@@ -149,16 +149,16 @@ pub(super) fn of_kernel(snapshot: &Snapshot, read: Result<Contents, BpfError>) -
 
 /// Returns the differences between the entries and the event loop's state.
 fn differences(snapshot: &Snapshot, entries: &[pinned::Entry]) -> Vec<String> {
-    let mut found: BTreeMap<Ipv4Addr, Vec<&pinned::Entry>> = BTreeMap::new();
+    let mut found: BTreeMap<IpAddr, Vec<&pinned::Entry>> = BTreeMap::new();
     for entry in entries {
         found.entry(entry.address()).or_default().push(entry);
     }
-    let entries_of = |vip: &Ipv4Addr| found.get(vip).map(Vec::as_slice).unwrap_or_default();
-    let held: BTreeSet<Ipv4Addr> = (found.iter())
+    let entries_of = |vip: &IpAddr| found.get(vip).map(Vec::as_slice).unwrap_or_default();
+    let held: BTreeSet<IpAddr> = (found.iter())
         .filter(|(_, entries)| entries.iter().any(|entry| entry.role == Role::Held))
         .map(|(vip, _)| *vip)
         .collect();
-    let believed: BTreeSet<Ipv4Addr> =
+    let believed: BTreeSet<IpAddr> =
         snapshot.vips.iter().filter(|vip| vip.entry == Entry::Held).map(|vip| vip.vip).collect();
     let mut wrong = Vec::new();
     name_some(
@@ -176,7 +176,7 @@ fn differences(snapshot: &Snapshot, entries: &[pinned::Entry]) -> Vec<String> {
         held.difference(&believed).map(|vip| format!("{vip} is held and believed not to be")),
     );
     if snapshot.mode == Mode::Standalone {
-        let is_guarded = |vip: &Ipv4Addr, mac| {
+        let is_guarded = |vip: &IpAddr, mac| {
             entries_of(vip).iter().any(|entry| entry.role == Role::Foreign && entry.mac == mac)
         };
         let guarded = snapshot.vips.iter().filter_map(|vip| match vip.entry {

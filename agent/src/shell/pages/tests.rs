@@ -1,4 +1,4 @@
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::*;
 use crate::shell::metrics::Mode;
@@ -51,7 +51,7 @@ fn nowhere_and_somewhere_is_refused() {
 /// Two agents run on one host. The second ends only if it needs the address.
 #[tokio::test]
 async fn a_taken_port_ends_the_agent_only_where_it_was_asked_for() {
-    let taken = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let taken = std::net::TcpListener::bind((IpAddr::V4(Ipv4Addr::LOCALHOST), 0)).expect("a port");
     let port = taken.local_addr().expect("an address").port();
     let metrics = || Arc::new(Metrics::new(Mode::Standalone, 10));
     let by_default = Listen { port, ..listen(&[], None, false) };

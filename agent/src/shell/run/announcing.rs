@@ -1,7 +1,7 @@
 //! Announcing: passes events to the announcer. Sends while the
 //! maps say that this node holds the VIP.
 
-use std::{collections::BTreeSet, net::Ipv4Addr};
+use std::collections::BTreeSet;
 
 use tracing::{debug, info, warn};
 use vipward_common::{Event, EventKind, Fence, FenceState, MacAddr, Role, VipKey};
@@ -114,7 +114,7 @@ impl<S: Source> EventLoop<S> {
         }
         let standing = self.standing();
         for announce::Command::Send { key, mac, round } in commands {
-            let vip = Ipv4Addr::from(key.addr);
+            let vip = key.addr;
             let maps = self.plane.maps();
             let taken_back = self.yields.taken_back().contains(&vip);
             let is_held =
@@ -126,6 +126,9 @@ impl<S: Source> EventLoop<S> {
                         self.source.note_announced(vip, now);
                     }
                     debug!(%vip, interface = %self.name(key.ifindex), %mac, ?round, "announced");
+                    if announce::is_followed_by_probe(key, round) {
+                        self.ask(key, None);
+                    }
                 }
                 Ok(Sent::Stopped { .. }) => {
                     self.metrics.announcements.stopped();
@@ -143,7 +146,7 @@ impl<S: Source> EventLoop<S> {
     /// Returns true if this node may announce a VIP, as the pinned maps say that are read now.
     pub(super) fn may_announce(&self, key: VipKey, standing: &Standing) -> bool {
         let mac = self.view.interfaces.get(&key.ifindex).map(|interface| interface.mac);
-        let taken_back = self.yields.taken_back().contains(&key.addr.into());
+        let taken_back = self.yields.taken_back().contains(&key.addr);
         mac.is_some_and(|mac| standing.is_held(self.plane.maps(), key, mac, taken_back))
     }
 

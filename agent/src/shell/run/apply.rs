@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
+    net::IpAddr,
 };
 
 use tracing::{debug, error, info};
@@ -17,7 +17,7 @@ use vipward_core::{
 };
 
 use super::{EventLoop, RETRY, RunError, now, probing::silence, report::MOST_LINES, source::Source};
-use crate::shell::{bind, causes::chain};
+use crate::shell::{bind, causes::chain, groups};
 
 /// The reason why an entry that should answer is not written.
 const LAPSED: &str = "no entry begins to answer while the fence has lapsed";
@@ -30,7 +30,7 @@ pub(super) struct Settled {
     /// The digest of the placement, without interfaces that the program is not attached to.
     placement: u64,
     /// The VIPs' interfaces before it.
-    placed: BTreeMap<Ipv4Addr, u32>,
+    placed: BTreeMap<IpAddr, u32>,
 }
 
 impl<S: Source> EventLoop<S> {
@@ -83,9 +83,12 @@ impl<S: Source> EventLoop<S> {
         let actions = plan::plan(desired, &observed, reclaim);
         self.yielded = if reclaim { BTreeMap::new() } else { plan::yielded(&observed) };
         if self.source.is_known() && !self.yielded.is_empty() {
-            let listed: BTreeSet<Ipv4Addr> =
-                self.source.wanted(&self.config).map(|vip| vip.address).collect();
+            let listed: BTreeSet<IpAddr> = self.source.wanted(&self.config).map(|vip| vip.address).collect();
             self.yielded.retain(|vip, _| listed.contains(vip));
+        }
+        self.hearing.on_entries(&observed.entries, &self.held_back);
+        if let Err(error) = self.read_groups().await {
+            failures.insert(chain(&error));
         }
         for (number, action) in actions.iter().enumerate() {
             // A large number of changes must not let the fence lapse.
@@ -100,14 +103,18 @@ impl<S: Source> EventLoop<S> {
                 }
             }
         }
+        if let Err(error) = self.change_groups() {
+            failures.insert(chain(&error));
+        }
+        problems.extend(self.hearing.problems(&self.view));
         self.probe_held_back()?;
         let every_change_made = unchanged.len() == left_silent;
         let every_entry_written = unchanged.is_empty();
         // While the source is unknown, entries stay as they were found.
         if self.source.is_known() && !(self.stale.is_empty() && every_entry_written) {
-            let concerned: BTreeSet<Ipv4Addr> = actions.iter().filter_map(vip_of).collect();
-            let wanted: BTreeSet<Ipv4Addr> = desired.entries.keys().map(|key| key.addr.into()).collect();
-            let is_changed = |vip: &Ipv4Addr| concerned.contains(vip) || !wanted.contains(vip);
+            let concerned: BTreeSet<IpAddr> = actions.iter().filter_map(vip_of).collect();
+            let wanted: BTreeSet<IpAddr> = desired.entries.keys().map(|key| key.addr).collect();
+            let is_changed = |vip: &IpAddr| concerned.contains(vip) || !wanted.contains(vip);
             let changes = self.stale.on_tried(|vip| !placement.left_out.contains(vip), is_changed, unchanged);
             self.log_stale(&changes);
         }
@@ -137,7 +144,7 @@ impl<S: Source> EventLoop<S> {
     ///
     /// A failed VIP is stale, and the next full reconciliation repairs
     /// it. The others are changed all the same.
-    pub(super) async fn reconcile_some(&mut self, vips: &BTreeSet<Ipv4Addr>) {
+    pub(super) async fn reconcile_some(&mut self, vips: &BTreeSet<IpAddr>) {
         for vip in vips {
             if let Err(error) = self.tell_yields(yields::Event::Decided(*vip)) {
                 error!(%vip, error = chain(&error), "failed to stop asking about a yielded VIP");
@@ -147,7 +154,7 @@ impl<S: Source> EventLoop<S> {
     }
 
     /// Brings the entries of some VIPs to the desired state. Questions about yielded VIPs go on.
-    pub(super) async fn write_some(&mut self, vips: &BTreeSet<Ipv4Addr>) {
+    pub(super) async fn write_some(&mut self, vips: &BTreeSet<IpAddr>) {
         self.settled = None;
         self.silent.look_at(vips.iter().copied());
         let mut concerned = BTreeSet::new();
@@ -160,19 +167,23 @@ impl<S: Source> EventLoop<S> {
         }
         let changes = self.stale.on_tried(|vip| vips.contains(vip), |vip| concerned.contains(vip), unchanged);
         self.log_stale(&changes);
+        if let Err(error) = self.change_groups() {
+            error!(error = chain(&error), "memberships could not be changed; trying again");
+            self.try_again_soon();
+        }
     }
 
     /// Returns the VIPs whose changes failed. Adds all VIPs with changes to `concerned`.
     async fn try_reconcile_some(
         &mut self,
-        vips: &BTreeSet<Ipv4Addr>,
-        concerned: &mut BTreeSet<Ipv4Addr>,
-    ) -> Result<BTreeMap<Ipv4Addr, Failure>, RunError> {
+        vips: &BTreeSet<IpAddr>,
+        concerned: &mut BTreeSet<IpAddr>,
+    ) -> Result<BTreeMap<IpAddr, Failure>, RunError> {
         let maps = self.plane.maps();
         let mut entries = BTreeMap::new();
         for (ifindex, _) in self.plane.attached() {
             for vip in vips {
-                let key = VipKey::new(ifindex, vip.octets());
+                let key = VipKey::new(ifindex, *vip);
                 if let Some(entry) = maps.entry(&key)? {
                     entries.insert(key, entry);
                 }
@@ -214,14 +225,14 @@ impl<S: Source> EventLoop<S> {
         for action in plan::plan(&desired, &observed, true) {
             // All other state is as it was observed.
             let (Action::PutEntry { key, .. } | Action::RemoveEntry { key, .. }) = &action else { continue };
-            concerned.insert(key.addr.into());
+            concerned.insert(key.addr);
             if let Err(failure) = self.apply(&action, &observed).await {
                 self.note_unchanged(&mut unchanged, *key, &failure);
             }
         }
         // An entry without a free slot is not even planned.
-        let found: BTreeSet<Ipv4Addr> = observed.entries.keys().map(|key| key.addr.into()).collect();
-        let desired = desired.entries.keys().map(|key| key.addr.into());
+        let found: BTreeSet<IpAddr> = observed.entries.keys().map(|key| key.addr).collect();
+        let desired = desired.entries.keys().map(|key| key.addr);
         let without = desired.filter(|vip| !found.contains(vip) && !concerned.contains(vip));
         unchanged.extend(without.chain(left_out).map(|vip| (vip, no_room(observed.max_slots))));
         Ok(unchanged)
@@ -261,7 +272,7 @@ impl<S: Source> EventLoop<S> {
         desired: &mut Desired,
         observed: &Observed,
         reclaim: bool,
-    ) -> Result<BTreeMap<Ipv4Addr, Failure>, RunError> {
+    ) -> Result<BTreeMap<IpAddr, Failure>, RunError> {
         if self.source.may_begin_answering(now()?) {
             return Ok(BTreeMap::new());
         }
@@ -291,13 +302,13 @@ impl<S: Source> EventLoop<S> {
         }
     }
 
-    fn note_unchanged(&self, unchanged: &mut BTreeMap<Ipv4Addr, Failure>, key: VipKey, error: &RunError) {
+    fn note_unchanged(&self, unchanged: &mut BTreeMap<IpAddr, Failure>, key: VipKey, error: &RunError) {
         let left = match self.plane.maps().entry(&key) {
             Ok(None | Some(VipEntry { role: Role::Foreign, .. })) => Left::Silent,
             Ok(Some(VipEntry { role: Role::Held | Role::Handover, .. })) | Err(_) => Left::Answering,
         };
         let failure = Failure { left, interface: Some(self.name(key.ifindex)), error: chain(error) };
-        let vip = key.addr.into();
+        let vip = key.addr;
         if unchanged.get(&vip).is_none_or(|known: &Failure| known.left < left) {
             unchanged.insert(vip, failure);
         }
@@ -305,7 +316,7 @@ impl<S: Source> EventLoop<S> {
 
     /// Places the wanted VIPs. `placed` has their present interfaces; `is_there` tells existing
     /// entries.
-    fn place(&self, placed: &BTreeMap<Ipv4Addr, u32>, is_there: &dyn Fn(&VipKey) -> bool) -> Placement {
+    fn place(&self, placed: &BTreeMap<IpAddr, u32>, is_there: &dyn Fn(&VipKey) -> bool) -> Placement {
         let vips = self.source.wanted(&self.config);
         placement::place(&self.config, vips, &self.view, placed, is_there, self.plane.maps().max_vips())
     }
@@ -338,7 +349,8 @@ impl<S: Source> EventLoop<S> {
                 first_failure = first_failure.and(Err(failure));
             }
         }
-        first_failure
+        let left = groups::leave_all().await;
+        first_failure.and(left.map(drop).map_err(Into::into))
     }
 
     /// Returns the state of the kernel, with the entries as just read. At most `new` entries will
@@ -391,10 +403,12 @@ impl<S: Source> EventLoop<S> {
                 }
                 maps.put_entry(key, entry)?;
                 self.slots.insert(entry.slot);
+                self.hearing.on_entry(key, Some(entry), self.held_back.contains(key));
                 self.entry_changed(*key, observed.entries.get(key), Some(entry), &cause.to_string())?;
             }
             Action::RemoveEntry { key, cause } => {
                 maps.remove_entry(key)?;
+                self.hearing.on_entry(key, None, self.held_back.contains(key));
                 if let Some(entry) = observed.entries.get(key) {
                     self.slots.remove(entry.slot);
                 }
@@ -416,7 +430,7 @@ impl<S: Source> EventLoop<S> {
         cause: &str,
     ) -> Result<(), RunError> {
         if !self.inputs.rounds.is_empty() {
-            self.changed_entries.insert(key.addr.into());
+            self.changed_entries.insert(key.addr);
         }
         let was_held = from.filter(|entry| entry.role == Role::Held);
         let is_held = to.filter(|entry| entry.role == Role::Held);
@@ -424,7 +438,7 @@ impl<S: Source> EventLoop<S> {
         let changed = from.map(|entry| (entry.role, entry.mac)) != to.map(|entry| (entry.role, entry.mac));
         if changed && self.entry_lines.admits((role(from), role(to)), now()?) {
             info!(
-                vip = %Ipv4Addr::from(key.addr),
+                vip = %key.addr,
                 interface = %self.name(key.ifindex),
                 vlan = self.view.vlan_of(key.ifindex),
                 from = role(from),
@@ -459,9 +473,9 @@ fn no_room(max: u32) -> Failure {
 }
 
 /// Returns the VIP whose entry an action changes.
-fn vip_of(action: &Action) -> Option<Ipv4Addr> {
+fn vip_of(action: &Action) -> Option<IpAddr> {
     match action {
-        Action::PutEntry { key, .. } | Action::RemoveEntry { key, .. } => Some(key.addr.into()),
+        Action::PutEntry { key, .. } | Action::RemoveEntry { key, .. } => Some(key.addr),
         Action::PutOwnMac { .. }
         | Action::RemoveOwnMac { .. }
         | Action::PutPeer { .. }

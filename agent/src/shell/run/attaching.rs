@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
+    net::IpAddr,
 };
 
 use tracing::{info, warn};
@@ -198,8 +198,8 @@ impl<S: Source> EventLoop<S> {
         desired.entries.retain(|key, _| attached.contains(&key.ifindex));
         desired.own_macs.retain(|ifindex, _| attached.contains(ifindex));
         desired.peers.retain(|(ifindex, _)| attached.contains(ifindex));
-        let is_held = |vip: &Ipv4Addr| {
-            let mut here = attached.iter().map(|ifindex| VipKey::new(*ifindex, vip.octets()));
+        let is_held = |vip: &IpAddr| {
+            let mut here = attached.iter().map(|ifindex| VipKey::new(*ifindex, *vip));
             here.any(|key| desired.entries.get(&key).is_some_and(|entry| entry.role == Role::Held))
         };
         desired.binds.retain(|(_, vip)| is_held(vip));
@@ -209,7 +209,7 @@ impl<S: Source> EventLoop<S> {
     /// Returns a warning for each interface on which the kernel may send ARP requests with a bound
     /// VIP as sender. The program cannot see those.
     pub(super) fn kernel_may_ask(&self, desired: &Desired) -> Vec<String> {
-        if desired.binds.is_empty() {
+        if !desired.binds.iter().any(|(_, vip)| vip.is_ipv4()) {
             return Vec::new();
         }
         let warning = |(ifindex, _)| bind::check_arp_announce(&self.name(ifindex));

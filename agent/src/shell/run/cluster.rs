@@ -17,7 +17,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     future::pending,
     io,
-    net::{IpAddr, Ipv4Addr},
+    net::IpAddr,
     path::PathBuf,
     time::Duration,
 };
@@ -72,7 +72,7 @@ struct Assigned {
 }
 
 impl Assigned {
-    fn wanted(&self, address: Ipv4Addr) -> Wanted<'_> {
+    fn wanted(&self, address: IpAddr) -> Wanted<'_> {
         Wanted {
             address,
             interface: self.home.as_ref(),
@@ -89,7 +89,7 @@ struct Cluster {
     engine: Engine,
     interlock: Interlock,
     services: Services,
-    assigned: BTreeMap<Ipv4Addr, Assigned>,
+    assigned: BTreeMap<IpAddr, Assigned>,
     /// True if `assigned` has everything that the engine said when it began. Its
     /// first commands are carried out step by step. A step that looks at all entries
     /// must not remove one that a later command wants.
@@ -99,16 +99,16 @@ struct Cluster {
     synced: bool,
     settings: Settings,
     /// Results of probes that the engine does not have yet.
-    probed: Vec<(Ipv4Addr, Probed)>,
+    probed: Vec<(IpAddr, Probed)>,
     /// Conflicts that this node has reported, with the reported text.
-    conflicted: BTreeMap<Ipv4Addr, String>,
+    conflicted: BTreeMap<IpAddr, String>,
     /// Writes that show findings on claims.
-    shown: Writes<(Ipv4Addr, Aspect), Show>,
+    shown: Writes<(IpAddr, Aspect), Show>,
     pin_dir: PathBuf,
     /// Time of the engine's last move of the fence.
     beaten: Monotonic,
     messages: Messages,
-    statuses: Writes<ServiceName, Option<Vec<Ipv4Addr>>>,
+    statuses: Writes<ServiceName, Option<Vec<IpAddr>>>,
     requests: Requests,
     replies: mpsc::Receiver<Reply>,
     seen: mpsc::Receiver<Seen>,
@@ -132,7 +132,7 @@ impl Source for Cluster {
     }
 
     // This does not search all of them: there are thousands, and every change calls it.
-    fn wanted_of<'a>(&'a self, _config: &'a Config, vips: &BTreeSet<Ipv4Addr>) -> Vec<Wanted<'a>> {
+    fn wanted_of<'a>(&'a self, _config: &'a Config, vips: &BTreeSet<IpAddr>) -> Vec<Wanted<'a>> {
         vips.iter().filter_map(|vip| Some(self.assigned.get(vip)?.wanted(*vip))).collect()
     }
 
@@ -144,24 +144,24 @@ impl Source for Cluster {
         self.engine.may_begin_answering(now)
     }
 
-    fn may_take_back(&self, _config: &Config, vip: Ipv4Addr) -> bool {
+    fn may_take_back(&self, _config: &Config, vip: IpAddr) -> bool {
         self.engine.may_take_back(vip)
     }
 
-    fn note_taken_back(&mut self, vip: Ipv4Addr, mac: MacAddr, now: Monotonic) {
+    fn note_taken_back(&mut self, vip: IpAddr, mac: MacAddr, now: Monotonic) {
         self.report_taken_back(vip, mac, now);
     }
 
-    fn must_be_free(&self, _vip: Ipv4Addr) -> bool {
+    fn must_be_free(&self, _vip: IpAddr) -> bool {
         // The engine requests the probes itself.
         false
     }
 
-    fn is_new(&self, vip: Ipv4Addr) -> bool {
+    fn is_new(&self, vip: IpAddr) -> bool {
         !self.services.was_held(vip)
     }
 
-    fn note_probed(&mut self, vip: Ipv4Addr, probed: Probed, _now: Monotonic) {
+    fn note_probed(&mut self, vip: IpAddr, probed: Probed, _now: Monotonic) {
         self.probed.push((vip, probed));
     }
 
@@ -169,13 +169,13 @@ impl Source for Cluster {
         self.report_conflict(line, view, now);
     }
 
-    fn note_announced(&mut self, vip: Ipv4Addr, now: Monotonic) {
+    fn note_announced(&mut self, vip: IpAddr, now: Monotonic) {
         if let Some(took) = self.moves.on_announced(vip, now) {
             self.move_metrics.announced(took);
         }
     }
 
-    fn right(&self, vip: Ipv4Addr, mac: MacAddr, now: Monotonic) -> Right {
+    fn right(&self, vip: IpAddr, mac: MacAddr, now: Monotonic) -> Right {
         match self.engine.right(vip, mac, now) {
             // The news of a claim comes later than usual while very many are written.
             Right::NotGiven(epoch) if self.kube.crowded_for().is_some_and(|lasts| lasts < LONGEST_CROWD) => {
@@ -188,9 +188,9 @@ impl Source for Cluster {
     fn said(
         &self,
         _config: &Config,
-        of: Option<&BTreeSet<Ipv4Addr>>,
+        of: Option<&BTreeSet<IpAddr>>,
         now: Monotonic,
-    ) -> BTreeMap<Ipv4Addr, Said> {
+    ) -> BTreeMap<IpAddr, Said> {
         let said_of = |vip| Some((vip, self.engine.said_of(vip, now)?.1));
         match of {
             Some(vips) => vips.iter().copied().filter_map(said_of).collect(),
@@ -200,7 +200,7 @@ impl Source for Cluster {
         }
     }
 
-    fn left_behind(&self, now: Monotonic) -> Vec<Ipv4Addr> {
+    fn left_behind(&self, now: Monotonic) -> Vec<IpAddr> {
         self.engine.left_behind(now).collect()
     }
 
@@ -221,7 +221,7 @@ impl Source for Cluster {
         Some(ClaimSnapshot { epochs, without_holder, nodes_alive: self.engine.alive(now).len() })
     }
 
-    fn peer_addresses(&self) -> Vec<Ipv4Addr> {
+    fn peer_addresses(&self) -> Vec<IpAddr> {
         self.engine.peer_addresses().collect()
     }
 

@@ -105,7 +105,7 @@ impl<S: Source> EventLoop<S> {
 
     /// Carries out the commands about conflicts that are due.
     pub(super) fn tick_conflicts(&mut self, now: Monotonic) -> Result<(), RunError> {
-        let right = |sight: &Sight| self.source.right(sight.key.addr.into(), sight.mac, now);
+        let right = |sight: &Sight| self.source.right(sight.key.addr, sight.mac, now);
         let commands = self.conflicts.on_tick(right, now);
         self.carry_out_conflicts(commands)
     }
@@ -144,13 +144,13 @@ impl<S: Source> EventLoop<S> {
             // A host that only probes does not use the address.
             EventKind::Probed | EventKind::Contested | EventKind::Moved | EventKind::Yielded => false,
         };
-        let is_peer = |mac: [u8; 6]| self.config.peers.contains(&MacAddr(mac));
+        let is_peer = |mac: MacAddr| self.config.peers.contains(&mac);
         let strangers =
             offenders.into_iter().filter(|(key, offender)| is_stranger(offender.kind) && !is_peer(key.mac));
         let counted = strangers.map(|(key, offender)| Counted {
-            key: key.vip(),
+            key: key.vip,
             offender: Offender {
-                mac: MacAddr(key.mac),
+                mac: key.mac,
                 source: MacAddr(offender.source),
                 oper: offender.oper,
                 first: Monotonic::from_nanos(offender.first_ns),

@@ -1,7 +1,7 @@
 //! Probing: sends the prober's probes, and holds VIPs back, foreign and silent, until their
 //! addresses are known to be free.
 
-use std::{collections::BTreeSet, net::Ipv4Addr};
+use std::{collections::BTreeSet, net::IpAddr};
 
 use tracing::{debug, warn};
 use vipward_common::{MacAddr, Role, VipKey};
@@ -29,12 +29,12 @@ impl<S: Source> EventLoop<S> {
         for command in commands {
             match command {
                 probing::Command::Send(key) => {
-                    if !self.probe(key) {
+                    if !self.ask(key, None) {
                         self.prober.on_event(probing::Event::NotSent(key), now()?);
                     }
                 }
                 // The program reports no answer about a VIP whose entry is missing.
-                probing::Command::Free(key) if self.stale.left(key.addr.into()).is_some() => {
+                probing::Command::Free(key) if self.stale.left(key.addr).is_some() => {
                     self.prober.on_event(probing::Event::Wanted { key, often: true }, now()?);
                 }
                 probing::Command::Free(key) => {
@@ -42,7 +42,7 @@ impl<S: Source> EventLoop<S> {
                     self.note_probed(key, Probed::Free)?;
                 }
                 probing::Command::InUse { key, mac, by_peer, conflicts, again } => {
-                    let (vip, now) = (Ipv4Addr::from(key.addr), now()?);
+                    let (vip, now) = (key.addr, now()?);
                     let again_ms = millis(again.saturating_since(now));
                     debug!(%vip, %mac, conflicts, again_ms, "the address is in use");
                     self.note_probed(key, Probed::InUse { mac, by_peer })?;
@@ -57,7 +57,7 @@ impl<S: Source> EventLoop<S> {
         if self.yields.asks_about(&key) {
             return self.tell_yields(yields::Event::Probed { key, probed });
         }
-        self.source.note_probed(key.addr.into(), probed, now()?);
+        self.source.note_probed(key.addr, probed, now()?);
         Ok(())
     }
 
@@ -75,7 +75,7 @@ impl<S: Source> EventLoop<S> {
             for key in held {
                 // A node that has lost a VIP does not probe in its name.
                 if self.may_announce(key, &standing) {
-                    self.probe(key);
+                    self.ask(key, self.source_for(key));
                 }
             }
         }
@@ -88,11 +88,19 @@ impl<S: Source> EventLoop<S> {
         self.prober.next_deadline().into_iter().chain(round).min()
     }
 
-    /// Returns true if the probe was sent.
-    fn probe(&self, key: VipKey) -> bool {
+    /// Returns the address from which a held VIP is asked for. A rival's answer to a probe for an IPv6
+    /// address would go to all hosts, and they would believe it.
+    fn source_for(&self, key: VipKey) -> Option<IpAddr> {
+        let interface = self.view.interfaces.get(&key.ifindex).filter(|_| key.addr.is_ipv6())?;
+        let entry = |vip| self.plane.maps().entry(&VipKey::new(key.ifindex, vip));
+        interface.source_for(key.addr, |vip| !matches!(entry(vip), Ok(None)))
+    }
+
+    /// Asks for an address: by a probe, or from `source`. Returns true if the question was sent.
+    pub(super) fn ask(&self, key: VipKey, source: Option<IpAddr>) -> bool {
         let Some(interface) = self.view.interfaces.get(&key.ifindex) else { return false };
-        let vip = Ipv4Addr::from(key.addr);
-        match self.packets.probe(key.ifindex, interface.mac, vip) {
+        let vip = key.addr;
+        match self.packets.ask(key.ifindex, interface.mac, vip, source) {
             Ok(()) => {
                 debug!(%vip, interface = %interface.name, "probed");
                 true
@@ -115,11 +123,11 @@ impl<S: Source> EventLoop<S> {
         let yielded = plan::yielded(observed);
         let was_held = |key: &VipKey| {
             observed.entries.get(key).is_some_and(|entry| entry.role != Role::Foreign)
-                || yielded.contains_key(&Ipv4Addr::from(key.addr))
+                || yielded.contains_key(&key.addr)
         };
         let asks = self.config.probe.count > 0;
         let must_be_asked = |(key, entry): &(&VipKey, &DesiredEntry)| {
-            asks && entry.role == Role::Held && !was_held(key) && self.source.must_be_free(key.addr.into())
+            asks && entry.role == Role::Held && !was_held(key) && self.source.must_be_free(key.addr)
         };
         let held_back: BTreeSet<VipKey> =
             desired.entries.iter().filter(must_be_asked).map(|(key, _)| *key).collect();
@@ -135,7 +143,7 @@ impl<S: Source> EventLoop<S> {
     /// interface. This host's kernel answers for it, so probes would find nothing.
     pub(super) fn own_addresses(&self) -> impl Iterator<Item = Obstacle> {
         self.held_back.iter().filter_map(|key| {
-            let (vip, interface) = (Ipv4Addr::from(key.addr), self.view.interfaces.get(&key.ifindex)?);
+            let (vip, interface) = (key.addr, self.view.interfaces.get(&key.ifindex)?);
             let net = interface.foreign_address(vip)?;
             Some(Obstacle::OwnAddress { vip, net, interface: interface.name.clone() })
         })
@@ -172,8 +180,8 @@ impl<S: Source> EventLoop<S> {
 
     /// Takes the VIPs whose addresses were found free. Examines no
     /// others, since tens of thousands may wait.
-    pub(super) async fn take_free(&mut self, vips: &BTreeSet<Ipv4Addr>) {
-        self.held_back.retain(|key| !vips.contains(&key.addr.into()));
+    pub(super) async fn take_free(&mut self, vips: &BTreeSet<IpAddr>) {
+        self.held_back.retain(|key| !vips.contains(&key.addr));
         // Only a full reconciliation binds addresses.
         if self.source.wanted_of(&self.config, vips).iter().any(|vip| vip.bind.is_some()) {
             self.reconcile(false).await;
@@ -186,7 +194,7 @@ impl<S: Source> EventLoop<S> {
 /// Returns true if another program has put the VIP's address on this interface.
 fn is_own_address(view: &NetView, key: VipKey) -> bool {
     let interface = view.interfaces.get(&key.ifindex);
-    interface.is_some_and(|interface| interface.foreign_address(key.addr.into()).is_some())
+    interface.is_some_and(|interface| interface.foreign_address(key.addr).is_some())
 }
 
 /// Makes entries foreign to all MACs, and binds none of their addresses. Removes an entry where the
@@ -202,6 +210,6 @@ pub(super) fn silence(desired: &mut Desired, held_back: &BTreeSet<VipKey>, view:
             *entry = DesiredEntry::new(Role::Foreign, MacAddr::ZERO);
         }
     }
-    let silent: BTreeSet<Ipv4Addr> = held_back.iter().map(|key| key.addr.into()).collect();
+    let silent: BTreeSet<IpAddr> = held_back.iter().map(|key| key.addr).collect();
     desired.binds.retain(|(_, vip)| !silent.contains(vip));
 }

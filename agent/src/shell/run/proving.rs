@@ -1,19 +1,20 @@
 //! Carries out the rounds that prove the program's sight: listens on segments, asks their hosts, and
 //! records the findings.
 //!
-//! A round is a task with a socket of its own, which ends with it. The event loop reads the program's
-//! count before and after.
+//! A round is a task with sockets of its own, one for each protocol, which end with it. The event loop
+//! reads the program's count before and after.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
+    net::IpAddr,
 };
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until};
 use tracing::{debug, error, info};
 use vipward_common::{FenceState, MacAddr, Proof, Role, VipKey};
 use vipward_core::{
-    proving::{Asker, Command, Event, Heard, LISTEN, MOST_ASKED, Stack, targets},
+    frame::Frame,
+    proving::{Command, Event, Heard, LISTEN, MOST_ASKED, Stack, targets},
     time::Monotonic,
 };
 
@@ -22,6 +23,7 @@ use crate::shell::{
     causes::chain,
     clock,
     netlink::neighbours,
+    packet::nonce,
     segment::{Hearing, Segment, SegmentError},
 };
 
@@ -34,8 +36,7 @@ struct Round {
     segment: u32,
     number: u64,
     interface: String,
-    asker: Asker,
-    targets: Vec<Ipv4Addr>,
+    questions: Vec<Frame>,
     /// The program's count at the beginning.
     counted: u64,
 }
@@ -48,9 +49,9 @@ pub(super) struct Report {
     counted_before: u64,
     frames: u32,
     /// Sender of the first frame.
-    first: Option<(Ipv4Addr, MacAddr)>,
-    /// Addresses for which requests were received.
-    requested: BTreeSet<Ipv4Addr>,
+    first: Option<(IpAddr, MacAddr)>,
+    /// Addresses for which questions were received.
+    requested: BTreeSet<IpAddr>,
 }
 
 impl<S: Source> EventLoop<S> {
@@ -80,8 +81,8 @@ impl<S: Source> EventLoop<S> {
         // A round that cannot begin counts as ended when its time is over.
         let Some(interface) = self.view.interfaces.get(&segment) else { return Ok(()) };
         let maps = self.plane.maps();
-        let role = |address: Ipv4Addr| {
-            let entry = maps.entry(&VipKey::new(segment, address.octets()));
+        let role = |address: IpAddr| {
+            let entry = maps.entry(&VipKey::new(segment, address));
             entry.ok().flatten().map(|entry| entry.role)
         };
         let is_held = |address| role(address).is_some_and(|role| role != Role::Foreign);
@@ -94,12 +95,15 @@ impl<S: Source> EventLoop<S> {
                 }
             }
         }
+        let is_vip = |address| role(address).is_some();
+        let question =
+            |address| Frame::question(interface.mac, interface.source_for(address, is_vip), address, nonce());
+        let questions = targets.into_iter().map(question).collect();
         let round = Round {
             segment,
             number,
             interface: interface.name.clone(),
-            asker: Asker::new(interface, |address| role(address).is_some()),
-            targets,
+            questions,
             counted: maps.heard(segment)?,
         };
         if self.inputs.rounds.is_empty() {
@@ -119,7 +123,7 @@ impl<S: Source> EventLoop<S> {
     }
 
     /// Returns a VIP that was requested, and that the program answered for all the time.
-    fn passed(&self, report: &Report) -> Result<Option<Ipv4Addr>, RunError> {
+    fn passed(&self, report: &Report) -> Result<Option<IpAddr>, RunError> {
         let maps = self.plane.maps();
         let now_ns =
             clock::coarse_ns().map_err(std::io::Error::from).map_err(super::system("read the clock"))?;
@@ -127,7 +131,7 @@ impl<S: Source> EventLoop<S> {
             return Ok(None);
         }
         for vip in report.requested.difference(&self.changed_entries) {
-            let entry = maps.entry(&VipKey::new(report.segment, vip.octets()))?;
+            let entry = maps.entry(&VipKey::new(report.segment, *vip))?;
             let Some(entry) = entry.filter(|entry| entry.role == Role::Held) else { continue };
             if maps.state(entry.slot)?.yielded.yielded_to(entry.generation).is_none() {
                 return Ok(Some(*vip));
@@ -143,13 +147,14 @@ impl<S: Source> EventLoop<S> {
             Proof::Proven => info!(interface, from, counted, "the program sees the interface's frames"),
             Proof::Unproven => info!(
                 interface,
-                from, "no ARP was heard: whether the program sees the interface's frames is unproven"
+                from,
+                "neither ARP nor Neighbour Discovery was heard: whether the program sees the interface's frames is unproven"
             ),
             Proof::Blind => error!(
                 interface,
                 from,
                 received = heard.frames,
-                "blind: the kernel receives ARP on the interface that the program does not see; no VIP is answered"
+                "blind: the kernel receives frames on the interface that the program does not see; no VIP is answered"
             ),
             Proof::Bypassed => error!(
                 interface,
@@ -189,31 +194,34 @@ impl Round {
 
     async fn listen(&self, report: &mut Report) -> Result<(), SegmentError> {
         let began = Instant::now();
-        let segment = Segment::open(self.segment, &self.interface, Hearing::Received)?;
-        self.ask(&segment)?;
-        report.take_until(&segment, began + LISTEN / 2).await?;
+        let open = |hearing| Segment::open(self.segment, &self.interface, hearing);
+        let segments = (open(Hearing::Arp)?, open(Hearing::Nd)?);
+        self.ask(&segments.0)?;
+        report.take_until(&segments, began + LISTEN / 2).await?;
         if report.frames == 0 {
-            self.ask(&segment)?;
+            self.ask(&segments.0)?;
         }
-        report.take_until(&segment, began + LISTEN).await
+        report.take_until(&segments, began + LISTEN).await
     }
 
     fn ask(&self, segment: &Segment) -> Result<(), SegmentError> {
-        self.targets.iter().try_for_each(|target| segment.send(&self.asker.request(*target)))
+        self.questions.iter().try_for_each(|question| segment.send(question))
     }
 }
 
 impl Report {
-    async fn take_until(&mut self, segment: &Segment, end: Instant) -> Result<(), SegmentError> {
+    async fn take_until(&mut self, (arp, nd): &(Segment, Segment), end: Instant) -> Result<(), SegmentError> {
         while self.frames < MOST_FRAMES {
-            let Ok(frame) = timeout_at(end, segment.receive()).await else { return Ok(()) };
-            let frame = frame?;
+            let frame = tokio::select! {
+                frame = arp.receive() => frame?,
+                frame = nd.receive() => frame?,
+                () = sleep_until(end) => return Ok(()),
+            };
             self.frames += 1;
-            self.first.get_or_insert((frame.spa().into(), frame.sha));
+            let Some(said) = frame.said() else { continue };
+            self.first = self.first.or_else(|| Some((said.claimed?, said.mac)));
             // The program passes on what a VIP says about itself.
-            if frame.is_ethernet_ipv4() && frame.is_request() && frame.spa() != frame.tpa() {
-                self.requested.insert(frame.tpa().into());
-            }
+            self.requested.extend(said.asked.filter(|_| said.asked != said.claimed));
         }
         Ok(())
     }

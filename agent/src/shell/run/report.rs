@@ -1,6 +1,6 @@
 //! Log lines about the data plane, problems, and conflicts.
 
-use std::{collections::BTreeSet, net::Ipv4Addr, path::Path};
+use std::{collections::BTreeSet, path::Path};
 
 use tracing::{info, warn};
 use vipward_common::OPER_REQUEST;
@@ -85,7 +85,7 @@ pub(super) fn conflict(line: &Line, view: &NetView) {
         Line::GoesOn { conflict, times } => warn!(
             kind = conflict.what.kind(),
             what = conflict.what.name(),
-            vip = %Ipv4Addr::from(conflict.key.addr),
+            vip = %conflict.key.addr,
             interface = %view.name_of(conflict.key.ifindex),
             vlan = view.vlan_of(conflict.key.ifindex),
             times,
@@ -97,7 +97,7 @@ pub(super) fn conflict(line: &Line, view: &NetView) {
         Line::Ended { conflict, why } => info!(
             kind = conflict.what.kind(),
             what = conflict.what.name(),
-            vip = %Ipv4Addr::from(conflict.key.addr),
+            vip = %conflict.key.addr,
             interface = %view.name_of(conflict.key.ifindex),
             vlan = view.vlan_of(conflict.key.ifindex),
             times = conflict.claims,
@@ -137,7 +137,7 @@ fn warn_of(conflict: &Conflict, offender: &Offender, view: &NetView, message: &s
     warn!(
         kind = conflict.what.kind(),
         what = conflict.what.name(),
-        vip = %Ipv4Addr::from(conflict.key.addr),
+        vip = %conflict.key.addr,
         interface = %view.name_of(conflict.key.ifindex),
         vlan = view.vlan_of(conflict.key.ifindex),
         mac = %offender.mac,

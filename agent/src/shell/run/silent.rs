@@ -5,7 +5,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
+    net::IpAddr,
     time::Duration,
 };
 
@@ -28,7 +28,7 @@ const PACE: Duration = Duration::from_millis(500);
 /// The VIPs to examine, and the results.
 pub(super) struct Silent {
     pub(super) silences: Silences,
-    some: BTreeSet<Ipv4Addr>,
+    some: BTreeSet<IpAddr>,
     all: bool,
     /// The earliest time of the next examination.
     next: Monotonic,
@@ -53,7 +53,7 @@ impl Silent {
     }
 
     /// Marks some VIPs to be examined.
-    pub(super) fn look_at(&mut self, vips: impl IntoIterator<Item = Ipv4Addr>) {
+    pub(super) fn look_at(&mut self, vips: impl IntoIterator<Item = IpAddr>) {
         self.some.extend(vips);
     }
 
@@ -74,7 +74,7 @@ impl Silent {
 impl<S: Source> EventLoop<S> {
     /// Examines VIPs. Returns those whose answers may have
     /// changed, or whose silence must be reported.
-    pub(super) fn look_at_answers(&mut self) -> Result<BTreeSet<Ipv4Addr>, RunError> {
+    pub(super) fn look_at_answers(&mut self) -> Result<BTreeSet<IpAddr>, RunError> {
         let now = now()?;
         if !self.started || now < self.silent.next {
             return Ok(BTreeSet::new());
@@ -88,8 +88,8 @@ impl<S: Source> EventLoop<S> {
         looked_at.extend(self.source.left_behind(now));
         let mut said = self.source.said(&self.config, (!all).then_some(&looked_at), now);
         // A VIP that waits until its address is known to be free is not held yet.
-        let held_back: BTreeSet<[u8; 4]> = self.held_back.iter().map(|key| key.addr).collect();
-        said.retain(|vip, _| !held_back.contains(&vip.octets()));
+        let held_back: BTreeSet<IpAddr> = self.held_back.iter().map(|key| key.addr).collect();
+        said.retain(|vip, _| !held_back.contains(vip));
         if all {
             looked_at.extend(said.keys().copied());
             looked_at.extend(self.silent.silences.all());
@@ -131,7 +131,7 @@ impl<S: Source> EventLoop<S> {
     /// is said to hold. Returns `None` if it does.
     fn silence_here(
         &self,
-        (vip, taken): (Ipv4Addr, bool),
+        (vip, taken): (IpAddr, bool),
         surroundings: &Surroundings,
         now_ns: u64,
     ) -> Result<Option<String>, RunError> {
@@ -139,7 +139,7 @@ impl<S: Source> EventLoop<S> {
         let (mut silent, mut given_to) = (None, None);
         for (ifindex, (own, trouble)) in &surroundings.interfaces {
             // Entries are read one by one: all of very many at once would take megabytes.
-            let Some(entry) = maps.entry(&VipKey::new(*ifindex, vip.octets()))? else { continue };
+            let Some(entry) = maps.entry(&VipKey::new(*ifindex, vip))? else { continue };
             let recorded =
                 if surroundings.any_yielded { maps.state(entry.slot)?.yielded } else { Yield::default() };
             let seen = entry.as_seen(recorded, now_ns);
@@ -160,7 +160,7 @@ impl<S: Source> EventLoop<S> {
     /// Returns the reason why no entry answers for a VIP that this node is said to hold.
     fn no_entry(
         &self,
-        vip: Ipv4Addr,
+        vip: IpAddr,
         taken: bool,
         given_to: Option<MacAddr>,
         surroundings: &Surroundings,
@@ -191,7 +191,7 @@ impl<S: Source> EventLoop<S> {
         "its claim names this node, whose agent has not taken it: its log says why".to_owned()
     }
 
-    fn log_silences(&self, begun: &[Ipv4Addr], over: &[Ipv4Addr]) {
+    fn log_silences(&self, begun: &[IpAddr], over: &[IpAddr]) {
         if begun.len() > MOST_LINES {
             warn!(vips = begun.len(), "VIPs that this node has are not answered");
         } else {

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
+    net::IpAddr,
 };
 
 use serde_json::{Value, json};
@@ -45,10 +45,10 @@ impl<S: Source> EventLoop<S> {
 
     fn snapshot(&self, now: Monotonic) -> Snapshot {
         // A VIP whose address is in use has to wait.
-        let in_use: BTreeSet<[u8; 4]> =
+        let in_use: BTreeSet<IpAddr> =
             self.held_back.iter().filter(|key| self.prober.is_in_use(key)).map(|key| key.addr).collect();
         let vips = self.source.wanted(&self.config).map(|wanted| {
-            let waits = in_use.contains(&wanted.address.octets());
+            let waits = in_use.contains(&wanted.address);
             VipSnapshot {
                 vip: wanted.address,
                 entry: if waits { Entry::Foreign { mac: MacAddr::ZERO } } else { wanted.entry },
@@ -73,8 +73,8 @@ impl<S: Source> EventLoop<S> {
     }
 
     /// Returns the VIPs that this node has and does not answer, as far as they are reported.
-    fn unanswered(&self) -> BTreeMap<Ipv4Addr, String> {
-        let silent = |(vip, why): (Ipv4Addr, &Unanswered)| match why {
+    fn unanswered(&self) -> BTreeMap<IpAddr, String> {
+        let silent = |(vip, why): (IpAddr, &Unanswered)| match why {
             Unanswered::Silent(why) => Some((vip, why.clone())),
             Unanswered::SessionEnded(_) => None,
         };
@@ -110,14 +110,14 @@ impl<S: Source> EventLoop<S> {
     fn state(&self, now: Monotonic) -> Value {
         let rounds = self.announcer.schedule_of_all().map(|(key, round, due)| {
             json!({
-                "vip": Ipv4Addr::from(key.addr),
+                "vip": key.addr,
                 "interface": self.name(key.ifindex),
                 "round": format!("{round:?}").to_lowercase(),
                 "due_in_seconds": due.saturating_since(now).as_secs_f64(),
             })
         });
         let conflicts = self.conflicts.shown().map(|conflict| self.conflict_state(conflict, now));
-        let probed = self.prober.all_asked().map(|key| Ipv4Addr::from(key.addr).to_string());
+        let probed = self.prober.all_asked().map(|key| key.addr.to_string());
         let stale = self.stale.all().map(|(vip, failure)| json!({"vip": vip, "error": failure.error}));
         json!({
             "mode": self.source.mode().name(),
@@ -152,7 +152,7 @@ impl<S: Source> EventLoop<S> {
             })
         };
         json!({
-            "vip": Ipv4Addr::from(conflict.key.addr),
+            "vip": conflict.key.addr,
             "interface": self.name(conflict.key.ifindex),
             "what": conflict.what.name(),
             "holder": conflict.holder.to_string(),

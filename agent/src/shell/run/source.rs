@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
+    net::IpAddr,
     time::Duration,
 };
 
@@ -30,7 +30,7 @@ pub(super) trait Source {
     fn wanted<'a>(&'a self, config: &'a Config) -> impl ExactSizeIterator<Item = Wanted<'a>> + Clone;
 
     /// Returns the wanted VIPs among `vips`.
-    fn wanted_of<'a>(&'a self, config: &'a Config, vips: &BTreeSet<Ipv4Addr>) -> Vec<Wanted<'a>> {
+    fn wanted_of<'a>(&'a self, config: &'a Config, vips: &BTreeSet<IpAddr>) -> Vec<Wanted<'a>> {
         self.wanted(config).filter(|wanted| vips.contains(&wanted.address)).collect()
     }
 
@@ -44,44 +44,39 @@ pub(super) trait Source {
 
     /// Returns true if this node may take back a VIP that the program has yielded, when no peer
     /// answers for it.
-    fn may_take_back(&self, config: &Config, vip: Ipv4Addr) -> bool;
+    fn may_take_back(&self, config: &Config, vip: IpAddr) -> bool;
 
     /// Handles that this node has taken a yielded VIP back. It had been announced with `mac`.
-    fn note_taken_back(&mut self, _vip: Ipv4Addr, _mac: MacAddr, _now: Monotonic) {}
+    fn note_taken_back(&mut self, _vip: IpAddr, _mac: MacAddr, _now: Monotonic) {}
 
     /// Returns true if the VIP's address must be found free before this node first holds it.
-    fn must_be_free(&self, vip: Ipv4Addr) -> bool;
+    fn must_be_free(&self, vip: IpAddr) -> bool;
 
     /// Returns true if the VIP has had no holder yet. A kernel that has
     /// its address on a segment's interface is not silenced.
-    fn is_new(&self, _vip: Ipv4Addr) -> bool {
+    fn is_new(&self, _vip: IpAddr) -> bool {
         false
     }
 
     /// Handles the result of a probe.
-    fn note_probed(&mut self, vip: Ipv4Addr, probed: Probed, now: Monotonic);
+    fn note_probed(&mut self, vip: IpAddr, probed: Probed, now: Monotonic);
 
     /// Handles a conflict that has been logged.
     fn note_conflict(&mut self, line: &Line, view: &NetView, now: Monotonic);
 
     /// Handles the first announcement of a VIP since this node took it.
-    fn note_announced(&mut self, _vip: Ipv4Addr, _now: Monotonic) {}
+    fn note_announced(&mut self, _vip: IpAddr, _now: Monotonic) {}
 
     /// Returns a peer's right to announce a VIP.
-    fn right(&self, _vip: Ipv4Addr, _mac: MacAddr, _now: Monotonic) -> Right {
+    fn right(&self, _vip: IpAddr, _mac: MacAddr, _now: Monotonic) -> Right {
         Right::NoClaims
     }
 
     /// Returns the VIPs that are said to be held, among `of` or all.
-    fn said(
-        &self,
-        config: &Config,
-        of: Option<&BTreeSet<Ipv4Addr>>,
-        now: Monotonic,
-    ) -> BTreeMap<Ipv4Addr, Said>;
+    fn said(&self, config: &Config, of: Option<&BTreeSet<IpAddr>>, now: Monotonic) -> BTreeMap<IpAddr, Said>;
 
     /// Returns the VIPs of ended sessions.
-    fn left_behind(&self, _now: Monotonic) -> Vec<Ipv4Addr> {
+    fn left_behind(&self, _now: Monotonic) -> Vec<IpAddr> {
         Vec::new()
     }
 
@@ -100,7 +95,7 @@ pub(super) trait Source {
     }
 
     /// Returns the addresses of other nodes, as far as they are known.
-    fn peer_addresses(&self) -> Vec<Ipv4Addr> {
+    fn peer_addresses(&self) -> Vec<IpAddr> {
         Vec::new()
     }
 

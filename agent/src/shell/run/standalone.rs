@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
+    net::IpAddr,
     path::PathBuf,
     time::Duration,
 };
@@ -52,9 +52,9 @@ struct FileSource {
     watch: FileWatch,
     heartbeat: Heartbeat,
     /// VIPs whose addresses were found free, and which are not held yet.
-    free: BTreeSet<Ipv4Addr>,
+    free: BTreeSet<IpAddr>,
     /// VIPs that are taken even if their addresses are in use.
-    forced: BTreeSet<Ipv4Addr>,
+    forced: BTreeSet<IpAddr>,
     /// The program's part in the defence of held VIPs.
     defence: Defence,
     /// Time of the next taking of free VIPs, if one is due.
@@ -77,15 +77,15 @@ impl Source for FileSource {
         true
     }
 
-    fn may_take_back(&self, config: &Config, _vip: Ipv4Addr) -> bool {
+    fn may_take_back(&self, config: &Config, _vip: IpAddr) -> bool {
         config.fence.policy == Policy::Hold && config.yields == OnYield::Ask && config.probe.count > 0
     }
 
-    fn must_be_free(&self, vip: Ipv4Addr) -> bool {
+    fn must_be_free(&self, vip: IpAddr) -> bool {
         !self.free.contains(&vip) && !self.forced.contains(&vip)
     }
 
-    fn note_probed(&mut self, vip: Ipv4Addr, probed: Probed, now: Monotonic) {
+    fn note_probed(&mut self, vip: IpAddr, probed: Probed, now: Monotonic) {
         // The prober repeats its probe of an address in use.
         if probed == Probed::Free {
             self.free.insert(vip);
@@ -100,9 +100,9 @@ impl Source for FileSource {
     fn said(
         &self,
         config: &Config,
-        of: Option<&BTreeSet<Ipv4Addr>>,
+        of: Option<&BTreeSet<IpAddr>>,
         _now: Monotonic,
-    ) -> BTreeMap<Ipv4Addr, Said> {
+    ) -> BTreeMap<IpAddr, Said> {
         let is_one = |wanted: &Wanted<'_>| {
             wanted.entry == Entry::Held && of.is_none_or(|of| of.contains(&wanted.address))
         };
@@ -339,7 +339,7 @@ impl EventLoop<FileSource> {
     }
 }
 
-fn forced(config: &Config) -> BTreeSet<Ipv4Addr> {
+fn forced(config: &Config) -> BTreeSet<IpAddr> {
     config.vips.iter().filter(|vip| vip.force).map(|vip| vip.address).collect()
 }
 

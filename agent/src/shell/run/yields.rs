@@ -1,6 +1,6 @@
 //! Yields: asks the segment about yielded VIPs, and takes back those for which no peer answers.
 
-use std::{collections::BTreeSet, net::Ipv4Addr};
+use std::{collections::BTreeSet, net::IpAddr};
 
 use tracing::{info, warn};
 use vipward_core::{
@@ -21,9 +21,9 @@ impl<S: Source> EventLoop<S> {
         desired: &Desired,
         observed: &Observed,
         reclaim: bool,
-    ) -> Result<BTreeSet<Ipv4Addr>, RunError> {
+    ) -> Result<BTreeSet<IpAddr>, RunError> {
         if reclaim {
-            let asked: Vec<Ipv4Addr> = self.yields.asked().collect();
+            let asked: Vec<IpAddr> = self.yields.asked().collect();
             for vip in asked {
                 self.tell_yields(Event::Decided(vip))?;
             }
@@ -33,7 +33,7 @@ impl<S: Source> EventLoop<S> {
         let commands = self.yields.on_observed(observed, desired, self.source.is_known(), may, now()?);
         for command in commands {
             if let Command::Ask(key) = command {
-                let vip = Ipv4Addr::from(key.addr);
+                let vip = key.addr;
                 info!(%vip, "the VIP was yielded; asking whether a peer answers for it");
             }
             self.carry_out_asking(command)?;
@@ -48,7 +48,7 @@ impl<S: Source> EventLoop<S> {
         for NoPeer { key, from, take_back } in self.yields.on_tick(may, now) {
             self.carry_out_asking(Command::StopAsking(key))?;
             if take_back {
-                let vip = Ipv4Addr::from(key.addr);
+                let vip = key.addr;
                 warn!(%vip, mac = %from, "no peer answers for the yielded VIP; this node takes it back");
                 self.source.note_taken_back(vip, from, now);
                 taken.insert(vip);

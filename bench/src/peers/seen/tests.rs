@@ -35,7 +35,7 @@ fn seen(requests: &[(u64, &[Mac])], datagrams: &[(u64, Option<&str>)]) -> Seen {
     Seen {
         wire: ProbeReport { interval: ms(1), requests: requests.iter().map(request).collect() },
         felt: DatagramReport {
-            target: SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 10), 5000),
+            target: SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 10), 5000).into(),
             sent: datagrams.iter().map(|(sent, _)| at(*sent)).collect(),
             received: received.collect(),
         },

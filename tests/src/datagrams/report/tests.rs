@@ -9,7 +9,7 @@ fn at(ms: u64) -> SystemTime {
 /// Returns a report of datagrams sent at these milliseconds. The named node
 /// received each a tenth of a millisecond later.
 fn report(datagrams: &[(u64, Option<&str>)]) -> DatagramReport {
-    let mut report = DatagramReport::new(SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 10), 9));
+    let mut report = DatagramReport::new((Ipv4Addr::new(192, 0, 2, 10), 9).into());
     for (number, (ms, node)) in datagrams.iter().enumerate() {
         report.sent.push(at(*ms));
         let received = node.map(|node| Received {

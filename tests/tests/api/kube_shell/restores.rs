@@ -1,5 +1,7 @@
 //! Reading and writing after the store behind the API server goes back to an older state.
 
+use std::net::IpAddr;
+
 use std::collections::BTreeMap;
 
 use anyhow::ensure;
@@ -95,7 +97,7 @@ async fn a_claim_that_went_back_is_written_at_the_version_that_it_went_back_to()
 async fn a_claim_that_went_back_unread_is_written_and_deleted_at_its_version() -> Result<()> {
     let mut scene = Scene::new().await?;
     let mut writing = Writing::start(&scene.kube)?;
-    let other = Ipv4Addr::new(192, 0, 2, 11);
+    let other = IpAddr::from([192, 0, 2, 11]);
     let mut versions = Vec::new();
     for vip in [VIP, other] {
         versions.push(done(writing.write_claim(claim(vip, Expected::Absent, 1)).await?)?.version);

@@ -37,7 +37,7 @@ async fn the_status_of_a_service_is_written_followed_and_taken_back() -> Result<
     create(&scene.services(), service("web")).await?;
     let (_reader, mut seen, _) = reading(&scene.kube).await?;
     let mut writing = Writing::start(&scene.kube)?;
-    for address in [VIP, Ipv4Addr::new(192, 0, 2, 11)] {
+    for address in [VIP, IpAddr::from([192, 0, 2, 11])] {
         writing.requests.write_ingress(web(), vec![address]);
         writing.ingress().await??;
         assert_eq!(ingress(&scene).await?[0]["ip"], address.to_string());

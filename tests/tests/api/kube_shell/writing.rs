@@ -184,7 +184,7 @@ async fn a_write_whose_answer_is_lost_is_unknown_whether_it_was_done_or_not() ->
         (Effect::Hang, false, "no answer"),
     ];
     for (number, (effect, is_done, description)) in (20_u8..).zip(effects) {
-        let vip = Ipv4Addr::new(192, 0, 2, number);
+        let vip = IpAddr::from([192, 0, 2, number]);
         scene.server.trouble(writes("virtualips"), effect, Often::Next(1));
         let began = Instant::now();
         assert_eq!(
@@ -207,7 +207,7 @@ async fn what_was_turned_away_is_asked_again_when_there_is_time() -> Result<()> 
     done(writing.write_claim(claim(VIP, Expected::Absent, 1)).await?)?;
 
     let always = scene.server.trouble(writes("virtualips"), Effect::Answer(429), Often::Always);
-    let other = Ipv4Addr::new(192, 0, 2, 11);
+    let other = IpAddr::from([192, 0, 2, 11]);
     let began = Instant::now();
     assert_eq!(writing.write_claim(claim(other, Expected::Absent, 1)).await?, Outcome::Unknown);
     assert!(began.elapsed() < LIMITS.lease, "{:?}", began.elapsed());
@@ -255,7 +255,7 @@ async fn claims_are_written_side_by_side_and_each_in_order() -> Result<()> {
     scene.server.trouble(writes("virtualips"), Effect::Delay(delay), Often::Always);
     let began = Instant::now();
     for number in 0..CLAIMS {
-        let vip = Ipv4Addr::new(192, 0, 2, number);
+        let vip = IpAddr::from([192, 0, 2, number]);
         writing.requests.write_claim(claim(vip, Expected::Absent, 1));
         // Each claim exists before it is read.
         writing.requests.read_claim(vip);
@@ -288,7 +288,7 @@ async fn no_number_of_claims_or_of_others_leases_delays_a_renewal() -> Result<()
         writing.requests.read_lease(format!("node-{number}").as_str().into());
     }
     for number in 0..255 {
-        writing.requests.write_claim(claim(Ipv4Addr::new(192, 0, 2, number), Expected::Absent, 1));
+        writing.requests.write_claim(claim(IpAddr::from([192, 0, 2, number]), Expected::Absent, 1));
     }
     let began = Instant::now();
     let first = done(writing.write_lease(lease("a", Expected::Absent, Some(1))).await?)?;

@@ -16,7 +16,7 @@ use super::{A, B, PATIENCE, Segment, VIP};
 fn nodes_that_always_answer_show_no_gap_no_double_and_no_move() -> Result<()> {
     let segment = Segment::new("mon-none")?;
     let vips = [VIP, ip(11), ip(12)];
-    segment.a.add_address("lo", "192.0.2.10/32".parse()?)?;
+    segment.a.add_address("lo", "192.0.2.10/32".parse::<ipnet::IpNet>()?)?;
     // Only a has the VIP, and the others answer for their own addresses: the
     // kernels are three answerers that never fail.
     let monitor = Monitor::start(&segment.client, "eth0", &vips)?;

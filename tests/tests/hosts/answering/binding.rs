@@ -17,7 +17,7 @@ const BOUND: &str = "vips: [{address: 192.0.2.10, bind: lo}]";
 
 fn has(host: &Host, interface: &str, address: Ipv4Addr) -> Result<bool> {
     let found = host.namespace().addresses(interface)?;
-    Ok(found.contains(&Ipv4Net::new(address, 32)?))
+    Ok(found.contains(&Ipv4Net::new(address, 32)?.into()))
 }
 
 /// Connects from the client to a listener at the VIP on the node, and waits for an echo.

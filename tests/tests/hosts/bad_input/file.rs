@@ -35,13 +35,38 @@ const ROWS: &[(&str, &str, &[&str])] = &[
     (
         "a bad address",
         "vips:\n  - address: 192.0.2.300\n",
-        &[":2:14: `192.0.2.300` is no IPv4 address; write it as 192.0.2.10"],
+        &[":2:14: `192.0.2.300` is no IP address; write it as 192.0.2.10 or 2001:db8::10"],
     ),
     ("a subnet", "vips: [{address: 192.0.2.0/24}]\n", &[":1:18: `192.0.2.0/24` has a prefix length"]),
     (
-        "an IPv6 address",
-        "vips: [{address: '2001:db8::1'}]\n",
-        &[":1:18: `2001:db8::1` is an IPv6 address; IPv6 VIPs are not supported yet, only IPv4"],
+        "a subnet of IPv6",
+        "vips: [{address: '2001:db8::/64'}]\n",
+        &[":1:18: `2001:db8::/64` has a prefix length"],
+    ),
+    (
+        "a link-local VIP",
+        "vips: [{address: 'fe80::10'}]\n",
+        &[":1:18: fe80::10 is a link-local address, which cannot be a VIP"],
+    ),
+    (
+        "a link-local VIP with a zone",
+        "vips: [{address: 'fe80::10%eth0'}]\n",
+        &[":1:18: `fe80::10%eth0` is no IP address; write it as 192.0.2.10 or 2001:db8::10"],
+    ),
+    (
+        "an IPv4 address in IPv6",
+        "vips: [{address: '::ffff:192.0.2.10'}]\n",
+        &[":1:18: ::ffff:192.0.2.10 is an IPv4 address in the form of IPv6, which cannot be a VIP"],
+    ),
+    (
+        "a multicast VIP of IPv6",
+        "vips: [{address: 'ff02::1'}]\n",
+        &[":1:18: ff02::1 is a multicast address, which cannot be a VIP"],
+    ),
+    (
+        "a duplicate in another spelling",
+        "vips:\n  - address: 2001:db8::10\n  - address: 2001:DB8:0::0010\n",
+        &[":3:14: VIP 2001:db8::10 is listed twice; it stands in line 2 already: remove one of the two"],
     ),
     (
         "a multicast VIP",
@@ -144,7 +169,7 @@ fn everything_that_is_wrong_is_said_at_once() -> Result<()> {
     let mut agent = start(&host, &bpffs, "attach: fast\nvips: [{address: one}, {address: fe80::1}]\n")?;
     assert_eq!(agent.wait(PATIENCE)?.code(), Some(BAD_CONFIGURATION));
     let said = agent.transcript();
-    for part in ["vipward.yaml:1:9: `fast`", "vipward.yaml:2:18: `one`", "vipward.yaml:2:34: `fe80::1`"] {
+    for part in ["vipward.yaml:1:9: `fast`", "vipward.yaml:2:18: `one`", "vipward.yaml:2:34: fe80::1 is"] {
         assert!(said.contains(part), "{part} in: {said}");
     }
     Ok(())

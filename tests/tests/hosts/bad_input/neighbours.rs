@@ -1,5 +1,7 @@
 //! Other programs on the same host: another agent, and a foreign XDP program.
 
+use std::net::IpAddr;
+
 use anyhow::{Context, Result, ensure};
 use aya::programs::{Xdp, XdpMode};
 use aya::{Ebpf, EbpfLoader};
@@ -65,7 +67,7 @@ fn another_program_is_named_and_left_alone_until_it_goes() -> Result<()> {
     let way_out = "Set `attach: auto` or `tc` (--attach), which run beside it";
     node.wait_for_problem(0, &[&named, way_out])?;
     wait_until(PATIENCE, "an answer on the other interface", || {
-        Ok(ask(&far, "eth0", "198.51.100.10".parse()?)? == Some(NODE))
+        Ok(ask(&far, "eth0", "198.51.100.10".parse::<IpAddr>()?)? == Some(NODE))
     })?;
     assert_eq!(node.ask(VIP)?, None, "and nothing is claimed that no node would answer for");
     assert!(node.programs()?.contains(&foreign.id.into()), "it is still there");
@@ -80,7 +82,7 @@ fn another_program_is_named_and_left_alone_until_it_goes() -> Result<()> {
 fn beside_another_program_a_vip_is_answered_by_traffic_control() -> Result<()> {
     let (node, far, foreign) = occupied("beside", Attachment::Auto, None)?;
     node.wait_until_answered(VIP, NODE)?;
-    assert_eq!(ask(&far, "eth0", "198.51.100.10".parse()?)?, Some(NODE), "on the other interface");
+    assert_eq!(ask(&far, "eth0", "198.51.100.10".parse::<IpAddr>()?)?, Some(NODE), "on the other interface");
     assert_eq!(node.xdp_programs()?, [u64::from(foreign.id)], "it is still there");
     Ok(())
 }

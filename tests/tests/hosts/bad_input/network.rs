@@ -1,6 +1,8 @@
 //! Configurations that do not fit the host's network: the agent reports
 //! that, waits for the network, and does the rest.
 
+use std::net::IpAddr;
+
 use anyhow::Result;
 use vipward_tests::arp::Mac;
 use vipward_tests::lan::{Host, Nic, connect};
@@ -91,7 +93,7 @@ fn an_interface_that_is_down_is_reported_and_waited_for() -> Result<()> {
     let far = Host::new("far")?;
     let nic = Nic::new("198.51.100.2/24".parse()?).named("eth1").mac(SECOND_MAC);
     connect((&node.host, nic), (&far, Nic::new("198.51.100.1/24".parse()?)))?;
-    let answered = || Ok(ask(&far, "eth0", "198.51.100.10".parse()?)? == Some(SECOND_MAC));
+    let answered = || Ok(ask(&far, "eth0", "198.51.100.10".parse::<IpAddr>()?)? == Some(SECOND_MAC));
     wait_until(PATIENCE, "an answer on eth1", answered)?;
     node.host.set_up("eth1", false)?;
     node.wait_for_problem(0, &["interface eth1 is down; waiting for it to be set up"])?;

@@ -224,3 +224,22 @@ fn an_address_that_a_peer_answers_for_waits_without_a_conflict_and_is_taken_when
     assert_eq!(scene.client.resolve(VIP)?, NODE);
     Ok(())
 }
+
+#[test]
+fn an_ipv6_address_that_a_kernel_has_is_not_taken_until_it_is_free() -> Result<()> {
+    let scene = Scene::new("probed-six")?;
+    let net = |last: u8| format!("2001:db8::{last:x}/64").parse::<ipnet::IpNet>();
+    scene.node.add_address("eth0", net(2)?)?;
+    scene.rogue.add_address("eth0", net(0x10)?)?;
+    let agent = Agent::start(
+        &scene.node,
+        "vips: [{address: '2001:db8::10'}]",
+        AgentOptions::new(scene.bpffs.pin_dir("node")),
+    )?;
+    let in_use = "conflict: the address is in use by a stranger; the VIP waits until it is free";
+    wait_until(PATIENCE, in_use, || Ok(agent.logs()?.iter().any(|line| line.message() == in_use)))?;
+    let is_answering = || Ok(agent.status()?["vips"][0]["answering"] == true);
+    assert!(!is_answering()?, "the rogue has it");
+    scene.rogue.delete_address("eth0", net(0x10)?)?;
+    wait_until(PATIENCE, "the VIP to be held", is_answering)
+}

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use vipward_common::{FieldName, Role, VipEntry, VipKey, maps};
+use vipward_common::{FieldName, Role, VipEntry, VipKeyV4, maps};
 use vipward_tests::agent::{Agent, Capability, LogLine};
 use vipward_tests::arp::{Arp, Mac};
 use vipward_tests::lan::Nic;
@@ -97,7 +97,7 @@ fn values_only(mut element: Value) -> Value {
 
 /// Adds an entry with a role that no version knows.
 fn add_impossible_entry(node: &Node) -> Result<()> {
-    let key = VipKey::new(node.host.link("eth0")?.index, ip(66).octets());
+    let key = VipKeyV4::new(node.host.link("eth0")?.index, ip(66).octets());
     let entry = VipEntry { mac: NODE.0, generation: 1, role: Role::Held, slot: 9, until_ns: 0 };
     let mut bytes = bytemuck::bytes_of(&entry).to_vec();
     bytes[std::mem::offset_of!(VipEntry, role)] = 9;

@@ -120,13 +120,13 @@ fn a_vip_in_no_subnet_is_held_when_the_address_is_added_later() -> Result<()> {
     let mut node = Node::start("address", yaml)?;
     node.wait_for_problem(0, &["198.51.100.10", "subnet", "eth0 (192.0.2.2/24)", "`interface:`"])?;
     assert_eq!(node.ask(FAR_VIP)?, None);
-    node.host.add_address("eth0", "198.51.100.2/24".parse()?)?;
+    node.host.add_address("eth0", "198.51.100.2/24".parse::<ipnet::IpNet>()?)?;
     node.wait_until_answered(FAR_VIP, NODE)?;
     node.wait_for_end_of_problem(0, &["198.51.100.10"])?;
     assert_eq!(node.vip_status(FAR_VIP)?["role"], "held");
 
     // When the address goes, a held VIP stays on its interface, and the agent reports that.
-    node.host.delete_address("eth0", "198.51.100.2/24".parse()?)?;
+    node.host.delete_address("eth0", "198.51.100.2/24".parse::<ipnet::IpNet>()?)?;
     node.wait_for_problem(0, &["198.51.100.10", "stays on eth0"])?;
     node.wait_until_answered(FAR_VIP, NODE)
 }

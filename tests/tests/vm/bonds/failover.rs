@@ -80,7 +80,7 @@ fn scene(machine: &Machine, kind: Top) -> Result<(Cables, Agent, Wire)> {
     for (host, parent, last) in [(&cables.client, FAR, 1), (&cables.node, BOND, 2)] {
         host.namespace().add_vlan(ON_VLAN, parent, VLAN, VlanProtocol::Ieee8021Q)?;
         host.set_up(ON_VLAN, true)?;
-        host.add_address(ON_VLAN, format!("198.51.100.{last}/24").parse()?)?;
+        host.add_address(ON_VLAN, format!("198.51.100.{last}/24").parse::<ipnet::IpNet>()?)?;
     }
     let agent = cables.agent(&config(&VIPS))?;
     sleep(ROUNDS);

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    net::Ipv4Addr,
+    net::IpAddr,
     sync::{Mutex, MutexGuard},
 };
 
@@ -55,42 +55,42 @@ impl Reason {
 /// The last known state of each claim's object, from a read or a write. The states are boxed,
 /// because a map that is filled in order leaves half of its slots empty.
 #[derive(Debug, Default)]
-pub(in super::super) struct KnownClaims(Mutex<BTreeMap<Ipv4Addr, Box<Known>>>);
+pub(in super::super) struct KnownClaims(Mutex<BTreeMap<IpAddr, Box<Known>>>);
 
 impl KnownClaims {
-    fn all(&self) -> MutexGuard<'_, BTreeMap<Ipv4Addr, Box<Known>>> {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<IpAddr, Box<Known>>> {
         self.0.lock().expect("invariant: no thread panics with this lock")
     }
 
     /// Remembers an object. Versions are not compared, since the store may have gone back.
-    pub(in super::super) fn learn(&self, vip: Ipv4Addr, known: Known) {
+    pub(in super::super) fn learn(&self, vip: IpAddr, known: Known) {
         self.all().insert(vip, Box::new(known));
     }
 
     /// Forgets an object that is gone.
-    pub(in super::super) fn forget(&self, vip: Ipv4Addr) {
+    pub(in super::super) fn forget(&self, vip: IpAddr) {
         self.all().remove(&vip);
     }
 
     /// Returns the last known state of the object.
-    pub(in super::super) fn latest(&self, vip: Ipv4Addr) -> Option<Known> {
+    pub(in super::super) fn latest(&self, vip: IpAddr) -> Option<Known> {
         self.all().get(&vip).map(|known| Known::clone(known))
     }
 
     /// Returns the conflict that the object shows.
-    pub(in super::super) fn conflict(&self, vip: Ipv4Addr) -> Option<String> {
+    pub(in super::super) fn conflict(&self, vip: IpAddr) -> Option<String> {
         let all = self.all();
         let conflict = all.get(&vip)?.conflict.as_deref()?;
         (conflict.status == Truth::True).then(|| conflict.message.clone())
     }
 
     /// Returns the reason why no node answers for the VIP, as the object gives it.
-    pub(in super::super) fn unanswered(&self, vip: Ipv4Addr) -> Option<String> {
+    pub(in super::super) fn unanswered(&self, vip: IpAddr) -> Option<String> {
         Some(self.all().get(&vip)?.unanswered.as_ref()?.message.clone())
     }
 
     /// Returns true if the object is known, and shows exactly this.
-    pub(in super::super) fn shows_unanswered(&self, vip: Ipv4Addr, unanswered: Option<&Unanswered>) -> bool {
+    pub(in super::super) fn shows_unanswered(&self, vip: IpAddr, unanswered: Option<&Unanswered>) -> bool {
         let shown = unanswered.map(Reason::of);
         let is_shown = |known: &Known| known.is_consistent && known.unanswered.as_deref() == shown.as_ref();
         self.all().get(&vip).is_some_and(|known| is_shown(known))

@@ -1,6 +1,6 @@
 //! A `VirtualIP` object read as a claim.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
@@ -14,7 +14,9 @@ use super::{
 use crate::shell::kube::{
     meta::Meta,
     text,
-    virtual_ip::{Condition, FINALIZER, FORCE, MOVE_TO, OfferedBy, Truth, VirtualIpSpec, VirtualIpStatus},
+    virtual_ip::{
+        Condition, FINALIZER, FORCE, MOVE_TO, OfferedBy, Truth, VirtualIpSpec, VirtualIpStatus, vip_named,
+    },
 };
 
 /// Reason why an object is no claim.
@@ -23,8 +25,8 @@ pub enum ClaimError {
     /// Text that is no object, or an object of another type.
     #[error("it is no VirtualIP")]
     Json(#[from] serde_json::Error),
-    /// A name that is not an address.
-    #[error("its name {name:?} is no IPv4 address")]
+    /// A name that no VIP has.
+    #[error("its name {name:?} is no address in the form of such names")]
     Name {
         /// The name.
         name: String,
@@ -72,16 +74,15 @@ impl Object<'_> {
 /// Reads an object.
 ///
 /// A claim that contradicts itself is [`ClaimState::Blank`]: a holder without a session, a release
-/// that names a holder, an address that is not the object's name.
+/// that names a holder, another address than the name's.
 pub(in super::super) fn read(object: &str) -> Result<(ClaimRecord, Known), ClaimError> {
     let object: Object<'_> = serde_json::from_str(object)?;
     let (spec, status) = (object.spec(), object.status());
     let metadata = object.metadata;
-    let vip: Ipv4Addr =
-        metadata.name.parse().map_err(|_| ClaimError::Name { name: metadata.name.clone() })?;
+    let vip = vip_named(&metadata.name).ok_or_else(|| ClaimError::Name { name: metadata.name.clone() })?;
     let version = Version::from(metadata.resource_version.as_str());
     let epoch = Epoch(spec.epoch.try_into().unwrap_or_default());
-    let state = state(&spec, &metadata.name);
+    let state = state(&spec, vip);
     // A claim that was edited by hand may name a node without its session.
     let giver = spec.offered_by.as_ref().map(|giver| giver.node.as_str());
     let nodes = spec.holder.as_deref().into_iter().chain(giver).map(NodeName::from).collect();
@@ -133,7 +134,7 @@ fn foreign(finalizers: &[String]) -> Option<Box<[String]>> {
     (!is_only_one).then(|| finalizers.into())
 }
 
-fn state(spec: &VirtualIpSpec, name: &str) -> ClaimState {
+fn state(spec: &VirtualIpSpec, vip: IpAddr) -> ClaimState {
     let names_nobody =
         spec.holder.is_none() && spec.session.is_none() && spec.mac.is_none() && spec.interface.is_none();
     let state = match (spec.released.unwrap_or(false), holder(spec), &spec.offered_by) {
@@ -144,7 +145,7 @@ fn state(spec: &VirtualIpSpec, name: &str) -> ClaimState {
             .map(|session| ClaimState::Offered { to, from: (node.as_str().into(), session) }),
         (true | false, Some(_) | None, Some(_) | None) => None,
     };
-    state.filter(|_| spec.address == name).unwrap_or(ClaimState::Blank)
+    state.filter(|_| spec.address == vip.to_string()).unwrap_or(ClaimState::Blank)
 }
 
 fn holder(spec: &VirtualIpSpec) -> Option<Holder> {

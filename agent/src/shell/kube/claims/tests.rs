@@ -1,4 +1,4 @@
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use k8s_openapi::jiff::Timestamp;
 use proptest::prelude::*;
@@ -18,7 +18,7 @@ use crate::shell::kube::{
     virtual_ip::{FINALIZER, MOVE_TO},
 };
 
-const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
+const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10));
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + seconds).expect("in range")
@@ -137,9 +137,40 @@ fn the_epoch_survives_when_the_rest_of_the_claim_is_garbage() {
 
 #[test]
 fn an_object_that_is_named_after_no_address_is_no_claim() {
-    for name in ["web", "2001:db8::1", "192.0.2", "192.0.2.010", ""] {
+    for name in [
+        "web",
+        "192.0.2",
+        "192.0.2.010",
+        "192-0-2-10",
+        "",
+        "2001:db8::1",
+        "2001-db8--1",
+        "2001-0DB8-0000-0000-0000-0000-0000-0001",
+        "2001-0db8-0000-0000-0000-0000-0001",
+        "0000-0000-0000-0000-0000-ffff-192.0.2.10",
+    ] {
         let object = serde_json::json!({"metadata": {"name": name}, "spec": spec()});
         assert!(matches!(read(&object.to_string()), Err(ClaimError::Name { .. })), "{name}");
+    }
+}
+
+#[test]
+fn an_object_of_ipv6_has_the_address_in_its_name_in_full() {
+    const NAME: &str = "2001-0db8-0000-0000-0000-0000-00c0-0010";
+    let vip = "2001:db8::c0:10".parse().expect("an address");
+    let write = ClaimWrite { vip, ..write(Expected::Absent, 1, ClaimState::Held(holder("a"))) };
+    let mut object = created(&write, at(0));
+    assert_eq!(
+        (&object["metadata"]["name"], &object["spec"]["address"]),
+        (&NAME.into(), &"2001:db8::c0:10".into())
+    );
+    let (read_back, _) = read(&object.to_string()).expect("a claim");
+    assert_eq!((read_back.vip, read_back.state), (vip, ClaimState::Held(holder("a"))));
+    // Another address than the name's, and another spelling, are no claim.
+    for address in ["2001:db8::c0:11", "2001:0db8::c0:10", "192.0.2.10"] {
+        object["spec"]["address"] = address.into();
+        let (read_back, _) = read(&object.to_string()).expect("an object");
+        assert_eq!((read_back.vip, read_back.state), (vip, ClaimState::Blank), "{address}");
     }
 }
 

@@ -22,7 +22,7 @@ use crate::shell::kube::{
     call::MANAGER,
     meta::MANAGED_BY,
     text,
-    virtual_ip::{FINALIZER, MOVE_TO, OfferedBy, Truth},
+    virtual_ip::{FINALIZER, MOVE_TO, OfferedBy, Truth, object_name},
 };
 
 /// Returns the object that creates a claim.
@@ -32,7 +32,7 @@ pub(in super::super) fn creation(write: &ClaimWrite, now: Timestamp) -> Value {
     object["apiVersion"] = "vipward.io/v1alpha1".into();
     object["kind"] = "VirtualIP".into();
     object["metadata"] = json!({
-        "name": write.vip.to_string(),
+        "name": object_name(write.vip),
         "labels": {(MANAGED_BY): MANAGER},
         "finalizers": [FINALIZER],
     });

@@ -1,10 +1,14 @@
-use std::{collections::BTreeMap, net::Ipv4Addr, time::Duration};
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr},
+    time::Duration,
+};
 use vipward_core::cluster::{LeaseRecord, NodeInterface, NodeName, NodeRecord, Version};
 
 use super::*;
 use crate::shell::kube::Resource;
 
-const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
+const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10));
 
 fn node() -> NodeName {
     NodeName::from("n1")
@@ -46,7 +50,7 @@ fn a_node_is_reported_to_both_and_an_object_of_one_to_it_alone() {
         network_unavailable: false,
         out_of_service: false,
     };
-    let addresses = vec![VIP.into()];
+    let addresses = vec![VIP];
     let pod_cidrs: Vec<_> = vec!["10.244.0.0/24".parse().expect("a network")];
     let served =
         Served::NodeAddresses { node: node(), addresses: addresses.clone(), pod_cidrs: pod_cidrs.clone() };

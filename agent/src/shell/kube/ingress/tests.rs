@@ -10,7 +10,7 @@ fn body(call: &Call) -> serde_json::Value {
 
 #[test]
 fn addresses_are_applied_in_order_and_not_by_force() {
-    let addresses = [Ipv4Addr::new(192, 0, 2, 11), Ipv4Addr::new(192, 0, 2, 10)];
+    let addresses = [IpAddr::from([192, 0, 2, 11]), IpAddr::from([192, 0, 2, 10])];
     let call = call(&service(), Some(&addresses));
     let path = "/api/v1/namespaces/shop/services/web/status?&fieldManager=vipward";
     assert_eq!(call.request.uri(), path);

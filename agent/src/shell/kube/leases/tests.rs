@@ -1,6 +1,6 @@
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use proptest::prelude::*;
 use vipward_common::MacAddr;
 use vipward_core::ownership::Expected;
@@ -194,7 +194,7 @@ fn interfaces_that_make_no_sense_are_left_out() {
     let record = parsed(&object).record;
     assert_eq!(record.interfaces.len(), 1);
     assert_eq!(*record.interfaces[0].name, *"eth1");
-    assert_eq!(record.interfaces[0].subnets, ["192.0.2.0/24".parse::<Ipv4Net>().expect("a subnet")]);
+    assert_eq!(record.interfaces[0].subnets, ["192.0.2.0/24".parse::<IpNet>().expect("a subnet")]);
 
     object["metadata"]["annotations"]["vipward.io/interfaces"] = "{".into();
     assert_eq!(parsed(&object).record.interfaces, []);
@@ -214,8 +214,8 @@ fn the_last_eight_ended_sessions_are_kept() {
 
 fn any_interface() -> impl Strategy<Value = NodeInterface> {
     let subnet = (any::<[u8; 4]>(), 0..=32_u8)
-        .prop_map(|(address, len)| Ipv4Net::new(address.into(), len).expect("at most 32"));
-    let addresses = || proptest::collection::vec(any::<[u8; 4]>().prop_map(Ipv4Addr::from), 0..3);
+        .prop_map(|(address, len)| IpNet::new(address.into(), len).expect("at most 32"));
+    let addresses = || proptest::collection::vec(any::<[u8; 4]>().prop_map(IpAddr::from), 0..3);
     let nets = (proptest::collection::vec(subnet, 0..3), addresses(), addresses());
     ("[a-z][a-z0-9.]{0,14}", any::<[u8; 5]>(), nets, any::<bool>()).prop_map(
         |(name, [b, c, d, e, f], (subnets, bound, gateways), carrier)| NodeInterface {

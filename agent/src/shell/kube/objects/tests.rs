@@ -1,4 +1,4 @@
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use serde_json::{Value, json};
 use vipward_core::services::StatusOwner;
@@ -45,7 +45,7 @@ fn a_service_is_read_as_far_as_it_is_used() {
         },
         "spec": {
             "type": "LoadBalancer", "loadBalancerClass": "vipward.io/l2", "loadBalancerIP": "192.0.2.9",
-            "clusterIP": "2001:db8::1", "clusterIPs": ["2001:db8::1", "10.96.0.10"],
+            "clusterIP": "10.96.0.10", "clusterIPs": ["10.96.0.10", "fd00:96::a"],
             "externalIPs": ["198.51.100.7", "nonsense"], "externalTrafficPolicy": "Local",
             "ports": [{"port": 80}, {"port": 53, "protocol": "UDP"}, {"port": 9, "protocol": "QUIC"}],
             "selector": {"app": "web"},
@@ -58,7 +58,10 @@ fn a_service_is_read_as_far_as_it_is_used() {
     let record = service_of(&object);
     assert_eq!(record.name.to_string(), "shop/web");
     assert_eq!((&*record.uid, record.version.as_str()), ("u-1", "12"));
-    assert_eq!((record.created, record.cluster_ip), (1_795_443_872, Some(Ipv4Addr::new(10, 96, 0, 10))));
+    assert_eq!(
+        (record.created, record.cluster_ips),
+        (1_795_443_872, vec![IpAddr::from([10, 96, 0, 10]), "fd00:96::a".parse().expect("an address")])
+    );
     assert!(record.load_balancer && record.local && !record.deleting);
     assert_eq!(record.class.as_deref(), Some("vipward.io/l2"));
     assert_eq!(record.load_balancer_ip.as_deref(), Some("192.0.2.9"));
@@ -94,7 +97,7 @@ fn a_service_of_unknown_age_is_the_youngest_and_a_headless_one_has_no_address() 
             "metadata": {"name": "web", "namespace": "shop", "creationTimestamp": created},
             "spec": {"clusterIP": "None", "clusterIPs": ["None"]},
         }));
-        assert_eq!((record.created, record.cluster_ip), (i64::MAX, None));
+        assert_eq!((record.created, record.cluster_ips), (i64::MAX, Vec::new()));
     }
 }
 
@@ -259,12 +262,12 @@ fn endpoints_count_by_their_conditions() {
 }
 
 #[test]
-fn slices_that_say_nothing_about_ipv4_endpoints_of_a_service_are_not_used() {
+fn slices_that_say_nothing_about_endpoints_of_a_service_are_not_used() {
     let slice = |kind: &str, labels: Value| json!({"metadata": {"name": "web-1", "namespace": "shop", "labels": labels}, "addressType": kind, "endpoints": null});
     let of_web = json!({"kubernetes.io/service-name": "web"});
     for (object, expected) in [
         (slice("IPv4", of_web.clone()), true),
-        (slice("IPv6", of_web.clone()), false),
+        (slice("IPv6", of_web.clone()), true),
         (slice("FQDN", of_web), false),
         (slice("IPv4", json!({})), false),
     ] {

@@ -1,11 +1,14 @@
-use std::{net::Ipv4Addr, time::Duration};
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    time::Duration,
+};
 
 use vipward_core::{cluster::ServiceName, outbox::Reason};
 
 use super::*;
 use crate::shell::kube::testing;
 
-const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
+const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10));
 
 fn write(object: Object) -> Write {
     let message = Message::new(object, Some("u-1".into()), Reason::Problem, "no node can hold it");

@@ -4,7 +4,7 @@
 //! compared for equality only: a restored store has lower versions that are newer. So only the API
 //! server knows which version is current.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use kube::api::{DeleteParams, Preconditions};
 use tokio::time::Instant;
@@ -24,6 +24,7 @@ use crate::shell::kube::{
     error::RequestError,
     resource::Resource,
     text,
+    virtual_ip::object_name,
 };
 
 #[cfg(test)]
@@ -35,8 +36,8 @@ const SHOW_ATTEMPTS: usize = 3;
 /// A request about a claim.
 pub(super) enum ClaimJob {
     Write(ClaimWrite),
-    Delete { vip: Ipv4Addr, expected: Version },
-    Read(Ipv4Addr),
+    Delete { vip: IpAddr, expected: Version },
+    Read(IpAddr),
 }
 
 impl ClaimJob {
@@ -78,7 +79,7 @@ impl Worker {
             Expected::At(version) => {
                 let known = self.known_at(write.vip, version, deadline).await?;
                 let patch = claims::patch(write, &known, text::wall_clock());
-                (self.claims().merge(&write.vip.to_string(), &patch), false)
+                (self.claims().merge(&object_name(write.vip), &patch), false)
             }
         };
         let object = self.ask_about(write.vip, call, deadline).await;
@@ -88,7 +89,7 @@ impl Worker {
 
     /// Fails if the claim exists. Sends a request only if a claim was seen, since it may be gone.
     /// Otherwise the creation finds out.
-    async fn check_absent(&self, vip: Ipv4Addr, deadline: Instant) -> Result<(), Failure> {
+    async fn check_absent(&self, vip: IpAddr, deadline: Instant) -> Result<(), Failure> {
         if self.kube.claims.latest(vip).is_none() {
             return Ok(());
         }
@@ -100,14 +101,9 @@ impl Worker {
     }
 
     /// Removes the agents' finalizer, and deletes the claim.
-    async fn delete_claim(
-        &self,
-        vip: Ipv4Addr,
-        expected: &Version,
-        deadline: Instant,
-    ) -> Result<(), Failure> {
+    async fn delete_claim(&self, vip: IpAddr, expected: &Version, deadline: Instant) -> Result<(), Failure> {
         let known = self.known_at(vip, expected, deadline).await?;
-        let name = vip.to_string();
+        let name = object_name(vip);
         let patch = self.claims().merge(&name, &claims::letting_go(&known, &self.kube.node));
         let object = self.ask_about(vip, patch, deadline).await.map_err(Failure::of)?;
         let (_, known) = self.learn(&object)?;
@@ -133,7 +129,7 @@ impl Worker {
     /// object if that version is not the last known one.
     async fn known_at(
         &self,
-        vip: Ipv4Addr,
+        vip: IpAddr,
         version: &Version,
         deadline: Instant,
     ) -> Result<claims::Known, Failure> {
@@ -146,17 +142,17 @@ impl Worker {
 
     async fn read_claim(
         &self,
-        vip: Ipv4Addr,
+        vip: IpAddr,
         deadline: Instant,
     ) -> Result<(ClaimRecord, claims::Known, String), Failure> {
-        let get = self.claims().get(&vip.to_string());
+        let get = self.claims().get(&object_name(vip));
         let object = self.ask_about(vip, get, deadline).await.map_err(Failure::of)?;
         let (record, known) = self.learn(&object)?;
         Ok((record, known, object))
     }
 
     /// Sends a request about a claim. Forgets the claim if it does not exist.
-    async fn ask_about(&self, vip: Ipv4Addr, call: Call, deadline: Instant) -> Result<String, RequestError> {
+    async fn ask_about(&self, vip: IpAddr, call: Call, deadline: Instant) -> Result<String, RequestError> {
         let answer = self.ask(call, deadline).await;
         if answer.as_ref().is_err_and(|error| error.is_status(404)) {
             self.kube.claims.forget(vip);
@@ -175,7 +171,7 @@ impl Worker {
     }
 
     /// Shows a finding on a claim.
-    pub(super) async fn show(&self, (vip, finding): (Ipv4Addr, Finding)) -> Reply {
+    pub(super) async fn show(&self, (vip, finding): (IpAddr, Finding)) -> Reply {
         let deadline = self.deadline();
         let mut shown = Err(Failure::Conflict);
         for _ in 0..SHOW_ATTEMPTS {
@@ -189,7 +185,7 @@ impl Worker {
 
     async fn try_to_show(
         &self,
-        vip: Ipv4Addr,
+        vip: IpAddr,
         finding: &Finding,
         deadline: Instant,
     ) -> Result<ClaimRecord, Failure> {
@@ -198,7 +194,7 @@ impl Worker {
             .map_err(|_| Failure::Unreadable)?;
         // The claim has another holder now, which shows its own findings.
         let Some(patch) = patch else { return Ok(record) };
-        let call = self.claims().merge(&vip.to_string(), &patch);
+        let call = self.claims().merge(&object_name(vip), &patch);
         let object = self.ask_about(vip, call, deadline).await.map_err(Failure::of)?;
         Ok(self.learn(&object)?.0)
     }

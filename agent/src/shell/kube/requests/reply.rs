@@ -1,6 +1,6 @@
 //! Outcomes of requests.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use vipward_core::{
     cluster::{ClaimRecord, ServiceName},
@@ -18,7 +18,7 @@ pub enum Reply {
     /// The outcome of showing a finding on a claim.
     Shown {
         /// The claim's VIP.
-        vip: Ipv4Addr,
+        vip: IpAddr,
         /// The finding.
         finding: Finding,
         /// The outcome.

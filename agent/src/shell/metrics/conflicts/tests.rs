@@ -1,3 +1,5 @@
+use std::net::{IpAddr, Ipv4Addr};
+
 use vipward_common::{MacAddr, VipKey};
 use vipward_core::{
     conflict::{End, Offender, Right, Sight, What},
@@ -6,8 +8,8 @@ use vipward_core::{
 
 use super::*;
 
-const KEY: VipKey = VipKey { ifindex: 2, addr: [192, 0, 2, 10] };
-const OTHER: VipKey = VipKey { addr: [192, 0, 2, 11], ..KEY };
+const KEY: VipKey = VipKey { ifindex: 2, addr: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10)) };
+const OTHER: VipKey = VipKey { addr: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 11)), ..KEY };
 
 fn mac(last: u8) -> MacAddr {
     MacAddr([2, 0, 0, 0, 0, last])

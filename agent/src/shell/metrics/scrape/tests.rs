@@ -1,3 +1,5 @@
+use std::net::Ipv4Addr;
+
 use vipward_common::{MacAddr, Role};
 use vipward_core::attaching;
 
@@ -5,7 +7,7 @@ use super::*;
 use crate::shell::metrics::{Format, Metrics};
 
 const OTHER: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
-const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
+const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10));
 
 fn snapshot(vip: VipSnapshot) -> Snapshot {
     Snapshot {
@@ -97,9 +99,9 @@ fn a_vip_that_is_not_answered_is_not_counted_as_held() {
         let page = metrics.page(Format::Prometheus, Some(read), Some(snapshot)).expect("a page");
         let expected = if is_held { ["1.0", "1.0", "0.0", "0.0"] } else { ["0.0", "0.0", "1.0", "1.0"] };
         let found = [
-            "vipward_vip_held{vip=\"192.0.2.10\"}",
-            "vipward_entries{role=\"held\"}",
-            "vipward_entries{role=\"silent\"}",
+            "vipward_vip_held{family=\"ipv4\",vip=\"192.0.2.10\"}",
+            "vipward_entries{family=\"ipv4\",role=\"held\"}",
+            "vipward_entries{family=\"ipv4\",role=\"silent\"}",
             "vipward_vips_without_holder",
         ]
         .map(|series| value(&page, series).unwrap_or_default());

@@ -157,9 +157,33 @@ fn an_address_is_the_local_one_of_a_point_to_point_pair() {
         32,
         &[attribute(1, &[198, 51, 100, 9]), attribute(2, &[192, 0, 2, 1]), attribute(3, b"vipward\0")],
     );
-    let expected =
-        Address { index: 3, net: "192.0.2.1/32".parse().expect("an address"), label: "vipward".to_owned() };
-    assert_eq!(address(&bytes), Ok(expected));
+    let expected = Address {
+        index: 3,
+        net: "192.0.2.1/32".parse().expect("an address"),
+        label: "vipward".to_owned(),
+        protocol: 0,
+    };
+    assert_eq!(address(&bytes), Ok(Some(expected)));
+}
+
+#[test]
+fn a_link_local_address_counts_once_no_other_host_has_it_and_a_group_never() {
+    let [link_local, global, group] = ["fe80::9", "2001:db8::9", "ff02::1:ff00:9"].map(|address| {
+        let address: Ipv6Addr = address.parse().expect("an address");
+        attribute(1, &address.octets())
+    });
+    let (permanent, tentative, failed) = (0x80, 0xc0, 0x88);
+    for (what, flags, net, counts) in [
+        ("link-local", permanent, &link_local, true),
+        ("link-local, tentative", tentative, &link_local, false),
+        ("link-local, another host's", failed, &link_local, false),
+        ("global, tentative", tentative, &global, true),
+        ("a group", permanent, &group, false),
+    ] {
+        let mut bytes = address_bytes(64, std::slice::from_ref(net));
+        bytes[2] = flags;
+        assert_eq!(address(&bytes).expect("well-formed").is_some(), counts, "{what}");
+    }
 }
 
 #[test]
@@ -167,7 +191,7 @@ fn a_prefix_length_above_32_is_malformed() {
     let bytes = address_bytes(33, &[attribute(2, &[192, 0, 2, 1])]);
     assert_eq!(
         address(&bytes).expect_err("33 bits").to_string(),
-        "an rtnetlink address message carries the IPv4 prefix length 33"
+        "an rtnetlink address message carries the prefix length 33"
     );
 }
 
@@ -183,14 +207,14 @@ fn neighbour_bytes(state: u16, attributes: &[Vec<u8>]) -> Vec<u8> {
 #[test]
 fn a_neighbour_counts_that_has_answered() {
     let address = [192, 0, 2, 9];
-    let known = Some((3, Ipv4Addr::from(address)));
+    let known = Some((3, IpAddr::from(address)));
     let all = [attribute(1, &address), attribute(2, &[2, 0, 0, 0, 0, 9])];
     for (what, state, attributes, expected) in [
         ("reachable", 0x02, &all[..], known),
         ("stale", 0x04, &all[..], known),
         ("incomplete", 0x01, &all[..1], None),
         ("failed", 0x20, &all[..], None),
-        ("of IPv6", 0x02, &[attribute(1, &[0xfe; 16])][..], None),
+        ("of IPv6", 0x02, &[attribute(1, &[0xfe; 16])][..], Some((3, IpAddr::from([0xfe; 16])))),
         ("without an address", 0x02, &all[1..], None),
     ] {
         assert_eq!(neighbour(&neighbour_bytes(state, attributes)), Ok(expected), "{what}");
@@ -200,6 +224,34 @@ fn a_neighbour_counts_that_has_answered() {
         let read = neighbour(&whole[..length]);
         assert_eq!(read.is_err(), length < 12, "cut at {length}");
         assert!(read.is_err() || length >= 20 || read == Ok(None), "cut at {length}: {read:?}");
+    }
+}
+
+#[test]
+fn a_proxy_is_told_from_a_neighbour() {
+    let group = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, 0, 0, 0x10];
+    let bytes = |flags: u8, attributes: &[Vec<u8>]| {
+        let mut bytes = neighbour_bytes(0, attributes);
+        bytes[10] = flags;
+        bytes
+    };
+    let all = [attribute(1, &group), attribute(12, b"v")];
+    let found = |protocol| Some(Proxy { index: 3, address: group.into(), protocol });
+    for (what, flags, attributes, expected) in [
+        ("a proxy", 0x08, &all[..], found(b'v')),
+        ("without a protocol", 0x08, &all[..1], found(0)),
+        ("a router's proxy", 0x88, &all[..], found(b'v')),
+        ("a neighbour", 0x00, &all[..], None),
+        ("of IPv4", 0x08, &[attribute(1, &[192, 0, 2, 9])][..], None),
+        ("without an address", 0x08, &all[1..], None),
+    ] {
+        assert_eq!(proxy(&bytes(flags, attributes)), Ok(expected), "{what}");
+    }
+    let whole = bytes(0x08, &all);
+    for length in 0..whole.len() {
+        let read = proxy(&whole[..length]);
+        assert_eq!(read.is_err(), length < 12, "cut at {length}");
+        assert!(read.is_err() || length >= 32 || read == Ok(None), "cut at {length}: {read:?}");
     }
 }
 
@@ -259,8 +311,8 @@ fn the_next_hops_of_a_route_are_read_wherever_it_has_them() {
         ("a header that is cut short", vec![2, 0, 0], vec![]),
     ];
     for (what, bytes, expected) in table {
-        let expected: Vec<Ipv4Addr> =
-            expected.into_iter().map(|last| Ipv4Addr::new(192, 0, 2, last)).collect();
+        let expected: Vec<IpAddr> =
+            expected.into_iter().map(|last| IpAddr::from([192, 0, 2, last])).collect();
         assert_eq!(next_hops(&bytes), expected, "{what}");
     }
 }
@@ -320,7 +372,7 @@ proptest! {
     #[test]
     fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..256)) {
         let _ = (link(&bytes).is_ok(), address(&bytes).is_ok(), connected_route(&bytes).is_ok());
-        let _ = neighbour(&bytes).is_ok();
+        let _ = (neighbour(&bytes).is_ok(), proxy(&bytes).is_ok());
         prop_assert!(messages(&bytes).count() <= bytes.len() / 16);
         prop_assert!(attributes_of(&bytes).count() <= bytes.len() / 4);
         let _: bool = is_relevant(&bytes);

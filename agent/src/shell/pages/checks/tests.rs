@@ -7,15 +7,12 @@ use crate::shell::metrics::{InterfaceSnapshot, VipSnapshot};
 const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const OTHER: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 
-fn vip(last: u8) -> Ipv4Addr {
-    Ipv4Addr::new(192, 0, 2, last)
+fn vip(last: u8) -> IpAddr {
+    IpAddr::from([192, 0, 2, last])
 }
 
 fn entry(ifindex: u32, last: u8, role: Role, mac: MacAddr) -> pinned::Entry {
-    pinned::Entry {
-        key: VipKey::new(ifindex, vip(last).octets()),
-        ..pinned::Entry::sample(vip(last), role, mac)
-    }
+    pinned::Entry { key: VipKey::new(ifindex, vip(last)), ..pinned::Entry::sample(vip(last), role, mac) }
 }
 
 fn snapshot(mode: Mode, vips: &[(u8, Entry)]) -> Snapshot {

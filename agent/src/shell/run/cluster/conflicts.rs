@@ -3,7 +3,7 @@
 //! The node that shows conflicts of a VIP keeps the condition up to date, as `showing` does. A
 //! condition that an earlier agent left ends when the quiet time is over.
 
-use std::{net::Ipv4Addr, time::Duration};
+use std::{net::IpAddr, time::Duration};
 
 use vipward_common::MacAddr;
 use vipward_core::{
@@ -20,6 +20,7 @@ use super::{
     Cluster, EventLoop,
     showing::{Aspect, Show},
 };
+use crate::shell::kube::object_name;
 
 /// Largest number of nodes that an Event lists.
 const MOST_NODES: usize = 3;
@@ -35,7 +36,7 @@ impl Cluster {
             Line::Ended { conflict, why } => return self.report_end(conflict, *why, now),
             Line::TooMany { .. } => return,
         };
-        let vip = Ipv4Addr::from(conflict.key.addr);
+        let vip = conflict.key.addr;
         if !self.is_reporter(conflict) {
             return;
         }
@@ -50,7 +51,7 @@ impl Cluster {
     }
 
     fn is_reporter(&self, conflict: &Conflict) -> bool {
-        let vip = conflict.key.addr.into();
+        let vip = conflict.key.addr;
         match conflict.what {
             What::Held => self.engine.holds(vip),
             What::InUse => self.engine.asks_first(vip),
@@ -59,7 +60,7 @@ impl Cluster {
     }
 
     fn report_end(&mut self, conflict: &Conflict, why: End, now: Monotonic) {
-        let vip = Ipv4Addr::from(conflict.key.addr);
+        let vip = conflict.key.addr;
         // After a move, the new holder reports, and the claim object no longer shows what this node
         // heard.
         if self.conflicted.remove(&vip).is_none() {
@@ -89,7 +90,7 @@ impl Cluster {
     }
 
     /// Tells the engine, and reports, that a VIP that was announced with a peer's MAC was taken back.
-    pub(super) fn report_taken_back(&mut self, vip: Ipv4Addr, mac: MacAddr, now: Monotonic) {
+    pub(super) fn report_taken_back(&mut self, vip: IpAddr, mac: MacAddr, now: Monotonic) {
         self.engine.on_taken_back(vip);
         let node = &self.settings.node;
         let note = format!(
@@ -99,7 +100,7 @@ impl Cluster {
         self.write_event(vip, Reason::TakenBack, &note, now);
     }
 
-    fn write_event(&mut self, vip: Ipv4Addr, reason: Reason, note: &str, now: Monotonic) {
+    fn write_event(&mut self, vip: IpAddr, reason: Reason, note: &str, now: Monotonic) {
         let about = (vip, self.engine.services_of(vip));
         self.messages.post(&self.services, about, (reason, note), now);
     }
@@ -113,7 +114,7 @@ impl Cluster {
 
     /// Returns the conflict about a VIP in words: what was `heard` on
     /// the wire, and what the cluster's objects tell its holder.
-    fn conflict_in_words(&self, vip: Ipv4Addr, heard: Option<&str>) -> Option<String> {
+    fn conflict_in_words(&self, vip: IpAddr, heard: Option<&str>) -> Option<String> {
         let found = self.engine.holds(vip).then(|| self.services.conflict_about(vip)).flatten();
         match (heard, found) {
             (Some(heard), Some(found)) => Some(format!("{heard}; {found}")),
@@ -121,17 +122,17 @@ impl Cluster {
         }
     }
 
-    fn known_conflict(&self, vip: Ipv4Addr) -> Option<String> {
+    fn known_conflict(&self, vip: IpAddr) -> Option<String> {
         self.conflict_in_words(vip, self.conflicted.get(&vip).map(String::as_str))
     }
 
-    fn shows_conflicts_of(&self, vip: Ipv4Addr) -> bool {
+    fn shows_conflicts_of(&self, vip: IpAddr) -> bool {
         self.engine.holds(vip) || self.engine.asks_first(vip)
     }
 
     /// Shows a known conflict on a claim object that was just
     /// written, unless another node has the VIP now.
-    pub(super) fn show_conflict(&mut self, vip: Ipv4Addr, now: Monotonic) {
+    pub(super) fn show_conflict(&mut self, vip: IpAddr, now: Monotonic) {
         if !self.shows_conflicts_of(vip) {
             self.conflicted.remove(&vip);
         }
@@ -144,7 +145,7 @@ impl Cluster {
 
     /// Handles a claim object that was read. It may show a conflict that an earlier agent reported.
     /// After an edit or a restore it may lack one that this node reported.
-    pub(super) fn on_claim_seen(&mut self, vip: Ipv4Addr, quiet: Duration, now: Monotonic) {
+    pub(super) fn on_claim_seen(&mut self, vip: IpAddr, quiet: Duration, now: Monotonic) {
         let known = self.known_conflict(vip);
         if self.kube.shows_conflict(vip, known.as_deref()) {
             return;
@@ -177,12 +178,13 @@ fn claimants(conflict: &Conflict, vlan: Option<u16>) -> String {
 }
 
 /// Returns the operator's remedy.
-fn remedy(conflict: &Conflict, vip: Ipv4Addr, without_agent: &[&NodeName]) -> String {
+fn remedy(conflict: &Conflict, vip: IpAddr, without_agent: &[&NodeName]) -> String {
     let ipvs = kube_proxy(without_agent);
     if conflict.what == What::InUse {
         return format!(
             "{vip} is announced as soon as it is free. Take the address from that host, choose another one, or have it \
-             taken all the same (kubectl annotate virtualip {vip} vipward.io/force=true){ipvs}"
+             taken all the same (kubectl annotate virtualip {} vipward.io/force=true){ipvs}",
+            object_name(vip)
         );
     }
     format!(
@@ -210,7 +212,7 @@ fn kube_proxy(without_agent: &[&NodeName]) -> String {
 impl EventLoop<Cluster> {
     /// Returns the condition that the claim object is to show, if this node shows conflicts of the
     /// VIP and the object shows another.
-    pub(super) fn conflict_to_show(&mut self, vip: Ipv4Addr, show: Show, now: Monotonic) -> Option<Finding> {
+    pub(super) fn conflict_to_show(&mut self, vip: IpAddr, show: Show, now: Monotonic) -> Option<Finding> {
         let heard = self.source.conflicted.get(&vip).cloned().or_else(|| self.heard_of(vip));
         let text = self.source.conflict_in_words(vip, heard.as_deref());
         let source = &mut self.source;
@@ -235,7 +237,7 @@ impl EventLoop<Cluster> {
     }
 
     /// Returns the open conflict about a VIP, in words. The node that reported it may be gone.
-    fn heard_of(&self, vip: Ipv4Addr) -> Option<String> {
+    fn heard_of(&self, vip: IpAddr) -> Option<String> {
         let conflict = self.conflicts.about(&self.key_of(vip)?)?;
         self.source
             .is_reporter(conflict)

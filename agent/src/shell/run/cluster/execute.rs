@@ -1,6 +1,6 @@
 //! Carries out the engine's commands.
 
-use std::{collections::BTreeSet, net::Ipv4Addr};
+use std::{collections::BTreeSet, net::IpAddr};
 
 use vipward_common::{Fence, Role, VipKey};
 use vipward_core::{
@@ -58,6 +58,7 @@ impl EventLoop<Cluster> {
                 self.config.peers = peers.into_iter().collect();
                 self.reconcile_peers().await;
             }
+            Command::SetSuccessor { vip, hears } => self.hear_ahead(vip, hears)?,
             Command::Announce { vip } => self.announce_again(vip)?,
             Command::Probe { vip, often } => self.begin_probing(vip, often)?,
             Command::StopProbing { vip } => self.stop_probing(vip)?,
@@ -83,7 +84,7 @@ impl EventLoop<Cluster> {
         Ok(())
     }
 
-    fn assign(&mut self, vip: Ipv4Addr, entry: Option<Entry>, home: Option<&str>) {
+    fn assign(&mut self, vip: IpAddr, entry: Option<Entry>, home: Option<&str>) {
         let Some(entry) = entry else {
             self.source.assigned.remove(&vip);
             self.source.moves.on_gone(vip);
@@ -94,7 +95,7 @@ impl EventLoop<Cluster> {
     }
 
     /// Writes the entries of VIPs as the engine has assigned them.
-    async fn write_entries(&mut self, vips: BTreeSet<Ipv4Addr>) -> Result<(), RunError> {
+    async fn write_entries(&mut self, vips: BTreeSet<IpAddr>) -> Result<(), RunError> {
         self.reconcile_some(&vips).await;
         for vip in vips {
             let here = self.source.engine.holds(vip);
@@ -132,11 +133,22 @@ impl EventLoop<Cluster> {
         Ok(self.plane.maps_mut().set_fence(&fence)?)
     }
 
+    /// Hears the questions for a VIP of another node, or no longer.
+    fn hear_ahead(&mut self, vip: IpAddr, hears: bool) -> Result<(), RunError> {
+        self.hearing.on_successor(vip, hears, now()?);
+        for (ifindex, _) in self.plane.attached() {
+            let key = VipKey::new(ifindex, vip);
+            let entry = self.plane.maps().entry(&key)?;
+            self.hearing.on_entry(&key, entry.as_ref(), self.held_back.contains(&key));
+        }
+        Ok(())
+    }
+
     /// Announces a VIP once more, if this node holds it.
-    fn announce_again(&mut self, vip: Ipv4Addr) -> Result<(), RunError> {
+    fn announce_again(&mut self, vip: IpAddr) -> Result<(), RunError> {
         let attached: Vec<u32> = self.plane.attached().map(|(ifindex, _)| ifindex).collect();
         for ifindex in attached {
-            let key = VipKey::new(ifindex, vip.octets());
+            let key = VipKey::new(ifindex, vip);
             if self.plane.maps().entry(&key)?.is_some_and(|entry| entry.role == Role::Held) {
                 self.tell_announcer(announce::Event::Challenged { key })?;
             }

@@ -1,6 +1,6 @@
 //! The log and the Events about a cluster's VIPs and Services.
 
-use std::{collections::BTreeSet, net::Ipv4Addr};
+use std::{collections::BTreeSet, net::IpAddr};
 
 use tracing::{debug, error, info, warn};
 use vipward_core::{
@@ -110,7 +110,7 @@ impl Messages {
     pub(super) fn post(
         &mut self,
         services: &Services,
-        (vip, names): (Ipv4Addr, &[ServiceName]),
+        (vip, names): (IpAddr, &[ServiceName]),
         (reason, note): (Reason, &str),
         now: Monotonic,
     ) {

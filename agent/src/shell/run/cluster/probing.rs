@@ -1,6 +1,6 @@
 //! Probing in a cluster: the engine asks for probes, and gets the results.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use vipward_common::VipKey;
 use vipward_core::{ownership, probing};
@@ -9,21 +9,21 @@ use super::{Cluster, EventLoop, RunError, now};
 
 impl EventLoop<Cluster> {
     /// Returns the key for probing a VIP: the VIP on this node's interface for it.
-    pub(super) fn key_of(&self, vip: Ipv4Addr) -> Option<VipKey> {
+    pub(super) fn key_of(&self, vip: IpAddr) -> Option<VipKey> {
         let home = self.source.assigned.get(&vip)?.home.as_ref()?.literal()?;
         let interface = self.view.by_name(home)?;
-        Some(VipKey::new(interface.index, vip.octets()))
+        Some(VipKey::new(interface.index, vip))
     }
 
     /// Starts probing a VIP's address, often or rarely while it is in use.
-    pub(super) fn begin_probing(&mut self, vip: Ipv4Addr, often: bool) -> Result<(), RunError> {
+    pub(super) fn begin_probing(&mut self, vip: IpAddr, often: bool) -> Result<(), RunError> {
         let Some(key) = self.key_of(vip) else { return Ok(()) };
         self.tell_prober(probing::Event::Wanted { key, often })
     }
 
     /// Stops probing a VIP's address.
-    pub(super) fn stop_probing(&mut self, vip: Ipv4Addr) -> Result<(), RunError> {
-        let keys = self.plane.attached().map(|(ifindex, _)| VipKey::new(ifindex, vip.octets()));
+    pub(super) fn stop_probing(&mut self, vip: IpAddr) -> Result<(), RunError> {
+        let keys = self.plane.attached().map(|(ifindex, _)| VipKey::new(ifindex, vip));
         let asked: Vec<VipKey> = keys.filter(|key| self.prober.asks_about(key)).collect();
         for key in asked {
             self.stop_asking(key)?;

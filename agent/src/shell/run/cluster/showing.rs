@@ -3,7 +3,7 @@
 //! Each aspect of a claim is written on its own. It is not written
 //! while the claim shows the right state.
 
-use std::{collections::BTreeSet, net::Ipv4Addr};
+use std::{collections::BTreeSet, net::IpAddr};
 
 use tracing::{info, warn};
 use vipward_core::{
@@ -67,7 +67,7 @@ impl EventLoop<Cluster> {
     }
 
     /// Plans a write for each examined VIP whose claim shows another state of its answers.
-    pub(super) fn show_answers(&mut self, looked_at: &BTreeSet<Ipv4Addr>, now: Monotonic) {
+    pub(super) fn show_answers(&mut self, looked_at: &BTreeSet<IpAddr>, now: Monotonic) {
         for vip in looked_at {
             if self.answers_to_show(*vip, now).is_some() {
                 self.source.shown.begin_if_idle((*vip, Aspect::Answers), Show::News, now);
@@ -76,7 +76,7 @@ impl EventLoop<Cluster> {
     }
 
     /// Returns what a claim should show about the answers. Returns `None` if it shows that already.
-    fn answers_to_show(&self, vip: Ipv4Addr, now: Monotonic) -> Option<Finding> {
+    fn answers_to_show(&self, vip: IpAddr, now: Monotonic) -> Option<Finding> {
         let (session, _) = self.source.engine.said_of(vip, now)?;
         let silences = &self.silent.silences;
         let unanswered = silences.told(vip);
@@ -93,7 +93,7 @@ impl Cluster {
     /// Handles the outcome of a write that shows a finding on a claim.
     pub(super) fn on_shown(
         &mut self,
-        vip: Ipv4Addr,
+        vip: IpAddr,
         finding: &Finding,
         outcome: Outcome<ClaimRecord>,
         now: Monotonic,

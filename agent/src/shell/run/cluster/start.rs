@@ -157,7 +157,7 @@ impl EventLoop<Cluster> {
         let mut yielded = BTreeSet::new();
         for (key, entry) in maps.entries()? {
             if any_yielded && maps.state(entry.slot)?.yielded.yielded_to(entry.generation).is_some() {
-                yielded.insert(key.addr.into());
+                yielded.insert(key.addr);
                 continue;
             }
             let found = match entry.role {
@@ -170,12 +170,12 @@ impl EventLoop<Cluster> {
                     // A VIP's entries on its other interfaces have no MAC.
                     let mac = MacAddr(entry.mac);
                     if !mac.is_zero() {
-                        foreign.insert(key.addr.into(), mac);
+                        foreign.insert(key.addr, mac);
                     }
                     continue;
                 }
             };
-            entries.insert(key.addr.into(), found);
+            entries.insert(key.addr, found);
         }
         let session = Session::from_number(fence.session);
         Ok(Found { session, deadline: Monotonic::from_nanos(fence.deadline_ns), entries, foreign, yielded })

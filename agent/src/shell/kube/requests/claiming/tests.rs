@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn only_a_write_that_delays_no_answer_can_wait() {
-    let vip = Ipv4Addr::new(192, 0, 2, 1);
+    let vip = IpAddr::from([192, 0, 2, 1]);
     let write = |can_wait| ClaimWrite {
         vip,
         expected: Expected::Absent,

@@ -1,0 +1,438 @@
+//! The messages that the program reads, the question that each makes, and the answer to it.
+
+use core::hint::black_box;
+
+use bytemuck::{Pod, Zeroable};
+
+use super::frame::{
+    ALL_NODES, HOP_LIMIT, ND_OVERRIDE, ND_SOLICITED, NEXT_HEADER_ICMPV6, OPTION_NONCE, OPTION_SOURCE,
+    OPTION_TARGET, TYPE_ADVERTISEMENT, TYPE_SOLICITATION, VERSION, add, fold, group_mac, pseudo_header,
+    solicited_node,
+};
+use crate::{
+    decide::Answer,
+    frame::MacAddr,
+    question::{Question, Reach},
+};
+
+/// The type of a Router Solicitation.
+pub const TYPE_ROUTER_SOLICITATION: u8 = 133;
+/// The type of a Redirect.
+pub const TYPE_REDIRECT: u8 = 137;
+/// The most options of a message that are read. In a message with more, the sender is not known.
+pub const MAX_OPTIONS: usize = 16;
+/// The longest message whose checksum is looked at.
+pub const MAX_SUMMED: usize = 512;
+
+/// The message begins here in the IPv6 packet.
+const MESSAGE: usize = 40;
+/// The target begins here.
+const TARGET: usize = 48;
+/// The destination of a Redirect begins here.
+const REDIRECTED: usize = 64;
+/// The IPv6 addresses begin here, and the words of which the checksum is the sum.
+const ADDRESSES: usize = 8;
+
+/// A zero of ones' complement, larger than the sum of a header and a unit.
+const ZERO: u32 = 0xffff * 64;
+
+/// Eight bytes of a packet. Every option is a number of them, so every part of a message is.
+pub type Unit = [u16; 4];
+
+/// The IPv6 header, and the first eight bytes of an `ICMPv6` message, in wire order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct NdHeader {
+    version: [u16; 2],
+    payload_len: u16,
+    next_header: u8,
+    hop_limit: u8,
+    source: [u16; 8],
+    destination: [u16; 8],
+    kind: u8,
+    code: u8,
+    checksum: u16,
+    flags: u8,
+    reserved: [u8; 3],
+}
+
+const _: () = assert!(size_of::<NdHeader>() == TARGET && align_of::<NdHeader>() == 2);
+
+impl NdHeader {
+    /// The offset of the next header, which the hop limit follows.
+    pub const NEXT_HEADER: usize = core::mem::offset_of!(Self, next_header);
+    /// The offset of the `ICMPv6` type.
+    pub const KIND: usize = core::mem::offset_of!(Self, kind);
+
+    /// Returns true if the header that follows IPv6's is `ICMPv6`'s. `next_header` is that byte and
+    /// the one after it.
+    #[inline(always)]
+    pub fn is_icmpv6(next_header: u16) -> bool {
+        next_header.to_ne_bytes()[0] == NEXT_HEADER_ICMPV6
+    }
+
+    /// Returns true if the `ICMPv6` message is neighbour discovery that the program reads. `version`
+    /// and `kind` are the first two bytes of the IPv6 header and of the message.
+    #[inline(always)]
+    pub fn is_nd(version: u16, kind: u16) -> bool {
+        version.to_ne_bytes()[0] >> 4 == 6
+            && matches!(
+                kind.to_ne_bytes()[0],
+                TYPE_ROUTER_SOLICITATION | TYPE_SOLICITATION | TYPE_ADVERTISEMENT | TYPE_REDIRECT
+            )
+    }
+
+    /// Returns the size of the packet, from the IPv6 header to the end of the message.
+    #[inline(always)]
+    pub fn end(&self) -> usize {
+        MESSAGE + usize::from(u16::from_be(self.payload_len))
+    }
+
+    /// Turns the header of a solicitation for `target` into that of an advertisement from there to its
+    /// source, or to all nodes. The unit `new` of its options takes the place of `old`, which is zeros
+    /// where there was none.
+    ///
+    /// The checksum is changed by the difference (RFC 1624), so that of a bad solicitation is bad.
+    #[inline(always)]
+    fn advertise(&mut self, to_all: bool, target: &[u8; 16], flags: u8, grown: u16, old: Unit, new: Unit) {
+        // As above: the words themselves need not be kept.
+        let before = black_box(add(self.sum(), &old));
+        let header = black_box(self);
+        header.version = bytemuck::cast(VERSION.to_be_bytes());
+        header.payload_len = (u16::from_be(header.payload_len) + grown).to_be();
+        header.destination = if to_all { bytemuck::cast(ALL_NODES) } else { header.source };
+        header.source = bytemuck::cast(*target);
+        header.kind = TYPE_ADVERTISEMENT;
+        header.flags = flags;
+        header.reserved = [0; 3];
+        let after = add(header.sum(), &new);
+        header.checksum = !fold(u32::from(!header.checksum) + ZERO - before + after);
+    }
+
+    /// Returns the sum of the words that count for the checksum, but for itself.
+    #[inline(always)]
+    fn sum(&self) -> u32 {
+        let words: &[u16; size_of::<Self>() / 2] = bytemuck::cast_ref(self);
+        let sum = add(u32::from(self.payload_len), &words[ADDRESSES / 2..=MESSAGE / 2]);
+        add(sum, &words[MESSAGE / 2 + 2..])
+    }
+}
+
+/// A message, as far as the program reads it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C, align(8))]
+pub struct Message {
+    claimed: [u8; 16],
+    asked: [u8; 16],
+    dst: MacAddr,
+    src: MacAddr,
+    sender: MacAddr,
+    /// The size of the message.
+    len: u16,
+    /// The offset of the option that the answer's takes the place of; 0 for none.
+    option: u16,
+    /// The type.
+    kind: u8,
+    is_probe: bool,
+    /// True if the IPv6 destination is that of a solicitation: a group, or the target.
+    is_to_target: bool,
+    /// True if the IPv6 destination is a group.
+    to_group: bool,
+    /// True if a link-layer address option of the message's own kind is there, whatever it says.
+    is_named: bool,
+    /// True if the options do not say one MAC.
+    is_foul: bool,
+}
+
+impl Message {
+    /// A message that says nothing.
+    pub const NONE: Self = Self {
+        claimed: [0; 16],
+        asked: [0; 16],
+        dst: MacAddr::ZERO,
+        src: MacAddr::ZERO,
+        sender: MacAddr::ZERO,
+        len: 0,
+        option: 0,
+        kind: 0,
+        is_probe: false,
+        is_to_target: false,
+        to_group: false,
+        is_named: false,
+        is_foul: false,
+    };
+
+    /// Reads a message whose type is one of neighbour discovery. Returns `None` if it is not valid
+    /// (RFC 4861, 6.1.1, 7.1.1, 7.1.2 and 8.1), and then has changed `self` in part.
+    ///
+    /// The packet has as many bytes as its header says. `unit` returns eight of them. `is_vip` says
+    /// whether an address may be a VIP.
+    #[inline(always)]
+    pub fn read(
+        &mut self,
+        [dst, src]: [MacAddr; 2],
+        header: &NdHeader,
+        unit: impl Fn(usize) -> Option<Unit>,
+        is_vip: impl Fn([u8; 16]) -> bool,
+    ) -> Option<()> {
+        let kind = header.kind;
+        let options = match kind {
+            TYPE_ROUTER_SOLICITATION => TARGET,
+            TYPE_REDIRECT => REDIRECTED + 16,
+            _ => TARGET + 16,
+        };
+        let end = header.end();
+        let is_sent_here = header.hop_limit == HOP_LIMIT && header.code == 0 && !is_group(header.source);
+        if !is_sent_here || end < options || !end.is_multiple_of(8) {
+            return None;
+        }
+        let address = |at: usize| -> Option<[u8; 16]> { Some(bytemuck::cast([unit(at)?, unit(at + 8)?])) };
+        (self.kind, self.dst, self.src, self.sender) = (kind, dst, src, src);
+        self.claimed = [0; 16];
+        self.asked = if kind == TYPE_ROUTER_SOLICITATION { [0; 16] } else { address(TARGET)? };
+        self.is_probe = kind == TYPE_SOLICITATION && header.source == [0; 8];
+        self.len = u16::from_be(header.payload_len);
+        self.to_group = is_group(header.destination);
+        self.read_options(kind, options, end, &unit)?;
+        // Otherwise the compiler keeps every word so far at hand, for which the stack is too small.
+        let (message, header) = black_box((self, header));
+        let redirected = if kind == TYPE_REDIRECT { address(REDIRECTED)? } else { [0; 16] };
+        message.conclude(header, redirected, is_vip)
+    }
+
+    /// Says what the message claims and asks, when its target stands in `asked` and its options have
+    /// been read. Returns `None` if it is not valid.
+    #[inline(always)]
+    fn conclude(
+        &mut self,
+        header: &NdHeader,
+        redirected: [u8; 16],
+        is_vip: impl Fn([u8; 16]) -> bool,
+    ) -> Option<()> {
+        let is_unspecified = header.source == [0; 8];
+        let to_target = bytemuck::cast::<_, [u8; 16]>(header.destination) == self.asked;
+        match header.kind {
+            TYPE_SOLICITATION | TYPE_ADVERTISEMENT if self.asked[0] == 0xff => return None,
+            TYPE_SOLICITATION | TYPE_ROUTER_SOLICITATION if is_unspecified => {
+                let is_fit = header.kind == TYPE_ROUTER_SOLICITATION
+                    || bytemuck::cast::<_, [u8; 16]>(header.destination) == solicited_node(self.asked);
+                if self.is_named || !is_fit {
+                    return None;
+                }
+            }
+            TYPE_SOLICITATION | TYPE_ROUTER_SOLICITATION => {
+                // Without an option, Linux learns no MAC for the source.
+                if self.is_named || self.is_foul {
+                    self.claimed = bytemuck::cast(header.source);
+                }
+            }
+            TYPE_ADVERTISEMENT => {
+                if self.to_group && header.flags & ND_SOLICITED != 0 {
+                    return None;
+                }
+                self.claimed = self.asked;
+            }
+            // A Redirect says that its destination is reached through its target.
+            _ => self.claimed = if is_vip(redirected) { redirected } else { self.asked },
+        }
+        self.is_to_target = self.to_group || to_target;
+        if self.is_foul {
+            self.sender = MacAddr::ZERO;
+        }
+        Some(())
+    }
+
+    /// Reads the options (RFC 4861, 4.6). Returns `None` if one has no length, or is longer than the
+    /// message.
+    ///
+    /// A link-layer address of a wrong size, one that differs from another, or a target's in a
+    /// solicitation leaves it open which one a host believes.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "options that are read begin below 32 KiB")]
+    fn read_options(
+        &mut self,
+        kind: u8,
+        start: usize,
+        end: usize,
+        unit: &impl Fn(usize) -> Option<Unit>,
+    ) -> Option<()> {
+        (self.option, self.is_named, self.is_foul) = (0, false, false);
+        let is_asking = kind == TYPE_SOLICITATION || kind == TYPE_ROUTER_SOLICITATION;
+        let own = if is_asking { OPTION_SOURCE } else { OPTION_TARGET };
+        let mut at = start;
+        let mut count = 0;
+        while at < end {
+            if count == MAX_OPTIONS {
+                self.is_foul = true;
+                break;
+            }
+            count += 1;
+            let [head, value @ ..] = unit(at)?;
+            let [option, units] = head.to_ne_bytes();
+            let size = usize::from(units) * size_of::<Unit>();
+            if size == 0 || size > end - at {
+                return None;
+            }
+            let mac = MacAddr(bytemuck::cast(value));
+            if option == own {
+                if units != 1 || self.is_named && mac != self.sender {
+                    self.is_foul = true;
+                } else if !self.is_named {
+                    self.option = at as u16;
+                    self.sender = mac;
+                }
+                self.is_named = true;
+            } else if option == OPTION_SOURCE || option == OPTION_TARGET {
+                if units != 1 || kind == TYPE_SOLICITATION {
+                    self.is_foul = true;
+                }
+            } else if option == OPTION_NONCE && units == 1 && self.is_probe && self.option == 0 {
+                self.option = at as u16;
+            }
+            at += size;
+        }
+        Some(())
+    }
+
+    /// Returns true if the checksum is right, or the message is longer than [`MAX_SUMMED`]. `unit` is
+    /// as for [`Self::read`].
+    #[inline(always)]
+    pub fn is_intact(&self, unit: impl Fn(usize) -> Option<Unit>) -> bool {
+        let end = self.end();
+        if end > MESSAGE + MAX_SUMMED {
+            return true;
+        }
+        let mut sum = pseudo_header(self.len);
+        let mut at = ADDRESSES;
+        while at < end && at < MESSAGE + MAX_SUMMED {
+            let Some(words) = unit(at) else { return false };
+            sum = add(sum, &words);
+            at += size_of::<Unit>();
+        }
+        fold(sum) == u16::MAX
+    }
+
+    /// Returns the end of the message in the packet.
+    #[inline(always)]
+    fn end(&self) -> usize {
+        MESSAGE + usize::from(self.len)
+    }
+
+    /// Returns the offset of the answer's link-layer address option; 0 if it has none.
+    ///
+    /// A host at a known MAC need not be told it (RFC 4861, 7.2.4), unless the VIP is on its way to
+    /// another node.
+    #[inline(always)]
+    pub fn option(&self, answer: &Answer) -> usize {
+        let is_needed = self.is_probe || self.to_group || answer.mac != answer.source;
+        if self.option != 0 {
+            usize::from(self.option)
+        } else if is_needed {
+            self.end()
+        } else {
+            0
+        }
+    }
+
+    /// Returns the size of the packet if the answer's option makes it longer.
+    #[inline(always)]
+    pub fn grown(&self, answer: &Answer) -> Option<usize> {
+        let end = self.end();
+        (self.option(answer) == end).then_some(end + size_of::<Unit>())
+    }
+
+    /// Turns the header of a solicitation into that of its answer. `replaced` is the option that the
+    /// answer's takes the place of; zeros for none. Returns the Ethernet destination and the option.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "a unit has 8 bytes")]
+    pub fn turn_into_answer(
+        &self,
+        header: &mut NdHeader,
+        replaced: Unit,
+        answer: &Answer,
+    ) -> (MacAddr, Unit) {
+        let Self { sender, is_probe, asked, .. } = self;
+        let (dst, solicited) = if *is_probe { (group_mac(ALL_NODES), 0) } else { (*sender, ND_SOLICITED) };
+        let (overrides, option) = match self.option(answer) {
+            0 => (0, [0; 4]),
+            _ => (ND_OVERRIDE, option(OPTION_TARGET, answer.mac)),
+        };
+        let grown = if self.grown(answer).is_some() { size_of::<Unit>() as u16 } else { 0 };
+        header.advertise(*is_probe, asked, solicited | overrides, grown, replaced, option);
+        (dst, option)
+    }
+}
+
+impl Question for Message {
+    type Addr = [u8; 16];
+
+    #[inline(always)]
+    fn dst(&self) -> MacAddr {
+        self.dst
+    }
+
+    #[inline(always)]
+    fn src(&self) -> MacAddr {
+        self.src
+    }
+
+    #[inline(always)]
+    fn sender(&self) -> MacAddr {
+        self.sender
+    }
+
+    #[inline(always)]
+    fn oper(&self) -> u16 {
+        u16::from(self.kind)
+    }
+
+    #[inline(always)]
+    fn claimed(&self) -> [u8; 16] {
+        self.claimed
+    }
+
+    #[inline(always)]
+    fn asked(&self) -> Option<[u8; 16]> {
+        (self.kind == TYPE_SOLICITATION).then_some(self.asked)
+    }
+
+    #[inline(always)]
+    fn announces(&self) -> bool {
+        self.kind == TYPE_ADVERTISEMENT
+    }
+
+    #[inline(always)]
+    fn is_gratuitous(&self) -> bool {
+        self.claimed == self.asked
+    }
+
+    #[inline(always)]
+    fn probed(&self) -> Option<[u8; 16]> {
+        self.is_probe.then_some(self.asked)
+    }
+
+    #[inline(always)]
+    fn reach(&self) -> Reach {
+        match (self.is_to_target, self.dst.is_multicast()) {
+            (false, _) => Reach::None,
+            (true, false) => Reach::One,
+            (true, true) => Reach::All,
+        }
+    }
+}
+
+/// Returns a link-layer address option (RFC 4861, 4.6.1).
+#[inline(always)]
+fn option(kind: u8, mac: MacAddr) -> Unit {
+    let [a, b, c]: [u16; 3] = bytemuck::cast(mac.0);
+    [u16::from_ne_bytes([kind, 1]), a, b, c]
+}
+
+/// Returns true if the address is a group's.
+#[inline(always)]
+fn is_group(address: [u16; 8]) -> bool {
+    address[0].to_ne_bytes()[0] == 0xff
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! The frames by which hosts ask for addresses and claim them: ARP for IPv4 (RFC 826, RFC 5227), and
+//! Neighbour Discovery for IPv6 (RFC 4861).
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use vipward_common::{
+    ALL_NODES, ALL_ROUTERS, ArpFrame, ETHERTYPE_ARP, ETHERTYPE_IPV6, FRAME_LEN, MacAddr, ND_OVERRIDE,
+    ND_SOLICITED, NdFrame, OPER_REPLY, OPER_REQUEST, group_mac,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// A number that distinguishes a probe of Neighbour Discovery from other hosts' (RFC 7527).
+pub type Nonce = [u8; 6];
+
+/// A frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Frame {
+    /// About an IPv4 address.
+    Arp(ArpFrame),
+    /// About an IPv6 address.
+    Nd(NdFrame),
+}
+
+/// The meaning of a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Said {
+    /// The MAC of the sender, as the message gives it.
+    pub mac: MacAddr,
+    /// The Ethernet source.
+    pub source: MacAddr,
+    /// The address that the sender claims. None in a probe.
+    pub claimed: Option<IpAddr>,
+    /// The address that the sender asks for.
+    pub asked: Option<IpAddr>,
+    /// True if it answers one host's question.
+    pub is_answer: bool,
+}
+
+impl Frame {
+    /// Returns the question for `address` from `own`. Without a `source` it is a probe, which changes
+    /// no host's cache. `source` is of the same family.
+    pub fn question(own: MacAddr, source: Option<IpAddr>, address: IpAddr, nonce: Nonce) -> Self {
+        match (address, source) {
+            (IpAddr::V4(address), source) => {
+                let sender = match source {
+                    Some(IpAddr::V4(source)) => source,
+                    Some(IpAddr::V6(_)) | None => Ipv4Addr::UNSPECIFIED,
+                };
+                let (everybody, zero) = (MacAddr::BROADCAST, MacAddr::ZERO);
+                let (sender, address) = (sender.octets(), address.octets());
+                Self::Arp(ArpFrame::new(everybody, own, OPER_REQUEST, own, sender, zero, address))
+            }
+            (IpAddr::V6(address), Some(IpAddr::V6(source))) => {
+                Self::Nd(NdFrame::solicitation(own, source.octets(), address.octets()))
+            }
+            (IpAddr::V6(address), Some(IpAddr::V4(_)) | None) => {
+                Self::Nd(NdFrame::probe(own, address.octets(), nonce))
+            }
+        }
+    }
+
+    /// Returns the frames of one round that announces "`vip` is at `mac`".
+    ///
+    /// Those of ARP are the request form and the reply form. In the reply, tha is sha: Linux ignores a
+    /// gratuitous reply with another tha within its lock time. Those of Neighbour Discovery go to all
+    /// nodes (RFC 4861, 7.2.6) and to all routers (RFC 9131).
+    pub fn announcements(mac: MacAddr, vip: IpAddr) -> [Self; 2] {
+        match vip {
+            IpAddr::V4(vip) => [(OPER_REQUEST, MacAddr::ZERO), (OPER_REPLY, mac)].map(|(oper, tha)| {
+                let vip = vip.octets();
+                Self::Arp(ArpFrame::new(MacAddr::BROADCAST, mac, oper, mac, vip, tha, vip))
+            }),
+            IpAddr::V6(vip) => [ALL_NODES, ALL_ROUTERS].map(|group| {
+                let dst = group_mac(group);
+                Self::Nd(NdFrame::advertisement(dst, mac, group, vip.octets(), mac, ND_OVERRIDE))
+            }),
+        }
+    }
+
+    /// Returns the frame in `bytes`. Returns none if they are of another protocol, too short, or no
+    /// valid message of Neighbour Discovery.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        match u16::from_be_bytes(bytes.get(12..14)?.try_into().ok()?) {
+            ETHERTYPE_ARP => Some(Self::Arp(bytemuck::pod_read_unaligned(bytes.get(..FRAME_LEN)?))),
+            ETHERTYPE_IPV6 => NdFrame::read(bytes).map(Self::Nd),
+            _ => None,
+        }
+    }
+
+    /// Returns its bytes, without padding.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Arp(frame) => bytemuck::bytes_of(frame),
+            Self::Nd(frame) => bytemuck::bytes_of(frame),
+        }
+    }
+
+    /// Returns its `EtherType`, in host order.
+    pub const fn ethertype(&self) -> u16 {
+        match self {
+            Self::Arp(_) => ETHERTYPE_ARP,
+            Self::Nd(_) => ETHERTYPE_IPV6,
+        }
+    }
+
+    /// Returns its meaning, or none if it is ARP of another kind.
+    pub fn said(&self) -> Option<Said> {
+        match self {
+            Self::Arp(frame) => (frame.is_arp() && frame.is_ethernet_ipv4()).then(|| said_by_arp(frame)),
+            Self::Nd(frame) => Some(said_by_nd(frame)),
+        }
+    }
+}
+
+fn said_by_arp(frame: &ArpFrame) -> Said {
+    let (claimed, asked) = (IpAddr::from(frame.spa()), IpAddr::from(frame.tpa()));
+    Said {
+        mac: frame.sha,
+        source: frame.src,
+        claimed: (!claimed.is_unspecified()).then_some(claimed),
+        asked: frame.is_request().then_some(asked),
+        // A gratuitous reply is an announcement and answers no question.
+        is_answer: !frame.is_request() && claimed != asked,
+    }
+}
+
+fn said_by_nd(frame: &NdFrame) -> Said {
+    let (source, target) = (IpAddr::from(frame.source()), IpAddr::from(frame.target()));
+    let is_question = frame.is_solicitation();
+    let claimed = if is_question { source } else { target };
+    Said {
+        mac: frame.link_layer().unwrap_or(frame.src),
+        source: frame.src,
+        claimed: (!claimed.is_unspecified()).then_some(claimed),
+        asked: is_question.then_some(target),
+        is_answer: !is_question && frame.flags() & ND_SOLICITED != 0,
+    }
+}

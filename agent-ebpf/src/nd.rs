@@ -1,0 +1,185 @@
+//! Neighbour discovery: the frames that are looked at, and what is sent in their place. XDP and
+//! traffic control share it; they differ in the [`Packet`].
+
+use core::hint::black_box;
+
+use aya_ebpf::{btf_maps::PerCpuArray, macros::btf_map};
+use bytemuck::{Pod, Zeroable};
+use vipward_common::{
+    ALL_NODES, Action, ETHERTYPE_IPV6, MacAddr, Message, ND_OVERRIDE, NdFrame, NdHeader, Outcome,
+    Question as _, Unit, Verdict, decide, group_mac,
+};
+
+use crate::{
+    tables::{Family, Maps, V6, count, count_outcome, hear},
+    tags::{Addresses, ETHERTYPE},
+};
+
+/// A message, and the parts of the frame that is sent in its place.
+#[repr(C)]
+struct Scratch {
+    message: Message,
+    header: NdHeader,
+    announcement: Parts,
+}
+
+/// The last message of this CPU. The stack is too small for it, and the verifier would follow each
+/// of its contents there through the whole decision.
+#[btf_map(name = "scratch")]
+static SCRATCH: PerCpuArray<Scratch, 1> = PerCpuArray::new();
+
+/// The offset of the IPv6 header in a frame without tags.
+const UNTAGGED: usize = ETHERTYPE + size_of::<u16>();
+/// The bits of an offset in a packet. The verifier must see that it has no others.
+const OFFSET_BITS: usize = 0x7fff;
+/// An IPv6 packet with the announcement of a VIP.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Announced {
+    header: NdHeader,
+    target: [Unit; 2],
+    option: Unit,
+}
+
+/// An announcement, cut where tags may stand.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Parts {
+    addresses: Addresses,
+    ethertype: u16,
+    packet: Announced,
+}
+
+/// A frame in the hands of a hook.
+pub(crate) trait Packet {
+    /// Returns the address of the first byte, and that behind the last that can be read.
+    fn bounds(&self) -> (usize, usize);
+    /// Makes that many bytes readable. Returns false if the frame is shorter.
+    fn reach(&self, len: usize) -> bool;
+    /// Changes the length. Pointers into the packet are invalid afterwards.
+    fn resize(&self, len: usize) -> bool;
+    /// Writes over the bytes at an offset.
+    fn store<T: Copy>(&self, at: usize, value: &T) -> Option<()>;
+
+    /// Returns a pointer to the bytes at an offset, if they can be read. They are aligned to two
+    /// bytes, as drivers align the Ethernet header.
+    #[inline(always)]
+    fn at<T: Copy>(&self, at: usize) -> Option<*mut T> {
+        let (start, end) = self.bounds();
+        let start = start + (at & OFFSET_BITS);
+        (start + size_of::<T>() <= end).then_some(start as *mut T)
+    }
+
+    /// Returns the bytes at an offset.
+    #[inline(always)]
+    fn load<T: Copy>(&self, at: usize) -> Option<T> {
+        // SAFETY: the bytes are within the packet, and nothing writes to them meanwhile.
+        self.at(at).map(|value| unsafe { *value })
+    }
+}
+
+/// Returns true if a frame without tags is IPv6 and carries something else than `ICMPv6`, as most
+/// frames of a network with IPv6 do. `ethertype` is in wire order.
+#[inline(always)]
+pub(crate) fn is_other_ipv6(ethertype: u16, packet: &impl Packet) -> bool {
+    ethertype == ETHERTYPE_IPV6.to_be()
+        && packet.load(UNTAGGED + NdHeader::NEXT_HEADER).is_some_and(|next| !NdHeader::is_icmpv6(next))
+}
+
+/// Returns true if the frame is neighbour discovery that the program reads. `start` is the offset
+/// of the IPv6 header, and `load` returns two bytes of the frame.
+#[inline(always)]
+pub(crate) fn is_nd(start: usize, load: impl Fn(usize) -> Option<u16>) -> bool {
+    load(start + NdHeader::NEXT_HEADER).is_some_and(NdHeader::is_icmpv6)
+        && load(start).is_some_and(|version| {
+            load(start + NdHeader::KIND).is_some_and(|kind| NdHeader::is_nd(version, kind))
+        })
+}
+
+/// Handles a frame of neighbour discovery whose IPv6 header is at `start`, in its segment if the host
+/// has it. Returns what becomes of the frame, as it is now.
+#[inline(always)]
+pub(crate) fn handle(packet: &impl Packet, start: usize, segment: Option<u32>) -> Action {
+    let Some(segment) = segment else { return pass(Outcome::NoVip) };
+    hear(segment);
+    let Some(scratch) = SCRATCH.get_ptr_mut(0) else { return Action::Pass };
+    // SAFETY: this CPU's value. A program runs to its end before another frame on this CPU.
+    let scratch = unsafe { &mut *scratch };
+    if read(packet, start, segment, scratch).is_none() {
+        return pass(Outcome::Unread);
+    }
+    let scratch = black_box(scratch);
+    let message = &scratch.message;
+    let is_intact = || message.is_intact(|at| packet.load(start + at));
+    let verdict = decide(message, &Maps::<V6, _>::of(segment, is_intact));
+    let verdict = if fits(packet, start, message, &verdict) { verdict } else { unsent(&verdict) };
+    count::<V6>(&verdict);
+    match verdict.outcome.action() {
+        Action::Pass => Action::Pass,
+        Action::Drop | Action::Answer => match rewrite(packet, start, scratch, &verdict) {
+            Some(()) => Action::Answer,
+            None => Action::Drop,
+        },
+    }
+}
+
+/// Counts a frame, and passes it.
+#[inline(always)]
+fn pass(outcome: Outcome) -> Action {
+    count_outcome::<V6>(outcome);
+    Action::Pass
+}
+
+/// Reads the message. Returns `None` if it is not valid.
+#[inline(always)]
+fn read(packet: &impl Packet, start: usize, segment: u32, scratch: &mut Scratch) -> Option<()> {
+    if !packet.reach(start + size_of::<NdHeader>()) {
+        return None;
+    }
+    scratch.header = packet.load(start)?;
+    let scratch = black_box(scratch);
+    if !packet.reach(start + scratch.header.end()) {
+        return None;
+    }
+    let is_vip = |addr| V6::vip(segment, addr).is_some();
+    scratch.message.read(packet.load(0)?, &scratch.header, |at| packet.load(start + at), is_vip)
+}
+
+/// Gives the frame the length of the one that is sent in its place. Returns false if that fails.
+#[inline(always)]
+fn fits(packet: &impl Packet, start: usize, message: &Message, verdict: &Verdict) -> bool {
+    let len = match verdict.answer {
+        Some(answer) => message.grown(&answer),
+        None => (!verdict.defence.is_zero()).then_some(size_of::<Announced>()),
+    };
+    len.is_none_or(|len| packet.resize(start + len))
+}
+
+/// Returns the verdict about a frame in whose place none can be sent.
+#[inline(always)]
+fn unsent(verdict: &Verdict) -> Verdict {
+    let outcome = if verdict.answer.is_some() { Outcome::RefusedLink } else { verdict.outcome };
+    Verdict { outcome, answer: None, defence: MacAddr::ZERO, slot: verdict.slot }
+}
+
+/// Turns the frame into the one that is sent in its place. Returns `None` if none is sent.
+#[inline(always)]
+fn rewrite(packet: &impl Packet, start: usize, scratch: &mut Scratch, verdict: &Verdict) -> Option<()> {
+    let Scratch { message, header, announcement } = black_box(scratch);
+    if let Some(answer) = verdict.answer {
+        let (option, is_new) = (message.option(&answer), message.grown(&answer).is_some());
+        let replaced = if option == 0 || is_new { [0; 4] } else { packet.load(start + option)? };
+        let (dst, unit) = message.turn_into_answer(header, replaced, &answer);
+        packet.store(0, &[dst, answer.source])?;
+        packet.store(start, header)?;
+        return if option == 0 { Some(()) } else { packet.store(start + option, &unit) };
+    }
+    if verdict.defence.is_zero() {
+        return None;
+    }
+    let (mac, vip) = (verdict.defence, message.claimed());
+    let frame = NdFrame::advertisement(group_mac(ALL_NODES), mac, ALL_NODES, vip, mac, ND_OVERRIDE);
+    *announcement = bytemuck::cast(frame);
+    packet.store(0, &announcement.addresses)?;
+    packet.store(start, &announcement.packet)
+}

@@ -1,0 +1,203 @@
+//! A host hears the neighbour solicitations for its IPv6 VIPs behind a switch that snoops MLD, with
+//! and without its agent.
+
+use std::net::Ipv6Addr;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use vipward_tests::agent::Agent;
+use vipward_tests::arp::Arp;
+use vipward_tests::process::output_of;
+use vipward_tests::scene::{CLIENT, PATIENCE, Scene, ip, wait_until_running};
+use vipward_tests::wait::wait_until;
+use vipward_tests::wire::{Frame, Wire};
+
+const CLIENTS_ADDRESS: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+const VIP: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x10);
+const SECOND_VIP: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x20);
+const ONE: &str = "vips: [{address: '2001:db8::10'}]";
+const OTHER: &str = "vips: [{address: '2001:db8::20'}]";
+const NONE: &str = "vips: []";
+
+const IPV6_AT: usize = 14;
+const ICMP_AT: usize = IPV6_AT + 40;
+const SOLICITATION: u8 = 135;
+const ADVERTISEMENT: u8 = 136;
+/// Offset of the `ICMPv6` type in an MLD message, behind the hop-by-hop options.
+const MLD_AT: usize = ICMP_AT + 8;
+const MLD_QUERY: u8 = 130;
+
+/// A client and a node, and a switch that passes multicast to members only.
+struct Snooped {
+    scene: Scene,
+    client: Wire,
+    node: Wire,
+}
+
+impl Snooped {
+    fn new(name: &str) -> Result<Self> {
+        let scene = Scene::new(name)?;
+        let subnet: ipnet::Ipv6Net = "2001:db8::2/64".parse()?;
+        scene.node.add_address("eth0", subnet)?;
+        scene.lan.snoop_mld()?;
+        let client = Wire::open_all(&scene.client, "eth0")?;
+        let node = Wire::open_all(&scene.node, "eth0")?;
+        let snooped = Self { scene, client, node };
+        wait_until(PATIENCE, "the switch to snoop", || Ok(!snooped.hears(VIP)?))?;
+        Ok(snooped)
+    }
+
+    /// Asks for an address. Returns true if the solicitation reaches the node.
+    fn hears(&self, target: Ipv6Addr) -> Result<bool> {
+        self.node.drain()?;
+        self.client.send(&solicitation(target))?;
+        // The switch keeps the order.
+        let last = Arp::request(CLIENT, ip(1), ip(99));
+        self.client.send(&last.to_bytes())?;
+        let deadline = Instant::now() + PATIENCE;
+        let mut heard = false;
+        loop {
+            let frame = self.node.receive(deadline)?.context("the request that was sent last is lost")?;
+            heard |= is_about(&frame, SOLICITATION, target) && !frame.outgoing;
+            if frame.arp() == Some(last) {
+                return Ok(heard);
+            }
+        }
+    }
+
+    fn wait_until_heard(&self, target: Ipv6Addr, expected: bool) -> Result<()> {
+        let what = if expected { "the node to hear" } else { "the node not to hear" };
+        wait_until(PATIENCE, what, || Ok(self.hears(target)? == expected))
+            .with_context(|| format!("solicitations for {target}"))
+    }
+
+    /// Asks for an address. Fails unless the node answers.
+    fn is_answered(&self, target: Ipv6Addr) -> Result<()> {
+        self.client.drain()?;
+        self.client.send(&solicitation(target))?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let frame = self.client.receive(deadline)?.with_context(|| format!("no answer for {target}"))?;
+            if is_about(&frame, ADVERTISEMENT, target) && !frame.outgoing {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits until the switch has asked its ports for members so often that it has forgotten each
+    /// port that does not report.
+    fn wait_for_queries(&self) -> Result<()> {
+        self.node.drain()?;
+        let deadline = Instant::now() + PATIENCE;
+        let mut queries = 0;
+        while queries < 6 {
+            let frame = self.node.receive(deadline)?.context("the switch asks for no members")?;
+            queries += usize::from(!frame.outgoing && frame.bytes.get(MLD_AT) == Some(&MLD_QUERY));
+        }
+        Ok(())
+    }
+
+    fn agent(&self, yaml: &str) -> Result<Agent> {
+        self.scene.agent(yaml)
+    }
+}
+
+/// Returns a solicitation of the client, to the solicited-node group of the target.
+fn solicitation(target: Ipv6Addr) -> Vec<u8> {
+    let [.., high, middle, low] = target.octets();
+    let group =
+        Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | u16::from(high), u16::from_be_bytes([middle, low]));
+    let mut message = vec![SOLICITATION, 0, 0, 0, 0, 0, 0, 0];
+    message.extend(target.octets());
+    message.extend([1, 1]);
+    message.extend(CLIENT.0);
+    let length = u16::try_from(message.len()).expect("it is short");
+    let mut pseudo = [CLIENTS_ADDRESS.octets(), group.octets()].concat();
+    pseudo.extend(u32::from(length).to_be_bytes());
+    pseudo.extend([0, 0, 0, 58]);
+    pseudo.extend(&message);
+    let sum: u32 = pseudo.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1])).sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    let checksum = !u16::try_from((folded & 0xffff) + (folded >> 16)).expect("it is folded");
+    message[2..4].copy_from_slice(&checksum.to_be_bytes());
+    let mut frame = vec![0x33, 0x33, 0xff, high, middle, low];
+    frame.extend(CLIENT.0);
+    frame.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
+    frame.extend(length.to_be_bytes());
+    frame.extend([58, 255]);
+    frame.extend(CLIENTS_ADDRESS.octets());
+    frame.extend(group.octets());
+    frame.extend(message);
+    frame
+}
+
+fn is_about(frame: &Frame, message: u8, target: Ipv6Addr) -> bool {
+    frame.bytes.get(ICMP_AT) == Some(&message)
+        && frame.bytes.get(ICMP_AT + 8..ICMP_AT + 24) == Some(&target.octets()[..])
+}
+
+#[test]
+fn solicitations_are_heard_before_and_after_the_agent_is_killed_until_the_vip_is_released() -> Result<()> {
+    let snooped = Snooped::new("hearing")?;
+    let mut agent = snooped.agent(ONE)?;
+    snooped.wait_until_heard(VIP, true)?;
+    snooped.is_answered(VIP)?;
+    assert!(!snooped.hears(SECOND_VIP)?, "the switch passes on what nobody wants");
+
+    agent.kill9()?;
+    assert!(snooped.hears(VIP)?, "a killed agent takes the membership with it");
+    snooped.wait_for_queries()?;
+    assert!(snooped.hears(VIP)?, "the kernel no longer reports the group");
+    snooped.is_answered(VIP)?;
+
+    let seen = agent.logs()?.len();
+    agent.restart()?;
+    wait_until_running(&mut agent, seen)?;
+    assert!(snooped.hears(VIP)?);
+    agent.write_config(OTHER)?;
+    snooped.wait_until_heard(SECOND_VIP, true)?;
+    snooped.wait_until_heard(VIP, false)
+}
+
+#[test]
+fn what_a_killed_agent_left_is_left_by_the_next_one() -> Result<()> {
+    let snooped = Snooped::new("hearing-next")?;
+    let mut agent = snooped.agent(ONE)?;
+    snooped.wait_until_heard(VIP, true)?;
+    agent.kill9()?;
+    agent.write_config(NONE)?;
+    agent.restart()?;
+    snooped.wait_until_heard(VIP, false)
+}
+
+#[test]
+fn a_stopped_agent_leaves_groups_as_it_leaves_vips() -> Result<()> {
+    let snooped = Snooped::new("hearing-stop")?;
+    let mut agent = snooped.agent(ONE)?;
+    snooped.wait_until_heard(VIP, true)?;
+    agent.terminate()?;
+    snooped.wait_for_queries()?;
+    assert!(snooped.hears(VIP)?, "the pinned program answers on");
+    let said = output_of(agent.vipward("unload")?)?;
+    assert!(said.contains("removed group ff02::1:ff00:10 from eth0"), "{said}");
+    snooped.wait_until_heard(VIP, false)?;
+
+    let seen = agent.logs()?.len();
+    agent.write_config("{vips: [{address: '2001:db8::10'}], shutdown: withdraw}")?;
+    agent.restart()?;
+    wait_until_running(&mut agent, seen)?;
+    snooped.wait_until_heard(VIP, true)?;
+    agent.terminate()?;
+    snooped.wait_until_heard(VIP, false)
+}
+
+/// The next regular reading would be too late for this test's patience.
+#[test]
+fn an_interface_that_was_down_hears_again_soon() -> Result<()> {
+    let snooped = Snooped::new("hearing-down")?;
+    let _agent = snooped.agent(ONE)?;
+    snooped.wait_until_heard(VIP, true)?;
+    snooped.scene.node.set_up("eth0", false)?;
+    snooped.scene.node.set_up("eth0", true)?;
+    snooped.wait_until_heard(VIP, true)
+}
