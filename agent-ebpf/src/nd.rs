@@ -18,6 +18,8 @@ use crate::{
 /// A message, and the parts of the frame that is sent in its place.
 #[repr(C)]
 struct Scratch {
+    /// The offset of the IPv6 header.
+    start: usize,
     message: Message,
     header: NdHeader,
     announcement: Parts,
@@ -105,18 +107,20 @@ pub(crate) fn handle(packet: &impl Packet, start: usize, segment: Option<u32>) -
     let Some(scratch) = SCRATCH.get_ptr_mut(0) else { return Action::Pass };
     // SAFETY: this CPU's value. A program runs to its end before another frame on this CPU.
     let scratch = unsafe { &mut *scratch };
-    if read(packet, start, segment, scratch).is_none() {
+    scratch.start = start;
+    let scratch = black_box(scratch);
+    if read(packet, segment, scratch).is_none() {
         return pass(Outcome::Unread);
     }
     let scratch = black_box(scratch);
-    let message = &scratch.message;
+    let (start, message) = (scratch.start, &scratch.message);
     let is_intact = || message.is_intact(|at| packet.load(start + at));
     let verdict = decide(message, &Maps::<V6, _>::of(segment, is_intact));
     let verdict = if fits(packet, start, message, &verdict) { verdict } else { unsent(&verdict) };
     count::<V6>(&verdict);
     match verdict.outcome.action() {
         Action::Pass => Action::Pass,
-        Action::Drop | Action::Answer => match rewrite(packet, start, scratch, &verdict) {
+        Action::Drop | Action::Answer => match rewrite(packet, scratch, &verdict) {
             Some(()) => Action::Answer,
             None => Action::Drop,
         },
@@ -132,7 +136,8 @@ fn pass(outcome: Outcome) -> Action {
 
 /// Reads the message. Returns `None` if it is not valid.
 #[inline(always)]
-fn read(packet: &impl Packet, start: usize, segment: u32, scratch: &mut Scratch) -> Option<()> {
+fn read(packet: &impl Packet, segment: u32, scratch: &mut Scratch) -> Option<()> {
+    let start = scratch.start;
     if !packet.reach(start + size_of::<NdHeader>()) {
         return None;
     }
@@ -164,8 +169,8 @@ fn unsent(verdict: &Verdict) -> Verdict {
 
 /// Turns the frame into the one that is sent in its place. Returns `None` if none is sent.
 #[inline(always)]
-fn rewrite(packet: &impl Packet, start: usize, scratch: &mut Scratch, verdict: &Verdict) -> Option<()> {
-    let Scratch { message, header, announcement } = black_box(scratch);
+fn rewrite(packet: &impl Packet, scratch: &mut Scratch, verdict: &Verdict) -> Option<()> {
+    let &mut Scratch { start, ref message, ref mut header, ref mut announcement } = black_box(scratch);
     if let Some(answer) = verdict.answer {
         let (option, is_new) = (message.option(&answer), message.grown(&answer).is_some());
         let replaced = if option == 0 || is_new { [0; 4] } else { packet.load(start + option)? };

@@ -176,14 +176,15 @@ impl Message {
         is_vip: impl Fn([u8; 16]) -> bool,
     ) -> Option<()> {
         let kind = header.kind;
-        let options = match kind {
-            TYPE_ROUTER_SOLICITATION => TARGET,
-            TYPE_REDIRECT => REDIRECTED + 16,
-            _ => TARGET + 16,
+        // They follow the reserved bytes; the target and the destination; the target.
+        let options: u16 = match kind {
+            TYPE_ROUTER_SOLICITATION => 48,
+            TYPE_REDIRECT => 80,
+            _ => 64,
         };
         let end = header.end();
         let is_sent_here = header.hop_limit == HOP_LIMIT && header.code == 0 && !is_group(header.source);
-        if !is_sent_here || end < options || !end.is_multiple_of(8) {
+        if !is_sent_here || end < usize::from(options) || !end.is_multiple_of(8) {
             return None;
         }
         let address = |at: usize| -> Option<[u8; 16]> { Some(bytemuck::cast([unit(at)?, unit(at + 8)?])) };
@@ -193,10 +194,13 @@ impl Message {
         self.is_probe = kind == TYPE_SOLICITATION && header.source == [0; 8];
         self.len = u16::from_be(header.payload_len);
         self.to_group = is_group(header.destination);
-        self.read_options(kind, options, end, &unit)?;
-        // Otherwise the compiler keeps every word so far at hand, for which the stack is too small.
+        self.option = options;
+        // Otherwise the compiler keeps every word so far at hand, for which the stack is too small, and
+        // the verifier follows each type through all that comes.
         let (message, header) = black_box((self, header));
-        let redirected = if kind == TYPE_REDIRECT { address(REDIRECTED)? } else { [0; 16] };
+        message.read_options(&unit)?;
+        let (message, header) = black_box((message, header));
+        let redirected = if message.kind == TYPE_REDIRECT { address(REDIRECTED)? } else { [0; 16] };
         message.conclude(header, redirected, is_vip)
     }
 
@@ -242,24 +246,18 @@ impl Message {
         Some(())
     }
 
-    /// Reads the options (RFC 4861, 4.6). Returns `None` if one has no length, or is longer than the
-    /// message.
+    /// Reads the options (RFC 4861, 4.6), of which the first is at `option`. Returns `None` if one has no
+    /// length, or is longer than the message.
     ///
     /// A link-layer address of a wrong size, one that differs from another, or a target's in a
     /// solicitation leaves it open which one a host believes.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "options that are read begin below 32 KiB")]
-    fn read_options(
-        &mut self,
-        kind: u8,
-        start: usize,
-        end: usize,
-        unit: &impl Fn(usize) -> Option<Unit>,
-    ) -> Option<()> {
+    fn read_options(&mut self, unit: &impl Fn(usize) -> Option<Unit>) -> Option<()> {
+        let (kind, end, mut at) = (self.kind, self.end(), usize::from(self.option));
         (self.option, self.is_named, self.is_foul) = (0, false, false);
         let is_asking = kind == TYPE_SOLICITATION || kind == TYPE_ROUTER_SOLICITATION;
         let own = if is_asking { OPTION_SOURCE } else { OPTION_TARGET };
-        let mut at = start;
         let mut count = 0;
         while at < end {
             if count == MAX_OPTIONS {
