@@ -23,6 +23,13 @@ pub(super) struct Outage {
     pub(super) asked_while_dead: usize,
 }
 
+/// Number of askers of a family that the program answered, and that a kernel answered.
+pub(super) struct Crowd {
+    pub(super) family: &'static str,
+    pub(super) by_program: usize,
+    pub(super) by_kernel: usize,
+}
+
 /// Figures of conflicts.
 pub(super) struct Conflicts {
     /// Time from the moment an address is free to its announcement.
@@ -71,15 +78,15 @@ pub(super) struct Findings {
     pub(super) named: Mac,
     pub(super) outage: Outage,
     pub(super) askers: usize,
-    /// Number of askers that Vipward answered, and that a kernel answered.
-    pub(super) crowd: (usize, usize),
+    /// Answers to the askers, of each family.
+    pub(super) crowds: Vec<Crowd>,
     pub(super) conflicts: Conflicts,
     pub(super) cluster: Moves,
 }
 
 impl Findings {
     pub(super) fn show(&self, voice: Voice) {
-        let Self { answers, stolen_without, kept_with, named, outage, askers, crowd, conflicts, cluster } =
+        let Self { answers, stolen_without, kept_with, named, outage, askers, crowds, conflicts, cluster } =
             self;
         let probe = &outage.probe;
         let unanswered = probe.sent() - probe.answered();
@@ -101,12 +108,14 @@ impl Findings {
                 format!("{unanswered} ({} came meanwhile)", outage.asked_while_dead),
                 String::new(),
             ],
-            [
-                format!("answered of {askers} new askers"),
-                crowd.0.to_string(),
-                format!("{} (node-b)", crowd.1),
-            ],
         ];
+        rows.extend(crowds.iter().map(|crowd| {
+            [
+                format!("answered of {askers} new askers, {}", crowd.family),
+                crowd.by_program.to_string(),
+                format!("{} (node-b)", crowd.by_kernel),
+            ]
+        }));
         rows.extend(conflicts.rows());
         rows.extend([
             [

@@ -3,15 +3,15 @@
 mod conflicts;
 mod crowd;
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 
 use self::crowd::ASKERS;
 use super::cluster;
-use super::findings::{Answers, Findings, Outage};
-use super::stage::{GATEWAY, NIC, ORDINARY, Stage, VIP};
+use super::findings::{Answers, Crowd, Findings, Outage};
+use super::stage::{GATEWAY, NIC, ORDINARY, ORDINARY_6, Stage, VIP, VIP_6};
 use super::voice::Voice;
 use vipward_tests::agent::LogLine;
 use vipward_tests::arp::{Arp, Mac};
@@ -33,11 +33,11 @@ pub(super) fn tell(voice: Voice, stage: &mut Stage) -> Result<Findings> {
     let answers = who_answers(voice, stage)?;
     let (kept_with, named) = steal_with_guard(voice, stage)?;
     let outage = kill_and_restart(voice, stage)?;
-    let crowd = crowd(voice, stage)?;
+    let crowds = crowd(voice, stage)?;
     let conflicts = conflicts::tell(voice, stage)?;
     let cluster = cluster::tell(voice)?;
     let askers = ASKERS;
-    Ok(Findings { answers, stolen_without, kept_with, named, outage, askers, crowd, conflicts, cluster })
+    Ok(Findings { answers, stolen_without, kept_with, named, outage, askers, crowds, conflicts, cluster })
 }
 
 fn introduce(voice: Voice, stage: &Stage) -> Result<()> {
@@ -70,7 +70,9 @@ fn steal_without_guard(voice: Voice, stage: &Stage) -> Result<Mac> {
 }
 
 fn who_answers(voice: Voice, stage: &mut Stage) -> Result<Answers> {
-    voice.chapter(&format!("2. The agent starts on node-a: it holds the VIP {VIP} and guards the gateway"));
+    voice.chapter(&format!(
+        "2. The agent starts on node-a: it holds {VIP} and {VIP_6}, and guards the gateway"
+    ));
     stage.start_agent()?;
     let addresses = stage.node_a.namespace().addresses(NIC)?;
     let has_vip = addresses.iter().any(|address| address.addr() == VIP);
@@ -157,17 +159,26 @@ fn kill_and_restart(voice: Voice, stage: &mut Stage) -> Result<Outage> {
     Ok(Outage { probe, dead_for, asked_while_dead })
 }
 
-fn crowd(voice: Voice, stage: &Stage) -> Result<(usize, usize)> {
+fn crowd(voice: Voice, stage: &Stage) -> Result<Vec<Crowd>> {
     voice.chapter(&format!("5. {ASKERS} askers that were never seen before, each asking once"));
-    let ours = crowd::ask(&stage.client, VIP)?;
-    let kernels = crowd::ask(&stage.client, ORDINARY);
-    // The limit on neighbour entries is one for the
-    // whole machine, so the crowd's entries go at once.
-    stage.node_b.flush_neighbours(NIC)?;
-    let kernels = kernels?;
-    voice.found(ours == ASKERS, &format!("node-a (program) answered {ours} of {ASKERS}."));
-    voice.found(kernels == ASKERS, &format!("node-b (kernel)  answered {kernels} of {ASKERS}."));
-    Ok((ours, kernels))
+    let rows: [(_, IpAddr, IpAddr); 2] =
+        [("IPv4", VIP.into(), ORDINARY.into()), ("IPv6", VIP_6.into(), ORDINARY_6.into())];
+    let mut crowds = Vec::new();
+    for (family, vip, ordinary) in rows {
+        let by_program = crowd::ask(&stage.client, vip)?;
+        let by_kernel = crowd::ask(&stage.client, ordinary);
+        // The limit on neighbour entries is one for the
+        // whole machine, so the crowd's entries go at once.
+        stage.node_b.flush_neighbours(NIC)?;
+        let by_kernel = by_kernel?;
+        let found = |who: &str, answered: usize| {
+            voice.found(answered == ASKERS, &format!("{family}: {who} answered {answered} of {ASKERS}."));
+        };
+        found("node-a (program)", by_program);
+        found("node-b (kernel) ", by_kernel);
+        crowds.push(Crowd { family, by_program, by_kernel });
+    }
+    Ok(crowds)
 }
 
 /// Makes the rogue announce `address`.

@@ -1,6 +1,6 @@
 //! Owns the LAN of the story and its agent.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,6 +21,9 @@ pub(super) const NIC: &str = "eth0";
 pub(super) const VIP: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 10);
 /// Ordinary address of node B, for which its kernel answers.
 pub(super) const ORDINARY: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 20);
+/// The same of IPv6.
+pub(super) const VIP_6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x10);
+pub(super) const ORDINARY_6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x20);
 /// VIP that the printer uses until the agent on node A takes it.
 pub(super) const SECOND_VIP: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 11);
 /// Address that the agent on node A guards.
@@ -55,6 +58,10 @@ impl Stage {
         let client = lan.host("client", nic(1)?)?;
         let node_a = lan.host("node-a", nic(2)?)?;
         let node_b = lan.host("node-b", nic(3)?.address(format!("{ORDINARY}/32").parse()?))?;
+        for (host, address) in [(&client, "2001:db8::1/64"), (&node_a, "2001:db8::2/64")] {
+            host.add_address(NIC, address.parse::<ipnet::IpNet>()?)?;
+        }
+        node_b.add_address(NIC, format!("{ORDINARY_6}/64").parse::<ipnet::IpNet>()?)?;
         let gateway = lan.host("gateway", nic(254)?)?;
         // The rogue has the address that it claims, which
         // `arping -U` needs, but does not answer for it.
@@ -91,8 +98,8 @@ impl Stage {
     pub(super) fn plain_config(&self) -> Result<String> {
         let gateway = self.gateway.mac(NIC)?;
         Ok(format!(
-            "vips:\n  - address: {VIP}    # held: answered by the program\n  - address: {GATEWAY}   # guarded: lives \
-             elsewhere\n    mac: {gateway}\n"
+            "vips:\n  - address: {VIP}    # held: answered by the program\n  - address: {VIP_6}\n  \
+             - address: {GATEWAY}   # guarded: lives elsewhere\n    mac: {gateway}\n"
         ))
     }
 

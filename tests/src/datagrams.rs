@@ -71,9 +71,9 @@ impl Datagrams {
     /// Starts to receive on `nodes`, then to send from `client`.
     /// A node's kernel delivers while it has the address.
     pub fn start(client: &Host, target: impl Into<SocketAddr>, nodes: &[&Host]) -> Result<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
         let target = target.into();
         let any = Family::of(target.ip()).unspecified();
-        static NEXT: AtomicU32 = AtomicU32::new(0);
         let shared = Arc::new(Shared {
             flow: NEXT.fetch_add(1, Ordering::Relaxed),
             stop_sending: AtomicBool::new(false),

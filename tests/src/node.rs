@@ -84,8 +84,25 @@ impl Node {
         Ok(node)
     }
 
+    /// Starts a node whose LAN has addresses of a family, and waits until its agent runs.
+    pub fn start_in(family: Family, name: &str, attachment: Attachment, yaml: &str) -> Result<Self> {
+        let mut node = Self::launch_in(family, name, attachment, yaml, |_| {})?;
+        node.wait_until_running(0)?;
+        Ok(node)
+    }
+
     /// Starts a node without waiting for the agent, which may refuse to run.
     pub fn launch(
+        name: &str,
+        attachment: Attachment,
+        yaml: &str,
+        change: impl FnOnce(&mut AgentOptions),
+    ) -> Result<Self> {
+        Self::launch_in(Family::V4, name, attachment, yaml, change)
+    }
+
+    fn launch_in(
+        family: Family,
         name: &str,
         attachment: Attachment,
         yaml: &str,
@@ -105,6 +122,7 @@ impl Node {
                 (None, client, host, Some(at_client))
             }
         };
+        scene::add_addresses(family, &[&client, &host])?;
         let bpffs = Bpffs::mount()?;
         let mut options = AgentOptions::new(bpffs.pin_dir("node"));
         change(&mut options);

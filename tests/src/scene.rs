@@ -119,10 +119,12 @@ impl Pair {
     }
 }
 
-/// Gives hosts `2001:db8::1`, `2001:db8::2` and so on, when the family is IPv6.
+/// Gives hosts `2001:db8::1`, `2001:db8::2` and so on, when the family is IPv6, and has their `lo` take
+/// addresses of it.
 pub fn add_addresses(family: Family, hosts: &[&Host]) -> Result<()> {
     if family == Family::V6 {
         for (host, last) in hosts.iter().zip(1..) {
+            host.namespace().set_ipv6("lo", true)?;
             host.add_address("eth0", family.net(last))?;
         }
     }

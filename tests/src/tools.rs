@@ -45,6 +45,16 @@ pub fn arp_scan() -> Result<PathBuf> {
     find("arp-scan")
 }
 
+/// Returns ndisc6.
+pub fn ndisc6() -> Result<PathBuf> {
+    find("ndisc6")
+}
+
+/// Returns iputils' ping.
+pub fn ping() -> Result<PathBuf> {
+    find("ping")
+}
+
 /// Returns tcpdump.
 pub fn tcpdump() -> Result<PathBuf> {
     find("tcpdump")

@@ -10,9 +10,10 @@ use anyhow::{Context, Result};
 use tempfile::TempDir;
 use vipward_tests::agent::AgentOptions;
 use vipward_tests::bpffs::Bpffs;
+use vipward_tests::family::Family;
 use vipward_tests::hook::{Hook, Hooked};
 use vipward_tests::lan::{Host, Lan, Nic};
-use vipward_tests::node::{HOLDS_ONE, Node};
+use vipward_tests::node::{Attachment, HOLDS_ONE, Node};
 use vipward_tests::process::output_of;
 use vipward_tests::scene::{NODE, PATIENCE, Pair, Scene, VIP, net, start_agent};
 use vipward_tests::tools::bpftool;
@@ -42,7 +43,7 @@ fn on_a_healthy_host_nothing_is_red_and_what_runs_is_green() -> Result<()> {
         ("agent", None, pid.as_str()),
         ("pins", None, "all maps and 1 link"),
         ("fence", None, "the last heartbeat was"),
-        ("map-fill", None, "vips_v4 1 of 65536"),
+        ("map-fill", None, "vip_state 1 of 65536"),
         ("events-lost", None, "none"),
         ("link", Some("eth0"), "driver veth"),
         ("program", Some("eth0"), "tc"),
@@ -59,6 +60,30 @@ fn on_a_healthy_host_nothing_is_red_and_what_runs_is_green() -> Result<()> {
     ] {
         report.assert(check, interface, GREEN, &[found], &[]);
     }
+    Ok(())
+}
+
+#[test]
+fn on_a_host_with_an_ipv6_vip_the_groups_and_the_settings_are_examined() -> Result<()> {
+    let vip = Family::V6.vip();
+    let node =
+        Node::start_in(Family::V6, "six", Attachment::Auto, &format!("vips: [{{address: '{vip}'}}]\n"))?;
+    node.wait_until_answered(vip, NODE)?;
+    let report = doctor(&node, &[])?;
+    assert_eq!(report.of_state(RED), Vec::<String>::new(), "{report}");
+    report.assert("multicast", Some("eth0"), GREEN, &[], &[]);
+    report.assert("neighbour-discovery", Some("eth0"), GREEN, &[], &[]);
+
+    node.host.set_sysctl("net/ipv6/conf/eth0/drop_unsolicited_na", "1")?;
+    let report = doctor(&node, &[])?;
+    report.assert("neighbour-discovery", Some("eth0"), YELLOW, &["drop_unsolicited_na"], &[]);
+    node.host.set_sysctl("net/ipv6/conf/eth0/drop_unsolicited_na", "0")?;
+
+    // Someone leaves the group of the VIP.
+    let mut ip = node.host.command("ip");
+    ip.args(["-6", "neighbour", "del", "proxy", "ff02::1:ff00:10", "dev", "eth0"]);
+    output_of(ip)?;
+    doctor(&node, &[])?.assert("multicast", Some("eth0"), RED, &["2001:db8::10"], &["start the agent"]);
     Ok(())
 }
 

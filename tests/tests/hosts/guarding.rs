@@ -4,7 +4,7 @@
 //! Every attack runs first without the agent, where it must succeed.
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use ipnet::Ipv4Net;
 use vipward_tests::agent::{Agent, LogLine};
 use vipward_tests::arp::{Arp, Mac};
+use vipward_tests::family::Family;
 use vipward_tests::lan::NeighbourState;
 use vipward_tests::process::output_of;
 use vipward_tests::scene::{
@@ -39,7 +40,7 @@ impl Claim {
         Self { mac: ROGUE, eth_source: ROGUE, oper }
     }
 
-    fn is_told_by(&self, line: &LogLine, vip: Ipv4Addr) -> bool {
+    fn is_told_by(&self, line: &LogLine, vip: impl fmt::Display) -> bool {
         line.has("kind", "conflict")
             && line.has("vip", vip)
             && line.has("interface", "eth0")
@@ -178,6 +179,101 @@ fn no_attack_moves_a_guarded_address() -> Result<()> {
 fn no_attack_moves_a_held_vip() -> Result<()> {
     // The rival has the addresses already.
     withstands_all_attacks("held", |vip| format!("{{address: {vip}, force: true}}"))
+}
+
+/// An attack of neighbour discovery, as scapy sends it: its name, its frame above Ethernet, and the
+/// message in the report.
+type Discovery = (&'static str, &'static str, &'static str);
+
+const DISCOVERIES: &[Discovery] = &[
+    (
+        "unsolicited advertisement to all",
+        "IPv6(src=VIP, dst='ff02::1') / ICMPv6ND_NA(tgt=VIP, R=0, S=0, O=1) / TARGET",
+        "advertisement",
+    ),
+    (
+        "unsolicited advertisement to the node alone",
+        "IPv6(src=VIP, dst='2001:db8::2') / ICMPv6ND_NA(tgt=VIP, R=0, S=0, O=1) / TARGET",
+        "advertisement",
+    ),
+    (
+        "solicited advertisement by another address",
+        "IPv6(src='2001:db8::3', dst='2001:db8::2') / ICMPv6ND_NA(tgt=VIP, R=0, S=1, O=1) / TARGET",
+        "advertisement",
+    ),
+    (
+        "solicitation in the VIP's name",
+        "IPv6(src=VIP, dst='ff02::1:ff00:2') / ICMPv6ND_NS(tgt='2001:db8::2') / SOURCE",
+        "solicitation",
+    ),
+    (
+        "unicast solicitation in the VIP's name",
+        "IPv6(src=VIP, dst='2001:db8::2') / ICMPv6ND_NS(tgt='2001:db8::2') / SOURCE",
+        "solicitation",
+    ),
+    (
+        "router solicitation in the VIP's name",
+        "IPv6(src=VIP, dst='ff02::2') / ICMPv6ND_RS() / SOURCE",
+        "router solicitation",
+    ),
+];
+
+fn scapy_6(scene: &Scene, layers: &str, vip: IpAddr) -> Result<()> {
+    let program = format!(
+        "from scapy.layers.l2 import Ether\n\
+         from scapy.layers.inet6 import *\n\
+         from scapy.sendrecv import sendp\n\
+         VIP = '{vip}'\n\
+         SOURCE = ICMPv6NDOptSrcLLAddr(lladdr='{FORGED}')\n\
+         TARGET = ICMPv6NDOptDstLLAddr(lladdr='{FORGED}')\n\
+         sendp(Ether(src='{ROGUE}', dst='{NODE}') / {layers}, iface='eth0', verbose=False)"
+    );
+    let mut python = scene.rogue.command(tools::scapy_python()?);
+    python.args(["-c", &program]);
+    output_of(python).map(drop)
+}
+
+/// Makes an attack on a valid entry. Returns the node's MAC for `vip` after it.
+fn belief_after_discovery(scene: &Scene, wire: &Wire, layers: &str, vip: IpAddr) -> Result<Option<Mac>> {
+    scene.node.set_neighbour("eth0", vip, CLIENT, NeighbourState::Reachable)?;
+    scapy_6(scene, layers, vip)?;
+    wait_until_heard(wire, ip(2))?;
+    belief(&scene.node, vip)
+}
+
+/// Makes all attacks without and then with an agent that has `entry` for each VIP.
+fn withstands_all_discoveries(name: &str, entry: fn(IpAddr) -> String) -> Result<()> {
+    let scene = Scene::new_in(Family::V6, name)?;
+    // A kernel reads router solicitations as a router only.
+    scene.node.set_sysctl("net/ipv6/conf/eth0/forwarding", "1")?;
+    let wire = Wire::open(&scene.rogue, "eth0")?;
+    let vip_of = |row: usize| -> Result<IpAddr> { Ok(Family::V6.ip(u8::try_from(20 + row)?)) };
+    for (row, (description, layers, _)) in DISCOVERIES.iter().enumerate() {
+        let believed = belief_after_discovery(&scene, &wire, layers, vip_of(row)?)?;
+        assert_eq!(believed, Some(FORGED), "{description}: it must succeed without the agent");
+    }
+    let entries: Vec<_> = (0..DISCOVERIES.len()).map(|row| Ok(entry(vip_of(row)?))).collect::<Result<_>>()?;
+    let mut agent = scene.agent(&format!("vips: [{}]", entries.join(", ")))?;
+    for (row, (description, layers, oper)) in DISCOVERIES.iter().enumerate() {
+        let vip = vip_of(row)?;
+        let believed = belief_after_discovery(&scene, &wire, layers, vip)?;
+        assert_eq!(believed, Some(CLIENT), "{description}");
+        let claim = Claim { mac: FORGED, eth_source: ROGUE, oper };
+        let what = format!("{claim} on {vip} ({description})");
+        agent.wait_for_log(PATIENCE, &what, |line| claim.is_told_by(line, vip))?;
+        assert!(vip_status(&agent, vip, "eth0")?["conflicts"].as_u64() >= Some(1), "{description}");
+    }
+    Ok(())
+}
+
+#[test]
+fn no_attack_by_neighbour_discovery_moves_a_guarded_address() -> Result<()> {
+    withstands_all_discoveries("guarded-six", |vip| format!("{{address: '{vip}', mac: '{CLIENT}'}}"))
+}
+
+#[test]
+fn no_attack_by_neighbour_discovery_moves_a_held_vip() -> Result<()> {
+    withstands_all_discoveries("held-six", |vip| format!("{{address: '{vip}'}}"))
 }
 
 #[test]

@@ -130,7 +130,10 @@ fn under_stop_a_vip_is_silent_while_no_node_reaches_the_api_server() -> Result<(
         cluster.wait_until_held_by(VIP, N1)?;
         assert_held_again(cluster, VIP)?;
         wait_until_ready(cluster, N1)?;
-        assert_eq!(value(cluster, N1, "vipward_vip_held{vip=\"192.0.2.10\"}")?.as_deref(), Some("1.0"));
+        assert_eq!(
+            value(cluster, N1, "vipward_vip_held{family=\"ipv4\",vip=\"192.0.2.10\"}")?.as_deref(),
+            Some("1.0")
+        );
         assert_eq!(value(cluster, N1, "vipward_vips_unanswered")?.as_deref(), Some("0.0"));
 
         cluster.cut_everyone_off();
@@ -138,9 +141,18 @@ fn under_stop_a_vip_is_silent_while_no_node_reaches_the_api_server() -> Result<(
         assert_eq!(silent["silent_because"], "the fence is over", "{silent:#}");
         assert_eq!(silent["answering"], false, "{silent:#}");
         wait_until_not_ready(cluster, N1, VIP, "the fence is over")?;
-        assert_eq!(value(cluster, N1, "vipward_vip_held{vip=\"192.0.2.10\"}")?.as_deref(), Some("0.0"));
-        assert_eq!(value(cluster, N1, "vipward_entries{role=\"held\"}")?.as_deref(), Some("0.0"));
-        assert_eq!(value(cluster, N1, "vipward_entries{role=\"silent\"}")?.as_deref(), Some("1.0"));
+        assert_eq!(
+            value(cluster, N1, "vipward_vip_held{family=\"ipv4\",vip=\"192.0.2.10\"}")?.as_deref(),
+            Some("0.0")
+        );
+        assert_eq!(
+            value(cluster, N1, "vipward_entries{family=\"ipv4\",role=\"held\"}")?.as_deref(),
+            Some("0.0")
+        );
+        assert_eq!(
+            value(cluster, N1, "vipward_entries{family=\"ipv4\",role=\"silent\"}")?.as_deref(),
+            Some("1.0")
+        );
         assert_eq!(value(cluster, N1, "vipward_vips_unanswered")?.as_deref(), Some("1.0"));
 
         cluster.heal()?;

@@ -124,6 +124,8 @@ pub(super) const REQUIREMENTS: &[Requirement] = &[
     unpacked("ucarp", "ucarp", "usr/sbin/ucarp"),
     unpacked("prometheus", "prometheus", "usr/bin/prometheus"),
     apt("arp-scan", &[Test], Probe::Program, &["arp-scan"]),
+    apt("ndisc6", &[Test], Probe::Program, &["ndisc6"]),
+    apt("ping", &[Test], Probe::Program, &["iputils-ping"]),
     apt("tcpdump", &[Test], Probe::Program, &["tcpdump"]),
     apt("scapy", &[Test], Probe::Scapy, &["python3-scapy"]),
     apt("g++", &[Test, Lint], Probe::Program, &["g++"]),

@@ -1,7 +1,7 @@
 //! Conflicts: the program's events become claims, from which defence and reports follow.
 
 use tracing::warn;
-use vipward_common::{Event, EventKind, MacAddr, OPER_REPLY, VipKey};
+use vipward_common::{Event, EventKind, MacAddr, OPER_REPLY, TYPE_ADVERTISEMENT, VipKey};
 use vipward_core::{
     announce,
     conflict::{self, Counted, Line, Offender, Sight, What},
@@ -85,7 +85,7 @@ impl<S: Source> EventLoop<S> {
         if event.kind != EventKind::Moved {
             return Ok(false);
         }
-        let is_reply = event.oper == OPER_REPLY;
+        let is_reply = [OPER_REPLY, TYPE_ADVERTISEMENT.into()].contains(&event.oper);
         if !is_reply && event.swallowed > 0 {
             // The answer may be among the events that were held back.
             self.tell_yields(yields::Event::Unclear { key })?;

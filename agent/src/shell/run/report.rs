@@ -3,7 +3,9 @@
 use std::{collections::BTreeSet, path::Path};
 
 use tracing::{info, warn};
-use vipward_common::OPER_REQUEST;
+use vipward_common::{
+    OPER_REQUEST, TYPE_ADVERTISEMENT, TYPE_REDIRECT, TYPE_ROUTER_SOLICITATION, TYPE_SOLICITATION,
+};
 use vipward_core::{
     conflict::{Conflict, Line, Offender, Right, Sight, What},
     net::NetView,
@@ -143,11 +145,23 @@ fn warn_of(conflict: &Conflict, offender: &Offender, view: &NetView, message: &s
         mac = %offender.mac,
         vendor = %vipward_vendors::of(offender.mac),
         eth_source = %offender.source,
-        oper = if offender.oper == OPER_REQUEST { "request" } else { "reply" },
+        oper = message_name(offender.oper),
         holder = %conflict.holder,
         times = offender.claims,
         "{message}"
     );
+}
+
+/// Returns the name of a message: oper of ARP, or the type of `ICMPv6`, which no oper has.
+fn message_name(oper: u16) -> &'static str {
+    match u8::try_from(oper) {
+        Ok(TYPE_ROUTER_SOLICITATION) => "router solicitation",
+        Ok(TYPE_SOLICITATION) => "solicitation",
+        Ok(TYPE_ADVERTISEMENT) => "advertisement",
+        Ok(TYPE_REDIRECT) => "redirect",
+        _ if oper == OPER_REQUEST => "request",
+        _ => "reply",
+    }
 }
 
 fn macs(conflict: &Conflict) -> String {

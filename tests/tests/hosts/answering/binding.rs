@@ -1,29 +1,38 @@
 //! `bind:` gives a VIP to local programs, and removes it when this node no longer holds it.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 
 use anyhow::{Context, Result};
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
+use vipward_tests::arp::Mac;
+use vipward_tests::family::Family;
 use vipward_tests::lan::Host;
+use vipward_tests::message::Message;
+use vipward_tests::process::output_of;
 use vipward_tests::scene::{
-    NODE, PATIENCE, Scene, VIP, answers_to, belief, clients_request, ip, wait_until_running,
+    NODE, PATIENCE, Scene, answers_in, belief, request_of_client, wait_until_running,
 };
+use vipward_tests::tools;
 use vipward_tests::wait::wait_until;
 use vipward_tests::wire::Wire;
 
-const BOUND: &str = "vips: [{address: 192.0.2.10, bind: lo}]";
+/// Returns a configuration that binds these addresses to `lo`.
+fn bound(vips: &[IpAddr]) -> String {
+    let vips: Vec<_> = vips.iter().map(|vip| format!("{{address: '{vip}', bind: lo}}")).collect();
+    format!("vips: [{}]", vips.join(", "))
+}
 
-fn has(host: &Host, interface: &str, address: Ipv4Addr) -> Result<bool> {
+fn has(host: &Host, interface: &str, address: IpAddr) -> Result<bool> {
     let found = host.namespace().addresses(interface)?;
-    Ok(found.contains(&Ipv4Net::new(address, 32)?.into()))
+    Ok(found.contains(&IpNet::from(address)))
 }
 
 /// Connects from the client to a listener at the VIP on the node, and waits for an echo.
-fn talk(scene: &Scene) -> Result<()> {
-    let listener = scene.node.run(|| TcpListener::bind((VIP, 0))).context("failed to listen at the VIP")?;
-    let at = SocketAddr::from((VIP, listener.local_addr()?.port()));
+fn talk(scene: &Scene, vip: IpAddr) -> Result<()> {
+    let listener = scene.node.run(|| TcpListener::bind((vip, 0))).context("failed to listen at the VIP")?;
+    let at = SocketAddr::from((vip, listener.local_addr()?.port()));
     thread::scope(|scope| {
         let server = scope.spawn(move || {
             let (mut stream, _) = listener.accept()?;
@@ -38,69 +47,101 @@ fn talk(scene: &Scene) -> Result<()> {
     })
 }
 
+/// Returns the MACs in the answers to a request of the client.
+fn answerers(scene: &Scene, vip: IpAddr) -> Result<Vec<Mac>> {
+    let family = Family::of(vip);
+    let wire = Wire::open_in(&scene.client, "eth0", family)?;
+    let answers = answers_in(&wire, &request_of_client(vip), family.ip(2))?;
+    Ok(answers.iter().map(Message::sender).collect())
+}
+
 #[test]
 fn a_bound_vip_is_delivered_to_local_programs() -> Result<()> {
-    let scene = Scene::new("bind")?;
-    let unbound = scene.node.run(|| TcpListener::bind((VIP, 0)));
-    assert!(unbound.is_err(), "without the agent no process can listen at the VIP");
-    let _agent = scene.agent(BOUND)?;
-    assert!(has(&scene.node, "lo", VIP)?);
-    talk(&scene)?;
-    assert_eq!(belief(&scene.client, VIP)?, Some(NODE));
-    // The program still answers, and once.
-    let wire = Wire::open(&scene.client, "eth0")?;
-    let answers = answers_to(&wire, &clients_request(VIP), ip(2))?;
-    assert_eq!(answers, [clients_request(VIP).answered_by(NODE)]);
+    for family in Family::BOTH {
+        let vip = family.vip();
+        let scene = Scene::new_in(family, "bind")?;
+        let unbound = scene.node.run(|| TcpListener::bind((vip, 0)));
+        assert!(unbound.is_err(), "without the agent no process can listen at the VIP");
+        let _agent = scene.agent(&bound(&[vip]))?;
+        assert!(has(&scene.node, "lo", vip)?);
+        talk(&scene, vip)?;
+        let mut ping = scene.client.command(tools::ping()?);
+        ping.args(["-c", "3", "-i", "0.2", "-W", "5", &vip.to_string()]);
+        assert!(output_of(ping)?.contains("3 received"), "{vip}");
+        assert_eq!(belief(&scene.client, vip)?, Some(NODE));
+        // The program still answers, and once.
+        assert_eq!(answerers(&scene, vip)?, [NODE]);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_host_does_not_speak_from_an_address_that_is_bound() -> Result<()> {
+    for family in Family::BOTH {
+        let scene = Scene::new_in(family, "speak")?;
+        let _agent = scene.agent(&bound(&[family.vip()]))?;
+        let source = scene.node.run(|| {
+            let socket = UdpSocket::bind((family.unspecified(), 0))?;
+            socket.connect((family.ip(1), 9))?;
+            socket.local_addr()
+        })?;
+        assert_eq!(source.ip(), family.ip(2));
+    }
     Ok(())
 }
 
 #[test]
 fn a_bind_ends_with_its_line_in_the_configuration() -> Result<()> {
-    let scene = Scene::new("unbind")?;
-    let agent = scene.agent(BOUND)?;
-    assert!(has(&scene.node, "lo", VIP)?);
-    agent.write_config("vips: [{address: 192.0.2.10, bind: eth0}]")?;
-    wait_until(PATIENCE, "the bind to move", || {
-        Ok(has(&scene.node, "eth0", VIP)? && !has(&scene.node, "lo", VIP)?)
-    })?;
-    talk(&scene)?;
-    agent.write_config("vips: [{address: 192.0.2.10}]")?;
-    wait_until(PATIENCE, "the bind to end", || Ok(!has(&scene.node, "eth0", VIP)?))?;
+    for family in Family::BOTH {
+        let vip = family.vip();
+        let scene = Scene::new_in(family, "unbind")?;
+        let agent = scene.agent(&bound(&[vip]))?;
+        assert!(has(&scene.node, "lo", vip)?);
+        agent.write_config(&format!("vips: [{{address: '{vip}', bind: eth0}}]"))?;
+        wait_until(PATIENCE, "the bind to move", || {
+            Ok(has(&scene.node, "eth0", vip)? && !has(&scene.node, "lo", vip)?)
+        })?;
+        talk(&scene, vip)?;
+        agent.write_config(&format!("vips: [{{address: '{vip}'}}]"))?;
+        wait_until(PATIENCE, "the bind to end", || Ok(!has(&scene.node, "eth0", vip)?))?;
+    }
     Ok(())
 }
 
 #[test]
 fn withdrawing_unbinds_and_leaves_the_operators_own_addresses() -> Result<()> {
-    let scene = Scene::new("withdraw")?;
-    scene.node.add_address("lo", Ipv4Net::new(ip(99), 32)?)?;
-    let mut agent = scene.agent(&format!("{{{BOUND}, shutdown: withdraw}}"))?;
-    assert!(has(&scene.node, "lo", VIP)?);
-    assert_eq!(agent.terminate()?.code(), Some(0));
-    assert!(!has(&scene.node, "lo", VIP)?, "the VIP");
-    assert!(has(&scene.node, "lo", ip(99))?, "an address that Vipward did not bind");
-    let wire = Wire::open(&scene.client, "eth0")?;
-    assert_eq!(answers_to(&wire, &clients_request(VIP), ip(2))?, []);
+    for family in Family::BOTH {
+        let vip = family.vip();
+        let scene = Scene::new_in(family, "withdraw")?;
+        scene.node.add_address("lo", IpNet::from(family.ip(99)))?;
+        let mut agent = scene.agent(&format!("{{{}, shutdown: withdraw}}", bound(&[vip])))?;
+        assert!(has(&scene.node, "lo", vip)?);
+        assert_eq!(agent.terminate()?.code(), Some(0));
+        assert!(!has(&scene.node, "lo", vip)?, "the VIP");
+        assert!(has(&scene.node, "lo", family.ip(99))?, "an address that Vipward did not bind");
+        assert_eq!(answerers(&scene, vip)?, []);
+    }
     Ok(())
 }
 
 #[test]
 fn what_a_killed_agent_left_bound_is_removed_at_the_next_start() -> Result<()> {
-    let scene = Scene::new("left-over")?;
-    let mut agent =
-        scene.agent("vips: [{address: 192.0.2.10, bind: lo}, {address: 192.0.2.11, bind: lo}]")?;
-    agent.kill9()?;
-    assert!(has(&scene.node, "lo", VIP)? && has(&scene.node, "lo", ip(11))?, "it could not clean up");
-    talk(&scene)?;
+    for family in Family::BOTH {
+        let (vip, kept) = (family.vip(), family.ip(11));
+        let scene = Scene::new_in(family, "left-over")?;
+        let mut agent = scene.agent(&bound(&[vip, kept]))?;
+        agent.kill9()?;
+        assert!(has(&scene.node, "lo", vip)? && has(&scene.node, "lo", kept)?, "it could not clean up");
+        talk(&scene, vip)?;
 
-    agent.write_config("vips: [{address: 192.0.2.11, bind: lo}]")?;
-    let seen = agent.logs()?.len();
-    agent.restart()?;
-    wait_until_running(&mut agent, seen)?;
-    assert!(!has(&scene.node, "lo", VIP)?, "the left-over");
-    assert!(has(&scene.node, "lo", ip(11))?, "what is configured still");
-    let wire = Wire::open(&scene.client, "eth0")?;
-    assert_eq!(answers_to(&wire, &clients_request(VIP), ip(2))?, []);
-    let answers = answers_to(&wire, &clients_request(ip(11)), ip(2))?;
-    assert_eq!(answers, [clients_request(ip(11)).answered_by(NODE)]);
+        agent.write_config(&bound(&[kept]))?;
+        let seen = agent.logs()?.len();
+        agent.restart()?;
+        wait_until_running(&mut agent, seen)?;
+        assert!(!has(&scene.node, "lo", vip)?, "the left-over");
+        assert!(has(&scene.node, "lo", kept)?, "what is configured still");
+        assert_eq!(answerers(&scene, vip)?, []);
+        assert_eq!(answerers(&scene, kept)?, [NODE]);
+    }
     Ok(())
 }

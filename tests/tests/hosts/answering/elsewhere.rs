@@ -1,16 +1,19 @@
 //! VIPs that are held elsewhere: this node does not answer, even where the kernel would.
 
+use std::net::IpAddr;
 use std::{thread, time::Duration};
 
 use anyhow::{Context, Result};
-use ipnet::Ipv4Net;
+use ipnet::{IpNet, Ipv4Net};
 use serde_json::Value;
 use vipward_tests::agent::Agent;
-use vipward_tests::arp::{Arp, Mac, OddArp};
+use vipward_tests::arp::{Mac, OddArp};
+use vipward_tests::family::Family;
 use vipward_tests::lan::Nic;
+use vipward_tests::message::Message;
 use vipward_tests::probe::{ArpProbe, ProbeMode};
 use vipward_tests::scene::{
-    NODE, PATIENCE, ROGUE, Scene, VIP, answers_to, answers_to_odd, clients_request, counter, ip, net,
+    NODE, PATIENCE, ROGUE, Scene, VIP, answers_to, clients_request, counter, ip, net, request_of_client,
     vip_status,
 };
 use vipward_tests::wait::wait_until;
@@ -21,34 +24,63 @@ fn bound() -> Result<Ipv4Net> {
     Ok(Ipv4Net::new(VIP, 32)?)
 }
 
+/// Returns the requests for a VIP that a kernel answers, in every form that it takes.
+fn requests(vip: IpAddr) -> Vec<Vec<u8>> {
+    let requests =
+        [request_of_client(vip), request_of_client(vip).to(NODE), Message::probe(Mac::local(0x55), vip)];
+    let of_ieee_802 = requests.iter().filter_map(|request| match request {
+        Message::Arp(arp) => Some(OddArp::of_ieee_802(arp).to_bytes()),
+        Message::Nd(_) => None,
+    });
+    requests.iter().map(Message::to_bytes).chain(of_ieee_802).collect()
+}
+
+/// Returns the MACs in the answers about a VIP to a request. The node answers what comes last.
+fn answerers(wire: &Wire, request: &[u8], vip: IpAddr) -> Result<Vec<Mac>> {
+    wire.drain()?;
+    wire.send(request)?;
+    let last = Message::probe(Mac::local(0xff02), Family::of(vip).ip(2));
+    wire.send(&last.to_bytes())?;
+    let mut answerers = Vec::new();
+    wire.expect(PATIENCE, "an answer to what was sent last", |message| {
+        if message.answers_for() == Some(vip) {
+            answerers.push(message.sender());
+        }
+        message.answers(&last)
+    })?;
+    Ok(answerers)
+}
+
 #[test]
 fn a_kernel_that_has_the_address_bound_stays_silent_for_another_holder() -> Result<()> {
-    for interface in ["lo", "eth0"] {
-        let scene = Scene::new("bound")?;
-        scene.node.add_address(interface, bound()?)?;
-        let wire = Wire::open(&scene.client, "eth0")?;
-        let requests =
-            [clients_request(VIP), clients_request(VIP).to(NODE), Arp::probe(Mac::local(0x55), VIP)];
-        let forms =
-            requests.iter().flat_map(|request| [OddArp::from(*request), OddArp::of_ieee_802(request)]);
-        for request in forms.clone() {
-            let answers = answers_to_odd(&wire, &request, ip(2))?;
-            let expected = request.arp.answered_by(NODE);
-            assert_eq!(answers, [expected], "bound to {interface}, without the agent: {request:?}");
+    for (family, interface) in Family::BOTH.into_iter().flat_map(|family| [(family, "lo"), (family, "eth0")])
+    {
+        let vip = family.vip();
+        let scene = Scene::new_in(family, "bound")?;
+        scene.node.add_address(interface, IpNet::from(vip))?;
+        let wire = Wire::open_in(&scene.client, "eth0", family)?;
+        for request in requests(vip) {
+            // An IPv6 kernel answers only for the addresses of the interface, on any of them.
+            let expected: &[Mac] = if family == Family::V6 && interface == "lo" { &[] } else { &[NODE] };
+            let found = answerers(&wire, &request, vip)?;
+            assert_eq!(found, expected, "{vip} on {interface}, without the agent: {request:x?}");
         }
 
-        let agent = scene.agent(&format!("vips: [{{address: {VIP}, mac: '{ROGUE}'}}]"))?;
-        for request in forms {
-            assert_eq!(answers_to_odd(&wire, &request, ip(2))?, [], "bound to {interface}: {request:?}");
+        let agent = scene.agent(&format!("vips: [{{address: '{vip}', mac: '{ROGUE}'}}]"))?;
+        let sent = requests(vip).len();
+        for request in requests(vip) {
+            assert_eq!(answerers(&wire, &request, vip)?, [], "{vip} on {interface}: {request:x?}");
         }
-        assert_eq!(counter(&agent, "suppressed_foreign")?, 6);
-        let status = vip_status(&agent, VIP, "eth0")?;
-        assert_eq!((&status["role"], &status["suppressed"]), (&"foreign".into(), &6.into()), "{status}");
+        assert_eq!(counter(&agent, "suppressed_foreign")?, u64::try_from(sent)?);
+        let status = vip_status(&agent, vip, "eth0")?;
+        assert_eq!((&status["role"], &status["suppressed"]), (&"foreign".into(), &sent.into()), "{status}");
 
         // Only the program keeps it silent.
         drop(agent);
-        let answers = answers_to(&wire, &clients_request(VIP), ip(2))?;
-        assert_eq!(answers, [clients_request(VIP).answered_by(NODE)], "unloaded again");
+        if interface == "eth0" {
+            let found = answerers(&wire, &request_of_client(vip).to_bytes(), vip)?;
+            assert_eq!(found, [NODE], "unloaded again");
+        }
     }
     Ok(())
 }

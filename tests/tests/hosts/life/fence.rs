@@ -2,16 +2,19 @@
 //! program holds over, yields, and stops.
 
 use std::fs;
+use std::net::IpAddr;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use nix::sys::signal::Signal;
 use vipward_tests::agent::LogLine;
 use vipward_tests::arp::{Arp, Mac};
+use vipward_tests::family::Family;
 use vipward_tests::lan::{Host, Nic};
-use vipward_tests::node::Node;
+use vipward_tests::message::Message;
+use vipward_tests::node::{Attachment, Node};
 use vipward_tests::probe::ArpProbe;
 use vipward_tests::scene::{NODE, PATIENCE, VIP, counter, ip, net};
 use vipward_tests::wait::wait_until;
@@ -59,24 +62,28 @@ fn stop(node: &mut Node) -> Result<()> {
 
 #[test]
 fn a_stopped_agent_is_silent_from_the_deadline_on_when_the_policy_is_stop() -> Result<()> {
-    let yaml = "fence: {duration: 3s, policy: stop}\nvips: [{address: 192.0.2.10}]\n";
-    let mut node = Node::start("stop", yaml)?;
-    node.wait_until_answered(VIP, NODE)?;
-    let probe = node.probe(VIP)?;
-    stop(&mut node)?;
-    assert_silent_from(&node, probe, "left_seconds")?;
-    assert!(is_stopped(&node)?, "the agent had no part in it");
-    assert_eq!(node.agent.status()?["fence"]["state"], "over");
-    let row = node.vip_status(VIP)?;
-    assert_eq!((&row["role"], &row["answering"]), (&"silent".into(), &false.into()));
+    for family in Family::BOTH {
+        let vip = family.vip();
+        let yaml = format!("fence: {{duration: 3s, policy: stop}}\nvips: [{{address: '{vip}'}}]\n");
+        let mut node = Node::start_in(family, "stop", Attachment::Auto, &yaml)?;
+        node.wait_until_answered(vip, NODE)?;
+        let probe = node.probe(vip)?;
+        stop(&mut node)?;
+        assert_silent_from(&node, probe, "left_seconds")?;
+        assert!(is_stopped(&node)?, "the agent had no part in it");
+        assert_eq!(node.agent.status()?["fence"]["state"], "over");
+        let row = node.vip_status(vip)?;
+        assert_eq!((&row["role"], &row["answering"]), (&"silent".into(), &false.into()));
 
-    let seen = node.agent.logs()?.len();
-    node.agent.signal(Signal::SIGCONT)?;
-    node.agent.wait_for_log_after(seen, PATIENCE, "by how much it is late", |line| {
-        let late = line.field("late_by_ms").and_then(serde_json::Value::as_u64);
-        line.message() == "heartbeat is late" && late.is_some_and(|late| late >= 1000)
-    })?;
-    node.wait_until_answered(VIP, NODE)
+        let seen = node.agent.logs()?.len();
+        node.agent.signal(Signal::SIGCONT)?;
+        node.agent.wait_for_log_after(seen, PATIENCE, "by how much it is late", |line| {
+            let late = line.field("late_by_ms").and_then(serde_json::Value::as_u64);
+            line.message() == "heartbeat is late" && late.is_some_and(|late| late >= 1000)
+        })?;
+        node.wait_until_answered(vip, NODE)?;
+    }
+    Ok(())
 }
 
 #[test]
@@ -96,6 +103,7 @@ fn holding_over_ends() -> Result<()> {
 /// A node with a stopped agent and a fence that is held over,
 /// with a peer and a stranger on its LAN.
 struct HeldOver {
+    vip: IpAddr,
     node: Node,
     peers_host: Host,
     peer: Wire,
@@ -103,33 +111,36 @@ struct HeldOver {
 }
 
 /// The file of a node with two VIPs and a peer.
-fn with_a_peer(fence: &str, more: &str) -> String {
+fn with_a_peer(family: Family, fence: &str, more: &str) -> String {
     format!(
         "fence: {{duration: {fence}, policy: hold}}\npeers: ['{PEER}']\n{more}\
-         vips: [{{address: 192.0.2.10}}, {{address: 192.0.2.11}}]\n"
+         vips: [{{address: '{}'}}, {{address: '{}'}}]\n",
+        family.vip(),
+        family.ip(11)
     )
 }
 
-fn held_over(name: &str, more: &str) -> Result<HeldOver> {
-    let mut node = Node::start(name, &with_a_peer("2s", more))?;
+fn held_over(family: Family, name: &str, more: &str) -> Result<HeldOver> {
+    let vip = family.vip();
+    let mut node = Node::start_in(family, name, Attachment::Auto, &with_a_peer(family, "2s", more))?;
     let on_lan = |mac: Mac| -> Result<Host> { node.lan()?.host("other", Nic::new(net(mac.0[5])).mac(mac)) };
     let (peers_host, strangers_host) = (on_lan(PEER)?, on_lan(STRANGER)?);
     let (peer, stranger) = (Wire::open(&peers_host, "eth0")?, Wire::open(&strangers_host, "eth0")?);
-    node.wait_until_answered(VIP, NODE)?;
+    node.wait_until_answered(vip, NODE)?;
     stop(&mut node)?;
     wait_until(PATIENCE, "the fence to be held over", || {
         Ok(node.agent.status()?["fence"]["state"] == "held over")
     })?;
-    Ok(HeldOver { node, peers_host, peer, stranger })
+    Ok(HeldOver { vip, node, peers_host, peer, stranger })
 }
 
 impl HeldOver {
     fn assert_silent(&self) -> Result<()> {
-        let probe = self.node.probe(VIP)?;
+        let probe = self.node.probe(self.vip)?;
         probe.wait_for_requests(SOME, PATIENCE)?;
         let report = probe.stop()?;
         assert_eq!(report.answered(), 0, "{report}");
-        let row = self.node.vip_status(VIP)?;
+        let row = self.node.vip_status(self.vip)?;
         assert_eq!((&row["role"], &row["yielded"]), (&"foreign".into(), &true.into()), "{row}");
         assert_eq!(row["mac"], PEER.to_string());
         Ok(())
@@ -140,39 +151,49 @@ impl HeldOver {
     }
 
     fn peer_announces(&self) -> Result<()> {
-        self.peer.send(&Arp::gratuitous_request(PEER, VIP, Mac::ZERO).to_bytes())?;
-        self.node.wait_for_vip(VIP, "yielded", |row| row["yielded"] == true).map(drop)
+        self.peer.send(&Message::announcement(PEER, self.vip).to_bytes())?;
+        self.node.wait_for_vip(self.vip, "yielded", |row| row["yielded"] == true).map(drop)
     }
+}
+
+/// Returns a stranger's claims on a VIP, some of them in the peer's name.
+fn claims_of_stranger(vip: IpAddr) -> Vec<Message> {
+    let mut claims = vec![
+        Message::announcement(STRANGER, vip),
+        Message::request(NODE, Family::of(vip).ip(2), vip).answered_by(STRANGER),
+        Message::announcement(PEER, vip).sent_by(STRANGER),
+    ];
+    if vip.is_ipv4() {
+        claims.push(Arp::gratuitous_reply(STRANGER, VIP, STRANGER).into());
+        claims.push(Arp { eth_src: STRANGER, ..Arp::gratuitous_reply(PEER, VIP, PEER) }.into());
+    }
+    claims
 }
 
 #[test]
 fn a_held_over_vip_is_not_yielded_to_a_stranger() -> Result<()> {
-    let scene = held_over("stranger", "")?;
-    let probe = scene.node.probe(VIP)?;
-    for frame in [
-        Arp::gratuitous_request(STRANGER, VIP, Mac::ZERO),
-        Arp::gratuitous_reply(STRANGER, VIP, STRANGER),
-        Arp::reply(STRANGER, VIP, NODE, ip(2)),
-        // A stranger in the peer's name, from its own Ethernet source.
-        Arp { eth_src: STRANGER, ..Arp::gratuitous_request(PEER, VIP, Mac::ZERO) },
-        Arp { eth_src: STRANGER, ..Arp::gratuitous_reply(PEER, VIP, PEER) },
-    ] {
-        let before = scene.dropped_claims()?;
-        scene.stranger.send(&frame.to_bytes())?;
-        wait_until(PATIENCE, "the claim to be dropped", || Ok(scene.dropped_claims()? == before + 1))?;
-        probe.wait_for_requests(50, PATIENCE)?;
+    for family in Family::BOTH {
+        let scene = held_over(family, "stranger", "")?;
+        let probe = scene.node.probe(scene.vip)?;
+        for claim in claims_of_stranger(scene.vip) {
+            let before = scene.dropped_claims()?;
+            scene.stranger.send(&claim.to_bytes())?;
+            wait_until(PATIENCE, "the claim to be dropped", || Ok(scene.dropped_claims()? == before + 1))
+                .with_context(|| claim.to_string())?;
+            probe.wait_for_requests(50, PATIENCE)?;
+        }
+        assert!(is_stopped(&scene.node)?);
+        let row = scene.node.vip_status(scene.vip)?;
+        assert_eq!((&row["role"], &row["yielded"]), (&"held".into(), &false.into()), "{row}");
+        scene.node.assert_answered_throughout(&probe.stop()?);
     }
-    assert!(is_stopped(&scene.node)?);
-    let row = scene.node.vip_status(VIP)?;
-    assert_eq!((&row["role"], &row["yielded"]), (&"held".into(), &false.into()), "{row}");
-    scene.node.assert_answered_throughout(&probe.stop()?);
     Ok(())
 }
 
 #[test]
 fn a_held_over_vip_is_yielded_to_a_peer_without_userspace_and_kept_there_until_sighup() -> Result<()> {
     const KEEP: &str = "yield: keep\n";
-    let mut scene = held_over("peer", KEEP)?;
+    let mut scene = held_over(Family::V4, "peer", KEEP)?;
     let probe = scene.node.probe(VIP)?;
     probe.wait_for_requests(SOME, PATIENCE)?;
     let before_the_peer = SystemTime::now() - SENDING_TOLERANCE;
@@ -205,7 +226,7 @@ fn a_held_over_vip_is_yielded_to_a_peer_without_userspace_and_kept_there_until_s
 
     // … and through a change of the file …
     let seen = scene.node.agent.logs()?.len();
-    scene.node.write_config(&with_a_peer("4s", KEEP))?;
+    scene.node.write_config(&with_a_peer(Family::V4, "4s", KEEP))?;
     scene.node.agent.wait_for_log_after(seen, PATIENCE, "that the file is applied", |line| {
         line.message() == "configuration is applied"
     })?;
@@ -220,12 +241,12 @@ fn a_held_over_vip_is_yielded_to_a_peer_without_userspace_and_kept_there_until_s
 
 /// Returns true for the line that says that this node takes the VIP back.
 fn takes_back(line: &LogLine) -> bool {
-    line.message().starts_with("no peer answers") && line.has("vip", VIP) && line.has("mac", PEER)
+    line.message().starts_with("no peer answers") && line.has("mac", PEER)
 }
 
 #[test]
 fn a_vip_that_was_announced_in_a_peers_name_is_taken_back_when_no_peer_answers() -> Result<()> {
-    let mut scene = held_over("forged", "")?;
+    let mut scene = held_over(Family::V4, "forged", "")?;
     scene.peer_announces()?;
     scene.assert_silent()?;
 
@@ -250,30 +271,43 @@ fn a_vip_that_was_announced_in_a_peers_name_is_taken_back_when_no_peer_answers()
 
 #[test]
 fn a_vip_that_was_yielded_while_no_agent_ran_is_taken_back_by_the_next_agent() -> Result<()> {
-    let mut scene = held_over("forged-alone", "")?;
-    scene.peer_announces()?;
-    scene.node.agent.kill9()?;
-    scene.node.restart_agent()?;
-    scene.node.agent.wait_for_log(PATIENCE, "that it takes the VIP back", takes_back)?;
-    scene.node.wait_until_answered(VIP, NODE)
+    for family in Family::BOTH {
+        let mut scene = held_over(family, "forged-alone", "")?;
+        scene.peer_announces()?;
+        scene.assert_silent()?;
+        scene.node.agent.kill9()?;
+        scene.node.restart_agent()?;
+        scene.node.agent.wait_for_log(PATIENCE, "that it takes the VIP back", takes_back)?;
+        scene.node.wait_until_answered(scene.vip, NODE)?;
+    }
+    Ok(())
 }
 
 #[test]
 fn a_yielded_vip_stays_with_a_peer_that_answers() -> Result<()> {
-    let mut scene = held_over("answers", "")?;
-    scene.peers_host.add_address("eth0", Ipv4Net::new(VIP, 32)?)?;
-    scene.peer_announces()?;
-    scene.node.agent.signal(Signal::SIGCONT)?;
-    scene.node.wait_for_vip(VIP, "asked about, and the peer's", |row| row["mac"] == PEER.to_string())?;
-    // Longer than a peer has to answer.
-    thread::sleep(Duration::from_secs(4));
-    let row = scene.node.vip_status(VIP)?;
-    assert_eq!((&row["role"], &row["yielded"]), (&"foreign".into(), &true.into()), "{row}");
-    assert_eq!(row["mac"], PEER.to_string(), "{row}");
-    assert!(!scene.node.agent.logs()?.iter().any(takes_back), "{}", scene.node.agent.transcript());
-    // The peer lost it while the agent was away: a restart asks again.
-    scene.node.agent.kill9()?;
-    scene.peers_host.delete_address("eth0", Ipv4Net::new(VIP, 32)?)?;
-    scene.node.restart_agent()?;
-    scene.node.wait_until_answered(VIP, NODE)
+    for family in Family::BOTH {
+        let mut scene = held_over(family, "answers", "")?;
+        let (vip, transcript) = (scene.vip, |scene: &HeldOver| scene.node.agent.transcript());
+        scene.peers_host.add_address("eth0", IpNet::from(vip))?;
+        scene.peer_announces()?;
+        scene.node.agent.signal(Signal::SIGCONT)?;
+        scene.node.wait_for_vip(vip, "asked about, and the peer's", |row| row["mac"] == PEER.to_string())?;
+        // Longer than a peer has to answer.
+        thread::sleep(Duration::from_secs(4));
+        let row = scene.node.vip_status(vip)?;
+        assert_eq!(
+            (&row["role"], &row["yielded"]),
+            (&"foreign".into(), &true.into()),
+            "{row}\n{}",
+            transcript(&scene)
+        );
+        assert_eq!(row["mac"], PEER.to_string(), "{row}");
+        assert!(!scene.node.agent.logs()?.iter().any(takes_back), "{}", transcript(&scene));
+        // The peer lost it while the agent was away: a restart asks again.
+        scene.node.agent.kill9()?;
+        scene.peers_host.delete_address("eth0", IpNet::from(vip))?;
+        scene.node.restart_agent()?;
+        scene.node.wait_until_answered(vip, NODE)?;
+    }
+    Ok(())
 }

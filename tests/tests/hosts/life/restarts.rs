@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
+use vipward_tests::family::Family;
 use vipward_tests::node::{Attachment, HOLDS_ONE, Node};
 use vipward_tests::process::output_of;
 use vipward_tests::scene::{NODE, PATIENCE, VIP};
@@ -31,18 +32,25 @@ fn tag(node: &Node, program: u64) -> Result<String> {
 }
 
 fn survives_being_killed(name: &str, attachment: Attachment) -> Result<()> {
-    let mut node = Node::start_with(name, attachment, HOLDS_ONE, |_| {})?;
-    node.wait_until_answered(VIP, NODE)?;
-    let probe = node.probe(VIP)?;
-    for _ in 0..3 {
-        probe.wait_for_requests(SOME, PATIENCE)?;
-        node.agent.kill9()?;
-        probe.wait_for_requests(SOME, PATIENCE)?;
-        node.restart_agent()?;
-        probe.wait_for_requests(SOME, PATIENCE)?;
+    for family in Family::BOTH {
+        let mut node = Node::start_in(family, name, attachment, &holds(family))?;
+        node.wait_until_answered(family.vip(), NODE)?;
+        let probe = node.probe(family.vip())?;
+        for _ in 0..3 {
+            probe.wait_for_requests(SOME, PATIENCE)?;
+            node.agent.kill9()?;
+            probe.wait_for_requests(SOME, PATIENCE)?;
+            node.restart_agent()?;
+            probe.wait_for_requests(SOME, PATIENCE)?;
+        }
+        node.assert_answered_throughout(&probe.stop()?);
     }
-    node.assert_answered_throughout(&probe.stop()?);
     Ok(())
+}
+
+/// Returns a configuration that holds the VIP of a family.
+fn holds(family: Family) -> String {
+    format!("vips: [{{address: '{}'}}]\n", family.vip())
 }
 
 #[test]
@@ -132,20 +140,23 @@ fn no_request_goes_unanswered_between_sigterm_and_the_next_start_in_native_mode(
 #[test]
 fn a_held_vip_is_answered_after_the_fence_of_a_killed_agent_has_lapsed_when_the_policy_is_hold() -> Result<()>
 {
-    let yaml = "fence: {duration: 2s, policy: hold}\nvips: [{address: 192.0.2.10}]\n";
-    let mut node = Node::start("lapse", yaml)?;
-    node.wait_until_answered(VIP, NODE)?;
-    let probe = node.probe(VIP)?;
-    node.agent.kill9()?;
-    let (_, lapsed) = node.fence_passes("left_seconds")?;
-    wait_until(PATIENCE, "the fence to lapse", || {
-        Ok(std::time::SystemTime::now() > lapsed && node.agent.status()?["fence"]["state"] == "held over")
-    })?;
-    probe.wait_for_requests(SOME, PATIENCE)?;
-    node.restart_agent()?;
-    probe.wait_for_requests(SOME, PATIENCE)?;
-    assert_eq!(node.agent.status()?["fence"]["state"], "valid");
-    assert_eq!(node.vip_status(VIP)?["yielded"], false);
-    node.assert_answered_throughout(&probe.stop()?);
+    for family in Family::BOTH {
+        let vip = family.vip();
+        let yaml = format!("fence: {{duration: 2s, policy: hold}}\n{}", holds(family));
+        let mut node = Node::start_in(family, "lapse", Attachment::Auto, &yaml)?;
+        node.wait_until_answered(vip, NODE)?;
+        let probe = node.probe(vip)?;
+        node.agent.kill9()?;
+        let (_, lapsed) = node.fence_passes("left_seconds")?;
+        wait_until(PATIENCE, "the fence to lapse", || {
+            Ok(std::time::SystemTime::now() > lapsed && node.agent.status()?["fence"]["state"] == "held over")
+        })?;
+        probe.wait_for_requests(SOME, PATIENCE)?;
+        node.restart_agent()?;
+        probe.wait_for_requests(SOME, PATIENCE)?;
+        assert_eq!(node.agent.status()?["fence"]["state"], "valid");
+        assert_eq!(node.vip_status(vip)?["yielded"], false);
+        node.assert_answered_throughout(&probe.stop()?);
+    }
     Ok(())
 }

@@ -176,7 +176,9 @@ fn versions_that_differ_in_maps_only_use_each_others_pins_and_leave_alone_what_t
     let (before, probe) = (pinned(&node)?, node.probe(VIP)?);
     node.agent.kill9()?;
     let pin = |name: &str| node.agent.options.pin_dir.join(name);
-    let offenders = described(&node, maps::OFFENDERS)?;
+    // Each field's name begins with its map's, and a dot.
+    let of_offenders = format!("{}.", maps::OFFENDERS);
+    let offenders = described(&node, &of_offenders)?;
     assert!(offenders.contains(&"offenders.key.mac".to_owned()), "{offenders:?}");
     for name in offenders.iter().map(|name| FieldName::of(name)) {
         let text = name.text.iter().map(|byte| format!("{byte:02x}"));
@@ -193,7 +195,7 @@ fn versions_that_differ_in_maps_only_use_each_others_pins_and_leave_alone_what_t
     let reuses = |line: &LogLine| line.message() == "reusing pinned data plane";
     node.agent.wait_for_log_after(seen, PATIENCE, "that it reuses", reuses)?;
     assert_eq!(pinned(&node)?, before);
-    assert_eq!(described(&node, maps::OFFENDERS)?.len(), offenders.len());
+    assert_eq!(described(&node, &of_offenders)?.len(), offenders.len());
     let pin = |name: &str| node.agent.options.pin_dir.join(name);
     assert!(pin(maps::OFFENDERS).exists(), "the missing map is made");
     assert!(pin("later").exists(), "the other version's map stays");

@@ -8,14 +8,16 @@ use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
 use vipward_tests::agent::{Agent, AgentOptions, LogLine};
 use vipward_tests::arp::{Arp, Mac};
+use vipward_tests::family::Family;
 use vipward_tests::hook::Hooked;
 use vipward_tests::http::{self, Answer};
 use vipward_tests::lan::{Host, Nic};
+use vipward_tests::message::Message;
 use vipward_tests::process::output_of;
 use vipward_tests::prometheus::promtool;
 use vipward_tests::scene::{
-    NODE, PATIENCE, ROGUE, Scene, VIP, answers_to, clients_request, ip, start_agent, vip_status,
-    wait_until_heard, wait_until_running,
+    NODE, PATIENCE, ROGUE, Scene, VIP, answers_in, answers_to, clients_request, ip, request_of_client,
+    start_agent, vip_status, wait_until_heard, wait_until_running,
 };
 use vipward_tests::tools;
 use vipward_tests::wait::wait_for;
@@ -114,7 +116,7 @@ fn a_vip_that_was_yielded_makes_a_standalone_agent_not_ready_and_is_not_without_
     wait_for_page(&scene.node, "/readyz/vips", 503, &what)?;
     assert_eq!(get(&scene.node, "/readyz/entries")?.status, 200, "one thing is wrong, and reported once");
     let read = metrics(&scene.node)?;
-    assert_value(&read, "vipward_vip_held{vip=\"192.0.2.10\"}", 0.0)?;
+    assert_value(&read, "vipward_vip_held{family=\"ipv4\",vip=\"192.0.2.10\"}", 0.0)?;
     assert_value(&read, "vipward_vips_to_hold", 1.0)?;
     // The peer has it.
     assert_value(&read, "vipward_vips_without_holder", 0.0)
@@ -280,12 +282,12 @@ fn the_page_of_metrics_is_what_the_kernel_has_counted_in_either_format() -> Resu
         Ok((read.value("vipward_conflicts_active")? > 0.0).then_some(read))
     })?;
     for (series, value) in [
-        ("vipward_frames_total{outcome=\"answered\"}", 3.0),
-        ("vipward_frames_total{outcome=\"claim_conflict\"}", 1.0),
-        ("vipward_vip_answered_total{vip=\"192.0.2.10\"}", 3.0),
-        ("vipward_vip_conflicts_total{vip=\"192.0.2.10\"}", 1.0),
-        ("vipward_vip_held{vip=\"192.0.2.10\"}", 1.0),
-        ("vipward_entries{role=\"held\"}", 1.0),
+        ("vipward_frames_total{family=\"ipv4\",outcome=\"answered\"}", 3.0),
+        ("vipward_frames_total{family=\"ipv4\",outcome=\"claim_conflict\"}", 1.0),
+        ("vipward_vip_answered_total{family=\"ipv4\",vip=\"192.0.2.10\"}", 3.0),
+        ("vipward_vip_conflicts_total{family=\"ipv4\",vip=\"192.0.2.10\"}", 1.0),
+        ("vipward_vip_held{family=\"ipv4\",vip=\"192.0.2.10\"}", 1.0),
+        ("vipward_entries{family=\"ipv4\",role=\"held\"}", 1.0),
         ("vipward_map_entries{map=\"vips_v4\"}", 1.0),
         ("vipward_map_capacity{map=\"vips_v4\"}", 65536.0),
         ("vipward_conflicts_total", 1.0),
@@ -322,6 +324,38 @@ fn the_page_of_metrics_is_what_the_kernel_has_counted_in_either_format() -> Resu
 }
 
 #[test]
+fn the_page_of_metrics_counts_each_family_for_itself() -> Result<()> {
+    let (family, vip) = (Family::V6, Family::V6.vip());
+    let scene = Scene::new_in(family, "metrics-six")?;
+    let _agent = scene.agent("vips: [{address: 192.0.2.10}, {address: '2001:db8::10'}]")?;
+    let wire = Wire::open_in(&scene.client, "eth0", family)?;
+    for _ in 0..3 {
+        assert_eq!(answers_in(&wire, &request_of_client(vip), family.ip(2))?.len(), 1);
+    }
+    let rogue = Wire::open(&scene.rogue, "eth0")?;
+    rogue.send(&Message::announcement(ROGUE, vip).to_bytes())?;
+    wait_until_heard(&rogue, ip(2))?;
+    let read = metrics(&scene.node)?;
+    for (series, value) in [
+        ("vipward_frames_total{family=\"ipv6\",outcome=\"answered\"}", 3.0),
+        ("vipward_frames_total{family=\"ipv4\",outcome=\"answered\"}", 0.0),
+        ("vipward_frames_total{family=\"ipv6\",outcome=\"claim_conflict\"}", 1.0),
+        ("vipward_claims_defended_total{family=\"ipv6\"}", 1.0),
+        ("vipward_claims_defended_total{family=\"ipv4\"}", 0.0),
+        ("vipward_vip_answered_total{family=\"ipv6\",vip=\"2001:db8::10\"}", 3.0),
+        ("vipward_vip_conflicts_total{family=\"ipv6\",vip=\"2001:db8::10\"}", 1.0),
+        ("vipward_vip_held{family=\"ipv6\",vip=\"2001:db8::10\"}", 1.0),
+        ("vipward_vip_held{family=\"ipv4\",vip=\"192.0.2.10\"}", 1.0),
+        ("vipward_entries{family=\"ipv6\",role=\"held\"}", 1.0),
+        ("vipward_map_entries{map=\"vips_v6\"}", 1.0),
+        ("vipward_map_capacity{map=\"vips_v6\"}", 65536.0),
+    ] {
+        assert_value(&read, series, value)?;
+    }
+    Ok(())
+}
+
+#[test]
 fn with_more_vips_than_the_limit_none_has_series_of_its_own_and_a_gauge_says_so() -> Result<()> {
     let scene = Scene::new("series")?;
     let yaml = "vips: [{address: 192.0.2.10}, {address: 192.0.2.11}, {address: 192.0.2.12}]";
@@ -334,7 +368,7 @@ fn with_more_vips_than_the_limit_none_has_series_of_its_own_and_a_gauge_says_so(
         #[expect(clippy::float_cmp, reason = "whole numbers")]
         {
             assert_eq!(read.value("vipward_vip_series_dropped")?, f64::from(u8::from(dropped)), "{limit}");
-            assert_eq!(read.value("vipward_entries{role=\"held\"}")?, 3.0, "{limit}");
+            assert_eq!(read.value("vipward_entries{family=\"ipv4\",role=\"held\"}")?, 3.0, "{limit}");
         }
         assert_eq!(page.contains("192.0.2.1"), !dropped, "{limit}: {page}");
         agent.terminate()?;

@@ -1,0 +1,216 @@
+//! What only neighbour discovery has: hosts that look for duplicates, optimistic ones, addresses with
+//! several spellings, and nodes without an address of IPv6.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use vipward_tests::agent::{Agent, LogLine};
+use vipward_tests::arp::Mac;
+use vipward_tests::family::Family;
+use vipward_tests::lan::{Host, NeighbourState};
+use vipward_tests::message::Message;
+use vipward_tests::nd::{ALL_NODES, NONCE, Nd, mac_of};
+use vipward_tests::process::output_of;
+use vipward_tests::scene::{
+    CLIENT, NODE, PATIENCE, ROGUE, Scene, answers_in, counter, request_of_client, send_datagram, vip_status,
+};
+use vipward_tests::wait::wait_until;
+use vipward_tests::wire::Wire;
+
+use super::{held, wait_out_the_rounds};
+
+const SIX: Family = Family::V6;
+
+/// Runs `ip -6` on a host.
+fn ip_6(host: &Host, args: &str) -> Result<String> {
+    let mut ip = host.command("ip");
+    ip.arg("-6").args(args.split(' '));
+    output_of(ip)
+}
+
+/// Makes a kernel look for duplicates, which the hosts of the tests do not otherwise.
+fn looks_for_duplicates(host: &Host) -> Result<()> {
+    host.set_sysctl("net/ipv6/conf/eth0/accept_dad", "1")?;
+    host.set_sysctl("net/ipv6/conf/eth0/dad_transmits", "1")
+}
+
+#[test]
+fn a_host_that_wants_the_vip_for_itself_sees_that_it_is_in_use() -> Result<()> {
+    // An optimistic host (RFC 4429) uses the address while it looks, and asks without its MAC.
+    for optimistic in ["0", "1"] {
+        let scene = Scene::new_in(SIX, "dad")?;
+        let agent = scene.agent(&held(SIX))?;
+        looks_for_duplicates(&scene.rogue)?;
+        scene.rogue.set_sysctl("net/ipv6/conf/eth0/optimistic_dad", optimistic)?;
+        scene.rogue.set_sysctl("net/ipv6/conf/eth0/use_optimistic", optimistic)?;
+        ip_6(&scene.rogue, "address add 2001:db8::10/64 dev eth0")?;
+        wait_until(PATIENCE, "the rogue to see the duplicate", || {
+            Ok(ip_6(&scene.rogue, "address show dev eth0")?.contains("dadfailed"))
+        })?;
+        assert_eq!(scene.client.resolve(SIX.vip())?, NODE, "optimistic: {optimistic}");
+        assert_eq!(counter(&agent, "claim_conflict")?, 0, "a question is no claim");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_host_that_looks_for_a_duplicate_of_a_vip_elsewhere_is_not_answered_by_a_kernel_that_has_it() -> Result<()>
+{
+    let scene = Scene::new_in(SIX, "dad-foreign")?;
+    scene.node.add_address("eth0", ipnet::IpNet::from(SIX.vip()))?;
+    let _agent = scene.agent(&format!("vips: [{{address: '{}', mac: '{ROGUE}'}}]", SIX.vip()))?;
+    looks_for_duplicates(&scene.client)?;
+    ip_6(&scene.client, "address add 2001:db8::10/64 dev eth0")?;
+    wait_until(PATIENCE, "the client to have the address", || {
+        let shown = ip_6(&scene.client, "address show dev eth0")?;
+        assert!(!shown.contains("dadfailed"), "{shown}");
+        Ok(shown.contains("2001:db8::10/64") && !shown.contains("tentative"))
+    })
+}
+
+#[test]
+fn a_neighbour_stays_reachable_while_it_is_used() -> Result<()> {
+    let scene = Scene::new_in(SIX, "reachable")?;
+    let agent = scene.agent("vips: [{address: '2001:db8::10', bind: lo}]")?;
+    // Half to three halves of it, in milliseconds; then a unicast question each time.
+    scene.client.set_sysctl("net/ipv6/neigh/eth0/base_reachable_time_ms", "1000")?;
+    scene.client.set_sysctl("net/ipv6/neigh/eth0/delay_first_probe_time", "1")?;
+    scene.client.flush_neighbours("eth0")?;
+    let before = counter(&agent, "answered")?;
+    wait_until(PATIENCE, "the kernel to ask again, twice", || {
+        // Unlike ping, this confirms nothing.
+        send_datagram(&scene.client, SIX.ip(1), SIX.vip())?;
+        let entry = scene.client.neighbour("eth0", SIX.vip())?;
+        assert!(entry.is_none_or(|entry| entry.mac.is_none_or(|mac| mac == NODE)), "it is at another MAC");
+        Ok(counter(&agent, "answered")? >= before + 3)
+    })?;
+    wait_until(PATIENCE, "the entry to be valid again", || {
+        let entry = scene.client.neighbour("eth0", SIX.vip())?;
+        Ok(entry.is_some_and(|entry| entry.state == NeighbourState::Reachable))
+    })
+}
+
+/// Returns the problem that an agent reports with this text.
+fn wait_for_problem(agent: &mut Agent, part: &str) -> Result<LogLine> {
+    agent.wait_for_log(PATIENCE, part, |line| {
+        line.field("problem").and_then(Value::as_str).is_some_and(|problem| problem.contains(part))
+    })
+}
+
+#[test]
+fn a_vip_has_any_spelling_in_the_file_and_one_everywhere_else() -> Result<()> {
+    let scene = Scene::new_in(SIX, "spelling")?;
+    let agent = scene.agent("vips: [{address: '2001:DB8:0:0::0010'}]")?;
+    assert_eq!(vip_status(&agent, SIX.vip(), "eth0")?["role"], "held");
+    assert_eq!(scene.client.resolve(SIX.vip())?, NODE);
+    Ok(())
+}
+
+#[test]
+fn the_first_address_of_a_subnet_is_no_vip_and_the_last_one_is() -> Result<()> {
+    let scene = Scene::new_in(SIX, "first")?;
+    let mut agent =
+        scene.agent("vips: [{address: '2001:db8::'}, {address: '2001:db8::ffff:ffff:ffff:ffff'}]")?;
+    wait_for_problem(&mut agent, "VIP 2001:db8:: is the address of all routers of 2001:db8::/64 on eth0")?;
+    let last: IpAddr = "2001:db8::ffff:ffff:ffff:ffff".parse()?;
+    assert_eq!(scene.client.resolve(last)?, NODE);
+    let wire = Wire::open_in(&scene.client, "eth0", SIX)?;
+    assert_eq!(answers_in(&wire, &request_of_client("2001:db8::".parse()?), SIX.ip(2))?, []);
+    Ok(())
+}
+
+#[test]
+fn a_node_without_an_address_of_ipv6_holds_a_vip_whose_interface_is_named() -> Result<()> {
+    let scene = Scene::new("no-six")?;
+    scene.client.add_address("eth0", SIX.net(1))?;
+    let mut agent = scene.agent("vips: [{address: '2001:db8::10'}]")?;
+    wait_for_problem(&mut agent, "VIP 2001:db8::10 is in the subnet of no attached interface")?;
+    let seen = agent.logs()?.len();
+    agent.write_config("vips: [{address: '2001:db8::10', interface: eth0}]")?;
+    let held = |line: &LogLine| line.message() == "entry changed" && line.has("to", "held");
+    agent.wait_for_log_after(seen, PATIENCE, "that the VIP is held", held)?;
+    assert_eq!(scene.client.resolve(SIX.vip())?, NODE);
+    let said = scene.node.namespace().addresses("eth0")?;
+    assert!(said.iter().all(|address| address.addr().is_ipv4()), "{said:?}");
+    Ok(())
+}
+
+/// RFC 7527: a network that sends a host's probe back to it has no rival.
+#[test]
+fn a_probe_that_comes_back_is_no_rival() -> Result<()> {
+    let scene = Scene::new_in(SIX, "loop")?;
+    let wire = Wire::open_in(&scene.client, "eth0", SIX)?;
+    let options = vipward_tests::agent::AgentOptions::new(scene.bpffs.pin_dir("node"));
+    let config = "{vips: [{address: '2001:db8::10'}], probe: {count: 3, interval: 1s}}";
+    let mut agent = Agent::start(&scene.node, config, options)?;
+    // The client reflects every probe of the agent, unchanged.
+    for number in 0..3 {
+        let probe = wire.expect(PATIENCE, "a probe", |message| is_probe_of_node(message, SIX.vip()))?;
+        let Message::Nd(nd) = &probe else { unreachable!("invariant: it is about an IPv6 address") };
+        assert!(nd.options.iter().any(|(kind, _)| *kind == NONCE), "{probe}");
+        wire.send(&probe.to_bytes()).with_context(|| format!("reflection {number}"))?;
+    }
+    let over = |line: &LogLine| line.message() == "addresses have been probed";
+    agent.wait_for_log(PATIENCE, "that the address is free", over)?;
+    assert_eq!(vip_status(&agent, SIX.vip(), "eth0")?["role"], "held", "{}", agent.transcript());
+
+    // A probe of the takeover, or a later one, comes back as well.
+    wire.send(&Nd::probe(NODE, vip(), Some([1; 6])).to_bytes())?;
+    wait_out_the_rounds(SIX, &wire)?;
+    assert_eq!(counter(&agent, "claim_conflict")?, 0);
+    let told: Vec<_> = agent.logs()?.into_iter().filter(|line| line.level() == "WARN").collect();
+    assert_eq!(told, [], "{}", agent.transcript());
+    Ok(())
+}
+
+fn vip() -> Ipv6Addr {
+    Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x10)
+}
+
+fn is_probe_of_node(message: &Message, vip: IpAddr) -> bool {
+    let Message::Nd(nd) = message else { return false };
+    message.asks_for() == Some(vip) && nd.source.is_unspecified() && nd.eth_src == NODE
+}
+
+#[test]
+fn a_solicitation_that_is_no_valid_one_is_left_to_the_kernel() -> Result<()> {
+    let scene = Scene::new_in(SIX, "invalid")?;
+    let agent = scene.agent(&held(SIX))?;
+    let wire = Wire::open_in(&scene.client, "eth0", SIX)?;
+    wait_out_the_rounds(SIX, &wire)?;
+    let request = request_of_client(SIX.vip()).to_bytes();
+    let changed = |at: usize, byte: u8| {
+        let mut bytes = request.clone();
+        bytes[at] = byte;
+        bytes
+    };
+    let rows = [
+        ("hop limit 254, so from beyond the segment", changed(21, 254)),
+        ("code 1", changed(55, 1)),
+        ("an option of no length", changed(79, 0)),
+        ("an option that is too long", changed(79, 2)),
+        ("from a group", changed(22, 0xff)),
+        ("a probe with a MAC", {
+            let source = Nd::solicitation(CLIENT, Ipv6Addr::UNSPECIFIED, vip());
+            source.to_bytes()
+        }),
+        ("a probe to another group", {
+            let probe = Nd::probe(CLIENT, vip(), None);
+            Nd { destination: ALL_NODES, eth_dst: mac_of(ALL_NODES), ..probe }.to_bytes()
+        }),
+    ];
+    let before = counter(&agent, "unread")?;
+    for (number, (description, bytes)) in (1..).zip(rows) {
+        wire.drain()?;
+        wire.send(&bytes)?;
+        let last = Message::probe(Mac::local(0xff02), SIX.ip(2));
+        wire.send(&last.to_bytes())?;
+        wire.expect(PATIENCE, "an answer to what was sent last", |message| {
+            assert_ne!(message.answers_for(), Some(SIX.vip()), "{description}");
+            message.answers(&last)
+        })?;
+        assert_eq!(counter(&agent, "unread")?, before + number, "{description}");
+    }
+    Ok(())
+}
