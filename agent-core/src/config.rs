@@ -116,7 +116,7 @@ impl Config {
     ///
     /// let config = Config::parse("vips:\n  - address: 192.0.2.10\n", "vipward.yaml", "node-a")?;
     /// assert_eq!(config.node, "node-a");
-    /// assert_eq!(config.vips[0].address.octets(), [192, 0, 2, 10]);
+    /// assert_eq!(config.vips[0].address.to_string(), "192.0.2.10");
     ///
     /// let wrong = "vips:\n  - address: 192.0.2\n";
     /// let error = Config::parse(wrong, "vipward.yaml", "node-a").unwrap_err();

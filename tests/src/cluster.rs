@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!   client .1   observer .2   rogue .3        n1 .11   n2 .12   n3 .13
-//!      └────────────┴────────────┴── eth0 ───────┴────────┴────────┘      192.0.2.0/24, the segment of the VIPs
+//!      └────────────┴────────────┴── eth0 ───────┴────────┴────────┘      the segment of the VIPs:
+//!                                                │        │        │       192.0.2.0/24, 2001:db8::/64
 //!                                                │        │        │
 //!                     control .1 ──── mgmt0 ─────┴────────┴────────┘      198.51.100.0/24
 //!                        └── forwarder ── API server, in this process or the one of KUBECONFIG
@@ -90,7 +91,7 @@ mod watch;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{self, Write as _};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -107,6 +108,7 @@ pub use watch::{Seen, Watch};
 use crate::agent::AgentOptions;
 use crate::arp::Mac;
 use crate::bpffs::Bpffs;
+use crate::family::Family;
 use crate::interrupt;
 use crate::lan::{Host, Lan, Nic};
 use crate::scene::{ip, net};
@@ -153,6 +155,11 @@ impl NodeId {
     /// Returns the node's address on the segment.
     pub fn address(self) -> Ipv4Addr {
         ip(10 + self.0)
+    }
+
+    /// Returns the node's address of a family on the segment.
+    pub fn address_in(self, family: Family) -> IpAddr {
+        family.ip(10 + self.0)
     }
 
     /// Returns the node's address towards the API server.
@@ -301,9 +308,9 @@ impl Cluster {
             options.nodes
         );
         let segment = Lan::new(name)?;
-        let client = segment.host("client", Nic::new(net(1)).mac(Mac::local(1)))?;
-        let observer = segment.host("observer", Nic::new(net(2)).mac(Mac::local(2)))?;
-        let rogue = segment.host("rogue", Nic::new(net(3)).mac(Mac::local(3)))?;
+        let client = segment.host("client", nic(1).mac(Mac::local(1)))?;
+        let observer = segment.host("observer", nic(2).mac(Mac::local(2)))?;
+        let rogue = segment.host("rogue", nic(3).mac(Mac::local(3)))?;
         let management = Lan::new(&format!("{name}-m"))?;
         let control = management.host("control", Nic::new(management_net(CONTROL)).named(MANAGEMENT))?;
 
@@ -559,6 +566,11 @@ fn brief(object: &Value) -> String {
         metadata.retain(|key, _| key != "managedFields" && key != "uid");
     }
     object.to_string()
+}
+
+/// Returns an interface on the segment, with an address of each family.
+fn nic(last: u8) -> Nic {
+    Nic::new(net(last)).address(Family::V6.net(last))
 }
 
 const fn management_ip(last: u8) -> Ipv4Addr {

@@ -123,7 +123,7 @@ pub fn connect((host_a, nic_a): (&Host, Nic), (host_b, nic_b): (&Host, Nic)) -> 
     host_b.namespace().wait_until_ready(&nic_b.name)
 }
 
-fn bring_up(host: &Host, nic: &str, addresses: &[ipnet::Ipv4Net]) -> Result<()> {
+fn bring_up(host: &Host, nic: &str, addresses: &[ipnet::IpNet]) -> Result<()> {
     for address in addresses {
         host.add_address(nic, *address)?;
     }

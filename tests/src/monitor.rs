@@ -6,13 +6,13 @@
 //! rightly not answer. No client asks it then: a client revalidates an entry seconds after the
 //! answer, and a handover takes milliseconds. A MAC that has stopped answering is soon asked no more:
 //! a client whose entry is confirmed by nobody asks everybody again.
-//! One thread asks for all VIPs. It skips requests that it is too
+//! One thread asks for all VIPs of a family. It skips requests that it is too
 //! late for, so that its own delay never counts as silence of a VIP.
 
 mod report;
 mod timeline;
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -22,8 +22,10 @@ pub use report::{
     Announcement, AnnouncementForm, Double, DoubleKind, Gap, MonitorReport, Move, Note, VipReport,
 };
 
-use crate::arp::{Arp, Mac};
+use crate::arp::Mac;
+use crate::family::Family;
 use crate::lan::Host;
+use crate::message::Message;
 use crate::probe::{ANSWER_LIMIT, Answer, Answerer, Numbering, Request};
 use crate::wait::{wait_for, wait_until};
 use crate::wire::{Frame, Wire};
@@ -35,17 +37,16 @@ pub const INTERVAL: Duration = Duration::from_millis(1);
 /// Number of requests after which a MAC that has answered none of them is not asked by unicast.
 const PATIENCE: usize = 100;
 
-/// Thread that watches VIPs until it is stopped or dropped.
+/// Threads that watch VIPs until they are stopped or dropped.
 #[derive(Debug)]
 pub struct Monitor {
     state: Arc<Mutex<State>>,
-    worker: Worker<()>,
+    workers: Vec<Worker<()>>,
 }
 
 #[derive(Debug)]
 struct State {
     started: SystemTime,
-    /// VIPs in the order of the requests, on which the request numbers depend.
     vips: Vec<Watched>,
     notes: Vec<Note>,
 }
@@ -66,29 +67,38 @@ struct Latest {
 }
 
 impl Monitor {
-    /// Starts to watch `vips` from an interface with an IPv4 address.
+    /// Starts to watch `vips` from an interface with an address of each one's family.
     /// The host should not use the VIPs otherwise: each request has its own
     /// sender MAC, which the kernel of a target may record as the host's.
-    pub fn start(host: &Host, interface: &str, vips: &[Ipv4Addr]) -> Result<Self> {
+    pub fn start(host: &Host, interface: &str, vips: &[impl Into<IpAddr> + Copy]) -> Result<Self> {
         ensure!(!vips.is_empty(), "a monitor needs a VIP to watch");
         let source = host.mac(interface)?;
         let started = SystemTime::now();
         let watched = vips.iter().map(|vip| Watched {
-            report: VipReport::new(*vip, started),
+            report: VipReport::new((*vip).into(), started),
             latest: None,
             latest_own: None,
         });
         let state = State { started, vips: watched.collect(), notes: Vec::new() };
+        let by_family = Family::BOTH.map(|family| {
+            let is_in = |(_, watched): &(usize, &Watched)| Family::of(watched.report.vip) == family;
+            let of_family = state.vips.iter().enumerate().filter(is_in).map(|(index, _)| index);
+            (family, of_family.collect::<Vec<_>>())
+        });
         let state = Arc::new(Mutex::new(state));
-        let asker = Asker {
-            wire: Wire::open(host, interface)?,
-            source,
-            spa: host.address(interface)?,
-            numbering: Numbering::new(),
-            state: Arc::clone(&state),
-        };
-        let worker = Worker::start("vip-monitor", move |stop| asker.watch(stop))?;
-        Ok(Self { state, worker })
+        let mut workers = Vec::new();
+        for (family, vips) in by_family.into_iter().filter(|(_, vips)| !vips.is_empty()) {
+            let asker = Asker {
+                wire: Wire::open_in(host, interface, family)?,
+                source,
+                from: host.address_in(interface, family)?,
+                vips,
+                numbering: Numbering::new(),
+                state: Arc::clone(&state),
+            };
+            workers.push(Worker::start("vip-monitor", move |stop| asker.watch(stop))?);
+        }
+        Ok(Self { state, workers })
     }
 
     /// Records a step in the timeline, and returns the time.
@@ -114,7 +124,7 @@ impl Monitor {
 
     /// Stops asking, waits for the last answers, and returns the report.
     pub fn stop(self) -> Result<MonitorReport> {
-        self.worker.stop()?;
+        self.workers.into_iter().try_for_each(Worker::stop)?;
         Ok(lock(&self.state).report())
     }
 
@@ -122,25 +132,33 @@ impl Monitor {
     pub fn wait_for_requests(&self, count: usize, limit: Duration) -> Result<()> {
         let enough = self.fewest_requests() + count;
         let what = format!("{count} more requests for each VIP");
-        wait_until(limit, &what, || self.worker.check_alive().map(|()| self.fewest_requests() >= enough))
+        wait_until(limit, &what, || self.check_alive().map(|()| self.fewest_requests() >= enough))
     }
 
     /// Waits until a request for `vip` sent from now on is answered with `mac`.
-    pub fn wait_until_answered_by(&self, vip: Ipv4Addr, mac: Mac, limit: Duration) -> Result<()> {
+    pub fn wait_until_answered_by(&self, vip: impl Into<IpAddr>, mac: Mac, limit: Duration) -> Result<()> {
+        let vip = vip.into();
         self.wait_for_answer(vip, limit, &format!("an answer that {vip} is at {mac}"), |by| by == mac)
             .map(drop)
     }
 
     /// Waits until a request for `vip` sent from now on is answered, and returns the MAC.
-    pub fn wait_until_answered(&self, vip: Ipv4Addr, limit: Duration) -> Result<Mac> {
+    pub fn wait_until_answered(&self, vip: impl Into<IpAddr>, limit: Duration) -> Result<Mac> {
+        let vip = vip.into();
         self.wait_for_answer(vip, limit, &format!("an answer for {vip}"), |_| true)
     }
 
     /// Waits until `vip` was silent for `silence`, as requests prove.
-    pub fn wait_until_silent(&self, vip: Ipv4Addr, silence: Duration, limit: Duration) -> Result<()> {
+    pub fn wait_until_silent(
+        &self,
+        vip: impl Into<IpAddr>,
+        silence: Duration,
+        limit: Duration,
+    ) -> Result<()> {
+        let vip = vip.into();
         let from = SystemTime::now();
         wait_until(limit, &format!("silence about {vip} for {silence:?}"), || {
-            self.worker.check_alive()?;
+            self.check_alive()?;
             let state = self.state();
             let requests = &state.watched(vip)?.report.requests;
             let unanswered = requests.iter().rev().take_while(|r| r.answers.is_empty() && r.sent_at >= from);
@@ -150,10 +168,16 @@ impl Monitor {
     }
 
     /// Waits until `mac` announces `vip`, and returns the time of the announcement.
-    pub fn wait_until_announced_by(&self, vip: Ipv4Addr, mac: Mac, limit: Duration) -> Result<SystemTime> {
+    pub fn wait_until_announced_by(
+        &self,
+        vip: impl Into<IpAddr>,
+        mac: Mac,
+        limit: Duration,
+    ) -> Result<SystemTime> {
+        let vip = vip.into();
         let from = SystemTime::now();
         wait_for(limit, &format!("an announcement that {vip} is at {mac}"), || {
-            self.worker.check_alive()?;
+            self.check_alive()?;
             let state = self.state();
             let heard = state.watched(vip)?.report.announcements.iter().rev();
             Ok(heard
@@ -165,18 +189,22 @@ impl Monitor {
 
     fn wait_for_answer(
         &self,
-        vip: Ipv4Addr,
+        vip: IpAddr,
         limit: Duration,
         what: &str,
         is_it: impl Fn(Mac) -> bool,
     ) -> Result<Mac> {
         let first = self.state().watched(vip)?.report.requests.len();
         let found = wait_for(limit, what, || {
-            self.worker.check_alive()?;
+            self.check_alive()?;
             let latest = self.state().watched(vip)?.latest;
             Ok(latest.filter(|latest| latest.request >= first && is_it(latest.mac)).map(|latest| latest.mac))
         });
         found.with_context(|| format!("what was seen:\n{}", self.report()))
+    }
+
+    fn check_alive(&self) -> Result<()> {
+        self.workers.iter().try_for_each(Worker::check_alive)
     }
 
     fn fewest_requests(&self) -> usize {
@@ -189,7 +217,7 @@ impl Monitor {
 }
 
 impl State {
-    fn watched(&self, vip: Ipv4Addr) -> Result<&Watched> {
+    fn watched(&self, vip: IpAddr) -> Result<&Watched> {
         self.vips
             .iter()
             .find(|watched| watched.report.vip == vip)
@@ -200,20 +228,14 @@ impl State {
         let vips = self.vips.iter().map(|watched| (watched.report.vip, watched.report.clone()));
         MonitorReport { started: self.started, vips: vips.collect(), notes: self.notes.clone() }
     }
-
-    /// Returns true if a request may yet be answered.
-    fn awaits_answers(&self) -> bool {
-        let fresh = |request: &&Request| request.sent_at.elapsed().is_ok_and(|age| age < ANSWER_LIMIT);
-        self.vips.iter().any(|watched| {
-            watched.report.requests.iter().rev().take_while(fresh).any(|request| request.answers.is_empty())
-        })
-    }
 }
 
 struct Asker {
     wire: Wire,
     source: Mac,
-    spa: Ipv4Addr,
+    from: IpAddr,
+    /// Which of the VIPs, in the order of the requests, on which their numbers depend.
+    vips: Vec<usize>,
     numbering: Numbering,
     state: Arc<Mutex<State>>,
 }
@@ -239,15 +261,15 @@ impl Asker {
 
     fn ask_for_all(&self, round: usize, due: Instant) -> Result<()> {
         let mut state = lock(&self.state);
-        let count = state.vips.len();
-        for (index, watched) in state.vips.iter_mut().enumerate() {
+        for (nth, index) in self.vips.iter().enumerate() {
+            let watched = &mut state.vips[*index];
             let asks_known = |latest: &Latest| round % 2 == 1 && round - latest.request <= PATIENCE;
             let known = watched.latest_own.filter(asks_known).map(|latest| latest.mac);
-            let sha = self.numbering.sha_of(round * count + index)?;
-            let request = Arp {
-                eth_dst: known.unwrap_or(Mac::BROADCAST),
-                eth_src: self.source,
-                ..Arp::request(sha, self.spa, watched.report.vip)
+            let sha = self.numbering.sha_of(round * self.vips.len() + nth)?;
+            let request = Message::request(sha, self.from, watched.report.vip).sent_by(self.source);
+            let request = match known {
+                Some(mac) => request.to(mac),
+                None => request,
             };
             let late = Instant::now().saturating_duration_since(due);
             let sent_at = SystemTime::now();
@@ -258,26 +280,30 @@ impl Asker {
     }
 
     fn record(&self, frame: &Frame) {
-        let Some(arp) = frame.arp() else { return };
+        let Some(message) = frame.message() else { return };
         let mut state = lock(&self.state);
-        let by = Answerer { sha: arp.sha, eth_src: arp.eth_src };
-        if arp.is_gratuitous() {
-            let form = if arp.is_reply() { AnnouncementForm::Reply } else { AnnouncementForm::Request };
-            if let Some(watched) = state.vips.iter_mut().find(|watched| watched.report.vip == arp.spa) {
+        let by = Answerer { sha: message.sender(), eth_src: message.eth_src() };
+        if message.is_announcement() {
+            let (address, form): (IpAddr, _) = match message {
+                Message::Arp(arp) if arp.is_reply() => (arp.spa.into(), AnnouncementForm::Reply),
+                Message::Arp(arp) => (arp.spa.into(), AnnouncementForm::Request),
+                Message::Nd(nd) => (nd.target.into(), AnnouncementForm::Advertisement),
+            };
+            if let Some(watched) = state.vips.iter_mut().find(|watched| watched.report.vip == address) {
                 watched.report.announcements.push(Announcement { at: frame.at, by, form });
             }
-        } else if arp.is_reply()
-            && let Some(number) = self.numbering.number_of(arp.tha)
+        } else if let Some(address) = message.answers_for()
+            && let Some(number) = self.numbering.number_of(message.eth_dst())
         {
-            let count = state.vips.len();
-            let watched = &mut state.vips[number % count];
+            let count = self.vips.len();
+            let watched = &mut state.vips[self.vips[number % count]];
             let number = number / count;
-            if watched.report.vip == arp.spa
+            if watched.report.vip == address
                 && let Some(request) = watched.report.requests.get_mut(number)
             {
                 request.answers.push(Answer { by, at: frame.at });
                 let is_later = |latest: Option<Latest>| latest.is_none_or(|latest| latest.request <= number);
-                let answer = Some(Latest { mac: arp.sha, request: number });
+                let answer = Some(Latest { mac: by.sha, request: number });
                 if is_later(watched.latest) {
                     watched.latest = answer;
                 }
@@ -288,9 +314,19 @@ impl Asker {
         }
     }
 
+    /// Returns true if a request may yet be answered.
+    fn awaits_answers(&self) -> bool {
+        let state = lock(&self.state);
+        let fresh = |request: &&Request| request.sent_at.elapsed().is_ok_and(|age| age < ANSWER_LIMIT);
+        self.vips.iter().any(|index| {
+            let requests = &state.vips[*index].report.requests;
+            requests.iter().rev().take_while(fresh).any(|request| request.answers.is_empty())
+        })
+    }
+
     fn wait_for_the_last(&self) -> Result<()> {
         let deadline = Instant::now() + ANSWER_LIMIT;
-        while lock(&self.state).awaits_answers() {
+        while self.awaits_answers() {
             match self.wire.receive(deadline)? {
                 Some(frame) => self.record(&frame),
                 None => break,

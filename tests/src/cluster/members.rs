@@ -1,8 +1,9 @@
 //! Controls the nodes of a cluster: their hosts, agents and power.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::fs;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::process::ExitStatus;
 
 use anyhow::{Context, Result, ensure};
@@ -12,12 +13,12 @@ use serde_json::Value;
 use tempfile::NamedTempFile;
 
 use super::admin::{Admin, Object};
-use super::{Cluster, MANAGEMENT, MOST_NODES, NodeId, PATIENCE, SEGMENT, management_net, poll};
+use super::{Cluster, MANAGEMENT, MOST_NODES, NodeId, PATIENCE, SEGMENT, management_net, nic, poll};
 use crate::agent::{Agent, ClusterMember};
 use crate::datagrams::{bind_locally, unbind_locally};
 use crate::lan::{Host, Nic};
 use crate::process::{Process, SpawnOptions};
-use crate::scene::{net, vip_status};
+use crate::scene::vip_status;
 
 /// Node: its host and, once started, its agent.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ pub struct Member {
     pub host: Host,
     powered: bool,
     /// VIPs that its kernel delivers.
-    bound: BTreeSet<Ipv4Addr>,
+    bound: BTreeSet<IpAddr>,
 }
 
 impl Member {
@@ -49,11 +50,11 @@ impl Member {
         self.agent.as_mut().map_or(Ok(false), Agent::is_running)
     }
 
-    fn bind(&mut self, vip: Ipv4Addr) -> Result<()> {
+    fn bind(&mut self, vip: IpAddr) -> Result<()> {
         if self.bound.insert(vip) { bind_locally(&self.host, vip) } else { Ok(()) }
     }
 
-    fn unbind(&mut self, vip: Ipv4Addr) -> Result<()> {
+    fn unbind(&mut self, vip: IpAddr) -> Result<()> {
         if self.bound.remove(&vip) { unbind_locally(&self.host, vip) } else { Ok(()) }
     }
 }
@@ -64,7 +65,7 @@ impl Cluster {
         let number = u8::try_from(self.members.len() + 1).unwrap_or(u8::MAX);
         ensure!(number <= MOST_NODES, "a cluster has at most {MOST_NODES} nodes");
         let id = NodeId(number);
-        let host = self.segment.host(&id.to_string(), Nic::new(net(10 + number)).mac(id.mac()))?;
+        let host = self.segment.host(&id.to_string(), nic(10 + number).mac(id.mac()))?;
         self.management.plug(&host, Nic::new(management_net(id.management_address())).named(MANAGEMENT))?;
         self.members.push(Member { agent: None, id, host, powered: true, bound: BTreeSet::new() });
         self.make_node(id)?;
@@ -172,8 +173,8 @@ impl Cluster {
     }
 
     /// Runs `vipward move` on the first node with power, with the rights of the administrator.
-    /// Returns the exit code and the output.
-    pub fn vipward_move(&self, vip: Ipv4Addr, to: &str) -> Result<(Option<i32>, String)> {
+    /// `vip` is what the command is given. Returns the exit code and the output.
+    pub fn vipward_move(&self, vip: impl fmt::Display, to: &str) -> Result<(Option<i32>, String)> {
         let member = self.members.iter().find(|member| member.powered).context("no node has power")?;
         let kubeconfig = NamedTempFile::new().context("failed to make a kubeconfig")?;
         fs::write(kubeconfig.path(), self.api.kubeconfig_of_admin(self.forwarder.address())?)?;
@@ -194,10 +195,11 @@ impl Cluster {
     pub fn wait_for_entry(
         &self,
         id: NodeId,
-        vip: Ipv4Addr,
+        vip: impl Into<IpAddr>,
         what: &str,
         matches: impl Fn(&Value) -> bool,
     ) -> Result<Value> {
+        let vip = vip.into();
         let agent = self.member(id)?.agent().with_context(|| format!("no agent was started on {id}"))?;
         let mut last = None;
         let found = poll(PATIENCE, &format!("the entry of {id} for {vip} {what}"), || {
@@ -226,14 +228,16 @@ impl Cluster {
     }
 
     /// Returns true if a node's program has an entry for an address on any interface.
-    pub fn knows(&self, id: NodeId, address: Ipv4Addr) -> Result<bool> {
+    pub fn knows(&self, id: NodeId, address: impl Into<IpAddr>) -> Result<bool> {
+        let address = address.into();
         let status = self.status(id)?;
         let vips = status["vips"].as_array().with_context(|| format!("no VIPs in {status:#}"))?;
         Ok(vips.iter().any(|entry| entry["address"] == address.to_string()))
     }
 
     /// Waits until no node's program has an entry for an address.
-    pub fn wait_until_forgotten(&self, address: Ipv4Addr) -> Result<()> {
+    pub fn wait_until_forgotten(&self, address: impl Into<IpAddr>) -> Result<()> {
+        let address = address.into();
         for id in self.ids() {
             // An agent that has just started has no status.
             let forgotten = || Ok(self.knows(id, address).is_ok_and(|knows| !knows).then_some(()));
@@ -265,7 +269,8 @@ impl Cluster {
     /// Makes every node's kernel deliver a VIP as soon as the node's
     /// program has an entry for it: without the entry, the kernel would
     /// answer for the address. Skips nodes without power or agent.
-    pub fn deliver(&mut self, vip: Ipv4Addr) -> Result<()> {
+    pub fn deliver(&mut self, vip: impl Into<IpAddr>) -> Result<()> {
+        let vip = vip.into();
         for member in &mut self.members {
             let Some(agent) = member.agent.as_ref().filter(|_| member.powered) else { continue };
             let what = format!("the program on {} to know {vip}", member.id);
@@ -276,7 +281,8 @@ impl Cluster {
     }
 
     /// Undoes [`Cluster::deliver`]. Call it before a VIP is removed, or the kernels answer for it.
-    pub fn stop_delivering(&mut self, vip: Ipv4Addr) -> Result<()> {
+    pub fn stop_delivering(&mut self, vip: impl Into<IpAddr>) -> Result<()> {
+        let vip = vip.into();
         self.members.iter_mut().try_for_each(|member| member.unbind(vip))
     }
 

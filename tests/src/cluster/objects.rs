@@ -1,7 +1,7 @@
 //! Reads and writes the objects of a cluster that scenarios use.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::admin::{Kind, Object};
 use super::install::ACCOUNT;
 use super::{Cluster, NodeId, PATIENCE, poll};
+use crate::family::Family;
 
 /// Annotation that names a Service's VIPs.
 const ADDRESSES: &str = "vipward.io/addresses";
@@ -27,8 +28,14 @@ pub struct ServiceSpec {
 impl ServiceSpec {
     /// Returns a Service that requests a VIP with the
     /// annotation; policy Cluster, port 80, no class.
-    pub fn new(name: &str, vip: Ipv4Addr) -> Self {
-        Self::without_address(name).annotation(ADDRESSES, &vip.to_string())
+    pub fn new(name: &str, vip: impl Into<IpAddr>) -> Self {
+        Self::with_addresses(name, &[vip.into()])
+    }
+
+    /// Returns a Service that requests several VIPs with the annotation.
+    pub fn with_addresses(name: &str, vips: &[IpAddr]) -> Self {
+        let vips: Vec<_> = vips.iter().map(IpAddr::to_string).collect();
+        Self::without_address(name).annotation(ADDRESSES, &vips.join(","))
     }
 
     /// Returns a Service without the annotation, for an address in its status.
@@ -119,12 +126,13 @@ pub struct EventNote {
 
 impl Cluster {
     /// Returns a cell of a VIP's row in `kubectl get vip`.
-    pub fn cell(&self, vip: Ipv4Addr, column: &str) -> Result<String> {
+    pub fn cell(&self, vip: impl Into<IpAddr>, column: &str) -> Result<String> {
+        let vip = vip.into();
         let table = self.admin().table(Kind::VIRTUAL_IP)?;
         let (titles, rows) = table.split_first().context("a table has titles")?;
         let at = titles.iter().position(|title| title == column);
         let at = at.with_context(|| format!("no column {column}"))?;
-        let row = rows.iter().find(|row| row.first().is_some_and(|name| *name == vip.to_string()));
+        let row = rows.iter().find(|row| row.first().is_some_and(|name| *name == name_of_claim(vip)));
         let row = row.with_context(|| format!("no row of {vip}"))?;
         ensure!(at < row.len(), "the row of {vip} ends before {column}: {row:?}");
         Ok(row[at].clone())
@@ -138,8 +146,8 @@ impl Cluster {
     }
 
     /// Identifies the object of a VIP's claim.
-    pub fn virtual_ip(&self, vip: Ipv4Addr) -> Object {
-        Object::cluster_scoped(Kind::VIRTUAL_IP, vip.to_string())
+    pub fn virtual_ip(&self, vip: impl Into<IpAddr>) -> Object {
+        Object::cluster_scoped(Kind::VIRTUAL_IP, name_of_claim(vip.into()))
     }
 
     /// Creates a Service.
@@ -165,8 +173,8 @@ impl Cluster {
     }
 
     /// Changes the VIP that a Service requests.
-    pub fn set_address(&self, name: &str, vip: Ipv4Addr) -> Result<()> {
-        self.annotate_service(name, ADDRESSES, Some(&vip.to_string()))
+    pub fn set_address(&self, name: &str, vip: impl Into<IpAddr>) -> Result<()> {
+        self.annotate_service(name, ADDRESSES, Some(&vip.into().to_string()))
     }
 
     /// Sets `externalTrafficPolicy`.
@@ -197,9 +205,15 @@ impl Cluster {
     }
 
     /// Waits until a Service's status has this VIP and no other.
-    pub fn wait_for_ingress(&self, name: &str, vip: Ipv4Addr) -> Result<()> {
-        let what = format!("the status of Service {name} to be {vip}");
-        poll(PATIENCE, &what, || Ok((self.ingress(name)? == [vip.to_string()]).then_some(())))
+    pub fn wait_for_ingress(&self, name: &str, vip: impl Into<IpAddr>) -> Result<()> {
+        self.wait_for_addresses(name, &[vip.into()])
+    }
+
+    /// Waits until a Service's status has these VIPs in this order and no others.
+    pub fn wait_for_addresses(&self, name: &str, vips: &[IpAddr]) -> Result<()> {
+        let vips: Vec<_> = vips.iter().map(IpAddr::to_string).collect();
+        let what = format!("the status of Service {name} to be {vips:?}");
+        poll(PATIENCE, &what, || Ok((self.ingress(name)? == vips).then_some(())))
     }
 
     /// Replaces the endpoints of a Service. Without endpoints, its `EndpointSlice` is empty.
@@ -301,13 +315,13 @@ impl Cluster {
     }
 
     /// Returns the number of times that a VIP's claim has changed its holder.
-    pub fn epoch(&self, vip: Ipv4Addr) -> Result<Option<i64>> {
+    pub fn epoch(&self, vip: impl Into<IpAddr>) -> Result<Option<i64>> {
         let claim = self.admin().get(&self.virtual_ip(vip))?;
         Ok(claim.and_then(|claim| claim["spec"]["epoch"].as_i64()))
     }
 
     /// Returns the holder in a VIP's claim.
-    pub fn holder(&self, vip: Ipv4Addr) -> Result<Option<NodeId>> {
+    pub fn holder(&self, vip: impl Into<IpAddr>) -> Result<Option<NodeId>> {
         let claim = self.admin().get(&self.virtual_ip(vip))?;
         let name = claim.as_ref().and_then(|claim| claim["spec"]["holder"].as_str());
         Ok(name.and_then(|name| self.members.iter().map(|m| m.id).find(|id| self.node_name(*id) == name)))
@@ -462,11 +476,27 @@ impl Cluster {
         }))?;
         let addresses = json!([
             {"type": "InternalIP", "address": id.address().to_string()},
+            {"type": "InternalIP", "address": id.address_in(Family::V6).to_string()},
             {"type": "Hostname", "address": name},
         ]);
         let patch = json!({"status": {"addresses": addresses}});
         self.admin().merge_status(&self.node_object(id), "kubelet", &patch)?;
         self.set_conditions(id, true, false)
+    }
+}
+
+/// Returns the name of a VIP's object: the address, of IPv6 with all digits and with hyphens.
+fn name_of_claim(vip: IpAddr) -> String {
+    match vip {
+        IpAddr::V4(vip) => vip.to_string(),
+        IpAddr::V6(vip) => {
+            let groups = vip
+                .octets()
+                .chunks(2)
+                .map(|pair| format!("{:02x}{:02x}", pair[0], pair[1]))
+                .collect::<Vec<_>>();
+            groups.join("-")
+        }
     }
 }
 

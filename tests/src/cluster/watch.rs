@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, ensure};
@@ -22,7 +22,7 @@ const PORT: u16 = 5000;
 #[derive(Debug)]
 pub struct Watch {
     monitor: Monitor,
-    flows: BTreeMap<Ipv4Addr, Datagrams>,
+    flows: BTreeMap<IpAddr, Datagrams>,
 }
 
 /// Result of a [`Watch`].
@@ -31,48 +31,51 @@ pub struct Seen {
     /// Report from the wire.
     pub wire: MonitorReport,
     /// Reports of applications.
-    pub felt: BTreeMap<Ipv4Addr, DatagramReport>,
+    felt: BTreeMap<IpAddr, DatagramReport>,
 }
 
 impl Cluster {
     /// Watches VIPs on the observer's wire and with datagrams of the client. Each VIP must be
     /// held. Every node delivers it from now on. Returns after the first datagram has arrived.
-    pub fn watch(&mut self, vips: &[Ipv4Addr]) -> Result<Watch> {
-        for vip in vips {
+    pub fn watch(&mut self, vips: &[impl Into<IpAddr> + Copy]) -> Result<Watch> {
+        let vips: Vec<IpAddr> = vips.iter().map(|vip| (*vip).into()).collect();
+        for vip in &vips {
             self.deliver(*vip)?;
         }
-        let monitor = self.monitor(vips)?;
+        let monitor = self.monitor(&vips)?;
         let mut flows = BTreeMap::new();
         for vip in vips {
-            monitor.wait_until_answered(*vip, PATIENCE)?;
-            flows.insert(*vip, self.datagrams(*vip)?);
+            monitor.wait_until_answered(vip, PATIENCE)?;
+            flows.insert(vip, self.datagrams(vip)?);
         }
         Ok(Watch { monitor, flows })
     }
 
     /// Watches VIPs on the observer's wire only.
-    pub fn monitor(&self, vips: &[Ipv4Addr]) -> Result<Monitor> {
+    pub fn monitor(&self, vips: &[impl Into<IpAddr> + Copy]) -> Result<Monitor> {
         Monitor::start(&self.observer, SEGMENT, vips)
     }
 
     /// Starts datagrams of the client to a VIP that the
     /// nodes deliver. Returns after the first has arrived.
-    pub fn datagrams(&self, vip: Ipv4Addr) -> Result<Datagrams> {
+    pub fn datagrams(&self, vip: impl Into<IpAddr>) -> Result<Datagrams> {
+        let vip = vip.into();
         let hosts: Vec<&Host> = self.members.iter().map(|member| &member.host).collect();
-        let datagrams = Datagrams::start(&self.client, SocketAddrV4::new(vip, PORT), &hosts)?;
+        let datagrams = Datagrams::start(&self.client, SocketAddr::new(vip, PORT), &hosts)?;
         datagrams.wait_until_received(PATIENCE)?;
         Ok(datagrams)
     }
 
     /// Returns the node that answers for a VIP on the wire, if one does.
-    pub fn answered_by(&self, vip: Ipv4Addr) -> Result<Option<NodeId>> {
+    pub fn answered_by(&self, vip: impl Into<IpAddr>) -> Result<Option<NodeId>> {
+        let vip = vip.into();
         let mac = node::ask(&self.observer, SEGMENT, vip)?;
         Ok(self.ids().into_iter().find(|id| Some(id.mac()) == mac))
     }
 
     /// Waits until the node that answers for a VIP is the holder in its claim, and returns it.
-    pub fn wait_until_held(&self, vip: Ipv4Addr) -> Result<NodeId> {
-        self.wait_for_holder(vip, "to be held", |_| true)
+    pub fn wait_until_held(&self, vip: impl Into<IpAddr>) -> Result<NodeId> {
+        self.wait_for_holder(vip.into(), "to be held", |_| true)
     }
 
     /// Returns the condition `Conflict` of a claim.
@@ -82,7 +85,7 @@ impl Cluster {
 
     /// Waits until a VIP's condition `Conflict` has this status, and this text in its message.
     /// Returns the claim.
-    pub fn wait_for_conflict(&self, vip: Ipv4Addr, status: &str, part: &str) -> Result<Value> {
+    pub fn wait_for_conflict(&self, vip: impl Into<IpAddr>, status: &str, part: &str) -> Result<Value> {
         let what = format!("to have the condition Conflict {status}, with {part:?}");
         let found = self.admin().wait_for(PATIENCE, &self.virtual_ip(vip), &what, |claim| {
             claim.and_then(Self::conflict_of).is_some_and(|condition| {
@@ -94,24 +97,25 @@ impl Cluster {
     }
 
     /// Waits until this node answers for a VIP and is the holder in its claim.
-    pub fn wait_until_held_by(&self, vip: Ipv4Addr, id: NodeId) -> Result<()> {
-        self.wait_for_holder(vip, &format!("to be held by {id}"), |holder| holder == id).map(drop)
+    pub fn wait_until_held_by(&self, vip: impl Into<IpAddr>, id: NodeId) -> Result<()> {
+        self.wait_for_holder(vip.into(), &format!("to be held by {id}"), |holder| holder == id).map(drop)
     }
 
     /// Waits until another node answers for a VIP and
     /// is the holder in its claim. Returns that node.
-    pub fn wait_until_held_by_another(&self, vip: Ipv4Addr, old: NodeId) -> Result<NodeId> {
-        self.wait_for_holder(vip, &format!("to be held by another than {old}"), |holder| holder != old)
+    pub fn wait_until_held_by_another(&self, vip: impl Into<IpAddr>, old: NodeId) -> Result<NodeId> {
+        self.wait_for_holder(vip.into(), &format!("to be held by another than {old}"), |holder| holder != old)
     }
 
     /// Waits until no node answers for a VIP and its claim is gone.
-    pub fn wait_until_gone(&self, vip: Ipv4Addr) -> Result<()> {
+    pub fn wait_until_gone(&self, vip: impl Into<IpAddr>) -> Result<()> {
+        let vip = vip.into();
         self.admin().wait_for(PATIENCE, &self.virtual_ip(vip), "to be gone", |claim| claim.is_none())?;
         let silent = || Ok(node::ask(&self.observer, SEGMENT, vip)?.is_none().then_some(()));
         poll(PATIENCE, &format!("silence about {vip}"), silent)
     }
 
-    fn wait_for_holder(&self, vip: Ipv4Addr, what: &str, is_it: impl Fn(NodeId) -> bool) -> Result<NodeId> {
+    fn wait_for_holder(&self, vip: IpAddr, what: &str, is_it: impl Fn(NodeId) -> bool) -> Result<NodeId> {
         let (mut claimed, mut answered) = (None, None);
         let found = poll(PATIENCE, &format!("{vip} {what}"), || {
             claimed = self.holder(vip)?;
@@ -141,7 +145,8 @@ impl Watch {
     }
 
     /// Waits until a node receives a datagram to a VIP that is sent from now on.
-    pub fn wait_until_received_by(&self, vip: Ipv4Addr, id: NodeId) -> Result<()> {
+    pub fn wait_until_received_by(&self, vip: impl Into<IpAddr>, id: NodeId) -> Result<()> {
+        let vip = vip.into();
         let flow = self.flows.get(&vip).with_context(|| format!("{vip} is not watched"))?;
         flow.wait_until_received_by(&id.to_string(), PATIENCE)?;
         Ok(())
@@ -158,7 +163,8 @@ impl Watch {
 impl Seen {
     /// Fails unless every request was answered, never by
     /// two nodes at once, and every datagram arrived.
-    pub fn check_seamless(&self, vip: Ipv4Addr) -> Result<()> {
+    pub fn check_seamless(&self, vip: impl Into<IpAddr>) -> Result<()> {
+        let vip = vip.into();
         let wire = self.wire.vip(vip)?;
         let felt = self.felt(vip)?;
         ensure!(wire.answered() > 0 && !felt.received.is_empty(), "nothing was seen of {vip}:\n{self}");
@@ -170,12 +176,13 @@ impl Seen {
 
     /// Panics unless the check succeeds.
     #[track_caller]
-    pub fn assert_seamless(&self, vip: Ipv4Addr) {
+    pub fn assert_seamless(&self, vip: impl Into<IpAddr>) {
         held(self.check_seamless(vip));
     }
 
     /// Fails unless datagrams flowed again within `limit` of an instant, and went on.
-    pub fn check_flows_again(&self, vip: Ipv4Addr, from: SystemTime, limit: Duration) -> Result<()> {
+    pub fn check_flows_again(&self, vip: impl Into<IpAddr>, from: SystemTime, limit: Duration) -> Result<()> {
+        let vip = vip.into();
         let again = self.felt(vip)?.flows_for_good_after(from);
         let again = again.with_context(|| format!("datagrams to {vip} never flowed again:\n{self}"))?;
         ensure!(
@@ -187,19 +194,20 @@ impl Seen {
 
     /// Panics unless the check succeeds.
     #[track_caller]
-    pub fn assert_flows_again(&self, vip: Ipv4Addr, from: SystemTime, limit: Duration) {
+    pub fn assert_flows_again(&self, vip: impl Into<IpAddr>, from: SystemTime, limit: Duration) {
         held(self.check_flows_again(vip, from, limit));
     }
 
     /// Fails if two nodes answered at once.
-    pub fn check_no_doubles(&self, vip: Ipv4Addr) -> Result<()> {
+    pub fn check_no_doubles(&self, vip: impl Into<IpAddr>) -> Result<()> {
+        let vip = vip.into();
         ensure!(self.wire.vip(vip)?.doubles().is_empty(), "two hosts answered for {vip} at once:\n{self}");
         Ok(())
     }
 
     /// Panics unless the check succeeds. It must under the policy `stop`.
     #[track_caller]
-    pub fn assert_no_doubles(&self, vip: Ipv4Addr) {
+    pub fn assert_no_doubles(&self, vip: impl Into<IpAddr>) {
         held(self.check_no_doubles(vip));
     }
 
@@ -209,10 +217,11 @@ impl Seen {
     /// observer.
     pub fn check_no_doubles_after_announcement(
         &self,
-        vip: Ipv4Addr,
+        vip: impl Into<IpAddr>,
         new: NodeId,
         from: SystemTime,
     ) -> Result<()> {
+        let vip = vip.into();
         let wire = self.wire.vip(vip)?;
         let announced = wire.first_announced_after(from, new.mac());
         let announced = announced.with_context(|| format!("{new} has not announced {vip}:\n{self}"))?;
@@ -227,11 +236,18 @@ impl Seen {
 
     /// Panics unless the check succeeds. It must under the policy `hold`.
     #[track_caller]
-    pub fn assert_no_doubles_after_announcement(&self, vip: Ipv4Addr, new: NodeId, from: SystemTime) {
+    pub fn assert_no_doubles_after_announcement(
+        &self,
+        vip: impl Into<IpAddr>,
+        new: NodeId,
+        from: SystemTime,
+    ) {
         held(self.check_no_doubles_after_announcement(vip, new, from));
     }
 
-    fn felt(&self, vip: Ipv4Addr) -> Result<&DatagramReport> {
+    /// Returns the report of an application.
+    pub fn felt(&self, vip: impl Into<IpAddr>) -> Result<&DatagramReport> {
+        let vip = vip.into();
         self.felt.get(&vip).with_context(|| format!("no datagrams were sent to {vip}"))
     }
 }

@@ -29,13 +29,13 @@ const DISCARD: u16 = 9;
 pub struct Nic {
     pub(super) name: String,
     pub(super) mac: Option<Mac>,
-    pub(super) addresses: Vec<Ipv4Net>,
+    pub(super) addresses: Vec<IpNet>,
 }
 
 impl Nic {
     /// Returns eth0 with this address and a hardware address that the kernel chooses.
     pub fn new(address: Ipv4Net) -> Self {
-        Self { addresses: vec![address], ..Self::bare() }
+        Self::bare().address(address)
     }
 
     /// Returns eth0 without an IP address.
@@ -55,10 +55,10 @@ impl Nic {
         Self { mac: Some(mac), ..self }
     }
 
-    /// Adds an address.
+    /// Adds an address. With one of IPv6, the host has IPv6 on the interface.
     #[must_use]
-    pub fn address(mut self, address: Ipv4Net) -> Self {
-        self.addresses.push(address);
+    pub fn address(mut self, address: impl Into<IpNet>) -> Self {
+        self.addresses.push(address.into());
         self
     }
 }

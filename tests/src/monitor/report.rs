@@ -5,7 +5,7 @@ mod tests;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
@@ -24,7 +24,7 @@ pub struct MonitorReport {
     /// Time at which the monitor started.
     pub started: SystemTime,
     /// Report of each VIP.
-    pub vips: BTreeMap<Ipv4Addr, VipReport>,
+    pub vips: BTreeMap<IpAddr, VipReport>,
     /// Steps of the test.
     pub notes: Vec<Note>,
 }
@@ -42,7 +42,7 @@ pub struct Note {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VipReport {
     /// VIP.
-    pub vip: Ipv4Addr,
+    pub vip: IpAddr,
     /// Time at which the monitor started.
     pub started: SystemTime,
     /// Requests, in the order of sending.
@@ -114,7 +114,7 @@ pub struct Move {
     pub to: Mac,
 }
 
-/// An ARP frame whose spa and tpa are the VIP.
+/// An ARP frame whose spa and tpa are the VIP, or an unsolicited advertisement of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Announcement {
     /// Time of receipt.
@@ -132,17 +132,20 @@ pub enum AnnouncementForm {
     Request,
     /// oper 2.
     Reply,
+    /// Neighbour advertisement.
+    Advertisement,
 }
 
 impl MonitorReport {
     /// Returns the report of a VIP.
-    pub fn vip(&self, vip: Ipv4Addr) -> Result<&VipReport> {
+    pub fn vip(&self, vip: impl Into<IpAddr>) -> Result<&VipReport> {
+        let vip = vip.into();
         self.vips.get(&vip).with_context(|| format!("{vip} was not watched"))
     }
 }
 
 impl VipReport {
-    pub(super) fn new(vip: Ipv4Addr, started: SystemTime) -> Self {
+    pub(super) fn new(vip: IpAddr, started: SystemTime) -> Self {
         Self { vip, started, requests: Vec::new(), announcements: Vec::new() }
     }
 

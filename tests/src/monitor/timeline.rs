@@ -77,6 +77,7 @@ fn lines_of(report: &VipReport) -> Vec<Line> {
         let form = match heard.form {
             AnnouncementForm::Request => "request",
             AnnouncementForm::Reply => "reply",
+            AnnouncementForm::Advertisement => "advertisement",
         };
         (heard.at, format!("announced at {} ({form} from {})", heard.by.sha, heard.by.eth_src))
     });

@@ -41,7 +41,7 @@ fn the_vip_of_a_killed_agent_moves_and_its_pinned_program_yields() -> Result<()>
         seen.assert_no_doubles_after_announcement(VIP, new, killed);
         let gap = seen.wire.vip(VIP)?.longest_gap();
         assert!(gap <= A_MOMENT, "the pinned program answers on until it yields: {seen}");
-        assert_received_within(&seen.felt[&VIP], new, killed, cluster.options().failover_limit())?;
+        assert_received_within(seen.felt(VIP)?, new, killed, cluster.options().failover_limit())?;
         let entry = vip_status(cluster.member(old)?.agent().context("it was started")?, VIP, SEGMENT)?;
         assert_eq!((&entry["role"], &entry["yielded"]), (&"foreign".into(), &true.into()), "{entry}");
         assert_eq!(entry["mac"], new.mac().to_string(), "{entry}");
@@ -65,7 +65,7 @@ fn under_stop_the_vip_of_a_killed_agent_moves_and_never_has_two_answers() -> Res
         let seen = watch.stop()?;
         seen.assert_flows_again(VIP, killed, cluster.options().failover_limit());
         seen.assert_no_doubles(VIP);
-        assert_received_within(&seen.felt[&VIP], new, killed, cluster.options().failover_limit())?;
+        assert_received_within(seen.felt(VIP)?, new, killed, cluster.options().failover_limit())?;
         let fence = cluster.status(old)?["fence"].take();
         assert_eq!((&fence["state"], &fence["policy"]), (&"over".into(), &"stop".into()), "{fence}");
         let entry = vip_status(cluster.member(old)?.agent().context("it was started")?, VIP, SEGMENT)?;
@@ -145,7 +145,7 @@ fn a_node_that_loses_power_is_replaced_and_gets_the_vip_back_only_when_it_has_be
 
         let end = SystemTime::now();
         let seen = watch.stop()?;
-        let (wire, felt) = (seen.wire.vip(VIP)?, &seen.felt[&VIP]);
+        let (wire, felt) = (seen.wire.vip(VIP)?, seen.felt(VIP)?);
         let lost_last = felt.lost_between(off, end).pop().map_or(off, |number| felt.sent[number]);
         let flows_after = lost_last.duration_since(off)?;
         assert!(flows_after <= cluster.options().failover_limit(), "after {flows_after:?} only: {seen}");
@@ -224,7 +224,7 @@ fn two_nodes_lose_power_one_after_the_other_and_the_third_answers() -> Result<()
 
         let seen = watch.stop()?;
         assert_ne!(third, first);
-        assert_received_within(&seen.felt[&VIP], second, off, limit)?;
+        assert_received_within(seen.felt(VIP)?, second, off, limit)?;
         seen.assert_flows_again(VIP, off_too, limit);
         seen.assert_no_doubles(VIP);
         Ok(())

@@ -1,9 +1,11 @@
+use std::net::Ipv4Addr;
+
 use super::*;
 use crate::probe::Answer;
 
 const A: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const B: Mac = Mac([2, 0, 0, 0, 0, 2]);
-const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
+const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10));
 
 /// A description, the requests, and the expected doubles.
 type Row<'a> = (&'a str, &'a [(u64, &'a [Mac])], &'a [(u64, DoubleKind)]);

@@ -205,7 +205,7 @@ fn a_failover_is_seen_on_the_wire_and_felt_by_a_client() -> Result<()> {
         watch.let_pass(Duration::from_millis(200))?;
         let seen = watch.stop()?;
         seen.assert_seamless(VIP);
-        assert_eq!(seen.felt[&VIP].received_by().len(), 1, "{seen}");
+        assert_eq!(seen.felt(VIP)?.received_by().len(), 1, "{seen}");
 
         let watch = cluster.watch(&[VIP])?;
         let off = watch.step("power off");
@@ -229,7 +229,7 @@ fn a_failover_is_seen_on_the_wire_and_felt_by_a_client() -> Result<()> {
             moves.iter().map(|moved| (moved.from, moved.to)).collect::<Vec<_>>(),
             [(N1.mac(), N2.mac())]
         );
-        let turns: Vec<_> = seen.felt[&VIP].turns().iter().map(|turn| turn.node.clone()).collect();
+        let turns: Vec<_> = seen.felt(VIP)?.turns().iter().map(|turn| turn.node.clone()).collect();
         assert_eq!(turns, [N1.to_string(), N2.to_string()], "{seen}");
 
         // After its return its role follows from its file, and its

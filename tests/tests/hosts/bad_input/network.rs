@@ -17,7 +17,9 @@ fn a_vip_in_no_subnet_is_reported_with_the_subnets_examined_and_the_others_are_h
     let yaml = "vips: [{address: 203.0.113.10}, {address: 192.0.2.10}]\n";
     let mut node = Node::start("no-subnet", yaml)?;
     let far = Host::new("far")?;
-    let nic = Nic::new("198.51.100.2/24".parse()?).named("eth1").address("198.51.101.2/25".parse()?);
+    let nic = Nic::new("198.51.100.2/24".parse()?)
+        .named("eth1")
+        .address("198.51.101.2/25".parse::<ipnet::Ipv4Net>()?);
     connect((&node.host, nic), (&far, Nic::bare()))?;
     let looked_at = "looked at: eth0 (192.0.2.2/24), eth1 (198.51.100.2/24, 198.51.101.2/25)";
     let way_out = "Name one with `interface:`, or give an interface an address in its subnet";
