@@ -8,37 +8,59 @@ use aya_ebpf::{
     macros::{btf_map, classifier, xdp},
     programs::{TcContext, XdpContext},
 };
-use vipward_common::{ArpFrame, MacAddr, OPER_REQUEST};
+use vipward_common::{ArpFrame, FRAME_LEN, ND_FRAME_LEN, NdFrame, TYPE_ADVERTISEMENT};
 
 use crate::{
+    nd::Packet,
     skb,
     tables::segment,
     xdp::{frame, handle},
 };
 
-/// The requests to generate.
+/// A frame of neighbour discovery, the longest of those that are generated.
+type Template = [u16; ND_FRAME_LEN / 2];
+
+/// The requests to generate. Their addresses end in 16 bits that count from zero.
 #[repr(C)]
 struct Ask {
-    /// Ethernet destination.
-    dst: MacAddr,
-    /// Ethernet source, and sha of the requests.
-    src: MacAddr,
-    /// spa of the first requester.
-    spa: [u8; 4],
-    /// The first VIP.
-    tpa: [u8; 4],
+    /// The first asker's request for the first VIP.
+    request: Template,
+    /// The first intruder's frame.
+    intruder: Template,
     /// The number of VIPs, taken in turn by a stride; a power of two.
     vips: u32,
-    /// The number of requesters; a power of two.
+    /// The number of askers; a power of two.
     askers: u32,
     /// Every n-th frame is an intruder's; a power of two, or 0 for none.
     intruder_every: u32,
-    /// The intruder: 0 ARP about no VIP, 1 an ARP claim on the first VIP, 2 the same from ever new
-    /// MACs.
-    intruder: u32,
+    /// 1 if every intruder has a MAC of its own, which ends in 16 bits that count from zero.
+    intruders_differ: u32,
+    /// 1 for neighbour discovery, 0 for ARP.
+    is_nd: u32,
     /// The number of frames made so far on this CPU.
-    made: u64,
+    made: u32,
 }
+
+/// The places of a frame's words that differ from the template's, where they are zero.
+struct Places {
+    asker: &'static [usize],
+    vip: &'static [usize],
+    mac: &'static [usize],
+    /// The checksum, of the words behind the Ethernet addresses.
+    checksum: Option<usize>,
+}
+
+/// What differs from the template, in wire order.
+enum Change {
+    Nothing,
+    Request { asker: u16, vip: u16 },
+    Mac(u16),
+}
+
+/// The words before this one are not part of the IPv6 packet.
+const SUMMED_FROM: usize = 7;
+const ARP: Places = Places { asker: &[15], vip: &[20], mac: &[5, 13], checksum: None };
+const ND: Places = Places { asker: &[18], vip: &[2, 26, 38], mac: &[5, 42], checksum: Some(28) };
 
 /// The receiver's counts.
 #[repr(C)]
@@ -84,7 +106,7 @@ fn bench_reflect(ctx: XdpContext) -> u32 {
 #[xdp]
 #[inline(always)]
 fn bench_write_tx(ctx: XdpContext) -> u32 {
-    write_request(&ctx);
+    write_next(&ctx);
     xdp_action::XDP_TX
 }
 
@@ -93,7 +115,7 @@ fn bench_write_tx(ctx: XdpContext) -> u32 {
 #[xdp]
 #[inline(always)]
 fn bench_answer(mut ctx: XdpContext) -> u32 {
-    write_request(&ctx);
+    write_next(&ctx);
     handle(&mut ctx, segment)
 }
 
@@ -108,7 +130,7 @@ fn bench_pass_tc(_: TcContext) -> i32 {
 #[classifier]
 #[inline(always)]
 fn bench_write_tc(ctx: TcContext) -> i32 {
-    store_request(&ctx);
+    write_next(&ctx);
     TC_ACT_UNSPEC
 }
 
@@ -117,22 +139,15 @@ fn bench_write_tc(ctx: TcContext) -> i32 {
 #[classifier]
 #[inline(always)]
 fn bench_answer_tc(ctx: TcContext) -> i32 {
-    store_request(&ctx);
+    write_next(&ctx);
     skb::handle(&ctx)
-}
-
-#[inline(always)]
-fn store_request(ctx: &TcContext) {
-    let Some(request) = next_request() else { return };
-    // A frame that is too short is measured as it is.
-    let _ = ctx.store(0, &request, 0);
 }
 
 /// Writes a request into the frame and sends it out of the interface that the frame came in by.
 #[xdp]
 #[inline(always)]
 fn bench_generate(ctx: XdpContext) -> u32 {
-    write_request(&ctx);
+    write_next(&ctx);
     xdp_action::XDP_TX
 }
 
@@ -143,55 +158,91 @@ fn bench_receive(ctx: XdpContext) -> u32 {
     let Some(seen) = SEEN.get_ptr_mut(0) else { return xdp_action::XDP_PASS };
     // SAFETY: this CPU's value of the map.
     let seen = unsafe { &mut *seen };
-    // SAFETY: the bytes are within the packet.
-    match frame(&ctx, 0).map(|frame| unsafe { &*frame }) {
-        Some(frame) if frame.is_arp() && !frame.is_request() => seen.replies += 1,
-        _ => seen.others += 1,
+    if is_reply(&ctx) {
+        seen.replies += 1;
+    } else {
+        seen.others += 1;
     }
     xdp_action::XDP_DROP
 }
 
+/// Returns true if the frame is a reply of ARP or an advertisement.
 #[inline(always)]
-fn write_request(ctx: &XdpContext) {
-    let Some(frame) = frame(ctx, 0) else { return };
-    if let Some(request) = next_request() {
-        // SAFETY: the bytes are within the packet.
-        unsafe { frame.write(request) };
-    }
+fn is_reply(ctx: &XdpContext) -> bool {
+    ctx.load::<ArpFrame>(0).is_some_and(|frame| frame.is_arp() && !frame.is_request())
+        || ctx.load::<NdFrame>(0).is_some_and(|frame| frame.kind() == TYPE_ADVERTISEMENT)
 }
 
-/// Returns the next request of this CPU, or the intruder's frame whose turn it is.
+/// Writes the next request of this CPU into the frame, or the intruder's frame whose turn it is.
 #[inline(always)]
-fn next_request() -> Option<ArpFrame> {
+fn write_next(packet: &impl Packet) {
     /// Odd, so that every VIP is met before one is met again, and far from the one before.
     const STRIDE: u32 = 40_503;
 
-    let ask = ASK.get_ptr_mut(0)?;
+    let Some(ask) = ASK.get_ptr_mut(0) else { return };
     // SAFETY: this CPU's value of the map.
     let ask = unsafe { &mut *ask };
-    #[expect(clippy::cast_possible_truncation, reason = "only the low bits choose")]
-    let made = ask.made as u32;
-    ask.made += 1;
-    if ask.intruder_every != 0 && made & (ask.intruder_every - 1) == 0 {
-        return Some(intruder(ask, made));
-    }
-    let asker = made & (ask.askers.wrapping_sub(1));
-    let vip = made.wrapping_mul(STRIDE) & (ask.vips.wrapping_sub(1));
-    let spa = (u32::from_be_bytes(ask.spa) + asker).to_be_bytes();
-    let tpa = (u32::from_be_bytes(ask.tpa) + vip).to_be_bytes();
-    Some(ArpFrame::new(ask.dst, ask.src, OPER_REQUEST, ask.src, spa, MacAddr::ZERO, tpa))
+    let made = ask.made;
+    ask.made = made.wrapping_add(1);
+    let is_intruder = ask.intruder_every != 0 && made & (ask.intruder_every - 1) == 0;
+    let (template, change) = if !is_intruder {
+        let vip = made.wrapping_mul(STRIDE) & ask.vips.wrapping_sub(1);
+        (&ask.request, Change::Request { asker: word(made & ask.askers.wrapping_sub(1)), vip: word(vip) })
+    } else if ask.intruders_differ == 0 {
+        (&ask.intruder, Change::Nothing)
+    } else {
+        (&ask.intruder, Change::Mac(word(made)))
+    };
+    // A frame that is too short is measured as it is.
+    let _ = if ask.is_nd == 0 {
+        write::<{ FRAME_LEN / 2 }>(packet, template, &ARP, change)
+    } else {
+        write::<{ ND_FRAME_LEN / 2 }>(packet, template, &ND, change)
+    };
 }
 
-/// Returns a gratuitous request that asks for no VIP.
+/// The low 16 bits, in wire order.
 #[inline(always)]
-fn intruder(ask: &Ask, made: u32) -> ArpFrame {
-    const ELSEWHERE: [u8; 4] = [192, 0, 2, 1];
+#[expect(clippy::cast_possible_truncation, reason = "the low bits are cut out on purpose")]
+fn word(number: u32) -> u16 {
+    (number as u16).to_be()
+}
 
-    let mut mac = ask.src;
-    if ask.intruder == 2 {
-        let [a, b, c, d] = made.to_be_bytes();
-        mac = MacAddr([0x02, 0xf0, a, b, c, d]);
+/// Writes a frame of that many words.
+#[inline(always)]
+fn write<const WORDS: usize>(
+    packet: &impl Packet,
+    template: &Template,
+    places: &Places,
+    change: Change,
+) -> Option<()> {
+    let mut frame: [u16; WORDS] = *template.first_chunk()?;
+    let mut added = 0;
+    let mut set = |words: &[usize], word: u16| {
+        for place in words {
+            frame[*place] = word;
+            added += if *place < SUMMED_FROM { 0 } else { u32::from(word) };
+        }
+    };
+    match change {
+        Change::Nothing => {}
+        Change::Request { asker, vip } => {
+            set(places.asker, asker);
+            set(places.vip, vip);
+        }
+        Change::Mac(mac) => set(places.mac, mac),
     }
-    let claimed = if ask.intruder == 0 { ELSEWHERE } else { ask.tpa };
-    ArpFrame::new(ask.dst, mac, OPER_REQUEST, mac, claimed, MacAddr::ZERO, claimed)
+    if let Some(place) = places.checksum {
+        frame[place] = sum_with(frame[place], added);
+    }
+    packet.store(0, &frame)
+}
+
+/// Returns a checksum after words were added (RFC 1624), no more than four.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "the halves are cut out on purpose")]
+fn sum_with(checksum: u16, added: u32) -> u16 {
+    let sum = u32::from(!checksum) + added;
+    let sum = (sum & 0xffff) + (sum >> 16);
+    !(((sum & 0xffff) + (sum >> 16)) as u16)
 }

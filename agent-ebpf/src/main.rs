@@ -6,7 +6,7 @@
     internal_features,
     reason = "core has no compare_exchange for the BPF target; the intrinsic compiles"
 )]
-#![feature(core_intrinsics)]
+#![feature(core_intrinsics, asm_experimental_arch)]
 #![expect(
     clippy::inline_always,
     reason = "a call costs a frame of the small stack, and time: also that of a macro's function"

@@ -1,13 +1,13 @@
 //! Neighbour discovery: the frames that are looked at, and what is sent in their place. XDP and
 //! traffic control share it; they differ in the [`Packet`].
 
-use core::hint::black_box;
+use core::{arch::asm, hint::black_box};
 
 use aya_ebpf::{btf_maps::PerCpuArray, macros::btf_map};
 use bytemuck::{Pod, Zeroable};
 use vipward_common::{
-    ALL_NODES, Action, ETHERTYPE_IPV6, MacAddr, Message, ND_OVERRIDE, NdFrame, NdHeader, Outcome,
-    Question as _, Unit, Verdict, decide, group_mac,
+    ALL_NODES, Action, ETHERTYPE_IPV6, MacAddr, Message, ND_FRAME_LEN, ND_OVERRIDE, NdFrame, NdHeader,
+    Outcome, Question as _, Unit, Verdict, decide, group_mac,
 };
 
 use crate::{
@@ -34,14 +34,10 @@ static SCRATCH: PerCpuArray<Scratch, 1> = PerCpuArray::new();
 const UNTAGGED: usize = ETHERTYPE + size_of::<u16>();
 /// The bits of an offset in a packet. The verifier must see that it has no others.
 const OFFSET_BITS: usize = 0x7fff;
+/// The units of a header.
+const HEADER_UNITS: usize = size_of::<NdHeader>() / size_of::<Unit>();
 /// An IPv6 packet with the announcement of a VIP.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Announced {
-    header: NdHeader,
-    target: [Unit; 2],
-    option: Unit,
-}
+type Announced = [[u16; 4]; (ND_FRAME_LEN - UNTAGGED) / 8];
 
 /// An announcement, cut where tags may stand.
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -62,6 +58,8 @@ pub(crate) trait Packet {
     fn resize(&self, len: usize) -> bool;
     /// Writes over the bytes at an offset.
     fn store<T: Copy>(&self, at: usize, value: &T) -> Option<()>;
+    /// Writes over the units at an offset.
+    fn store_units<const N: usize>(&self, at: usize, units: &[Unit; N]) -> Option<()>;
 
     /// Returns a pointer to the bytes at an offset, if they can be read. They are aligned to two
     /// bytes, as drivers align the Ethernet header.
@@ -78,14 +76,55 @@ pub(crate) trait Packet {
         // SAFETY: the bytes are within the packet, and nothing writes to them meanwhile.
         self.at(at).map(|value| unsafe { *value })
     }
+
+    /// Returns the units at an offset.
+    #[inline(always)]
+    fn units<const N: usize>(&self, at: usize) -> Option<[Unit; N]> {
+        let start = self.at::<[Unit; N]>(at)?.cast::<Unit>();
+        // SAFETY: the bytes are within the packet.
+        Some(core::array::from_fn(|unit| unsafe { read_unit(start.wrapping_add(unit)) }))
+    }
+
+    /// Returns the unit at an offset.
+    #[inline(always)]
+    fn unit(&self, at: usize) -> Option<Unit> {
+        let [unit] = self.units(at)?;
+        Some(unit)
+    }
 }
 
-/// Returns true if a frame without tags is IPv6 and carries something else than `ICMPv6`, as most
-/// frames of a network with IPv6 do. `ethertype` is in wire order.
+/// Reads a unit of a packet, which is aligned to two bytes. The kernel takes that, but the compiler
+/// would read a unit in four pieces.
+///
+/// # Safety
+/// The eight bytes are within the packet.
+#[inline(always)]
+pub(crate) unsafe fn read_unit(at: *const Unit) -> Unit {
+    let unit;
+    // SAFETY: as above; the instruction reads nothing else.
+    unsafe { asm!("{0} = *(u64 *)({1} + 0)", out(reg) unit, in(reg) at, options(pure, readonly, nostack)) };
+    unit
+}
+
+/// Writes a unit of a packet, for the same reason.
+///
+/// # Safety
+/// As for [`read_unit`].
+#[inline(always)]
+pub(crate) unsafe fn write_unit(at: *mut Unit, unit: Unit) {
+    // SAFETY: as above; the instruction writes nothing else.
+    unsafe { asm!("*(u64 *)({0} + 0) = {1}", in(reg) at, in(reg) unit, options(nostack)) };
+}
+
+/// Returns true if a frame without tags is IPv6 and carries something else than neighbour discovery,
+/// as most frames of a network with IPv6 do. `ethertype` is in wire order.
 #[inline(always)]
 pub(crate) fn is_other_ipv6(ethertype: u16, packet: &impl Packet) -> bool {
     ethertype == ETHERTYPE_IPV6.to_be()
-        && packet.load(UNTAGGED + NdHeader::NEXT_HEADER).is_some_and(|next| !NdHeader::is_icmpv6(next))
+        && packet.load(UNTAGGED + NdHeader::NEXT_HEADER).is_some_and(|next| {
+            !NdHeader::is_icmpv6(next)
+                || packet.load(UNTAGGED + NdHeader::KIND).is_some_and(|kind| !NdHeader::is_nd(kind))
+        })
 }
 
 /// Returns true if the frame is neighbour discovery that the program reads. `start` is the offset
@@ -93,9 +132,8 @@ pub(crate) fn is_other_ipv6(ethertype: u16, packet: &impl Packet) -> bool {
 #[inline(always)]
 pub(crate) fn is_nd(start: usize, load: impl Fn(usize) -> Option<u16>) -> bool {
     load(start + NdHeader::NEXT_HEADER).is_some_and(NdHeader::is_icmpv6)
-        && load(start).is_some_and(|version| {
-            load(start + NdHeader::KIND).is_some_and(|kind| NdHeader::is_nd(version, kind))
-        })
+        && load(start + NdHeader::KIND).is_some_and(NdHeader::is_nd)
+        && load(start).is_some_and(NdHeader::is_ipv6)
 }
 
 /// Handles a frame of neighbour discovery whose IPv6 header is at `start`, in its segment if the host
@@ -114,7 +152,7 @@ pub(crate) fn handle(packet: &impl Packet, start: usize, segment: Option<u32>) -
     }
     let scratch = black_box(scratch);
     let (start, message) = (scratch.start, &scratch.message);
-    let is_intact = || message.is_intact(|at| packet.load(start + at));
+    let is_intact = || message.is_intact(|at| packet.unit(start + at));
     let verdict = decide(message, &Maps::<V6, _>::of(segment, is_intact));
     let verdict = if fits(packet, start, message, &verdict) { verdict } else { unsent(&verdict) };
     count::<V6>(&verdict);
@@ -141,13 +179,17 @@ fn read(packet: &impl Packet, segment: u32, scratch: &mut Scratch) -> Option<()>
     if !packet.reach(start + size_of::<NdHeader>()) {
         return None;
     }
-    scratch.header = packet.load(start)?;
+    scratch.header = bytemuck::cast(packet.units::<HEADER_UNITS>(start)?);
     let scratch = black_box(scratch);
     if !packet.reach(start + scratch.header.end()) {
         return None;
     }
     let is_vip = |addr| V6::vip(segment, addr).is_some();
-    scratch.message.read(packet.load(0)?, &scratch.header, |at| packet.load(start + at), is_vip)
+    // The second overlaps the first, since two MACs are a unit and a half.
+    let [dst, src]: [[u16; 4]; 2] = [bytemuck::cast(packet.unit(0)?), bytemuck::cast(packet.unit(4)?)];
+    let mac = |[a, b, c]: [u16; 3]| MacAddr(bytemuck::cast([a, b, c]));
+    let addresses = [mac([dst[0], dst[1], dst[2]]), mac([src[1], src[2], src[3]])];
+    scratch.message.read(addresses, &scratch.header, |at| packet.unit(start + at), is_vip)
 }
 
 /// Gives the frame the length of the one that is sent in its place. Returns false if that fails.
@@ -173,11 +215,11 @@ fn rewrite(packet: &impl Packet, scratch: &mut Scratch, verdict: &Verdict) -> Op
     let &mut Scratch { start, ref message, ref mut header, ref mut announcement } = black_box(scratch);
     if let Some(answer) = verdict.answer {
         let (option, is_new) = (message.option(&answer), message.grown(&answer).is_some());
-        let replaced = if option == 0 || is_new { [0; 4] } else { packet.load(start + option)? };
+        let replaced = if option == 0 || is_new { 0 } else { packet.unit(start + option)? };
         let (dst, unit) = message.turn_into_answer(header, replaced, &answer);
         packet.store(0, &[dst, answer.source])?;
-        packet.store(start, header)?;
-        return if option == 0 { Some(()) } else { packet.store(start + option, &unit) };
+        packet.store_units(start, bytemuck::cast_ref::<_, [Unit; HEADER_UNITS]>(header))?;
+        return if option == 0 { Some(()) } else { packet.store_units(start + option, &[unit]) };
     }
     if verdict.defence.is_zero() {
         return None;

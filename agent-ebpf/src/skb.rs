@@ -9,7 +9,7 @@ use aya_ebpf::{
     programs::TcContext,
 };
 use bytemuck::{Pod, Zeroable};
-use vipward_common::{Action, ArpFrame, ETHERTYPE_ARP, ETHERTYPE_IPV6, Outcome, VlanTag, VlanTags};
+use vipward_common::{Action, ArpFrame, ETHERTYPE_ARP, ETHERTYPE_IPV6, Outcome, Unit, VlanTag, VlanTags};
 
 use crate::{
     judge,
@@ -109,6 +109,11 @@ impl Packet for TcContext {
     #[inline(always)]
     fn store<T: Copy>(&self, at: usize, value: &T) -> Option<()> {
         TcContext::store(self, at, value, 0).ok()
+    }
+
+    #[inline(always)]
+    fn store_units<const N: usize>(&self, at: usize, units: &[Unit; N]) -> Option<()> {
+        Packet::store(self, at, units)
     }
 }
 

@@ -1,11 +1,11 @@
 //! Frames as XDP hands them over: the program reads and rewrites them in place.
 
 use aya_ebpf::{bindings::xdp_action, helpers::generated::bpf_xdp_adjust_tail, programs::XdpContext};
-use vipward_common::{Action, ArpFrame, Outcome, VlanTags};
+use vipward_common::{Action, ArpFrame, Outcome, Unit, VlanTags};
 
 use crate::{
     judge,
-    nd::{self, Packet},
+    nd::{self, Packet, write_unit},
     rewrite,
     tables::{V4, count_outcome},
     tags::{self, Addresses, ETHERTYPE, MAX_TAGS, Protocol, TAG},
@@ -81,6 +81,14 @@ impl Packet for XdpContext {
     fn store<T: Copy>(&self, at: usize, value: &T) -> Option<()> {
         // SAFETY: the bytes are within the packet, and nothing refers to them now.
         self.at(at).map(|to| unsafe { *to = *value })
+    }
+
+    #[inline(always)]
+    fn store_units<const N: usize>(&self, at: usize, units: &[Unit; N]) -> Option<()> {
+        let start = self.at::<[Unit; N]>(at)?.cast::<Unit>();
+        // SAFETY: as above.
+        (0..N).for_each(|unit| unsafe { write_unit(start.wrapping_add(unit), units[unit]) });
+        Some(())
     }
 }
 

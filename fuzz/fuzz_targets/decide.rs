@@ -310,7 +310,9 @@ fn header(packet: &[u8]) -> Option<NdHeader> {
     let word = |at: usize| u16::from_ne_bytes([packet[at], packet[at + 1]]);
     let header: NdHeader = bytemuck::pod_read_unaligned(packet.get(..size_of::<NdHeader>())?);
     let is_nd =
-        NdHeader::is_icmpv6(word(NdHeader::NEXT_HEADER)) && NdHeader::is_nd(word(0), word(NdHeader::KIND));
+        NdHeader::is_icmpv6(word(NdHeader::NEXT_HEADER))
+            && NdHeader::is_nd(word(NdHeader::KIND))
+            && NdHeader::is_ipv6(word(0));
     (is_nd && header.end() <= packet.len()).then_some(header)
 }
 
@@ -351,7 +353,7 @@ fn check_packet(input: &mut Input, mut header: NdHeader) {
     let Some(answer) = verdict.answer else { return };
 
     let (place, grown) = (message.option(&answer), message.grown(&answer));
-    let replaced = if place == 0 || grown.is_some() { [0; 4] } else { unit(place).expect("it was read") };
+    let replaced = if place == 0 || grown.is_some() { 0 } else { unit(place).expect("it was read") };
     let (dst, option) = message.turn_into_answer(&mut header, replaced, &answer);
     let mut advertisement = packet.clone();
     if let Some(len) = grown {

@@ -336,14 +336,14 @@ fn sum(bytes: &[u8]) -> u32 {
 
 /// Returns the sum with more words.
 #[inline(always)]
-pub(super) fn add(sum: u32, words: &[u16]) -> u32 {
+fn add(sum: u32, words: &[u16]) -> u32 {
     words.iter().fold(sum, |sum, word| sum + u32::from(*word))
 }
 
 /// Returns the sum in ones' complement.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "the halves are cut out on purpose")]
-pub(super) fn fold(sum: u32) -> u16 {
+fn fold(sum: u32) -> u16 {
     let sum = (sum & 0xffff) + (sum >> 16);
     ((sum & 0xffff) + (sum >> 16)) as u16
 }

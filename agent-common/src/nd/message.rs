@@ -6,8 +6,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::frame::{
     ALL_NODES, HOP_LIMIT, ND_OVERRIDE, ND_SOLICITED, NEXT_HEADER_ICMPV6, OPTION_NONCE, OPTION_SOURCE,
-    OPTION_TARGET, TYPE_ADVERTISEMENT, TYPE_SOLICITATION, VERSION, add, fold, group_mac, pseudo_header,
-    solicited_node,
+    OPTION_TARGET, TYPE_ADVERTISEMENT, TYPE_SOLICITATION, VERSION, group_mac, pseudo_header, solicited_node,
 };
 use crate::{
     decide::Answer,
@@ -33,11 +32,11 @@ const REDIRECTED: usize = 64;
 /// The IPv6 addresses begin here, and the words of which the checksum is the sum.
 const ADDRESSES: usize = 8;
 
-/// A zero of ones' complement, larger than the sum of a header and a unit.
-const ZERO: u32 = 0xffff * 64;
-
-/// Eight bytes of a packet. Every option is a number of them, so every part of a message is.
-pub type Unit = [u16; 4];
+/// Eight bytes of a packet, in wire order. Every option is a number of them, so every part of a
+/// message is.
+pub type Unit = u64;
+/// An IPv6 address, in wire order. Bytes would be moved one by one.
+type Addr = [Unit; 2];
 
 /// The IPv6 header, and the first eight bytes of an `ICMPv6` message, in wire order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Pod, Zeroable)]
@@ -47,16 +46,16 @@ pub struct NdHeader {
     payload_len: u16,
     next_header: u8,
     hop_limit: u8,
-    source: [u16; 8],
-    destination: [u16; 8],
+    source: Addr,
+    destination: Addr,
     kind: u8,
     code: u8,
     checksum: u16,
-    flags: u8,
-    reserved: [u8; 3],
+    /// The flags, and reserved bytes.
+    flags: [u8; 4],
 }
 
-const _: () = assert!(size_of::<NdHeader>() == TARGET && align_of::<NdHeader>() == 2);
+const _: () = assert!(size_of::<NdHeader>() == TARGET && align_of::<NdHeader>() == align_of::<Unit>());
 
 impl NdHeader {
     /// The offset of the next header, which the hop limit follows.
@@ -71,15 +70,20 @@ impl NdHeader {
         next_header.to_ne_bytes()[0] == NEXT_HEADER_ICMPV6
     }
 
-    /// Returns true if the `ICMPv6` message is neighbour discovery that the program reads. `version`
-    /// and `kind` are the first two bytes of the IPv6 header and of the message.
+    /// Returns true if the `ICMPv6` message is neighbour discovery that the program reads. `kind` is its
+    /// first two bytes.
     #[inline(always)]
-    pub fn is_nd(version: u16, kind: u16) -> bool {
+    pub fn is_nd(kind: u16) -> bool {
+        matches!(
+            kind.to_ne_bytes()[0],
+            TYPE_ROUTER_SOLICITATION | TYPE_SOLICITATION | TYPE_ADVERTISEMENT | TYPE_REDIRECT
+        )
+    }
+
+    /// Returns true if the packet's version is IPv6's. `version` is its first two bytes.
+    #[inline(always)]
+    pub fn is_ipv6(version: u16) -> bool {
         version.to_ne_bytes()[0] >> 4 == 6
-            && matches!(
-                kind.to_ne_bytes()[0],
-                TYPE_ROUTER_SOLICITATION | TYPE_SOLICITATION | TYPE_ADVERTISEMENT | TYPE_REDIRECT
-            )
     }
 
     /// Returns the size of the packet, from the IPv6 header to the end of the message.
@@ -94,36 +98,57 @@ impl NdHeader {
     ///
     /// The checksum is changed by the difference (RFC 1624), so that of a bad solicitation is bad.
     #[inline(always)]
-    fn advertise(&mut self, to_all: bool, target: &[u8; 16], flags: u8, grown: u16, old: Unit, new: Unit) {
-        // As above: the words themselves need not be kept.
-        let before = black_box(add(self.sum(), &old));
-        let header = black_box(self);
-        header.version = bytemuck::cast(VERSION.to_be_bytes());
-        header.payload_len = (u16::from_be(header.payload_len) + grown).to_be();
-        header.destination = if to_all { bytemuck::cast(ALL_NODES) } else { header.source };
-        header.source = bytemuck::cast(*target);
-        header.kind = TYPE_ADVERTISEMENT;
-        header.flags = flags;
-        header.reserved = [0; 3];
-        let after = add(header.sum(), &new);
-        header.checksum = !fold(u32::from(!header.checksum) + ZERO - before + after);
-    }
+    fn advertise(&mut self, to_all: bool, target: &Addr, flags: u8, grown: u16, old: Unit, new: Unit) {
+        /// A zero of ones' complement, larger than the sums.
+        const ZERO: u64 = 0xffff_ffff << 8;
+        const WITHOUT_CHECKSUM: Unit = Unit::from_ne_bytes([255, 255, 0, 0, 255, 255, 255, 255]);
+        const HEAD: u16 = u16::from_ne_bytes([TYPE_ADVERTISEMENT, 0]);
+        const NEXT: u16 = u16::from_ne_bytes([NEXT_HEADER_ICMPV6, HOP_LIMIT]);
 
-    /// Returns the sum of the words that count for the checksum, but for itself.
-    #[inline(always)]
-    fn sum(&self) -> u32 {
-        let words: &[u16; size_of::<Self>() / 2] = bytemuck::cast_ref(self);
-        let sum = add(u32::from(self.payload_len), &words[ADDRESSES / 2..=MESSAGE / 2]);
-        add(sum, &words[MESSAGE / 2 + 2..])
+        let [.., last]: [Unit; TARGET / size_of::<Unit>()] = bytemuck::cast(*self);
+        let len = (u16::from_be(self.payload_len) + grown).to_be();
+        // The source of a message that is answered to all is zero. Otherwise it counts as before.
+        let (destination, group) = if to_all {
+            (bytemuck::cast(ALL_NODES), sum(&bytemuck::cast::<_, Addr>(ALL_NODES)))
+        } else {
+            (self.source, 0)
+        };
+        let removed =
+            u64::from(self.payload_len) + sum(&self.destination) + sum(&[last & WITHOUT_CHECKSUM, old]);
+        let flags = u16::from_ne_bytes([flags, 0]);
+        let added = u64::from(len) + sum(target) + group + u64::from(HEAD) + u64::from(flags) + sum(&[new]);
+        let checksum = !fold(u64::from(!self.checksum) + ZERO - removed + added);
+        // In whole units: one that is written in parts is read late.
+        let [a, b]: [u16; 2] = bytemuck::cast(VERSION.to_be_bytes());
+        let [first, last]: [Unit; 2] =
+            [bytemuck::cast([a, b, len, NEXT]), bytemuck::cast([HEAD, checksum, flags, 0])];
+        let [source, destination]: [Addr; 2] = [*target, destination];
+        *self = bytemuck::cast([first, source[0], source[1], destination[0], destination[1], last]);
     }
+}
+
+/// Returns a sum that is equal in ones' complement to that of the 16-bit words in memory order (RFC
+/// 1071, 2 (B)).
+#[inline(always)]
+fn sum(units: &[Unit]) -> u64 {
+    units.iter().fold(0, |sum, unit| sum + (unit & 0xffff_ffff) + (unit >> 32))
+}
+
+/// Folds a sum of less than 2^48 to one word.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "the halves are cut out on purpose")]
+fn fold(sum: u64) -> u16 {
+    let sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    ((sum & 0xffff) + (sum >> 16)) as u16
 }
 
 /// A message, as far as the program reads it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C, align(8))]
 pub struct Message {
-    claimed: [u8; 16],
-    asked: [u8; 16],
+    claimed: Addr,
+    asked: Addr,
     dst: MacAddr,
     src: MacAddr,
     sender: MacAddr,
@@ -147,8 +172,8 @@ pub struct Message {
 impl Message {
     /// A message that says nothing.
     pub const NONE: Self = Self {
-        claimed: [0; 16],
-        asked: [0; 16],
+        claimed: [0; 2],
+        asked: [0; 2],
         dst: MacAddr::ZERO,
         src: MacAddr::ZERO,
         sender: MacAddr::ZERO,
@@ -187,11 +212,10 @@ impl Message {
         if !is_sent_here || end < usize::from(options) || !end.is_multiple_of(8) {
             return None;
         }
-        let address = |at: usize| -> Option<[u8; 16]> { Some(bytemuck::cast([unit(at)?, unit(at + 8)?])) };
+        let address = |at: usize| -> Option<Addr> { Some([unit(at)?, unit(at + 8)?]) };
         (self.kind, self.dst, self.src, self.sender) = (kind, dst, src, src);
-        self.claimed = [0; 16];
-        self.asked = if kind == TYPE_ROUTER_SOLICITATION { [0; 16] } else { address(TARGET)? };
-        self.is_probe = kind == TYPE_SOLICITATION && header.source == [0; 8];
+        self.asked = if kind == TYPE_ROUTER_SOLICITATION { [0; 2] } else { address(TARGET)? };
+        self.is_probe = kind == TYPE_SOLICITATION && header.source == [0; 2];
         self.len = u16::from_be(header.payload_len);
         self.to_group = is_group(header.destination);
         self.option = options;
@@ -200,7 +224,7 @@ impl Message {
         let (message, header) = black_box((self, header));
         message.read_options(&unit)?;
         let (message, header) = black_box((message, header));
-        let redirected = if message.kind == TYPE_REDIRECT { address(REDIRECTED)? } else { [0; 16] };
+        let redirected = if message.kind == TYPE_REDIRECT { address(REDIRECTED)? } else { [0; 2] };
         message.conclude(header, redirected, is_vip)
     }
 
@@ -210,35 +234,37 @@ impl Message {
     fn conclude(
         &mut self,
         header: &NdHeader,
-        redirected: [u8; 16],
+        redirected: Addr,
         is_vip: impl Fn([u8; 16]) -> bool,
     ) -> Option<()> {
-        let is_unspecified = header.source == [0; 8];
-        let to_target = bytemuck::cast::<_, [u8; 16]>(header.destination) == self.asked;
-        match header.kind {
-            TYPE_SOLICITATION | TYPE_ADVERTISEMENT if self.asked[0] == 0xff => return None,
+        let is_unspecified = header.source == [0; 2];
+        let to_target = header.destination == self.asked;
+        // One store at the end: the compiler would call a loop to clear the address first.
+        let [a, b] = match header.kind {
+            TYPE_SOLICITATION | TYPE_ADVERTISEMENT if is_group(self.asked) => return None,
             TYPE_SOLICITATION | TYPE_ROUTER_SOLICITATION if is_unspecified => {
-                let is_fit = header.kind == TYPE_ROUTER_SOLICITATION
-                    || bytemuck::cast::<_, [u8; 16]>(header.destination) == solicited_node(self.asked);
+                let group: Addr = bytemuck::cast(solicited_node(bytemuck::cast(self.asked)));
+                let is_fit = header.kind == TYPE_ROUTER_SOLICITATION || header.destination == group;
                 if self.is_named || !is_fit {
                     return None;
                 }
+                [0; 2]
             }
             TYPE_SOLICITATION | TYPE_ROUTER_SOLICITATION => {
                 // Without an option, Linux learns no MAC for the source.
-                if self.is_named || self.is_foul {
-                    self.claimed = bytemuck::cast(header.source);
-                }
+                if self.is_named || self.is_foul { header.source } else { [0; 2] }
             }
             TYPE_ADVERTISEMENT => {
-                if self.to_group && header.flags & ND_SOLICITED != 0 {
+                if self.to_group && header.flags[0] & ND_SOLICITED != 0 {
                     return None;
                 }
-                self.claimed = self.asked;
+                self.asked
             }
             // A Redirect says that its destination is reached through its target.
-            _ => self.claimed = if is_vip(redirected) { redirected } else { self.asked },
-        }
+            _ if is_vip(bytemuck::cast(redirected)) => redirected,
+            _ => self.asked,
+        };
+        [self.claimed[0], self.claimed[1]] = [a, b];
         self.is_to_target = self.to_group || to_target;
         if self.is_foul {
             self.sender = MacAddr::ZERO;
@@ -265,7 +291,7 @@ impl Message {
                 break;
             }
             count += 1;
-            let [head, value @ ..] = unit(at)?;
+            let [head, value @ ..]: [u16; 4] = bytemuck::cast(unit(at)?);
             let [option, units] = head.to_ne_bytes();
             let size = usize::from(units) * size_of::<Unit>();
             if size == 0 || size > end - at {
@@ -300,14 +326,14 @@ impl Message {
         if end > MESSAGE + MAX_SUMMED {
             return true;
         }
-        let mut sum = pseudo_header(self.len);
+        let mut total = u64::from(pseudo_header(self.len));
         let mut at = ADDRESSES;
         while at < end && at < MESSAGE + MAX_SUMMED {
-            let Some(words) = unit(at) else { return false };
-            sum = add(sum, &words);
+            let Some(unit) = unit(at) else { return false };
+            total += sum(&[unit]);
             at += size_of::<Unit>();
         }
-        fold(sum) == u16::MAX
+        fold(total) == u16::MAX
     }
 
     /// Returns the end of the message in the packet.
@@ -352,7 +378,7 @@ impl Message {
         let Self { sender, is_probe, asked, .. } = self;
         let (dst, solicited) = if *is_probe { (group_mac(ALL_NODES), 0) } else { (*sender, ND_SOLICITED) };
         let (overrides, option) = match self.option(answer) {
-            0 => (0, [0; 4]),
+            0 => (0, 0),
             _ => (ND_OVERRIDE, option(OPTION_TARGET, answer.mac)),
         };
         let grown = if self.grown(answer).is_some() { size_of::<Unit>() as u16 } else { 0 };
@@ -386,12 +412,12 @@ impl Question for Message {
 
     #[inline(always)]
     fn claimed(&self) -> [u8; 16] {
-        self.claimed
+        bytemuck::cast(self.claimed)
     }
 
     #[inline(always)]
     fn asked(&self) -> Option<[u8; 16]> {
-        (self.kind == TYPE_SOLICITATION).then_some(self.asked)
+        (self.kind == TYPE_SOLICITATION).then_some(bytemuck::cast(self.asked))
     }
 
     #[inline(always)]
@@ -406,7 +432,7 @@ impl Question for Message {
 
     #[inline(always)]
     fn probed(&self) -> Option<[u8; 16]> {
-        self.is_probe.then_some(self.asked)
+        self.is_probe.then_some(bytemuck::cast(self.asked))
     }
 
     #[inline(always)]
@@ -423,12 +449,12 @@ impl Question for Message {
 #[inline(always)]
 fn option(kind: u8, mac: MacAddr) -> Unit {
     let [a, b, c]: [u16; 3] = bytemuck::cast(mac.0);
-    [u16::from_ne_bytes([kind, 1]), a, b, c]
+    bytemuck::cast([u16::from_ne_bytes([kind, 1]), a, b, c])
 }
 
 /// Returns true if the address is a group's.
 #[inline(always)]
-fn is_group(address: [u16; 8]) -> bool {
+fn is_group(address: Addr) -> bool {
     address[0].to_ne_bytes()[0] == 0xff
 }
 

@@ -101,7 +101,7 @@ impl Bytes {
         let message = self.read().expect("it is valid");
         let (mut header, place) = (self.header(), message.option(&answer));
         let grown = message.grown(&answer);
-        let replaced = if place == 0 || grown.is_some() { [0; 4] } else { self.unit(place).expect("read") };
+        let replaced = if place == 0 || grown.is_some() { 0 } else { self.unit(place).expect("read") };
         let (dst, unit) = message.turn_into_answer(&mut header, replaced, &answer);
         let mut bytes = self.0.clone();
         if let Some(len) = grown {
