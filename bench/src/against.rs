@@ -1,70 +1,109 @@
-//! Cost of this build's program against another build's, for a change of the program.
+//! Cost and speed of this build's program against another build's, for a change of the program.
 
 use std::path::Path;
-use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use aya::programs::{TestRun, TestRunOptions, Xdp};
-use aya::{Ebpf, EbpfLoader};
-use nix::time::{ClockId, clock_gettime};
-
-use super::Options;
-use super::machine::Machine;
-use super::report::{Group, Item, Limit, Report, Unit};
-use super::stage::object_path;
-use super::stats::Samples;
-use vipward_tests::arp::MIN_FRAME_LEN;
+use anyhow::{Result, ensure};
 use vipward_tests::{interrupt, require_root};
 
-const PROGRAM: &str = "vipward";
-/// Pairs of measurements, and runs of the program in each.
-const EFFORT: (usize, u32) = (21, 2_000_000);
+use super::Options;
+use super::cost::{TC_NEXT, XDP_PASS, other};
+use super::machine::Machine;
+use super::report::{Group, Item, Limit, Report, Unit};
+use super::stage::{Far, Object, Stage, hold, object_path};
+use super::stats::Samples;
+use super::table::{Crowd, Family};
+
+const NATIVE: &str = "vipward";
+const TC: &str = "vipward_tc";
+/// Pairs of measurements, runs of the program in each, and requests in each.
+const EFFORT: (usize, u32, u32) = (21, 2_000_000, 1_000_000);
 /// The most that a frame may cost, as a part of what it cost before.
 const MOST: f64 = 1.05;
+/// The least rate of answers, as a part of that before.
+const LEAST: f64 = 0.97;
 
-/// Measures a frame that is not ARP with the program of another object and with this build's, in
-/// turns. Returns how many bars were missed.
-pub(crate) fn run(options: &Options, other: &Path) -> Result<usize> {
+/// Measures frames that are neither ARP nor neighbour discovery with the programs of another object
+/// and with this build's, in turns, and then answers. Returns how many bars were missed.
+pub(crate) fn run(options: &Options, path: &Path) -> Result<usize> {
     require_root()?;
     let machine = Machine::read()?;
     println!("{machine}\n");
     let mut report = Report::new(machine, options.quick);
-    let (before, after) = (load(other)?, load(&object_path("vipward.o"))?);
-    let (mut costs, mut ratios) = (Vec::new(), Vec::new());
-    for _ in 0..EFFORT.0 {
-        interrupt::check()?;
-        let (before, after) = (cost(&before)?, cost(&after)?);
-        costs.push(after);
-        ratios.push(after / before);
-    }
-    let (costs, ratios): (Samples, Samples) = (costs.into_iter().collect(), ratios.into_iter().collect());
-    let item = Item::new(Group::Cost, "not ARP", Unit::Nanoseconds, &costs);
-    report.push(item.ratio("the other object", &ratios, Some(Limit::AtMost(MOST))));
+    let load = |path: &Path| Object::load_programs(path, &[NATIVE], &[TC]);
+    let (mut before, after) = (load(path)?, load(&object_path("vipward.o"))?);
+    costs(&before, &after, &mut report)?;
+    rates(&mut before, &mut report)?;
     println!("{report}");
     Ok(report.missed())
 }
 
-fn load(path: &Path) -> Result<Ebpf> {
-    let failed = || format!("failed to load {}", path.display());
-    let mut ebpf = EbpfLoader::new()
-        .override_global("AYA_LOG_LEVEL", &0_u8, false)
-        .load_file(path)
-        .with_context(failed)?;
-    let program = ebpf.program_mut(PROGRAM).with_context(failed)?;
-    <&mut Xdp>::try_from(program)?.load().with_context(failed)?;
-    Ok(ebpf)
+fn costs(before: &Object, after: &Object, report: &mut Report) -> Result<()> {
+    let mut echo = other(Family::V6);
+    // ICMPv6, and its echo request.
+    (echo[20], echo[54]) = (58, 128);
+    let frames =
+        [("IPv4", other(Family::V4)), ("TCP over IPv6", other(Family::V6)), ("ICMPv6 that is not ND", echo)];
+    let subjects: Vec<_> = frames
+        .iter()
+        .flat_map(|(name, frame)| [(*name, frame, NATIVE, XDP_PASS), (*name, frame, TC, TC_NEXT)])
+        .collect();
+    let mut measured = vec![(Vec::new(), Vec::new()); subjects.len()];
+    for _ in 0..EFFORT.0 {
+        for ((_, frame, program, action), (costs, ratios)) in subjects.iter().zip(&mut measured) {
+            let cost = |object: &Object| -> Result<f64> {
+                let (returned, cost) = object.test_run(program, frame, EFFORT.1)?;
+                ensure!(returned == *action, "{program} returned {returned}");
+                Ok(cost)
+            };
+            let (before, after) = (cost(before)?, cost(after)?);
+            costs.push(after);
+            ratios.push(after / before);
+        }
+    }
+    for ((name, _, program, _), measured) in subjects.iter().zip(measured) {
+        push(
+            report,
+            (Group::Cost, Unit::Nanoseconds),
+            format!("{name}, {program}"),
+            measured,
+            Limit::AtMost(MOST),
+        );
+    }
+    Ok(())
 }
 
-/// Returns the nanoseconds of this thread's CPU time that a frame of IPv4 takes.
-fn cost(ebpf: &Ebpf) -> Result<f64> {
-    const XDP_PASS: u32 = 2;
-    let mut frame = [0; MIN_FRAME_LEN];
-    frame[12..14].copy_from_slice(&[0x08, 0x00]);
-    let options = TestRunOptions { data_in: Some(&frame), repeat: EFFORT.1, ..TestRunOptions::new() };
-    let program: &Xdp = ebpf.program(PROGRAM).context("the object has no such program")?.try_into()?;
-    let start = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?;
-    let ran = program.test_run(options).context("failed to run the program")?;
-    let elapsed = Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)? - start);
-    ensure!(ran.return_value == XDP_PASS, "the program returned {}", ran.return_value);
-    Ok(elapsed.as_secs_f64() * 1e9 / f64::from(EFFORT.1))
+fn rates(other: &mut Object, report: &mut Report) -> Result<()> {
+    for family in Family::ALL.into_iter().filter(|family| other.tables.has(*family)).collect::<Vec<_>>() {
+        for vips in [1, 65_536] {
+            let mut stage = Stage::new()?;
+            stage.hold(family, vips)?;
+            hold(other, &stage.node, family, vips)?;
+            let crowd = Crowd { family, vips, askers: vips };
+            for far in [Far::Program(NATIVE), Far::Tc(TC)] {
+                let mut measured = (Vec::new(), Vec::new());
+                for _ in 0..EFFORT.0 {
+                    interrupt::check()?;
+                    let before = stage.run_other(other, far, crowd, EFFORT.2)?.rate()?;
+                    let after = stage.run(far, crowd, EFFORT.2)?.rate()?;
+                    measured.0.push(after);
+                    measured.1.push(after / before);
+                }
+                let program = if far == Far::Tc(TC) { TC } else { NATIVE };
+                let name = format!("{}, {vips} VIPs in turn, {program}", family.protocol());
+                push(report, (Group::Rate, Unit::PerSecond), name, measured, Limit::AtLeast(LEAST));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn push(
+    report: &mut Report,
+    (group, unit): (Group, Unit),
+    name: String,
+    (values, ratios): (Vec<f64>, Vec<f64>),
+    limit: Limit,
+) {
+    let (values, ratios): (Samples, Samples) = (values.into_iter().collect(), ratios.into_iter().collect());
+    report.push(Item::new(group, name, unit, &values).ratio("the other object", &ratios, Some(limit)));
 }

@@ -161,8 +161,7 @@ fn heard(watch: Watch, new: NodeId, killed: SystemTime) -> Result<(SystemTime, S
     let announced = seen.wire.vip(VIP)?.first_announced_after(killed, new.mac());
     let announced = announced.with_context(|| format!("{new} has not announced {VIP}: {seen}"))?;
     let node = new.to_string();
-    let felt = seen.felt.get(&VIP).with_context(|| format!("no datagrams were sent to {VIP}"))?;
-    let received = felt.received.iter().filter(|received| received.node == node);
+    let received = seen.felt(VIP)?.received.iter().filter(|received| received.node == node);
     let received = received.map(|received| received.at).filter(|at| *at >= killed).min();
     Ok((announced, received.with_context(|| format!("{new} has received nothing: {seen}"))?))
 }

@@ -1,18 +1,21 @@
 //! Time until every VIP is in the map, and the agent's memory for all VIPs.
 
 use std::fmt::Write;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use aya::Pod;
 use aya::maps::{HashMap, Map, MapData};
-use vipward_common::{MacAddr, VipKeyV4, maps};
+use ipnet::IpNet;
+use vipward_common::{MacAddr, VipKeyV4, VipKeyV6, maps};
 
 use super::Effort;
 use super::report::{Group, Item, Limit, Report, Unit};
-use super::stage::{FIRST_VIP, Object};
+use super::stage::Object;
 use super::stats::Samples;
+use super::table::Family;
 use vipward_tests::agent::{Agent, AgentOptions};
 use vipward_tests::bpffs::Bpffs;
 use vipward_tests::interrupt;
@@ -30,59 +33,105 @@ const UNASKED: &str = "probe: {count: 0}";
 const NIC: &str = "eth0";
 pub(super) const MIB: f64 = 1_048_576.0;
 
+/// VIPs of a configuration.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Load {
+    pub(super) v4: u32,
+    pub(super) v6: u32,
+}
+
+impl Load {
+    const ONE: Self = Self { v4: 1, v6: 0 };
+    const ALL: Self = Self { v4: ALL, v6: 0 };
+
+    fn count(self) -> u32 {
+        self.v4 + self.v6
+    }
+
+    fn name(self) -> String {
+        match self {
+            Self { v4, v6: 0 } => vips(v4),
+            Self { v4: 0, v6 } => format!("{} of IPv6", vips(v6)),
+            Self { v4, v6 } => format!("{}, and {v6} of IPv6", vips(v4)),
+        }
+    }
+
+    /// Returns the most that the agent's memory may be.
+    fn most_bytes(self) -> f64 {
+        if self.v6 == 0 { 30.0 * MIB } else { 45.0 * MIB }
+    }
+
+    /// Returns a configuration with these VIPs, and with `more` in front.
+    fn config(self, more: &str) -> Result<String> {
+        let mut yaml = format!("{more}\nvips:\n");
+        for (family, count) in [(Family::V4, self.v4), (Family::V6, self.v6)] {
+            for number in 0..count {
+                writeln!(yaml, "  - address: {}", family.vip(number))?;
+            }
+        }
+        Ok(yaml)
+    }
+}
+
 pub(super) fn measure(effort: &Effort, report: &mut Report) -> Result<()> {
-    raw(report)?;
-    for count in effort.vips {
-        agent(*count, effort.loads, report)?;
+    for family in Family::ALL {
+        raw(family, report)?;
+    }
+    for load in effort.vips {
+        agent(*load, effort.loads, report)?;
     }
     reload(effort.loads, report)
 }
 
 /// Measures the system calls alone, one per entry.
-fn raw(report: &mut Report) -> Result<()> {
+fn raw(family: Family, report: &mut Report) -> Result<()> {
     let mut samples = Samples::default();
     for _ in 0..REPETITIONS {
         let mut object = Object::load()?;
-        let taken = object.tables.hold(1, MacAddr([2, 0, 0, 0, 0, 1]), FIRST_VIP, ALL)?;
+        let taken = object.tables.hold(1, MacAddr([2, 0, 0, 0, 0, 1]), family, ALL)?;
         samples.push(taken.as_secs_f64());
     }
-    let item = Item::new(Group::Load, "65,536 VIPs, map updates alone", Unit::Seconds, &samples);
+    let name = format!("65,536 VIPs, map updates alone, {}", family.protocol());
+    let item = Item::new(Group::Load, name, Unit::Seconds, &samples);
     report.push(item.bar(Limit::AtMost(1.0)));
     Ok(())
 }
 
-/// Measures the load of `count` VIPs, from the start of the agent's process.
-fn agent(count: u32, repetitions: usize, report: &mut Report) -> Result<()> {
-    let yaml = config(count, UNASKED)?;
+/// Measures a load, from the start of the agent's process.
+fn agent(load: Load, repetitions: usize, report: &mut Report) -> Result<()> {
+    let yaml = load.config(UNASKED)?;
     let (mut taken, mut peak) = (Samples::default(), Samples::default());
     for _ in 0..repetitions {
         let place = Place::new()?;
+        if load.v6 > 0 {
+            place.node.add_address(NIC, "2001:db8::9:9/64".parse::<IpNet>()?)?;
+        }
         let start = Instant::now();
         let mut agent = place.start(&yaml)?;
-        wait_until_held(&mut agent, count)?;
+        wait_until_loaded(&mut agent, load)?;
         taken.push(start.elapsed().as_secs_f64());
         interrupt::pass(SETTLING)?;
         peak.push(peak_resident_bytes(agent.pid()?)?);
     }
-    let name = format!("{} from the agent's start", vips(count));
+    let name = format!("{} from the agent's start", load.name());
     let item = Item::new(Group::Load, name, Unit::Seconds, &taken);
-    report.push(if count == ALL { item.bar(Limit::AtMost(1.0)) } else { item });
-    let item = Item::new(Group::Memory, vips(count), Unit::Bytes, &peak);
-    report.push(item.bar(Limit::AtMost(30.0 * MIB)));
+    report.push(if load.count() == ALL { item.bar(Limit::AtMost(1.0)) } else { item });
+    let item = Item::new(Group::Memory, load.name(), Unit::Bytes, &peak);
+    report.push(item.bar(Limit::AtMost(load.most_bytes())));
     Ok(())
 }
 
 /// Measures the load of all VIPs, from the replacement of a running agent's file.
 fn reload(repetitions: usize, report: &mut Report) -> Result<()> {
-    let (one, all) = (config(1, UNASKED)?, config(ALL, UNASKED)?);
+    let (one, all) = (Load::ONE.config(UNASKED)?, Load::ALL.config(UNASKED)?);
     let mut taken = Samples::default();
     for _ in 0..repetitions {
         let place = Place::new()?;
         let mut agent = place.start(&one)?;
-        wait_until_held(&mut agent, 1)?;
+        wait_until_loaded(&mut agent, Load::ONE)?;
         let start = Instant::now();
         agent.write_config(&all)?;
-        wait_until_held(&mut agent, ALL)?;
+        wait_until_loaded(&mut agent, Load::ALL)?;
         taken.push(start.elapsed().as_secs_f64());
     }
     let name = "from 1 to 65,536 VIPs, from the change of the file";
@@ -121,42 +170,57 @@ impl Place {
     }
 }
 
-/// Returns a configuration with `count` VIPs, and with `more` in front.
+/// Returns a configuration with `count` VIPs of IPv4, and with `more` in front.
 pub(super) fn config(count: u32, more: &str) -> Result<String> {
-    let mut yaml = format!("{more}\nvips:\n");
-    for number in 0..count {
-        writeln!(yaml, "  - address: {}", vip(number))?;
-    }
-    Ok(yaml)
+    Load { v4: count, v6: 0 }.config(more)
 }
 
-fn vip(number: u32) -> Ipv4Addr {
-    Ipv4Addr::from(u32::from_be_bytes(FIRST_VIP) + number)
-}
-
+/// Waits until the agent holds `count` VIPs of IPv4.
 pub(super) fn wait_until_held(agent: &mut Agent, count: u32) -> Result<()> {
+    wait_until_loaded(agent, Load { v4: count, v6: 0 })
+}
+
+fn wait_until_loaded(agent: &mut Agent, load: Load) -> Result<()> {
     let index = agent.host().link(NIC)?.index;
-    let last = VipKeyV4::new(index, vip(count - 1).octets());
-    let path = agent.options.pin_dir.join(maps::VIPS_V4);
-    let held = interrupt::wait(LOADING_LIMIT, &format!("{count} VIPs to be in the map"), || {
+    let pins = agent.options.pin_dir.clone();
+    let held = interrupt::wait(LOADING_LIMIT, &format!("{} to be in the map", load.name()), || {
         ensure!(agent.is_running()?, "the agent has ended");
-        entries_with(&path, last, count)
+        for (family, count) in [(Family::V4, load.v4), (Family::V6, load.v6)] {
+            if count > 0 && !has_entries(&pins, index, family, count)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(()))
     });
     held.with_context(|| format!("the agent's log:\n{}", agent.transcript()))
 }
 
+/// Returns true if the map of a family has `count` VIPs.
+fn has_entries(pins: &Path, ifindex: u32, family: Family, count: u32) -> Result<bool> {
+    match family.vip(count - 1) {
+        IpAddr::V4(last) => {
+            let last = bytemuck::cast(VipKeyV4::new(ifindex, last.octets()));
+            has_keys::<8>(&pins.join(maps::VIPS_V4), last, count)
+        }
+        IpAddr::V6(last) => {
+            let last = bytemuck::cast(VipKeyV6::new(ifindex, last.octets()));
+            has_keys::<20>(&pins.join(maps::VIPS_V6), last, count)
+        }
+    }
+}
+
 /// Returns whether the map has `last`, and then whether it has `count` entries: that takes longer
 /// to ask.
-fn entries_with(path: &Path, last: VipKeyV4, count: u32) -> Result<Option<()>> {
+fn has_keys<const BYTES: usize>(path: &Path, last: [u8; BYTES], count: u32) -> Result<bool>
+where
+    [u8; BYTES]: Pod,
+{
     if !path.exists() {
-        return Ok(None);
+        return Ok(false);
     }
     let map = Map::HashMap(MapData::from_pin(path)?);
-    let map: HashMap<MapData, [u8; 8], [u8; 24]> = map.try_into()?;
-    if map.get(&bytemuck::cast(last), 0).is_err() {
-        return Ok(None);
-    }
-    Ok((map.keys().count() == usize::try_from(count)?).then_some(()))
+    let map: HashMap<MapData, [u8; BYTES], [u8; 24]> = map.try_into()?;
+    Ok(map.get(&last, 0).is_ok() && map.keys().count() == usize::try_from(count)?)
 }
 
 pub(super) fn peak_resident_bytes(pid: u32) -> Result<f64> {

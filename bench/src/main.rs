@@ -1,5 +1,5 @@
 //! `cargo xtask bench`: measures Vipward's cost relative
-//! to bare XDP programs and to the kernel's ARP.
+//! to bare XDP programs and to the kernel's ARP and neighbour discovery.
 //! Baseline and subject alternate within each repetition, so that other load on the machine
 //! affects both. The report has the median over the repetitions, of each figure and of each ratio.
 
@@ -34,6 +34,7 @@ use clap::{Parser, Subcommand};
 use vipward_tests::tools::target_dir;
 use vipward_tests::{interrupt, require_root};
 
+use self::load::Load;
 use self::machine::Machine;
 use self::report::Report;
 
@@ -49,6 +50,9 @@ struct Args {
     /// Exit with 0 even when a bar is missed
     #[arg(long, global = true)]
     no_bars: bool,
+    /// Measure only what has this in its name, as stderr shows it
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
     /// Directory for tables and plots [default: target/bench]
     #[arg(long, value_name = "DIR", global = true)]
     out: Option<PathBuf>,
@@ -59,8 +63,8 @@ struct Args {
 /// A benchmark that is measured alone.
 #[derive(Subcommand)]
 enum What {
-    /// The cost of the program for a frame that is not ARP, against the program of another build's
-    /// `target/bpf/vipward.o`
+    /// The cost of the program for frames that are neither ARP nor neighbour discovery, and its
+    /// answers a second, against the program of another build's `target/bpf/vipward.o`
     Against {
         /// The other object
         object: PathBuf,
@@ -86,10 +90,10 @@ enum What {
 }
 
 fn main() -> ExitCode {
-    let Args { quick, no_bars, out, what } = Args::parse();
+    let Args { quick, no_bars, only, out, what } = Args::parse();
     let options = Options { quick, out };
     let measured = interrupt::install().and_then(|()| match what {
-        None => measure_host(&options),
+        None => measure_host(&options, only.as_deref().unwrap_or_default()),
         Some(What::Against { object }) => against::run(&options, &object),
         Some(What::Failover) => failover::run(&options),
         Some(What::Rest) => rest::run(&options),
@@ -131,7 +135,7 @@ struct Effort {
     /// Repetitions of loading each configuration.
     loads: usize,
     /// Sizes of these configurations.
-    vips: &'static [u32],
+    vips: &'static [Load],
     /// Announced VIPs, and configured frames per second.
     announced: (u32, u32),
 }
@@ -142,7 +146,13 @@ impl Effort {
         rates: (9, 2_000_000, 500_000),
         traffic: (9, 300_000, Duration::from_millis(700)),
         loads: 3,
-        vips: &[1, 4_096, 65_536],
+        vips: &[
+            Load { v4: 1, v6: 0 },
+            Load { v4: 4_096, v6: 0 },
+            Load { v4: 65_536, v6: 0 },
+            Load { v4: 32_768, v6: 32_768 },
+            Load { v4: 0, v6: 65_536 },
+        ],
         announced: (10_000, 5_000),
     };
     const QUICK: Self = Self {
@@ -150,14 +160,14 @@ impl Effort {
         rates: (3, 500_000, 200_000),
         traffic: (3, 100_000, Duration::from_millis(200)),
         loads: 1,
-        vips: &[1, 65_536],
+        vips: &[Load { v4: 1, v6: 0 }, Load { v4: 65_536, v6: 0 }, Load { v4: 32_768, v6: 32_768 }],
         announced: (1_000, 1_000),
     };
 }
 
-/// Measures one host, prints the table to stdout, and
+/// Measures one host, or the part with `only` in its name, prints the table to stdout, and
 /// writes the files. Returns the number of missed bars.
-fn measure_host(options: &Options) -> Result<usize> {
+fn measure_host(options: &Options, only: &str) -> Result<usize> {
     require_root()?;
     let started = Instant::now();
     let effort = if options.quick { Effort::QUICK } else { Effort::WHOLE };
@@ -165,7 +175,7 @@ fn measure_host(options: &Options) -> Result<usize> {
     println!("{machine}\n");
 
     let mut report = Report::new(machine, options.quick);
-    for (what, measure) in MEASUREMENTS {
+    for (what, measure) in MEASUREMENTS.into_iter().filter(|(what, _)| what.contains(only)) {
         interrupt::check()?;
         eprintln!("[{:>3} s] {what}", started.elapsed().as_secs());
         measure(&effort, &mut report).with_context(|| format!("failed to measure {what}"))?;

@@ -13,7 +13,7 @@ use super::{Effort, stage};
 /// Measures the maps of the object that the agent embeds. All memory but the elements of some
 /// hash maps is allocated when the maps are made, so the figures hold for any number of VIPs.
 pub(super) fn measure(_: &Effort, report: &mut Report) -> Result<()> {
-    let mut ebpf = stage::load("vipward.o")?;
+    let mut ebpf = stage::load(&stage::object_path("vipward.o"))?;
     let program: &mut Xdp =
         ebpf.program_mut("vipward").context("the object has no program vipward")?.try_into()?;
     program.load().context("the kernel refused the program")?;

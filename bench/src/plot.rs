@@ -8,8 +8,8 @@ use vipward_tests::chart::escaped;
 use super::report::{Group, Item, Report, Unit};
 
 const WIDTH: f64 = 860.0;
-const LABELS: f64 = 330.0;
-const BARS: f64 = 430.0;
+const LABELS: f64 = 350.0;
+const BARS: f64 = 410.0;
 const ROW: f64 = 30.0;
 const TOP: f64 = 64.0;
 
@@ -56,7 +56,7 @@ fn draw(items: &[&Item], machine: &str) -> String {
         r#"<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH:.0}" height="{height:.0}" viewBox="0 0 {WIDTH:.0} {height:.0}" font-family="sans-serif" font-size="12">
 <style>.ours{{fill:#2f7d4f}}.other{{fill:#9aa5b1}}.spread{{stroke:#1b1f24;stroke-width:2}}.paper{{fill:#fff}}</style>
 <rect class="paper" width="100%" height="100%"/>
-<text x="16" y="24" font-size="15" font-weight="bold">ARP replies per second on one core (veth pair, native XDP): median and spread</text>
+<text x="16" y="24" font-size="15" font-weight="bold">Replies per second on one core (veth pair, native XDP): median and spread</text>
 <text x="16" y="44">{about}</text>
 {rows}</svg>
 "#
@@ -73,8 +73,8 @@ mod tests {
         let whole = Item::new(Group::Rate, "the <whole> & all", Unit::PerSecond, &4e6.into());
         let half = Item::new(Group::Rate, "Vipward", Unit::PerSecond, &2e6.into());
         let svg = draw(&[&whole, &half], "a machine");
-        assert!(svg.contains(r#"class="other" x="330" y="64" width="430.0""#), "{svg}");
-        assert!(svg.contains(r#"class="ours" x="330" y="94" width="215.0""#), "{svg}");
+        assert!(svg.contains(r#"class="other" x="350" y="64" width="410.0""#), "{svg}");
+        assert!(svg.contains(r#"class="ours" x="350" y="94" width="205.0""#), "{svg}");
         assert!(svg.contains("the &lt;whole&gt; &amp; all"), "{svg}");
         assert!(svg.contains("4.00 M/s") && svg.contains("2.00 M/s"), "{svg}");
     }

@@ -3,7 +3,7 @@
 use std::env;
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -13,12 +13,13 @@ use aya::programs::{
     LinkOrder, Program, SchedClassifier, TcAttachType, TestRun, TestRunAttrs, TestRunOptions, Xdp, XdpMode,
 };
 use aya::{Ebpf, EbpfLoader};
+use ipnet::IpNet;
 use nix::errno::Errno;
 use nix::time::{ClockId, clock_gettime};
 use vipward_common::MacAddr;
 
-use super::table::{Ask, Intruders, Tables};
-use vipward_tests::arp::{MIN_FRAME_LEN, Mac};
+use super::table::{Ask, Crowd, Family, Intruders, Tables, Traffic};
+use vipward_tests::arp::Mac;
 use vipward_tests::interrupt;
 use vipward_tests::lan::{Host, Lan, Nic};
 use vipward_tests::tools::target_dir;
@@ -42,11 +43,6 @@ const BATCH: u32 = 64;
 /// Silence after which no frame is under way any more.
 const QUIET: Duration = Duration::from_millis(20);
 
-/// The first VIP; 65,536 from here on fill 10.1.0.0/16.
-pub(super) const FIRST_VIP: [u8; 4] = [10, 1, 0, 0];
-/// The first asker; 65,536 from here on fill 10.2.0.0/16.
-pub(super) const FIRST_ASKER: [u8; 4] = [10, 2, 0, 0];
-
 /// Returns the path of an object: in `$VIPWARD_EBPF_DIR`,
 /// or where `cargo xtask build-ebpf` puts it.
 pub(super) fn object_path(name: &str) -> PathBuf {
@@ -54,32 +50,42 @@ pub(super) fn object_path(name: &str) -> PathBuf {
 }
 
 /// Loads an object, its programs not yet.
-pub(super) fn load(name: &str) -> Result<Ebpf> {
-    let path = object_path(name);
+pub(super) fn load(path: &Path) -> Result<Ebpf> {
     EbpfLoader::new()
         .override_global("AYA_LOG_LEVEL", &0_u8, false)
-        .load_file(&path)
+        .load_file(path)
         .with_context(|| format!("failed to load {}; build it with `cargo xtask build-ebpf`", path.display()))
 }
 
-/// The object with the baselines, loaded.
+/// An object, loaded.
 pub(super) struct Object {
     ebpf: Ebpf,
     pub(super) tables: Tables,
 }
 
 impl Object {
+    /// Loads the object with the baselines.
     pub(super) fn load() -> Result<Self> {
-        let mut ebpf = load("vipward-bench.o")?;
-        let refused = |name| move || format!("the kernel refused program {name}");
-        for name in XDP_PROGRAMS {
-            program_mut(&mut ebpf, name)?.load().with_context(refused(name))?;
+        Self::load_programs(&object_path("vipward-bench.o"), &XDP_PROGRAMS, &TC_PROGRAMS)
+    }
+
+    /// Loads programs of an object.
+    pub(super) fn load_programs(path: &Path, xdp: &[&'static str], tc: &[&'static str]) -> Result<Self> {
+        let mut ebpf = load(path)?;
+        let refused = |name| move || format!("the kernel refused program {name} of {}", path.display());
+        for name in xdp {
+            program_mut(&mut ebpf, name)?.load().with_context(refused(*name))?;
         }
-        for name in TC_PROGRAMS {
-            tc_mut(&mut ebpf, name)?.load().with_context(refused(name))?;
+        for name in tc {
+            tc_mut(&mut ebpf, name)?.load().with_context(refused(*name))?;
         }
         let tables = Tables::take(&mut ebpf)?;
         Ok(Self { ebpf, tables })
+    }
+
+    /// Takes the maps of the generators and the receiver.
+    pub(super) fn traffic(&mut self) -> Result<Traffic> {
+        Traffic::take(&mut self.ebpf)
     }
 
     /// Runs a program on one frame, many times; returns what it returned and the nanoseconds that
@@ -160,14 +166,14 @@ pub(super) enum Far {
     Generic(&'static str),
     /// A program of traffic control.
     Tc(&'static str),
-    /// The kernel, which has the first VIP as an address of its own; no program.
+    /// The kernel, which has the first VIP of each family as an address of its own; no program.
     Kernel,
 }
 
 /// Result of a generator's run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ran {
-    /// ARP replies that came back.
+    /// Answers that came back.
     pub(super) replies: u64,
     /// Frames that came back.
     pub(super) received: u64,
@@ -175,13 +181,21 @@ pub(super) struct Ran {
     pub(super) elapsed: Duration,
 }
 
+impl Ran {
+    /// Returns the answers a second.
+    pub(super) fn rate(&self) -> Result<f64> {
+        ensure!(self.replies > 0, "nothing came back");
+        Ok(f64::from(u32::try_from(self.replies)?) / self.elapsed.as_secs_f64())
+    }
+}
+
 /// Two hosts and a cable: the client generates and receives, the node answers.
 pub(super) struct Stage {
     client: Host,
     pub(super) node: Host,
     pub(super) object: Object,
+    traffic: Traffic,
     client_index: u32,
-    node_index: u32,
     mac: MacAddr,
 }
 
@@ -191,53 +205,63 @@ impl Stage {
             ("client", Nic::new("10.0.0.1/8".parse()?).mac(Mac::local(9))),
             ("node", Nic::new("10.1.0.0/8".parse()?).mac(Mac::local(1))),
         )?;
+        node.add_address(NIC, "2001:db8::1:0/64".parse::<IpNet>()?)?;
         // Without NAPI, which this turns on, a veth without a program does not take frames from a
         // generator.
         set_gro(&node, NIC).context("failed to switch GRO on")?;
         let mut object = Object::load()?;
-        let (client_index, node_index) = (client.link(NIC)?.index, node.link(NIC)?.index);
+        let client_index = client.link(NIC)?.index;
         let receiver = program_mut(&mut object.ebpf, "bench_receive")?;
         client
             .run(|| receiver.attach_to_if_index(client_index, XdpMode::Driver))
             .context("failed to attach the receiver")?;
-        Ok(Self { client, node, object, client_index, node_index, mac: MacAddr(Mac::local(9).0) })
+        let traffic = object.traffic()?;
+        let mac = MacAddr(Mac::local(9).0);
+        Ok(Self { client, node, object, traffic, client_index, mac })
     }
 
-    /// Makes the node hold `count` VIPs.
-    pub(super) fn hold(&mut self, count: u32) -> Result<()> {
-        let mac = MacAddr(self.node.mac(NIC)?.0);
-        self.object.tables.hold(self.node_index, mac, FIRST_VIP, count).map(drop)
+    /// Makes the node hold `count` VIPs of a family.
+    pub(super) fn hold(&mut self, family: Family, count: u32) -> Result<()> {
+        hold(&mut self.object, &self.node, family, count)
     }
 
-    /// Sends `frames` requests for `vips` VIPs by `askers` askers to the far end, and counts what
-    /// comes back.
-    pub(super) fn run(&mut self, far: Far, vips: u32, askers: u32, frames: u32) -> Result<Ran> {
-        self.run_among(far, (vips, askers), None, frames)
+    /// Sends `frames` requests of a crowd to the far end, and counts what comes back.
+    pub(super) fn run(&mut self, far: Far, crowd: Crowd, frames: u32) -> Result<Ran> {
+        self.run_among(far, crowd, None, frames)
     }
 
     /// Returns the same with frames in between that are no requests.
     pub(super) fn run_among(
         &mut self,
         far: Far,
-        (vips, askers): (u32, u32),
+        crowd: Crowd,
         intruders: Option<Intruders>,
         frames: u32,
     ) -> Result<Ran> {
-        let ask = Ask { mac: self.mac, spa: FIRST_ASKER, tpa: FIRST_VIP, vips, askers, intruders };
-        self.object.tables.ask(ask)?;
-        let attached = self.object.attach(&self.node, far)?;
-        let ran = self.generate(frames);
-        drop(attached);
-        ran
+        let _attached = self.object.attach(&self.node, far)?;
+        self.generate(Ask { mac: self.mac, crowd, intruders }, frames)
     }
 
-    fn generate(&self, frames: u32) -> Result<Ran> {
-        let tables = &self.object.tables;
+    /// Returns the same from a program of another object.
+    pub(super) fn run_other(
+        &mut self,
+        object: &mut Object,
+        far: Far,
+        crowd: Crowd,
+        frames: u32,
+    ) -> Result<Ran> {
+        let _attached = object.attach(&self.node, far)?;
+        self.generate(Ask { mac: self.mac, crowd, intruders: None }, frames)
+    }
+
+    fn generate(&mut self, ask: Ask, frames: u32) -> Result<Ran> {
+        self.traffic.ask(ask)?;
+        let traffic = &self.traffic;
         let generator = program(&self.object.ebpf, "bench_generate")?;
-        let frame = [0; MIN_FRAME_LEN];
+        let frame = ask.crowd.family.request(ask.mac);
         // struct xdp_md: the frame's length, and the device that it is said to come from.
         let context =
-            [0, u32::try_from(MIN_FRAME_LEN)?, 0, self.client_index, 0, 0].map(u32::to_ne_bytes).concat();
+            [0, u32::try_from(frame.len())?, 0, self.client_index, 0, 0].map(u32::to_ne_bytes).concat();
         let options = TestRunOptions {
             data_in: Some(&frame),
             ctx_in: Some(&context),
@@ -245,7 +269,7 @@ impl Stage {
             attrs: TestRunAttrs::new().xdp_live_frames(BATCH),
             ..TestRunOptions::new()
         };
-        let (replies, received) = (tables.replies()?, tables.received()?);
+        let (replies, received) = (traffic.replies()?, traffic.received()?);
         let (ran, elapsed) = self.client.run(|| {
             let start = Instant::now();
             (generator.test_run(options), start.elapsed())
@@ -253,13 +277,13 @@ impl Stage {
         interrupt::check()?;
         ran.context("failed to generate frames")?;
         self.wait_for_silence()?;
-        Ok(Ran { replies: tables.replies()? - replies, received: tables.received()? - received, elapsed })
+        Ok(Ran { replies: traffic.replies()? - replies, received: traffic.received()? - received, elapsed })
     }
 
     fn wait_for_silence(&self) -> Result<()> {
-        let mut last = (self.object.tables.received()?, Instant::now());
+        let mut last = (self.traffic.received()?, Instant::now());
         interrupt::wait(Duration::from_secs(5), "the last answers to come", || {
-            let now = self.object.tables.received()?;
+            let now = self.traffic.received()?;
             if now != last.0 {
                 last = (now, Instant::now());
             }
@@ -271,6 +295,12 @@ impl Stage {
     pub(super) fn drain_neighbours(&self) -> Result<()> {
         self.node.flush_neighbours(NIC)
     }
+}
+
+/// Makes a host hold `count` VIPs of a family, as an object's program sees it.
+pub(super) fn hold(object: &mut Object, host: &Host, family: Family, count: u32) -> Result<()> {
+    let mac = MacAddr(host.mac(NIC)?.0);
+    object.tables.hold(host.link(NIC)?.index, mac, family, count).map(drop)
 }
 
 /// Switches generic receive offload on, as `ethtool -K eth0 gro on`.

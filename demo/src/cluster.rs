@@ -62,7 +62,7 @@ fn power_off(voice: Voice, cluster: &mut Cluster, holder: NodeId) -> Result<(Nod
     let gap = wire.between(off, SystemTime::now()).gaps().into_iter().next();
     let gap =
         gap.and_then(|gap| gap.elapsed()).with_context(|| format!("no gap was seen to end:\n{seen}"))?;
-    let flows = felt(&seen)?.flows_for_good_after(off);
+    let flows = seen.felt(VIP)?.flows_for_good_after(off);
     let flows = flows.with_context(|| format!("datagrams did not flow again:\n{seen}"))?;
     let found = format!(
         "No node answered for {} ms; {new} does now. Datagrams flow again after {} ms (at most {} ms).",
@@ -90,7 +90,7 @@ fn move_it(voice: Voice, cluster: &mut Cluster, to: NodeId) -> Result<Moves> {
     watch.let_pass(A_WHILE)?;
     let seen = watch.stop()?;
 
-    let (wire, felt) = (seen.wire.vip(VIP)?, felt(&seen)?);
+    let (wire, felt) = (seen.wire.vip(VIP)?, seen.felt(VIP)?);
     let moved = wire.moves().into_iter().find(|moved| moved.at >= begun && moved.to == to.mac());
     let moved = moved.with_context(|| format!("it was not seen to move:\n{seen}"))?;
     draw(voice, cluster, &seen, Strip::around(moved.at, 20, FINE))?;
@@ -106,7 +106,7 @@ fn move_it(voice: Voice, cluster: &mut Cluster, to: NodeId) -> Result<Moves> {
 
 /// Shows which node answered when, and which of the client's datagrams arrived.
 fn draw(voice: Voice, cluster: &Cluster, seen: &Seen, strip: Strip) -> Result<()> {
-    let (wire, felt) = (seen.wire.vip(VIP)?, felt(seen)?);
+    let (wire, felt) = (seen.wire.vip(VIP)?, seen.felt(VIP)?);
     for id in cluster.ids() {
         let by = |mac| move |answer: &vipward_tests::probe::Answer| answer.by.sha == mac;
         let asked = wire.requests.iter().map(|asked| (asked.sent_at, asked.answers.iter().any(by(id.mac()))));
@@ -140,8 +140,4 @@ fn get_vip(voice: Voice, cluster: &Cluster) -> Result<()> {
         voice.say(format!("  {}", cells.collect::<Vec<_>>().join("   ")).trim_end());
     }
     Ok(())
-}
-
-fn felt(seen: &Seen) -> Result<&vipward_tests::datagrams::DatagramReport> {
-    seen.felt.get(&VIP).context("invariant: a watch sends datagrams to what it watches")
 }

@@ -57,7 +57,8 @@ impl Stage {
         };
         let client = lan.host("client", nic(1)?)?;
         let node_a = lan.host("node-a", nic(2)?)?;
-        let node_b = lan.host("node-b", nic(3)?.address(format!("{ORDINARY}/32").parse()?))?;
+        let node_b =
+            lan.host("node-b", nic(3)?.address(format!("{ORDINARY}/32").parse::<ipnet::IpNet>()?))?;
         for (host, address) in [(&client, "2001:db8::1/64"), (&node_a, "2001:db8::2/64")] {
             host.add_address(NIC, address.parse::<ipnet::IpNet>()?)?;
         }

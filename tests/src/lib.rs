@@ -5,7 +5,7 @@
 //! Dropping the values removes everything, also when a test panics.
 //!
 //! ```no_run
-//! use std::time::Duration;
+//! use std::{net::Ipv4Addr, time::Duration};
 //! use vipward_tests::{arp::Arp, lan::{Lan, Nic}, wire::Wire};
 //!
 //! # fn main() -> anyhow::Result<()> {
@@ -14,7 +14,7 @@
 //! let server = lan.host("server", Nic::new("192.0.2.2/24".parse()?).mac("02:00:00:00:00:02".parse()?))?;
 //!
 //! // Ask with the kernel's own resolver …
-//! assert_eq!(client.resolve("192.0.2.2".parse()?)?, server.mac("eth0")?);
+//! assert_eq!(client.resolve(Ipv4Addr::new(192, 0, 2, 2))?, server.mac("eth0")?);
 //!
 //! // … or with a frame of your own.
 //! let wire = Wire::open(&client, "eth0")?;

@@ -8,12 +8,15 @@ use super::Run;
 use super::system::System;
 use crate::report::Unit;
 use crate::stage::{Far, Stage};
+use crate::table::{Crowd, Family};
 use vipward_tests::interrupt;
 
 /// Requests of a run to Vipward, and to the kernel, which is slower.
 const FRAMES: (u32, u32) = (2_000_000, 500_000);
 /// Distinct askers.
 const ASKERS: u32 = 4_096;
+/// The peers are compared with IPv4.
+const FAMILY: Family = Family::V4;
 const OURS: &str = "vipward";
 
 /// Measures answers a second, by one core that asks, answers and counts.
@@ -26,11 +29,11 @@ pub(super) fn flood(run: &mut Run<'_>) -> Result<()> {
         (System::Kernel, OTHERS, Far::Kernel, FRAMES.1),
     ];
     let mut stage = Stage::new()?;
-    stage.hold(1)?;
+    stage.hold(FAMILY, 1)?;
     for number in 1..=run.runs {
         interrupt::check()?;
         for (system, what, far, frames) in subjects {
-            let ran = stage.run(far, 1, 1, frames)?;
+            let ran = stage.run(far, Crowd { family: FAMILY, vips: 1, askers: 1 }, frames)?;
             ensure!(ran.replies > 0, "nothing came back from {system}");
             let rate = f64::from(u32::try_from(ran.replies)?) / ran.elapsed.as_secs_f64();
             run.progress(format!(
@@ -50,11 +53,11 @@ pub(super) fn flood(run: &mut Run<'_>) -> Result<()> {
 /// are removed after each run.
 pub(super) fn askers(run: &mut Run<'_>) -> Result<()> {
     let mut stage = Stage::new()?;
-    stage.hold(1)?;
+    stage.hold(FAMILY, 1)?;
     for number in 1..=run.runs {
         interrupt::check()?;
         for (system, far) in [(System::Vipward, Far::Program(OURS)), (System::Kernel, Far::Kernel)] {
-            let ran = stage.run(far, 1, ASKERS, ASKERS);
+            let ran = stage.run(far, Crowd { family: FAMILY, vips: 1, askers: ASKERS }, ASKERS);
             stage.drain_neighbours()?;
             let share = f64::from(u32::try_from(ran?.replies)?) / f64::from(ASKERS);
             run.progress(format!("run {number} of {}: {system}: {}", run.runs, Unit::Share.show(share)));
