@@ -329,7 +329,7 @@ impl EventLoop<Cluster> {
                             continue;
                         }
                     };
-                    self.decide(ownership::Event::Wire { vip: event.vip.into(), heard }).await?;
+                    self.decide(ownership::Event::Wire { vip: event.key().addr, heard }).await?;
                 }
                 self.tell_engine_of_yields().await?;
             }

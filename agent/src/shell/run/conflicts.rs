@@ -63,7 +63,7 @@ impl<S: Source> EventLoop<S> {
         };
         let heard = is_answer.then_some(probing::Event::Heard { key, mac, by_peer });
         let probed = heard.map(|heard| self.prober.on_event(heard, now)).unwrap_or_default();
-        let right = self.source.right(event.vip.into(), mac, now);
+        let right = self.source.right(key.addr, mac, now);
         let sight = Sight {
             key,
             what,
