@@ -167,6 +167,8 @@ pub struct Message {
     is_named: bool,
     /// True if the options do not say one MAC.
     is_foul: bool,
+    /// True if there are more options than are read.
+    is_cut: bool,
 }
 
 impl Message {
@@ -185,6 +187,7 @@ impl Message {
         to_group: false,
         is_named: false,
         is_foul: false,
+        is_cut: false,
     };
 
     /// Reads a message whose type is one of neighbour discovery. Returns `None` if it is not valid
@@ -251,8 +254,8 @@ impl Message {
                 [0; 2]
             }
             TYPE_SOLICITATION | TYPE_ROUTER_SOLICITATION => {
-                // Without an option, Linux learns no MAC for the source.
-                if self.is_named || self.is_foul { header.source } else { [0; 2] }
+                // Without an option, no host learns a MAC for the source. It may be among the rest.
+                if self.is_named || self.is_cut { header.source } else { [0; 2] }
             }
             TYPE_ADVERTISEMENT => {
                 if self.to_group && header.flags[0] & ND_SOLICITED != 0 {
@@ -266,7 +269,7 @@ impl Message {
         };
         [self.claimed[0], self.claimed[1]] = [a, b];
         self.is_to_target = self.to_group || to_target;
-        if self.is_foul {
+        if self.is_foul || self.is_cut {
             self.sender = MacAddr::ZERO;
         }
         Some(())
@@ -281,13 +284,13 @@ impl Message {
     #[expect(clippy::cast_possible_truncation, reason = "options that are read begin below 32 KiB")]
     fn read_options(&mut self, unit: &impl Fn(usize) -> Option<Unit>) -> Option<()> {
         let (kind, end, mut at) = (self.kind, self.end(), usize::from(self.option));
-        (self.option, self.is_named, self.is_foul) = (0, false, false);
+        (self.option, self.is_named, self.is_foul, self.is_cut) = (0, false, false, false);
         let is_asking = kind == TYPE_SOLICITATION || kind == TYPE_ROUTER_SOLICITATION;
         let own = if is_asking { OPTION_SOURCE } else { OPTION_TARGET };
         let mut count = 0;
         while at < end {
             if count == MAX_OPTIONS {
-                self.is_foul = true;
+                self.is_cut = true;
                 break;
             }
             count += 1;
