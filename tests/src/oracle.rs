@@ -3,7 +3,11 @@
 //! It shares no code with the program: it reads frames byte by byte, and its tables are data
 //! ([`table::expect`]). A test can flip any cell to prove that the comparison notices it.
 
+mod answer;
+mod arp;
+mod frame;
 pub mod generate;
+mod nd;
 pub mod replay;
 pub mod table;
 pub mod world;
@@ -11,17 +15,30 @@ pub mod world;
 use std::collections::BTreeMap;
 
 use crate::kernel::Action;
-use table::{Ask, By, Cell, Effect, EventName, Flip, Form, Row, expect};
+use frame::{Question, Vlan, protocol, read, without_tags};
+use table::{Ask, By, Cell, Effect, EventName, Flip, Form, Met, Row, Unread, expect};
 use world::{Addr, Defence, Entry, Fence, Mac, Role, World};
+
+/// A protocol of which the program reads frames.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Protocol {
+    /// ARP, for IPv4.
+    Arp,
+    /// Neighbour discovery, for IPv6.
+    Nd,
+}
 
 /// Expected result of one frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Step {
     /// Cells that the frame met: at most one of each table.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<Met>,
     /// The allowed results. A defence that a limit may refuse is not certain.
     pub results: Vec<Outcome>,
 }
+
+/// A counter of a protocol.
+pub type Counter = (Protocol, &'static str);
 
 /// Result of one frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,7 +48,7 @@ pub struct Outcome {
     /// Frame afterwards.
     pub bytes: Vec<u8>,
     /// Counters that increased, with the differences.
-    pub counters: Vec<(&'static str, u64)>,
+    pub counters: Vec<(Counter, u64)>,
 }
 
 /// Event that must be sent, or counted as suppressed.
@@ -43,14 +60,27 @@ pub struct Told {
     pub vip: Addr,
     /// The entry's slot.
     pub slot: u32,
-    /// The frame's oper.
+    /// The frame's oper, or the type of its message.
     pub oper: u16,
-    /// The frame's sha.
-    pub sha: Mac,
+    /// The frame's sender.
+    pub sender: Mac,
     /// The frame's Ethernet source.
     pub source: Mac,
     /// The entry's MAC before.
     pub holder: Mac,
+}
+
+/// Expected record of a MAC that claims a VIP, or probes for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Offence {
+    /// Number of claims.
+    pub claims: u64,
+    /// Kind of the last.
+    pub name: EventName,
+    /// The last frame's oper, or the type of its message.
+    pub oper: u16,
+    /// The last frame's Ethernet source.
+    pub source: Mac,
 }
 
 /// Expected counters of one VIP.
@@ -67,140 +97,48 @@ pub struct Tally {
 /// Oracle. It remembers the changes of earlier frames.
 pub struct Oracle<'w> {
     world: &'w World,
-    flip: Option<(Cell, Flip)>,
+    flip: Option<(Met, Flip)>,
     /// Yield records by slot, each with the generation that it ends.
     pub records: BTreeMap<u32, (Mac, u16)>,
     /// Number of entries that have yielded.
     pub yields: u64,
     /// Events, in order.
     pub told: Vec<Told>,
+    /// Offenders, by VIP and MAC.
+    pub offences: BTreeMap<(Addr, Mac), Offence>,
     /// Counters of single VIPs, by slot.
     pub tallies: BTreeMap<u32, Tally>,
+    /// Number of frames of both protocols in the segment.
+    pub heard: u64,
     /// Numbers of claims to be defended, by slot and claimant.
     claims: BTreeMap<(u32, Mac), u64>,
 }
 
-/// Fields of an ARP frame (RFC 826) that matter. Offsets in bytes stand on the right.
-///
-/// ```text
-///  0                   1                   2                   3
-///  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
-/// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-/// |                   dst: Ethernet destination                   |   0
-/// +                               +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-/// |                               |                               |   4
-/// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+                               +
-/// |                      src: Ethernet source                     |   8
-/// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-/// |       ethertype: 0x0806       |    htype: 1 (Ethernet) or 6   |  12
-/// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-/// |      ptype: 0x0800 (IPv4)     |    hlen: 6    |    plen: 4    |  16
-/// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-/// |          oper: 1 or 2         |                               |  20
-/// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+                               +
-/// |                  sha: sender hardware address                 |  24
-/// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-/// |                    spa: sender IPv4 address                   |  28
-/// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-/// |                  tha: target hardware address                 |  32
-/// +                               +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-/// |                               |    tpa: target IPv4 address   |  36
-/// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-/// |    tpa, the last two bytes    |                                  40
-/// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-/// ```
-struct Arp {
-    dst: Mac,
-    source: Mac,
-    oper: u16,
-    sha: Mac,
-    spa: Addr,
-    tpa: Addr,
+/// A frame without tags, while its cells are found.
+struct Seen<'f> {
+    protocol: Protocol,
+    frame: &'f [u8],
+    /// None for a frame of neither protocol, or that is not read.
+    question: Option<Question>,
+    cells: Vec<Cell>,
+    /// The VIP that the frame counts for.
+    about: Option<(Addr, Entry)>,
 }
 
-enum Parsed {
-    Unrelated,
-    Other,
-    Arp(Arp),
-}
-
-/// The tags of a segment, from outside: whether it is a service tag, and the VLAN ID.
-type Vlan = Vec<(bool, u16)>;
-
-/// Takes the VLAN tags off (802.1Q, 802.1ad), of which two are read. Returns those of a VLAN other
-/// than 0, the frame, and the tags' bytes; `None` for a frame that ends in its tags, or has more.
-fn without_tags(frame: &[u8]) -> Option<(Vlan, Vec<u8>, Vec<u8>)> {
-    let mut bare = frame.to_vec();
-    let (mut vlan, mut tags) = (Vec::new(), Vec::new());
-    while let [0x81, 0x00] | [0x88, 0xa8] = bare.get(12..14)? {
-        if tags.len() == 8 || bare.len() < 18 {
-            return None;
-        }
-        let tag: Vec<u8> = bare.drain(12..16).collect();
-        let id = u16::from_be_bytes([tag[2] & 0x0f, tag[3]]);
-        if id != 0 {
-            vlan.push((tag[0] == 0x88, id));
-        }
-        tags.extend(tag);
+impl<'f> Seen<'f> {
+    fn new(protocol: Protocol, frame: &'f [u8], cell: Option<Cell>) -> Self {
+        Self { protocol, frame, question: None, cells: cell.into_iter().collect(), about: None }
     }
-    Some((vlan, bare, tags))
-}
 
-fn parse(frame: &[u8]) -> Parsed {
-    let mac = |at: usize| -> Mac { std::array::from_fn(|i| frame[at + i]) };
-    let addr = |at: usize| -> Addr { std::array::from_fn(|i| frame[at + i]) };
-    if frame[12..14] != [0x08, 0x06] {
-        return Parsed::Unrelated;
+    /// Returns the cell that decides.
+    fn last(&self) -> Cell {
+        *self.cells.last().expect("invariant: every frame meets a cell")
     }
-    if frame.len() < 42 || !matches!(frame[14..20], [0, 1 | 6, 8, 0, 6, 4]) {
-        return Parsed::Other;
-    }
-    match frame[20..22] {
-        [0, oper @ (1 | 2)] => Parsed::Arp(Arp {
-            dst: mac(0),
-            source: mac(6),
-            oper: u16::from(oper),
-            sha: mac(22),
-            spa: addr(28),
-            tpa: addr(38),
-        }),
-        _ => Parsed::Other,
-    }
-}
-
-/// Returns the reply to a request in the same frame (RFC 826), with Ethernet's htype as Linux replies.
-fn reply(request: &[u8], vip_mac: Mac, source: Mac) -> Vec<u8> {
-    let asker = &request[22..28];
-    let mut reply = Vec::with_capacity(request.len());
-    reply.extend_from_slice(asker);
-    reply.extend_from_slice(&source);
-    reply.extend_from_slice(&[8, 6, 0, 1, 8, 0, 6, 4, 0, 2]);
-    reply.extend_from_slice(&vip_mac);
-    reply.extend_from_slice(&request[38..42]);
-    reply.extend_from_slice(asker);
-    reply.extend_from_slice(&request[28..32]);
-    reply.extend_from_slice(&request[42..]);
-    reply
-}
-
-/// Returns the announcement that takes the place of a claim: a gratuitous request to broadcast with
-/// a tha of zero (RFC 5227, 2.3).
-fn announcement(claim: &[u8], vip_mac: Mac) -> Vec<u8> {
-    let vip = &claim[28..32];
-    let mut announcement = vec![0xff; 6];
-    announcement.extend_from_slice(&vip_mac);
-    announcement.extend_from_slice(&[8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
-    announcement.extend_from_slice(&vip_mac);
-    announcement.extend_from_slice(vip);
-    announcement.extend_from_slice(&[0; 6]);
-    announcement.extend_from_slice(vip);
-    announcement.extend_from_slice(&claim[42..]);
-    announcement
 }
 
 impl<'w> Oracle<'w> {
     /// Makes an oracle for `world`, with at most one cell flipped.
-    pub fn new(world: &'w World, flip: Option<(Cell, Flip)>) -> Self {
+    pub fn new(world: &'w World, flip: Option<(Met, Flip)>) -> Self {
         let entries = world.entries.values().chain(world.elsewhere.iter().map(|(.., entry)| entry));
         let records = entries.filter_map(|entry| entry.record.map(|record| (entry.slot, record))).collect();
         Self {
@@ -209,7 +147,9 @@ impl<'w> Oracle<'w> {
             records,
             yields: world.yields,
             told: Vec::new(),
+            offences: BTreeMap::new(),
             tallies: BTreeMap::new(),
+            heard: 0,
             claims: BTreeMap::new(),
         }
     }
@@ -217,61 +157,71 @@ impl<'w> Oracle<'w> {
     /// Returns the expected result of the next frame.
     pub fn step(&mut self, frame: &[u8]) -> Step {
         let Some((vlan, bare, tags)) = without_tags(frame) else {
-            return self.end(vec![Cell::Unrelated], frame, None);
+            return self.end(Seen::new(Protocol::Arp, frame, Some(Cell::Unrelated)));
         };
-        let is_whole_arp = bare[12..14] == [8, 6] && bare.len() >= 42;
-        let mut step = if is_whole_arp && !vlan.is_empty() && vlan != self.world.vlan {
-            // A VLAN without a device here.
-            self.end(vec![Cell::NoVip], &bare, None)
-        } else if vlan == self.world.vlan {
-            self.untagged(&bare)
-        } else {
-            self.elsewhere(&bare)
-        };
+        let seen = self.see(&vlan, &bare);
+        let mut step = self.end(seen);
         for result in &mut step.results {
             result.bytes.splice(12..12, tags.iter().copied());
         }
         step
     }
 
-    /// Returns the expected result of a frame of the interface itself, while all VIPs are in a VLAN.
-    fn elsewhere(&mut self, frame: &[u8]) -> Step {
-        let cell = match parse(frame) {
-            Parsed::Unrelated => Cell::Unrelated,
-            Parsed::Other => Cell::Unread,
-            Parsed::Arp(_) => Cell::NoVip,
+    /// Returns the cells that a frame of a segment meets in the first two tables.
+    fn see<'f>(&mut self, vlan: &Vlan, frame: &'f [u8]) -> Seen<'f> {
+        let Some(protocol) = protocol(frame) else {
+            return Seen::new(Protocol::Arp, frame, Some(Cell::Unrelated));
         };
-        self.end(vec![cell], frame, None)
+        if protocol == Protocol::Arp && !arp::is_whole(frame) {
+            return Seen::new(protocol, frame, Some(Cell::Unread(Unread::Short)));
+        }
+        if !vlan.is_empty() && *vlan != self.world.vlan {
+            // A VLAN without a device here.
+            return Seen::new(protocol, frame, Some(Cell::NoVip));
+        }
+        self.heard += u64::from(*vlan == self.world.vlan);
+        let question = match read(protocol, frame) {
+            Ok(question) => question,
+            Err(rule) => return Seen::new(protocol, frame, Some(Cell::Unread(rule))),
+        };
+        // The interface itself has no VIP while they are in a VLAN.
+        let vip = |addr: &Addr| {
+            let entries = Some(&self.world.entries).filter(|_| *vlan == self.world.vlan);
+            entries.and_then(|entries| entries.get(addr)).map(|entry| (*addr, *entry))
+        };
+        let (claimed, asked) = (question.claims.iter().find_map(vip), question.asks.as_ref().and_then(vip));
+        let mut seen = Seen::new(protocol, frame, None);
+        self.decide(&mut seen, &question, claimed, asked);
+        seen.question = Some(question);
+        seen
     }
 
-    /// Returns the expected result of a frame of the VIPs' segment, without its tags.
-    fn untagged(&mut self, frame: &[u8]) -> Step {
-        let arp = match parse(frame) {
-            Parsed::Unrelated => return self.end(vec![Cell::Unrelated], frame, None),
-            Parsed::Other => return self.end(vec![Cell::Unread], frame, None),
-            Parsed::Arp(arp) => arp,
-        };
-        let world = self.world;
-        let mut cells = Vec::with_capacity(2);
-        let mut about = None;
-        if let Some(entry) = world.entries.get(&arp.spa) {
-            let cell = self.claim(&arp, entry);
-            cells.push(cell);
-            about = Some(entry);
-            if self.expect(cell).effect == Effect::Drop || arp.spa == arp.tpa {
-                return self.end(cells, frame, about);
+    fn decide(
+        &mut self,
+        seen: &mut Seen<'_>,
+        question: &Question,
+        claimed: Option<(Addr, Entry)>,
+        asked: Option<(Addr, Entry)>,
+    ) {
+        if let Some(vip) = claimed {
+            if !question.is_intact {
+                return seen.cells.push(Cell::Unread(Unread::Checksum));
+            }
+            let cell = self.claim(seen.protocol, question, vip);
+            seen.cells.push(cell);
+            seen.about = claimed;
+            if self.expect(seen.protocol, cell).effect == Effect::Drop || question.is_gratuitous() {
+                return;
             }
         }
-        if arp.oper == 1
-            && let Some(entry) = world.entries.get(&arp.tpa)
-        {
-            cells.push(self.request(&arp, entry));
-            about = Some(entry);
+        if let Some(vip) = asked {
+            let cell = self.request(seen.protocol, question, vip);
+            seen.cells.push(cell);
+            seen.about = asked;
         }
-        if cells.is_empty() {
-            cells.push(Cell::NoVip);
+        if seen.cells.is_empty() {
+            seen.cells.push(Cell::NoVip);
         }
-        self.end(cells, frame, about)
     }
 
     /// Returns the entry with the changes of earlier frames.
@@ -295,63 +245,57 @@ impl<'w> Oracle<'w> {
         }
     }
 
-    fn claim(&mut self, arp: &Arp, entry: &Entry) -> Cell {
-        let (role, mac) = self.in_force(entry);
+    fn claim(&mut self, protocol: Protocol, question: &Question, (vip, entry): (Addr, Entry)) -> Cell {
+        let (role, mac) = self.in_force(&entry);
         let row = self.row(role, mac);
-        let by = if arp.sha == mac && row != Row::ForeignUnknown {
+        let by = if question.sender == mac && row != Row::ForeignUnknown {
             By::Holder
-        } else if self.world.peers.contains(&arp.sha) {
+        } else if self.world.peers.contains(&question.sender) {
             By::Peer
         } else {
             By::Other
         };
-        let form = match (arp.oper == 2 || arp.spa == arp.tpa, arp.source == arp.sha) {
+        let form = match (question.announces, question.source == question.sender) {
             (false, _) => Form::Asks,
             (true, true) => Form::Announces,
             (true, false) => Form::AnnouncesForAnother,
         };
         let cell = Cell::Claim { row, by, form };
-        let expected = self.expect(cell);
+        let expected = self.expect(protocol, cell);
         if let Some(name) = expected.event {
-            self.told.push(Told {
-                name,
-                vip: arp.spa,
-                slot: entry.slot,
-                oper: arp.oper,
-                sha: arp.sha,
-                source: arp.source,
-                holder: mac,
-            });
+            self.tell(name, question, vip, &entry);
         }
         if expected.yields {
-            self.records.insert(entry.slot, (arp.sha, entry.generation));
+            self.records.insert(entry.slot, (question.sender, entry.generation));
             self.yields += 1;
         }
         cell
     }
 
-    fn request(&mut self, arp: &Arp, entry: &Entry) -> Cell {
-        let cell = self.request_cell(arp, entry);
-        if let Some(name) = self.expect(cell).event {
-            let holder = self.in_force(entry).1;
-            self.told.push(Told {
-                name,
-                vip: arp.tpa,
-                slot: entry.slot,
-                oper: arp.oper,
-                sha: arp.sha,
-                source: arp.source,
-                holder,
-            });
+    fn request(&mut self, protocol: Protocol, question: &Question, (vip, entry): (Addr, Entry)) -> Cell {
+        let cell = self.request_cell(question, &entry);
+        if let Some(name) = self.expect(protocol, cell).event {
+            self.tell(name, question, vip, &entry);
         }
         cell
     }
 
-    fn request_cell(&self, arp: &Arp, entry: &Entry) -> Cell {
+    fn tell(&mut self, name: EventName, question: &Question, vip: Addr, entry: &Entry) {
+        let Question { oper, sender, source, .. } = *question;
+        let holder = self.in_force(entry).1;
+        self.told.push(Told { name, vip, slot: entry.slot, oper, sender, source, holder });
+        if matches!(name, EventName::Conflict | EventName::Contested | EventName::Sighted | EventName::Probed)
+        {
+            let before = self.offences.get(&(vip, sender)).map_or(0, |offence| offence.claims);
+            self.offences.insert((vip, sender), Offence { claims: before + 1, name, oper, source });
+        }
+    }
+
+    fn request_cell(&self, question: &Question, entry: &Entry) -> Cell {
         let (role, mac) = self.in_force(entry);
         let row = self.row(role, mac);
-        let is_probe = arp.spa == [0; 4];
-        if row == Row::ForeignUnknown && is_probe && !self.world.peers.contains(&arp.sha) {
+        let sender = question.sender;
+        if row == Row::ForeignUnknown && question.is_probe && !self.world.peers.contains(&sender) {
             return Cell::Request { row, ask: Ask::Probe };
         }
         let own = match (row, self.world.own) {
@@ -367,15 +311,15 @@ impl<'w> Oracle<'w> {
                 return Cell::Request { row, ask: Ask::NoOwnMac };
             }
         };
-        let ask = if arp.dst != own && arp.dst != [0xff; 6] {
+        let ask = if !question.is_fit || question.dst != own && !question.is_for_all {
             Ask::Elsewhere
-        } else if arp.sha == [0; 6] {
+        } else if sender == [0; 6] {
             Ask::FromZero
-        } else if arp.sha[0] & 1 == 1 {
+        } else if sender[0] & 1 == 1 {
             Ask::FromGroup
-        } else if arp.sha == own {
+        } else if sender == own {
             Ask::FromUs
-        } else if arp.dst == own {
+        } else if question.dst == own {
             Ask::Unicast
         } else {
             Ask::Broadcast
@@ -384,10 +328,10 @@ impl<'w> Oracle<'w> {
     }
 
     /// Returns the expected result. The last cell that the frame met decides.
-    fn end(&mut self, cells: Vec<Cell>, frame: &[u8], about: Option<&Entry>) -> Step {
-        let last = *cells.last().expect("invariant: every frame meets a cell");
-        let expected = self.expect(last);
-        if let Some(entry) = about {
+    fn end(&mut self, mut seen: Seen<'_>) -> Step {
+        let (protocol, last) = (seen.protocol, seen.last());
+        let expected = self.expect(protocol, last);
+        if let Some((_, entry)) = seen.about {
             let tally = self.tallies.entry(entry.slot).or_default();
             match expected.counter.split_once('_').map_or(expected.counter, |(first, _)| first) {
                 "answered" => tally.answered += 1,
@@ -396,57 +340,31 @@ impl<'w> Oracle<'w> {
                 _ => {}
             }
         }
-        let (action, bytes) = match (expected.effect, about) {
+        let frame = seen.frame;
+        let (action, bytes) = match (expected.effect, self.answer(&mut seen, last)) {
             (Effect::Drop, _) => (Action::Drop, frame.to_vec()),
-            (Effect::Answer, Some(entry)) => (Action::Send, self.answer(frame, entry, last)),
+            (Effect::Answer, Some(answer)) => (Action::Send, answer),
             (Effect::Pass | Effect::Answer, _) => (Action::Pass, frame.to_vec()),
         };
-        let result = Outcome { action, bytes, counters: vec![(expected.counter, 1)] };
+        let result = Outcome { action, bytes, counters: vec![((protocol, expected.counter), 1)] };
         let is_defended = expected.defended && self.world.defence == Defence::Match && frame[0] & 1 == 1;
-        let results = match about.filter(|_| is_defended) {
-            Some(entry) => {
-                let announced = self.defended(frame, entry, last, expected.counter);
-                // No limit refuses the first ones.
-                if self.is_within_limits(frame, entry) { vec![announced] } else { vec![announced, result] }
-            }
+        let announced = self.announcement(&seen, last, expected.counter).filter(|_| is_defended);
+        let results = match announced {
+            // No limit refuses the first ones.
+            Some(announced) if self.is_within_limits(&seen) => vec![announced],
+            Some(announced) => vec![announced, result],
             None => vec![result],
         };
-        Step { cells, results }
+        Step { cells: seen.cells.into_iter().map(|cell| (protocol, cell)).collect(), results }
     }
 
-    fn defended(&self, frame: &[u8], entry: &Entry, cell: Cell, counter: &'static str) -> Outcome {
-        let wrong = self.flip == Some((cell, Flip::Bytes));
-        let bytes = announcement(frame, if wrong { [0; 6] } else { entry.mac });
-        Outcome { action: Action::Send, bytes, counters: vec![(counter, 1), ("claims_defended", 1)] }
+    fn flips(&self, protocol: Protocol, cell: Cell, flip: Flip) -> bool {
+        self.flip == Some(((protocol, cell), flip))
     }
 
-    /// Counts a claim. Returns true if it is certain that no limit refuses its defence: 10 for a
-    /// claimant in a row, 20 a second for a VIP, 1,000 for all.
-    fn is_within_limits(&mut self, frame: &[u8], entry: &Entry) -> bool {
-        let sha: Mac = std::array::from_fn(|i| frame[22 + i]);
-        *self.claims.entry((entry.slot, sha)).or_default() += 1;
-        let count = |of: &dyn Fn(u32, Mac) -> bool| -> u64 {
-            self.claims.iter().filter(|((slot, mac), _)| of(*slot, *mac)).map(|(_, count)| count).sum()
-        };
-        let slot = entry.slot;
-        count(&|at, mac| (at, mac) == (slot, sha)) <= 10
-            && count(&|at, _| at == slot) <= 20
-            && count(&|_, _| true) <= 1_000
-    }
-
-    fn answer(&self, frame: &[u8], entry: &Entry, cell: Cell) -> Vec<u8> {
-        let (role, mac) = self.in_force(entry);
-        let source = match role {
-            Role::Held => mac,
-            Role::Handover | Role::Foreign => self.world.own.unwrap_or_default(),
-        };
-        let wrong = self.flip == Some((cell, Flip::Bytes));
-        reply(frame, if wrong { [0; 6] } else { mac }, source)
-    }
-
-    fn expect(&self, cell: Cell) -> table::Expect {
+    fn expect(&self, protocol: Protocol, cell: Cell) -> table::Expect {
         match self.flip {
-            Some((flipped, flip)) if flipped == cell => flip.of(expect(cell)),
+            Some((flipped, flip)) if flipped == (protocol, cell) => flip.of(expect(cell)),
             _ => expect(cell),
         }
     }

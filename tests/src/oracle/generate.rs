@@ -1,10 +1,19 @@
 //! Random worlds and frames that aim at the cells of the tables.
 
+mod arp;
+mod nd;
+
+use std::{collections::BTreeMap, net::IpAddr};
+
 use fastrand::Rng;
 
-use super::world::{Addr, Defence, Entry, Mac, Role, World};
+use super::{
+    Protocol,
+    world::{Addr, Defence, Entry, Mac, Role, World},
+};
 
-const VIPS: usize = 24;
+/// Number of VIPs of a family.
+const VIPS: usize = 16;
 const PEERS: usize = 3;
 const BROADCAST: Mac = [0xff; 6];
 
@@ -15,8 +24,45 @@ fn unicast(rng: &mut Rng) -> Mac {
     mac
 }
 
-fn addr(rng: &mut Rng) -> Addr {
-    rng.u32(1..).to_be_bytes()
+fn addr(rng: &mut Rng, protocol: Protocol) -> Addr {
+    match protocol {
+        Protocol::Arp => IpAddr::from(rng.u32(1..).to_be_bytes()),
+        Protocol::Nd => {
+            let mut addr = rng.u128(..).to_be_bytes();
+            addr[0] = [0x20, 0xfd, 0xfe][rng.usize(..3)];
+            IpAddr::from(addr)
+        }
+    }
+}
+
+/// Returns the bytes of an address.
+fn bytes(addr: Addr) -> Vec<u8> {
+    match addr {
+        Addr::V4(addr) => addr.octets().to_vec(),
+        Addr::V6(addr) => addr.octets().to_vec(),
+    }
+}
+
+/// Returns an address whose filter bit is in the word of another's, or which has its solicited-node
+/// group, or any.
+fn near(rng: &mut Rng, addr: Addr, protocol: Protocol) -> Addr {
+    match (addr, rng.u8(..4)) {
+        (IpAddr::V4(addr), 0 | 1) => {
+            let [a, b, c, _] = addr.octets();
+            IpAddr::from([a, b, c, rng.u8(..)])
+        }
+        (IpAddr::V6(addr), 0) => {
+            let mut addr = addr.octets();
+            addr[15] = rng.u8(..);
+            IpAddr::from(addr)
+        }
+        (IpAddr::V6(addr), 1) => {
+            let mut addr = addr.octets();
+            addr[7] = rng.u8(..);
+            IpAddr::from(addr)
+        }
+        _ => self::addr(rng, protocol),
+    }
 }
 
 fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> Option<T> {
@@ -30,7 +76,7 @@ impl World {
         let peers: Vec<Mac> = (0..PEERS).map(|_| unicast(rng)).collect();
         let yields = rng.u64(..100);
         let settled = if rng.bool() { yields } else { rng.u64(..=yields) };
-        let mut slots: Vec<u32> = (0..2 * VIPS).map(|_| rng.u32(..8_192)).collect();
+        let mut slots: Vec<u32> = (0..4 * VIPS).map(|_| rng.u32(..8_192)).collect();
         slots.sort_unstable();
         slots.dedup();
         rng.shuffle(&mut slots);
@@ -43,32 +89,48 @@ impl World {
             own: (rng.u8(..8) != 0).then_some(own),
             peers_elsewhere: vec![unicast(rng)],
             peers,
-            entries: std::collections::BTreeMap::new(),
+            entries: BTreeMap::new(),
             elsewhere: Vec::new(),
             yields,
             settled,
         };
-        let net = addr(rng);
-        for _ in 0..VIPS {
-            let Some(slot) = slots.pop() else { break };
-            // Neighbours share words of the filter. Others do not.
-            let vip = if rng.bool() { [net[0], net[1], net[2], rng.u8(..)] } else { addr(rng) };
-            let entry = world.entry(rng, own, slot);
-            match rng.u8(..8) {
-                0 => world.elsewhere.push((vip, entry)),
-                _ => drop(world.entries.entry(vip).or_insert(entry)),
+        for protocol in [Protocol::Arp, Protocol::Nd] {
+            let net = addr(rng, protocol);
+            for _ in 0..VIPS {
+                let Some(slot) = slots.pop() else { break };
+                let (vip, entry) = (near(rng, net, protocol), world.entry(rng, own, slot));
+                match rng.u8(..8) {
+                    0 => world.elsewhere.push((vip, entry)),
+                    _ => drop(world.entries.entry(vip).or_insert(entry)),
+                }
             }
-        }
-        // The same VIP is foreign on the node's other interfaces.
-        if let Some(vip) = world.entries.keys().next().copied()
-            && let Some(slot) = slots.pop()
-        {
-            let entry = world.entry(rng, own, slot);
-            world.elsewhere.push((vip, entry));
+            // The same VIP is foreign on the node's other interfaces.
+            let first = world.vips(protocol).next();
+            if let Some((vip, _)) = first
+                && let Some(slot) = slots.pop()
+            {
+                let entry = world.entry(rng, own, slot);
+                world.elsewhere.push((vip, entry));
+            }
         }
         world.elsewhere.sort_by_key(|(vip, _)| *vip);
         world.elsewhere.dedup_by_key(|(vip, _)| *vip);
         world
+    }
+
+    /// Returns the VIPs of a protocol's family on the segment.
+    fn vips(&self, protocol: Protocol) -> impl Iterator<Item = (Addr, Entry)> {
+        let entries = self.entries.iter().map(|(vip, entry)| (*vip, *entry));
+        entries.filter(move |(vip, _)| vip.is_ipv6() == (protocol == Protocol::Nd))
+    }
+
+    /// Returns an address that is no VIP of the segment, as a rule.
+    fn strange(&self, rng: &mut Rng, protocol: Protocol) -> Addr {
+        let mut elsewhere = self.elsewhere.iter().map(|(vip, _)| *vip);
+        match elsewhere.find(|vip| vip.is_ipv6() == (protocol == Protocol::Nd)) {
+            Some(vip) if rng.u8(..8) == 0 => vip,
+            _ => addr(rng, protocol),
+        }
     }
 
     fn entry(&self, rng: &mut Rng, own: Mac, slot: u32) -> Entry {
@@ -94,29 +156,44 @@ impl World {
     }
 }
 
-/// Returns a random frame, which mostly meets a cell.
+/// Returns a random frame of either protocol, which mostly meets a cell.
 pub fn frame(rng: &mut Rng, world: &World) -> Vec<u8> {
-    let aimed = aimed(rng, world);
+    let protocol = if rng.bool() { Protocol::Arp } else { Protocol::Nd };
+    let aimed = aimed(rng, world, protocol);
     match rng.u8(..100) {
         0..82 => tagged(rng, &world.vlan, aimed),
         82..90 => {
             let tagged = tagged(rng, &world.vlan, aimed);
-            mutated(rng, tagged)
+            mutated(rng, protocol, tagged)
         }
         90..93 => noise(rng),
         93..97 => {
             let other = if rng.bool() { Vec::new() } else { vlan(rng) };
             tagged(rng, &other, aimed)
         }
-        _ => of_another_type(rng, aimed),
+        _ => of_another_type(rng, protocol, aimed),
     }
 }
 
-fn mutated(rng: &mut Rng, mut frame: Vec<u8>) -> Vec<u8> {
+fn aimed(rng: &mut Rng, world: &World, protocol: Protocol) -> Vec<u8> {
+    let vips: Vec<_> = world.vips(protocol).collect();
+    let aim = pick(rng, &vips).filter(|_| rng.u8(..20) != 0);
+    let other = if rng.bool() { pick(rng, &vips).map(|(vip, _)| vip) } else { None };
+    let other = other.filter(|_| aim.is_some()).unwrap_or_else(|| world.strange(rng, protocol));
+    match protocol {
+        Protocol::Arp => arp::aimed(rng, world, aim, other),
+        Protocol::Nd => nd::aimed(rng, world, aim, other),
+    }
+}
+
+fn mutated(rng: &mut Rng, protocol: Protocol, mut frame: Vec<u8>) -> Vec<u8> {
+    let headers = match protocol {
+        Protocol::Arp => 12..22,
+        Protocol::Nd => 12..frame.len().min(62),
+    };
     match rng.u8(..4) {
         0 => frame.truncate(rng.usize(14..=frame.len())),
-        // The byte is in the ARP header.
-        1 => frame[rng.usize(12..22)] = rng.u8(..),
+        1 => frame[rng.usize(headers)] = rng.u8(..),
         2 => {
             for _ in 0..rng.usize(1..4) {
                 let at = rng.usize(..frame.len());
@@ -133,8 +210,14 @@ fn mutated(rng: &mut Rng, mut frame: Vec<u8>) -> Vec<u8> {
 
 fn noise(rng: &mut Rng) -> Vec<u8> {
     let mut frame: Vec<u8> = (0..rng.usize(14..200)).map(|_| rng.u8(..)).collect();
-    if rng.bool() {
-        frame[12..14].copy_from_slice(&[8, 6]);
+    match rng.u8(..4) {
+        0 | 1 => frame[12..14].copy_from_slice(&[8, 6]),
+        2 if frame.len() > 55 => {
+            frame[12..15].copy_from_slice(&[0x86, 0xdd, 0x60]);
+            frame[20..22].copy_from_slice(&[58, 255]);
+            frame[54..56].copy_from_slice(&[rng.u8(132..139), 0]);
+        }
+        _ => {}
     }
     frame
 }
@@ -159,53 +242,19 @@ fn tagged(rng: &mut Rng, vlan: &[(bool, u16)], mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-fn of_another_type(rng: &mut Rng, mut frame: Vec<u8>) -> Vec<u8> {
+fn of_another_type(rng: &mut Rng, protocol: Protocol, mut frame: Vec<u8>) -> Vec<u8> {
+    if protocol == Protocol::Nd && rng.bool() {
+        nd::make_unrelated(rng, &mut frame);
+        return frame;
+    }
     let other = [[0x08, 0x00], [0x86, 0xdd], [0x88, 0xcc], [0x80, 0x35]];
     frame[12..14].copy_from_slice(&other[rng.usize(..other.len())]);
     frame
 }
 
-fn aimed(rng: &mut Rng, world: &World) -> Vec<u8> {
-    let vips: Vec<(Addr, Entry)> = world.entries.iter().map(|(vip, entry)| (*vip, *entry)).collect();
-    let strange = |rng: &mut Rng| match world.elsewhere.first() {
-        Some((vip, _)) if rng.u8(..8) == 0 => *vip,
-        _ => addr(rng),
-    };
-    let Some((vip, entry)) = pick(rng, &vips).filter(|_| rng.u8(..20) != 0) else {
-        let (oper, sha) = (rng.u16(1..=2), unicast(rng));
-        let (spa, tpa) = (strange(rng), strange(rng));
-        return arp(rng, BROADCAST, oper, sha, spa, tpa);
-    };
-    let other = if rng.bool() { pick(rng, &vips).map(|(vip, _)| vip) } else { None };
-    let other = other.unwrap_or_else(|| strange(rng));
-    let destination = destination(rng, world, &entry);
-    match rng.u8(..100) {
-        // Announcements: gratuitous frames or replies.
-        0..30 => {
-            let (oper, sha) = (rng.u16(1..=2), claimant(rng, world, &entry));
-            arp(rng, destination, oper, sha, vip, vip)
-        }
-        30..40 => {
-            let sha = claimant(rng, world, &entry);
-            arp(rng, destination, 2, sha, vip, other)
-        }
-        // Requests by the VIP.
-        40..55 => {
-            let sha = claimant(rng, world, &entry);
-            arp(rng, destination, 1, sha, vip, other)
-        }
-        // Requests for the VIP.
-        _ => {
-            let spa = if rng.u8(..8) == 0 { [0; 4] } else { strange(rng) };
-            let sha = asker(rng, world, &entry);
-            arp(rng, destination, 1, sha, spa, vip)
-        }
-    }
-}
-
-/// Returns the sha of a claim.
+/// Returns the sender of a claim.
 fn claimant(rng: &mut Rng, world: &World, entry: &Entry) -> Mac {
-    let sha = match rng.u8(..100) {
+    let sender = match rng.u8(..100) {
         0..25 => Some(entry.mac),
         25..30 => entry.record.map(|(mac, _)| mac),
         30..60 => pick(rng, &world.peers),
@@ -216,12 +265,12 @@ fn claimant(rng: &mut Rng, world: &World, entry: &Entry) -> Mac {
         82..86 => pick(rng, &world.peers_elsewhere),
         _ => None,
     };
-    sha.unwrap_or_else(|| unicast(rng))
+    sender.unwrap_or_else(|| unicast(rng))
 }
 
-/// Returns the sha of a request.
+/// Returns the sender of a request.
 fn asker(rng: &mut Rng, world: &World, entry: &Entry) -> Mac {
-    let sha = match rng.u8(..100) {
+    let sender = match rng.u8(..100) {
         0..8 => Some(entry.mac),
         8..22 => world.own,
         22..33 => Some([0; 6]),
@@ -230,33 +279,16 @@ fn asker(rng: &mut Rng, world: &World, entry: &Entry) -> Mac {
         43..48 => pick(rng, &world.peers),
         _ => None,
     };
-    sha.unwrap_or_else(|| unicast(rng))
+    sender.unwrap_or_else(|| unicast(rng))
 }
 
-fn destination(rng: &mut Rng, world: &World, entry: &Entry) -> Mac {
+/// Returns an Ethernet destination: that for `all`, or another.
+fn destination(rng: &mut Rng, world: &World, entry: &Entry, all: Mac) -> Mac {
     match rng.u8(..20) {
-        0..10 => BROADCAST,
-        10..14 => world.own.unwrap_or(BROADCAST),
+        0..10 => all,
+        10..14 => world.own.unwrap_or(all),
         14..17 => entry.mac,
         17 => [0x01, 0, 0x5e, 0, 0, 0xfb],
         _ => unicast(rng),
     }
-}
-
-fn arp(rng: &mut Rng, dst: Mac, oper: u16, sha: Mac, spa: Addr, tpa: Addr) -> Vec<u8> {
-    let source = if rng.u8(..5) == 0 { unicast(rng) } else { sha };
-    let tha = [[0; 6], sha, BROADCAST, unicast(rng)][rng.usize(..4)];
-    let mut frame = Vec::with_capacity(160);
-    frame.extend_from_slice(&dst);
-    frame.extend_from_slice(&source);
-    let htype = if rng.u8(..5) == 0 { 6 } else { 1 };
-    frame.extend_from_slice(&[8, 6, 0, htype, 8, 0, 6, 4]);
-    frame.extend_from_slice(&oper.to_be_bytes());
-    frame.extend_from_slice(&sha);
-    frame.extend_from_slice(&spa);
-    frame.extend_from_slice(&tha);
-    frame.extend_from_slice(&tpa);
-    let padding = [0, 18, 18, rng.usize(..100)][rng.usize(..4)];
-    frame.extend((0..padding).map(|_| rng.u8(..)));
-    frame
 }

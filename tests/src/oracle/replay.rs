@@ -3,18 +3,17 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     fmt::{self, Write as _},
-    net::IpAddr,
 };
 
 use anyhow::Result;
 use vipward_common::{
-    Defence, Event, EventKind, Fence, MacAddr, Policy, Role, VIP_COUNTER_SLOTS, VipCounters, VipEntry,
-    VipKey, VipState, Yield,
+    Counters, Defence, Event, EventKind, Fence, MacAddr, Offender, OffenderKey, Policy, Role,
+    VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, Yield, heard_slot,
 };
 
 use super::{
-    Oracle, Outcome, Tally, Told,
-    table::{Cell, EventName, Flip},
+    Counter, Offence, Oracle, Outcome, Protocol, Tally, Told,
+    table::{EventName, Flip, Met},
     world::{self, Entry, World},
 };
 use crate::kernel::{IFINDEX, Kernel, Maps, Ran, moved};
@@ -28,8 +27,10 @@ const VLAN_DEVICE: u32 = 3;
 pub struct Recording {
     world: World,
     frames: Vec<Vec<u8>>,
-    ran: Vec<(Ran, Vec<(&'static str, u64)>)>,
+    ran: Vec<(Ran, Vec<(Counter, u64)>)>,
+    heard: u64,
     events: Vec<Event>,
+    offenders: BTreeMap<OffenderKey, Offender>,
     states: BTreeMap<u32, VipState>,
     tallies: BTreeMap<u32, VipCounters>,
     yields: u64,
@@ -50,25 +51,32 @@ impl Recording {
         kernel.maps.reset()?;
         install(&world, &mut kernel.maps)?;
         let mut ran = Vec::with_capacity(frames.len());
-        let mut before = kernel.maps.counters()?;
+        let heard = |maps: &Maps| -> Result<u64> { maps.heard([heard_slot(segment(&world))].into_iter()) };
+        let heard_before = heard(&kernel.maps)?;
+        let mut before = counters(&kernel.maps)?;
         for frame in &frames {
             let result = kernel.program.run(frame)?;
-            let after = kernel.maps.counters()?;
-            ran.push((result, moved(&before, &after)));
+            let after = counters(&kernel.maps)?;
+            let moved = [(Protocol::Arp, 0), (Protocol::Nd, 1)].into_iter().flat_map(|(protocol, at)| {
+                let moved = moved(&before[at], &after[at]).into_iter();
+                moved.map(move |(name, by)| ((protocol, name), by))
+            });
+            ran.push((result, moved.collect()));
             before = after;
         }
+        let heard = heard(&kernel.maps)? - heard_before;
         let events = kernel.maps.events()?;
         let slots = slots(&world);
         let states =
             slots.iter().map(|slot| Ok((*slot, kernel.maps.vip_state(*slot)?))).collect::<Result<_>>()?;
         let tallies =
             slots.iter().map(|slot| Ok((*slot, kernel.maps.vip_counters(*slot)?))).collect::<Result<_>>()?;
-        let yields = kernel.maps.yields()?;
-        Ok(Self { world, frames, ran, events, states, tallies, yields })
+        let (yields, offenders) = (kernel.maps.yields()?, kernel.maps.offenders()?);
+        Ok(Self { world, frames, ran, heard, events, offenders, states, tallies, yields })
     }
 
     /// Compares with the oracle. Returns the number of frames that met each cell.
-    pub fn compare(&self, flip: Option<(Cell, Flip)>) -> Result<BTreeMap<Cell, u64>, Mismatch> {
+    pub fn compare(&self, flip: Option<(Met, Flip)>) -> Result<BTreeMap<Met, u64>, Mismatch> {
         let mut oracle = Oracle::new(&self.world, flip);
         let mut cells = BTreeMap::new();
         for (index, (frame, (ran, counters))) in self.frames.iter().zip(&self.ran).enumerate() {
@@ -93,6 +101,7 @@ impl Recording {
     /// Compares the state of the maps after the last frame.
     fn compare_rest(&self, oracle: &Oracle<'_>) -> Result<(), String> {
         same("yields", &self.yields, &oracle.yields)?;
+        same("frames heard", &self.heard, &oracle.heard)?;
         for (slot, state) in &self.states {
             let record = oracle.records.get(slot).copied().unwrap_or_default();
             same(&format!("record of slot {slot}"), &(state.yielded.mac, state.yielded.generation), &record)?;
@@ -104,6 +113,16 @@ impl Recording {
                 Tally { answered: seen.answered, conflicts: seen.conflicts, suppressed: seen.suppressed };
             same(&format!("counters of slot {slot}"), &seen, &expected)?;
         }
+        let offence = |(key, offender): (&OffenderKey, &Offender)| {
+            let Offender { claims, kind, oper, source, .. } = *offender;
+            let VipKey { ifindex, addr } = key.vip;
+            ((ifindex, addr, key.mac.0), Offence { claims, name: name_of(kind), oper, source })
+        };
+        let offences: BTreeMap<_, _> = self.offenders.iter().map(offence).collect();
+        let ifindex = segment(&self.world);
+        let expected =
+            oracle.offences.iter().map(|((vip, mac), offence)| ((ifindex, *vip, *mac), *offence)).collect();
+        same("offenders", &offences, &expected)?;
         self.compare_events(&oracle.told)
     }
 
@@ -141,7 +160,7 @@ impl Recording {
     }
 
     fn slot_of(&self, event: &Event) -> Option<u32> {
-        self.world.entries.get(&vip(event)?).map(|entry| entry.slot)
+        self.world.entries.get(&event.key().addr).map(|entry| entry.slot)
     }
 
     /// Returns the state that explains a mismatch.
@@ -191,24 +210,21 @@ fn by_stranger(name: EventName) -> bool {
     }
 }
 
-/// Returns the IPv4 address of an event.
-fn vip(event: &Event) -> Option<world::Addr> {
-    match event.key().addr {
-        IpAddr::V4(addr) => Some(addr.octets()),
-        IpAddr::V6(_) => None,
-    }
-}
-
 fn told_of(event: &Event, slot: u32) -> Told {
     Told {
         name: name_of(event.kind),
-        vip: vip(event).unwrap_or_default(),
+        vip: event.key().addr,
         slot,
         oper: event.oper,
-        sha: event.sha,
+        sender: event.sha,
         source: event.source,
         holder: event.holder,
     }
+}
+
+/// Returns the counters of both protocols.
+fn counters(maps: &Maps) -> Result<[Counters; 2]> {
+    Ok([maps.counters()?, maps.counters_v6()?])
 }
 
 fn slots(world: &World) -> Vec<u32> {

@@ -1,6 +1,12 @@
-//! The two frame tables as data: every cell, with its expected content.
+//! The frame tables as data: every cell, with its expected content.
 
-use super::world::Fence;
+mod advertisement;
+mod flip;
+
+use super::{Protocol, world::Fence};
+
+pub use advertisement::{Advertisement, Place, Solicitation, advertise};
+pub use flip::Flip;
 
 /// A row of a table: the VIP's state when the frame comes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -15,7 +21,7 @@ pub enum Row {
     ForeignUnknown,
 }
 
-/// A column of the first table: the owner of the claim's sha.
+/// A column of the first table: the owner of the sender's MAC.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum By {
     /// The MAC of the entry.
@@ -29,11 +35,11 @@ pub enum By {
 /// The form of a claim.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Form {
-    /// A request for another address.
+    /// A claim that does not announce.
     Asks,
-    /// A gratuitous claim or a reply, from the Ethernet source that it names as sha.
+    /// An announcing claim by its Ethernet source.
     Announces,
-    /// A gratuitous claim or a reply, from another Ethernet source than sha.
+    /// A forged claim: it announces another sender than its Ethernet source.
     AnnouncesForAnother,
 }
 
@@ -42,32 +48,82 @@ pub enum Form {
 pub enum Ask {
     /// Any form.
     Any,
-    /// A proper request to broadcast.
+    /// A proper request to every host.
     Broadcast,
     /// A proper request to this node's own MAC.
     Unicast,
-    /// A request to another MAC.
+    /// A request to another host, or whose destinations do not fit it.
     Elsewhere,
-    /// A request with a zero sha.
+    /// A request whose sender is MAC zero.
     FromZero,
-    /// A request with a group address as sha.
+    /// A request whose sender is a group address.
     FromGroup,
-    /// A request with this node's own MAC as sha.
+    /// A request whose sender is this node's own MAC.
     FromUs,
     /// A request on an interface whose own MAC is unknown.
     NoOwnMac,
-    /// An ARP Probe (RFC 5227) by a stranger.
+    /// A probe by a stranger.
     Probe,
+}
+
+/// The rule that makes a frame unread. The first that fits counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Unread {
+    /// ARP that is too short.
+    Short,
+    /// ARP with another header.
+    Header,
+    /// A hop limit that is not 255.
+    HopLimit,
+    /// A code that is not 0.
+    Code,
+    /// A group as the source.
+    Source,
+    /// A message that is too short, cut off, or no multiple of eight bytes.
+    Length,
+    /// An option without a length, or longer than what is left.
+    Options,
+    /// A group as the target.
+    Target,
+    /// A probe that does not go to the group of its target.
+    ProbeElsewhere,
+    /// A solicitation from `::` with a source option.
+    NamedNobody,
+    /// An advertisement to a group that says that it was solicited.
+    SolicitedByGroup,
+    /// A claim on a VIP with a wrong checksum.
+    Checksum,
+}
+
+impl Unread {
+    /// Returns the rules for the frames of a protocol.
+    pub const fn of(protocol: Protocol) -> &'static [Self] {
+        match protocol {
+            Protocol::Arp => &[Self::Short, Self::Header],
+            Protocol::Nd => &[
+                Self::HopLimit,
+                Self::Code,
+                Self::Source,
+                Self::Length,
+                Self::Options,
+                Self::Target,
+                Self::ProbeElsewhere,
+                Self::NamedNobody,
+                Self::SolicitedByGroup,
+                Self::Checksum,
+            ],
+        }
+    }
 }
 
 /// A cell of the tables, or a way to be in none.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Cell {
-    /// A frame that is not ARP.
+    /// A frame of neither protocol.
     Unrelated,
-    /// ARP that the program ignores.
-    Unread,
-    /// ARP about no VIP.
+    /// A frame that the program ignores by this rule.
+    Unread(Unread),
+    /// A frame about no VIP.
     NoVip,
     /// A cell of the first table.
     Claim {
@@ -85,12 +141,17 @@ pub enum Cell {
         /// Its column.
         ask: Ask,
     },
+    /// A row of the third table, of answers to neighbour solicitations.
+    Answer(Solicitation),
 }
+
+/// A cell, met by a frame of a protocol. One of neither protocol counts as ARP's.
+pub type Met = (Protocol, Cell);
 
 /// The effect on the frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// The frame passes. A claim that is a request goes on to the second table.
+    /// The frame passes. A claim that asks for an address goes on to the second table.
     Pass,
     /// The frame is dropped.
     Drop,
@@ -160,10 +221,11 @@ impl Expect {
 pub fn expect(cell: Cell) -> Expect {
     match cell {
         Cell::Unrelated => pass("unrelated"),
-        Cell::Unread => pass("unread"),
+        Cell::Unread(_) => pass("unread"),
         Cell::NoVip => pass("no_vip"),
         Cell::Claim { row, by, form } => claim(row, by, form),
         Cell::Request { row, ask } => request(row, ask),
+        Cell::Answer(_) => unreachable!("invariant: the third table says nothing about outcomes"),
     }
 }
 
@@ -229,11 +291,23 @@ fn request(row: Row, ask: Ask) -> Expect {
 }
 
 impl Cell {
-    /// Returns every cell that a frame can be in.
-    pub fn all() -> Vec<Self> {
+    /// Returns every cell that a frame can be in, for both protocols.
+    pub fn all() -> Vec<Met> {
+        let of = |protocol| Self::of(protocol).into_iter().map(move |cell| (protocol, cell));
+        [(Protocol::Arp, Self::Unrelated)]
+            .into_iter()
+            .chain(of(Protocol::Arp))
+            .chain(of(Protocol::Nd))
+            .chain(Solicitation::ALL.map(|solicitation| (Protocol::Nd, Self::Answer(solicitation))))
+            .collect()
+    }
+
+    /// Returns the cells of the first two tables that a frame of a protocol can be in.
+    fn of(protocol: Protocol) -> Vec<Self> {
         use Fence::{HeldOver, Over, Valid};
 
-        let mut cells = vec![Self::Unrelated, Self::Unread, Self::NoVip];
+        let mut cells = vec![Self::NoVip];
+        cells.extend(Unread::of(protocol).iter().map(|rule| Self::Unread(*rule)));
         for row in [Row::Held, Row::Handover].iter().flat_map(|role| [Valid, HeldOver, Over].map(role)) {
             cells.extend(Self::claims(row, &[By::Holder, By::Peer, By::Other]));
         }
@@ -257,68 +331,5 @@ impl Cell {
     fn claims(row: Row, bys: &[By]) -> impl Iterator<Item = Self> {
         let forms = [Form::Asks, Form::Announces, Form::AnnouncesForAnother];
         bys.iter().flat_map(move |by| forms.map(|form| Self::Claim { row, by: *by, form }))
-    }
-
-    /// Returns the possible errors of the cell.
-    pub fn flips(self) -> Vec<Flip> {
-        let mut flips = vec![Flip::Effect, Flip::Counter];
-        if let Self::Claim { row, .. } = self {
-            flips.push(Flip::Event);
-            if matches!(row, Row::Held(_) | Row::Handover(_)) {
-                flips.push(Flip::Yields);
-            }
-        }
-        if let Self::Request { row: Row::ForeignUnknown, .. } = self {
-            flips.push(Flip::Event);
-        }
-        if expect(self).effect == Effect::Answer || expect(self).defended {
-            flips.push(Flip::Bytes);
-        }
-        if expect(self).effect == Effect::Drop && matches!(self, Self::Claim { .. }) {
-            flips.push(Flip::Defended);
-        }
-        flips
-    }
-}
-
-/// An error in a cell.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Flip {
-    /// Frames that pass or are answered are dropped, and dropped frames pass.
-    Effect,
-    /// Another counter increases.
-    Counter,
-    /// An expected event is missing, or an unexpected one is sent.
-    Event,
-    /// An expected yield is missing, or an unexpected one happens.
-    Yields,
-    /// The answer or the announcement has a wrong MAC.
-    Bytes,
-    /// An expected defence is missing, or an unexpected one is sent.
-    Defended,
-}
-
-impl Flip {
-    pub(super) fn of(self, expected: Expect) -> Expect {
-        match self {
-            Self::Effect => Expect {
-                effect: match expected.effect {
-                    Effect::Pass | Effect::Answer => Effect::Drop,
-                    Effect::Drop => Effect::Pass,
-                },
-                ..expected
-            },
-            Self::Counter => Expect {
-                counter: if expected.counter == "unrelated" { "unread" } else { "unrelated" },
-                ..expected
-            },
-            Self::Event => Expect {
-                event: if expected.event.is_some() { None } else { Some(EventName::Moved) },
-                ..expected
-            },
-            Self::Yields => Expect { yields: !expected.yields, ..expected },
-            Self::Bytes => expected,
-            Self::Defended => Expect { defended: !expected.defended, ..expected },
-        }
     }
 }

@@ -1,11 +1,11 @@
 //! The contents of the maps, in the oracle's own types.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::IpAddr};
 
 /// A hardware address.
 pub type Mac = [u8; 6];
-/// An IPv4 address.
-pub type Addr = [u8; 4];
+/// An address of either family.
+pub type Addr = IpAddr;
 
 /// The state of the fence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -1,0 +1,86 @@
+//! What frames of both protocols have in common: tags, and what they claim and ask for.
+
+use std::net::IpAddr;
+
+use super::{
+    Protocol, arp, nd,
+    table::Unread,
+    world::{Addr, Mac},
+};
+
+/// What a frame claims and asks for.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact about the frame, read by itself")]
+pub(super) struct Question {
+    /// Ethernet destination.
+    pub(super) dst: Mac,
+    /// Ethernet source.
+    pub(super) source: Mac,
+    /// oper, or the type of the message.
+    pub(super) oper: u16,
+    /// MAC of the sender.
+    pub(super) sender: Mac,
+    /// Addresses of which the first that is a VIP is claimed.
+    pub(super) claims: Vec<Addr>,
+    /// Address that is asked for.
+    pub(super) asks: Option<Addr>,
+    /// True if it updates what neighbours know.
+    pub(super) announces: bool,
+    /// True if it asks before the sender has the address.
+    pub(super) is_probe: bool,
+    /// True if the Ethernet destination is that of a question to every host.
+    pub(super) is_for_all: bool,
+    /// True if the destinations above Ethernet fit the question.
+    pub(super) is_fit: bool,
+    /// True if the checksum is right, or there is none.
+    pub(super) is_intact: bool,
+}
+
+impl Question {
+    /// Returns true if the frame claims what it asks for.
+    pub(super) fn is_gratuitous(&self) -> bool {
+        self.asks.is_some_and(|asked| self.claims.contains(&asked))
+    }
+}
+
+/// The tags of a segment, from outside: whether it is a service tag, and the VLAN ID.
+pub(super) type Vlan = Vec<(bool, u16)>;
+
+/// Returns the address at an offset.
+pub(super) fn address<const N: usize>(frame: &[u8], at: usize) -> Addr
+where
+    IpAddr: From<[u8; N]>,
+{
+    IpAddr::from(std::array::from_fn(|i| frame[at + i]))
+}
+
+/// Takes the VLAN tags off (802.1Q, 802.1ad), of which two are read. Returns those of a VLAN other
+/// than 0, the frame, and the tags' bytes; `None` for a frame that ends in its tags, or has more.
+pub(super) fn without_tags(frame: &[u8]) -> Option<(Vlan, Vec<u8>, Vec<u8>)> {
+    let mut bare = frame.to_vec();
+    let (mut vlan, mut tags) = (Vec::new(), Vec::new());
+    while let [0x81, 0x00] | [0x88, 0xa8] = bare.get(12..14)? {
+        if tags.len() == 8 || bare.len() < 18 {
+            return None;
+        }
+        let tag: Vec<u8> = bare.drain(12..16).collect();
+        let id = u16::from_be_bytes([tag[2] & 0x0f, tag[3]]);
+        if id != 0 {
+            vlan.push((tag[0] == 0x88, id));
+        }
+        tags.extend(tag);
+    }
+    Some((vlan, bare, tags))
+}
+
+/// Returns the protocol of a frame without tags.
+pub(super) fn protocol(frame: &[u8]) -> Option<Protocol> {
+    if frame[12..14] == [8, 6] { Some(Protocol::Arp) } else { nd::is_it(frame).then_some(Protocol::Nd) }
+}
+
+/// Reads a frame of a protocol.
+pub(super) fn read(protocol: Protocol, frame: &[u8]) -> Result<Question, Unread> {
+    match protocol {
+        Protocol::Arp => arp::read(frame),
+        Protocol::Nd => nd::read(frame),
+    }
+}
