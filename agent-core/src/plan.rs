@@ -200,7 +200,8 @@ pub fn change_what_was_yielded(desired: &mut Desired, observed: &Observed) {
 }
 
 /// Changes `desired` so that no entry begins to answer. A silent entry stays silent,
-/// and a new entry that would answer is left out. Returns the VIPs of these entries.
+/// and a new entry that would answer is left out. Returns the VIPs of these entries, without those
+/// that the segment is asked about.
 /// `reclaim` is that of [`plan`]: with it, a yielded VIP would begin to answer too.
 ///
 /// This applies while the fence has lapsed: another node may have taken any
@@ -220,7 +221,10 @@ pub fn begin_no_answer(desired: &mut Desired, observed: &Observed, reclaim: bool
                 None => return true,
             },
         };
-        begins.insert(key.addr);
+        // The answer to a question decides about its VIP.
+        if !observed.asked.contains(&key.addr) {
+            begins.insert(key.addr);
+        }
         silent.inspect(|silent| *wanted = *silent).is_some()
     });
     begins

@@ -578,5 +578,11 @@ fn while_the_fence_has_lapsed_no_entry_begins_to_answer() {
         let silent = begin_no_answer(&mut desired, &found, true);
         assert_eq!(desired.entries.get(&key).map(|entry| entry.role), left, "{about}");
         assert_eq!(silent.len(), usize::from(left != wanted), "{about}");
+
+        // It is left as it is, too, while the segment is asked, and that is no failure.
+        found.asked.insert(key.addr);
+        desired.entries = wish.into_iter().collect();
+        assert!(begin_no_answer(&mut desired, &found, true).is_empty(), "{about}");
+        assert_eq!(desired.entries.get(&key).map(|entry| entry.role), left, "{about}");
     }
 }
