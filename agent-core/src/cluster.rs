@@ -281,6 +281,21 @@ impl ClaimState {
     }
 }
 
+/// Returns the name of a VIP's object: the address, of IPv6 with all digits of all groups, and with
+/// `-` for `:`, which no name can have.
+pub fn object_name(vip: IpAddr) -> String {
+    match vip {
+        IpAddr::V4(v4) => v4.to_string(),
+        IpAddr::V6(v6) => v6.segments().map(|group| format!("{group:04x}")).join("-"),
+    }
+}
+
+/// Returns the VIP whose object has this name. A VIP has one name only.
+pub fn vip_named(name: &str) -> Option<IpAddr> {
+    let vip = name.parse().ok().or_else(|| name.replace('-', ":").parse().ok())?;
+    (object_name(vip) == name).then_some(vip)
+}
+
 /// A claim object (`VirtualIP`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClaimRecord {

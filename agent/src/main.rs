@@ -29,7 +29,7 @@ use vipward::{
         cluster_status::ClusterTables,
         doctor::{self as examination, Report},
         explain, groups,
-        kube::{ConnectError, Moved, Mover, crd_yaml, is_redundant, object_name, read_overview},
+        kube::{ConnectError, Moved, Mover, crd_yaml, is_redundant, read_overview},
         live::{self, Lines, Watching},
         netlink::Netlink,
         preflight::{PinDirError, PinDirLock, PreflightError},
@@ -41,8 +41,8 @@ use vipward::{
     },
 };
 use vipward_core::{
-    config::ConfigError, doctor, explain::explain, groups::Membership, ownership::SettingsError,
-    who_has::Verdict,
+    cluster::object_name, config::ConfigError, doctor, explain::explain, groups::Membership,
+    ownership::SettingsError, who_has::Verdict,
 };
 
 const FAILED: u8 = 1;

@@ -34,3 +34,28 @@ fn a_session_is_sixteen_hexadecimal_digits_and_not_zero() {
         assert_eq!(Session::parse(text), expected, "{text}");
     }
 }
+
+#[test]
+fn a_vip_has_one_name_and_a_name_one_vip() {
+    for (vip, name) in [
+        ("192.0.2.10", "192.0.2.10"),
+        ("2001:db8::10", "2001-0db8-0000-0000-0000-0000-0000-0010"),
+        ("2001:db8:1:2:3:4:5:abcd", "2001-0db8-0001-0002-0003-0004-0005-abcd"),
+    ] {
+        let vip: IpAddr = vip.parse().expect("an address");
+        assert_eq!(object_name(vip), name);
+        assert_eq!(vip_named(name), Some(vip));
+    }
+    for name in [
+        "192.0.2.010",
+        "192-0-2-10",
+        "2001:db8::10",
+        "2001-db8--10",
+        "2001-0DB8-0000-0000-0000-0000-0000-0010",
+        "2001-0db8-0000-0000-0000-0000-0000-0010-0000",
+        "web",
+        "",
+    ] {
+        assert_eq!(vip_named(name), None, "{name}");
+    }
+}

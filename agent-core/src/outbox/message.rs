@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    cluster::{NodeName, ServiceName},
+    cluster::{NodeName, ServiceName, object_name},
     ownership::Notice,
     services::Problem,
 };
@@ -33,7 +33,7 @@ impl fmt::Display for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Service(service) => f.write_str(&service.name),
-            Self::VirtualIp(vip) => write!(f, "{vip}"),
+            Self::VirtualIp(vip) => f.write_str(&object_name(*vip)),
         }
     }
 }
@@ -110,13 +110,14 @@ impl Reason {
     }
 }
 
-/// The topic of a message. Newer news of one topic about an object replaces older news.
+/// The topic of a message. Newer news of one topic about an object replaces older news. A Service may
+/// have several VIPs.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Topic {
     /// The holder of a VIP.
-    Holder,
+    Holder(Option<IpAddr>),
     /// Other hosts that claim a VIP.
-    Conflict,
+    Conflict(Option<IpAddr>),
     /// A problem of a Service, in its words. A Service may have several problems.
     Problem(Arc<str>),
 }
@@ -130,6 +131,8 @@ pub struct Message {
     pub uid: Option<Arc<str>>,
     /// Its reason.
     pub reason: Reason,
+    /// The VIP that it is about, unless it is a problem.
+    vip: Option<IpAddr>,
     /// Its words.
     note: Arc<str>,
 }
@@ -137,7 +140,13 @@ pub struct Message {
 impl Message {
     /// Returns a message. Cuts off a note that is longer than the API allows.
     pub fn new(object: Object, uid: Option<Arc<str>>, reason: Reason, note: &str) -> Self {
-        Self { object, uid, reason, note: clipped(note) }
+        Self { object, uid, reason, vip: None, note: clipped(note) }
+    }
+
+    /// Returns the same message as news about a VIP.
+    #[must_use]
+    pub fn about(self, vip: IpAddr) -> Self {
+        Self { vip: Some(vip), ..self }
     }
 
     /// Returns the message about a Service's problem.
@@ -162,14 +171,16 @@ impl Message {
     /// Returns true if the message is about a VIP's holder. Such news grows old. A
     /// conflict or a problem stands until it is over.
     pub(super) fn is_about_holder(&self) -> bool {
-        self.topic() == Topic::Holder
+        matches!(self.topic(), Topic::Holder(_))
     }
 
     pub(super) fn topic(&self) -> Topic {
         match self.reason {
-            Reason::Announced | Reason::Moved | Reason::Nobody | Reason::CannotMove => Topic::Holder,
+            Reason::Announced | Reason::Moved | Reason::Nobody | Reason::CannotMove => {
+                Topic::Holder(self.vip)
+            }
             Reason::Conflict | Reason::ConflictGrows | Reason::ConflictOver | Reason::TakenBack => {
-                Topic::Conflict
+                Topic::Conflict(self.vip)
             }
             Reason::Problem => Topic::Problem(Arc::clone(&self.note)),
         }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::shell::kube::vip_named;
+use vipward_core::cluster::vip_named;
 
 #[cfg(test)]
 mod tests;

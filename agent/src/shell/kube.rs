@@ -55,6 +55,6 @@ pub use self::{
     termination::{Surroundings, find_reason},
     virtual_ip::{
         Condition, FINALIZER, MOVE_TO, OfferedBy, Truth, VirtualIP, VirtualIpSpec, VirtualIpStatus, crd_yaml,
-        definition, object_name, vip_named,
+        definition,
     },
 };

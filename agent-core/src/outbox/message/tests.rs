@@ -38,6 +38,10 @@ fn an_event_is_named_after_its_object_and_everything_that_it_says() {
     for (what, other) in others {
         assert_ne!(name, other.event_name(), "{what}");
     }
+    let vip = "2001:db8::10".parse().expect("an address");
+    let name = Message { object: Object::VirtualIp(vip), ..message("a") }.event_name();
+    let (object, _) = name.split_once('.').expect("two parts");
+    assert_eq!(object, "2001-0db8-0000-0000-0000-0000-0000-0010", "no object's name has colons");
 }
 
 #[test]

@@ -48,6 +48,18 @@ fn newer_news_of_a_topic_takes_the_place_of_older_news() {
 }
 
 #[test]
+fn news_about_two_vips_of_one_service_wait_side_by_side() {
+    let mut queue = Queue::default();
+    let vips = [IpAddr::from([192, 0, 2, 10]), "2001:db8::10".parse().expect("an address")];
+    let of_service = |reason, vip: IpAddr| message(reason, 1, "of it").about(vip);
+    let news = [Reason::Conflict, Reason::Moved].map(|reason| vips.map(|vip| of_service(reason, vip)));
+    for message in news.iter().flatten() {
+        assert!(queue.push(message.clone(), NOW));
+    }
+    assert_eq!(queue.drain(), news.concat());
+}
+
+#[test]
 fn problems_of_one_service_wait_side_by_side() {
     let mut queue = Queue::default();
     let problem = |note| message(Reason::Problem, 1, note);

@@ -7,7 +7,7 @@ use serde_json::json;
 use thiserror::Error;
 use tokio::time::{Instant, sleep};
 use vipward_common::MacAddr;
-use vipward_core::cluster::{ClaimRecord, ClaimState};
+use vipward_core::cluster::{ClaimRecord, ClaimState, object_name};
 
 use super::{
     call::Collection,
@@ -16,7 +16,7 @@ use super::{
     error::RequestError,
     http::Connections,
     resource::Resource,
-    virtual_ip::{MOVE_TO, object_name},
+    virtual_ip::MOVE_TO,
 };
 
 /// The time between two looks at the claim.

@@ -14,7 +14,7 @@ use k8s_openapi::api::{
 use serde::Deserialize;
 use thiserror::Error;
 use vipward_core::{
-    cluster::{NodeName, NodeRecord, ServiceName, Version},
+    cluster::{NodeName, NodeRecord, ServiceName, Version, object_name, vip_named},
     services::{
         Annotations, EndpointsRecord, FIELD_MANAGER, Ingress, IpMode, OtherController, Port, Protocol,
         ServiceRecord,
@@ -28,7 +28,6 @@ use super::{
     resource::Resource,
     seen::Seen,
     shared::Kube,
-    virtual_ip::{object_name, vip_named},
 };
 
 #[cfg(test)]

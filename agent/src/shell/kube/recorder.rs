@@ -4,7 +4,10 @@ use k8s_openapi::{api::events::v1::Event, jiff::Timestamp};
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinSet};
 use tracing::debug;
-use vipward_core::outbox::{Message, Object, Outcome, Write};
+use vipward_core::{
+    cluster::object_name,
+    outbox::{Message, Object, Outcome, Write},
+};
 
 use super::{
     Kube, MANAGER,
@@ -14,7 +17,6 @@ use super::{
     http::Connections,
     meta::MANAGED_BY,
     text,
-    virtual_ip::object_name,
 };
 use crate::shell::causes::chain;
 

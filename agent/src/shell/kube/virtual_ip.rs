@@ -2,8 +2,6 @@
 
 #![expect(unreachable_pub, reason = "the derived schema has a copy of its type inside a function")]
 
-use std::net::IpAddr;
-
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{CustomResource, CustomResourceExt as _, KubeSchema};
 use schemars::JsonSchema;
@@ -18,21 +16,6 @@ pub const FINALIZER: &str = "vipward.io/claim";
 pub const MOVE_TO: &str = "vipward.io/move-to";
 /// The annotation by which an admin has a VIP taken even if its address is in use.
 pub const FORCE: &str = "vipward.io/force";
-
-/// Returns the name of a VIP's object: the address, of IPv6 with all digits of all groups, and with
-/// `-` for `:`, which no name can have.
-pub fn object_name(vip: IpAddr) -> String {
-    match vip {
-        IpAddr::V4(v4) => v4.to_string(),
-        IpAddr::V6(v6) => v6.segments().map(|group| format!("{group:04x}")).join("-"),
-    }
-}
-
-/// Returns the VIP whose object has this name. A VIP has one name only.
-pub fn vip_named(name: &str) -> Option<IpAddr> {
-    let vip = name.parse().ok().or_else(|| name.replace('-', ":").parse().ok())?;
-    (object_name(vip) == name).then_some(vip)
-}
 
 /// What the nodes agree on about a VIP: its claim.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, PartialEq, Eq, Debug, Default)]

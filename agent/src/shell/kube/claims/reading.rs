@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use thiserror::Error;
-use vipward_core::cluster::{ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, NodeName, Session, Version};
+use vipward_core::cluster::{
+    ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, NodeName, Session, Version, vip_named,
+};
 
 use super::{
     conditions::{CONFLICT, HELD, TROUBLE, held_reason, state_name},
@@ -14,9 +16,7 @@ use super::{
 use crate::shell::kube::{
     meta::Meta,
     text,
-    virtual_ip::{
-        Condition, FINALIZER, FORCE, MOVE_TO, OfferedBy, Truth, VirtualIpSpec, VirtualIpStatus, vip_named,
-    },
+    virtual_ip::{Condition, FINALIZER, FORCE, MOVE_TO, OfferedBy, Truth, VirtualIpSpec, VirtualIpStatus},
 };
 
 /// Reason why an object is no claim.

@@ -8,7 +8,7 @@
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use vipward_core::{
-    cluster::{ClaimRecord, ClaimState, NodeName},
+    cluster::{ClaimRecord, ClaimState, NodeName, object_name},
     ownership::ClaimWrite,
     shown::{Before, Finding, Kept},
 };
@@ -22,7 +22,7 @@ use crate::shell::kube::{
     call::MANAGER,
     meta::MANAGED_BY,
     text,
-    virtual_ip::{FINALIZER, MOVE_TO, OfferedBy, Truth, object_name},
+    virtual_ip::{FINALIZER, MOVE_TO, OfferedBy, Truth},
 };
 
 /// Returns the object that creates a claim.

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use kube::api::{DeleteParams, Preconditions};
 use tokio::time::Instant;
 use vipward_core::{
-    cluster::{ClaimRecord, Version},
+    cluster::{ClaimRecord, Version, object_name},
     ownership::{ClaimWrite, Event, Expected, Outcome},
     shown::Finding,
 };
@@ -24,7 +24,6 @@ use crate::shell::kube::{
     error::RequestError,
     resource::Resource,
     text,
-    virtual_ip::object_name,
 };
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::{net::IpAddr, time::Duration};
 
 use vipward_common::MacAddr;
 use vipward_core::{
-    cluster::NodeName,
+    cluster::{NodeName, object_name},
     conflict::{Conflict, End, Line, What},
     net::NetView,
     outbox::Reason,
@@ -20,7 +20,6 @@ use super::{
     Cluster, EventLoop,
     showing::{Aspect, Show},
 };
-use crate::shell::kube::object_name;
 
 /// Largest number of nodes that an Event lists.
 const MOST_NODES: usize = 3;

@@ -117,7 +117,7 @@ impl Messages {
         let claim = (Object::VirtualIp(vip), self.kube.claim_uid(vip));
         let wanting = names.iter().map(|name| (Object::Service(name.clone()), services.uid(name).cloned()));
         for (object, uid) in [claim].into_iter().chain(wanting) {
-            self.outbox.post(Message::new(object, uid, reason, note), now);
+            self.outbox.post(Message::new(object, uid, reason, note).about(vip), now);
         }
         self.write_events(now);
     }
