@@ -249,7 +249,7 @@ fn a_vip_without_a_subnet_says_what_was_looked_at_and_leaks_nowhere() {
     host.route("0.0.0.0/0", 3, 0);
     let got = host.place("vips: [{address: 192.0.2.10, bind: lo}]");
     let expected = "VIP 192.0.2.10 is in the subnet of no attached interface; looked at: eth0 (10.0.0.5/24), eth1 (no \
-                    IPv4 address). Name one with `interface:`, or give an interface an address in its subnet";
+                    address). Name one with `interface:`, or give an interface an address in its subnet";
     assert_eq!(words(&got), [expected]);
     let shadow = DesiredEntry::new(Role::Foreign, MacAddr::ZERO);
     let entries = [2, 3].map(|ifindex| (VipKey::new(ifindex, [192, 0, 2, 10]), shadow));
