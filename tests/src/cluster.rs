@@ -491,17 +491,7 @@ impl Cluster {
         for member in &self.members {
             let log = member.agent().map(|agent| agent.log_tail(LOG_TAIL));
             let log = log.unwrap_or_else(|| "it was never started".to_owned());
-            text.extend([
-                format!(
-                    "=== log of {}
-",
-                    member.id
-                ),
-                log,
-                "
-"
-                .to_owned(),
-            ]);
+            text.extend([format!("=== log of {}\n", member.id), log, "\n".to_owned()]);
         }
         for (what, listed) in [("VirtualIPs", self.virtual_ips()), ("Leases", self.leases())] {
             text.extend(["=== ", what, "\n"]);

@@ -43,6 +43,11 @@ impl Family {
         self.ip(10)
     }
 
+    /// Returns that VIP of both families.
+    pub fn vips() -> [IpAddr; 2] {
+        Self::BOTH.map(Self::vip)
+    }
+
     /// Returns the address that stands for none.
     pub const fn unspecified(self) -> IpAddr {
         match self {

@@ -139,15 +139,7 @@ impl Nd {
             message.extend([*kind, 1]);
             message.extend(content);
         }
-        let checksum = !sum_of(*source, *destination, &message);
-        message[2..4].copy_from_slice(&checksum.to_be_bytes());
-        let len = u16::try_from(message.len()).expect("invariant: a message is short").to_be_bytes();
-        let mut frame = [eth_dst.0, eth_src.0].concat();
-        frame.extend(ETHERTYPE_IPV6.to_be_bytes());
-        frame.extend([0x60, 0, 0, 0, len[0], len[1], ICMP, 255]);
-        frame.extend([source.octets(), destination.octets()].concat());
-        frame.extend(message);
-        frame
+        frame_of((*eth_dst, *eth_src), (*source, *destination), message)
     }
 
     /// Parses an untagged frame. The error names the first field that is wrong.
@@ -199,6 +191,38 @@ impl fmt::Display for Nd {
         write!(f, "{kind} {eth_src} > {eth_dst}, {source} > {destination}: {target}, flags {flags:#04x}")?;
         options.iter().try_for_each(|(kind, content)| write!(f, ", option {kind}: {}", Mac(*content)))
     }
+}
+
+/// Returns a router's advertisement to one host (RFC 4861, 4.2), by which the host gives itself
+/// addresses of this /64. The router is none by default.
+pub fn router_advertisement(to: Mac, router: Mac, prefix: Ipv6Addr) -> Vec<u8> {
+    const KIND: u8 = 134;
+    const PREFIX: [u8; 4] = [3, 4, 64, 0xc0];
+    const LIFETIME: u32 = 3600;
+    let mut message = vec![KIND, 0, 0, 0, 64, 0];
+    message.extend([0; 10]);
+    message.extend(PREFIX);
+    message.extend([LIFETIME.to_be_bytes(), LIFETIME.to_be_bytes(), [0; 4]].concat());
+    message.extend(prefix.octets());
+    let source = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+    frame_of((to, router), (source, ALL_NODES), message)
+}
+
+/// Returns the frame of a message to and from these, with its checksum.
+fn frame_of(
+    (eth_dst, eth_src): (Mac, Mac),
+    (source, destination): (Ipv6Addr, Ipv6Addr),
+    mut message: Vec<u8>,
+) -> Vec<u8> {
+    let checksum = !sum_of(source, destination, &message);
+    message[2..4].copy_from_slice(&checksum.to_be_bytes());
+    let len = u16::try_from(message.len()).expect("invariant: a message is short").to_be_bytes();
+    let mut frame = [eth_dst.0, eth_src.0].concat();
+    frame.extend(ETHERTYPE_IPV6.to_be_bytes());
+    frame.extend([0x60, 0, 0, 0, len[0], len[1], ICMP, 255]);
+    frame.extend([source.octets(), destination.octets()].concat());
+    frame.extend(message);
+    frame
 }
 
 /// Returns the group to which solicitations for an address go (RFC 4291, 2.7.1).

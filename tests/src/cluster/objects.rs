@@ -32,6 +32,11 @@ impl ServiceSpec {
         Self::with_addresses(name, &[vip.into()])
     }
 
+    /// Returns a dual-stack Service that requests the VIP of most tests in both families.
+    pub fn dual_stack(name: &str) -> Self {
+        Self::with_addresses(name, &Family::vips()).field("ipFamilyPolicy", &json!("PreferDualStack"))
+    }
+
     /// Returns a Service that requests several VIPs with the annotation.
     pub fn with_addresses(name: &str, vips: &[IpAddr]) -> Self {
         let vips: Vec<_> = vips.iter().map(IpAddr::to_string).collect();
@@ -218,36 +223,46 @@ impl Cluster {
 
     /// Replaces the endpoints of a Service. Without endpoints, its `EndpointSlice` is empty.
     pub fn set_endpoints(&self, service: &str, endpoints: &[Endpoint]) -> Result<()> {
+        self.set_endpoints_in(Family::V4, service, endpoints)
+    }
+
+    /// Replaces its endpoints of a family, which have an `EndpointSlice` of their own.
+    pub fn set_endpoints_in(&self, family: Family, service: &str, endpoints: &[Endpoint]) -> Result<()> {
         let described = endpoints.iter().zip(1..).map(|(endpoint, number): (_, u8)| {
             let Endpoint { node, ready, serving, terminating } = endpoint;
             let address = node.map_or(PLACEHOLDER, |node| Ipv4Addr::new(10, 0, node.0, number));
+            let address = match family {
+                Family::V4 => address.to_string(),
+                Family::V6 => format!("fd00::{address}"),
+            };
             json!({
-                "addresses": [address.to_string()],
+                "addresses": [address],
                 "conditions": {"ready": ready, "serving": serving, "terminating": terminating},
                 "nodeName": node.map(|node| self.node_name(node)),
             })
         });
         let described: Vec<_> = described.collect();
+        let address_type = if family == Family::V4 { "IPv4" } else { "IPv6" };
         let (namespace, service) = self.place_of(service);
         let manifest = json!({
             "apiVersion": Kind::ENDPOINT_SLICE.api_version(),
             "kind": Kind::ENDPOINT_SLICE.name(),
             "metadata": {
-                "name": slice_of(service),
+                "name": slice_of(family, service),
                 "namespace": namespace,
                 "labels": {"kubernetes.io/service-name": service},
             },
-            "addressType": "IPv4",
+            "addressType": address_type,
             "ports": [{"name": "port", "protocol": "TCP", "port": 8080}],
             "endpoints": described,
         });
         self.admin().put(&manifest).map(drop)
     }
 
-    /// Deletes a Service's `EndpointSlice`.
+    /// Deletes a Service's `EndpointSlice` of IPv4.
     pub fn delete_endpoints(&self, service: &str) -> Result<bool> {
         let (namespace, service) = self.place_of(service);
-        self.admin().delete(&Object::within(Kind::ENDPOINT_SLICE, namespace, slice_of(service)))
+        self.admin().delete(&Object::within(Kind::ENDPOINT_SLICE, namespace, slice_of(Family::V4, service)))
     }
 
     /// Cordons a node.
@@ -325,6 +340,11 @@ impl Cluster {
         let claim = self.admin().get(&self.virtual_ip(vip))?;
         let name = claim.as_ref().and_then(|claim| claim["spec"]["holder"].as_str());
         Ok(name.and_then(|name| self.members.iter().map(|m| m.id).find(|id| self.node_name(*id) == name)))
+    }
+
+    /// Returns holder and epoch of each VIP.
+    pub fn places(&self, vips: &[IpAddr]) -> Result<Vec<(Option<NodeId>, Option<i64>)>> {
+        vips.iter().map(|vip| Ok((self.holder(*vip)?, self.epoch(*vip)?))).collect()
     }
 
     /// Returns all Events, from the newer of their two API groups.
@@ -500,8 +520,9 @@ fn name_of_claim(vip: IpAddr) -> String {
     }
 }
 
-fn slice_of(service: &str) -> String {
-    format!("{service}-1")
+fn slice_of(family: Family, service: &str) -> String {
+    let last = if family == Family::V4 { 1 } else { 2 };
+    format!("{service}-{last}")
 }
 
 fn pod_spec() -> Value {

@@ -107,6 +107,28 @@ impl Cluster {
         self.wait_for_holder(vip.into(), &format!("to be held by another than {old}"), |holder| holder != old)
     }
 
+    /// Waits until one node holds all of these VIPs, and returns it.
+    pub fn wait_until_all_held(&self, vips: &[IpAddr]) -> Result<NodeId> {
+        self.wait_until_together(vips, |first| self.wait_until_held(first))
+    }
+
+    /// Waits until one other node holds all of these VIPs, and returns it.
+    pub fn wait_until_all_held_by_another(&self, vips: &[IpAddr], old: NodeId) -> Result<NodeId> {
+        self.wait_until_together(vips, |first| self.wait_until_held_by_another(first, old))
+    }
+
+    /// Waits until the VIPs are where the first is found.
+    fn wait_until_together(
+        &self,
+        vips: &[IpAddr],
+        find: impl FnOnce(IpAddr) -> Result<NodeId>,
+    ) -> Result<NodeId> {
+        let (first, others) = vips.split_first().context("there is no VIP to wait for")?;
+        let id = find(*first)?;
+        others.iter().try_for_each(|vip| self.wait_until_held_by(*vip, id))?;
+        Ok(id)
+    }
+
     /// Waits until no node answers for a VIP and its claim is gone.
     pub fn wait_until_gone(&self, vip: impl Into<IpAddr>) -> Result<()> {
         let vip = vip.into();
@@ -178,6 +200,14 @@ impl Seen {
     #[track_caller]
     pub fn assert_seamless(&self, vip: impl Into<IpAddr>) {
         held(self.check_seamless(vip));
+    }
+
+    /// Panics unless the check succeeds for every VIP that was watched.
+    #[track_caller]
+    pub fn assert_all_seamless(&self) {
+        for vip in self.felt.keys() {
+            held(self.check_seamless(*vip));
+        }
     }
 
     /// Fails unless datagrams flowed again within `limit` of an instant, and went on.

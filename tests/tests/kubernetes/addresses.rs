@@ -1,6 +1,6 @@
 //! The address of a Service, the interfaces that may announce it, and the writers of its status.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -9,6 +9,7 @@ use vipward_tests::{
     cluster::{
         Cluster, ClusterOptions, MANAGEMENT, N1, N2, N3, NodeId, PATIENCE, SEGMENT, ServiceSpec, scenario,
     },
+    family::Family,
     process::output_of,
     scene::{VIP, ip},
 };
@@ -113,28 +114,43 @@ fn a_rival_controller_is_reported_by_name_and_nothing_of_it_is_overwritten() -> 
 #[test]
 fn addresses_that_others_need_are_refused_with_the_reason_and_never_answered_nor_guarded() -> Result<()> {
     scenario("refused", ClusterOptions::default(), |cluster| {
-        let gateway = ip(3);
-        // The agents run when the host gets its gateway.
+        let gateways = Family::BOTH.map(|family| family.ip(3));
+        // The agents run when the host gets its gateways.
         cluster.wait_until_all_renew()?;
         for id in cluster.ids() {
-            let mut route = cluster.member(id)?.host.command("ip");
-            route.args(["route", "add", "default", "via", &gateway.to_string()]);
-            output_of(route)?;
+            for gateway in gateways {
+                let mut route = cluster.member(id)?.host.command("ip");
+                route.args(["route", "add", "default", "via", &gateway.to_string()]);
+                output_of(route)?;
+            }
         }
         let api = *cluster.forwarder.address().ip();
         let node = format!("it is an address of Node {}", cluster.node_name(N2));
-        let refused = [
-            ("gateway", gateway, "it is a gateway of this host"),
-            ("node", N2.address(), node.as_str()),
-            ("network", ip(0), "it is the network address of 192.0.2.0/24"),
-            ("broadcast", ip(255), "it is the broadcast address of 192.0.2.0/24"),
-            ("api", api, "the API server is there"),
-            ("loopback", Ipv4Addr::new(127, 0, 0, 2), "it is a loopback address"),
-            ("multicast", Ipv4Addr::new(224, 0, 0, 9), "it is a multicast address"),
-            ("linklocal", Ipv4Addr::new(169, 254, 1, 1), "it is a link-local address"),
+        let (gateway, rogue) = ("it is a gateway of this host", cluster.rogue.mac(SEGMENT)?);
+        let on_segment: [(_, IpAddr, _, _); 7] = [
+            ("gateway", gateways[0], gateway, Some(rogue)),
+            ("gateway6", gateways[1], gateway, Some(rogue)),
+            ("node", N2.address().into(), &node, Some(N2.mac())),
+            ("node6", N2.address_in(Family::V6), &node, Some(N2.mac())),
+            ("network", ip(0).into(), "it is the network address of 192.0.2.0/24", None),
+            ("broadcast", ip(255).into(), "it is the broadcast address of 192.0.2.0/24", None),
+            ("routers", Family::V6.ip(0), "it is the address of all routers of 2001:db8::/64", None),
         ];
-        let on_segment: Vec<_> = refused[..4].iter().map(|(_, address, _)| *address).collect();
-        let monitor = cluster.monitor(&on_segment)?;
+        let elsewhere: [(_, IpAddr, _); 7] = [
+            ("api", api.into(), "the API server is there"),
+            ("loopback", Ipv4Addr::new(127, 0, 0, 2).into(), "it is a loopback address"),
+            ("multicast", Ipv4Addr::new(224, 0, 0, 9).into(), "it is a multicast address"),
+            ("multicast6", "ff02::9".parse()?, "it is a multicast address"),
+            ("linklocal", Ipv4Addr::new(169, 254, 1, 1).into(), "it is a link-local address"),
+            ("linklocal6", "fe80::9".parse()?, "it is a link-local address"),
+            ("mapped", "::ffff:192.0.2.9".parse()?, "it is an IPv4 address in an IPv6 address"),
+        ];
+        let refused: Vec<(_, IpAddr, _)> = on_segment
+            .iter()
+            .map(|(name, address, why, _)| (*name, *address, *why))
+            .chain(elsewhere)
+            .collect();
+        let monitor = cluster.monitor(&on_segment.map(|(_, address, _, _)| address))?;
         for (name, address, _) in &refused {
             cluster.create_service(&ServiceSpec::new(name, *address))?;
         }
@@ -145,9 +161,8 @@ fn addresses_that_others_need_are_refused_with_the_reason_and_never_answered_nor
         }
         monitor.wait_for_requests(1_000, PATIENCE)?;
         let report = monitor.stop()?;
-        let owners = [Some(cluster.rogue.mac(SEGMENT)?), Some(N2.mac()), None, None];
-        for (address, owner) in on_segment.iter().zip(owners) {
-            let wire = report.vip(*address)?;
+        for (_, address, _, owner) in on_segment {
+            let wire = report.vip(address)?;
             let macs: Vec<_> = wire.answers_by().into_keys().map(|by| by.sha).collect();
             assert_eq!(macs, owner.into_iter().collect::<Vec<_>>(), "{address} has other owners:\n{report}");
             assert!(wire.announcements.is_empty(), "{address} was announced:\n{report}");
@@ -200,19 +215,6 @@ fn a_malformed_annotation_is_reported_with_its_value_and_takes_no_vip_away() -> 
         cluster.wait_until_held(SECOND)?;
         cluster.wait_for_ingress("web", SECOND)?;
         cluster.wait_until_gone(VIP)
-    })
-}
-
-#[test]
-fn an_ipv6_address_is_reported_and_the_ipv4_address_beside_it_announced() -> Result<()> {
-    scenario("ipv6", ClusterOptions::default(), |cluster| {
-        let both = format!("2001:db8::10, {VIP}");
-        let service = ServiceSpec::without_address("web").annotation("vipward.io/addresses", &both);
-        cluster.create_service(&service)?;
-        cluster.wait_until_held(VIP)?;
-        cluster.wait_for_ingress("web", VIP)?;
-        cluster.wait_for_event("web", &["2001:db8::10", "not announced yet", "IPv4"])?;
-        Ok(())
     })
 }
 

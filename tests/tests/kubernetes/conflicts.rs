@@ -2,13 +2,13 @@
 
 use std::{
     collections::BTreeSet,
-    net::Ipv4Addr,
+    net::{IpAddr, Ipv4Addr},
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
-use ipnet::Ipv4Net;
+use ipnet::{IpNet, Ipv4Net};
 use serde_json::{Value, json};
 use vipward_tests::{
     apiserver::Verb,
@@ -16,11 +16,15 @@ use vipward_tests::{
     cluster::{
         Cluster, ClusterOptions, N1, N2, N3, NodeId, PATIENCE, SEGMENT, ServiceSpec, forwarder::Cut, scenario,
     },
+    family::Family,
     flood::Flood,
+    message::Message,
     scene::{VIP, ip, vip_status},
     wire::Wire,
 };
 
+/// Names of Services with a VIP of each family.
+const SERVICES: [&str; 2] = ["web", "web6"];
 /// Longest time from the force to the holding.
 const AT_ONCE: Duration = Duration::from_secs(2);
 
@@ -38,29 +42,37 @@ fn bound() -> Result<Ipv4Net> {
 fn an_address_that_is_in_use_is_reported_where_people_look_and_taken_when_it_is_free() -> Result<()> {
     scenario("inuse", options(), |cluster| {
         cluster.wait_until_all_renew()?;
-        cluster.rogue.add_address(SEGMENT, bound()?)?;
         let rival = cluster.rogue.mac(SEGMENT)?.to_string();
-        cluster.create_service(&ServiceSpec::new("web", VIP))?;
-        for about in told_of(cluster) {
-            let event = cluster.wait_for_event(&about, &[&rival, "in use", "vipward.io/force"])?;
-            assert_eq!(event.reason, "Conflict", "{event:?}");
+        for (service, vip) in SERVICES.into_iter().zip(Family::vips()) {
+            cluster.rogue.add_address(SEGMENT, IpNet::from(vip))?;
+            cluster.create_service(&ServiceSpec::new(service, vip))?;
         }
-        let claim = cluster.wait_for_conflict(VIP, "True", &rival)?;
-        assert_eq!(claim["spec"]["holder"], Value::Null, "{claim:#}");
-        assert!(
-            claim["status"]["trouble"].as_str().is_some_and(|trouble| trouble.contains(&rival)),
-            "{claim:#}"
-        );
-        assert!(cluster.cell(VIP, "CONFLICT")?.contains(&rival));
-        assert_eq!(cluster.ingress("web")?, [""; 0], "no client learns of it");
+        for (service, vip) in SERVICES.into_iter().zip(Family::vips()) {
+            for about in told_of(cluster, service, vip) {
+                let event = cluster.wait_for_event(&about, &[&rival, "in use", "vipward.io/force"])?;
+                assert_eq!(event.reason, "Conflict", "{event:?}");
+            }
+            let claim = cluster.wait_for_conflict(vip, "True", &rival)?;
+            assert_eq!(claim["spec"]["holder"], Value::Null, "{claim:#}");
+            assert!(
+                claim["status"]["trouble"].as_str().is_some_and(|trouble| trouble.contains(&rival)),
+                "{claim:#}"
+            );
+            assert!(cluster.cell(vip, "CONFLICT")?.contains(&rival));
+            assert_eq!(cluster.ingress(service)?, [""; 0], "no client learns of it");
+        }
 
-        cluster.rogue.delete_address(SEGMENT, bound()?)?;
-        cluster.wait_until_held(VIP)?;
-        cluster.wait_for_ingress("web", VIP)?;
-        cluster.wait_for_conflict(VIP, "False", "")?;
-        let over = cluster.wait_for_event("web", &["is over", &rival])?;
-        assert_eq!(over.reason, "ConflictOver", "{over:?}");
-        assert_eq!(cluster.cell(VIP, "CONFLICT")?, "");
+        for vip in Family::vips() {
+            cluster.rogue.delete_address(SEGMENT, IpNet::from(vip))?;
+        }
+        for (service, vip) in SERVICES.into_iter().zip(Family::vips()) {
+            cluster.wait_until_held(vip)?;
+            cluster.wait_for_ingress(service, vip)?;
+            cluster.wait_for_conflict(vip, "False", "")?;
+            let over = cluster.wait_for_event(service, &["is over", &rival])?;
+            assert_eq!(over.reason, "ConflictOver", "{over:?}");
+            assert_eq!(cluster.cell(vip, "CONFLICT")?, "");
+        }
         Ok(())
     })
 }
@@ -134,29 +146,49 @@ fn a_node_without_an_agent_that_answers_for_every_vip_is_reported_with_the_likel
 fn claims_on_a_held_vip_are_one_conflict_with_events_for_each_offender_and_its_end() -> Result<()> {
     const SECOND: Mac = Mac([2, 0, 0, 0, 0x0e, 0x02]);
     scenario("claims", options(), |cluster| {
-        cluster.create_service(&ServiceSpec::new("web", VIP))?;
-        cluster.wait_until_held(VIP)?;
+        for (service, vip) in SERVICES.into_iter().zip(Family::vips()) {
+            cluster.create_service(&ServiceSpec::new(service, vip))?;
+        }
+        for vip in Family::vips() {
+            cluster.wait_until_held(vip)?;
+        }
+        let monitor = cluster.monitor(&Family::vips())?;
+        for vip in Family::vips() {
+            monitor.wait_until_answered(vip, PATIENCE)?;
+        }
         let wire = Wire::open(&cluster.rogue, SEGMENT)?;
         let first = cluster.rogue.mac(SEGMENT)?;
-        for _ in 0..5 {
-            wire.send(&Arp::gratuitous_reply(first, VIP, first).to_bytes())?;
+        for vip in Family::vips() {
+            for _ in 0..5 {
+                wire.send(&Message::announcement(first, vip).to_bytes())?;
+            }
         }
-        let began = cluster.wait_for_event("web", &[&first.to_string(), "who-has"])?;
-        assert_eq!(began.reason, "Conflict", "{began:?}");
-        cluster.wait_for_conflict(VIP, "True", &first.to_string())?;
-
-        wire.send(&Arp::gratuitous_reply(SECOND, VIP, SECOND).to_bytes())?;
-        let grown = cluster.wait_for_event("web", &[&first.to_string(), &SECOND.to_string()])?;
-        assert_eq!(grown.reason, "ConflictGrows", "{grown:?}");
-        let claim = cluster.wait_for_conflict(VIP, "True", &SECOND.to_string())?;
-        assert!(claim["status"]["conflict"].as_str().is_some_and(|text| text.contains(&first.to_string())));
-
-        cluster.wait_for_conflict(VIP, "False", "")?;
-        let over = cluster.wait_for_event("web", &["is over", &SECOND.to_string(), "6 claims"])?;
-        assert_eq!(over.reason, "ConflictOver", "{over:?}");
-        let about = cluster.events_about("web")?;
-        let conflicts = about.iter().filter(|event| event.reason.starts_with("Conflict"));
-        assert_eq!(conflicts.count(), 3, "{about:#?}");
+        for (service, vip) in SERVICES.into_iter().zip(Family::vips()) {
+            let began = cluster.wait_for_event(service, &[&first.to_string(), "who-has"])?;
+            assert_eq!(began.reason, "Conflict", "{began:?}");
+            cluster.wait_for_conflict(vip, "True", &first.to_string())?;
+            wire.send(&Message::announcement(SECOND, vip).to_bytes())?;
+        }
+        for (service, vip) in SERVICES.into_iter().zip(Family::vips()) {
+            let grown = cluster.wait_for_event(service, &[&first.to_string(), &SECOND.to_string()])?;
+            assert_eq!(grown.reason, "ConflictGrows", "{grown:?}");
+            let claim = cluster.wait_for_conflict(vip, "True", &SECOND.to_string())?;
+            let conflict = claim["status"]["conflict"].as_str();
+            assert!(conflict.is_some_and(|text| text.contains(&first.to_string())), "{claim:#}");
+        }
+        for (service, vip) in SERVICES.into_iter().zip(Family::vips()) {
+            cluster.wait_for_conflict(vip, "False", "")?;
+            let over = cluster.wait_for_event(service, &["is over", &SECOND.to_string(), "6 claims"])?;
+            assert_eq!(over.reason, "ConflictOver", "{over:?}");
+            let about = cluster.events_about(service)?;
+            let conflicts = about.iter().filter(|event| event.reason.starts_with("Conflict"));
+            assert_eq!(conflicts.count(), 3, "{about:#?}");
+        }
+        let report = monitor.stop()?;
+        for vip in Family::vips() {
+            let wire = report.vip(vip)?;
+            assert!(wire.gaps().is_empty() && wire.doubles().is_empty(), "{vip}: {report}");
+        }
         Ok(())
     })
 }
@@ -181,11 +213,15 @@ fn a_conflict_that_is_taken_off_the_claim_while_it_goes_on_is_shown_again() -> R
 #[test]
 fn a_silent_rival_of_a_held_vip_is_found_by_asking() -> Result<()> {
     scenario("silent", options(), |cluster| {
-        cluster.create_service(&ServiceSpec::new("web", VIP))?;
-        let holder = cluster.wait_until_held(VIP)?;
-        cluster.rogue.add_address(SEGMENT, bound()?)?;
-        cluster.wait_for_conflict(VIP, "True", &cluster.rogue.mac(SEGMENT)?.to_string())?;
-        assert_eq!(cluster.holder(VIP)?, Some(holder));
+        cluster.create_service(&ServiceSpec::dual_stack("web"))?;
+        let holder = cluster.wait_until_all_held(&Family::vips())?;
+        for vip in Family::vips() {
+            cluster.rogue.add_address(SEGMENT, IpNet::from(vip))?;
+        }
+        for vip in Family::vips() {
+            cluster.wait_for_conflict(vip, "True", &cluster.rogue.mac(SEGMENT)?.to_string())?;
+            assert_eq!(cluster.holder(vip)?, Some(holder));
+        }
         Ok(())
     })
 }
@@ -267,9 +303,9 @@ fn a_holder_with_a_new_mac_is_a_stranger_only_until_its_lease_says_so() -> Resul
 
 /// Returns the names of the objects with new Events about the VIP. On a shared server, earlier
 /// tests have left the same Events about the claim.
-fn told_of(cluster: &Cluster) -> Vec<String> {
-    let claim = (!cluster.api().is_shared()).then(|| VIP.to_string());
-    ["web".to_owned()].into_iter().chain(claim).collect()
+fn told_of(cluster: &Cluster, service: &str, vip: impl Into<IpAddr>) -> Vec<String> {
+    let claim = (!cluster.api().is_shared()).then(|| cluster.virtual_ip(vip).name);
+    [service.to_owned()].into_iter().chain(claim).collect()
 }
 
 /// Returns the counts of the Events about an object of that name that say that a VIP is in use.
@@ -311,7 +347,7 @@ fn of_many_candidates_one_tells_that_an_address_is_in_use_and_one_takes_it_when_
         cluster.wait_for_event("web", &[&rival.to_string()])?;
         let watch = cluster.monitor(&[VIP])?;
         thread::sleep(A_WHILE);
-        for about in told_of(cluster) {
+        for about in told_of(cluster, "web", VIP) {
             assert_eq!(told_in_use(cluster, &about)?, [1], "{:#?}", cluster.events_about(&about)?);
         }
         assert_eq!(holding(cluster)?, [], "no node has taken it");
@@ -327,7 +363,7 @@ fn of_many_candidates_one_tells_that_an_address_is_in_use_and_one_takes_it_when_
         assert_eq!(cluster.holder(VIP)?, Some(holder));
         let answers: Vec<Mac> = watch.stop()?.vip(VIP)?.answers_by().into_keys().map(|by| by.sha).collect();
         assert_eq!(answers, [holder.mac()], "and no other host answers");
-        for about in told_of(cluster) {
+        for about in told_of(cluster, "web", VIP) {
             assert_eq!(
                 told_in_use(cluster, &about)?,
                 [1],

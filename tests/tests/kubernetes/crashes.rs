@@ -4,9 +4,12 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 use vipward_tests::{
+    agent::LogLine,
     arp::{Arp, Mac},
     cluster::{ClusterOptions, NodeId, SEGMENT, ServiceSpec, scenario},
     datagrams::DatagramReport,
+    family::Family,
+    message::Message,
     scene::{VIP, vip_status},
     wire::Wire,
 };
@@ -26,25 +29,29 @@ fn with_args(args: &[&str]) -> ClusterOptions {
 #[test]
 fn the_vip_of_a_killed_agent_moves_and_its_pinned_program_yields() -> Result<()> {
     scenario("kill", ClusterOptions::default(), |cluster| {
-        cluster.create_service(&ServiceSpec::new("web", VIP))?;
-        let old = cluster.wait_until_held(VIP)?;
-        let watch = cluster.watch(&[VIP])?;
+        cluster.create_service(&ServiceSpec::dual_stack("web"))?;
+        let old = cluster.wait_until_all_held(&Family::vips())?;
+        let watch = cluster.watch(&Family::vips())?;
 
         let killed = watch.step(format!("kill -9 on {old}"));
         cluster.kill9(old)?;
-        let new = cluster.wait_until_held_by_another(VIP, old)?;
-        watch.wait_until_received_by(VIP, new)?;
+        let new = cluster.wait_until_all_held_by_another(&Family::vips(), old)?;
+        for vip in Family::vips() {
+            watch.wait_until_received_by(vip, new)?;
+        }
         watch.let_pass(AFTERWARDS)?;
 
         let seen = watch.stop()?;
-        seen.assert_flows_again(VIP, killed, cluster.options().failover_limit());
-        seen.assert_no_doubles_after_announcement(VIP, new, killed);
-        let gap = seen.wire.vip(VIP)?.longest_gap();
-        assert!(gap <= A_MOMENT, "the pinned program answers on until it yields: {seen}");
-        assert_received_within(seen.felt(VIP)?, new, killed, cluster.options().failover_limit())?;
-        let entry = vip_status(cluster.member(old)?.agent().context("it was started")?, VIP, SEGMENT)?;
-        assert_eq!((&entry["role"], &entry["yielded"]), (&"foreign".into(), &true.into()), "{entry}");
-        assert_eq!(entry["mac"], new.mac().to_string(), "{entry}");
+        for vip in Family::vips() {
+            seen.assert_flows_again(vip, killed, cluster.options().failover_limit());
+            seen.assert_no_doubles_after_announcement(vip, new, killed);
+            let gap = seen.wire.vip(vip)?.longest_gap();
+            assert!(gap <= A_MOMENT, "{vip}: the pinned program answers on until it yields: {seen}");
+            assert_received_within(seen.felt(vip)?, new, killed, cluster.options().failover_limit())?;
+            let entry = vip_status(cluster.member(old)?.agent().context("it was started")?, vip, SEGMENT)?;
+            assert_eq!((&entry["role"], &entry["yielded"]), (&"foreign".into(), &true.into()), "{entry}");
+            assert_eq!(entry["mac"], new.mac().to_string(), "{entry}");
+        }
         Ok(())
     })
 }
@@ -52,24 +59,28 @@ fn the_vip_of_a_killed_agent_moves_and_its_pinned_program_yields() -> Result<()>
 #[test]
 fn under_stop_the_vip_of_a_killed_agent_moves_and_never_has_two_answers() -> Result<()> {
     scenario("killstop", with_args(&["--policy", "stop"]), |cluster| {
-        cluster.create_service(&ServiceSpec::new("web", VIP))?;
-        let old = cluster.wait_until_held(VIP)?;
-        let watch = cluster.watch(&[VIP])?;
+        cluster.create_service(&ServiceSpec::dual_stack("web"))?;
+        let old = cluster.wait_until_all_held(&Family::vips())?;
+        let watch = cluster.watch(&Family::vips())?;
 
         let killed = watch.step(format!("kill -9 on {old}"));
         cluster.kill9(old)?;
-        let new = cluster.wait_until_held_by_another(VIP, old)?;
-        watch.wait_until_received_by(VIP, new)?;
+        let new = cluster.wait_until_all_held_by_another(&Family::vips(), old)?;
+        for vip in Family::vips() {
+            watch.wait_until_received_by(vip, new)?;
+        }
         watch.let_pass(AFTERWARDS)?;
 
         let seen = watch.stop()?;
-        seen.assert_flows_again(VIP, killed, cluster.options().failover_limit());
-        seen.assert_no_doubles(VIP);
-        assert_received_within(seen.felt(VIP)?, new, killed, cluster.options().failover_limit())?;
         let fence = cluster.status(old)?["fence"].take();
         assert_eq!((&fence["state"], &fence["policy"]), (&"over".into(), &"stop".into()), "{fence}");
-        let entry = vip_status(cluster.member(old)?.agent().context("it was started")?, VIP, SEGMENT)?;
-        assert_eq!((&entry["role"], &entry["yielded"]), (&"foreign".into(), &true.into()), "{entry}");
+        for vip in Family::vips() {
+            seen.assert_flows_again(vip, killed, cluster.options().failover_limit());
+            seen.assert_no_doubles(vip);
+            assert_received_within(seen.felt(vip)?, new, killed, cluster.options().failover_limit())?;
+            let entry = vip_status(cluster.member(old)?.agent().context("it was started")?, vip, SEGMENT)?;
+            assert_eq!((&entry["role"], &entry["yielded"]), (&"foreign".into(), &true.into()), "{entry}");
+        }
         Ok(())
     })
 }
@@ -77,33 +88,40 @@ fn under_stop_the_vip_of_a_killed_agent_moves_and_never_has_two_answers() -> Res
 /// Stops a holder for longer than its lease, and then continues it.
 fn pause_the_holder(name: &str, policy: &str) -> Result<()> {
     scenario(name, with_args(&["--policy", policy]), |cluster| {
-        cluster.create_service(&ServiceSpec::new("web", VIP))?;
-        let old = cluster.wait_until_held(VIP)?;
+        cluster.create_service(&ServiceSpec::dual_stack("web"))?;
+        let old = cluster.wait_until_all_held(&Family::vips())?;
         let session = cluster.session(old)?;
-        let watch = cluster.watch(&[VIP])?;
+        let watch = cluster.watch(&Family::vips())?;
 
         let paused = watch.step(format!("SIGSTOP to {old}"));
         cluster.pause(old)?;
-        let new = cluster.wait_until_held_by_another(VIP, old)?;
-        watch.wait_until_received_by(VIP, new)?;
+        let new = cluster.wait_until_all_held_by_another(&Family::vips(), old)?;
+        for vip in Family::vips() {
+            watch.wait_until_received_by(vip, new)?;
+        }
         let resumed = watch.step(format!("SIGCONT to {old}"));
         cluster.resume(old)?;
-        cluster.wait_for_entry(old, VIP, "to be foreign by its agent's own word", |entry| {
-            entry["role"] == "foreign" && entry["yielded"] == false && entry["mac"] == new.mac().to_string()
-        })?;
+        for vip in Family::vips() {
+            cluster.wait_for_entry(old, vip, "to be foreign by its agent's own word", |entry| {
+                let is_foreign = entry["role"] == "foreign" && entry["yielded"] == false;
+                is_foreign && entry["mac"] == new.mac().to_string()
+            })?;
+        }
         cluster.wait_until_renewing(old)?;
         watch.let_pass(AFTERWARDS)?;
 
         let seen = watch.stop()?;
-        seen.assert_flows_again(VIP, paused, cluster.options().failover_limit());
-        match policy {
-            "stop" => seen.assert_no_doubles(VIP),
-            _ => seen.assert_no_doubles_after_announcement(VIP, new, paused),
+        for vip in Family::vips() {
+            seen.assert_flows_again(vip, paused, cluster.options().failover_limit());
+            match policy {
+                "stop" => seen.assert_no_doubles(vip),
+                _ => seen.assert_no_doubles_after_announcement(vip, new, paused),
+            }
+            let announced = seen.wire.vip(vip)?.first_announced_after(resumed, old.mac());
+            assert_eq!(announced, None, "who was paused does not take {vip} back: {seen}");
+            assert_eq!(cluster.holder(vip)?, Some(new));
         }
-        let announced = seen.wire.vip(VIP)?.first_announced_after(resumed, old.mac());
-        assert_eq!(announced, None, "who was paused does not take the VIP back: {seen}");
         assert_ne!(cluster.session(old)?, session, "the session of {old} was ended");
-        assert_eq!(cluster.holder(VIP)?, Some(new));
         Ok(())
     })
 }
@@ -164,24 +182,28 @@ fn a_node_that_loses_power_is_replaced_and_gets_the_vip_back_only_when_it_has_be
 fn a_holder_without_carrier_on_the_segment_is_replaced_at_once_whatever_the_management_network_says()
 -> Result<()> {
     scenario("carrier", ClusterOptions::default(), |cluster| {
-        cluster.create_service(&ServiceSpec::new("web", VIP))?;
-        let old = cluster.wait_until_held(VIP)?;
-        let watch = cluster.watch(&[VIP])?;
+        cluster.create_service(&ServiceSpec::dual_stack("web"))?;
+        let old = cluster.wait_until_all_held(&Family::vips())?;
+        let watch = cluster.watch(&Family::vips())?;
         watch.let_pass(SETTLED)?;
 
         let pulled = watch.step(format!("{old} loses its carrier"));
         cluster.set_carrier(old, false)?;
-        let new = cluster.wait_until_held_by_another(VIP, old)?;
-        watch.wait_until_received_by(VIP, new)?;
+        let new = cluster.wait_until_all_held_by_another(&Family::vips(), old)?;
+        for vip in Family::vips() {
+            watch.wait_until_received_by(vip, new)?;
+        }
         watch.let_pass(AFTERWARDS)?;
         watch.step(format!("{old} has carrier again"));
         cluster.set_carrier(old, true)?;
         watch.let_pass(AFTERWARDS)?;
 
         let seen = watch.stop()?;
-        seen.assert_flows_again(VIP, pulled, Duration::from_secs(1));
-        seen.assert_no_doubles(VIP);
-        assert_eq!(cluster.holder(VIP)?, Some(new), "it stays where it is");
+        for vip in Family::vips() {
+            seen.assert_flows_again(vip, pulled, Duration::from_secs(1));
+            seen.assert_no_doubles(vip);
+            assert_eq!(cluster.holder(vip)?, Some(new), "it stays where it is");
+        }
         Ok(())
     })
 }
@@ -238,41 +260,48 @@ fn a_rogue_that_claims_the_vip_during_a_failover_is_dropped_and_reported() -> Re
     /// Time in which a round comes: announcements are repeated every 1.1 s at first.
     const ROUND: Duration = Duration::from_millis(1500);
     scenario("rogue", ClusterOptions::default(), |cluster| {
-        cluster.create_service(&ServiceSpec::new("web", VIP))?;
-        let old = cluster.wait_until_held(VIP)?;
-        let watch = cluster.watch(&[VIP])?;
+        cluster.create_service(&ServiceSpec::dual_stack("web"))?;
+        let old = cluster.wait_until_all_held(&Family::vips())?;
+        let watch = cluster.watch(&Family::vips())?;
         let wire = Wire::open(&cluster.rogue, SEGMENT)?;
         let rogue = cluster.rogue.mac(SEGMENT)?;
         let claim = || {
             wire.send(&Arp::gratuitous_request(rogue, VIP, Mac::ZERO).to_bytes())?;
-            wire.send(&Arp::gratuitous_reply(rogue, VIP, rogue).to_bytes())
+            wire.send(&Arp::gratuitous_reply(rogue, VIP, rogue).to_bytes())?;
+            wire.send(&Message::announcement(rogue, Family::V6.vip()).to_bytes())
         };
 
         let off = watch.step(format!("{old} loses power"));
         cluster.power_off(old)?;
         let limit = cluster.options().failover_limit();
-        while cluster.holder(VIP)? == Some(old) {
-            ensure!(off.elapsed()? < 2 * limit, "no node takes the VIP over");
+        while Family::vips().iter().any(|vip| cluster.holder(*vip).is_ok_and(|now| now == Some(old))) {
+            ensure!(off.elapsed()? < 2 * limit, "no node takes the VIPs over");
             claim()?;
             watch.let_pass(PAUSE)?;
         }
-        let new = cluster.wait_until_held_by_another(VIP, old)?;
+        let new = cluster.wait_until_all_held_by_another(&Family::vips(), old)?;
         let last = watch.step("the rogue's last claim");
         claim()?;
-        watch.wait_until_received_by(VIP, new)?;
+        for vip in Family::vips() {
+            watch.wait_until_received_by(vip, new)?;
+        }
         watch.let_pass(AFTERWARDS)?;
 
         let seen = watch.stop()?;
-        seen.assert_flows_again(VIP, last, ROUND);
-        seen.assert_no_doubles(VIP);
-        assert_eq!(cluster.answered_by(VIP)?, Some(new));
-        let entry = cluster.wait_for_entry(new, VIP, "to count conflicts", |entry| {
-            entry["conflicts"].as_u64().is_some_and(|conflicts| conflicts > 0)
-        })?;
-        assert_eq!(entry["role"], "held", "{entry}");
-        let reported = cluster.member(new)?.agent().context("it was started")?.logs()?;
-        let reported = reported.iter().any(|line| line.has("kind", "conflict") && line.has("mac", rogue));
-        assert!(reported, "the conflict is reported with the rogue's MAC");
+        let told = cluster.member(new)?.agent().context("it was started")?.logs()?;
+        for vip in Family::vips() {
+            seen.assert_flows_again(vip, last, ROUND);
+            seen.assert_no_doubles(vip);
+            assert_eq!(cluster.answered_by(vip)?, Some(new));
+            let entry = cluster.wait_for_entry(new, vip, "to count conflicts", |entry| {
+                entry["conflicts"].as_u64().is_some_and(|conflicts| conflicts > 0)
+            })?;
+            assert_eq!(entry["role"], "held", "{entry}");
+            let is_it = |line: &LogLine| {
+                line.has("kind", "conflict") && line.has("mac", rogue) && line.has("vip", vip)
+            };
+            assert!(told.iter().any(is_it), "the conflict about {vip} is reported with the rogue's MAC");
+        }
         Ok(())
     })
 }

@@ -9,6 +9,7 @@ mod cold_start;
 mod conflicts;
 mod crashes;
 mod credentials;
+mod dual_stack;
 mod edits;
 mod exhaustion;
 mod in_use;

@@ -6,11 +6,13 @@ use anyhow::{Context, Result};
 use vipward_tests::{
     agent::LogLine,
     apiserver::{Effect, Matching, Often},
-    arp::{Arp, Mac},
+    arp::Arp,
     cluster::{
         Cluster, ClusterOptions, NodeId, PATIENCE, SEGMENT, ServiceSpec, Watch, forwarder::Cut, scenario,
         skip,
     },
+    family::Family,
+    message::Message,
     scene::VIP,
     wait::wait_until,
     wire::Wire,
@@ -28,17 +30,17 @@ fn with_args(args: &[&str]) -> ClusterOptions {
     ClusterOptions { args: args.iter().map(|arg| (*arg).to_owned()).collect(), ..ClusterOptions::default() }
 }
 
-/// Checks that the VIP stays with its holder and is answered
-/// throughout, during `trouble` and after it.
+/// Checks that the VIPs of both families stay with their holder and are answered throughout, during
+/// `trouble` and after it.
 fn nothing_changes(
     name: &str,
     trouble: impl FnOnce(&mut Cluster, &Watch, NodeId) -> Result<()>,
 ) -> Result<()> {
     scenario(name, ClusterOptions::default(), |cluster| {
-        cluster.create_service(&ServiceSpec::new("web", VIP))?;
-        let holder = cluster.wait_until_held(VIP)?;
-        let epoch = cluster.epoch(VIP)?;
-        let watch = cluster.watch(&[VIP])?;
+        cluster.create_service(&ServiceSpec::dual_stack("web"))?;
+        let holder = cluster.wait_until_all_held(&Family::vips())?;
+        let before = cluster.places(&Family::vips())?;
+        let watch = cluster.watch(&Family::vips())?;
 
         trouble(cluster, &watch, holder)?;
         for id in cluster.ids() {
@@ -46,8 +48,8 @@ fn nothing_changes(
         }
         watch.let_pass(cluster.options().failover_limit())?;
 
-        watch.stop()?.assert_seamless(VIP);
-        assert_eq!((cluster.holder(VIP)?, cluster.epoch(VIP)?), (Some(holder), epoch));
+        watch.stop()?.assert_all_seamless();
+        assert_eq!(cluster.places(&Family::vips())?, before);
         Ok(())
     })
 }
@@ -56,31 +58,35 @@ fn nothing_changes(
 /// its return it lets that node hold the VIP.
 fn holder_cut_off(name: &str, cut: Cut) -> Result<()> {
     scenario(name, ClusterOptions::default(), |cluster| {
-        cluster.create_service(&ServiceSpec::new("web", VIP))?;
-        let old = cluster.wait_until_held(VIP)?;
-        let watch = cluster.watch(&[VIP])?;
+        cluster.create_service(&ServiceSpec::dual_stack("web"))?;
+        let old = cluster.wait_until_all_held(&Family::vips())?;
+        let watch = cluster.watch(&Family::vips())?;
 
         let begun = watch.step(format!("{old} is cut off from the API server"));
         cluster.cut_off(old, cut);
-        let new = cluster.wait_until_held_by_another(VIP, old)?;
-        watch.wait_until_received_by(VIP, new)?;
+        let new = cluster.wait_until_all_held_by_another(&Family::vips(), old)?;
+        for vip in Family::vips() {
+            watch.wait_until_received_by(vip, new)?;
+        }
         let back = watch.step(format!("{old} is back"));
         cluster.reconnect(old);
         cluster.wait_until_renewing(old)?;
         watch.let_pass(cluster.options().lease)?;
 
         let seen = watch.stop()?;
-        let wire = seen.wire.vip(VIP)?;
-        let announced = wire.first_announced_after(begun, new.mac()).context("it was announced")?;
-        let before = wire.between(begun, announced - SKEW);
-        assert!(
-            before.answered() > 0 && before.gaps().is_empty(),
-            "it answers until another announces: {seen}"
-        );
-        seen.assert_flows_again(VIP, begun, cluster.options().failover_limit());
-        seen.assert_no_doubles_after_announcement(VIP, new, begun);
-        assert!(wire.moves().iter().all(|moved| moved.at < back), "nothing moves when it is back: {seen}");
-        assert_eq!(cluster.holder(VIP)?, Some(new));
+        for vip in Family::vips() {
+            let wire = seen.wire.vip(vip)?;
+            let announced = wire.first_announced_after(begun, new.mac()).context("it was announced")?;
+            let before = wire.between(begun, announced - SKEW);
+            assert!(
+                before.answered() > 0 && before.gaps().is_empty(),
+                "{vip} is answered until another announces it: {seen}"
+            );
+            seen.assert_flows_again(vip, begun, cluster.options().failover_limit());
+            seen.assert_no_doubles_after_announcement(vip, new, begun);
+            assert!(wire.moves().iter().all(|moved| moved.at < back), "{vip} moves back: {seen}");
+            assert_eq!(cluster.holder(vip)?, Some(new));
+        }
         Ok(())
     })
 }
@@ -133,25 +139,29 @@ fn an_agent_that_starts_where_it_cannot_reach_the_api_server_gives_way_to_the_ne
 #[test]
 fn under_stop_a_holder_that_loses_the_api_server_is_silent_before_another_answers() -> Result<()> {
     scenario("cutstop", with_args(&["--policy", "stop"]), |cluster| {
-        cluster.create_service(&ServiceSpec::new("web", VIP))?;
-        let old = cluster.wait_until_held(VIP)?;
-        let watch = cluster.watch(&[VIP])?;
+        cluster.create_service(&ServiceSpec::dual_stack("web"))?;
+        let old = cluster.wait_until_all_held(&Family::vips())?;
+        let watch = cluster.watch(&Family::vips())?;
 
         let begun = watch.step(format!("{old} is cut off from the API server"));
         cluster.cut_off(old, Cut::Silent);
-        let new = cluster.wait_until_held_by_another(VIP, old)?;
-        watch.wait_until_received_by(VIP, new)?;
+        let new = cluster.wait_until_all_held_by_another(&Family::vips(), old)?;
+        for vip in Family::vips() {
+            watch.wait_until_received_by(vip, new)?;
+        }
         watch.step(format!("{old} is back"));
         cluster.reconnect(old);
         cluster.wait_until_renewing(old)?;
         watch.let_pass(cluster.options().lease)?;
 
         let seen = watch.stop()?;
-        seen.assert_no_doubles(VIP);
-        seen.assert_flows_again(VIP, begun, cluster.options().failover_limit());
-        let silent = seen.wire.vip(VIP)?.longest_gap();
-        assert!(silent > Duration::ZERO, "the old holder is silent before the new one answers: {seen}");
-        assert_eq!(cluster.holder(VIP)?, Some(new));
+        for vip in Family::vips() {
+            seen.assert_no_doubles(vip);
+            seen.assert_flows_again(vip, begun, cluster.options().failover_limit());
+            let silent = seen.wire.vip(vip)?.longest_gap();
+            assert!(silent > Duration::ZERO, "{vip}: the old holder is silent before the new one: {seen}");
+            assert_eq!(cluster.holder(vip)?, Some(new));
+        }
         Ok(())
     })
 }
@@ -244,20 +254,20 @@ fn nothing_moves_while_the_api_server_is_slow_and_refuses_some_requests() -> Res
 /// seconds to answer, the last probes, and a second for a busy machine.
 const TAKEN_BACK: Duration = Duration::from_millis(3_700);
 
-/// Lets a stranger announce a VIP in a peer's name while no node reaches the API server. Checks that
-/// the holder takes the VIP back, and that nothing has changed when the server is back.
+/// Lets a stranger announce the VIPs of both families in a peer's name while no node reaches the API
+/// server. Checks that the holder takes them back, and that nothing has changed when the server is back.
 fn forged_in_an_outage(
     name: &str,
     forge: impl FnOnce(&mut Cluster, &Watch, NodeId, NodeId) -> Result<()>,
     told: impl FnOnce(&Cluster, NodeId, NodeId) -> Result<()>,
 ) -> Result<()> {
     scenario(name, ClusterOptions::default(), |cluster| {
-        cluster.create_service(&ServiceSpec::new("web", VIP))?;
-        let holder = cluster.wait_until_held(VIP)?;
+        cluster.create_service(&ServiceSpec::dual_stack("web"))?;
+        let holder = cluster.wait_until_all_held(&Family::vips())?;
         let peer = another(cluster, holder)?;
-        let epoch = cluster.epoch(VIP)?;
+        let before = cluster.places(&Family::vips())?;
         cluster.wait_until_all_renew()?;
-        let watch = cluster.watch(&[VIP])?;
+        let watch = cluster.watch(&Family::vips())?;
 
         watch.step("no node reaches the API server");
         cluster.cut_everyone_off();
@@ -267,12 +277,18 @@ fn forged_in_an_outage(
         forge(cluster, &watch, holder, peer)?;
         watch.let_pass(Duration::from_secs(1))?;
         let forged = watch.step("the stranger forges the Ethernet source too");
-        let forgery = Arp::gratuitous_request(peer.mac(), VIP, Mac::ZERO);
-        Wire::open(&cluster.rogue, SEGMENT)?.send(&forgery.to_bytes())?;
-        cluster.wait_for_entry(holder, VIP, "is yielded", |entry| entry["yielded"] == true)?;
-        cluster.wait_for_entry(holder, VIP, "is taken back", |entry| {
-            entry["role"] == "held" && entry["yielded"] == false
-        })?;
+        let wire = Wire::open(&cluster.rogue, SEGMENT)?;
+        for vip in Family::vips() {
+            wire.send(&Message::announcement(peer.mac(), vip).to_bytes())?;
+        }
+        for vip in Family::vips() {
+            cluster.wait_for_entry(holder, vip, "is yielded", |entry| entry["yielded"] == true)?;
+        }
+        for vip in Family::vips() {
+            cluster.wait_for_entry(holder, vip, "is taken back", |entry| {
+                entry["role"] == "held" && entry["yielded"] == false
+            })?;
+        }
         watch.let_pass(Duration::from_secs(2))?;
         watch.step("every node reaches the API server again");
         cluster.heal()?;
@@ -282,11 +298,14 @@ fn forged_in_an_outage(
         watch.let_pass(cluster.options().failover_limit())?;
 
         let seen = watch.stop()?;
-        let wire = seen.wire.vip(VIP)?;
-        assert!(wire.between(SystemTime::UNIX_EPOCH, forged).gaps().is_empty(), "nothing yields yet: {seen}");
-        assert!(wire.gaps().len() <= 1 && wire.longest_gap() <= TAKEN_BACK, "it is dark once: {seen}");
-        seen.assert_no_doubles(VIP);
-        assert_eq!((cluster.holder(VIP)?, cluster.epoch(VIP)?), (Some(holder), epoch));
+        for vip in Family::vips() {
+            let wire = seen.wire.vip(vip)?;
+            let before = wire.between(SystemTime::UNIX_EPOCH, forged);
+            assert!(before.gaps().is_empty(), "{vip} is not yielded yet: {seen}");
+            assert!(wire.gaps().len() <= 1 && wire.longest_gap() <= TAKEN_BACK, "{vip} is dark once: {seen}");
+            seen.assert_no_doubles(vip);
+        }
+        assert_eq!(cluster.places(&Family::vips())?, before);
         told(cluster, holder, peer)
     })
 }
@@ -302,15 +321,21 @@ fn a_host_that_announces_in_a_peers_name_during_an_outage_takes_no_vip() -> Resu
             for form in [Arp::gratuitous_request, Arp::gratuitous_reply] {
                 wire.send(&Arp { eth_src, ..form(peer.mac(), VIP, peer.mac()) }.to_bytes())?;
             }
-            Ok(())
+            let of_ipv6 = Message::announcement(peer.mac(), Family::V6.vip());
+            wire.send(&of_ipv6.sent_by(eth_src).to_bytes())
         },
         |cluster, holder, peer| {
             let agent = cluster.member(holder)?.agent().context("its agent runs")?;
-            let says =
-                |line: &LogLine| line.message().contains("takes it back") && line.has("mac", peer.mac());
-            assert!(agent.logs()?.iter().any(says), "{}", agent.transcript());
-            let event = cluster.wait_for_event("web", &[&peer.mac().to_string(), "has taken"])?;
-            assert_eq!(event.reason, "TakenBack", "{event:?}");
+            for vip in Family::vips() {
+                let says = |line: &LogLine| {
+                    let is_about = line.has("vip", vip) && line.has("mac", peer.mac());
+                    is_about && line.message().contains("takes it back")
+                };
+                assert!(agent.logs()?.iter().any(says), "{}", agent.transcript());
+                let parts = [&vip.to_string(), &peer.mac().to_string(), "has taken"];
+                let event = cluster.wait_for_event("web", &parts)?;
+                assert_eq!(event.reason, "TakenBack", "{event:?}");
+            }
             Ok(())
         },
     )

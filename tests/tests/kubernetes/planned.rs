@@ -9,6 +9,7 @@ use vipward_tests::{
     apiserver::{Effect, Matching, Often, Verb},
     arp::Mac,
     cluster::{Cluster, ClusterOptions, N1, NodeId, SEGMENT, ServiceSpec, Watch, admin::Kind, scenario},
+    family::Family,
     scene::{VIP, ip},
 };
 
@@ -19,28 +20,35 @@ fn with_args(args: &[&str]) -> ClusterOptions {
     ClusterOptions { args: args.iter().map(|arg| (*arg).to_owned()).collect(), ..ClusterOptions::default() }
 }
 
-/// Waits until the VIP has its holder, and the nodes know each other as candidates.
+/// Waits until the VIPs of both families have their holder, and the nodes know each other as
+/// candidates.
 fn begin(cluster: &mut Cluster) -> Result<(NodeId, Watch)> {
-    cluster.create_service(&ServiceSpec::new("web", VIP))?;
-    let holder = cluster.wait_until_held(VIP)?;
+    begin_with(cluster, &ServiceSpec::dual_stack("web"))
+}
+
+fn begin_with(cluster: &mut Cluster, service: &ServiceSpec) -> Result<(NodeId, Watch)> {
+    cluster.create_service(service)?;
+    let holder = cluster.wait_until_all_held(&Family::vips())?;
     for id in cluster.ids() {
         cluster.wait_until_renewing(id)?;
     }
-    let watch = cluster.watch(&[VIP])?;
+    let watch = cluster.watch(&Family::vips())?;
     watch.let_pass(cluster.options().lease + cluster.options().margin)?;
     Ok((holder, watch))
 }
 
-/// Does `deed` to the holder's node, and checks that the VIP moves without a gap.
+/// Does `deed` to the holder's node, and checks that the VIPs move without a gap.
 fn moves_away(name: &str, what: &str, deed: impl FnOnce(&Cluster, NodeId) -> Result<()>) -> Result<()> {
     scenario(name, ClusterOptions::default(), |cluster| {
         let (old, watch) = begin(cluster)?;
         watch.step(format!("{old}: {what}"));
         deed(cluster, old)?;
-        let new = cluster.wait_until_held_by_another(VIP, old)?;
-        watch.wait_until_received_by(VIP, new)?;
+        let new = cluster.wait_until_all_held_by_another(&Family::vips(), old)?;
+        for vip in Family::vips() {
+            watch.wait_until_received_by(vip, new)?;
+        }
         watch.let_pass(cluster.options().lease)?;
-        watch.stop()?.assert_seamless(VIP);
+        watch.stop()?.assert_all_seamless();
         assert_eq!(cluster.holder(VIP)?, Some(new));
         Ok(())
     })
@@ -55,12 +63,12 @@ fn stays(
 ) -> Result<()> {
     scenario(name, options, |cluster| {
         let (holder, watch) = begin(cluster)?;
-        let epoch = cluster.epoch(VIP)?;
+        let before = cluster.places(&Family::vips())?;
         watch.step(what);
         deed(cluster, holder)?;
         watch.let_pass(cluster.options().failover_limit() + cluster.options().lease)?;
-        watch.stop()?.assert_seamless(VIP);
-        assert_eq!((cluster.holder(VIP)?, cluster.epoch(VIP)?), (Some(holder), epoch));
+        watch.stop()?.assert_all_seamless();
+        assert_eq!(cluster.places(&Family::vips())?, before);
         Ok(())
     })
 }
@@ -117,10 +125,12 @@ fn a_drain_of_the_holder_hands_over_and_the_end_of_its_agent_is_not_noticed() ->
         watch.step(format!("drain of {old}: its agent gets the signal to end"));
         let ended = cluster.terminate(old)?;
         ensure!(ended.success(), "the agent on {old} ended with {ended}");
-        let new = cluster.wait_until_held_by_another(VIP, old)?;
-        watch.wait_until_received_by(VIP, new)?;
+        let new = cluster.wait_until_all_held_by_another(&Family::vips(), old)?;
+        for vip in Family::vips() {
+            watch.wait_until_received_by(vip, new)?;
+        }
         watch.let_pass(cluster.options().failover_limit())?;
-        watch.stop()?.assert_seamless(VIP);
+        watch.stop()?.assert_all_seamless();
         Ok(())
     })
 }
@@ -174,7 +184,7 @@ fn vipward_move_hands_over_to_the_node_that_is_named() -> Result<()> {
         assert_eq!(code, Some(0), "{printed}");
         watch.let_pass(cluster.options().lease)?;
 
-        watch.stop()?.assert_seamless(VIP);
+        watch.stop()?.assert_all_seamless();
         assert_eq!((cluster.holder(VIP)?, cluster.epoch(VIP)?), (Some(to), epoch));
         Ok(())
     })
@@ -193,7 +203,7 @@ fn vipward_move_to_a_node_that_cannot_hold_the_vip_says_why_and_moves_nothing() 
         assert_eq!(code, Some(1), "{printed}");
         assert!(printed.contains("stays where it is") && printed.contains("label"), "{printed}");
 
-        watch.stop()?.assert_seamless(VIP);
+        watch.stop()?.assert_all_seamless();
         assert_eq!(cluster.holder(VIP)?, Some(holder));
         Ok(())
     })
@@ -220,7 +230,7 @@ fn a_move_to_a_node_that_does_not_exist_moves_nothing_and_leaves_no_wish() -> Re
             claim.is_some_and(|claim| claim["metadata"]["annotations"]["vipward.io/move-to"].is_null())
         })?;
 
-        watch.stop()?.assert_seamless(VIP);
+        watch.stop()?.assert_all_seamless();
         assert_eq!(cluster.holder(VIP)?, Some(holder));
         Ok(())
     })
@@ -242,7 +252,7 @@ fn the_annotation_moves_a_vip_and_is_taken_off() -> Result<()> {
             claim.is_some_and(|claim| claim["metadata"]["annotations"]["vipward.io/move-to"].is_null())
         })?;
         watch.let_pass(limit)?;
-        watch.stop()?.assert_seamless(VIP);
+        watch.stop()?.assert_all_seamless();
         Ok(())
     })
 }
@@ -283,7 +293,7 @@ fn a_move_does_not_wait_for_hundreds_of_new_claims() -> Result<()> {
             assert!(claims < NEW as usize, "nothing waited while the VIP moved");
         }
         watch.let_pass(cluster.options().lease)?;
-        watch.stop()?.assert_seamless(VIP);
+        watch.stop()?.assert_all_seamless();
         Ok(())
     })
 }
@@ -295,7 +305,9 @@ fn when_the_holders_mac_changes_the_new_one_is_answered_and_the_claim_says_so() 
         let (holder, watch) = begin(cluster)?;
         let changed = watch.step(format!("the MAC of {holder} changes"));
         cluster.member(holder)?.host.set_mac(SEGMENT, NEW)?;
-        watch.monitor().wait_until_answered_by(VIP, NEW, cluster.options().failover_limit())?;
+        for vip in Family::vips() {
+            watch.monitor().wait_until_answered_by(vip, NEW, cluster.options().failover_limit())?;
+        }
         let limit = cluster.options().failover_limit();
         cluster.admin().wait_for(limit, &cluster.virtual_ip(VIP), "to have the new MAC", |claim| {
             claim.is_some_and(|claim| claim["spec"]["mac"] == NEW.to_string())
@@ -305,9 +317,11 @@ fn when_the_holders_mac_changes_the_new_one_is_answered_and_the_claim_says_so() 
 
         let seen = watch.stop()?;
         // The announcement updates a client's old cache at once.
-        seen.assert_flows_again(VIP, changed, Duration::from_secs(2));
-        seen.assert_no_doubles(VIP);
-        assert_eq!(cluster.holder(VIP)?, Some(holder));
+        for vip in Family::vips() {
+            seen.assert_flows_again(vip, changed, Duration::from_secs(2));
+            seen.assert_no_doubles(vip);
+            assert_eq!(cluster.holder(vip)?, Some(holder));
+        }
         Ok(())
     })
 }

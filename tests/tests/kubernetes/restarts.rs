@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::Signal;
 use vipward_tests::{
     cluster::{Cluster, ClusterOptions, N1, NodeId, PATIENCE, ServiceSpec, Watch, scenario},
+    family::Family,
     scene::{VIP, ip},
 };
 
@@ -18,10 +19,11 @@ fn with_args(args: &[&str]) -> ClusterOptions {
 /// Kills an agent, and starts it again as a supervisor would.
 fn kill_and_start_again(name: &str, policy: &str) -> Result<()> {
     scenario(name, with_args(&["--policy", policy]), |cluster| {
-        cluster.create_service(&ServiceSpec::new("web", VIP))?;
-        let holder = cluster.wait_until_held(VIP)?;
-        let (session, epoch) = (cluster.session(holder)?, cluster.epoch(VIP)?);
-        let watch = cluster.watch(&[VIP])?;
+        cluster.create_service(&ServiceSpec::dual_stack("web"))?;
+        let holder = cluster.wait_until_all_held(&Family::vips())?;
+        let session = cluster.session(holder)?;
+        let before = cluster.places(&Family::vips())?;
+        let watch = cluster.watch(&Family::vips())?;
 
         watch.step(format!("kill -9 on {holder}"));
         cluster.kill9(holder)?;
@@ -29,8 +31,8 @@ fn kill_and_start_again(name: &str, policy: &str) -> Result<()> {
         cluster.restart_agent(holder)?;
         watch.let_pass(cluster.options().failover_limit())?;
 
-        watch.stop()?.assert_seamless(VIP);
-        assert_eq!((cluster.holder(VIP)?, cluster.epoch(VIP)?), (Some(holder), epoch));
+        watch.stop()?.assert_all_seamless();
+        assert_eq!(cluster.places(&Family::vips())?, before);
         assert_eq!(cluster.session(holder)?, session, "the new process goes on with the session");
         Ok(())
     })
@@ -51,10 +53,10 @@ fn a_rolling_restart_with_pauses_longer_than_a_lease_moves_nothing() -> Result<(
     /// Time between SIGTERM and the new process.
     const PAUSE: Duration = Duration::from_secs(20);
     scenario("rolling", ClusterOptions::default(), |cluster| {
-        cluster.create_service(&ServiceSpec::new("web", VIP))?;
-        let holder = cluster.wait_until_held(VIP)?;
-        let epoch = cluster.epoch(VIP)?;
-        let watch = cluster.watch(&[VIP])?;
+        cluster.create_service(&ServiceSpec::dual_stack("web"))?;
+        cluster.wait_until_all_held(&Family::vips())?;
+        let before = cluster.places(&Family::vips())?;
+        let watch = cluster.watch(&Family::vips())?;
 
         for id in cluster.ids() {
             let session = cluster.session(id)?;
@@ -68,8 +70,8 @@ fn a_rolling_restart_with_pauses_longer_than_a_lease_moves_nothing() -> Result<(
         }
         watch.let_pass(cluster.options().failover_limit())?;
 
-        watch.stop()?.assert_seamless(VIP);
-        assert_eq!((cluster.holder(VIP)?, cluster.epoch(VIP)?), (Some(holder), epoch));
+        watch.stop()?.assert_all_seamless();
+        assert_eq!(cluster.places(&Family::vips())?, before);
         Ok(())
     })
 }

@@ -1,0 +1,353 @@
+//! Services with addresses of both families, and what is special about an IPv6 VIP.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use vipward_tests::{
+    agent::Agent,
+    cluster::{
+        Cluster, ClusterOptions, Endpoint, N1, N2, NodeId, PATIENCE, SEGMENT, ServiceSpec, admin::Kind,
+        scenario,
+    },
+    family::Family,
+    message::Message,
+    nd,
+    process::output_of,
+    scene::VIP,
+    wait::wait_for,
+    wire::Wire,
+};
+
+/// Spellings of the VIP that nobody prints, the last as the name of its object.
+const SPELLINGS: [&str; 3] =
+    ["2001:DB8:0::10", "2001:db8::0.0.0.16", "2001-0db8-0000-0000-0000-0000-0000-0010"];
+const ADDRESSES: &str = "vipward.io/addresses";
+const A_WHILE: Duration = Duration::from_secs(3);
+
+/// Returns options with which a better node gets a VIP within a test.
+fn impatient() -> ClusterOptions {
+    let args = vec!["--stable-for".to_owned(), "2s".to_owned()];
+    ClusterOptions { args, ..ClusterOptions::default() }
+}
+
+fn v6() -> IpAddr {
+    Family::V6.vip()
+}
+
+fn another(cluster: &Cluster, than: NodeId) -> Result<NodeId> {
+    cluster.ids().into_iter().find(|id| *id != than).context("there is but one node")
+}
+
+#[test]
+fn both_addresses_of_a_service_are_held_by_one_node_named_in_its_status_and_gone_with_it() -> Result<()> {
+    scenario("dual", ClusterOptions::default(), |cluster| {
+        let addresses = format!("{}, {VIP}", SPELLINGS[0]);
+        let service = ServiceSpec::dual_stack("web").annotation(ADDRESSES, &addresses);
+        cluster.create_service(&service)?;
+        let holder = cluster.wait_until_all_held(&Family::vips())?;
+        cluster.wait_for_addresses("web", &[v6(), VIP.into()])?;
+        let announced = format!("{} is announced from {}", v6(), cluster.node_name(holder));
+        cluster.wait_for_event("web", &[&announced])?;
+        assert_eq!(cluster.cell(v6(), "ADDRESS")?, v6().to_string());
+        assert_eq!(cluster.cell(v6(), "HOLDER")?, cluster.node_name(holder));
+        let watch = cluster.watch(&Family::vips())?;
+        for vip in Family::vips() {
+            watch.wait_until_received_by(vip, holder)?;
+            assert_eq!(cluster.client.resolve(vip)?, holder.mac(), "by the client's kernel");
+        }
+        watch.stop()?.assert_all_seamless();
+
+        for vip in Family::vips() {
+            cluster.stop_delivering(vip)?;
+        }
+        ensure!(cluster.delete_service("web")?, "the Service was not there");
+        for vip in Family::vips() {
+            cluster.wait_until_gone(vip)?;
+            cluster.wait_until_forgotten(vip)?;
+        }
+        assert_eq!(cluster.virtual_ips()?.len(), 0);
+        Ok(())
+    })
+}
+
+#[test]
+fn the_ipv6_vip_follows_the_ipv4_vip_of_its_service_and_no_client_notices() -> Result<()> {
+    scenario("together", impatient(), |cluster| {
+        cluster.create_service(&ServiceSpec::dual_stack("web"))?;
+        let old = cluster.wait_until_all_held(&Family::vips())?;
+        cluster.wait_until_all_renew()?;
+        let watch = cluster.watch(&Family::vips())?;
+        let to = another(cluster, old)?;
+        watch.step(format!("{VIP} moves to {to}"));
+        let (code, printed) = cluster.vipward_move(VIP, &cluster.node_name(to))?;
+        assert_eq!(code, Some(0), "{printed}");
+        cluster.wait_until_held_by(v6(), to)?;
+        watch.wait_until_received_by(v6(), to)?;
+        watch.let_pass(A_WHILE)?;
+        let seen = watch.stop()?;
+        seen.assert_all_seamless();
+        for vip in Family::vips() {
+            assert_eq!(cluster.holder(vip)?, Some(to));
+            assert_eq!(seen.wire.vip(vip)?.moves().len(), 1, "{vip}: {seen}");
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn an_ipv6_vip_that_need_not_stay_with_the_ipv4_vip_moves_alone_by_any_of_its_names() -> Result<()> {
+    scenario("apart", impatient(), |cluster| {
+        let service = ServiceSpec::dual_stack("web").annotation("vipward.io/together", "false");
+        cluster.create_service(&service)?;
+        let stays = cluster.wait_until_held(VIP)?;
+        let mut holder = cluster.wait_until_held(v6())?;
+        cluster.wait_until_all_renew()?;
+        let watch = cluster.watch(&Family::vips())?;
+        for spelling in SPELLINGS {
+            let to = cluster.ids().into_iter().find(|id| ![holder, stays].contains(id));
+            let to = to.context("there are three nodes")?;
+            watch.step(format!("{spelling} moves to {to}"));
+            let name = cluster.node_name(to);
+            let (code, printed) = cluster.vipward_move(spelling, &name)?;
+            assert_eq!(code, Some(0), "{printed}");
+            let done = format!("{} is held by {name} now, at {}", v6(), to.mac());
+            assert!(printed.contains(&done), "{printed}");
+            watch.wait_until_received_by(v6(), to)?;
+            holder = to;
+        }
+        watch.let_pass(A_WHILE)?;
+        let seen = watch.stop()?;
+        seen.assert_all_seamless();
+        assert_eq!(cluster.holder(v6())?, Some(holder));
+        assert_eq!(seen.wire.vip(v6())?.moves().len(), SPELLINGS.len(), "{seen}");
+        assert_eq!(seen.wire.vip(VIP)?.moves(), [], "{seen}");
+        Ok(())
+    })
+}
+
+/// Returns `vipward SUBCOMMAND` on a node, with its pins and rights.
+fn vipward(cluster: &Cluster, id: NodeId, subcommand: &str) -> Result<Command> {
+    cluster.member(id)?.agent().context("its agent runs")?.vipward(subcommand)
+}
+
+#[test]
+fn commands_take_an_ipv6_vip_by_any_of_its_names_and_print_one() -> Result<()> {
+    scenario("spellings", ClusterOptions::default(), |cluster| {
+        cluster.create_service(&ServiceSpec::dual_stack("web"))?;
+        let holder = cluster.wait_until_all_held(&Family::vips())?;
+        cluster.wait_until_all_renew()?;
+        let (vip, mac) = (v6().to_string(), holder.mac().to_string());
+        let kubeconfig = tempfile::NamedTempFile::new()?;
+        std::fs::write(kubeconfig.path(), cluster.kubeconfig_of(holder)?)?;
+        for spelling in SPELLINGS {
+            let mut who_has = cluster.client.command(Agent::default_binary());
+            who_has.args(["who-has", spelling]);
+            let printed = output_of(who_has)?;
+            assert!(printed.contains(&vip) && printed.contains(&mac), "{spelling}: {printed}");
+            let mut explain = vipward(cluster, holder, "explain")?;
+            explain.args([spelling, "--lease-namespace", cluster.system_namespace(), "--kubeconfig"]);
+            explain.arg(kubeconfig.path());
+            let printed = output_of(explain)?;
+            assert!(printed.contains(&vip) && printed.contains("this host alone answers"), "{printed}");
+        }
+
+        let mut watch = vipward(cluster, holder, "watch")?;
+        watch.args(["--plain", "--interval", "100ms"]);
+        let watch = cluster.member(holder)?.host.spawn(watch)?;
+        let line = |parts: &[&str]| {
+            let is_it = |line: &&str| parts.iter().all(|part| line.contains(part));
+            let look = || Ok(watch.stdout().lines().find(is_it).map(ToOwned::to_owned));
+            wait_for(PATIENCE, &format!("a line with {parts:?}"), look).with_context(|| watch.transcript())
+        };
+        line(&["start ", "VIPs 2 held"])?;
+        let rogue = cluster.rogue.mac(SEGMENT)?;
+        let wire = Wire::open(&cluster.rogue, SEGMENT)?;
+        wire.send(&Message::announcement(rogue, v6()).to_bytes())?;
+        line(&["conflict ", &vip, SEGMENT, &format!("claimed by {rogue}")])?;
+        let to = another(cluster, holder)?;
+        let (code, printed) = cluster.vipward_move(&vip, &cluster.node_name(to))?;
+        assert_eq!(code, Some(0), "{printed}");
+        line(&["role ", &vip, SEGMENT, "-> foreign"])?;
+
+        let entry = cluster.wait_for_entry(to, v6(), "to be held", |entry| entry["role"] == "held")?;
+        assert_eq!(entry["mac"], to.mac().to_string(), "{entry}");
+        let printed = output_of(vipward(cluster, to, "status")?)?;
+        let row = printed.lines().find(|line| line.contains(&vip)).with_context(|| printed.clone())?;
+        assert!(row.contains("held") && row.contains(&to.mac().to_string()), "{printed}");
+        Ok(())
+    })
+}
+
+#[test]
+fn behind_a_snooping_switch_the_successor_has_joined_the_group_before_the_holder_crashes() -> Result<()> {
+    scenario("snooped", ClusterOptions::default(), |cluster| {
+        let IpAddr::V6(address) = v6() else { unreachable!("invariant: it is of IPv6") };
+        let group = nd::group_of(address);
+        cluster.segment.snoop_mld()?;
+        cluster.create_service(&ServiceSpec::new("web", v6()))?;
+        let old = cluster.wait_until_held(v6())?;
+        cluster.wait_until_all_renew()?;
+        let watch = cluster.watch(&[v6()])?;
+        // The nodes' own addresses have other groups, so these are the agents' members.
+        let members = wait_for(PATIENCE, "two members of the group", || {
+            Ok(Some(cluster.segment.members_of(group)?).filter(|members| members.len() == 2))
+        })?;
+        watch.let_pass(A_WHILE)?;
+        assert_eq!(cluster.segment.members_of(group)?, members, "the other node is none");
+
+        let off = watch.step(format!("{old} loses power; members are {members:?}"));
+        cluster.power_off(old)?;
+        let new = cluster.wait_until_held_by_another(v6(), old)?;
+        watch.wait_until_received_by(v6(), new)?;
+        assert!(members.contains(&new.to_string()), "{new} is no successor: {members:?}");
+        // The next successor joins.
+        wait_for(PATIENCE, "the other node to be a member", || {
+            let now = cluster.segment.members_of(group)?;
+            Ok((now.len() == 2 && !now.contains(&old.to_string())).then_some(()))
+        })?;
+        let seen = watch.stop()?;
+        seen.assert_flows_again(v6(), off, cluster.options().failover_limit());
+        seen.assert_no_doubles(v6());
+        Ok(())
+    })
+}
+
+/// Returns a `VirtualIP` object that says that a node holds the VIP.
+fn forged(cluster: &Cluster, name: &str, holder: NodeId) -> Value {
+    json!({
+        "apiVersion": Kind::VIRTUAL_IP.api_version(),
+        "kind": Kind::VIRTUAL_IP.name(),
+        "metadata": {"name": name},
+        "spec": {
+            "address": v6().to_string(),
+            "holder": cluster.node_name(holder),
+            "mac": holder.mac().to_string(),
+            "interface": SEGMENT,
+            "epoch": 9,
+        },
+    })
+}
+
+#[test]
+fn an_object_with_another_address_than_its_names_moves_no_vip_and_is_put_right_with_a_warning() -> Result<()>
+{
+    /// Read as groups, this name is the VIP. It is not the name of the VIP's object.
+    const SHORT: &str = "2001-db8--10";
+    scenario("misnamed", ClusterOptions::default(), |cluster| {
+        let other = Family::V6.ip(30);
+        cluster.create_service(&ServiceSpec::new("web", v6()))?;
+        let holder = cluster.wait_until_held(v6())?;
+        cluster.wait_until_all_renew()?;
+        let before = cluster.places(&[v6()])?;
+        let watch = cluster.watch(&[v6()])?;
+        let thief = another(cluster, holder)?;
+        let refused = cluster.admin().create(&forged(cluster, SHORT, thief));
+        let refused = refused.map_or_else(|error| format!("{error:#}"), |made| made.to_string());
+        assert!(refused.contains("the object's name must be its address"), "{refused}");
+        watch.step("the object of another address claims the VIP");
+        cluster.admin().create(&forged(cluster, &cluster.virtual_ip(other).name, thief))?;
+        watch.let_pass(A_WHILE)?;
+        watch.step("the VIP's own object has another address");
+        let claim = cluster.virtual_ip(v6());
+        cluster.admin().merge(&claim, &json!({"spec": {"address": other.to_string()}}))?;
+        let limit = cluster.options().lease;
+        cluster.admin().wait_for(limit, &claim, "to be put right", |claim| {
+            claim.is_some_and(|claim| claim["spec"]["address"] == v6().to_string())
+        })?;
+        cluster.member_mut(holder)?.agent_mut()?.wait_for_log(PATIENCE, "of the repair", |line| {
+            line.level() == "WARN" && line.to_string().contains("edited by hand")
+        })?;
+        watch.let_pass(cluster.options().failover_limit())?;
+        watch.stop()?.assert_all_seamless();
+        assert_eq!(cluster.places(&[v6()])?, before);
+        assert_eq!(cluster.answered_by(other)?, None, "nobody has asked for {other}");
+        Ok(())
+    })
+}
+
+/// Returns the addresses of the segment's interface that the kernel keeps for a time only.
+fn for_a_time(cluster: &Cluster, id: NodeId) -> Result<Vec<Ipv6Addr>> {
+    let mut command = cluster.member(id)?.host.command("ip");
+    command.args([
+        "-json",
+        "-6",
+        "address",
+        "show",
+        "dev",
+        SEGMENT,
+        "scope",
+        "global",
+        "dynamic",
+        "-tentative",
+    ]);
+    let printed = output_of(command)?;
+    let listed: Value = serde_json::from_str(&printed).with_context(|| format!("ip printed: {printed}"))?;
+    let addresses = listed[0]["addr_info"].as_array().cloned().unwrap_or_default();
+    let addresses = addresses.iter().filter_map(|address| address["local"].as_str());
+    addresses.map(|address| address.parse().context("ip prints addresses")).collect()
+}
+
+#[test]
+fn addresses_that_a_node_has_from_a_router_or_by_dhcpv6_are_refused() -> Result<()> {
+    const BY_DHCP: &str = "2001:db8::d6";
+    let prefix: Ipv6Addr = "2001:db8:1::".parse()?;
+    scenario("given6", ClusterOptions::default(), |cluster| {
+        cluster.wait_until_all_renew()?;
+        let host = &cluster.member(N2)?.host;
+        for (setting, value) in [("accept_ra", "1"), ("autoconf", "1"), ("use_tempaddr", "2")] {
+            host.set_sysctl(&format!("net/ipv6/conf/{SEGMENT}/{setting}"), value)?;
+        }
+        let router = cluster.rogue.mac(SEGMENT)?;
+        let advertisement = nd::router_advertisement(N2.mac(), router, prefix);
+        Wire::open(&cluster.rogue, SEGMENT)?.send(&advertisement)?;
+        let mut by_dhcp = host.command("ip");
+        by_dhcp.args(["address", "add", &format!("{BY_DHCP}/128"), "dev", SEGMENT]);
+        by_dhcp.args(["valid_lft", "3600", "preferred_lft", "1800", "nodad", "noprefixroute"]);
+        output_of(by_dhcp)?;
+        // A stable address, a temporary one, and that by DHCPv6.
+        let addresses = wait_for(PATIENCE, "three addresses", || {
+            Ok(Some(for_a_time(cluster, N2)?).filter(|addresses| addresses.len() == 3))
+        })?;
+        for (number, address) in addresses.iter().enumerate() {
+            cluster.create_service(&ServiceSpec::new(&format!("web-{number}"), *address))?;
+        }
+        let has = format!("node {} has it", cluster.node_name(N2));
+        for (number, address) in addresses.iter().enumerate() {
+            let name = format!("web-{number}");
+            cluster.wait_for_event(&name, &[&format!("{address} ("), "is not announced", &has])?;
+            assert_eq!(cluster.answered_by(*address)?, Some(N2), "{address}");
+            assert_eq!(cluster.ingress(&name)?, [""; 0]);
+        }
+        assert_eq!(cluster.virtual_ips()?.len(), 0);
+        Ok(())
+    })
+}
+
+#[test]
+fn under_the_policy_local_each_vip_is_where_the_pods_of_its_family_are() -> Result<()> {
+    scenario("local6", impatient(), |cluster| {
+        cluster.set_endpoints_in(Family::V4, "web", &[Endpoint::ready(N1)])?;
+        cluster.set_endpoints_in(Family::V6, "web", &[Endpoint::ready(N1)])?;
+        cluster.create_service(&ServiceSpec::dual_stack("web").local())?;
+        let vips = Family::vips();
+        assert_eq!(cluster.wait_until_all_held(&vips)?, N1);
+        cluster.wait_until_all_renew()?;
+        let watch = cluster.watch(&vips)?;
+        watch.step(format!("the pod on {N1} has no IPv6 address any more, and one on {N2} has"));
+        let both = [Endpoint::ready(N1), Endpoint::ready(N2)];
+        cluster.set_endpoints_in(Family::V6, "web", &both)?;
+        watch.let_pass(Duration::from_millis(100))?;
+        cluster.set_endpoints_in(Family::V6, "web", &[Endpoint::terminating(N1), Endpoint::ready(N2)])?;
+        cluster.wait_until_held_by(v6(), N2)?;
+        watch.wait_until_received_by(v6(), N2)?;
+        watch.let_pass(A_WHILE)?;
+        let seen = watch.stop()?;
+        seen.assert_all_seamless();
+        assert_eq!(cluster.holder(VIP)?, Some(N1));
+        assert_eq!(seen.wire.vip(VIP)?.moves(), [], "{seen}");
+        Ok(())
+    })
+}
