@@ -48,7 +48,8 @@ impl<S: Source> EventLoop<S> {
         self.silent.look_at_all();
     }
 
-    fn try_again_soon(&mut self) {
+    /// Begins a reconciliation soon.
+    pub(super) fn try_again_soon(&mut self) {
         self.settled = None;
         self.verify = self.verify.min(now().map_or(self.verify, |now| now + RETRY));
     }

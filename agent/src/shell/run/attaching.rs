@@ -148,6 +148,25 @@ impl<S: Source> EventLoop<S> {
         Ok(())
     }
 
+    /// Attaches a native program again that sees none of a segment's frames. A driver may have lost it
+    /// while the interface was down, as vmxnet3 does on Linux 6.12. On a bond the ports' entries are
+    /// missing instead.
+    pub(super) fn attach_again(&mut self, segment: u32) -> Result<(), BpfError> {
+        let native = self
+            .plane
+            .point_of(segment)
+            .filter(|point| self.plane.points().any(|own| own == (*point, Mode::Native)));
+        let interface = native.and_then(|point| self.view.interfaces.get(&point)).cloned();
+        match interface.filter(|interface| !interface.has_ports()) {
+            Some(interface) => {
+                self.detach_own(&interface)?;
+                let modes = self.config.attach.modes(&interface, &self.view);
+                self.attach_in(&interface, modes)
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Attaches in the first of some modes that the interface accepts.
     fn attach_in(&mut self, interface: &Interface, modes: &[Mode]) -> Result<(), BpfError> {
         let mut refused: Option<BpfError> = None;

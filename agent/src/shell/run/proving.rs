@@ -10,7 +10,7 @@ use std::{
 };
 
 use tokio::time::{Instant, sleep_until};
-use tracing::{debug, error, info};
+use tracing::{debug, error, info, warn};
 use vipward_common::{FenceState, MacAddr, Proof, Role, VipKey};
 use vipward_core::{
     frame::Frame,
@@ -150,12 +150,22 @@ impl<S: Source> EventLoop<S> {
                 from,
                 "neither ARP nor Neighbour Discovery was heard: whether the program sees the interface's frames is unproven"
             ),
-            Proof::Blind => error!(
-                interface,
-                from,
-                received = heard.frames,
-                "blind: the kernel receives frames on the interface that the program does not see; no VIP is answered"
-            ),
+            Proof::Blind => {
+                error!(
+                    interface,
+                    from,
+                    received = heard.frames,
+                    "blind: the kernel receives frames on the interface that the program does not see; no VIP is answered"
+                );
+                if let Err(error) = self.attach_again(segment) {
+                    warn!(
+                        interface,
+                        error = chain(&error),
+                        "the program could not be attached again; trying soon"
+                    );
+                    self.try_again_soon();
+                }
+            }
             Proof::Bypassed => error!(
                 interface,
                 from,
