@@ -16,30 +16,9 @@ use crate::process::output_of;
 const QUERY_INTERVAL: u64 = 100;
 
 impl Lan {
-    /// Makes the switch snoop MLD as the querier of its LAN: soon it passes frames for a multicast
-    /// group to members alone. It forgets a port 3 s after its last report, or a moment after the
-    /// last member has left.
+    /// Makes the switch snoop MLD, as [`NetNs::snoop_mld`] does.
     pub fn snoop_mld(&self) -> Result<()> {
-        let switch = self.switch();
-        // A querier has a link-local address.
-        switch.set_ipv6(BRIDGE, true)?;
-        let bridge = || LinkBridge::new(BRIDGE);
-        let times = bridge()
-            .mcast_query_response_interval(QUERY_INTERVAL / 2)
-            .mcast_query_interval(QUERY_INTERVAL)
-            .mcast_startup_query_interval(QUERY_INTERVAL)
-            .mcast_membership_interval(QUERY_INTERVAL * 3)
-            .mcast_last_member_interval(QUERY_INTERVAL / 10)
-            .build();
-        // A new querier floods for the response interval that it begins with. Hosts then hear each
-        // other's reports, and in MLDv1 keep back their own.
-        let snooping = bridge().mcast_querier(true).mcast_snooping(true).build();
-        switch
-            .netlink(async |handle| {
-                handle.link().change(times).execute().await?;
-                handle.link().change(snooping).execute().await
-            })
-            .context("failed to make the switch snoop")
+        self.switch().snoop_mld(BRIDGE)
     }
 
     /// Returns the names of the hosts that the snooping switch knows as members of a group.
@@ -59,6 +38,29 @@ impl Lan {
 }
 
 impl NetNs {
+    /// Makes a bridge snoop MLD as the querier of its LAN: soon it passes frames for a multicast
+    /// group to members alone. It forgets a port 3 s after its last report, or a moment after the
+    /// last member has left.
+    pub fn snoop_mld(&self, bridge: &str) -> Result<()> {
+        // A querier has a link-local address.
+        self.set_ipv6(bridge, true)?;
+        let times = LinkBridge::new(bridge)
+            .mcast_query_response_interval(QUERY_INTERVAL / 2)
+            .mcast_query_interval(QUERY_INTERVAL)
+            .mcast_startup_query_interval(QUERY_INTERVAL)
+            .mcast_membership_interval(QUERY_INTERVAL * 3)
+            .mcast_last_member_interval(QUERY_INTERVAL / 10)
+            .build();
+        // A new querier floods for the response interval that it begins with. Hosts then hear each
+        // other's reports, and in MLDv1 keep back their own.
+        let snooping = LinkBridge::new(bridge).mcast_querier(true).mcast_snooping(true).build();
+        self.netlink(async |handle| {
+            handle.link().change(times).execute().await?;
+            handle.link().change(snooping).execute().await
+        })
+        .with_context(|| format!("failed to make {bridge} snoop"))
+    }
+
     /// Switches IPv6 on or off for an interface.
     pub fn set_ipv6(&self, interface: &str, on: bool) -> Result<()> {
         let path = format!("/proc/sys/net/ipv6/conf/{interface}/disable_ipv6");

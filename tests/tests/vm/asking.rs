@@ -1,84 +1,116 @@
-//! Asks for the VIP and for the kernel's own address side by side, while something happens to the
+//! Asks for the VIPs and for the kernel's own addresses side by side, while something happens to the
 //! link.
 
-use std::time::Duration;
+use std::fmt;
+use std::net::IpAddr;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use vipward_tests::agent::Agent;
 use vipward_tests::arp::Mac;
+use vipward_tests::family::Family;
 use vipward_tests::lan::Host;
 use vipward_tests::node::ask;
 use vipward_tests::probe::{ArpProbe, ProbeMode, ProbeReport};
-use vipward_tests::scene::{VIP, ip};
 use vipward_tests::verifier::kernel;
 use vipward_tests::vm::Machine;
 use vipward_tests::wait::wait_until;
 
-/// A hundred requests a second of each kind.
-const INTERVAL: Duration = Duration::from_millis(10);
+use crate::segment::PATIENCE;
+
+/// Fifty requests a second of each kind, so four hundred in all.
+const INTERVAL: Duration = Duration::from_millis(20);
 /// Requests before and after the event.
-const SOME: usize = 50;
-/// Time limit of an event, long enough for an emulated machine.
-const LIMIT: Duration = Duration::from_mins(1);
+const SOME: usize = 25;
 /// Requests that two probes may lose at the edges of one outage, because they ask in turn.
 const EDGES: usize = 10;
 
 /// Most rounds of an event. On a busy machine, chance may lose requests for the VIP alone.
 const ROUNDS: usize = 3;
 
-/// Four probes: by broadcast and by unicast, for the VIP and for the node's own address.
-pub(crate) struct Asking {
+/// The probes of each family.
+pub(crate) struct Asking([Probes; 2]);
+
+/// Four probes: to all and by unicast, for the VIP and for the node's own address.
+struct Probes {
     vip: [ArpProbe; 2],
     own: [ArpProbe; 2],
 }
 
-/// Answers to all requests.
-pub(crate) struct Answers {
+/// Answers to all requests of each family.
+pub(crate) struct Answers([Reports; 2]);
+
+/// Answers to all requests of a family.
+struct Reports {
     vip: [ProbeReport; 2],
     own: [ProbeReport; 2],
 }
 
 impl Asking {
-    /// Starts to ask, once the node's own address is answered. `mac` is the destination by unicast.
-    pub(crate) fn start(client: &Host, at_client: &str, mac: Mac) -> Result<Self> {
-        wait_until(LIMIT, "the kernel to answer", || Ok(ask(client, at_client, ip(2))?.is_some()))?;
+    /// Starts to ask. `mac` is the destination by unicast.
+    pub(crate) fn begin(client: &Host, at_client: &str, mac: Mac) -> Result<Self> {
         let probe = |address, mode| ArpProbe::start(client, at_client, address, INTERVAL, mode);
-        let probes = |address| -> Result<[ArpProbe; 2]> {
+        let both = |address: IpAddr| -> Result<[ArpProbe; 2]> {
             Ok([probe(address, ProbeMode::Broadcast)?, probe(address, ProbeMode::Unicast(mac))?])
         };
-        let asking = Self { vip: probes(VIP)?, own: probes(ip(2))? };
+        let probes = |family: Family| -> Result<Probes> {
+            Ok(Probes { vip: both(family.vip())?, own: both(family.ip(2))? })
+        };
+        Ok(Self([probes(Family::V4)?, probes(Family::V6)?]))
+    }
+
+    /// Starts to ask, once the node's own addresses are answered.
+    pub(crate) fn start(client: &Host, at_client: &str, mac: Mac) -> Result<Self> {
+        for own in Family::BOTH.map(|family| family.ip(2)) {
+            wait_until(PATIENCE, "the kernel to answer", || Ok(ask(client, at_client, own)?.is_some()))?;
+        }
+        let asking = Self::begin(client, at_client, mac)?;
         asking.go_on()?;
         Ok(asking)
     }
 
     /// Waits until some more requests were sent.
     pub(crate) fn go_on(&self) -> Result<()> {
-        self.own[0].wait_for_requests(SOME, LIMIT)
+        self.ask(SOME)
     }
 
-    /// Waits until both are answered again.
+    /// Waits until this many more requests of each kind were sent.
+    pub(crate) fn ask(&self, requests: usize) -> Result<()> {
+        self.0[0].own[0].wait_for_requests(requests, PATIENCE)
+    }
+
+    /// Waits until all are answered again.
     pub(crate) fn recover(&self) -> Result<()> {
-        [&self.own[0], &self.vip[0]].iter().try_for_each(|probe| probe.wait_for_answers(SOME, LIMIT))
+        let mut probes = self.0.iter().flat_map(|family| [&family.own[0], &family.vip[0]]);
+        probes.try_for_each(|probe| probe.wait_for_answers(SOME, PATIENCE))
     }
 
-    /// Waits until both are answered again, and stops.
+    /// Waits until all are answered again, and stops.
     pub(crate) fn stop(self) -> Result<Answers> {
         self.recover()?;
-        let stop = |probes: [ArpProbe; 2]| -> Result<[ProbeReport; 2]> {
-            let [broadcast, unicast] = probes;
+        self.end()
+    }
+
+    /// Stops, answered or not.
+    pub(crate) fn end(self) -> Result<Answers> {
+        let both = |[broadcast, unicast]: [ArpProbe; 2]| -> Result<[ProbeReport; 2]> {
             Ok([broadcast.stop()?, unicast.stop()?])
         };
-        Ok(Answers { vip: stop(self.vip)?, own: stop(self.own)? })
+        let reports = |probes: Probes| -> Result<Reports> {
+            Ok(Reports { vip: both(probes.vip)?, own: both(probes.own)? })
+        };
+        let [v4, v6] = self.0;
+        Ok(Answers([reports(v4)?, reports(v6)?]))
     }
 }
 
 impl Answers {
-    /// Returns the answers of the first round in which the VIP is not dark, or else of the last.
+    /// Returns the answers of the first round in which no VIP is dark, or else of the last.
     pub(crate) fn of_best(mut round: impl FnMut() -> Result<Self>, slack: usize) -> Result<Self> {
         let mut answers = round()?;
         for _ in 1..ROUNDS {
-            if answers.result(slack) != "dark" {
+            if !answers.are_dark(EDGES + slack) {
                 break;
             }
             answers = round()?;
@@ -86,15 +118,52 @@ impl Answers {
         Ok(answers)
     }
 
-    /// Returns what the requests show: `works`, `answered twice`, or `dark`, if the VIP has more
-    /// unanswered requests than the kernel's own address and `slack`.
-    pub(crate) fn result(&self, slack: usize) -> &'static str {
+    /// Returns the answers to the requests of a time.
+    pub(crate) fn between(self, from: SystemTime, to: SystemTime) -> Self {
+        let within = |reports: [ProbeReport; 2]| reports.map(|report| report.between(from, to));
+        Self(self.0.map(|family| Reports { vip: within(family.vip), own: within(family.own) }))
+    }
+
+    /// Returns true if a VIP has more unanswered requests than the kernel's own address of its family and
+    /// the allowance.
+    pub(crate) fn are_dark(&self, allowance: usize) -> bool {
         let unanswered = |reports: &[ProbeReport; 2]| {
             sum(reports, ProbeReport::sent) - sum(reports, ProbeReport::answered)
         };
-        if unanswered(&self.vip) > unanswered(&self.own) + EDGES + slack {
+        self.0.iter().any(|family| unanswered(&family.vip) > unanswered(&family.own) + allowance)
+    }
+
+    /// Returns true if the kernel's own address of each family was answered.
+    pub(crate) fn reach_the_kernel(&self) -> bool {
+        self.0.iter().all(|family| sum(&family.own, ProbeReport::answered) > 0)
+    }
+
+    /// Returns true if each request for a VIP was answered, and once.
+    pub(crate) fn reach_every_vip_once(&self) -> bool {
+        let is_once = |vip: &ProbeReport| vip.unanswered().is_empty() && vip.doubles() == 0;
+        self.0.iter().flat_map(|family| &family.vip).all(is_once)
+    }
+
+    /// Returns true if no request for a VIP was answered.
+    pub(crate) fn leave_vips_silent(&self) -> bool {
+        self.0.iter().all(|family| sum(&family.vip, ProbeReport::answered) == 0)
+    }
+
+    /// Returns how many requests of both families were answered: those for VIPs, and those for the
+    /// kernel's addresses.
+    pub(crate) fn shown(&self) -> [String; 2] {
+        let shown = |which: fn(&Reports) -> &[ProbeReport; 2]| {
+            let count = |count| self.0.iter().map(|family| sum(which(family), count)).sum::<usize>();
+            format!("{} of {}", count(ProbeReport::answered), count(ProbeReport::sent))
+        };
+        [shown(|family| &family.vip), shown(|family| &family.own)]
+    }
+
+    /// Returns what the requests show: `works`, `answered twice`, or `dark`.
+    fn result(&self, slack: usize) -> &'static str {
+        if self.are_dark(EDGES + slack) {
             "dark"
-        } else if sum(&self.vip, ProbeReport::doubles) > 0 {
+        } else if self.0.iter().any(|family| sum(&family.vip, ProbeReport::doubles) > 0) {
             "answered twice"
         } else {
             "works"
@@ -104,20 +173,18 @@ impl Answers {
     /// Reports a row, and fails unless the result is `works`.
     pub(crate) fn judge(&self, machine: &Machine, scenario: &str, agent: &Agent, slack: usize) -> Result<()> {
         let result = self.result(slack);
-        let shown = |reports| {
-            format!("{} of {}", sum(reports, ProbeReport::answered), sum(reports, ProbeReport::sent))
-        };
-        let cells = [shown(&self.vip), shown(&self.own)];
-        machine.report(&row(machine, scenario, agent, &cells, result)?)?;
-        ensure!(
-            result == "works",
-            "{scenario}: {result}\nthe VIP: {}\n  {}\nthe kernel's address: {}\n  {}\nthe agent's log:\n{}",
-            self.vip[0],
-            self.vip[1],
-            self.own[0],
-            self.own[1],
-            agent.transcript()
-        );
+        machine.report(&row(machine, scenario, agent, &self.shown(), result)?)?;
+        ensure!(result == "works", "{scenario}: {result}\n{self}the agent's log:\n{}", agent.transcript());
+        Ok(())
+    }
+}
+
+impl fmt::Display for Answers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (family, Reports { vip, own }) in Family::BOTH.into_iter().zip(&self.0) {
+            writeln!(f, "{}: {}\n  {}", family.vip(), vip[0], vip[1])?;
+            writeln!(f, "the kernel's {}: {}\n  {}", family.ip(2), own[0], own[1])?;
+        }
         Ok(())
     }
 }

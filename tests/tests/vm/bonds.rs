@@ -1,4 +1,4 @@
-//! A VIP on a bond: each request is answered once whatever happens to the ports, and a failover
+//! A VIP of each family on a bond: each request is answered once whatever happens to the ports, and a failover
 //! announces every VIP, once.
 
 mod failover;
@@ -9,17 +9,17 @@ use std::time::Duration;
 use anyhow::Result;
 use vipward_tests::arp::Mac;
 use vipward_tests::lan::BondMode;
-use vipward_tests::scene::VIP;
 use vipward_tests::vm::Machine;
 
 use crate::asking::{Answers, Asking};
 use crate::cables::{BOND, Cables, FAR, NICS, Top};
+use crate::segment::holds_both;
 
 /// Time in which the ports' loss is noticed, and the kernel's address is silent too.
 const OUTAGE: Duration = Duration::from_secs(1);
 /// Requests that balance-rr may send into a cut cable until the loss is noticed, while others go the
 /// other way: two probes, for two intervals of miimon.
-const IN_TURN: usize = 40;
+const IN_TURN: usize = 20;
 const OTHER_MAC: Mac = Mac([0x52, 0x54, 0, 0, 1, 1]);
 
 /// An event of a bond or team.
@@ -99,7 +99,7 @@ impl Event {
 fn endure(kind: Top, name: &str) -> Result<()> {
     let machine = Machine::here()?;
     let cables = Cables::new(&machine, kind)?;
-    let agent = cables.agent(&format!("vips: [{{address: {VIP}}}]\n"))?;
+    let agent = cables.agent(&holds_both())?;
     let takes_turns = matches!(kind, Top::Bond(BondMode::BalanceRr) | Top::Team(_));
     let slack = if takes_turns { IN_TURN } else { 0 };
     let mut outcome = Ok(());

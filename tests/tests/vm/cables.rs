@@ -9,9 +9,11 @@ use vipward_tests::bpffs::Bpffs;
 use vipward_tests::lan::{BondMode, Host};
 use vipward_tests::node::ask;
 use vipward_tests::process::output_of;
-use vipward_tests::scene::{ip, net, start_agent};
+use vipward_tests::scene::{ip, start_agent};
 use vipward_tests::vm::{Machine, Plugged};
 use vipward_tests::wait::wait_until;
+
+use crate::segment::{PATIENCE, add_addresses};
 
 /// Names of the NICs on either side, by cable.
 pub(crate) const NICS: [&str; 2] = ["nic0", "nic1"];
@@ -19,8 +21,6 @@ pub(crate) const NICS: [&str; 2] = ["nic0", "nic1"];
 pub(crate) const BOND: &str = "bond0";
 /// The client's bridge, bond or team.
 pub(crate) const FAR: &str = "far0";
-/// Time in which partners of LACP agree, also on an emulated machine.
-const LIMIT: Duration = Duration::from_mins(1);
 /// Time in which a driver notices that the carrier is gone.
 const NOTICED: Duration = Duration::from_millis(500);
 /// The node's NIC in each cable.
@@ -61,7 +61,7 @@ pub(crate) struct Cables {
 }
 
 impl Cables {
-    /// Makes the hosts, with 192.0.2.1 and 192.0.2.2.
+    /// Makes the hosts, with 192.0.2.1 and `2001:db8::1`, and 192.0.2.2 and `2001:db8::2`.
     pub(crate) fn new(machine: &Machine, kind: Top) -> Result<Self> {
         let (client, node) = (Host::new("client")?, Host::new("node")?);
         let mut ends = Vec::new();
@@ -77,22 +77,23 @@ impl Cables {
         } else {
             kind.make(&client, FAR)?;
         }
-        for (host, top, address) in [(&client, FAR, net(1)), (&node, BOND, net(2))] {
+        for (host, top) in [(&client, FAR), (&node, BOND)] {
             for nic in NICS {
                 host.namespace().set_master(nic, top)?;
                 host.set_up(nic, true)?;
             }
             host.set_up(top, true)?;
-            host.add_address(top, address)?;
         }
         for nic in NICS {
             node.namespace().wait_until_ready(nic)?;
         }
+        add_addresses(&client, FAR, 1)?;
+        add_addresses(&node, BOND, 2)?;
         if kind == Top::Bond(BondMode::ActiveBackup) {
             // The port that was ready first may be the other one. The bond refuses a port whose carrier
             // it has not seen yet.
             let is_active = || Ok(node.namespace().set_active_port(BOND, NICS[0]).is_ok());
-            wait_until(LIMIT, "the first port to be active", is_active)?;
+            wait_until(PATIENCE, "the first port to be active", is_active)?;
         } else if kind == Top::Team("activebackup") {
             // No port is active at first.
             node.namespace().fail_team_over(BOND, NICS[1], NICS[0])?;
@@ -130,7 +131,7 @@ impl Cables {
 
     fn wait_for_kernel(&self) -> Result<()> {
         let is_answered = || Ok(ask(&self.client, FAR, ip(2))?.is_some());
-        wait_until(LIMIT, "the node's kernel to answer", is_answered).with_context(|| {
+        wait_until(PATIENCE, "the node's kernel to answer", is_answered).with_context(|| {
             let mut cat = self.node.command("cat");
             cat.arg(format!("/proc/net/bonding/{BOND}"));
             output_of(cat).unwrap_or_else(|error| format!("{error:#}"))

@@ -3,6 +3,7 @@
 mod asking;
 mod bonds;
 mod cables;
+mod hearing;
 mod links;
 mod proving;
 mod scenarios;

@@ -2,19 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde_json::Value;
 use vipward_tests::agent::Agent;
-use vipward_tests::node::ask;
+use vipward_tests::family::Family;
 use vipward_tests::process::output_of;
-use vipward_tests::scene::{PATIENCE, VIP, empty_map, vip_status};
+use vipward_tests::scene::empty_map;
 use vipward_tests::vm::Machine;
 use vipward_tests::wait::wait_until;
 
-use crate::segment::{Kind, NICS, Segment};
+use crate::segment::{Kind, NICS, PATIENCE, Segment, holds_both};
 
-/// Requests between two events.
-const SOME: usize = 100;
 /// Time within which blindness is found after attaching.
 const FOUND_WITHIN: Duration = Duration::from_secs(5);
 const BLIND: &str = "the program does not see the interface's frames";
@@ -36,23 +34,21 @@ fn native_xdp_runs_on_a_bonds_ports_and_is_found_blind_without_their_entries() -
     let proof = |agent: &Agent| -> Result<Value> { Ok(agent.status()?["interfaces"][0]["proof"].clone()) };
     wait_until(PATIENCE, "proof", || Ok(proof(&agent)? == "proven"))?;
     assert_eq!(segment.modes(&agent)?, "native");
-    let mac = segment.node.mac(segment.at_node)?;
-    let is_answered = || Ok(ask(&segment.client, segment.at_client, VIP)? == Some(mac));
 
     // Each request is answered once, also while the agent is killed and restarted.
-    let probe = segment.probe(VIP)?;
-    probe.wait_for_requests(SOME, PATIENCE)?;
+    let asking = segment.begin_to_ask()?;
+    asking.go_on()?;
     agent.kill9()?;
-    probe.wait_for_requests(SOME, PATIENCE)?;
+    asking.go_on()?;
     agent.restart()?;
     wait_until(PATIENCE, "proof by the next agent", || Ok(proof(&agent)? == "proven"))?;
-    probe.wait_for_requests(SOME, PATIENCE)?;
-    let report = probe.stop()?;
-    assert_eq!((report.unanswered().len(), report.doubles()), (0, 0), "{report}");
+    asking.go_on()?;
+    let answers = asking.end()?;
+    assert!(answers.reach_every_vip_once(), "{answers}");
 
     // The agent follows a failover.
     segment.node.set_up(NICS[0], false)?;
-    wait_until(PATIENCE, "an answer by the other port", is_answered)?;
+    segment.wait_until_answered()?;
     segment.node.set_up(NICS[0], true)?;
 
     // Without the entries of its ports, a bond is what it was before they were there: the program counts
@@ -61,15 +57,19 @@ fn native_xdp_runs_on_a_bonds_ports_and_is_found_blind_without_their_entries() -
     empty_map(&agent, "vlans")?;
     segment.node.set_up(NICS[0], false)?;
     let changed = Instant::now();
-    let silence = || vip_status(&agent, VIP, segment.at_node).map(|row| row["silent_because"].clone());
-    wait_until(PATIENCE, BLIND, || Ok(silence().is_ok_and(|why| why == BLIND)))?;
+    wait_until(PATIENCE, BLIND, || {
+        let status = agent.status()?;
+        let vips = status["vips"].as_array().context("status has no VIPs")?;
+        Ok(vips.len() == 2 && vips.iter().all(|vip| vip["silent_because"] == BLIND))
+    })?;
     let took = changed.elapsed();
     println!("blindness was found after {took:?}");
     assert!(took < FOUND_WITHIN, "it took {took:?}");
-    assert_eq!(ask(&segment.client, segment.at_client, VIP)?, None, "it is blind");
+    for family in Family::BOTH {
+        assert!(!segment.is_answered(family)?, "{family:?}: it is blind");
+    }
 
-    agent.write_config(&format!("attach: auto\nvips: [{{address: {VIP}}}]\n"))?;
+    agent.write_config(&format!("attach: auto\n{}", holds_both()))?;
     wait_until(PATIENCE, "proof of tc", || Ok(segment.modes(&agent)? == "tc" && proof(&agent)? == "proven"))?;
-    wait_until(PATIENCE, "an answer by tc", is_answered)?;
-    Ok(())
+    segment.wait_until_answered()
 }

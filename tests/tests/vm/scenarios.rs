@@ -13,13 +13,13 @@ use vipward_tests::scene::{VIP, net, wait_until_running};
 use vipward_tests::vm::{Control, Machine};
 
 use crate::asking::{Answers, Asking};
-use crate::segment::{Kind, Segment};
+use crate::segment::{Kind, Segment, add_addresses};
 
 /// Time in which the agent sees an event.
 const SEEN: Duration = Duration::from_secs(1);
 /// Requests that a new interface leaves unanswered by two probes, while the agent asks whether the VIP
 /// is free there.
-const PROBED: usize = 300;
+const PROBED: usize = 150;
 
 /// An event of a card.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,7 +104,7 @@ impl Event {
             Self::Rebound => {
                 segment.card().rebind(nic)?;
                 node.set_up(nic, true)?;
-                node.add_address(nic, net(2))?;
+                add_addresses(node, nic, 2)?;
             }
         }
         asking.recover()

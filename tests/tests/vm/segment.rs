@@ -1,18 +1,22 @@
 //! A client and a node on one segment, where the node has a link of one kind on its NICs.
 
-use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 use vipward_tests::agent::{Agent, AgentOptions};
 use vipward_tests::bpffs::Bpffs;
+use vipward_tests::family::Family;
 use vipward_tests::lan::{BondMode, Host, NetNs, VlanProtocol};
-use vipward_tests::probe::{ArpProbe, ProbeMode};
-use vipward_tests::scene::{PATIENCE, VIP, net, start_agent, vip_status};
+use vipward_tests::node::ask;
+use vipward_tests::scene::{start_agent, vip_status};
 use vipward_tests::vm::{Machine, Plugged};
 use vipward_tests::wait::wait_until;
 
+use crate::asking::Asking;
+
+/// Time limit, long enough for an emulated machine.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 /// VLAN of a VLAN device, or the inner of two.
 const VLAN: u16 = 100;
 /// The outer of two VLANs.
@@ -126,6 +130,19 @@ impl Kind {
     }
 }
 
+/// Returns the line of a file that holds the VIPs of both families.
+pub(crate) fn holds_both() -> String {
+    let [v4, v6] = Family::BOTH.map(Family::vip);
+    format!("vips: [{{address: {v4}}}, {{address: '{v6}'}}]\n")
+}
+
+/// Gives an interface its address of each family. Those of IPv6 outlive its being down, as those of IPv4
+/// do.
+pub(crate) fn add_addresses(host: &Host, interface: &str, last: u8) -> Result<()> {
+    host.set_sysctl(&format!("net/ipv6/conf/{interface}/keep_addr_on_down"), "1")?;
+    Family::BOTH.into_iter().try_for_each(|family| host.add_address(interface, family.net(last)))
+}
+
 /// Makes devices on a host's NIC, sets everything up, and returns the name of the topmost.
 fn build(host: &Host, layers: &[Layer]) -> Result<&'static str> {
     let mut top = NICS[0];
@@ -158,8 +175,8 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Makes the hosts, with the machine's NICs, and the link. The client has 192.0.2.1 and the
-    /// node 192.0.2.2.
+    /// Makes the hosts, with the machine's NICs, and the link. The client has 192.0.2.1 and
+    /// `2001:db8::1`, and the node 192.0.2.2 and `2001:db8::2`.
     pub(crate) fn new(machine: &Machine, kind: Kind) -> Result<Self> {
         let (client, node) = (Host::new("client")?, Host::new("node")?);
         let mut nics = vec![machine.plug_client(0, &client, NICS[0])?, machine.plug_node(0, &node, NICS[0])?];
@@ -174,8 +191,8 @@ impl Segment {
         if nics.len() > 2 {
             node.set_up(NICS[1], true)?;
         }
-        client.add_address(at_client, net(1))?;
-        node.add_address(at_node, net(2))?;
+        add_addresses(&client, at_client, 1)?;
+        add_addresses(&node, at_node, 2)?;
         let parent_first = matches!(kind, Kind::VlanLater | Kind::MacvlanLater);
         Ok(Self { client, at_client, node, at_node, layers, parent_first, bpffs: Bpffs::mount()?, nics })
     }
@@ -185,11 +202,11 @@ impl Segment {
         Agent::start(&self.node, yaml, AgentOptions::new(self.bpffs.pin_dir("node")))
     }
 
-    /// Starts an agent that holds the VIP, with more lines of its file. Waits until `status` says
-    /// that the VIP is answered, or, where it never is, until that takes too long.
+    /// Starts an agent that holds a VIP of each family, with more lines of its file. Waits until
+    /// `status` says that they are answered, or, where they never are, until that takes too long.
     pub(crate) fn agent(&self, more: &str) -> Result<Agent> {
         let options = AgentOptions::new(self.bpffs.pin_dir("node"));
-        let yaml = format!("{more}vips: [{{address: {VIP}}}]\n");
+        let yaml = format!("{more}{}", holds_both());
         let agent = if self.parent_first {
             let nic = NICS[0];
             let agent = start_agent(&self.node, &format!("interfaces: [{nic}]\nvips: []\n"), options)?;
@@ -198,9 +215,12 @@ impl Segment {
         } else {
             start_agent(&self.node, &yaml, options)?
         };
-        let answers = || Ok(vip_status(&agent, VIP, self.at_node).is_ok_and(|row| row["answering"] == true));
-        if let Err(error) = wait_until(PATIENCE, "status to say that the VIP is answered", answers) {
-            eprintln!("{error:#}");
+        for family in Family::BOTH {
+            let row = || vip_status(&agent, family.vip(), self.at_node);
+            let answers = || Ok(row().is_ok_and(|row| row["answering"] == true));
+            if let Err(error) = wait_until(PATIENCE, "status to say that the VIP is answered", answers) {
+                eprintln!("{}: {error:#}", family.vip());
+            }
         }
         Ok(agent)
     }
@@ -210,10 +230,23 @@ impl Segment {
         &self.nics[1]
     }
 
-    /// Starts to ask for an address from the client, by broadcast, a hundred times a second.
-    pub(crate) fn probe(&self, address: Ipv4Addr) -> Result<ArpProbe> {
-        let interval = Duration::from_millis(10);
-        ArpProbe::start(&self.client, self.at_client, address, interval, ProbeMode::Broadcast)
+    /// Starts to ask from the client.
+    pub(crate) fn begin_to_ask(&self) -> Result<Asking> {
+        Asking::begin(&self.client, self.at_client, self.node.mac(self.at_node)?)
+    }
+
+    /// Asks once for the VIP of a family. Returns true if the node answers.
+    pub(crate) fn is_answered(&self, family: Family) -> Result<bool> {
+        let answer = ask(&self.client, self.at_client, family.vip())?;
+        Ok(answer == Some(self.node.mac(self.at_node)?))
+    }
+
+    /// Waits until the node answers for the VIPs of both families.
+    pub(crate) fn wait_until_answered(&self) -> Result<()> {
+        Family::BOTH.into_iter().try_for_each(|family| {
+            let what = format!("an answer for {}", family.vip());
+            wait_until(PATIENCE, &what, || self.is_answered(family))
+        })
     }
 
     /// Returns the mode in which the program runs on each interface, in one line.

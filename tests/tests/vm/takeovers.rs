@@ -6,17 +6,13 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use vipward_tests::agent::Agent;
-use vipward_tests::node::ask;
+use vipward_tests::family::Family;
 use vipward_tests::process::output_of;
-use vipward_tests::scene::{PATIENCE, VIP, ip};
 use vipward_tests::verifier::kernel;
 use vipward_tests::vm::Machine;
 use vipward_tests::wait::wait_until;
 
-use crate::segment::{Kind, Segment};
-
-/// Requests between two events.
-const SOME: usize = 100;
+use crate::segment::{Kind, PATIENCE, Segment};
 
 /// Returns true if the kernel has links of traffic control (tcx), as Linux has since 6.6.
 fn has_links() -> Result<bool> {
@@ -59,22 +55,24 @@ fn in_traffic_control_a_killed_agent_is_followed_without_a_gap_and_unload_detach
     let pin: PathBuf = agent.options.pin_dir.join(name);
     assert!(fs::exists(&pin)?, "{} is missing", pin.display());
 
-    let (vip, own) = (segment.probe(VIP)?, segment.probe(ip(2))?);
-    vip.wait_for_requests(SOME, PATIENCE)?;
+    let asking = segment.begin_to_ask()?;
+    asking.go_on()?;
     agent.kill9()?;
-    vip.wait_for_requests(SOME, PATIENCE)?;
+    asking.go_on()?;
     agent.restart()?;
     wait_until(PATIENCE, "the program of the next agent", || {
         Ok(link_and_program(&agent).is_ok_and(|(_, now)| now != program))
     })?;
-    vip.wait_for_requests(SOME, PATIENCE)?;
-    let (vip, own) = (vip.stop()?, own.stop()?);
-    assert!(vip.unanswered().len() <= own.unanswered().len(), "the VIP: {vip}\nthe kernel's address: {own}");
+    asking.go_on()?;
+    let answers = asking.end()?;
+    assert!(!answers.are_dark(0), "{answers}");
     assert_eq!(link_and_program(&agent)?.0, link, "the attachment goes on");
 
     agent.terminate()?;
     agent.unload()?;
-    assert_eq!(ask(&segment.client, segment.at_client, VIP)?, None);
+    for family in Family::BOTH {
+        assert!(!segment.is_answered(family)?, "{family:?}");
+    }
     assert!(!fs::exists(&agent.options.pin_dir)?);
     assert_eq!(filters(&segment)?.unwrap_or_default(), "", "a filter is left");
     Ok(())
@@ -91,8 +89,7 @@ fn an_agent_whose_pins_are_lost_takes_the_interface_over_again() -> Result<()> {
     agent.restart()?;
     wait_until(PATIENCE, "the program of the next agent", || Ok(link_and_program(&agent).is_ok()))?;
     let (_, program) = link_and_program(&agent)?;
-    let mac = segment.node.mac(segment.at_node)?;
-    wait_until(PATIENCE, "an answer", || Ok(ask(&segment.client, segment.at_client, VIP)? == Some(mac)))?;
+    segment.wait_until_answered()?;
     if let Some(filters) = filters(&segment)? {
         let is_there = filters.contains(&format!(" id {program} "));
         assert_eq!(is_there, !has_links()?, "program {program}: {filters}");

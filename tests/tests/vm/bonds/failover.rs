@@ -1,15 +1,18 @@
 //! Announcements after a failover, as the client hears them.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::thread::sleep;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 use vipward_tests::agent::Agent;
-use vipward_tests::arp::Arp;
+use vipward_tests::family::Family;
 use vipward_tests::lan::{BondMode, VlanProtocol};
-use vipward_tests::scene::{VIP, ip, wait_until_running};
+use vipward_tests::message::Message;
+use vipward_tests::nd::ALL_ROUTERS;
+use vipward_tests::node::ask;
+use vipward_tests::scene::wait_until_running;
 use vipward_tests::vm::{Control, Machine};
 use vipward_tests::wire::Wire;
 
@@ -21,8 +24,8 @@ const BACKUP: Top = Top::Bond(BondMode::ActiveBackup);
 /// VLAN of the device on the bond.
 const VLAN: u16 = 100;
 const ON_VLAN: &str = "vlan0";
-/// VIPs on the bond, and one on the VLAN device.
-const VIPS: [Ipv4Addr; 4] = [VIP, ip(11), ip(12), Ipv4Addr::new(198, 51, 100, 10)];
+const VLAN_V4: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 10));
+const VLAN_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 0x10));
 /// Longest time from the kernel's own announcement to that of a VIP.
 const BAR: Duration = Duration::from_millis(100);
 /// Time in which announcements are heard: two ends of the bond's monitor, and more than enough for a
@@ -33,35 +36,39 @@ const ROUNDS: Duration = Duration::from_secs(7);
 /// Without refreshes in the time of a test.
 const CONFIG: &str = "announce: {refresh: 1h}\n";
 
-/// Times of the announcements of an address: those as a request, and those as a reply.
-#[derive(Debug, Default)]
-struct Heard {
-    requests: Vec<SystemTime>,
-    replies: Vec<SystemTime>,
+/// Times of the announcements of an address, by form: of IPv4 as a request and as a reply, and of IPv6 to
+/// all nodes and to all routers.
+type Heard = [Vec<SystemTime>; 2];
+
+/// Returns the VIPs on the bond, and those on the VLAN device.
+fn vips() -> [IpAddr; 6] {
+    [Family::V4.vip(), Family::V4.ip(11), Family::V6.vip(), Family::V6.ip(11), VLAN_V4, VLAN_V6]
 }
 
-/// Returns the announcements on a wire within [`HEARD`], by address; those of a VLAN too.
-fn listen(wire: &Wire) -> Result<BTreeMap<Ipv4Addr, Heard>> {
+/// Returns the announcements that came to a wire within [`HEARD`], by address; those of a VLAN too.
+fn listen(wire: &Wire) -> Result<BTreeMap<IpAddr, Heard>> {
     sleep(HEARD);
     let mut all: BTreeMap<_, Heard> = BTreeMap::new();
-    for frame in wire.drain()? {
-        let Some(arp) = frame.arp().filter(Arp::is_gratuitous) else { continue };
-        let heard = all.entry(arp.spa).or_default();
-        let times = if arp.is_request() { &mut heard.requests } else { &mut heard.replies };
-        times.push(frame.at);
+    for frame in wire.drain()?.into_iter().filter(|frame| !frame.outgoing) {
+        let Some(message) = frame.message().filter(Message::is_announcement) else { continue };
+        let (address, form) = match message {
+            Message::Arp(arp) => (arp.spa.into(), usize::from(!arp.is_request())),
+            Message::Nd(nd) => (nd.target.into(), usize::from(nd.destination == ALL_ROUTERS)),
+        };
+        all.entry(address).or_default()[form].push(frame.at);
     }
     Ok(all)
 }
 
 /// Fails unless each VIP was announced `rounds` times. Returns the longest time from the kernel's first
 /// announcement to a VIP's.
-fn judge(heard: &BTreeMap<Ipv4Addr, Heard>, vips: &[Ipv4Addr], rounds: usize) -> Result<Duration> {
-    let own = heard.get(&ip(2)).and_then(|own| own.requests.first());
+fn judge(heard: &BTreeMap<IpAddr, Heard>, vips: &[IpAddr], rounds: usize) -> Result<Duration> {
+    let own = heard.get(&Family::V4.ip(2)).and_then(|[requests, _]| requests.first());
     let own = *own.with_context(|| format!("the kernel announced nothing: {heard:#?}"))?;
     let mut slowest = Duration::ZERO;
     for vip in vips {
         let of_vip = heard.get(vip).with_context(|| format!("{vip} was not announced: {heard:#?}"))?;
-        for times in [&of_vip.requests, &of_vip.replies] {
+        for times in of_vip {
             ensure!(times.len() == rounds, "{vip} was announced otherwise than {rounds} times: {heard:#?}");
             slowest = slowest.max(times[0].duration_since(own).unwrap_or_default());
         }
@@ -69,22 +76,21 @@ fn judge(heard: &BTreeMap<Ipv4Addr, Heard>, vips: &[Ipv4Addr], rounds: usize) ->
     Ok(slowest)
 }
 
-fn config(vips: &[Ipv4Addr]) -> String {
-    let vips: Vec<_> = vips.iter().map(|vip| format!("{{address: {vip}}}")).collect();
-    format!("{CONFIG}vips: [{}]\n", vips.join(", "))
-}
-
-/// Returns the scene with an agent that has announced all its VIPs, and the client's wire.
+/// Returns the scene with an agent that has announced all its VIPs, and the client's wire. The client's
+/// bridge passes solicitations to the ports whose hosts want them.
 fn scene(machine: &Machine, kind: Top) -> Result<(Cables, Agent, Wire)> {
     let cables = Cables::new(machine, kind)?;
     for (host, parent, last) in [(&cables.client, FAR, 1), (&cables.node, BOND, 2)] {
         host.namespace().add_vlan(ON_VLAN, parent, VLAN, VlanProtocol::Ieee8021Q)?;
         host.set_up(ON_VLAN, true)?;
         host.add_address(ON_VLAN, format!("198.51.100.{last}/24").parse::<ipnet::IpNet>()?)?;
+        host.add_address(ON_VLAN, format!("2001:db8:1::{last}/64").parse::<ipnet::IpNet>()?)?;
     }
-    let agent = cables.agent(&config(&VIPS))?;
+    cables.client.namespace().snoop_mld(FAR)?;
+    let vips = vips().map(|vip| format!("{{address: '{vip}'}}"));
+    let agent = cables.agent(&format!("{CONFIG}vips: [{}]\n", vips.join(", ")))?;
     sleep(ROUNDS);
-    let wire = Wire::open(&cables.client, FAR)?;
+    let wire = Wire::open_all(&cables.client, FAR)?;
     Ok((cables, agent, wire))
 }
 
@@ -110,12 +116,15 @@ fn every_vip_on_the_bond_and_above_it_is_announced_once_within_100_ms() -> Resul
     let mut times = [Duration::ZERO; 3];
     for (time, cut) in times.iter_mut().zip([0, 1, 0]) {
         cables.connect(cut, false)?;
-        *time = judge(&listen(&wire)?, &VIPS, 1).with_context(|| agent.transcript())?;
+        *time = judge(&listen(&wire)?, &vips(), 1).with_context(|| agent.transcript())?;
+        for vip in Family::BOTH.map(Family::vip) {
+            ensure!(ask(&cables.client, FAR, vip)? == Some(cables.mac()?), "{vip} is not answered any more");
+        }
         cables.connect(cut, true)?;
         cables.node.namespace().wait_until_ready(NICS[cut])?;
         let again = listen(&wire)?;
         ensure!(
-            VIPS.iter().all(|vip| !again.contains_key(vip)),
+            vips().iter().all(|vip| !again.contains_key(vip)),
             "the port's return is no failover: {again:#?}"
         );
     }
@@ -131,7 +140,7 @@ fn two_failovers_soon_after_each_other_are_two() -> Result<()> {
         cables.node.namespace().set_active_port(BOND, port)?;
         sleep(Duration::from_millis(200));
     }
-    judge(&listen(&wire)?, &VIPS, 2).with_context(|| agent.transcript())?;
+    judge(&listen(&wire)?, &vips(), 2).with_context(|| agent.transcript())?;
     Ok(())
 }
 
@@ -145,14 +154,14 @@ fn while_the_agent_is_dead_answers_survive_a_failover_and_announcements_do_not()
     wire.drain()?;
     cables.connect(0, false)?;
     let heard = listen(&wire)?;
-    ensure!(heard.contains_key(&ip(2)), "the bond did not fail over");
-    ensure!(VIPS.iter().all(|vip| !heard.contains_key(vip)), "a dead agent announces: {heard:#?}");
+    ensure!(heard.contains_key(&Family::V4.ip(2)), "the bond did not fail over");
+    ensure!(vips().iter().all(|vip| !heard.contains_key(vip)), "a dead agent announces: {heard:#?}");
     asking.stop()?.judge(&machine, "active-backup: failover, the agent is dead", &agent, 0)?;
     let seen = agent.logs()?.len();
     agent.restart()?;
     wait_until_running(&mut agent, seen)?;
     let heard = listen(&wire)?;
-    ensure!(VIPS.iter().all(|vip| heard.contains_key(vip)), "the next agent announces nothing: {heard:#?}");
+    ensure!(vips().iter().all(|vip| heard.contains_key(vip)), "the next agent announces nothing: {heard:#?}");
     Ok(())
 }
 
@@ -167,7 +176,7 @@ fn a_team_that_fails_over_announces_every_vip_once() -> Result<()> {
     let mut times = [Duration::ZERO; 3];
     for (time, (from, to)) in times.iter_mut().zip([(first, second), (second, first), (first, second)]) {
         cables.node.namespace().fail_team_over(BOND, from, to)?;
-        *time = judge(&listen(&wire)?, &VIPS, 1).with_context(|| agent.transcript())?;
+        *time = judge(&listen(&wire)?, &vips(), 1).with_context(|| agent.transcript())?;
     }
     judge_times(&machine, "team, activebackup: failover", &agent, times)
 }
@@ -183,11 +192,12 @@ fn a_machine_that_has_moved_announces_every_vip_once() -> Result<()> {
     let segment = Segment::new(&machine, Kind::Plain)?;
     let agent = segment.agent(CONFIG)?;
     sleep(ROUNDS);
-    let wire = Wire::open(&segment.client, segment.at_client)?;
+    let wire = Wire::open_all(&segment.client, segment.at_client)?;
     let mut times = [Duration::ZERO; 3];
     for time in &mut times {
         Control::open()?.announce()?;
-        *time = judge(&listen(&wire)?, &[VIP], 1).with_context(|| agent.transcript())?;
+        *time =
+            judge(&listen(&wire)?, &Family::BOTH.map(Family::vip), 1).with_context(|| agent.transcript())?;
     }
     judge_times(&machine, "the machine has moved", &agent, times)
 }
